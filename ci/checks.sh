@@ -1,0 +1,45 @@
+# Sourced by the scripts of this directory: how a check reports, and where the
+# build is.
+#
+# A script prints one line a check, `PASS name`, `FAIL name` or
+# `skipped: reason`, and ends with `finish`, which exits 1 if a check failed.
+# `.ci/run` counts these lines, so nothing else may print them.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ROOT/target}
+# Output that depends on the reader's language cannot be compared.
+export LC_ALL=C.UTF-8
+
+nr_failed=0
+
+pass() { echo "PASS $*"; }
+fail() { echo "FAIL $*"; nr_failed=$((nr_failed + 1)); }
+skip() { echo "skipped: $*"; }
+finish() { exit $((nr_failed > 0)); }
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# need PROGRAM: true if it is there, else says that it is not.
+need() { has "$1" || { skip "$1 is not installed"; return 1; }; }
+
+# now_ms: wall time; seconds_since MS: the time since then, as "1.2 s".
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+seconds_since() {
+    local ms=$(($(now_ms) - $1))
+    echo "$((ms / 1000)).$((ms % 1000 / 100)) s"
+}
+
+# step NAME COMMAND...: one check that passes if the command does.
+step() {
+    local name=$1 start
+    shift
+    start=$(now_ms)
+    if "$@"; then pass "$name ($(seconds_since "$start"))"; else fail "$name"; fi
+}
+
+# scratch: makes a directory that goes when the script ends, and says its name
+# in $SCRATCH.
+scratch() {
+    SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/slabyard-ci.XXXXXX") || exit 1
+    trap 'rm -rf "$SCRATCH"' EXIT
+}

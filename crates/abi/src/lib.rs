@@ -1,0 +1,14 @@
+//! What crosses a process boundary: the counters of a cache and of a yard,
+//! the text report that carries them, and the table of run-time options.
+//!
+//! Floor 1 of the house: everybody may import it, it imports nobody.
+//! The walk "I am a number on the screen" starts here: a counter's name is
+//! written once, in [`counters::CACHE_FIELDS`] or [`counters::YARD_FIELDS`],
+//! and the writer, the reader, the table's heading and the JSON key use it.
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod counters;
+pub mod options;
+pub mod report;

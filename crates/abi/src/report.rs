@@ -1,0 +1,87 @@
+//! The report that a process leaves behind: lines of text, so that fields can
+//! be added without breaking a reader.
+//!
+//! ```text
+//! slabyard-report 1
+//! process pid=1234 program=python3
+//! yard live=1024 parked_cpu=0 ...
+//! cache malloc-64 object_size=64 slab_size=64 ...
+//! end 3
+//! ```
+//!
+//! A reader ignores keys and line kinds that it does not know; a key that is
+//! missing is unknown, not 0. `end` carries the number of lines before it
+//! (without the first): a file without a right `end` is truncated.
+
+use crate::counters::{CACHE_FIELDS, CacheCounters, YARD_FIELDS, YardCounters};
+use core::fmt::{self, Write};
+
+/// First word of a report.
+pub const MAGIC: &str = "slabyard-report";
+/// Version written by this build. A reader takes this and all earlier ones.
+pub const VERSION: u32 = 1;
+
+/// Environment variable: file that the process writes its report to when it
+/// ends. The library takes it out of the environment, so that only the process
+/// that was started with it reports.
+pub const REPORT_ENV: &str = "SLABYARD_REPORT";
+
+/// Writes a report, line by line, without allocating.
+pub struct Writer<'a, W: Write> {
+    out: &'a mut W,
+    lines: u32,
+}
+
+impl<'a, W: Write> Writer<'a, W> {
+    /// Begins a report.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(out: &'a mut W) -> Result<Self, fmt::Error> {
+        writeln!(out, "{MAGIC} {VERSION}")?;
+        Ok(Writer { out, lines: 0 })
+    }
+
+    /// The process that reports.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn process(&mut self, pid: u32) -> fmt::Result {
+        self.lines += 1;
+        writeln!(self.out, "process pid={pid}")
+    }
+
+    /// The yard's totals.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn yard(&mut self, yard: &YardCounters) -> fmt::Result {
+        self.lines += 1;
+        write!(self.out, "yard")?;
+        for f in YARD_FIELDS {
+            write!(self.out, " {}={}", f.name, (f.get)(yard))?;
+        }
+        writeln!(self.out)
+    }
+
+    /// One cache.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn cache(&mut self, name: &str, cache: &CacheCounters) -> fmt::Result {
+        self.lines += 1;
+        write!(self.out, "cache {name}")?;
+        for f in CACHE_FIELDS {
+            write!(self.out, " {}={}", f.name, (f.get)(cache))?;
+        }
+        writeln!(self.out)
+    }
+
+    /// Ends the report.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn end(self) -> fmt::Result {
+        writeln!(self.out, "end {}", self.lines)
+    }
+}

@@ -1,0 +1,94 @@
+//! Builds what the benchmark embeds: the load programs, and mimalloc v3 as a
+//! library to preload.
+//!
+//! Both are always optimised, whatever profile the driver itself has: a peer
+//! that is built slower than its own build system builds it is no peer.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A load calls `malloc` and `free` as any program does: through the PLT, and
+/// without the compiler knowing what they do.
+const LOAD_FLAGS: &[&str] = &[
+    "-O2",
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fno-builtin-malloc",
+    "-fno-builtin-free",
+    "-fPIE",
+    "-pie",
+    "-pthread",
+];
+
+/// The switches and definitions of mimalloc's own release build of its shared
+/// library.
+const PEER_FLAGS: &[&str] = &[
+    "-O3",
+    "-std=gnu11",
+    "-DNDEBUG",
+    "-DMI_BUILD_RELEASE",
+    "-DMI_MALLOC_OVERRIDE",
+    "-DMI_SHARED_LIB",
+    "-DMI_SHARED_LIB_EXPORT",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-ftls-model=initial-exec",
+    "-fno-builtin-malloc",
+    "-w",
+    "-shared",
+    "-pthread",
+];
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=loads");
+
+    let load = ["loads/load.c", "loads/single.c", "loads/threads.c"];
+    compile(LOAD_FLAGS, &[], &load.map(PathBuf::from), &out.join("load"));
+    for name in ["hello", "burst"] {
+        let source = PathBuf::from(format!("loads/{name}.c"));
+        compile(LOAD_FLAGS, &[], &[source], &out.join(name));
+    }
+
+    let include = env::var_os("DEP_MIMALLOC_INCLUDE_DIR")
+        .map(PathBuf::from)
+        .expect("libmimalloc-sys tells where its headers are");
+    let source = include.with_file_name("src").join("static.c");
+    println!("cargo:rerun-if-changed={}", source.display());
+    compile(PEER_FLAGS, &[&include], &[source], &out.join("libmimalloc.so"));
+    println!("cargo:rustc-env=PEER_FLAGS={}", PEER_FLAGS.join(" "));
+    println!("cargo:rustc-env=BENCH_CC={}", compiler_version());
+}
+
+/// The C compiler that `CC` and the target choose, without the profile's flags.
+fn compiler() -> Command {
+    cc::Build::new()
+        .no_default_flags(true)
+        .cargo_metadata(false)
+        .opt_level(0)
+        .get_compiler()
+        .to_command()
+}
+
+fn compile(flags: &[&str], includes: &[&Path], sources: &[PathBuf], to: &Path) {
+    let mut command = compiler();
+    command.args(flags);
+    for include in includes {
+        command.arg("-I").arg(include);
+    }
+    command.args(sources).arg("-o").arg(to).arg("-ldl");
+    let status = command.status().expect("the C compiler starts");
+    assert!(status.success(), "failed: {command:?}");
+}
+
+fn compiler_version() -> String {
+    let out = compiler().arg("--version").output();
+    let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
+    let first = text.ok().and_then(|t| t.lines().next().map(str::to_owned));
+    first.unwrap_or_else(|| "unknown".to_owned())
+}

@@ -1,0 +1,141 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::speed::LOADS;
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo build --release -p slabyard-malloc -p slabyard-bench
+  target/release/slabyard-bench speed --json speed.json
+  target/release/slabyard-bench speed --ours mimalloc   # the noise: a peer beside itself
+  target/release/slabyard-bench memory --check
+  target/release/slabyard-bench memory --only burst --objects 1000000
+  target/release/slabyard-bench instructions
+
+Exit codes: 0 done, 1 a goal was missed (with --check), 2 usage, 3 cannot (and why).";
+
+/// Measures Slabyard's malloc beside mimalloc and the C library's, in one run.
+#[derive(Parser)]
+#[command(name = "slabyard-bench", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// What to measure.
+    #[command(subcommand)]
+    pub suite: Suite,
+}
+
+/// The suites.
+#[derive(Subcommand)]
+pub enum Suite {
+    /// Time of a malloc and free, in seven loads
+    #[command(after_help = EXAMPLES)]
+    Speed(SpeedOptions),
+    /// Memory of processes: small, at its peak, after a burst, over time
+    #[command(after_help = EXAMPLES)]
+    Memory(MemoryOptions),
+    /// Instructions of a malloc and free, counted by callgrind
+    #[command(after_help = EXAMPLES)]
+    Instructions(InstructionsOptions),
+}
+
+/// What every suite takes.
+#[derive(clap::Args)]
+pub struct Common {
+    /// Our library, or `mimalloc` to measure the peer against itself
+    /// [default: libslabyard_malloc.so beside this program]
+    #[arg(long, value_name = "PATH", env = "SLABYARD_BENCH_OURS")]
+    pub ours: Option<PathBuf>,
+    /// Write everything measured to FILE as JSON (`-`: standard output, instead of tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Exit with 1 when a goal is missed
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Options of `speed`.
+#[derive(clap::Args)]
+pub struct SpeedOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Windows of each load and allocator
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Length of a window
+    #[arg(long, value_name = "MS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub window_ms: u32,
+    /// Rounds after which the processes are started anew, as the place where
+    /// a library lands in memory is part of the luck
+    #[arg(long, value_name = "ROUNDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub respawn: u32,
+    /// Only these loads
+    #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = load_names())]
+    pub only: Vec<String>,
+}
+
+fn load_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(LOADS.iter().map(|load| load.name))
+}
+
+/// The parts of `memory`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Private dirty memory of a program that says hello
+    Hello,
+    /// Peak memory of a Python program that writes and reads JSON
+    Python,
+    /// Memory that comes back after a burst of small objects
+    Burst,
+    /// Memory over millions of cycles of each load
+    Flat,
+}
+
+/// Options of `memory`.
+#[derive(clap::Args)]
+pub struct MemoryOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Only these parts
+    #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
+    pub only: Vec<Part>,
+    /// Runs of hello; Python runs a quarter as often, at least once
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
+    /// Objects of the burst
+    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(2..))]
+    pub objects: u64,
+    /// Cycles between two of the ten samples of `flat`
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub cycles: u64,
+}
+
+/// Options of `instructions`.
+#[derive(clap::Args)]
+pub struct InstructionsOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Pairs of the shorter of the two runs
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub pairs: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn unknown_load_is_refused() {
+        let only = |load| Args::try_parse_from(["slabyard-bench", "speed", "--only", load]);
+        assert!(only("pair,larson").is_ok());
+        assert!(only("piar").is_err());
+    }
+
+    #[test]
+    fn command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,134 @@
+//! Instructions of one malloc(64) and free, counted by valgrind's callgrind.
+//!
+//! The pair load runs N and 2N pairs; the difference, divided by N, is a
+//! pair's, with the seven or so instructions of the load's loop and PLT.
+//! valgrind has no restartable sequences: our library counts there in its
+//! mode of private slots, not in the mode that runs in production.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use crate::allocators::{Allocator, Bench};
+use crate::args::InstructionsOptions;
+use crate::goals::Verdict;
+use crate::machine::Machine;
+use crate::{interrupt, screen};
+
+const SKIPPED: &str = "skipped: valgrind is not installed";
+
+#[derive(Serialize)]
+struct Report<'a> {
+    format: u32,
+    suite: &'static str,
+    machine: &'a Machine,
+    allocators: &'a [Allocator],
+    /// Version, or why nothing was counted.
+    valgrind: String,
+    pairs: u64,
+    /// By allocator; empty if skipped.
+    instructions_per_pair: Vec<f64>,
+}
+
+/// Runs the suite.
+pub fn run(options: &InstructionsOptions) -> Result<Verdict> {
+    let bench = Bench::open(options.common.ours.as_deref())?;
+    let machine = Machine::read()?;
+    let version = valgrind_version();
+    let instructions_per_pair = match version {
+        Some(_) => count_all(&bench, options.pairs)?,
+        None => Vec::new(),
+    };
+    let report = Report {
+        format: 1,
+        suite: "instructions",
+        machine: &machine,
+        allocators: &bench.allocators,
+        valgrind: version.unwrap_or_else(|| SKIPPED.to_owned()),
+        pairs: options.pairs,
+        instructions_per_pair,
+    };
+    screen::publish(&text(&report), &report, options.common.json.as_deref())?;
+    Ok(Verdict::Met)
+}
+
+fn valgrind_version() -> Option<String> {
+    let out = Command::new("valgrind").arg("--version").output().ok()?;
+    out.status.success().then(|| {
+        let text = String::from_utf8_lossy(&out.stdout);
+        text.trim().to_owned()
+    })
+}
+
+fn count_all(bench: &Bench, pairs: u64) -> Result<Vec<f64>> {
+    let bar = screen::progress(bench.allocators.len());
+    let mut counts = Vec::new();
+    for allocator in &bench.allocators {
+        bar.set_message(format!("callgrind, {}", allocator.name));
+        let once = count(bench, allocator, pairs)?;
+        let twice = count(bench, allocator, 2 * pairs)?;
+        counts.push((twice as f64 - once as f64) / pairs as f64);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(counts)
+}
+
+/// Instructions of a process that runs `pairs` pairs.
+fn count(bench: &Bench, allocator: &Allocator, pairs: u64) -> Result<u64> {
+    let mut child = allocator
+        .command("valgrind".as_ref())
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(bench.program("load"))
+        .arg("pair")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("start valgrind")?;
+    let mut requests = child.stdin.take().context("no standard input")?;
+    requests.write_all(format!("cycles {pairs}\n").as_bytes())?;
+    drop(requests);
+    let out = child.wait_with_output()?;
+    interrupt::check()?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    let told = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "valgrind: {}: {told}", out.status);
+    ensure!(said.contains(&format!("cycles {pairs}\n")), "the load said {said:?}");
+    collected(&told).with_context(|| format!("valgrind: no count in {told:?}"))
+}
+
+/// The count in `==1== Collected : 12345`.
+fn collected(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.contains("Collected :"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+fn text(report: &Report) -> String {
+    let heading = screen::heading(report.machine, report.allocators);
+    if report.instructions_per_pair.is_empty() {
+        return format!("{heading}\n{}", report.valgrind);
+    }
+    let each = report.allocators.iter().zip(&report.instructions_per_pair);
+    let row = |(a, n): (&Allocator, &f64)| vec![a.name.to_owned(), format!("{n:.2}")];
+    let table = screen::table(&["allocator", "instructions"], each.map(row).collect());
+    format!(
+        "{heading}\nInstructions of one malloc(64) and free ({}), the load's loop included.\n\
+         valgrind has no restartable sequences: ours counts here in its mode of private slots.\n\n{table}",
+        report.valgrind
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callgrind_count_is_found() {
+        let text = "==7== \n==7== Events    : Ir\n==7== Collected : 1234567\n==7== \n";
+        assert_eq!(collected(text), Some(1_234_567));
+        assert_eq!(collected("==7== Events : Ir\n"), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! `slabyard-bench`: preloaded mallocs side by side, in one run.
+//!
+//! `speed` times loads, `memory` reads what processes occupy, `instructions`
+//! counts one pair under callgrind; the allocators are ours, mimalloc and the
+//! C library's.
+//! The loads are C programs (`loads/`) that know no allocator; `build.rs`
+//! builds them and the peer, `allocators` unpacks and preloads, `worker`
+//! keeps a load at hand, and the three measuring modules judge against
+//! `goals`.
+//!
+//! Floor 4 of the house, and never published: peers stay out of everybody's
+//! dependencies.
+#![forbid(unsafe_code)]
+
+mod allocators;
+mod args;
+mod goals;
+mod instructions;
+mod interrupt;
+mod machine;
+mod memory;
+mod screen;
+mod speed;
+mod stats;
+mod thp;
+mod worker;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use args::{Args, Suite};
+use clap::Parser;
+use goals::Verdict;
+
+/// A goal was missed, and `--check` was given.
+const EXIT_MISSED: u8 = 1;
+/// The measurement could not be done; clap's own 2 is a wrong command line.
+const EXIT_CANNOT: u8 = 3;
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(Verdict::Met) => ExitCode::SUCCESS,
+        Ok(Verdict::Missed) => ExitCode::from(EXIT_MISSED),
+        Err(error) if screen::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("slabyard-bench: {error:#}");
+            ExitCode::from(EXIT_CANNOT)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<Verdict> {
+    interrupt::watch()?;
+    match &args.suite {
+        Suite::Speed(options) => speed::run(options),
+        Suite::Memory(options) => memory::run(options),
+        Suite::Instructions(options) => instructions::run(options),
+    }
+}

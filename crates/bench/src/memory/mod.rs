@@ -1,0 +1,90 @@
+//! Memory of processes, in four parts: a small program, a program's peak,
+//! what is left after a burst, and what stays over millions of cycles.
+//!
+//! Each part gives a table, its samples, and goals; all read the kernel's
+//! counts (`smaps_rollup`, `VmHWM`), never an allocator's own.
+
+mod burst;
+mod flat;
+mod hello;
+mod python;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::allocators::{Allocator, Bench};
+use crate::args::{MemoryOptions, Part};
+use crate::goals::{Goal, Verdict, judge};
+use crate::machine::Machine;
+use crate::screen;
+
+/// What one part found.
+#[derive(Serialize)]
+struct Found {
+    title: &'static str,
+    heading: Vec<&'static str>,
+    /// As printed.
+    rows: Vec<Vec<String>>,
+    /// By row: what was run, and its samples in KiB by allocator.
+    samples: Vec<Sampled>,
+    goals: Vec<Goal>,
+}
+
+#[derive(Serialize)]
+struct Sampled {
+    name: String,
+    kib: Vec<Vec<u64>>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    format: u32,
+    suite: &'static str,
+    machine: &'a Machine,
+    allocators: &'a [Allocator],
+    parts: &'a [Found],
+}
+
+type Measure = fn(&Bench, &Machine, &MemoryOptions) -> Result<Found>;
+
+const PARTS: &[(Part, Measure)] = &[
+    (Part::Hello, hello::measure),
+    (Part::Python, python::measure),
+    (Part::Burst, burst::measure),
+    (Part::Flat, flat::measure),
+];
+
+/// Runs the suite.
+pub fn run(options: &MemoryOptions) -> Result<Verdict> {
+    let bench = Bench::open(options.common.ours.as_deref())?;
+    let machine = Machine::read()?;
+    let wanted = |part: &Part| options.only.is_empty() || options.only.contains(part);
+    let parts = PARTS
+        .iter()
+        .filter(|(part, _)| wanted(part))
+        .map(|(_, measure)| measure(&bench, &machine, options))
+        .collect::<Result<Vec<Found>>>()?;
+
+    let mut text = screen::heading(&machine, &bench.allocators);
+    for part in &parts {
+        let table = screen::table(&part.heading, part.rows.clone());
+        text += &format!("\n{}\n\n{table}\n", part.title);
+    }
+    let report = Report {
+        format: 1,
+        suite: "memory",
+        machine: &machine,
+        allocators: &bench.allocators,
+        parts: &parts,
+    };
+    let goals: Vec<Goal> = parts.iter().flat_map(|p| p.goals.iter().cloned()).collect();
+    text += &format!("\n{}", screen::goals(&goals));
+    screen::publish(&text, &report, options.common.json.as_deref())?;
+    Ok(judge(&goals, options.common.check))
+}
+
+/// Median of samples in KiB.
+fn median_kib(samples: &[u64]) -> f64 {
+    let values: Vec<f64> = samples.iter().map(|&kib| kib as f64).collect();
+    crate::stats::median(&values)
+}

@@ -1,0 +1,106 @@
+//! Medians and bootstrap intervals.
+//!
+//! A round is the unit that is drawn again: within it all allocators ran
+//! within a second or so, and a disturbance of the machine hits them alike.
+//! (Efron, "Bootstrap methods: another look at the jackknife", 1979; the
+//! percentile interval.)
+
+use fastrand::Rng;
+use serde::Serialize;
+
+const RESAMPLES: usize = 10_000;
+/// Any number: the same samples always give the same interval.
+const SEED: u64 = 20_220_817;
+
+/// A number with the 95 % interval about it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Estimate {
+    /// From the samples themselves.
+    pub value: f64,
+    /// 2.5 % of the resamples are below.
+    pub low: f64,
+    /// 2.5 % of the resamples are above.
+    pub high: f64,
+}
+
+/// The samples of an allocator pair in one load: round i of both belongs
+/// together.
+#[derive(Clone, Copy)]
+pub struct Paired<'a> {
+    /// Ours.
+    pub ours: &'a [f64],
+    /// The peer's.
+    pub peer: &'a [f64],
+}
+
+/// The median; of an even number, the mean of the middle two.
+///
+/// # Panics
+/// If there is no value.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let (half, odd) = (sorted.len() / 2, sorted.len() % 2);
+    if odd == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
+}
+
+/// Geometric mean over loads of the ratios of medians, ours to the peer's;
+/// of one load, its ratio.
+pub fn ratio(loads: &[Paired]) -> Estimate {
+    let rounds = loads[0].ours.len();
+    let all: Vec<usize> = (0..rounds).collect();
+    let value = mean_ratio(loads, &all);
+
+    let mut random = Rng::with_seed(SEED);
+    let mut drawn = vec![0; rounds];
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            drawn.fill_with(|| random.usize(..rounds));
+            mean_ratio(loads, &drawn)
+        })
+        .collect();
+    means.sort_unstable_by(f64::total_cmp);
+    Estimate { value, low: means[RESAMPLES * 25 / 1000], high: means[RESAMPLES * 975 / 1000] }
+}
+
+fn mean_ratio(loads: &[Paired], rounds: &[usize]) -> f64 {
+    let of = |samples: &[f64]| median(&rounds.iter().map(|&i| samples[i]).collect::<Vec<_>>());
+    let logs = loads.iter().map(|l| (of(l.ours) / of(l.peer)).ln());
+    (logs.sum::<f64>() / loads.len() as f64).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn median_of_odd_and_even() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+    }
+
+    #[test]
+    fn constant_ratio_has_an_interval_of_no_width() {
+        let (ours, peer) = ([2.0, 4.0, 6.0], [4.0, 8.0, 12.0]);
+        let e = ratio(&[Paired { ours: &ours, peer: &peer }]);
+        assert!((e.value - 0.5).abs() < 1e-12);
+        assert!((e.high - e.low).abs() < 1e-12, "rounds are drawn in pairs: {e:?}");
+    }
+
+    #[test]
+    fn interval_holds_the_value_and_has_width_with_noise() {
+        let mut random = Rng::with_seed(7);
+        let mut noisy = |level: f64| (0..30).map(|_| level + random.f64()).collect::<Vec<_>>();
+        let (ours, peer) = (noisy(9.0), noisy(10.0));
+        let e = ratio(&[Paired { ours: &ours, peer: &peer }]);
+        assert!(e.low < e.value && e.value < e.high, "{e:?}");
+        assert!(e.low > 0.8 && e.high < 1.0, "{e:?}");
+    }
+
+    #[test]
+    fn geometric_mean_of_two_loads() {
+        let (one, two, four) = ([1.0; 3], [2.0; 3], [4.0; 3]);
+        let loads = [Paired { ours: &one, peer: &two }, Paired { ours: &four, peer: &two }];
+        assert!((ratio(&loads).value - 1.0).abs() < 1e-12);
+    }
+}

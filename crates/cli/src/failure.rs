@@ -1,0 +1,49 @@
+//! Why the command ends without having done its work, and with which code.
+//!
+//! Codes: 2 usage, as clap has it; 3 cannot; a program that could not be started
+//! gives 126 or 127, as in a shell.
+
+use std::ffi::OsString;
+use std::io;
+use thiserror::Error;
+
+/// What went wrong.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// Arguments that do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// The program does not start.
+    #[error("{}: {error}", program.display())]
+    Start {
+        /// As it was typed.
+        program: OsString,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Anything else, with its context.
+    #[error(transparent)]
+    Cannot(#[from] anyhow::Error),
+}
+
+impl Failure {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            Failure::Start { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            Failure::Start { .. } => 126,
+            Failure::Cannot(_) if self.is_broken_pipe() => 0,
+            Failure::Cannot(_) => 3,
+        }
+    }
+
+    /// True if our reader went away, which is success.
+    pub fn is_broken_pipe(&self) -> bool {
+        let Failure::Cannot(error) = self else {
+            return false;
+        };
+        let io = error.chain().find_map(|e| e.downcast_ref::<io::Error>());
+        io.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

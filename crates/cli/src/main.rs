@@ -1,0 +1,41 @@
+//! The `slabyard` command.
+//!
+//! Floor 5 of the house: it imports `slabyard-observe` and `slabyard-abi`;
+//! the engine reaches a program as a preloaded library, never from here.
+//! Neighbours: [`args`] is what may be typed, [`run`] the one subcommand that
+//! works, [`pages`] what an installation needs.
+#![deny(unsafe_code)]
+
+mod args;
+mod failure;
+mod pages;
+mod run;
+mod settings;
+
+use args::{Args, Command};
+use clap::Parser;
+use failure::Failure;
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Run(args) => run::run(&args).map(run::Ending::leave),
+        Command::Completions(args) => pages::completions(&args),
+        Command::Man(args) => pages::man(&args),
+    };
+    done.unwrap_or_else(|failure| leave(&failure))
+}
+
+fn leave(failure: &Failure) -> ExitCode {
+    if !failure.is_broken_pipe() {
+        say(&format!("{failure:#}"));
+    }
+    ExitCode::from(failure.code())
+}
+
+/// A message for people. A standard error that is gone is no reason to fail,
+/// which is why this is not `eprintln`.
+fn say(message: &str) {
+    let _ = writeln!(std::io::stderr(), "slabyard: {message}");
+}

@@ -1,0 +1,92 @@
+//! The program as our child: started, watched to its end, and followed.
+//!
+//! It stays in our process group, so the terminal reaches it directly. What
+//! only we are sent is passed on:
+//!
+//! ```text
+//! signal from           reaches the program   we
+//! the terminal          by itself             do nothing
+//! another process       not                   pass it on
+//! the program           it sent it            do nothing
+//! ```
+//!
+//! When it stops, we stop by the same signal, so that the shell takes the
+//! terminal back; the shell's SIGCONT wakes us and is passed on.
+
+use super::signals::{self, Origin, Signals};
+use crate::failure::Failure;
+use anyhow::Context;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself.
+    Exit(u8),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Ending {
+    /// Ends this process in the same way. Nothing of ours may be left to do.
+    pub fn leave(self) -> ExitCode {
+        match self {
+            Ending::Exit(code) => ExitCode::from(code),
+            Ending::Signal(signal) => {
+                signals::die_by(signal);
+                // Still here: the system refused. Say it as a shell would.
+                ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+            }
+        }
+    }
+
+    fn of(status: ExitStatus) -> Option<Ending> {
+        // The system keeps 8 bits of the code.
+        let code = status.code().map(|code| Ending::Exit((code & 0xff) as u8));
+        code.or_else(|| status.signal().map(Ending::Signal))
+    }
+}
+
+/// Starts the program and returns at its end.
+pub fn run(command: &mut Command) -> Result<Ending, Failure> {
+    let signals = Signals::hold().context("cannot hold signals back")?;
+    signals.release_in(command);
+    let child = command
+        .spawn()
+        .map_err(|error| Failure::Start { program: command.get_program().to_owned(), error })?;
+    let pid = i32::try_from(child.id()).context("process id")?;
+    let ending = watch(pid, &signals).context("cannot wait for the program")?;
+    signals.release().context("cannot release signals")?;
+    Ok(ending)
+}
+
+fn watch(pid: i32, signals: &Signals) -> io::Result<Ending> {
+    loop {
+        let (signal, origin) = signals.next()?;
+        match origin {
+            Origin::Child => {
+                if let Some(ending) = follow(pid, signals)? {
+                    return Ok(ending);
+                }
+            }
+            Origin::Process(sender) if sender != pid => signals::send(pid, signal),
+            Origin::Process(_) | Origin::Kernel => {}
+        }
+    }
+}
+
+/// Takes every change of the child's state; the last one counts, as a child
+/// that was continued meanwhile must not stop us.
+fn follow(pid: i32, signals: &Signals) -> io::Result<Option<Ending>> {
+    let mut stopped = None;
+    while let Some(status) = signals::changed(pid)? {
+        if let Some(ending) = Ending::of(status) {
+            return Ok(Some(ending));
+        }
+        stopped = status.stopped_signal();
+    }
+    stopped.map_or(Ok(()), |signal| signals.stop_by(signal))?;
+    Ok(None)
+}

@@ -1,0 +1,98 @@
+//! `slabyard run`: a program on the allocator, as if it had been started
+//! directly, and a report after its end.
+//!
+//! Key types: [`report::Report`], [`signals::Signals`], [`Ending`].
+//! Invariants: the program's input and output are its own, byte for byte; its
+//! exit code or signal becomes ours; nothing of ours is left behind.
+
+mod child;
+mod library;
+mod report;
+mod signals;
+
+pub use child::Ending;
+
+use crate::args::{Engine, Form, RunArgs};
+use crate::failure::Failure;
+use anyhow::bail;
+use slabyard_abi::report::REPORT_ENV;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+const PRELOAD_ENV: &str = "LD_PRELOAD";
+
+/// Runs the program to its end and reports.
+pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
+    let Engine::Slub = args.engine;
+    if args.report == Form::None && args.report_file.is_some() {
+        return Err(Failure::Usage("--report none leaves nothing for --report-file".into()));
+    }
+    let library = library::find()?;
+    let report = report::Report::prepare(args)?;
+    let mut command = command(args, &library)?;
+    match &report {
+        Some(report) => command.env(REPORT_ENV, report.place()),
+        None => command.env_remove(REPORT_ENV),
+    };
+    let ending = child::run(&mut command)?;
+    if let Some(report) = report {
+        report.show(&args.program[0]);
+    }
+    Ok(ending)
+}
+
+fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
+    let mut command = Command::new(&args.program[0]);
+    command.args(&args.program[1..]);
+    command.env(PRELOAD_ENV, preload(library, std::env::var_os(PRELOAD_ENV).as_deref())?);
+    for setting in &args.settings {
+        command.env(setting.env, &setting.value);
+    }
+    Ok(command)
+}
+
+/// Our library in front of those that are preloaded already, once.
+fn preload(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString> {
+    // The dynamic loader parts names at both, and has no way to quote them.
+    let separator = |byte: &u8| matches!(byte, b' ' | b':');
+    let library = library.as_os_str();
+    if library.as_bytes().iter().any(separator) {
+        bail!(
+            "{}: a path with a space or colon cannot be preloaded; \
+             move the library, or name another path of it in SLABYARD_LIB",
+            library.display()
+        );
+    }
+    let mut all = library.to_owned();
+    for other in existing.unwrap_or_default().as_bytes().split(separator) {
+        if !other.is_empty() && other != library.as_bytes() {
+            all.push(":");
+            all.push(OsStr::from_bytes(other));
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_first_and_once() {
+        let all = |existing: &str| preload(Path::new("/l.so"), Some(existing.as_ref())).unwrap();
+        assert_eq!(preload(Path::new("/l.so"), None).unwrap(), "/l.so");
+        assert_eq!(all(""), "/l.so");
+        assert_eq!(all("a.so b.so"), "/l.so:a.so:b.so");
+        assert_eq!(all("a.so:/l.so"), "/l.so:a.so");
+    }
+
+    #[test]
+    fn a_path_that_the_loader_would_part_is_refused() {
+        for path in ["/a b/l.so", "/a:b/l.so"] {
+            let text = preload(Path::new(path), None).unwrap_err().to_string();
+            assert!(text.starts_with(path), "{text}");
+        }
+    }
+}

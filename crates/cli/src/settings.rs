@@ -1,0 +1,150 @@
+//! `--set KEY=VALUE`: a key is the end of an option's variable, in small
+//! letters (`decay_ms` is `SLABYARD_DECAY_MS`).
+//!
+//! Neighbour: `abi::options`, whose table and parser the library uses as
+//! well, so that both take and refuse the same values.
+
+use slabyard_abi::options::{self, Kind, OPTIONS, Opt, Refused};
+use thiserror::Error;
+
+const PREFIX: &str = "SLABYARD_";
+
+/// One option with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Variable that the library reads.
+    pub env: &'static str,
+    /// What to write there.
+    pub value: String,
+}
+
+/// Why a setting was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SettingError {
+    /// No equals sign.
+    #[error("expected KEY=VALUE")]
+    NoValue,
+    /// No such option.
+    #[error("unknown key `{key}`; keys: {}", known_keys())]
+    UnknownKey {
+        /// What was typed.
+        key: String,
+    },
+    /// The value is of another kind.
+    #[error("`{key}` takes {takes}, default {default}")]
+    Malformed {
+        /// The key.
+        key: String,
+        /// What it takes.
+        takes: String,
+        /// What it is when it is not set.
+        default: String,
+    },
+    /// The value is too small or too large.
+    #[error("out of range: `{key}` takes {takes}, default {default}")]
+    OutOfRange {
+        /// The key.
+        key: String,
+        /// What it takes.
+        takes: String,
+        /// What it is when it is not set.
+        default: String,
+    },
+}
+
+/// Reads and checks `KEY=VALUE`.
+///
+/// # Errors
+/// [`SettingError`] says what would be taken.
+pub fn parse(text: &str) -> Result<Setting, SettingError> {
+    let (key, value) = text.split_once('=').ok_or(SettingError::NoValue)?;
+    let unknown = || SettingError::UnknownKey { key: key.into() };
+    let (key, option) = keys().find(|(known, _)| known == key).ok_or_else(unknown)?;
+    let (takes, default) = (takes(option.kind), default(option));
+    match options::parse(option, value.as_bytes()) {
+        Ok(_) => Ok(Setting { env: option.env, value: value.into() }),
+        Err(Refused::Malformed) => Err(SettingError::Malformed { key, takes, default }),
+        Err(Refused::OutOfRange) => Err(SettingError::OutOfRange { key, takes, default }),
+    }
+}
+
+/// The keys that people may set, with their options.
+pub fn keys() -> impl Iterator<Item = (String, &'static Opt)> {
+    // What takes any text is between this command and the library.
+    let settable = OPTIONS.iter().filter(|o| o.kind != Kind::Text);
+    settable.map(|o| (o.env.trim_start_matches(PREFIX).to_ascii_lowercase(), o))
+}
+
+/// What an option takes, in words.
+pub fn takes(kind: Kind) -> String {
+    match kind {
+        Kind::Number(low, high) => format!("a number from {low} to {high}"),
+        Kind::Bytes(low, high) => format!("bytes from {} to {}", short(low), short(high)),
+        Kind::Switch => "0 or 1".into(),
+        Kind::Word(words) => format!("one of {}", words.join(", ")),
+        Kind::Text => "any text".into(),
+    }
+}
+
+fn default(option: &Opt) -> String {
+    match option.kind {
+        Kind::Word(words) => words[option.default as usize].into(),
+        Kind::Bytes(..) => short(option.default),
+        _ => option.default.to_string(),
+    }
+}
+
+fn known_keys() -> String {
+    keys().map(|(key, _)| key).collect::<Vec<_>>().join(", ")
+}
+
+/// Bytes as the parser takes them, with the largest suffix that fits exactly.
+fn short(bytes: u64) -> String {
+    let suffix = [(30, "G"), (20, "M"), (10, "K")];
+    let fits = suffix.iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);
+    fits.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_becomes_its_variable() {
+        let setting = Setting { env: "SLABYARD_DECAY_MS", value: "100".into() };
+        assert_eq!(parse("decay_ms=100"), Ok(setting));
+        let setting = Setting { env: "SLABYARD_RESERVE", value: "64M".into() };
+        assert_eq!(parse("reserve=64M"), Ok(setting));
+    }
+
+    #[test]
+    fn an_unknown_key_lists_the_keys() {
+        let text = parse("decay=1").unwrap_err().to_string();
+        assert!(text.starts_with("unknown key `decay`; keys: "), "{text}");
+        for (key, _) in keys() {
+            assert!(text.contains(&key), "{text}");
+        }
+        assert!(parse("report=x").is_err(), "the report's file is not for people to set");
+    }
+
+    #[test]
+    fn a_bad_value_says_what_would_be_taken() {
+        let text = |setting| parse(setting).unwrap_err().to_string();
+        assert_eq!(
+            text("decay_ms=soon"),
+            "`decay_ms` takes a number from 0 to 3600000, default 250"
+        );
+        assert!(text("decay_ms=3600001").starts_with("out of range: "));
+        assert!(text("reserve=1M").contains("bytes from 16M to 16384G"), "{}", text("reserve=1M"));
+        assert!(text("mode=x").contains("one of auto, "), "{}", text("mode=x"));
+        assert!(text("verify_at_exit=2").contains("0 or 1"));
+        assert_eq!(text("decay_ms"), "expected KEY=VALUE");
+    }
+
+    #[test]
+    fn bytes_are_said_as_the_parser_takes_them() {
+        for (bytes, text) in [(0, "0"), (1000, "1000"), (1 << 10, "1K"), (3 << 30, "3G")] {
+            assert_eq!(short(bytes), text);
+        }
+    }
+}

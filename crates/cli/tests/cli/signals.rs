@@ -1,0 +1,116 @@
+//! Signals that only the command is sent, and job control.
+
+use crate::stage::Stage;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Stdio};
+
+/// A shell under `slabyard run`, in a group of its own, that said "ready".
+struct Job {
+    child: Child,
+    pid: Pid,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Job {
+    fn start(stage: &Stage, script: &str) -> Job {
+        let mut command = stage.slabyard();
+        command.args(["run", "--report", "none", "--", "sh", "-c", script]);
+        let mut child = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Job { child, pid, stdout }
+    }
+
+    fn state(&self) -> WaitStatus {
+        waitpid(self.pid, Some(WaitPidFlag::WUNTRACED)).unwrap()
+    }
+
+    /// The rest of the output, and how the command ended.
+    fn end(mut self) -> (String, Option<i32>) {
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (rest, self.child.wait().unwrap().code())
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // Only after a failed test is anything left in the group.
+        let _ = killpg(self.pid, Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for signals, and starts nothing: a shell that is just starting a
+/// program (vfork) cannot be stopped.
+const WAIT: &str = "echo ready; while :; do read _; done";
+
+#[test]
+fn what_another_process_sends_is_passed_on_once() {
+    let Some(stage) = Stage::new() else { return };
+    for name in ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM"] {
+        let job = Job::start(&stage, &format!("trap 'echo got {name}; exit 9' {name}; {WAIT}"));
+        kill(job.pid, format!("SIG{name}").parse::<Signal>().unwrap()).unwrap();
+        assert_eq!(job.end(), (format!("got {name}\n"), Some(9)));
+    }
+}
+
+#[test]
+fn a_signal_that_the_program_sends_us_does_not_come_back() {
+    let Some(stage) = Stage::new() else { return };
+    let script = "trap 'echo came back' TERM; echo ready; kill -TERM $PPID; sleep 0.3; exit 8";
+    let job = Job::start(&stage, script);
+    assert_eq!(job.end(), (String::new(), Some(8)));
+}
+
+#[test]
+fn a_job_stops_as_a_whole_and_goes_on() {
+    let Some(stage) = Stage::new() else { return };
+    for signal in [Signal::SIGTSTP, Signal::SIGTTIN] {
+        let job = Job::start(&stage, &format!("trap 'echo on; exit 3' USR1; {WAIT}"));
+        killpg(job.pid, signal).unwrap();
+        assert_eq!(job.state(), WaitStatus::Stopped(job.pid, signal));
+        killpg(job.pid, Signal::SIGCONT).unwrap();
+        kill(job.pid, Signal::SIGUSR1).unwrap();
+        assert_eq!(job.end(), ("on\n".into(), Some(3)));
+    }
+}
+
+#[test]
+fn a_stop_sent_to_us_alone_reaches_the_program_and_sigcont_wakes_it() {
+    let Some(stage) = Stage::new() else { return };
+    let job = Job::start(&stage, &format!("trap 'echo on; exit 4' USR1; {WAIT}"));
+    kill(job.pid, Signal::SIGTSTP).unwrap();
+    assert_eq!(job.state(), WaitStatus::Stopped(job.pid, Signal::SIGTSTP));
+    // To this one process: the program wakes only if it is passed on.
+    kill(job.pid, Signal::SIGCONT).unwrap();
+    kill(job.pid, Signal::SIGUSR1).unwrap();
+    assert_eq!(job.end(), ("on\n".into(), Some(4)));
+}
+
+#[test]
+fn a_program_that_stops_itself_stops_us() {
+    let Some(stage) = Stage::new() else { return };
+    let job = Job::start(&stage, "echo ready; kill -STOP $$; echo on; exit 5");
+    assert_eq!(job.state(), WaitStatus::Stopped(job.pid, Signal::SIGSTOP));
+    kill(job.pid, Signal::SIGCONT).unwrap();
+    assert_eq!(job.end(), ("on\n".into(), Some(5)));
+}
+
+#[test]
+fn a_program_that_ignores_the_stop_keeps_us_running() {
+    let Some(stage) = Stage::new() else { return };
+    let script = "trap '' TSTP; echo ready; sleep 0.3; echo on; exit 6";
+    let job = Job::start(&stage, script);
+    killpg(job.pid, Signal::SIGTSTP).unwrap();
+    // `state` would return `Stopped` here if we had stopped.
+    let state = job.state();
+    assert_eq!(state, WaitStatus::Exited(job.pid, 6));
+}

@@ -1,0 +1,137 @@
+//! The command on a terminal: the look of the report, and keys that send
+//! signals.
+
+use crate::stage::Stage;
+use nix::libc;
+use nix::pty::{OpenptyResult, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+const INTERRUPT: u8 = 3;
+
+/// A command whose controlling terminal is ours to type on.
+struct Terminal {
+    child: Child,
+    screen: File,
+    seen: String,
+}
+
+impl Terminal {
+    fn start(mut command: Command) -> Terminal {
+        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let take = || {
+            nix::unistd::setsid()?;
+            // SAFETY: no memory is involved; standard input is the terminal.
+            match unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) } {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        };
+        // SAFETY: two system calls between fork and exec; no allocation.
+        unsafe { command.pre_exec(take) };
+        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap());
+        let child = command.stderr(slave).env("TERM", "xterm").spawn().unwrap();
+        // `command` ends here and closes our copies of the terminal's other
+        // end, so that the screen ends with the program.
+        Terminal { child, screen: File::from(master), seen: String::new() }
+    }
+
+    /// Reads until the text appears.
+    fn wait_for(&mut self, text: &str) {
+        while !self.seen.contains(text) {
+            assert!(self.read(), "no {text:?} in {:?}", self.seen);
+        }
+    }
+
+    fn press(&mut self, key: u8) {
+        self.screen.write_all(&[key]).unwrap();
+    }
+
+    /// The whole screen and the exit code.
+    fn end(mut self) -> (String, Option<i32>) {
+        while self.read() {}
+        (self.seen, self.child.wait().unwrap().code())
+    }
+
+    /// False at the end, which a terminal tells by an error.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; 512];
+        let n = self.screen.read(&mut bytes).unwrap_or(0);
+        self.seen += &String::from_utf8_lossy(&bytes[..n]);
+        n > 0
+    }
+}
+
+#[test]
+fn a_terminal_gets_units_and_colours_and_no_color_is_honoured() {
+    let Some(stage) = Stage::new() else { return };
+    let seen = |no_color: &str| {
+        let mut command = stage.slabyard();
+        command.args(["run", "--", "true"]).env("NO_COLOR", no_color);
+        let (seen, code) = Terminal::start(command).end();
+        assert_eq!(code, Some(0), "{seen}");
+        assert!(seen.contains("8.0 KiB") && seen.contains("50.0%"), "{seen}");
+        seen
+    };
+    assert!(seen("").contains("\x1b[1mname"));
+    assert!(!seen("1").contains('\x1b'));
+}
+
+#[test]
+fn the_interrupt_key_reaches_the_program_once() {
+    let Some(stage) = Stage::new() else { return };
+    let mut command = stage.slabyard();
+    let script = "trap 'n=$((n + 1)); echo n=$n' INT; echo ready; \
+                  read _; read _; read _; exit 5";
+    command.args(["run", "--", "sh", "-c", script]);
+    let mut terminal = Terminal::start(command);
+    terminal.wait_for("ready");
+    // We look at the signal only when the program is done with it: two that
+    // come together would be one to the program.
+    let run = Pid::from_raw(terminal.child.id().cast_signed());
+    kill(run, Signal::SIGSTOP).unwrap();
+    terminal.press(INTERRUPT);
+    terminal.press(b'\n');
+    terminal.wait_for("n=1");
+    kill(run, Signal::SIGCONT).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    terminal.press(b'\n');
+    terminal.press(b'\n');
+    let (seen, code) = terminal.end();
+    assert!(!seen.contains("n=2"), "{seen}");
+    assert_eq!(code, Some(5));
+}
+
+#[test]
+fn the_report_follows_a_program_that_survived_the_interrupt_key() {
+    let Some(stage) = Stage::new() else { return };
+    let mut command = stage.slabyard();
+    command.args(["run", "--"]).arg(stage.program()).arg("trap : INT; echo ready; read _; exit 5");
+    let mut terminal = Terminal::start(command);
+    terminal.wait_for("ready");
+    terminal.press(INTERRUPT);
+    terminal.press(b'\n');
+    let (seen, code) = terminal.end();
+    assert!(seen.contains("committed"), "{seen}");
+    assert_eq!(code, Some(5));
+}
+
+#[test]
+fn the_interrupt_key_ends_us_as_it_ends_the_program() {
+    use std::os::unix::process::ExitStatusExt;
+    let Some(stage) = Stage::new() else { return };
+    let mut command = stage.slabyard();
+    command.args(["run", "--", "sh", "-c", "echo ready; exec sleep 60"]);
+    let mut terminal = Terminal::start(command);
+    terminal.wait_for("ready");
+    terminal.press(INTERRUPT);
+    terminal.wait_for("no report: sh");
+    let status = terminal.child.wait().unwrap();
+    assert_eq!(status.signal(), Some(2), "{status}");
+    assert!(stage.is_clean());
+}

@@ -1,0 +1,207 @@
+//! The C functions: slow paths of `malloc` and `free`, and all the others.
+//!
+//! Behaviour as in C23, POSIX and glibc's manual: zero sizes give unique
+//! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
+//! `errno`.
+
+use crate::bad;
+use crate::start;
+use crate::state::YARD;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use slabyard::platform::Platform;
+use slabyard::yard::Place;
+
+const ENOMEM: c_int = 12;
+const EINVAL: c_int = 22;
+/// Every allocation is aligned to this.
+pub(crate) const ALIGN: usize = 16;
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+}
+
+fn set_errno(value: c_int) {
+    // SAFETY: this thread's own word.
+    unsafe { *__errno_location() = value };
+}
+
+/// Allocates; null and ENOMEM without memory.
+pub(crate) fn allocate(bytes: usize, align: usize) -> *mut c_void {
+    if start::ensure()
+        && let Some(address) = YARD.alloc_fast(bytes, align)
+    {
+        return address as *mut c_void;
+    }
+    set_errno(ENOMEM);
+    null_mut()
+}
+
+#[cold]
+pub(crate) extern "C" fn malloc_slow(bytes: usize) -> *mut c_void {
+    if start::ensure()
+        && let Some(address) = YARD.alloc(bytes, ALIGN)
+    {
+        return address as *mut c_void;
+    }
+    set_errno(ENOMEM);
+    null_mut()
+}
+
+#[cold]
+pub(crate) extern "C" fn free_slow(pointer: *mut c_void) {
+    if pointer.is_null() {
+        return;
+    }
+    release("free", pointer as usize);
+}
+
+fn release(function: &str, address: usize) {
+    if !start::ready() {
+        return bad::found_at_call(function, address, Place::Foreign);
+    }
+    if let Err(place) = YARD.free(address) {
+        bad::found_at_call(function, address, place);
+    }
+}
+
+/// Frees by the fast path first.
+fn free_now(address: usize) {
+    if let Err(place) = YARD.free_fast(address) {
+        bad::found_at_call("free", address, place);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn calloc(n: usize, each: usize) -> *mut c_void {
+    let Some(bytes) = n.checked_mul(each) else {
+        set_errno(ENOMEM);
+        return null_mut();
+    };
+    let pointer = allocate(bytes, ALIGN);
+    if !pointer.is_null() {
+        YARD.each_dirty_part(pointer as usize, bytes, |offset, n| {
+            // SAFETY: inside of the allocation just made.
+            unsafe { pointer.cast::<u8>().add(offset).write_bytes(0, n) };
+        });
+    }
+    pointer
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn realloc(pointer: *mut c_void, bytes: usize) -> *mut c_void {
+    if pointer.is_null() {
+        return allocate(bytes, ALIGN);
+    }
+    if bytes == 0 {
+        free_slow(pointer);
+        return null_mut();
+    }
+    resize("realloc", pointer, bytes)
+}
+
+fn resize(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
+    let address = pointer as usize;
+    let have = if start::ready() { bad::usable_or_bad(function, address) } else { None };
+    let Some(have) = have else { return null_mut() };
+    if bytes <= isize::MAX as usize
+        && let Some(address) = YARD.resize(address, bytes)
+    {
+        return address as *mut c_void;
+    }
+    let new = allocate(bytes, ALIGN);
+    if !new.is_null() {
+        // SAFETY: both are live allocations of at least so many bytes.
+        unsafe { new.cast::<u8>().copy_from_nonoverlapping(pointer.cast(), have.min(bytes)) };
+        free_now(address);
+    }
+    new
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn reallocarray(pointer: *mut c_void, n: usize, each: usize) -> *mut c_void {
+    let Some(bytes) = n.checked_mul(each) else {
+        set_errno(ENOMEM);
+        return null_mut();
+    };
+    realloc(pointer, bytes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn free_aligned_sized(pointer: *mut c_void, align: usize, bytes: usize) {
+    crate::cxx::release_sized("free_aligned_sized", pointer, bytes, align);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, bytes: usize) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
+        return EINVAL;
+    }
+    // SAFETY: this thread's own word.
+    let errno = unsafe { *__errno_location() };
+    let pointer = allocate(bytes, align.max(ALIGN));
+    if pointer.is_null() {
+        // The result tells; errno is left alone.
+        set_errno(errno);
+        return ENOMEM;
+    }
+    // SAFETY: the caller gives a place for the result.
+    unsafe { *out = pointer };
+    0
+}
+
+/// An alignment that is no power of two is an error, as in glibc.
+fn aligned(align: usize, bytes: usize) -> *mut c_void {
+    if !align.is_power_of_two() {
+        set_errno(EINVAL);
+        return null_mut();
+    }
+    allocate(bytes, align.max(ALIGN))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void {
+    aligned(align, bytes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn memalign(align: usize, bytes: usize) -> *mut c_void {
+    // glibc's memalign rounds a crooked alignment up.
+    match align.checked_next_power_of_two() {
+        Some(align) => aligned(align, bytes),
+        None => aligned(0, bytes),
+    }
+}
+
+fn page() -> usize {
+    if start::ensure() { YARD.platform().page_bytes() } else { 4096 }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn valloc(bytes: usize) -> *mut c_void {
+    aligned(page(), bytes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+    match bytes.max(1).checked_next_multiple_of(page()) {
+        Some(bytes) => aligned(page(), bytes),
+        None => {
+            set_errno(ENOMEM);
+            null_mut()
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
+    if pointer.is_null() || !start::ready() {
+        return 0;
+    }
+    bad::usable_or_bad("malloc_usable_size", pointer as usize).unwrap_or(0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn malloc_trim(_pad: usize) -> c_int {
+    c_int::from(start::ready() && YARD.trim())
+}

@@ -1,0 +1,127 @@
+//! `SLABYARD_*`: read once, before the first allocation. A variable that does
+//! not exist or does not parse is warned about and ignored.
+
+use crate::text::say;
+use core::ffi::{CStr, c_char};
+use slabyard_abi::options::{self, Key, OPTIONS, Refused};
+
+unsafe extern "C" {
+    static mut environ: *mut *mut c_char;
+    fn open(path: *const c_char, flags: i32, ...) -> i32;
+    fn read(fd: i32, bytes: *mut u8, n: usize) -> isize;
+    fn close(fd: i32) -> i32;
+}
+
+/// Variables of the command, which the library does not look at.
+const OTHERS: &[&[u8]] = &[b"SLABYARD_LIB", b"SLABYARD_BLESS", b"SLABYARD_BENCH_OURS"];
+
+/// The options' values, by [`Key`].
+pub(crate) struct Options {
+    values: [u64; OPTIONS.len()],
+}
+
+impl Options {
+    pub(crate) fn get(&self, key: Key) -> u64 {
+        self.values[key as usize]
+    }
+
+    /// Reads them from the environment.
+    pub(crate) fn read() -> Self {
+        let mut all = Options { values: [0; OPTIONS.len()] };
+        for (value, row) in all.values.iter_mut().zip(OPTIONS) {
+            *value = row.default;
+        }
+        each_variable(|name, value| all.take(name, value));
+        all
+    }
+
+    fn take(&mut self, name: &[u8], value: &[u8]) {
+        if !name.starts_with(b"SLABYARD_") || OTHERS.contains(&name) {
+            return;
+        }
+        let shown = |bytes| core::str::from_utf8(bytes).unwrap_or("?");
+        let Some(i) = OPTIONS.iter().position(|row| row.env.as_bytes() == name) else {
+            say!("{} is no option and is ignored", shown(name));
+            return;
+        };
+        match options::parse(&OPTIONS[i], value) {
+            Ok(n) => self.values[i] = n,
+            Err(Refused::Malformed) => {
+                say!("{}={} does not parse and is ignored", shown(name), shown(value));
+            }
+            Err(Refused::OutOfRange) => {
+                say!("{}={} is out of range and is ignored", shown(name), shown(value));
+            }
+        }
+    }
+}
+
+/// Calls `f` with name and value of each variable.
+fn each_variable(mut f: impl FnMut(&[u8], &[u8])) {
+    let mut split = |entry: &[u8]| {
+        if let Some(i) = entry.iter().position(|c| *c == b'=') {
+            f(&entry[..i], &entry[i + 1..]);
+        }
+    };
+    // SAFETY: the C library's array of strings; nobody changes it while the first
+    // allocation is under way.
+    unsafe {
+        let mut at = environ;
+        if !at.is_null() {
+            while !(*at).is_null() {
+                split(CStr::from_ptr(*at).to_bytes());
+                at = at.add(1);
+            }
+            return;
+        }
+    }
+    // A call so early that the C library does not know its environment yet.
+    let mut buffer = [0u8; 16 << 10];
+    for entry in initial_environment(&mut buffer).split(|c| *c == 0) {
+        split(entry);
+    }
+}
+
+fn initial_environment(buffer: &mut [u8]) -> &[u8] {
+    let mut n = 0;
+    // SAFETY: plain calls on our own buffer.
+    unsafe {
+        let fd = open(c"/proc/self/environ".as_ptr(), 0o2_000_000);
+        while fd >= 0 && n < buffer.len() {
+            match read(fd, buffer[n..].as_mut_ptr(), buffer.len() - n) {
+                m if m > 0 => n += m as usize,
+                _ => break,
+            }
+        }
+        if fd >= 0 {
+            close(fd);
+        }
+    }
+    &buffer[..n]
+}
+
+/// Takes a variable out of the environment; `f` gets its value.
+pub(crate) fn take_out(name: &str, f: impl FnOnce(&CStr)) {
+    // SAFETY: called from the constructor, before the program has threads; the
+    // strings stay where they are, only the array is closed up.
+    unsafe {
+        let mut at = environ;
+        if at.is_null() {
+            return;
+        }
+        while !(*at).is_null() {
+            let entry = CStr::from_ptr(*at);
+            if let Some(value) = entry.to_bytes().strip_prefix(name.as_bytes())
+                && value.first() == Some(&b'=')
+            {
+                let value = (*at).add(name.len() + 1);
+                while !(*at).is_null() {
+                    *at = *at.add(1);
+                    at = at.add(1);
+                }
+                return f(CStr::from_ptr(value));
+            }
+            at = at.add(1);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The first call, whoever makes it; and what waits for the constructor, when
+//! the C library is ready.
+
+use crate::options::Options;
+use crate::state::{FAST, YARD};
+use crate::text::say;
+use crate::{bad, fork, report};
+use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::platform::linux::Mode;
+use slabyard::yard::Settings;
+use slabyard_abi::options::Key;
+
+const COLD: u32 = 0;
+const STARTING: u32 = 1;
+const READY: u32 = 2;
+const FAILED: u32 = 3;
+
+static STATE: AtomicU32 = AtomicU32::new(COLD);
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
+    fn pthread_setspecific(key: u32, value: *const u8) -> i32;
+    fn sched_yield() -> i32;
+}
+
+/// True once the yard can be used.
+#[inline]
+pub(crate) fn ready() -> bool {
+    // Acquire pairs with the Release in `start`.
+    STATE.load(Ordering::Acquire) == READY
+}
+
+/// Makes the yard ready if it is not; false if there is no memory for it.
+#[inline]
+pub(crate) fn ensure() -> bool {
+    ready() || start()
+}
+
+#[cold]
+fn start() -> bool {
+    if STATE.compare_exchange(COLD, STARTING, Ordering::Acquire, Ordering::Acquire).is_err() {
+        while STATE.load(Ordering::Acquire) == STARTING {
+            // SAFETY: no argument, no memory.
+            unsafe { sched_yield() };
+        }
+        return ready();
+    }
+    let options = Options::read();
+    let done = begin(&options);
+    STATE.store(if done { READY } else { FAILED }, Ordering::Release);
+    if done {
+        FAST.open();
+    } else {
+        say!("no memory for the allocator's own tables");
+    }
+    done
+}
+
+fn begin(options: &Options) -> bool {
+    let wanted = match options.get(Key::Mode) {
+        1 => Some(Mode::Library),
+        2 => Some(Mode::Own),
+        3 => Some(Mode::Slots),
+        _ => None,
+    };
+    let platform = YARD.platform();
+    if !platform.init(wanted) {
+        return false;
+    }
+    if let Some(wanted) = wanted
+        && wanted != platform.mode()
+    {
+        say!("SLABYARD_MODE is not possible here: mode {} is used", mode_number(platform.mode()));
+    }
+    if platform.mode() == Mode::Slots {
+        let mut key = 0;
+        // SAFETY: the destructor has the signature that the C library wants.
+        if unsafe { pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
+            KEY.store(key, Ordering::Relaxed);
+            platform.on_slot(remember_slot);
+        }
+    }
+    let settings = Settings {
+        reserve_bytes: options.get(Key::Reserve) as usize,
+        decay_ms: options.get(Key::DecayMs) as u32,
+    };
+    YARD.on_bad(bad::found_at_home);
+    YARD.on_beat(|beat| FAST.choose_table(beat));
+    bad::set_policy(options.get(Key::OnError) == 0);
+    report::set_verify(options.get(Key::VerifyAtExit) == 1);
+    YARD.init(settings)
+}
+
+/// The mode as users count it.
+pub(crate) fn mode_number(mode: Mode) -> u64 {
+    match mode {
+        Mode::Library => 1,
+        Mode::Own => 2,
+        Mode::Slots => 3,
+    }
+}
+
+/// A thread got a private slot: its end is to give it back.
+fn remember_slot() {
+    // SAFETY: our own key.
+    unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1)) };
+}
+
+/// Destructor of the key. Other keys' destructors may free and allocate after
+/// us, so the slot goes back in the third of the four rounds that POSIX promises.
+unsafe extern "C" fn thread_ends(round: *mut u8) {
+    let round = round as usize;
+    if round < 3 {
+        // SAFETY: our own key.
+        unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), (round + 1) as *const u8) };
+        return;
+    }
+    YARD.drain_thread();
+    YARD.platform().give_slot_back();
+}
+
+extern "C" fn constructor() {
+    if !ensure() {
+        return;
+    }
+    // With one thread this is cheap; later it would take milliseconds.
+    YARD.platform().prepare_fence();
+    fork::register();
+    report::remember();
+}
+
+extern "C" fn destructor() {
+    if ready() {
+        report::at_exit();
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = destructor;

@@ -1,0 +1,285 @@
+//! Bad use of the library, one program each: `misuse/NN-name.c`.
+//!
+//! What it is: one test a program and mode. A program's first lines tell when
+//! it must be stopped and with what words ([`Expectation`]); [`judge`] compares
+//! that with what happened; the table of `misuse/README.md` is made from the
+//! same lines. Neighbour: `process_runner`.
+//!
+//! With `SLABYARD_BLESS=1` the table is written anew instead of compared.
+
+mod process_runner;
+
+use process_runner::expectation::{Expectation, When, judge};
+use process_runner::{LIMIT, Mode, Outcome, Program, shared_library, tests};
+use std::fs;
+use std::path::PathBuf;
+
+/// The names of all programs, in order.
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(tests().join("misuse"))
+        .expect("the programs")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name in UTF-8"))
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
+    names.sort();
+    names
+}
+
+fn expectation(name: &str) -> Expectation {
+    let text = fs::read_to_string(tests().join("misuse").join(name)).expect("the program");
+    Expectation::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Runs the program with this name, or with the name's suffix left out.
+fn meets_its_expectation(stem: &str, mode: Mode) {
+    let stem = stem.replace('_', "-");
+    let name = names()
+        .into_iter()
+        .find(|name| {
+            name.split_once('-')
+                .and_then(|(_, n)| n.rsplit_once('.'))
+                .is_some_and(|(n, _)| n == stem)
+        })
+        .unwrap_or_else(|| panic!("there is no program {stem}"));
+    let expected = expectation(&name);
+    let Some(program) = Program::compile(&format!("misuse/{name}"), &[]) else {
+        return;
+    };
+    let variables: Vec<(&str, &str)> =
+        expected.variable.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    let outcome = program.run(mode, &variables, LIMIT);
+    if let Err(wrong) = judge(&expected, &outcome) {
+        panic!("{name} in mode {mode:?}: {wrong}\nexpected {expected:#?}\ngot {outcome:#?}");
+    }
+}
+
+macro_rules! bad_uses {
+    ($($name:ident)*) => {
+        $(mod $name {
+            #[test]
+            fn rseq() {
+                super::meets_its_expectation(stringify!($name), super::Mode::Rseq);
+            }
+            #[test]
+            fn own_rseq() {
+                super::meets_its_expectation(stringify!($name), super::Mode::OwnRseq);
+            }
+            #[test]
+            fn slots() {
+                super::meets_its_expectation(stringify!($name), super::Mode::Slots);
+            }
+        })*
+
+        const TESTED: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+bad_uses! {
+    double_free_small
+    double_free_run
+    double_free_mapping
+    double_free_largest_class
+    double_free_zero_size
+    double_free_between
+    double_free_many_between
+    double_free_after_flush
+    double_free_slab_gone
+    double_free_run_between
+    double_free_after_reuse
+    double_free_thread
+    double_free_fork
+    double_free_handler
+    double_free_aligned
+    double_free_aligned_run
+    double_free_aligned_mapping
+    double_free_realloc_zero
+    stale_after_realloc_small
+    stale_after_realloc_run
+    stale_after_realloc_mapping
+    free_stack
+    free_static
+    free_thread_storage
+    free_code
+    free_foreign_mapping
+    free_null_page
+    free_minus_16
+    free_not_canonical
+    free_never_allocated
+    free_unmapped_by_hand
+    interior_small
+    interior_run
+    interior_run_page
+    interior_mapping
+    interior_aligned
+    past_end_run
+    misaligned_by_1
+    misaligned_by_8
+    misaligned_run
+    realloc_stack
+    realloc_freed_small
+    realloc_freed_run
+    realloc_interior_small
+    realloc_interior_run
+    realloc_misaligned
+    usable_size_stack
+    usable_size_freed
+    free_sized_wrong
+    free_sized_wrong_run
+    sized_delete_wrong
+    delete_interior
+    delete_twice
+    delete_of_malloc
+    write_after_free
+    write_past_end
+    option_unknown
+    option_word
+    option_number
+    option_range
+    option_good
+    report_only
+    free_null
+    no_bad_use
+}
+
+#[test]
+fn each_program_has_its_tests() {
+    let programs: Vec<String> = names()
+        .iter()
+        .map(|name| {
+            let stem = name.rsplit_once('.').expect("a suffix").0;
+            stem.split_once('-').expect("a number").1.replace('-', "_")
+        })
+        .collect();
+    assert_eq!(programs, TESTED);
+    for (i, name) in names().iter().enumerate() {
+        assert!(name.starts_with(&format!("{:02}-", i + 1)), "{name} is out of order");
+    }
+}
+
+const TABLE_BEGINS: &str = "<!-- table: made from the programs -->\n";
+const TABLE_ENDS: &str = "<!-- end of the table -->\n";
+
+fn table() -> String {
+    let mut table = "| Program | What it does | Noticed | Cause |\n|---|---|---|---|\n".to_owned();
+    for name in names() {
+        let e = expectation(&name);
+        let when = match e.when {
+            When::AtOnce => "at once",
+            When::AtFlush => "at flush",
+            When::NotCaught => "not at all",
+            When::Warned => "warned, goes on",
+            When::Fine => "nothing to notice",
+        };
+        let cause = if e.must_be_said() { e.words().expect("checked at parsing") } else { "" };
+        table += &format!("| `{name}` | {} | {when} | {cause} |\n", e.deed);
+    }
+    table
+}
+
+#[test]
+fn the_readme_has_the_table_of_the_programs() {
+    let path: PathBuf = tests().join("misuse/README.md");
+    let text = fs::read_to_string(&path).expect("the README");
+    let (before, rest) = text.split_once(TABLE_BEGINS).expect("the table's begin");
+    let (found, after) = rest.split_once(TABLE_ENDS).expect("the table's end");
+    if std::env::var_os("SLABYARD_BLESS").is_some() {
+        let text = format!("{before}{TABLE_BEGINS}{}{TABLE_ENDS}{after}", table());
+        fs::write(&path, text).expect("the README is written");
+    } else {
+        assert_eq!(found, table(), "run this test with SLABYARD_BLESS=1");
+    }
+}
+
+/// The judge itself: each of these must be refused.
+mod planted {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    const REPORT: &str = "slabyard: free(0x7f12a0): double free of an object of cache malloc-64\n";
+
+    fn outcome(signal: i32, stdout: &str, stderr: &str) -> Outcome {
+        let status = Some(ExitStatus::from_raw(signal));
+        Outcome { status, stdout: stdout.into(), stderr: stderr.into() }
+    }
+
+    fn expect(line: &str) -> Expectation {
+        Expectation::parse(&format!("/* expect: {line} */\n/* A deed. */\n")).expect("a good head")
+    }
+
+    #[test]
+    fn a_right_report_is_taken() {
+        assert_eq!(judge(&expect("at-once double-free"), &outcome(6, "", REPORT)), Ok(()));
+        assert_eq!(judge(&expect("at-flush double-free"), &outcome(6, "after\n", REPORT)), Ok(()));
+        assert_eq!(judge(&expect("not-caught write"), &outcome(0, "after\n", "")), Ok(()));
+    }
+
+    #[test]
+    fn a_wrong_end_is_refused() {
+        let at_once = expect("at-once double-free");
+        assert!(judge(&at_once, &outcome(0, "after\n", "")).is_err(), "not stopped");
+        assert!(judge(&at_once, &outcome(0, "", REPORT)).is_err(), "not aborted");
+        assert!(judge(&at_once, &outcome(11, "", REPORT)).is_err(), "a crash");
+        assert!(judge(&at_once, &outcome(6, "after\n", REPORT)).is_err(), "too late");
+        assert!(
+            judge(&expect("at-flush double-free"), &outcome(6, "", REPORT)).is_err(),
+            "too early"
+        );
+        assert!(
+            judge(&expect("fine none"), &outcome(0, "after\n", REPORT)).is_err(),
+            "a false alarm"
+        );
+    }
+
+    #[test]
+    fn a_wrong_message_is_refused() {
+        for stderr in [
+            "",
+            "free(): double free detected in tcache 2\n",
+            "slabyard: double free\n",
+            "slabyard: free(0x): double free of an object\n",
+            "slabyard: (0x10): double free of an object\n",
+            "slabyard: free(0x10): invalid pointer, not a double free\n",
+            &REPORT.repeat(2),
+        ] {
+            let taken = judge(&expect("at-once double-free"), &outcome(6, "", stderr));
+            assert!(taken.is_err(), "taken: {stderr:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_head_is_refused() {
+        for head in [
+            "/* A deed. */\n/* expect: at-once double-free */\n",
+            "/* expect: soon double-free */\n/* A deed. */\n",
+            "/* expect: at-once bad-luck */\n/* A deed. */\n",
+            "/* expect: warned option */\n/* No variable. */\n",
+            "/* expect: at-once double-free */\n#include \"misuse.h\"\n",
+        ] {
+            assert!(Expectation::parse(head).is_err(), "taken: {head}");
+        }
+    }
+
+    /// An allocator that takes each free for good does not pass.
+    #[test]
+    fn an_allocator_that_never_frees() {
+        let Some(shim) = shared_library("shims/no_free.c", "no_free.so", &[]) else {
+            return;
+        };
+        let preload = [("LD_PRELOAD", shim.to_str().expect("a path in UTF-8"))];
+        let mut nr_refused = 0;
+        for name in names().iter().filter(|name| name.contains("double-free-")) {
+            let expected = expectation(name);
+            if expected.when == When::NotCaught {
+                continue;
+            }
+            let Some(program) = Program::compile(&format!("misuse/{name}"), &[]) else {
+                return;
+            };
+            let outcome = program.run(Mode::Libc, &preload, LIMIT);
+            assert!(judge(&expected, &outcome).is_err(), "{name} passes: {outcome:#?}");
+            nr_refused += 1;
+        }
+        assert!(nr_refused > 10, "only {nr_refused} were tried");
+    }
+}

@@ -1,0 +1,13 @@
+/* expect: at-flush interior */
+/* A pointer into a small object is freed. */
+#include "misuse.h"
+
+int main(void)
+{
+    begin();
+
+    void *p = get(SMALL);
+
+    free(behind(p, 16));
+    return flush();
+}

@@ -1,0 +1,14 @@
+/* expect: at-flush interior */
+/* A pointer into an object is deleted. */
+#include "misuse.h"
+#include <new>
+
+int main(void)
+{
+    begin();
+
+    void *p = opaque(::operator new(SMALL));
+
+    ::operator delete(behind(p, 16));
+    return flush();
+}

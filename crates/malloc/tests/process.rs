@@ -1,0 +1,148 @@
+//! Real processes under the preload library, in each mode: `c/*.c` and `*.cc`.
+//!
+//! What it is: one test a program and mode; a program checks itself, prints
+//! what failed and exits with 0 if nothing did. The mode `libc` runs a program
+//! without the library, so that what it asks for is what any malloc keeps. The
+//! tests of `planted` run programs on broken allocators: they must fail there.
+
+mod process_runner;
+
+use process_runner::{LIMIT, Mode, Outcome, Program, shared_library};
+use std::time::Duration;
+
+macro_rules! programs {
+    ($($name:ident: $source:literal in $($mode:ident)+;)*) => {
+        $(mod $name {
+            $(#[test]
+            fn $mode() {
+                super::passes($source, super::Mode::named(stringify!($mode)));
+            })+
+        })*
+
+        const SOURCES: &[&str] = &[$($source),*];
+    };
+}
+
+// A handler may allocate in the first two modes only.
+programs! {
+    exports: "c/exports.c" in rseq own_rseq slots;
+    api: "c/api.c" in rseq own_rseq slots libc;
+    cxx: "c/cxx.cc" in rseq own_rseq slots libc;
+    threads: "c/threads.c" in rseq own_rseq slots libc;
+    forks: "c/forks.c" in rseq own_rseq slots libc;
+    signals: "c/signals.c" in rseq own_rseq;
+    early: "c/early.c" in rseq own_rseq slots libc;
+    nomem: "c/nomem.c" in rseq own_rseq slots libc;
+    trim: "c/trim.c" in rseq own_rseq slots libc;
+    exit: "c/exit.c" in rseq own_rseq slots libc;
+}
+
+fn program(source: &str) -> Option<Program> {
+    let mut arguments = Vec::new();
+    if source == "c/early.c" {
+        let linked = shared_library("c/early_lib.c", "libearly_lib.so", &[])?;
+        shared_library("c/early_lib.c", "early_plugin.so", &["-DPLUGIN"])?;
+        arguments.push(linked.display().to_string());
+        arguments.push("-Wl,-rpath,$ORIGIN".to_owned());
+    }
+    Program::compile(source, &arguments)
+}
+
+fn passes(source: &str, mode: Mode) {
+    let Some(program) = program(source) else {
+        return;
+    };
+    let outcome = program.run(mode, &[], LIMIT);
+    assert!(outcome.succeeded(), "{source} in mode {mode:?}: {outcome:#?}");
+    // Good use is never reported.
+    assert_eq!(outcome.messages().count(), 0, "{source} in mode {mode:?}: {outcome:#?}");
+}
+
+#[test]
+fn each_source_has_its_tests() {
+    for entry in std::fs::read_dir(process_runner::tests().join("c")).expect("the programs") {
+        let name = format!("c/{}", entry.expect("an entry").file_name().display());
+        let helps = name.ends_with(".h") || name == "c/early_lib.c";
+        assert!(helps || SOURCES.contains(&name.as_str()), "{name} is in no test");
+    }
+}
+
+/// The report at the end tells the mode: none falls back to another silently.
+#[test]
+fn each_mode_is_the_one_asked_for() {
+    let Some(program) = program("c/exports.c") else {
+        return;
+    };
+    let path = format!("{}/mode.report", env!("CARGO_TARGET_TMPDIR"));
+    for (mode, number) in [(Mode::Rseq, 1), (Mode::OwnRseq, 2), (Mode::Slots, 3)] {
+        let _ = std::fs::remove_file(&path);
+        let outcome = program.run(mode, &[("SLABYARD_REPORT", &path)], LIMIT);
+        let report = std::fs::read_to_string(&path).unwrap_or_default();
+        let yard = report.lines().find(|line| line.starts_with("yard "));
+        let said =
+            yard.and_then(|line| line.split(' ').find_map(|word| word.strip_prefix("mode=")));
+        assert_eq!(
+            said.and_then(|n| n.parse().ok()),
+            Some(number),
+            "mode {mode:?}: report {report:?} of {outcome:#?}"
+        );
+    }
+}
+
+/// Broken allocators: each breaks one promise, and a program must say so.
+mod planted {
+    use super::*;
+
+    fn run_on(shim: &str, source: &str) -> Option<Outcome> {
+        let library = shared_library(&format!("shims/{shim}.c"), &format!("{shim}.so"), &[])?;
+        let library = library.to_str().expect("a path in UTF-8");
+        Some(program(source)?.run(Mode::Libc, &[("LD_PRELOAD", library)], LIMIT))
+    }
+
+    macro_rules! planted {
+        ($($test:ident: $shim:literal is seen by $source:literal, $saying:literal;)*) => {
+            $(#[test]
+            fn $test() {
+                let Some(outcome) = run_on($shim, $source) else { return };
+                assert!(!outcome.succeeded(), "{} passes on {}", $source, $shim);
+                assert!(outcome.stderr.contains($saying), "not the failure wanted: {outcome:#?}");
+            })*
+        };
+    }
+
+    planted! {
+        dirty_calloc: "dirty_calloc" is seen by "c/api.c", "calloc of";
+        free_that_writes_errno: "free_errno" is seen by "c/api.c", "set errno to";
+        lost_alignment: "misaligned" is seen by "c/api.c", "aligned_to";
+        lost_alignment_of_new: "misaligned" is seen by "c/cxx.cc", "aligned_to";
+        overlap: "overlap" is seen by "c/api.c", "intact";
+        overlap_in_threads: "overlap" is seen by "c/threads.c", "intact";
+        overlap_over_fork: "overlap" is seen by "c/forks.c", "intact";
+        overlap_at_exit: "overlap" is seen by "c/exit.c", "status";
+        lost_memory_of_threads: "no_free" is seen by "c/threads.c", "left";
+        lost_memory: "no_free" is seen by "c/nomem.c", "at first, then 0";
+        memory_that_stays: "no_free" is seen by "c/trim.c", "after trim";
+        lock_held_over_fork: "no_fork" is seen by "c/forks.c", "a forked child: status 0xe";
+        another_malloc: "no_free" is seen by "c/exports.c", "the library is not loaded";
+        late_start: "late_start" is seen by "c/early.c", "the block of before all";
+    }
+
+    /// The C library's own malloc is not for handlers: it crashes or hangs.
+    #[test]
+    fn handlers_on_the_c_librarys_malloc() {
+        let Some(program) = program("c/signals.c") else {
+            return;
+        };
+        let outcome = program.run(Mode::Libc, &[], Duration::from_secs(10));
+        assert!(!outcome.succeeded(), "signals.c does not interrupt malloc");
+    }
+
+    /// With signals blocked it is: then the program must find nothing.
+    #[test]
+    fn handlers_on_a_masked_malloc() {
+        let Some(outcome) = run_on("masked", "c/signals.c") else {
+            return;
+        };
+        assert!(outcome.succeeded(), "{outcome:#?}");
+    }
+}

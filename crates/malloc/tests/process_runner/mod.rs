@@ -1,0 +1,273 @@
+//! Runs C and C++ programs under the preload library, one process each.
+//!
+//! What it is: [`library`] builds the library that is under test, [`Program`]
+//! compiles a program of the tests once, [`Program::run`] runs it in a
+//! [`Mode`] and gives an [`Outcome`], which [`expectation`] judges.
+//! Neighbours: `process.rs` (programs that must pass) and `misuse.rs` (programs
+//! that must be stopped).
+//!
+//! Invariants: a run never outlives its time limit, with all its children;
+//! an output is compiled aside and renamed, so that tests that run at the same
+//! time never see half a file.
+#![allow(dead_code, reason = "each of the two test programs uses a part")]
+
+pub mod expectation;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The time that a program gets.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+const SIGABRT: i32 = 6;
+
+/// How a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The library on the C library's rseq area.
+    Rseq,
+    /// The library on its own rseq area.
+    OwnRseq,
+    /// The library with a private slot for each thread.
+    Slots,
+    /// Without the library: the programs ask for what any malloc keeps.
+    Libc,
+}
+
+impl Mode {
+    /// The mode of a test's name.
+    pub fn named(name: &str) -> Mode {
+        match name {
+            "rseq" => Mode::Rseq,
+            "own_rseq" => Mode::OwnRseq,
+            "slots" => Mode::Slots,
+            "libc" => Mode::Libc,
+            _ => panic!("no mode is named {name}"),
+        }
+    }
+
+    fn set_up(self, command: &mut Command) {
+        let word = match self {
+            Mode::Rseq => "rseq",
+            Mode::OwnRseq => {
+                command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+                "own-rseq"
+            }
+            Mode::Slots => "slots",
+            Mode::Libc => return,
+        };
+        command.env("LD_PRELOAD", library()).env("SLABYARD_MODE", word);
+    }
+}
+
+/// The directory of the tests' sources.
+pub fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// The library under test: `SLABYARD_LIB`, or the one of this build's profile.
+/// Cargo does not build a `cdylib` for its own integration tests, so it is
+/// asked to; when nothing has changed this is quick.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let library = match std::env::var_os("SLABYARD_LIB") {
+            Some(path) => PathBuf::from(path),
+            None => build_library(),
+        };
+        fs::canonicalize(&library).unwrap_or_else(|e| panic!("{}: {e}", library.display()))
+    })
+}
+
+fn build_library() -> PathBuf {
+    // <target>/<profile>/deps/<this test>
+    let me = std::env::current_exe().expect("the test's own path");
+    let profile_dir = me.ancestors().nth(2).expect("a profile's directory");
+    let target_dir = profile_dir.parent().expect("a target directory");
+    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "slabyard-malloc", "--profile", profile])
+        .arg("--target-dir")
+        .arg(target_dir)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .expect("cargo");
+    assert!(status.success(), "the library does not build");
+    profile_dir.join("libslabyard_malloc.so")
+}
+
+/// A program of the tests, compiled.
+#[derive(Clone)]
+pub struct Program {
+    path: PathBuf,
+}
+
+impl Program {
+    /// Compiles `source`, a path below `tests/`; `None` if the compiler is not
+    /// installed, which is said on stdout.
+    pub fn compile(source: &str, arguments: &[String]) -> Option<Program> {
+        let path = output(source, "");
+        build(source, &path, arguments).then_some(Program { path })
+    }
+
+    /// Runs the program until its end, at most for `limit`.
+    pub fn run(&self, mode: Mode, variables: &[(&str, &str)], limit: Duration) -> Outcome {
+        static NR_RUNS: AtomicUsize = AtomicUsize::new(0);
+        let run = NR_RUNS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}.{}.{run}", self.path.display(), std::process::id());
+        // Files, not pipes: a grandchild that lives on does not hold them up.
+        let (out, err) = (format!("{name}.out"), format!("{name}.err"));
+
+        let mut command = Command::new(&self.path);
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("SLABYARD_") {
+                command.env_remove(variable);
+            }
+        }
+        command.env_remove("LD_PRELOAD").env_remove("GLIBC_TUNABLES");
+        mode.set_up(&mut command);
+        let mut child = command
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(File::create(&out).expect("a file for stdout"))
+            .stderr(File::create(&err).expect("a file for stderr"))
+            .process_group(0)
+            .spawn()
+            .expect("the program starts");
+
+        let end = Instant::now() + limit;
+        let mut status = child.try_wait().expect("wait");
+        while status.is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+            status = child.try_wait().expect("wait");
+        }
+        // Its process group: children that it left behind end as well.
+        let group = format!("-{}", child.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        if status.is_none() {
+            child.wait().expect("wait");
+        }
+
+        let take = |path: &str| {
+            let text = String::from_utf8_lossy(&fs::read(path).expect("output")).into_owned();
+            let _ = fs::remove_file(path);
+            text
+        };
+        Outcome { status, stdout: take(&out), stderr: take(&err) }
+    }
+}
+
+/// Compiles a shared library from `source`; its path.
+pub fn shared_library(source: &str, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let path = output(source, name);
+    let mut all = vec!["-shared".to_owned(), "-fPIC".to_owned()];
+    all.extend(arguments.iter().map(|&a| a.to_owned()));
+    build(source, &path, &all).then_some(path)
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// `None`: it was killed at its time limit.
+    pub status: Option<ExitStatus>,
+    /// What it wrote to stdout.
+    pub stdout: String,
+    /// What it and the library wrote to stderr.
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// It ended by itself, with exit code 0.
+    pub fn succeeded(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+
+    /// It ended by `abort`.
+    pub fn aborted(&self) -> bool {
+        self.status.and_then(|status| status.signal()) == Some(SIGABRT)
+    }
+
+    /// The lines that the library wrote.
+    pub fn messages(&self) -> impl Iterator<Item = &str> {
+        self.stderr.lines().filter_map(|line| line.strip_prefix("slabyard: "))
+    }
+}
+
+fn output(source: &str, name: &str) -> PathBuf {
+    let source = Path::new(source);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("programs")
+        .join(source.parent().expect("a directory"));
+    fs::create_dir_all(&directory).expect("a directory for programs");
+    if name.is_empty() {
+        directory.join(source.file_stem().expect("a name"))
+    } else {
+        directory.join(name)
+    }
+}
+
+/// Compiles once in this process, and not at all if an earlier one's output is
+/// newer than all sources. False if there is no compiler.
+fn build(source: &str, path: &Path, arguments: &[String]) -> bool {
+    type Done = Arc<OnceLock<bool>>;
+    static DONE: OnceLock<Mutex<HashMap<PathBuf, Done>>> = OnceLock::new();
+    let done = DONE.get_or_init(Mutex::default);
+    let done =
+        Arc::clone(done.lock().expect("no test panics here").entry(path.to_owned()).or_default());
+    *done.get_or_init(|| compile(source, path, arguments))
+}
+
+fn compile(source: &str, path: &Path, arguments: &[String]) -> bool {
+    let source = tests().join(source);
+    let compiler = match source.extension().and_then(|e| e.to_str()) {
+        Some("cc") => std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned()),
+        _ => std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()),
+    };
+    if is_current(&source, path) {
+        return true;
+    }
+    let aside = path.with_extension(format!("{}.new", std::process::id()));
+    let mut command = Command::new(&compiler);
+    if source.extension().is_some_and(|e| e == "cc") {
+        command.arg("-std=c++17");
+    }
+    // The bad use is wanted: `-w`. The calls must be made: `-fno-builtin`.
+    command.args(["-O1", "-g", "-w", "-fno-builtin", "-pthread"]);
+    command.arg(&source).arg("-o").arg(&aside).args(arguments).arg("-ldl");
+    match command.output() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: {compiler} is not installed");
+            false
+        }
+        Err(e) => panic!("{compiler}: {e}"),
+        Ok(done) => {
+            let text = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{} does not compile:\n{text}", source.display());
+            fs::rename(&aside, path).expect("the output moves to its place");
+            true
+        }
+    }
+}
+
+fn is_current(source: &Path, path: &Path) -> bool {
+    let time = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    let Some(built) = time(path) else {
+        return false;
+    };
+    let directory = source.parent().expect("a directory");
+    let newest = fs::read_dir(directory)
+        .expect("the sources")
+        .filter_map(|entry| time(&entry.expect("an entry").path()))
+        .chain(time(&tests().join("process_runner/mod.rs")))
+        .max();
+    newest.unwrap_or(SystemTime::UNIX_EPOCH) < built
+}

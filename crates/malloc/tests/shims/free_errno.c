@@ -1,0 +1,8 @@
+/* free writes to errno. */
+#include "shim.h"
+
+void free(void *p)
+{
+    __libc_free(p);
+    errno = EINVAL;
+}

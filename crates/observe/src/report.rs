@@ -1,0 +1,219 @@
+//! Reads the report that a process left behind; `abi::report` describes it.
+//!
+//! Neighbours: [`crate::snapshot`] takes the result.
+//! Invariants: a file that lost its tail never parses; lines and keys of
+//! later writers are skipped; a line's number in an error counts from 1.
+
+use crate::snapshot::{Cache, Counters, Numbers, Snapshot};
+use slabyard_abi::report::{MAGIC, VERSION};
+use thiserror::Error;
+
+/// Why a report was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReadError {
+    /// The first word is another one.
+    #[error("not a report: the first line does not begin with `{MAGIC}`")]
+    NotAReport,
+    /// A later build wrote it.
+    #[error("the report has version {found}, this build reads up to {VERSION}")]
+    Newer {
+        /// Its version.
+        found: u32,
+    },
+    /// The end is missing.
+    #[error("line {line}: the report is truncated")]
+    Truncated {
+        /// The last line.
+        line: usize,
+    },
+    /// A line is not as it was written.
+    #[error("line {line}: damaged: {what}")]
+    Damaged {
+        /// The line.
+        line: usize,
+        /// What is wrong.
+        what: Damage,
+    },
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Damage {
+    /// Not UTF-8, or with control characters.
+    #[error("it is not text")]
+    NotText,
+    /// The version is no number.
+    #[error("the version is not a number above 0")]
+    Version,
+    /// A word that is no pair.
+    #[error("`{0}` is not KEY=NUMBER")]
+    Pair(String),
+    /// A key that came before.
+    #[error("`{0}` comes twice")]
+    Twice(String),
+    /// A cache without a name.
+    #[error("the cache has no name")]
+    NoName,
+    /// The count of lines does not fit.
+    #[error("`end` counts {counted} lines, there are {lines}")]
+    Count {
+        /// What `end` says.
+        counted: usize,
+        /// Lines found.
+        lines: usize,
+    },
+    /// `end` without a number.
+    #[error("`end` without a count")]
+    End,
+    /// Something follows `end`.
+    #[error("there are lines after `end`")]
+    AfterEnd,
+}
+
+/// Reads a whole report.
+///
+/// # Errors
+/// [`ReadError`] with the line that does not fit.
+///
+/// ```
+/// use slabyard_observe::report::parse;
+/// let snapshot = parse(b"slabyard-report 1\nprocess pid=7\nyard live=64\nend 2\n").unwrap();
+/// assert_eq!(snapshot.pid, Some(7));
+/// assert_eq!(snapshot.yard.get("live"), Some(64));
+/// assert_eq!(snapshot.yard.get("committed"), None);
+/// ```
+pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
+    let mut lines = Lines { rest: bytes, line: 0 };
+    header(&mut lines)?;
+    let mut snapshot = Snapshot::default();
+    let mut seen = Seen::default();
+    loop {
+        let text = lines.next()?;
+        let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let line = lines.line;
+        let damaged = |what| ReadError::Damaged { line, what };
+        match kind {
+            "process" => {
+                seen.once("process", line)?;
+                snapshot.pid = pid(rest).map_err(damaged)?;
+            }
+            "yard" => {
+                seen.once("yard", line)?;
+                snapshot.yard = numbers(rest).map_err(damaged)?;
+            }
+            "cache" => snapshot.caches.push(cache(rest).map_err(damaged)?),
+            "end" => {
+                // The first line and this one are not counted.
+                end(rest, line - 2).map_err(damaged)?;
+                if !lines.rest.is_empty() {
+                    return Err(ReadError::Damaged { line: line + 1, what: Damage::AfterEnd });
+                }
+                return Ok(snapshot);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn header(lines: &mut Lines) -> Result<(), ReadError> {
+    // Looked at before the line's end, so that any other file is named as such.
+    let magic = MAGIC.as_bytes();
+    let head = &lines.rest[..lines.rest.len().min(magic.len())];
+    if !magic.starts_with(head) {
+        return Err(ReadError::NotAReport);
+    }
+    let text = lines.next()?;
+    let version = text.strip_prefix(MAGIC).ok_or(ReadError::NotAReport)?;
+    let version = version.strip_prefix(' ').ok_or(ReadError::NotAReport)?;
+    match digits(version).and_then(|v| u32::try_from(v).ok()) {
+        None | Some(0) => Err(ReadError::Damaged { line: 1, what: Damage::Version }),
+        Some(found) if found > VERSION => Err(ReadError::Newer { found }),
+        Some(_) => Ok(()),
+    }
+}
+
+fn pid(rest: &str) -> Result<Option<u32>, Damage> {
+    let mut pid = None;
+    for pair in rest.split_ascii_whitespace() {
+        if let Some(value) = pair.strip_prefix("pid=") {
+            if pid.is_some() {
+                return Err(Damage::Twice("pid".into()));
+            }
+            let value = digits(value).and_then(|v| u32::try_from(v).ok());
+            pid = Some(value.ok_or_else(|| Damage::Pair(pair.into()))?);
+        }
+    }
+    Ok(pid)
+}
+
+fn cache(rest: &str) -> Result<Cache, Damage> {
+    let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    if name.is_empty() || name.contains('=') {
+        return Err(Damage::NoName);
+    }
+    Ok(Cache { name: name.into(), numbers: numbers(rest)? })
+}
+
+fn numbers<T: Counters>(rest: &str) -> Result<Numbers<T>, Damage> {
+    let mut numbers = Numbers::default();
+    for pair in rest.split_ascii_whitespace() {
+        let damaged = || Damage::Pair(pair.into());
+        let (key, value) = pair.split_once('=').ok_or_else(damaged)?;
+        // A later writer's key may hold a value that is no number.
+        if !Numbers::<T>::has_field(key) {
+            continue;
+        }
+        if numbers.get(key).is_some() {
+            return Err(Damage::Twice(key.into()));
+        }
+        numbers.set(key, digits(value).ok_or_else(damaged)?);
+    }
+    Ok(numbers)
+}
+
+fn end(rest: &str, lines: usize) -> Result<(), Damage> {
+    let counted = digits(rest).and_then(|n| usize::try_from(n).ok()).ok_or(Damage::End)?;
+    if counted == lines { Ok(()) } else { Err(Damage::Count { counted, lines }) }
+}
+
+/// Decimal digits only: `str::parse` would take a sign as well.
+fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// Lines that surely are whole: each ends with a line feed.
+struct Lines<'a> {
+    rest: &'a [u8],
+    line: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Result<&'a str, ReadError> {
+        self.line += 1;
+        let line = self.line;
+        let Some(at) = self.rest.iter().position(|b| *b == b'\n') else {
+            return Err(ReadError::Truncated { line });
+        };
+        let (text, rest) = (&self.rest[..at], &self.rest[at + 1..]);
+        self.rest = rest;
+        // A name with control characters could steer the reader's terminal.
+        match std::str::from_utf8(text) {
+            Ok(text) if !text.contains(char::is_control) => Ok(text),
+            _ => Err(ReadError::Damaged { line, what: Damage::NotText }),
+        }
+    }
+}
+
+/// Line kinds that come once.
+#[derive(Default)]
+struct Seen(Vec<&'static str>);
+
+impl Seen {
+    fn once(&mut self, kind: &'static str, line: usize) -> Result<(), ReadError> {
+        if self.0.contains(&kind) {
+            return Err(ReadError::Damaged { line, what: Damage::Twice(kind.into()) });
+        }
+        self.0.push(kind);
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! The reader of reports against the writer that the library uses.
+
+use proptest::prelude::*;
+use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, YARD_FIELDS, YardCounters};
+use slabyard_abi::report::{VERSION, Writer};
+use slabyard_observe::report::{Damage, ReadError, parse};
+use slabyard_observe::snapshot::Counters;
+use slabyard_observe::{Cache, Numbers, Snapshot};
+
+fn written(pid: u32, yard: &YardCounters, caches: &[(String, CacheCounters)]) -> String {
+    let mut out = String::new();
+    let mut writer = Writer::new(&mut out).unwrap();
+    writer.process(pid).unwrap();
+    writer.yard(yard).unwrap();
+    for (name, counters) in caches {
+        writer.cache(name, counters).unwrap();
+    }
+    writer.end().unwrap();
+    out
+}
+
+fn damage(text: &str) -> (usize, Damage) {
+    match parse(text.as_bytes()) {
+        Err(ReadError::Damaged { line, what }) => (line, what),
+        other => panic!("{text:?} gave {other:?}"),
+    }
+}
+
+fn counters<T: Counters + std::fmt::Debug>() -> impl Strategy<Value = T> {
+    prop::collection::vec(any::<u64>(), T::fields().len()).prop_map(|values| {
+        let mut counters = T::default();
+        for (field, value) in T::fields().iter().zip(values) {
+            (field.set)(&mut counters, value);
+        }
+        counters
+    })
+}
+
+fn caches() -> impl Strategy<Value = Vec<(String, CacheCounters)>> {
+    let name = "[a-zA-Z:_-][a-zA-Z0-9:._-]{0,20}";
+    prop::collection::vec((name, counters()), 0..6)
+}
+
+proptest! {
+    #[test]
+    fn what_the_writer_writes_is_read_back(
+        pid: u32, yard in counters::<YardCounters>(), caches in caches(),
+    ) {
+        let snapshot = parse(written(pid, &yard, &caches).as_bytes()).unwrap();
+        let caches = caches
+            .into_iter()
+            .map(|(name, counters)| Cache { name, numbers: Numbers::all(counters) })
+            .collect();
+        prop_assert_eq!(
+            snapshot,
+            Snapshot { pid: Some(pid), yard: Numbers::all(yard), caches }
+        );
+    }
+
+    #[test]
+    fn a_truncated_report_never_parses_as_whole(
+        pid: u32, yard in counters::<YardCounters>(), caches in caches(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let text = written(pid, &yard, &caches);
+        let cut = &text.as_bytes()[..at.index(text.len())];
+        let truncated = matches!(parse(cut), Err(ReadError::Truncated { .. }));
+        prop_assert!(truncated);
+    }
+
+    #[test]
+    fn a_lost_line_is_noticed(
+        yard in counters::<YardCounters>(), caches in caches(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let text = written(1, &yard, &caches);
+        let mut lines: Vec<_> = text.lines().collect();
+        lines.remove(at.index(lines.len()));
+        let text: String = lines.iter().map(|l| format!("{l}\n")).collect();
+        prop_assert!(parse(text.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn any_bytes_end_in_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut text = b"slabyard-report 1\n".to_vec();
+        text.extend(&bytes);
+        let _ = (parse(&bytes), parse(&text));
+    }
+}
+
+#[test]
+fn every_prefix_of_a_report_is_truncated() {
+    let text = written(42, &YardCounters::default(), &[("c".into(), CacheCounters::default())]);
+    for at in 0..text.len() {
+        let got = parse(&text.as_bytes()[..at]);
+        assert!(matches!(got, Err(ReadError::Truncated { .. })), "{at}: {got:?}");
+    }
+    assert!(parse(text.as_bytes()).is_ok());
+}
+
+#[test]
+fn other_files_are_named_as_such() {
+    assert_eq!(parse(b"\x7fELF\n"), Err(ReadError::NotAReport));
+    assert_eq!(parse(b"slabyard-reporter 1\nend 0\n"), Err(ReadError::NotAReport));
+    assert_eq!(parse(b"\nslabyard-report 1\nend 0\n"), Err(ReadError::NotAReport));
+}
+
+#[test]
+fn a_newer_version_is_refused_and_earlier_ones_are_taken() {
+    let report = |version| parse(format!("slabyard-report {version}\nend 0\n").as_bytes());
+    assert_eq!(report(VERSION + 1), Err(ReadError::Newer { found: VERSION + 1 }));
+    for version in 1..=VERSION {
+        assert_eq!(report(version), Ok(Snapshot::default()));
+    }
+    assert_eq!(damage("slabyard-report 0\nend 0\n"), (1, Damage::Version));
+    assert_eq!(damage("slabyard-report one\nend 0\n"), (1, Damage::Version));
+}
+
+#[test]
+fn unknown_lines_and_keys_are_skipped_and_missing_keys_are_unknown() {
+    let text = "slabyard-report 1\nweather sunny\nprocess pid=9 program=a b\n\
+                yard live=1 colour=blue\ncache c slabs=2 future=many\nend 4\n";
+    let snapshot = parse(text.as_bytes()).unwrap();
+    assert_eq!(snapshot.pid, Some(9));
+    let unknown = snapshot.yard.iter().filter(|n| n.value.is_none()).count();
+    assert_eq!(unknown, YARD_FIELDS.len() - 1);
+    let cache = &snapshot.caches[0];
+    let unknown = cache.numbers.iter().filter(|n| n.value.is_none()).count();
+    assert_eq!(unknown, CACHE_FIELDS.len() - 1);
+    assert_eq!(cache.numbers.get("slabs"), Some(2));
+    assert_eq!(cache.numbers.get("live"), None);
+}
+
+#[test]
+fn damage_is_named_with_its_line() {
+    let first = |line: &str| damage(&format!("slabyard-report 1\n{line}\nend 1\n"));
+    assert_eq!(first("yard live=-1"), (2, Damage::Pair("live=-1".into())));
+    assert_eq!(first("yard live=+1"), (2, Damage::Pair("live=+1".into())));
+    assert_eq!(first("yard live"), (2, Damage::Pair("live".into())));
+    assert_eq!(first("yard live="), (2, Damage::Pair("live=".into())));
+    let large = "live=18446744073709551616";
+    assert_eq!(first(&format!("yard {large}")), (2, Damage::Pair(large.into())));
+    assert_eq!(first("yard live=1 live=1"), (2, Damage::Twice("live".into())));
+    assert_eq!(first("process pid=4294967296"), (2, Damage::Pair("pid=4294967296".into())));
+    assert_eq!(first("cache"), (2, Damage::NoName));
+    assert_eq!(first("cache live=1"), (2, Damage::NoName));
+    assert_eq!(first("cache a\x1b[31m live=1"), (2, Damage::NotText));
+    assert_eq!(
+        damage("slabyard-report 1\nyard live=1\nyard live=1\nend 2\n"),
+        (3, Damage::Twice("yard".into()))
+    );
+    assert_eq!(damage("slabyard-report 1\nend 1\n"), (2, Damage::Count { counted: 1, lines: 0 }));
+    assert_eq!(damage("slabyard-report 1\nend\n"), (2, Damage::End));
+    assert_eq!(damage("slabyard-report 1\nend 0\nx\n"), (3, Damage::AfterEnd));
+}
+
+#[test]
+fn errors_speak_of_the_line() {
+    let error = parse(b"slabyard-report 1\nyard live=x\n").unwrap_err();
+    assert_eq!(error.to_string(), "line 2: damaged: `live=x` is not KEY=NUMBER");
+    let error = parse(b"slabyard-report 1\nyard").unwrap_err();
+    assert_eq!(error.to_string(), "line 2: the report is truncated");
+}

@@ -1,0 +1,146 @@
+//! The size classes of malloc: one row each, and the table from a request to its
+//! class that the fast path reads.
+//!
+//! Up to 256 bytes a class every 16; above, steps of about an eighth, chosen so
+//! that a slab of 32, 64 or 128 KiB has hardly a tail. What is larger than
+//! [`LARGEST`] takes a page run, because a run wastes at most a fifth from there
+//! on. `docs/size-classes.md` shows the waste of each; a test asks every size.
+
+use crate::engine::slub::SPARE;
+use crate::platform::Slot;
+
+/// Number of classes.
+pub const CLASSES: usize = SIZES.len();
+
+/// The largest request that a class serves.
+pub const LARGEST: usize = SIZES[CLASSES - 1].0 as usize;
+
+/// Bytes of objects, order of slabs in granules of 4096 bytes.
+pub static ROWS: [(u32, u32); CLASSES] = SIZES;
+
+#[rustfmt::skip]
+const SIZES: [(u32, u32); 55] = [
+    (16, 3), (32, 3), (48, 3), (64, 3), (80, 3), (96, 3), (112, 3), (128, 3),
+    (144, 3), (160, 3), (176, 3), (192, 3), (208, 3), (224, 3), (240, 3), (256, 3),
+    (288, 3), (320, 3), (352, 3), (384, 3), (416, 3), (448, 3), (480, 3), (512, 3),
+    (576, 3), (640, 3), (704, 3), (768, 3), (832, 3), (896, 3), (960, 3),
+    (1024, 4), (1168, 4), (1280, 4), (1424, 4), (1552, 4), (1680, 4), (1808, 4),
+    (2048, 4), (2336, 4), (2608, 4), (2848, 4), (3120, 4), (3632, 4),
+    (4096, 4), (4672, 4), (5456, 4), (6544, 4), (7280, 4),
+    (8192, 4), (9360, 4), (10912, 4), (13104, 5), (16384, 4), (18720, 5),
+];
+
+/// Requests are looked up in steps of this many bytes.
+const STEP: usize = 16;
+
+/// Entries of [`Table`].
+pub const ENTRIES: usize = LARGEST / STEP + 1;
+
+/// From `(bytes + 15) / 16` to the slot's offset in a row.
+pub type Table = [u16; ENTRIES];
+
+/// Slot of a class's main sheaves: slot 0 is nobody's.
+#[inline]
+#[must_use]
+pub const fn slot_of(class: usize) -> Slot {
+    Slot(class as u16 + 1)
+}
+
+/// The class of a main or spare slot.
+#[inline]
+#[must_use]
+pub const fn class_of(slot: Slot) -> Option<usize> {
+    let main = slot.0 % SPARE;
+    if main >= 1 && main as usize <= CLASSES { Some(main as usize - 1) } else { None }
+}
+
+/// The smallest class for a request, if it is not too large for any.
+#[inline]
+#[must_use]
+pub const fn class_for(bytes: usize) -> Option<usize> {
+    if bytes > LARGEST {
+        return None;
+    }
+    let mut class = 0;
+    while (SIZES[class].0 as usize) < bytes {
+        class += 1;
+    }
+    Some(class)
+}
+
+/// The smallest class whose objects are all aligned to `align`: slabs are
+/// aligned to their size, so a stride that is a multiple does it.
+#[must_use]
+pub fn class_for_aligned(bytes: usize, align: usize) -> Option<usize> {
+    const SMALLEST_SLAB: usize = 32 << 10;
+    if align <= STEP {
+        return class_for(bytes);
+    }
+    if align > SMALLEST_SLAB {
+        return None;
+    }
+    (class_for(bytes)?..CLASSES).find(|class| (SIZES[*class].0 as usize).is_multiple_of(align))
+}
+
+const fn table(distance: u16) -> Table {
+    let mut table = [0; ENTRIES];
+    let (mut entry, mut class) = (0, 0);
+    while entry < ENTRIES {
+        while (SIZES[class].0 as usize) < entry * STEP {
+            class += 1;
+        }
+        table[entry] = Slot(slot_of(class).0 + distance).offset() as u16;
+        entry += 1;
+    }
+    table
+}
+
+/// Allocations from the main sheaves.
+pub static MAIN: Table = table(0);
+/// Allocations from the spare sheaves: the heartbeat.
+pub static SPARES: Table = table(SPARE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slab::Geometry;
+
+    #[test]
+    fn every_request_finds_its_smallest_class() {
+        for bytes in 0..=LARGEST {
+            let class = class_for(bytes).unwrap();
+            assert!(SIZES[class].0 as usize >= bytes);
+            assert!(class == 0 || (SIZES[class - 1].0 as usize) < bytes);
+            let offset = MAIN[bytes.div_ceil(STEP)] as usize;
+            assert_eq!(offset, slot_of(class).offset());
+            assert_eq!(SPARES[bytes.div_ceil(STEP)] as usize, offset + 128 * 16);
+        }
+        assert_eq!(class_for(LARGEST + 1), None);
+    }
+
+    #[test]
+    fn slots_are_distinct_from_page_lists() {
+        let last = slot_of(CLASSES - 1).0;
+        assert!(last < crate::page::percpu::FIRST_SLOT);
+        for class in 0..CLASSES {
+            assert_eq!(class_of(slot_of(class)), Some(class));
+        }
+        assert_eq!(class_of(Slot(0)), None);
+    }
+
+    #[test]
+    fn aligned_classes_hold_their_promise() {
+        for shift in 4..=15 {
+            let align = 1usize << shift;
+            for bytes in (1..LARGEST).step_by(97) {
+                let Some(class) = class_for_aligned(bytes, align) else {
+                    assert!(bytes.next_multiple_of(align) > 16384, "{bytes} at {align}");
+                    continue;
+                };
+                let (size, order) = SIZES[class];
+                assert!(size as usize >= bytes && size as usize % align == 0);
+                assert!(Geometry::new(size, order).slab_bytes() % align == 0);
+            }
+        }
+    }
+}

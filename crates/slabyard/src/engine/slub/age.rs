@@ -1,0 +1,69 @@
+//! What is parked and not used goes home: sheaves of CPUs that rest, full
+//! sheaves that nobody takes out of the barn, empty slabs of idle caches.
+//!
+//! Draining another CPU's stack stops it first ([`Platform::stop`]); one fence
+//! serves many stacks. The caller holds the drain lock.
+
+use super::Cache;
+use crate::page::Ground;
+use crate::page::sheaf::PLACES;
+use crate::platform::{Platform, Slot};
+use crate::sync::Ordering;
+
+impl Cache {
+    /// One tick: unwanted sheaves of the barn go home; an idle cache ends its
+    /// empty slabs. Returns true if something went.
+    pub fn tick<P: Platform>(&self, g: &Ground<P>) -> bool {
+        let visits = self.visits.load(Ordering::Relaxed);
+        let idle = self.seen.swap(visits, Ordering::Relaxed) == visits;
+        let mut went = false;
+        for _ in 0..self.barn_unwanted(g) {
+            went |= self.flush_one(g);
+        }
+        if idle && self.nr_slabs() > 0 {
+            went |= self.discard_empty(g) > 0;
+        }
+        went
+    }
+
+    /// Everything parked on the node goes home, empty slabs end.
+    pub fn shrink_node<P: Platform>(&self, g: &Ground<P>) {
+        while self.flush_one(g) {}
+        self.barn_forget_empty(g);
+        self.discard_empty(g);
+    }
+
+    fn flush_one<P: Platform>(&self, g: &Ground<P>) -> bool {
+        let Some(mut sheaf) = self.barn_take_full(g) else {
+            return false;
+        };
+        self.flush(g, &mut sheaf);
+        self.barn_put_empty(g, sheaf);
+        true
+    }
+
+    /// The objects of a stopped stack of this cache go home. The caller starts
+    /// the stack again with none.
+    pub fn drain_stopped<P: Platform>(&self, g: &Ground<P>, row: usize, slot: Slot, count: i32) {
+        let mut objects = [0usize; PLACES];
+        let entry = g.platform.rows().entry(row, slot);
+        let count = u32::try_from(count).unwrap_or(0);
+        let mut n = 0;
+        for address in g.sheaves.objects_of(entry.objects(), count) {
+            objects[n] = address;
+            n += 1;
+        }
+        self.put_home(g, &mut objects[..n]);
+    }
+
+    /// This CPU's own sheaves go home, without stopping anybody: what a platform
+    /// that cannot stop does for the row of the calling thread.
+    pub fn drain_own<P: Platform>(&self, g: &Ground<P>) {
+        for slot in [self.shape().main(), self.shape().spare()] {
+            if let Ok(Some(mut sheaf)) = self.check_out(g, slot) {
+                self.flush(g, &mut sheaf);
+                self.barn_put_empty(g, sheaf);
+            }
+        }
+    }
+}

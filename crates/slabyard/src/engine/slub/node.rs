@@ -1,0 +1,193 @@
+//! The node's partial list, and the slabs on it.
+//!
+//! Slabs are taken from the head and join at the tail, as SLUB's: a slab that
+//! just got its first free object waits for more of them.
+
+use super::Cache;
+use crate::page::frame::NIL;
+use crate::page::{Ground, Sheaf};
+use crate::platform::Platform;
+use crate::slab::{Object, Version};
+use crate::sync::Ordering;
+
+pub(super) struct Partial {
+    head: u32,
+    tail: u32,
+    nr_partial: u32,
+}
+
+impl Partial {
+    pub(super) const fn new() -> Self {
+        Partial { head: NIL, tail: NIL, nr_partial: 0 }
+    }
+
+    fn append<P: Platform>(&mut self, g: &Ground<P>, slab: u32) {
+        let frame = g.region.frame(slab);
+        frame.time.store(LISTED, Ordering::Relaxed);
+        frame.next.store(NIL, Ordering::Relaxed);
+        frame.prev.store(self.tail, Ordering::Relaxed);
+        if self.tail == NIL {
+            self.head = slab;
+        } else {
+            g.region.frame(self.tail).next.store(slab, Ordering::Relaxed);
+        }
+        self.tail = slab;
+        self.nr_partial += 1;
+    }
+
+    fn unlink<P: Platform>(&mut self, g: &Ground<P>, slab: u32) {
+        let frame = g.region.frame(slab);
+        let next = frame.next.load(Ordering::Relaxed);
+        let prev = frame.prev.load(Ordering::Relaxed);
+        if prev == NIL {
+            self.head = next;
+        } else {
+            g.region.frame(prev).next.store(next, Ordering::Relaxed);
+        }
+        if next == NIL {
+            self.tail = prev;
+        } else {
+            g.region.frame(next).prev.store(prev, Ordering::Relaxed);
+        }
+        frame.time.store(0, Ordering::Relaxed);
+        self.nr_partial -= 1;
+    }
+}
+
+/// Value of a slab frame's `time` while the slab is on the partial list.
+const LISTED: u32 = 1;
+
+impl Cache {
+    /// Fills a sheaf up to `want` objects: from partial slabs, and if these give
+    /// nothing, from a new slab. Lower addresses come to lie on top, so that they
+    /// are handed out first. Returns false if the sheaf is empty still.
+    pub(super) fn refill<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, want: u32) -> bool {
+        let mut found = [0usize; super::Shape::SHEAF_OBJECTS as usize];
+        let room = want.saturating_sub(sheaf.len()) as usize;
+        let n = self.take_objects(g, &mut found[..room]);
+        for address in found[..n].iter().rev() {
+            g.sheaves.push(sheaf, *address);
+        }
+        !sheaf.is_empty()
+    }
+
+    /// Takes objects out of slabs; returns how many.
+    pub(super) fn take_objects<P: Platform>(&self, g: &Ground<P>, to: &mut [usize]) -> usize {
+        let mut n = self.take_partial(g, to);
+        if n == 0 && !to.is_empty() {
+            n = self.take_new(g, to);
+        }
+        n
+    }
+
+    fn take_partial<P: Platform>(&self, g: &Ground<P>, to: &mut [usize]) -> usize {
+        let geometry = &self.shape().geometry;
+        let mut n = 0;
+        let mut list = self.partial.lock(&g.platform);
+        while n < to.len() && list.head != NIL {
+            let slab = list.head;
+            let most = (to.len() - n) as u32;
+            let (_, left) = g.take(slab, geometry, most, |index| {
+                to[n] = g.address_of(geometry, Object { slab, index });
+                n += 1;
+            });
+            if left == 0 {
+                list.unlink(g, slab);
+            }
+        }
+        n
+    }
+
+    fn take_new<P: Platform>(&self, g: &Ground<P>, to: &mut [usize]) -> usize {
+        let shape = self.shape();
+        let geometry = &shape.geometry;
+        let Some(slab) = g.take_block(geometry.order) else {
+            return 0;
+        };
+        g.begin_slab(slab, geometry, shape.slot);
+        self.nr_slabs.fetch_add(1, Ordering::Relaxed);
+        let (version, _) = g.free_of(slab);
+        let mut n = 0;
+        let most = to.len() as u32;
+        let (_, left) = g.take(slab, geometry, most, |index| {
+            to[n] = g.address_of(geometry, Object { slab, index });
+            n += 1;
+        });
+        if left > 0 {
+            self.settle(g, slab, version);
+        }
+        n
+    }
+
+    /// Brings a slab to where its free objects say: on the list, or to its end.
+    /// Called whenever a slab stopped being full or became empty; what was seen
+    /// then is looked at again under the lock.
+    pub(super) fn settle<P: Platform>(&self, g: &Ground<P>, slab: u32, version: Version) {
+        let geometry = &self.shape().geometry;
+        let mut list = self.partial.lock(&g.platform);
+        let (now, free) = g.free_of(slab);
+        if now != version || free == 0 {
+            return;
+        }
+        let listed = g.region.frame(slab).time.load(Ordering::Relaxed) == LISTED;
+        let others = list.nr_partial - u32::from(listed);
+        if free == geometry.objects && others >= self.min_partial() {
+            if listed {
+                list.unlink(g, slab);
+            }
+            g.end_slab(slab, geometry);
+            drop(list);
+            self.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+            g.free_block(slab, geometry.order);
+        } else if !listed {
+            list.append(g, slab);
+        }
+    }
+
+    /// Ends the empty slabs on the list; returns how many there were.
+    pub(super) fn discard_empty<P: Platform>(&self, g: &Ground<P>) -> u32 {
+        let geometry = &self.shape().geometry;
+        let mut ended = 0;
+        loop {
+            // A few under each hold of the lock.
+            let mut batch = [0u32; 16];
+            let mut n = 0;
+            let mut list = self.partial.lock(&g.platform);
+            let mut at = list.head;
+            while at != NIL && n < batch.len() {
+                let next = g.region.frame(at).next.load(Ordering::Relaxed);
+                if g.free_of(at).1 == geometry.objects {
+                    list.unlink(g, at);
+                    g.end_slab(at, geometry);
+                    batch[n] = at;
+                    n += 1;
+                }
+                at = next;
+            }
+            drop(list);
+            for slab in &batch[..n] {
+                self.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+                g.free_block(*slab, geometry.order);
+            }
+            ended += n as u32;
+            if n < batch.len() {
+                return ended;
+            }
+        }
+    }
+
+    /// Calls `f` with each slab on the partial list and its free objects.
+    pub fn each_partial<P: Platform>(&self, g: &Ground<P>, mut f: impl FnMut(u32, u32)) {
+        let list = self.partial.lock(&g.platform);
+        let mut at = list.head;
+        while at != NIL {
+            f(at, g.free_of(at).1);
+            at = g.region.frame(at).next.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Slabs on the partial list, as counted.
+    pub fn nr_partial<P: Platform>(&self, g: &Ground<P>) -> u32 {
+        self.partial.lock(&g.platform).nr_partial
+    }
+}

@@ -1,0 +1,26 @@
+//! Slabyard: the Linux kernel's slab allocators as user-space software.
+//!
+//! A [`yard::Yard`] is one whole allocator: a platform, pages, caches. Modules
+//! are floors, and a module imports its own floor or one below:
+//!
+//! | floor | modules |
+//! |---|---|
+//! | 5 | [`yard`], [`cache`], [`verify`] |
+//! | 4 | [`engine`]: policy, without `unsafe` |
+//! | 3 | [`slab`]: descriptors, free sets, geometry |
+//! | 2 | [`page`]: region, buddy, lists of CPUs, mappings |
+//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine |
+//! | 0 | [`sync`]: atomics, ranked locks |
+//!
+//! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
+#![cfg_attr(not(any(test, feature = "machine")), no_std)]
+#![warn(missing_docs)]
+
+pub mod cache;
+pub mod engine;
+pub mod page;
+pub mod platform;
+pub mod slab;
+pub mod sync;
+pub mod verify;
+pub mod yard;

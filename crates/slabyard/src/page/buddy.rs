@@ -1,0 +1,361 @@
+//! The buddy: free blocks of 2^order granules, aligned to their size, split and
+//! joined (Knowlton, "A fast storage allocator", CACM 1965).
+//!
+//! A run may be any number of granules: it is cut from the block that covers it,
+//! and the rest stays free. Runs are whole pages of the machine.
+//!
+//! Each order has two lists: blocks with a dirty granule, newest first, and
+//! clean ones. Dirty blocks are handed out before clean ones of the same order:
+//! their pages are there already.
+//!
+//! Equation (checked by `verify`): granules in the lists = `free_granules`; set
+//! dirty bits in them = `dirty_granules`.
+
+use super::frame::{Kind, NIL};
+use super::region::Region;
+use super::{Ground, decay};
+use crate::platform::Platform;
+use crate::sync::{AtomicUsize, Lock, Ordering, Rank};
+
+/// Orders of free blocks: up to 2^20 granules, 4 GiB.
+pub const ORDERS: usize = 21;
+
+#[derive(Clone, Copy)]
+pub(super) struct List {
+    pub head: u32,
+    pub tail: u32,
+}
+
+impl List {
+    const NEW: List = List { head: NIL, tail: NIL };
+}
+
+pub(super) struct Lists {
+    /// By order; [0] clean, [1] dirty.
+    lists: [[List; 2]; ORDERS],
+    pub free_granules: usize,
+    pub dirty_granules: usize,
+}
+
+/// All free blocks.
+pub struct Buddy {
+    pub(super) lists: Lock<Lists>,
+    /// Free and dirty: a copy of the number under the lock, for a quick look.
+    dirty: AtomicUsize,
+    run_granules: AtomicUsize,
+    nr_runs: AtomicUsize,
+}
+
+/// Free blocks in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeCount {
+    /// Free granules.
+    pub free: usize,
+    /// Of these, granules not given back to the system.
+    pub dirty: usize,
+}
+
+impl Buddy {
+    pub(super) const fn new() -> Self {
+        Buddy {
+            lists: Lock::new(
+                Rank::Pages,
+                Lists { lists: [[List::NEW; 2]; ORDERS], free_granules: 0, dirty_granules: 0 },
+            ),
+            dirty: AtomicUsize::new(0),
+            run_granules: AtomicUsize::new(0),
+            nr_runs: AtomicUsize::new(0),
+        }
+    }
+
+    /// Dirty free granules, as of a moment ago.
+    #[inline]
+    pub fn dirty_hint(&self) -> usize {
+        self.dirty.load(Ordering::Relaxed)
+    }
+
+    /// Live runs: number and granules.
+    pub fn runs(&self) -> (usize, usize) {
+        (self.nr_runs.load(Ordering::Relaxed), self.run_granules.load(Ordering::Relaxed))
+    }
+}
+
+impl Lists {
+    fn list(&mut self, order: u32, dirty: bool) -> &mut List {
+        &mut self.lists[order as usize][usize::from(dirty)]
+    }
+
+    /// Puts a block into its list: at the head when it is young, else at the tail.
+    pub(super) fn insert(
+        &mut self,
+        region: &Region,
+        index: u32,
+        order: u32,
+        dirty: bool,
+        time: u32,
+        young: bool,
+    ) {
+        let frame = region.frame(index);
+        frame.time.store(time, Ordering::Relaxed);
+        frame.set(Kind::Free, order, u16::from(dirty));
+        let list = self.list(order, dirty);
+        let old = if young { list.head } else { list.tail };
+        if young {
+            list.head = index;
+        } else {
+            list.tail = index;
+        }
+        let (next, prev) = if young { (old, NIL) } else { (NIL, old) };
+        frame.next.store(next, Ordering::Relaxed);
+        frame.prev.store(prev, Ordering::Relaxed);
+        if old == NIL {
+            *list = List { head: index, tail: index };
+        } else if young {
+            region.frame(old).prev.store(index, Ordering::Relaxed);
+        } else {
+            region.frame(old).next.store(index, Ordering::Relaxed);
+        }
+        self.free_granules += 1 << order;
+    }
+
+    /// Takes a block out of its list; it begins nothing any more.
+    pub(super) fn remove(&mut self, region: &Region, index: u32) -> (u32, bool) {
+        let frame = region.frame(index);
+        let (order, dirty) = (frame.order(), frame.slot() != 0);
+        let next = frame.next.load(Ordering::Relaxed);
+        let prev = frame.prev.load(Ordering::Relaxed);
+        let list = self.list(order, dirty);
+        if prev == NIL {
+            list.head = next;
+        }
+        if next == NIL {
+            list.tail = prev;
+        }
+        if prev != NIL {
+            region.frame(prev).next.store(next, Ordering::Relaxed);
+        }
+        if next != NIL {
+            region.frame(next).prev.store(prev, Ordering::Relaxed);
+        }
+        frame.set(Kind::None, 0, 0);
+        self.free_granules -= 1 << order;
+        (order, dirty)
+    }
+
+    /// Frees an aligned block, joining it with its buddies.
+    fn join(
+        &mut self,
+        region: &Region,
+        mut index: u32,
+        mut order: u32,
+        mut dirty: bool,
+        mut time: u32,
+    ) {
+        let (mut largest, now) = (order, time);
+        while (order as usize) < ORDERS - 1 {
+            let buddy = index ^ (1 << order);
+            if buddy as usize + (1 << order) > region.top() {
+                break;
+            }
+            let frame = region.frame(buddy);
+            if frame.kind() != Kind::Free || frame.order() != order {
+                break;
+            }
+            // The joined block is as old as its largest part.
+            let other = frame.time.load(Ordering::Relaxed);
+            if order >= largest {
+                largest = order + 1;
+                time = if frame.slot() != 0 && dirty { other.min(time) } else { time.max(other) };
+            }
+            dirty |= self.remove(region, buddy).1;
+            index &= !(1 << order);
+            order += 1;
+        }
+        let young = !dirty || now.wrapping_sub(time) < decay::YOUNG_MS;
+        self.insert(region, index, order, dirty, time, young);
+    }
+
+    /// Frees a range: as aligned blocks, each joined.
+    pub(super) fn free_range(
+        &mut self,
+        region: &Region,
+        start: usize,
+        end: usize,
+        dirty: bool,
+        time: u32,
+    ) {
+        each_block(start, end, |index, order| self.join(region, index, order, dirty, time));
+    }
+
+    /// The oldest dirty block of at least `order`.
+    pub(super) fn oldest_dirty(&self, order: usize) -> Option<u32> {
+        (order..ORDERS).rev().map(|o| self.lists[o][1].tail).find(|i| *i != NIL)
+    }
+
+    /// The oldest dirty block of each order.
+    pub(super) fn oldest_of(&self, order: usize) -> Option<u32> {
+        Some(self.lists[order][1].tail).filter(|i| *i != NIL)
+    }
+
+    fn find(&self, order: u32) -> Option<u32> {
+        self.lists[order as usize..]
+            .iter()
+            .flat_map(|pair| [pair[1].head, pair[0].head])
+            .find(|index| *index != NIL)
+    }
+
+    /// Calls `f` with index, order and dirtiness of each free block.
+    pub(super) fn each(&self, region: &Region, mut f: impl FnMut(u32, u32, bool)) {
+        for (order, pair) in self.lists.iter().enumerate() {
+            for (dirty, list) in pair.iter().enumerate() {
+                let mut at = list.head;
+                while at != NIL {
+                    f(at, order as u32, dirty == 1);
+                    at = region.frame(at).next.load(Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// Cuts a range into the largest blocks that are aligned to their size.
+fn each_block(start: usize, end: usize, mut f: impl FnMut(u32, u32)) {
+    let mut at = start;
+    while at < end {
+        let order = at.trailing_zeros().min((end - at).ilog2()).min(ORDERS as u32 - 1);
+        f(at as u32, order);
+        at += 1 << order;
+    }
+}
+
+impl<P: Platform> Ground<P> {
+    /// A run of granules aligned to `align` granules (a power of two): its first
+    /// index. It begins nothing yet; the caller names its kind. `None` if the
+    /// system refuses.
+    pub fn take_run(&self, granules: usize, align: usize) -> Option<u32> {
+        let unit = self.platform.page_bytes() / super::GRANULE;
+        let granules = granules.next_multiple_of(unit);
+        let order = granules.max(align).max(unit).next_power_of_two().ilog2();
+        if order as usize >= ORDERS {
+            return None;
+        }
+        if let Some(index) = self.take_free(granules, order) {
+            return Some(index);
+        }
+        let spare = spare_for(self.region.top());
+        let (old, start, new) = self.region.grow(&self.platform, granules, 1 << order, spare)?;
+        let now = self.platform.now_ms() as u32;
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        lists.free_range(&self.region, old, start, false, now);
+        lists.free_range(&self.region, start + granules, new, false, now);
+        Some(start as u32)
+    }
+
+    fn take_free(&self, granules: usize, order: u32) -> Option<u32> {
+        let region = &self.region;
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        let index = lists.find(order)?;
+        let time = region.frame(index).time.load(Ordering::Relaxed);
+        let (found, dirty) = lists.remove(region, index);
+        let start = index as usize;
+        each_block(start + granules, start + (1 << found), |i, o| {
+            let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;
+            lists.insert(region, i, o, dirty, time, true);
+        });
+        if dirty {
+            lists.dirty_granules -= region.dirty_in(start, granules);
+            self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
+        }
+        Some(index)
+    }
+
+    /// Frees a run that begins nothing any more. Its granules are dirty.
+    pub fn free_run(&self, index: u32, granules: usize) {
+        let now = self.platform.now_ms() as u32;
+        let granules = self.granules_for(granules * super::GRANULE);
+        self.region.set_dirty(index as usize, granules, true);
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        lists.dirty_granules += granules;
+        let start = index as usize;
+        lists.free_range(&self.region, start, start + granules, true, now);
+        self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
+    }
+
+    /// A live run for `bytes`, aligned to `align` bytes: its address.
+    pub fn alloc_run(&self, bytes: usize, align: usize) -> Option<usize> {
+        let granules = self.granules_for(bytes);
+        let index = self.take_run(granules, align.div_ceil(super::GRANULE).max(1))?;
+        let frame = self.region.frame(index);
+        frame.granules.store(granules as u32, Ordering::Relaxed);
+        frame.set(Kind::Run, 0, 0);
+        self.buddy.nr_runs.fetch_add(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_add(granules, Ordering::Relaxed);
+        Some(self.region.address(index))
+    }
+
+    /// Bytes of the live run that begins at `address`, if one does.
+    pub fn run_bytes(&self, address: usize) -> Option<usize> {
+        let index = self.region.granule_of(address)?;
+        let frame = self.region.frame(index);
+        (self.region.address(index) == address && frame.kind() == Kind::Run)
+            .then(|| frame.granules.load(Ordering::Relaxed) as usize * super::GRANULE)
+    }
+
+    /// Frees the live run that begins at `address`; false if none does.
+    pub fn free_live_run(&self, address: usize) -> bool {
+        let Some(bytes) = self.run_bytes(address) else {
+            return false;
+        };
+        let Some(index) = self.region.granule_of(address) else {
+            return false;
+        };
+        // Of two threads that free the same run, one gets it.
+        if !self.region.frame(index).change(Kind::Run, Kind::None) {
+            return false;
+        }
+        let granules = bytes / super::GRANULE;
+        self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
+        self.free_run(index, granules);
+        true
+    }
+
+    /// Cuts the tail off a live run, down to `bytes`.
+    pub fn shrink_run(&self, address: usize, bytes: usize) {
+        let (Some(old), Some(index)) = (self.run_bytes(address), self.region.granule_of(address))
+        else {
+            return;
+        };
+        let (old, new) = (old / super::GRANULE, self.granules_for(bytes.max(1)));
+        if new < old {
+            self.region.frame(index).granules.store(new as u32, Ordering::Relaxed);
+            self.buddy.run_granules.fetch_sub(old - new, Ordering::Relaxed);
+            self.free_run(index + new as u32, old - new);
+        }
+    }
+
+    /// Free granules, and the dirty ones among them.
+    pub fn free_count(&self) -> FreeCount {
+        let lists = self.buddy.lists.lock(&self.platform);
+        FreeCount { free: lists.free_granules, dirty: lists.dirty_granules }
+    }
+
+    /// Calls `f` with first granule and order of each free block.
+    pub fn each_free_block(&self, mut f: impl FnMut(u32, u32)) {
+        let lists = self.buddy.lists.lock(&self.platform);
+        lists.each(&self.region, |index, order, _| f(index, order));
+    }
+
+    pub(super) fn set_dirty_hint(&self, dirty: usize) {
+        self.buddy.dirty.store(dirty, Ordering::Relaxed);
+    }
+}
+
+/// How far ahead of need the region is committed: little while it is small, so
+/// that a huge page cannot be put under a program that needs a few pages; an
+/// eighth later, so that system calls become rare.
+fn spare_for(top: usize) -> usize {
+    const LEAST: usize = (256 << 10) / super::GRANULE;
+    const MOST: usize = (8 << 20) / super::GRANULE;
+    (top / 8).clamp(LEAST, MOST)
+}

@@ -1,0 +1,111 @@
+//! A frame: what is known of one granule (4096 bytes) of the region, kept apart
+//! from it, one cache line each.
+//!
+//! Only the first granule of a run carries a [`Kind`]; the others say
+//! [`Kind::None`]. That makes "is this the begin of something?" one load.
+//! The free set of a slab goes over the frames of all its granules: 256 bits
+//! each, enough for objects of 16 bytes.
+
+use super::table::Zeroed;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Bits of the free set in one frame.
+pub const FRAME_BITS: usize = 256;
+
+/// No frame: the end of a list.
+pub const NIL: u32 = 0;
+
+/// What begins at a granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Nothing: inside of something, or never used.
+    None = 0,
+    /// A free block of the buddy.
+    Free = 1,
+    /// A free run in a CPU's list.
+    Parked = 2,
+    /// A live run.
+    Run = 3,
+    /// A slab.
+    Slab = 4,
+    /// A free block whose pages are being given back.
+    Purging = 5,
+}
+
+/// What is known of one granule.
+#[repr(C, align(64))]
+pub struct Frame {
+    /// kind (8 bits), order (8 bits), slot (16 bits).
+    head: AtomicU32,
+    /// Granules of a run.
+    pub granules: AtomicU32,
+    /// Next in a list; list links are under the lock of the list.
+    pub next: AtomicU32,
+    /// Previous in a list.
+    pub prev: AtomicU32,
+    /// The slab word (`slab::freeset`).
+    pub word: AtomicU64,
+    /// When a free block was freed, in milliseconds; on a slab: 1 if it is listed.
+    pub time: AtomicU32,
+    /// Fills the line.
+    pad: AtomicU32,
+    /// A part of the slab's free set.
+    pub bits: [AtomicU64; FRAME_BITS / 64],
+}
+
+// SAFETY: atomic numbers only; kind 0 is `None`.
+unsafe impl Zeroed for Frame {}
+
+impl Frame {
+    /// What begins here.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        // Acquire pairs with the Release in `set`: who sees a run or slab sees
+        // its other fields.
+        match self.head.load(Ordering::Acquire) as u8 {
+            1 => Kind::Free,
+            2 => Kind::Parked,
+            3 => Kind::Run,
+            4 => Kind::Slab,
+            5 => Kind::Purging,
+            _ => Kind::None,
+        }
+    }
+
+    /// Order of a free block or of a slab's run.
+    #[inline]
+    pub fn order(&self) -> u32 {
+        self.head.load(Ordering::Relaxed) >> 8 & 0xff
+    }
+
+    /// Slot of a slab's cache.
+    #[inline]
+    pub fn slot(&self) -> u16 {
+        (self.head.load(Ordering::Relaxed) >> 16) as u16
+    }
+
+    /// Says what begins here.
+    #[inline]
+    pub fn set(&self, kind: Kind, order: u32, slot: u16) {
+        let head = kind as u32 | order << 8 | u32::from(slot) << 16;
+        self.head.store(head, Ordering::Release);
+    }
+
+    /// Changes the kind if it is `from` still; false if it is not.
+    pub fn change(&self, from: Kind, to: Kind) -> bool {
+        let head = self.head.load(Ordering::Acquire);
+        head as u8 == from as u8
+            && self
+                .head
+                .compare_exchange(
+                    head,
+                    head & !0xff | to as u32,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+    }
+}
+
+const _: () = assert!(size_of::<Frame>() == 64);

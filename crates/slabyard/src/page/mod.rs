@@ -1,0 +1,116 @@
+//! Floor 2: pages. A region of reserved address space, frames that describe its
+//! granules, the buddy that hands out runs of them, the lists of free runs that
+//! CPUs keep, mappings of their own for what is larger, and the sheaves' memory.
+//!
+//! [`Ground`] is all of it with its platform: what an engine stands on.
+
+pub mod buddy;
+mod decay;
+pub mod frame;
+pub mod mappings;
+pub mod percpu;
+pub mod region;
+pub mod sheaf;
+pub mod table;
+
+pub use frame::{Frame, Kind};
+pub use region::Region;
+pub use sheaf::{Sheaf, SheafPool};
+
+use crate::platform::{GRANULE, Platform};
+use crate::sync::{AtomicU64, AtomicUsize, Once, Ordering};
+
+/// Why an address is not a live object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Freed twice.
+    DoubleFree,
+    /// Not at the begin of an object.
+    Interior,
+    /// The size that the caller named is not the object's.
+    WrongSize,
+}
+
+/// Bad use, found when an object went home.
+#[derive(Clone, Copy, Debug)]
+pub struct Bad {
+    /// What is wrong.
+    pub cause: Cause,
+    /// The address that was freed.
+    pub address: usize,
+    /// Slot of the cache that the address belongs to.
+    pub slot: u16,
+}
+
+/// What an engine stands on: the platform and its pages.
+pub struct Ground<P> {
+    /// The machine.
+    pub platform: P,
+    /// Reserved address space and its frames.
+    pub region: Region,
+    /// Free runs.
+    pub buddy: buddy::Buddy,
+    /// Memory of sheaves.
+    pub sheaves: SheafPool,
+    /// Mappings of their own.
+    pub mappings: mappings::Mappings,
+    /// Bytes in full sheaves of barns: bounded by [`Ground::NODE_LIMIT`].
+    pub parked_node_bytes: AtomicUsize,
+    /// Objects that were found corrupt and set aside.
+    pub set_aside: AtomicU64,
+    on_bad: Once<fn(&Bad)>,
+}
+
+impl<P: Platform> Ground<P> {
+    /// Most bytes that the barns of a yard hold together.
+    pub const NODE_LIMIT: usize = 16 << 20;
+
+    /// Ground of a platform that is not ready yet.
+    pub const fn new(platform: P) -> Self {
+        Ground {
+            platform,
+            region: Region::new(),
+            buddy: buddy::Buddy::new(),
+            sheaves: SheafPool::new(),
+            mappings: mappings::Mappings::new(),
+            parked_node_bytes: AtomicUsize::new(0),
+            set_aside: AtomicU64::new(0),
+            on_bad: Once::new(),
+        }
+    }
+
+    /// Reserves the region. The platform is ready. False without memory.
+    pub fn init(&self, reserve_bytes: usize) -> bool {
+        let p = &self.platform;
+        self.region.init(p, reserve_bytes)
+            && self.sheaves.init(p, self.region.granules())
+            && self.mappings.init(p)
+    }
+
+    /// Sets who is told of bad use; without it, it is counted only.
+    pub fn on_bad(&self, call: fn(&Bad)) {
+        self.on_bad.set(call);
+    }
+
+    /// Tells of bad use; the object is set aside: it belongs to nobody from now on.
+    #[cold]
+    pub fn bad(&self, cause: Cause, address: usize, slot: u16) {
+        self.set_aside.fetch_add(1, Ordering::Relaxed);
+        if let Some(call) = self.on_bad.try_get() {
+            call(&Bad { cause, address, slot });
+        }
+    }
+
+    /// Bytes of tables.
+    pub fn metadata_bytes(&self) -> usize {
+        self.region.metadata_bytes()
+            + self.sheaves.metadata_bytes()
+            + self.mappings.metadata_bytes()
+            + self.platform.rows().len() * crate::platform::stack::ROW_BYTES
+    }
+
+    /// Granules for `bytes`, a multiple of the machine's page.
+    pub fn granules_for(&self, bytes: usize) -> usize {
+        bytes.next_multiple_of(self.platform.page_bytes()) / GRANULE
+    }
+}

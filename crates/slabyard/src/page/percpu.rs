@@ -1,0 +1,120 @@
+//! The lists of free runs that CPUs keep: the stacks of the platform, one slot
+//! for each order, in front of the buddy.
+//!
+//! A run in such a list is of kind [`Kind::Parked`] and dirty.
+
+use super::Ground;
+use super::frame::Kind;
+use crate::platform::stack::SLOTS;
+use crate::platform::{GRANULE, Platform, Slot, Stack};
+
+/// Orders (in granules) that have a list.
+pub const LISTED_ORDERS: u32 = 8;
+/// Slot of order 0's list; further orders follow.
+pub const FIRST_SLOT: u16 = (SLOTS / 2) as u16 - LISTED_ORDERS as u16;
+/// A list holds at most this many bytes, but at least one run.
+const LIST_BYTES: usize = 128 << 10;
+
+fn slot_of(order: u32) -> Slot {
+    Slot(FIRST_SLOT + order as u16)
+}
+
+/// The order whose list is in a slot.
+pub fn order_of(slot: Slot) -> Option<u32> {
+    let order = u32::from(slot.0.checked_sub(FIRST_SLOT)?);
+    (order < LISTED_ORDERS).then_some(order)
+}
+
+impl<P: Platform> Ground<P> {
+    /// A run of 2^order granules, aligned to its size: from this CPU's list,
+    /// else from the buddy.
+    pub fn take_block(&self, order: u32) -> Option<u32> {
+        if order < LISTED_ORDERS
+            && let Some(address) = self.platform.pop(slot_of(order))
+        {
+            let index = self.region.granule_of(address)?;
+            self.region.frame(index).set(Kind::None, 0, 0);
+            return Some(index);
+        }
+        self.take_run(1 << order, 1 << order)
+    }
+
+    /// Frees a run of 2^order granules that begins nothing any more.
+    pub fn free_block(&self, index: u32, order: u32) {
+        if order < LISTED_ORDERS && self.park(index, order) {
+            return;
+        }
+        self.free_run(index, 1 << order);
+    }
+
+    fn park(&self, index: u32, order: u32) -> bool {
+        let (slot, address) = (slot_of(order), self.region.address(index));
+        let frame = self.region.frame(index);
+        frame.set(Kind::Parked, order, 0);
+        self.region.set_dirty(index as usize, 1 << order, true);
+        if self.platform.push(slot, address) || self.found_list(slot, order, address) {
+            return true;
+        }
+        frame.set(Kind::None, 0, 0);
+        false
+    }
+
+    /// Makes the list of a CPU that has none yet, with a first run in it.
+    fn found_list(&self, slot: Slot, order: u32, address: usize) -> bool {
+        let Some(row) = self.platform.row_hint() else {
+            return false;
+        };
+        if self.platform.rows().entry(row, slot).objects() != 0 {
+            return false;
+        }
+        let Some(mut sheaf) = self.sheaves.take(&self.platform) else {
+            return false;
+        };
+        let capacity = (LIST_BYTES / (GRANULE << order)).max(1) as u32;
+        self.sheaves.push(&mut sheaf, address);
+        let new = self.sheaves.publish(sheaf, capacity);
+        match self.platform.exchange(slot, new) {
+            Ok(old) => self.free_parked(old),
+            Err(_) => {
+                // Nobody has seen it: the sheaf is ours again.
+                if let Some(mut sheaf) = self.sheaves.adopt(new) {
+                    let _ = self.sheaves.pop(&mut sheaf);
+                    self.sheaves.give(&self.platform, sheaf);
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Frees the runs of a list that was taken out of its entry.
+    fn free_parked(&self, stack: Stack) {
+        let Some(mut sheaf) = self.sheaves.adopt(stack) else {
+            return;
+        };
+        while let Some(address) = self.sheaves.pop(&mut sheaf) {
+            self.free_parked_run(address);
+        }
+        self.sheaves.give(&self.platform, sheaf);
+    }
+
+    /// Gives a run that left a CPU's list to the buddy.
+    pub fn free_parked_run(&self, address: usize) {
+        let Some(index) = self.region.granule_of(address) else {
+            return;
+        };
+        let frame = self.region.frame(index);
+        let order = frame.order();
+        frame.set(Kind::None, 0, 0);
+        self.free_run(index, 1 << order);
+    }
+
+    /// Granules of the run that begins at an address in a CPU's list.
+    pub fn parked_granules(&self, address: usize) -> usize {
+        self.region
+            .granule_of(address)
+            .map(|i| self.region.frame(i))
+            .filter(|f| f.kind() == Kind::Parked)
+            .map_or(0, |f| 1 << f.order())
+    }
+}

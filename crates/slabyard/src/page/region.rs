@@ -1,0 +1,213 @@
+//! The region: one reservation, cut into granules of 4096 bytes, committed from
+//! its begin up to `top`. Beside it four tables: frames, the page map (granule
+//! to slot, what `free` asks), and the dirty bits.
+//!
+//! Granule 0 is never handed out: index 0 ends lists.
+//!
+//! A dirty bit says that a free granule may hold something else than zeros. It
+//! is set when a run is freed, and cleared when its pages went back.
+
+use super::frame::Frame;
+use super::table::Table;
+use crate::platform::{GRANULE, Platform, Use};
+use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Lock, Ordering, Rank};
+
+/// The least that makes sense, in bytes.
+const SMALLEST: usize = 16 << 20;
+
+/// Reserved address space and its tables.
+pub struct Region {
+    base: AtomicUsize,
+    granules: AtomicUsize,
+    top: AtomicUsize,
+    frames: Table<Frame>,
+    map: Table<AtomicU16>,
+    dirty: Table<AtomicU64>,
+    grow: Lock<()>,
+}
+
+impl Region {
+    pub(super) const fn new() -> Self {
+        Region {
+            base: AtomicUsize::new(0),
+            granules: AtomicUsize::new(0),
+            top: AtomicUsize::new(0),
+            frames: Table::new(),
+            map: Table::new(),
+            dirty: Table::new(),
+            grow: Lock::new(Rank::Grow, ()),
+        }
+    }
+
+    pub(super) fn init<P: Platform>(&self, p: &P, want: usize) -> bool {
+        let Some((base, bytes)) = reserve(p, want.next_power_of_two().max(SMALLEST)) else {
+            return false;
+        };
+        let granules = bytes / GRANULE;
+        let unit = p.page_bytes() / GRANULE;
+        self.base.store(base, Ordering::Relaxed);
+        self.granules.store(granules, Ordering::Relaxed);
+        self.top.store(unit, Ordering::Relaxed);
+        self.frames.reserve(p, granules)
+            // `free` asks for any distance below the next power of two.
+            && self.map.reserve(p, granules.next_power_of_two())
+            && self.dirty.reserve(p, granules.div_ceil(64))
+            && self.ensure_tables(p, unit)
+    }
+
+    fn ensure_tables<P: Platform>(&self, p: &P, granules: usize) -> bool {
+        self.frames.ensure(p, granules)
+            && self.map.ensure(p, granules)
+            && self.dirty.ensure(p, granules.div_ceil(64))
+    }
+
+    /// First address.
+    #[inline]
+    pub fn base(&self) -> usize {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Granules reserved.
+    #[inline]
+    pub fn granules(&self) -> usize {
+        self.granules.load(Ordering::Relaxed)
+    }
+
+    /// Granules committed; the first unit among them is never used.
+    #[inline]
+    pub fn top(&self) -> usize {
+        self.top.load(Ordering::Acquire)
+    }
+
+    /// Address of the page map's first entry: one u16 for each granule, the
+    /// slot's offset in a row, 0 where there is no slab.
+    pub fn map_base(&self) -> usize {
+        self.map.base()
+    }
+
+    /// Bytes of the tables.
+    pub fn metadata_bytes(&self) -> usize {
+        self.frames.committed_bytes() + self.map.committed_bytes() + self.dirty.committed_bytes()
+    }
+
+    /// The frame of a granule below [`Region::top`].
+    #[inline]
+    pub fn frame(&self, index: u32) -> &Frame {
+        self.frames.get(index as usize)
+    }
+
+    /// The granule that an address lies in, if it is committed.
+    #[inline]
+    pub fn granule_of(&self, address: usize) -> Option<u32> {
+        let index = address.wrapping_sub(self.base()) / GRANULE;
+        (index < self.top()).then_some(index as u32)
+    }
+
+    /// The first address of a granule.
+    #[inline]
+    pub fn address(&self, index: u32) -> usize {
+        self.base() + index as usize * GRANULE
+    }
+
+    /// Writes the page map for a slab (its slot's offset) or its end (0).
+    pub fn set_map(&self, first: u32, granules: u32, value: u16) {
+        for i in first..first + granules {
+            self.map.get(i as usize).store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Slot offset in the page map.
+    #[inline]
+    pub fn map_value(&self, index: u32) -> u16 {
+        self.map.get(index as usize).load(Ordering::Relaxed)
+    }
+
+    /// Commits so that `granules` from an index aligned to `align` (power of
+    /// two) lie below the top, and at least `spare` beyond. Returns the old top,
+    /// the aligned index, and the new top. The new part belongs to the caller.
+    /// `None` if the system refuses or the reserve is used up.
+    pub(super) fn grow<P: Platform>(
+        &self,
+        p: &P,
+        granules: usize,
+        align: usize,
+        spare: usize,
+    ) -> Option<(usize, usize, usize)> {
+        let _guard = self.grow.lock(p);
+        let old = self.top();
+        let start = old.next_multiple_of(align);
+        let unit = p.page_bytes() / GRANULE;
+        let least = start.checked_add(granules)?.next_multiple_of(unit);
+        let wished = least.max(old + spare).next_multiple_of(unit).min(self.granules());
+        for new in [wished, least] {
+            if new < least || new > self.granules() {
+                continue;
+            }
+            let bytes = (new - old) * GRANULE;
+            if self.ensure_tables(p, new) && p.commit(self.base() + old * GRANULE, bytes) {
+                self.top.store(new, Ordering::Release);
+                return Some((old, start, new));
+            }
+        }
+        None
+    }
+
+    /// Marks granules as dirty or clean; returns how many changed.
+    pub(super) fn set_dirty(&self, first: usize, granules: usize, dirty: bool) -> usize {
+        self.dirty_words(first, granules, |word, mask| {
+            let old = if dirty {
+                word.fetch_or(mask, Ordering::Relaxed)
+            } else {
+                word.fetch_and(!mask, Ordering::Relaxed)
+            };
+            (if dirty { mask & !old } else { mask & old }).count_ones() as usize
+        })
+    }
+
+    /// Number of dirty granules in a range.
+    pub fn dirty_in(&self, first: usize, granules: usize) -> usize {
+        self.dirty_words(first, granules, |word, mask| {
+            (word.load(Ordering::Relaxed) & mask).count_ones() as usize
+        })
+    }
+
+    fn dirty_words(
+        &self,
+        first: usize,
+        granules: usize,
+        mut f: impl FnMut(&AtomicU64, u64) -> usize,
+    ) -> usize {
+        let (mut at, end) = (first, first + granules);
+        let mut sum = 0;
+        while at < end {
+            let bit = at % 64;
+            let n = (64 - bit).min(end - at);
+            let mask = (u64::MAX >> (64 - n)) << bit;
+            sum += f(self.dirty.get(at / 64), mask);
+            at += n;
+        }
+        sum
+    }
+}
+
+/// The wanted reservation; where the system refuses it (`ulimit -v`), half of
+/// what it would grant, so that the program's own mappings find room.
+fn reserve<P: Platform>(p: &P, want: usize) -> Option<(usize, usize)> {
+    let at = |bytes| p.reserve(bytes, p.page_bytes(), Use::Arena).map(|base| (base, bytes));
+    if let Some(granted) = at(want) {
+        return Some(granted);
+    }
+    // Bisection between what was granted and what was refused.
+    let (mut granted, mut refused) = (0, want);
+    while refused - granted > SMALLEST / 4 && refused > SMALLEST / 4 {
+        let bytes = (granted + (refused - granted) / 2).next_multiple_of(p.page_bytes());
+        match at(bytes) {
+            Some((base, bytes)) => {
+                p.unmap(base, bytes);
+                granted = bytes;
+            }
+            None => refused = bytes - p.page_bytes(),
+        }
+    }
+    at((granted / 2).next_multiple_of(p.page_bytes()))
+}

@@ -1,0 +1,116 @@
+//! A table of the allocator's own: reserved whole, committed from its begin on.
+
+use crate::platform::{Platform, Use};
+use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use core::marker::PhantomData;
+
+/// Types whose zeroed bytes are a value, and which are shared between threads.
+///
+/// # Safety
+/// As said; and the type has no destructor.
+pub unsafe trait Zeroed: Sync {}
+
+// SAFETY: plain atomic numbers.
+unsafe impl Zeroed for AtomicU16 {}
+// SAFETY: as above.
+unsafe impl Zeroed for AtomicU64 {}
+// SAFETY: as above.
+unsafe impl Zeroed for AtomicUsize {}
+
+/// The least that is committed at once, in bytes.
+const STEP: usize = 16 << 10;
+
+/// A growing array at a fixed address.
+pub struct Table<T> {
+    base: AtomicUsize,
+    /// Items that may be read and written.
+    ready: AtomicUsize,
+    committed_bytes: AtomicUsize,
+    reserved_bytes: AtomicUsize,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T: Zeroed> Default for Table<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Zeroed> Table<T> {
+    /// No table yet.
+    pub const fn new() -> Self {
+        Table {
+            base: AtomicUsize::new(0),
+            ready: AtomicUsize::new(0),
+            committed_bytes: AtomicUsize::new(0),
+            reserved_bytes: AtomicUsize::new(0),
+            item: PhantomData,
+        }
+    }
+
+    /// Reserves room for `capacity` items; all read as zero.
+    pub fn reserve<P: Platform>(&self, p: &P, capacity: usize) -> bool {
+        let page = p.page_bytes();
+        let bytes = (capacity * size_of::<T>()).next_multiple_of(page.max(STEP));
+        let Some(base) = p.reserve(bytes, page, Use::Table) else {
+            return false;
+        };
+        self.base.store(base, Ordering::Relaxed);
+        self.reserved_bytes.store(bytes, Ordering::Release);
+        true
+    }
+
+    /// Makes the first `items` usable. One caller at a time.
+    pub fn ensure<P: Platform>(&self, p: &P, items: usize) -> bool {
+        if items <= self.len() {
+            return true;
+        }
+        let old = self.committed_bytes.load(Ordering::Relaxed);
+        let new = (items * size_of::<T>()).next_multiple_of(p.page_bytes().max(STEP));
+        if new > self.reserved_bytes.load(Ordering::Relaxed) {
+            return false;
+        }
+        if new > old {
+            if !p.commit(self.base() + old, new - old) {
+                return false;
+            }
+            self.committed_bytes.store(new, Ordering::Relaxed);
+        }
+        // Pairs with the Acquire in `get`: who sees the length may use the memory.
+        self.ready.store(new / size_of::<T>(), Ordering::Release);
+        true
+    }
+
+    /// Items that are usable.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// True if no item is usable.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Address of the first item.
+    #[inline]
+    pub fn base(&self) -> usize {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Bytes committed.
+    pub fn committed_bytes(&self) -> usize {
+        self.committed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// One item.
+    ///
+    /// # Panics
+    /// If it is not usable yet.
+    #[inline]
+    pub fn get(&self, index: usize) -> &T {
+        assert!(index < self.len(), "table index");
+        // SAFETY: committed, zeroed at first (`Zeroed`), and never given back.
+        unsafe { &*((self.base() + index * size_of::<T>()) as *const T) }
+    }
+}

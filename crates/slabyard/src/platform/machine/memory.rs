@@ -1,0 +1,292 @@
+//! Memory of the modelled machine: what is reserved, committed and mapped.
+//!
+//! It is a checker: pages that were never committed cannot be given back or
+//! hold a word, and a mapping ends once, with the bytes that it has.
+//!
+//! Invariants: `committed_bytes` = pages in all `committed` sets × page size;
+//! `mapped_bytes` = sum over `mappings`; both together stay within the limit;
+//! an address is used once and never again.
+
+use super::super::Use;
+use super::Config;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::{BTreeMap, BTreeSet};
+use std::vec::Vec;
+
+/// Where addresses without memory begin.
+const ARENAS: usize = 1 << 40;
+const MAPPINGS: usize = 1 << 45;
+
+pub(super) struct Memory {
+    page_bytes: usize,
+    limit: usize,
+    refuse: Option<u64>,
+    requests: u64,
+    reservations: Vec<Reservation>,
+    mappings: BTreeMap<usize, usize>,
+    /// Words of objects that are not 0.
+    words: BTreeMap<usize, usize>,
+    next_arena: usize,
+    next_mapping: usize,
+    committed_bytes: usize,
+    mapped_bytes: usize,
+    given_back_bytes: u64,
+}
+
+struct Reservation {
+    address: usize,
+    bytes: usize,
+    /// Numbers of committed pages, from `address`.
+    committed: BTreeSet<usize>,
+    /// The real memory of a table.
+    table: Option<Table>,
+}
+
+struct Table {
+    memory: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: the pointer is only used to free the memory, by its one owner.
+unsafe impl Send for Table {}
+
+impl Table {
+    /// Zeroed memory that the system lends page by page when it is touched: with
+    /// a larger alignment the standard library would write all of it.
+    fn new(bytes: usize) -> Option<Table> {
+        let layout = Layout::from_size_align(bytes, 16).ok()?;
+        // SAFETY: the size is not 0, the callers checked that.
+        let memory = unsafe { alloc_zeroed(layout) };
+        (!memory.is_null()).then_some(Table { memory, layout })
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { dealloc(self.memory, self.layout) };
+    }
+}
+
+impl Memory {
+    pub fn new(config: &Config) -> Self {
+        Memory {
+            page_bytes: config.page_bytes,
+            limit: config.memory_bytes,
+            refuse: config.refuse_commit,
+            requests: 0,
+            reservations: Vec::new(),
+            mappings: BTreeMap::new(),
+            words: BTreeMap::new(),
+            next_arena: ARENAS,
+            next_mapping: MAPPINGS,
+            committed_bytes: 0,
+            mapped_bytes: 0,
+            given_back_bytes: 0,
+        }
+    }
+
+    pub fn committed_bytes(&self) -> usize {
+        self.committed_bytes
+    }
+
+    pub fn mapped_bytes(&self) -> usize {
+        self.mapped_bytes
+    }
+
+    pub fn given_back_bytes(&self) -> u64 {
+        self.given_back_bytes
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    pub fn refuse(&mut self, n: Option<u64>) {
+        self.refuse = n.map(|n| self.requests + n);
+    }
+
+    /// A table, which must succeed.
+    pub fn table(&mut self, bytes: usize, align: usize) -> usize {
+        self.reserve(bytes, align, Use::Table).expect("memory for a table")
+    }
+
+    pub fn reserve(&mut self, bytes: usize, align: usize, what: Use) -> Option<usize> {
+        assert!(align.is_power_of_two(), "alignment {align}");
+        assert!(bytes > 0, "a reservation of nothing");
+        let align = align.max(self.page_bytes);
+        let (address, table) = match what {
+            Use::Arena => {
+                let address = self.next_arena.next_multiple_of(align);
+                let end = address.checked_add(bytes)?.checked_add(self.page_bytes)?;
+                if end > MAPPINGS {
+                    return None;
+                }
+                self.next_arena = end;
+                (address, None)
+            }
+            Use::Table => {
+                let table = Table::new(bytes.checked_add(align)?)?;
+                // Others turn the address back into a pointer.
+                let address = table.memory.expose_provenance().next_multiple_of(align);
+                (address, Some(table))
+            }
+        };
+        self.reservations.push(Reservation { address, bytes, committed: BTreeSet::new(), table });
+        Some(address)
+    }
+
+    /// Counts a request for `bytes` more; true if it is granted.
+    fn grants(&mut self, bytes: usize) -> bool {
+        let n = self.requests;
+        self.requests += 1;
+        let in_use = self.committed_bytes + self.mapped_bytes;
+        self.refuse != Some(n) && in_use.checked_add(bytes).is_some_and(|sum| sum <= self.limit)
+    }
+
+    /// The reservation around a range, and the range's page numbers in it.
+    fn pages(&self, address: usize, bytes: usize) -> (usize, std::ops::Range<usize>) {
+        assert!(address.is_multiple_of(self.page_bytes), "{address:#x} is not a page's address");
+        let found = self.reservations.iter().position(|r| {
+            address >= r.address && bytes <= r.bytes && address - r.address <= r.bytes - bytes
+        });
+        let Some(i) = found else {
+            panic!("{bytes} bytes at {address:#x} lie in no reservation");
+        };
+        let first = (address - self.reservations[i].address) / self.page_bytes;
+        (i, first..first + bytes.div_ceil(self.page_bytes))
+    }
+
+    pub fn commit(&mut self, address: usize, bytes: usize) -> bool {
+        let (i, pages) = self.pages(address, bytes);
+        let known = self.reservations[i].committed.range(pages.clone()).count();
+        let fresh = (pages.len() - known) * self.page_bytes;
+        if !self.grants(fresh) {
+            return false;
+        }
+        self.committed_bytes += fresh;
+        self.reservations[i].committed.extend(pages);
+        true
+    }
+
+    pub fn give_back(&mut self, address: usize, bytes: usize) {
+        assert!(bytes.is_multiple_of(self.page_bytes), "{bytes} bytes are not whole pages");
+        let (i, pages) = self.pages(address, bytes);
+        let committed = self.reservations[i].committed.range(pages.clone()).count();
+        assert!(
+            committed == pages.len(),
+            "gives back pages at {address:#x} that are not committed"
+        );
+        self.given_back_bytes += bytes as u64;
+        if self.reservations[i].table.is_some() {
+            // SAFETY: committed pages of a table of ours, whose provenance is
+            // exposed; the caller gave up their contents.
+            unsafe { (address as *mut u8).write_bytes(0, bytes) };
+        }
+        self.forget_words(address, bytes);
+    }
+
+    pub fn map(&mut self, bytes: usize, align: usize) -> Option<usize> {
+        assert!(align.is_power_of_two(), "alignment {align}");
+        assert!(bytes > 0, "a mapping of nothing");
+        let bytes = self.whole_pages(bytes)?;
+        if !self.grants(bytes) {
+            return None;
+        }
+        self.place_mapping(bytes, align)
+    }
+
+    fn place_mapping(&mut self, bytes: usize, align: usize) -> Option<usize> {
+        let address = self.next_mapping.next_multiple_of(align.max(self.page_bytes));
+        // A page that belongs to nobody follows each mapping.
+        self.next_mapping = address.checked_add(bytes)?.checked_add(self.page_bytes)?;
+        self.mappings.insert(address, bytes);
+        self.mapped_bytes += bytes;
+        Some(address)
+    }
+
+    fn whole_pages(&self, bytes: usize) -> Option<usize> {
+        bytes.checked_next_multiple_of(self.page_bytes)
+    }
+
+    /// Bytes of the mapping, which must be there and have as many as `bytes`.
+    fn known_mapping(&self, address: usize, bytes: usize) -> usize {
+        let Some(known) = self.mappings.get(&address) else {
+            panic!("no mapping begins at {address:#x}");
+        };
+        assert!(
+            self.whole_pages(bytes) == Some(*known),
+            "the mapping at {address:#x} has {known} bytes and not {bytes}"
+        );
+        *known
+    }
+
+    /// Takes a mapping out; its words stay.
+    fn take_mapping(&mut self, address: usize, bytes: usize) -> usize {
+        let known = self.known_mapping(address, bytes);
+        self.mappings.remove(&address);
+        self.mapped_bytes -= known;
+        known
+    }
+
+    pub fn unmap(&mut self, address: usize, bytes: usize) {
+        let known = self.take_mapping(address, bytes);
+        self.forget_words(address, known);
+    }
+
+    pub fn remap(&mut self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
+        assert!(new_bytes > 0, "a mapping of nothing");
+        let new = self.whole_pages(new_bytes)?;
+        let old = self.known_mapping(address, old_bytes);
+        if new > old && !self.grants(new - old) {
+            return None;
+        }
+        self.take_mapping(address, old_bytes);
+        if new <= old {
+            self.mapped_bytes += new;
+            self.mappings.insert(address, new);
+            self.forget_words(address + new, old - new);
+            return Some(address);
+        }
+        // One that grows always moves: what still uses the old address is found.
+        let moved = self.place_mapping(new, self.page_bytes)?;
+        let words: Vec<_> =
+            self.words.range(address..address + old).map(|(a, w)| (*a, *w)).collect();
+        self.forget_words(address, old);
+        self.words.extend(words.into_iter().map(|(a, w)| (a - address + moved, w)));
+        Some(moved)
+    }
+
+    pub fn read_word(&self, address: usize) -> usize {
+        self.check_word(address);
+        self.words.get(&address).copied().unwrap_or(0)
+    }
+
+    pub fn write_word(&mut self, address: usize, word: usize) {
+        self.check_word(address);
+        if word == 0 {
+            self.words.remove(&address);
+        } else {
+            self.words.insert(address, word);
+        }
+    }
+
+    fn check_word(&self, address: usize) {
+        assert!(address.is_multiple_of(8), "{address:#x} is not a word's address");
+        let mapping = self.mappings.range(..=address).next_back();
+        let mapped = mapping.is_some_and(|(start, bytes)| address - start < *bytes);
+        let committed = self.reservations.iter().any(|r| {
+            address.checked_sub(r.address).is_some_and(|at| {
+                at < r.bytes && r.table.is_none() && r.committed.contains(&(at / self.page_bytes))
+            })
+        });
+        assert!(mapped || committed, "no object's memory at {address:#x}");
+    }
+
+    fn forget_words(&mut self, address: usize, bytes: usize) {
+        let gone: Vec<_> = self.words.range(address..address + bytes).map(|(a, _)| *a).collect();
+        for address in gone {
+            self.words.remove(&address);
+        }
+    }
+}

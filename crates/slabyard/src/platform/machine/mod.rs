@@ -1,0 +1,298 @@
+//! The modelled machine: N virtual CPUs, any page size, memory to measure.
+//!
+//! Neighbours: `memory` (reservations, commits, mappings, all checked),
+//! `schedule` (virtual threads that take turns by a seeded choice), `sequence`
+//! (pop, push and exchange, cut into steps).
+//!
+//! The addresses of objects have nothing behind them; tables are real memory.
+//! A sequence is modelled as load-linked and store-conditional on a CPU's
+//! token: it reads the CPU's generation, loads with steps in between, and
+//! commits only if the thread is still on that CPU and the generation is the
+//! same. Preemption by another thread on that CPU, a signal, migration and
+//! [`Platform::fence`] end the sequence, and it begins again.
+//!
+//! Invariants:
+//! * inside [`Machine::run`] one virtual thread runs at a time, and another one
+//!   may only run after a step, a wait or an end;
+//! * outside of it there is one implicit thread, on the CPU that
+//!   [`Machine::set_cpu`] chose, that nothing preempts;
+//! * the same seed and the same bodies make the same schedule
+//!   ([`Machine::trace`]).
+
+mod memory;
+mod schedule;
+mod sequence;
+#[cfg(test)]
+mod tests;
+
+pub use schedule::Body;
+
+use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped, ZERO_ROWS};
+use super::{GRANULE, Park, Platform, Use};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use memory::Memory;
+use schedule::{Schedule, Words};
+use std::boxed::Box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What the machine is made of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Virtual CPUs.
+    pub cpus: usize,
+    /// Bytes of a page: a power of two, at least [`GRANULE`].
+    pub page_bytes: usize,
+    /// Bytes that can be committed and mapped at once.
+    pub memory_bytes: usize,
+    /// Seed of every choice.
+    pub seed: u64,
+    /// How often in 1000 steps the running thread is preempted, moved or
+    /// interrupted.
+    pub preemption: u32,
+    /// The request of this number (from 0) for memory is refused: the calls of
+    /// `commit`, `map` and `remap` that grows.
+    pub refuse_commit: Option<u64>,
+    /// False: each thread has a private row, and nobody can be stopped.
+    pub can_stop: bool,
+    /// True: a thread has no row before its first slow path. Private rows are
+    /// always late.
+    pub late_rows: bool,
+    /// Virtual threads that [`Machine::run`] takes at most.
+    pub max_threads: usize,
+    /// Steps after which a run is given up as endless.
+    pub max_steps: u64,
+    /// A planted bug, for tests of the checkers.
+    pub broken: Broken,
+}
+
+/// A bug planted in the machine, which a checker must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// No bug.
+    None,
+    /// Sequences commit without a look at the CPU's token.
+    CommitWithoutCheck,
+    /// A fence ends no sequence.
+    FenceDoesNothing,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            cpus: 2,
+            page_bytes: GRANULE,
+            memory_bytes: usize::MAX,
+            seed: 0,
+            preemption: 100,
+            refuse_commit: None,
+            can_stop: true,
+            late_rows: false,
+            max_threads: 15,
+            max_steps: 100_000_000,
+            broken: Broken::None,
+        }
+    }
+}
+
+/// A modelled machine.
+pub struct Machine {
+    config: Config,
+    rows: Rows,
+    /// Raised when a sequence on this CPU must not commit any more.
+    generations: Box<[AtomicU64]>,
+    /// Words of each thread; thread 0 is the implicit one.
+    threads: Box<[Words]>,
+    schedule: Schedule,
+    memory: Mutex<Memory>,
+    now_ms: AtomicU64,
+}
+
+impl Machine {
+    /// A machine with no memory in use, its implicit thread on CPU 0.
+    ///
+    /// # Panics
+    /// If the page size is no power of two or too small, or there is no CPU.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        assert!(config.page_bytes.is_power_of_two() && config.page_bytes >= GRANULE);
+        assert!(config.cpus > 0, "a machine without a CPU");
+        let nr_threads = config.max_threads + 1;
+        let late = config.late_rows || !config.can_stop;
+        let nr_rows = if config.can_stop { config.cpus } else { nr_threads };
+        let mut memory = Memory::new(&config);
+        let zeros = ZERO_ROWS * ROW_BYTES;
+        let base = memory.table(zeros + nr_rows * ROW_BYTES, GRANULE);
+        let rows = Rows::new();
+        // SAFETY: a zeroed table, with the rows of zeros in front, that stays
+        // until the machine is dropped.
+        unsafe { rows.set(base + zeros, nr_rows) };
+        Machine {
+            rows,
+            generations: (0..config.cpus).map(|_| AtomicU64::new(0)).collect(),
+            threads: (0..nr_threads).map(|_| Words::new(late)).collect(),
+            schedule: Schedule::new(&config),
+            memory: Mutex::new(memory),
+            now_ms: AtomicU64::new(0),
+            config,
+        }
+    }
+
+    /// What the machine was made of.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, ms: u64) {
+        self.now_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Bytes of committed pages in arenas and tables, whether their contents
+    /// were given back since or not.
+    pub fn committed_bytes(&self) -> usize {
+        self.memory().committed_bytes()
+    }
+
+    /// Bytes of all `give_back` calls so far.
+    pub fn given_back_bytes(&self) -> u64 {
+        self.memory().given_back_bytes()
+    }
+
+    /// Bytes in mappings of their own.
+    pub fn mapped_bytes(&self) -> usize {
+        self.memory().mapped_bytes()
+    }
+
+    /// Requests for memory so far: what `refuse_commit` counts.
+    pub fn requests(&self) -> u64 {
+        self.memory().requests()
+    }
+
+    /// Refuses the `n`-th request for memory from now on (from 0), in place of
+    /// what `refuse_commit` said; `None` refuses none.
+    pub fn refuse(&self, n: Option<u64>) {
+        self.memory().refuse(n);
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // A panic of a checker leaves the numbers as they were.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn here(&self) -> &Words {
+        &self.threads[self.me()]
+    }
+}
+
+impl Park for Machine {
+    fn wait(&self, word: &AtomicU32, value: u32) {
+        self.sleep(word, value);
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        self.wake_one(word);
+    }
+
+    fn held(&self) -> &AtomicU32 {
+        &self.here().held
+    }
+
+    fn step(&self) {
+        self.take_step();
+    }
+}
+
+impl Platform for Machine {
+    fn page_bytes(&self) -> usize {
+        self.config.page_bytes
+    }
+
+    fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize> {
+        self.memory().reserve(bytes, align, what)
+    }
+
+    fn commit(&self, address: usize, bytes: usize) -> bool {
+        self.take_step();
+        self.memory().commit(address, bytes)
+    }
+
+    fn give_back(&self, address: usize, bytes: usize) {
+        self.take_step();
+        self.memory().give_back(address, bytes);
+    }
+
+    fn map(&self, bytes: usize, align: usize) -> Option<usize> {
+        self.take_step();
+        self.memory().map(bytes, align)
+    }
+
+    fn unmap(&self, address: usize, bytes: usize) {
+        self.take_step();
+        self.memory().unmap(address, bytes);
+    }
+
+    fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
+        self.take_step();
+        self.memory().remap(address, old_bytes, new_bytes)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed)
+    }
+
+    fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    fn enter(&self) {
+        self.here().register();
+        self.take_step();
+    }
+
+    fn row_used(&self, row: usize) -> bool {
+        self.config.can_stop || self.threads[row].had_row()
+    }
+
+    fn can_stop(&self) -> bool {
+        self.config.can_stop
+    }
+
+    fn fence(&self) {
+        assert!(self.config.can_stop, "a fence on a machine that cannot stop");
+        self.take_step();
+        if self.config.broken != Broken::FenceDoesNothing {
+            for generation in &self.generations {
+                generation.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.take_step();
+    }
+
+    fn row_hint(&self) -> Option<usize> {
+        self.row()
+    }
+
+    fn pop(&self, slot: Slot) -> Option<usize> {
+        self.pop_in_steps(slot)
+    }
+
+    fn push(&self, slot: Slot, object: usize) -> bool {
+        self.push_in_steps(slot, object)
+    }
+
+    fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
+        self.exchange_in_steps(slot, new)
+    }
+
+    fn depth(&self) -> &AtomicU32 {
+        &self.here().depth
+    }
+
+    unsafe fn read_word(&self, address: usize) -> usize {
+        self.memory().read_word(address)
+    }
+
+    unsafe fn write_word(&self, address: usize, word: usize) {
+        self.memory().write_word(address, word);
+    }
+}

@@ -1,0 +1,445 @@
+//! Virtual threads: system threads that take turns, one at a time.
+//!
+//! The baton is `Turns::current`. A thread gives it away in [`Machine::step`]
+//! (preemption), in a wait, and at its end; who gets it, and on which CPU, is
+//! chosen by a seeded generator.
+//!
+//! Waiting is that of a futex: a sleeper is woken by [`Machine::wake_one`] of
+//! its word, or early by chance, so a forgotten wake ends in a deadlock, which
+//! is reported.
+//!
+//! A panic in a virtual thread ends the run: each other thread, when its turn
+//! comes, is unwound without a message, and the first panic goes on in the
+//! caller of [`Machine::run`].
+
+use super::{Config, Machine};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::any::Any;
+use std::boxed::Box;
+use std::cell::Cell;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::string::String;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread_local;
+use std::vec::Vec;
+
+/// What a virtual thread does.
+pub type Body<'a> = Box<dyn FnOnce(&Machine) + Send + 'a>;
+
+/// The implicit thread.
+const IMPLICIT: usize = 0;
+
+/// What unwinds the other threads after a panic.
+struct RunEnded;
+
+thread_local! {
+    /// The machine (by address) and the number of the virtual thread that this
+    /// system thread is.
+    static ME: Cell<(usize, usize)> = const { Cell::new((0, IMPLICIT)) };
+}
+
+/// Words of one virtual thread.
+pub(super) struct Words {
+    pub(super) held: AtomicU32,
+    pub(super) depth: AtomicU32,
+    cpu: AtomicUsize,
+    registered: AtomicU32,
+    /// 1 if this thread, or an earlier one of this number, ever had a row.
+    had_row: AtomicU32,
+}
+
+impl Words {
+    pub(super) fn new(late: bool) -> Self {
+        Words {
+            held: AtomicU32::new(0),
+            depth: AtomicU32::new(0),
+            cpu: AtomicUsize::new(0),
+            registered: AtomicU32::new(u32::from(!late)),
+            had_row: AtomicU32::new(u32::from(!late)),
+        }
+    }
+
+    pub(super) fn cpu(&self) -> usize {
+        self.cpu.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn register(&self) {
+        self.registered.store(1, Ordering::Relaxed);
+        self.had_row.store(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn had_row(&self) -> bool {
+        self.had_row.load(Ordering::Relaxed) == 1
+    }
+
+    pub(super) fn is_registered(&self) -> bool {
+        self.registered.load(Ordering::Relaxed) == 1
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ready,
+    /// Sleeps on the word at this address.
+    Asleep(usize),
+    Done,
+}
+
+struct Turns {
+    random: u64,
+    /// Thread whose turn it is.
+    current: usize,
+    /// State of each virtual thread; empty outside of a run. Thread `i + 1` is
+    /// at `i`.
+    states: Vec<State>,
+    /// Thread that was on each CPU last.
+    on_cpu: Vec<usize>,
+    steps: u64,
+    trace: u64,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+pub(super) struct Schedule {
+    turns: Mutex<Turns>,
+    /// One for each thread.
+    resumed: Vec<Condvar>,
+    preemption: u32,
+    max_steps: u64,
+    late: bool,
+    /// 1 inside of a run.
+    running: AtomicU32,
+    moves: AtomicU64,
+}
+
+impl Schedule {
+    pub(super) fn new(config: &Config) -> Self {
+        Schedule {
+            turns: Mutex::new(Turns {
+                random: config.seed,
+                current: IMPLICIT,
+                states: Vec::new(),
+                on_cpu: std::vec![IMPLICIT; config.cpus],
+                steps: 0,
+                trace: 0,
+                panic: None,
+            }),
+            resumed: (0..=config.max_threads).map(|_| Condvar::new()).collect(),
+            preemption: config.preemption,
+            max_steps: config.max_steps,
+            late: config.late_rows || !config.can_stop,
+            running: AtomicU32::new(0),
+            moves: AtomicU64::new(0),
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        // Only reports of deadlocks panic with it held, and they end the run.
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed) == 1
+    }
+}
+
+impl Turns {
+    /// Next number of the generator (splitmix64, public domain by S. Vigna).
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn note(&mut self, what: u64, thread: usize, cpu: usize) {
+        let event = self.steps << 24 ^ what << 16 ^ (thread as u64) << 8 ^ cpu as u64;
+        self.trace = (self.trace ^ event).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
+    }
+
+    /// A thread that can go on. After a panic sleepers can: they are unwound.
+    fn choose(&mut self) -> Option<usize> {
+        let ended = self.panic.is_some();
+        let can = |s: &State| *s == State::Ready || ended && *s != State::Done;
+        let nr = self.states.iter().filter(|s| can(s)).count();
+        if nr == 0 {
+            return None;
+        }
+        let nth = self.below(nr);
+        self.states.iter().enumerate().filter(|(_, s)| can(s)).nth(nth).map(|(i, _)| i + 1)
+    }
+}
+
+impl Machine {
+    /// Runs virtual threads until all have ended.
+    ///
+    /// # Panics
+    /// With the first panic of a virtual thread; on a deadlock; if the threads
+    /// take more steps than the machine allows, or are more than it has.
+    pub fn run(&self, threads: Vec<Body<'_>>) {
+        let nr = threads.len();
+        assert!(nr <= self.config.max_threads, "{nr} threads on this machine");
+        if nr == 0 {
+            return;
+        }
+        {
+            let mut turns = self.schedule.turns();
+            assert!(turns.states.is_empty(), "a run inside of a run");
+            turns.states = std::vec![State::Ready; nr];
+            turns.steps = 0;
+            for words in &self.threads[1..=nr] {
+                words.held.store(0, Ordering::Relaxed);
+                words.depth.store(0, Ordering::Relaxed);
+                words.registered.store(u32::from(!self.schedule.late), Ordering::Relaxed);
+            }
+            let first = turns.below(nr) + 1;
+            self.resume(&mut turns, first);
+        }
+        self.schedule.running.store(1, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for (i, body) in threads.into_iter().enumerate() {
+                scope.spawn(move || self.live(i + 1, body));
+            }
+        });
+        self.schedule.running.store(0, Ordering::Relaxed);
+        let mut turns = self.schedule.turns();
+        turns.states.clear();
+        turns.current = IMPLICIT;
+        let panic = turns.panic.take();
+        drop(turns);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Moves the implicit thread to another CPU.
+    ///
+    /// # Panics
+    /// If there is no such CPU, or inside of a run.
+    pub fn set_cpu(&self, cpu: usize) {
+        assert!(cpu < self.config.cpus, "no CPU {cpu}");
+        assert!(!self.schedule.is_running(), "virtual threads are moved by the machine");
+        self.threads[IMPLICIT].cpu.store(cpu, Ordering::Relaxed);
+    }
+
+    /// The CPU of this thread.
+    pub fn cpu(&self) -> usize {
+        self.here().cpu()
+    }
+
+    /// Number of this thread: 0 for the implicit one, then from 1 in the order
+    /// in which they were given to [`Machine::run`].
+    pub fn thread(&self) -> usize {
+        self.me()
+    }
+
+    /// A hash of every choice so far: equal traces are equal schedules.
+    pub fn trace(&self) -> u64 {
+        self.schedule.turns().trace
+    }
+
+    /// Preemptions, moves and signals so far.
+    pub fn interruptions(&self) -> u64 {
+        self.schedule.moves.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn me(&self) -> usize {
+        let (machine, thread) = ME.get();
+        if machine == self.address() { thread } else { IMPLICIT }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The whole life of a virtual thread.
+    fn live(&self, me: usize, body: Body<'_>) {
+        ME.set((self.address(), me));
+        let ended = {
+            let turns = self.await_turn(me, self.schedule.turns());
+            turns.panic.is_some()
+        };
+        let result = if ended { Ok(()) } else { catch_unwind(AssertUnwindSafe(|| body(self))) };
+        let mut turns = self.schedule.turns();
+        if let Err(panic) = result
+            && !panic.is::<RunEnded>()
+            && turns.panic.is_none()
+        {
+            turns.panic = Some(panic);
+        }
+        turns.states[me - 1] = State::Done;
+        let cpu = self.threads[me].cpu();
+        turns.note(4, me, cpu);
+        if turns.states.iter().all(|s| *s == State::Done) {
+            return;
+        }
+        let next = turns.choose().or_else(|| {
+            // The last one that could have woken the others is gone.
+            let dump = self.dump(&turns);
+            turns.panic = Some(Box::new(dump));
+            turns.choose()
+        });
+        if let Some(next) = next {
+            self.resume(&mut turns, next);
+        }
+    }
+
+    /// Puts a thread on a CPU and gives it the turn.
+    fn resume(&self, turns: &mut Turns, next: usize) {
+        let words = &self.threads[next];
+        let old = words.cpu();
+        let cpu = if turns.below(4) == 0 { turns.below(self.config.cpus) } else { old };
+        self.place(turns, next, cpu);
+        turns.note(1, next, cpu);
+        turns.current = next;
+        self.schedule.resumed[next].notify_one();
+    }
+
+    /// Puts a thread on a CPU; sequences that this interrupts are ended.
+    fn place(&self, turns: &mut Turns, thread: usize, cpu: usize) {
+        let words = &self.threads[thread];
+        let old = words.cpu();
+        if old != cpu {
+            self.raise(old);
+        }
+        if old != cpu || turns.on_cpu[cpu] != thread {
+            self.raise(cpu);
+        }
+        words.cpu.store(cpu, Ordering::Relaxed);
+        turns.on_cpu[cpu] = thread;
+    }
+
+    fn raise(&self, cpu: usize) {
+        self.generations[cpu].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn await_turn<'a>(&self, me: usize, mut turns: MutexGuard<'a, Turns>) -> MutexGuard<'a, Turns> {
+        while turns.current != me {
+            turns = self.schedule.resumed[me].wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        turns
+    }
+
+    /// Gives the turn to `next` and waits for the next one of its own.
+    fn hand_over(&self, mut turns: MutexGuard<'_, Turns>, me: usize, next: usize) {
+        self.resume(&mut turns, next);
+        let turns = self.await_turn(me, turns);
+        let ended = turns.panic.is_some();
+        drop(turns);
+        if ended && !std::thread::panicking() {
+            resume_unwind(Box::new(RunEnded));
+        }
+    }
+
+    /// Counts a step; too many end the run.
+    fn count_step<'a>(&self, mut turns: MutexGuard<'a, Turns>) -> MutexGuard<'a, Turns> {
+        turns.steps += 1;
+        if turns.steps > self.schedule.max_steps && turns.panic.is_none() {
+            let dump = self.dump(&turns);
+            drop(turns);
+            panic!("no end after {} steps\n{dump}", self.schedule.max_steps);
+        }
+        turns
+    }
+
+    pub(super) fn take_step(&self) {
+        // While a thread is unwound its locks are opened in peace.
+        if !self.schedule.is_running() || std::thread::panicking() {
+            return;
+        }
+        let me = self.me();
+        let mut turns = self.count_step(self.schedule.turns());
+        if turns.below(1000) >= self.schedule.preemption as usize {
+            return;
+        }
+        self.schedule.moves.fetch_add(1, Ordering::Relaxed);
+        match turns.below(8) {
+            0 => {
+                let cpu = turns.below(self.config.cpus);
+                self.place(&mut turns, me, cpu);
+                turns.note(2, me, cpu);
+            }
+            1 => {
+                let cpu = self.threads[me].cpu();
+                self.raise(cpu);
+                turns.note(3, me, cpu);
+            }
+            _ => {
+                let next = turns.choose().expect("this thread can go on");
+                if next == me {
+                    self.resume(&mut turns, me);
+                } else {
+                    self.hand_over(turns, me, next);
+                }
+            }
+        }
+    }
+
+    pub(super) fn sleep(&self, word: &AtomicU32, value: u32) {
+        // The word is read by its owner's turn only: no wake is missed between.
+        if word.load(Ordering::Relaxed) != value {
+            return;
+        }
+        assert!(self.schedule.is_running(), "deadlock: the only thread would sleep");
+        let me = self.me();
+        let mut turns = self.count_step(self.schedule.turns());
+        let early = self.schedule.preemption > 0 && turns.below(8) == 0;
+        turns.states[me - 1] =
+            if early { State::Ready } else { State::Asleep(word.as_ptr().addr()) };
+        let Some(next) = turns.choose() else {
+            let dump = self.dump(&turns);
+            turns.states[me - 1] = State::Ready;
+            drop(turns);
+            panic!("{dump}");
+        };
+        self.hand_over(turns, me, next);
+        self.schedule.turns().states[me - 1] = State::Ready;
+    }
+
+    pub(super) fn wake_one(&self, word: &AtomicU32) {
+        if !self.schedule.is_running() {
+            return;
+        }
+        let mut turns = self.schedule.turns();
+        let asleep = State::Asleep(word.as_ptr().addr());
+        let nr = turns.states.iter().filter(|s| **s == asleep).count();
+        if nr == 0 {
+            return;
+        }
+        let nth = turns.below(nr);
+        if let Some(state) = turns.states.iter_mut().filter(|s| **s == asleep).nth(nth) {
+            *state = State::Ready;
+        }
+    }
+
+    /// What every thread is at, for a report.
+    fn dump(&self, turns: &Turns) -> String {
+        let mut text = std::format!(
+            "deadlock or endless run, seed {}, step {}:",
+            self.config.seed,
+            turns.steps
+        );
+        for (i, state) in turns.states.iter().enumerate() {
+            let words = &self.threads[i + 1];
+            let what = match state {
+                State::Ready => "can go on".into(),
+                State::Asleep(word) => std::format!("sleeps on {word:#x}"),
+                State::Done => "has ended".into(),
+            };
+            let held = words.held.load(Ordering::Relaxed);
+            let depth = words.depth.load(Ordering::Relaxed);
+            let _ = write!(
+                text,
+                "\n  thread {} on CPU {}: {what}, ranks held {held:#b}, depth {depth}",
+                i + 1,
+                words.cpu()
+            );
+        }
+        text
+    }
+}

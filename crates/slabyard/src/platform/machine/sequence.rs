@@ -1,0 +1,150 @@
+//! The three sequences on the modelled machine, with a step between any two of
+//! their loads and stores.
+//!
+//! A thread that lost its token finds out at its next instruction, as the real
+//! one does: the kernel moves it to the abort address before it goes on. So a
+//! sequence never computes with two halves of different stacks.
+//!
+//! With private rows (`can_stop` false) there is no token: nobody else uses the
+//! row, and nothing restarts.
+
+use super::super::stack::{Entry, Slot, Stack, Stopped};
+use super::{Broken, Machine};
+use crate::platform::Park;
+use crate::sync::{AtomicUsize, Ordering};
+
+/// Leave of a thread to commit on a CPU.
+struct Token {
+    cpu: usize,
+    generation: u64,
+}
+
+/// What a sequence ended with; `None` stands for a restart.
+type Ended<T> = Option<T>;
+
+impl Machine {
+    /// The implicit or virtual thread's row, if it has one.
+    pub(super) fn row(&self) -> Option<usize> {
+        let words = self.here();
+        let row = if self.config.can_stop { words.cpu() } else { self.me() };
+        words.is_registered().then_some(row)
+    }
+
+    fn token(&self) -> Token {
+        let cpu = self.here().cpu();
+        Token { cpu, generation: self.generations[cpu].load(Ordering::Relaxed) }
+    }
+
+    fn is_valid(&self, token: &Token) -> bool {
+        !self.config.can_stop
+            || self.here().cpu() == token.cpu
+                && self.generations[token.cpu].load(Ordering::Relaxed) == token.generation
+    }
+
+    /// A step inside of a sequence; `None` if the sequence must begin again.
+    fn inside(&self, token: &Token) -> Option<()> {
+        self.step();
+        self.is_valid(token).then_some(())
+    }
+
+    /// The step in front of the committing store.
+    fn before_commit(&self, token: &Token) -> Option<()> {
+        self.step();
+        (self.config.broken == Broken::CommitWithoutCheck || self.is_valid(token)).then_some(())
+    }
+
+    fn restarting<T>(&self, sequence: impl Fn(&Token) -> Ended<T>) -> T {
+        loop {
+            let token = self.token();
+            if let Some(result) = sequence(&token) {
+                return result;
+            }
+        }
+    }
+
+    pub(super) fn pop_in_steps(&self, slot: Slot) -> Option<usize> {
+        self.restarting(|token| {
+            let Some(row) = self.row() else {
+                return Some(None);
+            };
+            self.inside(token)?;
+            let entry = self.rows.entry(row, slot);
+            let count = entry.count();
+            if count <= 0 {
+                return Some(None);
+            }
+            self.inside(token)?;
+            let objects = entry.objects();
+            self.inside(token)?;
+            let left = count.cast_unsigned() - 1;
+            let object = place(objects, left as usize).load(Ordering::Relaxed);
+            self.before_commit(token)?;
+            entry.commit(left);
+            Some(Some(object))
+        })
+    }
+
+    pub(super) fn push_in_steps(&self, slot: Slot, object: usize) -> bool {
+        self.restarting(|token| {
+            let Some(row) = self.row() else {
+                return Some(false);
+            };
+            self.inside(token)?;
+            let entry = self.rows.entry(row, slot);
+            let count = entry.count().cast_unsigned();
+            self.inside(token)?;
+            // The count of a stopped stack is above every capacity.
+            if count >= entry.capacity() {
+                return Some(false);
+            }
+            self.inside(token)?;
+            let objects = entry.objects();
+            self.inside(token)?;
+            if place(objects - 8, count as usize).load(Ordering::Relaxed) == object {
+                return Some(false);
+            }
+            self.inside(token)?;
+            place(objects, count as usize).store(object, Ordering::Relaxed);
+            self.before_commit(token)?;
+            entry.commit(count + 1);
+            Some(true)
+        })
+    }
+
+    pub(super) fn exchange_in_steps(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
+        self.restarting(|token| {
+            let Some(row) = self.row() else {
+                return Some(Err(Stopped));
+            };
+            self.inside(token)?;
+            let entry = self.rows.entry(row, slot);
+            // One load on every processor that has the sequence.
+            let (count, capacity) = (entry.count(), entry.capacity());
+            self.inside(token)?;
+            let objects = entry.objects();
+            if count < 0 {
+                return Some(Err(Stopped));
+            }
+            self.before_commit(token)?;
+            store(entry, new);
+            Some(Ok(Stack { count: count.cast_unsigned(), capacity, objects }))
+        })
+    }
+}
+
+/// The committing store of an exchange: like the real one it overwrites a mark
+/// that was made after the count was loaded.
+fn store(entry: &Entry, new: Stack) {
+    entry.commit(0);
+    let done = entry.replace(new);
+    debug_assert!(done.is_ok(), "the count is 0");
+}
+
+/// The place of object `i` in the stack at `objects`.
+fn place(objects: usize, i: usize) -> &'static AtomicUsize {
+    let address = objects + i * 8;
+    // SAFETY: below its capacity a stack's places stay mapped, and so does the
+    // word in front of them; the token held when `objects` was loaded, so the
+    // index belongs to this stack.
+    unsafe { &*(address as *const AtomicUsize) }
+}

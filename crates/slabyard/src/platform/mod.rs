@@ -1,0 +1,144 @@
+//! Floor 1: what an engine needs from the machine below it.
+//!
+//! Two implementations, one contract (`tests/platform_contract.rs`):
+//! [`linux::Linux`] runs on real CPUs, by restartable sequences or private
+//! slots; `machine::Machine` models N CPUs and any page size, with seeded
+//! preemption between any two steps.
+//!
+//! Both keep the same rows of stacks ([`stack::Rows`]). "I am a malloc(64)
+//! call" passes here at `pop`, "I am a freed object" at `push`.
+
+pub mod linux;
+#[cfg(any(test, feature = "machine"))]
+pub mod machine;
+pub mod rseq;
+pub mod stack;
+mod sys;
+
+pub use crate::sync::lock::Park;
+pub use stack::{Entry, Rows, Slot, Stack, Stopped};
+
+/// Bytes of the unit in which pages are counted, whatever the machine's page.
+pub const GRANULE: usize = 4096;
+
+/// What a reservation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Memory for objects: inaccessible until it is committed.
+    Arena,
+    /// The allocator's own tables: they read as zero before they are committed.
+    Table,
+}
+
+/// A machine: memory, CPUs with rows of stacks, time, sleep.
+///
+/// Memory of objects is named by address only: the modelled machine has none
+/// behind its addresses. Tables are real memory on every platform.
+pub trait Platform: Park + Sync {
+    /// Page size in bytes: a power of two, at least [`GRANULE`].
+    fn page_bytes(&self) -> usize;
+
+    /// Reserves address space, aligned to `align` (a power of two). Nothing is
+    /// charged. `None` where the system refuses.
+    fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize>;
+
+    /// Makes a part of a reservation usable; it reads as zero. False if the
+    /// system refuses; nothing has changed then.
+    fn commit(&self, address: usize, bytes: usize) -> bool;
+
+    /// Gives the contents of committed pages back to the system: they read as
+    /// zero afterwards and stay usable.
+    fn give_back(&self, address: usize, bytes: usize);
+
+    /// A mapping of its own, zeroed, aligned to `align`.
+    fn map(&self, bytes: usize, align: usize) -> Option<usize>;
+
+    /// Ends a mapping made by [`Platform::map`].
+    fn unmap(&self, address: usize, bytes: usize);
+
+    /// Grows or shrinks a mapping, moving it if need be, contents kept.
+    fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize>;
+
+    /// Milliseconds of a clock that never goes back; coarse and cheap.
+    fn now_ms(&self) -> u64;
+
+    /// The rows of stacks.
+    fn rows(&self) -> &Rows;
+
+    /// Called at the start of every slow path: gives this thread its row, where
+    /// the platform hands rows to threads.
+    fn enter(&self);
+
+    /// True if [`stop`] works: another CPU's sequence can be fenced.
+    fn can_stop(&self) -> bool;
+
+    /// When it returns, no sequence that began before is still able to commit.
+    fn fence(&self);
+
+    /// This CPU's row, if it has one now. A hint: the thread may move at once.
+    fn row_hint(&self) -> Option<usize>;
+
+    /// False if nobody can have used a row: a private slot never given out.
+    fn row_used(&self, _row: usize) -> bool {
+        true
+    }
+
+    /// Takes the top object of this CPU's stack; `None` if it is empty or stopped.
+    fn pop(&self, slot: Slot) -> Option<usize>;
+
+    /// Puts an object on this CPU's stack; false if it is full or stopped, or if
+    /// the object is on its top already.
+    fn push(&self, slot: Slot, object: usize) -> bool;
+
+    /// Replaces this CPU's stack as a whole and returns the one that was there.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the stack is stopped or this thread has no row; nothing
+    /// has changed then.
+    fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped>;
+
+    /// Depth of slow paths in this thread: a signal handler that interrupts a
+    /// slow path finds it above 0.
+    fn depth(&self) -> &crate::sync::AtomicU32;
+
+    /// Reads a word of a live or freed object (0 on the modelled machine).
+    ///
+    /// # Safety
+    /// `address` lies in committed memory of this platform, aligned to 8.
+    unsafe fn read_word(&self, address: usize) -> usize;
+
+    /// Writes a word of a freed object (nothing on the modelled machine).
+    ///
+    /// # Safety
+    /// As [`Platform::read_word`], and nobody else uses the object.
+    unsafe fn write_word(&self, address: usize, word: usize);
+
+    /// Stops stacks: when it returns, their owners find them neither poppable
+    /// nor pushable, and the caller owns what they hold. `stops` gives row and
+    /// slot of each; its third part receives the number of objects.
+    ///
+    /// The caller makes sure that nobody else stops or starts these stacks, and
+    /// that [`Platform::can_stop`] is true.
+    fn stop(&self, stops: &mut [(usize, Slot, i32)]) {
+        for (row, slot, count) in stops.iter_mut() {
+            *count = self.rows().entry(*row, *slot).mark_stopped();
+        }
+        // An owner that had read its count before the mark may still overwrite
+        // it by its committing store. After the fence no such store is on its
+        // way; a mark that got lost is made again.
+        loop {
+            self.fence();
+            let mut lost = false;
+            for (row, slot, count) in stops.iter_mut() {
+                let entry = self.rows().entry(*row, *slot);
+                if !entry.is_stopped() {
+                    *count = entry.mark_stopped();
+                    lost = true;
+                }
+            }
+            if !lost {
+                return;
+            }
+        }
+    }
+}

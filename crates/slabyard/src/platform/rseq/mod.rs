@@ -1,0 +1,50 @@
+//! Restartable sequences, one file an architecture behind one set of names.
+//!
+//! `pop`, `push` and `exchange` work on the row of the CPU (or private slot)
+//! whose number stands 4 bytes in front of the field `rseq_cs`, at `cs_offset`
+//! from this thread's thread pointer. [`thread`] is this thread's own block.
+//!
+//! What is promised in each mode stands in `docs/design.md`.
+
+use crate::sync::AtomicU32;
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::*;
+
+#[cfg(not(target_arch = "x86_64"))]
+mod unsupported;
+#[cfg(not(target_arch = "x86_64"))]
+pub use unsupported::*;
+
+/// This thread's block: an rseq area (ABI of 32 bytes, `man 2 rseq`) and our words.
+#[repr(C, align(64))]
+pub struct Thread {
+    /// First word of the area; the kernel's.
+    pub cpu_id_start: AtomicU32,
+    /// CPU number, or the private slot in mode 3; -1 before registration.
+    pub cpu_id: AtomicU32,
+    /// The field `rseq_cs`, in two halves.
+    pub rseq_cs: [AtomicU32; 2],
+    /// Rest of the area; the kernel's.
+    pub rest: [AtomicU32; 4],
+    /// Depth of slow paths.
+    pub depth: AtomicU32,
+    /// Ranks of locks held.
+    pub held: AtomicU32,
+    /// Bits of [`flags`].
+    pub flags: AtomicU32,
+    /// Fills the line.
+    pub pad: [AtomicU32; 5],
+}
+
+/// Bits of [`Thread::flags`].
+pub mod flags {
+    /// Registration or a slot was tried.
+    pub const TRIED: u32 = 1;
+    /// The thread's slot was given back; it takes slow paths from now on.
+    pub const EXITED: u32 = 2;
+    /// This thread is forking: it passes the closed gate.
+    pub const FORKING: u32 = 4;
+}

@@ -1,0 +1,328 @@
+//! The sequences on x86-64.
+//!
+//! One sequence is one function; its text is a macro, because the malloc
+//! library puts the same text into `malloc` and `free` themselves. Registers:
+//!
+//! | register | holds |
+//! |---|---|
+//! | `r9` | offset of the field `rseq_cs` from `fs`; the CPU number is 4 bytes in front |
+//! | `r10` | the slot's offset in its row |
+//! | `rdi` | the object (push) |
+//! | `rcx` | the entry; `rdx` the count; `rax` the object popped |
+//!
+//! A sequence begins at label 20: the descriptor is stored, then 21 to 22 is
+//! the part that the kernel restarts at 20 (through 24) when the thread was
+//! preempted, migrated or interrupted by a signal. The last instruction before
+//! 22 is the committing store. Inputs stay unchanged inside. 29 is the caller's
+//! label for "slow".
+//!
+//! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
+
+use super::Thread;
+use crate::platform::stack::{Stack, Stopped};
+use core::arch::{global_asm, naked_asm};
+
+/// Signature in front of an abort address, as the C library registers it.
+pub const SIGNATURE: u32 = 0x5305_3053;
+
+/// The descriptor (struct rseq_cs) and the abort stub of the sequence above.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rseq_descriptor {
+    () => {
+        "
+        .pushsection .data.rel.ro.rseq_cs, \"aw\", @progbits
+        .balign 32
+        25: .long 0, 0
+        .quad 21b, 22b - 21b, 24f
+        .popsection
+        .pushsection .text.rseq_abort, \"ax\", @progbits
+        .byte 0x0f, 0xb9, 0x3d
+        .long 0x53053053
+        24: jmp 20b
+        .popsection
+        "
+    };
+}
+
+/// Stores the descriptor and finds the entry.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rseq_begin {
+    ($rows:literal) => {
+        concat!(
+            "
+        20: lea rdx, [rip + 25f]
+            mov fs:[r9], rdx
+        21: movsxd rcx, dword ptr fs:[r9 - 4]
+            shl rcx, 12
+            add rcx, ",
+            $rows,
+            "
+            add rcx, r10
+            "
+        )
+    };
+}
+
+/// `count - 1`; negative: slow; load the object; commit the count.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rseq_pop {
+    ($rows:literal) => {
+        concat!(
+            $crate::rseq_begin!($rows),
+            "
+            mov edx, dword ptr [rcx]
+            sub edx, 1
+            js 29f
+            mov rax, qword ptr [rcx + 8]
+            mov rax, qword ptr [rax + rdx * 8]
+            mov dword ptr [rcx], edx
+        22:
+            ",
+            $crate::rseq_descriptor!()
+        )
+    };
+}
+
+/// `count >= capacity`, or the object is on top already: slow; store the object;
+/// commit the count.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rseq_push {
+    ($rows:literal) => {
+        concat!(
+            $crate::rseq_begin!($rows),
+            "
+            mov edx, dword ptr [rcx]
+            cmp edx, dword ptr [rcx + 4]
+            jae 29f
+            mov rax, qword ptr [rcx + 8]
+            cmp qword ptr [rax + rdx * 8 - 8], rdi
+            je 29f
+            mov qword ptr [rax + rdx * 8], rdi
+            inc edx
+            mov dword ptr [rcx], edx
+        22:
+            ",
+            $crate::rseq_descriptor!()
+        )
+    };
+}
+
+#[unsafe(naked)]
+unsafe extern "sysv64" fn pop_raw(rows: usize, slot: usize, cs_offset: usize) -> usize {
+    naked_asm!("mov r10, rsi", "mov r9, rdx", rseq_pop!("rdi"), "ret", "29: xor eax, eax", "ret",)
+}
+
+#[unsafe(naked)]
+unsafe extern "sysv64" fn push_raw(
+    object: usize,
+    rows: usize,
+    slot: usize,
+    cs_offset: usize,
+) -> usize {
+    naked_asm!(
+        "mov r10, rdx",
+        "mov r9, rcx",
+        rseq_push!("rsi"),
+        "mov eax, 1",
+        "ret",
+        "29: xor eax, eax",
+        "ret",
+    )
+}
+
+/// Two halves of an entry, as they lie in memory.
+#[repr(C)]
+struct Halves {
+    counts: u64,
+    objects: u64,
+}
+
+// No row (negative CPU number): slow. Load the entry; stopped: slow; commit the
+// new one by one aligned 16-byte store. An interrupt falls between instructions,
+// so the CPU's own threads see the store whole, whatever the memory bus does.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn exchange_raw(
+    counts: u64,
+    objects: u64,
+    rows: usize,
+    slot: usize,
+    cs_offset: usize,
+) -> Halves {
+    naked_asm!(
+        "movq xmm0, rdi",
+        "movq xmm1, rsi",
+        "punpcklqdq xmm0, xmm1",
+        "mov r10, rcx",
+        "mov r9, r8",
+        "mov rsi, rdx",
+        "20: lea rdx, [rip + 25f]",
+        "mov fs:[r9], rdx",
+        "21: movsxd rcx, dword ptr fs:[r9 - 4]",
+        "test ecx, ecx",
+        "js 29f",
+        "shl rcx, 12",
+        "add rcx, rsi",
+        "add rcx, r10",
+        "mov rax, qword ptr [rcx]",
+        "mov rdx, qword ptr [rcx + 8]",
+        "cmp eax, -1",
+        "je 29f",
+        "movaps xmmword ptr [rcx], xmm0",
+        "22:",
+        rseq_descriptor!(),
+        "ret",
+        "29: mov eax, -1",
+        "ret",
+    )
+}
+
+/// Pops from this CPU's stack.
+///
+/// # Safety
+/// `rows` is the base of valid rows, `cs_offset` that of a registered area or of
+/// a thread block with a private slot.
+#[inline]
+pub unsafe fn pop(rows: usize, slot: usize, cs_offset: usize) -> Option<usize> {
+    // SAFETY: the caller's promise.
+    match unsafe { pop_raw(rows, slot, cs_offset) } {
+        0 => None,
+        object => Some(object),
+    }
+}
+
+/// Pushes to this CPU's stack.
+///
+/// # Safety
+/// As [`pop`].
+#[inline]
+pub unsafe fn push(rows: usize, slot: usize, cs_offset: usize, object: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { push_raw(object, rows, slot, cs_offset) != 0 }
+}
+
+/// Exchanges this CPU's stack.
+///
+/// # Errors
+/// [`Stopped`] if it is stopped or this thread has no row.
+///
+/// # Safety
+/// As [`pop`].
+#[inline]
+pub unsafe fn exchange(
+    rows: usize,
+    slot: usize,
+    cs_offset: usize,
+    new: Stack,
+) -> Result<Stack, Stopped> {
+    let counts = u64::from(new.count) | u64::from(new.capacity) << 32;
+    // SAFETY: the caller's promise.
+    let old = unsafe { exchange_raw(counts, new.objects as u64, rows, slot, cs_offset) };
+    if old.counts as u32 == u32::MAX {
+        return Err(Stopped);
+    }
+    Ok(Stack {
+        count: old.counts as u32,
+        capacity: (old.counts >> 32) as u32,
+        objects: old.objects as usize,
+    })
+}
+
+/// First byte of a sequence's function, for tests that plant breakpoints.
+#[must_use]
+pub fn code() -> [(&'static str, usize); 3] {
+    [
+        ("pop", pop_raw as *const () as usize),
+        ("push", push_raw as *const () as usize),
+        ("exchange", exchange_raw as *const () as usize),
+    ]
+}
+
+// The thread block: initial-exec TLS, CPU number -1 until it is registered.
+global_asm!(
+    ".pushsection .tdata.slabyard, \"awT\", @progbits",
+    ".balign 64",
+    ".hidden slabyard_thread",
+    ".type slabyard_thread, @object",
+    ".size slabyard_thread, 64",
+    "slabyard_thread:",
+    ".long 0, -1, 0, 0, 0, 0, 0, 0",
+    ".zero 32",
+    ".popsection",
+);
+
+/// Offset of this thread's block from the thread pointer.
+#[inline]
+#[must_use]
+pub fn thread_offset() -> usize {
+    let offset: usize;
+    // SAFETY: reads an entry of the global offset table that the loader filled.
+    unsafe {
+        core::arch::asm!(
+            "mov {}, qword ptr [rip + slabyard_thread@GOTTPOFF]",
+            out(reg) offset,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    offset
+}
+
+/// This thread's block.
+#[inline]
+#[must_use]
+pub fn thread() -> &'static Thread {
+    let base: usize;
+    // SAFETY: on x86-64 the word at fs:0 is the thread pointer itself.
+    unsafe {
+        core::arch::asm!(
+            "mov {}, qword ptr fs:[0]",
+            out(reg) base,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+        // SAFETY: the block lives as long as the thread that asks for it.
+        &*(base.wrapping_add(thread_offset()) as *const Thread)
+    }
+}
+
+/// Offset from the thread pointer of the area that the C library registered, if
+/// it knows of restartable sequences at all.
+#[must_use]
+pub fn library_area() -> Option<usize> {
+    let (offset, size): (usize, usize);
+    // SAFETY: both symbols are weak: their addresses are 0 where the C library
+    // (before glibc 2.35, musl) does not have them.
+    unsafe {
+        core::arch::asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "mov {0}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+            "mov {1}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            out(reg) offset,
+            out(reg) size,
+            options(nostack, preserves_flags),
+        );
+        if offset == 0 || size == 0 || *(size as *const u32) == 0 {
+            return None;
+        }
+        Some(*(offset as *const isize) as usize)
+    }
+}
+
+/// CPU number in the area at `offset` from the thread pointer.
+#[must_use]
+pub fn cpu_id(offset: usize) -> i32 {
+    let id: i32;
+    // SAFETY: the caller got the offset from `library_area` or `thread_offset`.
+    unsafe {
+        core::arch::asm!(
+            "mov {0:e}, dword ptr fs:[{1} + 4]",
+            out(reg) id,
+            in(reg) offset,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    id
+}

@@ -1,0 +1,219 @@
+//! The free set of a slab: a bitmap over its frames, and one word.
+//!
+//! ```text
+//! word (in the first frame)          bits (256 in each frame of the slab)
+//! 63        32 31           0
+//! +-----------+-------------+        bit i set: object i is free
+//! |  version  |    free     |
+//! +-----------+-------------+
+//! ```
+//!
+//! * [`put`](Ground::put) sets bits first (a bit that is set already is a double
+//!   free) and then adds to `free`: at each moment, bits set >= free.
+//! * [`take`](Ground::take), under the list lock or on a slab that nobody else
+//!   knows, first subtracts from `free` and then clears as many bits: they are
+//!   there, because `put` set them before it counted them.
+//! * `version` rises whenever a slab begins or ends here: who saw `free` become
+//!   0 or whole, and comes back under the lock, sees whether it is still the same slab.
+//!
+//! Equation: free + parked + in transit + live = objects, once nothing is in `put`.
+
+use super::Geometry;
+use crate::page::frame::FRAME_BITS;
+use crate::page::{Frame, Ground, Kind};
+use crate::platform::Platform;
+use crate::sync::Ordering;
+
+/// Which slab of those that began at a granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(u32);
+
+/// What a `put` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Put {
+    /// The slab that was put into.
+    pub version: Version,
+    /// Free objects before.
+    pub before: u32,
+    /// Objects added: fewer than given if some were free already.
+    pub added: u32,
+}
+
+const FREE_MASK: u64 = u32::MAX as u64;
+
+fn parts(word: u64) -> (Version, u32) {
+    (Version((word >> 32) as u32), (word & FREE_MASK) as u32)
+}
+
+/// Frame and word of the bit of an object.
+#[inline]
+fn place(slab: u32, index: u32) -> (u32, usize) {
+    let bits = FRAME_BITS as u32;
+    (slab + index / bits, (index % bits / 64) as usize)
+}
+
+impl<P: Platform> Ground<P> {
+    /// Begins a slab in a fresh run: all objects free. The page map is written last.
+    pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
+        let frame = self.region.frame(slab);
+        let mut left = geometry.objects;
+        for f in slab..slab + geometry.granules() {
+            for word in &self.region.frame(f).bits {
+                let n = left.min(64);
+                let mask = if n == 0 { 0 } else { u64::MAX >> (64 - n) };
+                word.store(mask, Ordering::Relaxed);
+                left -= n;
+            }
+        }
+        let (version, _) = parts(frame.word.load(Ordering::Relaxed));
+        let word = u64::from(version.0.wrapping_add(1)) << 32 | u64::from(geometry.objects);
+        frame.word.store(word, Ordering::Release);
+        frame.time.store(0, Ordering::Relaxed);
+        frame.set(Kind::Slab, geometry.order, slot);
+        let offset = crate::platform::Slot(slot).offset() as u16;
+        self.region.set_map(slab, geometry.granules(), offset);
+    }
+
+    /// Ends a slab whose objects are all free and which is in no list. The run
+    /// begins nothing any more.
+    pub fn end_slab(&self, slab: u32, geometry: &Geometry) {
+        let frame = self.region.frame(slab);
+        self.region.set_map(slab, geometry.granules(), 0);
+        let (version, free) = parts(frame.word.load(Ordering::Acquire));
+        debug_assert_eq!(free, geometry.objects);
+        frame.word.store(u64::from(version.0.wrapping_add(1)) << 32, Ordering::Release);
+        frame.set(Kind::None, 0, 0);
+    }
+
+    /// Free objects of a slab and which one it is.
+    #[inline]
+    pub fn free_of(&self, slab: u32) -> (Version, u32) {
+        parts(self.region.frame(slab).word.load(Ordering::Acquire))
+    }
+
+    /// Puts objects of one slab back whose numbers, ascending, `indices` gives.
+    /// One operation for each bitmap word and one for the slab. `twice` is told
+    /// of those that are free already.
+    pub fn put(&self, slab: u32, indices: &[u32], mut twice: impl FnMut(u32)) -> Put {
+        let mut added = 0;
+        let mut at = 0;
+        while at < indices.len() {
+            let (frame, word) = place(slab, indices[at]);
+            let mut mask = 0u64;
+            while at < indices.len() && place(slab, indices[at]) == (frame, word) {
+                let bit = 1 << (indices[at] % 64);
+                if mask & bit != 0 {
+                    twice(indices[at]);
+                }
+                mask |= bit;
+                at += 1;
+            }
+            // Relaxed: ordered by the Release of the addition below.
+            let old = self.region.frame(frame).bits[word].fetch_or(mask, Ordering::Relaxed);
+            let mut again = old & mask;
+            added += (mask & !old).count_ones();
+            while again != 0 {
+                twice(indices[at - 1] & !63 | again.trailing_zeros());
+                again &= again - 1;
+            }
+        }
+        let word = &self.region.frame(slab).word;
+        // Release: who takes a counted object sees its bit. Pairs with the
+        // Acquire in `take`.
+        let (version, before) = parts(word.fetch_add(u64::from(added), Ordering::AcqRel));
+        Put { version, before, added }
+    }
+
+    /// Takes up to `most` free objects and calls `f` with the number of each,
+    /// ascending. The caller holds the list lock, or nobody else knows the slab.
+    /// Returns how many were taken and how many are left.
+    pub fn take(
+        &self,
+        slab: u32,
+        geometry: &Geometry,
+        most: u32,
+        mut f: impl FnMut(u32),
+    ) -> (u32, u32) {
+        let head = self.region.frame(slab);
+        let mut seen = head.word.load(Ordering::Relaxed);
+        let taken = loop {
+            let taken = parts(seen).1.min(most);
+            let new = seen - u64::from(taken);
+            // Acquire pairs with the Release in `put`.
+            match head.word.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break taken,
+                Err(other) => seen = other,
+            }
+        };
+        let mut left = taken;
+        for granule in 0..geometry.granules() {
+            if left == 0 {
+                break;
+            }
+            let frame = self.region.frame(slab + granule);
+            left = take_from(frame, granule * FRAME_BITS as u32, left, &mut f);
+        }
+        debug_assert_eq!(left, 0, "fewer bits than counted");
+        (taken, parts(seen).1 - taken)
+    }
+
+    /// Free objects as the bitmap has them.
+    pub fn bits_of(&self, slab: u32, geometry: &Geometry) -> u32 {
+        (slab..slab + geometry.granules())
+            .flat_map(|f| &self.region.frame(f).bits)
+            .map(|w| w.load(Ordering::Relaxed).count_ones())
+            .sum()
+    }
+
+    /// Marks an object's bit without counting it (`verify` does, and takes the
+    /// mark away again); returns whether it was set.
+    pub fn mark(&self, slab: u32, index: u32, free: bool) -> bool {
+        let (frame, word) = place(slab, index);
+        let word = &self.region.frame(frame).bits[word];
+        let bit = 1 << (index % 64);
+        let old = if free {
+            word.fetch_or(bit, Ordering::Relaxed)
+        } else {
+            word.fetch_and(!bit, Ordering::Relaxed)
+        };
+        old & bit != 0
+    }
+
+    /// True if an object's bit says free.
+    pub fn is_free(&self, slab: u32, index: u32) -> bool {
+        let (frame, word) = place(slab, index);
+        self.region.frame(frame).bits[word].load(Ordering::Relaxed) >> (index % 64) & 1 == 1
+    }
+}
+
+/// Takes up to `left` bits of one frame; returns how many are still wanted.
+#[inline]
+fn take_from(frame: &Frame, base: u32, mut left: u32, f: &mut impl FnMut(u32)) -> u32 {
+    for (i, word) in frame.bits.iter().enumerate() {
+        let bits = word.load(Ordering::Relaxed);
+        if bits == 0 {
+            continue;
+        }
+        let mut mask = bits;
+        if bits.count_ones() > left {
+            mask = 0;
+            let mut rest = bits;
+            for _ in 0..left {
+                mask |= rest & rest.wrapping_neg();
+                rest &= rest - 1;
+            }
+        }
+        word.fetch_and(!mask, Ordering::Relaxed);
+        left -= mask.count_ones();
+        let base = base + i as u32 * 64;
+        while mask != 0 {
+            f(base + mask.trailing_zeros());
+            mask &= mask - 1;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    left
+}

@@ -1,0 +1,50 @@
+//! Floor 3: slabs. How many objects of a size fit ([`geometry`]), which of them
+//! are free ([`freeset`]), and from an address to its slab and object.
+
+pub mod freeset;
+pub mod geometry;
+
+pub use freeset::{Put, Version};
+pub use geometry::Geometry;
+
+use crate::page::{Cause, Ground, Kind};
+use crate::platform::Platform;
+
+/// One object: the slab's first granule, and the object's number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Object {
+    /// First granule of the slab.
+    pub slab: u32,
+    /// Number within the slab.
+    pub index: u32,
+}
+
+impl<P: Platform> Ground<P> {
+    /// The object at an address, which the caller believes to be of this
+    /// geometry and slot.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn resolve(&self, geometry: &Geometry, slot: u16, address: usize) -> Result<Object, Cause> {
+        let granule = self.region.granule_of(address).ok_or(Cause::WrongSize)?;
+        // Runs are aligned to their size.
+        let slab = granule & !(geometry.granules() - 1);
+        let frame = self.region.frame(slab);
+        if frame.kind() != Kind::Slab || frame.slot() != slot {
+            return Err(Cause::WrongSize);
+        }
+        let offset = (address - self.region.address(slab)) as u32;
+        let index = geometry.index_of(offset);
+        if index >= geometry.objects || index * geometry.size != offset {
+            return Err(Cause::Interior);
+        }
+        Ok(Object { slab, index })
+    }
+
+    /// The address of an object.
+    #[inline]
+    pub fn address_of(&self, geometry: &Geometry, object: Object) -> usize {
+        self.region.address(object.slab) + object.index as usize * geometry.size as usize
+    }
+}

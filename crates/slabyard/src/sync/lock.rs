@@ -1,0 +1,195 @@
+//! A lock that spins briefly and then sleeps, with a rank.
+//!
+//! Ranks make the lock order of the engine executable: in builds with debug
+//! assertions, taking a lock of a rank that is not above every rank held by
+//! this thread panics.
+
+use super::{AtomicU32, Ordering};
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+/// The lock order, outermost first. A thread takes locks in rising rank only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Rank {
+    /// Draining rows: the tick, trim, verify. One thread at a time.
+    Drain = 0,
+    /// A cache's barn: lists of full and of empty sheaves.
+    Barn = 1,
+    /// A cache's partial list.
+    List = 2,
+    /// The pool of sheaves.
+    Pool = 3,
+    /// Growing the region's committed part.
+    Grow = 4,
+    /// The buddy's free lists.
+    Pages = 5,
+}
+
+/// What a lock needs from the floor above it: how to sleep, and a word of this
+/// thread for the ranks that it holds.
+pub trait Park {
+    /// Sleeps while `*word == value`; may return early.
+    fn wait(&self, word: &AtomicU32, value: u32);
+    /// Wakes one sleeper of `word`.
+    fn wake(&self, word: &AtomicU32);
+    /// Bit mask of the ranks that this thread holds.
+    fn held(&self) -> &AtomicU32;
+    /// A place where the modelled machine may switch to another thread.
+    fn step(&self) {}
+}
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+const CONTENDED: u32 = 2;
+const SPINS: u32 = 64;
+
+/// A ranked lock around a value.
+pub struct Lock<T> {
+    word: AtomicU32,
+    rank: Rank,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the guard is the only way to the value, and there is one at a time.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    /// An open lock.
+    #[must_use]
+    pub const fn new(rank: Rank, value: T) -> Self {
+        Lock { word: AtomicU32::new(FREE), rank, value: UnsafeCell::new(value) }
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn lock<'a, P: Park>(&'a self, park: &'a P) -> Guard<'a, T, P> {
+        self.enter(park);
+        park.step();
+        // Acquire pairs with the Release in `Guard::drop`.
+        if self.word.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_slow(park);
+        }
+        Guard { lock: self, park }
+    }
+
+    /// Takes the lock if nobody has it.
+    #[inline]
+    pub fn try_lock<'a, P: Park>(&'a self, park: &'a P) -> Option<Guard<'a, T, P>> {
+        self.word.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        self.enter(park);
+        Some(Guard { lock: self, park })
+    }
+
+    #[cold]
+    fn lock_slow<P: Park>(&self, park: &P) {
+        for _ in 0..SPINS {
+            if self.word.load(Ordering::Relaxed) == FREE
+                && self
+                    .word
+                    .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+            core::hint::spin_loop();
+        }
+        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
+            park.wait(&self.word, CONTENDED);
+        }
+    }
+
+    fn enter<P: Park>(&self, park: &P) {
+        if cfg!(debug_assertions) {
+            let held = park.held().load(Ordering::Relaxed);
+            assert!(
+                held >> (self.rank as u32) == 0,
+                "lock order: {:?} while holding mask {held:#b}",
+                self.rank
+            );
+            park.held().store(held | 1 << self.rank as u32, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The lock, held.
+#[must_use]
+pub struct Guard<'a, T, P: Park> {
+    lock: &'a Lock<T>,
+    park: &'a P,
+}
+
+impl<T, P: Park> Deref for Guard<'_, T, P> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard is proof that this thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T, P: Park> DerefMut for Guard<'_, T, P> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard is proof that this thread holds the lock.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T, P: Park> Drop for Guard<'_, T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if cfg!(debug_assertions) {
+            let held = self.park.held();
+            let mask = held.load(Ordering::Relaxed) & !(1 << self.lock.rank as u32);
+            held.store(mask, Ordering::Relaxed);
+        }
+        // Release pairs with the Acquire in `lock`, `try_lock` and `lock_slow`.
+        if self.lock.word.swap(FREE, Ordering::Release) == CONTENDED {
+            self.park.wake(&self.lock.word);
+        }
+        self.park.step();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread_local;
+
+    struct Spin;
+    thread_local! { static HELD: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0))); }
+    impl Park for Spin {
+        fn wait(&self, _: &AtomicU32, _: u32) {
+            std::thread::yield_now();
+        }
+        fn wake(&self, _: &AtomicU32) {}
+        fn held(&self) -> &AtomicU32 {
+            HELD.with(|h| *h)
+        }
+    }
+
+    #[test]
+    fn counts_under_contention() {
+        let lock = Lock::new(Rank::List, 0u64);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for _ in 0..10_000 {
+                        *lock.lock(&Spin) += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(&Spin), 40_000);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "lock order")]
+    fn wrong_order_is_caught() {
+        let (outer, inner) = (Lock::new(Rank::Barn, ()), Lock::new(Rank::Pages, ()));
+        let _inner = inner.lock(&Spin);
+        let _outer = outer.lock(&Spin);
+    }
+}

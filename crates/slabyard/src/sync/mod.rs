@@ -1,0 +1,13 @@
+//! Floor 0: atomics, ranked locks, values that are set once.
+//!
+//! Everything above takes its atomics from here, so that a model checker can
+//! replace them in one place.
+
+pub mod lock;
+mod once;
+
+pub use core::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+pub use lock::{Guard, Lock, Rank};
+pub use once::Once;

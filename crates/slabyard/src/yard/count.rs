@@ -1,0 +1,94 @@
+//! What is where in a yard, as numbers: the counters that cross the process
+//! boundary.
+//!
+//! Live objects are not counted as they come and go: live = objects - free bits
+//! - parked.
+
+use super::{Quiet, Yard};
+use crate::cache::classes::CLASSES;
+use crate::engine::slub::Cache;
+use crate::platform::{GRANULE, Platform};
+use crate::sync::Ordering;
+use slabyard_abi::counters::{CacheCounters, YardCounters};
+
+impl<P: Platform> Yard<P> {
+    /// Counts one class. The yard stands still.
+    pub fn count_cache(quiet: &Quiet<'_, P>, class: usize) -> CacheCounters {
+        let yard = quiet.yard();
+        let cache: &Cache = yard.cache(class);
+        let shape = cache.shape();
+        let geometry = &shape.geometry;
+        let (mut partial, mut empty, mut free) = (0, 0, 0u64);
+        cache.each_partial(&yard.ground, |_, n| {
+            partial += 1;
+            empty += u64::from(n == geometry.objects);
+            free += u64::from(n);
+        });
+        let mut parked_node = 0;
+        cache.each_parked_node(&yard.ground, |_| parked_node += 1);
+        let slabs = u64::from(cache.nr_slabs());
+        let total = slabs * u64::from(geometry.objects);
+        let parked_cpu = quiet.parked_cpu(class) as u64;
+        let page_order = (yard.platform().page_bytes() / GRANULE).ilog2();
+        CacheCounters {
+            object_size: u64::from(geometry.size),
+            slab_size: u64::from(geometry.size),
+            order: u64::from(geometry.order - page_order),
+            objs_per_slab: u64::from(geometry.objects),
+            sheaf_capacity: u64::from(shape.sheaf_capacity),
+            slabs,
+            partial,
+            empty,
+            total_objects: total,
+            live: total.saturating_sub(parked_cpu + parked_node + free),
+            parked_cpu,
+            parked_node,
+            free_partial: free,
+            bytes: slabs * geometry.slab_bytes() as u64,
+            min_partial: u64::from(cache.min_partial()),
+        }
+    }
+
+    /// Counts the yard; `each` gets the counters of every class on the way.
+    /// What the platform alone knows (resident bytes, mode) stays 0.
+    pub fn count(
+        quiet: &Quiet<'_, P>,
+        mut each: impl FnMut(usize, &CacheCounters),
+    ) -> YardCounters {
+        let yard = quiet.yard();
+        let g = &yard.ground;
+        let mut sum = YardCounters::default();
+        for class in 0..CLASSES {
+            let c = Self::count_cache(quiet, class);
+            each(class, &c);
+            sum.live += c.live * c.slab_size;
+            sum.parked_cpu += c.parked_cpu * c.slab_size;
+            sum.parked_node += c.parked_node * c.slab_size;
+            sum.free_partial += c.free_partial * c.slab_size;
+            sum.padding += c.slabs * yard.cache(class).shape().geometry.padding() as u64;
+        }
+        let granules = |n: usize| (n * GRANULE) as u64;
+        let (nr_runs, run_granules) = g.buddy.runs();
+        let (nr_mapped, mapped) = g.mappings.live();
+        let free = g.free_count();
+        sum.runs = granules(run_granules);
+        sum.nr_runs = nr_runs as u64;
+        sum.mapped = mapped as u64;
+        sum.nr_mapped = nr_mapped as u64;
+        sum.parked_pages = granules(quiet.parked_granules());
+        sum.free_runs = granules(free.free);
+        sum.returned = granules(free.free - free.dirty);
+        sum.metadata = (g.metadata_bytes() + yard.seen.committed_bytes()) as u64;
+        // Measured by itself, not as the sum of the parts: the committed part of
+        // the region without its first, unused page; mappings; tables.
+        let unused = g.platform.page_bytes() / GRANULE;
+        sum.committed = granules(g.region.top() - unused) + sum.mapped + sum.metadata;
+        sum.nr_cpus = quiet.rows_in_use() as u64;
+        sum
+    }
+
+    /// Objects set aside because they were found corrupt.
+    pub fn set_aside(&self) -> u64 {
+        self.ground.set_aside.load(Ordering::Relaxed)
+    }
+}

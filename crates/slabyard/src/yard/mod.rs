@@ -1,0 +1,421 @@
+//! Floor 5: the yard, one whole allocator as a value: ground, caches, gate.
+//!
+//! What malloc's slow paths call is here; `malloc` and `free` themselves are a
+//! pop and a push. [`count`] tells what is where, [`tick`] brings home what is
+//! parked and not used, [`crate::verify`] checks it all.
+
+pub mod count;
+mod gate;
+mod quiet;
+mod tick;
+
+pub use quiet::Quiet;
+
+use crate::cache::classes::{self, CLASSES};
+use crate::engine::slub::alloc::Beat;
+use crate::engine::slub::{Cache, Shape};
+use crate::page::table::Table;
+use crate::page::{Bad, Ground, Kind};
+use crate::platform::stack::SLOTS;
+use crate::platform::{GRANULE, Platform, Slot};
+use crate::slab::Geometry;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
+use gate::Gate;
+
+/// The largest page run; what is larger gets a mapping of its own.
+pub const LARGEST_RUN: usize = 1 << 20;
+
+/// Settings of a yard.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Address space to reserve, in bytes.
+    pub reserve_bytes: usize,
+    /// After this time free pages go back, in milliseconds.
+    pub decay_ms: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { reserve_bytes: 1 << 40, decay_ms: 250 }
+    }
+}
+
+/// What an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a slab of the cache of this class, which has so many bytes an object.
+    Object {
+        /// Class of the cache.
+        class: usize,
+        /// Bytes of an object.
+        bytes: usize,
+        /// True if the address is the begin of an object.
+        begin: bool,
+    },
+    /// The begin of a live run or mapping of so many bytes.
+    Large(usize),
+    /// Inside of a live run or mapping, not its begin.
+    Inside,
+    /// In memory of the yard that is free.
+    Free,
+    /// Not of this yard.
+    Foreign,
+}
+
+/// One allocator.
+pub struct Yard<P> {
+    /// Platform and pages.
+    pub ground: Ground<P>,
+    caches: [Cache; CLASSES],
+    gate: Gate,
+    settings: Once<Settings>,
+    /// One word for each entry of each row: what the last tick saw.
+    seen: Table<AtomicU64>,
+    drain: Lock<()>,
+    last_tick: AtomicU64,
+    last_visit: AtomicU64,
+    /// 0: no heartbeat; else its step.
+    beat: AtomicU32,
+    on_beat: Once<fn(bool)>,
+    /// Raised to ask rows that cannot be stopped to drain themselves.
+    wanted_drains: AtomicU32,
+    /// Frees of handlers that interrupted a slow path: a list through the objects.
+    deferred: AtomicUsize,
+}
+
+impl<P: Platform> Yard<P> {
+    /// A yard that is not ready yet.
+    pub const fn new(platform: P) -> Self {
+        Yard {
+            ground: Ground::new(platform),
+            caches: [const { Cache::new() }; CLASSES],
+            gate: Gate::new(),
+            settings: Once::new(),
+            seen: Table::new(),
+            drain: Lock::new(Rank::Drain, ()),
+            last_tick: AtomicU64::new(0),
+            last_visit: AtomicU64::new(0),
+            beat: AtomicU32::new(0),
+            on_beat: Once::new(),
+            wanted_drains: AtomicU32::new(0),
+            deferred: AtomicUsize::new(0),
+        }
+    }
+
+    /// Makes the yard ready; its platform is. False without memory. Call it once.
+    pub fn init(&self, settings: Settings) -> bool {
+        let p = &self.ground.platform;
+        self.settings.set(settings);
+        let places = p.rows().len() * SLOTS;
+        if !(self.ground.init(settings.reserve_bytes)
+            && self.seen.reserve(p, places)
+            && self.seen.ensure(p, places))
+        {
+            return false;
+        }
+        let unit_order = (p.page_bytes() / GRANULE).ilog2();
+        for (class, (cache, (size, order))) in self.caches.iter().zip(classes::ROWS).enumerate() {
+            let geometry = Geometry::new(size, order.max(unit_order));
+            cache.init(Shape::new(geometry, classes::slot_of(class).0));
+        }
+        true
+    }
+
+    /// Sets who is told of bad use found in slow paths.
+    pub fn on_bad(&self, call: fn(&Bad)) {
+        self.ground.on_bad(call);
+    }
+
+    /// Sets who is told that the heartbeat begins (true) or ends: allocations are
+    /// to pop from [`classes::SPARES`] meanwhile.
+    pub fn on_beat(&self, call: fn(bool)) {
+        self.on_beat.set(call);
+    }
+
+    /// The platform.
+    #[inline]
+    pub fn platform(&self) -> &P {
+        &self.ground.platform
+    }
+
+    /// The cache of a class.
+    #[inline]
+    pub fn cache(&self, class: usize) -> &Cache {
+        &self.caches[class]
+    }
+
+    fn beat(&self) -> Beat {
+        match self.beat.load(Ordering::Relaxed) {
+            0 => Beat::Off,
+            step => Beat::On { step },
+        }
+    }
+
+    /// Allocates `bytes` aligned to `align` (a power of two): `None` if there is
+    /// no memory, after everything parked was drained.
+    pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
+        if bytes > isize::MAX as usize || align > isize::MAX as usize {
+            return None;
+        }
+        let Some(_visit) = self.visit() else {
+            // A handler that interrupted a slow path of this thread: locks may
+            // be held below us. Mappings need none.
+            return self.ground.map_own(bytes.max(1), align);
+        };
+        if let Some(address) = self.alloc_once(bytes, align) {
+            return Some(address);
+        }
+        self.drain_all();
+        self.alloc_once(bytes, align)
+    }
+
+    fn alloc_once(&self, bytes: usize, align: usize) -> Option<usize> {
+        if let Some(class) = classes::class_for_aligned(bytes, align) {
+            return self.caches[class].alloc_slow(&self.ground, self.beat());
+        }
+        if bytes.max(align) <= LARGEST_RUN {
+            return self.ground.alloc_run(bytes.max(1), align);
+        }
+        self.ground.map_own(bytes, align).or_else(|| {
+            let room = self.ground.mappings.has_room();
+            if room { None } else { self.ground.alloc_run(bytes, align) }
+        })
+    }
+
+    /// Allocates by the fast path first.
+    #[inline]
+    pub fn alloc_fast(&self, bytes: usize, align: usize) -> Option<usize> {
+        if let Some(class) = classes::class_for_aligned(bytes, align)
+            && self.beat.load(Ordering::Relaxed) == 0
+            && let Some(address) = self.platform().pop(classes::slot_of(class))
+        {
+            return Some(address);
+        }
+        self.alloc(bytes, align)
+    }
+
+    /// Frees what the fast path did not.
+    ///
+    /// # Errors
+    /// What the address is instead of a live allocation; nothing has changed.
+    pub fn free(&self, address: usize) -> Result<(), Place> {
+        let Some(_visit) = self.visit() else {
+            self.defer(address);
+            return Ok(());
+        };
+        self.free_inside(address)
+    }
+
+    fn free_inside(&self, address: usize) -> Result<(), Place> {
+        if let Some(class) = self.class_at(address) {
+            if !address.is_multiple_of(16) {
+                return Err(self.place_of(address));
+            }
+            self.caches[class].free_slow(&self.ground, address, self.beat());
+            return Ok(());
+        }
+        if self.ground.free_live_run(address) || self.ground.unmap_own(address) {
+            return Ok(());
+        }
+        Err(self.place_of(address))
+    }
+
+    /// Frees by the fast path first.
+    ///
+    /// # Errors
+    /// As [`Yard::free`].
+    #[inline]
+    pub fn free_fast(&self, address: usize) -> Result<(), Place> {
+        if let Some(class) = self.class_at(address)
+            && address.is_multiple_of(16)
+            && self.platform().push(classes::slot_of(class), address)
+        {
+            return Ok(());
+        }
+        self.free(address)
+    }
+
+    /// Class of the slab at an address.
+    #[inline]
+    pub fn class_at(&self, address: usize) -> Option<usize> {
+        let granule = self.ground.region.granule_of(address)?;
+        match self.ground.region.map_value(granule) {
+            0 => None,
+            offset => classes::class_of(Slot(offset / 16)),
+        }
+    }
+
+    /// What an address is. Takes no lock; for live allocations it is exact.
+    pub fn place_of(&self, address: usize) -> Place {
+        let region = &self.ground.region;
+        if let Some(class) = self.class_at(address) {
+            let shape = self.caches[class].shape();
+            let bytes = shape.geometry.size as usize;
+            let begin = self.ground.resolve(&shape.geometry, shape.slot, address).is_ok();
+            return Place::Object { class, bytes, begin };
+        }
+        let Some(granule) = region.granule_of(address) else {
+            return match self.ground.own_bytes(address) {
+                Some(bytes) => Place::Large(bytes),
+                None if self.ground.mappings.contains(address) => Place::Inside,
+                None => Place::Foreign,
+            };
+        };
+        if let Some(bytes) = self.ground.run_bytes(address) {
+            return Place::Large(bytes);
+        }
+        // The begin of the run that it may lie in: the nearest granule below that
+        // begins something.
+        for first in (granule.saturating_sub(LARGEST_RUN.div_ceil(GRANULE) as u32)..=granule).rev()
+        {
+            let frame = region.frame(first);
+            match frame.kind() {
+                Kind::None => {}
+                Kind::Run if granule - first < frame.granules.load(Ordering::Relaxed) => {
+                    return Place::Inside;
+                }
+                _ => break,
+            }
+        }
+        Place::Free
+    }
+
+    /// Bytes that the live allocation at an address may use.
+    pub fn usable(&self, address: usize) -> Option<usize> {
+        match self.place_of(address) {
+            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Resizes without copying by hand: the same address, or where a mapping was
+    /// moved. `None` if that cannot be.
+    pub fn resize(&self, address: usize, bytes: usize) -> Option<usize> {
+        match self.place_of(address) {
+            Place::Object { bytes: have, begin: true, .. } => {
+                (bytes <= have && bytes >= have / 2).then_some(address)
+            }
+            Place::Large(have) if self.ground.run_bytes(address).is_some() => {
+                if bytes > have || bytes <= classes::LARGEST {
+                    return None;
+                }
+                let _visit = self.visit()?;
+                self.ground.shrink_run(address, bytes);
+                Some(address)
+            }
+            Place::Large(_) if bytes > LARGEST_RUN => {
+                let _visit = self.visit()?;
+                self.ground.remap_own(address, bytes)
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls `f` with offset and bytes of each part of a fresh allocation that
+    /// may hold something else than zeros.
+    pub fn each_dirty_part(&self, address: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
+        let region = &self.ground.region;
+        let Some(first) = region.granule_of(address) else {
+            return;
+        };
+        if self.class_at(address).is_some() {
+            return f(0, bytes);
+        }
+        let (mut at, end) = (0, bytes.div_ceil(GRANULE));
+        while at < end {
+            let dirty = |i: usize| region.dirty_in(first as usize + i, 1) == 1;
+            let n = (at..end).take_while(|i| dirty(*i)).count();
+            if n > 0 {
+                f(at * GRANULE, (n * GRANULE).min(bytes - at * GRANULE));
+            }
+            at += n.max(1);
+        }
+    }
+
+    /// A free inside of a handler that interrupted a slow path: the next slow
+    /// path does it. The object's first word links it.
+    fn defer(&self, address: usize) {
+        if !matches!(self.place_of(address), Place::Object { begin: true, .. } | Place::Large(_)) {
+            return;
+        }
+        if self.ground.own_bytes(address).is_some() {
+            self.ground.unmap_own(address);
+            return;
+        }
+        let mut head = self.deferred.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: a live allocation that its owner gave to us.
+            unsafe { self.platform().write_word(address, head) };
+            // Release pairs with the Acquire in `run_deferred`.
+            match self.deferred.compare_exchange_weak(
+                head,
+                address,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    fn run_deferred(&self) {
+        let mut at = self.deferred.swap(0, Ordering::Acquire);
+        while at != 0 {
+            // SAFETY: `defer` put it there; it is ours now.
+            let next = unsafe { self.platform().read_word(at) };
+            let freed = self.free_inside(at);
+            debug_assert!(freed.is_ok());
+            at = next;
+        }
+    }
+
+    /// Enters a slow path; `None` inside of one that a signal interrupted.
+    fn visit(&self) -> Option<Visit<'_, P>> {
+        let p = self.platform();
+        let depth = p.depth();
+        if depth.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        depth.store(1, Ordering::Relaxed);
+        p.enter();
+        self.gate.enter(p);
+        let visit = Visit { yard: self };
+        self.answer_drain();
+        self.tick_if_due();
+        Some(visit)
+    }
+
+    /// Closes the gate: when it returns, no slow path is under way, and none
+    /// begins until [`Yard::open`]. For fork.
+    pub fn close(&self) {
+        if self.platform().depth().load(Ordering::Relaxed) == 0 {
+            self.gate.close(self.platform());
+        }
+    }
+
+    /// Opens the gate again.
+    pub fn open(&self) {
+        if self.platform().depth().load(Ordering::Relaxed) == 0 {
+            self.gate.open(self.platform());
+        }
+    }
+}
+
+/// A slow path under way.
+struct Visit<'a, P: Platform> {
+    yard: &'a Yard<P>,
+}
+
+impl<P: Platform> Drop for Visit<'_, P> {
+    fn drop(&mut self) {
+        let yard = self.yard;
+        let p = yard.platform();
+        if yard.deferred.load(Ordering::Relaxed) != 0 {
+            yard.run_deferred();
+        }
+        yard.begin_beat_if_due();
+        yard.gate.leave(p);
+        p.depth().store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,146 @@
+//! Looking at a yard while nothing in it moves: the gate is closed, and where
+//! the platform can, every CPU's stacks are stopped.
+
+use super::Yard;
+use crate::cache::classes;
+use crate::page::percpu;
+use crate::platform::stack::SLOTS;
+use crate::platform::{Platform, Slot};
+use crate::sync::Ordering;
+
+/// A yard that stands still.
+pub struct Quiet<'a, P> {
+    yard: &'a Yard<P>,
+    /// True if stacks of other CPUs stand still too.
+    pub stopped: bool,
+}
+
+impl<P: Platform> Yard<P> {
+    /// Runs `f` while the yard stands still. `None` inside of a slow path that a
+    /// signal interrupted. `f` allocates nothing.
+    pub fn quietly<R>(&self, f: impl FnOnce(&Quiet<'_, P>) -> R) -> Option<R> {
+        let p = self.platform();
+        if p.depth().load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        p.enter();
+        self.gate.close(p);
+        p.depth().store(1, Ordering::Relaxed);
+        let guard = self.drain.lock(p);
+        let quiet = Quiet { yard: self, stopped: p.can_stop() };
+        if quiet.stopped {
+            quiet.stop();
+        }
+        let result = f(&quiet);
+        if quiet.stopped {
+            quiet.start();
+        }
+        drop(guard);
+        p.depth().store(0, Ordering::Relaxed);
+        self.gate.open(p);
+        Some(result)
+    }
+}
+
+impl<'a, P: Platform> Quiet<'a, P> {
+    /// The yard.
+    #[must_use]
+    pub fn yard(&self) -> &'a Yard<P> {
+        self.yard
+    }
+
+    /// Row and slot of each entry that has a stack.
+    fn entries(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        let p = self.yard.platform();
+        (0..p.rows().len())
+            .filter(|row| p.row_used(*row))
+            .flat_map(|row| (1..SLOTS as u16).map(move |slot| (row, Slot(slot))))
+            .filter(|(row, slot)| p.rows().entry(*row, *slot).objects() != 0)
+    }
+
+    fn stop(&self) {
+        let yard = self.yard;
+        let rows = yard.platform().rows();
+        let mark = |row: usize, slot: Slot| {
+            let count = rows.entry(row, slot).mark_stopped();
+            let seen = yard.seen.get(row * SLOTS + slot.0 as usize);
+            seen.store(u64::from(count.cast_unsigned()), Ordering::Relaxed);
+        };
+        self.entries().for_each(|(row, slot)| mark(row, slot));
+        // As in `Platform::stop`: marks that a committing store overwrote are
+        // made again.
+        loop {
+            yard.platform().fence();
+            let mut lost = false;
+            for (row, slot) in self.entries() {
+                if !rows.entry(row, slot).is_stopped() {
+                    mark(row, slot);
+                    lost = true;
+                }
+            }
+            if !lost {
+                return;
+            }
+        }
+    }
+
+    fn start(&self) {
+        for (row, slot) in self.entries() {
+            let entry = self.yard.platform().rows().entry(row, slot);
+            entry.start(self.count_of(row, slot));
+        }
+    }
+
+    fn count_of(&self, row: usize, slot: Slot) -> u32 {
+        if self.stopped {
+            self.yard.seen.get(row * SLOTS + slot.0 as usize).load(Ordering::Relaxed) as u32
+        } else {
+            let count = self.yard.platform().rows().entry(row, slot).count();
+            u32::try_from(count).unwrap_or(0)
+        }
+    }
+
+    /// Calls `f` with slot and address of each object and run in CPUs' stacks.
+    pub fn each_parked_cpu(&self, mut f: impl FnMut(Slot, usize)) {
+        for (row, slot) in self.entries() {
+            let objects = self.yard.platform().rows().entry(row, slot).objects();
+            let count = self.count_of(row, slot);
+            for address in self.yard.ground.sheaves.objects_of(objects, count) {
+                f(slot, address);
+            }
+        }
+    }
+
+    /// Objects of a class in CPUs' stacks: how many.
+    #[must_use]
+    pub fn parked_cpu(&self, class: usize) -> usize {
+        self.entries()
+            .filter(|(_, slot)| classes::class_of(*slot) == Some(class))
+            .map(|(row, slot)| self.count_of(row, slot) as usize)
+            .sum()
+    }
+
+    /// Granules in CPUs' lists of runs.
+    #[must_use]
+    pub fn parked_granules(&self) -> usize {
+        let mut sum = 0;
+        self.each_parked_cpu(|slot, address| {
+            if percpu::order_of(slot).is_some() {
+                sum += self.yard.ground.parked_granules(address);
+            }
+        });
+        sum
+    }
+
+    /// Rows that have a stack.
+    #[must_use]
+    pub fn rows_in_use(&self) -> usize {
+        let p = self.yard.platform();
+        (0..p.rows().len())
+            .filter(|row| p.row_used(*row))
+            .filter(|row| {
+                (1..SLOTS as u16).any(|slot| p.rows().entry(*row, Slot(slot)).objects() != 0)
+            })
+            .count()
+    }
+}

@@ -1,0 +1,268 @@
+//! Bringing home what is parked and not used, without a helper thread: slow
+//! paths look at the clock.
+//!
+//! A tick (a quarter of the decay time) drains stacks whose counts did not move
+//! for two ticks, sheaves that lay unwanted in barns, empty slabs of idle
+//! caches, and gives old free pages back.
+//!
+//! A program may go on without a slow path: one allocation and one free in a
+//! loop. So while pages wait to go back there is a heartbeat: allocations pop
+//! from the spare sheaf, frees push to the main one, and the two are exchanged
+//! in slow paths. When visits come rarely, they are made to come after 8 frees.
+
+use super::Yard;
+use crate::cache::classes;
+use crate::page::percpu;
+use crate::platform::stack::SLOTS;
+use crate::platform::{Entry, Platform, Slot, Stack};
+use crate::sync::Ordering;
+
+/// Dirty free granules from which on the heartbeat goes: 256 KiB.
+const PENDING: usize = 64;
+/// Steps of the heartbeat: in a busy program, and in a slow one.
+const BUSY_STEP: u32 = 126;
+const SLOW_STEP: u32 = 8;
+/// Milliseconds between visits that make a program slow.
+const SLOW_MS: u64 = 8;
+/// Stacks stopped at once: one fence for all.
+const BATCH: usize = 64;
+/// Granules given back in one tick: 64 MiB.
+const MOST: usize = 16 << 10;
+
+type Stops = [(usize, Slot, i32); BATCH];
+
+impl<P: Platform> Yard<P> {
+    fn period_ms(&self) -> u64 {
+        u64::from(self.settings.get().decay_ms / 4).max(1)
+    }
+
+    /// Begins the heartbeat if pages wait to go back.
+    pub(super) fn begin_beat_if_due(&self) {
+        if self.ground.buddy.dirty_hint() >= PENDING && self.beat.load(Ordering::Relaxed) == 0 {
+            self.set_beat(BUSY_STEP);
+        }
+    }
+
+    fn set_beat(&self, step: u32) {
+        let old = self.beat.swap(step, Ordering::Relaxed);
+        if (old == 0) != (step == 0)
+            && let Some(call) = self.on_beat.try_get()
+        {
+            call(step != 0);
+        }
+    }
+
+    /// Called at each slow path.
+    pub(super) fn tick_if_due(&self) {
+        let now = self.platform().now_ms();
+        if self.beat.load(Ordering::Relaxed) != 0 {
+            let gap = now.saturating_sub(self.last_visit.swap(now, Ordering::Relaxed));
+            self.beat.store(if gap >= SLOW_MS { SLOW_STEP } else { BUSY_STEP }, Ordering::Relaxed);
+        }
+        let last = self.last_tick.load(Ordering::Relaxed);
+        if now < last + self.period_ms()
+            || self
+                .last_tick
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            return;
+        }
+        if let Some(_guard) = self.drain.try_lock(self.platform()) {
+            self.tick();
+        }
+    }
+
+    fn tick(&self) {
+        let mut went = self.drain_idle(2);
+        for cache in &self.caches {
+            went |= cache.tick(&self.ground);
+        }
+        let decay = self.settings.get().decay_ms;
+        went |= self.ground.purge(decay, MOST) > 0;
+        if !went && self.ground.buddy.dirty_hint() < PENDING {
+            self.set_beat(0);
+        }
+    }
+
+    /// Drains stacks whose counts are as they were at the last `ticks` ticks.
+    /// Drain lock held. Returns true if one was drained.
+    fn drain_idle(&self, ticks: u32) -> bool {
+        let p = self.platform();
+        let mine = p.row_hint();
+        let can_stop = p.can_stop();
+        let mut stops: Stops = [(0, Slot(0), 0); BATCH];
+        let (mut n, mut went) = (0, false);
+        for row in 0..p.rows().len() {
+            if !p.row_used(row) || !can_stop && Some(row) != mine {
+                continue;
+            }
+            for slot in (1..SLOTS as u16).map(Slot) {
+                let entry = p.rows().entry(row, slot);
+                if !self.is_idle(row, slot, entry, ticks) {
+                    continue;
+                }
+                went = true;
+                if !can_stop {
+                    self.drain_own(slot);
+                    continue;
+                }
+                stops[n] = (row, slot, 0);
+                n += 1;
+                if n == BATCH {
+                    self.drain_stops(&mut stops);
+                    n = 0;
+                }
+            }
+        }
+        self.drain_stops(&mut stops[..n]);
+        went
+    }
+
+    /// True if a stack has objects and its count is what it was `ticks` ticks ago.
+    fn is_idle(&self, row: usize, slot: Slot, entry: &Entry, ticks: u32) -> bool {
+        let count = entry.count();
+        if count <= 0 {
+            return false;
+        }
+        if ticks == 0 {
+            return true;
+        }
+        let seen = self.seen.get(row * SLOTS + slot.0 as usize);
+        let old = seen.load(Ordering::Relaxed);
+        let same = (old as u32).cast_signed() == count;
+        let age = if same { (old >> 32) as u32 + 1 } else { 0 };
+        seen.store(u64::from(age) << 32 | u64::from(count.cast_unsigned()), Ordering::Relaxed);
+        age >= ticks
+    }
+
+    /// Stops these stacks, brings their objects home, and starts them empty.
+    fn drain_stops(&self, stops: &mut [(usize, Slot, i32)]) {
+        if stops.is_empty() {
+            return;
+        }
+        let p = self.platform();
+        p.stop(stops);
+        for &(row, slot, count) in &*stops {
+            if let Some(class) = classes::class_of(slot) {
+                self.caches[class].drain_stopped(&self.ground, row, slot, count);
+            } else if percpu::order_of(slot).is_some() {
+                let objects = p.rows().entry(row, slot).objects();
+                let count = u32::try_from(count).unwrap_or(0);
+                for address in self.ground.sheaves.objects_of(objects, count) {
+                    self.ground.free_parked_run(address);
+                }
+            }
+            p.rows().entry(row, slot).start(0);
+        }
+    }
+
+    /// Drains a stack of the calling thread's own row.
+    fn drain_own(&self, slot: Slot) {
+        if let Some(class) = classes::class_of(slot) {
+            self.caches[class].drain_own(&self.ground);
+        } else if percpu::order_of(slot).is_some() {
+            while let Some(address) = self.platform().pop(slot) {
+                self.ground.free_parked_run(address);
+            }
+        }
+    }
+
+    /// Everything parked goes home and all free pages go back: for a refused
+    /// page. The caller is inside a slow path.
+    pub(super) fn drain_all(&self) {
+        let _guard = self.drain.lock(self.platform());
+        self.drain_idle(0);
+        for cache in &self.caches {
+            cache.shrink_node(&self.ground);
+        }
+        // Ended slabs went to this CPU's lists of runs.
+        self.drain_idle(0);
+        self.ground.purge(0, usize::MAX);
+    }
+
+    /// Everything parked goes home, empty slabs end, free pages go back. Returns
+    /// true if memory went back to the system.
+    pub fn trim(&self) -> bool {
+        let before = self.ground.free_count().dirty;
+        let Some(_visit) = self.visit() else {
+            return false;
+        };
+        self.drain_all();
+        if !self.platform().can_stop() {
+            self.ask_others();
+        }
+        self.ground.free_count().dirty < before || before > 0
+    }
+
+    /// Where nobody can be stopped: the next free of each thread takes the slow
+    /// path, and sees that a drain is wanted.
+    fn ask_others(&self) {
+        self.wanted_drains.fetch_add(1, Ordering::Relaxed);
+        let p = self.platform();
+        for row in (0..p.rows().len()).filter(|row| p.row_used(*row)) {
+            for class in 0..classes::CLASSES {
+                let entry = p.rows().entry(row, classes::slot_of(class));
+                if entry.objects() != 0 {
+                    entry.ask();
+                }
+            }
+        }
+    }
+
+    /// In a visit, where nobody can be stopped: does the drain that was asked for.
+    pub(super) fn answer_drain(&self) {
+        let wanted = u64::from(self.wanted_drains.load(Ordering::Relaxed));
+        if wanted == 0 {
+            return;
+        }
+        // The word of slot 0, which is nobody's, holds the last drain answered.
+        let Some(row) = self.platform().row_hint() else {
+            return;
+        };
+        if self.seen.get(row * SLOTS).swap(wanted, Ordering::Relaxed) != wanted {
+            self.drain_row();
+        }
+    }
+
+    fn drain_row(&self) {
+        for class in 0..classes::CLASSES {
+            self.caches[class].drain_own(&self.ground);
+        }
+        for order in 0..percpu::LISTED_ORDERS {
+            self.drain_own(Slot(percpu::FIRST_SLOT + order as u16));
+        }
+    }
+
+    /// Brings home what rows hold whose owners are gone: private slots of threads
+    /// that a fork left behind.
+    pub fn adopt_rows(&self, rows: impl Iterator<Item = usize>) {
+        let Some(_visit) = self.visit() else { return };
+        let p = self.platform();
+        for row in rows {
+            for slot in (1..SLOTS as u16).map(Slot) {
+                let entry = p.rows().entry(row, slot);
+                let Ok(stack) = entry.replace(Stack::NONE) else {
+                    continue;
+                };
+                let Some(mut sheaf) = self.ground.sheaves.adopt(stack) else {
+                    continue;
+                };
+                while let Some(address) = self.ground.sheaves.pop(&mut sheaf) {
+                    match classes::class_of(slot) {
+                        Some(class) => self.caches[class].free_direct(&self.ground, address),
+                        None => self.ground.free_parked_run(address),
+                    }
+                }
+                self.ground.sheaves.give(p, sheaf);
+            }
+        }
+    }
+
+    /// Drains the calling thread's own row: for a thread that ends with a
+    /// private slot.
+    pub fn drain_thread(&self) {
+        let Some(_visit) = self.visit() else { return };
+        self.drain_row();
+    }
+}

@@ -1,0 +1,266 @@
+//! What every platform promises to one thread.
+
+use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Use};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What differs between platforms in how a check is made, not in what is checked.
+pub struct Surroundings<'a> {
+    /// A thread has no row before its first slow path.
+    pub late_rows: bool,
+    /// Runs a check in a thread that was not there before.
+    pub in_a_fresh_thread: &'a (dyn Fn(&(dyn Fn() + Sync)) + Sync),
+    /// Runs a check while the system refuses memory.
+    pub while_refused: &'a dyn Fn(&mut dyn FnMut()),
+    /// Lets at least a millisecond pass.
+    pub pass_time: &'a dyn Fn(),
+}
+
+/// Objects in a stack of these checks.
+const CAPACITY: u32 = 4;
+/// Objects are numbers here: nothing looks behind them.
+const A: usize = 0x1000;
+const B: usize = 0x2000;
+const C: usize = 0x3000;
+
+/// All checks. The calling thread must stay on one CPU.
+pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
+    assert!(p.page_bytes().is_power_of_two() && p.page_bytes() >= GRANULE);
+    rows_come_in_time(p, around);
+    p.enter();
+    let row = p.row_hint().expect("a row after the slow path");
+    assert!(p.row_used(row));
+    zeros_are_empty_and_full(p, Slot(0));
+    zeros_are_empty_and_full(p, Slot(7));
+    last_in_first_out(p, Slot(8));
+    top_is_refused(p, Slot(9));
+    exchange_returns_what_was_there(p, Slot(10));
+    asked_push_is_slow(p, row, Slot(11));
+    if p.can_stop() {
+        stopped_stack_is_ours(p, row, Slot(12));
+    }
+    tables_read_as_zero(p);
+    arena_is_zero_after_give_back(p);
+    mappings_keep_their_contents(p);
+    refusal_changes_nothing(p, around);
+    time_goes_on(p, around);
+}
+
+/// Places for the objects of `n` stacks, each with a word of zero in front.
+pub fn arrays<P: Platform>(p: &P, n: usize, capacity: usize) -> Vec<usize> {
+    let bytes = (n * (capacity + 1) * 8).next_multiple_of(p.page_bytes());
+    let table = p.reserve(bytes, p.page_bytes(), Use::Table).expect("address space");
+    assert!(p.commit(table, bytes), "memory");
+    (0..n).map(|i| table + (i * (capacity + 1) + 1) * 8).collect()
+}
+
+/// A place in a stack's array.
+pub fn place(objects: usize, i: usize) -> &'static AtomicUsize {
+    // SAFETY: callers pass arrays of `arrays`, which nobody frees while the
+    // platform lives, and indices below their capacity.
+    unsafe { &*((objects + i * 8) as *const AtomicUsize) }
+}
+
+/// Gives this CPU an empty stack with places of its own; tells where they are.
+fn new_stack<P: Platform>(p: &P, slot: Slot) -> usize {
+    let objects = arrays(p, 1, CAPACITY as usize)[0];
+    let empty = Stack { count: 0, capacity: CAPACITY, objects };
+    assert_eq!(p.exchange(slot, empty), Ok(Stack::NONE));
+    objects
+}
+
+fn rows_come_in_time<P: Platform>(p: &P, around: &Surroundings<'_>) {
+    let late_rows = around.late_rows;
+    (around.in_a_fresh_thread)(&|| {
+        let slot = Slot(6);
+        if late_rows {
+            assert_eq!(p.row_hint(), None);
+            assert_eq!(p.pop(slot), None);
+            assert!(!p.push(slot, A));
+            assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
+        }
+        p.enter();
+        let row = p.row_hint().expect("a row after the slow path");
+        assert!(row < p.rows().len() && p.row_used(row));
+        assert_eq!(p.exchange(slot, Stack::NONE), Ok(Stack::NONE));
+        assert_eq!(p.depth().load(Ordering::Relaxed), 0, "not in a slow path");
+        assert_eq!(p.held().load(Ordering::Relaxed), 0, "no lock");
+    });
+}
+
+fn zeros_are_empty_and_full<P: Platform>(p: &P, slot: Slot) {
+    assert_eq!(p.pop(slot), None);
+    assert!(!p.push(slot, A));
+    assert_eq!(p.pop(slot), None);
+}
+
+fn last_in_first_out<P: Platform>(p: &P, slot: Slot) {
+    new_stack(p, slot);
+    assert_eq!(p.pop(slot), None);
+    for i in 1..=CAPACITY as usize {
+        assert!(p.push(slot, i * GRANULE), "room for {i}");
+    }
+    assert!(!p.push(slot, A), "beyond the capacity");
+    for i in (1..=CAPACITY as usize).rev() {
+        assert_eq!(p.pop(slot), Some(i * GRANULE));
+    }
+    assert_eq!(p.pop(slot), None);
+}
+
+fn top_is_refused<P: Platform>(p: &P, slot: Slot) {
+    new_stack(p, slot);
+    assert!(p.push(slot, A));
+    assert!(!p.push(slot, A), "freed twice in a row");
+    assert!(p.push(slot, B) && !p.push(slot, B));
+    assert_eq!((p.pop(slot), p.pop(slot), p.pop(slot)), (Some(B), Some(A), None));
+    assert!(p.push(slot, A), "what lies above the top is no object");
+}
+
+fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
+    let first = new_stack(p, slot);
+    assert!(p.push(slot, A) && p.push(slot, B));
+    let second = arrays(p, 1, CAPACITY as usize)[0];
+    place(second, 0).store(C, Ordering::Relaxed);
+    let new = Stack { count: 1, capacity: 1, objects: second };
+    let old = p.exchange(slot, new);
+    assert_eq!(old, Ok(Stack { count: 2, capacity: CAPACITY, objects: first }));
+    let held = [0, 1].map(|i| place(first, i).load(Ordering::Relaxed));
+    assert_eq!(held, [A, B]);
+    assert!(!p.push(slot, A), "the new capacity");
+    assert_eq!(p.pop(slot), Some(C));
+    let empty = Stack { count: 0, ..new };
+    assert_eq!(p.exchange(slot, Stack::NONE), Ok(empty));
+    zeros_are_empty_and_full(p, slot);
+}
+
+fn asked_push_is_slow<P: Platform>(p: &P, row: usize, slot: Slot) {
+    let objects = new_stack(p, slot);
+    assert!(p.push(slot, A));
+    p.rows().entry(row, slot).ask();
+    assert!(!p.push(slot, B), "the capacity is 0");
+    let asked = Stack { count: 1, capacity: 0, objects };
+    let again = Stack { count: 1, capacity: CAPACITY, objects };
+    assert_eq!(p.exchange(slot, again), Ok(asked));
+    assert!(p.push(slot, B));
+    assert_eq!((p.pop(slot), p.pop(slot)), (Some(B), Some(A)));
+}
+
+fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
+    let objects = new_stack(p, slot);
+    assert!(p.push(slot, A) && p.push(slot, B) && p.push(slot, C));
+    // Stopped with the stacks of all other rows, which nobody uses.
+    let mut stops: Vec<_> = (0..p.rows().len()).map(|r| (r, slot, -7)).collect();
+    p.stop(&mut stops);
+    for (r, _, count) in &stops {
+        assert_eq!(*count, if *r == row { 3 } else { 0 });
+    }
+    let entry = p.rows().entry(row, slot);
+    for _ in 0..2 {
+        assert!(entry.is_stopped());
+        assert_eq!(p.pop(slot), None);
+        assert!(!p.push(slot, GRANULE * 9));
+        assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
+    }
+    assert_eq!((entry.count(), entry.capacity(), entry.objects()), (-1, CAPACITY, objects));
+    let held = [0, 1, 2].map(|i| place(objects, i).load(Ordering::Relaxed));
+    assert_eq!(held, [A, B, C]);
+    // The stopper takes the topmost object and gives the others back.
+    for (r, _, count) in stops {
+        p.rows().entry(r, slot).start(if r == row { count.cast_unsigned() - 1 } else { 0 });
+    }
+    assert_eq!((p.pop(slot), p.pop(slot), p.pop(slot)), (Some(B), Some(A), None));
+}
+
+fn tables_read_as_zero<P: Platform>(p: &P) {
+    let page = p.page_bytes();
+    let table = p.reserve(page * 4, page * 8, Use::Table).expect("address space");
+    assert!(table.is_multiple_of(page * 8), "aligned");
+    assert_eq!(place(table + page, 0).load(Ordering::Relaxed), 0, "before it is committed");
+    assert!(p.commit(table, page * 2));
+    place(table, 0).store(A, Ordering::Relaxed);
+    place(table + page, 0).store(B, Ordering::Relaxed);
+    assert!(p.commit(table, page * 3), "again, and one page more");
+    p.give_back(table, page);
+    assert_eq!(place(table, 0).load(Ordering::Relaxed), 0, "given back");
+    assert_eq!(place(table + page, 0).load(Ordering::Relaxed), B, "kept");
+    place(table, 0).store(C, Ordering::Relaxed);
+    assert_eq!(place(table, 0).load(Ordering::Relaxed), C, "still usable");
+}
+
+fn arena_is_zero_after_give_back<P: Platform>(p: &P) {
+    let page = p.page_bytes();
+    let align = page * 16;
+    let arena = p.reserve(page * 64, align, Use::Arena).expect("address space");
+    assert!(arena.is_multiple_of(align), "aligned");
+    assert!(p.commit(arena + page, page * 3));
+    for i in 1..4 {
+        let word = arena + page * i;
+        assert_eq!(read(p, word), 0, "fresh");
+        write(p, word, i);
+    }
+    assert!(p.commit(arena + page, page), "once more");
+    p.give_back(arena + page * 2, page);
+    let words = [1, 2, 3].map(|i| read(p, arena + page * i));
+    assert_eq!(words, [1, 0, 3]);
+    write(p, arena + page * 2, 9);
+    assert_eq!(read(p, arena + page * 2), 9, "still usable");
+}
+
+fn mappings_keep_their_contents<P: Platform>(p: &P) {
+    let page = p.page_bytes();
+    let align = page * 32;
+    let mut mapping = p.map(page * 2, align).expect("memory");
+    assert!(mapping.is_multiple_of(align), "aligned");
+    assert_eq!(read(p, mapping + page), 0);
+    write(p, mapping, A);
+    write(p, mapping + page, B);
+    mapping = p.remap(mapping, page * 2, page * 5).expect("memory");
+    assert_eq!((read(p, mapping), read(p, mapping + page)), (A, B));
+    assert_eq!(read(p, mapping + page * 4), 0, "the grown part");
+    mapping = p.remap(mapping, page * 5, page).expect("memory");
+    assert_eq!(read(p, mapping), A);
+    mapping = p.remap(mapping, page, page * 2).expect("memory");
+    assert_eq!(read(p, mapping + page), 0, "cut off and grown again");
+    p.unmap(mapping, page * 2);
+}
+
+fn refusal_changes_nothing<P: Platform>(p: &P, around: &Surroundings<'_>) {
+    let page = p.page_bytes();
+    let arena = p.reserve(page * 64, page, Use::Arena).expect("address space");
+    assert!(p.commit(arena, page));
+    write(p, arena, A);
+    let mapping = p.map(page, page).expect("memory");
+    write(p, mapping, B);
+    let mut refused = [false; 3];
+    (around.while_refused)(&mut || refused[0] = !p.commit(arena, page * 64));
+    (around.while_refused)(&mut || refused[1] = p.map(page * 64, page).is_none());
+    (around.while_refused)(&mut || refused[2] = p.remap(mapping, page, page * 64).is_none());
+    assert_eq!(refused, [true; 3]);
+    assert_eq!((read(p, arena), read(p, mapping)), (A, B));
+    assert!(p.commit(arena, page * 64), "granted now");
+    assert_eq!((read(p, arena), read(p, arena + page * 63)), (A, 0));
+    let mapping = p.remap(mapping, page, page * 64).expect("granted now");
+    assert_eq!(read(p, mapping), B);
+    p.unmap(mapping, page * 64);
+}
+
+fn time_goes_on<P: Platform>(p: &P, around: &Surroundings<'_>) {
+    let first = p.now_ms();
+    let mut last = first;
+    for _ in 0..100 {
+        let now = p.now_ms();
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+    (around.pass_time)();
+    assert!(p.now_ms() > first);
+}
+
+fn read<P: Platform>(p: &P, address: usize) -> usize {
+    // SAFETY: the checks pass words of pages that they committed or mapped.
+    unsafe { p.read_word(address) }
+}
+
+fn write<P: Platform>(p: &P, address: usize, word: usize) {
+    // SAFETY: as above; no object lies there.
+    unsafe { p.write_word(address, word) }
+}

@@ -1,0 +1,121 @@
+//! The contract on Linux, each mode in a process of its own.
+
+use crate::checks::{self, Surroundings};
+use crate::storm::Storm;
+use slabyard::platform::linux::{Linux, Mode};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Tells the child that it is the child.
+const MODE: &str = "SLABYARD_TEST_PLATFORM_MODE";
+
+#[test]
+fn linux_with_the_librarys_sequences() {
+    in_child("linux_with_the_librarys_sequences", Mode::Library);
+}
+
+#[test]
+fn linux_with_own_sequences() {
+    in_child("linux_with_own_sequences", Mode::Own);
+}
+
+#[test]
+fn linux_with_private_slots() {
+    in_child("linux_with_private_slots", Mode::Slots);
+}
+
+/// Runs the test `name` in a child, which runs the checks.
+fn in_child(name: &str, mode: Mode) {
+    if std::env::var_os(MODE).is_some() {
+        return run(mode);
+    }
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", &format!("on_linux::{name}"), "--nocapture"]).env(MODE, "1");
+    if mode == Mode::Own {
+        child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    }
+    let output = child.output().expect("a child");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}\n{text}\n{errors}", output.status);
+    assert!(text.contains("1 passed"), "{name} ran no test:\n{text}");
+    for line in errors.lines().filter(|line| line.starts_with("not run")) {
+        eprintln!("{line}");
+    }
+}
+
+fn run(mode: Mode) {
+    static LINUX: Linux = Linux::new();
+    assert!(LINUX.init(Some(mode)));
+    if LINUX.mode() != mode {
+        // An old kernel or C library, another architecture, valgrind.
+        eprintln!("not run: {mode:?} is not there, only {:?}", LINUX.mode());
+        return;
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| keeps_the_contract(&LINUX, mode));
+    });
+    loses_and_doubles_nothing(&LINUX);
+}
+
+fn keeps_the_contract(linux: &Linux, mode: Mode) {
+    stay_here();
+    let in_a_fresh_thread = |check: &(dyn Fn() + Sync)| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                check();
+                linux.give_slot_back();
+            });
+        });
+    };
+    checks::contract(
+        linux,
+        &Surroundings {
+            late_rows: mode != Mode::Library,
+            in_a_fresh_thread: &in_a_fresh_thread,
+            while_refused: &while_refused,
+            pass_time: &|| std::thread::sleep(Duration::from_millis(30)),
+        },
+    );
+}
+
+fn loses_and_doubles_nothing(linux: &Linux) {
+    let storm = Storm::new(linux, 4, 1);
+    let end = Instant::now() + Duration::from_millis(1000);
+    // Looking at the clock is the longer part of a round.
+    let until_end = |n: u64| !n.is_multiple_of(256) || Instant::now() < end;
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let storm = &storm;
+            scope.spawn(move || storm.work(linux, worker, &mut { until_end }));
+        }
+        scope.spawn(|| storm.stop(linux, &mut |_| Instant::now() < end));
+    });
+    storm.check(linux);
+}
+
+/// Binds this thread to the CPU that it is on.
+fn stay_here() {
+    // SAFETY: a zeroed set is an empty one; the calls read it only.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(usize::try_from(libc::sched_getcpu()).expect("a CPU"), &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
+    }
+}
+
+/// Runs a check while this process may not have more private memory. The limit
+/// is a page: Linux takes 0 for no limit at all, for valgrind's sake.
+fn while_refused(check: &mut dyn FnMut()) {
+    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: plain calls with structures of ours.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_DATA, &raw mut old), 0);
+        let none = libc::rlimit { rlim_cur: 4096, ..old };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_DATA, &raw const none), 0);
+    }
+    check();
+    // SAFETY: as above.
+    let done = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const old) };
+    assert_eq!(done, 0);
+}

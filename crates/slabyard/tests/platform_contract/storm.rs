@@ -1,0 +1,173 @@
+//! Several threads push, pop and exchange, one stops and drains: no object may
+//! get lost or be in two hands.
+
+use crate::checks::{arrays, place};
+use slabyard::platform::{Platform, Slot, Stack};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SLOT: Slot = Slot(3);
+/// Objects in a stack at most.
+const CAPACITY: u32 = 3;
+/// Objects that each worker begins with.
+const SHARE: usize = 6;
+
+/// One storm.
+pub struct Storm {
+    seed: u64,
+    /// True while an object is in a hand and not in a stack. Objects are
+    /// numbers from 1.
+    held: Vec<AtomicBool>,
+    /// Objects that the stopper took from the stacks. No call of the platform
+    /// is made with it locked, so on the modelled machine it is never waited for.
+    drained: Mutex<Vec<usize>>,
+    /// What each worker ended with.
+    left: Mutex<Vec<usize>>,
+    /// Empty arrays for each worker.
+    spares: Vec<Mutex<Vec<usize>>>,
+}
+
+/// Small generator (xorshift) of a worker's choices.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % n
+    }
+}
+
+impl Storm {
+    /// A storm of `workers` on fresh stacks.
+    pub fn new<P: Platform>(p: &P, workers: usize, seed: u64) -> Self {
+        // Every row can keep an array; two are left for each worker.
+        let each = 2 + p.rows().len().div_ceil(workers);
+        let mut all = arrays(p, each * workers, CAPACITY as usize);
+        let spares = (0..workers).map(|_| Mutex::new(all.split_off(all.len() - each))).collect();
+        Storm {
+            seed,
+            held: (0..=workers * SHARE).map(|_| AtomicBool::new(true)).collect(),
+            drained: Mutex::new(Vec::new()),
+            left: Mutex::new(Vec::new()),
+            spares,
+        }
+    }
+
+    /// A worker: goes on while `more` says so, which is told the round.
+    pub fn work<P: Platform>(&self, p: &P, worker: usize, more: &mut dyn FnMut(u64) -> bool) {
+        let mut random = Random(self.seed << 8 | (worker as u64 + 1) << 1 | 1);
+        let mut mine: Vec<usize> = (0..SHARE).map(|i| worker * SHARE + i + 1).collect();
+        let mut spares = std::mem::take(&mut *self.spares[worker].lock().unwrap());
+        for round in 0.. {
+            if !more(round) {
+                break;
+            }
+            match random.below(8) {
+                0 => self.exchange(p, &mut mine, &mut spares, random.below(3) as usize),
+                1..=3 => self.push(p, &mut mine, &mut spares),
+                4..=6 => mine.extend(p.pop(SLOT).inspect(|object| self.take(*object))),
+                _ => mine.append(&mut self.drained.lock().unwrap()),
+            }
+        }
+        self.left.lock().unwrap().append(&mut mine);
+    }
+
+    /// The stopper: takes what stacks hold, one row or all rows at a time. Where
+    /// it cannot stop it asks.
+    pub fn stop<P: Platform>(&self, p: &P, more: &mut dyn FnMut(u64) -> bool) {
+        let nr_rows = p.rows().len();
+        for round in 0.. {
+            if !more(round) {
+                break;
+            }
+            let row = round as usize % nr_rows;
+            if p.can_stop() {
+                let rows = if round % 4 == 3 { 0..nr_rows } else { row..row + 1 };
+                self.drain(p, rows);
+            } else {
+                p.rows().entry(row, SLOT).ask();
+                p.step();
+            }
+        }
+    }
+
+    fn drain<P: Platform>(&self, p: &P, rows: std::ops::Range<usize>) {
+        let mut stops: Vec<_> = rows.map(|row| (row, SLOT, 0)).collect();
+        p.stop(&mut stops);
+        for (row, slot, count) in stops {
+            let entry = p.rows().entry(row, slot);
+            let count = usize::try_from(count).expect("nobody else stops");
+            assert!(count <= CAPACITY as usize, "{count} objects in a stack");
+            let mut taken = self.contents(entry.objects(), count);
+            p.step();
+            entry.start(0);
+            self.drained.lock().unwrap().append(&mut taken);
+        }
+    }
+
+    fn push<P: Platform>(&self, p: &P, mine: &mut Vec<usize>, spares: &mut Vec<usize>) {
+        let Some(object) = mine.pop() else { return };
+        self.give(object);
+        if !p.push(SLOT, object) {
+            self.take(object);
+            mine.push(object);
+            p.enter();
+            // Full, or asked, or no stack yet.
+            self.exchange(p, mine, spares, 0);
+        }
+    }
+
+    fn exchange<P: Platform>(
+        &self,
+        p: &P,
+        mine: &mut Vec<usize>,
+        spares: &mut Vec<usize>,
+        count: usize,
+    ) {
+        let Some(objects) = spares.pop() else { return };
+        let count = count.min(mine.len());
+        for i in 0..count {
+            let object = mine.pop().expect("counted");
+            place(objects, i).store(object, Ordering::Relaxed);
+            self.give(object);
+        }
+        let new = Stack { count: count as u32, capacity: CAPACITY, objects };
+        // Stopped: what was to be put there is ours again.
+        let old = p.exchange(SLOT, new).unwrap_or(new);
+        if old.objects != 0 {
+            mine.append(&mut self.contents(old.objects, old.count as usize));
+            spares.push(old.objects);
+        }
+    }
+
+    fn contents(&self, objects: usize, count: usize) -> Vec<usize> {
+        let taken: Vec<_> = (0..count).map(|i| place(objects, i).load(Ordering::Relaxed)).collect();
+        for object in &taken {
+            self.take(*object);
+        }
+        taken
+    }
+
+    fn take(&self, object: usize) {
+        assert!(!self.held[object].swap(true, Ordering::AcqRel), "object {object} is doubled");
+    }
+
+    fn give(&self, object: usize) {
+        assert!(self.held[object].swap(false, Ordering::AcqRel), "object {object} is not held");
+    }
+
+    /// After the storm: every object is somewhere, once.
+    pub fn check<P: Platform>(&self, p: &P) {
+        let mut all = std::mem::take(&mut *self.left.lock().unwrap());
+        all.append(&mut self.drained.lock().unwrap());
+        for row in 0..p.rows().len() {
+            let entry = p.rows().entry(row, SLOT);
+            let count = usize::try_from(entry.count()).expect("nothing is stopped");
+            all.append(&mut self.contents(entry.objects(), count));
+        }
+        all.sort_unstable();
+        assert!(all.iter().copied().eq(1..self.held.len()), "lost or doubled: {all:?}");
+    }
+}

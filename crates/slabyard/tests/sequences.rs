@@ -1,0 +1,195 @@
+//! The real sequences under breakpoints: at every instruction, every kind of
+//! interference, and no object may get lost or be doubled.
+//!
+//! A breakpoint (`int3`) is planted in this process's own text. Its signal
+//! handler takes it out again, changes the stack that the interrupted sequence
+//! works on, or moves the thread to another CPU, and returns. Inside of the
+//! section that the descriptor names the kernel must have moved the thread to
+//! the abort address before; outside it must not.
+//!
+//! `sequences/planted.rs` has copies of sequences with a bug each, which the
+//! same check must find.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+
+#[path = "sequences/planted.rs"]
+mod planted;
+#[path = "sequences/scene.rs"]
+mod scene;
+
+use iced_x86::{Code, Decoder, DecoderOptions};
+use scene::{ACTIONS, CAPACITY, Scene};
+use slabyard::platform::linux::{Linux, Mode};
+use slabyard::platform::{Platform, Slot, rseq};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The slot that all cases use.
+const SLOT: Slot = Slot(5);
+
+static LINUX: Linux = Linux::new();
+
+/// A sequence to break in.
+struct Sequence {
+    name: &'static str,
+    code: usize,
+    /// Numbers of objects with which the stack takes the fast path.
+    counts: std::ops::Range<u32>,
+    /// Makes the call and books what it did.
+    call: fn(&Scene),
+}
+
+/// `struct rseq_cs`, as the kernel reads it.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+struct Descriptor {
+    version: u32,
+    flags: u32,
+    start: u64,
+    post_commit_offset: u64,
+    abort: u64,
+}
+
+/// Text that breakpoints can be planted in.
+struct Text {
+    instructions: Vec<usize>,
+    section: std::ops::Range<usize>,
+    abort: usize,
+}
+
+impl Text {
+    /// Decodes a sequence's function up to its first return, and makes it
+    /// writable.
+    fn of(code: usize) -> Text {
+        const LENGTH: usize = 256;
+        // SAFETY: code is followed by more of this program's text: the function
+        // itself, its slow end, other functions.
+        let bytes = unsafe { std::slice::from_raw_parts(code as *const u8, LENGTH) };
+        let (mut instructions, mut descriptor) = (Vec::new(), None);
+        for instruction in Decoder::with_ip(64, bytes, code as u64, DecoderOptions::NONE) {
+            assert!(!instruction.is_invalid(), "{code:#x} is not decoded");
+            instructions.push(usize::try_from(instruction.ip()).expect("64 bits"));
+            if instruction.code() == Code::Lea_r64_m {
+                descriptor = Some(instruction.ip_rel_memory_address() as *const Descriptor);
+            }
+            if instruction.code() == Code::Retnq {
+                break;
+            }
+        }
+        let descriptor = descriptor.expect("an instruction that loads the descriptor");
+        // SAFETY: that is what the sequence tells the kernel.
+        let found = unsafe { *descriptor };
+        assert_eq!((found.version, found.flags), (0, 0));
+        // SAFETY: the kernel reads the same word, which lies in our text.
+        let signature = unsafe { ((found.abort - 4) as *const u32).read_unaligned() };
+        assert_eq!(signature, rseq::SIGNATURE);
+        let start = found.start as usize;
+        let section = start..start + found.post_commit_offset as usize;
+        assert!(instructions.contains(&section.start) && instructions.contains(&section.end));
+        make_writable(code, LENGTH);
+        Text { instructions, section, abort: found.abort as usize }
+    }
+}
+
+fn make_writable(code: usize, bytes: usize) {
+    const PAGE: usize = 4096;
+    let first = code & !(PAGE - 1);
+    let length = (code + bytes).next_multiple_of(PAGE) - first;
+    let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    // SAFETY: the pages stay readable and executable.
+    let done = unsafe { libc::mprotect(first as *mut libc::c_void, length, all) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Runs every case of a sequence; the first that went wrong is told.
+fn check(sequence: &Sequence) -> Result<usize, String> {
+    let text = Text::of(sequence.code);
+    let mut nr_cases = 0;
+    for (n, address) in text.instructions.iter().enumerate() {
+        for action in ACTIONS {
+            for count in sequence.counts.clone() {
+                let case = format!("{} at {n}, {action:?}, {count} objects", sequence.name);
+                let Some(scene) = Scene::new(action, count) else {
+                    continue;
+                };
+                let rip = scene.play(*address, sequence.call);
+                let expected =
+                    if text.section.contains(address) { text.abort } else { address + 1 };
+                if rip != [expected] {
+                    return Err(format!("{case}: interrupted at {rip:x?}, not {expected:#x}"));
+                }
+                scene.verify().map_err(|what| format!("{case}: {what}"))?;
+                nr_cases += 1;
+            }
+        }
+    }
+    Ok(nr_cases)
+}
+
+/// One test at a time: breakpoints are everybody's. `None` where there are no
+/// sequences.
+fn begin() -> Option<MutexGuard<'static, ()>> {
+    static ONE: Mutex<bool> = Mutex::new(false);
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut ready = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*ready {
+        assert!(LINUX.init(None));
+        *ready = true;
+    }
+    if LINUX.mode() == Mode::Slots {
+        eprintln!("not run: there are no restartable sequences");
+        return None;
+    }
+    LINUX.enter();
+    assert!(LINUX.can_stop());
+    scene::catch_breakpoints();
+    Some(turn)
+}
+
+#[test]
+fn every_instruction_can_be_interrupted() {
+    let Some(_turn) = begin() else { return };
+    let kinds = [
+        ("pop", 1..CAPACITY + 1, scene::pop as fn(&Scene)),
+        ("push", 0..CAPACITY, scene::push),
+        ("exchange", 0..CAPACITY + 1, scene::exchange),
+    ];
+    let code = rseq::code();
+    assert_eq!(code.map(|(name, _)| name), kinds.clone().map(|(name, ..)| name));
+    for ((name, counts, call), (_, code)) in kinds.into_iter().zip(code) {
+        let done = check(&Sequence { name, code, counts, call });
+        match done {
+            Ok(nr_cases) => println!("{name}: {nr_cases} cases"),
+            Err(what) => panic!("{what}"),
+        }
+    }
+}
+
+/// A sequence with a planted bug must be found out.
+fn is_found(name: &'static str, code: usize, counts: std::ops::Range<u32>, call: fn(&Scene)) {
+    let Some(_turn) = begin() else { return };
+    let found = check(&Sequence { name, code, counts, call });
+    let what = found.expect_err("the planted bug was not found");
+    assert!(what.contains("lost or doubled"), "{what}");
+    println!("found: {what}");
+}
+
+#[test]
+fn pop_that_commits_too_late_is_found() {
+    is_found("late pop", planted::pop_late as *const () as usize, 1..CAPACITY, |scene| {
+        scene::pop_by(scene, planted::pop_late);
+    });
+}
+
+#[test]
+fn push_that_commits_too_late_is_found() {
+    is_found("late push", planted::push_late as *const () as usize, 0..CAPACITY, |scene| {
+        scene::push_by(scene, planted::push_late);
+    });
+}
+
+#[test]
+fn push_that_stores_the_object_too_late_is_found() {
+    is_found("early push", planted::push_early as *const () as usize, 0..CAPACITY, |scene| {
+        scene::push_by(scene, planted::push_early);
+    });
+}

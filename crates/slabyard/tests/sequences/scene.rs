@@ -1,0 +1,337 @@
+//! One case: stacks with known objects, a breakpoint, what its handler does.
+//!
+//! An object is in a stack, in `held`, or on its way inside of the one call that
+//! is interrupted; the handler touches the first two only. What it cannot assert
+//! it leaves in the scene, for `verify`.
+
+use crate::{LINUX, SLOT};
+use slabyard::platform::{Platform, Stack, rseq};
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Objects in a stack at most.
+pub const CAPACITY: u32 = 3;
+/// Places of a stack, with a word of zero in front.
+type Places = [AtomicUsize; CAPACITY as usize + 1];
+
+/// What the handler does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: the signal alone.
+    Nothing,
+    /// Calls on the same stack.
+    Push,
+    Pop,
+    PopAll,
+    Exchange,
+    /// A pop and a push: the count is the same as before.
+    Replace,
+    /// Sends the next push to the slow path.
+    Ask,
+    /// Stops all rows, takes everything, starts them.
+    Drain,
+    /// Stops all rows, takes their top objects, starts them.
+    DrainTop,
+    /// Stops all rows, which stay stopped until the call has returned.
+    Stop,
+    /// Moves to another CPU and back, with a pop there.
+    Visit,
+    /// Moves to another CPU for good.
+    Move,
+}
+
+pub const ACTIONS: [Action; 12] = [
+    Action::Nothing,
+    Action::Push,
+    Action::Pop,
+    Action::PopAll,
+    Action::Exchange,
+    Action::Replace,
+    Action::Ask,
+    Action::Drain,
+    Action::DrainTop,
+    Action::Stop,
+    Action::Visit,
+    Action::Move,
+];
+
+/// The scene that a breakpoint belongs to.
+static CURRENT: AtomicPtr<Scene> = AtomicPtr::new(ptr::null_mut());
+
+/// Cells throughout: the handler changes what the interrupted code looks at. No
+/// cell stays borrowed while a sequence runs.
+pub struct Scene {
+    action: Action,
+    /// Objects in nobody's stack.
+    held: RefCell<Vec<usize>>,
+    nr_objects: Cell<usize>,
+    arrays: Box<[Places; 6]>,
+    /// Numbers of arrays that no stack has.
+    spares: RefCell<Vec<usize>>,
+    /// The CPU of the case, and another one if this process has it.
+    home: usize,
+    other: Option<usize>,
+    /// Rows left stopped, with their counts.
+    stopped: RefCell<Vec<(usize, i32)>>,
+    /// The breakpoint and the byte that it replaced.
+    address: Cell<usize>,
+    byte: Cell<u8>,
+    /// Where the handler found the thread interrupted, once for each time.
+    rip: RefCell<Vec<usize>>,
+}
+
+impl Scene {
+    /// Stacks of `count` objects on two CPUs, and as many in the hand; `None` if
+    /// the action needs a second CPU and there is none.
+    pub fn new(action: Action, count: u32) -> Option<Scene> {
+        let cpus = allowed_cpus();
+        let other = cpus.get(1).copied();
+        if other.is_none() && matches!(action, Action::Visit | Action::Move) {
+            return None;
+        }
+        let scene = Scene {
+            action,
+            held: RefCell::default(),
+            nr_objects: Cell::new(0),
+            arrays: Box::default(),
+            spares: RefCell::new((0..6).collect()),
+            home: cpus[0],
+            other,
+            stopped: RefCell::default(),
+            address: Cell::new(0),
+            byte: Cell::new(0),
+            rip: RefCell::default(),
+        };
+        for cpu in scene.other.into_iter().chain([scene.home]) {
+            go_to(cpu);
+            let new = scene.new_stack(count);
+            // That of a case that went wrong, or none.
+            let _old = LINUX.exchange(SLOT, new).expect("a row");
+        }
+        for _ in 0..CAPACITY + 2 {
+            let object = scene.new_object();
+            scene.held.borrow_mut().push(object);
+        }
+        Some(scene)
+    }
+
+    /// Takes an object from the hand.
+    fn take(&self) -> Option<usize> {
+        self.held.borrow_mut().pop()
+    }
+
+    fn spare(&self) -> Option<usize> {
+        self.spares.borrow_mut().pop()
+    }
+
+    fn new_object(&self) -> usize {
+        self.nr_objects.set(self.nr_objects.get() + 1);
+        self.nr_objects.get() * 4096
+    }
+
+    fn new_stack(&self, count: u32) -> Stack {
+        let array = self.spare().expect("an array");
+        for i in 0..count as usize {
+            let object = self.new_object();
+            self.arrays[array][i + 1].store(object, Ordering::Relaxed);
+        }
+        Stack { count, capacity: CAPACITY, objects: self.objects(array) }
+    }
+
+    fn objects(&self, array: usize) -> usize {
+        self.arrays[array][1].as_ptr().expose_provenance()
+    }
+
+    /// Plants the breakpoint, makes the call, and tells where it was interrupted.
+    pub fn play(&self, address: usize, call: fn(&Scene)) -> Vec<usize> {
+        self.address.set(address);
+        // SAFETY: the text was made writable; the byte is put back by the
+        // handler, or below where the call did not come by.
+        unsafe {
+            self.byte.set(ptr::read_volatile(address as *const u8));
+            CURRENT.store(ptr::from_ref(self).cast_mut(), Ordering::SeqCst);
+            ptr::write_volatile(address as *mut u8, 0xcc);
+            call(self);
+            ptr::write_volatile(address as *mut u8, self.byte.get());
+        }
+        CURRENT.store(ptr::null_mut(), Ordering::SeqCst);
+        for (row, count) in self.stopped.take() {
+            LINUX.rows().entry(row, SLOT).start(count.cast_unsigned());
+        }
+        self.rip.take()
+    }
+
+    /// Each object is in a hand or in a stack, once.
+    pub fn verify(&self) -> Result<(), String> {
+        let mut all = self.held.take();
+        for cpu in self.other.into_iter().chain([self.home]) {
+            go_to(cpu);
+            let old = LINUX.exchange(SLOT, Stack::NONE).expect("a row");
+            if old.count > CAPACITY {
+                return Err(format!("lost or doubled: {} objects in a stack", old.count));
+            }
+            all.extend(contents(old.objects, old.count));
+        }
+        all.sort_unstable();
+        if !all.iter().copied().eq((1..=self.nr_objects.get()).map(|i| i * 4096)) {
+            return Err(format!("lost or doubled: {all:x?} of {} objects", self.nr_objects.get()));
+        }
+        Ok(())
+    }
+
+    /// What the handler does, between two instructions of the call.
+    fn interfere(&self) {
+        match self.action {
+            Action::Nothing => {}
+            Action::Push => push(self),
+            Action::Pop => pop(self),
+            Action::PopAll => (0..CAPACITY).for_each(|_| pop(self)),
+            Action::Exchange => exchange(self),
+            Action::Replace => {
+                pop(self);
+                self.held.borrow_mut().rotate_right(1);
+                push(self);
+            }
+            Action::Ask => LINUX.rows().entry(self.home, SLOT).ask(),
+            Action::Drain => self.stop(|_| 0),
+            Action::DrainTop => self.stop(|count| count.saturating_sub(1)),
+            Action::Stop => self.stop(|count| count),
+            Action::Visit => {
+                go_to(self.other.unwrap_or(self.home));
+                pop(self);
+                go_to(self.home);
+            }
+            Action::Move => go_to(self.other.unwrap_or(self.home)),
+        }
+    }
+
+    /// Stops this slot in all rows and leaves `keep` of the objects in each.
+    fn stop(&self, keep: fn(u32) -> u32) {
+        let mut stops: Vec<_> = (0..LINUX.rows().len()).map(|row| (row, SLOT, 0)).collect();
+        LINUX.stop(&mut stops);
+        for (row, _, count) in stops {
+            let entry = LINUX.rows().entry(row, SLOT);
+            let kept = keep(count.cast_unsigned());
+            let places = contents(entry.objects(), count.cast_unsigned());
+            self.held.borrow_mut().extend(&places[kept as usize..]);
+            if self.action == Action::Stop {
+                self.stopped.borrow_mut().push((row, count));
+            } else {
+                entry.start(kept);
+            }
+        }
+    }
+}
+
+fn contents(objects: usize, count: u32) -> Vec<usize> {
+    (0..count as usize)
+        // SAFETY: stacks lie in arrays of a scene, which outlives its stacks, and
+        // hold at most CAPACITY objects.
+        .map(|i| unsafe { &*((objects + i * 8) as *const AtomicUsize) }.load(Ordering::Relaxed))
+        .collect()
+}
+
+/// A pop by the platform.
+pub fn pop(scene: &Scene) {
+    let object = LINUX.pop(SLOT);
+    scene.held.borrow_mut().extend(object);
+}
+
+/// A push by the platform.
+pub fn push(scene: &Scene) {
+    let Some(object) = scene.take() else {
+        return;
+    };
+    if !LINUX.push(SLOT, object) {
+        scene.held.borrow_mut().push(object);
+    }
+}
+
+/// An exchange by the platform, for a stack with one object.
+pub fn exchange(scene: &Scene) {
+    let (Some(object), Some(array)) = (scene.take(), scene.spares.borrow_mut().pop()) else {
+        return;
+    };
+    scene.arrays[array][1].store(object, Ordering::Relaxed);
+    let new = Stack { count: 1, capacity: CAPACITY, objects: scene.objects(array) };
+    let old = LINUX.exchange(SLOT, new).unwrap_or(new);
+    scene.held.borrow_mut().extend(contents(old.objects, old.count));
+}
+
+/// A pop by another sequence.
+pub fn pop_by(scene: &Scene, sequence: unsafe extern "sysv64" fn(usize, usize, usize) -> usize) {
+    // SAFETY: the arguments are those of the platform's own sequences.
+    let object = unsafe { sequence(LINUX.rows().base(), SLOT.offset(), LINUX.cs_offset()) };
+    scene.held.borrow_mut().extend(Some(object).filter(|object| *object != 0));
+}
+
+/// A push by another sequence.
+pub fn push_by(
+    scene: &Scene,
+    sequence: unsafe extern "sysv64" fn(usize, usize, usize, usize) -> usize,
+) {
+    let Some(object) = scene.take() else {
+        return;
+    };
+    let rows = LINUX.rows().base();
+    // SAFETY: the arguments are those of the platform's own sequences.
+    if unsafe { sequence(object, rows, SLOT.offset(), LINUX.cs_offset()) } == 0 {
+        scene.held.borrow_mut().push(object);
+    }
+}
+
+/// Sends breakpoints to the scene that planted them.
+pub fn catch_breakpoints() {
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_breakpoint as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, ptr::null_mut()), 0);
+    }
+}
+
+/// Allocating here is allowed: what it interrupts is a sequence of ours, never
+/// the C library.
+extern "C" fn on_breakpoint(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes its context; the scene waits for us in `play`,
+    // and the byte is the one that it took.
+    unsafe {
+        let scene = &*CURRENT.load(Ordering::SeqCst);
+        ptr::write_volatile(scene.address.get() as *mut u8, scene.byte.get());
+        let context = &mut *context.cast::<libc::ucontext_t>();
+        let rip = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
+        scene.rip.borrow_mut().push(*rip as usize);
+        // The kernel aborted the sequence, or the thread goes on where the
+        // breakpoint was.
+        if *rip as usize == scene.address.get() + 1 {
+            *rip -= 1;
+        }
+        scene.interfere();
+    }
+}
+
+fn allowed_cpus() -> Vec<usize> {
+    static ALLOWED: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
+    let allowed = ALLOWED.get_or_init(|| {
+        // SAFETY: a zeroed set is an empty one, which the call fills.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &raw mut set), 0);
+            (0..LINUX.rows().len()).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect()
+        }
+    });
+    allowed.clone()
+}
+
+/// Moves this thread to a CPU; it is there when the call returns.
+fn go_to(cpu: usize) {
+    // SAFETY: a zeroed set is an empty one; the call reads it only.
+    let moved = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+    };
+    assert!(moved == 0 && rseq::cpu_id(LINUX.cs_offset().wrapping_sub(8)) == cpu as i32);
+}
