@@ -1,9 +1,9 @@
 //! The memory behind stacks: arrays of places, and the private handle to one.
 //!
 //! ```text
-//! Places (1088 bytes = 17 cache lines; an odd number spreads over L1's sets)
+//! Places (2112 bytes = 33 cache lines; an odd number spreads over L1's sets)
 //! +------+-----+-------+------------------------------------------+
-//! | next | pad | guard | objects[0] objects[1] ... objects[133]   |
+//! | next | pad | guard | objects[0] objects[1] ... objects[261]   |
 //! +------+-----+-------+------------------------------------------+
 //!                      ^ what an entry points to
 //! ```
@@ -17,7 +17,7 @@ use crate::platform::{Platform, Stack};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 
 /// Places of one sheaf.
-pub const PLACES: usize = 134;
+pub const PLACES: usize = 262;
 /// No sheaf.
 pub const NO_SHEAF: u32 = u32::MAX;
 
@@ -32,7 +32,7 @@ struct Places {
 // SAFETY: atomic numbers only.
 unsafe impl Zeroed for Places {}
 
-const _: () = assert!(size_of::<Places>() == 1088);
+const _: () = assert!(size_of::<Places>() == 2112);
 const HEAD: usize = core::mem::offset_of!(Places, objects);
 
 /// An array of places that nobody else can reach, with `count` objects.
@@ -83,7 +83,7 @@ impl SheafPool {
 
     pub(super) fn init<P: Platform>(&self, p: &P, granules: usize) -> bool {
         // 1.6 % of the reserve at most, and never more than 64 Ki sheaves.
-        self.table.reserve(p, (granules / 16).clamp(1024, 1 << 16))
+        self.table.reserve(p, (granules / 32).clamp(1024, 1 << 16))
     }
 
     /// Bytes of the places.

@@ -97,8 +97,8 @@ pub trait Platform: Park + Sync {
     /// has changed then.
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped>;
 
-    /// Depth of slow paths in this thread: a signal handler that interrupts a
-    /// slow path finds it above 0.
+    /// This thread's word about slow paths: bit 0 is set inside of one, so that a
+    /// signal handler that interrupts it sees it; the rest counts them.
     fn depth(&self) -> &crate::sync::AtomicU32;
 
     /// Reads a word of a live or freed object (0 on the modelled machine).

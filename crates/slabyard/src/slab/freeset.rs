@@ -125,8 +125,9 @@ impl<P: Platform> Ground<P> {
         Put { version, before, added }
     }
 
-    /// Takes up to `most` free objects and calls `f` with the number of each,
-    /// ascending. The caller holds the list lock, or nobody else knows the slab.
+    /// Takes up to `most` free objects and calls `f` with the number of each:
+    /// those of a bitmap word from the last to the first, so that a stack filled
+    /// with them gives the first before its neighbours. The caller holds the list lock, or nobody else knows the slab.
     /// Returns how many were taken and how many are left.
     pub fn take(
         &self,
@@ -208,8 +209,9 @@ fn take_from(frame: &Frame, base: u32, mut left: u32, f: &mut impl FnMut(u32)) -
         left -= mask.count_ones();
         let base = base + i as u32 * 64;
         while mask != 0 {
-            f(base + mask.trailing_zeros());
-            mask &= mask - 1;
+            let highest = mask.ilog2();
+            f(base + highest);
+            mask &= !(1 << highest);
         }
         if left == 0 {
             break;

@@ -25,6 +25,12 @@ use gate::Gate;
 /// The largest page run; what is larger gets a mapping of its own.
 pub const LARGEST_RUN: usize = 1 << 20;
 
+/// Bit of the depth word: this thread is inside of a slow path. The other bits
+/// count its visits.
+pub(crate) const INSIDE: u32 = 1;
+/// Without a heartbeat, every 16th visit looks at the clock.
+const EVERY: u32 = 15 << 1;
+
 /// Settings of a yard.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -374,29 +380,32 @@ impl<P: Platform> Yard<P> {
     fn visit(&self) -> Option<Visit<'_, P>> {
         let p = self.platform();
         let depth = p.depth();
-        if depth.load(Ordering::Relaxed) != 0 {
+        let visits = depth.load(Ordering::Relaxed);
+        if visits & INSIDE != 0 {
             return None;
         }
-        depth.store(1, Ordering::Relaxed);
+        depth.store(visits | INSIDE, Ordering::Relaxed);
         p.enter();
         self.gate.enter(p);
         let visit = Visit { yard: self };
         self.answer_drain();
-        self.tick_if_due();
+        if visits & EVERY == 0 || self.beat.load(Ordering::Relaxed) != 0 {
+            self.tick_if_due();
+        }
         Some(visit)
     }
 
     /// Closes the gate: when it returns, no slow path is under way, and none
     /// begins until [`Yard::open`]. For fork.
     pub fn close(&self) {
-        if self.platform().depth().load(Ordering::Relaxed) == 0 {
+        if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
             self.gate.close(self.platform());
         }
     }
 
     /// Opens the gate again.
     pub fn open(&self) {
-        if self.platform().depth().load(Ordering::Relaxed) == 0 {
+        if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
             self.gate.open(self.platform());
         }
     }
@@ -416,6 +425,8 @@ impl<P: Platform> Drop for Visit<'_, P> {
         }
         yard.begin_beat_if_due();
         yard.gate.leave(p);
-        p.depth().store(0, Ordering::Relaxed);
+        // One visit more, and outside again.
+        let visits = p.depth().load(Ordering::Relaxed);
+        p.depth().store((visits & !INSIDE).wrapping_add(2), Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
 //! Looking at a yard while nothing in it moves: the gate is closed, and where
 //! the platform can, every CPU's stacks are stopped.
 
-use super::Yard;
+use super::{INSIDE, Yard};
 use crate::cache::classes;
 use crate::page::percpu;
 use crate::platform::stack::SLOTS;
@@ -20,12 +20,12 @@ impl<P: Platform> Yard<P> {
     /// signal interrupted. `f` allocates nothing.
     pub fn quietly<R>(&self, f: impl FnOnce(&Quiet<'_, P>) -> R) -> Option<R> {
         let p = self.platform();
-        if p.depth().load(Ordering::Relaxed) != 0 {
+        if p.depth().load(Ordering::Relaxed) & INSIDE != 0 {
             return None;
         }
         p.enter();
         self.gate.close(p);
-        p.depth().store(1, Ordering::Relaxed);
+        p.depth().fetch_or(INSIDE, Ordering::Relaxed);
         let guard = self.drain.lock(p);
         let quiet = Quiet { yard: self, stopped: p.can_stop() };
         if quiet.stopped {
@@ -36,7 +36,7 @@ impl<P: Platform> Yard<P> {
             quiet.start();
         }
         drop(guard);
-        p.depth().store(0, Ordering::Relaxed);
+        p.depth().fetch_and(!INSIDE, Ordering::Relaxed);
         self.gate.open(p);
         Some(result)
     }

@@ -20,7 +20,7 @@ use crate::sync::Ordering;
 /// Dirty free granules from which on the heartbeat goes: 256 KiB.
 const PENDING: usize = 64;
 /// Steps of the heartbeat: in a busy program, and in a slow one.
-const BUSY_STEP: u32 = 126;
+const BUSY_STEP: u32 = 254;
 const SLOW_STEP: u32 = 8;
 /// Milliseconds between visits that make a program slow.
 const SLOW_MS: u64 = 8;

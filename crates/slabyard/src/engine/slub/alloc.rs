@@ -65,7 +65,9 @@ impl Cache {
         }
     }
 
-    /// A sheaf with objects in place of an empty one (or none).
+    /// A sheaf with objects in place of an empty one (or none): this CPU's other
+    /// one, else one from the barn, else half filled from slabs. Half, because
+    /// frees come too: a full one would have to be put away with the next of them.
     fn fill<P: Platform>(
         &self,
         g: &Ground<P>,
@@ -73,43 +75,40 @@ impl Cache {
         other: Slot,
         beat: Beat,
     ) -> Option<Sheaf> {
-        let want = self.shape().sheaf_capacity;
-        let mut empty = empty;
-        match self.check_out(g, other).ok().flatten() {
-            Some(mut sheaf) if !sheaf.is_empty() => {
-                if beat != Beat::Off && sheaf.len() < want / 4 {
-                    // Few objects go round: without more, each call would be slow.
-                    self.refill(g, &mut sheaf, want / 2);
+        let want = self.shape().sheaf_capacity.div_ceil(2);
+        if self.peek(g, other).is_some_and(|n| n > 0) {
+            match self.check_out(g, other).ok().flatten() {
+                Some(mut sheaf) if !sheaf.is_empty() => {
+                    if beat != Beat::Off && sheaf.len() < want / 2 {
+                        // Few objects go round: without more, each call would be slow.
+                        self.refill(g, &mut sheaf, want);
+                    }
+                    if let Some(empty) = empty {
+                        self.check_in_as(g, other, empty, beat);
+                    }
+                    return Some(sheaf);
                 }
-                if let Some(empty) = empty {
-                    self.check_in_as(g, other, empty, beat);
-                }
-                return Some(sheaf);
+                Some(second) => self.check_in_as(g, other, second, beat),
+                None => {}
             }
-            Some(second) => match empty {
-                None => empty = Some(second),
-                Some(_) => self.check_in_as(g, other, second, beat),
-            },
-            None => {}
         }
-        if let Some(full) = self.barn_take_full(g) {
-            if let Some(empty) = empty {
-                self.barn_put_empty(g, empty);
-            }
-            return Some(full);
+        let empty = empty.or_else(|| self.barn_take_empty(g))?;
+        let mut empty = match self.barn_swap(g, empty) {
+            Ok(full) => return Some(full),
+            Err(empty) => empty,
+        };
+        if self.refill(g, &mut empty, want) {
+            return Some(empty);
         }
-        let mut sheaf = empty.or_else(|| self.barn_take_empty(g))?;
-        if self.refill(g, &mut sheaf, want) {
-            return Some(sheaf);
-        }
-        self.barn_put_empty(g, sheaf);
+        self.barn_put_empty(g, empty);
         None
     }
 
     /// One object from the slabs, past the sheaves: for a CPU whose stack is
     /// stopped and a thread that has no row.
     pub fn alloc_direct<P: Platform>(&self, g: &Ground<P>) -> Option<usize> {
-        let mut one = [0usize; 1];
-        (self.take_objects(g, &mut one) == 1).then_some(one[0])
+        let mut one = None;
+        self.take_objects(g, 1, |address| one = Some(address));
+        one
     }
 }

@@ -31,6 +31,34 @@ impl Cache {
         (shape.sheaf_capacity * shape.geometry.size) as usize
     }
 
+    /// Exchanges an empty sheaf for a full one.
+    ///
+    /// # Errors
+    /// Gives the empty one back if there is no full one.
+    pub(super) fn barn_swap<P: Platform>(
+        &self,
+        g: &Ground<P>,
+        empty: Sheaf,
+    ) -> Result<Sheaf, Sheaf> {
+        let mut barn = self.barn.lock(&g.platform);
+        let Some(full) = g.sheaves.unlink(&mut barn.full) else { return Err(empty) };
+        barn.nr_full -= 1;
+        barn.least_full = barn.least_full.min(barn.nr_full);
+        let surplus = if barn.nr_empty < MOST {
+            g.sheaves.link(&mut barn.empty, empty);
+            barn.nr_empty += 1;
+            None
+        } else {
+            Some(empty)
+        };
+        drop(barn);
+        g.parked_node_bytes.fetch_sub(self.sheaf_bytes(), Ordering::Relaxed);
+        if let Some(empty) = surplus {
+            g.sheaves.give(&g.platform, empty);
+        }
+        Ok(full)
+    }
+
     /// Takes a full sheaf, if there is one.
     pub(super) fn barn_take_full<P: Platform>(&self, g: &Ground<P>) -> Option<Sheaf> {
         let mut barn = self.barn.lock(&g.platform);

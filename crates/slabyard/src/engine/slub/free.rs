@@ -37,34 +37,41 @@ impl Cache {
         self.check_in(g, shape.main(), sheaf, room);
     }
 
-    /// A sheaf with room in place of a full one.
+    /// A sheaf with room in place of a full one. The spare, if it has room; else
+    /// the barn takes the full one for an empty one; else the spare goes home,
+    /// whose objects rest longer.
     fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
-        let capacity = self.shape().sheaf_capacity;
-        let spare = self.check_out(g, self.shape().spare()).ok().flatten();
-        match spare {
-            Some(sheaf) if sheaf.len() < capacity => {
-                self.check_in_spare(g, full);
-                sheaf
+        let (capacity, spare) = (self.shape().sheaf_capacity, self.shape().spare());
+        let looks = self.peek(g, spare);
+        if looks.is_some_and(|n| n < capacity) {
+            match self.check_out(g, spare).ok().flatten() {
+                Some(sheaf) if sheaf.len() < capacity => {
+                    self.check_in_spare(g, full);
+                    return sheaf;
+                }
+                Some(sheaf) => self.check_in_spare(g, sheaf),
+                None => {}
             }
+        }
+        if looks.is_none()
+            && let Some(empty) = self.barn_take_empty(g)
+        {
+            self.check_in_spare(g, full);
+            return empty;
+        }
+        let full = match self.barn_put_full(g, full) {
+            Ok(empty) => return empty,
+            Err(full) => full,
+        };
+        let mut home = match self.check_out(g, spare).ok().flatten() {
             Some(other) => {
                 self.check_in_spare(g, full);
-                self.barn_put_full(g, other).unwrap_or_else(|mut other| {
-                    self.flush(g, &mut other);
-                    other
-                })
+                other
             }
-            None => match self.barn_take_empty(g) {
-                Some(empty) => {
-                    self.check_in_spare(g, full);
-                    empty
-                }
-                None => {
-                    let mut full = full;
-                    self.flush(g, &mut full);
-                    full
-                }
-            },
-        }
+            None => full,
+        };
+        self.flush(g, &mut home);
+        home
     }
 
     /// One object to its slab, past the sheaves.

@@ -59,64 +59,61 @@ const LISTED: u32 = 1;
 
 impl Cache {
     /// Fills a sheaf up to `want` objects: from partial slabs, and if these give
-    /// nothing, from a new slab. Lower addresses come to lie on top, so that they
-    /// are handed out first. Returns false if the sheaf is empty still.
+    /// nothing, from a new slab. Returns false if the sheaf is empty still.
     pub(super) fn refill<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, want: u32) -> bool {
-        let mut found = [0usize; super::Shape::SHEAF_OBJECTS as usize];
-        let room = want.saturating_sub(sheaf.len()) as usize;
-        let n = self.take_objects(g, &mut found[..room]);
-        for address in found[..n].iter().rev() {
-            g.sheaves.push(sheaf, *address);
-        }
+        let room = want.saturating_sub(sheaf.len());
+        self.take_objects(g, room, |address| g.sheaves.push(sheaf, address));
         !sheaf.is_empty()
     }
 
-    /// Takes objects out of slabs; returns how many.
-    pub(super) fn take_objects<P: Platform>(&self, g: &Ground<P>, to: &mut [usize]) -> usize {
-        let mut n = self.take_partial(g, to);
-        if n == 0 && !to.is_empty() {
-            n = self.take_new(g, to);
+    /// Takes up to `most` objects out of slabs; `f` gets the address of each.
+    pub(super) fn take_objects<P: Platform>(
+        &self,
+        g: &Ground<P>,
+        most: u32,
+        mut f: impl FnMut(usize),
+    ) {
+        if most > 0 && self.take_partial(g, most, &mut f) == most {
+            self.take_new(g, most, f);
         }
-        n
     }
 
-    fn take_partial<P: Platform>(&self, g: &Ground<P>, to: &mut [usize]) -> usize {
+    /// Takes from the partial list; returns how many are wanted still.
+    fn take_partial<P: Platform>(
+        &self,
+        g: &Ground<P>,
+        most: u32,
+        f: &mut impl FnMut(usize),
+    ) -> u32 {
         let geometry = &self.shape().geometry;
-        let mut n = 0;
+        let mut wanted = most;
         let mut list = self.partial.lock(&g.platform);
-        while n < to.len() && list.head != NIL {
+        while wanted > 0 && list.head != NIL {
             let slab = list.head;
-            let most = (to.len() - n) as u32;
-            let (_, left) = g.take(slab, geometry, most, |index| {
-                to[n] = g.address_of(geometry, Object { slab, index });
-                n += 1;
+            let (taken, left) = g.take(slab, geometry, wanted, |index| {
+                f(g.address_of(geometry, Object { slab, index }));
             });
+            wanted -= taken;
             if left == 0 {
                 list.unlink(g, slab);
             }
         }
-        n
+        wanted
     }
 
-    fn take_new<P: Platform>(&self, g: &Ground<P>, to: &mut [usize]) -> usize {
+    fn take_new<P: Platform>(&self, g: &Ground<P>, most: u32, mut f: impl FnMut(usize)) {
         let shape = self.shape();
         let geometry = &shape.geometry;
-        let Some(slab) = g.take_block(geometry.order) else {
-            return 0;
-        };
+        let Some(slab) = g.take_block(geometry.order) else { return };
         g.begin_slab(slab, geometry, shape.slot);
         self.nr_slabs.fetch_add(1, Ordering::Relaxed);
         let (version, _) = g.free_of(slab);
-        let mut n = 0;
-        let most = to.len() as u32;
         let (_, left) = g.take(slab, geometry, most, |index| {
-            to[n] = g.address_of(geometry, Object { slab, index });
-            n += 1;
+            f(g.address_of(geometry, Object { slab, index }));
         });
         if left > 0 {
             self.settle(g, slab, version);
         }
-        n
     }
 
     /// Brings a slab to where its free objects say: on the list, or to its end.

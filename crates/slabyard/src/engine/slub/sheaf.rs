@@ -20,6 +20,16 @@ impl Cache {
         Ok(g.sheaves.adopt(stack))
     }
 
+    /// Objects in this CPU's sheaf, as it looks without taking it out; `None` if
+    /// there is no sheaf. The thread may move: a hint.
+    pub(super) fn peek<P: Platform>(&self, g: &Ground<P>, slot: Slot) -> Option<u32> {
+        let entry = g.platform.rows().entry(g.platform.row_hint()?, slot);
+        if entry.objects() == 0 {
+            return None;
+        }
+        u32::try_from(entry.count()).ok()
+    }
+
     /// Puts a sheaf into this CPU's entry, with room for pushes up to `capacity`.
     pub(super) fn check_in<P: Platform>(
         &self,

@@ -8,7 +8,7 @@
 //! | `r9` | offset of the field `rseq_cs` from `fs`; the CPU number is 4 bytes in front |
 //! | `r10` | the slot's offset in its row |
 //! | `rdi` | the object (push) |
-//! | `rcx` | the entry; `rdx` the count; `rax` the object popped |
+//! | `rcx` | the row; `rdx` the count; `rax` the object popped |
 //!
 //! A sequence begins at label 20: the descriptor is stored, then 21 to 22 is
 //! the part that the kernel restarts at 20 (through 24) when the thread was
@@ -45,7 +45,7 @@ macro_rules! rseq_descriptor {
     };
 }
 
-/// Stores the descriptor and finds the entry.
+/// Stores the descriptor and finds the row.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_begin {
@@ -59,7 +59,6 @@ macro_rules! rseq_begin {
             add rcx, ",
             $rows,
             "
-            add rcx, r10
             "
         )
     };
@@ -73,12 +72,12 @@ macro_rules! rseq_pop {
         concat!(
             $crate::rseq_begin!($rows),
             "
-            mov edx, dword ptr [rcx]
+            mov edx, dword ptr [rcx + r10]
             sub edx, 1
             js 29f
-            mov rax, qword ptr [rcx + 8]
+            mov rax, qword ptr [rcx + r10 + 8]
             mov rax, qword ptr [rax + rdx * 8]
-            mov dword ptr [rcx], edx
+            mov dword ptr [rcx + r10], edx
         22:
             ",
             $crate::rseq_descriptor!()
@@ -95,15 +94,15 @@ macro_rules! rseq_push {
         concat!(
             $crate::rseq_begin!($rows),
             "
-            mov edx, dword ptr [rcx]
-            cmp edx, dword ptr [rcx + 4]
+            mov edx, dword ptr [rcx + r10]
+            cmp edx, dword ptr [rcx + r10 + 4]
             jae 29f
-            mov rax, qword ptr [rcx + 8]
+            mov rax, qword ptr [rcx + r10 + 8]
             cmp qword ptr [rax + rdx * 8 - 8], rdi
             je 29f
             mov qword ptr [rax + rdx * 8], rdi
             inc edx
-            mov dword ptr [rcx], edx
+            mov dword ptr [rcx + r10], edx
         22:
             ",
             $crate::rseq_descriptor!()
@@ -245,6 +244,7 @@ pub fn code() -> [(&'static str, usize); 3] {
 global_asm!(
     ".pushsection .tdata.slabyard, \"awT\", @progbits",
     ".balign 64",
+    ".globl slabyard_thread",
     ".hidden slabyard_thread",
     ".type slabyard_thread, @object",
     ".size slabyard_thread, 64",
