@@ -2,11 +2,12 @@
 //! stack and page.
 //!
 //! * every object is in one place: free in its slab, parked once, or live;
-//! * bits of a slab = its counted free objects; both + parked <= objects;
+//! * bits of a slab >= its counted free objects; bits of all slabs = free +
+//!   parked;
 //! * a slab is on its cache's partial list just when it has free objects;
 //! * slabs found in the region = slabs counted, for each cache;
 //! * every granule below the top belongs to one thing, and free granules are in
-//!   the buddy's lists, dirty ones counted.
+//!   the buddy's lists, dirty ones counted; parked ones in a CPU's list.
 //!
 //! While it runs, the yard stands still ([`Yard::quietly`]). Where the platform
 //! cannot stop other rows, what threads park there is not looked at.
@@ -71,8 +72,7 @@ impl<P: Platform> Yard<P> {
     pub fn verify(&self) -> Option<Result<Sound, Fault>> {
         self.quietly(|quiet| {
             let marked = mark_parked(quiet);
-            let checked =
-                marked.and_then(|parked| check_pages(quiet).map(|s| Sound { parked, ..s }));
+            let checked = marked.and_then(|parked| check_pages(quiet, parked));
             unmark_parked(quiet, marked.is_err());
             checked
         })
@@ -81,7 +81,7 @@ impl<P: Platform> Yard<P> {
 
 /// Calls `f` with each parked object, and with its slot.
 fn each_parked<P: Platform>(quiet: &Quiet<'_, P>, mut f: impl FnMut(Slot, usize)) {
-    if quiet.stopped || quiet.rows_in_use() <= 1 {
+    if quiet.stopped || quiet.is_alone() {
         quiet.each_parked_cpu(&mut f);
     }
     let yard = quiet.yard();
@@ -162,16 +162,18 @@ fn unmark_parked<P: Platform>(quiet: &Quiet<'_, P>, already: bool) {
     }
 }
 
-/// Walks the region; parked objects are marked as free.
-fn check_pages<P: Platform>(quiet: &Quiet<'_, P>) -> Result<Sound, Fault> {
+/// Walks the region; the `parked` objects are marked as free.
+fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, Fault> {
     let yard = quiet.yard();
     let g = &yard.ground;
-    let mut sound = Sound::default();
+    let mut sound = Sound { parked, ..Sound::default() };
     let mut slabs = [0u64; CLASSES];
     let mut listed = [0u64; CLASSES];
     let mut free_granules = 0usize;
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
+    let mut parked_granules = 0u64;
+    let mut objects = 0;
     let mut at = g.platform.page_bytes() / GRANULE;
     while at < g.region.top() {
         let frame = g.region.frame(at as u32);
@@ -184,7 +186,11 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>) -> Result<Sound, Fault> {
                 dirty += g.region.dirty_in(at, 1 << frame.order());
                 1 << frame.order()
             }
-            Kind::Parked | Kind::Purging => 1 << frame.order(),
+            Kind::Parked => {
+                parked_granules += 1 << frame.order();
+                1 << frame.order()
+            }
+            Kind::Purging => 1 << frame.order(),
             Kind::Run => {
                 sound.runs += 1;
                 run_granules += frame.granules.load(Ordering::Relaxed) as usize;
@@ -210,7 +216,11 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>) -> Result<Sound, Fault> {
         cache.each_partial(g, |_, _| walked += 1);
         expect("partial list of class", class, walked, listed[class])?;
         sound.slabs += slabs[class];
+        objects += slabs[class] * u64::from(cache.shape().geometry.objects);
     }
+    expect("bits of slabs", 0, objects - sound.live, sound.free + parked)?;
+    // Runs are parked and taken in slow paths only: exact without a stop too.
+    expect("parked granules", 0, quiet.parked_granules() as u64, parked_granules)?;
     let count = g.free_count();
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
     let mut in_lists = 0u64;

@@ -97,6 +97,7 @@ impl Lists {
     ) {
         let frame = region.frame(index);
         frame.time.store(time, Ordering::Relaxed);
+        frame.granules.store(0, Ordering::Relaxed);
         frame.set(Kind::Free, order, u16::from(dirty));
         let list = self.list(order, dirty);
         let old = if young { list.head } else { list.tail };
@@ -187,14 +188,28 @@ impl Lists {
         each_block(start, end, |index, order| self.join(region, index, order, dirty, time));
     }
 
-    /// The oldest dirty block of at least `order`.
-    pub(super) fn oldest_dirty(&self, order: usize) -> Option<u32> {
-        (order..ORDERS).rev().map(|o| self.lists[o][1].tail).find(|i| *i != NIL)
-    }
-
     /// The oldest dirty block of each order.
     pub(super) fn oldest_of(&self, order: usize) -> Option<u32> {
         Some(self.lists[order][1].tail).filter(|i| *i != NIL)
+    }
+
+    /// The first of the clean blocks of an order, `most` looked at, that `wanted`
+    /// says yes to.
+    pub(super) fn find_clean(
+        &self,
+        region: &Region,
+        order: usize,
+        most: usize,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let mut at = self.lists[order][0].head;
+        for _ in 0..most {
+            if at == NIL || wanted(at) {
+                break;
+            }
+            at = region.frame(at).next.load(Ordering::Relaxed);
+        }
+        Some(at).filter(|at| *at != NIL && wanted(*at))
     }
 
     fn find(&self, order: u32) -> Option<u32> {

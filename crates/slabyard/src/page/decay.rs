@@ -2,6 +2,10 @@
 //!
 //! A block is taken out of the buddy while its pages go back, so that the system
 //! call is made under no lock.
+//!
+//! What describes a large free block goes back too: its frames (but the first)
+//! and its part of the page map are zeros, as in memory that was never touched.
+//! Such a block is *bare*; its first frame's `granules` says so.
 
 use super::Ground;
 use super::buddy::ORDERS;
@@ -11,6 +15,13 @@ use crate::sync::Ordering;
 
 /// A joined block younger than this goes to the young end of its list.
 pub(super) const YOUNG_MS: u32 = 100;
+
+/// Order from which on a free block is made bare: 512 KiB, two pages of frames.
+const SMALLEST_BARE: usize = 7;
+/// `granules` in the first frame of a bare block.
+const BARE: u32 = 1;
+/// Blocks of an order looked at for one that is not bare.
+const LOOKS: usize = 16;
 
 /// Granules in one call of `give_back`: 512 KiB.
 const CHUNK: usize = (512 << 10) / GRANULE;
@@ -80,16 +91,38 @@ impl<P: Platform> Ground<P> {
         lists.free_range(&self.region, start, start + (1 << order), false, now);
     }
 
-    /// True if a free block is dirty.
-    pub fn has_dirty(&self) -> bool {
-        self.buddy.lists.lock(&self.platform).oldest_dirty(0).is_some()
+    /// Gives back what describes large clean blocks, of some that are not bare
+    /// yet. Returns true if there were any.
+    pub fn strip(&self) -> bool {
+        let mut stripped = false;
+        for order in (SMALLEST_BARE..ORDERS).rev() {
+            while let Some(index) = self.take_unstripped(order) {
+                self.region.give_back_tables(&self.platform, index, order as u32);
+                self.put_bare(index, order);
+                stripped = true;
+            }
+        }
+        stripped
     }
 
-    /// Age in milliseconds of the oldest dirty block, for tests.
-    pub fn oldest_dirty_ms(&self) -> Option<u32> {
-        let now = self.platform.now_ms() as u32;
-        let lists = self.buddy.lists.lock(&self.platform);
-        let index = lists.oldest_dirty(0)?;
-        Some(now.wrapping_sub(self.region.frame(index).time.load(Ordering::Relaxed)))
+    fn take_unstripped(&self, order: usize) -> Option<u32> {
+        let region = &self.region;
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        let index = lists.find_clean(region, order, LOOKS, |index| {
+            region.frame(index).granules.load(Ordering::Relaxed) != BARE
+        })?;
+        lists.remove(region, index);
+        region.frame(index).set(Kind::Purging, order as u32, 0);
+        Some(index)
+    }
+
+    fn put_bare(&self, index: u32, order: usize) {
+        self.put_clean(index, order);
+        let _lists = self.buddy.lists.lock(&self.platform);
+        let frame = self.region.frame(index);
+        // Joined with its buddy it is not bare: the buddy's first frame is there.
+        if frame.kind() == Kind::Free && frame.order() == order as u32 {
+            frame.granules.store(BARE, Ordering::Relaxed);
+        }
     }
 }

@@ -18,7 +18,7 @@ pub use region::Region;
 pub use sheaf::{Sheaf, SheafPool};
 
 use crate::platform::{GRANULE, Platform};
-use crate::sync::{AtomicU64, AtomicUsize, Once, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
 
 /// Why an address is not a live object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct Ground<P> {
     pub parked_node_bytes: AtomicUsize,
     /// Objects that were found corrupt and set aside.
     pub set_aside: AtomicU64,
+    /// Slabs ever begun: the next one's version (`slab::freeset`).
+    pub versions: AtomicU32,
     on_bad: Once<fn(&Bad)>,
 }
 
@@ -75,6 +77,7 @@ impl<P: Platform> Ground<P> {
             mappings: mappings::Mappings::new(),
             parked_node_bytes: AtomicUsize::new(0),
             set_aside: AtomicU64::new(0),
+            versions: AtomicU32::new(0),
             on_bad: Once::new(),
         }
     }

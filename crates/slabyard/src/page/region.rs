@@ -152,6 +152,15 @@ impl Region {
         None
     }
 
+    /// Gives back whole pages of tables that describe a clean free block: frames
+    /// behind its first one, and entries of the page map. All of them are zeros
+    /// or mean nothing; nobody looks at them while the block is held.
+    pub(super) fn give_back_tables<P: Platform>(&self, p: &P, index: u32, order: u32) {
+        let (start, end) = (index as usize, index as usize + (1 << order));
+        self.frames.give_back(p, start + 1, end);
+        self.map.give_back(p, start, end);
+    }
+
     /// Marks granules as dirty or clean; returns how many changed.
     pub(super) fn set_dirty(&self, first: usize, granules: usize, dirty: bool) -> usize {
         self.dirty_words(first, granules, |word, mask| {

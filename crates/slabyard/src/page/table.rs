@@ -81,6 +81,17 @@ impl<T: Zeroed> Table<T> {
         true
     }
 
+    /// Gives the whole pages within a range of items back: these items read as
+    /// zero again. The caller sees to it that nobody uses them meanwhile.
+    pub fn give_back<P: Platform>(&self, p: &P, first: usize, end: usize) {
+        let page = p.page_bytes();
+        let start = (first * size_of::<T>()).next_multiple_of(page);
+        let end = end * size_of::<T>() / page * page;
+        if start < end {
+            p.give_back(self.base() + start, end - start);
+        }
+    }
+
     /// Items that are usable.
     #[inline]
     pub fn len(&self) -> usize {

@@ -13,8 +13,9 @@
 //! * [`take`](Ground::take), under the list lock or on a slab that nobody else
 //!   knows, first subtracts from `free` and then clears as many bits: they are
 //!   there, because `put` set them before it counted them.
-//! * `version` rises whenever a slab begins or ends here: who saw `free` become
-//!   0 or whole, and comes back under the lock, sees whether it is still the same slab.
+//! * `version` is another one for each slab, 0 where there is none: who saw `free`
+//!   become 0 or whole, and comes back under the lock, sees whether it is still the
+//!   same slab.
 //!
 //! Equation: free + parked + in transit + live = objects, once nothing is in `put`.
 
@@ -54,6 +55,14 @@ fn place(slab: u32, index: u32) -> (u32, usize) {
 }
 
 impl<P: Platform> Ground<P> {
+    /// A number that no slab had for the last 2^32 slabs; never 0.
+    fn next_version(&self) -> u32 {
+        match self.versions.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
+            0 => self.next_version(),
+            version => version,
+        }
+    }
+
     /// Begins a slab in a fresh run: all objects free. The page map is written last.
     pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
         let frame = self.region.frame(slab);
@@ -66,8 +75,7 @@ impl<P: Platform> Ground<P> {
                 left -= n;
             }
         }
-        let (version, _) = parts(frame.word.load(Ordering::Relaxed));
-        let word = u64::from(version.0.wrapping_add(1)) << 32 | u64::from(geometry.objects);
+        let word = u64::from(self.next_version()) << 32 | u64::from(geometry.objects);
         frame.word.store(word, Ordering::Release);
         frame.time.store(0, Ordering::Relaxed);
         frame.set(Kind::Slab, geometry.order, slot);
@@ -80,9 +88,8 @@ impl<P: Platform> Ground<P> {
     pub fn end_slab(&self, slab: u32, geometry: &Geometry) {
         let frame = self.region.frame(slab);
         self.region.set_map(slab, geometry.granules(), 0);
-        let (version, free) = parts(frame.word.load(Ordering::Acquire));
-        debug_assert_eq!(free, geometry.objects);
-        frame.word.store(u64::from(version.0.wrapping_add(1)) << 32, Ordering::Release);
+        debug_assert_eq!(parts(frame.word.load(Ordering::Acquire)).1, geometry.objects);
+        frame.word.store(0, Ordering::Release);
         frame.set(Kind::None, 0, 0);
     }
 

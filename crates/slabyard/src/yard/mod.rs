@@ -82,6 +82,8 @@ pub struct Yard<P> {
     last_visit: AtomicU64,
     /// 0: no heartbeat; else its step.
     beat: AtomicU32,
+    /// Ticks in a row at which nothing went home.
+    quiet_ticks: AtomicU32,
     on_beat: Once<fn(bool)>,
     /// Raised to ask rows that cannot be stopped to drain themselves.
     wanted_drains: AtomicU32,
@@ -102,6 +104,7 @@ impl<P: Platform> Yard<P> {
             last_tick: AtomicU64::new(0),
             last_visit: AtomicU64::new(0),
             beat: AtomicU32::new(0),
+            quiet_ticks: AtomicU32::new(0),
             on_beat: Once::new(),
             wanted_drains: AtomicU32::new(0),
             deferred: AtomicUsize::new(0),
@@ -179,8 +182,9 @@ impl<P: Platform> Yard<P> {
         if let Some(class) = classes::class_for_aligned(bytes, align) {
             return self.caches[class].alloc_slow(&self.ground, self.beat());
         }
+        let bytes = bytes.max(1);
         if bytes.max(align) <= LARGEST_RUN {
-            return self.ground.alloc_run(bytes.max(1), align);
+            return self.ground.alloc_run(bytes, align);
         }
         self.ground.map_own(bytes, align).or_else(|| {
             let room = self.ground.mappings.has_room();

@@ -132,6 +132,14 @@ impl<'a, P: Platform> Quiet<'a, P> {
         sum
     }
 
+    /// True if no row but the caller's has a stack: without a stop, another
+    /// thread pops from its own row while we look at it.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        let mine = self.yard.platform().row_hint();
+        self.entries().all(|(row, _)| Some(row) == mine)
+    }
+
     /// Rows that have a stack.
     #[must_use]
     pub fn rows_in_use(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Bringing home what is parked and not used, without a helper thread: slow
 //! paths look at the clock.
 //!
-//! A tick (a quarter of the decay time) drains stacks whose counts did not move
+//! A tick (an eighth of the decay time) drains stacks whose counts did not move
 //! for two ticks, sheaves that lay unwanted in barns, empty slabs of idle
 //! caches, and gives old free pages back.
 //!
@@ -24,21 +24,25 @@ const BUSY_STEP: u32 = 254;
 const SLOW_STEP: u32 = 8;
 /// Milliseconds between visits that make a program slow.
 const SLOW_MS: u64 = 8;
+/// Ticks at which nothing went home before the heartbeat ends: what is parked
+/// needs two or three to be seen as unused.
+const QUIET_TICKS: u32 = 4;
 /// Stacks stopped at once: one fence for all.
 const BATCH: usize = 64;
-/// Granules given back in one tick: 64 MiB.
+/// Granules given back in one tick: 64 MiB, or half of what waits.
 const MOST: usize = 16 << 10;
 
 type Stops = [(usize, Slot, i32); BATCH];
 
 impl<P: Platform> Yard<P> {
     fn period_ms(&self) -> u64 {
-        u64::from(self.settings.get().decay_ms / 4).max(1)
+        u64::from(self.settings.get().decay_ms / 8).max(1)
     }
 
     /// Begins the heartbeat if pages wait to go back.
     pub(super) fn begin_beat_if_due(&self) {
         if self.ground.buddy.dirty_hint() >= PENDING && self.beat.load(Ordering::Relaxed) == 0 {
+            self.quiet_ticks.store(0, Ordering::Relaxed);
             self.set_beat(BUSY_STEP);
         }
     }
@@ -79,8 +83,13 @@ impl<P: Platform> Yard<P> {
             went |= cache.tick(&self.ground);
         }
         let decay = self.settings.get().decay_ms;
-        went |= self.ground.purge(decay, MOST) > 0;
-        if !went && self.ground.buddy.dirty_hint() < PENDING {
+        let most = MOST.max(self.ground.buddy.dirty_hint() / 2);
+        went |= self.ground.purge(decay, most) > 0;
+        went |= self.ground.strip();
+        let quiet = !went && self.ground.buddy.dirty_hint() < PENDING;
+        let ticks = if quiet { self.quiet_ticks.load(Ordering::Relaxed) + 1 } else { 0 };
+        self.quiet_ticks.store(ticks, Ordering::Relaxed);
+        if ticks >= QUIET_TICKS {
             self.set_beat(0);
         }
     }
@@ -169,8 +178,8 @@ impl<P: Platform> Yard<P> {
     }
 
     /// Everything parked goes home and all free pages go back: for a refused
-    /// page. The caller is inside a slow path.
-    pub(super) fn drain_all(&self) {
+    /// page. Returns the granules given back. The caller is inside a slow path.
+    pub(super) fn drain_all(&self) -> usize {
         let _guard = self.drain.lock(self.platform());
         self.drain_idle(0);
         for cache in &self.caches {
@@ -178,21 +187,22 @@ impl<P: Platform> Yard<P> {
         }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_idle(0);
-        self.ground.purge(0, usize::MAX);
+        let went = self.ground.purge(0, usize::MAX);
+        self.ground.strip();
+        went
     }
 
     /// Everything parked goes home, empty slabs end, free pages go back. Returns
     /// true if memory went back to the system.
     pub fn trim(&self) -> bool {
-        let before = self.ground.free_count().dirty;
         let Some(_visit) = self.visit() else {
             return false;
         };
-        self.drain_all();
+        let went = self.drain_all() > 0;
         if !self.platform().can_stop() {
             self.ask_others();
         }
-        self.ground.free_count().dirty < before || before > 0
+        went
     }
 
     /// Where nobody can be stopped: the next free of each thread takes the slow

@@ -6,8 +6,10 @@ use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
-/// Most full sheaves of a barn, and most empty ones (SLUB 6.18: 10 each).
-const MOST: u32 = 10;
+/// Most full sheaves of a barn. SLUB 6.18 has 10 of 32 objects; ours are larger.
+const MOST_FULL: u32 = 5;
+/// Most empty sheaves of a barn.
+const MOST_EMPTY: u32 = 3;
 
 pub(super) struct Barn {
     full: u32,
@@ -44,7 +46,7 @@ impl Cache {
         let Some(full) = g.sheaves.unlink(&mut barn.full) else { return Err(empty) };
         barn.nr_full -= 1;
         barn.least_full = barn.least_full.min(barn.nr_full);
-        let surplus = if barn.nr_empty < MOST {
+        let surplus = if barn.nr_empty < MOST_EMPTY {
             g.sheaves.link(&mut barn.empty, empty);
             barn.nr_empty += 1;
             None
@@ -85,7 +87,7 @@ impl Cache {
             return Err(full);
         }
         let mut barn = self.barn.lock(&g.platform);
-        if barn.nr_full >= MOST {
+        if barn.nr_full >= MOST_FULL {
             return Err(full);
         }
         let empty = match g.sheaves.unlink(&mut barn.empty) {
@@ -119,7 +121,7 @@ impl Cache {
     /// Takes an empty sheaf back.
     pub(super) fn barn_put_empty<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
         let mut barn = self.barn.lock(&g.platform);
-        if barn.nr_empty < MOST {
+        if barn.nr_empty < MOST_EMPTY {
             g.sheaves.link(&mut barn.empty, sheaf);
             barn.nr_empty += 1;
             return;
