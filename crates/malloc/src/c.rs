@@ -9,6 +9,7 @@ use crate::start;
 use crate::state::YARD;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+use slabyard::cache::classes::LARGEST;
 use slabyard::platform::Platform;
 use slabyard::yard::Place;
 
@@ -79,7 +80,13 @@ extern "C" fn calloc(n: usize, each: usize) -> *mut c_void {
         return null_mut();
     };
     let pointer = allocate(bytes, ALIGN);
-    if !pointer.is_null() {
+    if pointer.is_null() {
+        return pointer;
+    }
+    if bytes <= LARGEST {
+        // SAFETY: the allocation just made.
+        unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
+    } else {
         YARD.each_dirty_part(pointer as usize, bytes, |offset, n| {
             // SAFETY: inside of the allocation just made.
             unsafe { pointer.cast::<u8>().add(offset).write_bytes(0, n) };

@@ -2,7 +2,7 @@
 //!
 //! On x86-64 the exported functions are the sequences themselves (text in
 //! `slabyard::platform::rseq`). Instructions of an uninterrupted call: `malloc`
-//! 19, `free` 23, of which 2 catch a double free of the object that was freed
+//! 20, `free` 24, of which 2 catch a double free of the object that was freed
 //! last; no locked instruction, one committing store. `ci/golden` pins them.
 //!
 //! A misaligned, foreign or null pointer costs `free` nothing extra: one test
@@ -62,9 +62,10 @@ mod fast {
                     "sub rax, qword ptr [rip + {fast} + {base}]",
                     "test qword ptr [rip + {fast} + {mask}], rax",
                     "jne {slow}",
-                    "shr rax, 12",
-                    "mov rdx, qword ptr [rip + {fast} + {map}]",
-                    "movzx r10d, word ptr [rdx + rax * 2]",
+                    "mov rdx, rdi",
+                    "shr rdx, 12",
+                    "mov rax, qword ptr [rip + {fast} + {map}]",
+                    "movzx r10d, word ptr [rax + rdx * 2]",
                     "mov r9, qword ptr [rip + {fast} + {cs}]",
                     rseq_push!("qword ptr [rip + {fast} + {rows}]"),
                     "ret",
@@ -95,9 +96,10 @@ mod fast {
                     "jne {slow}",
                     "cmp rsi, qword ptr [rip + {fast} + {limit}]",
                     "jae {slow}",
-                    "shr rax, 12",
-                    "mov rdx, qword ptr [rip + {fast} + {map}]",
-                    "movzx r10d, word ptr [rdx + rax * 2]",
+                    "mov rdx, rdi",
+                    "shr rdx, 12",
+                    "mov rax, qword ptr [rip + {fast} + {map}]",
+                    "movzx r10d, word ptr [rax + rdx * 2]",
                     "lea rax, [rsi + 15]",
                     "shr rax, 4",
                     "lea rdx, [rip + {main}]",

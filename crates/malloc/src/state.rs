@@ -26,7 +26,8 @@ pub(crate) struct Fast {
     /// Bits that an object's distance from the base does not have: those above
     /// the region's size, and those below 16.
     pub mask: AtomicUsize,
-    /// The page map.
+    /// The page map, as if it began at address 0: an address is looked up
+    /// without waiting for its distance from the base.
     pub map: AtomicUsize,
 }
 
@@ -70,7 +71,8 @@ impl Fast {
         self.choose_table(false);
         self.cs_offset.store(YARD.platform().cs_offset(), Ordering::Relaxed);
         self.rows.store(YARD.platform().rows().base(), Ordering::Relaxed);
-        self.map.store(region.map_base(), Ordering::Relaxed);
+        let bias = region.base() / GRANULE * size_of::<u16>();
+        self.map.store(region.map_base().wrapping_sub(bias), Ordering::Relaxed);
         self.base.store(region.base(), Ordering::Release);
         // Last: a thread that passes these checks finds the rest in place. On
         // x86-64 loads are not reordered with each other.

@@ -59,15 +59,9 @@ pub const fn class_of(slot: Slot) -> Option<usize> {
 /// The smallest class for a request, if it is not too large for any.
 #[inline]
 #[must_use]
-pub const fn class_for(bytes: usize) -> Option<usize> {
-    if bytes > LARGEST {
-        return None;
-    }
-    let mut class = 0;
-    while (SIZES[class].0 as usize) < bytes {
-        class += 1;
-    }
-    Some(class)
+pub fn class_for(bytes: usize) -> Option<usize> {
+    let offset = MAIN.get(bytes.div_ceil(STEP))?;
+    class_of(Slot(offset / 16))
 }
 
 /// The smallest class whose objects are all aligned to `align`: slabs are

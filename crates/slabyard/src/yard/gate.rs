@@ -70,10 +70,13 @@ impl Gate {
 
     /// Closes the gate and waits until nobody is inside. The caller is outside.
     pub(super) fn close<P: Platform>(&self, p: &P) {
-        while self.closed.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        // The owner first: a handler that interrupts us finds the gate either
+        // open or ours, and never waits for the thread below it.
+        let me = Self::me(p);
+        while self.owner.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             p.wait(&self.closed, 1);
         }
-        self.owner.store(Self::me(p), Ordering::Relaxed);
+        self.closed.store(1, Ordering::SeqCst);
         for Stripe(stripe) in &self.stripes {
             loop {
                 let inside = stripe.load(Ordering::SeqCst);
@@ -86,8 +89,8 @@ impl Gate {
     }
 
     pub(super) fn open<P: Platform>(&self, p: &P) {
-        self.owner.store(0, Ordering::Relaxed);
         self.closed.store(0, Ordering::SeqCst);
+        self.owner.store(0, Ordering::SeqCst);
         p.wake(&self.closed);
     }
 }

@@ -64,7 +64,9 @@ macro_rules! rseq_begin {
     };
 }
 
-/// `count - 1`; negative: slow; load the object; commit the count.
+/// Count 0 or negative: slow; load the object; commit count - 1. The object's
+/// load does not wait for the subtraction: it is on the path from one call to
+/// the next.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_pop {
@@ -73,10 +75,11 @@ macro_rules! rseq_pop {
             $crate::rseq_begin!($rows),
             "
             mov edx, dword ptr [rcx + r10]
-            sub edx, 1
-            js 29f
+            test edx, edx
+            jle 29f
             mov rax, qword ptr [rcx + r10 + 8]
-            mov rax, qword ptr [rax + rdx * 8]
+            mov rax, qword ptr [rax + rdx * 8 - 8]
+            dec edx
             mov dword ptr [rcx + r10], edx
         22:
             ",

@@ -1,0 +1,187 @@
+//! The owner-token stress: 64 threads on one yard, each way to tell CPUs apart
+//! in a process of its own.
+//!
+//! Every object carries its owner's token ([`token`]); workers ([`worker`])
+//! allocate, free and hand over; bystanders ([`bystanders`]) send signals whose
+//! handlers allocate, trim, and check the whole yard meanwhile. When all is
+//! freed, nothing may be live. The first error ends the process.
+//!
+//! The planted bug: all threads share one private slot, so nothing restarts a
+//! sequence that another thread ran into. It must be found.
+//!
+//! * `SLABYARD_STRESS_OPS`: allocations and frees of each mode.
+#![cfg(target_os = "linux")]
+
+#[path = "stress/bystanders.rs"]
+mod bystanders;
+#[path = "stress/token.rs"]
+mod token;
+#[path = "stress/worker.rs"]
+mod worker;
+
+use slabyard::platform::linux::{Linux, Mode};
+use slabyard::yard::{Settings, Yard};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+use token::{FOUND, HUNG};
+use worker::{Load, Sequence};
+
+/// Tells the child that it is the child.
+const CHILD: &str = "SLABYARD_STRESS_CHILD";
+const OPS: &str = "SLABYARD_STRESS_OPS";
+/// Allocations and frees of each mode in a plain `cargo test`.
+const FEW_OPS: u64 = 2_000_000;
+const PLANTED_OPS: u64 = 1 << 40;
+const PLANTED_LIMIT: Duration = Duration::from_secs(10);
+/// Nothing but the child's word for it: it ran to its end.
+const DONE: i32 = 17;
+const NOT_THERE: i32 = 18;
+
+static YARD: Yard<Linux> = Yard::new(Linux::new());
+
+#[test]
+fn with_the_librarys_sequences() {
+    sound("with_the_librarys_sequences", Mode::Library);
+}
+
+#[test]
+fn with_own_sequences() {
+    sound("with_own_sequences", Mode::Own);
+}
+
+#[test]
+fn with_private_slots() {
+    sound("with_private_slots", Mode::Slots);
+}
+
+#[test]
+fn a_shared_slot_is_found() {
+    const NAME: &str = "a_shared_slot_is_found";
+    if is_child() {
+        run(Mode::Slots, Sequence::Broken, PLANTED_OPS);
+    }
+    let started = Instant::now();
+    let mut child = command(NAME).spawn().expect("a child");
+    let status = loop {
+        match child.try_wait().expect("our child") {
+            Some(status) => break status,
+            None if started.elapsed() > PLANTED_LIMIT => {
+                child.kill().expect("our child");
+                child.wait().expect("our child");
+                panic!("the planted bug was not found in {PLANTED_LIMIT:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    assert!(is_found(status), "the planted bug was not found: {status}");
+    println!("found after {:?}: {status}", started.elapsed());
+}
+
+/// A handler that interrupts the thread that closes or opens the gate must not
+/// wait for that thread.
+#[test]
+fn a_handler_allocates_while_its_thread_closes_the_gate() {
+    const NAME: &str = "a_handler_allocates_while_its_thread_closes_the_gate";
+    if is_child() {
+        begin(Mode::Library);
+        bystanders::interrupt_gate(&YARD);
+        token::end(DONE);
+    }
+    accept(NAME, command(NAME));
+}
+
+/// An error of a token or of the checker, or death by the damage itself.
+fn is_found(status: ExitStatus) -> bool {
+    let damage = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGTRAP];
+    status.code() == Some(FOUND) || status.signal().is_some_and(|n| damage.contains(&n))
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+fn command(test: &str) -> Command {
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
+    child.stdout(std::process::Stdio::null());
+    child
+}
+
+/// Runs the test `name` in a child, which must find nothing.
+fn sound(name: &str, mode: Mode) {
+    if is_child() {
+        let ops = std::env::var(OPS).map_or(FEW_OPS, |n| n.parse().expect("a number"));
+        run(mode, Sequence::Right, ops);
+    }
+    let mut child = command(name);
+    if mode == Mode::Own {
+        child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    }
+    accept(name, child);
+}
+
+/// Runs a child that must end well.
+fn accept(name: &str, mut child: Command) {
+    let status = child.status().expect("a child");
+    match status.code() {
+        Some(DONE) => {}
+        Some(NOT_THERE) => println!("not run: {name}: this mode is not there"),
+        Some(FOUND) => panic!("{name}: an error was found"),
+        Some(HUNG) => panic!("{name}: no progress"),
+        _ => panic!("{name}: {status}"),
+    }
+}
+
+/// In the child: makes the yard ready.
+fn begin(mode: Mode) {
+    let platform = YARD.platform();
+    assert!(platform.init(Some(mode)));
+    if platform.mode() != mode {
+        // An old kernel or C library, another architecture, valgrind.
+        std::process::exit(NOT_THERE);
+    }
+    // Short, so that decay, heartbeat and draining of idle stacks take part.
+    assert!(YARD.init(Settings { reserve_bytes: 64 << 30, decay_ms: 20 }));
+    YARD.on_bad(|bad| token::wrong(bad.cause_text(), bad.address, 0, 0));
+    // From here on a panic is the damage found.
+    std::panic::set_hook(Box::new(|why| {
+        eprintln!("{why}");
+        token::end(FOUND);
+    }));
+}
+
+/// The child: ends the process.
+fn run(mode: Mode, sequence: Sequence, ops: u64) -> ! {
+    begin(mode);
+    let load = Load::new(&YARD, sequence, ops);
+    load.run();
+    // Twice: the first one's ended slabs are in this CPU's lists of runs.
+    YARD.trim();
+    YARD.trim();
+    match YARD.verify() {
+        Some(Ok(sound)) if sound.live == 0 && sound.runs == 0 => {}
+        other => token::wrong_yard("at the end", &other),
+    }
+    let mapped = YARD.ground.mappings.live();
+    if mapped != (0, 0) {
+        token::wrong("mappings are left", 0, mapped.0 as u64, 0);
+    }
+    token::end(DONE)
+}
+
+/// The words of a cause.
+trait CauseText {
+    fn cause_text(&self) -> &'static str;
+}
+
+impl CauseText for slabyard::page::Bad {
+    fn cause_text(&self) -> &'static str {
+        use slabyard::page::Cause;
+        match self.cause {
+            Cause::DoubleFree => "the allocator tells of a double free",
+            Cause::Interior => "the allocator tells of an address inside of an object",
+            Cause::WrongSize => "the allocator tells of a wrong size",
+        }
+    }
+}
