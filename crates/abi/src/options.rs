@@ -70,7 +70,7 @@ pub static OPTIONS: &[Opt] = &[
         env: "SLABYARD_ON_ERROR",
         kind: Kind::Word(&["abort", "report"]),
         default: 0,
-        help: "after bad use was reported: abort, or go on without the object",
+        help: "after bad use was reported: abort, or go on as if the call was not made",
     },
     Opt {
         env: "SLABYARD_VERIFY_AT_EXIT",

@@ -15,7 +15,7 @@ use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::alloc::Beat;
 use crate::engine::slub::{Cache, Shape};
 use crate::page::table::Table;
-use crate::page::{Bad, Ground, Kind};
+use crate::page::{Bad, Cause, Ground, Kind};
 use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
@@ -30,6 +30,9 @@ pub const LARGEST_RUN: usize = 1 << 20;
 pub(crate) const INSIDE: u32 = 1;
 /// Without a heartbeat, every 16th visit looks at the clock.
 const EVERY: u32 = 15 << 1;
+
+/// First word of an object whose deferred free is being done: no link.
+const DONE: usize = usize::MAX;
 
 /// Settings of a yard.
 #[derive(Clone, Copy, Debug)]
@@ -374,6 +377,15 @@ impl<P: Platform> Yard<P> {
         while at != 0 {
             // SAFETY: `defer` put it there; it is ours now.
             let next = unsafe { self.platform().read_word(at) };
+            if next == DONE {
+                // Freed twice by handlers: the list goes in a circle.
+                if let Some(class) = self.class_at(at) {
+                    self.ground.bad(Cause::DoubleFree, at, classes::slot_of(class).0);
+                }
+                return;
+            }
+            // SAFETY: as above.
+            unsafe { self.platform().write_word(at, DONE) };
             let freed = self.free_inside(at);
             debug_assert!(freed.is_ok());
             at = next;

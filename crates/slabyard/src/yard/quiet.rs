@@ -2,7 +2,6 @@
 //! the platform can, every CPU's stacks are stopped.
 
 use super::{INSIDE, Yard};
-use crate::cache::classes;
 use crate::page::percpu;
 use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot};
@@ -51,10 +50,17 @@ impl<'a, P: Platform> Quiet<'a, P> {
 
     /// Row and slot of each entry that has a stack.
     fn entries(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
+        self.entries_of((1..SLOTS as u16).map(Slot))
+    }
+
+    fn entries_of(
+        &self,
+        slots: impl Iterator<Item = Slot> + Clone,
+    ) -> impl Iterator<Item = (usize, Slot)> {
         let p = self.yard.platform();
         (0..p.rows().len())
             .filter(|row| p.row_used(*row))
-            .flat_map(|row| (1..SLOTS as u16).map(move |slot| (row, Slot(slot))))
+            .flat_map(move |row| slots.clone().map(move |slot| (row, slot)))
             .filter(|(row, slot)| p.rows().entry(*row, *slot).objects() != 0)
     }
 
@@ -114,8 +120,8 @@ impl<'a, P: Platform> Quiet<'a, P> {
     /// Objects of a class in CPUs' stacks: how many.
     #[must_use]
     pub fn parked_cpu(&self, class: usize) -> usize {
-        self.entries()
-            .filter(|(_, slot)| classes::class_of(*slot) == Some(class))
+        let shape = self.yard.cache(class).shape();
+        self.entries_of([shape.main(), shape.spare()].into_iter())
             .map(|(row, slot)| self.count_of(row, slot) as usize)
             .sum()
     }

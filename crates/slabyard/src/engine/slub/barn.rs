@@ -86,19 +86,30 @@ impl Cache {
         if g.parked_node_bytes.load(Ordering::Relaxed) + bytes > Ground::<P>::NODE_LIMIT {
             return Err(full);
         }
-        let mut barn = self.barn.lock(&g.platform);
-        if barn.nr_full >= MOST_FULL {
-            return Err(full);
-        }
-        let empty = match g.sheaves.unlink(&mut barn.empty) {
-            Some(empty) => {
-                barn.nr_empty -= 1;
-                empty
+        // A new sheaf may need a system call: it is made before the lock is taken
+        // again, and given back if it is not wanted then.
+        let mut new = None;
+        let (mut barn, empty) = loop {
+            let mut barn = self.barn.lock(&g.platform);
+            if barn.nr_full >= MOST_FULL {
+                drop(barn);
+                if let Some(new) = new {
+                    g.sheaves.give(&g.platform, new);
+                }
+                return Err(full);
             }
-            None => match g.sheaves.take(&g.platform) {
-                Some(empty) => empty,
-                None => return Err(full),
-            },
+            if let Some(empty) = new.take() {
+                break (barn, empty);
+            }
+            if let Some(empty) = g.sheaves.unlink(&mut barn.empty) {
+                barn.nr_empty -= 1;
+                break (barn, empty);
+            }
+            drop(barn);
+            new = g.sheaves.take(&g.platform);
+            if new.is_none() {
+                return Err(full);
+            }
         };
         g.sheaves.link(&mut barn.full, full);
         barn.nr_full += 1;

@@ -1,0 +1,70 @@
+//! Conformance of the engine: one body over an oracle ([`actor`]), on modelled
+//! machines of 4, 16 and 64 KiB pages, 1, 2 and 8 CPUs, with and without a way
+//! to stop another CPU.
+//!
+//! * no address is handed out twice, alignment and size hold ([`oracle`]);
+//! * `verify`, the counters, the oracle and the machine agree ([`books`]);
+//! * so they do after preempted threads ([`threads`]) and refused memory
+//!   ([`refusals`]);
+//! * each of these checks finds the bug that it is for ([`planted`]).
+//!
+//! A failure names its machine and seed. `ci/miri` runs the tests whose names
+//! begin with `miri_` under Miri.
+
+#[path = "conformance/actor.rs"]
+mod actor;
+#[path = "conformance/books.rs"]
+mod books;
+#[path = "conformance/oracle.rs"]
+mod oracle;
+#[path = "conformance/planted.rs"]
+mod planted;
+#[path = "conformance/refusals.rs"]
+mod refusals;
+#[path = "conformance/sequences.rs"]
+mod sequences;
+#[path = "conformance/threads.rs"]
+mod threads;
+
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{Settings, Yard};
+
+/// Page sizes and numbers of CPUs that everything runs on.
+const PAGES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+const CPUS: [usize; 3] = [1, 2, 8];
+
+/// Every machine, with a preemption and decay time that differ from seed to seed.
+fn each_machine(mut f: impl FnMut(Config)) {
+    for page_bytes in PAGES {
+        for cpus in CPUS {
+            for can_stop in [true, false] {
+                f(Config { page_bytes, cpus, can_stop, ..Config::default() });
+            }
+        }
+    }
+}
+
+/// A yard on a machine, ready.
+fn yard_on(config: Config) -> Yard<Machine> {
+    let decay_ms = [20, 0, 250][(config.seed % 3) as usize];
+    let yard = Yard::new(Machine::new(config));
+    assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms }));
+    yard
+}
+
+/// Says which run failed.
+struct Says(String);
+
+impl Says {
+    fn of(config: &Config) -> Self {
+        Says(format!("{config:?}"))
+    }
+}
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("it failed on {}", self.0);
+        }
+    }
+}

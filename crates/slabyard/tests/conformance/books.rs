@@ -1,0 +1,91 @@
+//! The checks that compare three views of a yard: its own checker, its
+//! counters, and what the oracle and the machine know.
+
+use super::oracle::Sums;
+use slabyard::page::Kind;
+use slabyard::platform::GRANULE;
+use slabyard::platform::machine::Machine;
+use slabyard::platform::stack::ROW_BYTES;
+use slabyard::verify::Sound;
+use slabyard::yard::Yard;
+use slabyard_abi::counters::{CacheCounters, YARD_FIELDS, YardCounters};
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, wanted: T) -> Result<(), String> {
+    if found == wanted { Ok(()) } else { Err(format!("{what}: {found:?}, and not {wanted:?}")) }
+}
+
+/// What `verify` says of a yard.
+pub fn verify(yard: &Yard<Machine>) -> Result<Sound, String> {
+    yard.verify().ok_or("verify refused outside of a slow path")?.map_err(|fault| fault.to_string())
+}
+
+/// The counters, and their sums: each cache's objects are in one place, and the
+/// parts of the committed memory add up.
+pub fn counters(yard: &Yard<Machine>) -> Result<YardCounters, String> {
+    let mut fault = Ok(());
+    let mut one = |class: usize, c: &CacheCounters| {
+        let sum = c.live + c.parked_cpu + c.parked_node + c.free_partial;
+        if sum != c.total_objects || c.empty > c.partial || c.partial > c.slabs {
+            fault = Err(format!("class {class} does not add up: {c:?}"));
+        }
+    };
+    let sum = yard.quietly(|quiet| Yard::count(quiet, &mut one)).ok_or("not quiet")?;
+    fault?;
+    let parts: u64 = YARD_FIELDS.iter().filter(|f| f.part).map(|f| (f.get)(&sum)).sum();
+    if parts != sum.committed {
+        return Err(format!("parts are {parts} bytes of {}: {sum:?}", sum.committed));
+    }
+    Ok(sum)
+}
+
+/// What the counters say against what the oracle and the machine know. Nobody
+/// else uses the yard.
+pub fn audit(yard: &Yard<Machine>, sums: &Sums) -> Result<YardCounters, String> {
+    let machine = yard.platform();
+    let sum = counters(yard)?;
+    expect("bytes of live objects", sum.live, sums.object_bytes)?;
+    expect("live runs", (sum.nr_runs, sum.runs), (sums.runs, sums.run_bytes))?;
+    let mapped = (sum.nr_mapped, sum.mapped);
+    expect("live mappings", mapped, (sums.mappings, sums.mapped_bytes))?;
+    expect("bytes that the machine mapped", machine.mapped_bytes() as u64, sum.mapped)?;
+    let rows = (slabyard::platform::Platform::rows(machine).len() * ROW_BYTES) as u64;
+    let committed = sum.committed - sum.mapped - rows;
+    expect("bytes that the machine committed", machine.committed_bytes() as u64, committed)?;
+    Ok(sum)
+}
+
+/// `verify` against the oracle. Nobody else uses the yard, and no other thread
+/// has a private row with objects.
+pub fn inspect(yard: &Yard<Machine>, sums: &Sums) -> Result<Sound, String> {
+    let sound = verify(yard)?;
+    expect("live objects", sound.live, sums.objects)?;
+    expect("live runs", sound.runs, sums.runs)?;
+    Ok(sound)
+}
+
+/// After everything was freed and the yard was trimmed: all memory is in free
+/// blocks, and given back.
+pub fn bare(yard: &Yard<Machine>) -> Result<(), String> {
+    let sound = inspect(yard, &Sums::default())?;
+    let granules = all_granules(yard) as u64;
+    let all_free = Sound { free_granules: granules, ..Sound::default() };
+    expect("what is left", sound, all_free)?;
+    let sum = audit(yard, &Sums::default())?;
+    let free = granules * GRANULE as u64;
+    expect("free and returned bytes", (sum.free_runs, sum.returned), (free, free))?;
+    expect("metadata", sum.metadata, sum.committed - free)
+}
+
+/// Granules of the region that are committed.
+pub fn all_granules(yard: &Yard<Machine>) -> usize {
+    let region = &yard.ground.region;
+    region.top() - slabyard::platform::Platform::page_bytes(yard.platform()) / GRANULE
+}
+
+/// The first granule that begins a thing of this kind.
+pub fn find(yard: &Yard<Machine>, kind: Kind) -> u32 {
+    let region = &yard.ground.region;
+    (1..region.top() as u32)
+        .find(|i| region.frame(*i).kind() == kind)
+        .unwrap_or_else(|| panic!("no granule begins a {kind:?}"))
+}

@@ -1,0 +1,114 @@
+//! The oracle: which addresses are handed out, and how far each reaches. And
+//! the seeded generator of every choice in these tests.
+
+use std::collections::BTreeMap;
+
+/// Random numbers from a seed (splitmix64, public domain by S. Vigna).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// True `percent` times in 100.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// Where an allocation lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    Slab,
+    Run,
+    Mapping,
+}
+
+/// One allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub address: usize,
+    /// Usable bytes: nobody else may have one of them.
+    pub bytes: usize,
+    pub home: Home,
+}
+
+/// All allocations that are handed out.
+#[derive(Default)]
+pub struct Oracle {
+    held: BTreeMap<usize, Held>,
+    /// Keys of `held`, for a fair choice.
+    addresses: Vec<usize>,
+    /// Freed inside of a slow path, and still to be freed by the yard.
+    pub deferred: Vec<Held>,
+}
+
+/// What the oracle expects the yard to count.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    pub objects: u64,
+    pub object_bytes: u64,
+    pub runs: u64,
+    pub run_bytes: u64,
+    pub mappings: u64,
+    pub mapped_bytes: u64,
+}
+
+impl Oracle {
+    /// Something is handed out: no byte of it may be somebody's.
+    pub fn give(&mut self, new: Held) {
+        let end = new.address + new.bytes;
+        let below = self.held.range(..end).next_back().map(|(_, held)| *held);
+        for other in below.iter().chain(&self.deferred) {
+            assert!(
+                other.address >= end || other.address + other.bytes <= new.address,
+                "{new:x?} was handed out, and {other:x?} is still held"
+            );
+        }
+        self.held.insert(new.address, new);
+        self.addresses.push(new.address);
+    }
+
+    /// Takes any allocation out, to free or resize it.
+    pub fn take(&mut self, random: &mut Random) -> Option<Held> {
+        if self.addresses.is_empty() {
+            return None;
+        }
+        let nth = random.below(self.addresses.len());
+        let address = self.addresses.swap_remove(nth);
+        self.held.remove(&address)
+    }
+
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What the yard still owns to us, deferred frees included.
+    pub fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        for held in self.held.values().chain(&self.deferred) {
+            let (n, bytes) = match held.home {
+                Home::Slab => (&mut sums.objects, &mut sums.object_bytes),
+                Home::Run => (&mut sums.runs, &mut sums.run_bytes),
+                Home::Mapping => (&mut sums.mappings, &mut sums.mapped_bytes),
+            };
+            *n += 1;
+            *bytes += held.bytes as u64;
+        }
+        sums
+    }
+}

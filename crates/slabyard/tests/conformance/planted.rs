@@ -1,0 +1,342 @@
+//! Planted bugs: for each equation of the checkers a yard that breaks it, and
+//! the check must say so. Marks that `verify` makes are gone afterwards: it
+//! finds the same fault twice.
+
+use super::actor::{Actor, Company, Request, Way};
+use super::books::{self, find};
+use super::oracle::{Oracle, Sums};
+use super::yard_on;
+use slabyard::cache::classes;
+use slabyard::page::{Frame, Kind, percpu};
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::platform::stack::Stack;
+use slabyard::platform::{GRANULE, Platform, Slot};
+use slabyard::slab::Object;
+use slabyard::sync::Ordering;
+use slabyard::yard::Yard;
+use std::sync::Mutex;
+
+/// Class of the objects that the bugs are planted on.
+const CLASS: usize = 3;
+
+/// A yard with live, parked and free objects, full and partial slabs, a live
+/// run, a mapping, a parked run, and free blocks.
+struct Scene {
+    yard: Yard<Machine>,
+    sums: Sums,
+    live: Vec<usize>,
+    run: usize,
+    mapping: usize,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let yard = yard_on(Config { seed: 2, ..Config::default() });
+        let oracle = Mutex::new(Oracle::default());
+        let mut actor = Actor::new(&yard, &oracle, 0, Company::Alone);
+        let bytes = classes::ROWS[CLASS].0 as usize;
+        let mut get = |bytes| actor.alloc(Request { bytes, align: 16 }, Way::Fast).expect("memory");
+        let mut live: Vec<_> = (0..3000).map(|_| get(bytes)).collect();
+        let (run, mapping) = (get(50_000), get(2 << 20));
+        let (machine, g) = (yard.platform(), &yard.ground);
+        // Every second object of the first slabs goes home, so that they are
+        // partial; some more are parked.
+        for i in (0..1000).rev() {
+            yard.cache(CLASS).free_direct(g, live.remove(2 * i));
+        }
+        for _ in 0..100 {
+            assert_eq!(yard.free_fast(live.swap_remove(1000)), Ok(()));
+        }
+        // A slab of another class that ends at once: its run is parked.
+        let block = g.take_block(3).expect("memory");
+        g.free_block(block, 3);
+        assert!(machine.rows().entry(0, Slot(percpu::FIRST_SLOT + 3)).count() > 0);
+        let all = oracle.into_inner().unwrap().sums();
+        let sums =
+            Sums { objects: live.len() as u64, object_bytes: (live.len() * bytes) as u64, ..all };
+        let scene = Scene { yard, sums, live, run, mapping };
+        scene.inspect().unwrap();
+        scene
+    }
+
+    /// All checks, each in its turn.
+    fn inspect(&self) -> Result<(), String> {
+        books::inspect(&self.yard, &self.sums)?;
+        books::audit(&self.yard, &self.sums).map(drop)
+    }
+
+    fn object(&self, address: usize) -> Object {
+        let shape = self.yard.cache(CLASS).shape();
+        self.yard.ground.resolve(&shape.geometry, shape.slot, address).expect("an object")
+    }
+
+    /// Addresses of parked objects in this CPU's main stack.
+    fn parked(&self) -> Vec<usize> {
+        let slot = classes::slot_of(CLASS);
+        let entry = self.yard.platform().rows().entry(0, slot);
+        let count = entry.count().cast_unsigned();
+        assert!(count > 1, "too few parked");
+        self.yard.ground.sheaves.objects_of(entry.objects(), count).collect()
+    }
+
+    /// Slabs on the partial list of which nothing is parked.
+    fn listed(&self) -> Vec<u32> {
+        let mut slabs = Vec::new();
+        self.yard.cache(CLASS).each_partial(&self.yard.ground, |slab, _| slabs.push(slab));
+        let parked: Vec<_> = self.parked().iter().map(|at| self.object(*at).slab).collect();
+        slabs.retain(|slab| !parked.contains(slab));
+        assert!(slabs.len() > 2, "too few partial slabs");
+        slabs
+    }
+}
+
+/// Plants a bug; a check must speak of it, twice in the same words.
+fn plant(expected: &str, bug: impl FnOnce(&Scene)) {
+    let scene = Scene::new();
+    bug(&scene);
+    for time in ["first", "second"] {
+        let found = scene.inspect().expect_err(expected);
+        assert!(found.starts_with(expected), "{time}: '{found}', and not '{expected}'");
+    }
+}
+
+#[test]
+fn a_parked_object_that_its_slab_calls_free_is_found() {
+    plant("object free or parked twice", |scene| {
+        let Object { slab, index } = scene.object(scene.parked()[0]);
+        assert!(!scene.yard.ground.mark(slab, index, true));
+    });
+}
+
+#[test]
+fn a_live_object_that_its_slab_calls_free_is_found() {
+    plant("bits of slabs", |scene| {
+        let Object { slab, index } = scene.object(scene.live[0]);
+        assert!(!scene.yard.ground.mark(slab, index, true));
+    });
+}
+
+#[test]
+fn a_free_object_without_its_bit_is_found() {
+    plant("bits of slab", |scene| {
+        let slab = scene.listed()[0];
+        let free = (0..).find(|i| scene.yard.ground.is_free(slab, *i)).expect("a free object");
+        scene.yard.ground.mark(slab, free, false);
+    });
+}
+
+#[test]
+fn a_free_that_was_counted_twice_is_found() {
+    plant("bits of slab", |scene| {
+        let slab = scene.listed()[0];
+        scene.yard.ground.region.frame(slab).word.fetch_add(1, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn an_object_parked_twice_is_found() {
+    plant("object free or parked twice", |scene| {
+        let first = scene.parked()[0];
+        assert!(scene.yard.platform().push(classes::slot_of(CLASS), first));
+    });
+}
+
+#[test]
+fn a_live_object_that_is_parked_is_found() {
+    plant("live objects", |scene| {
+        assert!(scene.yard.platform().push(classes::slot_of(CLASS), scene.live[0]));
+    });
+}
+
+#[test]
+fn an_object_parked_with_another_class_is_found() {
+    plant("parked object is none", |scene| {
+        let other = scene.yard.alloc(1000, 16).expect("memory");
+        let class = scene.yard.class_at(other).expect("an object");
+        assert!(scene.yard.platform().push(classes::slot_of(class), scene.live[0]));
+    });
+}
+
+#[test]
+fn a_dropped_sheaf_is_found() {
+    plant("live objects", |scene| {
+        let slot = classes::slot_of(CLASS);
+        let sheaf = scene.yard.platform().exchange(slot, Stack::NONE).expect("a stack");
+        assert!(sheaf.count > 0);
+    });
+}
+
+#[test]
+fn a_slab_that_a_free_forgot_to_list_is_found() {
+    // The count of free objects rises, and the slab is not brought to its list.
+    plant("slab listed", |scene| {
+        let g = &scene.yard.ground;
+        let is_full = |address: &&usize| g.free_of(scene.object(**address).slab).1 == 0;
+        let full = scene.live.iter().find(is_full).expect("a full slab");
+        let Object { slab, index } = scene.object(*full);
+        let put = g.put(slab, &[index], |_| panic!("it was live"));
+        assert_eq!((put.before, put.added), (0, 1));
+    });
+}
+
+#[test]
+fn a_slab_that_thinks_it_is_unlisted_is_found() {
+    plant("slab listed", |scene| {
+        let slab = scene.listed()[1];
+        scene.yard.ground.region.frame(slab).time.store(0, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn slabs_that_a_list_lost_are_found() {
+    plant("partial list of class", |scene| {
+        let slab = scene.listed()[0];
+        scene.yard.ground.region.frame(slab).next.store(0, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_slab_that_its_cache_does_not_know_is_found() {
+    plant("slabs of class", |scene| {
+        let g = &scene.yard.ground;
+        let shape = scene.yard.cache(CLASS).shape();
+        let slab = g.take_block(shape.geometry.order).expect("memory");
+        g.begin_slab(slab, &shape.geometry, shape.slot);
+        g.region.frame(slab).time.store(1, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_slab_that_has_gone_is_found() {
+    plant("granule of nobody", |scene| {
+        let slab = scene.listed()[0];
+        scene.yard.ground.region.frame(slab).set(Kind::None, 0, 0);
+    });
+}
+
+#[test]
+fn a_slab_of_no_cache_is_found() {
+    plant("slab of no cache", |scene| {
+        let frame = scene.yard.ground.region.frame(scene.listed()[0]);
+        frame.set(Kind::Slab, frame.order(), 0);
+    });
+}
+
+#[test]
+fn a_wrong_page_map_is_found() {
+    for value in [0, classes::slot_of(CLASS + 1).offset() as u16] {
+        plant("page map", |scene| {
+            scene.yard.ground.region.set_map(scene.listed()[1] + 1, 1, value);
+        });
+    }
+}
+
+#[test]
+fn a_run_of_a_wrong_size_is_found() {
+    plant("granule of nobody", |scene| {
+        let granule = scene.yard.ground.region.granule_of(scene.run).expect("a run");
+        scene.yard.ground.region.frame(granule).granules.fetch_sub(1, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_run_freed_behind_its_count_is_found() {
+    plant("granules of runs", |scene| {
+        let g = &scene.yard.ground;
+        let bytes = g.run_bytes(scene.run).expect("a run");
+        let granule = g.region.granule_of(scene.run).expect("a run");
+        g.region.frame(granule).set(Kind::None, 0, 0);
+        g.free_run(granule, bytes / GRANULE);
+    });
+}
+
+#[test]
+fn a_run_counted_twice_is_found() {
+    // Half of the run becomes a run of its own, which nobody counted.
+    plant("runs", |scene| {
+        let g = &scene.yard.ground;
+        let first = g.region.granule_of(scene.run).expect("a run");
+        let granules = g.run_bytes(scene.run).expect("a run") / GRANULE;
+        let half = granules as u32 / 2;
+        g.region.frame(first).granules.store(half, Ordering::Relaxed);
+        let second = g.region.frame(first + half);
+        second.granules.store(granules as u32 - half, Ordering::Relaxed);
+        second.set(Kind::Run, 0, 0);
+    });
+}
+
+#[test]
+fn a_lost_run_is_found() {
+    plant("granule of nobody", |scene| {
+        scene.yard.ground.take_run(2, 1).expect("memory");
+    });
+}
+
+#[test]
+fn a_live_run_that_is_parked_is_found() {
+    plant("parked run is no run", |scene| {
+        let slot = Slot(percpu::FIRST_SLOT + 3);
+        assert!(scene.yard.platform().push(slot, scene.run));
+    });
+}
+
+#[test]
+fn a_parked_run_that_its_list_lost_is_found() {
+    plant("parked granules", |scene| {
+        let slot = Slot(percpu::FIRST_SLOT + 3);
+        scene.yard.platform().pop(slot).expect("a parked run");
+    });
+}
+
+#[test]
+fn free_blocks_that_a_list_lost_are_found() {
+    plant("granules in free lists", |scene| {
+        let g = &scene.yard.ground;
+        // Single granules, each with a live neighbour.
+        let runs = [(); 6].map(|()| g.alloc_run(GRANULE, GRANULE).expect("memory"));
+        for run in runs.iter().step_by(2) {
+            assert!(g.free_live_run(*run));
+        }
+        let mut blocks = Vec::new();
+        g.each_free_block(|block, _| blocks.push(g.region.frame(block)));
+        let has_next = |frame: &&&Frame| frame.next.load(Ordering::Relaxed) != 0;
+        let frame = blocks.iter().find(has_next).expect("a list of two");
+        frame.next.store(0, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_free_block_of_a_wrong_order_is_found() {
+    plant("granule", |scene| {
+        let frame = scene.yard.ground.region.frame(find(&scene.yard, Kind::Free));
+        frame.set(Kind::Free, frame.order() + 1, frame.slot());
+    });
+}
+
+#[test]
+fn a_mapping_ended_behind_its_table_is_found() {
+    plant("bytes that the machine mapped", |scene| {
+        let bytes = scene.yard.usable(scene.mapping).expect("a mapping");
+        scene.yard.platform().unmap(scene.mapping, bytes);
+    });
+}
+
+#[test]
+fn memory_committed_behind_the_books_is_found() {
+    plant("bytes that the machine committed", |scene| {
+        let region = &scene.yard.ground.region;
+        assert!(scene.yard.platform().commit(region.address(region.top() as u32), GRANULE));
+    });
+}
+
+#[test]
+#[should_panic(expected = "is still held")]
+fn an_object_handed_out_twice_is_found() {
+    let yard = yard_on(Config::default());
+    let oracle = Mutex::new(Oracle::default());
+    let mut actor = Actor::new(&yard, &oracle, 0, Company::Alone);
+    let request = Request { bytes: 64, align: 16 };
+    let address = actor.alloc(request, Way::Slow).expect("memory");
+    assert_eq!(yard.free_fast(address), Ok(()));
+    actor.alloc(request, Way::Fast);
+}

@@ -1,0 +1,161 @@
+//! Memory that the system refuses: each single request in turn, and all from
+//! some point on. Nothing may get lost, and what was refused works later.
+
+use super::actor::{Actor, Company, Request, Way, any_request, nested};
+use super::oracle::{Oracle, Random};
+use super::{PAGES, Says, books, yard_on};
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{Settings, Yard};
+use std::sync::Mutex;
+
+const STEPS: usize = 120;
+
+/// Allocations, frees and resizes from a seed, checked after every call: how
+/// many allocations were refused.
+fn script(yard: &Yard<Machine>, seed: u64) -> u32 {
+    let oracle = Mutex::new(Oracle::default());
+    let mut actor = Actor::new(yard, &oracle, seed, Company::Alone);
+    let mut requests = Random::new(!seed);
+    for _ in 0..STEPS {
+        let request = any_request(&mut requests);
+        if actor.random.chance(60) {
+            actor.alloc(request, Way::Slow);
+        } else if actor.random.chance(50) {
+            actor.free(Way::Slow);
+        } else {
+            actor.step();
+        }
+        actor.check();
+    }
+    actor.finish();
+    actor.refused
+}
+
+/// Runs the script with the `n`-th request refused, for every `n` there is.
+fn refuse_each(config: &Config) {
+    let mut nr_refused = 0;
+    for n in 0.. {
+        let config = Config { refuse_commit: None, ..config.clone() };
+        let _says = Says(format!("{config:?}, request {n} refused"));
+        let seed = config.seed;
+        let yard = yard_on(config);
+        let machine = yard.platform();
+        let before = machine.requests();
+        machine.refuse(Some(n));
+        // Calls outside of a handler try again after a drain; a handler's cannot.
+        nr_refused += script(&yard, seed);
+        let made = machine.requests() - before;
+        machine.refuse(None);
+        assert_eq!(script(&yard, seed), 0, "it does not work afterwards");
+        if n >= made {
+            assert!(n > 4, "a script of {n} requests");
+            break;
+        }
+    }
+    assert!(nr_refused <= STEPS as u32, "{nr_refused} allocations refused for good");
+}
+
+#[test]
+fn each_refused_request_leaves_the_yard_whole() {
+    for page_bytes in PAGES {
+        for can_stop in [true, false] {
+            let seeds = if cfg!(debug_assertions) { 1 } else { 3 };
+            for seed in 0..seeds {
+                refuse_each(&Config { page_bytes, can_stop, seed, ..Config::default() });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_single_refusal_is_made_up_for_by_a_drain() {
+    for bytes in [16, 4096, 18_720, 18_721, 1 << 20, 3 << 20] {
+        let wanted = (0..).find(|n| {
+            let yard = yard_on(Config::default());
+            let before = yard.platform().requests();
+            yard.platform().refuse(Some(*n));
+            assert!(yard.alloc(bytes, 16).is_some(), "{bytes} bytes, request {n} refused");
+            yard.platform().requests() - before <= *n
+        });
+        assert!(wanted >= Some(1), "{bytes} bytes take no memory");
+    }
+}
+
+#[test]
+fn a_handler_s_refused_mapping_is_told() {
+    let yard = yard_on(Config::default());
+    yard.platform().refuse(Some(0));
+    assert_eq!(nested(yard.platform(), || yard.alloc(100, 16)), None);
+    books::bare(&yard).unwrap();
+    let address = nested(yard.platform(), || yard.alloc(100, 16)).expect("the next is granted");
+    assert_eq!(yard.free(address), Ok(()));
+    books::bare(&yard).unwrap();
+}
+
+#[test]
+fn a_refused_growth_leaves_the_mapping_as_it_was() {
+    let yard = yard_on(Config::default());
+    let address = yard.alloc(2 << 20, 16).expect("memory");
+    yard.platform().refuse(Some(0));
+    assert_eq!(yard.resize(address, 4 << 20), None);
+    assert_eq!(yard.usable(address), Some(2 << 20));
+    let grown = yard.resize(address, 4 << 20).expect("the next is granted");
+    assert_eq!((yard.usable(address), yard.usable(grown)), (None, Some(4 << 20)));
+    assert_eq!(yard.free(grown), Ok(()));
+    books::bare(&yard).unwrap();
+}
+
+#[test]
+fn a_yard_says_that_it_cannot_begin() {
+    for n in 0.. {
+        let machine = Machine::new(Config { refuse_commit: Some(n), ..Config::default() });
+        let yard = Yard::new(machine);
+        if yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 0 }) {
+            assert!(n > 3 && yard.platform().requests() == n, "begun without request {n}");
+            break;
+        }
+    }
+}
+
+/// Machines so small that they are full at some point of every script.
+#[test]
+fn a_full_machine_refuses_and_recovers() {
+    let seeds = if cfg!(debug_assertions) { 6 } else { 24 };
+    for page_bytes in PAGES {
+        for (seed, spare) in (0..seeds).flat_map(|seed| [1 << 20, 4 << 20].map(|kib| (seed, kib))) {
+            let config = Config { page_bytes, seed, ..Config::default() };
+            let begun = yard_on(config.clone()).platform().committed_bytes();
+            let yard = yard_on(Config { memory_bytes: begun + spare, ..config.clone() });
+            let _says = Says(format!("{config:?}, {spare} bytes spare"));
+            for round in 0..3 {
+                script(&yard, seed + round);
+            }
+        }
+    }
+}
+
+/// Fills the machine with one size; all of it is usable again after the frees.
+#[test]
+fn what_filled_the_machine_once_fills_it_again() {
+    for page_bytes in PAGES {
+        for bytes in [64, 1552, 18_720, 40_000, 1 << 20] {
+            let config = Config { page_bytes, ..Config::default() };
+            let begun = yard_on(config.clone()).platform().committed_bytes();
+            let yard = yard_on(Config { memory_bytes: begun + (3 << 20), ..config });
+            let oracle = Mutex::new(Oracle::default());
+            let mut actor = Actor::new(&yard, &oracle, 0, Company::Alone);
+            let counts = [(); 3].map(|()| {
+                let mut n = 0;
+                while actor.alloc(Request { bytes, align: 16 }, Way::Fast).is_some() {
+                    n += 1;
+                }
+                actor.check();
+                actor.finish();
+                n
+            });
+            // Runs are aligned to whole blocks, which the region's growth is not.
+            let again = counts[1] * 10 >= counts[0] * 9 && counts[2] == counts[1];
+            assert!(counts[0] > 0 && again, "{bytes} bytes on pages of {page_bytes}: {counts:?}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Random sequences of calls of one thread, checked after every call.
+
+use super::actor::{Actor, Company, Request, Way, nested};
+use super::oracle::Oracle;
+use super::{Says, books, each_machine, yard_on};
+use slabyard::cache::classes;
+use slabyard::platform::machine::Config;
+use slabyard::yard::{LARGEST_RUN, Yard};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// `checked` steps with a check after each, and 10 times as many with a check
+/// now and then.
+fn run(config: Config, checked: usize) {
+    let _says = Says::of(&config);
+    let seed = config.seed;
+    let yard = yard_on(config);
+    yard.on_beat(count_beat);
+    let oracle = Mutex::new(Oracle::default());
+    let mut actor = Actor::new(&yard, &oracle, seed, Company::Alone);
+    actor.check();
+    // Under Miri a check takes seconds.
+    let rarely = if cfg!(miri) { 40 } else { 1 };
+    for step in 0..checked {
+        actor.step();
+        if step % rarely == 0 {
+            actor.check();
+        }
+    }
+    for step in 0..checked * 10 {
+        actor.step();
+        if step % (64 * rarely) == 0 {
+            actor.check();
+        }
+    }
+    actor.finish();
+    assert_eq!(yard.set_aside(), 0);
+    assert_eq!(actor.refused, 0, "memory was refused on a machine that has enough");
+}
+
+/// Heartbeats begun and ended, over all runs.
+static BEATS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+fn count_beat(begins: bool) {
+    BEATS[usize::from(begins)].fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn every_call_keeps_the_books() {
+    each_machine(|machine| {
+        for seed in 0..if cfg!(debug_assertions) { 3 } else { 9 } {
+            run(Config { seed, late_rows: seed % 2 == 1, ..machine.clone() }, 200);
+        }
+    });
+    let beats = BEATS.each_ref().map(|n| n.load(Ordering::Relaxed));
+    assert!(beats[0] > 10 && beats[1] > 10, "heartbeats ended and begun: {beats:?}");
+}
+
+#[test]
+fn miri_every_call_keeps_the_books() {
+    let steps = if cfg!(miri) { 15 } else { 30 };
+    run(Config { seed: 4, ..Config::default() }, steps);
+}
+
+#[test]
+fn a_request_of_nothing_is_served_at_every_alignment() {
+    each_machine(|machine| {
+        let yard = yard_on(machine);
+        for shift in 0..24 {
+            let address = yard.alloc(0, 1 << shift).expect("memory");
+            assert!(address.is_multiple_of(1 << shift));
+            assert!(yard.usable(address) >= Some(1));
+            assert_eq!(yard.free(address), Ok(()));
+        }
+        yard.trim();
+        books::bare(&yard).unwrap();
+    });
+}
+
+#[test]
+fn trim_says_whether_memory_went_back() {
+    each_machine(|machine| {
+        let yard = yard_on(machine);
+        assert!(!yard.trim(), "there is nothing yet");
+        for bytes in [64, 18_000, 100_000] {
+            let address = yard.alloc(bytes, 16).expect("memory");
+            assert_eq!(yard.free_fast(address), Ok(()));
+            let before = yard.platform().given_back_bytes();
+            assert!(yard.trim(), "{bytes} bytes");
+            assert!(yard.platform().given_back_bytes() > before);
+            assert!(!yard.trim(), "{bytes} bytes, nothing more");
+        }
+    });
+}
+
+#[test]
+fn absurd_requests_are_refused_and_cost_nothing() {
+    let yard = yard_on(Config { memory_bytes: 1 << 40, ..Config::default() });
+    let most = isize::MAX as usize;
+    for (bytes, align) in [(most, 16), (most + 1, 16), (usize::MAX, 4096), (1, 1 << 63)] {
+        assert_eq!(yard.alloc(bytes, align), None, "{bytes} at {align}");
+    }
+    books::bare(&yard).unwrap();
+}
+
+#[test]
+fn what_a_handler_freed_comes_home_with_the_next_slow_path() {
+    each_machine(|machine| {
+        let yard = yard_on(machine);
+        let oracle = Mutex::new(Oracle::default());
+        let mut actor = Actor::new(&yard, &oracle, 1, Company::Alone);
+        let sizes = [16, 1000, classes::LARGEST, 100_000, LARGEST_RUN, LARGEST_RUN + 1];
+        for bytes in sizes.into_iter().cycle().take(60) {
+            actor.alloc(Request { bytes, align: 16 }, Way::Slow).expect("memory");
+        }
+        while actor.free(Way::Nested) {}
+        // Mappings are ended at once, the others wait.
+        assert_eq!(oracle.lock().unwrap().deferred.len(), 50);
+        actor.check();
+        nested(yard.platform(), || {
+            assert!(yard.verify().is_none() && !yard.trim());
+            yard.drain_thread();
+        });
+        actor.check();
+        yard.drain_thread();
+        oracle.lock().unwrap().deferred.clear();
+        actor.check();
+        actor.finish();
+    });
+}
+
+#[test]
+fn an_object_freed_twice_is_set_aside_when_it_comes_home() {
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    each_machine(|machine| {
+        let yard: Yard<_> = yard_on(machine);
+        yard.on_bad(|bad| {
+            assert_eq!(bad.cause, slabyard::page::Cause::DoubleFree);
+            TOLD.fetch_add(1, Ordering::Relaxed);
+        });
+        let told = TOLD.load(Ordering::Relaxed);
+        let [first, second] = [(); 2].map(|()| yard.alloc(64, 16).expect("memory"));
+        for address in [first, second, first] {
+            assert_eq!(yard.free_fast(address), Ok(()));
+        }
+        // On the stack's top already: found at once.
+        assert_eq!(yard.free_fast(first), Ok(()));
+        assert_eq!(TOLD.load(Ordering::Relaxed), told + 1);
+        let fault = books::verify(&yard).unwrap_err();
+        assert!(fault.starts_with("object free or parked twice"), "{fault}");
+        yard.trim();
+        assert_eq!(TOLD.load(Ordering::Relaxed), told + 2);
+        assert_eq!(yard.set_aside(), 2);
+        books::bare(&yard).unwrap();
+    });
+}
