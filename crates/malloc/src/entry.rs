@@ -2,7 +2,7 @@
 //!
 //! On x86-64 the exported functions are the sequences themselves (text in
 //! `slabyard::platform::rseq`). Instructions of an uninterrupted call: `malloc`
-//! 20, `free` 24, of which 2 catch a double free of the object that was freed
+//! 19, `free` 23, of which 2 catch a double free of the object that was freed
 //! last; no locked instruction, one committing store. `ci/golden` pins them.
 //!
 //! A misaligned, foreign or null pointer costs `free` nothing extra: one test

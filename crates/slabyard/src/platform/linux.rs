@@ -14,7 +14,7 @@
 //! of zeros, but the `mm_cid` 0, which leads to somebody's row.
 
 use super::rseq::{self, Thread, flags};
-use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped, ZERO_ROWS};
+use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped, ZERO_ROWS, ZERO_ROWS_AT};
 use super::{GRANULE, Park, Platform, Use, sys};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
 
@@ -97,17 +97,13 @@ impl Linux {
             Mode::Library | Mode::Own => possible_cpus(),
             Mode::Slots => MAX_SLOTS,
         };
-        let zeros = (ZERO_ROWS * ROW_BYTES).next_multiple_of(page_bytes);
-        let bytes = (zeros + nr_rows * ROW_BYTES).next_multiple_of(page_bytes);
-        let Some(base) = self.reserve(bytes, page_bytes, Use::Table) else {
-            return false;
-        };
-        if !self.commit(base + zeros, bytes - zeros) {
+        let bytes = (nr_rows * ROW_BYTES).next_multiple_of(page_bytes);
+        let Some(base) = place_rows(bytes) else { return false };
+        if !self.commit(base, bytes) {
             return false;
         }
-        // SAFETY: reserved and committed above; the rows of zeros stay readable
-        // and cannot be written.
-        unsafe { self.rows.set(base + zeros, nr_rows) };
+        // SAFETY: reserved and committed above, for ever.
+        unsafe { self.rows.set(base, nr_rows) };
         true
     }
 
@@ -281,13 +277,44 @@ impl Park for Linux {
     }
 }
 
+/// Reserves rows at a place where the rows of zeros can lie too.
+fn place_rows(bytes: usize) -> Option<usize> {
+    const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+    const ZEROS: usize = ZERO_ROWS * ROW_BYTES;
+    let unmap = |address, bytes| {
+        // SAFETY: a mapping made below, which nobody uses.
+        unsafe { sys::call(sys::MUNMAP, [address, bytes, 0, 0, 0, 0]) };
+    };
+    let mut hint = 0;
+    for _ in 0..64 {
+        let base = mmap_at(hint, bytes, PROT_READ, MAP_NORESERVE)?;
+        if !cfg!(target_arch = "x86_64") {
+            return Some(base);
+        }
+        let wanted = base + ZERO_ROWS_AT;
+        match mmap_at(wanted, ZEROS, PROT_READ, MAP_FIXED_NOREPLACE) {
+            Some(zeros) if zeros == wanted => return Some(base),
+            // A kernel before 4.17 takes the address as a hint.
+            Some(elsewhere) => unmap(elsewhere, ZEROS),
+            None => {}
+        }
+        unmap(base, bytes);
+        hint = base.saturating_sub(3 << 30);
+    }
+    None
+}
+
 fn ok_address(result: isize) -> Option<usize> {
     // Errors are -4095 to -1.
     (!(-4095..0).contains(&result)).then_some(result as usize)
 }
 
 fn mmap(bytes: usize, protection: usize, extra: usize) -> Option<usize> {
-    let arguments = [0, bytes, protection, MAP_PRIVATE_ANONYMOUS | extra, usize::MAX, 0];
+    mmap_at(0, bytes, protection, extra)
+}
+
+fn mmap_at(at: usize, bytes: usize, protection: usize, extra: usize) -> Option<usize> {
+    let arguments = [at, bytes, protection, MAP_PRIVATE_ANONYMOUS | extra, usize::MAX, 0];
     // SAFETY: a fresh private mapping touches nothing that exists.
     ok_address(unsafe { sys::call(sys::MMAP, arguments) })
 }

@@ -12,7 +12,7 @@
 //! * `count` is -1 (stopped) or between 0 and the number of objects behind `objects`;
 //! * an entry of zeros is empty and full at once: every call takes the slow path;
 //! * slot 0 is zeros for ever: it is what the page map says of a page that is no slab;
-//! * the two rows in front of row 0 are zeros for ever: they belong to the
+//! * two rows of zeros lie [`ZERO_ROWS_AT`] from row 0: they belong to the
 //!   CPU numbers -1 (no sequence registered) and -2 (registration failed);
 //! * `objects[-1]` is readable and never equal to an object's address.
 //!
@@ -26,7 +26,10 @@ use crate::sync::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 pub const SLOTS: usize = 256;
 /// Bytes of a row: the sequences shift the CPU number by 12.
 pub const ROW_BYTES: usize = SLOTS * 16;
-/// Rows of zeros in front of row 0.
+/// Where the rows of zeros lie, from row 0. The sequences multiply the CPU number
+/// in 32 bits, by one instruction, so that -2 and -1 lead here.
+pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_BYTES;
+/// Rows of zeros.
 pub const ZERO_ROWS: usize = 2;
 
 /// Number of an entry within its row.
@@ -189,8 +192,7 @@ impl Rows {
         Rows { base: AtomicUsize::new(0), count: AtomicUsize::new(0) }
     }
 
-    /// Sets the rows: `base` is the address of row 0, and [`ZERO_ROWS`] rows of
-    /// zeros lie in front of it.
+    /// Sets the rows: `base` is the address of row 0.
     ///
     /// # Safety
     /// `count` rows from `base` are zeroed memory that stays for ever and is

@@ -27,7 +27,7 @@ mod tests;
 
 pub use schedule::Body;
 
-use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped, ZERO_ROWS};
+use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped};
 use super::{GRANULE, Park, Platform, Use};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use memory::Memory;
@@ -120,12 +120,10 @@ impl Machine {
         let late = config.late_rows || !config.can_stop;
         let nr_rows = if config.can_stop { config.cpus } else { nr_threads };
         let mut memory = Memory::new(&config);
-        let zeros = ZERO_ROWS * ROW_BYTES;
-        let base = memory.table(zeros + nr_rows * ROW_BYTES, GRANULE);
+        let base = memory.table(nr_rows * ROW_BYTES, GRANULE);
         let rows = Rows::new();
-        // SAFETY: a zeroed table, with the rows of zeros in front, that stays
-        // until the machine is dropped.
-        unsafe { rows.set(base + zeros, nr_rows) };
+        // SAFETY: a zeroed table that stays until the machine is dropped.
+        unsafe { rows.set(base, nr_rows) };
         Machine {
             rows,
             generations: (0..config.cpus).map(|_| AtomicU64::new(0)).collect(),

@@ -54,8 +54,7 @@ macro_rules! rseq_begin {
             "
         20: lea rdx, [rip + 25f]
             mov fs:[r9], rdx
-        21: movsxd rcx, dword ptr fs:[r9 - 4]
-            shl rcx, 12
+        21: imul ecx, dword ptr fs:[r9 - 4], 4096
             add rcx, ",
             $rows,
             "
