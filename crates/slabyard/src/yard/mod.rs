@@ -87,6 +87,8 @@ pub struct Yard<P> {
     beat: AtomicU32,
     /// Ticks in a row at which nothing went home.
     quiet_ticks: AtomicU32,
+    /// Ticks since the program became slow.
+    slow_ticks: AtomicU32,
     on_beat: Once<fn(bool)>,
     /// Raised to ask rows that cannot be stopped to drain themselves.
     wanted_drains: AtomicU32,
@@ -108,6 +110,7 @@ impl<P: Platform> Yard<P> {
             last_visit: AtomicU64::new(0),
             beat: AtomicU32::new(0),
             quiet_ticks: AtomicU32::new(0),
+            slow_ticks: AtomicU32::new(0),
             on_beat: Once::new(),
             wanted_drains: AtomicU32::new(0),
             deferred: AtomicUsize::new(0),

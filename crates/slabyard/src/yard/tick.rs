@@ -8,7 +8,7 @@
 //! A program may go on without a slow path: one allocation and one free in a
 //! loop. So while pages wait to go back there is a heartbeat: allocations pop
 //! from the spare sheaf, frees push to the main one, and the two are exchanged
-//! in slow paths. When visits come rarely, they are made to come after 8 frees.
+//! in slow paths. When visits come rarely, they are made to come after 16 frees.
 
 use super::Yard;
 use crate::cache::classes;
@@ -21,12 +21,15 @@ use crate::sync::Ordering;
 const PENDING: usize = 64;
 /// Steps of the heartbeat: in a busy program, and in a slow one.
 const BUSY_STEP: u32 = 254;
-const SLOW_STEP: u32 = 8;
-/// Milliseconds between visits that make a program slow.
-const SLOW_MS: u64 = 8;
+const SLOW_STEP: u32 = 16;
+/// Milliseconds between visits that make a program slow. A coarse clock's step is
+/// 4 ms at worst: 16 frees in a thousand a second are seen as slow every time.
+const SLOW_MS: u64 = 4;
 /// Ticks at which nothing went home before the heartbeat ends: what is parked
 /// needs two or three to be seen as unused.
 const QUIET_TICKS: u32 = 4;
+/// In a slow program every so many ticks gather.
+const GATHER: u32 = 4;
 /// Stacks stopped at once: one fence for all.
 const BATCH: usize = 64;
 /// Granules given back in one tick: 64 MiB, or half of what waits.
@@ -61,7 +64,11 @@ impl<P: Platform> Yard<P> {
         let now = self.platform().now_ms();
         if self.beat.load(Ordering::Relaxed) != 0 {
             let gap = now.saturating_sub(self.last_visit.swap(now, Ordering::Relaxed));
-            self.beat.store(if gap >= SLOW_MS { SLOW_STEP } else { BUSY_STEP }, Ordering::Relaxed);
+            let step = if gap >= SLOW_MS { SLOW_STEP } else { BUSY_STEP };
+            self.beat.store(step, Ordering::Relaxed);
+            if step == BUSY_STEP {
+                self.slow_ticks.store(0, Ordering::Relaxed);
+            }
         }
         let last = self.last_tick.load(Ordering::Relaxed);
         if now < last + self.period_ms()
@@ -78,9 +85,21 @@ impl<P: Platform> Yard<P> {
     }
 
     fn tick(&self) {
-        let mut went = self.drain_idle(2);
+        // In a slow program, now and then, stacks in use go home too. Their
+        // objects lie where a burst left them, each may hold a slab, and what is
+        // taken next comes from few.
+        let slow = self.beat.load(Ordering::Relaxed) == SLOW_STEP;
+        let gather = slow && self.slow_ticks.fetch_add(1, Ordering::Relaxed) % GATHER == 1;
+        let mut went = !gather && self.drain_idle(2);
+        if gather {
+            self.drain_idle(0);
+        }
         for cache in &self.caches {
             went |= cache.tick(&self.ground);
+        }
+        if gather {
+            // Ended slabs went to this CPU's lists of runs.
+            self.drain_idle(0);
         }
         let decay = self.settings.get().decay_ms;
         let most = MOST.max(self.ground.buddy.dirty_hint() / 2);
