@@ -62,10 +62,12 @@ impl<P: Platform> Yard<P> {
     /// Called at each slow path.
     pub(super) fn tick_if_due(&self) {
         let now = self.platform().now_ms();
-        if self.beat.load(Ordering::Relaxed) != 0 {
+        let beat = self.beat.load(Ordering::Relaxed);
+        if beat != 0 {
             let gap = now.saturating_sub(self.last_visit.swap(now, Ordering::Relaxed));
             let step = if gap >= SLOW_MS { SLOW_STEP } else { BUSY_STEP };
-            self.beat.store(step, Ordering::Relaxed);
+            // Only the step changes: one that ended meanwhile stays ended.
+            let _ = self.beat.compare_exchange(beat, step, Ordering::Relaxed, Ordering::Relaxed);
             if step == BUSY_STEP {
                 self.slow_ticks.store(0, Ordering::Relaxed);
             }
