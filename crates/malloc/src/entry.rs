@@ -12,7 +12,7 @@
 mod fast {
     use crate::c::{free_slow, malloc_slow};
     use crate::cxx::{delete_sized_slow, new_nothrow_slow, new_slow};
-    use crate::state::{FAST, at};
+    use crate::state::{FAST, TABLE, at};
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::cache::classes::MAIN;
@@ -29,10 +29,10 @@ mod fast {
             extern "C" fn $name(_bytes: usize) -> *mut c_void {
                 naked_asm!(
                     "cmp rdi, qword ptr [rip + {fast} + {limit}]",
-                    "jae {slow}",
+                    "jae 29f",
                     "lea rax, [rdi + 15]",
                     "shr rax, 4",
-                    "mov rdx, qword ptr [rip + {fast} + {table}]",
+                    "lea rdx, [rip + {table}]",
                     "movzx r10d, word ptr [rdx + rax * 2]",
                     "mov r9, qword ptr [rip + {fast} + {cs}]",
                     rseq_pop!("qword ptr [rip + {fast} + {rows}]"),
@@ -42,7 +42,7 @@ mod fast {
                     fast = sym FAST,
                     slow = sym $slow,
                     limit = const at::LIMIT,
-                    table = const at::TABLE,
+                    table = sym TABLE,
                     cs = const at::CS_OFFSET,
                     rows = const at::ROWS,
                 )
@@ -61,7 +61,7 @@ mod fast {
                     "mov rax, rdi",
                     "sub rax, qword ptr [rip + {fast} + {base}]",
                     "test qword ptr [rip + {fast} + {mask}], rax",
-                    "jne {slow}",
+                    "jne 29f",
                     "mov rdx, rdi",
                     "shr rdx, 12",
                     "mov rax, qword ptr [rip + {fast} + {map}]",
@@ -93,9 +93,9 @@ mod fast {
                     "mov rax, rdi",
                     "sub rax, qword ptr [rip + {fast} + {base}]",
                     "test qword ptr [rip + {fast} + {mask}], rax",
-                    "jne {slow}",
+                    "jne 29f",
                     "cmp rsi, qword ptr [rip + {fast} + {limit}]",
-                    "jae {slow}",
+                    "jae 29f",
                     "mov rdx, rdi",
                     "shr rdx, 12",
                     "mov rax, qword ptr [rip + {fast} + {map}]",
@@ -104,7 +104,7 @@ mod fast {
                     "shr rax, 4",
                     "lea rdx, [rip + {main}]",
                     "cmp r10w, word ptr [rdx + rax * 2]",
-                    "jne {slow}",
+                    "jne 29f",
                     "mov r9, qword ptr [rip + {fast} + {cs}]",
                     rseq_push!("qword ptr [rip + {fast} + {rows}]"),
                     "ret",

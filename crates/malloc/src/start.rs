@@ -2,7 +2,7 @@
 //! the C library is ready.
 
 use crate::options::Options;
-use crate::state::{FAST, YARD};
+use crate::state::{FAST, YARD, choose_table};
 use crate::text::say;
 use crate::{bad, fork, report};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -86,7 +86,7 @@ fn begin(options: &Options) -> bool {
         decay_ms: options.get(Key::DecayMs) as u32,
     };
     YARD.on_bad(bad::found_at_home);
-    YARD.on_beat(|beat| FAST.choose_table(beat));
+    YARD.on_beat(|_| choose_table());
     bad::set_policy(options.get(Key::OnError) == 0);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);
     YARD.init(settings)

@@ -1,7 +1,7 @@
 //! The yard of the process, and the words that the fast path reads.
 
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use slabyard::cache::classes::{self, LARGEST};
+use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering, fence};
+use slabyard::cache::classes::{self, ENTRIES, LARGEST};
 use slabyard::platform::linux::Linux;
 use slabyard::yard::Yard;
 
@@ -15,8 +15,6 @@ pub(crate) static YARD: Yard<Linux> = Yard::new(Linux::new());
 pub(crate) struct Fast {
     /// Sizes from here on take the slow path.
     pub limit: AtomicUsize,
-    /// From size to slot offset: [`classes::MAIN`] or [`classes::SPARES`].
-    pub table: AtomicPtr<u16>,
     /// Offset of `rseq_cs` from the thread pointer.
     pub cs_offset: AtomicUsize,
     /// Row 0.
@@ -34,17 +32,15 @@ pub(crate) struct Fast {
 /// Offsets of [`Fast`]'s words, for the assembly.
 pub(crate) mod at {
     pub(crate) const LIMIT: usize = 0;
-    pub(crate) const TABLE: usize = 8;
-    pub(crate) const CS_OFFSET: usize = 16;
-    pub(crate) const ROWS: usize = 24;
-    pub(crate) const BASE: usize = 32;
-    pub(crate) const MASK: usize = 40;
-    pub(crate) const MAP: usize = 48;
+    pub(crate) const CS_OFFSET: usize = 8;
+    pub(crate) const ROWS: usize = 16;
+    pub(crate) const BASE: usize = 24;
+    pub(crate) const MASK: usize = 32;
+    pub(crate) const MAP: usize = 40;
 }
 
 const _: () = {
     assert!(core::mem::offset_of!(Fast, limit) == at::LIMIT);
-    assert!(core::mem::offset_of!(Fast, table) == at::TABLE);
     assert!(core::mem::offset_of!(Fast, cs_offset) == at::CS_OFFSET);
     assert!(core::mem::offset_of!(Fast, rows) == at::ROWS);
     assert!(core::mem::offset_of!(Fast, base) == at::BASE);
@@ -54,7 +50,6 @@ const _: () = {
 
 pub(crate) static FAST: Fast = Fast {
     limit: AtomicUsize::new(0),
-    table: AtomicPtr::new(core::ptr::null_mut()),
     cs_offset: AtomicUsize::new(0),
     rows: AtomicUsize::new(0),
     base: AtomicUsize::new(1),
@@ -68,7 +63,7 @@ impl Fast {
         use slabyard::platform::{GRANULE, Platform};
         let region = &YARD.ground.region;
         let bytes = (region.granules() * GRANULE).next_power_of_two();
-        self.choose_table(false);
+        choose_table();
         self.cs_offset.store(YARD.platform().cs_offset(), Ordering::Relaxed);
         self.rows.store(YARD.platform().rows().base(), Ordering::Relaxed);
         let bias = region.base() / GRANULE * size_of::<u16>();
@@ -79,10 +74,28 @@ impl Fast {
         self.mask.store(!(bytes - 1) | 15, Ordering::Release);
         self.limit.store(LARGEST + 1, Ordering::Release);
     }
+}
 
-    /// Allocations pop from the spare sheaves during the heartbeat.
-    pub(crate) fn choose_table(&self, beat: bool) {
-        let table = if beat { &classes::SPARES } else { &classes::MAIN };
-        self.table.store(table.as_ptr().cast_mut(), Ordering::Relaxed);
+/// From size to slot offset: a copy of [`classes::MAIN`], or of
+/// [`classes::SPARES`] during the heartbeat. A copy, because the address of a
+/// table of our own is part of the instruction.
+pub(crate) static TABLE: [AtomicU16; ENTRIES] = [const { AtomicU16::new(0) }; ENTRIES];
+
+/// Copies the table that is wanted. A size that is looked up meanwhile is found
+/// in either: both are right at any time.
+pub(crate) fn choose_table() {
+    loop {
+        let beats = YARD.beats();
+        let table = if beats { &classes::SPARES } else { &classes::MAIN };
+        for (to, from) in TABLE.iter().zip(table) {
+            to.store(*from, Ordering::Relaxed);
+        }
+        // Of two threads that copy different tables, one sees here that the other
+        // changed what is wanted, and copies again. The fence keeps the stores
+        // before the load; its partner is the exchange that changes the beat.
+        fence(Ordering::SeqCst);
+        if YARD.beats() == beats {
+            return;
+        }
     }
 }

@@ -141,6 +141,7 @@ fn begin() -> Option<MutexGuard<'static, ()>> {
     }
     LINUX.enter();
     assert!(LINUX.can_stop());
+    scene::commit_arrays();
     scene::catch_breakpoints();
     Some(turn)
 }

@@ -61,7 +61,7 @@ pub const fn class_of(slot: Slot) -> Option<usize> {
 #[must_use]
 pub fn class_for(bytes: usize) -> Option<usize> {
     let offset = MAIN.get(bytes.div_ceil(STEP))?;
-    class_of(Slot(offset / 16))
+    class_of(Slot::at(*offset))
 }
 
 /// The smallest class whose objects are all aligned to `align`: slabs are
@@ -109,7 +109,10 @@ mod tests {
             assert!(class == 0 || (SIZES[class - 1].0 as usize) < bytes);
             let offset = MAIN[bytes.div_ceil(STEP)] as usize;
             assert_eq!(offset, slot_of(class).offset());
-            assert_eq!(SPARES[bytes.div_ceil(STEP)] as usize, offset + 128 * 16);
+            assert_eq!(
+                SPARES[bytes.div_ceil(STEP)] as usize,
+                Slot(slot_of(class).0 + SPARE).offset()
+            );
         }
         assert_eq!(class_for(LARGEST + 1), None);
     }

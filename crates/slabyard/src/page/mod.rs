@@ -85,9 +85,8 @@ impl<P: Platform> Ground<P> {
     /// Reserves the region. The platform is ready. False without memory.
     pub fn init(&self, reserve_bytes: usize) -> bool {
         let p = &self.platform;
-        self.region.init(p, reserve_bytes)
-            && self.sheaves.init(p, self.region.granules())
-            && self.mappings.init(p)
+        self.sheaves.init(p);
+        self.region.init(p, reserve_bytes) && self.mappings.init(p)
     }
 
     /// Sets who is told of bad use; without it, it is counted only.

@@ -64,7 +64,7 @@ impl<P: Platform> Ground<P> {
         let Some(row) = self.platform.row_hint() else {
             return false;
         };
-        if self.platform.rows().entry(row, slot).objects() != 0 {
+        if !self.platform.rows().entry(row, slot).is_none() {
             return false;
         }
         let Some(mut sheaf) = self.sheaves.take(&self.platform) else {

@@ -3,17 +3,18 @@
 //! ```text
 //! Places (2112 bytes = 33 cache lines; an odd number spreads over L1's sets)
 //! +------+-----+-------+------------------------------------------+
-//! | next | pad | guard | objects[0] objects[1] ... objects[261]   |
+//! | next | len | guard | objects[0] objects[1] ... objects[261]   |
 //! +------+-----+-------+------------------------------------------+
-//!                      ^ what an entry points to
+//!                ^ top of an empty stack
 //! ```
-//! The guard is what the push sequence compares with when the stack is empty:
-//! never an object's address.
+//! The guard holds 0: a pop that finds it sees that the stack is empty. The
+//! places lie where the rows can number them ([`crate::platform::stack`]).
 //!
 //! A [`Sheaf`] is in transit: its holder alone owns it and the objects in it.
 
 use super::table::{Table, Zeroed};
-use crate::platform::{Platform, Stack};
+use crate::platform::Platform;
+use crate::platform::stack::{PLACE_BYTES, STOPPED, Stack};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 
 /// Places of one sheaf.
@@ -33,7 +34,9 @@ struct Places {
 unsafe impl Zeroed for Places {}
 
 const _: () = assert!(size_of::<Places>() == 2112);
-const HEAD: usize = core::mem::offset_of!(Places, objects);
+/// Words of one sheaf, and its guard's number among them.
+const STRIDE: u32 = (size_of::<Places>() / PLACE_BYTES) as u32;
+const GUARD: u32 = (core::mem::offset_of!(Places, guard) / PLACE_BYTES) as u32;
 
 /// An array of places that nobody else can reach, with `count` objects.
 #[must_use]
@@ -70,6 +73,8 @@ struct Free {
 /// All places of a yard.
 pub struct SheafPool {
     table: Table<Places>,
+    /// Number of the table's first place.
+    first: AtomicU32,
     free: Lock<Free>,
 }
 
@@ -77,13 +82,15 @@ impl SheafPool {
     pub(super) const fn new() -> Self {
         SheafPool {
             table: Table::new(),
+            first: AtomicU32::new(0),
             free: Lock::new(Rank::Pool, Free { head: NO_SHEAF, made: 0 }),
         }
     }
 
-    pub(super) fn init<P: Platform>(&self, p: &P, granules: usize) -> bool {
-        // 1.6 % of the reserve at most, and never more than 64 Ki sheaves.
-        self.table.reserve(p, (granules / 32).clamp(1024, 1 << 16))
+    pub(super) fn init<P: Platform>(&self, p: &P) {
+        let (base, bytes) = p.rows().places();
+        self.table.set(base, bytes);
+        self.first.store(p.rows().place_number(base), Ordering::Relaxed);
     }
 
     /// Bytes of the places.
@@ -154,29 +161,51 @@ impl SheafPool {
         sheaf.count -= to.len() as u32;
     }
 
-    /// What an entry holds when this sheaf is its stack.
+    /// What an entry holds when this sheaf is its stack, with room for pushes up to
+    /// `capacity` objects.
     pub fn publish(&self, sheaf: Sheaf, capacity: u32) -> Stack {
-        let objects = self.table.base() + sheaf.index as usize * size_of::<Places>() + HEAD;
-        let stack = Stack { count: sheaf.count, capacity, objects };
+        let guard = self.first.load(Ordering::Relaxed) + sheaf.index * STRIDE + GUARD;
+        let stack = Stack { top: guard + sheaf.count, end: guard + capacity };
         core::mem::forget(sheaf);
         stack
     }
 
     /// The sheaf of a stack that was taken out of its entry.
     pub fn adopt(&self, stack: Stack) -> Option<Sheaf> {
-        let index = self.index_of(stack.objects)?;
-        Some(Sheaf { index, count: stack.count })
+        if stack.is_none() {
+            return None;
+        }
+        let word = stack.top - self.first.load(Ordering::Relaxed);
+        Some(Sheaf { index: word / STRIDE, count: word % STRIDE - GUARD })
     }
 
-    fn index_of(&self, objects: usize) -> Option<u32> {
-        (objects != 0).then(|| ((objects - HEAD - self.table.base()) / size_of::<Places>()) as u32)
+    /// Objects of a stack, from the number of its top; 0 if it is stopped or
+    /// there is none.
+    pub fn count_of(&self, top: u32) -> u32 {
+        if top == 0 || top == STOPPED {
+            return 0;
+        }
+        (top - self.first.load(Ordering::Relaxed)) % STRIDE - GUARD
     }
 
-    /// Objects of a stack that its owner cannot touch (stopped, or its owner asks).
-    pub fn objects_of(&self, objects: usize, count: u32) -> impl Iterator<Item = usize> + '_ {
-        let places = self.index_of(objects).map(|i| self.places(i));
-        (0..count as usize)
-            .filter_map(move |i| places.map(|p| p.objects[i].load(Ordering::Relaxed)))
+    /// Top of the same stack without objects.
+    #[must_use]
+    pub fn emptied(&self, top: u32) -> u32 {
+        top - self.count_of(top)
+    }
+
+    /// Objects of a stack that its owner cannot touch (stopped, or its owner
+    /// asks), from the number of its top.
+    pub fn objects_of(&self, top: u32) -> impl Iterator<Item = usize> + '_ {
+        let (count, index) = match top {
+            0 | STOPPED => (0, 0),
+            _ => (self.count_of(top), (top - self.first.load(Ordering::Relaxed)) / STRIDE),
+        };
+        let places = (count > 0).then(|| self.places(index));
+        places
+            .into_iter()
+            .flat_map(move |p| &p.objects[..count as usize])
+            .map(|place| place.load(Ordering::Relaxed))
     }
 
     /// Puts a sheaf into a list whose head is `head` (under the list's lock).

@@ -55,9 +55,14 @@ impl<T: Zeroed> Table<T> {
         let Some(base) = p.reserve(bytes, page, Use::Table) else {
             return false;
         };
+        self.set(base, bytes);
+        true
+    }
+
+    /// Uses memory that was reserved elsewhere: whole pages that read as zero.
+    pub fn set(&self, base: usize, bytes: usize) {
         self.base.store(base, Ordering::Relaxed);
         self.reserved_bytes.store(bytes, Ordering::Release);
-        true
     }
 
     /// Makes the first `items` usable. One caller at a time.

@@ -31,6 +31,10 @@ pub enum Mode {
 
 /// Rows kept for private slots; further threads take slow paths only.
 const MAX_SLOTS: usize = 512;
+/// Address space for the places of stacks: 60 000 sheaves; under a limit of
+/// address space a 64th of it, and 1000 sheaves at least.
+const MOST_PLACES: usize = 128 << 20;
+const LEAST_PLACES: usize = 2 << 20;
 
 const PROT_NONE: usize = 0;
 const PROT_READ: usize = 1;
@@ -69,6 +73,7 @@ struct Setup {
 
 unsafe extern "C" {
     fn getauxval(kind: usize) -> usize;
+    fn getrlimit(what: i32, limits: *mut [usize; 2]) -> i32;
     fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
 }
 
@@ -97,13 +102,24 @@ impl Linux {
             Mode::Library | Mode::Own => possible_cpus(),
             Mode::Slots => MAX_SLOTS,
         };
-        let bytes = (nr_rows * ROW_BYTES).next_multiple_of(page_bytes);
-        let Some(base) = place_rows(bytes) else { return false };
-        if !self.commit(base, bytes) {
+        let rows = (nr_rows * ROW_BYTES).next_multiple_of(page_bytes);
+        let mut places = (address_limit() / 64).clamp(LEAST_PLACES, MOST_PLACES);
+        places = places.next_multiple_of(page_bytes);
+        // A page in front, which stays zero; then the rows; then the places.
+        let base = loop {
+            match reserve_rows(page_bytes + rows + places) {
+                Some(front) => break front + page_bytes,
+                None if places > LEAST_PLACES => {
+                    places = (places / 2).next_multiple_of(page_bytes);
+                }
+                None => return false,
+            }
+        };
+        if !self.commit(base, rows) {
             return false;
         }
         // SAFETY: reserved and committed above, for ever.
-        unsafe { self.rows.set(base, nr_rows) };
+        unsafe { self.rows.set(base, nr_rows, (base + rows, places)) };
         true
     }
 
@@ -246,6 +262,15 @@ fn choose(wanted: Option<Mode>) -> (Mode, usize) {
     (Mode::Slots, own)
 }
 
+/// What `ulimit -v` allows, in bytes.
+fn address_limit() -> usize {
+    const RLIMIT_AS: i32 = 9;
+    let mut limits = [usize::MAX; 2];
+    // SAFETY: the buffer has the size of a struct rlimit.
+    unsafe { getrlimit(RLIMIT_AS, &raw mut limits) };
+    limits[0]
+}
+
 /// Number of CPUs that may ever be there: the kernel's CPU numbers lie below.
 fn possible_cpus() -> usize {
     let mut buffer = [0u8; 256];
@@ -277,8 +302,9 @@ impl Park for Linux {
     }
 }
 
-/// Reserves rows at a place where the rows of zeros can lie too.
-fn place_rows(bytes: usize) -> Option<usize> {
+/// Reserves rows at an address from which the rows of zeros can be reached too:
+/// the front page, on x86-64.
+fn reserve_rows(bytes: usize) -> Option<usize> {
     const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
     const ZEROS: usize = ZERO_ROWS * ROW_BYTES;
     let unmap = |address, bytes| {
@@ -287,19 +313,22 @@ fn place_rows(bytes: usize) -> Option<usize> {
     };
     let mut hint = 0;
     for _ in 0..64 {
-        let base = mmap_at(hint, bytes, PROT_READ, MAP_NORESERVE)?;
+        let front = mmap_at(hint, bytes, PROT_READ, MAP_NORESERVE)?;
+        // SAFETY: our own fresh mapping.
+        unsafe { sys::call(sys::MADVISE, [front, bytes, MADV_DONTDUMP, 0, 0, 0]) };
         if !cfg!(target_arch = "x86_64") {
-            return Some(base);
+            return Some(front);
         }
-        let wanted = base + ZERO_ROWS_AT;
+        // The processor's pages have 4 KiB, as the one in front.
+        let wanted = front + GRANULE + ZERO_ROWS_AT;
         match mmap_at(wanted, ZEROS, PROT_READ, MAP_FIXED_NOREPLACE) {
-            Some(zeros) if zeros == wanted => return Some(base),
+            Some(zeros) if zeros == wanted => return Some(front),
             // A kernel before 4.17 takes the address as a hint.
             Some(elsewhere) => unmap(elsewhere, ZEROS),
             None => {}
         }
-        unmap(base, bytes);
-        hint = base.saturating_sub(3 << 30);
+        unmap(front, bytes);
+        hint = front.saturating_sub(3 << 30);
     }
     None
 }

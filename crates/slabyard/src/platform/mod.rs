@@ -115,24 +115,24 @@ pub trait Platform: Park + Sync {
 
     /// Stops stacks: when it returns, their owners find them neither poppable
     /// nor pushable, and the caller owns what they hold. `stops` gives row and
-    /// slot of each; its third part receives the number of objects.
+    /// slot of each; its third part receives the top that each had.
     ///
     /// The caller makes sure that nobody else stops or starts these stacks, and
     /// that [`Platform::can_stop`] is true.
-    fn stop(&self, stops: &mut [(usize, Slot, i32)]) {
-        for (row, slot, count) in stops.iter_mut() {
-            *count = self.rows().entry(*row, *slot).mark_stopped();
+    fn stop(&self, stops: &mut [(usize, Slot, u32)]) {
+        for (row, slot, top) in stops.iter_mut() {
+            *top = self.rows().entry(*row, *slot).mark_stopped();
         }
-        // An owner that had read its count before the mark may still overwrite
+        // An owner that had read its top before the mark may still overwrite
         // it by its committing store. After the fence no such store is on its
         // way; a mark that got lost is made again.
         loop {
             self.fence();
             let mut lost = false;
-            for (row, slot, count) in stops.iter_mut() {
+            for (row, slot, top) in stops.iter_mut() {
                 let entry = self.rows().entry(*row, *slot);
                 if !entry.is_stopped() {
-                    *count = entry.mark_stopped();
+                    *top = entry.mark_stopped();
                     lost = true;
                 }
             }

@@ -1,36 +1,52 @@
-//! The one structure that assembly touches: a bounded stack in 16 bytes.
+//! The one structure that assembly touches: a bounded stack in 8 bytes.
 //!
 //! ```text
-//! row (one a CPU, 4096 bytes)          entry (16 bytes)
-//! +--------+--------+-- - --+          0        4          8            16
-//! | slot 0 | slot 1 |  255  |          +--------+----------+------------+
-//! +--------+--------+-- - --+          | count  | capacity | objects    |
-//!                                      +--------+----------+------------+
+//! row (a page for each CPU)            entry (8 bytes)
+//! +--------+--------+-- - --+          0       4       8
+//! | slot 0 | slot 1 |  255  |          +-------+-------+
+//! +--------+--------+-- - --+          |  top  |  end  |
+//!                                      +-------+-------+
+//!                                          |       |
+//! places (words, numbered from row 0)      v       v
+//! -1  0   ...       +-------+------+------+------+------+- - -
+//! |0| |0| rows ...  | guard | obj  | obj  |      |      |
+//!                   +-------+------+------+------+------+- - -
 //! ```
 //!
+//! A place is a word; its number counts words from row 0's begin, so that numbers
+//! of 32 bits reach 16 GiB. `top` is the number of the topmost object's place (the
+//! guard's, if there is none), `end` that of the last place that may be filled.
+//!
 //! Invariants:
-//! * `count` is -1 (stopped) or between 0 and the number of objects behind `objects`;
-//! * an entry of zeros is empty and full at once: every call takes the slow path;
-//! * slot 0 is zeros for ever: it is what the page map says of a page that is no slab;
+//! * the guard and the places -1 and 0 hold 0, which is no object's address: what
+//!   a pop finds there tells that the stack is empty, stopped or absent;
+//! * `top` is -1 while the stack is stopped, and 0 if there is none: an entry of
+//!   zeros is empty and full at once, every call takes the slow path;
+//! * slot 0 is zeros for ever: it is what the page map says of a page that is no
+//!   slab, and it is place 0;
 //! * two rows of zeros lie [`ZERO_ROWS_AT`] from row 0: they belong to the
-//!   CPU numbers -1 (no sequence registered) and -2 (registration failed);
-//! * `objects[-1]` is readable and never equal to an object's address.
+//!   CPU numbers -1 (no sequence registered) and -2 (registration failed).
 //!
 //! Only the owner (the CPU, or the thread whose private slot the row is)
-//! changes an entry, by one committing store; anybody may set `capacity` to 0
+//! changes an entry, by one committing store; anybody may set `end` to 0
 //! or mark an entry as stopped ([`super::Platform::stop`]).
 
-use crate::sync::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Entries in a row.
 pub const SLOTS: usize = 256;
-/// Bytes of a row: the sequences shift the CPU number by 12.
-pub const ROW_BYTES: usize = SLOTS * 16;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = 8;
+/// Bytes of a row: a page, so that it lies on its CPU's node. The sequences
+/// multiply the CPU number by it.
+pub const ROW_BYTES: usize = 4096;
 /// Where the rows of zeros lie, from row 0. The sequences multiply the CPU number
 /// in 32 bits, by one instruction, so that -2 and -1 lead here.
 pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_BYTES;
 /// Rows of zeros.
 pub const ZERO_ROWS: usize = 2;
+/// Bytes of a place.
+pub const PLACE_BYTES: usize = 8;
 
 /// Number of an entry within its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +57,14 @@ impl Slot {
     #[inline]
     #[must_use]
     pub const fn offset(self) -> usize {
-        self.0 as usize * 16
+        self.0 as usize * ENTRY_BYTES
+    }
+
+    /// The slot at an offset.
+    #[inline]
+    #[must_use]
+    pub const fn at(offset: u16) -> Self {
+        Slot(offset / ENTRY_BYTES as u16)
     }
 }
 
@@ -49,74 +72,103 @@ impl Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// The value of an entry.
+/// The value of an entry: two numbers of places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Stack {
-    /// Objects in it.
-    pub count: u32,
-    /// Objects that may be in it before a push takes the slow path.
-    pub capacity: u32,
-    /// Address of the first object's place; 0 if there is no stack.
-    pub objects: usize,
+    /// The topmost object's place; the guard's if it is empty; 0 if there is no
+    /// stack.
+    pub top: u32,
+    /// The last place that a push may fill.
+    pub end: u32,
 }
 
 impl Stack {
     /// No stack: every call takes the slow path.
-    pub const NONE: Stack = Stack { count: 0, capacity: 0, objects: 0 };
+    pub const NONE: Stack = Stack { top: 0, end: 0 };
+
+    /// The entry's word. `top` lies first.
+    #[inline]
+    pub const fn to_word(self) -> u64 {
+        if cfg!(target_endian = "little") {
+            self.top as u64 | (self.end as u64) << 32
+        } else {
+            self.end as u64 | (self.top as u64) << 32
+        }
+    }
+
+    /// The value of a word.
+    #[inline]
+    pub const fn of_word(word: u64) -> Self {
+        let (low, high) = (word as u32, (word >> 32) as u32);
+        if cfg!(target_endian = "little") {
+            Stack { top: low, end: high }
+        } else {
+            Stack { top: high, end: low }
+        }
+    }
+
+    /// True if there is no stack.
+    #[inline]
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.top == 0
+    }
 }
+
+/// `top` of a stopped stack: as a signed number, the place -1.
+pub const STOPPED: u32 = u32::MAX;
 
 /// A stack in its row.
-#[repr(C, align(16))]
+#[repr(C, align(8))]
 pub struct Entry {
-    count: AtomicI32,
-    capacity: AtomicU32,
-    objects: AtomicUsize,
+    top: AtomicU32,
+    end: AtomicU32,
 }
 
-const STOPPED: i32 = -1;
+const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES);
 
 impl Entry {
-    /// Objects in the stack as last stored; -1 if it is stopped.
+    /// The topmost object's place as last stored; [`STOPPED`] if it is stopped.
     #[inline]
-    pub fn count(&self) -> i32 {
-        self.count.load(Ordering::Relaxed)
+    pub fn top(&self) -> u32 {
+        self.top.load(Ordering::Relaxed)
     }
 
-    /// Capacity as last stored.
+    /// The last place that a push may fill, as last stored.
     #[inline]
-    pub fn capacity(&self) -> u32 {
-        self.capacity.load(Ordering::Relaxed)
+    pub fn end(&self) -> u32 {
+        self.end.load(Ordering::Relaxed)
     }
 
-    /// Where the objects lie. Stable only while the stack is stopped.
+    /// True if there is no stack; a stopped one is there.
     #[inline]
-    pub fn objects(&self) -> usize {
-        self.objects.load(Ordering::Relaxed)
+    pub fn is_none(&self) -> bool {
+        self.top() == 0
     }
 
     /// Sends the next push to the slow path. A lost race with the owner's
     /// exchange loses the request, nothing else.
     #[inline]
     pub fn ask(&self) {
-        self.capacity.store(0, Ordering::Relaxed);
+        self.end.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn mark_stopped(&self) -> i32 {
-        self.count.swap(STOPPED, Ordering::AcqRel)
+    pub(crate) fn mark_stopped(&self) -> u32 {
+        self.top.swap(STOPPED, Ordering::AcqRel)
     }
 
     /// True while the stack is stopped.
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.count() == STOPPED
+        self.top() == STOPPED
     }
 
-    /// Gives a stopped stack back to its owner with `count` objects in it.
-    pub fn start(&self, count: u32) {
-        // Release: the owner's plain load of `count` sees the objects below it
+    /// Gives a stopped stack back to its owner, with `top` as its topmost place.
+    pub fn start(&self, top: u32) {
+        // Release: the owner's plain load of `top` sees the objects below it
         // (on x86-64 all loads acquire; the machine's are ordered by its lock).
-        self.count.store(count.cast_signed(), Ordering::Release);
+        self.top.store(top, Ordering::Release);
     }
 
     /// Plain replacement by the owner of a private row.
@@ -125,80 +177,62 @@ impl Entry {
     /// [`Stopped`] if it is stopped.
     pub(crate) fn replace(&self, new: Stack) -> Result<Stack, Stopped> {
         let old = self.load();
-        if self.is_stopped() {
+        if old.top == STOPPED {
             return Err(Stopped);
         }
-        self.objects.store(new.objects, Ordering::Relaxed);
-        self.capacity.store(new.capacity, Ordering::Relaxed);
-        self.count.store(new.count.cast_signed(), Ordering::Release);
+        self.end.store(new.end, Ordering::Relaxed);
+        self.top.store(new.top, Ordering::Release);
         Ok(old)
     }
 
     pub(super) fn load(&self) -> Stack {
-        Stack {
-            count: self.count().cast_unsigned(),
-            capacity: self.capacity(),
-            objects: self.objects(),
-        }
-    }
-
-    /// Plain pop by the owner: load, then `commit`.
-    #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
-    pub(super) fn peek(&self) -> Option<(usize, u32)> {
-        let left = self.count().checked_sub(1).filter(|n| *n >= 0)?;
-        let place = self.objects() + left as usize * 8;
-        // SAFETY: below `count` every place holds an object (module head), and
-        // the objects of a stack stay mapped.
-        let object = unsafe { &*(place as *const AtomicUsize) }.load(Ordering::Relaxed);
-        Some((object, left.cast_unsigned()))
+        Stack { top: self.top(), end: self.end() }
     }
 
     #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
-    /// Plain push by the owner, up to the committing store: writes the object's
-    /// place and tells the new count.
-    pub(super) fn place(&self, object: usize) -> Option<u32> {
-        let count = self.count().cast_unsigned();
-        if count >= self.capacity() {
-            return None;
-        }
-        let place = self.objects() + count as usize * 8;
-        // SAFETY: below `capacity` every place is ours to write, and the word in
-        // front of the first one is readable (module head).
-        let (place, top) =
-            unsafe { (&*(place as *const AtomicUsize), &*((place - 8) as *const AtomicUsize)) };
-        if top.load(Ordering::Relaxed) == object {
-            return None;
-        }
-        place.store(object, Ordering::Relaxed);
-        Some(count + 1)
-    }
-
-    #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
-    pub(super) fn commit(&self, count: u32) {
-        self.count.store(count.cast_signed(), Ordering::Release);
+    pub(super) fn commit(&self, top: u32) {
+        self.top.store(top, Ordering::Release);
     }
 }
 
-/// All rows of a platform.
+/// All rows of a platform, and the places behind them.
 pub struct Rows {
     base: AtomicUsize,
     count: AtomicUsize,
+    /// Address and bytes of what is left for stacks.
+    places: [AtomicUsize; 2],
 }
 
 impl Rows {
+    /// Bytes in front of row 0 that a pop from a stopped stack reads.
+    pub const FRONT: usize = PLACE_BYTES;
+
     /// No rows yet.
     #[must_use]
     pub const fn new() -> Self {
-        Rows { base: AtomicUsize::new(0), count: AtomicUsize::new(0) }
+        Rows {
+            base: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
+            places: [const { AtomicUsize::new(0) }; 2],
+        }
     }
 
-    /// Sets the rows: `base` is the address of row 0.
+    /// Sets the rows: `base` is the address of row 0, `places` address and bytes
+    /// of the memory for stacks.
     ///
     /// # Safety
-    /// `count` rows from `base` are zeroed memory that stays for ever and is
-    /// changed through [`Entry`] and the sequences only.
-    pub unsafe fn set(&self, base: usize, count: usize) {
+    /// `count` rows from `base`, [`Rows::FRONT`] bytes in front of them and the
+    /// places are zeroed memory that stays for ever. The rows are changed through
+    /// [`Entry`] and the sequences only. The places are reserved, not committed.
+    ///
+    /// # Panics
+    /// If places lie below the rows or out of the reach of their numbers.
+    pub unsafe fn set(&self, base: usize, count: usize, places: (usize, usize)) {
+        assert!(places.0 >= base + count * ROW_BYTES, "places lie behind the rows");
+        assert!((places.0 + places.1 - base) / PLACE_BYTES < 1 << 31, "places are numbered");
         self.base.store(base, Ordering::Relaxed);
+        self.places[0].store(places.0, Ordering::Relaxed);
+        self.places[1].store(places.1, Ordering::Relaxed);
         self.count.store(count, Ordering::Release);
     }
 
@@ -217,6 +251,26 @@ impl Rows {
     /// True before [`Rows::set`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Address and bytes of the memory reserved for stacks: whole pages, which
+    /// read as zero before they are committed.
+    pub fn places(&self) -> (usize, usize) {
+        (self.places[0].load(Ordering::Relaxed), self.places[1].load(Ordering::Relaxed))
+    }
+
+    /// Number of the place at an address.
+    #[inline]
+    pub fn place_number(&self, address: usize) -> u32 {
+        ((address - self.base()) / PLACE_BYTES) as u32
+    }
+
+    /// The place of a number, which is 0 or one of a stack's.
+    #[cfg(any(test, feature = "machine"))]
+    pub(super) fn place(&self, number: u32) -> &AtomicUsize {
+        // SAFETY: place 0 is row 0's first entry; stacks lie in the places that
+        // `set` was promised, committed.
+        unsafe { &*((self.base() + number as usize * PLACE_BYTES) as *const AtomicUsize) }
     }
 
     /// One entry.

@@ -159,6 +159,11 @@ impl<P: Platform> Yard<P> {
         &self.caches[class]
     }
 
+    /// True during the heartbeat.
+    pub fn beats(&self) -> bool {
+        self.beat.load(Ordering::Relaxed) != 0
+    }
+
     fn beat(&self) -> Beat {
         match self.beat.load(Ordering::Relaxed) {
             0 => Beat::Off,
@@ -257,7 +262,7 @@ impl<P: Platform> Yard<P> {
         let granule = self.ground.region.granule_of(address)?;
         match self.ground.region.map_value(granule) {
             0 => None,
-            offset => classes::class_of(Slot(offset / 16)),
+            offset => classes::class_of(Slot::at(offset)),
         }
     }
 

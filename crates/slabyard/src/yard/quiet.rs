@@ -61,16 +61,16 @@ impl<'a, P: Platform> Quiet<'a, P> {
         (0..p.rows().len())
             .filter(|row| p.row_used(*row))
             .flat_map(move |row| slots.clone().map(move |slot| (row, slot)))
-            .filter(|(row, slot)| p.rows().entry(*row, *slot).objects() != 0)
+            .filter(|(row, slot)| !p.rows().entry(*row, *slot).is_none())
     }
 
     fn stop(&self) {
         let yard = self.yard;
         let rows = yard.platform().rows();
         let mark = |row: usize, slot: Slot| {
-            let count = rows.entry(row, slot).mark_stopped();
+            let top = rows.entry(row, slot).mark_stopped();
             let seen = yard.seen.get(row * SLOTS + slot.0 as usize);
-            seen.store(u64::from(count.cast_unsigned()), Ordering::Relaxed);
+            seen.store(u64::from(top), Ordering::Relaxed);
         };
         self.entries().for_each(|(row, slot)| mark(row, slot));
         // As in `Platform::stop`: marks that a committing store overwrote are
@@ -93,25 +93,22 @@ impl<'a, P: Platform> Quiet<'a, P> {
     fn start(&self) {
         for (row, slot) in self.entries() {
             let entry = self.yard.platform().rows().entry(row, slot);
-            entry.start(self.count_of(row, slot));
+            entry.start(self.top_of(row, slot));
         }
     }
 
-    fn count_of(&self, row: usize, slot: Slot) -> u32 {
+    fn top_of(&self, row: usize, slot: Slot) -> u32 {
         if self.stopped {
             self.yard.seen.get(row * SLOTS + slot.0 as usize).load(Ordering::Relaxed) as u32
         } else {
-            let count = self.yard.platform().rows().entry(row, slot).count();
-            u32::try_from(count).unwrap_or(0)
+            self.yard.platform().rows().entry(row, slot).top()
         }
     }
 
     /// Calls `f` with slot and address of each object and run in CPUs' stacks.
     pub fn each_parked_cpu(&self, mut f: impl FnMut(Slot, usize)) {
         for (row, slot) in self.entries() {
-            let objects = self.yard.platform().rows().entry(row, slot).objects();
-            let count = self.count_of(row, slot);
-            for address in self.yard.ground.sheaves.objects_of(objects, count) {
+            for address in self.yard.ground.sheaves.objects_of(self.top_of(row, slot)) {
                 f(slot, address);
             }
         }
@@ -122,7 +119,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
     pub fn parked_cpu(&self, class: usize) -> usize {
         let shape = self.yard.cache(class).shape();
         self.entries_of([shape.main(), shape.spare()].into_iter())
-            .map(|(row, slot)| self.count_of(row, slot) as usize)
+            .map(|(row, slot)| self.yard.ground.sheaves.count_of(self.top_of(row, slot)) as usize)
             .sum()
     }
 
@@ -152,9 +149,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
         let p = self.yard.platform();
         (0..p.rows().len())
             .filter(|row| p.row_used(*row))
-            .filter(|row| {
-                (1..SLOTS as u16).any(|slot| p.rows().entry(*row, Slot(slot)).objects() != 0)
-            })
+            .filter(|row| (1..SLOTS as u16).any(|slot| !p.rows().entry(*row, Slot(slot)).is_none()))
             .count()
     }
 }

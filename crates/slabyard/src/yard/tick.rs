@@ -35,7 +35,7 @@ const BATCH: usize = 64;
 /// Granules given back in one tick: 64 MiB, or half of what waits.
 const MOST: usize = 16 << 10;
 
-type Stops = [(usize, Slot, i32); BATCH];
+type Stops = [(usize, Slot, u32); BATCH];
 
 impl<P: Platform> Yard<P> {
     fn period_ms(&self) -> u64 {
@@ -51,7 +51,9 @@ impl<P: Platform> Yard<P> {
     }
 
     fn set_beat(&self, step: u32) {
-        let old = self.beat.swap(step, Ordering::Relaxed);
+        // SeqCst: who was told of an earlier change and asks again sees this one
+        // (`Yard::beats`).
+        let old = self.beat.swap(step, Ordering::SeqCst);
         if (old == 0) != (step == 0)
             && let Some(call) = self.on_beat.try_get()
         {
@@ -115,7 +117,7 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Drains stacks whose counts are as they were at the last `ticks` ticks.
+    /// Drains stacks whose tops are where they were at the last `ticks` ticks.
     /// Drain lock held. Returns true if one was drained.
     fn drain_idle(&self, ticks: u32) -> bool {
         let p = self.platform();
@@ -149,10 +151,10 @@ impl<P: Platform> Yard<P> {
         went
     }
 
-    /// True if a stack has objects and its count is what it was `ticks` ticks ago.
+    /// True if a stack has objects and its top is where it was `ticks` ticks ago.
     fn is_idle(&self, row: usize, slot: Slot, entry: &Entry, ticks: u32) -> bool {
-        let count = entry.count();
-        if count <= 0 {
+        let top = entry.top();
+        if self.ground.sheaves.count_of(top) == 0 {
             return false;
         }
         if ticks == 0 {
@@ -160,30 +162,28 @@ impl<P: Platform> Yard<P> {
         }
         let seen = self.seen.get(row * SLOTS + slot.0 as usize);
         let old = seen.load(Ordering::Relaxed);
-        let same = (old as u32).cast_signed() == count;
-        let age = if same { (old >> 32) as u32 + 1 } else { 0 };
-        seen.store(u64::from(age) << 32 | u64::from(count.cast_unsigned()), Ordering::Relaxed);
+        let age = if old as u32 == top { (old >> 32) as u32 + 1 } else { 0 };
+        seen.store(u64::from(age) << 32 | u64::from(top), Ordering::Relaxed);
         age >= ticks
     }
 
     /// Stops these stacks, brings their objects home, and starts them empty.
-    fn drain_stops(&self, stops: &mut [(usize, Slot, i32)]) {
+    fn drain_stops(&self, stops: &mut [(usize, Slot, u32)]) {
         if stops.is_empty() {
             return;
         }
         let p = self.platform();
         p.stop(stops);
-        for &(row, slot, count) in &*stops {
+        let sheaves = &self.ground.sheaves;
+        for &(row, slot, top) in &*stops {
             if let Some(class) = classes::class_of(slot) {
-                self.caches[class].drain_stopped(&self.ground, row, slot, count);
+                self.caches[class].drain_stopped(&self.ground, top);
             } else if percpu::order_of(slot).is_some() {
-                let objects = p.rows().entry(row, slot).objects();
-                let count = u32::try_from(count).unwrap_or(0);
-                for address in self.ground.sheaves.objects_of(objects, count) {
+                for address in sheaves.objects_of(top) {
                     self.ground.free_parked_run(address);
                 }
             }
-            p.rows().entry(row, slot).start(0);
+            p.rows().entry(row, slot).start(sheaves.emptied(top));
         }
     }
 
@@ -234,7 +234,7 @@ impl<P: Platform> Yard<P> {
         for row in (0..p.rows().len()).filter(|row| p.row_used(*row)) {
             for class in 0..classes::CLASSES {
                 let entry = p.rows().entry(row, classes::slot_of(class));
-                if entry.objects() != 0 {
+                if !entry.is_none() {
                     entry.ask();
                 }
             }

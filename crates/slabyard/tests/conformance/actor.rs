@@ -299,7 +299,7 @@ impl<'a> Actor<'a> {
         let percent = [20, 100][self.random.below(2)];
         let mut stops: Vec<_> = (1..SLOTS as u16)
             .filter(|_| self.random.chance(percent))
-            .filter(|slot| machine.rows().entry(row, Slot(*slot)).objects() != 0)
+            .filter(|slot| !machine.rows().entry(row, Slot(*slot)).is_none())
             .map(|slot| (row, Slot(slot), 0))
             .collect();
         machine.stop(&mut stops);
@@ -312,10 +312,10 @@ impl<'a> Actor<'a> {
                 _ => drop(self.free(Way::Slow)),
             }
         }
-        for (row, slot, count) in stops {
+        for (row, slot, top) in stops {
             let entry = machine.rows().entry(row, slot);
             assert!(entry.is_stopped(), "{slot:?} was started by another");
-            entry.start(count.cast_unsigned());
+            entry.start(top);
         }
         // A fast call may have left a deferred free alone.
         self.yard.drain_thread();

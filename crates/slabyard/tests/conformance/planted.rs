@@ -50,7 +50,9 @@ impl Scene {
         // A slab of another class that ends at once: its run is parked.
         let block = g.take_block(3).expect("memory");
         g.free_block(block, 3);
-        assert!(machine.rows().entry(0, Slot(percpu::FIRST_SLOT + 3)).count() > 0);
+        assert!(
+            g.sheaves.count_of(machine.rows().entry(0, Slot(percpu::FIRST_SLOT + 3)).top()) > 0
+        );
         let all = oracle.into_inner().unwrap().sums();
         let sums =
             Sums { objects: live.len() as u64, object_bytes: (live.len() * bytes) as u64, ..all };
@@ -73,10 +75,10 @@ impl Scene {
     /// Addresses of parked objects in this CPU's main stack.
     fn parked(&self) -> Vec<usize> {
         let slot = classes::slot_of(CLASS);
-        let entry = self.yard.platform().rows().entry(0, slot);
-        let count = entry.count().cast_unsigned();
-        assert!(count > 1, "too few parked");
-        self.yard.ground.sheaves.objects_of(entry.objects(), count).collect()
+        let top = self.yard.platform().rows().entry(0, slot).top();
+        let parked: Vec<_> = self.yard.ground.sheaves.objects_of(top).collect();
+        assert!(parked.len() > 1, "too few parked");
+        parked
     }
 
     /// Slabs on the partial list of which nothing is parked.
@@ -162,7 +164,7 @@ fn a_dropped_sheaf_is_found() {
     plant("live objects", |scene| {
         let slot = classes::slot_of(CLASS);
         let sheaf = scene.yard.platform().exchange(slot, Stack::NONE).expect("a stack");
-        assert!(sheaf.count > 0);
+        assert!(scene.yard.ground.sheaves.count_of(sheaf.top) > 0);
     });
 }
 

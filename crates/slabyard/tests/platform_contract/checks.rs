@@ -1,5 +1,6 @@
 //! What every platform promises to one thread.
 
+use slabyard::platform::stack::STOPPED;
 use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Use};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,10 +48,27 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
 
 /// Places for the objects of `n` stacks, each with a word of zero in front.
 pub fn arrays<P: Platform>(p: &P, n: usize, capacity: usize) -> Vec<usize> {
-    let bytes = (n * (capacity + 1) * 8).next_multiple_of(p.page_bytes());
-    let table = p.reserve(bytes, p.page_bytes(), Use::Table).expect("address space");
-    assert!(p.commit(table, bytes), "memory");
-    (0..n).map(|i| table + (i * (capacity + 1) + 1) * 8).collect()
+    let (base, reserved) = p.rows().places();
+    // The first word counts the bytes in use; it reads as 0 at first.
+    let used = place(base, 0).load(Ordering::Relaxed).max(8);
+    let end = used + n * (capacity + 1) * 8;
+    assert!(end <= reserved, "address space");
+    assert!(p.commit(base, end.next_multiple_of(p.page_bytes())), "memory");
+    place(base, 0).store(end, Ordering::Relaxed);
+    (0..n).map(|i| base + used + (i * (capacity + 1) + 1) * 8).collect()
+}
+
+/// The stack of the `count` objects in an array.
+pub fn stack<P: Platform>(p: &P, objects: usize, count: u32, capacity: u32) -> Stack {
+    let guard = p.rows().place_number(objects) - 1;
+    Stack { top: guard + count, end: guard + capacity }
+}
+
+/// Array and number of objects of a stack, which has one.
+pub fn array_of<P: Platform>(p: &P, top: u32, arrays: &[usize]) -> (usize, usize) {
+    let below = |objects: &&usize| p.rows().place_number(**objects) <= top + 1;
+    let objects = *arrays.iter().filter(below).max().expect("one of ours");
+    (objects, (top + 1 - p.rows().place_number(objects)) as usize)
 }
 
 /// A place in a stack's array.
@@ -63,8 +81,7 @@ pub fn place(objects: usize, i: usize) -> &'static AtomicUsize {
 /// Gives this CPU an empty stack with places of its own; tells where they are.
 fn new_stack<P: Platform>(p: &P, slot: Slot) -> usize {
     let objects = arrays(p, 1, CAPACITY as usize)[0];
-    let empty = Stack { count: 0, capacity: CAPACITY, objects };
-    assert_eq!(p.exchange(slot, empty), Ok(Stack::NONE));
+    assert_eq!(p.exchange(slot, stack(p, objects, 0, CAPACITY)), Ok(Stack::NONE));
     objects
 }
 
@@ -120,15 +137,13 @@ fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
     assert!(p.push(slot, A) && p.push(slot, B));
     let second = arrays(p, 1, CAPACITY as usize)[0];
     place(second, 0).store(C, Ordering::Relaxed);
-    let new = Stack { count: 1, capacity: 1, objects: second };
-    let old = p.exchange(slot, new);
-    assert_eq!(old, Ok(Stack { count: 2, capacity: CAPACITY, objects: first }));
+    let old = p.exchange(slot, stack(p, second, 1, 1));
+    assert_eq!(old, Ok(stack(p, first, 2, CAPACITY)));
     let held = [0, 1].map(|i| place(first, i).load(Ordering::Relaxed));
     assert_eq!(held, [A, B]);
     assert!(!p.push(slot, A), "the new capacity");
     assert_eq!(p.pop(slot), Some(C));
-    let empty = Stack { count: 0, ..new };
-    assert_eq!(p.exchange(slot, Stack::NONE), Ok(empty));
+    assert_eq!(p.exchange(slot, Stack::NONE), Ok(stack(p, second, 0, 1)));
     zeros_are_empty_and_full(p, slot);
 }
 
@@ -136,10 +151,9 @@ fn asked_push_is_slow<P: Platform>(p: &P, row: usize, slot: Slot) {
     let objects = new_stack(p, slot);
     assert!(p.push(slot, A));
     p.rows().entry(row, slot).ask();
-    assert!(!p.push(slot, B), "the capacity is 0");
-    let asked = Stack { count: 1, capacity: 0, objects };
-    let again = Stack { count: 1, capacity: CAPACITY, objects };
-    assert_eq!(p.exchange(slot, again), Ok(asked));
+    assert!(!p.push(slot, B), "the end is 0");
+    let again = stack(p, objects, 1, CAPACITY);
+    assert_eq!(p.exchange(slot, again), Ok(Stack { end: 0, ..again }));
     assert!(p.push(slot, B));
     assert_eq!((p.pop(slot), p.pop(slot)), (Some(B), Some(A)));
 }
@@ -148,10 +162,11 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
     let objects = new_stack(p, slot);
     assert!(p.push(slot, A) && p.push(slot, B) && p.push(slot, C));
     // Stopped with the stacks of all other rows, which nobody uses.
-    let mut stops: Vec<_> = (0..p.rows().len()).map(|r| (r, slot, -7)).collect();
+    let mut stops: Vec<_> = (0..p.rows().len()).map(|r| (r, slot, 7)).collect();
     p.stop(&mut stops);
-    for (r, _, count) in &stops {
-        assert_eq!(*count, if *r == row { 3 } else { 0 });
+    let three = stack(p, objects, 3, CAPACITY);
+    for (r, _, top) in &stops {
+        assert_eq!(*top, if *r == row { three.top } else { 0 });
     }
     let entry = p.rows().entry(row, slot);
     for _ in 0..2 {
@@ -160,12 +175,12 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
         assert!(!p.push(slot, GRANULE * 9));
         assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
     }
-    assert_eq!((entry.count(), entry.capacity(), entry.objects()), (-1, CAPACITY, objects));
+    assert_eq!((entry.top(), entry.end()), (STOPPED, three.end));
     let held = [0, 1, 2].map(|i| place(objects, i).load(Ordering::Relaxed));
     assert_eq!(held, [A, B, C]);
     // The stopper takes the topmost object and gives the others back.
-    for (r, _, count) in stops {
-        p.rows().entry(r, slot).start(if r == row { count.cast_unsigned() - 1 } else { 0 });
+    for (r, _, top) in stops {
+        p.rows().entry(r, slot).start(if r == row { top - 1 } else { top });
     }
     assert_eq!((p.pop(slot), p.pop(slot), p.pop(slot)), (Some(B), Some(A), None));
 }

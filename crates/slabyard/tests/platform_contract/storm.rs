@@ -1,8 +1,9 @@
 //! Several threads push, pop and exchange, one stops and drains: no object may
 //! get lost or be in two hands.
 
-use crate::checks::{arrays, place};
-use slabyard::platform::{Platform, Slot, Stack};
+use crate::checks::{array_of, arrays, place, stack};
+use slabyard::platform::stack::STOPPED;
+use slabyard::platform::{Platform, Slot};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +24,8 @@ pub struct Storm {
     drained: Mutex<Vec<usize>>,
     /// What each worker ended with.
     left: Mutex<Vec<usize>>,
+    /// All arrays.
+    arrays: Vec<usize>,
     /// Empty arrays for each worker.
     spares: Vec<Mutex<Vec<usize>>>,
 }
@@ -45,12 +48,14 @@ impl Storm {
         // Every row can keep an array; two are left for each worker.
         let each = 2 + p.rows().len().div_ceil(workers);
         let mut all = arrays(p, each * workers, CAPACITY as usize);
+        let arrays = all.clone();
         let spares = (0..workers).map(|_| Mutex::new(all.split_off(all.len() - each))).collect();
         Storm {
             seed,
             held: (0..=workers * SHARE).map(|_| AtomicBool::new(true)).collect(),
             drained: Mutex::new(Vec::new()),
             left: Mutex::new(Vec::new()),
+            arrays,
             spares,
         }
     }
@@ -96,13 +101,10 @@ impl Storm {
     fn drain<P: Platform>(&self, p: &P, rows: std::ops::Range<usize>) {
         let mut stops: Vec<_> = rows.map(|row| (row, SLOT, 0)).collect();
         p.stop(&mut stops);
-        for (row, slot, count) in stops {
-            let entry = p.rows().entry(row, slot);
-            let count = usize::try_from(count).expect("nobody else stops");
-            assert!(count <= CAPACITY as usize, "{count} objects in a stack");
-            let mut taken = self.contents(entry.objects(), count);
+        for (row, slot, top) in stops {
+            let mut taken = self.contents(p, top);
             p.step();
-            entry.start(0);
+            p.rows().entry(row, slot).start(top - taken.len() as u32);
             self.drained.lock().unwrap().append(&mut taken);
         }
     }
@@ -133,16 +135,23 @@ impl Storm {
             place(objects, i).store(object, Ordering::Relaxed);
             self.give(object);
         }
-        let new = Stack { count: count as u32, capacity: CAPACITY, objects };
+        let new = stack(p, objects, count as u32, CAPACITY);
         // Stopped: what was to be put there is ours again.
         let old = p.exchange(SLOT, new).unwrap_or(new);
-        if old.objects != 0 {
-            mine.append(&mut self.contents(old.objects, old.count as usize));
-            spares.push(old.objects);
+        if !old.is_none() {
+            mine.append(&mut self.contents(p, old.top));
+            spares.push(array_of(p, old.top, &self.arrays).0);
         }
     }
 
-    fn contents(&self, objects: usize, count: usize) -> Vec<usize> {
+    /// Takes the objects of the stack with this top.
+    fn contents<P: Platform>(&self, p: &P, top: u32) -> Vec<usize> {
+        assert_ne!(top, STOPPED, "nobody else stops");
+        if top == 0 {
+            return Vec::new();
+        }
+        let (objects, count) = array_of(p, top, &self.arrays);
+        assert!(count <= CAPACITY as usize, "{count} objects in a stack");
         let taken: Vec<_> = (0..count).map(|i| place(objects, i).load(Ordering::Relaxed)).collect();
         for object in &taken {
             self.take(*object);
@@ -163,9 +172,7 @@ impl Storm {
         let mut all = std::mem::take(&mut *self.left.lock().unwrap());
         all.append(&mut self.drained.lock().unwrap());
         for row in 0..p.rows().len() {
-            let entry = p.rows().entry(row, SLOT);
-            let count = usize::try_from(entry.count()).expect("nothing is stopped");
-            all.append(&mut self.contents(entry.objects(), count));
+            all.append(&mut self.contents(p, p.rows().entry(row, SLOT).top()));
         }
         all.sort_unstable();
         assert!(all.iter().copied().eq(1..self.held.len()), "lost or doubled: {all:?}");

@@ -9,11 +9,11 @@ pub unsafe extern "sysv64" fn pop_late(rows: usize, slot: usize, cs_offset: usiz
         "mov r10, rsi",
         "mov r9, rdx",
         slabyard::rseq_begin!("rdi"),
-        "mov edx, dword ptr [rcx + r10]",
-        "sub edx, 1",
-        "js 29f",
-        "mov rax, qword ptr [rcx + r10 + 8]",
-        "mov rax, qword ptr [rax + rdx * 8]",
+        "movsxd rdx, dword ptr [rcx + r10]",
+        "mov rax, qword ptr [r8 + rdx * 8]",
+        "test rax, rax",
+        "jz 29f",
+        "dec edx",
         "22:",
         "mov dword ptr [rcx + r10], edx",
         slabyard::rseq_descriptor!(),
@@ -38,8 +38,7 @@ pub unsafe extern "sysv64" fn push_late(
         "mov edx, dword ptr [rcx + r10]",
         "cmp edx, dword ptr [rcx + r10 + 4]",
         "jae 29f",
-        "mov rax, qword ptr [rcx + r10 + 8]",
-        "mov qword ptr [rax + rdx * 8], rdi",
+        "mov qword ptr [r8 + rdx * 8 + 8], rdi",
         "inc edx",
         "22:",
         "mov dword ptr [rcx + r10], edx",
@@ -51,7 +50,7 @@ pub unsafe extern "sysv64" fn push_late(
     )
 }
 
-/// Pushes, but commits the count before the object is in its place.
+/// Pushes, but commits the top before the object is in its place.
 #[unsafe(naked)]
 pub unsafe extern "sysv64" fn push_early(
     object: usize,
@@ -66,11 +65,10 @@ pub unsafe extern "sysv64" fn push_early(
         "mov edx, dword ptr [rcx + r10]",
         "cmp edx, dword ptr [rcx + r10 + 4]",
         "jae 29f",
-        "mov rax, qword ptr [rcx + r10 + 8]",
         "inc edx",
         "mov dword ptr [rcx + r10], edx",
         "22:",
-        "mov qword ptr [rax + rdx * 8 - 8], rdi",
+        "mov qword ptr [r8 + rdx * 8], rdi",
         slabyard::rseq_descriptor!(),
         "mov eax, 1",
         "ret",

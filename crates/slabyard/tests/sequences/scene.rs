@@ -5,6 +5,7 @@
 //! it leaves in the scene, for `verify`.
 
 use crate::{LINUX, SLOT};
+use slabyard::platform::stack::PLACE_BYTES;
 use slabyard::platform::{Platform, Stack, rseq};
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -12,8 +13,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Objects in a stack at most.
 pub const CAPACITY: u32 = 3;
-/// Places of a stack, with a word of zero in front.
-type Places = [AtomicUsize; CAPACITY as usize + 1];
+/// Words of an array: a guard, the objects' places.
+const STRIDE: usize = CAPACITY as usize + 1;
+/// Arrays of a scene.
+const ARRAYS: usize = 6;
 
 /// What the handler does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +69,13 @@ pub struct Scene {
     /// Objects in nobody's stack.
     held: RefCell<Vec<usize>>,
     nr_objects: Cell<usize>,
-    arrays: Box<[Places; 6]>,
     /// Numbers of arrays that no stack has.
     spares: RefCell<Vec<usize>>,
     /// The CPU of the case, and another one if this process has it.
     home: usize,
     other: Option<usize>,
-    /// Rows left stopped, with their counts.
-    stopped: RefCell<Vec<(usize, i32)>>,
+    /// Rows left stopped, with their tops.
+    stopped: RefCell<Vec<(usize, u32)>>,
     /// The breakpoint and the byte that it replaced.
     address: Cell<usize>,
     byte: Cell<u8>,
@@ -94,8 +96,7 @@ impl Scene {
             action,
             held: RefCell::default(),
             nr_objects: Cell::new(0),
-            arrays: Box::default(),
-            spares: RefCell::new((0..6).collect()),
+            spares: RefCell::new((0..ARRAYS).collect()),
             home: cpus[0],
             other,
             stopped: RefCell::default(),
@@ -103,11 +104,19 @@ impl Scene {
             byte: Cell::new(0),
             rip: RefCell::default(),
         };
-        for cpu in scene.other.into_iter().chain([scene.home]) {
+        let cpus = || scene.other.into_iter().chain([scene.home]);
+        for cpu in cpus() {
             go_to(cpu);
-            let new = scene.new_stack(count);
             // That of a case that went wrong, or none.
-            let _old = LINUX.exchange(SLOT, new).expect("a row");
+            let _old = LINUX.exchange(SLOT, Stack::NONE).expect("a row");
+        }
+        // Such a case may have written beyond its array.
+        for number in guard_of(0)..guard_of(ARRAYS) {
+            place(number).store(0, Ordering::Relaxed);
+        }
+        for cpu in cpus() {
+            go_to(cpu);
+            let _none = LINUX.exchange(SLOT, scene.new_stack(count)).expect("a row");
         }
         for _ in 0..CAPACITY + 2 {
             let object = scene.new_object();
@@ -134,13 +143,9 @@ impl Scene {
         let array = self.spare().expect("an array");
         for i in 0..count as usize {
             let object = self.new_object();
-            self.arrays[array][i + 1].store(object, Ordering::Relaxed);
+            place(guard_of(array) + 1 + i as u32).store(object, Ordering::Relaxed);
         }
-        Stack { count, capacity: CAPACITY, objects: self.objects(array) }
-    }
-
-    fn objects(&self, array: usize) -> usize {
-        self.arrays[array][1].as_ptr().expose_provenance()
+        stack(array, count)
     }
 
     /// Plants the breakpoint, makes the call, and tells where it was interrupted.
@@ -156,8 +161,8 @@ impl Scene {
             ptr::write_volatile(address as *mut u8, self.byte.get());
         }
         CURRENT.store(ptr::null_mut(), Ordering::SeqCst);
-        for (row, count) in self.stopped.take() {
-            LINUX.rows().entry(row, SLOT).start(count.cast_unsigned());
+        for (row, top) in self.stopped.take() {
+            LINUX.rows().entry(row, SLOT).start(top);
         }
         self.rip.take()
     }
@@ -168,10 +173,7 @@ impl Scene {
         for cpu in self.other.into_iter().chain([self.home]) {
             go_to(cpu);
             let old = LINUX.exchange(SLOT, Stack::NONE).expect("a row");
-            if old.count > CAPACITY {
-                return Err(format!("lost or doubled: {} objects in a stack", old.count));
-            }
-            all.extend(contents(old.objects, old.count));
+            all.extend(contents(old.top));
         }
         all.sort_unstable();
         if !all.iter().copied().eq((1..=self.nr_objects.get()).map(|i| i * 4096)) {
@@ -210,26 +212,48 @@ impl Scene {
     fn stop(&self, keep: fn(u32) -> u32) {
         let mut stops: Vec<_> = (0..LINUX.rows().len()).map(|row| (row, SLOT, 0)).collect();
         LINUX.stop(&mut stops);
-        for (row, _, count) in stops {
-            let entry = LINUX.rows().entry(row, SLOT);
-            let kept = keep(count.cast_unsigned());
-            let places = contents(entry.objects(), count.cast_unsigned());
+        for (row, _, top) in stops {
+            let places = contents(top);
+            let kept = keep(places.len() as u32);
             self.held.borrow_mut().extend(&places[kept as usize..]);
             if self.action == Action::Stop {
-                self.stopped.borrow_mut().push((row, count));
+                self.stopped.borrow_mut().push((row, top));
             } else {
-                entry.start(kept);
+                LINUX.rows().entry(row, SLOT).start(top - (places.len() as u32 - kept));
             }
         }
     }
 }
 
-fn contents(objects: usize, count: u32) -> Vec<usize> {
-    (0..count as usize)
-        // SAFETY: stacks lie in arrays of a scene, which outlives its stacks, and
-        // hold at most CAPACITY objects.
-        .map(|i| unsafe { &*((objects + i * 8) as *const AtomicUsize) }.load(Ordering::Relaxed))
-        .collect()
+/// Number of an array's first place: all scenes use the same arrays, which begin
+/// where the platform keeps places.
+fn guard_of(array: usize) -> u32 {
+    LINUX.rows().place_number(LINUX.rows().places().0) + (array * STRIDE) as u32
+}
+
+/// Commits the memory of all arrays.
+pub fn commit_arrays() {
+    let bytes = (ARRAYS * STRIDE * PLACE_BYTES).next_multiple_of(LINUX.page_bytes());
+    assert!(LINUX.commit(LINUX.rows().places().0, bytes));
+}
+
+fn place(number: u32) -> &'static AtomicUsize {
+    let address = LINUX.rows().base() + number as usize * PLACE_BYTES;
+    // SAFETY: callers pass places of `commit_arrays`, which stay.
+    unsafe { &*(address as *const AtomicUsize) }
+}
+
+fn stack(array: usize, count: u32) -> Stack {
+    Stack { top: guard_of(array) + count, end: guard_of(array) + CAPACITY }
+}
+
+/// Objects of the stack with this top, the lowest first.
+fn contents(top: u32) -> Vec<usize> {
+    if top == 0 {
+        return Vec::new();
+    }
+    let count = (top - guard_of(0)) % STRIDE as u32;
+    (top - count + 1..=top).map(|number| place(number).load(Ordering::Relaxed)).collect()
 }
 
 /// A pop by the platform.
@@ -253,10 +277,10 @@ pub fn exchange(scene: &Scene) {
     let (Some(object), Some(array)) = (scene.take(), scene.spares.borrow_mut().pop()) else {
         return;
     };
-    scene.arrays[array][1].store(object, Ordering::Relaxed);
-    let new = Stack { count: 1, capacity: CAPACITY, objects: scene.objects(array) };
+    place(guard_of(array) + 1).store(object, Ordering::Relaxed);
+    let new = stack(array, 1);
     let old = LINUX.exchange(SLOT, new).unwrap_or(new);
-    scene.held.borrow_mut().extend(contents(old.objects, old.count));
+    scene.held.borrow_mut().extend(contents(old.top));
 }
 
 /// A pop by another sequence.

@@ -7,7 +7,7 @@
 use super::Cache;
 use crate::page::Ground;
 use crate::page::sheaf::PLACES;
-use crate::platform::{Platform, Slot};
+use crate::platform::Platform;
 use crate::sync::Ordering;
 
 impl Cache {
@@ -42,14 +42,12 @@ impl Cache {
         true
     }
 
-    /// The objects of a stopped stack of this cache go home. The caller starts
-    /// the stack again with none.
-    pub fn drain_stopped<P: Platform>(&self, g: &Ground<P>, row: usize, slot: Slot, count: i32) {
+    /// The objects of a stopped stack of this cache, whose top was `top`, go home.
+    /// The caller starts the stack again with none.
+    pub fn drain_stopped<P: Platform>(&self, g: &Ground<P>, top: u32) {
         let mut objects = [0usize; PLACES];
-        let entry = g.platform.rows().entry(row, slot);
-        let count = u32::try_from(count).unwrap_or(0);
         let mut n = 0;
-        for address in g.sheaves.objects_of(entry.objects(), count) {
+        for address in g.sheaves.objects_of(top) {
             objects[n] = address;
             n += 1;
         }

@@ -7,6 +7,7 @@
 
 use super::Cache;
 use crate::page::{Ground, Sheaf};
+use crate::platform::stack::STOPPED;
 use crate::platform::{Platform, Slot, Stack, Stopped};
 
 impl Cache {
@@ -23,11 +24,10 @@ impl Cache {
     /// Objects in this CPU's sheaf, as it looks without taking it out; `None` if
     /// there is no sheaf. The thread may move: a hint.
     pub(super) fn peek<P: Platform>(&self, g: &Ground<P>, slot: Slot) -> Option<u32> {
-        let entry = g.platform.rows().entry(g.platform.row_hint()?, slot);
-        if entry.objects() == 0 {
-            return None;
+        match g.platform.rows().entry(g.platform.row_hint()?, slot).top() {
+            0 | STOPPED => None,
+            top => Some(g.sheaves.count_of(top)),
         }
-        u32::try_from(entry.count()).ok()
     }
 
     /// Puts a sheaf into this CPU's entry, with room for pushes up to `capacity`.

@@ -8,10 +8,10 @@
 //! With private rows (`can_stop` false) there is no token: nobody else uses the
 //! row, and nothing restarts.
 
-use super::super::stack::{Entry, Slot, Stack, Stopped};
+use super::super::stack::{Entry, STOPPED, Slot, Stack, Stopped};
 use super::{Broken, Machine};
 use crate::platform::Park;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::Ordering;
 
 /// Leave of a thread to commit on a CPU.
 struct Token {
@@ -69,17 +69,18 @@ impl Machine {
             };
             self.inside(token)?;
             let entry = self.rows.entry(row, slot);
-            let count = entry.count();
-            if count <= 0 {
+            let top = entry.top();
+            self.inside(token)?;
+            // The place -1, where a stopped stack's top is, holds 0.
+            let object = match top {
+                STOPPED => 0,
+                top => self.rows.place(top).load(Ordering::Relaxed),
+            };
+            if object == 0 {
                 return Some(None);
             }
-            self.inside(token)?;
-            let objects = entry.objects();
-            self.inside(token)?;
-            let left = count.cast_unsigned() - 1;
-            let object = place(objects, left as usize).load(Ordering::Relaxed);
             self.before_commit(token)?;
-            entry.commit(left);
+            entry.commit(top - 1);
             Some(Some(object))
         })
     }
@@ -91,22 +92,20 @@ impl Machine {
             };
             self.inside(token)?;
             let entry = self.rows.entry(row, slot);
-            let count = entry.count().cast_unsigned();
+            let top = entry.top();
             self.inside(token)?;
-            // The count of a stopped stack is above every capacity.
-            if count >= entry.capacity() {
+            // The top of a stopped stack is above every end.
+            if top >= entry.end() {
                 return Some(false);
             }
             self.inside(token)?;
-            let objects = entry.objects();
-            self.inside(token)?;
-            if place(objects - 8, count as usize).load(Ordering::Relaxed) == object {
+            if self.rows.place(top).load(Ordering::Relaxed) == object {
                 return Some(false);
             }
             self.inside(token)?;
-            place(objects, count as usize).store(object, Ordering::Relaxed);
+            self.rows.place(top + 1).store(object, Ordering::Relaxed);
             self.before_commit(token)?;
-            entry.commit(count + 1);
+            entry.commit(top + 1);
             Some(true)
         })
     }
@@ -118,33 +117,21 @@ impl Machine {
             };
             self.inside(token)?;
             let entry = self.rows.entry(row, slot);
-            // One load on every processor that has the sequence.
-            let (count, capacity) = (entry.count(), entry.capacity());
-            self.inside(token)?;
-            let objects = entry.objects();
-            if count < 0 {
+            let old = entry.load();
+            if old.top == STOPPED {
                 return Some(Err(Stopped));
             }
             self.before_commit(token)?;
             store(entry, new);
-            Some(Ok(Stack { count: count.cast_unsigned(), capacity, objects }))
+            Some(Ok(old))
         })
     }
 }
 
 /// The committing store of an exchange: like the real one it overwrites a mark
-/// that was made after the count was loaded.
+/// that was made after the entry was loaded.
 fn store(entry: &Entry, new: Stack) {
     entry.commit(0);
     let done = entry.replace(new);
-    debug_assert!(done.is_ok(), "the count is 0");
-}
-
-/// The place of object `i` in the stack at `objects`.
-fn place(objects: usize, i: usize) -> &'static AtomicUsize {
-    let address = objects + i * 8;
-    // SAFETY: below its capacity a stack's places stay mapped, and so does the
-    // word in front of them; the token held when `objects` was loaded, so the
-    // index belongs to this stack.
-    unsafe { &*(address as *const AtomicUsize) }
+    debug_assert!(done.is_ok(), "it is not stopped");
 }

@@ -5,8 +5,8 @@
 //! The thread block hangs on a key of the C library.
 
 use super::Thread;
-use crate::platform::stack::{Entry, ROW_BYTES, Stack, Stopped};
-use crate::sync::{AtomicU32, Ordering};
+use crate::platform::stack::{Entry, PLACE_BYTES, ROW_BYTES, Stack, Stopped};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Signature of an abort address: none here.
 pub const SIGNATURE: u32 = 0;
@@ -77,15 +77,26 @@ fn entry(rows: usize, slot: usize) -> Option<&'static Entry> {
     Some(unsafe { &*((rows + row * ROW_BYTES + slot) as *const Entry) })
 }
 
+/// The place of a number: 0, or one of a stack in use.
+fn place(rows: usize, number: u32) -> &'static AtomicUsize {
+    // SAFETY: the callers below are promised valid rows, and with them places.
+    unsafe { &*((rows + number as usize * PLACE_BYTES) as *const AtomicUsize) }
+}
+
 /// Pops from this thread's stack.
 ///
 /// # Safety
 /// `rows` is the base of valid rows.
 pub unsafe fn pop(rows: usize, slot: usize, _cs_offset: usize) -> Option<usize> {
     let entry = entry(rows, slot)?;
-    let (object, left) = entry.peek()?;
-    entry.commit(left);
-    Some(object)
+    let top = entry.top();
+    match place(rows, top).load(Ordering::Relaxed) {
+        0 => None,
+        object => {
+            entry.commit(top - 1);
+            Some(object)
+        }
+    }
 }
 
 /// Pushes to this thread's stack.
@@ -96,10 +107,12 @@ pub unsafe fn push(rows: usize, slot: usize, _cs_offset: usize, object: usize) -
     let Some(entry) = entry(rows, slot) else {
         return false;
     };
-    let Some(count) = entry.place(object) else {
+    let top = entry.top();
+    if top >= entry.end() || place(rows, top).load(Ordering::Relaxed) == object {
         return false;
-    };
-    entry.commit(count);
+    }
+    place(rows, top + 1).store(object, Ordering::Relaxed);
+    entry.commit(top + 1);
     true
 }
 

@@ -8,7 +8,8 @@
 //! | `r9` | offset of the field `rseq_cs` from `fs`; the CPU number is 4 bytes in front |
 //! | `r10` | the slot's offset in its row |
 //! | `rdi` | the object (push) |
-//! | `rcx` | the row; `rdx` the count; `rax` the object popped |
+//! | `rcx` | the row; `r8` row 0, from which places are numbered |
+//! | `rdx` | the number of the top's place; `rax` the object popped |
 //!
 //! A sequence begins at label 20: the descriptor is stored, then 21 to 22 is
 //! the part that the kernel restarts at 20 (through 24) when the thread was
@@ -19,7 +20,7 @@
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
 use super::Thread;
-use crate::platform::stack::{Stack, Stopped};
+use crate::platform::stack::{STOPPED, Stack, Stopped};
 use core::arch::{global_asm, naked_asm};
 
 /// Signature in front of an abort address, as the C library registers it.
@@ -45,7 +46,7 @@ macro_rules! rseq_descriptor {
     };
 }
 
-/// Stores the descriptor and finds the row.
+/// Stores the descriptor and finds row 0 and this CPU's.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_begin {
@@ -55,17 +56,17 @@ macro_rules! rseq_begin {
         20: lea rdx, [rip + 25f]
             mov fs:[r9], rdx
         21: imul ecx, dword ptr fs:[r9 - 4], 4096
-            add rcx, ",
+            mov r8, ",
             $rows,
             "
+            add rcx, r8
             "
         )
     };
 }
 
-/// Count 0 or negative: slow; load the object; commit count - 1. The object's
-/// load does not wait for the subtraction: it is on the path from one call to
-/// the next.
+/// Load the top's place, signed: -1 is a place too. It holds 0: slow; commit the
+/// place below.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_pop {
@@ -73,11 +74,10 @@ macro_rules! rseq_pop {
         concat!(
             $crate::rseq_begin!($rows),
             "
-            mov edx, dword ptr [rcx + r10]
-            test edx, edx
-            jle 29f
-            mov rax, qword ptr [rcx + r10 + 8]
-            mov rax, qword ptr [rax + rdx * 8 - 8]
+            movsxd rdx, dword ptr [rcx + r10]
+            mov rax, qword ptr [r8 + rdx * 8]
+            test rax, rax
+            jz 29f
             dec edx
             mov dword ptr [rcx + r10], edx
         22:
@@ -87,8 +87,8 @@ macro_rules! rseq_pop {
     };
 }
 
-/// `count >= capacity`, or the object is on top already: slow; store the object;
-/// commit the count.
+/// `top >= end` (a stopped stack's top is above all), or the object is on top
+/// already: slow; store the object; commit its place.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_push {
@@ -99,10 +99,9 @@ macro_rules! rseq_push {
             mov edx, dword ptr [rcx + r10]
             cmp edx, dword ptr [rcx + r10 + 4]
             jae 29f
-            mov rax, qword ptr [rcx + r10 + 8]
-            cmp qword ptr [rax + rdx * 8 - 8], rdi
+            cmp qword ptr [r8 + rdx * 8], rdi
             je 29f
-            mov qword ptr [rax + rdx * 8], rdi
+            mov qword ptr [r8 + rdx * 8 + 8], rdi
             inc edx
             mov dword ptr [rcx + r10], edx
         22:
@@ -135,31 +134,18 @@ unsafe extern "sysv64" fn push_raw(
     )
 }
 
-/// Two halves of an entry, as they lie in memory.
-#[repr(C)]
-struct Halves {
-    counts: u64,
-    objects: u64,
-}
-
 // No row (negative CPU number): slow. Load the entry; stopped: slow; commit the
-// new one by one aligned 16-byte store. An interrupt falls between instructions,
-// so the CPU's own threads see the store whole, whatever the memory bus does.
+// new one by one aligned store.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn exchange_raw(
-    counts: u64,
-    objects: u64,
+    new: u64,
     rows: usize,
     slot: usize,
     cs_offset: usize,
-) -> Halves {
+) -> u64 {
     naked_asm!(
-        "movq xmm0, rdi",
-        "movq xmm1, rsi",
-        "punpcklqdq xmm0, xmm1",
-        "mov r10, rcx",
-        "mov r9, r8",
-        "mov rsi, rdx",
+        "mov r10, rdx",
+        "mov r9, rcx",
         "20: lea rdx, [rip + 25f]",
         "mov fs:[r9], rdx",
         "21: movsxd rcx, dword ptr fs:[r9 - 4]",
@@ -167,16 +153,14 @@ unsafe extern "sysv64" fn exchange_raw(
         "js 29f",
         "shl rcx, 12",
         "add rcx, rsi",
-        "add rcx, r10",
-        "mov rax, qword ptr [rcx]",
-        "mov rdx, qword ptr [rcx + 8]",
+        "mov rax, qword ptr [rcx + r10]",
         "cmp eax, -1",
         "je 29f",
-        "movaps xmmword ptr [rcx], xmm0",
+        "mov qword ptr [rcx + r10], rdi",
         "22:",
         rseq_descriptor!(),
         "ret",
-        "29: mov eax, -1",
+        "29: mov rax, -1",
         "ret",
     )
 }
@@ -219,17 +203,10 @@ pub unsafe fn exchange(
     cs_offset: usize,
     new: Stack,
 ) -> Result<Stack, Stopped> {
-    let counts = u64::from(new.count) | u64::from(new.capacity) << 32;
     // SAFETY: the caller's promise.
-    let old = unsafe { exchange_raw(counts, new.objects as u64, rows, slot, cs_offset) };
-    if old.counts as u32 == u32::MAX {
-        return Err(Stopped);
-    }
-    Ok(Stack {
-        count: old.counts as u32,
-        capacity: (old.counts >> 32) as u32,
-        objects: old.objects as usize,
-    })
+    let old = unsafe { exchange_raw(new.to_word(), rows, slot, cs_offset) };
+    let old = Stack::of_word(old);
+    if old.top == STOPPED { Err(Stopped) } else { Ok(old) }
 }
 
 /// First byte of a sequence's function, for tests that plant breakpoints.
