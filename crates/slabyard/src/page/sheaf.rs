@@ -170,41 +170,38 @@ impl SheafPool {
         stack
     }
 
-    /// The sheaf of a stack that was taken out of its entry.
-    pub fn adopt(&self, stack: Stack) -> Option<Sheaf> {
-        if stack.is_none() {
+    /// Index and objects of the sheaf behind the stack with this top; `None` if
+    /// there is none, or it is stopped and its top is not told.
+    fn locate(&self, top: u32) -> Option<(u32, u32)> {
+        if top == 0 || top == STOPPED {
             return None;
         }
-        let word = stack.top - self.first.load(Ordering::Relaxed);
-        Some(Sheaf { index: word / STRIDE, count: word % STRIDE - GUARD })
+        let word = top - self.first.load(Ordering::Relaxed);
+        Some((word / STRIDE, word % STRIDE - GUARD))
     }
 
-    /// Objects of a stack, from the number of its top; 0 if it is stopped or
-    /// there is none.
-    pub fn count_of(&self, top: u32) -> u32 {
-        if top == 0 || top == STOPPED {
-            return 0;
-        }
-        (top - self.first.load(Ordering::Relaxed)) % STRIDE - GUARD
+    /// The sheaf of a stack that was taken out of its entry.
+    pub fn adopt(&self, stack: Stack) -> Option<Sheaf> {
+        self.locate(stack.top).map(|(index, count)| Sheaf { index, count })
+    }
+
+    /// Objects of a stack, from the number of its top; `None` without a stack.
+    pub fn count_of(&self, top: u32) -> Option<u32> {
+        self.locate(top).map(|(_, count)| count)
     }
 
     /// Top of the same stack without objects.
     #[must_use]
     pub fn emptied(&self, top: u32) -> u32 {
-        top - self.count_of(top)
+        top - self.count_of(top).unwrap_or(0)
     }
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner
     /// asks), from the number of its top.
     pub fn objects_of(&self, top: u32) -> impl Iterator<Item = usize> + '_ {
-        let (count, index) = match top {
-            0 | STOPPED => (0, 0),
-            _ => (self.count_of(top), (top - self.first.load(Ordering::Relaxed)) / STRIDE),
-        };
-        let places = (count > 0).then(|| self.places(index));
-        places
+        self.locate(top)
             .into_iter()
-            .flat_map(move |p| &p.objects[..count as usize])
+            .flat_map(|(index, count)| &self.places(index).objects[..count as usize])
             .map(|place| place.load(Ordering::Relaxed))
     }
 

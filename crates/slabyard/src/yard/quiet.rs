@@ -119,7 +119,8 @@ impl<'a, P: Platform> Quiet<'a, P> {
     pub fn parked_cpu(&self, class: usize) -> usize {
         let shape = self.yard.cache(class).shape();
         self.entries_of([shape.main(), shape.spare()].into_iter())
-            .map(|(row, slot)| self.yard.ground.sheaves.count_of(self.top_of(row, slot)) as usize)
+            .filter_map(|(row, slot)| self.yard.ground.sheaves.count_of(self.top_of(row, slot)))
+            .map(|count| count as usize)
             .sum()
     }
 

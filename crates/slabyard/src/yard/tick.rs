@@ -154,7 +154,7 @@ impl<P: Platform> Yard<P> {
     /// True if a stack has objects and its top is where it was `ticks` ticks ago.
     fn is_idle(&self, row: usize, slot: Slot, entry: &Entry, ticks: u32) -> bool {
         let top = entry.top();
-        if self.ground.sheaves.count_of(top) == 0 {
+        if self.ground.sheaves.count_of(top).unwrap_or(0) == 0 {
             return false;
         }
         if ticks == 0 {

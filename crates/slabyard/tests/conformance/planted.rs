@@ -51,7 +51,8 @@ impl Scene {
         let block = g.take_block(3).expect("memory");
         g.free_block(block, 3);
         assert!(
-            g.sheaves.count_of(machine.rows().entry(0, Slot(percpu::FIRST_SLOT + 3)).top()) > 0
+            g.sheaves.count_of(machine.rows().entry(0, Slot(percpu::FIRST_SLOT + 3)).top())
+                > Some(0)
         );
         let all = oracle.into_inner().unwrap().sums();
         let sums =
@@ -164,7 +165,7 @@ fn a_dropped_sheaf_is_found() {
     plant("live objects", |scene| {
         let slot = classes::slot_of(CLASS);
         let sheaf = scene.yard.platform().exchange(slot, Stack::NONE).expect("a stack");
-        assert!(scene.yard.ground.sheaves.count_of(sheaf.top) > 0);
+        assert!(scene.yard.ground.sheaves.count_of(sheaf.top) > Some(0));
     });
 }
 

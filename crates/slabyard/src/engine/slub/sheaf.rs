@@ -7,7 +7,6 @@
 
 use super::Cache;
 use crate::page::{Ground, Sheaf};
-use crate::platform::stack::STOPPED;
 use crate::platform::{Platform, Slot, Stack, Stopped};
 
 impl Cache {
@@ -24,10 +23,7 @@ impl Cache {
     /// Objects in this CPU's sheaf, as it looks without taking it out; `None` if
     /// there is no sheaf. The thread may move: a hint.
     pub(super) fn peek<P: Platform>(&self, g: &Ground<P>, slot: Slot) -> Option<u32> {
-        match g.platform.rows().entry(g.platform.row_hint()?, slot).top() {
-            0 | STOPPED => None,
-            top => Some(g.sheaves.count_of(top)),
-        }
+        g.sheaves.count_of(g.platform.rows().entry(g.platform.row_hint()?, slot).top())
     }
 
     /// Puts a sheaf into this CPU's entry, with room for pushes up to `capacity`.
