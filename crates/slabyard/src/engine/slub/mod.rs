@@ -38,6 +38,8 @@
 pub mod age;
 pub mod alloc;
 pub mod barn;
+#[cfg(any(test, feature = "machine"))]
+pub mod cpu_slab;
 pub mod free;
 pub mod node;
 pub mod sheaf;

@@ -1,0 +1,369 @@
+//! Allocation by the CPU slab, and the choice of the next one.
+//!
+//! [`KernelCache::choose`] changes nothing: what asks "which slab would be next?"
+//! asks the rules themselves.
+
+use super::counters::Counter;
+use super::lists::End;
+use super::{Accounting, Freezing, Front, KernelCache, NONE, Planted, State};
+
+/// Where the next object comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The CPU slab's objects that the CPU has.
+    Own,
+    /// Those of it that others freed.
+    Refill,
+    /// The slab at the head of the CPU partial list.
+    CpuPartial(u32),
+    /// The slab at the head of a node's list.
+    NodePartial(u32),
+    /// A new slab.
+    New,
+}
+
+/// Any node will do.
+pub const ANY_NODE: Option<u16> = None;
+
+impl KernelCache {
+    /// Allocates on a CPU, from a node if one is named: the object's slab.
+    #[inline]
+    pub fn alloc(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+        if !self.sheaves.is_empty()
+            && let Some(slab) = self.alloc_from_sheaf(cpu, node)
+        {
+            return slab;
+        }
+        if self.rules.front == Front::Sheaves {
+            return self.alloc_one(cpu, node);
+        }
+        self.alloc_from_cpu_slab(cpu, node)
+    }
+
+    /// One object from a node's first slab, which stays on its list (7.x).
+    fn alloc_one(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+        self.counters.add(Counter::AllocSlowpath, 1);
+        self.slow_paths = self.slow_paths.wrapping_add(1);
+        self.counters.add(Counter::ListLock, 1);
+        let (slab, is_listed) = match self.choose(cpu, node) {
+            Choice::NodePartial(slab) => {
+                self.counters.add(Counter::CmpxchgSlab, 1);
+                self.counters.add(Counter::CmpxchgUnderLock, 1);
+                (slab, true)
+            }
+            _ => {
+                let near = node.unwrap_or(self.node_of[cpu]);
+                (self.begin_slab(near.min(self.nodes.len() as u16 - 1)), false)
+            }
+        };
+        let it = &mut self.slabs[slab as usize];
+        it.free -= 1;
+        match (it.free, is_listed) {
+            (0, true) => self.remove_partial(slab),
+            (1.., false) => self.add_partial(slab, End::Head),
+            _ => {}
+        }
+        slab
+    }
+
+    #[inline]
+    pub(crate) fn alloc_from_cpu_slab(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+        let c = &mut self.cpus[cpu];
+        if c.free > 0 && (node.is_none() || node == Some(self.slabs[c.slab as usize].node)) {
+            c.free -= 1;
+            let slab = c.slab;
+            self.counters.add(Counter::AllocFastpath, 1);
+            return slab;
+        }
+        self.alloc_slow(cpu, node)
+    }
+
+    fn alloc_slow(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+        self.counters.add(Counter::AllocSlowpath, 1);
+        self.slow_paths = self.slow_paths.wrapping_add(1);
+        let slab = self.cpus[cpu].slab;
+        if slab != NONE && node.is_some_and(|node| node != self.slabs[slab as usize].node) {
+            self.counters.add(Counter::AllocNodeMismatch, 1);
+            self.deactivate(cpu);
+        }
+        let choice = self.choose(cpu, node);
+        self.take(cpu, node, choice);
+        self.cpus[cpu].free -= 1;
+        self.cpus[cpu].slab
+    }
+
+    /// Where the next object of a CPU comes from.
+    #[must_use]
+    pub fn choose(&self, cpu: usize, node: Option<u16>) -> Choice {
+        let c = &self.cpus[cpu];
+        if c.free > 0 {
+            return Choice::Own;
+        }
+        if c.slab != NONE && self.slabs[c.slab as usize].free > 0 {
+            return Choice::Refill;
+        }
+        let fits = |slab: u32| node.is_none_or(|node| self.slabs[slab as usize].node == node);
+        if c.partial.head != NONE && fits(c.partial.head) {
+            return Choice::CpuPartial(c.partial.head);
+        }
+        let near = node.unwrap_or(self.node_of[cpu]) as usize;
+        if let Some(list) = self.nodes.get(near)
+            && list.head != NONE
+        {
+            return Choice::NodePartial(list.head);
+        }
+        if node.is_none() && self.slow_paths % 1024 < self.rules.remote_ratio {
+            let nr_nodes = self.nodes.len();
+            for step in 1..nr_nodes {
+                let list = &self.nodes[(near + step) % nr_nodes];
+                if list.nr_partial > self.rules.min_partial {
+                    return Choice::NodePartial(list.head);
+                }
+            }
+        }
+        Choice::New
+    }
+
+    /// Makes a choice true: afterwards the CPU has free objects of its own.
+    pub(crate) fn take(&mut self, cpu: usize, node: Option<u16>, choice: Choice) {
+        if choice == Choice::Own {
+            return;
+        }
+        if self.cpus[cpu].slab != NONE {
+            // Looks for what others freed; without any, the same compare-exchange
+            // leaves the slab behind.
+            self.counters.add(Counter::CmpxchgSlab, 1);
+            if choice == Choice::Refill {
+                self.counters.add(Counter::AllocRefill, 1);
+                self.take_over(cpu);
+                return;
+            }
+            self.leave(cpu);
+        }
+        match choice {
+            Choice::CpuPartial(slab) => {
+                self.counters.add(Counter::CpuPartialAlloc, 1);
+                self.remove_cpu_partial(slab);
+                self.counters.add(Counter::CmpxchgSlab, 1);
+                self.freeze(cpu, slab);
+            }
+            Choice::NodePartial(slab) => self.take_from_node(cpu, slab),
+            _ => {
+                let near = node.unwrap_or(self.node_of[cpu]);
+                let slab = self.begin_slab(near.min(self.nodes.len() as u16 - 1));
+                self.freeze(cpu, slab);
+            }
+        }
+    }
+
+    fn take_over(&mut self, cpu: usize) {
+        let slab = self.cpus[cpu].slab as usize;
+        self.cpus[cpu].free += core::mem::take(&mut self.slabs[slab].free);
+    }
+
+    /// The CPU slab has no free object: it is full and nobody's.
+    fn leave(&mut self, cpu: usize) {
+        let slab = core::mem::replace(&mut self.cpus[cpu].slab, NONE);
+        self.slabs[slab as usize].state = State::Full;
+        self.counters.add(Counter::DeactivateBypass, 1);
+    }
+
+    /// A slab that is in no list becomes the CPU's, all its free objects with it.
+    pub(crate) fn freeze(&mut self, cpu: usize, slab: u32) {
+        let it = &mut self.slabs[slab as usize];
+        (it.state, it.cpu) = (State::CpuSlab, cpu as u16);
+        self.cpus[cpu].slab = slab;
+        self.take_over(cpu);
+    }
+
+    /// Under one hold of the list lock: the slab to use, and more for the CPU's
+    /// list.
+    fn take_from_node(&mut self, cpu: usize, slab: u32) {
+        let node = self.slabs[slab as usize].node as usize;
+        let eager = self.rules.freezing == Freezing::Eager;
+        self.counters.add(Counter::ListLock, 1);
+        self.counters.add(Counter::AllocFromPartial, 1);
+        self.counters.add(Counter::CmpxchgSlab, 1);
+        self.counters.add(Counter::CmpxchgUnderLock, u32::from(eager));
+        self.remove_partial(slab);
+        let mut available = self.slabs[slab as usize].free;
+        let mut moved = 0;
+        while self.wants_more(moved, available) {
+            let next = self.nodes[node].head;
+            if next == NONE {
+                break;
+            }
+            self.remove_partial(next);
+            available += self.slabs[next as usize].free;
+            moved += 1;
+            if eager {
+                self.counters.add(Counter::CmpxchgSlab, 1);
+                self.counters.add(Counter::CmpxchgUnderLock, 1);
+            }
+            if !self.rules.cpu_partial_lists {
+                // Planted: it is on no list now, and nobody will find it.
+                continue;
+            }
+            self.put_cpu_partial(cpu, next, false);
+            self.counters.add(Counter::CpuPartialNode, 1);
+        }
+        self.freeze(cpu, slab);
+    }
+
+    /// True if one more slab is to move to the CPU partial list.
+    fn wants_more(&self, moved: u32, available: u32) -> bool {
+        let rules = &self.rules;
+        match rules.planted {
+            Planted::NoBatchMove => return false,
+            Planted::LoseExtraSlabs if !rules.cpu_partial_lists => return true,
+            _ => {}
+        }
+        rules.cpu_partial_lists
+            && match rules.accounting {
+                Accounting::Objects | Accounting::Exact => available <= rules.cpu_partial / 2,
+                // Half of the limit and one more, but none where the limit is 0.
+                Accounting::Slabs => {
+                    rules.cpu_partial_slabs > 0 && moved <= rules.cpu_partial_slabs / 2
+                }
+            }
+    }
+
+    /// The CPU slab goes home with what is free of it: to its node's list, or to
+    /// its end.
+    pub(crate) fn deactivate(&mut self, cpu: usize) {
+        let slab = core::mem::replace(&mut self.cpus[cpu].slab, NONE);
+        if slab == NONE {
+            return;
+        }
+        let own = core::mem::take(&mut self.cpus[cpu].free);
+        let it = &mut self.slabs[slab as usize];
+        let remote = it.free > 0;
+        it.free += own;
+        it.state = State::Full;
+        self.counters.add(Counter::CmpxchgSlab, 1);
+        self.counters.add(Counter::DeactivateRemoteFrees, u32::from(remote));
+        if self.slabs[slab as usize].free == 0 {
+            self.counters.add(Counter::DeactivateFull, 1);
+            return;
+        }
+        if self.ends_if_empty(slab) {
+            self.counters.add(Counter::DeactivateEmpty, 1);
+            self.discard(slab);
+            return;
+        }
+        self.counters.add(Counter::ListLock, 1);
+        if self.rules.freezing == Freezing::Eager {
+            self.counters.add(Counter::CmpxchgUnderLock, 1);
+        }
+        let (end, counter) = if remote {
+            (End::Tail, Counter::DeactivateToTail)
+        } else {
+            (End::Head, Counter::DeactivateToHead)
+        };
+        self.add_partial(slab, end);
+        self.counters.add(counter, 1);
+    }
+
+    /// All that a CPU has goes home: its slab and its list.
+    pub fn flush_cpu(&mut self, cpu: usize) {
+        if self.cpus[cpu].slab != NONE {
+            self.counters.add(Counter::CpuslabFlush, 1);
+            self.deactivate(cpu);
+        }
+        self.drain(cpu);
+    }
+
+    /// Follows what a real kernel did: an object of this slab was allocated on
+    /// this CPU. Returns false if the slab had none that could be.
+    ///
+    /// If the slab is not where the rules would look, it is taken from where it
+    /// is.
+    pub fn follow(&mut self, cpu: usize, slab: u32) -> bool {
+        if self.cpus[cpu].slab == slab && self.cpus[cpu].free > 0 {
+            self.cpus[cpu].free -= 1;
+            return true;
+        }
+        let choice = self.choose(cpu, ANY_NODE);
+        let chosen = match choice {
+            Choice::Own | Choice::Refill => Some(self.cpus[cpu].slab),
+            Choice::CpuPartial(head) | Choice::NodePartial(head) => Some(head),
+            Choice::New => None,
+        };
+        if chosen == Some(slab) {
+            self.take(cpu, ANY_NODE, choice);
+        } else if !self.seize(cpu, slab) {
+            return false;
+        }
+        self.cpus[cpu].free -= 1;
+        true
+    }
+
+    /// Makes a slab the CPU's against the rules, from wherever it is.
+    fn seize(&mut self, cpu: usize, slab: u32) -> bool {
+        match self.slabs[slab as usize].state {
+            State::Gone => return false,
+            State::Full if self.slabs[slab as usize].free == 0 => return false,
+            State::Full => {}
+            State::NodePartial => self.remove_partial(slab),
+            State::CpuPartial => self.remove_cpu_partial(slab),
+            State::CpuSlab => {
+                let other = self.slabs[slab as usize].cpu as usize;
+                if other == cpu {
+                    self.take_over(cpu);
+                    return self.cpus[cpu].free > 0;
+                }
+                if self.cpus[other].free + self.slabs[slab as usize].free == 0 {
+                    return false;
+                }
+                let own = core::mem::take(&mut self.cpus[other].free);
+                self.slabs[slab as usize].free += own;
+                self.cpus[other].slab = NONE;
+            }
+        }
+        if self.cpus[cpu].slab != NONE {
+            let old = self.cpus[cpu].slab;
+            let own = core::mem::take(&mut self.cpus[cpu].free);
+            self.cpus[cpu].slab = NONE;
+            self.slabs[old as usize].free += own;
+            self.slabs[old as usize].state = State::Full;
+            if self.slabs[old as usize].free > 0 {
+                self.put_cpu_partial(cpu, old, true);
+            }
+        }
+        self.freeze(cpu, slab);
+        true
+    }
+
+    /// Begins a slab because a real kernel did; it becomes the CPU's.
+    pub fn follow_new(&mut self, cpu: usize) -> u32 {
+        let slab = self.begin_slab(self.node_of[cpu]);
+        let seized = self.seize(cpu, slab);
+        debug_assert!(seized, "a new slab has free objects");
+        slab
+    }
+
+    /// Ends a slab because a real kernel did. Returns false if an object of it is
+    /// in use.
+    pub fn follow_freed(&mut self, slab: u32) -> bool {
+        let it = self.slabs[slab as usize];
+        match it.state {
+            State::Gone => return false,
+            State::CpuSlab => {
+                let cpu = it.cpu as usize;
+                if it.free + self.cpus[cpu].free < self.rules.objects {
+                    return false;
+                }
+                let own = core::mem::take(&mut self.cpus[cpu].free);
+                self.cpus[cpu].slab = NONE;
+                self.slabs[slab as usize].free += own;
+                self.slabs[slab as usize].state = State::Full;
+            }
+            _ if it.free < self.rules.objects => return false,
+            State::NodePartial => self.remove_partial(slab),
+            State::CpuPartial => self.remove_cpu_partial(slab),
+            State::Full => {}
+        }
+        self.discard(slab);
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! Checks a cache's books, and counts what is where.
+
+use super::{KernelCache, NONE, State};
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+/// What a cache has, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Slabs.
+    pub slabs: u32,
+    /// Slabs without a free object, in no list.
+    pub full: u32,
+    /// Slabs on nodes' lists, and those of them that are empty.
+    pub node_partial: u32,
+    /// Empty ones of them.
+    pub node_empty: u32,
+    /// Slabs on CPU partial lists.
+    pub cpu_partial: u32,
+    /// Empty ones of them.
+    pub cpu_empty: u32,
+    /// CPU slabs.
+    pub cpu_slabs: u32,
+    /// Objects handed out, those in sheaves included.
+    pub taken: u64,
+    /// Free objects in CPU slabs.
+    pub free_cpu_slab: u64,
+    /// Free objects on CPU partial lists.
+    pub free_cpu_partial: u64,
+    /// Free objects on nodes' lists.
+    pub free_node: u64,
+}
+
+impl KernelCache {
+    /// What is where.
+    #[must_use]
+    pub fn places(&self) -> Places {
+        let mut sum = Places::default();
+        for slab in &self.slabs {
+            let empty = u32::from(slab.free == self.rules.objects);
+            let free = u64::from(slab.free);
+            sum.slabs += u32::from(slab.state != State::Gone);
+            match slab.state {
+                State::Gone => continue,
+                State::Full => sum.full += 1,
+                State::NodePartial => {
+                    sum.node_partial += 1;
+                    sum.node_empty += empty;
+                    sum.free_node += free;
+                }
+                State::CpuPartial => {
+                    sum.cpu_partial += 1;
+                    sum.cpu_empty += empty;
+                    sum.free_cpu_partial += free;
+                }
+                State::CpuSlab => {
+                    let own = u64::from(self.cpus[slab.cpu as usize].free);
+                    sum.cpu_slabs += 1;
+                    sum.free_cpu_slab += free + own;
+                }
+            }
+        }
+        let objects = u64::from(sum.slabs) * u64::from(self.rules.objects);
+        sum.taken = objects - sum.free_cpu_slab - sum.free_cpu_partial - sum.free_node;
+        sum
+    }
+
+    /// Checks that each slab is in exactly the list that its state says, that
+    /// slabs on lists have free objects and others have none, and that all of them
+    /// add up. `live`, if given, tells the live objects of a slab.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn audit(&self, live: Option<&dyn Fn(u32) -> u32>) -> Result<(), String> {
+        let mut seen = vec![0u8; self.slabs.len()];
+        let mut see = |slab: u32, state: State| -> Result<(), String> {
+            let it = self.slabs.get(slab as usize).ok_or(format!("no slab {slab}"))?;
+            if it.state != state {
+                return Err(format!(
+                    "slab {slab} is in the list of {state:?} and says {:?}",
+                    it.state
+                ));
+            }
+            seen[slab as usize] += 1;
+            Ok(())
+        };
+        for list in &self.nodes {
+            let (mut at, mut n) = (list.head, 0);
+            while at != NONE && n <= list.nr_partial {
+                see(at, State::NodePartial)?;
+                (at, n) = (self.next_of(at), n + 1);
+            }
+            if n != list.nr_partial {
+                return Err(format!("a node's list has {n} slabs and counts {}", list.nr_partial));
+            }
+        }
+        for cpu in &self.cpus {
+            let (mut at, mut n, mut counted) = (cpu.partial.head, 0, 0);
+            while at != NONE && n <= cpu.partial.slabs {
+                see(at, State::CpuPartial)?;
+                counted += self.slabs[at as usize].counted;
+                (at, n) = (self.next_of(at), n + 1);
+            }
+            if (n, counted) != (cpu.partial.slabs, cpu.partial.objects) {
+                return Err(format!("a CPU partial list of {n} slabs, {counted} objects: {cpu:?}"));
+            }
+            if cpu.slab != NONE {
+                see(cpu.slab, State::CpuSlab)?;
+            }
+        }
+        let mut in_sheaves: Vec<u32> = vec![0; self.slabs.len()];
+        self.each_in_sheaves(|slab| in_sheaves[slab as usize] += 1);
+        let mut nr_slabs = 0;
+        for (number, slab) in self.slabs.iter().enumerate() {
+            let listed = seen[number];
+            let own =
+                if slab.state == State::CpuSlab { self.cpus[slab.cpu as usize].free } else { 0 };
+            let fits = match slab.state {
+                State::Gone => listed == 0 && in_sheaves[number] == 0,
+                // With free objects it would be lost: no list leads to it.
+                State::Full => listed == 0 && slab.free == 0,
+                State::NodePartial | State::CpuPartial => listed == 1 && slab.free > 0,
+                State::CpuSlab => listed == 1,
+            };
+            if !fits {
+                return Err(format!("slab {number} is unreachable or in a wrong list: {slab:?}"));
+            }
+            if slab.state == State::Gone {
+                continue;
+            }
+            nr_slabs += 1;
+            let Some(live) = live else { continue };
+            let live = live(number as u32);
+            if slab.free + own + in_sheaves[number] + live != self.rules.objects {
+                return Err(format!(
+                    "slab {number}: {} free, {own} on its CPU, {} in sheaves, {live} live of {}",
+                    slab.free, in_sheaves[number], self.rules.objects
+                ));
+            }
+        }
+        if nr_slabs != self.nr_slabs {
+            return Err(format!("{nr_slabs} slabs, counted {}", self.nr_slabs));
+        }
+        Ok(())
+    }
+}

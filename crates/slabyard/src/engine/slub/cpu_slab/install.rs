@@ -1,0 +1,77 @@
+//! Puts slabs in place by hand: the state that a replay begins with.
+
+use super::lists::End;
+use super::{KernelCache, NONE, State};
+
+impl KernelCache {
+    fn install(&mut self, node: u16, free: u32) -> u32 {
+        let slab = self.begin_slab(node);
+        self.slabs[slab as usize].free = free.min(self.rules.objects);
+        slab
+    }
+
+    /// A slab without a free object.
+    pub fn install_full(&mut self, node: u16) -> u32 {
+        self.install(node, 0)
+    }
+
+    /// A slab at the tail of its node's list, with `free` objects: 1 or more.
+    pub fn install_node_partial(&mut self, node: u16, free: u32) -> u32 {
+        let slab = self.install(node, free);
+        self.add_partial(slab, End::Tail);
+        slab
+    }
+
+    /// A slab at the head of a CPU partial list, with `free` objects: 1 or more.
+    pub fn install_cpu_partial(&mut self, cpu: usize, free: u32) -> u32 {
+        let slab = self.install(self.node_of[cpu], free);
+        self.put_cpu_partial(cpu, slab, false);
+        slab
+    }
+
+    /// A CPU's slab, whose `free` objects are the CPU's own. One that it has already
+    /// goes home.
+    pub fn install_cpu_slab(&mut self, cpu: usize, free: u32) -> u32 {
+        self.deactivate(cpu);
+        let slab = self.install(self.node_of[cpu], free);
+        self.freeze(cpu, slab);
+        slab
+    }
+
+    /// Says that the installed state is where counting begins.
+    pub fn begin(&mut self) {
+        self.counters = super::counters::Counters::default();
+        self.pages.clear();
+    }
+
+    /// The slab of a CPU and its own free objects in it, if it has one.
+    #[must_use]
+    pub fn cpu_slab(&self, cpu: usize) -> Option<(u32, u32)> {
+        let c = &self.cpus[cpu];
+        (c.slab != NONE).then_some((c.slab, c.free))
+    }
+
+    /// Slabs on a CPU's partial list, the next one to be used first.
+    pub fn each_cpu_partial(&self, cpu: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.chain(self.cpus[cpu].partial.head)
+    }
+
+    /// Slabs on a node's list from its head, each with its free objects.
+    pub fn each_node_partial(&self, node: u16) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.chain(self.nodes[node as usize].head)
+    }
+
+    fn chain(&self, head: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let next = move |at: &u32| Some(self.next_of(*at)).filter(|next| *next != NONE);
+        core::iter::successors(Some(head).filter(|head| *head != NONE), next)
+            .map(|slab| (slab, self.slabs[slab as usize].free))
+    }
+
+    /// Free objects of a slab, its CPU's own included.
+    #[must_use]
+    pub fn free_of(&self, slab: u32) -> u32 {
+        let it = &self.slabs[slab as usize];
+        let own = if it.state == State::CpuSlab { self.cpus[it.cpu as usize].free } else { 0 };
+        it.free + own
+    }
+}
