@@ -38,10 +38,22 @@ impl KernelCache {
         slab
     }
 
+    /// A slab in no list, with `free` objects, for [`KernelCache::follow`] to use at
+    /// once.
+    pub fn install_loose(&mut self, cpu: usize, free: u32) -> u32 {
+        self.install(self.node_of[cpu], free)
+    }
+
     /// Says that the installed state is where counting begins.
     pub fn begin(&mut self) {
         self.counters = super::counters::Counters::default();
         self.pages.clear();
+    }
+
+    /// Says that the slab installed last was there before: no [`Page`](super::Page)
+    /// tells of it.
+    pub fn forget_last_page(&mut self) {
+        self.pages.pop();
     }
 
     /// The slab of a CPU and its own free objects in it, if it has one.

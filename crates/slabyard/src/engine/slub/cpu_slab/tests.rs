@@ -43,7 +43,8 @@ fn each_path_costs_what_the_series_says() {
     type Setup = fn(&mut KernelCache) -> u32;
     type Act = fn(&mut KernelCache, u32);
     let off = |rules: Rules| Rules { cpu_partial_lists: false, ..rules };
-    let rows: [(&str, fn(Rules) -> Rules, Setup, Act, [u64; 3], [u64; 3]); 13] = [
+    type Row = (&'static str, fn(Rules) -> Rules, Setup, Act, [u64; 3], [u64; 3]);
+    let rows: [Row; 13] = [
         (
             "alloc fast",
             |r| r,

@@ -1,0 +1,177 @@
+//! A case: a trace, the snapshot that it began with, and the settings of a machine
+//! to replay it on, put together for [`crate::replay`] and [`crate::check`].
+
+use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
+use crate::replay::{Parked, Plan, Start};
+use crate::rules::{self, Settings};
+use crate::snapshot::{Cache, KernelSnapshot};
+use crate::trace::Trace;
+use slabyard::engine::slub::cpu_slab::{Front, Planted, Rules};
+
+/// What a replay needs, owned.
+pub struct Case {
+    /// Ids of the caches.
+    pub ids: Vec<String>,
+    /// The trace's steps.
+    pub prepared: Prepared,
+    /// Rules of each cache on the machine of the settings.
+    pub rules: Vec<Rules>,
+    /// Objects of a slab of each cache on the traced machine.
+    pub traced_objects: Vec<u32>,
+    /// Order of each cache there.
+    pub orders: Vec<u8>,
+    /// Bytes of an object's stride.
+    pub sizes: Vec<u32>,
+    /// What the snapshot tells of the start; empty without one for this machine.
+    pub parked: Vec<Parked>,
+    /// Node of each CPU.
+    pub node_of: Vec<u16>,
+    /// Bytes of a page of the machine.
+    pub page_size: u32,
+    /// Share of the traced machine's slabs, when they are most, that are of caches
+    /// left out of comparisons.
+    pub left_out_share: f64,
+}
+
+/// Why there is no case.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The trace does not tell what an address means.
+    #[error(
+        "cannot tell the page frame of an address: the trace has no page event near an \
+         allocation; record it with the events mm_page_alloc and mm_page_free"
+    )]
+    Addresses,
+    /// A cache has no geometry under these settings.
+    #[error("cache {id}: {why}")]
+    Geometry {
+        /// The cache.
+        id: String,
+        /// Why.
+        why: crate::geometry::SizeError,
+    },
+    /// The trace cannot be prepared.
+    #[error(transparent)]
+    Prepare(#[from] prepare::Error),
+}
+
+/// The order of a trace's events: a guest's CPUs stop now and then.
+#[must_use]
+pub fn order_of(snapshot: &KernelSnapshot) -> Order {
+    // What runs under another kernel is seen by pauses; 64 KiB pages here come from
+    // emulated machines, whose CPUs run in turns.
+    if snapshot.page_size > 4096 { Order::GUEST } else { Order::HOST }
+}
+
+impl Case {
+    /// Puts a case together. `order` says how the trace's events are ordered.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new(
+        trace: &Trace,
+        snapshot: &KernelSnapshot,
+        settings: &Settings,
+        order: Order,
+    ) -> Result<Case, Error> {
+        let frames = trace.header.frames();
+        let frames = frames.or_else(|| crate::trace::Frames::detect(&trace.events));
+        let frames = frames.ok_or(Error::Addresses)?;
+        let facts = CacheFacts::of(snapshot);
+        let input = Input {
+            events: &trace.events,
+            names: &trace.names,
+            frames,
+            caches: &facts,
+            aliases: &snapshot.aliases,
+            order,
+        };
+        let prepared = prepare::prepare(&input)?;
+        let machine = &settings.machine;
+        let cpus = machine.online_cpus as usize;
+        let nodes = machine.nodes.max(1) as usize;
+        let left_out_share = prepare::left_out::share_at_peak(&input, &prepared);
+        let mut case = Case {
+            ids: facts.iter().map(|facts| facts.id.clone()).collect(),
+            prepared,
+            rules: Vec::new(),
+            traced_objects: facts.iter().map(|facts| facts.objects).collect(),
+            orders: Vec::new(),
+            sizes: facts.iter().map(|facts| facts.slab_size).collect(),
+            parked: snapshot.caches.iter().map(parked).collect(),
+            node_of: (0..cpus).map(|cpu| (cpu * nodes / cpus) as u16).collect(),
+            page_size: machine.page_size,
+            left_out_share,
+        };
+        for cache in &snapshot.caches {
+            let geometry = cache
+                .geometry(settings)
+                .map_err(|why| Error::Geometry { id: cache.id.clone(), why })?;
+            case.orders.push(geometry.order);
+            case.rules.push(rules_of(&geometry, settings));
+        }
+        Ok(case)
+    }
+
+    /// A plan to run it.
+    #[must_use]
+    pub fn plan(&self, start: Start) -> Plan<'_> {
+        Plan {
+            prepared: &self.prepared,
+            rules: &self.rules,
+            traced_objects: &self.traced_objects,
+            page_size: self.page_size,
+            orders: &self.orders,
+            node_of: &self.node_of,
+            parked: &self.parked,
+            start,
+            sample_every: 0,
+            audit_every: 0,
+        }
+    }
+}
+
+fn parked(cache: &Cache) -> Parked {
+    let lists = cache.slabs_cpu_partial.as_ref();
+    let mut cpu_partial = Vec::new();
+    for (cpu, slabs) in lists.and_then(|lists| lists.per_cpu.as_ref()).into_iter().flatten() {
+        let cpu = *cpu as usize;
+        if cpu_partial.len() <= cpu {
+            cpu_partial.resize(cpu + 1, 0);
+        }
+        cpu_partial[cpu] = *slabs as u32;
+    }
+    let told: u32 = cpu_partial.iter().sum();
+    let on_lists = lists.map_or(0, |lists| lists.slabs as u32).max(told);
+    let node_partial = cache.partial.unwrap_or(0) as u32;
+    let used = cache.objects_partial.unwrap_or(0) as u32;
+    Parked {
+        slabs: cache.slabs.unwrap_or(0) as u32,
+        cpu_slabs: (cache.cpu_slabs.unwrap_or(0) as u32).saturating_sub(on_lists),
+        cpu_partial,
+        cpu_partial_of_any: on_lists - told,
+        node_partial,
+        node_free: (node_partial * cache.objs_per_slab).saturating_sub(used),
+    }
+}
+
+pub(crate) fn rules_of(geometry: &crate::geometry::Geometry, settings: &Settings) -> Rules {
+    Rules {
+        objects: geometry.objects,
+        min_partial: geometry.min_partial,
+        cpu_partial: geometry.cpu_partial,
+        cpu_partial_slabs: geometry.cpu_partial_slabs.unwrap_or(0),
+        cpu_partial_lists: settings.cpu_partial_lists && settings.release.cpu_partial.is_some(),
+        freezing: settings.freezing(),
+        accounting: settings.accounting(),
+        front: match settings.front() {
+            rules::Front::CpuSlabs => Front::CpuSlabs,
+            rules::Front::SheavesOnRequest if geometry.sheaf_capacity == 0 => Front::CpuSlabs,
+            rules::Front::SheavesOnRequest => Front::SheavesOverCpuSlabs,
+            rules::Front::Sheaves => Front::Sheaves,
+        },
+        sheaf_capacity: geometry.sheaf_capacity,
+        remote_ratio: 1024,
+        planted: Planted::None,
+    }
+}

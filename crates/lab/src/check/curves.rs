@@ -1,0 +1,48 @@
+//! Curves of slabs over time, and how far two of them lie apart.
+
+use crate::prepare::Op;
+use crate::prepare::truth::{Change, Curve, Truth};
+use crate::replay::Plan;
+
+/// Mean of |a - b| over the samples.
+#[must_use]
+pub fn mean_error(a: &Curve, b: &Curve) -> f64 {
+    let sum: u64 = a.points.iter().zip(&b.points).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    sum as f64 / a.points.len().max(1) as f64
+}
+
+/// Slabs by the trivial predictor: live objects over objects of a slab, rounded
+/// up, plus `min_partial`. As changes since the start, like the others.
+#[must_use]
+pub fn trivial(plan: &Plan<'_>, points: usize) -> Truth {
+    let prepared = plan.prepared;
+    let mut live: Vec<u32> = vec![0; prepared.caches.len()];
+    for slab in prepared.slabs.iter().take_while(|slab| slab.initial) {
+        live[slab.cache as usize] += prepared.nr_live_at_start(slab);
+    }
+    let slabs = |cache: usize, live: u32| {
+        let rules = &plan.rules[cache];
+        live.div_ceil(rules.objects) + rules.min_partial
+    };
+    let mut now: Vec<u32> = live.iter().enumerate().map(|(c, live)| slabs(c, *live)).collect();
+    let mut changes = Vec::new();
+    for step in &prepared.steps {
+        let cache = step.cache as usize;
+        match step.op {
+            Op::Alloc => live[cache] += 1,
+            Op::Free => live[cache] = live[cache].saturating_sub(1),
+        }
+        let next = slabs(cache, live[cache]);
+        let by = next as i64 - i64::from(now[cache]);
+        if by != 0 {
+            // One object more or less is one slab more or less.
+            changes.push(Change {
+                time_ns: step.time_ns,
+                cache: step.cache,
+                by: by.signum() as i8,
+            });
+            now[cache] = next;
+        }
+    }
+    Truth::count(&changes, prepared, points)
+}

@@ -1,0 +1,186 @@
+//! What a check must reach: one table of goals, each measured on a [`Report`].
+//!
+//! A model that follows other rules than the kernel misses at least one of them, on
+//! one trace or another: the curve of all slabs forgives much, the one-step test and
+//! the discards forgive little.
+//! Neighbours: [`super::check`] makes the report, the `slabyard` command shows the
+//! table and ends by it.
+//! Invariant: what cannot be measured, or does not count here, is neither met nor
+//! missed.
+
+use super::{Line, Report};
+use crate::prepare::Prepared;
+use crate::replay::Start;
+
+/// Below this range of the total, in slabs, one slab is more than a goal allows.
+const SMALL_RANGE: u32 = 100;
+/// Caches below this range, in slabs, are judged in the total alone.
+const CACHE_RANGE: u32 = 20;
+
+/// What the trace was taken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traced {
+    /// Hardware: the order of events is known to a microsecond.
+    Hardware,
+    /// A guest whose CPUs run in turns: the order is not known.
+    Guest,
+}
+
+/// What the goals depend on beside the report.
+pub struct Context<'a> {
+    /// The trace.
+    pub prepared: &'a Prepared,
+    /// How the replay began.
+    pub start: Start,
+    /// Where the trace is from.
+    pub traced: Traced,
+    /// Share of slabs at the peak that is of caches left out.
+    pub left_out_share: f64,
+}
+
+/// What a share must be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+}
+
+impl Limit {
+    /// Whether a share is within it.
+    #[must_use]
+    pub fn allows(self, share: f64) -> bool {
+        match self {
+            Limit::AtMost(most) => share <= most,
+            Limit::AtLeast(least) => share >= least,
+        }
+    }
+}
+
+/// One goal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Goal {
+    /// In words.
+    pub name: &'static str,
+    /// A share of 1; `None` if there was nothing to measure.
+    pub measured: Option<f64>,
+    /// What it must be.
+    pub limit: Limit,
+    /// `None`: it does not count here.
+    pub met: Option<bool>,
+}
+
+/// What a goal counts for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Every check.
+    Always,
+    /// Not where the start is from the snapshot alone.
+    LookAhead,
+    /// Nor where the order of events is not known.
+    Hardware,
+}
+
+/// The goals, in the order in which they are shown.
+#[must_use]
+pub fn goals(report: &Report, context: &Context<'_>) -> Vec<Goal> {
+    use Limit::{AtLeast, AtMost};
+    use Scope::{Always, Hardware, LookAhead};
+    let total = &report.total;
+    let small = total.real.range() < SMALL_RANGE;
+    let curve = match context.start {
+        _ if small => 0.05,
+        Start::LookAhead => 0.01,
+        Start::Snapshot | Start::Empty => 0.025,
+    };
+    let turnover = match context.traced {
+        _ if small => 0.06,
+        Traced::Hardware => 0.025,
+        Traced::Guest => 0.04,
+    };
+    let peak = if small { 0.05 } else { 0.01 };
+    let steps = &report.one_step.total;
+    let rate = |whole: u64, rate: f64| (whole > 0).then_some(rate);
+    let wrong = (steps.discards + steps.discards_wrong > 0)
+        .then(|| steps.discards_wrong as f64 / steps.discards.max(1) as f64);
+    let (real, model) = (&total.real, &total.model);
+    let rows = [
+        ("mean error of all slabs, of the range", Some(error(total)), AtMost(curve), Always),
+        (
+            "caches within 1 slab or 2 % of their range",
+            within(report, context, 0.02),
+            AtLeast(0.9),
+            LookAhead,
+        ),
+        (
+            "caches within 1 slab or 4 % of their range",
+            within(report, context, 0.04),
+            AtLeast(1.0),
+            LookAhead,
+        ),
+        ("peak", Some(apart(real.peak, model.peak)), AtMost(peak), LookAhead),
+        (
+            "slabs allocated",
+            Some(apart(real.allocated, model.allocated)),
+            AtMost(turnover),
+            LookAhead,
+        ),
+        ("slabs freed", Some(apart(real.freed, model.freed)), AtMost(turnover), LookAhead),
+        (
+            "one-step: next slab foretold",
+            rate(steps.switches, steps.hit_rate()),
+            AtLeast(0.95),
+            Hardware,
+        ),
+        (
+            "the kernel's discards made too",
+            rate(steps.discards, steps.discard_rate()),
+            AtLeast(0.99),
+            Hardware,
+        ),
+        ("slabs discarded that the kernel kept", wrong, AtMost(0.01), Hardware),
+        (
+            "slabs of caches left out, at the peak",
+            Some(context.left_out_share),
+            AtMost(0.05),
+            LookAhead,
+        ),
+    ];
+    rows.map(|(name, measured, limit, scope)| {
+        let counts = match scope {
+            Always => true,
+            LookAhead => context.start == Start::LookAhead,
+            Hardware => context.start == Start::LookAhead && context.traced == Traced::Hardware,
+        };
+        let met = measured.filter(|_| counts).map(|share| limit.allows(share));
+        Goal { name, measured, limit, met }
+    })
+    .into()
+}
+
+/// The error as a share of the range. Where the kernel's slabs do not change, one
+/// slab is the whole.
+fn error(line: &Line) -> f64 {
+    line.error / f64::from(line.real.range().max(1))
+}
+
+/// The share of the caches, of those that are judged, whose error is at most a slab
+/// or a share of their range.
+fn within(report: &Report, context: &Context<'_>, share: f64) -> Option<f64> {
+    let caches = report.caches.iter().zip(&context.prepared.caches);
+    let judged =
+        caches.filter(|(line, cache)| cache.left_out.is_none() && line.real.range() >= CACHE_RANGE);
+    let (mut all, mut good) = (0u32, 0u32);
+    for (line, _) in judged {
+        all += 1;
+        good += u32::from(line.error <= (f64::from(line.real.range()) * share).max(1.0));
+    }
+    (all > 0).then(|| f64::from(good) / f64::from(all))
+}
+
+/// How far two numbers are apart, as a share of the first.
+fn apart(real: impl Into<i64>, model: impl Into<i64>) -> f64 {
+    let (real, model) = (real.into(), model.into());
+    real.abs_diff(model) as f64 / real.unsigned_abs().max(1) as f64
+}

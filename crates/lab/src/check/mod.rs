@@ -1,0 +1,121 @@
+//! A replay held against what the kernel really did.
+//!
+//! Two tests that see different things. The curve test runs freely and compares
+//! slabs over time ([`curves`]): it sees what the whole costs. The one-step test
+//! follows the kernel's placement and asks at each switch of a CPU to another slab
+//! which one the rules would take ([`one_step`]): it sees a wrong rule that the
+//! curve forgives. Beside them stands the trivial predictor, which knows the live
+//! objects and nothing of SLUB.
+
+pub mod curves;
+pub mod goals;
+pub mod one_step;
+
+use crate::prepare::Prepared;
+use crate::prepare::truth::{Curve, Truth};
+use crate::replay::{Plan, Replayed, Unsound, replay};
+use one_step::OneStep;
+
+/// Samples of the curves.
+pub const POINTS: usize = 2000;
+
+/// One cache, or all together, real beside model. Numbers of slabs are changes
+/// since the start of the trace.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The kernel's.
+    pub real: Curve,
+    /// The model's.
+    pub model: Curve,
+    /// Mean of |model - real| over the samples, in slabs.
+    pub error: f64,
+    /// The trivial predictor's.
+    pub trivial_error: f64,
+}
+
+impl Line {
+    fn new(real: Curve, model: Curve, trivial: &Curve) -> Line {
+        let error = curves::mean_error(&real, &model);
+        let trivial_error = curves::mean_error(&real, trivial);
+        Line { real, model, error, trivial_error }
+    }
+
+    /// The error as a share of the real curve's range; 0 if nothing moved.
+    #[must_use]
+    pub fn relative(&self) -> f64 {
+        if self.real.range() == 0 { 0.0 } else { self.error / f64::from(self.real.range()) }
+    }
+}
+
+/// All that the check found.
+pub struct Report {
+    /// Per cache of the trace, also those left out.
+    pub caches: Vec<Line>,
+    /// All together, but those left out.
+    pub total: Line,
+    /// The one-step test.
+    pub one_step: OneStep,
+    /// The free run.
+    pub replayed: Replayed,
+}
+
+/// Runs both tests.
+///
+/// # Errors
+/// As [`replay`].
+pub fn check(plan: &Plan<'_>) -> Result<Report, Unsound> {
+    let prepared = plan.prepared;
+    let real = Truth::of(prepared, POINTS);
+    let replayed = replay(plan)?;
+    let model = Truth::count(&replayed.changes, prepared, POINTS);
+    let trivial = curves::trivial(plan, POINTS);
+    let lines = real.caches.into_iter().zip(model.caches).zip(&trivial.caches);
+    Ok(Report {
+        caches: lines.map(|((real, model), trivial)| Line::new(real, model, trivial)).collect(),
+        total: Line::new(real.total, model.total, &trivial.total),
+        one_step: one_step::run(plan),
+        replayed,
+    })
+}
+
+/// Least and most of some figures over runs with shaken events.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    /// Slabs made.
+    pub allocated: (u32, u32),
+    /// Slabs given back.
+    pub freed: (u32, u32),
+    /// Highest number of slabs.
+    pub peak: (i32, i32),
+    /// Mean error, as a share of the range.
+    pub relative: (f64, f64),
+}
+
+/// Replays several preparations of one trace, which differ in the order of events
+/// that the trace does not tell, and says how far the figures lie apart.
+///
+/// # Errors
+/// As [`replay`].
+pub fn spread<'a>(
+    plan: &Plan<'_>,
+    shaken: impl Iterator<Item = &'a Prepared>,
+) -> Result<Option<Spread>, Unsound> {
+    let mut spread: Option<Spread> = None;
+    for prepared in shaken {
+        let plan = Plan { prepared, ..*plan };
+        let real = Truth::of(prepared, POINTS).total;
+        let model = Truth::count(&replay(&plan)?.changes, prepared, POINTS).total;
+        let relative = curves::mean_error(&real, &model) / f64::from(real.range().max(1));
+        let s = spread.get_or_insert(Spread {
+            allocated: (model.allocated, model.allocated),
+            freed: (model.freed, model.freed),
+            peak: (model.peak, model.peak),
+            relative: (relative, relative),
+        });
+        s.allocated = (s.allocated.0.min(model.allocated), s.allocated.1.max(model.allocated));
+        s.freed = (s.freed.0.min(model.freed), s.freed.1.max(model.freed));
+        s.peak = (s.peak.0.min(model.peak), s.peak.1.max(model.peak));
+        s.relative = (s.relative.0.min(relative), s.relative.1.max(relative));
+    }
+    Ok(spread)
+}

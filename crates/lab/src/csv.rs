@@ -1,0 +1,338 @@
+//! The CSV of traces as it is recorded from a kernel, plain or compressed with
+//! zstd.
+//!
+//! A row is `t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct`. Columns
+//! that an event does not have are empty: a free has neither sizes nor flags; of a
+//! page, the fifth column is `oN`, its order, and the node that of the page's
+//! mobility. A row that is anything else is an error with its line's number:
+//! nothing is guessed. Rows are read as bytes, without a string of their own.
+
+use crate::event::{ANY_NODE, Event, Kind};
+use crate::trace::{Header, NO_NAME, Names, Trace};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use thiserror::Error;
+
+/// The first line.
+pub const HEADING: &str = "t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct";
+const COLUMNS: usize = 11;
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Longest line: a name is at most a few hundred bytes.
+const LONGEST: usize = 4096;
+/// Largest order that the column `oN` may have.
+const MOST_ORDER: u64 = 63;
+
+/// Why a CSV cannot be read.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The system, or the compressed stream.
+    #[error("line {line}: cannot read on: {error}")]
+    Read {
+        /// The line that was being read.
+        line: u64,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// The first line is not the heading.
+    #[error("line 1: not a CSV of events: the first line must be `{HEADING}`")]
+    NotCsv,
+    /// A row.
+    #[error("line {line}: {what}")]
+    Row {
+        /// Its line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: Wrong,
+    },
+}
+
+/// What is wrong with a row.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Wrong {
+    /// Too few or too many columns.
+    #[error("{0} columns; a row has {COLUMNS}")]
+    Columns(usize),
+    /// A value that the column cannot have.
+    #[error("column `{column}` is `{found}`; it must be {wanted}")]
+    Value {
+        /// Its name.
+        column: &'static str,
+        /// What is there.
+        found: String,
+        /// What should be.
+        wanted: &'static str,
+    },
+    /// No line is so long.
+    #[error("more than {LONGEST} bytes in a line")]
+    Long,
+}
+
+/// Whether a file that begins so can be a CSV of events.
+pub fn begins(bytes: &[u8]) -> bool {
+    let n = bytes.len().min(HEADING.len());
+    !bytes.is_empty() && bytes[..n] == HEADING.as_bytes()[..n] || bytes.starts_with(&ZSTD)
+}
+
+/// Reads all rows. The trace's header holds what the events tell of the machine;
+/// release and source are the caller's to fill in.
+pub fn read(mut input: impl BufRead) -> Result<Trace, Error> {
+    let mut first = Vec::new();
+    let at_first = |error| Error::Read { line: 1, error };
+    input.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first).map_err(at_first)?;
+    let compressed = first == ZSTD;
+    let input = Cursor::new(first).chain(input);
+    if !compressed {
+        return read_plain(input);
+    }
+    let plain = zstd::Decoder::with_buffer(input).map_err(at_first)?;
+    read_plain(BufReader::with_capacity(1 << 18, plain))
+}
+
+fn read_plain(mut input: impl BufRead) -> Result<Trace, Error> {
+    let mut rows = Rows::default();
+    // The part of a line that the last buffer ended with.
+    let mut begun: Vec<u8> = Vec::new();
+    loop {
+        let buffer = match input.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Error::Read { line: rows.line + 1, error }),
+        };
+        if buffer.is_empty() {
+            break;
+        }
+        let mut rest = buffer;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, after) = (&rest[..end], &rest[end + 1..]);
+            if begun.is_empty() {
+                rows.take(line)?;
+            } else {
+                begun.extend_from_slice(line);
+                rows.take(&begun)?;
+                begun.clear();
+            }
+            rest = after;
+        }
+        if begun.len() + rest.len() > LONGEST {
+            return Err(rows.wrong(Wrong::Long));
+        }
+        begun.extend_from_slice(rest);
+        let n = buffer.len();
+        input.consume(n);
+    }
+    if !begun.is_empty() {
+        rows.take(&begun)?;
+    }
+    if rows.line == 0 {
+        return Err(Error::NotCsv);
+    }
+    let header = Header::detect(&rows.events);
+    Ok(Trace { events: rows.events, names: rows.names, header, ..Trace::default() })
+}
+
+/// Slots of the table of names met lately.
+const LATELY: usize = 1024;
+
+struct Rows {
+    events: Vec<Event>,
+    names: Names,
+    /// Indices of names by a hash of their bytes.
+    lately: Box<[u32; LATELY]>,
+    /// Lines taken.
+    line: u64,
+}
+
+impl Default for Rows {
+    fn default() -> Rows {
+        let lately = Box::new([NO_NAME; LATELY]);
+        Rows { events: Vec::new(), names: Names::new(), lately, line: 0 }
+    }
+}
+
+impl Rows {
+    fn take(&mut self, line: &[u8]) -> Result<(), Error> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if self.line == 0 {
+            if line != HEADING.as_bytes() {
+                return Err(Error::NotCsv);
+            }
+        } else if line.len() > LONGEST {
+            return Err(self.wrong(Wrong::Long));
+        } else {
+            let event = self.row(line).map_err(|what| self.wrong(what))?;
+            self.events.push(event);
+        }
+        self.line += 1;
+        Ok(())
+    }
+
+    /// The error for the line being read.
+    fn wrong(&self, what: Wrong) -> Error {
+        Error::Row { line: self.line + 1, what }
+    }
+
+    fn row(&mut self, line: &[u8]) -> Result<Event, Wrong> {
+        let [time, cpu, pid, ev, name, ptr, req, alloc, gfp, node, acct] = split(line)?;
+        let kind = kind(ev)?;
+        let mut event = Event {
+            time: nanoseconds(time)?,
+            cpu: decimal("cpu", cpu)?,
+            pid: decimal("pid", pid)?,
+            address: hex("ptr", ptr)?,
+            kind,
+            name: NO_NAME,
+            requested: 0,
+            allocated: 0,
+            gfp: 0,
+            node: ANY_NODE,
+            order: 0,
+            accounted: false,
+        };
+        match kind {
+            Kind::CacheAlloc | Kind::Kmalloc => {
+                event.requested = decimal("req", req)?;
+                event.allocated = decimal("alloc", alloc)?;
+                event.gfp = hex("gfp", gfp)?;
+                event.node = signed("node", node)?;
+                event.accounted = match acct {
+                    b"0" => false,
+                    b"1" => true,
+                    _ => return Err(value("acct", acct, "0 or 1")),
+                };
+            }
+            Kind::PageAlloc => {
+                empty(&[("req", req), ("alloc", alloc), ("acct", acct)])?;
+                event.gfp = hex("gfp", gfp)?;
+                event.node = signed("node", node)?;
+            }
+            Kind::CacheFree | Kind::Kfree | Kind::PageFree => {
+                let columns = [("req", req), ("alloc", alloc), ("gfp", gfp)];
+                empty(&columns)?;
+                empty(&[("node", node), ("acct", acct)])?;
+            }
+        }
+        if matches!(kind, Kind::PageAlloc | Kind::PageFree) {
+            event.order = order(name)?;
+        } else {
+            event.name = self.name(name)?;
+        }
+        Ok(event)
+    }
+
+    fn name(&mut self, name: &[u8]) -> Result<u32, Wrong> {
+        // FNV-1a; only speed depends on it.
+        let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        let hash = name.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+        let slot = (hash ^ hash >> 32) as usize % LATELY;
+        let index = self.lately[slot];
+        if index != NO_NAME && self.names.get(index).as_bytes() == name {
+            return Ok(index);
+        }
+        let wanted = "a name in UTF-8";
+        let text = std::str::from_utf8(name).ok().filter(|text| !text.is_empty());
+        let index = self.names.intern(text.ok_or_else(|| value("cache_or_site", name, wanted))?);
+        self.lately[slot] = index;
+        Ok(index)
+    }
+}
+
+/// The columns of a line.
+fn split(line: &[u8]) -> Result<[&[u8]; COLUMNS], Wrong> {
+    let mut columns = [&line[..0]; COLUMNS];
+    let mut count = 0;
+    let mut start = 0;
+    for comma in memchr::memchr_iter(b',', line).chain([line.len()]) {
+        if count < COLUMNS {
+            columns[count] = &line[start..comma];
+        }
+        start = comma + 1;
+        count += 1;
+    }
+    if count == COLUMNS { Ok(columns) } else { Err(Wrong::Columns(count)) }
+}
+
+#[cold]
+fn value(column: &'static str, found: &[u8], wanted: &'static str) -> Wrong {
+    let shown = &found[..found.len().min(40)];
+    Wrong::Value { column, found: String::from_utf8_lossy(shown).into_owned(), wanted }
+}
+
+fn kind(ev: &[u8]) -> Result<Kind, Wrong> {
+    Ok(match ev {
+        b"A" => Kind::CacheAlloc,
+        b"F" => Kind::CacheFree,
+        b"M" => Kind::Kmalloc,
+        b"K" => Kind::Kfree,
+        b"P" => Kind::PageAlloc,
+        b"Q" => Kind::PageFree,
+        _ => return Err(value("ev", ev, "A, F, M, K, P or Q")),
+    })
+}
+
+fn empty(columns: &[(&'static str, &[u8])]) -> Result<(), Wrong> {
+    match columns.iter().find(|(_, bytes)| !bytes.is_empty()) {
+        Some((column, bytes)) => Err(value(column, bytes, "empty for such an event")),
+        None => Ok(()),
+    }
+}
+
+/// Digits alone, at least one.
+fn digits(bytes: &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for byte in bytes {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_add(digit.into())?;
+    }
+    (!bytes.is_empty()).then_some(number)
+}
+
+fn decimal<T: TryFrom<u64>>(column: &'static str, bytes: &[u8]) -> Result<T, Wrong> {
+    let number = digits(bytes).and_then(|n| T::try_from(n).ok());
+    number.ok_or_else(|| value(column, bytes, "a whole number in the column's range"))
+}
+
+fn signed(column: &'static str, bytes: &[u8]) -> Result<i16, Wrong> {
+    let (minus, rest) = bytes.strip_prefix(b"-").map_or((1, bytes), |rest| (-1, rest));
+    let number = digits(rest).and_then(|n| i64::try_from(n).ok());
+    let number = number.and_then(|n| i16::try_from(n * minus).ok());
+    number.ok_or_else(|| value(column, bytes, "a small whole number"))
+}
+
+fn hex<T: TryFrom<u64>>(column: &'static str, bytes: &[u8]) -> Result<T, Wrong> {
+    let wrong = || value(column, bytes, "a hexadecimal number in the column's range");
+    let mut number = 0u64;
+    if bytes.is_empty() || bytes.len() > 16 {
+        return Err(wrong());
+    }
+    for &byte in bytes {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return Err(wrong()),
+        };
+        number = number << 4 | u64::from(digit);
+    }
+    T::try_from(number).map_err(|_| wrong())
+}
+
+/// Microseconds with at most three decimals, in nanoseconds.
+fn nanoseconds(bytes: &[u8]) -> Result<u64, Wrong> {
+    let whole_and_part = || {
+        let point = bytes.iter().position(|&b| b == b'.').unwrap_or(bytes.len());
+        let whole = digits(&bytes[..point])?.checked_mul(1000)?;
+        let part = match bytes.get(point + 1..) {
+            None => 0,
+            Some(part) => digits(part)? * *[100, 10, 1].get(part.len() - 1)?,
+        };
+        whole.checked_add(part)
+    };
+    whole_and_part().ok_or_else(|| value("t_us", bytes, "microseconds with at most 3 decimals"))
+}
+
+fn order(bytes: &[u8]) -> Result<u8, Wrong> {
+    let order = bytes.strip_prefix(b"o").and_then(digits).filter(|&o| o <= MOST_ORDER);
+    order.map(|o| o as u8).ok_or_else(|| value("cache_or_site", bytes, "`o` and an order"))
+}

@@ -1,0 +1,53 @@
+//! One event of a trace: an allocation, a free, or a page of a slab got or given
+//! back, as the kernel's `kmem` tracepoints tell it.
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// `kmem_cache_alloc`: `name` is the cache's.
+    CacheAlloc = 0,
+    /// `kmem_cache_free`: `name` is the cache's.
+    CacheFree = 1,
+    /// `kmalloc`: `name` is the call site, `allocated` the size class.
+    Kmalloc = 2,
+    /// `kfree`: `name` is the call site; the object is known by its address only.
+    Kfree = 3,
+    /// Pages were got: `address` is the page frame number, `order` theirs.
+    PageAlloc = 4,
+    /// Pages were given back.
+    PageFree = 5,
+}
+
+/// No node was asked for.
+pub const ANY_NODE: i16 = -1;
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds since the trace began.
+    pub time: u64,
+    /// Address of the object (its low 48 bits), or the number of the first page
+    /// frame.
+    pub address: u64,
+    /// Index of the cache's or call site's name in the trace's names.
+    pub name: u32,
+    /// Process; 0 if the trace does not tell.
+    pub pid: u32,
+    /// Bytes asked for.
+    pub requested: u32,
+    /// Bytes of the size class or object.
+    pub allocated: u32,
+    /// The kernel's allocation flags.
+    pub gfp: u32,
+    /// CPU on which it happened.
+    pub cpu: u16,
+    /// Node asked for, or [`ANY_NODE`].
+    pub node: i16,
+    /// Order of the pages; 0 for objects.
+    pub order: u8,
+    /// What happened.
+    pub kind: Kind,
+    /// Charged to a memory cgroup.
+    pub accounted: bool,
+}

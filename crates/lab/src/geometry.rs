@@ -1,0 +1,255 @@
+//! A cache's numbers, as the kernel's `mm/slub.c` computes them from the size of
+//! an object, in whole numbers.
+//!
+//! The versions named are those in which a rule was read or in which it changed.
+//! Neighbours: [`crate::rules`] holds what differs between releases and machines;
+//! `replay` makes its caches from this.
+//! Invariants: `objects × size + waste = 2^order pages`, `min_order <= order` except
+//! where a size is so small that the count of objects limits the order.
+
+use crate::rules::{Accounting, Bands, Front, OrderFormula, Settings};
+use thiserror::Error;
+
+/// A slab's objects are counted in 15 bits.
+pub const MAX_OBJECTS: u64 = 32767;
+
+/// The words before the objects of a sheaf, in bytes.
+const SHEAF_HEADER: u32 = 32;
+
+/// What a cache is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes from one object to the next (the kernel's `slab_size`).
+    pub size: u32,
+    /// A slab has 2^order pages.
+    pub order: u8,
+    /// The order that a slab falls back to where memory is short.
+    pub min_order: u8,
+    /// Objects in a slab.
+    pub objects: u32,
+    /// Free objects wanted on a CPU's partial list.
+    pub cpu_partial: u32,
+    /// Slabs at which such a list is full; `None` where slabs are not counted.
+    pub cpu_partial_slabs: Option<u32>,
+    /// Partial slabs below which a node keeps an empty one.
+    pub min_partial: u32,
+    /// Objects in a sheaf; 0: no sheaves.
+    pub sheaf_capacity: u32,
+    /// Bytes of a slab behind its last object.
+    pub waste: u32,
+}
+
+/// What a cache brings with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes from one object to the next.
+    pub size: u32,
+    /// Objects in a sheaf that its creator asks for; 0: none.
+    pub sheaf_capacity: u32,
+    /// Checked, poisoned, traced or with red zones: nothing is parked.
+    pub debug: bool,
+}
+
+/// There are no such slabs.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SizeError {
+    /// Nothing to allocate.
+    #[error("an object of 0 bytes has no slab; give a size of 8 bytes or more")]
+    Empty,
+    /// The page allocator has no such block.
+    #[error(
+        "an object of {size} bytes does not fit into a slab of order {order} ({pages} pages of {page_size} bytes)"
+    )]
+    TooLarge {
+        /// The object's.
+        size: u32,
+        /// The highest there is.
+        order: u8,
+        /// As many as that order has.
+        pages: u32,
+        /// Bytes of one.
+        page_size: u32,
+    },
+}
+
+/// The geometry of a plain cache with this stride.
+///
+/// # Errors
+/// A size of 0, or one that the highest order does not hold.
+pub fn of(size: u32, settings: &Settings) -> Result<Geometry, SizeError> {
+    of_cache(&Request { size, sheaf_capacity: 0, debug: false }, settings)
+}
+
+/// The geometry of a cache that has wishes.
+///
+/// # Errors
+/// A size of 0, or one that the highest order does not hold.
+pub fn of_cache(request: &Request, settings: &Settings) -> Result<Geometry, SizeError> {
+    let size = request.size;
+    if size == 0 {
+        return Err(SizeError::Empty);
+    }
+    let limit = settings.release.order_limit;
+    let too_large = || SizeError::TooLarge {
+        size,
+        order: limit,
+        pages: 1 << limit,
+        page_size: settings.machine.page_size,
+    };
+    let sizes = Sizes { size: size.into(), page_size: settings.machine.page_size.into() };
+    let order = sizes.order(settings).filter(|o| *o <= limit).ok_or_else(too_large)?;
+    let objects = sizes.objects(order);
+    let cpu_partial = cpu_partial(request, settings);
+    let counted = settings.accounting() == Accounting::Slabs;
+    Ok(Geometry {
+        size,
+        order,
+        min_order: sizes.order_for(size.into()),
+        objects: objects as u32,
+        cpu_partial,
+        // Slabs are taken to be half full, and to have the order wanted
+        // (b47291ef02b0, 5.16).
+        cpu_partial_slabs: counted.then(|| (2 * cpu_partial).div_ceil(objects as u32)),
+        min_partial: min_partial(size, settings),
+        sheaf_capacity: sheaf_capacity(request, settings),
+        waste: (sizes.slab_bytes(order) - objects * u64::from(size)) as u32,
+    })
+}
+
+impl Geometry {
+    /// Bytes of a slab on pages of `page_size` bytes.
+    #[must_use]
+    pub fn slab_bytes(&self, page_size: u32) -> u64 {
+        u64::from(page_size) << self.order
+    }
+}
+
+/// The kernel's kmalloc size classes that are caches: 8 bytes to two pages.
+#[must_use]
+pub fn kmalloc_sizes(page_size: u32) -> Vec<u32> {
+    let powers = (3..=page_size.ilog2() + 1).map(|shift| 1 << shift);
+    let mut sizes: Vec<u32> = powers.chain([96, 192]).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// An object's size and a page's, and what follows from these two.
+struct Sizes {
+    size: u64,
+    page_size: u64,
+}
+
+impl Sizes {
+    fn slab_bytes(&self, order: u8) -> u64 {
+        self.page_size << order
+    }
+
+    fn objects(&self, order: u8) -> u64 {
+        self.slab_bytes(order) / self.size
+    }
+
+    /// The lowest order that holds so many bytes.
+    fn order_for(&self, bytes: u64) -> u8 {
+        bytes.div_ceil(self.page_size).next_power_of_two().ilog2() as u8
+    }
+
+    /// The lowest order from `low` on that wastes at most one `fraction`-th.
+    fn thrifty(&self, low: u8, high: u8, fraction: u64) -> Option<u8> {
+        (low..=high).find(|order| {
+            let bytes = self.slab_bytes(*order);
+            bytes % self.size <= bytes / fraction
+        })
+    }
+
+    fn order(&self, settings: &Settings) -> Option<u8> {
+        match settings.formula() {
+            OrderFormula::FewerObjects => self.order_with_fewer_objects(settings),
+            OrderFormula::HalfWasted => Some(self.order_with_half_wasted(settings)),
+        }
+    }
+
+    /// To 6.6: first the objects wanted, then one fewer, and so on; last one object
+    /// in a slab of any order.
+    fn order_with_fewer_objects(&self, settings: &Settings) -> Option<u8> {
+        let (min, max) = (settings.min_order, settings.max_order());
+        let from = |objects: u64| min.max(self.order_for(objects * self.size));
+        let with_at_most = |objects: u64, high: u8, fraction: u64| {
+            if self.objects(min) > MAX_OBJECTS {
+                return Some(self.order_of_most_objects()).filter(|o| *o <= high);
+            }
+            self.thrifty(from(objects), high, fraction)
+        };
+        let most = u64::from(settings.wanted_objects()).min(self.objects(max));
+        (2..=most)
+            .rev()
+            .find_map(|objects| [16, 8, 4].iter().find_map(|f| with_at_most(objects, max, *f)))
+            .or_else(|| with_at_most(1, max, 1))
+            .or_else(|| with_at_most(1, settings.release.order_limit, 1))
+    }
+
+    /// From 6.7: the objects wanted and no fewer, up to half a slab wasted; else the
+    /// lowest order that holds one.
+    fn order_with_half_wasted(&self, settings: &Settings) -> u8 {
+        let (min, max) = (settings.min_order, settings.max_order());
+        let objects = u64::from(settings.wanted_objects()).min(self.objects(max).max(1));
+        let low = min.max(self.order_for(objects * self.size));
+        if self.objects(low) > MAX_OBJECTS {
+            return self.order_of_most_objects();
+        }
+        let thrifty = [16, 8, 4, 2].iter().find_map(|f| self.thrifty(low, max, *f));
+        thrifty.unwrap_or_else(|| self.order_for(self.size))
+    }
+
+    /// The highest order whose objects can be counted.
+    fn order_of_most_objects(&self) -> u8 {
+        self.order_for(self.size * MAX_OBJECTS).saturating_sub(1)
+    }
+
+    /// The number of the band that the size is in.
+    fn band(&self, bands: Bands) -> u32 {
+        let limits = [256, 1024, self.page_size];
+        bands[limits.iter().filter(|limit| self.size >= **limit).count()]
+    }
+}
+
+/// Set in sysfs as `cpu_partial`; no kernel from 7.0 on has it.
+fn cpu_partial(request: &Request, settings: &Settings) -> u32 {
+    let lists = settings.cpu_partial_lists && !settings.tiny && settings.front() != Front::Sheaves;
+    if !lists || request.debug {
+        return 0;
+    }
+    let sizes = Sizes { size: request.size.into(), page_size: settings.machine.page_size.into() };
+    let kernel = settings.release.cpu_partial.map_or(0, |bands| sizes.band(bands));
+    settings.cpu_partial.of(request.size).unwrap_or(kernel)
+}
+
+/// Half the logarithm of the size, within limits; SLUB_TINY (6.2) keeps nothing.
+fn min_partial(size: u32, settings: &Settings) -> u32 {
+    let (low, high) = settings.release.min_partial;
+    let kernel = if settings.tiny { 0 } else { (size.ilog2() / 2).clamp(low, high) };
+    settings.min_partial.of(size).unwrap_or(kernel)
+}
+
+/// 6.18: what is asked for. From 7.0: what the size's band gives, rounded up to what
+/// the sheaf's own size class holds, and at least what is asked for.
+fn sheaf_capacity(request: &Request, settings: &Settings) -> u32 {
+    let has_sheaves = match settings.front() {
+        Front::CpuSlabs => false,
+        Front::SheavesOnRequest => request.sheaf_capacity > 0,
+        Front::Sheaves => true,
+    };
+    if !has_sheaves || settings.tiny || request.debug {
+        return 0;
+    }
+    if let Some(capacity) = settings.sheaf_capacity.of(request.size) {
+        return capacity.max(request.sheaf_capacity);
+    }
+    let sizes = Sizes { size: request.size.into(), page_size: settings.machine.page_size.into() };
+    let by_size = settings.release.sheaf_objects.map_or(0, |bands| {
+        let bytes = SHEAF_HEADER + 8 * sizes.band(bands);
+        let classes = kmalloc_sizes(settings.machine.page_size);
+        let class = classes.into_iter().find(|class| *class >= bytes).unwrap_or(bytes);
+        (class - SHEAF_HEADER) / 8
+    });
+    by_size.max(request.sheaf_capacity)
+}

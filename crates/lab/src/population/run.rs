@@ -1,0 +1,131 @@
+//! Replays a population under settings.
+//!
+//! Each CPU that uses a cache allocates an object first, and frees it: its CPU slab.
+//! Then what stays and what will be freed is allocated in a random order, and at
+//! last, in another, any CPU frees what does not stay.
+
+use super::{CacheLoad, PopulationLoad};
+use crate::case::rules_of;
+use crate::geometry::{self, SizeError};
+use crate::rules::Settings;
+use slabyard::engine::slub::cpu_slab::KernelCache;
+use slabyard::engine::slub::cpu_slab::audit::Places;
+
+/// What a population takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// All slabs, in kB.
+    pub slab_kb: u64,
+    /// In the order of the load.
+    pub caches: Vec<CacheOutcome>,
+}
+
+/// What a cache takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheOutcome {
+    /// Its name in sysfs.
+    pub id: String,
+    /// Its slabs have 2^order pages.
+    pub order: u8,
+    /// Its slabs, in kB.
+    pub slab_kb: u64,
+    /// What is where.
+    pub places: Places,
+}
+
+impl PopulationLoad {
+    /// Replays the load on the machine and by the rules of `settings`, which are
+    /// [valid](Settings::validate).
+    ///
+    /// # Errors
+    /// A cache whose size has no geometry there.
+    pub fn run(&self, settings: &Settings) -> Result<Outcome, SizeError> {
+        let machine = &settings.machine;
+        let (cpus, nodes) = (machine.online_cpus.max(1) as usize, machine.nodes.max(1) as usize);
+        let node_of: Vec<u16> = (0..cpus).map(|cpu| (cpu * nodes / cpus) as u16).collect();
+        let mut caches = Vec::new();
+        for (number, load) in self.caches.iter().enumerate() {
+            let geometry = geometry::of_cache(&load.request, settings)?;
+            let mut cache = KernelCache::new(rules_of(&geometry, settings), &node_of);
+            let mut random = Random(self.seed ^ (number as u64) << 32);
+            load.replay(&mut cache, cpus, &mut random);
+            let places = cache.places();
+            let slab_kb = u64::from(places.slabs) * (geometry.slab_bytes(machine.page_size) >> 10);
+            caches.push(CacheOutcome {
+                id: load.id.clone(),
+                order: geometry.order,
+                slab_kb,
+                places,
+            });
+        }
+        Ok(Outcome { slab_kb: caches.iter().map(|cache| cache.slab_kb).sum(), caches })
+    }
+}
+
+/// Allocations in one go, by one CPU.
+#[derive(Clone, Copy)]
+struct Burst {
+    allocated: u64,
+    kept: u64,
+}
+
+impl CacheLoad {
+    fn replay(&self, cache: &mut KernelCache, cpus: usize, random: &mut Random) {
+        // A cache whose slabs no CPU holds was filled by one all the same.
+        let cpus = (self.cpus as usize).clamp(1, cpus);
+        for cpu in 0..self.cpus.min(cpus as u32) as usize {
+            let slab = cache.alloc(cpu, None);
+            cache.free(cpu, slab);
+        }
+        let mut bursts = self.bursts();
+        random.shuffle(&mut bursts);
+        let mut to_free = Vec::new();
+        for burst in bursts {
+            let cpu = random.below(cpus);
+            let mut slabs: Vec<u32> =
+                (0..burst.allocated).map(|_| cache.alloc(cpu, None)).collect();
+            random.shuffle(&mut slabs);
+            to_free.extend_from_slice(&slabs[burst.kept as usize..]);
+        }
+        random.shuffle(&mut to_free);
+        for slab in to_free {
+            cache.free(random.below(cpus), slab);
+        }
+    }
+
+    fn bursts(&self) -> Vec<Burst> {
+        let burst = |allocated: u32, kept: u32| Burst {
+            allocated: allocated.into(),
+            kept: kept.min(allocated).into(),
+        };
+        let runs = self.runs.iter().map(|run| burst(*run, *run));
+        let left = self.left_behind.iter().map(|left| burst(left.allocated, left.kept));
+        let singles = (0..self.singles).map(|_| burst(1, 1));
+        runs.chain(left).chain(singles).collect()
+    }
+}
+
+/// splitmix64, after Steele, Lea and Flood (2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 to `limit - 1`.
+    fn below(&mut self, limit: usize) -> usize {
+        ((u128::from(self.next()) * limit as u128) >> 64) as usize
+    }
+
+    /// Fisher and Yates.
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Runs a prepared trace through the caches of a modelled kernel.
+//!
+//! An allocation asks the model for an object and remembers its slab; the free of
+//! it goes to that slab, whatever the real kernel did. What is compared is slabs
+//! over time ([`crate::check`]).
+//!
+//! Neighbours: [`start`] puts the slabs in place that the trace begins with,
+//! [`report`] says what is where at the end and on the way.
+//!
+//! Invariants: the same trace, rules and start give the same run; memory is bounded
+//! by the trace's live objects and the model's slabs.
+
+pub mod report;
+pub mod start;
+
+use crate::prepare::truth::Change;
+use crate::prepare::{Op, Prepared};
+use report::Sample;
+use slabyard::engine::slub::cpu_slab::{KernelCache, NONE, Page, Rules};
+pub use start::{Parked, Start};
+
+/// What to run.
+pub struct Plan<'a> {
+    /// The trace.
+    pub prepared: &'a Prepared,
+    /// Rules of each cache of the trace.
+    pub rules: &'a [Rules],
+    /// Objects of a slab of each cache on the traced machine.
+    pub traced_objects: &'a [u32],
+    /// Bytes of a page of the modelled machine, and each cache's order on it.
+    pub page_size: u32,
+    /// Orders of the caches.
+    pub orders: &'a [u8],
+    /// Node of each CPU.
+    pub node_of: &'a [u16],
+    /// What is parked where at the start, as a snapshot tells it; may be empty.
+    pub parked: &'a [Parked],
+    /// How the slabs at the start are put in place.
+    pub start: Start,
+    /// A sample is taken every so many steps; 0: none.
+    pub sample_every: usize,
+    /// The books of each cache are checked every so many steps; 0: never.
+    pub audit_every: usize,
+}
+
+/// What came of it.
+pub struct Replayed {
+    /// Slabs made and given back, in order of time.
+    pub changes: Vec<Change>,
+    /// The caches as they are at the end.
+    pub caches: Vec<KernelCache>,
+    /// Samples on the way.
+    pub samples: Vec<Sample>,
+    /// Live objects of each cache at the end.
+    pub live: Vec<u64>,
+    /// Frees that had no object: those that the start did not know of.
+    pub frees_left_out: u64,
+}
+
+/// The books of a cache were wrong: the model has a bug.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("after step {step}, cache number {cache}: {what}; this is a bug in the model")]
+pub struct Unsound {
+    /// Steps done.
+    pub step: usize,
+    /// The cache.
+    pub cache: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If an audit was asked for and found wrong books.
+pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
+    let prepared = plan.prepared;
+    let mut caches: Vec<KernelCache> =
+        plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+    let mut placed = start::place(plan, &mut caches);
+    // Model's slab of each object that is live.
+    let mut slab_of = vec![NONE; prepared.nr_objects()];
+    start::own(prepared, &placed, &mut slab_of);
+    if plan.start != Start::Empty {
+        start::repack(plan, &mut caches, &mut slab_of);
+    }
+    caches.iter_mut().for_each(KernelCache::begin);
+    let mut run = Run {
+        changes: Vec::new(),
+        late: Vec::new(),
+        live: start::live(prepared, &slab_of),
+        samples: Vec::new(),
+    };
+    let mut frees_left_out = 0;
+    let nr_cpus = plan.node_of.len();
+    for (nth, step) in prepared.steps.iter().enumerate() {
+        let number = step.cache as usize;
+        let cache = &mut caches[number];
+        // A machine with fewer CPUs than the traced one shares them.
+        let cpu = step.cpu as usize % nr_cpus;
+        let object = &mut slab_of[step.object as usize];
+        if step.op == Op::Alloc {
+            placed.before_alloc(cache, number, cpu);
+            let node = u16::try_from(step.node).ok();
+            *object = cache.alloc(cpu, node);
+            run.live[number] += 1;
+        } else {
+            let mut slab = core::mem::replace(object, NONE);
+            if slab == NONE {
+                slab = placed.bind(cache, number, step.slab);
+            }
+            if slab == NONE {
+                frees_left_out += 1;
+                continue;
+            }
+            run.live[number] = run.live[number].saturating_sub(1);
+            cache.free(cpu, slab);
+        }
+        if cache.has_pages() {
+            let delay = prepared.caches[number].return_delay_ns;
+            for page in cache.take_pages() {
+                let (time_ns, by) = match page {
+                    Page::New(_) => (step.time_ns, 1),
+                    Page::Freed(_) => (step.time_ns + delay, -1),
+                };
+                let change = Change { time_ns, cache: step.cache, by };
+                if delay == 0 || by > 0 { &mut run.changes } else { &mut run.late }.push(change);
+            }
+        }
+        if plan.sample_every > 0 && nth % plan.sample_every == 0 {
+            run.samples.push(Sample::of(step.time_ns, &caches, &run.live));
+        }
+        if plan.audit_every > 0 && nth % plan.audit_every == 0 {
+            audit(nth, &caches)?;
+        }
+    }
+    if plan.audit_every > 0 {
+        audit(prepared.steps.len(), &caches)?;
+    }
+    run.changes.append(&mut run.late);
+    run.changes.sort_by_key(|change| change.time_ns);
+    Ok(Replayed {
+        changes: run.changes,
+        caches,
+        samples: run.samples,
+        live: run.live,
+        frees_left_out,
+    })
+}
+
+struct Run {
+    changes: Vec<Change>,
+    /// Those that come true after a grace period.
+    late: Vec<Change>,
+    live: Vec<u64>,
+    samples: Vec<Sample>,
+}
+
+fn audit(step: usize, caches: &[KernelCache]) -> Result<(), Unsound> {
+    for (cache, it) in caches.iter().enumerate() {
+        it.audit(None).map_err(|what| Unsound { step, cache, what })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,342 @@
+//! The slabs that are there when a trace begins, and where they are.
+//!
+//! A snapshot tells how many slabs each CPU has on its list, not which. By looking
+//! ahead in the trace the rest can be told: objects first seen by an allocation
+//! were free, and the order in which a CPU came to use slabs undoes the order in
+//! which the rules keep them.
+//!
+//! On a machine where a cache has other slabs than on the traced one, its objects
+//! that are live at the start are allocated anew.
+
+use super::Plan;
+use crate::prepare::{Op, Prepared};
+use slabyard::engine::slub::cpu_slab::{Accounting, KernelCache, NONE, Rules, State};
+
+/// Of the choices that a snapshot leaves open.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// How the state at the start is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// From the snapshot, and by looking ahead in the trace.
+    LookAhead,
+    /// From the snapshot alone.
+    Snapshot,
+    /// There are no slabs; frees of what was there before are left out.
+    Empty,
+}
+
+/// What a snapshot tells of a cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parked {
+    /// Slabs of the cache.
+    pub slabs: u32,
+    /// Slabs on each CPU's partial list.
+    pub cpu_partial: Vec<u32>,
+    /// Slabs on CPU partial lists of which the snapshot does not say whose.
+    pub cpu_partial_of_any: u32,
+    /// CPU slabs.
+    pub cpu_slabs: u32,
+    /// Slabs on nodes' lists.
+    pub node_partial: u32,
+    /// Free objects in them.
+    pub node_free: u32,
+}
+
+/// Where the kernel's slabs are in the model.
+pub(crate) struct Placed {
+    /// Model's slab for each of the trace's initial ones, or [`NONE`].
+    slab_of: Vec<u32>,
+    /// Slabs of each cache that no slab of the trace is bound to yet.
+    unbound: Vec<Unbound>,
+    random: u64,
+}
+
+/// Slabs that a snapshot counts and the trace has not shown yet.
+#[derive(Clone, Default)]
+struct Unbound {
+    full: u32,
+    /// Those on lists.
+    listed: Vec<u32>,
+    /// CPU slabs: a snapshot counts them and does not say whose they are.
+    cpu_slabs: u32,
+    /// Slabs on CPU partial lists, likewise.
+    cpu_partial: u32,
+}
+
+impl Placed {
+    /// Each of the trace's initial slabs that was placed, with the model's.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let placed = self.slab_of.iter().enumerate().filter(|(_, model)| **model != NONE);
+        placed.map(|(kernel, model)| (kernel as u32, *model))
+    }
+
+    /// Gives a CPU that allocates for the first time one of the CPU slabs that the
+    /// snapshot counts, and one of the slabs on CPUs' lists: who uses a cache now is likely to have used it before.
+    pub(super) fn before_alloc(&mut self, cache: &mut KernelCache, number: usize, cpu: usize) {
+        let unbound = &mut self.unbound[number];
+        if unbound.cpu_slabs > 0 && cache.cpu_slab(cpu).is_none() {
+            unbound.cpu_slabs -= 1;
+            let free = cache.rules().objects.div_ceil(2);
+            unbound.listed.push(cache.install_cpu_slab(cpu, free));
+            cache.forget_last_page();
+            if unbound.cpu_partial > 0 {
+                unbound.cpu_partial -= 1;
+                unbound.listed.push(cache.install_cpu_partial(cpu, free));
+                cache.forget_last_page();
+            }
+        }
+    }
+
+    /// The model's slab for an initial slab of which an object is freed that the
+    /// start did not place: any that nothing is bound to, each as likely as it has
+    /// live objects. [`NONE`] if there is none left.
+    pub(super) fn bind(&mut self, cache: &mut KernelCache, number: usize, slab: u32) -> u32 {
+        let Some(known) = self.slab_of.get_mut(slab as usize) else { return NONE };
+        if *known == NONE {
+            *known = self.unbound[number].choose(cache, &mut self.random);
+        }
+        if *known == NONE {
+            return NONE;
+        }
+        let has_live = cache.free_of(*known) < cache.rules().objects;
+        if has_live { *known } else { NONE }
+    }
+}
+
+impl Unbound {
+    fn choose(&mut self, cache: &mut KernelCache, random: &mut u64) -> u32 {
+        let objects = cache.rules().objects;
+        self.listed.retain(|slab| cache.state(*slab) != State::Gone);
+        let live = |slab: &u32| u64::from(objects - cache.free_of(*slab));
+        let of_full = u64::from(self.full) * u64::from(objects);
+        let all = of_full + self.listed.iter().map(live).sum::<u64>();
+        if all == 0 {
+            return NONE;
+        }
+        // xorshift64, after Marsaglia (2003).
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        let mut at = *random % all;
+        for nth in 0..self.listed.len() {
+            let live = live(&self.listed[nth]);
+            if at < live {
+                return self.listed.swap_remove(nth);
+            }
+            at -= live;
+        }
+        self.full -= 1;
+        let slab = cache.install_full(0);
+        // It was there before: not a slab that the model made.
+        cache.forget_last_page();
+        slab
+    }
+}
+
+/// Puts the slabs in place.
+pub(crate) fn place(plan: &Plan<'_>, caches: &mut [KernelCache]) -> Placed {
+    let nr_initial = plan.prepared.slabs.partition_point(|slab| slab.initial);
+    let mut placed = Placed {
+        slab_of: vec![NONE; nr_initial],
+        unbound: vec![Unbound::default(); caches.len()],
+        random: SEED,
+    };
+    match plan.start {
+        Start::Empty => {}
+        Start::Snapshot => from_snapshot(plan, caches, &mut placed),
+        Start::LookAhead => look_ahead(plan, caches, &mut placed),
+    }
+    placed
+}
+
+/// Fills in the slabs of objects that are live at the start.
+pub(super) fn own(prepared: &Prepared, placed: &Placed, slab_of: &mut [u32]) {
+    for (slab, model) in prepared.slabs.iter().zip(&placed.slab_of) {
+        if *model == NONE {
+            continue;
+        }
+        for object in slab.objects_range() {
+            if prepared.live_at_start[object] {
+                slab_of[object] = *model;
+            }
+        }
+    }
+}
+
+/// Live objects of each cache that the trace shows.
+pub(super) fn live(prepared: &Prepared, slab_of: &[u32]) -> Vec<u64> {
+    let mut live = vec![0; prepared.caches.len()];
+    for slab in prepared.slabs.iter().take_while(|slab| slab.initial) {
+        let owned = slab_of[slab.objects_range()].iter().filter(|model| **model != NONE).count();
+        live[slab.cache as usize] += owned as u64;
+    }
+    live
+}
+
+fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) {
+    let all = caches.iter_mut().zip(plan.parked).zip(&mut placed.unbound).enumerate();
+    for (number, ((cache, parked), unbound)) in all {
+        if is_other(plan, number) {
+            continue;
+        }
+        let objects = cache.rules().objects;
+        let mut left = parked.node_free;
+        for nth in 0..parked.node_partial {
+            // Evenly: a snapshot gives their sum.
+            let free = (left / (parked.node_partial - nth)).clamp(1, objects);
+            left = left.saturating_sub(free);
+            unbound.listed.push(cache.install_node_partial(0, free));
+        }
+        for (cpu, slabs) in parked.cpu_partial.iter().enumerate().take(plan.node_of.len()) {
+            for _ in 0..*slabs {
+                unbound.listed.push(cache.install_cpu_partial(cpu, objects.div_ceil(2)));
+            }
+        }
+        unbound.cpu_slabs = parked.cpu_slabs.min(plan.node_of.len() as u32);
+        unbound.cpu_partial = parked.cpu_partial_of_any;
+        let listed = unbound.listed.len() as u32 + unbound.cpu_slabs + unbound.cpu_partial;
+        unbound.full = parked.slabs.saturating_sub(listed);
+    }
+}
+
+/// A CPU's use of a slab that had free objects at the start.
+struct Use {
+    cpu: u16,
+    slab: u32,
+    nth: u32,
+}
+
+/// Slabs in the order in which CPUs first allocate from them, for each cache.
+fn first_uses(prepared: &Prepared, free: &[u32]) -> Vec<Vec<Use>> {
+    let mut uses: Vec<Vec<Use>> = prepared.caches.iter().map(|_| Vec::new()).collect();
+    let mut seen = vec![false; free.len()];
+    for (nth, step) in prepared.steps.iter().enumerate() {
+        let slab = step.slab as usize;
+        if step.op != Op::Alloc || slab >= free.len() || seen[slab] || free[slab] == 0 {
+            continue;
+        }
+        seen[slab] = true;
+        uses[step.cache as usize].push(Use { cpu: step.cpu, slab: step.slab, nth: nth as u32 });
+    }
+    uses
+}
+
+/// Slabs that a CPU takes off a node's list at a time, the one to use included.
+fn batch(rules: &Rules) -> usize {
+    let moved = match rules.accounting {
+        _ if !rules.cpu_partial_lists => 0,
+        Accounting::Slabs if rules.cpu_partial_slabs == 0 => 0,
+        Accounting::Slabs => rules.cpu_partial_slabs / 2 + 1,
+        // As many as give half of the objects; one each where they are few.
+        Accounting::Objects | Accounting::Exact => {
+            (rules.cpu_partial / 2).div_ceil(rules.objects).max(1)
+        }
+    };
+    moved as usize + 1
+}
+
+/// True if the slabs of a cache are not those of the traced machine.
+pub(crate) fn is_other(plan: &Plan<'_>, cache: usize) -> bool {
+    plan.traced_objects[cache] != plan.rules[cache].objects
+}
+
+/// Allocates the objects that are live at the start in the caches whose slabs are
+/// others than in the trace, in the order of their slabs, which a CPU after the
+/// other takes.
+pub(super) fn repack(plan: &Plan<'_>, caches: &mut [KernelCache], slab_of: &mut [u32]) {
+    let prepared = plan.prepared;
+    let initial = prepared.slabs.iter().take_while(|slab| slab.initial);
+    for (nth, slab) in initial.enumerate() {
+        let cache = slab.cache as usize;
+        if !is_other(plan, cache) {
+            continue;
+        }
+        for object in slab.objects_range() {
+            if prepared.live_at_start[object] {
+                slab_of[object] = caches[cache].alloc(nth % plan.node_of.len(), None);
+            }
+        }
+    }
+}
+
+fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) {
+    let prepared = plan.prepared;
+    let initial = &prepared.slabs[..placed.slab_of.len()];
+    let free: Vec<u32> =
+        initial.iter().map(|slab| slab.objects - prepared.nr_live_at_start(slab)).collect();
+    let mut used = vec![false; initial.len()];
+    for (number, uses) in first_uses(prepared, &free).iter().enumerate() {
+        if is_other(plan, number) {
+            continue;
+        }
+        let cache = &mut caches[number];
+        let batch = batch(&plan.rules[number]);
+        // (first use, slabs in the order of the node's list)
+        let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
+        for cpu in 0..plan.node_of.len() {
+            let mine: Vec<&Use> =
+                uses.iter().filter(|of| of.cpu as usize % plan.node_of.len() == cpu).collect();
+            let Some((first, rest)) = mine.split_first() else { continue };
+            placed.slab_of[first.slab as usize] =
+                cache.install_cpu_slab(cpu, free[first.slab as usize]);
+            let parked = plan.parked.get(number).and_then(|of| of.cpu_partial.get(cpu));
+            let listed = rest.len().min(parked.copied().unwrap_or(0) as usize);
+            let (listed, node) = rest.split_at(listed);
+            for of in listed.iter().rev() {
+                placed.slab_of[of.slab as usize] =
+                    cache.install_cpu_partial(cpu, free[of.slab as usize]);
+            }
+            for group in node.chunks(batch) {
+                // Used at once: the list's first. The others were pushed on the
+                // CPU's list one by one, and so came back in reverse.
+                let moved = group[1..].iter().rev();
+                let slabs = group[..1].iter().chain(moved).map(|of| of.slab).collect();
+                groups.push((group[0].nth, slabs));
+            }
+        }
+        groups.sort_by_key(|(first, _)| *first);
+        for slab in groups.into_iter().flat_map(|(_, slabs)| slabs) {
+            placed.slab_of[slab as usize] = cache.install_node_partial(0, free[slab as usize]);
+        }
+        for of in uses {
+            used[of.slab as usize] = true;
+        }
+    }
+    for (slab, it) in initial.iter().enumerate() {
+        let cache = &mut caches[it.cache as usize];
+        if !used[slab] && !is_other(plan, it.cache as usize) {
+            placed.slab_of[slab] = match free[slab] {
+                0 => cache.install_full(0),
+                // Nobody came to use it: it waits at the end.
+                free => cache.install_node_partial(0, free),
+            };
+        }
+    }
+    // Where the kernel made a slab its lists were empty: what the snapshot counts was
+    // gone before.
+    let mut made = vec![false; caches.len()];
+    for slab in &prepared.slabs[initial.len()..] {
+        made[slab.cache as usize] = true;
+    }
+    for (number, (cache, parked)) in caches.iter_mut().zip(plan.parked).enumerate() {
+        if !is_other(plan, number) && !made[number] {
+            add_unseen(cache, parked);
+        }
+    }
+}
+
+/// Slabs with free objects that the snapshot counts and the trace does not show:
+/// nobody came to use them, so they waited behind those that were used.
+fn add_unseen(cache: &mut KernelCache, parked: &Parked) {
+    let places = cache.places();
+    let placed = places.cpu_slabs + places.cpu_partial + places.node_partial;
+    let free = places.free_cpu_slab + places.free_cpu_partial + places.free_node;
+    let unseen = parked.node_partial.saturating_sub(placed);
+    let mut left = parked.node_free.saturating_sub(free as u32);
+    for nth in 0..unseen {
+        let free = (left / (unseen - nth)).clamp(1, cache.rules().objects);
+        left = left.saturating_sub(free);
+        cache.install_node_partial(0, free);
+    }
+}

@@ -1,0 +1,278 @@
+//! What a real kernel says of its caches: the attributes of `/sys/kernel/slab`, its
+//! aliases, and the machine it runs on.
+//!
+//! Sources: JSON that was written down (plain or zstd, known by its first bytes; one
+//! file may hold several dumps) and the [kernel that runs](KernelSnapshot::live).
+//! Neighbours: [`crate::rules`] and [`crate::geometry`], which are held against it;
+//! `replay` starts from it.
+//! Invariants: caches are in order of their ids; each has a size, an order and
+//! objects; what a source does not tell is `None`.
+
+mod live;
+mod parse;
+
+pub use live::ATTRIBUTES;
+
+use crate::geometry::{self, Geometry, Request, SizeError};
+use crate::rules::{Machine, SettingError, Settings, VersionError};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// One cache of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Its directory: a name, or for merged caches such as `:A-0000192`.
+    pub id: String,
+    /// Bytes that users see.
+    pub object_size: Option<u32>,
+    /// Bytes from one object to the next.
+    pub slab_size: u32,
+    /// Objects begin at multiples of it.
+    pub align: Option<u32>,
+    /// Objects in a slab of the order wanted.
+    pub objs_per_slab: u32,
+    /// The order wanted.
+    pub order: u8,
+    /// Free objects wanted on a CPU's partial list.
+    pub cpu_partial: Option<u32>,
+    /// Partial slabs below which a node keeps an empty one.
+    pub min_partial: Option<u32>,
+    /// Counted as reclaimable.
+    pub reclaim_account: Option<bool>,
+    /// Its slabs go back after a grace period.
+    pub destroy_by_rcu: Option<bool>,
+    /// In memory for DMA.
+    pub cache_dma: Option<bool>,
+    /// Checked, poisoned, traced or with red zones.
+    pub debug: Option<bool>,
+    /// All slabs.
+    pub slabs: Option<u64>,
+    /// All objects but those that are free on node partial lists.
+    pub objects: Option<u64>,
+    /// All objects.
+    pub total_objects: Option<u64>,
+    /// Slabs on node partial lists.
+    pub partial: Option<u64>,
+    /// Objects in use on these.
+    pub objects_partial: Option<u64>,
+    /// Slabs that CPUs hold, those on their partial lists included.
+    pub cpu_slabs: Option<u64>,
+    /// Slabs on CPUs' partial lists.
+    pub slabs_cpu_partial: Option<CpuPartial>,
+    /// Objects in a sheaf.
+    pub sheaf_capacity: Option<u32>,
+}
+
+/// Slabs on CPUs' partial lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuPartial {
+    /// On all of them.
+    pub slabs: u64,
+    /// CPU and its slabs, for CPUs that have any; `None` where only the sum is told.
+    pub per_cpu: Option<Vec<(u32, u64)>>,
+}
+
+/// A kernel's caches at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSnapshot {
+    /// The name of this dump, where its file holds several.
+    pub dump: Option<String>,
+    /// As `uname -r` prints it.
+    pub kernel: Option<String>,
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// CPUs that may ever be there (`nr_cpu_ids`).
+    pub possible_cpus: Option<u32>,
+    /// CPUs that are plugged in.
+    pub present_cpus: Option<u32>,
+    /// CPUs that run.
+    pub online_cpus: Option<u32>,
+    /// Memory nodes.
+    pub nodes: Option<u32>,
+    /// What the kernel was booted with.
+    pub cmdline: Option<String>,
+    /// `Slab:` of `/proc/meminfo`, in kB.
+    pub slab_kb: Option<u64>,
+    /// `Slab:` at named moments of this boot, in kB; empty where only the one is told.
+    pub slab_kb_at: Vec<(String, u64)>,
+    /// `MemTotal:`, in kB.
+    pub memory_kb: Option<u64>,
+    /// In order of their ids.
+    pub caches: Vec<Cache>,
+    /// Names that are not ids, with the id behind each.
+    pub aliases: BTreeMap<String, String>,
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// A file of the system or of the user.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The kernel's attributes are for root alone.
+    #[error("cannot read {path}: {error}; the kernel shows its caches to root only")]
+    NotRoot {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// No caches to be seen.
+    #[error("{path} is not there: this kernel has no SLUB, or no sysfs is mounted")]
+    NoSlub {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A bad compressed file.
+    #[error("the zstd stream is damaged or cut off: {0}")]
+    Zstd(io::Error),
+    /// More than any kernel has to say.
+    #[error("unpacked, it is larger than {0} MiB")]
+    TooLarge(u64),
+    /// No JSON.
+    #[error("it is no JSON: {0}")]
+    Json(serde_json::Error),
+    /// Other JSON.
+    #[error("it is no snapshot of a kernel: {0}")]
+    Shape(String),
+}
+
+/// Why a snapshot does not tell which rules its kernel follows.
+#[derive(Debug, Error)]
+pub enum UnknownRules {
+    /// No version.
+    #[error("the snapshot does not name its kernel; say which with --release")]
+    NoVersion,
+    /// No CPUs.
+    #[error("the snapshot does not tell the number of CPUs; give --cpus and --possible-cpus")]
+    NoCpus,
+    /// An old kernel.
+    #[error(transparent)]
+    Version(#[from] VersionError),
+    /// A boot parameter that cannot be.
+    #[error("boot parameter {0}")]
+    Boot(SettingError),
+}
+
+/// A number that the rules and a kernel do not agree on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The cache.
+    pub id: String,
+    /// Its stride.
+    pub slab_size: u32,
+    /// The kernel's name of the number.
+    pub field: &'static str,
+    /// By the rules.
+    pub rule: u32,
+    /// In the kernel.
+    pub kernel: u32,
+}
+
+impl KernelSnapshot {
+    /// The cache with this id or name.
+    #[must_use]
+    pub fn cache(&self, name: &str) -> Option<&Cache> {
+        let id = self.aliases.get(name).map_or(name, String::as_str);
+        let at = self.caches.binary_search_by(|c| c.id.as_str().cmp(id)).ok()?;
+        self.caches.get(at)
+    }
+
+    /// The machine, where the number of its CPUs is told.
+    #[must_use]
+    pub fn machine(&self) -> Option<Machine> {
+        let possible = self.possible_cpus.or(self.present_cpus).or(self.online_cpus)?;
+        let present = self.present_cpus.or(self.online_cpus).unwrap_or(possible);
+        Some(Machine {
+            page_size: self.page_size,
+            possible_cpus: possible,
+            present_cpus: present,
+            online_cpus: self.online_cpus.unwrap_or(present),
+            nodes: self.nodes.unwrap_or(1),
+            memory_bytes: self.memory_kb.unwrap_or(0).saturating_mul(1024),
+        })
+    }
+
+    /// The rules that this kernel follows, and what to tell people about them.
+    ///
+    /// # Errors
+    /// What the snapshot does not tell.
+    pub fn settings(&self) -> Result<(Settings, Option<String>), UnknownRules> {
+        let version = self.kernel.as_deref().ok_or(UnknownRules::NoVersion)?;
+        let machine = self.machine().ok_or(UnknownRules::NoCpus)?;
+        let (mut settings, note) = Settings::of_version(version, machine)?;
+        self.boot(&mut settings)?;
+        Ok((settings, note))
+    }
+
+    /// Takes what the kernel was booted with over into `settings`.
+    ///
+    /// # Errors
+    /// A value that no kernel takes.
+    pub fn boot(&self, settings: &mut Settings) -> Result<(), UnknownRules> {
+        for word in self.cmdline.as_deref().unwrap_or("").split_whitespace() {
+            let ours = ["slab_", "slub_"].iter().find_map(|prefix| word.strip_prefix(prefix));
+            let Some(parameter) = ours else { continue };
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let set = match key {
+                "nomerge" => settings.set("nomerge=1"),
+                "merge" => settings.set("nomerge=0"),
+                // The kernel takes more, as the highest there is.
+                "max_order" | "min_order" => match value.parse::<u32>() {
+                    Ok(order) => settings.set(&format!("{key}={}", order.min(10))),
+                    Err(_) => settings.set(parameter),
+                },
+                "min_objects" => settings.set(parameter),
+                // `debug` shows in the caches themselves.
+                _ => Ok(()),
+            };
+            set.map_err(UnknownRules::Boot)?;
+        }
+        Ok(())
+    }
+
+    /// Every number that the rules do not give as the kernel does.
+    ///
+    /// # Errors
+    /// A cache whose size has no geometry.
+    pub fn differences(&self, settings: &Settings) -> Result<Vec<Difference>, SizeError> {
+        let mut found = Vec::new();
+        for cache in &self.caches {
+            let geometry = cache.geometry(settings)?;
+            let pairs = [
+                ("order", geometry.order.into(), Some(cache.order.into())),
+                ("objs_per_slab", geometry.objects, Some(cache.objs_per_slab)),
+                ("cpu_partial", geometry.cpu_partial, cache.cpu_partial),
+                ("min_partial", geometry.min_partial, cache.min_partial),
+            ];
+            for (field, rule, kernel) in pairs {
+                let Some(kernel) = kernel.filter(|kernel| *kernel != rule) else { continue };
+                let (id, slab_size) = (cache.id.clone(), cache.slab_size);
+                found.push(Difference { id, slab_size, field, rule, kernel });
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Cache {
+    /// What the rules say of this cache.
+    ///
+    /// # Errors
+    /// A size that has no geometry.
+    pub fn geometry(&self, settings: &Settings) -> Result<Geometry, SizeError> {
+        let request = Request {
+            size: self.slab_size,
+            sheaf_capacity: self.sheaf_capacity.unwrap_or(0),
+            debug: self.debug.unwrap_or(false),
+        };
+        geometry::of_cache(&request, settings)
+    }
+}

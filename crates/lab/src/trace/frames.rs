@@ -1,0 +1,79 @@
+//! From an object's address to its page frame.
+//!
+//! A kernel maps all memory in one piece: frame `n` begins at
+//! `page_offset + n * page_size`. Traces hold the low 48 bits of addresses.
+
+use crate::event::{Event, Kind};
+use std::collections::HashMap;
+
+/// Where the kernel has its memory mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frames {
+    /// Address of frame 0, its low 48 bits.
+    pub page_offset: u64,
+    /// Binary logarithm of the page size.
+    pub page_shift: u32,
+}
+
+/// Bits of an address that a trace holds.
+const ADDRESS: u64 = (1 << 48) - 1;
+/// The bases of all known kernels, also randomised ones, are multiples of this.
+const BASE_ALIGN: u64 = 1 << 29;
+/// Page sizes that kernels have: 4, 16 and 64 KiB.
+const SHIFTS: [u32; 3] = [12, 14, 16];
+/// Objects looked at after a page was got, on the same CPU: the first one of a
+/// new slab is handed out at once.
+const LOOK_AHEAD: usize = 4;
+/// Pages looked at: enough for a vote, whatever the trace's length.
+const MOST_PAGES: usize = 20_000;
+/// Votes needed.
+const ENOUGH: u32 = 3;
+
+impl Frames {
+    /// The frame that an address is in.
+    pub fn of(self, address: u64) -> u64 {
+        (address.wrapping_sub(self.page_offset) & ADDRESS) >> self.page_shift
+    }
+
+    /// Finds the mapping from the trace itself: a page that a CPU gets for a
+    /// slab holds the object that it hands out next. Each such pair votes for
+    /// the bases that would make it true, and a wrong page size gives bases that
+    /// are not aligned. None if too few agree.
+    pub fn detect(events: &[Event]) -> Option<Frames> {
+        let mut votes: HashMap<Frames, u32> = HashMap::new();
+        let pages = events.iter().enumerate().filter(|(_, e)| e.kind == Kind::PageAlloc);
+        for (at, page) in pages.take(MOST_PAGES) {
+            let objects = events[at + 1..].iter().take(LOOK_AHEAD * 16);
+            let objects = objects
+                .filter(|e| e.cpu == page.cpu && matches!(e.kind, Kind::CacheAlloc | Kind::Kmalloc))
+                .take(LOOK_AHEAD);
+            // One vote a page for a base, however many objects are in it.
+            let mut seen = Vec::new();
+            for object in objects {
+                for frames in bases(page, object.address) {
+                    if !seen.contains(&frames) {
+                        seen.push(frames);
+                        *votes.entry(frames).or_default() += 1;
+                    }
+                }
+            }
+        }
+        let (&best, &most) = votes.iter().max_by_key(|&(frames, &n)| (n, frames.page_shift))?;
+        let second = votes.iter().filter(|&(&f, _)| f != best).map(|(_, &n)| n).max().unwrap_or(0);
+        (most >= ENOUGH && most >= 2 * second).then_some(best)
+    }
+}
+
+/// The mappings under which `address` is in the pages that `page` got.
+fn bases(page: &Event, address: u64) -> impl Iterator<Item = Frames> {
+    let frames = 1u64 << page.order.min(10);
+    let first = page.address;
+    SHIFTS.into_iter().flat_map(move |page_shift| {
+        (0..frames).filter_map(move |nth| {
+            let frame = first.wrapping_add(nth);
+            let start = frame.checked_shl(page_shift)?;
+            let page_offset = ((address >> page_shift) << page_shift).wrapping_sub(start) & ADDRESS;
+            page_offset.is_multiple_of(BASE_ALIGN).then_some(Frames { page_offset, page_shift })
+        })
+    })
+}

@@ -1,0 +1,185 @@
+//! The model held against three real kernels' traces, and wrong models found out.
+//!
+//! `cargo test --release -p slabyard-lab --test check -- --nocapture` prints the
+//! figures.
+
+use slabyard::engine::slub::cpu_slab::{Planted, Rules};
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::check::goals::{Context, Goal, Traced, goals};
+use slabyard_lab::check::{Report, check, spread};
+use slabyard_lab::prepare::Order;
+use slabyard_lab::replay::{Plan, Start, replay};
+use slabyard_lab::rules::Machine;
+use slabyard_lab::snapshot::KernelSnapshot;
+use slabyard_lab::trace;
+use std::path::{Path, PathBuf};
+
+const TRACES: [&str; 3] = ["forkexec", "hackbench", "tr64k_hb_smp4"];
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("traces").join(name)
+}
+
+fn snapshot(name: &str) -> KernelSnapshot {
+    let path = file(&format!("{name}.before.json.zst"));
+    KernelSnapshot::open(&path).expect("a snapshot").remove(0)
+}
+
+fn traced(name: &str) -> (trace::Trace, KernelSnapshot) {
+    let trace = trace::open(&file(&format!("{name}.slabtrace"))).expect("a trace");
+    (trace, snapshot(name))
+}
+
+fn case_of(name: &str) -> Case {
+    let (trace, snapshot) = traced(name);
+    let (settings, _) = snapshot.settings().expect("a known kernel");
+    Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case")
+}
+
+fn judge(case: &Case, report: &Report, start: Start) -> Vec<Goal> {
+    let traced = if case.page_size > 4096 { Traced::Guest } else { Traced::Hardware };
+    let left_out_share = case.left_out_share;
+    goals(report, &Context { prepared: &case.prepared, start, traced, left_out_share })
+}
+
+fn missed(goals: &[Goal]) -> Vec<&'static str> {
+    goals.iter().filter(|goal| goal.met == Some(false)).map(|goal| goal.name).collect()
+}
+
+#[test]
+fn the_model_tells_the_truth() {
+    for name in TRACES {
+        let case = case_of(name);
+        for start in [Start::LookAhead, Start::Snapshot] {
+            let report = check(&case.plan(start)).expect("sound books");
+            let goals = judge(&case, &report, start);
+            println!("{name}, {start:?}");
+            for goal in &goals {
+                println!("  {:45} {:?} {:?} {:?}", goal.name, goal.measured, goal.limit, goal.met);
+            }
+            assert!(goals.iter().any(|goal| goal.met == Some(true)), "{name}: nothing judged");
+            assert_eq!(missed(&goals), [""; 0], "{name}, {start:?}");
+            let total = &report.total;
+            assert!(total.error * 5.0 < total.trivial_error, "{name}: no better than trivial");
+        }
+        let empty = check(&case.plan(Start::Empty)).expect("sound books");
+        let goals = judge(&case, &empty, Start::LookAhead);
+        assert!(!missed(&goals).is_empty(), "{name}: an empty start passes");
+    }
+}
+
+/// A rule changed, by name.
+type Change = (&'static str, fn(&mut Rules));
+
+/// Each wrong rule misses a goal on one trace or another that the right rules meet.
+#[test]
+fn wrong_rules_are_told_from_the_right_ones() {
+    let wrong: [Change; 6] = [
+        ("cpu_partial halved", |r| r.cpu_partial_slabs = (r.cpu_partial_slabs / 2).max(1)),
+        ("cpu_partial doubled", |r| r.cpu_partial_slabs *= 2),
+        ("drain to the list's head", |r| r.planted = Planted::DrainToHead),
+        ("no batch move", |r| r.planted = Planted::NoBatchMove),
+        ("min_partial 0", |r| r.min_partial = 0),
+        ("min_partial 20", |r| r.min_partial = 20),
+    ];
+    let mut cases: Vec<(&str, Case)> =
+        TRACES[..2].iter().map(|name| (*name, case_of(name))).collect();
+    for (rule, change) in wrong {
+        let mut found = Vec::new();
+        for (name, case) in &mut cases {
+            let right = case.rules.clone();
+            case.rules.iter_mut().for_each(change);
+            let report = check(&case.plan(Start::LookAhead)).expect("sound books");
+            let missed = missed(&judge(case, &report, Start::LookAhead));
+            found.extend(missed.into_iter().map(|goal| format!("{name}: {goal}")));
+            case.rules = right;
+        }
+        println!("{rule}: {found:?}");
+        assert!(!found.is_empty(), "{rule} was not told");
+    }
+}
+
+#[test]
+fn the_same_run_twice_is_the_same_and_its_books_are_sound() {
+    let case = case_of("tr64k_hb_smp4");
+    let plan = Plan { audit_every: 20_000, sample_every: 10_000, ..case.plan(Start::LookAhead) };
+    let (a, b) = (replay(&plan).expect("sound"), replay(&plan).expect("sound"));
+    assert_eq!(a.changes, b.changes);
+    assert_eq!(a.live, b.live);
+    assert_eq!(a.samples.len(), case.prepared.steps.len().div_ceil(10_000));
+    for ((cache, live), rules) in a.caches.iter().zip(&a.live).zip(&case.rules) {
+        let places = cache.places();
+        let (cpus, barns) = cache.in_sheaves();
+        let known = *live + (cpus + barns) as u64;
+        assert!(known <= places.taken, "more live objects than slabs have handed out");
+        assert!(places.taken <= u64::from(places.slabs) * u64::from(rules.objects));
+    }
+}
+
+#[test]
+fn shaken_events_give_a_spread() {
+    let (trace, snapshot) = traced("forkexec");
+    let (settings, _) = snapshot.settings().expect("a known kernel");
+    let order = case::order_of(&snapshot);
+    let shaken: Vec<Case> = (1..4)
+        .map(|seed| Order { jitter_ns: 500, seed, ..order })
+        .map(|order| Case::new(&trace, &snapshot, &settings, order).expect("a case"))
+        .collect();
+    let plan = shaken[0].plan(Start::LookAhead);
+    let runs = shaken.iter().map(|case| &case.prepared);
+    let spread = spread(&plan, runs).expect("sound").expect("three runs");
+    assert!(spread.allocated.0 <= spread.allocated.1 && spread.allocated.0 > 0);
+    assert!(spread.relative.1 < 0.05, "{spread:?}");
+    println!("{spread:?}");
+}
+
+/// The same load on other machines: more of everything costs more slabs, and the
+/// machine's size costs no memory of the model's that slabs do not.
+#[test]
+fn other_machines_run_the_same_load() {
+    let (trace, snapshot) = traced("tr64k_hb_smp4");
+    let (mut settings, _) = snapshot.settings().expect("a known kernel");
+    let bytes = |settings: &_| {
+        let case = Case::new(&trace, &snapshot, settings, case::order_of(&snapshot)).unwrap();
+        let plan = Plan { audit_every: 100_000, ..case.plan(Start::LookAhead) };
+        let done = replay(&plan).expect("sound books");
+        let slab = |order: &u8| u64::from(case.page_size) << order;
+        let caches = done.caches.iter().zip(&case.orders);
+        caches.map(|(cache, order)| u64::from(cache.nr_slabs()) * slab(order)).sum::<u64>()
+    };
+    let traced = bytes(&settings);
+    settings.machine = Machine::new(4096, 4);
+    let small_pages = bytes(&settings);
+    settings.machine = Machine::new(65536, 512);
+    let many_cpus = bytes(&settings);
+    assert!(small_pages < traced, "{small_pages} against {traced}");
+    assert!(many_cpus > small_pages, "{many_cpus} against {small_pages}");
+}
+
+/// Five million events a second, counters and all, from the prepared trace on; a
+/// sample every 10^5 events. (Opening and preparing are printed beside.)
+#[test]
+fn a_replay_is_fast() {
+    let begun = std::time::Instant::now();
+    let (trace, snapshot) = traced("forkexec");
+    let opened = begun.elapsed();
+    let (settings, _) = snapshot.settings().expect("a known kernel");
+    let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    let prepared = begun.elapsed() - opened;
+    let plan = Plan { sample_every: 100_000, ..case.plan(Start::LookAhead) };
+    let begun = std::time::Instant::now();
+    let done = replay(&plan).expect("sound books");
+    let ran = begun.elapsed();
+    assert_eq!(done.samples.len(), case.prepared.steps.len().div_ceil(100_000));
+    let rate = |of: std::time::Duration| trace.events.len() as f64 / of.as_secs_f64() / 1e6;
+    println!(
+        "{} events: opened {opened:?}, prepared {prepared:?}, replayed {ran:?}: {:.1} million a \
+         second replayed, {:.1} in all",
+        trace.events.len(),
+        rate(ran),
+        rate(opened + prepared + ran),
+    );
+    if cfg!(not(debug_assertions)) {
+        assert!(rate(ran) > 5.0);
+    }
+}
