@@ -156,7 +156,7 @@ impl KernelCache {
         }
     }
 
-    fn take_over(&mut self, cpu: usize) {
+    pub(crate) fn take_over(&mut self, cpu: usize) {
         let slab = self.cpus[cpu].slab as usize;
         self.cpus[cpu].free += core::mem::take(&mut self.slabs[slab].free);
     }
@@ -176,23 +176,24 @@ impl KernelCache {
         self.take_over(cpu);
     }
 
-    /// Under one hold of the list lock: the slab to use, and more for the CPU's
-    /// list.
+    /// Under one hold of the list lock: the slab to use (the list's first), and those
+    /// behind it for the CPU's list.
     fn take_from_node(&mut self, cpu: usize, slab: u32) {
-        let node = self.slabs[slab as usize].node as usize;
         let eager = self.rules.freezing == Freezing::Eager;
         self.counters.add(Counter::ListLock, 1);
         self.counters.add(Counter::AllocFromPartial, 1);
         self.counters.add(Counter::CmpxchgSlab, 1);
         self.counters.add(Counter::CmpxchgUnderLock, u32::from(eager));
+        let mut behind = self.next_of(slab);
         self.remove_partial(slab);
         let mut available = self.slabs[slab as usize].free;
         let mut moved = 0;
         while self.wants_more(moved, available) {
-            let next = self.nodes[node].head;
+            let next = behind;
             if next == NONE {
                 break;
             }
+            behind = self.next_of(next);
             self.remove_partial(next);
             available += self.slabs[next as usize].free;
             moved += 1;
@@ -271,99 +272,5 @@ impl KernelCache {
             self.deactivate(cpu);
         }
         self.drain(cpu);
-    }
-
-    /// Follows what a real kernel did: an object of this slab was allocated on
-    /// this CPU. Returns false if the slab had none that could be.
-    ///
-    /// If the slab is not where the rules would look, it is taken from where it
-    /// is.
-    pub fn follow(&mut self, cpu: usize, slab: u32) -> bool {
-        if self.cpus[cpu].slab == slab && self.cpus[cpu].free > 0 {
-            self.cpus[cpu].free -= 1;
-            return true;
-        }
-        let choice = self.choose(cpu, ANY_NODE);
-        let chosen = match choice {
-            Choice::Own | Choice::Refill => Some(self.cpus[cpu].slab),
-            Choice::CpuPartial(head) | Choice::NodePartial(head) => Some(head),
-            Choice::New => None,
-        };
-        if chosen == Some(slab) {
-            self.take(cpu, ANY_NODE, choice);
-        } else if !self.seize(cpu, slab) {
-            return false;
-        }
-        self.cpus[cpu].free -= 1;
-        true
-    }
-
-    /// Makes a slab the CPU's against the rules, from wherever it is.
-    fn seize(&mut self, cpu: usize, slab: u32) -> bool {
-        match self.slabs[slab as usize].state {
-            State::Gone => return false,
-            State::Full if self.slabs[slab as usize].free == 0 => return false,
-            State::Full => {}
-            State::NodePartial => self.remove_partial(slab),
-            State::CpuPartial => self.remove_cpu_partial(slab),
-            State::CpuSlab => {
-                let other = self.slabs[slab as usize].cpu as usize;
-                if other == cpu {
-                    self.take_over(cpu);
-                    return self.cpus[cpu].free > 0;
-                }
-                if self.cpus[other].free + self.slabs[slab as usize].free == 0 {
-                    return false;
-                }
-                let own = core::mem::take(&mut self.cpus[other].free);
-                self.slabs[slab as usize].free += own;
-                self.cpus[other].slab = NONE;
-            }
-        }
-        if self.cpus[cpu].slab != NONE {
-            let old = self.cpus[cpu].slab;
-            let own = core::mem::take(&mut self.cpus[cpu].free);
-            self.cpus[cpu].slab = NONE;
-            self.slabs[old as usize].free += own;
-            self.slabs[old as usize].state = State::Full;
-            if self.slabs[old as usize].free > 0 {
-                self.put_cpu_partial(cpu, old, true);
-            }
-        }
-        self.freeze(cpu, slab);
-        true
-    }
-
-    /// Begins a slab because a real kernel did; it becomes the CPU's.
-    pub fn follow_new(&mut self, cpu: usize) -> u32 {
-        let slab = self.begin_slab(self.node_of[cpu]);
-        let seized = self.seize(cpu, slab);
-        debug_assert!(seized, "a new slab has free objects");
-        slab
-    }
-
-    /// Ends a slab because a real kernel did. Returns false if an object of it is
-    /// in use.
-    pub fn follow_freed(&mut self, slab: u32) -> bool {
-        let it = self.slabs[slab as usize];
-        match it.state {
-            State::Gone => return false,
-            State::CpuSlab => {
-                let cpu = it.cpu as usize;
-                if it.free + self.cpus[cpu].free < self.rules.objects {
-                    return false;
-                }
-                let own = core::mem::take(&mut self.cpus[cpu].free);
-                self.cpus[cpu].slab = NONE;
-                self.slabs[slab as usize].free += own;
-                self.slabs[slab as usize].state = State::Full;
-            }
-            _ if it.free < self.rules.objects => return false,
-            State::NodePartial => self.remove_partial(slab),
-            State::CpuPartial => self.remove_cpu_partial(slab),
-            State::Full => {}
-        }
-        self.discard(slab);
-        true
     }
 }

@@ -34,7 +34,10 @@ impl KernelCache {
         it.free += 1;
         let is_empty = it.free == rules.objects;
         match it.state {
-            State::CpuSlab => self.counters.add(Counter::FreeFrozen, 1),
+            State::CpuSlab => {
+                it.freed_by = cpu as u16;
+                self.counters.add(Counter::FreeFrozen, 1);
+            }
             State::CpuPartial => self.free_to_parked(slab, is_empty),
             State::NodePartial if !is_empty => {}
             State::NodePartial => {

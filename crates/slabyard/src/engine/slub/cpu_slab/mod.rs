@@ -34,6 +34,7 @@
 pub mod alloc;
 pub mod audit;
 pub mod counters;
+pub mod follow;
 pub mod free;
 pub mod install;
 pub mod lists;
@@ -150,6 +151,8 @@ pub(crate) struct Slab {
     /// CPU that has it, in its list or as its slab.
     pub(crate) cpu: u16,
     pub(crate) node: u16,
+    /// CPU that last freed an object of it while another CPU had it.
+    pub(crate) freed_by: u16,
     pub(crate) state: State,
 }
 
@@ -263,6 +266,7 @@ impl KernelCache {
             links: Links::NONE,
             cpu: 0,
             node,
+            freed_by: 0,
             state: State::Full,
         };
         let number = if let Some(number) = self.gone.pop() {
