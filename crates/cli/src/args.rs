@@ -1,6 +1,8 @@
 //! What may be typed. Help, completions and manual pages are made from this
 //! and from `abi`'s tables.
 
+use crate::geometry::GeometryArgs;
+use crate::replay::ReplayArgs;
 use crate::settings::{self, Setting};
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use slabyard_abi::counters::{CACHE_FIELDS, Field, YARD_FIELDS};
@@ -12,6 +14,8 @@ const EXAMPLES: &str = "\
 Examples:
   slabyard run -- python3 script.py
   slabyard run --set decay_ms=100 -- redis-server --save ''
+  slabyard geometry --page-size 64k --cpus 64 192 4k
+  slabyard replay load.slabtrace --start load.before.json --cpus 64
   slabyard completions bash > slabyard.bash";
 
 const RUN_EXAMPLES: &str = "\
@@ -38,6 +42,10 @@ pub struct Args {
 pub enum Command {
     /// Run a program on the allocator and report what it used
     Run(RunArgs),
+    /// Say what slabs a kernel makes for objects of a size, or check that it does
+    Geometry(GeometryArgs),
+    /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine
+    Replay(Box<ReplayArgs>),
     /// Print the completions for a shell
     Completions(CompletionsArgs),
     /// Write the manual pages

@@ -1,14 +1,17 @@
 //! The `slabyard` command.
 //!
-//! Floor 5 of the house: it imports `slabyard-observe` and `slabyard-abi`;
+//! Floor 5 of the house: it imports `slabyard-lab`, `slabyard-observe` and `slabyard-abi`;
 //! the engine reaches a program as a preloaded library, never from here.
-//! Neighbours: [`args`] is what may be typed, [`run`] the one subcommand that
-//! works, [`pages`] what an installation needs.
+//! Neighbours: [`args`] is what may be typed, [`run`] starts programs,
+//! [`geometry`] asks the lab for slabs, [`replay`] runs traces through it, [`pages`]
+//! what an installation needs.
 #![deny(unsafe_code)]
 
 mod args;
 mod failure;
+mod geometry;
 mod pages;
+mod replay;
 mod run;
 mod settings;
 
@@ -21,6 +24,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run(args) => run::run(&args).map(run::Ending::leave),
+        Command::Geometry(args) => geometry::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),
     };

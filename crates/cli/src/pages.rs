@@ -28,7 +28,8 @@ pub fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(page: &[u8]) -> Result<ExitCode, Failure> {
+/// Writes to standard output.
+pub fn print(page: &[u8]) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout();
     out.write_all(page).and_then(|()| out.flush()).context("standard output")?;
     Ok(ExitCode::SUCCESS)

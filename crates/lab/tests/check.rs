@@ -7,7 +7,7 @@ use slabyard::engine::slub::cpu_slab::{Planted, Rules};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::goals::{Context, Goal, Traced, goals};
 use slabyard_lab::check::{Report, check, spread};
-use slabyard_lab::prepare::Order;
+use slabyard_lab::prepare::{Op, Order};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::Machine;
 use slabyard_lab::snapshot::KernelSnapshot;
@@ -105,14 +105,16 @@ fn the_same_run_twice_is_the_same_and_its_books_are_sound() {
     let plan = Plan { audit_every: 20_000, sample_every: 10_000, ..case.plan(Start::LookAhead) };
     let (a, b) = (replay(&plan).expect("sound"), replay(&plan).expect("sound"));
     assert_eq!(a.changes, b.changes);
-    assert_eq!(a.live, b.live);
+    assert_eq!(a.after.caches, b.after.caches);
     assert_eq!(a.samples.len(), case.prepared.steps.len().div_ceil(10_000));
-    for ((cache, live), rules) in a.caches.iter().zip(&a.live).zip(&case.rules) {
-        let places = cache.places();
-        let (cpus, barns) = cache.in_sheaves();
-        let known = *live + (cpus + barns) as u64;
-        assert!(known <= places.taken, "more live objects than slabs have handed out");
-        assert!(places.taken <= u64::from(places.slabs) * u64::from(rules.objects));
+    let steps = &case.prepared.steps;
+    for (nth, (before, after)) in a.before.caches.iter().zip(&a.after.caches).enumerate() {
+        let of = |op| steps.iter().filter(|s| usize::from(s.cache) == nth && s.op == op).count();
+        let expected = before.live() + of(Op::Alloc) as u64 - of(Op::Free) as u64;
+        assert_eq!(after.live(), expected, "live objects of {}", case.ids[nth]);
+        let objects = u64::from(after.places.slabs) * u64::from(case.rules[nth].objects);
+        let (free, live) = (after.free, after.live());
+        assert_eq!(free.parked() + free.node_partial + live, objects, "{}", case.ids[nth]);
     }
 }
 

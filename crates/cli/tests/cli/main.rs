@@ -1,7 +1,9 @@
 //! The command as its users meet it: processes, files, signals, a terminal.
 
+mod geometry;
 mod pages;
 mod places;
+mod replay;
 mod reports;
 mod running;
 mod signals;

@@ -184,3 +184,47 @@ fn apart(real: impl Into<i64>, model: impl Into<i64>) -> f64 {
     let (real, model) = (real.into(), model.into());
     real.abs_diff(model) as f64 / real.unsigned_abs().max(1) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::{self, Case};
+    use crate::check::check;
+    use crate::snapshot::KernelSnapshot;
+    use crate::trace;
+    use std::path::Path;
+
+    /// A real kernel's trace, ready to be run, and what it was taken on.
+    fn case_of(name: &str) -> (Case, Traced) {
+        let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+        let trace = trace::open(&traces.join(format!("{name}.slabtrace"))).unwrap();
+        let start = traces.join(format!("{name}.before.json.zst"));
+        let snapshot = KernelSnapshot::open(&start).unwrap().remove(0);
+        let (settings, _) = snapshot.settings().unwrap();
+        let order = case::order_of(&snapshot);
+        let traced = if order.pause_ns.is_some() { Traced::Guest } else { Traced::Hardware };
+        (Case::new(&trace, &snapshot, &settings, order).unwrap(), traced)
+    }
+
+    #[test]
+    fn from_the_snapshot_alone_only_the_total_counts() {
+        let (case, traced) = case_of("tr64k_hb_smp4");
+        let start = Start::Snapshot;
+        let context = Context { prepared: &case.prepared, start, traced, left_out_share: 1.0 };
+        let goals = goals(&check(&case.plan(start)).unwrap(), &context);
+        let counted: Vec<&Goal> = goals.iter().filter(|goal| goal.met.is_some()).collect();
+        assert_eq!(counted.len(), 1, "{counted:?}");
+        assert_eq!(counted[0].limit, Limit::AtMost(0.025));
+    }
+
+    #[test]
+    fn a_share_is_never_divided_by_nothing() {
+        assert_eq!((apart(0, 0), apart(0, 3), apart(-4, -3)), (0.0, 3.0, 0.25));
+    }
+
+    #[test]
+    fn limits_hold_what_they_name() {
+        assert!(Limit::AtMost(0.01).allows(0.01) && !Limit::AtMost(0.01).allows(0.011));
+        assert!(Limit::AtLeast(0.95).allows(0.95) && !Limit::AtLeast(0.95).allows(0.949));
+    }
+}

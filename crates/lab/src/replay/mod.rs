@@ -47,12 +47,14 @@ pub struct Plan<'a> {
 pub struct Replayed {
     /// Slabs made and given back, in order of time.
     pub changes: Vec<Change>,
-    /// The caches as they are at the end.
+    /// The caches, with what they counted.
     pub caches: Vec<KernelCache>,
+    /// The caches as they were at the start.
+    pub before: Sample,
     /// Samples on the way.
     pub samples: Vec<Sample>,
-    /// Live objects of each cache at the end.
-    pub live: Vec<u64>,
+    /// The caches as they are at the end.
+    pub after: Sample,
     /// Frees that had no object: those that the start did not know of.
     pub frees_left_out: u64,
 }
@@ -85,14 +87,11 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         start::repack(plan, &mut caches, &mut slab_of);
     }
     caches.iter_mut().for_each(KernelCache::begin);
-    let mut run = Run {
-        changes: Vec::new(),
-        late: Vec::new(),
-        live: start::live(prepared, &slab_of),
-        samples: Vec::new(),
-    };
+    let mut run = Run { changes: Vec::new(), late: Vec::new(), samples: Vec::new() };
+    let before = Sample::of(*prepared.span.start(), &caches);
     let mut frees_left_out = 0;
     let nr_cpus = plan.node_of.len();
+    let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
     for (nth, step) in prepared.steps.iter().enumerate() {
         let number = step.cache as usize;
         let cache = &mut caches[number];
@@ -101,9 +100,9 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         let object = &mut slab_of[step.object as usize];
         if step.op == Op::Alloc {
             placed.before_alloc(cache, number, cpu);
-            let node = u16::try_from(step.node).ok();
+            // A node that the machine does not have is no wish.
+            let node = u16::try_from(step.node).ok().filter(|node| *node < nr_nodes);
             *object = cache.alloc(cpu, node);
-            run.live[number] += 1;
         } else {
             let mut slab = core::mem::replace(object, NONE);
             if slab == NONE {
@@ -113,7 +112,6 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
                 frees_left_out += 1;
                 continue;
             }
-            run.live[number] = run.live[number].saturating_sub(1);
             cache.free(cpu, slab);
         }
         if cache.has_pages() {
@@ -128,7 +126,7 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
             }
         }
         if plan.sample_every > 0 && nth % plan.sample_every == 0 {
-            run.samples.push(Sample::of(step.time_ns, &caches, &run.live));
+            run.samples.push(Sample::of(step.time_ns, &caches));
         }
         if plan.audit_every > 0 && nth % plan.audit_every == 0 {
             audit(nth, &caches)?;
@@ -139,11 +137,13 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     }
     run.changes.append(&mut run.late);
     run.changes.sort_by_key(|change| change.time_ns);
+    let after = Sample::of(*prepared.span.end(), &caches);
     Ok(Replayed {
         changes: run.changes,
-        caches,
+        before,
         samples: run.samples,
-        live: run.live,
+        after,
+        caches,
         frees_left_out,
     })
 }
@@ -152,7 +152,6 @@ struct Run {
     changes: Vec<Change>,
     /// Those that come true after a grace period.
     late: Vec<Change>,
-    live: Vec<u64>,
     samples: Vec<Sample>,
 }
 

@@ -3,21 +3,41 @@
 use slabyard::engine::slub::cpu_slab::KernelCache;
 use slabyard::engine::slub::cpu_slab::audit::Places;
 
-/// The state of all caches at one moment.
+/// All caches at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// When, in nanoseconds since the trace began.
     pub time_ns: u64,
-    /// Slabs of each cache.
-    pub slabs: Vec<u32>,
-    /// Live objects of each cache.
-    pub live: Vec<u64>,
+    /// The caches, in the order of the trace's.
+    pub caches: Vec<Moment>,
 }
 
 impl Sample {
-    pub(super) fn of(time_ns: u64, caches: &[KernelCache], live: &[u64]) -> Sample {
-        let slabs = caches.iter().map(KernelCache::nr_slabs).collect();
-        Sample { time_ns, slabs, live: live.to_vec() }
+    pub(super) fn of(time_ns: u64, caches: &[KernelCache]) -> Sample {
+        Sample { time_ns, caches: caches.iter().map(Moment::of).collect() }
+    }
+}
+
+/// One cache at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Its slabs, and where they are.
+    pub places: Places,
+    /// Its free objects, and where they are.
+    pub free: Free,
+}
+
+impl Moment {
+    fn of(cache: &KernelCache) -> Moment {
+        let places = cache.places();
+        Moment { places, free: Free::of(cache, &places) }
+    }
+
+    /// Objects that are handed out, and in no sheaf: those too that no event of the
+    /// trace shows.
+    #[must_use]
+    pub fn live(&self) -> u64 {
+        self.places.taken.saturating_sub(self.free.sheaves + self.free.barns)
     }
 }
 
@@ -37,9 +57,7 @@ pub struct Free {
 }
 
 impl Free {
-    /// Of one cache.
-    #[must_use]
-    pub fn of(cache: &KernelCache, places: &Places) -> Free {
+    fn of(cache: &KernelCache, places: &Places) -> Free {
         let (sheaves, barns) = cache.in_sheaves();
         Free {
             cpu_slab: places.free_cpu_slab,
@@ -50,9 +68,15 @@ impl Free {
         }
     }
 
-    /// All that no list of a node shows: parked.
+    /// Free objects that CPUs hold.
+    #[must_use]
+    pub fn parked_cpu(&self) -> u64 {
+        self.cpu_slab + self.cpu_partial + self.sheaves
+    }
+
+    /// Free objects on no list of a node: parked.
     #[must_use]
     pub fn parked(&self) -> u64 {
-        self.cpu_slab + self.cpu_partial + self.sheaves + self.barns
+        self.parked_cpu() + self.barns
     }
 }

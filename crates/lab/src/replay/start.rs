@@ -10,7 +10,7 @@
 
 use super::Plan;
 use crate::prepare::{Op, Prepared};
-use slabyard::engine::slub::cpu_slab::{Accounting, KernelCache, NONE, Rules, State};
+use slabyard::engine::slub::cpu_slab::{Accounting, KernelCache, NONE, Rules};
 
 /// Of the choices that a snapshot leaves open.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -47,6 +47,9 @@ pub struct Parked {
 pub(crate) struct Placed {
     /// Model's slab for each of the trace's initial ones, or [`NONE`].
     slab_of: Vec<u32>,
+    /// Objects that were live at the start and are not freed yet, of each of the
+    /// trace's initial slabs that a slab of the model was bound to.
+    live_of: Vec<u32>,
     /// Slabs of each cache that no slab of the trace is bound to yet.
     unbound: Vec<Unbound>,
     random: u64,
@@ -56,8 +59,8 @@ pub(crate) struct Placed {
 #[derive(Clone, Default)]
 struct Unbound {
     full: u32,
-    /// Those on lists.
-    listed: Vec<u32>,
+    /// Those on lists, with the objects that are live at the start.
+    listed: Vec<(u32, u32)>,
     /// CPU slabs: a snapshot counts them and does not say whose they are.
     cpu_slabs: u32,
     /// Slabs on CPU partial lists, likewise.
@@ -77,12 +80,13 @@ impl Placed {
         let unbound = &mut self.unbound[number];
         if unbound.cpu_slabs > 0 && cache.cpu_slab(cpu).is_none() {
             unbound.cpu_slabs -= 1;
-            let free = cache.rules().objects.div_ceil(2);
-            unbound.listed.push(cache.install_cpu_slab(cpu, free));
+            let objects = cache.rules().objects;
+            let free = objects.div_ceil(2);
+            unbound.listed.push((cache.install_cpu_slab(cpu, free), objects - free));
             cache.forget_last_page();
             if unbound.cpu_partial > 0 {
                 unbound.cpu_partial -= 1;
-                unbound.listed.push(cache.install_cpu_partial(cpu, free));
+                unbound.listed.push((cache.install_cpu_partial(cpu, free), objects - free));
                 cache.forget_last_page();
             }
         }
@@ -92,27 +96,27 @@ impl Placed {
     /// start did not place: any that nothing is bound to, each as likely as it has
     /// live objects. [`NONE`] if there is none left.
     pub(super) fn bind(&mut self, cache: &mut KernelCache, number: usize, slab: u32) -> u32 {
-        let Some(known) = self.slab_of.get_mut(slab as usize) else { return NONE };
+        let nth = slab as usize;
+        let Some(known) = self.slab_of.get_mut(nth) else { return NONE };
         if *known == NONE {
-            *known = self.unbound[number].choose(cache, &mut self.random);
+            (*known, self.live_of[nth]) = self.unbound[number].choose(cache, &mut self.random);
         }
-        if *known == NONE {
-            return NONE;
-        }
-        let has_live = cache.free_of(*known) < cache.rules().objects;
-        if has_live { *known } else { NONE }
+        // Not what is free in the slab: of its objects some are in sheaves, others were
+        // handed out since, and once it is gone its number is another slab's.
+        let Some(left) = self.live_of[nth].checked_sub(1) else { return NONE };
+        self.live_of[nth] = left;
+        *known
     }
 }
 
 impl Unbound {
-    fn choose(&mut self, cache: &mut KernelCache, random: &mut u64) -> u32 {
+    /// A slab, with its objects that are live at the start.
+    fn choose(&mut self, cache: &mut KernelCache, random: &mut u64) -> (u32, u32) {
         let objects = cache.rules().objects;
-        self.listed.retain(|slab| cache.state(*slab) != State::Gone);
-        let live = |slab: &u32| u64::from(objects - cache.free_of(*slab));
         let of_full = u64::from(self.full) * u64::from(objects);
-        let all = of_full + self.listed.iter().map(live).sum::<u64>();
+        let all = of_full + self.listed.iter().map(|of| u64::from(of.1)).sum::<u64>();
         if all == 0 {
-            return NONE;
+            return (NONE, 0);
         }
         // xorshift64, after Marsaglia (2003).
         *random ^= *random << 13;
@@ -120,7 +124,7 @@ impl Unbound {
         *random ^= *random << 17;
         let mut at = *random % all;
         for nth in 0..self.listed.len() {
-            let live = live(&self.listed[nth]);
+            let live = u64::from(self.listed[nth].1);
             if at < live {
                 return self.listed.swap_remove(nth);
             }
@@ -130,7 +134,7 @@ impl Unbound {
         let slab = cache.install_full(0);
         // It was there before: not a slab that the model made.
         cache.forget_last_page();
-        slab
+        (slab, objects)
     }
 }
 
@@ -139,6 +143,7 @@ pub(crate) fn place(plan: &Plan<'_>, caches: &mut [KernelCache]) -> Placed {
     let nr_initial = plan.prepared.slabs.partition_point(|slab| slab.initial);
     let mut placed = Placed {
         slab_of: vec![NONE; nr_initial],
+        live_of: vec![0; nr_initial],
         unbound: vec![Unbound::default(); caches.len()],
         random: SEED,
     };
@@ -164,16 +169,6 @@ pub(super) fn own(prepared: &Prepared, placed: &Placed, slab_of: &mut [u32]) {
     }
 }
 
-/// Live objects of each cache that the trace shows.
-pub(super) fn live(prepared: &Prepared, slab_of: &[u32]) -> Vec<u64> {
-    let mut live = vec![0; prepared.caches.len()];
-    for slab in prepared.slabs.iter().take_while(|slab| slab.initial) {
-        let owned = slab_of[slab.objects_range()].iter().filter(|model| **model != NONE).count();
-        live[slab.cache as usize] += owned as u64;
-    }
-    live
-}
-
 fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) {
     let all = caches.iter_mut().zip(plan.parked).zip(&mut placed.unbound).enumerate();
     for (number, ((cache, parked), unbound)) in all {
@@ -186,11 +181,12 @@ fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Place
             // Evenly: a snapshot gives their sum.
             let free = (left / (parked.node_partial - nth)).clamp(1, objects);
             left = left.saturating_sub(free);
-            unbound.listed.push(cache.install_node_partial(0, free));
+            unbound.listed.push((cache.install_node_partial(0, free), objects - free));
         }
         for (cpu, slabs) in parked.cpu_partial.iter().enumerate().take(plan.node_of.len()) {
             for _ in 0..*slabs {
-                unbound.listed.push(cache.install_cpu_partial(cpu, objects.div_ceil(2)));
+                let free = objects.div_ceil(2);
+                unbound.listed.push((cache.install_cpu_partial(cpu, free), objects - free));
             }
         }
         unbound.cpu_slabs = parked.cpu_slabs.min(plan.node_of.len() as u32);

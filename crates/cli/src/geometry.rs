@@ -1,0 +1,381 @@
+//! `slabyard geometry`: what a cache's slabs are like by a kernel's rules, and
+//! whether a real kernel's are.
+//!
+//! Neighbours: the lab has the rules and reads the snapshots; this says what was
+//! meant and shows what came out.
+//! Invariants: standard output holds the table or JSON alone, notes go to standard
+//! error; a difference is exit code 1, a setting that cannot be is 2.
+
+use crate::failure::Failure;
+use crate::{pages, say};
+use anyhow::Context;
+use clap::ValueHint;
+use serde::Serialize;
+use slabyard_lab::geometry::{self, Geometry};
+use slabyard_lab::rules::{self, Machine, Settings, running_kernel};
+use slabyard_lab::snapshot::{Difference, KernelSnapshot};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard geometry 192 4k                      as on this machine
+  slabyard geometry --release 5.9 --page-size 64k --cpus 64 9856
+  slabyard geometry --set max_order=1 --set cpu_partial=8192:1,4096:2 --json 1k 8k
+  slabyard geometry --against kernel            every cache of the running kernel (root)
+  slabyard geometry --against boot.json.zst --release 6.12";
+
+/// `slabyard geometry`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = long_help())]
+pub struct GeometryArgs {
+    /// The kernel whose rules hold: a version such as 6.12 [default: the running one]
+    #[arg(long, value_name = "R")]
+    release: Option<String>,
+    /// Bytes of a page, 4k to 64k [default: this machine's]
+    #[arg(long, value_name = "S", value_parser = size)]
+    page_size: Option<u32>,
+    /// CPUs that are there [default: this machine's]
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// CPUs that may ever be there [default: as many]
+    #[arg(long, value_name = "N")]
+    possible_cpus: Option<u32>,
+    /// Change a rule; may be repeated, the last one counts
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    /// Compare each cache of a snapshot's file, or of the running `kernel`, with the rules
+    #[arg(
+        long,
+        value_name = "SNAPSHOT|kernel",
+        conflicts_with = "sizes",
+        value_hint = ValueHint::FilePath
+    )]
+    against: Option<std::path::PathBuf>,
+    /// Bytes of an object, such as 192 or 4k [default: the kmalloc size classes]
+    #[arg(value_name = "SIZE", value_parser = size)]
+    sizes: Vec<u32>,
+}
+
+/// Prints a table of sizes, or the differences from a kernel.
+pub fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
+    match &args.against {
+        None => sizes(args),
+        Some(source) => against(args, source),
+    }
+}
+
+/// One size, under the names that the kernel has for its numbers.
+#[derive(Serialize)]
+struct Row {
+    size: u32,
+    slab_size: u32,
+    order: u8,
+    objs_per_slab: u32,
+    waste: u32,
+    cpu_partial: u32,
+    cpu_partial_slabs: Option<u32>,
+    min_partial: u32,
+    sheaf_capacity: u32,
+}
+
+fn sizes(args: &GeometryArgs) -> Result<ExitCode, Failure> {
+    let version = args.release.clone().or_else(running_kernel);
+    let machine = args.machine(Machine::here());
+    let (settings, note) = args.settings(version.as_deref(), machine, |_| Ok(()))?;
+    note.iter().for_each(|note| say(note));
+    let classes = geometry::kmalloc_sizes(settings.machine.page_size);
+    let sizes = if args.sizes.is_empty() { &classes } else { &args.sizes };
+    let rows = sizes.iter().map(|size| row(*size, &settings)).collect::<Result<Vec<_>, _>>()?;
+    let text = if args.json { json(&rows)? } else { table(&rows, &settings) };
+    pages::print(text.as_bytes())
+}
+
+fn row(size: u32, settings: &Settings) -> Result<Row, Failure> {
+    // Objects begin at multiples of a word.
+    let slab_size = size.checked_next_multiple_of(8).unwrap_or(size);
+    let found = geometry::of(slab_size, settings).map_err(|e| Failure::Usage(e.to_string()))?;
+    let Geometry { order, objects, waste, cpu_partial, cpu_partial_slabs, .. } = found;
+    let Geometry { min_partial, sheaf_capacity, .. } = found;
+    Ok(Row {
+        size,
+        slab_size,
+        order,
+        objs_per_slab: objects,
+        waste,
+        cpu_partial,
+        cpu_partial_slabs,
+        min_partial,
+        sheaf_capacity,
+    })
+}
+
+/// A dump of a snapshot, held against the rules.
+#[derive(Serialize)]
+struct Compared {
+    dump: Option<String>,
+    kernel: Option<String>,
+    release: &'static str,
+    caches: usize,
+    differences: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    cache: String,
+    slab_size: u32,
+    field: &'static str,
+    rule: u32,
+    kernel: u32,
+}
+
+fn against(args: &GeometryArgs, source: &Path) -> Result<ExitCode, Failure> {
+    let snapshots = if source == Path::new("kernel") {
+        vec![KernelSnapshot::live().context("the running kernel")?]
+    } else {
+        KernelSnapshot::open(source).with_context(|| source.display().to_string())?
+    };
+    let (mut compared, mut told) = (Vec::new(), None);
+    for snapshot in &snapshots {
+        let (one, note) = compare(args, snapshot)?;
+        // The dumps of a file are one kernel's.
+        if note != told {
+            note.iter().for_each(|note| say(note));
+        }
+        told = note;
+        compared.push(one);
+    }
+    let text = if args.json { json(&compared)? } else { report(&compared) };
+    pages::print(text.as_bytes())?;
+    let differ = compared.iter().any(|one| !one.differences.is_empty());
+    Ok(ExitCode::from(u8::from(differ)))
+}
+
+fn compare(
+    args: &GeometryArgs,
+    snapshot: &KernelSnapshot,
+) -> Result<(Compared, Option<String>), Failure> {
+    // Where the snapshot is silent, the options or else one CPU must do.
+    if snapshot.machine().is_none() && args.cpus.is_none() {
+        let text = "the snapshot does not tell the number of CPUs; give --cpus";
+        return Err(Failure::Usage(text.into()));
+    }
+    let machine = snapshot.machine().unwrap_or(Machine::new(snapshot.page_size, 1));
+    let version = args.release.as_deref().or(snapshot.kernel.as_deref());
+    let (settings, note) = args.settings(version, args.machine(machine), |settings| {
+        snapshot.boot(settings).map_err(|e| Failure::Usage(e.to_string()))
+    })?;
+    let differences = snapshot.differences(&settings).map_err(|e| Failure::Usage(e.to_string()))?;
+    let compared = Compared {
+        dump: snapshot.dump.clone(),
+        kernel: snapshot.kernel.clone(),
+        release: settings.release.name,
+        caches: snapshot.caches.len(),
+        differences: differences
+            .into_iter()
+            .map(|Difference { id, slab_size, field, rule, kernel }| Line {
+                cache: id,
+                slab_size,
+                field,
+                rule,
+                kernel,
+            })
+            .collect(),
+    };
+    Ok((compared, note))
+}
+
+impl GeometryArgs {
+    /// A machine with what was typed in place of what it has.
+    fn machine(&self, mut machine: Machine) -> Machine {
+        if let Some(page_size) = self.page_size {
+            machine.page_size = page_size;
+        }
+        if let Some(cpus) = self.cpus {
+            machine.possible_cpus = cpus;
+            machine.present_cpus = cpus;
+            machine.online_cpus = cpus;
+        }
+        if let Some(possible) = self.possible_cpus {
+            machine.possible_cpus = possible;
+        }
+        machine
+    }
+
+    /// The rules of a version, then what the kernel was booted with, then `--set`; and
+    /// what to tell people of the version.
+    fn settings(
+        &self,
+        version: Option<&str>,
+        machine: Machine,
+        boot: impl FnOnce(&mut Settings) -> Result<(), Failure>,
+    ) -> Result<(Settings, Option<String>), Failure> {
+        let unknown = || Failure::Usage("the kernel's version is not known; give --release".into());
+        let (mut settings, note) = Settings::of_version(version.ok_or_else(unknown)?, machine)
+            .map_err(|e| Failure::Usage(e.to_string()))?;
+        boot(&mut settings)?;
+        for text in &self.settings {
+            settings.set(text).map_err(|e| Failure::Usage(e.to_string()))?;
+        }
+        settings.validate().map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok((settings, note))
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value).context("JSON")?;
+    Ok(text + "\n")
+}
+
+fn table(rows: &[Row], settings: &Settings) -> String {
+    let machine = &settings.machine;
+    let mut text = format!(
+        "release {}, pages of {}, {} CPUs of {} possible; a slab should hold {} objects\n",
+        settings.release.name,
+        bytes(machine.page_size.into()),
+        machine.present_cpus,
+        machine.possible_cpus,
+        settings.wanted_objects(),
+    );
+    let heads = [
+        ("size", ""),
+        ("slab_size", ""),
+        ("order", ""),
+        ("slab", ""),
+        ("objs_per_slab", "objects"),
+        ("waste", "a slab"),
+        ("cpu_partial", "objects"),
+        ("cpu_partial_slabs", "slabs"),
+        ("min_partial", "slabs"),
+        ("sheaf_capacity", "objects"),
+    ];
+    let mut grid = vec![heads.map(|h| h.0.to_owned()), heads.map(|h| h.1.to_owned())];
+    grid.extend(rows.iter().map(|row| {
+        let slab = u64::from(machine.page_size) << row.order;
+        let share = f64::from(row.waste) * 100.0 / slab as f64;
+        [
+            bytes(row.size.into()),
+            bytes(row.slab_size.into()),
+            row.order.to_string(),
+            bytes(slab),
+            row.objs_per_slab.to_string(),
+            format!("{} ({share:.1}%)", bytes(row.waste.into())),
+            row.cpu_partial.to_string(),
+            row.cpu_partial_slabs.map_or("-".into(), |n| n.to_string()),
+            row.min_partial.to_string(),
+            row.sheaf_capacity.to_string(),
+        ]
+    }));
+    for row in &grid {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = grid.iter().map(|row| row[column].len()).max().unwrap_or(0);
+            let gap = if column == 0 { "" } else { "  " };
+            let _ = write!(line, "{gap}{cell:>width$}");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn report(compared: &[Compared]) -> String {
+    let mut text = String::new();
+    for Compared { dump, kernel, release, caches, differences } in compared {
+        let name = dump.as_deref().map(|d| format!("{d}: ")).unwrap_or_default();
+        let kernel = kernel.as_deref().unwrap_or("unknown");
+        for line in differences {
+            let Line { cache, slab_size, field, rule, kernel } = line;
+            let size = bytes((*slab_size).into());
+            let _ = writeln!(
+                text,
+                "{name}{cache} ({size}): {field} is {rule} by the rules, {kernel} in the kernel"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "{name}kernel {kernel}, rules of {release}: {caches} caches, {}",
+            match differences.len() {
+                1 => "1 difference".into(),
+                n => format!("{n} differences"),
+            }
+        );
+    }
+    text
+}
+
+/// Exact: `192 B`, `4 KiB`, `9856 B`.
+fn bytes(number: u64) -> String {
+    match number {
+        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
+        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
+        n => format!("{n} B"),
+    }
+}
+
+/// `192`, `4k`, `64K`, `1M`.
+fn size(text: &str) -> Result<u32, String> {
+    let shift = match text.chars().last() {
+        Some('k' | 'K') => 10,
+        Some('m' | 'M') => 20,
+        _ => 0,
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    let number: Option<u32> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
+    number
+        .and_then(|n| n.checked_mul(1 << shift))
+        .ok_or_else(|| "expected bytes, such as 192, 4k or 1M".into())
+}
+
+fn long_help() -> String {
+    let mut text = format!(
+        "{EXAMPLES}\n\nEvery kernel from 5.9 on follows the newest of these presets that is not \
+         above it: {}.\n\nKeys of --set (the kernel's names with slab_ or slub_ in front are taken \
+         as well):\n",
+        rules::RELEASES.iter().map(|r| r.name).collect::<Vec<_>>().join(", ")
+    );
+    for key in rules::keys() {
+        let _ = writeln!(text, "  {}: {}\n      {}", key.name, key.takes, key.help);
+    }
+    text.push_str(
+        "\nWaste is what is behind the last object of each slab; `-` and null are unknown: to \
+         5.15 a CPU's partial list is limited in objects, not in slabs.\n\nExit codes: 0 done, 1 \
+         differences from a kernel, 2 usage or a setting that cannot be, 3 cannot read the \
+         snapshot.",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, want) in [("192", Some(192)), ("4k", Some(4096)), ("64K", Some(65536))] {
+            assert_eq!(size(text).ok(), want, "{text}");
+        }
+        for text in ["", "k", "-1", "+1", "4kk", "4.5k", "4096M", "1e3", "ü"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_exact() {
+        for (number, text) in [(0, "0 B"), (1000, "1000 B"), (4096, "4 KiB"), (3 << 20, "3 MiB")] {
+            assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn help_names_every_key() {
+        let help = long_help();
+        for key in rules::keys() {
+            assert!(help.contains(&format!("  {}: ", key.name)), "{}", key.name);
+        }
+    }
+}

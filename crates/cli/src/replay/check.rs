@@ -1,0 +1,374 @@
+//! `slabyard replay FILE --check`: the model held against what the traced kernel did.
+//!
+//! Neighbours: the lab measures ([`slabyard_lab::check`]) and has the goals; this
+//! shows them and ends by them.
+//! Invariant: the machine is the traced one, as the truth is of no other; the rules
+//! may be any, so that one sees the check fail.
+
+use super::ReplayArgs;
+use super::input::Loaded;
+use super::json::{SettingsJson, Source, pretty};
+use super::screen::{Colour, Grid, Progress, percent};
+use super::table::Shown;
+use crate::failure::Failure;
+use crate::{pages, say};
+use anyhow::Context as _;
+use serde::Serialize;
+use slabyard_lab::case::Case;
+use slabyard_lab::check::goals::{Context, Goal, Limit, Traced, goals};
+use slabyard_lab::check::one_step::Score;
+use slabyard_lab::check::{self, Line, Report, Spread};
+use slabyard_lab::prepare::Order;
+use slabyard_lab::replay::Start;
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// Caches whose slabs change by less are not shown.
+const SHOWN_RANGE: u32 = 10;
+/// Orders of events that are tried for the spread.
+const SEEDS: u64 = 4;
+
+pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<ExitCode, Failure> {
+    same_machine(loaded)?;
+    let start = args.start_state();
+    let order = slabyard_lab::case::order_of(&loaded.snapshot);
+    let case = super::case(loaded, order, progress)?;
+    progress.stage("replaying");
+    let report = check::check(&case.plan(start)).context("the replay failed")?;
+    let spread = spread(loaded, start, order, progress)?;
+    progress.clear();
+    let left_out_share = case.left_out_share;
+    let traced = if order.pause_ns.is_some() { Traced::Guest } else { Traced::Hardware };
+    let context = Context { prepared: &case.prepared, start, traced, left_out_share };
+    let found = Found { case: &case, report: &report, spread, goals: goals(&report, &context) };
+    let text = if args.json {
+        json(args, loaded, start, &found)?
+    } else {
+        text(args, loaded, start, &found, left_out_share)
+    };
+    pages::print(text.as_bytes())?;
+    if loaded.trace.missing() > 0 {
+        say("events are missing, so that the verdicts are uncertain");
+    }
+    Ok(ExitCode::from(u8::from(!found.all_met())))
+}
+
+/// What there is to show.
+struct Found<'a> {
+    case: &'a Case,
+    report: &'a Report,
+    spread: Option<Spread>,
+    goals: Vec<Goal>,
+}
+
+impl Found<'_> {
+    fn all_met(&self) -> bool {
+        self.goals.iter().all(|goal| goal.met != Some(false))
+    }
+
+    /// The caches with a range of at least so many slabs, largest first.
+    fn caches(&self, range: u32) -> Vec<usize> {
+        let lines = &self.report.caches;
+        let mut caches: Vec<usize> =
+            (0..lines.len()).filter(|nth| lines[*nth].real.range() >= range).collect();
+        caches.sort_by_key(|nth| (Reverse(lines[*nth].real.range()), &self.case.ids[*nth]));
+        caches
+    }
+
+    fn left_out(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        let caches = self.case.ids.iter().zip(&self.case.prepared.caches);
+        caches.filter_map(|(id, cache)| Some((id.as_str(), cache.left_out?)))
+    }
+}
+
+fn same_machine(loaded: &Loaded) -> Result<(), Failure> {
+    let (ours, theirs) = (&loaded.settings.machine, &loaded.traced);
+    let pairs = [
+        ("bytes of a page", ours.page_size, theirs.page_size),
+        ("CPUs online", ours.online_cpus, theirs.online_cpus),
+        ("CPUs present", ours.present_cpus, theirs.present_cpus),
+        ("possible CPUs", ours.possible_cpus, theirs.possible_cpus),
+        ("nodes", ours.nodes, theirs.nodes),
+    ];
+    match pairs.into_iter().find(|(_, ours, theirs)| ours != theirs) {
+        None => Ok(()),
+        Some((what, ours, theirs)) => Err(Failure::Usage(format!(
+            "--check knows the truth of the traced machine alone, and {what} are {ours} here and \
+             {theirs} there; leave out --page-size, --cpus, --possible-cpus and --nodes"
+        ))),
+    }
+}
+
+/// The figures of other orders of events, one preparation at a time in memory.
+fn spread(
+    loaded: &Loaded,
+    start: Start,
+    order: Order,
+    progress: &Progress,
+) -> Result<Option<Spread>, Failure> {
+    let mut all: Option<Spread> = None;
+    for seed in 1..=SEEDS {
+        progress.stage(&format!("shaking the order of events, {seed} of {SEEDS}"));
+        let case = super::case(loaded, order.shaken(seed), progress)?;
+        let one = check::spread(&case.plan(start), std::iter::once(&case.prepared));
+        let Some(one) = one.context("the replay failed")? else { continue };
+        let all = all.get_or_insert(one);
+        all.allocated = widest(all.allocated, one.allocated);
+        all.freed = widest(all.freed, one.freed);
+        all.peak = widest(all.peak, one.peak);
+        all.relative = widest(all.relative, one.relative);
+    }
+    Ok(all)
+}
+
+fn widest<T: PartialOrd>(a: (T, T), b: (T, T)) -> (T, T) {
+    (if b.0 < a.0 { b.0 } else { a.0 }, if b.1 > a.1 { b.1 } else { a.1 })
+}
+
+fn text(
+    args: &ReplayArgs,
+    loaded: &Loaded,
+    start: Start,
+    found: &Found<'_>,
+    left_out_share: f64,
+) -> String {
+    let colour = Colour::of_stdout();
+    let mut text = super::heading(loaded, start);
+    text.push_str("slabs, as change since the start; a/b is the kernel's and the model's\n\n");
+    lines(&mut text, found, if args.all { Shown::All } else { Shown::Some }, colour);
+    if let Some(Spread { allocated, freed, peak, relative }) = found.spread {
+        let _ = writeln!(
+            text,
+            "\nspread of the total with events moved by up to 0.5 µs, {SEEDS} times: error {} to \
+             {}, peak {} to {}, allocated {} to {}, freed {} to {}",
+            percent(Some(relative.0)),
+            percent(Some(relative.1)),
+            peak.0,
+            peak.1,
+            allocated.0,
+            allocated.1,
+            freed.0,
+            freed.1
+        );
+    }
+    for (id, reason) in found.left_out() {
+        let _ = writeln!(text, "* {id} is left out of the total, in every trace: {reason}");
+    }
+    let _ =
+        writeln!(text, "left out are {} of the slabs at the peak\n", percent(Some(left_out_share)));
+    verdicts(&mut text, &found.goals, colour);
+    text
+}
+
+fn lines(text: &mut String, found: &Found<'_>, shown: Shown, colour: Colour) {
+    let mut grid = Grid::new(&[
+        "cache",
+        "range",
+        "error",
+        "of range",
+        "trivial",
+        "peak",
+        "allocated",
+        "freed",
+        "end",
+        "one-step",
+        "same slab",
+        "discards",
+        "wrong",
+    ]);
+    let caches = found.caches(if shown == Shown::All { 0 } else { SHOWN_RANGE });
+    for nth in &caches {
+        let mark = if found.case.prepared.caches[*nth].left_out.is_some() { "*" } else { "" };
+        let name = format!("{}{mark}", found.case.ids[*nth]);
+        let score = &found.report.one_step.caches[*nth];
+        grid.push(line(name, &found.report.caches[*nth], score));
+    }
+    grid.push(line("total".into(), &found.report.total, &found.report.one_step.total));
+    grid.write(text, colour);
+    let hidden = found.report.caches.len() - caches.len();
+    if hidden > 0 {
+        let _ = writeln!(
+            text,
+            "{hidden} caches with a range below {SHOWN_RANGE} slabs are not shown: --all"
+        );
+    }
+}
+
+fn line(name: String, line: &Line, score: &Score) -> Vec<String> {
+    let Line { real, model, .. } = line;
+    let rate = |of: u64, rate: f64| percent((of > 0).then_some(rate));
+    let both =
+        |real: &dyn std::fmt::Display, model: &dyn std::fmt::Display| format!("{real}/{model}");
+    vec![
+        name,
+        real.range().to_string(),
+        format!("{:.2}", line.error),
+        percent((real.range() > 0).then(|| line.relative())),
+        format!("{:.2}", line.trivial_error),
+        both(&real.peak, &model.peak),
+        both(&real.allocated, &model.allocated),
+        both(&real.freed, &model.freed),
+        both(&real.end, &model.end),
+        rate(score.switches, score.hit_rate()),
+        rate(score.allocs, score.same_rate()),
+        rate(score.discards, score.discard_rate()),
+        score.discards_wrong.to_string(),
+    ]
+}
+
+fn verdicts(text: &mut String, goals: &[Goal], colour: Colour) {
+    let mut grid = Grid::new(&["goal", "measured", "limit"]);
+    for goal in goals {
+        let limit = match goal.limit {
+            Limit::AtMost(most) => format!("at most {}", percent(Some(most))),
+            Limit::AtLeast(least) => format!("at least {}", percent(Some(least))),
+        };
+        grid.push(vec![goal.name.into(), percent(goal.measured), limit]);
+    }
+    let mut table = String::new();
+    grid.write(&mut table, colour);
+    // Behind the columns, as colours would be counted into their widths.
+    let verdicts = goals.iter().map(|goal| match goal.met {
+        Some(true) => colour.green("met"),
+        Some(false) => colour.red("missed"),
+        None => "n/a".into(),
+    });
+    for (row, verdict) in table.lines().zip(std::iter::once(String::new()).chain(verdicts)) {
+        let _ = writeln!(text, "{}", format!("{row}  {verdict}").trim_end());
+    }
+    let missed = goals.iter().filter(|goal| goal.met == Some(false)).count();
+    let _ = match missed {
+        0 => writeln!(text, "\n{}", colour.green("all goals are met")),
+        1 => writeln!(text, "\n{}", colour.red("1 goal is missed")),
+        n => writeln!(text, "\n{}", colour.red(&format!("{n} goals are missed"))),
+    };
+}
+
+#[derive(Serialize)]
+struct CurveJson {
+    allocated: u32,
+    freed: u32,
+    peak: i32,
+    end: i32,
+}
+
+#[derive(Serialize)]
+struct ScoreJson {
+    switches: u64,
+    hits: u64,
+    allocs: u64,
+    same: u64,
+    discards: u64,
+    discards_made: u64,
+    discards_wrong: u64,
+}
+
+#[derive(Serialize)]
+struct LineJson<'a> {
+    name: &'a str,
+    left_out: Option<&'static str>,
+    range: u32,
+    error: f64,
+    relative: Option<f64>,
+    trivial_error: f64,
+    real: CurveJson,
+    model: CurveJson,
+    one_step: ScoreJson,
+}
+
+impl<'a> LineJson<'a> {
+    fn of(name: &'a str, left_out: Option<&'static str>, line: &Line, score: &Score) -> Self {
+        let curve = |c: &slabyard_lab::prepare::truth::Curve| CurveJson {
+            allocated: c.allocated,
+            freed: c.freed,
+            peak: c.peak,
+            end: c.end,
+        };
+        let Score { switches, hits, allocs, same, discards, discards_made, discards_wrong } =
+            *score;
+        LineJson {
+            name,
+            left_out,
+            range: line.real.range(),
+            error: line.error,
+            relative: (line.real.range() > 0).then(|| line.relative()),
+            trivial_error: line.trivial_error,
+            real: curve(&line.real),
+            model: curve(&line.model),
+            one_step: ScoreJson {
+                switches,
+                hits,
+                allocs,
+                same,
+                discards,
+                discards_made,
+                discards_wrong,
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct SpreadJson {
+    jitter_ns: u64,
+    relative: (f64, f64),
+    peak: (i32, i32),
+    allocated: (u32, u32),
+    freed: (u32, u32),
+}
+
+#[derive(Serialize)]
+struct GoalJson {
+    name: &'static str,
+    measured: Option<f64>,
+    at_most: Option<f64>,
+    at_least: Option<f64>,
+    met: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct CheckJson<'a> {
+    source: Source,
+    settings: SettingsJson,
+    caches: Vec<LineJson<'a>>,
+    totals: LineJson<'a>,
+    spread: Option<SpreadJson>,
+    goals: Vec<GoalJson>,
+    met: bool,
+}
+
+fn json(
+    args: &ReplayArgs,
+    loaded: &Loaded,
+    start: Start,
+    found: &Found<'_>,
+) -> anyhow::Result<String> {
+    let Found { case, report, .. } = found;
+    let caches = found.caches(0).into_iter().map(|nth| {
+        let left_out = case.prepared.caches[nth].left_out;
+        LineJson::of(&case.ids[nth], left_out, &report.caches[nth], &report.one_step.caches[nth])
+    });
+    let goals = found.goals.iter().map(|goal| {
+        let (at_most, at_least) = match goal.limit {
+            Limit::AtMost(most) => (Some(most), None),
+            Limit::AtLeast(least) => (None, Some(least)),
+        };
+        GoalJson { name: goal.name, measured: goal.measured, at_most, at_least, met: goal.met }
+    });
+    pretty(&CheckJson {
+        source: Source::of(args, loaded),
+        settings: SettingsJson::of(args, loaded, start),
+        caches: caches.collect(),
+        totals: LineJson::of("total", None, &report.total, &report.one_step.total),
+        spread: found.spread.map(|s| SpreadJson {
+            jitter_ns: Order::HOST.shaken(0).jitter_ns,
+            relative: s.relative,
+            peak: s.peak,
+            allocated: s.allocated,
+            freed: s.freed,
+        }),
+        goals: goals.collect(),
+        met: found.all_met(),
+    })
+}

@@ -1,0 +1,298 @@
+//! What a replay came to: each cache before and after, what happened between, and
+//! all of it over time. The same figures are shown as a table and as JSON.
+//!
+//! Invariants, for a cache and for the totals, where nothing is unknown:
+//! total_objects = live + parked + free_partial, parked = parked_cpu + parked_node,
+//! and after.slabs = before.slabs + allocated - freed; in the totals, which are in
+//! bytes, bytes = live + parked + free_partial + padding.
+//! Neighbours: the lab replays; [`super::table`] and [`super::json`] show.
+
+use super::input::Loaded;
+use serde::Serialize;
+use slabyard_lab::case::Case;
+use slabyard_lab::counters::{Counter, Counters};
+use slabyard_lab::replay::report::{Moment, Sample};
+use slabyard_lab::replay::{Replayed, Start};
+use std::collections::BTreeMap;
+
+/// All figures.
+pub struct Figures {
+    /// In the order of the snapshot.
+    pub caches: Vec<CacheFigures>,
+    /// All caches together.
+    pub totals: Totals,
+    /// Of all caches.
+    pub counters: Counters,
+    /// Over time, if it was asked for.
+    pub series: Vec<Point>,
+    /// Frees of objects that the start did not know.
+    pub frees_left_out: u64,
+}
+
+/// One cache over the whole replay.
+#[derive(Serialize)]
+pub struct CacheFigures {
+    pub name: String,
+    pub aliases: Vec<String>,
+    pub slab_size: u32,
+    pub order: u8,
+    pub objs_per_slab: u32,
+    /// Bytes behind the last object of each slab.
+    pub waste: u64,
+    pub cpu_partial: u32,
+    pub cpu_partial_slabs: u32,
+    pub min_partial: u32,
+    pub sheaf_capacity: u32,
+    /// Why a check leaves it out.
+    pub left_out: Option<&'static str>,
+    /// Slabs made.
+    pub allocated: u64,
+    /// Slabs given back.
+    pub freed: u64,
+    /// Most slabs at a time.
+    pub peak: u64,
+    /// Slabs that the snapshot counts and no event touches; not in any other number.
+    pub untouched: Option<u64>,
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Shown on their own.
+    #[serde(skip)]
+    pub before: State,
+    #[serde(skip)]
+    pub after: State,
+}
+
+/// A cache at one moment, in objects unless it says else.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct State {
+    pub name: String,
+    pub slabs: Option<u64>,
+    /// Slabs on nodes' lists.
+    pub partial: Option<u64>,
+    /// Empty ones of them.
+    pub empty: Option<u64>,
+    pub total_objects: Option<u64>,
+    pub live: Option<u64>,
+    pub parked: Option<u64>,
+    pub parked_cpu: Option<u64>,
+    pub parked_cpu_slabs: Option<u64>,
+    pub parked_cpu_partial: Option<u64>,
+    pub parked_sheaves: Option<u64>,
+    pub parked_node: Option<u64>,
+    pub free_partial: Option<u64>,
+    /// Bytes behind the last objects.
+    pub padding: Option<u64>,
+    pub bytes: Option<u64>,
+}
+
+/// All caches together.
+#[derive(Serialize)]
+pub struct Totals {
+    /// Slabs made.
+    pub allocated: u64,
+    /// Slabs given back.
+    pub freed: u64,
+    /// Most slabs at a time.
+    pub peak: u64,
+    /// Most bytes at a time.
+    pub peak_bytes: u64,
+    #[serde(skip)]
+    pub before: Sum,
+    #[serde(skip)]
+    pub after: Sum,
+}
+
+/// All caches at one moment, in bytes but for the slabs.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sum {
+    pub slabs: Option<u64>,
+    pub bytes: Option<u64>,
+    pub live: Option<u64>,
+    pub parked: Option<u64>,
+    pub parked_cpu: Option<u64>,
+    pub parked_node: Option<u64>,
+    pub free_partial: Option<u64>,
+    pub padding: Option<u64>,
+}
+
+/// One moment on the way.
+#[derive(Serialize)]
+pub struct Point {
+    pub time_ns: u64,
+    #[serde(flatten)]
+    pub totals: Sum,
+    /// Those whose slabs change.
+    pub caches: BTreeMap<String, State>,
+}
+
+impl State {
+    fn of(case: &Case, nth: usize, moment: &Moment, start: Start) -> State {
+        let (places, free) = (&moment.places, &moment.free);
+        let objects = u64::from(case.rules[nth].objects);
+        let slab_bytes = u64::from(case.page_size) << case.orders[nth];
+        let waste = slab_bytes.saturating_sub(objects * u64::from(case.sizes[nth]));
+        let slabs = u64::from(places.slabs);
+        // From the snapshot alone slabs that were full are put in place as the trace
+        // shows them.
+        let live = Some(moment.live()).filter(|_| start == Start::LookAhead);
+        State {
+            name: case.ids[nth].clone(),
+            slabs: Some(slabs),
+            partial: Some(places.node_partial.into()),
+            empty: Some(places.node_empty.into()),
+            total_objects: Some(slabs * objects),
+            live,
+            parked: Some(free.parked()),
+            parked_cpu: Some(free.parked_cpu()),
+            parked_cpu_slabs: Some(free.cpu_slab),
+            parked_cpu_partial: Some(free.cpu_partial),
+            parked_sheaves: Some(free.sheaves),
+            parked_node: Some(free.barns),
+            free_partial: Some(free.node_partial),
+            padding: Some(slabs * waste),
+            bytes: Some(slabs * slab_bytes),
+        }
+    }
+}
+
+impl CacheFigures {
+    /// True if its number of slabs changed.
+    pub fn moved(&self) -> bool {
+        self.allocated + self.freed > 0
+    }
+}
+
+/// Makes the figures.
+pub fn of(loaded: &Loaded, case: &Case, start: Start, replayed: &Replayed) -> Figures {
+    let turnovers = turnovers(case, replayed);
+    let mut caches: Vec<CacheFigures> = (0..case.ids.len())
+        .map(|nth| one(loaded, case, start, replayed, nth, &turnovers[nth]))
+        .collect();
+    for (name, id) in &loaded.snapshot.aliases {
+        if let Ok(at) = caches.binary_search_by(|c| c.name.cmp(id)) {
+            caches[at].aliases.push(name.clone());
+        }
+    }
+    let mut counters = Counters::default();
+    replayed.caches.iter().for_each(|cache| counters.merge(cache.counters()));
+    let (peak, peak_bytes) = peaks(case, replayed, &caches);
+    let totals = Totals {
+        allocated: caches.iter().map(|c| c.allocated).sum(),
+        freed: caches.iter().map(|c| c.freed).sum(),
+        peak,
+        peak_bytes,
+        before: sum(&caches.iter().map(|c| (c, c.before.clone())).collect::<Vec<_>>()),
+        after: sum(&caches.iter().map(|c| (c, c.after.clone())).collect::<Vec<_>>()),
+    };
+    let series = replayed.samples.iter().map(|s| point(case, &caches, start, s)).collect();
+    Figures { caches, totals, counters, series, frees_left_out: replayed.frees_left_out }
+}
+
+/// Every counter by its kernel's name.
+pub fn named(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
+    Counter::ALL.iter().map(|(counter, name, _)| (*name, counters.get(*counter)))
+}
+
+/// Slabs made and given back; most and least slabs, as change since the start.
+#[derive(Clone, Copy, Default)]
+struct Turnover {
+    allocated: u64,
+    freed: u64,
+    peak: i64,
+    now: i64,
+}
+
+fn turnovers(case: &Case, replayed: &Replayed) -> Vec<Turnover> {
+    let mut turnovers = vec![Turnover::default(); case.ids.len()];
+    for change in &replayed.changes {
+        let of = &mut turnovers[usize::from(change.cache)];
+        if change.by > 0 {
+            of.allocated += 1
+        } else {
+            of.freed += 1
+        }
+        of.now += i64::from(change.by);
+        of.peak = of.peak.max(of.now);
+    }
+    turnovers
+}
+
+fn one(
+    loaded: &Loaded,
+    case: &Case,
+    start: Start,
+    replayed: &Replayed,
+    nth: usize,
+    turnover: &Turnover,
+) -> CacheFigures {
+    let (cache, rules) = (&replayed.caches[nth], &case.rules[nth]);
+    let before = State::of(case, nth, &replayed.before.caches[nth], start);
+    let after = State::of(case, nth, &replayed.after.caches[nth], start);
+    let slab_bytes = u64::from(case.page_size) << case.orders[nth];
+    let objects = u64::from(rules.objects);
+    let waste = slab_bytes.saturating_sub(objects * u64::from(case.sizes[nth]));
+    let slabs = before.slabs.unwrap_or(0);
+    let kernel = &loaded.snapshot.caches[nth];
+    let same = kernel.objs_per_slab == rules.objects;
+    CacheFigures {
+        name: case.ids[nth].clone(),
+        aliases: Vec::new(),
+        slab_size: case.sizes[nth],
+        order: case.orders[nth],
+        objs_per_slab: rules.objects,
+        waste,
+        cpu_partial: rules.cpu_partial,
+        cpu_partial_slabs: rules.cpu_partial_slabs,
+        min_partial: rules.min_partial,
+        sheaf_capacity: rules.sheaf_capacity,
+        left_out: case.prepared.caches[nth].left_out,
+        allocated: turnover.allocated,
+        freed: turnover.freed,
+        peak: slabs.saturating_add_signed(turnover.peak),
+        untouched: kernel.slabs.filter(|_| same).map(|all| all.saturating_sub(slabs)),
+        counters: named(cache.counters()).collect(),
+        before,
+        after,
+    }
+}
+
+/// Most slabs, and most bytes, of all caches at a time.
+fn peaks(case: &Case, replayed: &Replayed, caches: &[CacheFigures]) -> (u64, u64) {
+    let mut slabs: u64 = caches.iter().filter_map(|c| c.before.slabs).sum();
+    let mut bytes: u64 = caches.iter().filter_map(|c| c.before.bytes).sum();
+    let (mut peak, mut peak_bytes) = (slabs, bytes);
+    for change in &replayed.changes {
+        let size = i64::from(case.page_size) << case.orders[usize::from(change.cache)];
+        slabs = slabs.saturating_add_signed(i64::from(change.by));
+        bytes = bytes.saturating_add_signed(i64::from(change.by) * size);
+        peak = peak.max(slabs);
+        peak_bytes = peak_bytes.max(bytes);
+    }
+    (peak, peak_bytes)
+}
+
+fn sum(caches: &[(&CacheFigures, State)]) -> Sum {
+    // One unknown makes the sum unknown.
+    let all = |get: fn(&State) -> Option<u64>| caches.iter().map(|(_, s)| get(s)).sum();
+    let in_bytes = |get: fn(&State) -> Option<u64>| {
+        caches.iter().map(|(c, s)| Some(get(s)? * u64::from(c.slab_size))).sum()
+    };
+    Sum {
+        slabs: all(|s| s.slabs),
+        bytes: all(|s| s.bytes),
+        live: in_bytes(|s| s.live),
+        parked: in_bytes(|s| s.parked),
+        parked_cpu: in_bytes(|s| s.parked_cpu),
+        parked_node: in_bytes(|s| s.parked_node),
+        free_partial: in_bytes(|s| s.free_partial),
+        padding: all(|s| s.padding),
+    }
+}
+
+fn point(case: &Case, caches: &[CacheFigures], start: Start, sample: &Sample) -> Point {
+    let state = |nth| State::of(case, nth, &sample.caches[nth], start);
+    let all: Vec<_> = caches.iter().enumerate().map(|(nth, cache)| (cache, state(nth))).collect();
+    let totals = sum(&all);
+    let moved = all.into_iter().filter(|(cache, _)| cache.moved());
+    let caches = moved.map(|(cache, state)| (cache.name.clone(), state)).collect();
+    Point { time_ns: sample.time_ns, totals, caches }
+}

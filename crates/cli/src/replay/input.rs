@@ -1,0 +1,212 @@
+//! What a replay reads: the trace, the snapshot that it began with, and the settings
+//! of the machine to replay it on.
+//!
+//! Invariants: a file that is wrong, cut off or too new is a failure that says what
+//! to do; a trace with gaps is replayed, and the gaps are told.
+
+use super::ReplayArgs;
+use super::screen::Progress;
+use crate::failure::Failure;
+use crate::say;
+use anyhow::{Context, anyhow};
+use slabyard_lab::rules::{Machine, Settings};
+use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
+use slabyard_lab::trace::{self, Harm, Trace};
+use std::path::{Path, PathBuf};
+
+/// All that was read.
+pub struct Loaded {
+    pub trace: Trace,
+    pub snapshot: KernelSnapshot,
+    /// The snapshot's file.
+    pub start: PathBuf,
+    pub settings: Settings,
+    /// The machine that the trace is from, as far as is known.
+    pub traced: Machine,
+}
+
+/// Reads the trace; tells what is missing in it.
+pub fn trace(args: &ReplayArgs, progress: &Progress) -> Result<Trace, Failure> {
+    progress.stage(&format!("reading {}", args.file.display()));
+    let trace = trace::open(&args.file).context("cannot read the trace")?;
+    progress.clear();
+    let file = args.file.display();
+    let cut = trace.damaged.iter().find(|d| matches!(d.what, Harm::NoIndex | Harm::Cut));
+    if let Some(damage) = cut.filter(|_| !args.partial) {
+        let left = trace.events.len();
+        return Err(anyhow!(
+            "{file}: {damage}; copy it again from where it was recorded, or add --partial to \
+             take the {left} events that are left"
+        )
+        .into());
+    }
+    for damage in &trace.damaged {
+        say(&format!("{file}: {damage}"));
+    }
+    if trace.lost > 0 {
+        say(&format!("{file}: {} events were lost while it was recorded", trace.lost));
+    }
+    if trace.lost > 0 || !trace.damaged.is_empty() {
+        say("events are missing, so that all figures are uncertain");
+    }
+    Ok(trace)
+}
+
+/// Reads trace and snapshot, and finds the settings.
+pub fn load(args: &ReplayArgs, progress: &Progress) -> Result<Loaded, Failure> {
+    // Found before the trace is read, which may take long.
+    let (start, dump) = place(args)?;
+    let trace = trace(args, progress)?;
+    progress.stage(&format!("reading {}", start.display()));
+    let snapshot = open(&start, dump.as_deref())?;
+    progress.clear();
+    belong_together(&trace, &snapshot)?;
+    let (settings, traced) = settings(args, &trace, &snapshot)?;
+    Ok(Loaded { trace, snapshot, start, settings, traced })
+}
+
+/// The snapshot of `--start`, or the one beside the trace; read for `--convert`,
+/// which does without if there is none.
+pub fn snapshot_if_any(args: &ReplayArgs) -> Result<Option<KernelSnapshot>, Failure> {
+    match place(args) {
+        Ok((start, dump)) => open(&start, dump.as_deref()).map(Some),
+        Err(_) if args.start.is_none() => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The snapshot's file, and the dump in it.
+fn place(args: &ReplayArgs) -> Result<(PathBuf, Option<String>), Failure> {
+    let Some(typed) = &args.start else {
+        let beside = beside(&args.file);
+        let found = beside.iter().find(|path| path.is_file());
+        let found = found.ok_or_else(|| Failure::Usage(no_snapshot(&beside)))?;
+        say(&format!("starts from {}, found beside the trace", found.display()));
+        return Ok((found.clone(), args.dump.clone()));
+    };
+    let text = typed.to_str().filter(|_| !typed.exists() && args.dump.is_none());
+    Ok(match text.and_then(|text| text.rsplit_once('#')) {
+        Some((file, dump)) => (file.into(), Some(dump.into())),
+        None => (typed.clone(), args.dump.clone()),
+    })
+}
+
+/// Where a trace's snapshot is looked for: `NAME.before.json`, for `NAME.slabtrace`.
+fn beside(file: &Path) -> Vec<PathBuf> {
+    let mut name = file.to_owned();
+    for extension in ["zst", "csv", "slabtrace"] {
+        if name.extension().is_some_and(|e| e == extension) {
+            name.set_extension("");
+        }
+    }
+    let with = |end: &str| {
+        let mut path = name.clone().into_os_string();
+        path.push(end);
+        path.into()
+    };
+    vec![with(".before.json"), with(".before.json.zst")]
+}
+
+fn no_snapshot(looked: &[PathBuf]) -> String {
+    let looked: Vec<String> = looked.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "a trace does not tell its caches' sizes nor what was there before: give the snapshot that \
+         was taken just before it as --start SNAPSHOT ({} not found); `slabyard replay --help` \
+         shows how to take one",
+        looked.join(" and ")
+    )
+}
+
+fn open(path: &Path, dump: Option<&str>) -> Result<KernelSnapshot, Failure> {
+    let file = path.display();
+    let mut snapshots = KernelSnapshot::open(path)
+        .with_context(|| format!("cannot start from {file}"))
+        .context("the snapshot cannot be used; `slabyard replay --help` shows how to take one")?;
+    let names: Vec<&str> = snapshots.iter().filter_map(|s| s.dump.as_deref()).collect();
+    let told = names.join(", ");
+    let at = match dump {
+        None if snapshots.len() == 1 => 0,
+        None if snapshots.is_empty() => return Err(anyhow!("{file} holds no dump").into()),
+        None => {
+            let text = format!("{file} holds several dumps; pick one with --dump: {told}");
+            return Err(Failure::Usage(text));
+        }
+        Some(name) => {
+            snapshots.iter().position(|s| s.dump.as_deref() == Some(name)).ok_or_else(|| {
+                Failure::Usage(match names.is_empty() {
+                    true => format!("{file} holds one snapshot and no dump `{name}`; leave it out"),
+                    false => format!("{file} holds no dump `{name}`; it holds: {told}"),
+                })
+            })?
+        }
+    };
+    Ok(snapshots.swap_remove(at))
+}
+
+/// A trace and a snapshot of two machines make nonsense.
+fn belong_together(trace: &Trace, snapshot: &KernelSnapshot) -> Result<(), Failure> {
+    let header = &trace.header;
+    let differ = |what: &str, trace: &str, snapshot: &str| {
+        anyhow!(
+            "trace and snapshot are of different machines: {what}, {trace} in the trace and \
+             {snapshot} in the snapshot; give the snapshot that was taken before this trace"
+        )
+    };
+    if let Some(page_size) = header.page_size.filter(|size| *size != snapshot.page_size) {
+        let (ours, theirs) = (page_size.to_string(), snapshot.page_size.to_string());
+        return Err(differ("bytes of a page", &ours, &theirs).into());
+    }
+    let possible = snapshot.machine().map(|machine| machine.possible_cpus);
+    if let (Some(cpus), Some(possible)) = (header.cpus, possible)
+        && cpus > possible
+    {
+        return Err(differ("CPUs", &cpus.to_string(), &possible.to_string()).into());
+    }
+    if let Some(kernel) = snapshot.kernel.as_deref()
+        && !header.release.is_empty()
+        && !header.release.starts_with(kernel)
+        && !kernel.starts_with(&header.release)
+    {
+        let release = &header.release;
+        say(&format!("the trace is of kernel {release}, the snapshot of {kernel}"));
+    }
+    Ok(())
+}
+
+/// The snapshot's settings with what was typed in their place.
+fn settings(
+    args: &ReplayArgs,
+    trace: &Trace,
+    snapshot: &KernelSnapshot,
+) -> Result<(Settings, Machine), Failure> {
+    let usage = |text: String| Failure::Usage(text);
+    // Where the snapshot is silent, the trace tells the CPUs that it saw.
+    let seen = trace.header.cpus.map(|cpus| Machine::new(snapshot.page_size, cpus));
+    let traced = snapshot.machine().or(seen);
+    let traced = traced.ok_or_else(|| usage(UnknownRules::NoCpus.to_string()))?;
+    let told = (!trace.header.release.is_empty()).then_some(trace.header.release.as_str());
+    let version = args.release.as_deref().or(snapshot.kernel.as_deref()).or(told);
+    let version = version.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
+    let (mut settings, note) =
+        Settings::of_version(version, args.machine(traced)).map_err(|e| usage(e.to_string()))?;
+    note.iter().for_each(|note| say(note));
+    snapshot.boot(&mut settings).map_err(|e| usage(e.to_string()))?;
+    for text in &args.settings {
+        settings.set(text).map_err(|e| usage(e.to_string()))?;
+    }
+    settings.validate().map_err(|e| usage(e.to_string()))?;
+    Ok((settings, traced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_looked_for_beside_its_trace() {
+        for file in ["/d/a.b.slabtrace", "/d/a.b.csv", "/d/a.b.csv.zst", "/d/a.b"] {
+            let want = ["/d/a.b.before.json", "/d/a.b.before.json.zst"];
+            assert_eq!(beside(Path::new(file)), want.map(PathBuf::from), "{file}");
+        }
+    }
+}

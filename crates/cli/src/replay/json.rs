@@ -1,0 +1,152 @@
+//! A replay's figures for programs.
+//!
+//! Invariants: keys are the kernel's names where it has one; numbers are exact; what
+//! is unknown is `null`; keys are added, never renamed.
+
+use super::figures::{CacheFigures, Figures, Point, State, Sum, Totals, named};
+use super::input::Loaded;
+use super::{ReplayArgs, start_name};
+use serde::Serialize;
+use slabyard_lab::replay::Start;
+use slabyard_lab::rules::{Accounting, Freezing, Front, OrderFormula};
+use std::collections::BTreeMap;
+
+/// Where the figures are from.
+#[derive(Serialize)]
+pub struct Source {
+    trace: String,
+    start: String,
+    dump: Option<String>,
+    kernel: Option<String>,
+    events: u64,
+    lost: u64,
+    damaged: Vec<String>,
+    duration_ns: u64,
+}
+
+impl Source {
+    pub fn of(args: &ReplayArgs, loaded: &Loaded) -> Source {
+        let times = || loaded.trace.events.iter().map(|event| event.time);
+        Source {
+            trace: args.file.display().to_string(),
+            start: loaded.start.display().to_string(),
+            dump: loaded.snapshot.dump.clone(),
+            kernel: loaded.snapshot.kernel.clone(),
+            events: loaded.trace.events.len() as u64,
+            lost: loaded.trace.lost,
+            damaged: loaded.trace.damaged.iter().map(ToString::to_string).collect(),
+            duration_ns: times().max().unwrap_or(0) - times().min().unwrap_or(0),
+        }
+    }
+}
+
+/// The machine and the rules.
+#[derive(Serialize)]
+pub struct SettingsJson {
+    release: &'static str,
+    start: &'static str,
+    page_size: u32,
+    cpus: u32,
+    possible_cpus: u32,
+    nodes: u32,
+    min_order: u8,
+    max_order: u8,
+    min_objects: u32,
+    cpu_partial_lists: bool,
+    tiny: bool,
+    order_formula: &'static str,
+    accounting: &'static str,
+    freezing: &'static str,
+    front: &'static str,
+    /// As it was typed.
+    set: Vec<String>,
+}
+
+impl SettingsJson {
+    pub fn of(args: &ReplayArgs, loaded: &Loaded, start: Start) -> SettingsJson {
+        let settings = &loaded.settings;
+        let machine = &settings.machine;
+        SettingsJson {
+            release: settings.release.name,
+            start: start_name(start),
+            page_size: machine.page_size,
+            cpus: machine.online_cpus,
+            possible_cpus: machine.possible_cpus,
+            nodes: machine.nodes,
+            min_order: settings.min_order,
+            max_order: settings.max_order(),
+            min_objects: settings.wanted_objects(),
+            cpu_partial_lists: settings.cpu_partial_lists,
+            tiny: settings.tiny,
+            order_formula: match settings.formula() {
+                OrderFormula::FewerObjects => "fewer_objects",
+                OrderFormula::HalfWasted => "half_wasted",
+            },
+            accounting: match settings.accounting() {
+                Accounting::Objects => "objects",
+                Accounting::Slabs => "slabs",
+                Accounting::Exact => "exact",
+            },
+            freezing: match settings.freezing() {
+                Freezing::Eager => "eager",
+                Freezing::Delayed => "delayed",
+            },
+            front: match settings.front() {
+                Front::CpuSlabs => "cpu_slabs",
+                Front::SheavesOnRequest => "sheaves_on_request",
+                Front::Sheaves => "sheaves",
+            },
+            set: args.settings.clone(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Moment<'a> {
+    caches: Vec<&'a State>,
+    totals: &'a Sum,
+}
+
+#[derive(Serialize)]
+struct Root<'a> {
+    source: Source,
+    settings: SettingsJson,
+    before: Moment<'a>,
+    after: Moment<'a>,
+    caches: &'a [CacheFigures],
+    totals: &'a Totals,
+    counters: BTreeMap<&'static str, u64>,
+    drains: &'a [u64],
+    frees_left_out: u64,
+    series: &'a [Point],
+}
+
+/// The whole of a plain replay.
+pub fn text(
+    args: &ReplayArgs,
+    loaded: &Loaded,
+    start: Start,
+    figures: &Figures,
+) -> anyhow::Result<String> {
+    let moment = |state: fn(&CacheFigures) -> &State, totals| Moment {
+        caches: figures.caches.iter().map(state).collect(),
+        totals,
+    };
+    pretty(&Root {
+        source: Source::of(args, loaded),
+        settings: SettingsJson::of(args, loaded, start),
+        before: moment(|c| &c.before, &figures.totals.before),
+        after: moment(|c| &c.after, &figures.totals.after),
+        caches: &figures.caches,
+        totals: &figures.totals,
+        counters: named(&figures.counters).collect(),
+        drains: &figures.counters.drains,
+        frees_left_out: figures.frees_left_out,
+        series: &figures.series,
+    })
+}
+
+/// Indented, with a line feed at the end.
+pub fn pretty(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}

@@ -1,0 +1,338 @@
+//! `slabyard replay`: a trace of a real kernel's allocations, run through the rules
+//! of any kernel on any machine; held against what the kernel did; or turned into a
+//! trace file of ours.
+//!
+//! Neighbours: the lab reads, prepares, replays and judges; here it is put together
+//! ([`input`]), counted ([`figures`]) and shown ([`table`], [`json`]). [`check`] and
+//! [`convert`] are ways of their own.
+//! Invariants: standard output holds the result alone, notes go to standard error;
+//! exit code 1 is a check that missed a goal, 2 settings that cannot be, 3 files that
+//! cannot be read.
+
+mod check;
+mod convert;
+mod figures;
+mod input;
+mod json;
+mod screen;
+mod table;
+
+use crate::failure::Failure;
+use crate::pages;
+use anyhow::{Context, anyhow};
+use clap::ValueHint;
+use input::Loaded;
+use screen::{Colour, Progress, seconds};
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::counters::Counter;
+use slabyard_lab::prepare::Order;
+use slabyard_lab::replay::{Start, replay};
+use slabyard_lab::rules::{self, Machine};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use table::Shown;
+
+/// Samples that one replay may give: each holds a number for every cache.
+const MOST_SAMPLES: usize = 100_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard replay load.slabtrace --start load.before.json
+  slabyard replay load.slabtrace                        finds load.before.json beside it
+  slabyard replay load.slabtrace --page-size 64k --cpus 64 --release 6.12
+  slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
+  slabyard replay load.slabtrace --check                are these rules the kernel's?
+  slabyard replay load.csv.zst --start boot.json#hb --convert load.slabtrace";
+
+/// `slabyard replay`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = long_help())]
+pub struct ReplayArgs {
+    /// The trace: a file of ours, or a CSV, plain or .zst
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// The snapshot taken just before the trace; FILE#DUMP picks one of several
+    /// [default: NAME.before.json or NAME.before.json.zst beside the trace]
+    #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::FilePath)]
+    start: Option<PathBuf>,
+    /// The dump in the snapshot's file
+    #[arg(long, value_name = "NAME")]
+    dump: Option<String>,
+    /// The kernel whose rules hold: a version such as 6.12 [default: the traced one]
+    #[arg(long, value_name = "R")]
+    release: Option<String>,
+    /// Bytes of a page, 4k to 64k [default: the traced machine's]
+    #[arg(long, value_name = "S", value_parser = size)]
+    page_size: Option<u32>,
+    /// CPUs that are there [default: the traced machine's]
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// CPUs that may ever be there [default: the traced machine's, or --cpus]
+    #[arg(long, value_name = "N")]
+    possible_cpus: Option<u32>,
+    /// Memory nodes, among which the CPUs are shared out [default: the traced machine's]
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Change a rule; may be repeated, the last one counts
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Hold the replay against what the traced kernel did; exit code 1 if a goal is missed
+    #[arg(long, conflicts_with_all = ["samples", "every"])]
+    check: bool,
+    /// Start from the snapshot alone, not from what the trace tells of its start as well
+    #[arg(long)]
+    no_look_ahead: bool,
+    /// Show the slabs over time, about N times
+    #[arg(long, value_name = "N", conflicts_with = "every", value_parser = at_least_one)]
+    samples: Option<usize>,
+    /// Show the slabs over time, every so many events
+    #[arg(long, value_name = "EVENTS", value_parser = at_least_one)]
+    every: Option<usize>,
+    /// Show all caches
+    #[arg(long)]
+    all: bool,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    /// Take what is left of a trace that was cut off
+    #[arg(long)]
+    partial: bool,
+    /// Write the trace to a file of ours instead of replaying it
+    #[arg(
+        long,
+        value_name = "OUT",
+        value_hint = ValueHint::FilePath,
+        conflicts_with_all = [
+            "release", "page_size", "cpus", "possible_cpus", "nodes", "settings", "check",
+            "no_look_ahead", "samples", "every", "all", "json", "counters",
+        ]
+    )]
+    convert: Option<PathBuf>,
+    /// Show all counters, with what each counts
+    #[arg(long)]
+    counters: bool,
+}
+
+/// Replays, checks or converts.
+pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let progress = Progress::new();
+    if let Some(to) = &args.convert {
+        return convert::run(args, to, &progress);
+    }
+    let loaded = input::load(args, &progress)?;
+    if args.check {
+        return check::run(args, &loaded, &progress);
+    }
+    plain(args, &loaded, &progress)
+}
+
+fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<ExitCode, Failure> {
+    let start = args.start_state();
+    let case = case(loaded, case::order_of(&loaded.snapshot), progress)?;
+    let mut plan = case.plan(start);
+    plan.sample_every = args.sample_every(case.prepared.steps.len())?;
+    progress.stage("replaying");
+    let replayed = replay(&plan).context("the replay failed")?;
+    progress.clear();
+    let figures = figures::of(loaded, &case, start, &replayed);
+    let text = if args.json {
+        json::text(args, loaded, start, &figures)?
+    } else {
+        let shown = if args.all { Shown::All } else { Shown::Some };
+        let mut text = heading(loaded, start) + "\n";
+        let counters = if args.counters { Shown::All } else { Shown::Some };
+        table::write(&mut text, &figures, shown, counters, Colour::of_stdout());
+        text
+    };
+    pages::print(text.as_bytes())
+}
+
+/// Puts trace, snapshot and settings together.
+fn case(loaded: &Loaded, order: Order, progress: &Progress) -> Result<Case, Failure> {
+    if order.jitter_ns == 0 {
+        progress.stage("preparing");
+    }
+    let Loaded { trace, snapshot, settings, .. } = loaded;
+    let case = Case::new(trace, snapshot, settings, order).map_err(|error| match error {
+        case::Error::Geometry { .. } => Failure::Usage(error.to_string()),
+        error => anyhow!(error).context("the trace cannot be replayed").into(),
+    })?;
+    progress.clear();
+    let unknown = case.prepared.oddities.unknown_cache;
+    if unknown > 0 && order.jitter_ns == 0 {
+        crate::say(&format!(
+            "{unknown} events are of caches that the snapshot does not have, and left out"
+        ));
+    }
+    Ok(case)
+}
+
+/// What was replayed, on what.
+fn heading(loaded: &Loaded, start: Start) -> String {
+    let (trace, settings) = (&loaded.trace, &loaded.settings);
+    let machine = &settings.machine;
+    let times = || trace.events.iter().map(|event| event.time);
+    let length = times().max().unwrap_or(0) - times().min().unwrap_or(0);
+    format!(
+        "{} events in {} from kernel {}; rules of {}, {}, {}, pages of {} KiB, start {}\n",
+        trace.events.len(),
+        seconds(length),
+        loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
+        settings.release.name,
+        plural(machine.online_cpus, "CPU"),
+        plural(machine.nodes, "node"),
+        machine.page_size >> 10,
+        start_name(start),
+    )
+}
+
+fn plural(number: u32, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// As JSON and headings name it.
+fn start_name(start: Start) -> &'static str {
+    match start {
+        Start::LookAhead => "look-ahead",
+        Start::Snapshot => "snapshot",
+        Start::Empty => "empty",
+    }
+}
+
+impl ReplayArgs {
+    fn start_state(&self) -> Start {
+        if self.no_look_ahead { Start::Snapshot } else { Start::LookAhead }
+    }
+
+    /// A machine with what was typed in place of what it has.
+    fn machine(&self, mut machine: Machine) -> Machine {
+        if let Some(page_size) = self.page_size {
+            machine.page_size = page_size;
+        }
+        if let Some(cpus) = self.cpus {
+            machine.possible_cpus = cpus;
+            machine.present_cpus = cpus;
+            machine.online_cpus = cpus;
+        }
+        if let Some(possible) = self.possible_cpus {
+            machine.possible_cpus = possible;
+        }
+        if let Some(nodes) = self.nodes {
+            machine.nodes = nodes;
+        }
+        machine
+    }
+
+    fn sample_every(&self, steps: usize) -> Result<usize, Failure> {
+        let every = match (self.samples, self.every) {
+            (Some(samples), _) => steps.div_ceil(samples).max(1),
+            (None, Some(every)) => every,
+            (None, None) => return Ok(0),
+        };
+        let samples = steps.div_ceil(every);
+        if samples > MOST_SAMPLES {
+            let least = steps.div_ceil(MOST_SAMPLES);
+            return Err(Failure::Usage(format!(
+                "that would be {samples} samples; at most {MOST_SAMPLES} are kept: --every {least}"
+            )));
+        }
+        Ok(every)
+    }
+}
+
+/// `4096`, `4k`, `64K`.
+fn size(text: &str) -> Result<u32, String> {
+    let kib = text.strip_suffix(['k', 'K']);
+    let digits = kib.unwrap_or(text);
+    let number = digits.parse::<u32>().ok().filter(|_| !digits.starts_with('+'));
+    number
+        .and_then(|n| n.checked_mul(if kib.is_some() { 1024 } else { 1 }))
+        .ok_or_else(|| "expected bytes, such as 4096, 4k or 64k".into())
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number from 1 on".into())
+}
+
+const SNAPSHOTS: &str = "\
+A snapshot is a JSON file with what /sys/kernel/slab says. To take one, as root, just before the
+recording begins (a shrink of all caches before it makes it exact):
+
+  import glob, json, os
+  def read(path):
+      try: return open(path).read().strip()
+      except OSError: return None
+  slab, aliases = {}, {}
+  for path in glob.glob('/sys/kernel/slab/*'):
+      name = os.path.basename(path)
+      if os.path.islink(path): aliases[name] = os.path.basename(os.readlink(path))
+      else: slab[name] = {key: read(f'{path}/{key}') for key in os.listdir(path)}
+  cpus = {f'{which}_cpus': read(f'/sys/devices/system/cpu/{which}')
+          for which in ('possible', 'present', 'online')}
+  print(json.dumps({'kernel': os.uname().release, 'page_size': os.sysconf('SC_PAGE_SIZE'),
+      'nodes': read('/sys/devices/system/node/online'), 'cmdline': read('/proc/cmdline'),
+      'slab': slab, 'aliases': aliases, **cpus}))
+
+A CSV of events has the columns t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct, where
+ev is A or F (kmem_cache_alloc, kmem_cache_free), M or K (kmalloc, kfree), P or Q (pages got,
+given back).";
+
+fn long_help() -> String {
+    let mut text = format!("{EXAMPLES}\n\n{SNAPSHOTS}\n\n");
+    text.push_str(
+        "In the table, before, after, peak, allocated and freed are slabs; live and the columns \
+         behind it are objects at the end, by where they are: live ones, and free ones in CPU \
+         slabs, on CPU partial lists, in sheaves, in barns and on nodes' partial lists; waste is \
+         what is behind the last objects of slabs. `-` is unknown.\n\n\
+         With --json: {\"source\", \"settings\", \"before\", \"after\", \"caches\", \"totals\", \
+         \"counters\", \"drains\", \"frees_left_out\", \"series\"}; before and after hold \
+         {\"caches\", \"totals\"}, in objects for a cache and in bytes for the totals, where bytes \
+         are live, parked_cpu, parked_node, free_partial and padding together; null is unknown. \
+         With --check: {\"source\", \"settings\", \"caches\", \"totals\", \"spread\", \"goals\", \
+         \"met\"}.\n\n\
+         --check shows, for each cache and all together, the mean error of the number of slabs \
+         over time in slabs and of its range, and that of a trivial predictor (live objects over \
+         objects of a slab, and min_partial); peak, slabs allocated and freed, end, the kernel's \
+         and the model's; how often the model, led along the kernel's choices, foretells the slab \
+         that a CPU takes next (one-step), or any object's slab (same slab); how many of the slabs \
+         that the kernel gave back the model gave back too (discards), and how many it gave back \
+         that the kernel kept (wrong). Caches with sheaves show no one-step.\n\nKeys of --set:\n",
+    );
+    for key in rules::keys() {
+        let _ = writeln!(text, "  {}: {}\n      {}", key.name, key.takes, key.help);
+    }
+    text.push_str("\nCounters:\n");
+    for (_, name, help) in Counter::ALL {
+        let _ = writeln!(text, "  {name}: {help}");
+    }
+    text.push_str(
+        "\nExit codes: 0 done, 1 a goal of the check is missed, 2 usage or a setting that cannot \
+         be, 3 a file that cannot be read.",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_page_have_units() {
+        for (text, want) in [("4096", Some(4096)), ("4k", Some(4096)), ("64K", Some(65536))] {
+            assert_eq!(size(text).ok(), want, "{text}");
+        }
+        for text in ["", "k", "-1", "+4k", "4M", "4194304k"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_key_and_counter() {
+        let help = long_help();
+        let names = rules::keys().iter().map(|key| key.name);
+        for name in names.chain(Counter::ALL.iter().map(|(_, name, _)| *name)) {
+            assert!(help.contains(&format!("\n  {name}: ")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A replay's figures for people: a table of caches, where the memory is, what was
+//! done.
+//!
+//! Invariants: caches are sorted by their peak in bytes; those without a change are
+//! left out unless all are wanted, and a line says how many; totals cover them.
+
+use super::figures::{CacheFigures, Figures, Sum};
+use super::screen::{Colour, Grid, bytes, count, percent, seconds};
+use slabyard_lab::counters::{Counter, DRAIN_BUCKETS};
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+/// Which caches are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Those that are worth it.
+    Some,
+    /// Each.
+    All,
+}
+
+/// Appends the whole view to a text.
+pub fn write(
+    text: &mut String,
+    figures: &Figures,
+    shown: Shown,
+    shown_counters: Shown,
+    colour: Colour,
+) {
+    caches(text, figures, shown, colour);
+    memory(text, figures, colour);
+    counters(text, figures, shown_counters, colour);
+    series(text, figures, colour);
+}
+
+fn caches(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) {
+    let mut rows: Vec<&CacheFigures> =
+        figures.caches.iter().filter(|c| shown == Shown::All || c.moved()).collect();
+    rows.sort_by_key(|c| (Reverse(c.peak << c.order), &c.name));
+    let mut grid = Grid::new(&[
+        "cache",
+        "order",
+        "objects",
+        "before",
+        "after",
+        "peak",
+        "allocated",
+        "freed",
+        "live",
+        "cpu_slab",
+        "cpu_part",
+        "sheaves",
+        "barns",
+        "node",
+        "waste",
+    ]);
+    for row in &rows {
+        let after = &row.after;
+        grid.push(vec![
+            name(row),
+            row.order.to_string(),
+            row.objs_per_slab.to_string(),
+            count(row.before.slabs),
+            count(after.slabs),
+            row.peak.to_string(),
+            row.allocated.to_string(),
+            row.freed.to_string(),
+            count(after.live),
+            count(after.parked_cpu_slabs),
+            count(after.parked_cpu_partial),
+            count(after.parked_sheaves),
+            count(after.parked_node),
+            count(after.free_partial),
+            bytes(after.padding),
+        ]);
+    }
+    let totals = &figures.totals;
+    let of = |get: fn(&CacheFigures) -> Option<u64>| {
+        count(figures.caches.iter().map(get).sum::<Option<u64>>())
+    };
+    grid.push(vec![
+        "total".into(),
+        String::new(),
+        String::new(),
+        count(totals.before.slabs),
+        count(totals.after.slabs),
+        totals.peak.to_string(),
+        totals.allocated.to_string(),
+        totals.freed.to_string(),
+        of(|c| c.after.live),
+        of(|c| c.after.parked_cpu_slabs),
+        of(|c| c.after.parked_cpu_partial),
+        of(|c| c.after.parked_sheaves),
+        of(|c| c.after.parked_node),
+        of(|c| c.after.free_partial),
+        bytes(totals.after.padding),
+    ]);
+    grid.write(text, colour);
+    let hidden = figures.caches.len() - rows.len();
+    if hidden > 0 {
+        let _ = writeln!(text, "{hidden} caches whose slabs did not change are not shown: --all");
+    }
+    if rows.iter().any(|row| row.left_out.is_some()) {
+        text.push_str("* the trace does not show all frees of it\n");
+    }
+    if figures.frees_left_out > 0 {
+        let frees = figures.frees_left_out;
+        let _ = writeln!(text, "{frees} frees were of objects that the start does not know");
+    }
+}
+
+/// The id, and for a merged cache whose name says nothing, what it is for.
+pub fn name(cache: &CacheFigures) -> String {
+    let mark = if cache.left_out.is_some() { "*" } else { "" };
+    let id = &cache.name;
+    match &cache.aliases[..] {
+        [first, rest @ ..] if id.starts_with(':') => {
+            let more = if rest.is_empty() { String::new() } else { format!("+{}", rest.len()) };
+            format!("{id}{mark} ({first}{more})")
+        }
+        _ => format!("{id}{mark}"),
+    }
+}
+
+fn memory(text: &mut String, figures: &Figures, colour: Colour) {
+    let totals = &figures.totals;
+    let mut grid = Grid::new(&["bytes", "before", "after", "of all"]);
+    type Part = fn(&Sum) -> Option<u64>;
+    let rows: [(&str, Part); 6] = [
+        ("slabs", |s| s.bytes),
+        ("  live", |s| s.live),
+        ("  parked on CPUs", |s| s.parked_cpu),
+        ("  parked in barns", |s| s.parked_node),
+        ("  free on nodes' lists", |s| s.free_partial),
+        ("  waste", |s| s.padding),
+    ];
+    let all = totals.after.bytes.filter(|bytes| *bytes > 0);
+    for (what, get) in rows {
+        let after = get(&totals.after);
+        let share = after.zip(all).map(|(part, all)| part as f64 / all as f64);
+        grid.push(vec![what.into(), bytes(get(&totals.before)), bytes(after), percent(share)]);
+    }
+    text.push('\n');
+    grid.write(text, colour);
+    let _ = writeln!(text, "at the peak: {}", bytes(Some(totals.peak_bytes)));
+    let untouched: u64 = figures.caches.iter().filter_map(|c| c.untouched).sum();
+    if untouched > 0 {
+        let _ = writeln!(
+            text,
+            "{untouched} more slabs of the snapshot, which no event touches, are in none of these numbers"
+        );
+    }
+}
+
+fn counters(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) {
+    let mut grid = Grid::new(&["counter", "", ""]);
+    for (counter, name, help) in Counter::ALL {
+        let value = figures.counters.get(*counter);
+        match shown {
+            Shown::Some if value == 0 => {}
+            Shown::Some => grid.push(vec![(*name).into(), value.to_string()]),
+            Shown::All => grid.push(vec![(*name).into(), value.to_string(), (*help).into()]),
+        }
+    }
+    text.push('\n');
+    grid.write_with_words(text, colour);
+    let drains = &figures.counters.drains;
+    if drains.iter().all(|n| *n == 0) {
+        return;
+    }
+    let mut grid = Grid::new(&["slabs drained by one free", "frees"]);
+    for (nth, frees) in drains.iter().enumerate().filter(|(_, frees)| **frees > 0) {
+        grid.push(vec![bucket(nth), frees.to_string()]);
+    }
+    text.push('\n');
+    grid.write(text, colour);
+}
+
+/// The slabs that a bucket of drains is for.
+pub fn bucket(nth: usize) -> String {
+    match nth {
+        0 => "1".into(),
+        1 => "2".into(),
+        n if n == DRAIN_BUCKETS - 1 => format!("{} and more", (1u64 << (n - 1)) + 1),
+        n => format!("{} to {}", (1u64 << (n - 1)) + 1, 1u64 << n),
+    }
+}
+
+fn series(text: &mut String, figures: &Figures, colour: Colour) {
+    if figures.series.is_empty() {
+        return;
+    }
+    let mut grid = Grid::new(&["time", "slabs", "bytes", "live", "parked"]);
+    for point in &figures.series {
+        grid.push(vec![
+            seconds(point.time_ns),
+            count(point.totals.slabs),
+            bytes(point.totals.bytes),
+            bytes(point.totals.live),
+            bytes(point.totals.parked),
+        ]);
+    }
+    text.push('\n');
+    grid.write(text, colour);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_of_drains_have_no_gap() {
+        let all: Vec<String> = (0..DRAIN_BUCKETS).map(bucket).collect();
+        assert_eq!(all[..5], ["1", "2", "3 to 4", "5 to 8", "9 to 16"]);
+        assert_eq!(all[DRAIN_BUCKETS - 1], "1025 and more");
+    }
+}

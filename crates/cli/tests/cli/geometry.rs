@@ -1,0 +1,176 @@
+//! `slabyard geometry`: sizes, settings and snapshots of kernels.
+
+use crate::stage::{SLABYARD, text};
+use serde_json::{Value, json};
+use std::process::{Command, Output};
+
+const PLAIN: [&str; 7] = ["geometry", "--release", "6.18", "--page-size", "4k", "--cpus", "2"];
+
+fn slabyard(args: &[&str]) -> Output {
+    Command::new(SLABYARD).args(args).output().unwrap()
+}
+
+fn plain(args: &[&str]) -> Output {
+    slabyard(&[&PLAIN, args].concat())
+}
+
+fn parsed(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn json_has_the_kernels_names_for_the_numbers() {
+    let rows = parsed(&plain(&["--json", "192", "8k", "100"]));
+    let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
+    for key in [
+        "size",
+        "order",
+        "objs_per_slab",
+        "waste",
+        "cpu_partial",
+        "cpu_partial_slabs",
+        "min_partial",
+    ] {
+        assert!(keys.iter().any(|k| *k == key), "{key}: {keys:?}");
+    }
+    let pick = |row: &Value| {
+        ["size", "slab_size", "order", "objs_per_slab", "waste", "cpu_partial_slabs"]
+            .map(|key| row[key].clone())
+    };
+    assert_eq!(pick(&rows[0]), [192, 192, 0, 21, 64, 12].map(Value::from));
+    assert_eq!(pick(&rows[1]), [8192, 8192, 3, 4, 0, 3].map(Value::from));
+    assert_eq!(pick(&rows[2]), [100, 104, 0, 39, 40, 7].map(Value::from));
+    let old = parsed(&slabyard(&["geometry", "--release=5.9", "--cpus=2", "--json", "192"]));
+    assert_eq!((&old[0]["cpu_partial"], &old[0]["cpu_partial_slabs"]), (&json!(30), &Value::Null));
+}
+
+#[test]
+fn the_table_has_units_and_the_machine() {
+    let output = plain(&["9856", "--page-size=64k", "--cpus=64"]);
+    assert_eq!(output.status.code(), Some(2), "an option twice");
+    let options = ["geometry", "--release=6.18", "--page-size=64k", "--cpus=64", "9856"];
+    let table = slabyard(&options);
+    let table = text(&table.stdout);
+    for part in ["release 6.18, pages of 64 KiB, 64 CPUs", "9856 B", "512 KiB", " 53 "] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    // Without sizes: the kmalloc size classes, 8 bytes to two pages.
+    let rows = parsed(&plain(&["--json"]));
+    assert_eq!((rows.as_array().unwrap().len(), &rows[12]["size"]), (13, &json!(8192)));
+}
+
+#[test]
+fn another_version_is_told_to_follow_a_preset() {
+    let output = slabyard(&["geometry", "--release", "6.12.107", "--json", "64"]);
+    parsed(&output);
+    assert_eq!(text(&output.stderr), "slabyard: kernel 6.12.107 follows the preset 6.8\n");
+}
+
+#[test]
+fn settings_change_the_numbers() {
+    let order =
+        |keys: &[&str]| parsed(&plain(&[&["--json", "4k"], keys].concat()))[0]["order"].clone();
+    assert_eq!((order(&[]), order(&["--set", "max_order=1"])), (json!(3), json!(1)));
+    assert_eq!(order(&["--set=max_order=1", "--set=slub_max_order=2"]), json!(2));
+    let machine = ["geometry", "--release=5.9", "--page-size=4k", "--cpus=2", "--json", "256"];
+    let objects =
+        |more: &[&str]| parsed(&slabyard(&[&machine, more].concat()))[0]["objs_per_slab"].clone();
+    assert_eq!((objects(&[]), objects(&["--possible-cpus=64"])), (json!(16), json!(32)));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason() {
+    for (args, words) in [
+        (&["--set", "max_order=12"][..], "max_order takes an order from 0 to 10"),
+        (&["--cpus", "0"], "it must be from 1 to 8192"),
+        (&["--page-size", "5k"], "5120 bytes; it must be 4096"),
+        (&["--cpus=4", "--possible-cpus=2"], "4 present of 2 possible"),
+        (&["--set", "max_ordr=1"], "did you mean `max_order`?"),
+        (&["--set", "max_order"], "KEY=VALUE"),
+        (&["--release", "4.19"], "older than the oldest preset"),
+        (&["--release", "new"], "no kernel version"),
+        (&["--release", "7.1", "--set", "cpu_partial=30"], "release 7.1"),
+        (&["12x"], "expected bytes"),
+        (&["0"], "8 bytes or more"),
+        (&["1000M"], "does not fit into a slab of order 10"),
+        (&["--against", "kernel", "64"], "cannot be used with"),
+    ] {
+        let output = slabyard(&[&["geometry"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(words), "{args:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+/// A kernel with two caches, of which the second is as `cpu_partial` says.
+fn snapshot(cpu_partial: u32) -> tempfile::NamedTempFile {
+    let cache = |size: u32, objects: u32, order: u32, cpu_partial: u32| {
+        json!({ "slab_size": size, "objs_per_slab": objects, "order": order,
+            "cpu_partial": cpu_partial, "min_partial": 5, "slabs": "7 N0=7" })
+    };
+    let kernel = json!({
+        "kernel": "6.18.44", "page_size": 4096, "possible_cpus": "0-1", "online_cpus": "0-1",
+        "cmdline": "quiet slub_max_order=0",
+        "slab": { "dentry": cache(192, 21, 0, 120), "kmalloc-1k": cache(1024, 4, 0, cpu_partial) },
+    });
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kernel.to_string()).unwrap();
+    file
+}
+
+#[test]
+fn a_snapshot_that_follows_the_rules_is_success_and_another_is_1() {
+    let compare = |file: &tempfile::NamedTempFile, more: &[&str]| {
+        slabyard(&[&["geometry", "--against", file.path().to_str().unwrap()], more].concat())
+    };
+    let right = compare(&snapshot(24), &[]);
+    assert_eq!(right.status.code(), Some(0), "{}", text(&right.stderr));
+    assert_eq!(text(&right.stdout), "kernel 6.18.44, rules of 6.18: 2 caches, 0 differences\n");
+    let wrong = compare(&snapshot(12), &[]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(
+        text(&wrong.stdout),
+        "kmalloc-1k (1 KiB): cpu_partial is 24 by the rules, 12 in the kernel\n\
+         kernel 6.18.44, rules of 6.18: 2 caches, 1 difference\n"
+    );
+    let json = compare(&snapshot(12), &["--json"]);
+    assert_eq!(json.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json[0]["differences"][0]["cache"], "kmalloc-1k");
+    // What is typed goes before what the snapshot says.
+    assert_eq!(compare(&snapshot(24), &["--release", "5.9"]).status.code(), Some(1));
+    assert_eq!(compare(&snapshot(24), &["--set", "max_order=3"]).status.code(), Some(1));
+    assert_eq!(compare(&snapshot(12), &["--set", "cpu_partial=1024:12"]).status.code(), Some(0));
+}
+
+#[test]
+fn what_is_no_snapshot_cannot_be_read() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "t_us,cpu,pid\n").unwrap();
+    for (path, words) in [(file.path().to_str().unwrap(), "no JSON"), ("/no/such/file", "No such")]
+    {
+        let output = slabyard(&["geometry", "--against", path]);
+        assert_eq!(output.status.code(), Some(3), "{path}");
+        let message = text(&output.stderr);
+        assert_eq!(message.matches(words).count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn the_running_kernel_follows_the_rules() {
+    let output = slabyard(&["geometry", "--against", "kernel"]);
+    if output.status.code() == Some(3) {
+        return eprintln!("skipped: {}", text(&output.stderr));
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).ends_with(" 0 differences\n"));
+}
+
+#[test]
+fn help_has_examples_and_every_key() {
+    let help = slabyard(&["geometry", "--help"]);
+    for part in ["Examples:", "--against kernel", "min_partial: ", "5.9, 5.16", "Exit codes"] {
+        assert!(text(&help.stdout).contains(part), "{part}");
+    }
+}
