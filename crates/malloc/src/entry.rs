@@ -2,7 +2,7 @@
 //!
 //! On x86-64 the exported functions are the sequences themselves (text in
 //! `slabyard::platform::rseq`). Instructions of an uninterrupted call: `malloc`
-//! 19, `free` 23, of which 2 catch a double free of the object that was freed
+//! 20, `free` 25, of which 2 catch a double free of the object that was freed
 //! last; no locked instruction, one committing store. `ci/golden` pins them.
 //!
 //! A misaligned, foreign or null pointer costs `free` nothing extra: one test
@@ -12,7 +12,7 @@
 mod fast {
     use crate::c::{free_slow, malloc_slow};
     use crate::cxx::{delete_sized_slow, new_nothrow_slow, new_slow};
-    use crate::state::{FAST, TABLE, at};
+    use crate::state::{FAST, at};
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::cache::classes::MAIN;
@@ -28,21 +28,21 @@ mod fast {
             #[unsafe(naked)]
             extern "C" fn $name(_bytes: usize) -> *mut c_void {
                 naked_asm!(
-                    "cmp rdi, qword ptr [rip + {fast} + {limit}]",
+                    "lea r11, [rip + {fast}]",
+                    "cmp rdi, qword ptr [r11 + {limit}]",
                     "jae 29f",
                     "lea rax, [rdi + 15]",
                     "shr rax, 4",
-                    "lea rdx, [rip + {table}]",
-                    "movzx r10d, word ptr [rdx + rax * 2]",
-                    "mov r9, qword ptr [rip + {fast} + {cs}]",
-                    rseq_pop!("qword ptr [rip + {fast} + {rows}]"),
+                    "movzx r10d, word ptr [r11 + rax * 2 + {table}]",
+                    "mov r9, qword ptr [r11 + {cs}]",
+                    rseq_pop!("qword ptr [r11 + {rows}]"),
                     "ret",
                     "29: jmp {slow}",
                     ".p2align 6",
                     fast = sym FAST,
                     slow = sym $slow,
                     limit = const at::LIMIT,
-                    table = sym TABLE,
+                    table = const at::TABLE,
                     cs = const at::CS_OFFSET,
                     rows = const at::ROWS,
                 )
@@ -58,16 +58,17 @@ mod fast {
             #[unsafe(naked)]
             extern "C" fn $name(_pointer: *mut c_void) {
                 naked_asm!(
+                    "lea r11, [rip + {fast}]",
                     "mov rax, rdi",
-                    "sub rax, qword ptr [rip + {fast} + {base}]",
-                    "test qword ptr [rip + {fast} + {mask}], rax",
+                    "sub rax, qword ptr [r11 + {base}]",
+                    "test qword ptr [r11 + {mask}], rax",
                     "jne 29f",
                     "mov rdx, rdi",
                     "shr rdx, 12",
-                    "mov rax, qword ptr [rip + {fast} + {map}]",
+                    "mov rax, qword ptr [r11 + {map}]",
                     "movzx r10d, word ptr [rax + rdx * 2]",
-                    "mov r9, qword ptr [rip + {fast} + {cs}]",
-                    rseq_push!("qword ptr [rip + {fast} + {rows}]"),
+                    "mov r9, qword ptr [r11 + {cs}]",
+                    rseq_push!("qword ptr [r11 + {rows}]"),
                     "ret",
                     "29: jmp {slow}",
                     ".p2align 6",
@@ -90,23 +91,24 @@ mod fast {
             #[unsafe(naked)]
             extern "C" fn $name(_pointer: *mut c_void, _bytes: usize) {
                 naked_asm!(
+                    "lea r11, [rip + {fast}]",
                     "mov rax, rdi",
-                    "sub rax, qword ptr [rip + {fast} + {base}]",
-                    "test qword ptr [rip + {fast} + {mask}], rax",
+                    "sub rax, qword ptr [r11 + {base}]",
+                    "test qword ptr [r11 + {mask}], rax",
                     "jne 29f",
-                    "cmp rsi, qword ptr [rip + {fast} + {limit}]",
+                    "cmp rsi, qword ptr [r11 + {limit}]",
                     "jae 29f",
                     "mov rdx, rdi",
                     "shr rdx, 12",
-                    "mov rax, qword ptr [rip + {fast} + {map}]",
+                    "mov rax, qword ptr [r11 + {map}]",
                     "movzx r10d, word ptr [rax + rdx * 2]",
                     "lea rax, [rsi + 15]",
                     "shr rax, 4",
                     "lea rdx, [rip + {main}]",
                     "cmp r10w, word ptr [rdx + rax * 2]",
                     "jne 29f",
-                    "mov r9, qword ptr [rip + {fast} + {cs}]",
-                    rseq_push!("qword ptr [rip + {fast} + {rows}]"),
+                    "mov r9, qword ptr [r11 + {cs}]",
+                    rseq_push!("qword ptr [r11 + {rows}]"),
                     "ret",
                     "29: jmp {slow}",
                     ".p2align 6",

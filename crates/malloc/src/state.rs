@@ -27,6 +27,10 @@ pub(crate) struct Fast {
     /// The page map, as if it began at address 0: an address is looked up
     /// without waiting for its distance from the base.
     pub map: AtomicUsize,
+    /// From size to slot offset: a copy of [`classes::MAIN`], or of
+    /// [`classes::SPARES`] during the heartbeat. A copy, because it lies at a fixed
+    /// distance from the other words.
+    pub table: [AtomicU16; ENTRIES],
 }
 
 /// Offsets of [`Fast`]'s words, for the assembly.
@@ -37,6 +41,7 @@ pub(crate) mod at {
     pub(crate) const BASE: usize = 24;
     pub(crate) const MASK: usize = 32;
     pub(crate) const MAP: usize = 40;
+    pub(crate) const TABLE: usize = 48;
 }
 
 const _: () = {
@@ -46,6 +51,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Fast, base) == at::BASE);
     assert!(core::mem::offset_of!(Fast, mask) == at::MASK);
     assert!(core::mem::offset_of!(Fast, map) == at::MAP);
+    assert!(core::mem::offset_of!(Fast, table) == at::TABLE);
 };
 
 pub(crate) static FAST: Fast = Fast {
@@ -55,6 +61,7 @@ pub(crate) static FAST: Fast = Fast {
     base: AtomicUsize::new(1),
     mask: AtomicUsize::new(usize::MAX),
     map: AtomicUsize::new(0),
+    table: [const { AtomicU16::new(0) }; ENTRIES],
 };
 
 impl Fast {
@@ -76,18 +83,13 @@ impl Fast {
     }
 }
 
-/// From size to slot offset: a copy of [`classes::MAIN`], or of
-/// [`classes::SPARES`] during the heartbeat. A copy, because the address of a
-/// table of our own is part of the instruction.
-pub(crate) static TABLE: [AtomicU16; ENTRIES] = [const { AtomicU16::new(0) }; ENTRIES];
-
 /// Copies the table that is wanted. A size that is looked up meanwhile is found
 /// in either: both are right at any time.
 pub(crate) fn choose_table() {
     loop {
         let beats = YARD.beats();
         let table = if beats { &classes::SPARES } else { &classes::MAIN };
-        for (to, from) in TABLE.iter().zip(table) {
+        for (to, from) in FAST.table.iter().zip(table) {
             to.store(*from, Ordering::Relaxed);
         }
         // Of two threads that copy different tables, one sees here that the other

@@ -1,9 +1,9 @@
 //! The memory behind stacks: arrays of places, and the private handle to one.
 //!
 //! ```text
-//! Places (2112 bytes = 33 cache lines; an odd number spreads over L1's sets)
+//! Places (8256 bytes = 129 cache lines; an odd number spreads over L1's sets)
 //! +------+-----+-------+------------------------------------------+
-//! | next | len | guard | objects[0] objects[1] ... objects[261]   |
+//! | next | len | guard | objects[0] objects[1] ... objects[1029]   |
 //! +------+-----+-------+------------------------------------------+
 //!                ^ top of an empty stack
 //! ```
@@ -18,7 +18,7 @@ use crate::platform::stack::{PLACE_BYTES, STOPPED, Stack};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 
 /// Places of one sheaf.
-pub const PLACES: usize = 262;
+pub const PLACES: usize = 1030;
 /// No sheaf.
 pub const NO_SHEAF: u32 = u32::MAX;
 
@@ -33,7 +33,7 @@ struct Places {
 // SAFETY: atomic numbers only.
 unsafe impl Zeroed for Places {}
 
-const _: () = assert!(size_of::<Places>() == 2112);
+const _: () = assert!(size_of::<Places>() == 8256);
 /// Words of one sheaf, and its guard's number among them.
 const STRIDE: u32 = (size_of::<Places>() / PLACE_BYTES) as u32;
 const GUARD: u32 = (core::mem::offset_of!(Places, guard) / PLACE_BYTES) as u32;
@@ -65,7 +65,10 @@ impl Sheaf {
 }
 
 struct Free {
+    /// Sheaves whose pages may be in use, the last one used first.
     head: u32,
+    /// Sheaves whose inner pages were given back.
+    bare: u32,
     /// Sheaves ever made.
     made: u32,
 }
@@ -83,7 +86,7 @@ impl SheafPool {
         SheafPool {
             table: Table::new(),
             first: AtomicU32::new(0),
-            free: Lock::new(Rank::Pool, Free { head: NO_SHEAF, made: 0 }),
+            free: Lock::new(Rank::Pool, Free { head: NO_SHEAF, bare: NO_SHEAF, made: 0 }),
         }
     }
 
@@ -105,6 +108,10 @@ impl SheafPool {
             let index = free.head;
             free.head = self.places(index).next.load(Ordering::Relaxed);
             index
+        } else if free.bare != NO_SHEAF {
+            let index = free.bare;
+            free.bare = self.places(index).next.load(Ordering::Relaxed);
+            index
         } else {
             let index = free.made;
             if !self.table.ensure(p, index as usize + 1) {
@@ -123,6 +130,32 @@ impl SheafPool {
         self.places(sheaf.index).next.store(free.head, Ordering::Relaxed);
         free.head = sheaf.index;
         core::mem::forget(sheaf);
+    }
+
+    /// Gives the inner pages of sheaves back that nobody uses. Returns how many bytes.
+    pub fn rest<P: Platform>(&self, p: &P) -> usize {
+        let page = p.page_bytes();
+        let mut given = 0;
+        loop {
+            let mut free = self.free.lock(p);
+            let index = free.head;
+            if index == NO_SHEAF {
+                return given;
+            }
+            free.head = self.places(index).next.load(Ordering::Relaxed);
+            drop(free);
+            // In transit, and no lock is held: pages that hold objects' places alone.
+            let objects = self.places(index).objects.as_ptr() as usize;
+            let begin = objects.next_multiple_of(page);
+            let end = (objects + PLACES * PLACE_BYTES) / page * page;
+            if begin < end {
+                p.give_back(begin, end - begin);
+                given += end - begin;
+            }
+            let mut free = self.free.lock(p);
+            self.places(index).next.store(free.bare, Ordering::Relaxed);
+            free.bare = index;
+        }
     }
 
     fn places(&self, index: u32) -> &Places {
@@ -147,18 +180,6 @@ impl SheafPool {
     pub fn top(&self, sheaf: &Sheaf) -> Option<usize> {
         let top = sheaf.count.checked_sub(1)?;
         Some(self.places(sheaf.index).objects[top as usize].load(Ordering::Relaxed))
-    }
-
-    /// Moves the `n` oldest objects out, into `to`, and closes the gap.
-    pub fn take_oldest(&self, sheaf: &mut Sheaf, to: &mut [usize]) {
-        let places = &self.places(sheaf.index).objects;
-        for (place, to) in places.iter().zip(to.iter_mut()) {
-            *to = place.load(Ordering::Relaxed);
-        }
-        for i in to.len()..sheaf.count as usize {
-            places[i - to.len()].store(places[i].load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        sheaf.count -= to.len() as u32;
     }
 
     /// What an entry holds when this sheaf is its stack, with room for pushes up to
@@ -190,10 +211,12 @@ impl SheafPool {
         self.locate(top).map(|(_, count)| count)
     }
 
-    /// Top of the same stack without objects.
-    #[must_use]
-    pub fn emptied(&self, top: u32) -> u32 {
-        top - self.count_of(top).unwrap_or(0)
+    /// Takes a sheaf back whose stack, with this top, was stopped and taken away, its
+    /// objects with it.
+    pub fn give_stopped<P: Platform>(&self, p: &P, top: u32) {
+        if let Some((index, _)) = self.locate(top) {
+            self.give(p, Sheaf { index, count: 0 });
+        }
     }
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner

@@ -37,11 +37,11 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 pub const SLOTS: usize = 256;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 8;
-/// Bytes of a row: a page, so that it lies on its CPU's node. The sequences
-/// multiply the CPU number by it.
+/// Bytes of a row: a page, so that it lies on its CPU's node. The sequences shift
+/// the CPU number by its logarithm.
 pub const ROW_BYTES: usize = 4096;
-/// Where the rows of zeros lie, from row 0. The sequences multiply the CPU number
-/// in 32 bits, by one instruction, so that -2 and -1 lead here.
+/// Where the rows of zeros lie, from row 0. The sequences shift the CPU number in 32
+/// bits, so that -2 and -1 lead here.
 pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_BYTES;
 /// Rows of zeros.
 pub const ZERO_ROWS: usize = 2;
@@ -169,6 +169,13 @@ impl Entry {
         // Release: the owner's plain load of `top` sees the objects below it
         // (on x86-64 all loads acquire; the machine's are ordered by its lock).
         self.top.store(top, Ordering::Release);
+    }
+
+    /// Starts a stopped stack's entry without a stack: the stopper keeps it.
+    pub fn start_without(&self) {
+        self.end.store(0, Ordering::Relaxed);
+        // Release: who sees that the stack is gone sees an end of 0 too.
+        self.top.store(0, Ordering::Release);
     }
 
     /// Plain replacement by the owner of a private row.

@@ -20,7 +20,7 @@ use crate::sync::Ordering;
 /// Dirty free granules from which on the heartbeat goes: 256 KiB.
 const PENDING: usize = 64;
 /// Steps of the heartbeat: in a busy program, and in a slow one.
-const BUSY_STEP: u32 = 254;
+const BUSY_STEP: u32 = 64;
 const SLOW_STEP: u32 = 16;
 /// Milliseconds between visits that make a program slow. A coarse clock's step is
 /// 4 ms at worst: 16 frees in a thousand a second are seen as slow every time.
@@ -47,6 +47,9 @@ impl<P: Platform> Yard<P> {
         if self.ground.buddy.dirty_hint() >= PENDING && self.beat.load(Ordering::Relaxed) == 0 {
             self.quiet_ticks.store(0, Ordering::Relaxed);
             self.set_beat(BUSY_STEP);
+            // A main sheaf may have room for a second of a slow program's frees: the
+            // first of them is to come by, and to take its share of the step.
+            self.ask_all();
         }
     }
 
@@ -109,6 +112,7 @@ impl<P: Platform> Yard<P> {
         let most = MOST.max(self.ground.buddy.dirty_hint() / 2);
         went |= self.ground.purge(decay, most) > 0;
         went |= self.ground.strip();
+        went |= self.ground.sheaves.rest(self.platform()) > 0;
         let quiet = !went && self.ground.buddy.dirty_hint() < PENDING;
         let ticks = if quiet { self.quiet_ticks.load(Ordering::Relaxed) + 1 } else { 0 };
         self.quiet_ticks.store(ticks, Ordering::Relaxed);
@@ -151,10 +155,10 @@ impl<P: Platform> Yard<P> {
         went
     }
 
-    /// True if a stack has objects and its top is where it was `ticks` ticks ago.
+    /// True if there is a stack and its top is where it was `ticks` ticks ago.
     fn is_idle(&self, row: usize, slot: Slot, entry: &Entry, ticks: u32) -> bool {
         let top = entry.top();
-        if self.ground.sheaves.count_of(top).unwrap_or(0) == 0 {
+        if self.ground.sheaves.count_of(top).is_none() {
             return false;
         }
         if ticks == 0 {
@@ -167,7 +171,7 @@ impl<P: Platform> Yard<P> {
         age >= ticks
     }
 
-    /// Stops these stacks, brings their objects home, and starts them empty.
+    /// Stops these stacks, brings their objects home, and takes them away.
     fn drain_stops(&self, stops: &mut [(usize, Slot, u32)]) {
         if stops.is_empty() {
             return;
@@ -183,7 +187,8 @@ impl<P: Platform> Yard<P> {
                     self.ground.free_parked_run(address);
                 }
             }
-            p.rows().entry(row, slot).start(sheaves.emptied(top));
+            p.rows().entry(row, slot).start_without();
+            sheaves.give_stopped(p, top);
         }
     }
 
@@ -210,6 +215,7 @@ impl<P: Platform> Yard<P> {
         self.drain_idle(0);
         let went = self.ground.purge(0, usize::MAX);
         self.ground.strip();
+        self.ground.sheaves.rest(self.platform());
         went
     }
 
@@ -230,6 +236,11 @@ impl<P: Platform> Yard<P> {
     /// path, and sees that a drain is wanted.
     fn ask_others(&self) {
         self.wanted_drains.fetch_add(1, Ordering::Relaxed);
+        self.ask_all();
+    }
+
+    /// The next free of each cache on each row takes the slow path.
+    fn ask_all(&self) {
         let p = self.platform();
         for row in (0..p.rows().len()).filter(|row| p.row_used(*row)) {
             for class in 0..classes::CLASSES {

@@ -5,8 +5,8 @@
 //! serves many stacks. The caller holds the drain lock.
 
 use super::Cache;
+use super::free::BATCH;
 use crate::page::Ground;
-use crate::page::sheaf::PLACES;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
@@ -19,6 +19,9 @@ impl Cache {
         let mut went = false;
         for _ in 0..self.barn_unwanted(g) {
             went |= self.flush_one(g);
+        }
+        if idle {
+            self.barn_forget_empty(g);
         }
         if idle && self.nr_slabs() > 0 {
             went |= self.discard_empty(g) > 0;
@@ -43,13 +46,17 @@ impl Cache {
     }
 
     /// The objects of a stopped stack of this cache, whose top was `top`, go home.
-    /// The caller starts the stack again with none.
+    /// The caller takes the stack away.
     pub fn drain_stopped<P: Platform>(&self, g: &Ground<P>, top: u32) {
-        let mut objects = [0usize; PLACES];
+        let mut objects = [0usize; BATCH];
         let mut n = 0;
         for address in g.sheaves.objects_of(top) {
             objects[n] = address;
             n += 1;
+            if n == BATCH {
+                self.put_home(g, &mut objects);
+                n = 0;
+            }
         }
         self.put_home(g, &mut objects[..n]);
     }

@@ -6,10 +6,10 @@ use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
-/// Most full sheaves of a barn. SLUB 6.18 has 10 of 32 objects; ours are larger.
-const MOST_FULL: u32 = 5;
+/// Most full sheaves of a barn. SLUB 6.18 has 10 of 32 objects; ours are much larger.
+const MOST_FULL: u32 = 2;
 /// Most empty sheaves of a barn.
-const MOST_EMPTY: u32 = 3;
+const MOST_EMPTY: u32 = 2;
 
 pub(super) struct Barn {
     full: u32,

@@ -5,9 +5,11 @@
 
 use super::Cache;
 use super::alloc::Beat;
-use crate::page::sheaf::PLACES;
 use crate::page::{Cause, Ground, Sheaf};
 use crate::platform::Platform;
+
+/// Objects that go home at a time: they lie on the stack, which may be small.
+pub(super) const BATCH: usize = 256;
 
 impl Cache {
     /// Frees an object. Called when the fast path found this CPU's stack full,
@@ -81,18 +83,25 @@ impl Cache {
 
     /// All objects of a sheaf go home.
     pub(super) fn flush<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf) {
-        let mut objects = [0usize; PLACES];
-        let n = sheaf.len() as usize;
-        g.sheaves.take_oldest(sheaf, &mut objects[..n]);
-        self.put_home(g, &mut objects[..n]);
+        while !sheaf.is_empty() {
+            let mut objects = [0usize; BATCH];
+            let mut n = 0;
+            while n < BATCH
+                && let Some(address) = g.sheaves.pop(sheaf)
+            {
+                objects[n] = address;
+                n += 1;
+            }
+            self.put_home(g, &mut objects[..n]);
+        }
     }
 
-    /// Objects go home: at most [`PLACES`]. What is no object of this cache is
+    /// Objects go home: at most 256. What is no object of this cache is
     /// told and set aside.
     pub fn put_home<P: Platform>(&self, g: &Ground<P>, objects: &mut [usize]) {
         let shape = self.shape();
         objects.sort_unstable();
-        let mut indices = [0u32; PLACES];
+        let mut indices = [0u32; BATCH];
         let mut rest = &*objects;
         while let Some(&first) = rest.first() {
             let slab = match g.resolve(&shape.geometry, shape.slot, first) {

@@ -55,7 +55,8 @@ macro_rules! rseq_begin {
             "
         20: lea rdx, [rip + 25f]
             mov fs:[r9], rdx
-        21: imul ecx, dword ptr fs:[r9 - 4], 4096
+        21: mov ecx, dword ptr fs:[r9 - 4]
+            shl ecx, 12
             mov r8, ",
             $rows,
             "
