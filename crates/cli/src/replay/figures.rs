@@ -70,6 +70,12 @@ pub struct State {
     pub partial: Option<u64>,
     /// Empty ones of them.
     pub empty: Option<u64>,
+    /// CPU slabs and slabs on CPU partial lists.
+    pub cpu_slabs: Option<u64>,
+    /// Slabs on CPU partial lists.
+    pub slabs_cpu_partial: Option<u64>,
+    /// Empty ones of them.
+    pub slabs_cpu_partial_empty: Option<u64>,
     pub total_objects: Option<u64>,
     pub live: Option<u64>,
     pub parked: Option<u64>,
@@ -139,6 +145,9 @@ impl State {
             slabs: Some(slabs),
             partial: Some(places.node_partial.into()),
             empty: Some(places.node_empty.into()),
+            cpu_slabs: Some((places.cpu_slabs + places.cpu_partial).into()),
+            slabs_cpu_partial: Some(places.cpu_partial.into()),
+            slabs_cpu_partial_empty: Some(places.cpu_empty.into()),
             total_objects: Some(slabs * objects),
             live,
             parked: Some(free.parked()),

@@ -4,7 +4,7 @@
 //! Invariants: caches are sorted by their peak in bytes; those without a change are
 //! left out unless all are wanted, and a line says how many; totals cover them.
 
-use super::figures::{CacheFigures, Figures, Sum};
+use super::figures::{CacheFigures, Figures, State, Sum};
 use super::screen::{Colour, Grid, bytes, count, percent, seconds};
 use slabyard_lab::counters::{Counter, DRAIN_BUCKETS};
 use std::cmp::Reverse;
@@ -143,6 +143,17 @@ fn memory(text: &mut String, figures: &Figures, colour: Colour) {
     text.push('\n');
     grid.write(text, colour);
     let _ = writeln!(text, "at the peak: {}", bytes(Some(totals.peak_bytes)));
+    let of = |get: fn(&State) -> Option<u64>| -> u64 {
+        figures.caches.iter().filter_map(|c| get(&c.after)).sum()
+    };
+    let _ = writeln!(
+        text,
+        "CPU partial lists hold {} slabs, {} of them empty; nodes' lists {}, {} of them empty",
+        of(|s| s.slabs_cpu_partial),
+        of(|s| s.slabs_cpu_partial_empty),
+        of(|s| s.partial),
+        of(|s| s.empty),
+    );
     let untouched: u64 = figures.caches.iter().filter_map(|c| c.untouched).sum();
     if untouched > 0 {
         let _ = writeln!(

@@ -135,6 +135,7 @@ fn a_tiny_trace_is_replayed_and_its_snapshot_found_beside_it() {
         assert!(table.contains(part), "{part}: {table}");
     }
     assert!(!table.contains("barn_put") && !table.contains('\x1b'), "{table}");
+    assert!(table.contains("CPU partial lists hold 2 slabs, 2 of them empty"), "{table}");
     let all = tiny().replay(&["--counters"]);
     assert!(text(&all.stdout).contains("barn_put_fail"));
     assert!(text(&all.stdout).contains("Full sheaves that it did not take."));
@@ -165,6 +166,8 @@ fn json_adds_up_and_has_the_kernels_names() {
     let last = &series.last().unwrap()["caches"][":0000192"];
     assert_eq!(last["slabs"], 3);
     assert!(number(last, "parked_cpu") > 0, "{last}");
+    assert_eq!(number(after, "cpu_slabs"), 1 + number(after, "slabs_cpu_partial"));
+    assert!(number(after, "slabs_cpu_partial_empty") <= number(after, "slabs_cpu_partial"));
 }
 
 #[test]
