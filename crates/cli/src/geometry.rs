@@ -7,7 +7,7 @@
 //! error; a difference is exit code 1, a setting that cannot be is 2.
 
 use crate::failure::Failure;
-use crate::{pages, say};
+use crate::{say, stdout};
 use anyhow::Context;
 use clap::ValueHint;
 use serde::Serialize;
@@ -92,7 +92,7 @@ fn sizes(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     let sizes = if args.sizes.is_empty() { &classes } else { &args.sizes };
     let rows = sizes.iter().map(|size| row(*size, &settings)).collect::<Result<Vec<_>, _>>()?;
     let text = if args.json { json(&rows)? } else { table(&rows, &settings) };
-    pages::print(text.as_bytes())
+    stdout::print(text.as_bytes())
 }
 
 fn row(size: u32, settings: &Settings) -> Result<Row, Failure> {
@@ -150,7 +150,7 @@ fn against(args: &GeometryArgs, source: &Path) -> Result<ExitCode, Failure> {
         compared.push(one);
     }
     let text = if args.json { json(&compared)? } else { report(&compared) };
-    pages::print(text.as_bytes())?;
+    stdout::print(text.as_bytes())?;
     let differ = compared.iter().any(|one| !one.differences.is_empty());
     Ok(ExitCode::from(u8::from(differ)))
 }

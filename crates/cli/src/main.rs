@@ -14,6 +14,7 @@ mod pages;
 mod replay;
 mod run;
 mod settings;
+mod stdout;
 
 use args::{Args, Command};
 use clap::Parser;

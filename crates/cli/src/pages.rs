@@ -3,9 +3,9 @@
 
 use crate::args::{Args, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
+use crate::stdout::print;
 use anyhow::Context;
 use clap::CommandFactory;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Prints the completions for a shell.
@@ -25,12 +25,5 @@ pub fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     };
     clap_mangen::generate_to(Args::command(), directory)
         .with_context(|| format!("cannot write manual pages to {}", directory.display()))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Writes to standard output.
-pub fn print(page: &[u8]) -> Result<ExitCode, Failure> {
-    let mut out = std::io::stdout();
-    out.write_all(page).and_then(|()| out.flush()).context("standard output")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,10 +3,10 @@
 
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::{Parked, Plan, Start};
-use crate::rules::{self, Settings};
+use crate::rules::Settings;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::Trace;
-use slabyard::engine::slub::cpu_slab::{Front, Planted, Rules};
+use slabyard::engine::slub::cpu_slab::Rules;
 
 /// What a replay needs, owned.
 pub struct Case {
@@ -108,7 +108,7 @@ impl Case {
                 .geometry(settings)
                 .map_err(|why| Error::Geometry { id: cache.id.clone(), why })?;
             case.orders.push(geometry.order);
-            case.rules.push(rules_of(&geometry, settings));
+            case.rules.push(geometry.rules(settings));
         }
         Ok(case)
     }
@@ -152,26 +152,5 @@ fn parked(cache: &Cache) -> Parked {
         cpu_partial_of_any: on_lists - told,
         node_partial,
         node_free: (node_partial * cache.objs_per_slab).saturating_sub(used),
-    }
-}
-
-pub(crate) fn rules_of(geometry: &crate::geometry::Geometry, settings: &Settings) -> Rules {
-    Rules {
-        objects: geometry.objects,
-        min_partial: geometry.min_partial,
-        cpu_partial: geometry.cpu_partial,
-        cpu_partial_slabs: geometry.cpu_partial_slabs.unwrap_or(0),
-        cpu_partial_lists: settings.cpu_partial_lists && settings.release.cpu_partial.is_some(),
-        freezing: settings.freezing(),
-        accounting: settings.accounting(),
-        front: match settings.front() {
-            rules::Front::CpuSlabs => Front::CpuSlabs,
-            rules::Front::SheavesOnRequest if geometry.sheaf_capacity == 0 => Front::CpuSlabs,
-            rules::Front::SheavesOnRequest => Front::SheavesOverCpuSlabs,
-            rules::Front::Sheaves => Front::Sheaves,
-        },
-        sheaf_capacity: geometry.sheaf_capacity,
-        remote_ratio: 1024,
-        planted: Planted::None,
     }
 }

@@ -7,7 +7,8 @@
 //! Invariants: `objects × size + waste = 2^order pages`, `min_order <= order` except
 //! where a size is so small that the count of objects limits the order.
 
-use crate::rules::{Accounting, Bands, Front, OrderFormula, Settings};
+use crate::rules::{self, Accounting, Bands, OrderFormula, Settings};
+use slabyard::engine::slub::cpu_slab::{Front, Planted, Rules};
 use thiserror::Error;
 
 /// A slab's objects are counted in 15 bits.
@@ -117,6 +118,33 @@ pub fn of_cache(request: &Request, settings: &Settings) -> Result<Geometry, Size
 }
 
 impl Geometry {
+    /// What the engine needs to know of a cache of this geometry.
+    #[must_use]
+    pub fn rules(&self, settings: &Settings) -> Rules {
+        Rules {
+            objects: self.objects,
+            min_partial: self.min_partial,
+            cpu_partial: self.cpu_partial,
+            cpu_partial_slabs: self.cpu_partial_slabs.unwrap_or(0),
+            cpu_partial_lists: settings.cpu_partial_lists && settings.release.cpu_partial.is_some(),
+            freezing: settings.freezing(),
+            accounting: settings.accounting(),
+            front: match settings.front() {
+                // Without CPU slabs each object comes from the node's list, as in 7.x
+                // without sheaves.
+                _ if settings.tiny => Front::Sheaves,
+                rules::Front::SheavesOnRequest if self.sheaf_capacity > 0 => {
+                    Front::SheavesOverCpuSlabs
+                }
+                rules::Front::CpuSlabs | rules::Front::SheavesOnRequest => Front::CpuSlabs,
+                rules::Front::Sheaves => Front::Sheaves,
+            },
+            sheaf_capacity: self.sheaf_capacity,
+            remote_ratio: 1024,
+            planted: Planted::None,
+        }
+    }
+
     /// Bytes of a slab on pages of `page_size` bytes.
     #[must_use]
     pub fn slab_bytes(&self, page_size: u32) -> u64 {
@@ -214,7 +242,8 @@ impl Sizes {
 
 /// Set in sysfs as `cpu_partial`; no kernel from 7.0 on has it.
 fn cpu_partial(request: &Request, settings: &Settings) -> u32 {
-    let lists = settings.cpu_partial_lists && !settings.tiny && settings.front() != Front::Sheaves;
+    let lists =
+        settings.cpu_partial_lists && !settings.tiny && settings.front() != rules::Front::Sheaves;
     if !lists || request.debug {
         return 0;
     }
@@ -234,9 +263,9 @@ fn min_partial(size: u32, settings: &Settings) -> u32 {
 /// the sheaf's own size class holds, and at least what is asked for.
 fn sheaf_capacity(request: &Request, settings: &Settings) -> u32 {
     let has_sheaves = match settings.front() {
-        Front::CpuSlabs => false,
-        Front::SheavesOnRequest => request.sheaf_capacity > 0,
-        Front::Sheaves => true,
+        rules::Front::CpuSlabs => false,
+        rules::Front::SheavesOnRequest => request.sheaf_capacity > 0,
+        rules::Front::Sheaves => true,
     };
     if !has_sheaves || settings.tiny || request.debug {
         return 0;

@@ -2,18 +2,17 @@
 //! allocators on machines that need not exist, and held against what the kernels
 //! really did.
 //!
-//! A [`trace`] (or a [`csv`]) and a [`snapshot`] make a [`case`]; [`prepare`] tells
+//! A [`trace`] and a [`snapshot`] make a [`case`]; [`prepare`] tells
 //! from the trace what was done to which object of which slab; [`replay`] does it
 //! again on a machine after other [`rules`], whose [`geometry`] a kernel would
 //! choose; [`check`] says how near that comes to what the kernel did.
 //! [`population`] makes a load from snapshots alone.
 //!
 //! Modules import downwards only: case, check > replay, population > prepare >
-//! trace, csv, snapshot > geometry > rules > event.
+//! trace, snapshot > geometry > rules > event.
 
 pub mod case;
 pub mod check;
-pub mod csv;
 pub mod event;
 pub mod geometry;
 pub mod population;

@@ -1,8 +1,8 @@
 //! The CSV of traces: every column is kept, every row that is not one is told
 //! with its line, and page size and base are found in the events.
 
-use slabyard_lab::csv;
 use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::trace::csv;
 use slabyard_lab::trace::*;
 use std::io::{BufReader, Read};
 

@@ -2,8 +2,8 @@
 //! told, never taken for something else.
 
 use proptest::prelude::*;
-use slabyard_lab::csv;
 use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::trace::csv;
 use slabyard_lab::trace::{self, *};
 use std::fs;
 use std::io::Cursor;

@@ -11,7 +11,7 @@ use super::json::{SettingsJson, Source, pretty};
 use super::screen::{Colour, Grid, Progress, percent};
 use super::table::Shown;
 use crate::failure::Failure;
-use crate::{pages, say};
+use crate::{say, stdout};
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_lab::case::Case;
@@ -47,7 +47,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     } else {
         text(args, loaded, start, &found, left_out_share)
     };
-    pages::print(text.as_bytes())?;
+    stdout::print(text.as_bytes())?;
     if loaded.trace.missing() > 0 {
         say("events are missing, so that the verdicts are uncertain");
     }

@@ -6,7 +6,7 @@
 use super::screen::{Progress, bytes};
 use super::{ReplayArgs, input};
 use crate::failure::Failure;
-use crate::{pages, say};
+use crate::{say, stdout};
 use anyhow::Context;
 use slabyard_lab::trace::{Frames, Header};
 use std::fs::Permissions;
@@ -48,7 +48,7 @@ pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode
         to.display(),
         bytes(Some(size))
     );
-    pages::print(text.as_bytes())
+    stdout::print(text.as_bytes())
 }
 
 fn write(trace: &slabyard_lab::trace::Trace, to: &Path) -> anyhow::Result<u64> {

@@ -18,7 +18,7 @@ mod screen;
 mod table;
 
 use crate::failure::Failure;
-use crate::pages;
+use crate::stdout;
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
 use input::Loaded;
@@ -145,7 +145,7 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
         table::write(&mut text, &figures, shown, counters, Colour::of_stdout());
         text
     };
-    pages::print(text.as_bytes())
+    stdout::print(text.as_bytes())
 }
 
 /// Puts trace, snapshot and settings together.

@@ -5,7 +5,6 @@
 //! last, in another, any CPU frees what does not stay.
 
 use super::{CacheLoad, PopulationLoad};
-use crate::case::rules_of;
 use crate::geometry::{self, SizeError};
 use crate::rules::Settings;
 use slabyard::engine::slub::cpu_slab::KernelCache;
@@ -46,7 +45,7 @@ impl PopulationLoad {
         let mut caches = Vec::new();
         for (number, load) in self.caches.iter().enumerate() {
             let geometry = geometry::of_cache(&load.request, settings)?;
-            let mut cache = KernelCache::new(rules_of(&geometry, settings), &node_of);
+            let mut cache = KernelCache::new(geometry.rules(settings), &node_of);
             let mut random = Random(self.seed ^ (number as u64) << 32);
             load.replay(&mut cache, cpus, &mut random);
             let places = cache.places();

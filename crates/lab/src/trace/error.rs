@@ -1,7 +1,7 @@
 //! What can be wrong with a trace file: an error ends the reading, a damage is
 //! skipped and told.
 
-use crate::csv;
+use super::csv;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

@@ -4,10 +4,11 @@
 //! [`open`] reads a whole trace in whichever format it is; [`Reader`] and
 //! [`Writer`] pass through a file of ours chunk by chunk, in bounded memory. The
 //! format is described in `docs/trace-format.md`; `format` has its constants and
-//! numbers, `chunk` the coding of events. The CSV is read by [`crate::csv`].
+//! numbers, `chunk` the coding of events. The CSV is read by [`csv`].
 //! Nothing here knows what the events mean to an allocator.
 
 mod chunk;
+pub mod csv;
 mod error;
 mod format;
 mod frames;
@@ -22,7 +23,6 @@ pub use names::{NO_NAME, Names};
 pub use reader::{Chunk, Reader};
 pub use writer::Writer;
 
-use crate::csv;
 use crate::event::Event;
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Seek};

@@ -7,8 +7,8 @@
 //! mobility. A row that is anything else is an error with its line's number:
 //! nothing is guessed. Rows are read as bytes, without a string of their own.
 
+use super::{Header, NO_NAME, Names, Trace};
 use crate::event::{ANY_NODE, Event, Kind};
-use crate::trace::{Header, NO_NAME, Names, Trace};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use thiserror::Error;
 

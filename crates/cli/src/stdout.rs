@@ -1,0 +1,13 @@
+//! Standard output, whose reader may have gone.
+
+use crate::failure::Failure;
+use anyhow::Context;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Writes to standard output.
+pub fn print(page: &[u8]) -> Result<ExitCode, Failure> {
+    let mut out = std::io::stdout();
+    out.write_all(page).and_then(|()| out.flush()).context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
