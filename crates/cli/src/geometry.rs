@@ -7,6 +7,7 @@
 //! error; a difference is exit code 1, a setting that cannot be is 2.
 
 use crate::failure::Failure;
+use crate::machine::{MachineArgs, size};
 use crate::{say, stdout};
 use anyhow::Context;
 use clap::ValueHint;
@@ -33,15 +34,8 @@ pub struct GeometryArgs {
     /// The kernel whose rules hold: a version such as 6.12 [default: the running one]
     #[arg(long, value_name = "R")]
     release: Option<String>,
-    /// Bytes of a page, 4k to 64k [default: this machine's]
-    #[arg(long, value_name = "S", value_parser = size)]
-    page_size: Option<u32>,
-    /// CPUs that are there [default: this machine's]
-    #[arg(long, value_name = "N")]
-    cpus: Option<u32>,
-    /// CPUs that may ever be there [default: as many]
-    #[arg(long, value_name = "N")]
-    possible_cpus: Option<u32>,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Change a rule; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
@@ -85,7 +79,7 @@ struct Row {
 
 fn sizes(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     let version = args.release.clone().or_else(running_kernel);
-    let machine = args.machine(Machine::here());
+    let machine = args.machine.on(Machine::here());
     let (settings, note) = args.settings(version.as_deref(), machine, |_| Ok(()))?;
     note.iter().for_each(|note| say(note));
     let classes = geometry::kmalloc_sizes(settings.machine.page_size);
@@ -160,13 +154,13 @@ fn compare(
     snapshot: &KernelSnapshot,
 ) -> Result<(Compared, Option<String>), Failure> {
     // Where the snapshot is silent, the options or else one CPU must do.
-    if snapshot.machine().is_none() && args.cpus.is_none() {
+    if snapshot.machine().is_none() && args.machine.cpus.is_none() {
         let text = "the snapshot does not tell the number of CPUs; give --cpus";
         return Err(Failure::Usage(text.into()));
     }
     let machine = snapshot.machine().unwrap_or(Machine::new(snapshot.page_size, 1));
     let version = args.release.as_deref().or(snapshot.kernel.as_deref());
-    let (settings, note) = args.settings(version, args.machine(machine), |settings| {
+    let (settings, note) = args.settings(version, args.machine.on(machine), |settings| {
         snapshot.boot(settings).map_err(|e| Failure::Usage(e.to_string()))
     })?;
     let differences = snapshot.differences(&settings).map_err(|e| Failure::Usage(e.to_string()))?;
@@ -190,22 +184,6 @@ fn compare(
 }
 
 impl GeometryArgs {
-    /// A machine with what was typed in place of what it has.
-    fn machine(&self, mut machine: Machine) -> Machine {
-        if let Some(page_size) = self.page_size {
-            machine.page_size = page_size;
-        }
-        if let Some(cpus) = self.cpus {
-            machine.possible_cpus = cpus;
-            machine.present_cpus = cpus;
-            machine.online_cpus = cpus;
-        }
-        if let Some(possible) = self.possible_cpus {
-            machine.possible_cpus = possible;
-        }
-        machine
-    }
-
     /// The rules of a version, then what the kernel was booted with, then `--set`; and
     /// what to tell people of the version.
     fn settings(
@@ -317,20 +295,6 @@ fn bytes(number: u64) -> String {
     }
 }
 
-/// `192`, `4k`, `64K`, `1M`.
-fn size(text: &str) -> Result<u32, String> {
-    let shift = match text.chars().last() {
-        Some('k' | 'K') => 10,
-        Some('m' | 'M') => 20,
-        _ => 0,
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    let number: Option<u32> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
-    number
-        .and_then(|n| n.checked_mul(1 << shift))
-        .ok_or_else(|| "expected bytes, such as 192, 4k or 1M".into())
-}
-
 fn long_help() -> String {
     let mut text = format!(
         "{EXAMPLES}\n\nEvery kernel from 5.9 on follows the newest of these presets that is not \
@@ -353,16 +317,6 @@ fn long_help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_with_their_units() {
-        for (text, want) in [("192", Some(192)), ("4k", Some(4096)), ("64K", Some(65536))] {
-            assert_eq!(size(text).ok(), want, "{text}");
-        }
-        for text in ["", "k", "-1", "+1", "4kk", "4.5k", "4096M", "1e3", "ü"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn bytes_are_exact() {

@@ -10,6 +10,7 @@
 mod args;
 mod failure;
 mod geometry;
+mod machine;
 mod pages;
 mod replay;
 mod run;

@@ -120,8 +120,6 @@ impl Case {
             prepared: &self.prepared,
             rules: &self.rules,
             traced_objects: &self.traced_objects,
-            page_size: self.page_size,
-            orders: &self.orders,
             node_of: &self.node_of,
             parked: &self.parked,
             start,

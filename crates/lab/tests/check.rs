@@ -6,7 +6,7 @@
 use slabyard::engine::slub::cpu_slab::{Planted, Rules};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::goals::{Context, Goal, Traced, goals};
-use slabyard_lab::check::{Report, check, spread};
+use slabyard_lab::check::{Report, Spread, check};
 use slabyard_lab::prepare::{Op, Order};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::Machine;
@@ -127,10 +127,13 @@ fn shaken_events_give_a_spread() {
         .map(|seed| Order { jitter_ns: 500, seed, ..order })
         .map(|order| Case::new(&trace, &snapshot, &settings, order).expect("a case"))
         .collect();
-    let plan = shaken[0].plan(Start::LookAhead);
-    let runs = shaken.iter().map(|case| &case.prepared);
-    let spread = spread(&plan, runs).expect("sound").expect("three runs");
-    assert!(spread.allocated.0 <= spread.allocated.1 && spread.allocated.0 > 0);
+    let runs = shaken.iter().map(|case| Spread::of(&case.plan(Start::LookAhead)).expect("sound"));
+    let spread = runs.clone().reduce(Spread::with).expect("three runs");
+    assert!(spread.allocated.0 > 0);
+    for run in runs {
+        assert!(spread.freed.0 <= run.freed.0 && run.freed.1 <= spread.freed.1);
+        assert!(spread.relative.0 <= run.relative.0 && run.relative.1 <= spread.relative.1);
+    }
     assert!(spread.relative.1 < 0.05, "{spread:?}");
     println!("{spread:?}");
 }

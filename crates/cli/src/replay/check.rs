@@ -111,19 +111,10 @@ fn spread(
     for seed in 1..=SEEDS {
         progress.stage(&format!("shaking the order of events, {seed} of {SEEDS}"));
         let case = super::case(loaded, order.shaken(seed), progress)?;
-        let one = check::spread(&case.plan(start), std::iter::once(&case.prepared));
-        let Some(one) = one.context("the replay failed")? else { continue };
-        let all = all.get_or_insert(one);
-        all.allocated = widest(all.allocated, one.allocated);
-        all.freed = widest(all.freed, one.freed);
-        all.peak = widest(all.peak, one.peak);
-        all.relative = widest(all.relative, one.relative);
+        let one = Spread::of(&case.plan(start)).context("the replay failed")?;
+        all = Some(all.map_or(one, |all| all.with(one)));
     }
     Ok(all)
-}
-
-fn widest<T: PartialOrd>(a: (T, T), b: (T, T)) -> (T, T) {
-    (if b.0 < a.0 { b.0 } else { a.0 }, if b.1 > a.1 { b.1 } else { a.1 })
 }
 
 fn text(

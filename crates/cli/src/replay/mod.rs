@@ -18,6 +18,7 @@ mod screen;
 mod table;
 
 use crate::failure::Failure;
+use crate::machine::MachineArgs;
 use crate::stdout;
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
@@ -62,15 +63,8 @@ pub struct ReplayArgs {
     /// The kernel whose rules hold: a version such as 6.12 [default: the traced one]
     #[arg(long, value_name = "R")]
     release: Option<String>,
-    /// Bytes of a page, 4k to 64k [default: the traced machine's]
-    #[arg(long, value_name = "S", value_parser = size)]
-    page_size: Option<u32>,
-    /// CPUs that are there [default: the traced machine's]
-    #[arg(long, value_name = "N")]
-    cpus: Option<u32>,
-    /// CPUs that may ever be there [default: the traced machine's, or --cpus]
-    #[arg(long, value_name = "N")]
-    possible_cpus: Option<u32>,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Memory nodes, among which the CPUs are shared out [default: the traced machine's]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
@@ -206,21 +200,9 @@ impl ReplayArgs {
     }
 
     /// A machine with what was typed in place of what it has.
-    fn machine(&self, mut machine: Machine) -> Machine {
-        if let Some(page_size) = self.page_size {
-            machine.page_size = page_size;
-        }
-        if let Some(cpus) = self.cpus {
-            machine.possible_cpus = cpus;
-            machine.present_cpus = cpus;
-            machine.online_cpus = cpus;
-        }
-        if let Some(possible) = self.possible_cpus {
-            machine.possible_cpus = possible;
-        }
-        if let Some(nodes) = self.nodes {
-            machine.nodes = nodes;
-        }
+    fn machine(&self, machine: Machine) -> Machine {
+        let mut machine = self.machine.on(machine);
+        machine.nodes = self.nodes.unwrap_or(machine.nodes);
         machine
     }
 
@@ -239,16 +221,6 @@ impl ReplayArgs {
         }
         Ok(every)
     }
-}
-
-/// `4096`, `4k`, `64K`.
-fn size(text: &str) -> Result<u32, String> {
-    let kib = text.strip_suffix(['k', 'K']);
-    let digits = kib.unwrap_or(text);
-    let number = digits.parse::<u32>().ok().filter(|_| !digits.starts_with('+'));
-    number
-        .and_then(|n| n.checked_mul(if kib.is_some() { 1024 } else { 1 }))
-        .ok_or_else(|| "expected bytes, such as 4096, 4k or 64k".into())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -316,16 +288,6 @@ fn long_help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_of_a_page_have_units() {
-        for (text, want) in [("4096", Some(4096)), ("4k", Some(4096)), ("64K", Some(65536))] {
-            assert_eq!(size(text).ok(), want, "{text}");
-        }
-        for text in ["", "k", "-1", "+4k", "4M", "4194304k"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn help_names_every_key_and_counter() {

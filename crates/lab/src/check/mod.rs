@@ -11,7 +11,6 @@ pub mod curves;
 pub mod goals;
 pub mod one_step;
 
-use crate::prepare::Prepared;
 use crate::prepare::truth::{Curve, Truth};
 use crate::replay::{Plan, Replayed, Unsound, replay};
 use one_step::OneStep;
@@ -78,7 +77,8 @@ pub fn check(plan: &Plan<'_>) -> Result<Report, Unsound> {
     })
 }
 
-/// Least and most of some figures over runs with shaken events.
+/// Least and most of some figures over preparations of one trace that differ in the
+/// order of events, which the trace does not tell.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
     /// Slabs made.
@@ -91,31 +91,36 @@ pub struct Spread {
     pub relative: (f64, f64),
 }
 
-/// Replays several preparations of one trace, which differ in the order of events
-/// that the trace does not tell, and says how far the figures lie apart.
-///
-/// # Errors
-/// As [`replay`].
-pub fn spread<'a>(
-    plan: &Plan<'_>,
-    shaken: impl Iterator<Item = &'a Prepared>,
-) -> Result<Option<Spread>, Unsound> {
-    let mut spread: Option<Spread> = None;
-    for prepared in shaken {
-        let plan = Plan { prepared, ..*plan };
+impl Spread {
+    /// The figures of one run, of which both ends are the same.
+    ///
+    /// # Errors
+    /// As [`replay`].
+    pub fn of(plan: &Plan<'_>) -> Result<Spread, Unsound> {
+        let prepared = plan.prepared;
         let real = Truth::of(prepared, POINTS).total;
-        let model = Truth::count(&replay(&plan)?.changes, prepared, POINTS).total;
+        let model = Truth::count(&replay(plan)?.changes, prepared, POINTS).total;
         let relative = curves::mean_error(&real, &model) / f64::from(real.range().max(1));
-        let s = spread.get_or_insert(Spread {
+        Ok(Spread {
             allocated: (model.allocated, model.allocated),
             freed: (model.freed, model.freed),
             peak: (model.peak, model.peak),
             relative: (relative, relative),
-        });
-        s.allocated = (s.allocated.0.min(model.allocated), s.allocated.1.max(model.allocated));
-        s.freed = (s.freed.0.min(model.freed), s.freed.1.max(model.freed));
-        s.peak = (s.peak.0.min(model.peak), s.peak.1.max(model.peak));
-        s.relative = (s.relative.0.min(relative), s.relative.1.max(relative));
+        })
     }
-    Ok(spread)
+
+    /// The least and most of both.
+    #[must_use]
+    pub fn with(self, other: Spread) -> Spread {
+        Spread {
+            allocated: widest(self.allocated, other.allocated),
+            freed: widest(self.freed, other.freed),
+            peak: widest(self.peak, other.peak),
+            relative: widest(self.relative, other.relative),
+        }
+    }
+}
+
+fn widest<T: PartialOrd>(a: (T, T), b: (T, T)) -> (T, T) {
+    (if b.0 < a.0 { b.0 } else { a.0 }, if b.1 > a.1 { b.1 } else { a.1 })
 }

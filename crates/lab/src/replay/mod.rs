@@ -27,10 +27,6 @@ pub struct Plan<'a> {
     pub rules: &'a [Rules],
     /// Objects of a slab of each cache on the traced machine.
     pub traced_objects: &'a [u32],
-    /// Bytes of a page of the modelled machine, and each cache's order on it.
-    pub page_size: u32,
-    /// Orders of the caches.
-    pub orders: &'a [u8],
     /// Node of each CPU.
     pub node_of: &'a [u16],
     /// What is parked where at the start, as a snapshot tells it; may be empty.

@@ -5,6 +5,8 @@ use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_on};
 use slabyard::cache::classes;
 use slabyard::platform::machine::Config;
+use slabyard::platform::stack::SLOTS;
+use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::yard::{LARGEST_RUN, Yard};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,6 +92,35 @@ fn trim_says_whether_memory_went_back() {
             assert!(yard.platform().given_back_bytes() > before);
             assert!(!yard.trim(), "{bytes} bytes, nothing more");
         }
+    });
+}
+
+#[test]
+fn trim_takes_stacks_away_and_unused_sheaves_give_their_pages_back() {
+    each_machine(|machine| {
+        if !machine.can_stop {
+            return;
+        }
+        let yard = yard_on(machine);
+        let address = yard.alloc(64, 16).expect("memory");
+        assert_eq!(yard.free_fast(address), Ok(()));
+        let (p, sheaves) = (yard.platform(), &yard.ground.sheaves);
+        let stacks = || {
+            let slots = (0..SLOTS as u16).map(Slot);
+            slots.filter(|slot| !p.rows().entry(0, *slot).is_none()).count()
+        };
+        assert!(stacks() > 0);
+        yard.trim();
+        assert_eq!(stacks(), 0);
+        // A sheaf is larger than two pages of 4 KiB, and so holds a whole one.
+        let sheaf = sheaves.take(p).expect("memory");
+        sheaves.give(p, sheaf);
+        let given = sheaves.rest(p);
+        assert!(given.is_multiple_of(p.page_bytes()));
+        assert!(given > 0 || p.page_bytes() > GRANULE);
+        assert_eq!(sheaves.rest(p), 0, "once is enough");
+        let address = yard.alloc(64, 16).expect("a sheaf that was given back serves again");
+        assert_eq!(yard.free_fast(address), Ok(()));
     });
 }
 

@@ -1,0 +1,64 @@
+//! The options that name a modelled machine, for every command that has one.
+
+use slabyard_lab::rules::Machine;
+
+/// A machine's parts; what is left out stays as it is.
+#[derive(clap::Args)]
+pub struct MachineArgs {
+    /// Bytes of a page, 4k to 64k [default: this machine's; of a trace, the traced one's]
+    #[arg(long, value_name = "S", value_parser = size)]
+    page_size: Option<u32>,
+    /// CPUs that are there [default: likewise]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
+    /// CPUs that may ever be there [default: likewise, or --cpus]
+    #[arg(long, value_name = "N")]
+    possible_cpus: Option<u32>,
+}
+
+impl MachineArgs {
+    /// A machine with what was typed in place of what it has.
+    pub fn on(&self, mut machine: Machine) -> Machine {
+        if let Some(page_size) = self.page_size {
+            machine.page_size = page_size;
+        }
+        if let Some(cpus) = self.cpus {
+            machine.possible_cpus = cpus;
+            machine.present_cpus = cpus;
+            machine.online_cpus = cpus;
+        }
+        if let Some(possible) = self.possible_cpus {
+            machine.possible_cpus = possible;
+        }
+        machine
+    }
+}
+
+/// `192`, `4k`, `64K`, `1M`.
+pub fn size(text: &str) -> Result<u32, String> {
+    let shift = match text.chars().last() {
+        Some('k' | 'K') => 10,
+        Some('m' | 'M') => 20,
+        _ => 0,
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    let number: Option<u32> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
+    number
+        .and_then(|n| n.checked_mul(1 << shift))
+        .ok_or_else(|| "expected bytes, such as 192, 4k or 1M".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        for (text, want) in [("192", Some(192)), ("4k", Some(4096)), ("64K", Some(65536))] {
+            assert_eq!(size(text).ok(), want, "{text}");
+        }
+        for text in ["", "k", "-1", "+1", "4kk", "4.5k", "4096M", "1e3", "ü"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}
