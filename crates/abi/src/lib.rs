@@ -11,4 +11,5 @@
 
 pub mod counters;
 pub mod options;
+pub mod region;
 pub mod report;

@@ -1,6 +1,6 @@
 //! Compares the sums that a snapshot must keep.
 //!
-//! Neighbours: [`crate::snapshot`].
+//! Neighbours: [`crate::ended`].
 //! The equations are those of `abi::counters`:
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //! A cache's parts may fall short of its total: objects in transit belong to
 //! no cache's place. What is unknown is not compared.
 
-use crate::snapshot::{Cache, Snapshot};
+use crate::ended::{Cache, Snapshot};
 use std::fmt;
 
 /// An equation that does not hold.
@@ -105,7 +105,7 @@ fn finding(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Numbers;
+    use crate::ended::Numbers;
     use slabyard_abi::counters::{CacheCounters, YARD_FIELDS, YardCounters};
 
     fn sound() -> Snapshot {

@@ -3,7 +3,7 @@
 //! Every other key is a name of `abi`'s tables and every number is as it was
 //! sampled; what is unknown is `null`. Keys are added, never renamed.
 
-use crate::snapshot::{Cache, Counters, Numbers, Snapshot};
+use crate::ended::{Cache, Counters, Numbers, Snapshot};
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use std::io::{self, Write};
 

@@ -1,20 +1,27 @@
-//! Reads what an allocator tells of itself, and shows it.
+//! One data model of slab memory, filled by several sources, shown by several views.
 //!
-//! Floor 3 of the house: it imports `slabyard-abi` and not the engine, so
-//! that it works on a machine without our allocator.
-//! The walk "I am a number on the screen" passes through: [`report`] turns a
-//! file into a [`Snapshot`], [`check`] compares its sums, [`json`] and
-//! [`table`] show it.
+//! Floor 3 of the house: it imports `slabyard-abi` and not the engine, so that it
+//! reads a kernel on a machine without our allocator.
+//! The walk "I am a number on the screen" passes through here: a source samples a
+//! [`Snapshot`], [`fields`] gives its numbers by name, raw or [derived](derive), and
+//! a view shows them.
 //!
-//! Invariants: a number that a source does not tell is `None`, never 0; every
-//! name on the screen is a name of `abi`'s tables.
+//! Invariants: a number that a source does not tell is `None`, never 0; one that it
+//! tells within bounds is a range; every name on the screen is a name of [`fields`].
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod derive;
+pub mod fields;
+pub mod hidden;
+pub mod snapshot;
+pub mod value;
+
 pub mod check;
+pub mod ended;
 pub mod json;
 pub mod report;
-pub mod snapshot;
 pub mod table;
 
-pub use snapshot::{Cache, Numbers, Snapshot};
+pub use snapshot::{Cache, Snapshot};
+pub use value::{Reading, Value};

@@ -1,10 +1,10 @@
 //! Reads the report that a process left behind; `abi::report` describes it.
 //!
-//! Neighbours: [`crate::snapshot`] takes the result.
+//! Neighbours: [`crate::ended`] takes the result.
 //! Invariants: a file that lost its tail never parses; lines and keys of
 //! later writers are skipped; a line's number in an error counts from 1.
 
-use crate::snapshot::{Cache, Counters, Numbers, Snapshot};
+use crate::ended::{Cache, Counters, Numbers, Snapshot};
 use slabyard_abi::report::{MAGIC, VERSION};
 use thiserror::Error;
 

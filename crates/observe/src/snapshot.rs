@@ -1,208 +1,219 @@
-//! What was sampled at one moment: the yard's numbers and those of each cache.
+//! What one source said at one moment, raw: every source fills a [`Snapshot`], every
+//! view is made from it through [`crate::fields`].
 //!
-//! Neighbours: [`crate::report`] fills it, the views read it.
-//! Invariant: a bit of `known` is set exactly where a source gave the number.
+//! Neighbours: [`crate::value`] below; sources and views above.
+//! Invariants: what a source does not tell is not in the maps, and never 0; names in
+//! the maps are names of [`crate::fields`] or attributes of a kernel that this
+//! version does not know; caches have different names.
 
-use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, Field, Unit, YARD_FIELDS, YardCounters};
+use crate::value::{Reading, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of a saved snapshot.
+pub const FORMAT: u32 = 1;
 
 /// One allocator at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The process that holds the yard.
-    pub pid: Option<u32>,
-    /// The yard's totals.
-    pub yard: Numbers<YardCounters>,
+    /// Version of the form that it is saved in.
+    pub format: u32,
+    /// Where it comes from.
+    pub source: Source,
+    /// When it was taken: milliseconds since 1970.
+    pub taken_at_ms: u64,
+    /// How long that took, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ns: Option<u64>,
+    /// The machine.
+    pub machine: Machine,
     /// The caches, in the order of the source.
     pub caches: Vec<Cache>,
+    /// The whole yard, or the kernel's memory: names of [`crate::fields::TOTALS`].
+    #[serde(default)]
+    pub totals: BTreeMap<String, Value>,
+    /// What could not be read, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Missing>,
+}
+
+/// Kinds of sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A Linux kernel.
+    Kernel,
+    /// A process that runs on Slabyard.
+    Process,
+    /// The core file of one.
+    Core,
+    /// What a process left at its end.
+    Report,
+}
+
+/// Where a snapshot comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// What kind of source.
+    pub kind: Kind,
+    /// The process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The program's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The kernel's release, as `uname -r` prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// The file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// The machine, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Bytes of a page.
+    pub page_bytes: Option<u64>,
+    /// CPUs that may ever be there.
+    pub possible_cpus: Option<u32>,
+    /// Memory nodes.
+    pub nodes: Option<u32>,
 }
 
 /// One cache at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
-    /// Its name, such as `malloc-64`.
+    /// Its name: for a merged kernel cache that of its first alias.
     pub name: String,
-    /// Its numbers.
-    pub numbers: Numbers<CacheCounters>,
+    /// The kernel's own name of it, such as `:0000064`, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Other names of the same cache.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// What the source told, by name.
+    #[serde(default)]
+    pub readings: BTreeMap<String, Reading>,
+    /// Slabs that are not full, one by one, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slabs: Option<Vec<Slab>>,
 }
 
-/// Counters that have a table of fields.
-pub trait Counters: Copy + Default + 'static {
-    /// The table.
-    fn fields() -> &'static [Field<Self>];
+/// One slab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slab {
+    /// Address of its first page.
+    pub page: u64,
+    /// A slab is 2^order pages.
+    pub order: u32,
+    /// Objects in it.
+    pub objects: u32,
+    /// Of these, objects that are not free in it.
+    pub inuse: u32,
+    /// Where it is.
+    pub place: Place,
 }
 
-impl Counters for CacheCounters {
-    fn fields() -> &'static [Field<Self>] {
-        CACHE_FIELDS
-    }
+/// Where a slab is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// On the partial list of a CPU.
+    Cpu(u32),
+    /// On the partial list of a memory node.
+    Node(u32),
 }
 
-impl Counters for YardCounters {
-    fn fields() -> &'static [Field<Self>] {
-        YARD_FIELDS
-    }
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What.
+    pub what: String,
+    /// Why.
+    pub why: String,
 }
 
-/// The numbers of one table, each of which may be unknown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Numbers<T> {
-    counters: T,
-    /// Bit `i` stands for row `i` of the table.
-    known: u64,
-}
-
-/// One number with what its table says of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number {
-    /// Name.
-    pub name: &'static str,
-    /// Unit.
-    pub unit: Unit,
-    /// One line of help.
-    pub help: &'static str,
-    /// True if it is one of the parts of a total.
-    pub part: bool,
-    /// The value, where it is known.
-    pub value: Option<u64>,
-}
-
-impl<T: Counters> Numbers<T> {
-    /// All of `counters`, known.
+impl Snapshot {
+    /// A snapshot of now, without caches.
     #[must_use]
-    pub fn all(counters: T) -> Self {
-        let mut numbers = Numbers::default();
-        for field in T::fields() {
-            numbers.set(field.name, (field.get)(&counters));
+    pub fn new(source: Source) -> Snapshot {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Snapshot {
+            format: FORMAT,
+            source,
+            taken_at_ms: now.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
+            took_ns: None,
+            machine: Machine::default(),
+            caches: Vec::new(),
+            totals: BTreeMap::new(),
+            missing: Vec::new(),
         }
-        numbers
     }
 
-    /// The number with this name; `None` if it is unknown.
-    ///
-    /// # Panics
-    /// If the table has no such name, which is a mistake of the caller.
+    /// The cache with this name, id or alias.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<u64> {
-        let row = Self::row(name).unwrap_or_else(|| panic!("no field is named {name}"));
-        self.value(row)
+    pub fn cache(&self, name: &str) -> Option<&Cache> {
+        let by_name = self.caches.iter().find(|c| c.name == name);
+        by_name.or_else(|| self.caches.iter().find(|c| c.names().any(|n| n == name)))
     }
 
-    /// Sets the number with this name; false if the table has no such name.
-    pub fn set(&mut self, name: &str, value: u64) -> bool {
-        let Some(row) = Self::row(name) else {
-            return false;
-        };
-        (T::fields()[row].set)(&mut self.counters, value);
-        self.known |= 1 << row;
-        true
-    }
-
-    /// Every number, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = Number> + '_ {
-        T::fields().iter().enumerate().map(|(row, field)| Number {
-            name: field.name,
-            unit: field.unit,
-            help: field.help,
-            part: field.part,
-            value: self.value(row),
-        })
-    }
-
-    /// The sum of the parts; `None` if one of them is unknown or the sum is
-    /// beyond 64 bits.
+    /// A total, where it is known.
     #[must_use]
-    pub fn parts(&self) -> Option<u64> {
-        self.iter().filter(|n| n.part).try_fold(0u64, |sum, n| sum.checked_add(n.value?))
+    pub fn total(&self, name: &str) -> Option<&Value> {
+        self.totals.get(name)
     }
+}
 
-    /// True if the table has a field with this name.
+impl Source {
+    /// A source of a kind, with nothing else known.
     #[must_use]
-    pub fn has_field(name: &str) -> bool {
-        Self::row(name).is_some()
-    }
-
-    fn row(name: &str) -> Option<usize> {
-        T::fields().iter().position(|f| f.name == name)
-    }
-
-    fn value(&self, row: usize) -> Option<u64> {
-        (self.known & (1 << row) != 0).then(|| (T::fields()[row].get)(&self.counters))
+    pub fn of(kind: Kind) -> Source {
+        Source { kind, pid: None, program: None, release: None, path: None }
     }
 }
 
 impl Cache {
-    /// Free objects that CPUs and the barn hold.
+    /// A cache of which nothing is known.
     #[must_use]
-    pub fn parked(&self) -> Option<u64> {
-        self.numbers.get("parked_cpu")?.checked_add(self.numbers.get("parked_node")?)
+    pub fn new(name: impl Into<String>) -> Cache {
+        Cache { name: name.into(), ..Cache::default() }
     }
 
-    /// Bytes of the live objects.
-    #[must_use]
-    pub fn live_bytes(&self) -> Option<u64> {
-        self.numbers.get("live")?.checked_mul(self.numbers.get("slab_size")?)
+    /// All its names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let id = self.id.as_deref();
+        std::iter::once(self.name.as_str()).chain(id).chain(self.aliases.iter().map(String::as_str))
     }
 
-    /// The part of the cache's bytes that live objects use.
+    /// What the source told of a name.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "a share for the screen")]
-    pub fn used(&self) -> Option<f64> {
-        let bytes = self.numbers.get("bytes").filter(|b| *b > 0)?;
-        Some(self.live_bytes()? as f64 / bytes as f64)
+    pub fn reading(&self, name: &str) -> Option<&Reading> {
+        self.readings.get(name)
+    }
+
+    /// The value that the source told of a name.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.readings.get(name).map(|r| &r.value)
+    }
+
+    /// The number that the source told exactly.
+    #[must_use]
+    pub fn exact(&self, name: &str) -> Option<u64> {
+        self.value(name)?.exact()
+    }
+
+    /// Writes down what the source told.
+    pub fn tell(&mut self, name: impl Into<String>, reading: impl Into<Reading>) {
+        self.readings.insert(name.into(), reading.into());
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bits_of_known_cover_both_tables() {
-        assert!(CACHE_FIELDS.len() <= 64 && YARD_FIELDS.len() <= 64);
-    }
-
-    #[test]
-    fn every_field_sets_its_own_number_and_no_other() {
-        fn each<T: Counters>() {
-            for field in T::fields() {
-                let mut numbers = Numbers::<T>::default();
-                assert!(numbers.set(field.name, 7));
-                for number in numbers.iter() {
-                    let want = (number.name == field.name).then_some(7);
-                    assert_eq!(number.value, want, "{} after {}", number.name, field.name);
-                }
-            }
-        }
-        each::<CacheCounters>();
-        each::<YardCounters>();
-    }
-
-    #[test]
-    fn parts_are_unknown_when_one_is() {
-        let counters = YardCounters { live: 3, metadata: 4, committed: 7, ..Default::default() };
-        assert_eq!(Numbers::all(counters).parts(), Some(7));
-        let mut some = Numbers::<YardCounters>::default();
-        some.set("live", 3);
-        assert_eq!(some.parts(), None);
-    }
-
-    #[test]
-    fn parts_beyond_64_bits_are_unknown() {
-        let counters = YardCounters { live: u64::MAX, padding: 1, ..Default::default() };
-        assert_eq!(Numbers::all(counters).parts(), None);
-    }
-
-    #[test]
-    fn an_unknown_name_is_not_set() {
-        assert!(!Numbers::<CacheCounters>::default().set("colour", 1));
-    }
-
-    #[test]
-    fn used_is_the_live_share_and_unknown_without_bytes() {
-        let counters = CacheCounters { live: 16, slab_size: 64, bytes: 4096, ..Default::default() };
-        let mut cache = Cache { name: "malloc-64".into(), numbers: Numbers::all(counters) };
-        assert_eq!(cache.used(), Some(0.25));
-        cache.numbers.set("bytes", 0);
-        assert_eq!(cache.used(), None);
+impl Slab {
+    /// Objects free in it.
+    #[must_use]
+    pub fn free(&self) -> u32 {
+        self.objects.saturating_sub(self.inuse)
     }
 }

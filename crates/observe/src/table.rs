@@ -1,12 +1,12 @@
 //! The table view: one line a cache, then where the memory is.
 //!
-//! Neighbours: [`crate::snapshot`] is what it shows; its caller knows whether
+//! Neighbours: [`crate::ended`] is what it shows; its caller knows whether
 //! the output is a terminal and chooses the [`Style`].
 //! Invariants: caches are sorted by bytes, then by name; a cache is left out
 //! only if it surely has no slab, and a line says how many are; totals cover
 //! what is left out; `-` is unknown.
 
-use crate::snapshot::{Cache, Snapshot};
+use crate::ended::{Cache, Snapshot};
 use slabyard_abi::counters::Unit;
 use std::cmp::Reverse;
 use std::io::{self, Write};

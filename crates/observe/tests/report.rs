@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, YARD_FIELDS, YardCounters};
 use slabyard_abi::report::{VERSION, Writer};
+use slabyard_observe::ended::Counters;
+use slabyard_observe::ended::{Cache, Numbers, Snapshot};
 use slabyard_observe::report::{Damage, ReadError, parse};
-use slabyard_observe::snapshot::Counters;
-use slabyard_observe::{Cache, Numbers, Snapshot};
 
 fn written(pid: u32, yard: &YardCounters, caches: &[(String, CacheCounters)]) -> String {
     let mut out = String::new();

@@ -1,8 +1,8 @@
 //! The table view, as text.
 
 use slabyard_abi::counters::{CacheCounters, YARD_FIELDS, YardCounters};
+use slabyard_observe::ended::{Cache, Numbers, Snapshot};
 use slabyard_observe::table::{Colour, Style, Units, caches, human, write};
-use slabyard_observe::{Cache, Numbers, Snapshot};
 
 const PLAIN: Style = Style { units: Units::Plain, colour: Colour::No };
 

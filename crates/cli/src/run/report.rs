@@ -8,8 +8,9 @@
 use crate::args::{Form, RunArgs};
 use crate::say;
 use anyhow::Context;
+use slabyard_observe::ended::Snapshot;
 use slabyard_observe::table::{Colour, Style, Units};
-use slabyard_observe::{Snapshot, check, json, report, table};
+use slabyard_observe::{check, json, report, table};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

@@ -1,0 +1,338 @@
+//! The readable region: how another process, or the reader of a core file, finds
+//! and reads a yard. No thread, socket or signal in the target is needed.
+//!
+//! A yard has a page, its *front*, at the begin of a private, writable mapping. It
+//! begins with [`MAGIC`] and [`VERSION`]; [`Word`] numbers its 64-bit words, which
+//! say where everything is; [`Mail`] numbers the words of the mailbox, through
+//! which a yard is asked to shrink or to change a tunable. What a word points to
+//! is described by the constants below and by [`CacheWord`].
+//!
+//! The state itself is the yard's own plain memory. A reader of a process that
+//! runs sees it move:
+//!
+//! * A cache's [`CacheWord::Version`] counts slow paths begun in its low half, and
+//!   ended in its high half. Two equal reads with equal halves: nothing moved
+//!   between the cache's places but by the fast path, which changes tops of stacks
+//!   and nothing else. Then live = out - parked.
+//! * Else the slow paths under way may hold objects of two sheaves each: a range.
+//!
+//! Numbers are little-endian on every platform that this version describes.
+
+/// What a front begins with.
+pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
+
+/// Version of everything in this module. A reader knows the versions it can read
+/// and refuses all others.
+pub const VERSION: u64 = 1;
+
+/// Words of the front that may be other than 0, mailbox included.
+pub const FRONT_WORDS: usize = 256;
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident from $first:expr, $all:ident { $($word:ident: $help:expr;)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(usize)]
+        pub enum $name { $(#[doc = $help] $word,)* }
+        #[doc = concat!("Every word of [`", stringify!($name), "`], its name and what it is, in order.")]
+        pub static $all: &[($name, &str, &str)] =
+            &[$(($name::$word, stringify!($word), $help),)*];
+        impl $name {
+            /// Number of the word, from the begin of what it is a word of.
+            #[must_use]
+            pub const fn index(self) -> usize {
+                $first + self as usize
+            }
+        }
+    };
+}
+
+words! {
+    /// Words of the front, behind the two of the magic. `...At` is the address of a
+    /// 64-bit word that changes, other addresses are where something begins.
+    Word from 2, WORDS {
+        Version: "version of the layout";
+        FrontBytes: "bytes of the front";
+        Mode: "how CPUs are told apart: 1 the C library's rseq, 2 own rseq, 3 private slots";
+        PageBytes: "bytes of a page of the machine";
+        Rows: "address of row 0";
+        NrRows: "rows: one for each CPU that may ever be there, or for each private slot";
+        Places: "address of the first sheaf's memory";
+        Region: "address of granule 0";
+        Granules: "granules reserved";
+        TopAt: "granules committed";
+        Frames: "address of frame 0";
+        Map: "address of the page map's first entry";
+        FreeGranulesAt: "granules in the buddy's lists";
+        DirtyGranulesAt: "those of them that were not given back to the system";
+        NrRunsAt: "live page runs";
+        RunGranulesAt: "granules of live page runs";
+        NrMappedAt: "live mappings of their own";
+        MappedAt: "bytes of live mappings";
+        Caches: "address of the first cache's words";
+        NrCaches: "caches";
+        CacheStride: "bytes from one cache's words to the next cache's";
+        Gate: "address of the first of the gate's stripes: 32 bits, threads inside of slow paths";
+        NrStripes: "stripes of the gate";
+        StripeBytes: "bytes from one stripe to the next";
+        FixedMetadata: "bytes of the allocator's own memory that do not change: rows and front";
+        MetadataAt0: "bytes committed for frames";
+        MetadataAt1: "bytes committed for the page map";
+        MetadataAt2: "bytes committed for dirty bits";
+        MetadataAt3: "bytes committed for sheaves";
+        MetadataAt4: "bytes committed for addresses of mappings";
+        MetadataAt5: "bytes committed for sizes of mappings";
+        MetadataAt6: "bytes committed for what the tick remembers";
+        DecayMsAt: "milliseconds after which free pages go back";
+        NodeLimitAt: "most bytes that all barns hold together";
+        SetAsideAt: "objects that were found corrupt and set aside";
+    }
+}
+
+words! {
+    /// Words of one cache.
+    CacheWord from 0, CACHE_WORDS {
+        Version: "slow paths begun (low half) and ended (high half)";
+        Out: "objects that left their slabs: live, parked or in transit";
+        NrSlabs: "slabs";
+        NrPartial: "slabs on the node's partial list";
+        PartialHead: "first slab of that list: a granule, 0 without one";
+        BarnObjects: "objects in the barn's full sheaves";
+        BarnFull: "full sheaves in the barn";
+        BarnEmpty: "empty sheaves in the barn";
+        BarnHead: "first full sheaf: its number among the places, or 2^32 - 1";
+        Slot: "slot of its main sheaves in a row, 0 for a cache that is not in use";
+        ObjectSize: "largest request that it serves, in bytes";
+        SlabSize: "bytes from one object to the next";
+        Order: "a slab is 2^order granules";
+        Objects: "objects in a slab";
+        SheafCapacity: "objects in a full sheaf: a tunable";
+        MinPartial: "empty slabs kept on the partial list: a tunable";
+        BarnFullLimit: "most full sheaves in the barn: a tunable";
+        BarnEmptyLimit: "most empty sheaves in the barn: a tunable";
+        Name0: "bytes 0 to 7 of its name";
+        Name1: "bytes 8 to 15";
+        Name2: "bytes 16 to 23";
+        Name3: "bytes 24 to 31; ends with a 0 where it is shorter";
+    }
+}
+
+/// Words of the mailbox, from the front's begin.
+pub const MAIL_AT: usize = 128;
+
+words! {
+    /// Words of the mailbox. Who asks writes the request, then [`Mail::Asked`]; the
+    /// next slow path of any thread does it, writes the answer, and then
+    /// [`Mail::Answered`]. A request whose check is wrong is not done.
+    Mail from MAIL_AT, MAIL_WORDS {
+        Asked: "token of the last request: not 0, another one each time";
+        What: "what is asked: a number of `Request`";
+        Cache: "the cache's number, or 2^64 - 1 for the whole yard";
+        Key: "the tunable: a number of `Tunable`";
+        Value: "its new value";
+        Check: "`check` of the five words before";
+        Answered: "token of the last request that was done or refused";
+        Result: "what became of it: a number of `Outcome`";
+        Old: "the tunable's old value; of a shrink, slabs before";
+        New: "the tunable's value now; of a shrink, slabs after";
+        Bytes: "bytes that went back to the system";
+        Nanoseconds: "time that it took";
+    }
+}
+
+/// The whole yard, in [`Mail::Cache`].
+pub const WHOLE_YARD: u64 = u64::MAX;
+
+macro_rules! numbered {
+    ($(#[$meta:meta])* $name:ident { $($item:ident = $n:expr, $help:expr;)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u64)]
+        pub enum $name { $(#[doc = $help] $item = $n,)* }
+        impl $name {
+            /// The item of a number.
+            #[must_use]
+            pub const fn of(number: u64) -> Option<Self> {
+                match number { $($n => Some($name::$item),)* _ => None }
+            }
+        }
+    };
+}
+
+numbered! {
+    /// What a yard can be asked.
+    Request {
+        Shrink = 1, "everything parked goes home, empty slabs end, free pages go back";
+        Set = 2, "a tunable takes a new value";
+    }
+}
+
+numbered! {
+    /// What became of a request.
+    Outcome {
+        Done = 1, "done";
+        Asked = 2, "done for what the thread that served it can reach; other threads were asked";
+        OutOfRange = 3, "the value is outside of the tunable's bounds";
+        Unknown = 4, "no such request, cache or tunable";
+    }
+}
+
+/// One tunable of a cache or of a yard.
+pub struct TunableRow {
+    /// Its number in [`Mail::Key`].
+    pub number: u64,
+    /// Name, as the command takes it.
+    pub name: &'static str,
+    /// Least value.
+    pub least: u64,
+    /// Largest value.
+    pub most: u64,
+    /// True if it is the yard's and not a cache's.
+    pub of_yard: bool,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+/// Most objects in a sheaf.
+pub const SHEAF_OBJECTS: u64 = 1022;
+
+/// All tunables.
+pub static TUNABLES: &[TunableRow] = &[
+    TunableRow {
+        number: 1,
+        name: "sheaf_capacity",
+        least: 1,
+        most: SHEAF_OBJECTS,
+        of_yard: false,
+        help: "objects in a full sheaf",
+    },
+    TunableRow {
+        number: 2,
+        name: "min_partial",
+        least: 0,
+        most: 1 << 20,
+        of_yard: false,
+        help: "empty slabs kept on the partial list",
+    },
+    TunableRow {
+        number: 3,
+        name: "barn_full",
+        least: 0,
+        most: 1024,
+        of_yard: false,
+        help: "most full sheaves in the barn",
+    },
+    TunableRow {
+        number: 4,
+        name: "barn_empty",
+        least: 0,
+        most: 1024,
+        of_yard: false,
+        help: "most empty sheaves in the barn",
+    },
+    TunableRow {
+        number: 5,
+        name: "decay_ms",
+        least: 0,
+        most: 3_600_000,
+        of_yard: true,
+        help: "milliseconds after which free pages go back",
+    },
+    TunableRow {
+        number: 6,
+        name: "node_limit",
+        least: 0,
+        most: 1 << 40,
+        of_yard: true,
+        help: "most bytes that all barns hold together",
+    },
+];
+
+/// The number that [`Mail::Check`] must hold, from the five words before it.
+#[must_use]
+pub const fn check(request: [u64; 5]) -> u64 {
+    // FNV-1a over words (Fowler, Noll, Vo): against requests torn by another
+    // requester, not against malice.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut i = 0;
+    while i < request.len() {
+        hash = (hash ^ request[i]).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}
+
+/// A granule: the unit in which pages are counted.
+pub const GRANULE: usize = 4096;
+
+/// Rows: one a CPU, of entries.
+pub mod row {
+    /// Bytes of a row.
+    pub const BYTES: usize = 4096;
+    /// Entries in a row.
+    pub const SLOTS: usize = 256;
+    /// Bytes of an entry: `top` (32 bits), then `end` (32 bits).
+    pub const ENTRY_BYTES: usize = 8;
+    /// Offset of `end` in an entry. Who writes 0 there sends the next free to its
+    /// slow path.
+    pub const END: usize = 4;
+    /// `top` of a stopped entry; 0 is one without a stack.
+    pub const STOPPED: u32 = u32::MAX;
+    /// From a cache's main slot to its spare slot.
+    pub const SPARE: usize = 128;
+    /// Slot of the list of free runs of one granule; runs of 2, 4 ... granules
+    /// follow.
+    pub const FIRST_RUNS: usize = 120;
+    /// Lists of free runs.
+    pub const RUN_ORDERS: usize = 8;
+}
+
+/// Sheaves: arrays of places behind the rows. A top is the number of a place: bytes
+/// from row 0, divided by 8. The guard's place is that of an empty sheaf.
+pub mod sheaf {
+    /// Bytes of a sheaf.
+    pub const BYTES: usize = 8256;
+    /// Offset of the number of the next sheaf in a barn's list (32 bits).
+    pub const NEXT: usize = 0;
+    /// Offset of the number of objects of a sheaf in a list (32 bits).
+    pub const COUNT: usize = 4;
+    /// Offset of the guard.
+    pub const GUARD: usize = 8;
+    /// Offset of the first object's place.
+    pub const OBJECTS: usize = 16;
+    /// No sheaf.
+    pub const NONE: u32 = u32::MAX;
+}
+
+/// Frames: what is known of each granule, 64 bytes each.
+pub mod frame {
+    /// Bytes of a frame.
+    pub const BYTES: usize = 64;
+    /// Offset of kind (8 bits), order (8 bits), slot (16 bits).
+    pub const HEAD: usize = 0;
+    /// Offset of the granules of a run (32 bits).
+    pub const GRANULES: usize = 4;
+    /// Offset of the next frame in a list (32 bits).
+    pub const NEXT: usize = 8;
+    /// Offset of the slab word: free objects (low half), version of the slab.
+    pub const WORD: usize = 16;
+    /// Offset of a slab's mark: 1 if it is on its partial list (32 bits).
+    pub const LISTED: usize = 24;
+    /// Offset of this granule's part of the free set: 256 bits.
+    pub const BITS: usize = 32;
+    /// Kinds: what begins at a granule.
+    pub const FREE: u8 = 1;
+    /// A free run in a CPU's list.
+    pub const PARKED: u8 = 2;
+    /// A live run.
+    pub const RUN: u8 = 3;
+    /// A slab.
+    pub const SLAB: u8 = 4;
+    /// A free block whose pages are being given back.
+    pub const PURGING: u8 = 5;
+}
+
+const _: () = {
+    assert!(Word::SetAsideAt.index() < MAIL_AT);
+    assert!(Mail::Nanoseconds.index() < FRONT_WORDS);
+};

@@ -1,0 +1,89 @@
+//! Numbers that are worked out from what a source told: each is a row's getter in
+//! [`crate::fields`].
+//!
+//! A source that tells a number itself is believed; else it is derived, and `None`
+//! where what it needs is unknown.
+
+use crate::snapshot::{Cache, Kind, Snapshot};
+use crate::value::Value;
+
+/// Objects handed out: told, or for a kernel within what it hides.
+pub(crate) fn live(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
+    told(cache, "live").or_else(|| {
+        let active = cache.exact("objects")?;
+        let hidden = crate::hidden::objects(snapshot, cache)?.most;
+        kernel(snapshot).then(|| Value::between(active.saturating_sub(hidden), active))
+    })
+}
+
+/// Free objects held for CPUs.
+pub(crate) fn parked_cpu(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
+    told(cache, "parked_cpu").or_else(|| {
+        let hidden = crate::hidden::objects(snapshot, cache)?;
+        kernel(snapshot).then(|| Value::between(0, hidden.cpu))
+    })
+}
+
+/// Free objects in barns.
+pub(crate) fn parked_node(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
+    told(cache, "parked_node").or_else(|| {
+        let hidden = crate::hidden::objects(snapshot, cache)?;
+        kernel(snapshot).then(|| Value::between(0, hidden.node))
+    })
+}
+
+/// Free objects held for CPUs and in barns.
+pub(crate) fn parked(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
+    if kernel(snapshot) {
+        // Not the sum: both together hide at most what is active.
+        return crate::hidden::objects(snapshot, cache).map(|h| Value::between(0, h.most));
+    }
+    parked_cpu(snapshot, cache)?.plus(&parked_node(snapshot, cache)?)
+}
+
+/// Free objects in slabs of node partial lists.
+pub(crate) fn free_partial(_: &Snapshot, cache: &Cache) -> Option<Value> {
+    told(cache, "free_partial").or_else(|| {
+        let (all, used) = (cache.exact("total_objects")?, cache.exact("objects")?);
+        Some(Value::Exact(all.checked_sub(used)?))
+    })
+}
+
+/// Slabs without a free object: those that nobody lists. In a kernel some of them
+/// are held by CPUs and have free objects all the same.
+pub(crate) fn full(_: &Snapshot, cache: &Cache) -> Option<Value> {
+    told(cache, "full").or_else(|| {
+        let listed = cache.exact("partial")? + cache.exact("cpu_slabs").unwrap_or(0);
+        Some(Value::Exact(cache.exact("slabs")?.saturating_sub(listed)))
+    })
+}
+
+/// Bytes of the slabs.
+pub(crate) fn bytes(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
+    told(cache, "bytes").or_else(|| {
+        let slab =
+            snapshot.machine.page_bytes?.checked_shl(cache.exact("order")?.try_into().ok()?)?;
+        cache.value("slabs")?.times(slab)
+    })
+}
+
+/// Bytes of live objects.
+pub(crate) fn live_bytes(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
+    live(snapshot, cache)?.times(cache.exact("slab_size")?)
+}
+
+/// Share of the slabs' bytes that live objects take.
+pub(crate) fn used(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
+    let all = bytes(snapshot, cache)?.high().filter(|b| *b > 0)?;
+    let (low, high) = live_bytes(snapshot, cache)?.bounds()?;
+    let share = |n: u64| u64::try_from(u128::from(n) * 10_000 / u128::from(all)).ok();
+    Some(Value::between(share(low)?, share(high)?))
+}
+
+fn told(cache: &Cache, name: &str) -> Option<Value> {
+    cache.value(name).cloned()
+}
+
+fn kernel(snapshot: &Snapshot) -> bool {
+    snapshot.source.kind == Kind::Kernel
+}

@@ -1,0 +1,256 @@
+//! The table of all numbers of a cache, and of all totals: from it every view is
+//! made. A name is a name of the kernel's sysfs where the kernel has one.
+//!
+//! Neighbours: [`crate::snapshot`] holds what was sampled, [`crate::derive`] what is
+//! worked out from it; a row here gives either, by one getter.
+
+use crate::derive;
+use crate::snapshot::{Cache, Snapshot};
+use crate::value::Value;
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Objects of the cache.
+    Objects,
+    /// Slabs of the cache.
+    Slabs,
+    /// A power of two of pages.
+    Order,
+    /// Sheaves.
+    Sheaves,
+    /// Hundredths of a percent: 10000 is all.
+    Share,
+    /// 0 or 1.
+    Flag,
+    /// Milliseconds.
+    Milliseconds,
+    /// Pure count.
+    Count,
+    /// Words.
+    Text,
+}
+
+/// How a number behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Fixed as long as the cache lives.
+    Attribute,
+    /// May be set.
+    Tunable,
+    /// Goes up and down.
+    Gauge,
+    /// Only grows: a rate makes sense.
+    Counter,
+}
+
+/// One number of a cache.
+pub struct Field {
+    /// Name: of the column, the JSON key, the attribute in sysfs.
+    pub name: &'static str,
+    /// Unit.
+    pub unit: Unit,
+    /// Kind.
+    pub kind: Kind,
+    /// True for a column of the plain `list`.
+    pub column: bool,
+    /// One line of help.
+    pub help: &'static str,
+    /// Its value in a cache of a snapshot.
+    pub get: fn(&Snapshot, &Cache) -> Option<Value>,
+}
+
+macro_rules! fields {
+    ($($name:ident: $unit:ident $kind:ident $column:ident, $help:expr $(, by $get:expr)?;)*) => {
+        /// Every number of a cache, in the order of display.
+        pub static FIELDS: &[Field] = &[$(Field {
+            name: stringify!($name),
+            unit: Unit::$unit,
+            kind: Kind::$kind,
+            column: fields!(@column $column),
+            help: $help,
+            get: fields!(@get $name $(, $get)?),
+        },)*];
+    };
+    (@column shown) => { true };
+    (@column more) => { false };
+    (@get $name:ident) => { |_, cache| cache.value(stringify!($name)).cloned() };
+    (@get $name:ident, $get:expr) => { $get };
+}
+
+fields! {
+    live: Objects Gauge shown, "objects handed out and not freed", by derive::live;
+    parked: Objects Gauge shown, "free objects held for CPUs and in barns: parked_cpu and parked_node", by derive::parked;
+    objects: Objects Gauge more, "all objects but those free on node partial lists: what slabinfo calls active";
+    total_objects: Objects Gauge shown, "slabs times objs_per_slab";
+    slabs: Slabs Gauge shown, "slabs of the cache";
+    partial: Slabs Gauge shown, "slabs on the node's partial lists, empty ones included";
+    empty: Slabs Gauge more, "slabs on the partial lists without a used object";
+    full: Slabs Gauge more, "slabs without a free object", by derive::full;
+    order: Order Attribute shown, "a slab is 2^order pages";
+    objs_per_slab: Objects Attribute shown, "objects in one slab";
+    object_size: Bytes Attribute shown, "bytes of an object that its users see";
+    slab_size: Bytes Attribute more, "bytes from one object to the next (stride)";
+    bytes: Bytes Gauge shown, "bytes of the cache's slabs", by derive::bytes;
+    used: Share Gauge shown, "share of the bytes that live objects take", by derive::used;
+    live_bytes: Bytes Gauge more, "live objects times their stride", by derive::live_bytes;
+    parked_cpu: Objects Gauge more, "free objects held for CPUs: sheaves, CPU slabs, CPU partial lists", by derive::parked_cpu;
+    parked_node: Objects Gauge more, "free objects in full sheaves of barns", by derive::parked_node;
+    in_transit: Objects Gauge more, "objects on their way between places: 0 unless a slow path is under way";
+    free_partial: Objects Gauge more, "free objects in slabs of the node's partial lists", by derive::free_partial;
+    objects_partial: Objects Gauge more, "objects in use on the node's partial lists";
+    cpu_slabs: Slabs Gauge more, "slabs that CPUs hold: CPU slabs and CPU partial lists";
+    slabs_cpu_partial: Slabs Gauge more, "slabs on the partial lists of CPUs";
+    sheaf_capacity: Objects Tunable more, "objects in a full sheaf";
+    barn_full: Sheaves Gauge more, "full sheaves in the barns";
+    barn_empty: Sheaves Gauge more, "empty sheaves in the barns";
+    barn_full_limit: Sheaves Tunable more, "most full sheaves in a barn";
+    barn_empty_limit: Sheaves Tunable more, "most empty sheaves in a barn";
+    min_partial: Slabs Tunable more, "slabs on a node's partial list from which on an empty slab ends";
+    cpu_partial: Objects Tunable more, "free objects wanted on a CPU's partial list";
+    remote_node_defrag_ratio: Count Tunable more, "how willingly objects are taken from other nodes, in percent";
+    align: Bytes Attribute more, "objects begin at multiples of it";
+    aliases: Count Attribute more, "other caches that share these slabs";
+    ctor: Text Attribute more, "constructor";
+    hwcache_align: Flag Attribute more, "objects begin at cache lines";
+    reclaim_account: Flag Attribute more, "counted as reclaimable";
+    destroy_by_rcu: Flag Attribute more, "its slabs end after a grace period";
+    cache_dma: Flag Attribute more, "in memory for DMA";
+    usersize: Bytes Attribute more, "bytes of an object that may be copied to and from user space";
+    sanity_checks: Flag Attribute more, "objects are checked";
+    red_zone: Flag Attribute more, "objects lie between red zones";
+    poison: Flag Attribute more, "free objects are poisoned";
+    store_user: Flag Attribute more, "who allocated and freed is kept";
+    trace: Flag Attribute more, "calls are traced";
+    failslab: Flag Tunable more, "failures are injected";
+    skip_kfence: Flag Tunable more, "never checked by KFENCE";
+    slow_paths: Count Counter more, "slow paths taken";
+    alloc_fastpath: Count Counter more, "allocations by the fast path";
+    alloc_slowpath: Count Counter more, "allocations by the slow path";
+    free_fastpath: Count Counter more, "frees by the fast path";
+    free_slowpath: Count Counter more, "frees by the slow path";
+    alloc_slab: Count Counter more, "slabs made";
+    free_slab: Count Counter more, "slabs ended";
+    alloc_from_partial: Count Counter more, "CPU slabs taken from node partial lists";
+    alloc_refill: Count Counter more, "CPU slabs refilled from their own free objects";
+    alloc_node_mismatch: Count Counter more, "CPU slabs of another node than wanted";
+    free_frozen: Count Counter more, "frees to slabs that a CPU holds";
+    free_add_partial: Count Counter more, "slabs that a free put on a partial list";
+    free_remove_partial: Count Counter more, "slabs that a free took off a partial list";
+    cpuslab_flush: Count Counter more, "CPU slabs flushed";
+    deactivate_full: Count Counter more, "CPU slabs given up full";
+    deactivate_empty: Count Counter more, "CPU slabs given up empty";
+    deactivate_to_head: Count Counter more, "CPU slabs put at the head of a partial list";
+    deactivate_to_tail: Count Counter more, "CPU slabs put at the tail of a partial list";
+    deactivate_remote_frees: Count Counter more, "CPU slabs given up with remote frees";
+    deactivate_bypass: Count Counter more, "CPU slabs given up at once";
+    order_fallback: Count Counter more, "slabs of a lower order than wanted";
+    cmpxchg_double_cpu_fail: Count Counter more, "failed exchanges on CPU slabs";
+    cmpxchg_double_fail: Count Counter more, "failed exchanges on slabs";
+    cpu_partial_alloc: Count Counter more, "slabs used from CPU partial lists";
+    cpu_partial_free: Count Counter more, "slabs put on CPU partial lists by frees";
+    cpu_partial_node: Count Counter more, "slabs put on CPU partial lists from nodes";
+    cpu_partial_drain: Count Counter more, "CPU partial lists drained";
+    alloc_cpu_sheaf: Count Counter more, "allocations from sheaves";
+    free_cpu_sheaf: Count Counter more, "frees to sheaves";
+    free_rcu_sheaf: Count Counter more, "frees to sheaves that wait for readers";
+    free_rcu_sheaf_fail: Count Counter more, "such frees that found no sheaf";
+    sheaf_flush: Count Counter more, "objects flushed from sheaves";
+    sheaf_refill: Count Counter more, "objects refilled to sheaves";
+    sheaf_alloc: Count Counter more, "sheaves made";
+    sheaf_free: Count Counter more, "sheaves ended";
+    barn_get: Count Counter more, "full sheaves taken from barns";
+    barn_get_fail: Count Counter more, "barns found without a full sheaf";
+    barn_put: Count Counter more, "full sheaves put into barns";
+    barn_put_fail: Count Counter more, "barns found full";
+    sheaf_prefill_fast: Count Counter more, "prefilled sheaves from a CPU";
+    sheaf_prefill_slow: Count Counter more, "prefilled sheaves from a barn or slabs";
+    sheaf_prefill_oversize: Count Counter more, "prefilled sheaves of unusual size";
+    sheaf_return_fast: Count Counter more, "prefilled sheaves returned to a CPU";
+    sheaf_return_slow: Count Counter more, "prefilled sheaves returned to a barn or slabs";
+}
+
+/// One total: of a yard, or of a kernel's memory.
+pub struct Total {
+    /// Name.
+    pub name: &'static str,
+    /// Unit.
+    pub unit: Unit,
+    /// True if it is one of the parts of `committed`.
+    pub part: bool,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+macro_rules! totals {
+    ($($name:ident: $unit:ident $part:ident, $help:expr;)*) => {
+        /// Every total, in the order of display.
+        pub static TOTALS: &[Total] = &[$(Total {
+            name: stringify!($name),
+            unit: Unit::$unit,
+            part: totals!(@part $part),
+            help: $help,
+        },)*];
+    };
+    (@part part) => { true };
+    (@part beside) => { false };
+}
+
+totals! {
+    live: Bytes part, "live objects times their stride";
+    parked_cpu: Bytes part, "free objects held for CPUs";
+    parked_node: Bytes part, "free objects in barns";
+    in_transit: Bytes part, "objects and pages on their way between places";
+    free_partial: Bytes part, "free objects in slabs";
+    padding: Bytes part, "tails of slabs, behind the last object";
+    runs: Bytes part, "live page runs";
+    mapped: Bytes part, "live mappings of their own";
+    parked_pages: Bytes part, "free page runs in the lists of CPUs";
+    free_runs: Bytes part, "free page runs, dirty or given back";
+    metadata: Bytes part, "the allocator's own memory";
+    committed: Bytes beside, "memory that the system lent: the sum of the parts";
+    returned: Bytes beside, "the part of free_runs that was given back to the system";
+    resident: Bytes beside, "resident bytes of the whole process, as the system tells";
+    nr_runs: Count beside, "live page runs";
+    nr_mapped: Count beside, "live mappings of their own";
+    set_aside: Objects beside, "objects that were found corrupt and set aside";
+    mode: Count beside, "how CPUs are told apart: 1 the C library's rseq, 2 own rseq, 3 private slots";
+    nr_cpus: Count beside, "rows of sheaves in use";
+    decay_ms: Milliseconds beside, "time after which free pages go back";
+    node_limit: Bytes beside, "most bytes that all barns hold together";
+    slab: Bytes beside, "the kernel's slab memory, as meminfo tells";
+    slab_reclaimable: Bytes beside, "of this, what may be reclaimed";
+    slab_unreclaimable: Bytes beside, "of this, what may not";
+    mem_total: Bytes beside, "the machine's memory";
+    mem_free: Bytes beside, "of this, free pages";
+    mem_available: Bytes beside, "of this, what programs could get without swapping";
+}
+
+/// The field of a name.
+#[must_use]
+pub fn field(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|f| f.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_different_and_helps_are_one_line() {
+        let names: BTreeSet<_> = FIELDS.iter().map(|f| f.name).collect();
+        assert_eq!(names.len(), FIELDS.len());
+        let totals: BTreeSet<_> = TOTALS.iter().map(|t| t.name).collect();
+        assert_eq!(totals.len(), TOTALS.len());
+        let helps = FIELDS.iter().map(|f| f.help).chain(TOTALS.iter().map(|t| t.help));
+        assert!(helps.into_iter().all(|h| !h.is_empty() && !h.contains('\n')));
+    }
+
+    #[test]
+    fn the_plain_list_fits_a_terminal() {
+        assert!(FIELDS.iter().filter(|f| f.column).count() <= 11);
+    }
+}
