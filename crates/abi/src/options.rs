@@ -42,6 +42,8 @@ pub enum Key {
     OnError,
     /// Check the whole yard at exit.
     VerifyAtExit,
+    /// Others may look at the process.
+    Observable,
     /// Where the report goes.
     Report,
 }
@@ -77,6 +79,12 @@ pub static OPTIONS: &[Opt] = &[
         kind: Kind::Switch,
         default: 0,
         help: "check the whole yard when the process ends",
+    },
+    Opt {
+        env: "SLABYARD_OBSERVABLE",
+        kind: Kind::Switch,
+        default: 0,
+        help: "let any process of the same user look at this one, where Yama forbids it",
     },
     Opt {
         env: "SLABYARD_REPORT",

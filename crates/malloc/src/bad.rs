@@ -3,9 +3,8 @@
 
 use crate::state::YARD;
 use crate::text::say;
-use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use slabyard::cache::classes;
+use slabyard::cache::classes::{self, Name};
 use slabyard::page::{Bad, Cause};
 use slabyard::platform::Slot;
 use slabyard::yard::Place;
@@ -20,15 +19,6 @@ pub(crate) fn set_policy(abort: bool) {
 fn end() {
     if ABORT.load(Ordering::Relaxed) {
         std::process::abort();
-    }
-}
-
-/// `malloc-64`.
-pub(crate) struct Name(pub(crate) usize);
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "malloc-{}", classes::ROWS[self.0].0)
     }
 }
 

@@ -2,6 +2,7 @@
 //! in the child. A stack is always whole (one committing store), so threads on
 //! the fast path need not be waited for.
 
+use crate::observe;
 use crate::state::YARD;
 use slabyard::platform::linux::Mode;
 
@@ -31,7 +32,9 @@ extern "C" fn parent() {
 extern "C" fn child() {
     let platform = YARD.platform();
     platform.after_fork();
+    YARD.forget_mail();
     YARD.open();
+    observe::after_fork();
     if platform.mode() == Mode::Slots {
         YARD.adopt_rows(platform.foreign_slots());
         for slot in platform.foreign_slots() {

@@ -2,13 +2,12 @@
 //! `malloc_stats`, `mallopt`. Numbers are those of the counters; glibc's words
 //! are kept where they mean something here.
 
-use crate::bad::Name;
 use crate::start;
 use crate::state::YARD;
 use crate::text::{Line, say};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
-use slabyard::cache::classes::CLASSES;
+use slabyard::cache::classes::{CLASSES, Name};
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 

@@ -13,6 +13,7 @@ mod cxx;
 mod entry;
 mod fork;
 mod info;
+mod observe;
 mod options;
 mod report;
 mod start;

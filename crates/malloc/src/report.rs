@@ -1,13 +1,13 @@
 //! The end: the report that `slabyard run` asked for, and the check of the whole
 //! yard that `SLABYARD_VERIFY_AT_EXIT` asks for.
 
-use crate::bad::Name;
 use crate::info::{Counted, count};
 use crate::options;
 use crate::start::mode_number;
 use crate::state::YARD;
 use crate::text::say;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use slabyard::cache::classes::Name;
 use slabyard_abi::report::{REPORT_ENV, Writer};
 use std::ffi::OsStr;
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@
 use crate::options::Options;
 use crate::state::{FAST, YARD, choose_table};
 use crate::text::say;
-use crate::{bad, fork, report};
+use crate::{bad, fork, observe, report};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::platform::linux::Mode;
 use slabyard::yard::Settings;
@@ -89,7 +89,14 @@ fn begin(options: &Options) -> bool {
     YARD.on_beat(|_| choose_table());
     bad::set_policy(options.get(Key::OnError) == 0);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);
-    YARD.init(settings)
+    if options.get(Key::Observable) == 1 {
+        observe::allow();
+    }
+    if !YARD.init(settings) {
+        return false;
+    }
+    YARD.show(mode_number(platform.mode()));
+    true
 }
 
 /// The mode as users count it.

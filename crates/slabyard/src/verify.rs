@@ -5,7 +5,9 @@
 //! * bits of a slab >= its counted free objects; bits of all slabs = free +
 //!   parked;
 //! * a slab is on its cache's partial list just when it has free objects;
-//! * slabs found in the region = slabs counted, for each cache;
+//! * what readers outside are told of a cache is what its lists and its barn hold;
+//! * slabs found in the region = slabs counted, for each cache; objects counted as
+//!   out of their slabs = objects - free;
 //! * every granule below the top belongs to one thing, and free granules are in
 //!   the buddy's lists, dirty ones counted; parked ones in a CPU's list.
 //!
@@ -169,6 +171,7 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
     let mut sound = Sound { parked, ..Sound::default() };
     let mut slabs = [0u64; CLASSES];
     let mut listed = [0u64; CLASSES];
+    let mut free = [0u64; CLASSES];
     let mut free_granules = 0usize;
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
@@ -201,6 +204,7 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
                     return Err(Fault { what: "slab of no cache", at, found: 0, expected: 1 });
                 };
                 slabs[class] += 1;
+                free[class] += u64::from(g.free_of(at as u32).1);
                 listed[class] += u64::from(check_slab(quiet, class, at as u32, &mut sound)?);
                 yard.cache(class).shape().geometry.granules() as usize
             }
@@ -215,6 +219,9 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
         let mut walked = 0;
         cache.each_partial(g, |_, _| walked += 1);
         expect("partial list of class", class, walked, listed[class])?;
+        let whole = slabs[class] * u64::from(cache.shape().geometry.objects);
+        expect("class told as it is", class, u64::from(cache.is_told(g)), 1)?;
+        expect("objects out of class", class, cache.out(), whole - free[class])?;
         sound.slabs += slabs[class];
         objects += slabs[class] * u64::from(cache.shape().geometry.objects);
     }

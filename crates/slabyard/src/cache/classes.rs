@@ -9,6 +9,7 @@
 
 use crate::engine::slub::SPARE;
 use crate::platform::Slot;
+use core::fmt;
 
 /// Number of classes.
 pub const CLASSES: usize = SIZES.len();
@@ -46,6 +47,16 @@ pub type Table = [u16; ENTRIES];
 #[must_use]
 pub const fn slot_of(class: usize) -> Slot {
     Slot(class as u16 + 1)
+}
+
+/// The name of a class's cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Name(pub usize);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "malloc-{}", ROWS[self.0].0)
+    }
 }
 
 /// The class of a main or spare slot.

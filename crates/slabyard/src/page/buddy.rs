@@ -16,6 +16,7 @@ use super::region::Region;
 use super::{Ground, decay};
 use crate::platform::Platform;
 use crate::sync::{AtomicUsize, Lock, Ordering, Rank};
+use core::mem::offset_of;
 
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.
 pub const ORDERS: usize = 21;
@@ -72,6 +73,17 @@ impl Buddy {
     #[inline]
     pub fn dirty_hint(&self) -> usize {
         self.dirty.load(Ordering::Relaxed)
+    }
+
+    /// Addresses of: free granules, the dirty ones of them, live runs, their granules.
+    pub(super) fn words_at(&self) -> [usize; 4] {
+        let lists = self.lists.as_ptr() as usize;
+        [
+            lists + offset_of!(Lists, free_granules),
+            lists + offset_of!(Lists, dirty_granules),
+            self.nr_runs.as_ptr() as usize,
+            self.run_granules.as_ptr() as usize,
+        ]
     }
 
     /// Live runs: number and granules.

@@ -108,4 +108,19 @@ impl Frame {
     }
 }
 
-const _: () = assert!(size_of::<Frame>() == 64);
+const _: () = {
+    use core::mem::offset_of;
+    use slabyard_abi::region::frame;
+    assert!(size_of::<Frame>() == frame::BYTES);
+    assert!(offset_of!(Frame, head) == frame::HEAD);
+    assert!(offset_of!(Frame, granules) == frame::GRANULES);
+    assert!(offset_of!(Frame, next) == frame::NEXT);
+    assert!(offset_of!(Frame, word) == frame::WORD);
+    assert!(offset_of!(Frame, time) == frame::LISTED);
+    assert!(offset_of!(Frame, bits) == frame::BITS);
+    assert!(Kind::Free as u8 == frame::FREE);
+    assert!(Kind::Parked as u8 == frame::PARKED);
+    assert!(Kind::Run as u8 == frame::RUN);
+    assert!(Kind::Slab as u8 == frame::SLAB);
+    assert!(Kind::Purging as u8 == frame::PURGING);
+};

@@ -45,6 +45,16 @@ impl Mappings {
         self.keys.committed_bytes() + self.sizes.committed_bytes()
     }
 
+    /// Addresses of: live mappings, their bytes, bytes committed for keys and sizes.
+    pub(super) fn words_at(&self) -> [usize; 4] {
+        [
+            self.count.as_ptr() as usize,
+            self.bytes.as_ptr() as usize,
+            self.keys.committed_at(),
+            self.sizes.committed_at(),
+        ]
+    }
+
     /// Live mappings: number and bytes.
     pub fn live(&self) -> (usize, usize) {
         (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))

@@ -19,6 +19,7 @@ pub use sheaf::{Sheaf, SheafPool};
 
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
+use slabyard_abi::region::Word;
 
 /// Why an address is not a live object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,9 @@ pub struct Ground<P> {
     pub sheaves: SheafPool,
     /// Mappings of their own.
     pub mappings: mappings::Mappings,
-    /// Bytes in full sheaves of barns: bounded by [`Ground::NODE_LIMIT`].
+    /// Bytes in full sheaves of barns: bounded by [`Ground::node_limit`].
     pub parked_node_bytes: AtomicUsize,
+    node_limit: AtomicUsize,
     /// Objects that were found corrupt and set aside.
     pub set_aside: AtomicU64,
     /// Slabs ever begun: the next one's version (`slab::freeset`).
@@ -64,7 +66,7 @@ pub struct Ground<P> {
 }
 
 impl<P: Platform> Ground<P> {
-    /// Most bytes that the barns of a yard hold together.
+    /// Most bytes that the barns of a yard hold together, until another number is set.
     pub const NODE_LIMIT: usize = 16 << 20;
 
     /// Ground of a platform that is not ready yet.
@@ -76,6 +78,7 @@ impl<P: Platform> Ground<P> {
             sheaves: SheafPool::new(),
             mappings: mappings::Mappings::new(),
             parked_node_bytes: AtomicUsize::new(0),
+            node_limit: AtomicUsize::new(Self::NODE_LIMIT),
             set_aside: AtomicU64::new(0),
             versions: AtomicU32::new(0),
             on_bad: Once::new(),
@@ -103,12 +106,64 @@ impl<P: Platform> Ground<P> {
         }
     }
 
-    /// Bytes of tables.
+    /// Most bytes that the barns of a yard hold together.
+    pub fn node_limit(&self) -> usize {
+        self.node_limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes that limit; what is above it goes with the next ticks.
+    pub fn set_node_limit(&self, bytes: usize) {
+        self.node_limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of tables, of rows and of the front.
     pub fn metadata_bytes(&self) -> usize {
         self.region.metadata_bytes()
             + self.sheaves.metadata_bytes()
             + self.mappings.metadata_bytes()
-            + self.platform.rows().len() * crate::platform::stack::ROW_BYTES
+            + self.fixed_metadata_bytes()
+    }
+
+    fn fixed_metadata_bytes(&self) -> usize {
+        let rows = self.platform.rows().len() * crate::platform::stack::ROW_BYTES;
+        rows + self.platform.page_bytes()
+    }
+
+    /// Writes where everything is into the front, for readers outside of the process.
+    pub fn tell_front(&self) {
+        let front = self.platform.rows().front();
+        let tell = |word: Word, value: usize| {
+            front[word.index()].store(value as u64, Ordering::Relaxed);
+        };
+        let rows = self.platform.rows();
+        tell(Word::PageBytes, self.platform.page_bytes());
+        tell(Word::Rows, rows.base());
+        tell(Word::NrRows, rows.len());
+        tell(Word::Region, self.region.base());
+        tell(Word::Granules, self.region.granules());
+        tell(Word::TopAt, self.region.top_at());
+        tell(Word::Frames, self.region.frames_base());
+        tell(Word::Map, self.region.map_base());
+        tell(Word::FixedMetadata, self.fixed_metadata_bytes());
+        tell(Word::NodeLimitAt, self.node_limit.as_ptr() as usize);
+        tell(Word::SetAsideAt, self.set_aside.as_ptr() as usize);
+        let [frames, map, dirty] = self.region.metadata_at();
+        tell(Word::MetadataAt0, frames);
+        tell(Word::MetadataAt1, map);
+        tell(Word::MetadataAt2, dirty);
+        let [places, sheaves] = self.sheaves.words_at();
+        tell(Word::Places, places);
+        tell(Word::MetadataAt3, sheaves);
+        let [nr_mapped, mapped, keys, sizes] = self.mappings.words_at();
+        tell(Word::NrMappedAt, nr_mapped);
+        tell(Word::MappedAt, mapped);
+        tell(Word::MetadataAt4, keys);
+        tell(Word::MetadataAt5, sizes);
+        let [free, dirty, nr_runs, run_granules] = self.buddy.words_at();
+        tell(Word::FreeGranulesAt, free);
+        tell(Word::DirtyGranulesAt, dirty);
+        tell(Word::NrRunsAt, nr_runs);
+        tell(Word::RunGranulesAt, run_granules);
     }
 
     /// Granules for `bytes`, a multiple of the machine's page.

@@ -9,9 +9,11 @@ use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
 
 /// Orders (in granules) that have a list.
-pub const LISTED_ORDERS: u32 = 8;
+pub const LISTED_ORDERS: u32 = slabyard_abi::region::row::RUN_ORDERS as u32;
 /// Slot of order 0's list; further orders follow.
-pub const FIRST_SLOT: u16 = (SLOTS / 2) as u16 - LISTED_ORDERS as u16;
+pub const FIRST_SLOT: u16 = slabyard_abi::region::row::FIRST_RUNS as u16;
+
+const _: () = assert!(FIRST_SLOT as usize + LISTED_ORDERS as usize <= SLOTS / 2);
 /// A list holds at most this many bytes, but at least one run.
 const LIST_BYTES: usize = 128 << 10;
 

@@ -85,6 +85,21 @@ impl Region {
         self.map.base()
     }
 
+    /// Address of the number of granules committed.
+    pub(super) fn top_at(&self) -> usize {
+        self.top.as_ptr() as usize
+    }
+
+    /// Addresses of the numbers of bytes committed for frames, page map, dirty bits.
+    pub(super) fn metadata_at(&self) -> [usize; 3] {
+        [self.frames.committed_at(), self.map.committed_at(), self.dirty.committed_at()]
+    }
+
+    /// Address of the first frame.
+    pub(super) fn frames_base(&self) -> usize {
+        self.frames.base()
+    }
+
     /// Bytes of the tables.
     pub fn metadata_bytes(&self) -> usize {
         self.frames.committed_bytes() + self.map.committed_bytes() + self.dirty.committed_bytes()

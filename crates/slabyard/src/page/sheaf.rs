@@ -33,7 +33,15 @@ struct Places {
 // SAFETY: atomic numbers only.
 unsafe impl Zeroed for Places {}
 
-const _: () = assert!(size_of::<Places>() == 8256);
+const _: () = {
+    use slabyard_abi::region::sheaf;
+    assert!(size_of::<Places>() == sheaf::BYTES);
+    assert!(core::mem::offset_of!(Places, next) == sheaf::NEXT);
+    assert!(core::mem::offset_of!(Places, count) == sheaf::COUNT);
+    assert!(core::mem::offset_of!(Places, guard) == sheaf::GUARD);
+    assert!(core::mem::offset_of!(Places, objects) == sheaf::OBJECTS);
+    assert!(NO_SHEAF == sheaf::NONE);
+};
 /// Words of one sheaf, and its guard's number among them.
 const STRIDE: u32 = (size_of::<Places>() / PLACE_BYTES) as u32;
 const GUARD: u32 = (core::mem::offset_of!(Places, guard) / PLACE_BYTES) as u32;
@@ -94,6 +102,11 @@ impl SheafPool {
         let (base, bytes) = p.rows().places();
         self.table.set(base, bytes);
         self.first.store(p.rows().place_number(base), Ordering::Relaxed);
+    }
+
+    /// Address of the first sheaf, and of the number of bytes committed for sheaves.
+    pub(super) fn words_at(&self) -> [usize; 2] {
+        [self.table.base(), self.table.committed_at()]
     }
 
     /// Bytes of the places.

@@ -114,6 +114,11 @@ impl<T: Zeroed> Table<T> {
         self.base.load(Ordering::Relaxed)
     }
 
+    /// Address of the number of bytes committed.
+    pub fn committed_at(&self) -> usize {
+        self.committed_bytes.as_ptr() as usize
+    }
+
     /// Bytes committed.
     pub fn committed_bytes(&self) -> usize {
         self.committed_bytes.load(Ordering::Relaxed)

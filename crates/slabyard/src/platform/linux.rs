@@ -105,21 +105,23 @@ impl Linux {
         let rows = (nr_rows * ROW_BYTES).next_multiple_of(page_bytes);
         let mut places = (address_limit() / 64).clamp(LEAST_PLACES, MOST_PLACES);
         places = places.next_multiple_of(page_bytes);
-        // A page in front, which stays zero; then the rows; then the places.
+        // A page that is never written, so that the mapping that can be written begins
+        // with the front, whoever maps memory below; the front; rows; places.
         let base = loop {
-            match reserve_rows(page_bytes + rows + places) {
-                Some(front) => break front + page_bytes,
+            match reserve_rows(2 * page_bytes, rows + places) {
+                Some(base) => break base,
                 None if places > LEAST_PLACES => {
                     places = (places / 2).next_multiple_of(page_bytes);
                 }
                 None => return false,
             }
         };
-        if !self.commit(base, rows) {
+        let front = base - page_bytes;
+        if !self.commit(front, page_bytes + rows) {
             return false;
         }
         // SAFETY: reserved and committed above, for ever.
-        unsafe { self.rows.set(base, nr_rows, (base + rows, places)) };
+        unsafe { self.rows.set(front, base, nr_rows, (base + rows, places)) };
         true
     }
 
@@ -271,6 +273,13 @@ fn address_limit() -> usize {
     limits[0]
 }
 
+fn clock(which: i32) -> [u64; 2] {
+    let mut time = [0i64; 2];
+    // SAFETY: the buffer has the size of a timespec; the call cannot fail.
+    unsafe { clock_gettime(which, &raw mut time) };
+    time.map(i64::cast_unsigned)
+}
+
 /// Number of CPUs that may ever be there: the kernel's CPU numbers lie below.
 fn possible_cpus() -> usize {
     let mut buffer = [0u8; 256];
@@ -302,33 +311,33 @@ impl Park for Linux {
     }
 }
 
-/// Reserves rows at an address from which the rows of zeros can be reached too:
-/// the front page, on x86-64.
-fn reserve_rows(bytes: usize) -> Option<usize> {
+/// Reserves rows, and bytes before them, at an address from which the rows of zeros can
+/// be reached too: the address of row 0.
+fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
     const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
     const ZEROS: usize = ZERO_ROWS * ROW_BYTES;
     let unmap = |address, bytes| {
         // SAFETY: a mapping made below, which nobody uses.
         unsafe { sys::call(sys::MUNMAP, [address, bytes, 0, 0, 0, 0]) };
     };
-    let mut hint = 0;
+    let (mut hint, bytes) = (0, before + rows);
     for _ in 0..64 {
-        let front = mmap_at(hint, bytes, PROT_READ, MAP_NORESERVE)?;
+        let first = mmap_at(hint, bytes, PROT_READ, MAP_NORESERVE)?;
+        let base = first + before;
         // SAFETY: our own fresh mapping.
-        unsafe { sys::call(sys::MADVISE, [front, bytes, MADV_DONTDUMP, 0, 0, 0]) };
+        unsafe { sys::call(sys::MADVISE, [first, bytes, MADV_DONTDUMP, 0, 0, 0]) };
         if !cfg!(target_arch = "x86_64") {
-            return Some(front);
+            return Some(base);
         }
-        // The processor's pages have 4 KiB, as the one in front.
-        let wanted = front + GRANULE + ZERO_ROWS_AT;
+        let wanted = base + ZERO_ROWS_AT;
         match mmap_at(wanted, ZEROS, PROT_READ, MAP_FIXED_NOREPLACE) {
-            Some(zeros) if zeros == wanted => return Some(front),
+            Some(zeros) if zeros == wanted => return Some(base),
             // A kernel before 4.17 takes the address as a hint.
             Some(elsewhere) => unmap(elsewhere, ZEROS),
             None => {}
         }
-        unmap(front, bytes);
-        hint = front.saturating_sub(3 << 30);
+        unmap(first, bytes);
+        hint = first.saturating_sub(3 << 30);
     }
     None
 }
@@ -428,10 +437,14 @@ impl Platform for Linux {
 
     fn now_ms(&self) -> u64 {
         const CLOCK_MONOTONIC_COARSE: i32 = 6;
-        let mut time = [0i64; 2];
-        // SAFETY: the buffer has the size of a timespec; the call cannot fail.
-        unsafe { clock_gettime(CLOCK_MONOTONIC_COARSE, &raw mut time) };
-        time[0].cast_unsigned() * 1000 + time[1].cast_unsigned() / 1_000_000
+        let [seconds, nanoseconds] = clock(CLOCK_MONOTONIC_COARSE);
+        seconds * 1000 + nanoseconds / 1_000_000
+    }
+
+    fn now_ns(&self) -> u64 {
+        const CLOCK_MONOTONIC: i32 = 1;
+        let [seconds, nanoseconds] = clock(CLOCK_MONOTONIC);
+        seconds * 1_000_000_000 + nanoseconds
     }
 
     fn rows(&self) -> &Rows {

@@ -62,6 +62,11 @@ pub trait Platform: Park + Sync {
     /// Milliseconds of a clock that never goes back; coarse and cheap.
     fn now_ms(&self) -> u64;
 
+    /// Nanoseconds of that clock, as fine as the machine has it.
+    fn now_ns(&self) -> u64 {
+        self.now_ms() * 1_000_000
+    }
+
     /// The rows of stacks.
     fn rows(&self) -> &Rows;
 

@@ -31,7 +31,7 @@
 //! changes an entry, by one committing store; anybody may set `end` to 0
 //! or mark an entry as stopped ([`super::Platform::stop`]).
 
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Entries in a row.
 pub const SLOTS: usize = 256;
@@ -116,6 +116,9 @@ impl Stack {
     }
 }
 
+/// The words in front of the rows.
+pub type Front = [AtomicU64; slabyard_abi::region::FRONT_WORDS];
+
 /// `top` of a stopped stack: as a signed number, the place -1.
 pub const STOPPED: u32 = u32::MAX;
 
@@ -126,7 +129,12 @@ pub struct Entry {
     end: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES);
+const _: () = {
+    use slabyard_abi::region::row;
+    assert!(size_of::<Entry>() == ENTRY_BYTES && ENTRY_BYTES == row::ENTRY_BYTES);
+    assert!(core::mem::offset_of!(Entry, end) == row::END);
+    assert!(SLOTS == row::SLOTS && ROW_BYTES == row::BYTES && STOPPED == row::STOPPED);
+};
 
 impl Entry {
     /// The topmost object's place as last stored; [`STOPPED`] if it is stopped.
@@ -202,8 +210,9 @@ impl Entry {
     }
 }
 
-/// All rows of a platform, and the places behind them.
+/// All rows of a platform, the places behind them and the front before them.
 pub struct Rows {
+    front: AtomicUsize,
     base: AtomicUsize,
     count: AtomicUsize,
     /// Address and bytes of what is left for stacks.
@@ -211,13 +220,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Bytes in front of row 0 that a pop from a stopped stack reads.
-    pub const FRONT: usize = PLACE_BYTES;
-
     /// No rows yet.
     #[must_use]
     pub const fn new() -> Self {
         Rows {
+            front: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
             places: [const { AtomicUsize::new(0) }; 2],
@@ -225,22 +232,39 @@ impl Rows {
     }
 
     /// Sets the rows: `base` is the address of row 0, `places` address and bytes
-    /// of the memory for stacks.
+    /// of the memory for stacks, `front` that of the page before the rows.
     ///
     /// # Safety
-    /// `count` rows from `base`, [`Rows::FRONT`] bytes in front of them and the
-    /// places are zeroed memory that stays for ever. The rows are changed through
-    /// [`Entry`] and the sequences only. The places are reserved, not committed.
+    /// The bytes from `front` to `base`, `count` rows from `base`, and the places are
+    /// zeroed memory that stays for ever. The rows are changed through [`Entry`] and
+    /// the sequences only. The places are reserved, not committed.
     ///
     /// # Panics
-    /// If places lie below the rows or out of the reach of their numbers.
-    pub unsafe fn set(&self, base: usize, count: usize, places: (usize, usize)) {
+    /// If places lie below the rows or out of the reach of their numbers, or the front
+    /// is too small.
+    pub unsafe fn set(&self, front: usize, base: usize, count: usize, places: (usize, usize)) {
         assert!(places.0 >= base + count * ROW_BYTES, "places lie behind the rows");
         assert!((places.0 + places.1 - base) / PLACE_BYTES < 1 << 31, "places are numbered");
+        // A pop from a stopped stack reads the place below row 0: it stays zero.
+        assert!(base - front >= size_of::<Front>() + PLACE_BYTES, "the front has room");
+        self.front.store(front, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
         self.places[0].store(places.0, Ordering::Relaxed);
         self.places[1].store(places.1, Ordering::Relaxed);
         self.count.store(count, Ordering::Release);
+    }
+
+    /// The words that others find the yard by (`abi::region::Word`).
+    ///
+    /// # Panics
+    /// Before [`Rows::set`].
+    #[inline]
+    pub fn front(&self) -> &Front {
+        let front = self.front.load(Ordering::Relaxed);
+        assert!(front != 0, "no rows yet");
+        // SAFETY: `set` was promised zeroed memory there, for ever; the words are
+        // changed as atomic numbers only.
+        unsafe { &*(front as *const Front) }
     }
 
     /// Address of row 0.

@@ -61,6 +61,11 @@ impl<T> Lock<T> {
         Lock { word: AtomicU32::new(FREE), rank, value: UnsafeCell::new(value) }
     }
 
+    /// Where the value lies: for readers outside of the process.
+    pub fn as_ptr(&self) -> *const T {
+        self.value.get()
+    }
+
     /// Takes the lock.
     #[inline]
     pub fn lock<'a, P: Park>(&'a self, park: &'a P) -> Guard<'a, T, P> {

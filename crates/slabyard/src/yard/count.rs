@@ -35,7 +35,7 @@ impl<P: Platform> Yard<P> {
             slab_size: u64::from(geometry.size),
             order: u64::from(geometry.order - page_order),
             objs_per_slab: u64::from(geometry.objects),
-            sheaf_capacity: u64::from(shape.sheaf_capacity),
+            sheaf_capacity: u64::from(cache.sheaf_capacity()),
             slabs,
             partial,
             empty,

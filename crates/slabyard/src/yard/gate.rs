@@ -31,6 +31,11 @@ impl Gate {
         }
     }
 
+    /// Address of the first stripe, how many there are, bytes from one to the next.
+    pub(super) fn words(&self) -> [usize; 3] {
+        [self.stripes.as_ptr() as usize, STRIPES, size_of::<Stripe>()]
+    }
+
     fn me<P: Platform>(p: &P) -> usize {
         core::ptr::from_ref(p.depth()) as usize
     }

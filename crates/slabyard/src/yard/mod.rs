@@ -5,7 +5,9 @@
 //! parked and not used, [`crate::verify`] checks it all.
 
 pub mod count;
+mod front;
 mod gate;
+mod mail;
 mod quiet;
 mod tick;
 
@@ -77,7 +79,8 @@ pub struct Yard<P> {
     pub ground: Ground<P>,
     caches: [Cache; CLASSES],
     gate: Gate,
-    settings: Once<Settings>,
+    /// Free pages go back after this time, in milliseconds.
+    decay_ms: AtomicU64,
     /// One word for each entry of each row: what the last tick saw.
     seen: Table<AtomicU64>,
     drain: Lock<()>,
@@ -103,7 +106,7 @@ impl<P: Platform> Yard<P> {
             ground: Ground::new(platform),
             caches: [const { Cache::new() }; CLASSES],
             gate: Gate::new(),
-            settings: Once::new(),
+            decay_ms: AtomicU64::new(0),
             seen: Table::new(),
             drain: Lock::new(Rank::Drain, ()),
             last_tick: AtomicU64::new(0),
@@ -120,7 +123,7 @@ impl<P: Platform> Yard<P> {
     /// Makes the yard ready; its platform is. False without memory. Call it once.
     pub fn init(&self, settings: Settings) -> bool {
         let p = &self.ground.platform;
-        self.settings.set(settings);
+        self.set_decay_ms(settings.decay_ms);
         let places = p.rows().len() * SLOTS;
         if !(self.ground.init(settings.reserve_bytes)
             && self.seen.reserve(p, places)
@@ -131,9 +134,20 @@ impl<P: Platform> Yard<P> {
         let unit_order = (p.page_bytes() / GRANULE).ilog2();
         for (class, (cache, (size, order))) in self.caches.iter().zip(classes::ROWS).enumerate() {
             let geometry = Geometry::new(size, order.max(unit_order));
-            cache.init(Shape::new(geometry, classes::slot_of(class).0));
+            let shape = Shape::new(geometry, classes::slot_of(class).0);
+            cache.init(classes::Name(class), shape);
         }
         true
+    }
+
+    /// Free pages go back after this time, in milliseconds.
+    pub fn decay_ms(&self) -> u32 {
+        self.decay_ms.load(Ordering::Relaxed) as u32
+    }
+
+    /// Changes that time.
+    pub fn set_decay_ms(&self, ms: u32) {
+        self.decay_ms.store(ms.into(), Ordering::Relaxed);
     }
 
     /// Sets who is told of bad use found in slow paths.
@@ -413,6 +427,7 @@ impl<P: Platform> Yard<P> {
         self.gate.enter(p);
         let visit = Visit { yard: self };
         self.answer_drain();
+        self.answer_mail();
         if visits & EVERY == 0 || self.beat.load(Ordering::Relaxed) != 0 {
             self.tick_if_due();
         }

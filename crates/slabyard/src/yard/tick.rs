@@ -39,7 +39,7 @@ type Stops = [(usize, Slot, u32); BATCH];
 
 impl<P: Platform> Yard<P> {
     fn period_ms(&self) -> u64 {
-        u64::from(self.settings.get().decay_ms / 8).max(1)
+        u64::from(self.decay_ms() / 8).max(1)
     }
 
     /// Begins the heartbeat if pages wait to go back.
@@ -108,7 +108,7 @@ impl<P: Platform> Yard<P> {
             // Ended slabs went to this CPU's lists of runs.
             self.drain_idle(0);
         }
-        let decay = self.settings.get().decay_ms;
+        let decay = self.decay_ms();
         let most = MOST.max(self.ground.buddy.dirty_hint() / 2);
         went |= self.ground.purge(decay, most) > 0;
         went |= self.ground.strip();
@@ -123,7 +123,12 @@ impl<P: Platform> Yard<P> {
 
     /// Drains stacks whose tops are where they were at the last `ticks` ticks.
     /// Drain lock held. Returns true if one was drained.
-    fn drain_idle(&self, ticks: u32) -> bool {
+    pub(super) fn drain_idle(&self, ticks: u32) -> bool {
+        self.drain_where(ticks, |_| true)
+    }
+
+    /// As [`Yard::drain_idle`], of the slots that `wanted` says yes to.
+    pub(super) fn drain_where(&self, ticks: u32, wanted: impl Fn(Slot) -> bool) -> bool {
         let p = self.platform();
         let mine = p.row_hint();
         let can_stop = p.can_stop();
@@ -133,7 +138,7 @@ impl<P: Platform> Yard<P> {
             if !p.row_used(row) || !can_stop && Some(row) != mine {
                 continue;
             }
-            for slot in (1..SLOTS as u16).map(Slot) {
+            for slot in (1..SLOTS as u16).map(Slot).filter(|slot| wanted(*slot)) {
                 let entry = p.rows().entry(row, slot);
                 if !self.is_idle(row, slot, entry, ticks) {
                     continue;
@@ -234,7 +239,7 @@ impl<P: Platform> Yard<P> {
 
     /// Where nobody can be stopped: the next free of each thread takes the slow
     /// path, and sees that a drain is wanted.
-    fn ask_others(&self) {
+    pub(super) fn ask_others(&self) {
         self.wanted_drains.fetch_add(1, Ordering::Relaxed);
         self.ask_all();
     }
@@ -290,8 +295,10 @@ impl<P: Platform> Yard<P> {
                 let Some(mut sheaf) = self.ground.sheaves.adopt(stack) else {
                     continue;
                 };
+                let class = classes::class_of(slot);
+                let _moving = class.map(|class| self.caches[class].moving());
                 while let Some(address) = self.ground.sheaves.pop(&mut sheaf) {
-                    match classes::class_of(slot) {
+                    match class {
                         Some(class) => self.caches[class].free_direct(&self.ground, address),
                         None => self.ground.free_parked_run(address),
                     }

@@ -12,8 +12,9 @@ use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::stack::Stack;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::slab::Object;
-use slabyard::sync::Ordering;
+use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::Yard;
+use slabyard_abi::region::CacheWord;
 use std::sync::Mutex;
 
 /// Class of the objects that the bugs are planted on.
@@ -314,6 +315,27 @@ fn a_free_block_of_a_wrong_order_is_found() {
         let frame = scene.yard.ground.region.frame(find(&scene.yard, Kind::Free));
         frame.set(Kind::Free, frame.order() + 1, frame.slot());
     });
+}
+
+/// Adds 1 to a word that readers outside are told.
+fn mistell(scene: &Scene, word: CacheWord) {
+    let words = scene.yard.cache(CLASS).shown_at() as *const AtomicU64;
+    // SAFETY: the cache's words, as its type says; a number of theirs is in bounds.
+    unsafe { &*words.add(word.index()) }.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn objects_out_that_nobody_counted_are_found() {
+    plant("objects out of class", |scene| mistell(scene, CacheWord::Out));
+}
+
+#[test]
+fn a_list_and_a_barn_told_wrongly_are_found() {
+    for word in
+        [CacheWord::NrPartial, CacheWord::PartialHead, CacheWord::BarnObjects, CacheWord::BarnFull]
+    {
+        plant("class told as it is", |scene| mistell(scene, word));
+    }
 }
 
 #[test]

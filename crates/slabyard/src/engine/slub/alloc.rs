@@ -36,7 +36,7 @@ impl Beat {
 impl Cache {
     /// Allocates an object: its address; `None` if there is no memory.
     pub fn alloc_slow<P: Platform>(&self, g: &Ground<P>, beat: Beat) -> Option<usize> {
-        self.visit();
+        let _moving = self.moving();
         let shape = self.shape();
         let (from, other) = match beat {
             Beat::Off => (shape.main(), shape.spare()),
@@ -60,7 +60,7 @@ impl Cache {
         if slot == self.shape().spare() {
             self.check_in_spare(g, sheaf);
         } else {
-            let capacity = beat.capacity(sheaf.len(), self.shape().sheaf_capacity);
+            let capacity = beat.capacity(sheaf.len(), self.sheaf_capacity());
             self.check_in(g, slot, sheaf, capacity);
         }
     }
@@ -75,7 +75,7 @@ impl Cache {
         other: Slot,
         beat: Beat,
     ) -> Option<Sheaf> {
-        let want = self.shape().sheaf_capacity.div_ceil(2);
+        let want = self.sheaf_capacity().div_ceil(2);
         if self.peek(g, other).is_some_and(|n| n > 0) {
             match self.check_out(g, other).ok().flatten() {
                 Some(mut sheaf) if !sheaf.is_empty() => {

@@ -4,12 +4,12 @@ use super::Cache;
 use crate::page::sheaf::NO_SHEAF;
 use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
-/// Most full sheaves of a barn. SLUB 6.18 has 10 of 32 objects; ours are much larger.
-const MOST_FULL: u32 = 2;
-/// Most empty sheaves of a barn.
-const MOST_EMPTY: u32 = 2;
+/// Most full sheaves of a barn, until another number is set. SLUB 6.18 has 10 of 32 objects; ours are much larger.
+pub(super) const MOST_FULL: u32 = 2;
+/// Most empty sheaves of a barn, until another number is set.
+pub(super) const MOST_EMPTY: u32 = 2;
 
 pub(super) struct Barn {
     full: u32,
@@ -17,20 +17,72 @@ pub(super) struct Barn {
     /// Least `nr_full` since the last tick: sheaves that nobody wanted (the
     /// depot's working set of Bonwick and Adams, USENIX 2001).
     least_full: u32,
+    /// Objects in the full sheaves.
+    objects: u64,
     empty: u32,
     nr_empty: u32,
 }
 
 impl Barn {
     pub(super) const fn new() -> Self {
-        Barn { full: NO_SHEAF, nr_full: 0, least_full: 0, empty: NO_SHEAF, nr_empty: 0 }
+        let (full, empty) = (NO_SHEAF, NO_SHEAF);
+        Barn { full, nr_full: 0, least_full: 0, objects: 0, empty, nr_empty: 0 }
+    }
+
+    fn take_full<P: Platform>(&mut self, g: &Ground<P>) -> Option<Sheaf> {
+        let full = g.sheaves.unlink(&mut self.full)?;
+        self.nr_full -= 1;
+        self.least_full = self.least_full.min(self.nr_full);
+        self.objects -= u64::from(full.len());
+        Some(full)
+    }
+
+    fn take_empty<P: Platform>(&mut self, g: &Ground<P>) -> Option<Sheaf> {
+        let empty = g.sheaves.unlink(&mut self.empty)?;
+        self.nr_empty -= 1;
+        Some(empty)
+    }
+
+    fn put_empty<P: Platform>(&mut self, g: &Ground<P>, empty: Sheaf) {
+        g.sheaves.link(&mut self.empty, empty);
+        self.nr_empty += 1;
     }
 }
 
 impl Cache {
-    fn sheaf_bytes(&self) -> usize {
-        let shape = self.shape();
-        (shape.sheaf_capacity * shape.geometry.size) as usize
+    fn bytes_of(&self, sheaf: &Sheaf) -> usize {
+        sheaf.len() as usize * self.shape().geometry.size as usize
+    }
+
+    /// Tells readers outside what the barn became. Under its lock.
+    fn tell_barn(&self, barn: &Barn) {
+        let shown = &self.shown;
+        shown.barn_objects.store(barn.objects, Ordering::Relaxed);
+        shown.barn_full.store(barn.nr_full.into(), Ordering::Relaxed);
+        shown.barn_empty.store(barn.nr_empty.into(), Ordering::Relaxed);
+        shown.barn_head.store(barn.full.into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn is_barn_told<P: Platform>(&self, g: &Ground<P>) -> bool {
+        let shown = &self.shown;
+        let told = [&shown.barn_objects, &shown.barn_full, &shown.barn_empty, &shown.barn_head];
+        let told = told.map(|word| word.load(Ordering::Relaxed));
+        let mut objects = 0;
+        self.each_parked_node(g, |_| objects += 1);
+        let barn = self.barn.lock(&g.platform);
+        told == [objects, barn.nr_full.into(), barn.nr_empty.into(), barn.full.into()]
+    }
+
+    /// Most full and most empty sheaves of the barn.
+    pub fn barn_limits(&self) -> (u32, u32) {
+        let limit = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
+        (limit(&self.shown.barn_full_limit), limit(&self.shown.barn_empty_limit))
+    }
+
+    /// Changes the barn's limits; what is above them goes with the next shrink or tick.
+    pub fn set_barn_limits(&self, full: u32, empty: u32) {
+        self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
+        self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
     }
 
     /// Exchanges an empty sheaf for a full one.
@@ -43,18 +95,16 @@ impl Cache {
         empty: Sheaf,
     ) -> Result<Sheaf, Sheaf> {
         let mut barn = self.barn.lock(&g.platform);
-        let Some(full) = g.sheaves.unlink(&mut barn.full) else { return Err(empty) };
-        barn.nr_full -= 1;
-        barn.least_full = barn.least_full.min(barn.nr_full);
-        let surplus = if barn.nr_empty < MOST_EMPTY {
-            g.sheaves.link(&mut barn.empty, empty);
-            barn.nr_empty += 1;
+        let Some(full) = barn.take_full(g) else { return Err(empty) };
+        let surplus = if barn.nr_empty < self.barn_limits().1 {
+            barn.put_empty(g, empty);
             None
         } else {
             Some(empty)
         };
+        self.tell_barn(&barn);
         drop(barn);
-        g.parked_node_bytes.fetch_sub(self.sheaf_bytes(), Ordering::Relaxed);
+        g.parked_node_bytes.fetch_sub(self.bytes_of(&full), Ordering::Relaxed);
         if let Some(empty) = surplus {
             g.sheaves.give(&g.platform, empty);
         }
@@ -64,11 +114,10 @@ impl Cache {
     /// Takes a full sheaf, if there is one.
     pub(super) fn barn_take_full<P: Platform>(&self, g: &Ground<P>) -> Option<Sheaf> {
         let mut barn = self.barn.lock(&g.platform);
-        let sheaf = g.sheaves.unlink(&mut barn.full)?;
-        barn.nr_full -= 1;
-        barn.least_full = barn.least_full.min(barn.nr_full);
+        let sheaf = barn.take_full(g)?;
+        self.tell_barn(&barn);
         drop(barn);
-        g.parked_node_bytes.fetch_sub(self.sheaf_bytes(), Ordering::Relaxed);
+        g.parked_node_bytes.fetch_sub(self.bytes_of(&sheaf), Ordering::Relaxed);
         Some(sheaf)
     }
 
@@ -82,8 +131,9 @@ impl Cache {
         g: &Ground<P>,
         full: Sheaf,
     ) -> Result<Sheaf, Sheaf> {
-        let bytes = self.sheaf_bytes();
-        if g.parked_node_bytes.load(Ordering::Relaxed) + bytes > Ground::<P>::NODE_LIMIT {
+        let (most_full, _) = self.barn_limits();
+        let bytes = self.bytes_of(&full);
+        if g.parked_node_bytes.load(Ordering::Relaxed) + bytes > g.node_limit() {
             return Err(full);
         }
         // A new sheaf may need a system call: it is made before the lock is taken
@@ -91,7 +141,7 @@ impl Cache {
         let mut new = None;
         let (mut barn, empty) = loop {
             let mut barn = self.barn.lock(&g.platform);
-            if barn.nr_full >= MOST_FULL {
+            if barn.nr_full >= most_full {
                 drop(barn);
                 if let Some(new) = new {
                     g.sheaves.give(&g.platform, new);
@@ -101,8 +151,7 @@ impl Cache {
             if let Some(empty) = new.take() {
                 break (barn, empty);
             }
-            if let Some(empty) = g.sheaves.unlink(&mut barn.empty) {
-                barn.nr_empty -= 1;
+            if let Some(empty) = barn.take_empty(g) {
                 break (barn, empty);
             }
             drop(barn);
@@ -111,18 +160,21 @@ impl Cache {
                 return Err(full);
             }
         };
+        barn.objects += u64::from(full.len());
         g.sheaves.link(&mut barn.full, full);
         barn.nr_full += 1;
-        drop(barn);
+        self.tell_barn(&barn);
+        // Before the lock is given up: who takes the sheaf subtracts.
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
+        drop(barn);
         Ok(empty)
     }
 
     /// An empty sheaf, from the barn or new; `None` without memory.
     pub(super) fn barn_take_empty<P: Platform>(&self, g: &Ground<P>) -> Option<Sheaf> {
         let mut barn = self.barn.lock(&g.platform);
-        if let Some(sheaf) = g.sheaves.unlink(&mut barn.empty) {
-            barn.nr_empty -= 1;
+        if let Some(sheaf) = barn.take_empty(g) {
+            self.tell_barn(&barn);
             return Some(sheaf);
         }
         drop(barn);
@@ -132,9 +184,9 @@ impl Cache {
     /// Takes an empty sheaf back.
     pub(super) fn barn_put_empty<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
         let mut barn = self.barn.lock(&g.platform);
-        if barn.nr_empty < MOST_EMPTY {
-            g.sheaves.link(&mut barn.empty, sheaf);
-            barn.nr_empty += 1;
+        if barn.nr_empty < self.barn_limits().1 {
+            barn.put_empty(g, sheaf);
+            self.tell_barn(&barn);
             return;
         }
         drop(barn);
@@ -148,13 +200,13 @@ impl Cache {
     }
 
     /// Gives the memory of empty sheaves back to the pool.
-    pub(super) fn barn_forget_empty<P: Platform>(&self, g: &Ground<P>) {
+    pub fn barn_forget_empty<P: Platform>(&self, g: &Ground<P>) {
         loop {
             let mut barn = self.barn.lock(&g.platform);
-            let Some(sheaf) = g.sheaves.unlink(&mut barn.empty) else {
+            let Some(sheaf) = barn.take_empty(g) else {
                 return;
             };
-            barn.nr_empty -= 1;
+            self.tell_barn(&barn);
             drop(barn);
             g.sheaves.give(&g.platform, sheaf);
         }

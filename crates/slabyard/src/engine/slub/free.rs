@@ -7,6 +7,7 @@ use super::Cache;
 use super::alloc::Beat;
 use crate::page::{Cause, Ground, Sheaf};
 use crate::platform::Platform;
+use crate::sync::Ordering;
 
 /// Objects that go home at a time: they lie on the stack, which may be small.
 pub(super) const BATCH: usize = 256;
@@ -15,9 +16,9 @@ impl Cache {
     /// Frees an object. Called when the fast path found this CPU's stack full,
     /// asked for or stopped, or the object on its top.
     pub fn free_slow<P: Platform>(&self, g: &Ground<P>, address: usize, beat: Beat) {
-        self.visit();
+        let _moving = self.moving();
         let shape = self.shape();
-        let capacity = shape.sheaf_capacity;
+        let capacity = self.sheaf_capacity();
         let Ok(main) = self.check_out(g, shape.main()) else {
             return self.free_direct(g, address);
         };
@@ -43,7 +44,7 @@ impl Cache {
     /// the barn takes the full one for an empty one; else the spare goes home,
     /// whose objects rest longer.
     fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
-        let (capacity, spare) = (self.shape().sheaf_capacity, self.shape().spare());
+        let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
         let looks = self.peek(g, spare);
         if looks.is_some_and(|n| n < capacity) {
             match self.check_out(g, spare).ok().flatten() {
@@ -102,7 +103,7 @@ impl Cache {
         let shape = self.shape();
         objects.sort_unstable();
         let mut indices = [0u32; BATCH];
-        let mut rest = &*objects;
+        let (mut rest, mut home) = (&*objects, 0);
         while let Some(&first) = rest.first() {
             let slab = match g.resolve(&shape.geometry, shape.slot, first) {
                 Ok(object) => object.slab,
@@ -124,12 +125,14 @@ impl Cache {
                     Err(cause) => g.bad(cause, address, shape.slot),
                 }
             }
-            self.put_group(g, slab, &indices[..n]);
+            home += self.put_group(g, slab, &indices[..n]);
             rest = &rest[together..];
         }
+        self.shown.out.fetch_sub(home, Ordering::Relaxed);
     }
 
-    fn put_group<P: Platform>(&self, g: &Ground<P>, slab: u32, indices: &[u32]) {
+    /// Returns how many went home.
+    fn put_group<P: Platform>(&self, g: &Ground<P>, slab: u32, indices: &[u32]) -> u64 {
         let shape = self.shape();
         let put = g.put(slab, indices, |index| {
             let object = crate::slab::Object { slab, index };
@@ -138,5 +141,6 @@ impl Cache {
         if put.added > 0 && (put.before == 0 || put.before + put.added == shape.geometry.objects) {
             self.settle(g, slab, put.version);
         }
+        u64::from(put.added)
     }
 }

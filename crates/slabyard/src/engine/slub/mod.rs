@@ -33,7 +33,13 @@
 //! # Equations (asserted by `verify`)
 //!
 //! For each slab: free + parked + in transit + live = objects. For each cache:
-//! slabs that begin in the region = `nr_slabs`; listed slabs = `nr_partial`.
+//! slabs that begin in the region = `nr_slabs`; listed slabs = `nr_partial`;
+//! `out` = objects - free.
+//!
+//! # Read from outside
+//!
+//! What another process reads of a cache, and the version rule by which it knows that
+//! nothing moved meanwhile, is in [`shown`].
 
 pub mod age;
 pub mod alloc;
@@ -43,13 +49,18 @@ pub mod cpu_slab;
 pub mod free;
 pub mod node;
 pub mod sheaf;
+mod shown;
+
+pub use shown::Moving;
 
 use crate::platform::Slot;
 use crate::slab::Geometry;
-use crate::sync::{AtomicU32, Lock, Once, Ordering, Rank};
+use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
+use core::fmt;
+use shown::Shown;
 
 /// Distance from a cache's main slot to its spare slot.
-pub const SPARE: u16 = 128;
+pub const SPARE: u16 = slabyard_abi::region::row::SPARE as u16;
 
 /// What is fixed when a cache begins.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +69,7 @@ pub struct Shape {
     pub geometry: Geometry,
     /// Slot of its main sheaves.
     pub slot: u16,
-    /// Objects in a full sheaf.
+    /// Objects in a full sheaf, until another number is set.
     pub sheaf_capacity: u32,
 }
 
@@ -67,7 +78,7 @@ impl Shape {
     /// of small objects.
     pub const SHEAF_BYTES: u32 = 32 << 10;
     /// A sheaf holds at most this many objects.
-    pub const SHEAF_OBJECTS: u32 = 1022;
+    pub const SHEAF_OBJECTS: u32 = slabyard_abi::region::SHEAF_OBJECTS as u32;
 
     /// The shape for a geometry.
     #[must_use]
@@ -98,14 +109,11 @@ impl Shape {
 
 /// One cache: objects of one geometry.
 pub struct Cache {
+    shown: Shown,
     shape: Once<Shape>,
     barn: Lock<barn::Barn>,
     partial: Lock<node::Partial>,
-    nr_slabs: AtomicU32,
-    min_partial: AtomicU32,
-    /// Slow paths taken: tells an idle cache from a busy one.
-    visits: AtomicU32,
-    /// `visits` at the last tick.
+    /// Slow paths begun until the last tick: tells an idle cache from a busy one.
     seen: AtomicU32,
 }
 
@@ -114,22 +122,36 @@ impl Cache {
     #[must_use]
     pub const fn new() -> Self {
         Cache {
+            shown: Shown::new(),
             shape: Once::new(),
             barn: Lock::new(Rank::Barn, barn::Barn::new()),
             partial: Lock::new(Rank::List, node::Partial::new()),
-            nr_slabs: AtomicU32::new(0),
-            min_partial: AtomicU32::new(0),
-            visits: AtomicU32::new(0),
             seen: AtomicU32::new(0),
         }
     }
 
     /// Gives the cache its shape, once, before its first use.
-    pub fn init(&self, shape: Shape) {
+    pub fn init(&self, name: impl fmt::Display, shape: Shape) {
+        let (shown, geometry) = (&self.shown, &shape.geometry);
+        let tell = |word: &AtomicU64, value: u32| word.store(value.into(), Ordering::Relaxed);
+        tell(&shown.object_size, geometry.size);
+        tell(&shown.slab_size, geometry.size);
+        tell(&shown.order, geometry.order);
+        tell(&shown.objects, geometry.objects);
+        tell(&shown.sheaf_capacity, shape.sheaf_capacity);
         // SLUB: clamp(ilog2(size) / 2, 5, 10).
-        let min_partial = (shape.geometry.size.ilog2() / 2).clamp(5, 10);
-        self.min_partial.store(min_partial, Ordering::Relaxed);
+        tell(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
+        tell(&shown.barn_full_limit, barn::MOST_FULL);
+        tell(&shown.barn_empty_limit, barn::MOST_EMPTY);
+        shown.set_name(name);
         self.shape.set(shape);
+        // Last: a reader outside knows by it that the cache is in use.
+        shown.slot.store(shape.slot.into(), Ordering::Release);
+    }
+
+    /// Address of the words that others read (`abi::region::CacheWord`).
+    pub fn shown_at(&self) -> usize {
+        core::ptr::from_ref(&self.shown) as usize
     }
 
     /// Its shape.
@@ -140,23 +162,39 @@ impl Cache {
 
     /// Slabs of the cache.
     pub fn nr_slabs(&self) -> u32 {
-        self.nr_slabs.load(Ordering::Relaxed)
+        self.shown.nr_slabs.load(Ordering::Relaxed) as u32
     }
 
     /// Slabs that stay on the partial list although they are empty.
     pub fn min_partial(&self) -> u32 {
-        self.min_partial.load(Ordering::Relaxed)
+        self.shown.min_partial.load(Ordering::Relaxed) as u32
     }
 
     /// Changes `min_partial`; holds from the next free on.
     pub fn set_min_partial(&self, slabs: u32) {
-        self.min_partial.store(slabs, Ordering::Relaxed);
+        self.shown.min_partial.store(slabs.into(), Ordering::Relaxed);
     }
 
-    fn visit(&self) {
-        // Not exact between CPUs: it only has to move.
-        let visits = self.visits.load(Ordering::Relaxed);
-        self.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
+    /// Objects in a full sheaf.
+    pub fn sheaf_capacity(&self) -> u32 {
+        self.shown.sheaf_capacity.load(Ordering::Relaxed) as u32
+    }
+
+    /// Changes the sheaves' capacity, at most [`Shape::SHEAF_OBJECTS`]: holds for each
+    /// stack from its next slow path on.
+    pub fn set_sheaf_capacity(&self, objects: u32) {
+        let objects = objects.clamp(1, Shape::SHEAF_OBJECTS);
+        self.shown.sheaf_capacity.store(objects.into(), Ordering::Relaxed);
+    }
+
+    /// Objects that left their slabs: live, parked or in transit.
+    pub fn out(&self) -> u64 {
+        self.shown.out.load(Ordering::Relaxed)
+    }
+
+    /// A slow path that moves objects of this cache begins; it ends with the value.
+    pub fn moving(&self) -> Moving<'_> {
+        Moving::new(&self.shown)
     }
 }
 

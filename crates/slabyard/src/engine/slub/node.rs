@@ -73,9 +73,14 @@ impl Cache {
         most: u32,
         mut f: impl FnMut(usize),
     ) {
-        if most > 0 && self.take_partial(g, most, &mut f) == most {
-            self.take_new(g, most, f);
+        if most == 0 {
+            return;
         }
+        let mut taken = most - self.take_partial(g, most, &mut f);
+        if taken == 0 {
+            taken = self.take_new(g, most, f);
+        }
+        self.shown.out.fetch_add(taken.into(), Ordering::Relaxed);
     }
 
     /// Takes from the partial list; returns how many are wanted still.
@@ -96,24 +101,43 @@ impl Cache {
             wanted -= taken;
             if left == 0 {
                 list.unlink(g, slab);
+                self.tell_list(&list);
             }
         }
         wanted
     }
 
-    fn take_new<P: Platform>(&self, g: &Ground<P>, most: u32, mut f: impl FnMut(usize)) {
+    /// Takes from a new slab; returns how many.
+    fn take_new<P: Platform>(&self, g: &Ground<P>, most: u32, mut f: impl FnMut(usize)) -> u32 {
         let shape = self.shape();
         let geometry = &shape.geometry;
-        let Some(slab) = g.take_block(geometry.order) else { return };
+        let Some(slab) = g.take_block(geometry.order) else { return 0 };
         g.begin_slab(slab, geometry, shape.slot);
-        self.nr_slabs.fetch_add(1, Ordering::Relaxed);
+        self.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         let (version, _) = g.free_of(slab);
-        let (_, left) = g.take(slab, geometry, most, |index| {
+        let (taken, left) = g.take(slab, geometry, most, |index| {
             f(g.address_of(geometry, Object { slab, index }));
         });
         if left > 0 {
             self.settle(g, slab, version);
         }
+        taken
+    }
+
+    /// Tells readers outside what the list became. Under its lock.
+    fn tell_list(&self, list: &Partial) {
+        self.shown.nr_partial.store(list.nr_partial.into(), Ordering::Relaxed);
+        self.shown.partial_head.store(list.head.into(), Ordering::Relaxed);
+    }
+
+    /// True if readers outside are told what the list and the barn are (for `verify`).
+    pub fn is_told<P: Platform>(&self, g: &Ground<P>) -> bool {
+        let told = [&self.shown.nr_partial, &self.shown.partial_head];
+        let list = {
+            let list = self.partial.lock(&g.platform);
+            [u64::from(list.nr_partial), list.head.into()]
+        };
+        told.map(|word| word.load(Ordering::Relaxed)) == list && self.is_barn_told(g)
     }
 
     /// Brings a slab to where its free objects say: on the list, or to its end.
@@ -131,13 +155,15 @@ impl Cache {
         if free == geometry.objects && others >= self.min_partial() {
             if listed {
                 list.unlink(g, slab);
+                self.tell_list(&list);
             }
             g.end_slab(slab, geometry);
             drop(list);
-            self.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+            self.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
             g.free_block(slab, geometry.order);
         } else if !listed {
             list.append(g, slab);
+            self.tell_list(&list);
         }
     }
 
@@ -161,9 +187,10 @@ impl Cache {
                 }
                 at = next;
             }
+            self.tell_list(&list);
             drop(list);
             for slab in &batch[..n] {
-                self.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+                self.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
                 g.free_block(*slab, geometry.order);
             }
             ended += n as u32;

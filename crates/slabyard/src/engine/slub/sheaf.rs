@@ -55,7 +55,7 @@ impl Cache {
     /// else its objects go home.
     pub(super) fn put_away<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
         let mut sheaf = sheaf;
-        if sheaf.len() == self.shape().sheaf_capacity {
+        if sheaf.len() >= self.sheaf_capacity() {
             sheaf = match self.barn_put_full(g, sheaf) {
                 Ok(empty) => empty,
                 Err(full) => full,

@@ -123,14 +123,15 @@ impl Machine {
         let late = config.late_rows || !config.can_stop;
         let nr_rows = if config.can_stop { config.cpus } else { nr_threads };
         let mut memory = Memory::new(&config);
-        // A page in front, which stays zero; then the rows; then the places.
+        // The front; then the rows; then the places.
         let page = config.page_bytes;
         let row_bytes = (nr_rows * ROW_BYTES).next_multiple_of(page);
         let places = PLACES.next_multiple_of(page);
-        let base = memory.table(page + row_bytes + places, page) + page;
+        let front = memory.table(page + row_bytes + places, page);
+        let base = front + page;
         let rows = Rows::new();
         // SAFETY: a zeroed table that stays until the machine is dropped.
-        unsafe { rows.set(base, nr_rows, (base + row_bytes, places)) };
+        unsafe { rows.set(front, base, nr_rows, (base + row_bytes, places)) };
         Machine {
             rows,
             generations: (0..config.cpus).map(|_| AtomicU64::new(0)).collect(),

@@ -1,0 +1,30 @@
+//! Being looked at. What others read lies in the yard's own memory
+//! (`slabyard_abi::region`); here is only the permission to read it.
+//!
+//! Where Yama restricts who may read another process (`kernel.yama.ptrace_scope` of
+//! 1), a process may allow it: `SLABYARD_OBSERVABLE=1`, for its children too, which
+//! inherit the variable or, forked, are asked anew.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+static ALLOWED: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" {
+    fn prctl(what: i32, ...) -> i32;
+}
+
+/// Allows any process of the same user to read and write this one's memory.
+pub(crate) fn allow() {
+    const PR_SET_PTRACER: i32 = 0x5961_6d61;
+    const ANY: usize = usize::MAX;
+    ALLOWED.store(true, Ordering::Relaxed);
+    // SAFETY: numbers only. A kernel without Yama refuses it, where nothing is needed.
+    unsafe { prctl(PR_SET_PTRACER, ANY, 0usize, 0usize, 0usize) };
+}
+
+/// In the child of a fork, which does not have its parent's permission.
+pub(crate) fn after_fork() {
+    if ALLOWED.load(Ordering::Relaxed) {
+        allow();
+    }
+}

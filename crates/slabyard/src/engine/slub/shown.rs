@@ -1,0 +1,151 @@
+//! The words of a cache that others read from outside (`abi::region::CacheWord`):
+//! where its objects are, its shape and its tunables.
+//!
+//! Neighbours: the barn and the partial list keep theirs under their locks and tell
+//! them here before they unlock; [`super::Cache`] reads tunables from here.
+//!
+//! # The version rule
+//!
+//! Each slow path that moves objects between places is a [`Moving`]: `begun` rises
+//! before the first of its changes, `ended` after the last. A reader that reads both
+//! equal before and after the other words, and the same, saw no such path under way:
+//! then live = `out` - what stacks and the barn hold.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use core::fmt::{self, Write};
+use core::mem::offset_of;
+use slabyard_abi::region::CacheWord;
+
+/// The words, in the order of `CacheWord`.
+#[repr(C)]
+pub(super) struct Shown {
+    begun: AtomicU32,
+    ended: AtomicU32,
+    pub out: AtomicU64,
+    pub nr_slabs: AtomicU64,
+    pub nr_partial: AtomicU64,
+    pub partial_head: AtomicU64,
+    pub barn_objects: AtomicU64,
+    pub barn_full: AtomicU64,
+    pub barn_empty: AtomicU64,
+    pub barn_head: AtomicU64,
+    pub slot: AtomicU64,
+    pub object_size: AtomicU64,
+    pub slab_size: AtomicU64,
+    pub order: AtomicU64,
+    pub objects: AtomicU64,
+    pub sheaf_capacity: AtomicU64,
+    pub min_partial: AtomicU64,
+    pub barn_full_limit: AtomicU64,
+    pub barn_empty_limit: AtomicU64,
+    pub name: [AtomicU64; 4],
+}
+
+macro_rules! same_place {
+    ($($field:ident: $word:ident;)*) => {
+        $(assert!(offset_of!(Shown, $field) == CacheWord::$word.index() * 8);)*
+    };
+}
+
+const _: () = {
+    same_place! {
+        begun: Version;
+        out: Out;
+        nr_slabs: NrSlabs;
+        nr_partial: NrPartial;
+        partial_head: PartialHead;
+        barn_objects: BarnObjects;
+        barn_full: BarnFull;
+        barn_empty: BarnEmpty;
+        barn_head: BarnHead;
+        slot: Slot;
+        object_size: ObjectSize;
+        slab_size: SlabSize;
+        order: Order;
+        objects: Objects;
+        sheaf_capacity: SheafCapacity;
+        min_partial: MinPartial;
+        barn_full_limit: BarnFullLimit;
+        barn_empty_limit: BarnEmptyLimit;
+        name: Name0;
+    }
+    assert!(size_of::<Shown>() == CacheWord::Name3.index() * 8 + 8);
+    assert!(offset_of!(Shown, ended) == 4);
+};
+
+impl Shown {
+    pub(super) const fn new() -> Self {
+        Shown {
+            begun: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            out: AtomicU64::new(0),
+            nr_slabs: AtomicU64::new(0),
+            nr_partial: AtomicU64::new(0),
+            partial_head: AtomicU64::new(0),
+            barn_objects: AtomicU64::new(0),
+            barn_full: AtomicU64::new(0),
+            barn_empty: AtomicU64::new(0),
+            barn_head: AtomicU64::new(slabyard_abi::region::sheaf::NONE as u64),
+            slot: AtomicU64::new(0),
+            object_size: AtomicU64::new(0),
+            slab_size: AtomicU64::new(0),
+            order: AtomicU64::new(0),
+            objects: AtomicU64::new(0),
+            sheaf_capacity: AtomicU64::new(0),
+            min_partial: AtomicU64::new(0),
+            barn_full_limit: AtomicU64::new(0),
+            barn_empty_limit: AtomicU64::new(0),
+            name: [const { AtomicU64::new(0) }; 4],
+        }
+    }
+
+    /// Writes the first 32 bytes of a name.
+    pub(super) fn set_name(&self, name: impl fmt::Display) {
+        let mut bytes = NameBytes { bytes: [0; 32], len: 0 };
+        // What does not fit is cut off, which is no error.
+        let _ = write!(bytes, "{name}");
+        for (word, bytes) in self.name.iter().zip(bytes.bytes.as_chunks().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// Slow paths begun: only their changes mean something.
+    pub(super) fn begun(&self) -> u32 {
+        self.begun.load(Ordering::Relaxed)
+    }
+}
+
+struct NameBytes {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl fmt::Write for NameBytes {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes().take(self.bytes.len() - self.len) {
+            self.bytes[self.len] = byte;
+            self.len += 1;
+        }
+        Ok(())
+    }
+}
+
+/// A slow path that moves objects is under way.
+#[must_use]
+pub struct Moving<'a>(&'a Shown);
+
+impl<'a> Moving<'a> {
+    pub(super) fn new(shown: &'a Shown) -> Self {
+        // AcqRel: the changes that follow are not seen before it. Its partner is the
+        // reader outside, which reads the words in order.
+        shown.begun.fetch_add(1, Ordering::AcqRel);
+        Moving(shown)
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        // Release: the changes before it are seen first.
+        self.0.ended.fetch_add(1, Ordering::Release);
+    }
+}

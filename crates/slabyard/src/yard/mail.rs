@@ -1,0 +1,211 @@
+//! The mailbox: what another process asks of this yard, done by the next slow path of
+//! any thread (`abi::region::Mail`).
+//!
+//! Neighbours: [`super::tick`], whose ways of draining it uses. One thread serves at a
+//! time, under the drain lock.
+//! Invariants: a request is done at most once; one that was torn by two requesters is
+//! never done; whatever is asked, the yard stays whole.
+
+use super::Yard;
+use crate::cache::classes::{self, CLASSES};
+use crate::engine::slub::Cache;
+use crate::page::percpu;
+use crate::platform::{GRANULE, Platform};
+use crate::sync::Ordering;
+use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
+
+/// What became of a request.
+struct Answer {
+    outcome: Outcome,
+    old: u64,
+    new: u64,
+    bytes: u64,
+}
+
+impl Answer {
+    fn refused(outcome: Outcome) -> Self {
+        Answer { outcome, old: 0, new: 0, bytes: 0 }
+    }
+}
+
+/// What a request is about.
+enum Scope {
+    Yard,
+    Class(usize),
+}
+
+impl<P: Platform> Yard<P> {
+    fn mail(&self, word: Mail) -> u64 {
+        self.word(word.index()).load(Ordering::Relaxed)
+    }
+
+    /// True if a request waits.
+    #[inline]
+    fn has_mail(&self) -> bool {
+        self.mail(Mail::Asked) != self.mail(Mail::Answered)
+    }
+
+    /// In a visit: does what was asked, if something was.
+    #[inline]
+    pub(super) fn answer_mail(&self) {
+        if self.has_mail() {
+            self.serve();
+        }
+    }
+
+    /// Forgets a request that waits: the child of a fork has its parent's mailbox.
+    pub fn forget_mail(&self) {
+        let asked = self.mail(Mail::Asked);
+        self.word(Mail::Answered.index()).store(asked, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn serve(&self) {
+        let p = self.platform();
+        let Some(_guard) = self.drain.try_lock(p) else { return };
+        // Acquire: the request's words were written before it. Its partner is the
+        // requester's system call.
+        let asked = self.word(Mail::Asked.index()).load(Ordering::Acquire);
+        let request = [
+            asked,
+            self.mail(Mail::What),
+            self.mail(Mail::Cache),
+            self.mail(Mail::Key),
+            self.mail(Mail::Value),
+        ];
+        if asked == self.mail(Mail::Answered) || self.mail(Mail::Check) != check(request) {
+            return;
+        }
+        let begin = p.now_ns();
+        let [_, what, cache, key, value] = request;
+        let answer = self.done(what, cache, key, value);
+        let put = |word: Mail, value: u64| {
+            self.word(word.index()).store(value, Ordering::Relaxed);
+        };
+        put(Mail::Result, answer.outcome as u64);
+        put(Mail::Old, answer.old);
+        put(Mail::New, answer.new);
+        put(Mail::Bytes, answer.bytes);
+        put(Mail::Nanoseconds, p.now_ns().saturating_sub(begin));
+        // Release: who sees the token sees the answer.
+        self.word(Mail::Answered.index()).store(asked, Ordering::Release);
+    }
+
+    fn done(&self, what: u64, cache: u64, key: u64, value: u64) -> Answer {
+        let scope = match usize::try_from(cache) {
+            _ if cache == WHOLE_YARD => Scope::Yard,
+            Ok(class) if class < CLASSES => Scope::Class(class),
+            _ => return Answer::refused(Outcome::Unknown),
+        };
+        match Request::of(what) {
+            Some(Request::Shrink) => self.shrink(&scope),
+            Some(Request::Set) => self.set(&scope, key, value),
+            None => Answer::refused(Outcome::Unknown),
+        }
+    }
+
+    fn in_scope(&self, scope: &Scope) -> &[Cache] {
+        match scope {
+            Scope::Yard => &self.caches,
+            Scope::Class(class) => &self.caches[*class..=*class],
+        }
+    }
+
+    fn shrink(&self, scope: &Scope) -> Answer {
+        let slabs = || self.in_scope(scope).iter().map(|c| u64::from(c.nr_slabs())).sum();
+        let old = slabs();
+        match scope {
+            Scope::Yard => _ = self.drain_idle(0),
+            Scope::Class(class) => self.drain_class(*class),
+        }
+        for cache in self.in_scope(scope) {
+            cache.shrink_node(&self.ground);
+        }
+        // Ended slabs went to this CPU's lists of runs.
+        self.drain_where(0, |slot| percpu::order_of(slot).is_some());
+        let granules = self.ground.purge(0, usize::MAX);
+        self.ground.strip();
+        let sheaves = self.ground.sheaves.rest(self.platform());
+        let bytes = (granules * GRANULE + sheaves) as u64;
+        Answer { outcome: self.reach(), old, new: slabs(), bytes }
+    }
+
+    /// What CPUs hold of one cache goes home.
+    fn drain_class(&self, class: usize) {
+        self.drain_where(0, |slot| classes::class_of(slot) == Some(class));
+    }
+
+    /// Done, or, where nobody can be stopped, asked for.
+    fn reach(&self) -> Outcome {
+        if self.platform().can_stop() {
+            return Outcome::Done;
+        }
+        self.ask_others();
+        Outcome::Asked
+    }
+
+    fn set(&self, scope: &Scope, key: u64, value: u64) -> Answer {
+        let Some(row) = TUNABLES.iter().find(|row| row.number == key) else {
+            return Answer::refused(Outcome::Unknown);
+        };
+        if !(row.least..=row.most).contains(&value) {
+            return Answer::refused(Outcome::OutOfRange);
+        }
+        match scope {
+            Scope::Yard if row.of_yard => self.set_of_yard(row, value),
+            Scope::Class(class) if !row.of_yard => self.set_of_cache(*class, row, value),
+            _ => Answer::refused(Outcome::Unknown),
+        }
+    }
+
+    fn set_of_yard(&self, row: &TunableRow, value: u64) -> Answer {
+        let old = match row.name {
+            "decay_ms" => {
+                let old = self.decay_ms();
+                self.set_decay_ms(value as u32);
+                u64::from(old)
+            }
+            "node_limit" => {
+                let old = self.ground.node_limit();
+                self.ground.set_node_limit(value as usize);
+                self.caches.iter().for_each(|cache| cache.flush_barn_above(&self.ground, 0));
+                old as u64
+            }
+            _ => return Answer::refused(Outcome::Unknown),
+        };
+        Answer { outcome: Outcome::Done, old, new: value, bytes: 0 }
+    }
+
+    fn set_of_cache(&self, class: usize, row: &TunableRow, value: u64) -> Answer {
+        let (g, cache, value) = (&self.ground, &self.caches[class], value as u32);
+        let (full, empty) = cache.barn_limits();
+        let mut outcome = Outcome::Done;
+        let old = match row.name {
+            "sheaf_capacity" => {
+                let old = cache.sheaf_capacity();
+                cache.set_sheaf_capacity(value);
+                // Stacks begin anew, with the new capacity.
+                self.drain_class(class);
+                outcome = self.reach();
+                old
+            }
+            "min_partial" => {
+                let old = cache.min_partial();
+                cache.set_min_partial(value);
+                old
+            }
+            "barn_full" => {
+                cache.set_barn_limits(value, empty);
+                cache.flush_barn_above(g, value);
+                full
+            }
+            "barn_empty" => {
+                cache.set_barn_limits(full, value);
+                cache.barn_forget_empty(g);
+                empty
+            }
+            _ => return Answer::refused(Outcome::Unknown),
+        };
+        Answer { outcome, old: old.into(), new: value.into(), bytes: 0 }
+    }
+}
