@@ -15,6 +15,7 @@ Examples:
   target/release/slabyard-bench memory --check
   target/release/slabyard-bench memory --only burst --objects 1000000
   target/release/slabyard-bench instructions
+  target/release/slabyard-bench look --rounds 5
 
 Exit codes: 0 done, 1 a goal was missed (with --check), 2 usage, 3 cannot (and why).";
 
@@ -39,6 +40,9 @@ pub enum Suite {
     /// Instructions of a malloc and free, counted by callgrind
     #[command(after_help = EXAMPLES)]
     Instructions(InstructionsOptions),
+    /// What being looked at once a second costs a program
+    #[command(after_help = EXAMPLES)]
+    Look(LookOptions),
 }
 
 /// What every suite takes.
@@ -119,6 +123,31 @@ pub struct InstructionsOptions {
     pub common: Common,
     /// Pairs of the shorter of the two runs
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub pairs: u64,
+}
+
+/// Options of `look`.
+#[derive(clap::Args)]
+pub struct LookOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// The command that looks [default: slabyard beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub command: Option<PathBuf>,
+    /// The load that is looked at
+    #[arg(long, default_value = "mixed", value_parser = load_names())]
+    pub load: String,
+    /// Windows looked at, and as many alone
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Length of a window
+    #[arg(long, value_name = "MS", default_value_t = 3000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub window_ms: u32,
+    /// Time between two looks
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub every_ms: u32,
+    /// Pairs whose instructions are counted
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub pairs: u64,
 }
 

@@ -54,7 +54,8 @@ pub fn run(options: &InstructionsOptions) -> Result<Verdict> {
     Ok(Verdict::Met)
 }
 
-fn valgrind_version() -> Option<String> {
+/// valgrind's version, if it is installed.
+pub fn valgrind_version() -> Option<String> {
     let out = Command::new("valgrind").arg("--version").output().ok()?;
     out.status.success().then(|| {
         let text = String::from_utf8_lossy(&out.stdout);
@@ -67,8 +68,8 @@ fn count_all(bench: &Bench, pairs: u64) -> Result<Vec<f64>> {
     let mut counts = Vec::new();
     for allocator in &bench.allocators {
         bar.set_message(format!("callgrind, {}", allocator.name));
-        let once = count(bench, allocator, pairs)?;
-        let twice = count(bench, allocator, 2 * pairs)?;
+        let once = count(bench, allocator, pairs, |_| ())?;
+        let twice = count(bench, allocator, 2 * pairs, |_| ())?;
         counts.push((twice as f64 - once as f64) / pairs as f64);
         bar.inc(1);
     }
@@ -76,8 +77,13 @@ fn count_all(bench: &Bench, pairs: u64) -> Result<Vec<f64>> {
     Ok(counts)
 }
 
-/// Instructions of a process that runs `pairs` pairs.
-fn count(bench: &Bench, allocator: &Allocator, pairs: u64) -> Result<u64> {
+/// Instructions of a process that runs `pairs` pairs; `meanwhile` gets its number.
+pub fn count(
+    bench: &Bench,
+    allocator: &Allocator,
+    pairs: u64,
+    meanwhile: impl FnOnce(u32),
+) -> Result<u64> {
     let mut child = allocator
         .command("valgrind".as_ref())
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -91,6 +97,7 @@ fn count(bench: &Bench, allocator: &Allocator, pairs: u64) -> Result<u64> {
     let mut requests = child.stdin.take().context("no standard input")?;
     requests.write_all(format!("cycles {pairs}\n").as_bytes())?;
     drop(requests);
+    meanwhile(child.id());
     let out = child.wait_with_output()?;
     interrupt::check()?;
     let said = String::from_utf8_lossy(&out.stdout);

@@ -2,7 +2,7 @@
 //!
 //! `speed` times loads, `memory` reads what processes occupy, `instructions`
 //! counts one pair under callgrind; the allocators are ours, mimalloc and the
-//! C library's.
+//! C library's. `look` measures what being looked at costs.
 //! The loads are C programs (`loads/`) that know no allocator; `build.rs`
 //! builds them and the peer, `allocators` unpacks and preloads, `worker`
 //! keeps a load at hand, and the three measuring modules judge against
@@ -17,6 +17,7 @@ mod args;
 mod goals;
 mod instructions;
 mod interrupt;
+mod look;
 mod machine;
 mod memory;
 mod screen;
@@ -55,5 +56,6 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Speed(options) => speed::run(options),
         Suite::Memory(options) => memory::run(options),
         Suite::Instructions(options) => instructions::run(options),
+        Suite::Look(options) => look::run(options),
     }
 }

@@ -116,6 +116,11 @@ impl Worker {
         })
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.talker.child.id()
+    }
+
     /// The least disturbed of some windows; mostly the first is not disturbed
     /// at all.
     ///
@@ -134,7 +139,8 @@ impl Worker {
         Ok(best)
     }
 
-    fn any_window(&mut self, ms: u32) -> Result<Window> {
+    /// One window, whatever disturbs it.
+    pub fn any_window(&mut self, ms: u32) -> Result<Window> {
         let ns = u64::from(ms) * 1_000_000;
         let warm = ns / WARM_SHARE;
         self.talker.send(&format!("window {ns} {warm}\n"))?;
