@@ -15,7 +15,7 @@ pub use quiet::Quiet;
 
 use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::alloc::Beat;
-use crate::engine::slub::{Cache, Shape};
+use crate::engine::slub::{Cache, SPARE, Shape};
 use crate::page::table::Table;
 use crate::page::{Bad, Cause, Ground, Kind};
 use crate::platform::stack::SLOTS;
@@ -221,12 +221,18 @@ impl<P: Platform> Yard<P> {
     #[inline]
     pub fn alloc_fast(&self, bytes: usize, align: usize) -> Option<usize> {
         if let Some(class) = classes::class_for_aligned(bytes, align)
-            && self.beat.load(Ordering::Relaxed) == 0
-            && let Some(address) = self.platform().pop(classes::slot_of(class))
+            && let Some(address) = self.platform().pop(self.serving(class))
         {
             return Some(address);
         }
         self.alloc(bytes, align)
+    }
+
+    /// The slot that serves a class's allocations now. Either is right at any time.
+    #[inline]
+    fn serving(&self, class: usize) -> Slot {
+        let main = classes::slot_of(class);
+        if self.beats() { Slot(main.0 + SPARE) } else { main }
     }
 
     /// Frees what the fast path did not.

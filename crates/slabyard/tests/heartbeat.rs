@@ -1,0 +1,35 @@
+//! During the heartbeat the fast path stays fast: allocations pop from the spare sheaf,
+//! whoever makes them.
+
+use slabyard::cache::classes;
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::sync::{AtomicU32, Ordering};
+use slabyard::yard::{Settings, Yard};
+use slabyard_abi::region::CacheWord;
+
+/// Slow paths that a class's cache began: the low half of its version.
+fn slow_paths(yard: &Yard<Machine>, class: usize) -> u32 {
+    let version = yard.cache(class).shown_at() + CacheWord::Version.index() * 8;
+    // SAFETY: the first half of a cache's version, an atomic number.
+    unsafe { &*(version as *const AtomicU32) }.load(Ordering::Relaxed)
+}
+
+#[test]
+fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
+    let yard = Yard::new(Machine::new(Config::default()));
+    assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
+    let class = classes::class_for(448).expect("a class");
+    let runs: Vec<_> = (0..4).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
+    for run in runs {
+        yard.free(run).expect("a live run");
+    }
+    assert!(yard.beats(), "pages wait to go back");
+    let capacity = yard.cache(class).sheaf_capacity();
+    let (n, before) = (100 * capacity, slow_paths(&yard, class));
+    for _ in 0..n {
+        yard.alloc_fast(448, 16).expect("memory");
+    }
+    assert!(yard.beats(), "the clock of the machine stands still");
+    let slow = slow_paths(&yard, class) - before;
+    assert!(slow <= 210, "{slow} slow paths for {n} allocations, {capacity} in a sheaf");
+}
