@@ -10,7 +10,7 @@ use crate::value::Value;
 /// Objects handed out: told, or for a kernel within what it hides.
 pub(crate) fn live(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
     told(cache, "live").or_else(|| {
-        let active = cache.exact("objects")?;
+        let active = crate::hidden::active(cache)?;
         let hidden = crate::hidden::objects(snapshot, cache)?.most;
         kernel(snapshot).then(|| Value::between(active.saturating_sub(hidden), active))
     })
@@ -34,26 +34,32 @@ pub(crate) fn parked_node(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
 
 /// Free objects held for CPUs and in barns.
 pub(crate) fn parked(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
-    if kernel(snapshot) {
-        // Not the sum: both together hide at most what is active.
-        return crate::hidden::objects(snapshot, cache).map(|h| Value::between(0, h.most));
-    }
-    parked_cpu(snapshot, cache)?.plus(&parked_node(snapshot, cache)?)
+    told(cache, "parked").or_else(|| {
+        if kernel(snapshot) {
+            // Not the sum: both together hide at most what is active.
+            return crate::hidden::objects(snapshot, cache).map(|h| Value::between(0, h.most));
+        }
+        parked_cpu(snapshot, cache)?.plus(&parked_node(snapshot, cache)?)
+    })
 }
 
 /// Free objects in slabs of node partial lists.
 pub(crate) fn free_partial(_: &Snapshot, cache: &Cache) -> Option<Value> {
     told(cache, "free_partial").or_else(|| {
-        let (all, used) = (cache.exact("total_objects")?, cache.exact("objects")?);
+        let (all, used) = (cache.exact("total_objects")?, crate::hidden::active(cache)?);
         Some(Value::Exact(all.checked_sub(used)?))
     })
 }
 
 /// Slabs without a free object: those that nobody lists. In a kernel some of them
 /// are held by CPUs and have free objects all the same.
-pub(crate) fn full(_: &Snapshot, cache: &Cache) -> Option<Value> {
+pub(crate) fn full(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
     told(cache, "full").or_else(|| {
-        let listed = cache.exact("partial")? + cache.exact("cpu_slabs").unwrap_or(0);
+        let held = match kernel(snapshot) {
+            true => crate::hidden::cpu_slabs(snapshot, cache)?,
+            false => cache.exact("cpu_slabs").unwrap_or(0),
+        };
+        let listed = cache.exact("partial")?.saturating_add(held);
         Some(Value::Exact(cache.exact("slabs")?.saturating_sub(listed)))
     })
 }

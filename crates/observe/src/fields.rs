@@ -84,6 +84,7 @@ fields! {
     live: Objects Gauge shown, "objects handed out and not freed", by derive::live;
     parked: Objects Gauge shown, "free objects held for CPUs and in barns: parked_cpu and parked_node", by derive::parked;
     objects: Objects Gauge more, "all objects but those free on node partial lists: what slabinfo calls active";
+    objects_counted: Objects Gauge more, "the same as sysfs counts it, of caches with so many partial slabs that slabinfo estimates";
     total_objects: Objects Gauge shown, "slabs times objs_per_slab";
     slabs: Slabs Gauge shown, "slabs of the cache";
     partial: Slabs Gauge shown, "slabs on the node's partial lists, empty ones included";
@@ -223,6 +224,8 @@ totals! {
     slab: Bytes beside, "the kernel's slab memory, as meminfo tells";
     slab_reclaimable: Bytes beside, "of this, what may be reclaimed";
     slab_unreclaimable: Bytes beside, "of this, what may not";
+    maybe_parked: Bytes beside, "most bytes of active objects that may be parked, as a kernel hides it";
+    maybe_parked_caches: Count beside, "caches of which some active objects may be parked";
     mem_total: Bytes beside, "the machine's memory";
     mem_free: Bytes beside, "of this, free pages";
     mem_available: Bytes beside, "of this, what programs could get without swapping";

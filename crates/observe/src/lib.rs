@@ -13,9 +13,12 @@
 
 mod derive;
 pub mod fields;
+pub mod file;
 pub mod hidden;
+pub mod kernel;
 pub mod snapshot;
 pub mod value;
+pub mod want;
 
 pub mod check;
 pub mod ended;
@@ -25,3 +28,4 @@ pub mod table;
 
 pub use snapshot::{Cache, Snapshot};
 pub use value::{Reading, Value};
+pub use want::Want;

@@ -32,6 +32,9 @@ pub struct Snapshot {
     /// The whole yard, or the kernel's memory: names of [`crate::fields::TOTALS`].
     #[serde(default)]
     pub totals: BTreeMap<String, Value>,
+    /// Free blocks of pages, where a kernel tells them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub free_blocks: Vec<FreeBlocks>,
     /// What could not be read, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
@@ -77,8 +80,21 @@ pub struct Machine {
     pub page_bytes: Option<u64>,
     /// CPUs that may ever be there.
     pub possible_cpus: Option<u32>,
+    /// Of these, CPUs that run.
+    pub online_cpus: Option<u32>,
     /// Memory nodes.
     pub nodes: Option<u32>,
+}
+
+/// Free blocks of pages in one zone of a kernel's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeBlocks {
+    /// The zone's node.
+    pub node: u32,
+    /// The zone's name.
+    pub zone: String,
+    /// Blocks of 1, 2, 4, ... pages.
+    pub blocks: Vec<u64>,
 }
 
 /// One cache at one moment.
@@ -147,6 +163,7 @@ impl Snapshot {
             machine: Machine::default(),
             caches: Vec::new(),
             totals: BTreeMap::new(),
+            free_blocks: Vec::new(),
             missing: Vec::new(),
         }
     }

@@ -1,0 +1,273 @@
+//! Saved snapshots: JSON, packed with zstd where the name ends in `.zst`.
+//!
+//! Neighbours: [`crate::snapshot`] is the form. Keys are added to it and never
+//! renamed: files of all earlier versions stay readable, and a reader passes over keys
+//! that it does not know. Also opens what scripts dumped of kernels' caches.
+//! A file is written whole beside its place and then renamed; what is in it, not its
+//! name, tells how to read it.
+//! Invariant: a snapshot that was opened keeps the invariants of its form.
+
+use crate::kernel::Dumps;
+use crate::snapshot::{FORMAT, Snapshot};
+use crate::value::Value;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Far more than a machine with thousands of caches and CPUs has to say.
+const MAX_BYTES: u64 = 256 << 20;
+/// What each file of ours begins with.
+const BEGIN: &str = "{\"format\":";
+
+/// Why a snapshot was not saved or opened.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write {path}: {error}")]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Something else.
+    #[error("{path} is not a snapshot: {what}; `slabyard snapshot SOURCE -o FILE` makes one")]
+    NotASnapshot {
+        /// Which.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// Its tail is missing.
+    #[error("{path} is truncated: it ends {at}; take the snapshot again, or copy it again")]
+    Truncated {
+        /// Which.
+        path: PathBuf,
+        /// Where it ends.
+        at: String,
+    },
+    /// It is not as it was written.
+    #[error("{path} is damaged: {what}; take the snapshot again, or copy it again")]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// Where, and what is wrong.
+        what: String,
+    },
+    /// A later version wrote it.
+    #[error(
+        "{path} has format {found}; this slabyard reads up to {FORMAT}: use a newer one to open it"
+    )]
+    Newer {
+        /// Which.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+    },
+}
+
+/// Saves a snapshot.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
+    let failed = |error| Error::Write { path: path.into(), error };
+    let mut bytes = serde_json::to_vec(snapshot).map_err(|e| failed(e.into()))?;
+    bytes.push(b'\n');
+    if path.extension().is_some_and(|e| e == "zst") {
+        bytes = pack(&bytes).map_err(failed)?;
+    }
+    write(&bytes, path).map_err(failed)
+}
+
+/// Opens a saved snapshot, of this or an earlier version.
+///
+/// # Errors
+/// Something else, a damaged or truncated file, or one of a later version.
+pub fn open(path: &Path) -> Result<Snapshot, Error> {
+    let failed = |error| Error::Read { path: path.into(), error };
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let modified =
+        metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    let modified_ms = modified.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(0));
+    parse(&bytes, modified_ms).map_err(|fault| fault.of(path))
+}
+
+/// True for a file that begins as core files do, and not as a snapshot.
+#[must_use]
+pub fn looks_like_core(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
+}
+
+/// Writes beside the file's place and renames: nobody sees half of it, and a full disk
+/// leaves the old one.
+fn write(bytes: &[u8], path: &Path) -> io::Result<()> {
+    // Through links, so that the link stays; a pipe or device is written to.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    if fs::metadata(&path).is_ok_and(|m| !m.is_file()) {
+        return fs::OpenOptions::new().write(true).open(&path)?.write_all(bytes);
+    }
+    let directory = path.parent().filter(|d| !d.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".slabyard-")
+        // As any new file: the umask takes its part.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.persist(&path).map(drop).map_err(|e| e.error)
+}
+
+/// What is wrong with the bytes of a file.
+enum Fault {
+    Other(String),
+    Truncated(String),
+    Damaged(String),
+    Newer(u64),
+}
+
+impl Fault {
+    fn of(self, path: &Path) -> Error {
+        let path = path.into();
+        match self {
+            Fault::Other(what) => Error::NotASnapshot { path, what },
+            Fault::Truncated(at) => Error::Truncated { path, at },
+            Fault::Damaged(what) => Error::Damaged { path, what },
+            Fault::Newer(found) => Error::Newer { path, found },
+        }
+    }
+}
+
+/// The keys that tell what a file is.
+#[derive(Deserialize)]
+struct Probe {
+    format: Option<u64>,
+    slab: Option<IgnoredAny>,
+    dumps: Option<IgnoredAny>,
+}
+
+fn parse(bytes: &[u8], modified_ms: u64) -> Result<Snapshot, Fault> {
+    let unpacked;
+    let text = if bytes.starts_with(&ZSTD_MAGIC) {
+        unpacked = unpack(bytes)?;
+        &unpacked[..]
+    } else {
+        bytes
+    };
+    if text.len() as u64 > MAX_BYTES {
+        return Err(Fault::Other(format!("it is larger than {} MiB", MAX_BYTES >> 20)));
+    }
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        let what = if text.is_empty() { "it is empty" } else { "it is no JSON object" };
+        return Err(Fault::Other(what.into()));
+    }
+    let probe: Probe = serde_json::from_slice(text).map_err(|e| fault(text, &e))?;
+    let snapshot = match probe {
+        Probe { format: Some(found), .. } if found > u64::from(FORMAT) => {
+            return Err(Fault::Newer(found));
+        }
+        Probe { format: Some(_), .. } => {
+            serde_json::from_slice(text).map_err(|e| fault(text, &e))?
+        }
+        Probe { slab: None, dumps: None, .. } => {
+            return Err(Fault::Other("it is JSON of another kind".into()));
+        }
+        _ => {
+            let dumps: Dumps = serde_json::from_slice(text).map_err(|e| fault(text, &e))?;
+            dumps.first(modified_ms).map_err(Fault::Damaged)?
+        }
+    };
+    check(&snapshot).map_err(Fault::Damaged)?;
+    Ok(snapshot)
+}
+
+/// With a checksum, so that no damage goes unnoticed.
+fn pack(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 0)?;
+    encoder.include_checksum(true)?;
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+    let damaged = |e: io::Error| match e.kind() {
+        io::ErrorKind::UnexpectedEof => Fault::Truncated(format!("after {} bytes", bytes.len())),
+        _ => Fault::Damaged(format!("the zstd stream cannot be unpacked ({e})")),
+    };
+    let decoder = zstd::Decoder::new(bytes).map_err(damaged)?;
+    let mut text = Vec::new();
+    decoder.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(damaged)?;
+    Ok(text)
+}
+
+fn fault(text: &[u8], error: &serde_json::Error) -> Fault {
+    let at = format!("line {}, column {}", error.line(), error.column());
+    match error.classify() {
+        serde_json::error::Category::Eof => Fault::Truncated(format!("at {at}")),
+        serde_json::error::Category::Syntax if !text.starts_with(BEGIN.as_bytes()) => {
+            Fault::Other(format!("it is no JSON ({at})"))
+        }
+        _ => Fault::Damaged(error.to_string()),
+    }
+}
+
+/// What nobody above could live with: names that are equal or steer a terminal, and
+/// ranges that are none.
+fn check(snapshot: &Snapshot) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    let clean = |text: &str| -> Result<(), String> {
+        if text.chars().any(char::is_control) {
+            Err(format!("{text:?} is no name"))
+        } else {
+            Ok(())
+        }
+    };
+    let value = |name: &str, value: &Value| -> Result<(), String> {
+        clean(name)?;
+        match value {
+            Value::Range(low, high) if low > high => Err(format!("{name} is [{low},{high}]")),
+            Value::Text(text) => clean(text),
+            _ => Ok(()),
+        }
+    };
+    let source = &snapshot.source;
+    let texts = [&source.program, &source.release, &source.path];
+    texts.into_iter().flatten().try_for_each(|text| clean(text))?;
+    for missing in &snapshot.missing {
+        clean(&missing.what).and_then(|()| clean(&missing.why))?;
+    }
+    snapshot.totals.iter().try_for_each(|(name, total)| value(name, total))?;
+    for cache in &snapshot.caches {
+        let name = cache.name.as_str();
+        cache.names().try_for_each(clean)?;
+        if !names.insert(name) {
+            return Err(format!("cache `{name}` comes twice"));
+        }
+        for (key, reading) in &cache.readings {
+            let parts = reading.nodes.iter().chain(&reading.cpus).map(|(_, part)| part);
+            let mut values = std::iter::once(&reading.value).chain(parts);
+            values.try_for_each(|v| value(key, v)).map_err(|e| format!("cache `{name}`: {e}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! The attributes of a cache in `/sys/kernel/slab`, and how their texts read.
+//!
+//! Neighbours: [`super::tree`] reads the files, [`super::dump`] takes the same texts
+//! from JSON. [`crate::fields`] holds names, units and helps; here is what only a
+//! kernel has: the form of the text, and why an attribute may not be there.
+
+use super::release::Release;
+use crate::fields::{FIELDS, Kind};
+use crate::value::{Reading, Value};
+
+/// When an attribute is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// For the plain columns.
+    Plain,
+    /// When all are asked for.
+    All,
+    /// The same; and always of a cache that slabinfo does not list. Sysfs tells the
+    /// nodes' parts, slabinfo only the sum.
+    AllOrUnlisted,
+    /// Of a cache that slabinfo does not list: it says the same.
+    Unlisted,
+}
+
+/// An attribute that this version knows.
+pub(super) struct Attribute {
+    pub name: &'static str,
+    pub when: When,
+    /// What a kernel needs to have it.
+    needs: &'static str,
+}
+
+const fn row(name: &'static str, when: When, needs: &'static str) -> Attribute {
+    Attribute { name, when, needs }
+}
+
+/// Every attribute that is no counter. Four of them are read for the plain columns,
+/// beside slabinfo: `object_size` and `partial` are columns, and `live` and `parked`
+/// need `cpu_slabs` and `sheaf_capacity`.
+pub(super) static ATTRIBUTES: &[Attribute] = &[
+    row("object_size", When::Plain, ""),
+    row("partial", When::Plain, ""),
+    row("cpu_slabs", When::Plain, ""),
+    row("sheaf_capacity", When::Plain, "it came with 6.18"),
+    row("slab_size", When::Unlisted, ""),
+    row("objs_per_slab", When::Unlisted, ""),
+    row("order", When::Unlisted, ""),
+    row("slabs", When::AllOrUnlisted, SLUB_DEBUG),
+    row("objects", When::AllOrUnlisted, SLUB_DEBUG),
+    row("total_objects", When::AllOrUnlisted, SLUB_DEBUG),
+    row("objects_partial", When::All, ""),
+    row("slabs_cpu_partial", When::All, ""),
+    row("min_partial", When::All, ""),
+    row("cpu_partial", When::All, ""),
+    row("remote_node_defrag_ratio", When::All, "it needs CONFIG_NUMA"),
+    row("align", When::All, ""),
+    row("aliases", When::All, ""),
+    row("ctor", When::All, ""),
+    row("hwcache_align", When::All, ""),
+    row("reclaim_account", When::All, ""),
+    row("destroy_by_rcu", When::All, ""),
+    row("cache_dma", When::All, "it needs CONFIG_ZONE_DMA"),
+    row("usersize", When::All, "it needs CONFIG_HARDENED_USERCOPY"),
+    row("sanity_checks", When::All, SLUB_DEBUG),
+    row("red_zone", When::All, SLUB_DEBUG),
+    row("poison", When::All, SLUB_DEBUG),
+    row("store_user", When::All, SLUB_DEBUG),
+    row("trace", When::All, SLUB_DEBUG),
+    row("failslab", When::All, "it needs CONFIG_FAILSLAB"),
+    row("skip_kfence", When::All, "it needs CONFIG_KFENCE"),
+];
+
+const SLUB_DEBUG: &str = "it needs CONFIG_SLUB_DEBUG";
+
+/// Files that act when they are written, and those of old kernels that walk every
+/// object when they are read.
+pub(super) const NOT_READ: [&str; 4] = ["shrink", "validate", "alloc_calls", "free_calls"];
+
+/// Attributes that are there from 7.0 on for the sake of old readers, always 0: CPU
+/// slabs and CPU partial lists are gone.
+const STUBS: [&str; 3] = ["cpu_slabs", "cpu_partial", "slabs_cpu_partial"];
+
+/// Why an attribute is not to be believed in this kernel.
+pub(super) fn stub(name: &str, release: Option<&Release>) -> Option<String> {
+    let release = release.filter(|r| !r.has_cpu_slabs() && STUBS.contains(&name))?;
+    Some(format!("a kernel of {release} has no CPU slabs; the attribute is kept and always 0"))
+}
+
+/// Why an attribute is not there.
+pub(super) fn absent(name: &str, release: Option<&Release>) -> String {
+    let kernel = this_kernel(release);
+    let needs = ATTRIBUTES.iter().find(|a| a.name == name).map_or("", |a| a.needs);
+    let join = if needs.is_empty() { "" } else { "; " };
+    format!("{kernel} has no such attribute{join}{needs}")
+}
+
+/// Why there are no counters.
+pub(super) fn no_counters(release: Option<&Release>) -> String {
+    format!("{} counts no calls; it needs CONFIG_SLUB_STATS", this_kernel(release))
+}
+
+fn this_kernel(release: Option<&Release>) -> String {
+    release.map_or("this kernel".into(), |r| format!("this kernel ({r})"))
+}
+
+/// True for the counters of a kernel with `CONFIG_SLUB_STATS`.
+pub(super) fn is_counter(name: &str) -> bool {
+    // The one counter that is ours alone.
+    name != "slow_paths" && FIELDS.iter().any(|f| f.name == name && f.kind == Kind::Counter)
+}
+
+/// What the text of an attribute says.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(super) fn parse(name: &str, text: &str) -> Result<Reading, String> {
+    let text = text.trim();
+    match name {
+        "ctor" => return Ok(Value::Text(printable(text)).into()),
+        // Only the slabs are counted by every kernel: from 5.16 on the objects
+        // before the brackets are computed from them.
+        "slabs_cpu_partial" => return parts(text, in_brackets),
+        _ => {}
+    }
+    match parts(text, |word| word.parse().ok()) {
+        Err(_) if !known(name) => Ok(Value::Text(printable(text)).into()),
+        result => result,
+    }
+}
+
+fn known(name: &str) -> bool {
+    is_counter(name) || ATTRIBUTES.iter().any(|a| a.name == name)
+}
+
+/// "17", "17 N0=10 N1=7" or "17 C0=10 C3=7".
+fn parts(text: &str, number: fn(&str) -> Option<u64>) -> Result<Reading, String> {
+    let wrong = |word: &str| format!("`{}` is not what is expected there", printable(word));
+    let mut words = text.split_whitespace();
+    let sum = words.next().unwrap_or("");
+    let mut reading = Reading::from(number(sum).ok_or_else(|| wrong(sum))?);
+    for word in words {
+        let mut part = || {
+            let (place, count) = word.split_once('=')?;
+            let (which, value) = (place.get(1..)?.parse().ok()?, Value::Exact(number(count)?));
+            match place.as_bytes().first()? {
+                b'N' => reading.nodes.push((which, value)),
+                b'C' => reading.cpus.push((which, value)),
+                _ => return None,
+            }
+            Some(())
+        };
+        part().ok_or_else(|| wrong(word))?;
+    }
+    Ok(reading)
+}
+
+/// The 4 of "42(4)".
+fn in_brackets(word: &str) -> Option<u64> {
+    word.split_once('(')?.1.strip_suffix(')')?.parse().ok()
+}
+
+/// Text for a screen: no control characters, at most 200 characters.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Parts = Vec<(u32, u64)>;
+
+    fn all(reading: &Reading) -> (Option<u64>, Parts, Parts) {
+        let exact = |rows: &[(u32, Value)]| {
+            rows.iter().map(|(which, value)| (*which, value.exact().unwrap())).collect()
+        };
+        (reading.value.exact(), exact(&reading.nodes), exact(&reading.cpus))
+    }
+
+    #[test]
+    fn sums_and_parts() {
+        let read = |name, text| all(&parse(name, text).unwrap());
+        assert_eq!(read("align", "8\n"), (Some(8), vec![], vec![]));
+        assert_eq!(read("slabs", "17 N0=10 N1=7\n"), (Some(17), vec![(0, 10), (1, 7)], vec![]));
+        assert_eq!(read("alloc_slab", "5 C1=5\n"), (Some(5), vec![], vec![(1, 5)]));
+        assert_eq!(read("slabs_cpu_partial", "52(5) C0=52(5)"), (Some(5), vec![], vec![(0, 5)]));
+        assert_eq!(read("of_tomorrow", "7 N0=7"), (Some(7), vec![(0, 7)], vec![]));
+    }
+
+    #[test]
+    fn words() {
+        let text = |name, text| parse(name, text).unwrap().value;
+        assert_eq!(text("ctor", "init_once+0x0/0x10\n"), Value::Text("init_once+0x0/0x10".into()));
+        assert_eq!(text("ctor", "\n"), Value::Text(String::new()));
+        assert_eq!(text("of_tomorrow", "one \u{1b}two"), Value::Text("one two".into()));
+    }
+
+    #[test]
+    fn what_is_no_number_is_an_error() {
+        for text in
+            ["", "x", "-1", "99999999999999999999", "1 N=2", "1 X0=1", "1 N0", "1 =", "1 é=3"]
+        {
+            assert!(parse("slabs", text).is_err(), "{text}");
+        }
+        assert!(parse("slabs_cpu_partial", "42").is_err());
+        assert!(parse("slabs_cpu_partial", "42(4) C0=42").is_err());
+    }
+
+    #[test]
+    fn every_attribute_is_a_field_and_few_are_read_for_the_columns() {
+        for attribute in ATTRIBUTES {
+            let field = crate::fields::field(attribute.name);
+            assert!(field.is_some_and(|f| f.kind != Kind::Counter), "{}", attribute.name);
+        }
+        assert!(ATTRIBUTES.iter().filter(|a| a.when == When::Plain).count() <= 8);
+        let known = |name: &&str| ATTRIBUTES.iter().any(|a| a.name == *name);
+        assert!(STUBS.iter().all(known));
+        assert!(is_counter("alloc_fastpath") && !is_counter("slow_paths") && !is_counter("slabs"));
+    }
+}

@@ -1,0 +1,88 @@
+//! A Linux kernel: its caches through `/proc/slabinfo` and `/sys/kernel/slab`, the
+//! machine through procfs and sysfs; and what it lets us change.
+//!
+//! Neighbours: fills a [`Snapshot`]; [`crate::hidden`] says what such a one leaves
+//! open.
+//! Plain columns take slabinfo and four files a cache, see [`attribute`]; all others
+//! take every file that the kernel shows. What it lacks or refuses is in
+//! `Snapshot::missing`, once, and in no cache.
+//! The root is `/`, or a directory with `proc` and `sys` copied below it; such a copy
+//! tells its page size by the caches' geometry.
+
+mod attribute;
+mod change;
+mod dump;
+mod error;
+mod machine;
+mod names;
+pub(crate) mod release;
+mod slabinfo;
+mod survey;
+mod tree;
+
+pub use change::{Change, set, shrink};
+pub(crate) use dump::Dumps;
+pub use error::Error;
+
+use crate::hidden;
+use crate::snapshot::{Kind, Missing, Snapshot, Source};
+use crate::want::Want;
+use error::why;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+use survey::Survey;
+use tree::{Listing, Tree};
+
+/// Samples a kernel.
+///
+/// # Errors
+/// Neither slabinfo nor sysfs can be read.
+pub fn sample(root: &Path, want: Want) -> Result<Snapshot, Error> {
+    let began = Instant::now();
+    let mut snapshot = Snapshot::new(Source::of(Kind::Kernel));
+    let release = machine::fill(root, &mut snapshot);
+    let slabinfo = fs::read(root.join("proc/slabinfo"));
+    let tree = Tree::open(root).and_then(|tree| Ok((tree.list()?, tree)));
+    if let (Err(slabinfo), Err(sysfs)) = (&slabinfo, &tree) {
+        return Err(Error::Nothing { slabinfo: why(slabinfo), sysfs: why(sysfs) });
+    }
+    let mut miss = |what: &str, why: String| {
+        snapshot.missing.push(Missing { what: what.into(), why });
+    };
+    let text = slabinfo.unwrap_or_else(|e| {
+        miss("/proc/slabinfo", why(&e));
+        Vec::new()
+    });
+    let text = String::from_utf8_lossy(&text);
+    let (rows, strange) = slabinfo::parse(&text);
+    if let Some(first) = strange.first() {
+        let first = attribute::printable(first);
+        miss("/proc/slabinfo", format!("{} lines are not as expected: {first}", strange.len()));
+    }
+    if want.slabs {
+        miss("slabs one by one", "a kernel tells sums of its partial slabs alone".into());
+    }
+    let (listing, tree) = match tree {
+        Ok((listing, tree)) => (listing, Some(tree)),
+        Err(e) => {
+            miss("/sys/kernel/slab", why(&e));
+            (Listing::default(), None)
+        }
+    };
+    let mut found = names::together(&rows, &listing);
+    if let Some(tree) = tree {
+        let survey = Survey::new(&tree, &listing, want, release);
+        snapshot.missing.extend(survey.fill(&mut found));
+    }
+    snapshot.caches = found.into_iter().map(|f| f.cache).collect();
+    let live = root == Path::new("/");
+    snapshot.machine.page_bytes = if live {
+        Some(rustix::param::page_size() as u64)
+    } else {
+        machine::page_bytes(&snapshot.caches)
+    };
+    hidden::sum(&mut snapshot);
+    snapshot.took_ns = u64::try_from(began.elapsed().as_nanos()).ok();
+    Ok(snapshot)
+}

@@ -1,0 +1,53 @@
+//! A kernel's release, as far as what it hides depends on it.
+//!
+//! Neighbours: [`crate::hidden`] asks what to count, [`super::attribute`] which files
+//! to believe.
+
+use std::fmt;
+
+/// The first two numbers of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Release {
+    major: u32,
+    minor: u32,
+}
+
+impl Release {
+    /// From what `uname -r` prints, such as "6.12.107+deb13-amd64".
+    pub(crate) fn parse(text: &str) -> Option<Release> {
+        let mut numbers = text.trim().split(|c: char| !c.is_ascii_digit());
+        let (major, minor) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+        Some(Release { major, minor })
+    }
+
+    /// CPU slabs and CPU partial lists ended with 7.0.
+    pub(crate) fn has_cpu_slabs(&self) -> bool {
+        self.major < 7
+    }
+
+    /// Sheaves came with 6.18.
+    pub(crate) fn has_sheaves(&self) -> bool {
+        *self >= Release { major: 6, minor: 18 }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read_and_ordered() {
+        let read = |text| Release::parse(text).map(|r| (r.to_string(), r.has_cpu_slabs()));
+        assert_eq!(read("5.10.0-32-cloud-amd64"), Some(("5.10".into(), true)));
+        assert_eq!(read("7.1-rc3\n"), Some(("7.1".into(), false)));
+        assert_eq!(read("linux"), None);
+        let sheaves = |text| Release::parse(text).unwrap().has_sheaves();
+        assert!(!sheaves("6.9.1") && !sheaves("5.19") && sheaves("6.18.0") && sheaves("7.0"));
+    }
+}

@@ -1,0 +1,224 @@
+//! Reads the attributes of all caches, and learns on the way which of them this
+//! kernel has: one that is not in the first caches is not looked for in the others.
+//!
+//! All attributes are read by two threads: system calls are all that it costs.
+//!
+//! Neighbours: [`super::tree`] reads, [`super::attribute`] says what and when.
+//! Invariant: an attribute that no cache has is named once among the missing.
+
+use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, When};
+use super::error::why;
+use super::names::Found;
+use super::release::Release;
+use super::tree::{BELOW, Directory, Listing, Reader, Tree};
+use crate::snapshot::{Cache, Missing};
+use crate::want::Want;
+use std::io;
+use std::slice::IterMut;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// Caches without an attribute after which nobody asks for it again. A cache may end
+/// while it is read: one is not enough.
+const ENOUGH: u32 = 3;
+
+/// Partial slabs of a node up to which slabinfo counts; of more it looks at the first
+/// and the last ones and estimates. Sysfs counts all.
+const COUNTED: u64 = 10_000;
+
+/// The reading of all caches.
+pub(super) struct Survey<'a> {
+    tree: &'a Tree,
+    release: Option<Release>,
+    attempts: Vec<Attempt>,
+    /// Of a kernel that was asked for all: without counters.
+    no_counters: bool,
+    /// A second thread helps.
+    two: bool,
+}
+
+/// What is known of an attribute.
+#[derive(Clone)]
+struct Attempt {
+    name: String,
+    /// Asked for only of caches that slabinfo does not list.
+    only_unlisted: bool,
+    /// A cache has it.
+    seen: bool,
+    misses: u32,
+    /// Not to be asked for any more.
+    given_up: bool,
+    /// Only root may read it.
+    denied: bool,
+    /// Why it was not read, if not for its absence.
+    why: Option<String>,
+    /// A text that is none of its kind, and where.
+    strange: Option<String>,
+}
+
+impl<'a> Survey<'a> {
+    pub(super) fn new(
+        tree: &'a Tree,
+        listing: &Listing,
+        want: Want,
+        release: Option<Release>,
+    ) -> Survey<'a> {
+        let attempt = |a: &Attribute| {
+            let only_unlisted = match a.when {
+                When::Plain => false,
+                When::All if !want.all => return None,
+                When::All => false,
+                When::AllOrUnlisted => !want.all,
+                When::Unlisted => true,
+            };
+            Some(Attempt::new(a.name, only_unlisted))
+        };
+        let mut attempts: Vec<_> = ATTRIBUTES.iter().filter_map(attempt).collect();
+        let mut no_counters = false;
+        if want.all {
+            // All caches of a kernel have the same files.
+            let lists = listing.ids.iter().map(|id| tree.attributes(id));
+            let mut names = lists.into_iter().find(|names| !names.is_empty()).unwrap_or_default();
+            names.sort();
+            no_counters = !names.is_empty() && !names.iter().any(|n| attribute::is_counter(n));
+            names.retain(|n| {
+                !NOT_READ.contains(&n.as_str()) && !ATTRIBUTES.iter().any(|a| a.name == n)
+            });
+            attempts.extend(names.iter().map(|name| Attempt::new(name, false)));
+        }
+        for attempt in &mut attempts {
+            attempt.why = attribute::stub(&attempt.name, release.as_ref());
+            attempt.given_up = attempt.why.is_some();
+        }
+        // A few files a cache are not worth a thread.
+        let two = want.all && thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+        Survey { tree, release, attempts, no_counters, two }
+    }
+
+    /// Reads, and gives back what could not be read.
+    pub(super) fn fill(mut self, found: &mut [Found]) -> Vec<Missing> {
+        let (tree, work) = (self.tree, Mutex::new(found.iter_mut()));
+        let mut others = self.attempts.clone();
+        thread::scope(|scope| {
+            let help = || fill(tree, &mut others, &work);
+            // Where no thread can be had, one does it all.
+            let helper = self.two.then(|| thread::Builder::new().spawn_scoped(scope, help));
+            fill(tree, &mut self.attempts, &work);
+            drop(helper);
+        });
+        for (attempt, other) in self.attempts.iter_mut().zip(others) {
+            attempt.join(other);
+        }
+        self.missing()
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let mut rows = Vec::new();
+        let mut row = |what: &str, why: String| rows.push(Missing { what: what.into(), why });
+        let denied = self.attempts.iter().filter(|a| a.denied).map(|a| a.name.as_str());
+        let denied: Vec<_> = denied.collect();
+        if !denied.is_empty() {
+            let why = why(&io::ErrorKind::PermissionDenied.into());
+            row(&format!("/{BELOW}/*/: {}", denied.join(", ")), why);
+        }
+        for attempt in &self.attempts {
+            if !attempt.seen && !attempt.denied {
+                let absent = || attribute::absent(&attempt.name, self.release.as_ref());
+                let why = attempt.why.clone();
+                let why = why.or_else(|| (attempt.misses > 0).then(absent));
+                why.into_iter().for_each(|why| row(&attempt.name, why));
+            }
+            attempt.strange.iter().for_each(|strange| row(&attempt.name, strange.clone()));
+        }
+        if self.no_counters {
+            row("counters", attribute::no_counters(self.release.as_ref()));
+        }
+        rows
+    }
+}
+
+/// Reads caches until none is left.
+fn fill(tree: &Tree, attempts: &mut [Attempt], work: &Mutex<IterMut<'_, Found>>) {
+    let mut reader = Reader::new();
+    let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
+    while let Some(found) = next() {
+        // A cache may have ended since it was listed.
+        let Some(Ok(directory)) = found.directory.as_deref().map(|id| tree.enter(id)) else {
+            continue;
+        };
+        let estimate = found.cache.exact("objects").filter(|_| found.listed);
+        for attempt in &mut *attempts {
+            if !attempt.given_up && (!attempt.only_unlisted || !found.listed) {
+                attempt.read(&mut reader, &directory, &mut found.cache);
+            }
+        }
+        if let Some(estimate) = estimate {
+            count(&mut reader, &directory, &mut found.cache, estimate);
+        }
+    }
+}
+
+/// Keeps what slabinfo estimates apart from what sysfs counts, of a cache with many
+/// partial slabs.
+fn count(reader: &mut Reader, directory: &Directory, cache: &mut Cache, estimate: u64) {
+    if cache.exact("partial").is_none_or(|partial| partial <= COUNTED) {
+        return;
+    }
+    let text = reader.read(directory, "objects").ok();
+    if let Some(counted) = text.and_then(|text| attribute::parse("objects", text).ok()) {
+        cache.tell("objects_counted", counted);
+        cache.tell("objects", estimate);
+    }
+}
+
+impl Attempt {
+    fn new(name: &str, only_unlisted: bool) -> Attempt {
+        Attempt {
+            name: name.into(),
+            only_unlisted,
+            seen: false,
+            misses: 0,
+            given_up: false,
+            denied: false,
+            why: None,
+            strange: None,
+        }
+    }
+
+    fn read(&mut self, reader: &mut Reader, directory: &Directory, cache: &mut Cache) {
+        let error = match reader.read(directory, &self.name) {
+            Ok(text) => {
+                match attribute::parse(&self.name, text) {
+                    Ok(reading) => {
+                        self.seen = true;
+                        cache.tell(self.name.as_str(), reading);
+                    }
+                    Err(what) if self.strange.is_none() => {
+                        self.strange = Some(format!("cache `{}`: {what}", cache.name));
+                    }
+                    Err(_) => {}
+                }
+                return;
+            }
+            Err(error) => error,
+        };
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => self.denied = true,
+            // A kernel without it, or a cache that has ended.
+            io::ErrorKind::NotFound => {}
+            _ if self.why.is_none() => self.why = Some(why(&error)),
+            _ => {}
+        }
+        self.misses += 1;
+        self.given_up = self.denied || (!self.seen && self.misses >= ENOUGH);
+    }
+
+    /// What another thread learnt about the same attribute.
+    fn join(&mut self, other: Attempt) {
+        self.seen |= other.seen;
+        self.denied |= other.denied;
+        self.misses = self.misses.saturating_add(other.misses);
+        self.why = self.why.take().or(other.why);
+        self.strange = self.strange.take().or(other.strange);
+    }
+}

@@ -1,0 +1,12 @@
+//! How much a source is asked for.
+//!
+//! Neighbours: each source takes one; commands make it from their flags.
+
+/// What to read beyond the plain columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Want {
+    /// Every attribute; else what the plain columns need.
+    pub all: bool,
+    /// Each slab that is not full, one by one.
+    pub slabs: bool,
+}
