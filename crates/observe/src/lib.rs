@@ -11,11 +11,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod corefile;
 mod derive;
 pub mod fields;
 pub mod file;
 pub mod hidden;
+pub mod identity;
 pub mod kernel;
+pub mod process;
 pub mod snapshot;
 pub mod value;
 pub mod want;

@@ -114,6 +114,10 @@ pub struct Cache {
     /// Slabs that are not full, one by one, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slabs: Option<Vec<Slab>>,
+    /// How full the slabs on partial lists are: objects in use, and how many such slabs,
+    /// ascending; where the source tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fullness: Option<Vec<(u32, u64)>>,
 }
 
 /// One slab.

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -119,6 +119,26 @@ impl Program {
         build(source, &path, arguments).then_some(Program { path })
     }
 
+    /// Starts the program with pipes for stdin and stdout; who starts it ends it.
+    pub fn start(&self, mode: Mode, arguments: &[&str]) -> Child {
+        let mut command = self.command();
+        mode.set_up(&mut command);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().expect("the program starts")
+    }
+
+    /// The program, without what would change its allocator.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("SLABYARD_") {
+                command.env_remove(variable);
+            }
+        }
+        command.env_remove("LD_PRELOAD").env_remove("GLIBC_TUNABLES");
+        command
+    }
+
     /// Runs the program until its end, at most for `limit`.
     pub fn run(&self, mode: Mode, variables: &[(&str, &str)], limit: Duration) -> Outcome {
         static NR_RUNS: AtomicUsize = AtomicUsize::new(0);
@@ -127,13 +147,7 @@ impl Program {
         // Files, not pipes: a grandchild that lives on does not hold them up.
         let (out, err) = (format!("{name}.out"), format!("{name}.err"));
 
-        let mut command = Command::new(&self.path);
-        for (variable, _) in std::env::vars_os() {
-            if variable.to_string_lossy().starts_with("SLABYARD_") {
-                command.env_remove(variable);
-            }
-        }
-        command.env_remove("LD_PRELOAD").env_remove("GLIBC_TUNABLES");
+        let mut command = self.command();
         mode.set_up(&mut command);
         let mut child = command
             .envs(variables.iter().copied())

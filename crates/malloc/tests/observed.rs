@@ -1,0 +1,388 @@
+//! Real processes looked at from outside while they run on the library.
+//!
+//! What it is: `observed/*.c` publish what they hold; what `slabyard_observe` tells of
+//! them must be that. They are looked at without being stopped, except where a test
+//! says so.
+//! Neighbours: `process_runner` compiles and starts them.
+
+mod process_runner;
+
+use process_runner::{Mode, Program};
+use slabyard_abi::region::Outcome;
+use slabyard_observe::process::{Answer, Ask, Error, ask, sample};
+use slabyard_observe::{Snapshot, Value, Want, corefile, identity};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MODES: [Mode; 3] = [Mode::Rseq, Mode::OwnRseq, Mode::Slots];
+
+/// A process of a test: it ends with the test.
+struct Target {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Target {
+    /// Starts a program and waits until it is ready; `None` without a compiler.
+    fn start(source: &str, mode: Mode, arguments: &[&str]) -> Option<Target> {
+        let mut child = Program::compile(source, &[])?.start(mode, arguments);
+        let lines = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut target = Target { child, lines };
+        assert_eq!(target.line(), "ready");
+        Some(target)
+    }
+
+    fn known(mode: Mode) -> Option<Target> {
+        Target::start("observed/known.c", mode, &[])
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("a line");
+        line.trim().to_owned()
+    }
+
+    fn write(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("a pipe");
+        writeln!(stdin, "{line}").expect("the program reads");
+    }
+
+    /// Tells the program what to do, and waits until it has.
+    fn tell(&mut self, line: &str) {
+        self.write(line);
+        assert_eq!(self.line(), "done");
+    }
+
+    fn look(&self) -> Snapshot {
+        sample(self.pid(), Want::default()).expect("a look")
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.pid().to_string()]).status();
+        assert!(sent.expect("kill").success());
+    }
+
+    /// Stops the process, and waits until all its threads stand.
+    fn stop(&self) {
+        self.signal("-STOP");
+        let stands = || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("tasks");
+            tasks.flatten().all(|task| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('T'))
+            })
+        };
+        let end = Instant::now() + Duration::from_secs(10);
+        while !stands() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(stands(), "all threads stop");
+    }
+}
+
+fn exact(snapshot: &Snapshot, cache: &str, field: &str) -> u64 {
+    let found = snapshot.cache(cache).unwrap_or_else(|| panic!("no cache {cache}"));
+    let value = found.value(field);
+    value.and_then(Value::exact).unwrap_or_else(|| panic!("{cache} {field}: {value:?}"))
+}
+
+fn set(cache: Option<&str>, tunable: &str, value: u64) -> Ask {
+    Ask::Set { cache: cache.map(str::to_owned), tunable: tunable.to_owned(), value }
+}
+
+#[test]
+fn the_difference_of_two_looks_is_what_was_allocated() {
+    for mode in MODES {
+        let Some(mut target) = Target::known(mode) else { return };
+        let live = |target: &Target| exact(&target.look(), "malloc-208", "live");
+        let before = live(&target);
+        target.tell("a 12345 200");
+        assert_eq!(live(&target), before + 12345, "{mode:?}");
+        target.tell("f 345");
+        assert_eq!(live(&target), before + 12000, "{mode:?}");
+        target.tell("f 12000");
+        assert_eq!(live(&target), before, "{mode:?}");
+    }
+}
+
+#[test]
+fn the_places_of_a_standing_process_add_up_to_the_byte() {
+    for mode in MODES {
+        let Some(mut target) = Target::known(mode) else { return };
+        for line in ["a 50000 64", "a 100 300000", "a 7 3000000", "f 90", "a 9999 1000"] {
+            target.tell(line);
+            target.stop();
+            let look = target.look();
+            assert_eq!(identity::check(&look), [], "{mode:?} {line}");
+            assert_eq!(look.total("in_transit"), Some(&Value::Exact(0)));
+            let totals = look.totals.values();
+            assert!(totals.clone().all(|v| v.exact().is_some()), "{:?}", look.totals);
+            assert_eq!(look.missing, []);
+            target.signal("-CONT");
+        }
+    }
+}
+
+#[test]
+fn threads_that_were_stopped_anywhere_are_told_within_bounds() {
+    let Some(mut crowd) = Crowd::start(8, 20_000, 5) else { return };
+    let base = exact(&crowd.target.look(), "malloc-512", "live");
+    crowd.target.tell("");
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(3));
+        crowd.target.stop();
+        let look = crowd.target.look();
+        assert_eq!(identity::check(&look), []);
+        let live = look.cache("malloc-512").and_then(|c| c.value("live")?.bounds());
+        let (low, high) = live.expect("a number");
+        // It stands, between a call and its count at most.
+        let held = crowd.held() + base;
+        assert!(
+            low <= held + crowd.threads && held <= high + crowd.threads,
+            "{low}..{high} {held}"
+        );
+        crowd.target.signal("-CONT");
+    }
+}
+
+/// A crowd of threads that allocate without end, and the file that they count in.
+struct Crowd {
+    target: Target,
+    counts: std::fs::File,
+    threads: u64,
+    objects: u64,
+    burst: u64,
+}
+
+impl Crowd {
+    fn start(threads: u64, objects: u64, burst: u64) -> Option<Crowd> {
+        let path = format!("{}/crowd.{burst}.counts", env!("CARGO_TARGET_TMPDIR"));
+        let mut options = std::fs::File::options();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&path);
+        let counts = file.expect("a file for the counts");
+        counts.set_len(64 * threads).expect("room for the counts");
+        let numbers = [threads, objects, burst].map(|n| n.to_string());
+        let [a, b, c] = numbers.each_ref().map(String::as_str);
+        let target = Target::start("observed/crowd.c", Mode::Rseq, &[&path, a, b, c])?;
+        Some(Crowd { target, counts, threads, objects, burst })
+    }
+
+    /// What the threads say that they hold.
+    fn held(&self) -> u64 {
+        let mut bytes = vec![0; 64 * self.threads as usize];
+        self.counts.read_exact_at(&mut bytes, 0).expect("the counts");
+        let counts = bytes.chunks(64).map(|line| *line.first_chunk().expect("a word"));
+        counts.map(u64::from_le_bytes).fold(0, u64::wrapping_add)
+    }
+
+    /// What they hold at any time.
+    fn bounds(&self) -> (u64, u64) {
+        (self.objects, self.objects + self.threads * self.burst)
+    }
+}
+
+#[test]
+fn the_true_value_lies_in_the_range_while_threads_allocate() {
+    // 200 000 objects: eight slow paths with two sheaves of 64 each are half a percent.
+    let Some(mut crowd) = Crowd::start(8, 200_000, 4) else { return };
+    let base = exact(&crowd.target.look(), "malloc-512", "live");
+    crowd.target.tell("");
+    let (least, most) = crowd.bounds();
+    let (mut inside, mut widths, mut slow) = (0, Vec::new(), Vec::new());
+    for _ in 0..1000 {
+        let look = crowd.target.look();
+        let live = look.cache("malloc-512").and_then(|c| c.value("live")).expect("live");
+        let (low, high) = live.bounds().expect("a number");
+        inside += u32::from(low <= most + base && high >= least + base);
+        widths.push((high - low) as f64 / low as f64 * 100.0);
+        slow.push(look.took_ns.unwrap_or(0) / 1000);
+        // Between a call and its count, a thread holds one more than it says.
+        let held = crowd.held();
+        assert!((least..=most + crowd.threads).contains(&held), "the program holds {held}");
+    }
+    widths.sort_by(f64::total_cmp);
+    slow.sort_unstable();
+    println!(
+        "ranges: median {:.3} %, widest {:.3} % of live; looks: median {} us, slowest {} us",
+        widths[500], widths[999], slow[500], slow[999]
+    );
+    assert_eq!(inside, 1000);
+    assert!(widths[999] <= 1.0, "the widest range is {:.3} % of live", widths[999]);
+}
+
+#[test]
+fn a_core_file_tells_what_the_process_told() {
+    let Some(mut target) = Target::known(Mode::Rseq) else { return };
+    for line in ["a 30000 100", "a 20 500000", "a 3 2000000", "f 15"] {
+        target.tell(line);
+    }
+    target.stop();
+    let prefix = format!("{}/observed", env!("CARGO_TARGET_TMPDIR"));
+    let pid = target.pid().to_string();
+    let dumped = Command::new("gcore").args(["-o", &prefix, &pid]).stdin(Stdio::null()).output();
+    let Ok(dumped) = dumped else {
+        println!("skipped: gcore is not installed");
+        return;
+    };
+    let path = PathBuf::from(format!("{prefix}.{pid}"));
+    assert!(dumped.status.success() && path.exists(), "{dumped:?}");
+
+    let want = Want { all: true, slabs: true };
+    let live = sample(target.pid(), want).expect("a look");
+    let core = corefile::sample(&path, want).expect("a core file");
+    let whole = std::fs::read(&path).expect("the core file");
+    let short = path.with_extension("short");
+    std::fs::write(&short, &whole[..whole.len() / 2]).expect("half a core file");
+    let truncated = corefile::sample(&short, want);
+    for path in [&path, &short] {
+        let _ = std::fs::remove_file(path);
+    }
+
+    assert_eq!(core.caches, live.caches);
+    let mut totals = live.totals.clone();
+    assert!(totals.remove("resident").is_some(), "a core file does not tell this");
+    assert_eq!(core.totals, totals);
+    assert_eq!(core.source.pid, Some(target.pid()));
+    assert_eq!(core.source.program.as_deref(), Some("known"));
+    assert_eq!(identity::check(&core), []);
+    assert!(matches!(truncated, Err(corefile::Error::Truncated { .. })), "{truncated:?}");
+}
+
+#[test]
+fn a_loop_of_one_malloc_and_free_serves_a_shrink_at_once() {
+    for mode in MODES {
+        let Some(mut target) = Target::known(mode) else { return };
+        target.tell("a 100000 64");
+        target.tell("f 99000");
+        target.tell("loop");
+        for cache in [None, Some("malloc-64".to_owned())] {
+            let shrink = Ask::Shrink { cache };
+            let begin = Instant::now();
+            let answer = ask(target.pid(), &shrink, Duration::from_secs(5));
+            let took = begin.elapsed();
+            let answer = answer.unwrap_or_else(|why| panic!("{mode:?}: {why}"));
+            println!("{mode:?} {shrink:?} {took:?} {answer:?}");
+            assert!(took < Duration::from_millis(100), "{mode:?} {shrink:?}: {took:?}");
+            let can_stop = mode != Mode::Slots;
+            assert_eq!(answer.outcome == Outcome::Done, can_stop, "{mode:?} {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn an_idle_process_keeps_a_request_until_it_comes_by() {
+    let Some(mut target) = Target::known(Mode::Rseq) else { return };
+    target.tell("a 20000 64");
+    target.tell("f 19000");
+    let slabs = exact(&target.look(), "malloc-64", "slabs");
+    let shrink = Ask::Shrink { cache: Some("malloc-64".into()) };
+    let soon = Duration::from_millis(30);
+    let pid = target.pid();
+    let first = ask(pid, &shrink, soon);
+    assert!(matches!(first, Err(Error::Queued { .. })), "{first:?}");
+    assert!(first.unwrap_err().to_string().starts_with("queued"));
+    // The same once more is the same request; another one finds no place.
+    let second = ask(pid, &shrink, soon);
+    assert!(matches!(second, Err(Error::Queued { .. })), "{second:?}");
+    let other = ask(pid, &set(None, "decay_ms", 9), soon);
+    assert!(matches!(other, Err(Error::Busy { .. })), "{other:?}");
+
+    target.tell("f 100");
+    let after = exact(&target.look(), "malloc-64", "slabs");
+    assert!(after < slabs, "{slabs} slabs before, {after} after");
+    assert_eq!(exact(&target.look(), "malloc-64", "parked_node"), 0);
+}
+
+/// The answer to a request of a process that is told `line` meanwhile.
+fn served(target: &mut Target, request: Ask, line: &str) -> Result<Answer, Error> {
+    let pid = target.pid();
+    let asking = std::thread::spawn(move || ask(pid, &request, Duration::from_secs(10)));
+    let end = Instant::now() + Duration::from_secs(10);
+    while !asking.is_finished() && Instant::now() < end {
+        target.tell(line);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    asking.join().expect("no panic")
+}
+
+#[test]
+fn tunables_change_while_it_runs_and_no_object_is_lost() {
+    for mode in [Mode::Rseq, Mode::Slots] {
+        let Some(mut target) = Target::known(mode) else { return };
+        target.tell("a 5000 200");
+        let live = exact(&target.look(), "malloc-208", "live");
+        let name = Some("malloc-208");
+        for (tunable, field, value) in [
+            ("sheaf_capacity", "sheaf_capacity", 17),
+            ("min_partial", "min_partial", 3),
+            ("barn_full", "barn_full_limit", 0),
+            ("barn_empty", "barn_empty_limit", 1),
+        ] {
+            let old = exact(&target.look(), "malloc-208", field);
+            let answer = served(&mut target, set(name, tunable, value), "f 1");
+            let answer = answer.unwrap_or_else(|why| panic!("{mode:?} {tunable}: {why}"));
+            assert_eq!((answer.old, answer.new), (old, value), "{mode:?} {tunable}");
+            assert_eq!(exact(&target.look(), "malloc-208", field), value);
+        }
+        let answer = served(&mut target, set(None, "decay_ms", 123), "f 1").expect("served");
+        assert_eq!((answer.old, answer.new), (250, 123));
+        target.stop();
+        let look = target.look();
+        assert_eq!(look.total("decay_ms"), Some(&Value::Exact(123)));
+        assert_eq!(identity::check(&look), []);
+        assert!(exact(&look, "malloc-208", "live") < live);
+        target.signal("-CONT");
+        target.tell("f 5000");
+        assert_eq!(exact(&target.look(), "malloc-208", "live"), live - 5000);
+    }
+}
+
+#[test]
+fn what_cannot_be_right_is_refused_before_it_is_asked() {
+    let Some(target) = Target::known(Mode::Rseq) else { return };
+    let text = |request| {
+        let answer = ask(target.pid(), &request, Duration::from_secs(5));
+        answer.expect_err("a refusal").to_string()
+    };
+    let begin = Instant::now();
+    let cache = Some("malloc-64");
+    assert_eq!(
+        text(set(cache, "sheaf_capacity", 0)),
+        "sheaf_capacity cannot be 0: it goes from 1 to 1022"
+    );
+    let unknown = text(set(cache, "decay_ms", 1));
+    assert!(unknown.starts_with("there is no tunable decay_ms of a cache; there are: sheaf_cap"));
+    assert!(text(set(None, "barn_full", 1)).contains("of a whole yard; there are: decay_ms"));
+    assert!(text(set(Some("malloc-65"), "barn_full", 1)).contains("has no cache malloc-65"));
+    assert!(text(Ask::Shrink { cache: Some("dentry".into()) }).contains("slabyard list"));
+    assert!(begin.elapsed() < Duration::from_secs(2), "none of them waits");
+}
+
+#[test]
+fn processes_without_a_yard_are_told_apart() {
+    let text = |pid| sample(pid, Want::default()).expect_err("no yard").to_string();
+    let me = text(std::process::id());
+    assert!(me.contains("does not run on Slabyard; start it with `slabyard run"), "{me}");
+    assert_eq!(text(u32::MAX), format!("there is no process {}", u32::MAX));
+    let mut child = Command::new("true").spawn().expect("true");
+    let stat = format!("/proc/{}/stat", child.id());
+    while !std::fs::read_to_string(&stat).expect("not waited for").contains(") Z ") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(text(child.id()).contains("zombie"));
+    child.wait().expect("wait");
+}

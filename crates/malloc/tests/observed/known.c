@@ -1,0 +1,42 @@
+/* Does what it is told on stdin, and says when it is done:
+ *   a N SIZE   allocates N objects
+ *   f N        frees the last N
+ *   loop       from now on one malloc(64) and free after the other
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 1 << 20 };
+
+static void *objects[MOST];
+static int held;
+
+int main(void)
+{
+    static char line[64], out[BUFSIZ], in[BUFSIZ];
+    int n;
+    size_t size;
+
+    /* Buffers of our own: nothing is allocated but what is asked for. */
+    setvbuf(stdout, out, _IOLBF, sizeof out);
+    setvbuf(stdin, in, _IOFBF, sizeof in);
+    puts("ready");
+    while (fgets(line, sizeof line, stdin)) {
+        if (sscanf(line, "a %d %zu", &n, &size) == 2) {
+            while (n-- && held < MOST) {
+                objects[held] = malloc(size);
+                memset(objects[held++], 7, size);
+            }
+        } else if (sscanf(line, "f %d", &n) == 1) {
+            while (n-- && held)
+                free(objects[--held]);
+        } else if (!strncmp(line, "loop", 4)) {
+            puts("done");
+            for (;;)
+                free(malloc(64));
+        }
+        puts("done");
+    }
+    return 0;
+}

@@ -1,0 +1,131 @@
+//! Asks a process to shrink or to change a tunable, through its yard's mailbox.
+//!
+//! Neighbours: [`super::mailbox`] writes the request and waits.
+//! Invariants: a request that cannot be right is refused before anything is written.
+
+use super::collect::{self, Collect, Words};
+use super::mailbox::{Letter, Mailbox, Sent, get};
+use super::yards;
+use super::{Error, Target};
+use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
+use std::time::{Duration, Instant};
+
+/// What a process is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Everything parked goes home, empty slabs end, free pages go back.
+    Shrink {
+        /// One cache, or all of them.
+        cache: Option<String>,
+    },
+    /// A tunable takes a new value.
+    Set {
+        /// The cache, or `None` for a tunable of the whole yard.
+        cache: Option<String>,
+        /// Name of the tunable.
+        tunable: String,
+        /// Its new value.
+        value: u64,
+    },
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Done, or done in part.
+    pub outcome: Outcome,
+    /// The tunable's old value; of a shrink, slabs before.
+    pub old: u64,
+    /// The tunable's value now; of a shrink, slabs after.
+    pub new: u64,
+    /// Bytes that went back to the system.
+    pub bytes: u64,
+    /// Time that it took, in nanoseconds.
+    pub took_ns: u64,
+}
+
+/// Asks, and waits for the answer until the deadline.
+///
+/// # Errors
+/// As [`super::sample`]; if the request cannot be right; [`Error::Queued`] if nobody
+/// came by before the deadline.
+pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
+    let end = Instant::now() + deadline;
+    let target = Target::open(pid)?;
+    let front = yards::front(&target.memory).map_err(|why| target.error(why))?;
+    let seen = collect::collect(&target.memory, &front).map_err(|why| target.error(why.into()))?;
+    let letter = letter(pid, ask, &names(&seen))?;
+    let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
+    let sent = mailbox.send(&letter, end).map_err(|why| target.error(why.into()))?;
+    answer(pid, ask, sent)
+}
+
+/// Name, number and slot of each cache in use.
+type Names = Vec<(String, u64, usize)>;
+
+fn names(seen: &Collect) -> Names {
+    let words = seen.takes.iter().map(|take| take.words[2]);
+    let named = |(number, words): (u64, Words)| Some((words.name(), number, words.slot()?));
+    (0..).zip(words).filter_map(named).collect()
+}
+
+/// A request in words of the mailbox, if it can be right.
+fn letter(pid: u32, ask: &Ask, names: &Names) -> Result<Letter, Error> {
+    let (what, cache, key, value) = match ask {
+        Ask::Shrink { cache } => (Request::Shrink, cache, 0, 0),
+        Ask::Set { cache, tunable, value } => {
+            let row = tunable_of(tunable, cache.is_none())?;
+            if !(row.least..=row.most).contains(value) {
+                return Err(out_of_range(row, *value));
+            }
+            (Request::Set, cache, row.number, *value)
+        }
+    };
+    let named = |name: &String| {
+        let found = names.iter().find(|(n, ..)| n == name);
+        found.ok_or_else(|| Error::UnknownCache { pid, cache: name.clone() })
+    };
+    let found = cache.as_ref().map(named).transpose()?;
+    let number = found.map_or(WHOLE_YARD, |(_, number, _)| *number);
+    let slots = match found {
+        Some((_, _, slot)) => vec![*slot],
+        None => names.iter().map(|(.., slot)| *slot).collect(),
+    };
+    Ok(Letter { words: [what as u64, number, key, value], slots })
+}
+
+fn tunable_of(name: &str, of_yard: bool) -> Result<&'static TunableRow, Error> {
+    let here = || TUNABLES.iter().filter(|row| row.of_yard == of_yard);
+    here().find(|row| row.name == name).ok_or_else(|| Error::UnknownTunable {
+        tunable: name.to_owned(),
+        place: if of_yard { "of a whole yard" } else { "of a cache" },
+        known: here().map(|row| row.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+fn out_of_range(row: &TunableRow, value: u64) -> Error {
+    let tunable = row.name.to_owned();
+    Error::OutOfRange { tunable, value, least: row.least, most: row.most }
+}
+
+fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
+    let mail = match sent {
+        Sent::Answered(mail) => mail,
+        Sent::Queued => return Err(Error::Queued { pid }),
+        Sent::Busy => return Err(Error::Busy { pid }),
+    };
+    let outcome = Outcome::of(get(&mail, Mail::Result)).ok_or(Error::Refused { pid })?;
+    match (outcome, ask) {
+        (Outcome::Done | Outcome::Asked, _) => Ok(Answer {
+            outcome,
+            old: get(&mail, Mail::Old),
+            new: get(&mail, Mail::New),
+            bytes: get(&mail, Mail::Bytes),
+            took_ns: get(&mail, Mail::Nanoseconds),
+        }),
+        (Outcome::OutOfRange, Ask::Set { tunable, cache, value }) => {
+            Err(out_of_range(tunable_of(tunable, cache.is_none())?, *value))
+        }
+        (Outcome::OutOfRange | Outcome::Unknown, _) => Err(Error::Refused { pid }),
+    }
+}

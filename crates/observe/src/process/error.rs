@@ -1,0 +1,146 @@
+//! Why a process cannot be looked at or asked, and what to do.
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is none.
+    #[error("there is no process {pid}")]
+    NoSuchProcess {
+        /// Its id.
+        pid: u32,
+    },
+    /// It ended while it was looked at.
+    #[error("process {pid} ({program}) has ended")]
+    Ended {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        program: String,
+    },
+    /// It has ended, and its parent has not asked for its exit code yet.
+    #[error("process {pid} ({program}) has ended already: it is a zombie without memory")]
+    Zombie {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        program: String,
+    },
+    /// A thread of the kernel.
+    #[error(
+        "{pid} ({program}) is a thread of the kernel; the kernel's slabs are shown by \
+         `slabyard list kernel`"
+    )]
+    KernelThread {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        program: String,
+    },
+    /// The system forbids it.
+    #[error("the memory of process {pid} ({program}) may not be read: {why}")]
+    Denied {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        program: String,
+        /// Which rule, and what to do.
+        why: String,
+    },
+    /// It runs on another allocator.
+    #[error(
+        "process {pid} ({program}) does not run on Slabyard; start it with \
+         `slabyard run --observable -- ...`"
+    )]
+    NoYard {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        program: String,
+    },
+    /// Of another version.
+    #[error(
+        "the yard of process {pid} has layout {found}; this slabyard reads {known}; use the \
+         slabyard that came with its library"
+    )]
+    Layout {
+        /// Its id.
+        pid: u32,
+        /// The version that was found.
+        found: u64,
+        /// The version that is known.
+        known: u64,
+    },
+    /// Numbers that cannot be.
+    #[error("the yard of process {pid} is damaged: {what}; what it tells cannot be trusted")]
+    Damaged {
+        /// Its id.
+        pid: u32,
+        /// What was found.
+        what: String,
+    },
+    /// The system failed.
+    #[error("the memory of process {pid} cannot be read: {source}")]
+    Io {
+        /// Its id.
+        pid: u32,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Not served before the deadline.
+    #[error(
+        "queued: the request waits in process {pid}, which made no slow path; it is done at its \
+         next one"
+    )]
+    Queued {
+        /// Its id.
+        pid: u32,
+    },
+    /// Somebody else's request was not served before the deadline.
+    #[error(
+        "another request waits in process {pid}, which made no slow path; this one was not \
+         placed: ask again later"
+    )]
+    Busy {
+        /// Its id.
+        pid: u32,
+    },
+    /// No cache of that name.
+    #[error("process {pid} has no cache {cache}; `slabyard list {pid}` names them")]
+    UnknownCache {
+        /// Its id.
+        pid: u32,
+        /// The name.
+        cache: String,
+    },
+    /// No tunable of that name.
+    #[error("there is no tunable {tunable} {place}; there are: {known}")]
+    UnknownTunable {
+        /// The name.
+        tunable: String,
+        /// "of a cache" or "of a whole yard".
+        place: &'static str,
+        /// All that are, in words.
+        known: String,
+    },
+    /// A value beyond its bounds.
+    #[error("{tunable} cannot be {value}: it goes from {least} to {most}")]
+    OutOfRange {
+        /// The tunable.
+        tunable: String,
+        /// What was asked.
+        value: u64,
+        /// Least value.
+        least: u64,
+        /// Largest value.
+        most: u64,
+    },
+    /// The process did not know what was asked.
+    #[error(
+        "process {pid} does not know this request; its library may be older than this slabyard"
+    )]
+    Refused {
+        /// Its id.
+        pid: u32,
+    },
+}

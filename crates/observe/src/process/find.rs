@@ -1,0 +1,63 @@
+//! Finds the yards of a target: mappings that begin with the magic.
+
+use super::front::{Front, Unusable};
+use super::memory::{self, Fault, Memory, Part};
+use slabyard_abi::region::MAGIC;
+
+/// Mappings looked at in one call.
+const BATCH: usize = 1000;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Fronts that can be read.
+    pub(crate) fronts: Vec<Front>,
+    /// Fronts that cannot.
+    pub(crate) unusable: Vec<(u64, Unusable)>,
+}
+
+/// All yards of a target.
+pub(crate) fn fronts(memory: &dyn Memory) -> Result<Found, Fault> {
+    let heads: Vec<Part> = memory
+        .mappings()?
+        .into_iter()
+        .filter(|map| map.end.saturating_sub(map.start) >= Front::part(0).bytes as u64)
+        .map(|map| Part { address: map.start, bytes: MAGIC.len() })
+        .collect();
+    let mut found = Found::default();
+    for heads in heads.chunks(BATCH) {
+        for at in beginning(memory, heads)? {
+            // Between the two reads the process may have gone on: no front then.
+            let Some(bytes) = readable(memory, &[Front::part(at)])? else { continue };
+            match Front::decode(at, memory::words(&bytes).collect()) {
+                Ok(front) => found.fronts.push(front),
+                Err(why) => found.unusable.push((at, why)),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Addresses of the heads that begin with the magic.
+fn beginning(memory: &dyn Memory, heads: &[Part]) -> Result<Vec<u64>, Fault> {
+    let mut addresses = Vec::new();
+    if let Some(bytes) = readable(memory, heads)? {
+        let each = heads.iter().zip(bytes.chunks_exact(MAGIC.len()));
+        addresses.extend(each.filter(|(_, b)| Front::begins(b)).map(|(head, _)| head.address));
+    } else if let [_, _, ..] = heads {
+        // One of them cannot be read: halve until it is alone.
+        let (left, right) = heads.split_at(heads.len() / 2);
+        addresses.extend(beginning(memory, left)?);
+        addresses.extend(beginning(memory, right)?);
+    }
+    Ok(addresses)
+}
+
+/// The bytes of parts; `None` where nothing is.
+fn readable(memory: &dyn Memory, parts: &[Part]) -> Result<Option<Vec<u8>>, Fault> {
+    match memory::read(memory, parts) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Fault::Absent(_)) => Ok(None),
+        Err(why) => Err(why),
+    }
+}

@@ -1,0 +1,162 @@
+//! The front of a yard: where everything is, checked before anything is read by it.
+//!
+//! Neighbours: `slabyard_abi::region` is the contract; [`super::find`] finds fronts.
+//! Invariants: what a front says is hostile until [`Front::decode`] has bounded it: no
+//! number in a [`Front`] makes a read larger than tens of megabytes.
+
+use super::memory::Part;
+use slabyard_abi::region::{CACHE_WORDS, FRONT_WORDS, GRANULE, MAGIC, VERSION, Word, row, sheaf};
+
+/// Most rows: CPUs that a kernel can have.
+const MOST_ROWS: u64 = 8192;
+/// Most caches: a row has slots for so many.
+const MOST_CACHES: u64 = row::SPARE as u64;
+const MOST_STRIDE: u64 = 4096;
+const MOST_STRIPES: u64 = 1024;
+/// Frames are numbered by 32 bits.
+const MOST_GRANULES: u64 = 1 << 32;
+
+/// A front's words, within bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    /// Address of the front.
+    pub(crate) at: u64,
+    pub(crate) mode: u64,
+    pub(crate) page_bytes: u64,
+    pub(crate) rows: u64,
+    pub(crate) nr_rows: usize,
+    pub(crate) places: u64,
+    pub(crate) region: u64,
+    pub(crate) granules: u64,
+    pub(crate) frames: u64,
+    pub(crate) caches: u64,
+    pub(crate) nr_caches: usize,
+    pub(crate) cache_stride: usize,
+    pub(crate) gate: u64,
+    pub(crate) nr_stripes: usize,
+    pub(crate) stripe_bytes: usize,
+    pub(crate) fixed_metadata: u64,
+    words: Vec<u64>,
+}
+
+/// Why a front cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// Of another layout.
+    Version(u64),
+    /// A word that cannot be.
+    Word(&'static str, u64),
+}
+
+impl Front {
+    /// The part that holds a front's words.
+    pub(crate) fn part(at: u64) -> Part {
+        Part { address: at, bytes: FRONT_WORDS * 8 }
+    }
+
+    /// True if a front begins here.
+    pub(crate) fn begins(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
+    /// A front from its words, the magic's included.
+    pub(crate) fn decode(at: u64, words: Vec<u64>) -> Result<Front, Unusable> {
+        let get = |word: Word| words.get(word.index()).copied().unwrap_or(0);
+        let version = get(Word::Version);
+        if version != VERSION {
+            return Err(Unusable::Version(version));
+        }
+        let within = |word: Word, least: u64, most: u64| {
+            let number = get(word);
+            let name = slabyard_abi::region::WORDS[word as usize].1;
+            let fits = (least..=most).contains(&number);
+            fits.then_some(number).ok_or(Unusable::Word(name, number))
+        };
+        // An address from which so many bytes can be counted.
+        let place = |word: Word, bytes: u64| within(word, 1, (u64::MAX >> 1) - bytes);
+        let small = |word, least, most| within(word, least, most).map(|n| n as usize);
+        let page_bytes = within(Word::PageBytes, GRANULE as u64, 1 << 20)?;
+        if !page_bytes.is_power_of_two() {
+            return Err(Unusable::Word("PageBytes", page_bytes));
+        }
+        let granules = within(Word::Granules, 1, MOST_GRANULES)?;
+        let cache_stride = small(Word::CacheStride, CACHE_WORDS.len() as u64 * 8, MOST_STRIDE)?;
+        let rows = place(Word::Rows, MOST_ROWS * row::BYTES as u64)?;
+        let front = Front {
+            at,
+            mode: get(Word::Mode),
+            page_bytes,
+            rows,
+            nr_rows: small(Word::NrRows, 1, MOST_ROWS)?,
+            places: within(Word::Places, rows, u64::MAX >> 1)?,
+            region: place(Word::Region, granules * GRANULE as u64)?,
+            granules,
+            frames: place(Word::Frames, granules * 64)?,
+            caches: place(Word::Caches, MOST_CACHES * MOST_STRIDE)?,
+            nr_caches: small(Word::NrCaches, 0, MOST_CACHES)?,
+            cache_stride,
+            gate: place(Word::Gate, MOST_STRIPES * MOST_STRIDE)?,
+            nr_stripes: small(Word::NrStripes, 0, MOST_STRIPES)?,
+            stripe_bytes: small(Word::StripeBytes, 4, MOST_STRIDE)?,
+            fixed_metadata: get(Word::FixedMetadata),
+            words,
+        };
+        Ok(front)
+    }
+
+    /// Address of a word that changes; `None` where the yard does not tell it.
+    pub(crate) fn address(&self, word: Word) -> Option<u64> {
+        let address = self.words.get(word.index()).copied().unwrap_or(0);
+        (address != 0 && address < u64::MAX >> 1).then_some(address)
+    }
+
+    /// A granule is so many of the orders below a page of the machine.
+    pub(crate) fn page_order(&self) -> u32 {
+        (self.page_bytes / GRANULE as u64).ilog2()
+    }
+
+    /// Granules before the first that is ever used.
+    pub(crate) fn unit(&self) -> u64 {
+        self.page_bytes / GRANULE as u64
+    }
+
+    /// Address of an entry.
+    pub(crate) fn entry(&self, row_number: usize, slot: usize) -> u64 {
+        self.rows + (row_number * row::BYTES + slot * row::ENTRY_BYTES) as u64
+    }
+
+    /// What an entry's top says.
+    pub(crate) fn top(&self, top: u32) -> Top {
+        if top == 0 {
+            return Top::None;
+        }
+        if top == row::STOPPED {
+            return Top::Stopped;
+        }
+        let Some(bytes) = (self.rows + u64::from(top) * 8).checked_sub(self.places) else {
+            return Top::Odd;
+        };
+        let within = bytes % sheaf::BYTES as u64;
+        let count = (within / 8).checked_sub(sheaf::GUARD as u64 / 8);
+        match count {
+            Some(count) if within.is_multiple_of(8) && count <= MOST_OBJECTS => Top::Count(count),
+            _ => Top::Odd,
+        }
+    }
+}
+
+/// Most objects that fit a sheaf's memory.
+const MOST_OBJECTS: u64 = (sheaf::BYTES - sheaf::OBJECTS) as u64 / 8;
+
+/// What an entry's top says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Top {
+    /// No stack.
+    None,
+    /// So many objects.
+    Count(u64),
+    /// Stopped: how many is not told.
+    Stopped,
+    /// No place of a sheaf.
+    Odd,
+}

@@ -1,0 +1,333 @@
+//! The client of a yard's mailbox: places a request and waits for its answer.
+//!
+//! The request is written into the process's memory; the next slow path of any of its
+//! threads does it. So that one comes by, the `end` of the cache's entries is set to 0
+//! again and again while we wait: the next free finds its sheaf full.
+//!
+//! Neighbours: `slabyard_abi::region::Mail` says who writes what in which order;
+//! [`super::ask()`] above.
+//! Invariants: nothing but the mailbox and `end` is ever written.
+//!
+//! Who asks at the same time as others may find its request written over, or its answer
+//! by the next one's: it asks again. Each request does the same when it is done twice.
+
+use super::collect::NO_STACKS;
+use super::front::{Front, Top};
+use super::memory::{self, Fault, Part, Writable};
+use slabyard_abi::region::{MAIL_AT, MAIL_WORDS, Mail, check, row};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What to write: the words `What`, `Cache`, `Key`, `Value`; and slots of the caches
+/// whose frees are to come by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Letter {
+    pub(crate) words: [u64; 4],
+    pub(crate) slots: Vec<usize>,
+}
+
+/// How far a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It was answered: the words of the mailbox.
+    Answered([u64; NR_MAIL]),
+    /// It is placed.
+    Queued,
+    /// Another one is.
+    Busy,
+}
+
+const NR_MAIL: usize = Mail::Nanoseconds.index() - MAIL_AT + 1;
+
+/// The mailbox of a yard.
+pub(crate) struct Mailbox<'a> {
+    pub(crate) memory: &'a dyn Writable,
+    pub(crate) front: &'a Front,
+    /// Rows to nudge.
+    pub(crate) rows: usize,
+}
+
+/// First pause between two looks for the answer; after a while, a longer one.
+const SHORT: Duration = Duration::from_micros(200);
+const LONG: Duration = Duration::from_millis(1);
+const SHORT_FOR: Duration = Duration::from_millis(10);
+/// A requester needs microseconds from its first word to its last.
+const TORN_FOR: Duration = Duration::from_millis(20);
+/// Pause between two nudges.
+const NUDGES: Duration = Duration::from_millis(2);
+
+impl Mailbox<'_> {
+    /// Places a request and waits until it was done, or until `end`.
+    pub(crate) fn send(&self, letter: &Letter, end: Instant) -> Result<Sent, Fault> {
+        let mut pause = Pause::new();
+        let mut token = None;
+        let mut torn: Option<(u64, Instant)> = None;
+        loop {
+            let mail = self.mail()?;
+            let (asked, answered) = (get(&mail, Mail::Asked), get(&mail, Mail::Answered));
+            if asked != answered && is_whole(&mail) {
+                torn = None;
+            }
+            match token {
+                Some(token) if answered == token => {
+                    // The answer was there before the word that says so; of a read that
+                    // caught both at once the answer may be older.
+                    let again = self.mail()?;
+                    if get(&again, Mail::Answered) == token {
+                        return Ok(Sent::Answered(again));
+                    }
+                }
+                Some(token) if asked == token && is_whole(&mail) => {}
+                // Somebody asked the same: the answer is ours, too.
+                _ if asked != answered && is_whole(&mail) && mail[1..5] == letter.words => {
+                    token = Some(asked);
+                }
+                // Another request waits: ours, if it was placed, was overwritten.
+                _ if asked != answered && is_whole(&mail) => token = None,
+                // Two requesters wrote at once. It is never done: the first to see it
+                // for a while writes anew.
+                _ if asked != answered && !torn_for_long(&mut torn, asked) => token = None,
+                _ => {
+                    let new = new_token();
+                    self.place(letter, new)?;
+                    token = Some(new);
+                    continue;
+                }
+            }
+            if Instant::now() >= end {
+                return Ok(if token.is_some() { Sent::Queued } else { Sent::Busy });
+            }
+            if pause.nudge_is_due() {
+                self.nudge(&letter.slots)?;
+            }
+            pause.rest();
+        }
+    }
+
+    fn mail(&self) -> Result<[u64; NR_MAIL], Fault> {
+        let part = Part { address: self.at(Mail::Asked), bytes: MAIL_WORDS.len() * 8 };
+        let bytes = memory::read(self.memory, &[part])?;
+        let mut mail = [0; NR_MAIL];
+        mail.iter_mut().zip(memory::words(&bytes)).for_each(|(to, from)| *to = from);
+        Ok(mail)
+    }
+
+    fn at(&self, word: Mail) -> u64 {
+        self.front.at + (word.index() * 8) as u64
+    }
+
+    /// Writes the request, and then the word that says that it is there.
+    fn place(&self, letter: &Letter, token: u64) -> Result<(), Fault> {
+        let [what, cache, key, value] = letter.words;
+        let check = check([token, what, cache, key, value]);
+        let bytes: Vec<u8> =
+            [what, cache, key, value, check].iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.memory.write(&[self.at(Mail::What)], &bytes)?;
+        self.memory.write(&[self.at(Mail::Asked)], &token.to_le_bytes())
+    }
+
+    /// Sends the next free of these caches to its slow path, on every row that has a
+    /// stack. A row that is exchanged at this moment keeps its end: the next nudge
+    /// finds it.
+    fn nudge(&self, slots: &[usize]) -> Result<(), Fault> {
+        let rows = Part {
+            address: self.front.rows,
+            bytes: self.rows.min(self.front.nr_rows) * row::BYTES,
+        };
+        let bytes = memory::read(self.memory, &[rows])?;
+        let mut ends = Vec::new();
+        let used = bytes.chunks(row::BYTES).enumerate().filter(|(_, row)| *row != NO_STACKS);
+        for (number, row) in used {
+            for slot in slots {
+                let entry = slot * row::ENTRY_BYTES;
+                let stack = matches!(self.front.top(memory::half(row, entry)), Top::Count(_));
+                if stack && memory::half(row, entry + row::END) != 0 {
+                    ends.push(self.front.entry(number, *slot) + row::END as u64);
+                }
+            }
+        }
+        self.memory.write(&ends, &0u32.to_le_bytes())
+    }
+}
+
+/// A word of the mailbox.
+pub(crate) fn get(mail: &[u64; NR_MAIL], word: Mail) -> u64 {
+    mail[word.index() - MAIL_AT]
+}
+
+/// True if a request is as its requester wrote it.
+fn is_whole(mail: &[u64; NR_MAIL]) -> bool {
+    let [asked, what, cache, key, value, sum, ..] = *mail;
+    check([asked, what, cache, key, value]) == sum
+}
+
+/// True if the same torn request was seen for so long that nobody is at it any more.
+fn torn_for_long(torn: &mut Option<(u64, Instant)>, asked: u64) -> bool {
+    match torn {
+        Some((seen, since)) if *seen == asked => since.elapsed() >= TORN_FOR,
+        _ => {
+            *torn = Some((asked, Instant::now()));
+            false
+        }
+    }
+}
+
+/// When to look again, and when to nudge.
+struct Pause {
+    began: Instant,
+    nudged: Option<Instant>,
+}
+
+impl Pause {
+    fn new() -> Pause {
+        Pause { began: Instant::now(), nudged: None }
+    }
+
+    fn nudge_is_due(&mut self) -> bool {
+        let due = self.nudged.is_none_or(|at| at.elapsed() >= NUDGES);
+        if due {
+            self.nudged = Some(Instant::now());
+        }
+        due
+    }
+
+    fn rest(&self) {
+        std::thread::sleep(if self.began.elapsed() < SHORT_FOR { SHORT } else { LONG });
+    }
+}
+
+/// A token that no other request has: not 0.
+fn new_token() -> u64 {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed).wrapping_shl(24);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
+    u64::from(std::process::id()) << 32 | u64::from(time ^ count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::planted::{FRONT, Planted, SLOT};
+    use crate::process::yards;
+    use slabyard_abi::region::{Outcome, Request};
+    use std::sync::Arc;
+
+    const LONG_ENOUGH: Duration = Duration::from_secs(20);
+    const SHORTLY: Duration = Duration::from_millis(40);
+
+    fn at(word: Mail) -> u64 {
+        FRONT + word.index() as u64 * 8
+    }
+
+    fn front(planted: &Planted) -> Front {
+        yards::front(planted).expect("a yard")
+    }
+
+    fn letter_of(words: [u64; 4]) -> Letter {
+        Letter { words, slots: vec![SLOT] }
+    }
+
+    fn send(planted: &Planted, letter: &Letter, deadline: Duration) -> Sent {
+        let mailbox = Mailbox { memory: planted, front: &front(planted), rows: 2 };
+        mailbox.send(letter, Instant::now() + deadline).expect("memory")
+    }
+
+    /// Serves whole requests as a yard does until it is the only one to know the yard;
+    /// gives what was asked.
+    fn server(planted: &Arc<Planted>) -> std::thread::JoinHandle<Vec<[u64; 4]>> {
+        let planted = Arc::clone(planted);
+        std::thread::spawn(move || {
+            let mut served = Vec::new();
+            let end = Instant::now() + LONG_ENOUGH;
+            while Arc::strong_count(&planted) > 1 && Instant::now() < end {
+                let [asked, what, cache, key, value, sum] =
+                    [Mail::Asked, Mail::What, Mail::Cache, Mail::Key, Mail::Value, Mail::Check]
+                        .map(|word| planted.get(at(word)));
+                let whole = check([asked, what, cache, key, value]) == sum;
+                if whole && asked != planted.get(at(Mail::Answered)) {
+                    planted.put(at(Mail::Result), Outcome::Done as u64);
+                    planted.put(at(Mail::Old), value);
+                    planted.put(at(Mail::New), value + 1);
+                    planted.put(at(Mail::Answered), asked);
+                    served.push([what, cache, key, value]);
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            served
+        })
+    }
+
+    #[test]
+    fn a_request_is_placed_whole_and_its_answer_read() {
+        let planted = Arc::new(Planted::yard());
+        let serving = server(&planted);
+        let letter = letter_of([Request::Set as u64, 1, 2, 40]);
+        let Sent::Answered(mail) = send(&planted, &letter, LONG_ENOUGH) else { panic!() };
+        drop(planted);
+        assert_eq!(serving.join().unwrap(), [letter.words]);
+        let words = [Mail::Result, Mail::Old, Mail::New].map(|word| get(&mail, word));
+        assert_eq!(words, [Outcome::Done as u64, 40, 41]);
+    }
+
+    #[test]
+    fn nobody_comes_by() {
+        let planted = Planted::yard();
+        let letter = letter_of([Request::Shrink as u64, 1, 0, 0]);
+        assert_eq!(send(&planted, &letter, SHORTLY), Sent::Queued);
+        assert_ne!(planted.get(at(Mail::Asked)), 0);
+        // The next free of this cache comes by: on every row that has a stack of it.
+        for row_number in [0, 1] {
+            let entry = planted.get(Planted::entry(row_number, SLOT));
+            assert_ne!(entry as u32, 0, "the top is as it was");
+            assert_eq!(entry >> 32, 0, "the end is not");
+        }
+        let spare = planted.get(Planted::entry(0, SLOT + row::SPARE));
+        assert_ne!(spare >> 32, 0, "nobody frees to a spare sheaf");
+        // Others that want the same wait for the same; who wants something else, waits.
+        assert_eq!(send(&planted, &letter, SHORTLY), Sent::Queued);
+        let other = letter_of([Request::Shrink as u64, 0, 0, 0]);
+        assert_eq!(send(&planted, &other, SHORTLY), Sent::Busy);
+        assert_eq!(planted.get(at(Mail::Cache)), 1, "the first one waits still");
+    }
+
+    #[test]
+    fn a_torn_request_is_written_over() {
+        let planted = Arc::new(Planted::yard());
+        planted.put(at(Mail::Asked), 99);
+        planted.put(at(Mail::Check), 1);
+        let serving = server(&planted);
+        let letter = letter_of([Request::Shrink as u64, 1, 0, 0]);
+        assert!(matches!(send(&planted, &letter, LONG_ENOUGH), Sent::Answered(_)));
+        drop(planted);
+        assert_eq!(serving.join().unwrap(), [letter.words]);
+    }
+
+    #[test]
+    fn requesters_that_write_at_once_are_all_served() {
+        let planted = Arc::new(Planted::yard());
+        let serving = server(&planted);
+        let asking: Vec<_> = (0..6)
+            .map(|value| {
+                let planted = Arc::clone(&planted);
+                std::thread::spawn(move || {
+                    send(&planted, &letter_of([Request::Set as u64, 1, 2, value]), LONG_ENOUGH)
+                })
+            })
+            .collect();
+        for (value, thread) in (0..).zip(asking) {
+            let Sent::Answered(mail) = thread.join().unwrap() else { panic!("{value} waits") };
+            // Of an answer that another one followed at once, the later may be read.
+            assert_eq!(get(&mail, Mail::New), get(&mail, Mail::Old) + 1);
+        }
+        drop(planted);
+        let served = serving.join().unwrap();
+        assert!((0..6).all(|value| served.iter().any(|words| words[3] == value)), "{served:?}");
+    }
+
+    #[test]
+    fn tokens_differ_and_are_never_0() {
+        let tokens: std::collections::BTreeSet<_> = (0..1000).map(|_| new_token()).collect();
+        assert_eq!(tokens.len(), 1000);
+        assert!(!tokens.contains(&0));
+    }
+}

@@ -1,0 +1,67 @@
+//! Memory of a target: read from a live process, from a core file, or planted by a test.
+//!
+//! Neighbours: [`super::live`], [`crate::corefile`]; all that decodes stands on
+//! [`Memory`] and knows nothing of where bytes come from.
+//! Invariants: a read is whole or an error; its parts are read in their order, so that
+//! what is named first is as old as or older than what is named last.
+
+use std::ops::Range;
+
+/// Bytes in a row in the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Address in the target.
+    pub(crate) address: u64,
+    /// How many.
+    pub(crate) bytes: usize,
+}
+
+/// Why memory could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// Nothing readable is there.
+    #[error("nothing to read at {0:#x}")]
+    Absent(u64),
+    /// The system forbids it.
+    #[error("permission denied")]
+    Denied,
+    /// The process has ended.
+    #[error("the process has ended")]
+    Gone,
+    /// Something else.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Memory that can be read.
+pub(crate) trait Memory {
+    /// Reads parts into `into`, one behind the other; it is as long as all parts together.
+    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault>;
+
+    /// Private, writable mappings without a file, where a yard may begin.
+    fn mappings(&self) -> Result<Vec<Range<u64>>, Fault>;
+}
+
+/// Memory that can be written, too.
+pub(crate) trait Writable: Memory {
+    /// Writes `bytes` to each of the addresses, in their order.
+    fn write(&self, addresses: &[u64], bytes: &[u8]) -> Result<(), Fault>;
+}
+
+/// Reads parts into one new buffer.
+pub(crate) fn read(memory: &dyn Memory, parts: &[Part]) -> Result<Vec<u8>, Fault> {
+    let mut into = vec![0; parts.iter().map(|p| p.bytes).sum()];
+    memory.read(parts, &mut into)?;
+    Ok(into)
+}
+
+/// The 64-bit words of a buffer.
+pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word))
+}
+
+/// The 32-bit number at an offset; 0 beyond the end.
+pub(crate) fn half(bytes: &[u8], offset: usize) -> u32 {
+    let part = bytes.get(offset..).and_then(|rest| rest.first_chunk::<4>());
+    part.map_or(0, |part| u32::from_le_bytes(*part))
+}

@@ -1,0 +1,253 @@
+//! A yard planted in memory of the tests' own: what it holds is known, and any word of
+//! it can be made wrong, or move while it is read.
+//!
+//! ```text
+//! granule 0      unused
+//!         1-8    a full slab of the cache "known": 512 objects of 64 bytes
+//!         9-16   a partial slab: 100 free
+//!         17-19  a live run
+//!         20-23  a free block, 24-25 two parked runs
+//! out = 1024 - 100 = 924; parked: row 0 30 + 20, row 1 5, barn 512; live = 357
+//! ```
+
+use super::memory::{Fault, Memory, Part, Writable};
+use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, frame, row, sheaf};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+
+pub(crate) const FRONT: u64 = 0x7000_0000_0000;
+pub(crate) const ROWS: u64 = FRONT + 0x1000;
+pub(crate) const PLACES: u64 = ROWS + 2 * row::BYTES as u64;
+pub(crate) const REGION: u64 = 0x6000_0000_0000;
+pub(crate) const FRAMES: u64 = 0x5000_0000_0000;
+pub(crate) const CACHES: u64 = 0x4000_0000_0000;
+pub(crate) const STRIDE: u64 = 256;
+pub(crate) const COUNTERS: u64 = 0x4000_0001_0000;
+pub(crate) const GATE: u64 = 0x4000_0002_0000;
+pub(crate) const TOP: u64 = 26;
+/// Slot of the cache "known", whose number is 1: cache 0 is not in use.
+pub(crate) const SLOT: usize = 7;
+
+/// Objects that its program holds.
+pub(crate) const LIVE: u64 = 357;
+
+/// What happens before the part of this number is read.
+type Moves = Box<dyn FnMut(&mut Segments, usize) + Send>;
+
+/// Memory in pieces.
+#[derive(Default)]
+pub(crate) struct Segments(BTreeMap<u64, Vec<u8>>);
+
+/// A target of the tests.
+#[derive(Default)]
+pub(crate) struct Planted {
+    segments: Mutex<Segments>,
+    moves: Mutex<Option<(Moves, usize)>>,
+}
+
+impl Segments {
+    fn at(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
+        let (begin, piece) = self.0.range_mut(..=address).next_back()?;
+        let offset = usize::try_from(address - begin).ok()?;
+        piece.get_mut(offset..offset.checked_add(bytes)?)
+    }
+
+    pub(crate) fn word(&mut self, address: u64) -> u64 {
+        let bytes = self.at(address, 8).expect("planted memory");
+        u64::from_le_bytes(*bytes.first_chunk().expect("8 bytes"))
+    }
+
+    pub(crate) fn put(&mut self, address: u64, bytes: &[u8]) {
+        self.at(address, bytes.len()).expect("planted memory").copy_from_slice(bytes);
+    }
+}
+
+impl Planted {
+    /// Memory of zeros.
+    pub(crate) fn room(&self, at: u64, bytes: usize) {
+        self.segments.lock().unwrap().0.insert(at, vec![0; bytes]);
+    }
+
+    pub(crate) fn put(&self, address: u64, word: u64) {
+        self.segments.lock().unwrap().put(address, &word.to_le_bytes());
+    }
+
+    pub(crate) fn put_half(&self, address: u64, half: u32) {
+        self.segments.lock().unwrap().put(address, &half.to_le_bytes());
+    }
+
+    pub(crate) fn get(&self, address: u64) -> u64 {
+        self.segments.lock().unwrap().word(address)
+    }
+
+    /// Lets memory change while it is read.
+    pub(crate) fn moving(&self, moves: impl FnMut(&mut Segments, usize) + Send + 'static) {
+        *self.moves.lock().unwrap() = Some((Box::new(moves), 0));
+    }
+
+    pub(crate) fn segments(&self) -> Vec<(u64, Vec<u8>)> {
+        self.segments.lock().unwrap().0.iter().map(|(at, bytes)| (*at, bytes.clone())).collect()
+    }
+
+    /// The yard of the module's head.
+    pub(crate) fn yard() -> Planted {
+        let planted = Planted::default();
+        planted.front(FRONT);
+        planted.room(CACHES, 2 * STRIDE as usize);
+        planted.room(COUNTERS, 4096);
+        planted.room(GATE, 128);
+        planted.room(FRAMES, TOP as usize * frame::BYTES);
+
+        let counters = [TOP, 4, 1, 1, 3, 1, 1 << 20];
+        for (i, number) in counters.into_iter().chain([16384; 7]).enumerate() {
+            planted.put(COUNTERS + i as u64 * 8, number);
+        }
+        for (i, number) in [250u64, 16 << 20, 0].into_iter().enumerate() {
+            planted.put(COUNTERS + (14 + i as u64) * 8, number);
+        }
+
+        planted.cache(CacheWord::Version, 9 << 32 | 9);
+        planted.cache(CacheWord::Out, 924);
+        planted.cache(CacheWord::NrSlabs, 2);
+        planted.cache(CacheWord::NrPartial, 1);
+        planted.cache(CacheWord::PartialHead, 9);
+        planted.cache(CacheWord::BarnObjects, 512);
+        planted.cache(CacheWord::BarnFull, 1);
+        planted.cache(CacheWord::BarnEmpty, 2);
+        planted.cache(CacheWord::Slot, SLOT as u64);
+        planted.cache(CacheWord::ObjectSize, 60);
+        planted.cache(CacheWord::SlabSize, 64);
+        planted.cache(CacheWord::Order, 3);
+        planted.cache(CacheWord::Objects, 512);
+        planted.cache(CacheWord::SheafCapacity, 512);
+        planted.cache(CacheWord::MinPartial, 5);
+        planted.cache(CacheWord::BarnFullLimit, 2);
+        planted.cache(CacheWord::BarnEmptyLimit, 3);
+        planted.cache(CacheWord::Name0, u64::from_le_bytes(*b"known\0\0\0"));
+
+        planted.stack(0, SLOT, 3, 30);
+        planted.stack(0, SLOT + row::SPARE, 0, 20);
+        planted.stack(1, SLOT, 5, 5);
+        planted.stack(1, row::FIRST_RUNS, 6, 2);
+
+        planted.slab(1, 0, false);
+        planted.slab(9, 100, true);
+        planted.frame(17, frame::RUN, 0);
+        planted.put_half(FRAMES + 17 * 64 + frame::GRANULES as u64, 3);
+        planted.frame(20, frame::FREE, 2);
+        planted.frame(24, frame::PARKED, 0);
+        planted.frame(25, frame::PARKED, 0);
+        planted
+    }
+
+    /// A front, rows and places at an address.
+    pub(crate) fn front(&self, at: u64) {
+        self.room(at, 0x3000);
+        let words = [
+            (Word::Version, VERSION),
+            (Word::FrontBytes, 4096),
+            (Word::Mode, 1),
+            (Word::PageBytes, 4096),
+            (Word::Rows, at + 0x1000),
+            (Word::NrRows, 2),
+            (Word::Places, at + 0x3000),
+            (Word::Region, REGION),
+            (Word::Granules, 1 << 20),
+            (Word::Frames, FRAMES),
+            (Word::Caches, CACHES),
+            (Word::NrCaches, 2),
+            (Word::CacheStride, STRIDE),
+            (Word::Gate, GATE),
+            (Word::NrStripes, 2),
+            (Word::StripeBytes, 64),
+            (Word::FixedMetadata, 12288),
+        ];
+        for (word, value) in words {
+            self.put(at + word.index() as u64 * 8, value);
+        }
+        for (i, word) in super::collect::COUNTERS[..17].iter().enumerate() {
+            self.put(at + word.index() as u64 * 8, COUNTERS + i as u64 * 8);
+        }
+        for (i, word) in MAGIC.as_chunks::<8>().0.iter().enumerate() {
+            self.put(at + i as u64 * 8, u64::from_le_bytes(*word));
+        }
+    }
+
+    /// Writes a word of the front.
+    pub(crate) fn word(&self, word: Word, value: u64) {
+        self.put(FRONT + word.index() as u64 * 8, value);
+    }
+
+    /// Address of a word of the cache "known".
+    pub(crate) fn cache_word(word: CacheWord) -> u64 {
+        CACHES + STRIDE + word.index() as u64 * 8
+    }
+
+    pub(crate) fn cache(&self, word: CacheWord, value: u64) {
+        self.put(Planted::cache_word(word), value);
+    }
+
+    /// Address of an entry.
+    pub(crate) fn entry(row_number: u64, slot: usize) -> u64 {
+        ROWS + row_number * row::BYTES as u64 + (slot * row::ENTRY_BYTES) as u64
+    }
+
+    /// An entry's top, for a sheaf of a number with so many objects.
+    pub(crate) fn top(sheaf_number: u64, objects: u64) -> u32 {
+        let guard = PLACES + sheaf_number * sheaf::BYTES as u64 + sheaf::GUARD as u64;
+        ((guard - ROWS) / 8 + objects) as u32
+    }
+
+    pub(crate) fn stack(&self, row_number: u64, slot: usize, sheaf_number: u64, objects: u64) {
+        let top = Planted::top(sheaf_number, objects);
+        self.put_half(Planted::entry(row_number, slot), top);
+        let end = Planted::top(sheaf_number, 512);
+        self.put_half(Planted::entry(row_number, slot) + row::END as u64, end);
+    }
+
+    pub(crate) fn frame(&self, granule: u64, kind: u8, order: u32) {
+        self.put_half(FRAMES + granule * 64, u32::from(kind) | order << 8);
+    }
+
+    pub(crate) fn slab(&self, granule: u64, free: u32, listed: bool) {
+        let at = FRAMES + granule * 64;
+        self.put_half(at, u32::from(frame::SLAB) | 3 << 8 | (SLOT as u32) << 16);
+        self.put(at + frame::WORD as u64, 77 << 32 | u64::from(free));
+        self.put_half(at + frame::LISTED as u64, u32::from(listed));
+    }
+}
+
+impl Memory for Planted {
+    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault> {
+        let mut segments = self.segments.lock().unwrap();
+        let mut rest = into;
+        for part in parts {
+            if let Some((moves, n)) = &mut *self.moves.lock().unwrap() {
+                moves(&mut segments, *n);
+                *n += 1;
+            }
+            let (now, later) = rest.split_at_mut(part.bytes);
+            rest = later;
+            let piece = segments.at(part.address, part.bytes);
+            now.copy_from_slice(piece.ok_or(Fault::Absent(part.address))?);
+        }
+        Ok(())
+    }
+
+    fn mappings(&self) -> Result<Vec<Range<u64>>, Fault> {
+        let segments = self.segments.lock().unwrap();
+        Ok(segments.0.iter().map(|(at, bytes)| *at..at + bytes.len() as u64).collect())
+    }
+}
+
+impl Writable for Planted {
+    fn write(&self, addresses: &[u64], bytes: &[u8]) -> Result<(), Fault> {
+        let mut segments = self.segments.lock().unwrap();
+        for address in addresses {
+            let piece = segments.at(*address, bytes.len()).ok_or(Fault::Absent(*address))?;
+            piece.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! Makes a snapshot of a look: each number under its name in `crate::fields`.
+//!
+//! Neighbours: [`super::look`] below; [`crate::identity`] checks what is told.
+//! Invariants: the parts of a standing yard add up to `committed`, to the byte:
+//! `committed` is measured by itself, and `in_transit` is what is missing only while
+//! something is under way.
+
+use super::front::Front;
+use super::judge::Judged;
+use super::look::Look;
+use super::span::Span;
+use super::walk::{MOST_SLABS, Slabs, Walk};
+use crate::snapshot::{Cache, Machine, Missing, Snapshot};
+use crate::value::{Reading, Value};
+use slabyard_abi::region::{CacheWord, GRANULE, Word};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Fills a snapshot.
+pub(crate) fn tell(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut Snapshot) {
+    snapshot.machine = Machine {
+        page_bytes: Some(front.page_bytes),
+        // In mode 3 rows are private slots.
+        possible_cpus: (front.mode != 3).then_some(front.nr_rows as u32),
+        ..Machine::default()
+    };
+    let mut sums = Sums::default();
+    let mut names = BTreeSet::new();
+    for number in 0..look.end.caches.len() {
+        if let Some(mut cache) = cache(front, look, number, want_slabs, snapshot, &mut sums) {
+            // Two caches of one name would be told as one.
+            let name = cache.name.clone();
+            let mut n = 2;
+            while !names.insert(cache.name.clone()) {
+                cache.name = format!("{name}#{n}");
+                n += 1;
+            }
+            snapshot.caches.push(cache);
+        }
+    }
+    match &look.walk {
+        Ok(Walk { cut: true, .. }) => {
+            let why = format!("only {MOST_SLABS} are told one by one");
+            snapshot.missing.push(Missing { what: "slabs".into(), why });
+        }
+        Ok(_) => {}
+        Err(why) => {
+            let what = "empty, fullness".to_owned();
+            snapshot.missing.push(Missing { what, why: why.clone() });
+        }
+    }
+    totals(front, look, &sums, &mut snapshot.totals);
+}
+
+/// Bytes of all caches together.
+#[derive(Default)]
+struct Sums {
+    live: Span,
+    parked_cpu: Span,
+    parked_node: Span,
+    free_partial: Span,
+    padding: Span,
+}
+
+/// One cache: begin and end of the look together; `None` if it is not in use.
+fn cache(
+    front: &Front,
+    look: &Look,
+    number: usize,
+    want_slabs: bool,
+    snapshot: &mut Snapshot,
+    sums: &mut Sums,
+) -> Option<Cache> {
+    use CacheWord as W;
+    let ends = [look.begin.caches.get(number)?, look.end.caches.get(number)?];
+    let last = ends[1].words;
+    let slot = last.slot()?;
+    let both = |f: &dyn Fn(&Judged) -> Span| f(ends[0]).hull(f(ends[1]));
+    let word = |w: W| both(&|j| j.word(w));
+
+    let mut cache = Cache::new(match last.name() {
+        name if name.is_empty() => format!("cache-{number}"),
+        name => name,
+    });
+    let size = last.get(W::SlabSize);
+    let order = u32::try_from(last.get(W::Order)).unwrap_or(u32::MAX);
+    let slab_bytes = (GRANULE as u64).checked_shl(order).unwrap_or(0);
+    let padding = slab_bytes.saturating_sub(last.get(W::Objects).saturating_mul(size));
+    let objects = |j: &Judged| j.word(W::NrSlabs).times(j.words.get(W::Objects));
+
+    let slabs = word(W::NrSlabs);
+    let partial = word(W::NrPartial);
+    let live = look.live(number);
+    let parked_cpu = both(&|j| j.parked_cpu);
+    let parked_node = both(&|j| j.parked_node);
+    let free = both(&|j| objects(j).minus(j.out));
+
+    cache.tell("live", live);
+    cache.tell("parked_cpu", Reading { cpus: cpus(ends), ..Reading::from(parked_cpu) });
+    cache.tell("parked_node", on_node(parked_node));
+    cache.tell("in_transit", both(&|j| j.in_transit));
+    cache.tell("free_partial", on_node(free));
+    cache.tell("objects", both(&|j| j.out));
+    cache.tell("total_objects", both(&objects));
+    cache.tell("slabs", on_node(slabs));
+    cache.tell("partial", on_node(partial));
+    cache.tell("full", both(&|j| j.word(W::NrSlabs).minus(j.word(W::NrPartial))));
+    cache.tell("bytes", slabs.times(slab_bytes));
+    cache.tell("object_size", last.get(W::ObjectSize));
+    cache.tell("slab_size", size);
+    cache.tell("order", u64::from(order.saturating_sub(front.page_order())));
+    cache.tell("objs_per_slab", last.get(W::Objects));
+    cache.tell("sheaf_capacity", last.get(W::SheafCapacity));
+    cache.tell("min_partial", last.get(W::MinPartial));
+    cache.tell("barn_full_limit", last.get(W::BarnFullLimit));
+    cache.tell("barn_empty_limit", last.get(W::BarnEmptyLimit));
+    cache.tell("barn_full", on_node(word(W::BarnFull)));
+    cache.tell("barn_empty", on_node(word(W::BarnEmpty)));
+    cache.tell("slow_paths", u64::from(last.version().0));
+    if let Ok(walk) = &look.walk {
+        let walked = walk.caches.get(&slot).cloned().unwrap_or_default();
+        let still = look.still(number);
+        if still && let Some(why) = contradiction(&walked, [slabs, partial, free]) {
+            snapshot.missing.push(Missing { what: cache.name.clone(), why });
+        }
+        fullness(&mut cache, walked, still, partial.high, want_slabs);
+    }
+    if ends.iter().any(|j| j.odd) {
+        let why = "a row holds what is no place of a sheaf: its objects are not known";
+        let missing = Missing { what: format!("{}: parked_cpu", cache.name), why: why.into() };
+        snapshot.missing.push(missing);
+    }
+
+    let add = |sum: &mut Span, objects: Span| *sum = sum.plus(objects.times(size));
+    add(&mut sums.live, live);
+    add(&mut sums.parked_cpu, parked_cpu);
+    add(&mut sums.parked_node, parked_node);
+    add(&mut sums.free_partial, free);
+    sums.padding = sums.padding.plus(slabs.times(padding));
+    Some(cache)
+}
+
+/// What the walk over the frames found of a cache.
+fn fullness(cache: &mut Cache, walked: Slabs, still: bool, partial: u64, want_slabs: bool) {
+    let used: u64 =
+        walked.fullness.iter().map(|(used, n)| u64::from(*used).saturating_mul(*n)).sum();
+    // Of a cache that moved, the frames were each seen at another moment.
+    let empty = if still { Span::exact(walked.empty) } else { Span { low: 0, high: partial } };
+    cache.tell("empty", on_node(empty));
+    if still {
+        cache.tell("objects_partial", on_node(Span::exact(used)));
+    }
+    cache.fullness = Some(walked.fullness.into_iter().collect());
+    if want_slabs {
+        cache.slabs = Some(walked.each);
+    }
+}
+
+/// What a cache that stood still counts other than its frames show: slabs, partial
+/// slabs, free objects.
+fn contradiction(walked: &Slabs, counted: [Span; 3]) -> Option<String> {
+    let shown = [walked.slabs, walked.listed, walked.free];
+    let agree = counted.iter().zip(shown).all(|(counted, shown)| *counted == Span::exact(shown));
+    let text =
+        |n: [u64; 3]| format!("{} slabs, {} of them partial, {} free objects", n[0], n[1], n[2]);
+    (!agree).then(|| {
+        let counted = text(counted.map(|span| span.low));
+        format!("it counts {counted}, but its frames show {}: the yard is damaged", text(shown))
+    })
+}
+
+fn on_node(span: Span) -> Reading {
+    Reading { nodes: vec![(0, span.into())], ..Reading::from(span) }
+}
+
+/// What is parked for each CPU or private slot.
+fn cpus(ends: [&Judged; 2]) -> Vec<(u32, Value)> {
+    let [begin, end] = ends.map(|j| j.rows.iter().copied().collect::<BTreeMap<_, _>>());
+    let rows: BTreeSet<u32> = begin.keys().chain(end.keys()).copied().collect();
+    let of = |rows: &BTreeMap<u32, Span>, row| rows.get(&row).copied().unwrap_or_default();
+    rows.into_iter().map(|row| (row, of(&begin, row).hull(of(&end, row)).into())).collect()
+}
+
+fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String, Value>) {
+    let bytes = |granules: Span| granules.times(GRANULE as u64);
+    let mut put = |name: &str, span: Option<Span>| {
+        if let Some(span) = span {
+            totals.insert(name.to_owned(), span.into());
+        }
+    };
+    let metadata_words = [
+        Word::MetadataAt0,
+        Word::MetadataAt1,
+        Word::MetadataAt2,
+        Word::MetadataAt3,
+        Word::MetadataAt4,
+        Word::MetadataAt5,
+        Word::MetadataAt6,
+    ];
+    let metadata = metadata_words
+        .iter()
+        .try_fold(Span::exact(front.fixed_metadata), |sum, w| Some(sum.plus(look.counter(*w)?)));
+    let mapped = look.counter(Word::MappedAt);
+    let free = look.counter(Word::FreeGranulesAt);
+    let runs = look.counter(Word::RunGranulesAt).map(bytes);
+    let free_runs = free.map(bytes);
+    let parked_pages = look.parked_pages();
+    let top = look.counter(Word::TopAt);
+    // The part of the region that the system lent, without its first page, which is
+    // never used; mappings; tables.
+    let committed = top.zip(mapped).zip(metadata).map(|((top, mapped), metadata)| {
+        bytes(top.minus(Span::exact(front.unit()))).plus(mapped).plus(metadata)
+    });
+    let others = [
+        Some(sums.live),
+        Some(sums.parked_cpu),
+        Some(sums.parked_node),
+        Some(sums.free_partial),
+        Some(sums.padding),
+        Some(parked_pages),
+        runs,
+        mapped,
+        free_runs,
+        metadata,
+    ];
+    let others: Option<Vec<Span>> = others.into_iter().collect();
+    let in_transit = match (committed, others) {
+        _ if look.quiet() => Some(Span::exact(0)),
+        (Some(committed), Some(others)) => Some(committed.minus(Span::sum(others))),
+        _ => None,
+    };
+    put("live", Some(sums.live));
+    put("parked_cpu", Some(sums.parked_cpu));
+    put("parked_node", Some(sums.parked_node));
+    put("in_transit", in_transit);
+    put("free_partial", Some(sums.free_partial));
+    put("padding", Some(sums.padding));
+    put("runs", runs);
+    put("mapped", mapped);
+    put("parked_pages", Some(parked_pages));
+    put("free_runs", free_runs);
+    put("metadata", metadata);
+    put("committed", committed);
+    let dirty = look.counter(Word::DirtyGranulesAt);
+    put("returned", free.zip(dirty).map(|(free, dirty)| bytes(free.minus(dirty))));
+    put("nr_runs", look.counter(Word::NrRunsAt));
+    put("nr_mapped", look.counter(Word::NrMappedAt));
+    put("set_aside", look.counter(Word::SetAsideAt));
+    put("mode", Some(Span::exact(front.mode)));
+    put("nr_cpus", Some(Span::between(look.begin.rows_in_use, look.end.rows_in_use)));
+    put("decay_ms", look.counter(Word::DecayMsAt));
+    put("node_limit", look.counter(Word::NodeLimitAt));
+}

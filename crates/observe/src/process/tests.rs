@@ -1,0 +1,391 @@
+//! What is told of planted yards: still, moving, damaged, hostile.
+
+use super::memory::{Fault, Memory, Part};
+use super::planted::{self, LIVE, Planted, SLOT};
+use super::yards::{self, Lost};
+use crate::identity;
+use crate::snapshot::{Kind, Place, Slab, Snapshot, Source};
+use crate::value::Value;
+use crate::want::Want;
+use proptest::prelude::*;
+use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, frame, row};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+fn look(memory: &dyn Memory) -> Result<Snapshot, Lost> {
+    let want = Want { all: false, slabs: true };
+    yards::sample(memory, want, Source::of(Kind::Process))
+}
+
+fn sound(memory: &dyn Memory) -> Snapshot {
+    let snapshot = look(memory).expect("a yard");
+    assert_eq!(identity::check(&snapshot), []);
+    snapshot
+}
+
+fn known(snapshot: &Snapshot, name: &str) -> Value {
+    let cache = snapshot.cache("known").expect("the cache");
+    cache.value(name).unwrap_or_else(|| panic!("{name} is told")).clone()
+}
+
+#[test]
+fn a_still_yard_is_told_exactly() {
+    let snapshot = sound(&Planted::yard());
+    assert_eq!(snapshot.caches.len(), 1, "the other is not in use");
+    let numbers = [
+        ("live", LIVE),
+        ("parked_cpu", 55),
+        ("parked_node", 512),
+        ("in_transit", 0),
+        ("free_partial", 100),
+        ("total_objects", 1024),
+        ("slabs", 2),
+        ("partial", 1),
+        ("empty", 0),
+        ("full", 1),
+        ("objects_partial", 412),
+        ("objects", 924),
+        ("objs_per_slab", 512),
+        ("order", 3),
+        ("object_size", 60),
+        ("slab_size", 64),
+        ("bytes", 65536),
+        ("sheaf_capacity", 512),
+        ("min_partial", 5),
+        ("barn_full", 1),
+        ("barn_empty", 2),
+        ("barn_full_limit", 2),
+        ("barn_empty_limit", 3),
+        ("slow_paths", 9),
+    ];
+    for (name, number) in numbers {
+        assert_eq!(known(&snapshot, name), Value::Exact(number), "{name}");
+    }
+    let cache = snapshot.cache("known").unwrap();
+    let cpus = &cache.reading("parked_cpu").unwrap().cpus;
+    assert_eq!(*cpus, [(0, Value::Exact(50)), (1, Value::Exact(5))]);
+    assert_eq!(cache.fullness, Some(vec![(412, 1)]));
+    let page = planted::REGION + 9 * 4096;
+    let slab = Slab { page, order: 3, objects: 512, inuse: 412, place: Place::Node(0) };
+    assert_eq!(cache.slabs, Some(vec![slab]));
+    assert_eq!(snapshot.missing, []);
+
+    let totals = [
+        ("live", LIVE * 64),
+        ("parked_pages", 2 * 4096),
+        ("runs", 3 * 4096),
+        ("mapped", 1 << 20),
+        ("free_runs", 4 * 4096),
+        ("returned", 3 * 4096),
+        ("metadata", 12288 + 7 * 16384),
+        ("committed", 25 * 4096 + (1 << 20) + 12288 + 7 * 16384),
+        ("in_transit", 0),
+        ("padding", 0),
+        ("nr_cpus", 2),
+        ("decay_ms", 250),
+        ("node_limit", 16 << 20),
+        ("set_aside", 0),
+        ("mode", 1),
+    ];
+    for (name, number) in totals {
+        assert_eq!(snapshot.total(name), Some(&Value::Exact(number)), "{name}");
+    }
+}
+
+#[test]
+fn every_name_is_a_name_of_the_table() {
+    let snapshot = sound(&Planted::yard());
+    for name in snapshot.caches[0].readings.keys() {
+        assert!(crate::fields::field(name).is_some(), "{name}");
+    }
+    for name in snapshot.totals.keys() {
+        assert!(crate::fields::TOTALS.iter().any(|t| t.name == name), "{name}");
+    }
+}
+
+#[test]
+fn an_order_counts_pages_of_the_machine() {
+    let planted = Planted::yard();
+    planted.word(Word::PageBytes, 16384);
+    let snapshot = look(&planted).expect("a yard");
+    assert_eq!(known(&snapshot, "order"), Value::Exact(1));
+}
+
+#[test]
+fn a_slow_path_under_way_may_hold_two_sheaves() {
+    let planted = Planted::yard();
+    planted.cache(CacheWord::Version, 9 << 32 | 10);
+    let snapshot = sound(&planted);
+    // Two sheaves are more than what is not parked.
+    assert_eq!(known(&snapshot, "live"), Value::Range(0, LIVE));
+    assert_eq!(known(&snapshot, "in_transit"), Value::Range(0, 924));
+    assert_eq!(known(&snapshot, "parked_cpu"), Value::Exact(55));
+    planted.cache(CacheWord::SheafCapacity, 100);
+    assert_eq!(known(&sound(&planted), "live"), Value::Range(LIVE - 200, LIVE));
+}
+
+#[test]
+fn a_stopped_stack_holds_anything_up_to_a_sheaf() {
+    let planted = Planted::yard();
+    planted.put_half(Planted::entry(1, SLOT), row::STOPPED);
+    let snapshot = sound(&planted);
+    assert_eq!(known(&snapshot, "parked_cpu"), Value::Range(50, 50 + 512));
+    assert_eq!(known(&snapshot, "live"), Value::Range(0, LIVE + 5));
+}
+
+#[test]
+fn a_slow_path_that_ended_meanwhile_is_waited_for() {
+    let planted = Planted::yard();
+    // At first a sheaf of 512 is on its way from the barn: it is in neither place.
+    planted.cache(CacheWord::Version, 9 << 32 | 10);
+    planted.cache(CacheWord::BarnObjects, 0);
+    planted.moving(|segments, n| {
+        if n == 60 {
+            segments.put(Planted::cache_word(CacheWord::BarnObjects), &512u64.to_le_bytes());
+            let ended = (10u64 << 32 | 10).to_le_bytes();
+            segments.put(Planted::cache_word(CacheWord::Version), &ended);
+        }
+    });
+    let snapshot = sound(&planted);
+    let (low, high) = known(&snapshot, "live").bounds().unwrap();
+    assert!(low <= LIVE && high >= LIVE, "{low}..{high}");
+    assert!(high - low < 512, "the wait was worth it: {low}..{high}");
+}
+
+#[test]
+fn a_yard_that_never_rests_is_told_within_bounds() {
+    let planted = Planted::yard();
+    // A sheaf of 512 goes from the barn to row 1 and back, for ever; between any two
+    // reads it may be in either place.
+    let mut n = 0u64;
+    planted.moving(move |segments, _| {
+        n += 1;
+        let begun = 10 + n;
+        let version = (begun << 32 | begun).to_le_bytes();
+        let (barn, spare) = if n % 3 < 2 { (512u64, 0) } else { (0, Planted::top(8, 512)) };
+        segments.put(Planted::cache_word(CacheWord::Version), &version);
+        segments.put(Planted::cache_word(CacheWord::BarnObjects), &barn.to_le_bytes());
+        segments.put(Planted::entry(1, SLOT + row::SPARE), &spare.to_le_bytes());
+    });
+    let begin = Instant::now();
+    let snapshot = sound(&planted);
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    let (low, high) = known(&snapshot, "live").bounds().unwrap();
+    assert!(low <= LIVE && high >= LIVE, "{low}..{high}");
+    assert_ne!(snapshot.total("in_transit"), Some(&Value::Exact(0)));
+    let (low, high) = known(&snapshot, "empty").bounds().unwrap();
+    assert_eq!((low, high), (0, 1), "frames were seen at other moments than words");
+}
+
+#[test]
+fn the_fast_path_moves_tops_and_nothing_else() {
+    let planted = Planted::yard();
+    let mut state = 88172645463325252u64;
+    planted.moving(move |segments, _| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let top = Planted::top(3, 30 + state % 4);
+        segments.put(Planted::entry(0, SLOT), &top.to_le_bytes());
+    });
+    let snapshot = sound(&planted);
+    let (low, high) = known(&snapshot, "live").bounds().unwrap();
+    assert!(low <= LIVE - 3 && high >= LIVE && high - low < 60, "{low}..{high}");
+    assert_eq!(known(&snapshot, "in_transit"), Value::Exact(0));
+    assert_eq!(snapshot.total("in_transit"), Some(&Value::Exact(0)));
+}
+
+#[test]
+fn the_largest_of_several_yards_is_told_and_the_others_named() {
+    let planted = Planted::yard();
+    let other = 0x2000_0000_0000;
+    planted.front(other);
+    planted.room(other + 0x10_0000, 8);
+    planted.put(other + 0x10_0000, 5000);
+    planted.put(other + Word::TopAt.index() as u64 * 8, other + 0x10_0000);
+    planted.put(other + Word::Frames.index() as u64 * 8, 0x1000);
+    let snapshot = look(&planted).expect("a yard");
+    let (low, _) = snapshot.total("committed").unwrap().bounds().unwrap();
+    assert!(low > 4999 * 4096, "the other one is larger");
+    assert!(
+        snapshot.missing.iter().any(|m| m.what == format!("the yard at {:#x}", planted::FRONT))
+    );
+    assert!(snapshot.missing.iter().any(|m| m.what == "empty, fullness"), "no frames there");
+}
+
+#[test]
+fn what_is_no_yard_of_this_layout_is_refused() {
+    let planted = Planted::yard();
+    planted.word(Word::Version, VERSION + 1);
+    let why = look(&planted).unwrap_err();
+    assert!(matches!(why, Lost::Layout { found, known: VERSION } if found == VERSION + 1));
+
+    let planted = Planted::yard();
+    planted.put(planted::FRONT, 0);
+    assert!(matches!(look(&planted), Err(Lost::NoYard)));
+    assert!(matches!(look(&Planted::default()), Err(Lost::NoYard)));
+
+    let planted = Planted::yard();
+    planted.word(Word::Caches, 0x1234_5678_9000);
+    let why = look(&planted).unwrap_err();
+    assert!(matches!(why, Lost::Fault(Fault::Absent(0x1234_5678_9000))), "{why:?}");
+}
+
+#[test]
+fn a_word_that_cannot_be_is_named() {
+    for (word, name, number) in [
+        (Word::PageBytes, "PageBytes", 12288),
+        (Word::NrRows, "NrRows", u64::MAX),
+        (Word::NrCaches, "NrCaches", 1 << 40),
+        (Word::CacheStride, "CacheStride", 8),
+        (Word::Granules, "Granules", 0),
+        (Word::Frames, "Frames", u64::MAX - 8),
+        (Word::Places, "Places", 16),
+        (Word::StripeBytes, "StripeBytes", 0),
+    ] {
+        let planted = Planted::yard();
+        planted.word(word, number);
+        match look(&planted) {
+            Err(Lost::Damaged(what)) => assert!(what.contains(name), "{what}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_wrong_count_is_seen() {
+    type Plant = fn(&Planted);
+    let faults: [(&str, Plant); 4] = [
+        ("3 slabs", |p| p.cache(CacheWord::NrSlabs, 3)),
+        ("0 of them partial", |p| p.cache(CacheWord::NrPartial, 0)),
+        ("99 free objects", |p| p.cache(CacheWord::Out, 925)),
+        ("show 1 slabs", |p| p.frame(9, frame::RUN, 0)),
+    ];
+    for (text, plant) in faults {
+        let planted = Planted::yard();
+        plant(&planted);
+        let snapshot = look(&planted).expect("a yard");
+        let why = snapshot.missing.iter().find(|m| m.what == "known").map(|m| m.why.as_str());
+        assert!(why.is_some_and(|why| why.contains(text) && why.contains("damaged")), "{why:?}");
+    }
+}
+
+#[test]
+fn memory_that_nobody_accounts_for_breaks_the_sum() {
+    let planted = Planted::yard();
+    // A granule of a run is counted twice.
+    planted.put(planted::COUNTERS + 4 * 8, 4);
+    let findings = identity::check(&look(&planted).expect("a yard"));
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].to_string().starts_with("all caches: the sum of the parts is"));
+}
+
+#[test]
+fn a_list_that_goes_in_a_circle_leads_nowhere() {
+    let planted = Planted::yard();
+    planted.put_half(planted::FRAMES + 9 * 64 + frame::NEXT as u64, 9);
+    assert_eq!(known(&sound(&planted), "free_partial"), Value::Exact(100));
+}
+
+#[test]
+fn a_top_that_is_no_place_is_named() {
+    let planted = Planted::yard();
+    planted.put_half(Planted::entry(1, SLOT), 7);
+    let snapshot = look(&planted).expect("a yard");
+    assert!(snapshot.missing.iter().any(|m| m.what == "known: parked_cpu"));
+    assert_eq!(known(&snapshot, "parked_cpu"), Value::Range(50, 562));
+}
+
+#[test]
+fn names_that_cannot_be_shown_are_replaced_and_told_apart() {
+    let planted = Planted::yard();
+    for word in 0..22 {
+        let from = planted.get(planted::CACHES + planted::STRIDE + word * 8);
+        planted.put(planted::CACHES + word * 8, from);
+    }
+    let names = |planted: &Planted| {
+        let snapshot = look(planted).expect("a yard");
+        snapshot.caches.into_iter().map(|c| c.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&planted), ["known", "known#2"]);
+    planted.cache(CacheWord::Name0, u64::from_le_bytes(*b"a\xff\x1b[2J\0\0"));
+    assert_eq!(names(&planted), ["known", "a\u{fffd}\u{fffd}[2J"]);
+    planted.cache(CacheWord::Name0, 0);
+    assert_eq!(names(&planted), ["known", "cache-1"]);
+}
+
+#[test]
+fn a_refusal_says_which_rule_and_what_to_do() {
+    let me = nix::unistd::geteuid().as_raw();
+    if me == 0 {
+        assert!(super::denied(Some(7), Some(1)).contains("CAP_SYS_PTRACE"));
+        println!("skipped: what others than root are told");
+        return;
+    }
+    assert!(super::denied(Some(me + 1), Some(1)).contains("another user"));
+    assert!(super::denied(Some(me), Some(1)).contains("`slabyard run --observable"));
+    assert!(super::denied(Some(me), None).contains("look as root"));
+}
+
+/// Memory in which every address holds something.
+struct Noise {
+    seed: u64,
+    front: Vec<u8>,
+}
+
+impl Memory for Noise {
+    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault> {
+        let mut rest = into;
+        for part in parts {
+            let (now, later) = rest.split_at_mut(part.bytes);
+            rest = later;
+            if part.address == planted::FRONT && now.len() <= self.front.len() {
+                now.copy_from_slice(&self.front[..now.len()]);
+                continue;
+            }
+            let mut state = (self.seed ^ part.address) | 1;
+            for bytes in now.chunks_mut(8) {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                // Small numbers and large ones, kinds of frames among them.
+                let word = state >> (state % 64);
+                bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn mappings(&self) -> Result<Vec<Range<u64>>, Fault> {
+        let front = planted::FRONT..planted::FRONT + 4096;
+        Ok(std::iter::once(front).collect())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_hostile_target_ends_in_a_snapshot_or_an_error(
+        seed in any::<u64>(),
+        changes in prop::collection::vec((0usize..WORDS.len(), prop_oneof![
+            0u64..70, Just(4096), Just(8192), Just(u64::MAX), any::<u64>(),
+        ]), 0..3),
+    ) {
+        let planted = Planted::yard();
+        planted.word(Word::NrCaches, seed % 60);
+        for (word, value) in changes {
+            planted.word(WORDS[word].0, value);
+        }
+        planted.word(Word::Version, VERSION);
+        let front = planted.segments().into_iter().find(|(at, _)| *at == planted::FRONT);
+        let noise = Noise { seed, front: front.unwrap().1 };
+        let begin = Instant::now();
+        if let Ok(snapshot) = look(&noise) {
+            let _ = identity::check(&snapshot);
+            prop_assert!(serde_json::to_string(&snapshot).is_ok());
+        }
+        let _ = look(&planted);
+        prop_assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    }
+}

@@ -1,0 +1,133 @@
+//! A walk over the frames: how full the slabs of each cache are.
+//!
+//! From head to head, in large reads: no link is followed, so that neither a list that
+//! moves nor a damaged one leads astray. Each step goes forward by one granule at
+//! least.
+//!
+//! Neighbours: `slabyard_abi::region::frame` says what a frame holds.
+
+use super::front::Front;
+use super::memory::{self, Fault, Memory, Part};
+use crate::snapshot::{Place, Slab};
+use slabyard_abi::region::{GRANULE, frame, row};
+use std::collections::BTreeMap;
+
+/// Frames in one read: 256 KiB.
+const CHUNK: u64 = 4096;
+/// Most slabs that are told one by one.
+pub(crate) const MOST_SLABS: usize = 100_000;
+
+/// What a walk needs to know of a cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Slot of its main sheaves.
+    pub(crate) slot: usize,
+    /// Objects in a slab.
+    pub(crate) objects: u32,
+    /// A slab is 2^order granules.
+    pub(crate) order: u32,
+}
+
+/// The slabs of one cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slabs {
+    pub(crate) slabs: u64,
+    /// On the partial list.
+    pub(crate) listed: u64,
+    /// Of these, slabs without a used object.
+    pub(crate) empty: u64,
+    /// Free objects in slabs.
+    pub(crate) free: u64,
+    /// Objects in use in slabs on the partial list, and how many such slabs.
+    pub(crate) fullness: BTreeMap<u32, u64>,
+    /// Slabs on the partial list, where they were asked for.
+    pub(crate) each: Vec<Slab>,
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    /// By slot.
+    pub(crate) caches: BTreeMap<usize, Slabs>,
+    /// Not every slab is in the lists of slabs.
+    pub(crate) cut: bool,
+}
+
+/// Walks the granules below `top`.
+pub(crate) fn walk(
+    memory: &dyn Memory,
+    front: &Front,
+    top: u64,
+    shapes: &[Shape],
+    one_by_one: bool,
+) -> Result<Walk, Fault> {
+    let mut walk = Walk::default();
+    let mut told = 0;
+    let top = top.min(front.granules);
+    let mut at = front.unit();
+    while at < top {
+        let first = at;
+        let frames = CHUNK.min(top - first);
+        let part = Part {
+            address: front.frames + first * frame::BYTES as u64,
+            bytes: frames as usize * frame::BYTES,
+        };
+        let bytes = memory::read(memory, &[part])?;
+        while at < first + frames {
+            let head = &bytes[(at - first) as usize * frame::BYTES..][..frame::BYTES];
+            let shape = slab_of(head, shapes);
+            if let Some(shape) = shape {
+                let slab = slab(front, at, head, shape);
+                let slabs = walk.caches.entry(shape.slot).or_default();
+                slabs.slabs += 1;
+                slabs.free += u64::from(slab.free());
+                if memory::half(head, frame::LISTED) == 1 {
+                    slabs.listed += 1;
+                    slabs.empty += u64::from(slab.inuse == 0);
+                    *slabs.fullness.entry(slab.inuse).or_default() += 1;
+                    if one_by_one && told < MOST_SLABS {
+                        told += 1;
+                        slabs.each.push(slab);
+                    } else if one_by_one {
+                        walk.cut = true;
+                    }
+                }
+            }
+            at += granules(head, shape);
+        }
+    }
+    Ok(walk)
+}
+
+/// The shape of the slab that begins here, if one does.
+fn slab_of<'a>(head: &[u8], shapes: &'a [Shape]) -> Option<&'a Shape> {
+    let word = memory::half(head, frame::HEAD);
+    let slot = (word >> 16) as usize % row::SPARE;
+    (word as u8 == frame::SLAB).then(|| shapes.iter().find(|s| s.slot == slot))?
+}
+
+fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {
+    let free = memory::half(head, frame::WORD);
+    Slab {
+        page: front.region + at * GRANULE as u64,
+        order: shape.order.saturating_sub(front.page_order()),
+        objects: shape.objects,
+        inuse: shape.objects.saturating_sub(free),
+        place: Place::Node(0),
+    }
+}
+
+/// Granules of what begins here; 1 where nothing does, as inside of a block that was
+/// just joined or cut.
+fn granules(head: &[u8], slab: Option<&Shape>) -> u64 {
+    let word = memory::half(head, frame::HEAD);
+    let order = word >> 8 & 0xff;
+    let granules = match word as u8 {
+        frame::SLAB => slab.and_then(|shape| 1u64.checked_shl(shape.order)),
+        frame::FREE | frame::PARKED | frame::PURGING => 1u64.checked_shl(order),
+        frame::RUN => Some(u64::from(memory::half(head, frame::GRANULES))),
+        _ => None,
+    };
+    // A block is 2^20 granules at most: what claims more is none.
+    granules.filter(|n| (1..=1 << 20).contains(n)).unwrap_or(1)
+}
