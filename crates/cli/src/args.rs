@@ -1,9 +1,16 @@
 //! What may be typed. Help, completions and manual pages are made from this
 //! and from `abi`'s tables.
 
+use crate::diff::DiffArgs;
+use crate::export::ExportArgs;
 use crate::geometry::GeometryArgs;
+use crate::list::ListArgs;
 use crate::replay::ReplayArgs;
+use crate::set::SetArgs;
 use crate::settings::{self, Setting};
+use crate::show::ShowArgs;
+use crate::shrink::ShrinkArgs;
+use crate::snapshot::SnapshotArgs;
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use slabyard_abi::counters::{CACHE_FIELDS, Field, YARD_FIELDS};
 use std::ffi::OsString;
@@ -14,6 +21,8 @@ const EXAMPLES: &str = "\
 Examples:
   slabyard run -- python3 script.py
   slabyard run --set decay_ms=100 -- redis-server --save ''
+  slabyard list kernel --sort live
+  slabyard show kernel dentry
   slabyard geometry --page-size 64k --cpus 64 192 4k
   slabyard replay load.slabtrace --start load.before.json --cpus 64
   slabyard completions bash > slabyard.bash";
@@ -42,6 +51,20 @@ pub struct Args {
 pub enum Command {
     /// Run a program on the allocator and report what it used
     Run(RunArgs),
+    /// List the caches of a kernel, a process, a core or a saved snapshot
+    List(ListArgs),
+    /// Show one cache with everything that is known of it
+    Show(ShowArgs),
+    /// Save a source as it is now
+    Snapshot(SnapshotArgs),
+    /// Say what is different between two looks
+    Diff(DiffArgs),
+    /// Print or serve the largest caches and the totals as OpenMetrics
+    Export(ExportArgs),
+    /// Send what is parked home, and say how much came back
+    Shrink(ShrinkArgs),
+    /// Change a cache's tunables while it is in use
+    Set(SetArgs),
     /// Say what slabs a kernel makes for objects of a size, or check that it does
     Geometry(GeometryArgs),
     /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine
@@ -67,6 +90,9 @@ pub struct RunArgs {
     /// Change an option of the allocator; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = settings::parse)]
     pub settings: Vec<Setting>,
+    /// Let any process of the same user look at it, where the system else lets none
+    #[arg(long)]
+    pub observable: bool,
     /// The form of the report at the end
     #[arg(long, value_enum, default_value_t = Form::Table)]
     pub report: Form,
@@ -166,7 +192,6 @@ mod tests {
     fn only_what_exists_is_accepted() {
         for line in [
             "slabyard run --engine slob -- ls",
-            "slabyard run --observable -- ls",
             "slabyard run --bogus -- ls",
             "slabyard run --set colour=blue -- ls",
             "slabyard run",

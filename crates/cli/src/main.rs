@@ -2,19 +2,28 @@
 //!
 //! Floor 5 of the house: it imports `slabyard-lab`, `slabyard-observe` and `slabyard-abi`;
 //! the engine reaches a program as a preloaded library, never from here.
-//! Neighbours: [`args`] is what may be typed, [`run`] starts programs,
+//! Neighbours: [`args`] is what may be typed, [`run`] starts programs, [`list`],
+//! [`show`], [`snapshot`], [`diff`] and [`export`] look, [`shrink`] and [`set`] change,
 //! [`geometry`] asks the lab for slabs, [`replay`] runs traces through it, [`pages`]
 //! what an installation needs.
 #![deny(unsafe_code)]
 
 mod args;
+mod diff;
+mod export;
 mod failure;
 mod geometry;
+mod list;
+mod look;
 mod machine;
 mod pages;
 mod replay;
 mod run;
+mod set;
 mod settings;
+mod show;
+mod shrink;
+mod snapshot;
 mod stdout;
 
 use args::{Args, Command};
@@ -26,6 +35,13 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run(args) => run::run(&args).map(run::Ending::leave),
+        Command::List(args) => list::run(&args),
+        Command::Show(args) => show::run(&args),
+        Command::Snapshot(args) => snapshot::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Shrink(args) => shrink::run(&args),
+        Command::Set(args) => set::run(&args),
         Command::Geometry(args) => geometry::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Completions(args) => pages::completions(&args),

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod corefile;
+pub mod delta;
 mod derive;
 pub mod fields;
 pub mod file;
@@ -19,15 +20,12 @@ pub mod hidden;
 pub mod identity;
 pub mod kernel;
 pub mod process;
-pub mod snapshot;
-pub mod value;
-pub mod want;
-
-pub mod check;
-pub mod ended;
-pub mod json;
 pub mod report;
-pub mod table;
+pub mod snapshot;
+pub mod source;
+pub mod value;
+pub mod view;
+pub mod want;
 
 pub use snapshot::{Cache, Snapshot};
 pub use value::{Reading, Value};

@@ -1,11 +1,14 @@
 //! Reads the report that a process left behind; `abi::report` describes it.
 //!
-//! Neighbours: [`crate::ended`] takes the result.
+//! Neighbours: [`crate::snapshot`] takes the result.
 //! Invariants: a file that lost its tail never parses; lines and keys of
-//! later writers are skipped; a line's number in an error counts from 1.
+//! later writers are skipped; a line's number in an error counts from 1; a name in a
+//! report is a name of [`crate::fields`].
 
-use crate::ended::{Cache, Counters, Numbers, Snapshot};
+use crate::snapshot::{Cache, Kind, Snapshot, Source};
+use slabyard_abi::counters::{CACHE_FIELDS, YARD_FIELDS};
 use slabyard_abi::report::{MAGIC, VERSION};
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// Why a report was not taken.
@@ -70,7 +73,8 @@ pub enum Damage {
     AfterEnd,
 }
 
-/// Reads a whole report.
+/// Reads a whole report. It does not say when it was written: the snapshot's time is
+/// now.
 ///
 /// # Errors
 /// [`ReadError`] with the line that does not fit.
@@ -78,14 +82,14 @@ pub enum Damage {
 /// ```
 /// use slabyard_observe::report::parse;
 /// let snapshot = parse(b"slabyard-report 1\nprocess pid=7\nyard live=64\nend 2\n").unwrap();
-/// assert_eq!(snapshot.pid, Some(7));
-/// assert_eq!(snapshot.yard.get("live"), Some(64));
-/// assert_eq!(snapshot.yard.get("committed"), None);
+/// assert_eq!(snapshot.source.pid, Some(7));
+/// assert_eq!(snapshot.total("live"), Some(&64.into()));
+/// assert_eq!(snapshot.total("committed"), None);
 /// ```
 pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
     let mut lines = Lines { rest: bytes, line: 0 };
     header(&mut lines)?;
-    let mut snapshot = Snapshot::default();
+    let mut snapshot = Snapshot::new(Source::of(Kind::Report));
     let mut seen = Seen::default();
     loop {
         let text = lines.next()?;
@@ -95,11 +99,13 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
         match kind {
             "process" => {
                 seen.once("process", line)?;
-                snapshot.pid = pid(rest).map_err(damaged)?;
+                snapshot.source.pid = pid(rest).map_err(damaged)?;
             }
             "yard" => {
                 seen.once("yard", line)?;
-                snapshot.yard = numbers(rest).map_err(damaged)?;
+                let is_known = |key: &str| YARD_FIELDS.iter().any(|f| f.name == key);
+                let told = numbers(rest, is_known).map_err(damaged)?;
+                snapshot.totals = told.map(|(key, n)| (key.to_owned(), n.into())).collect();
             }
             "cache" => snapshot.caches.push(cache(rest).map_err(damaged)?),
             "end" => {
@@ -151,24 +157,30 @@ fn cache(rest: &str) -> Result<Cache, Damage> {
     if name.is_empty() || name.contains('=') {
         return Err(Damage::NoName);
     }
-    Ok(Cache { name: name.into(), numbers: numbers(rest)? })
+    let mut cache = Cache::new(name);
+    let is_known = |key: &str| CACHE_FIELDS.iter().any(|f| f.name == key);
+    numbers(rest, is_known)?.for_each(|(key, n)| cache.tell(key, n));
+    Ok(cache)
 }
 
-fn numbers<T: Counters>(rest: &str) -> Result<Numbers<T>, Damage> {
-    let mut numbers = Numbers::default();
+/// The pairs whose key is known. A later writer's key may hold a value that is no
+/// number.
+fn numbers(
+    rest: &str,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<impl Iterator<Item = (&str, u64)>, Damage> {
+    let mut numbers = BTreeMap::new();
     for pair in rest.split_ascii_whitespace() {
         let damaged = || Damage::Pair(pair.into());
         let (key, value) = pair.split_once('=').ok_or_else(damaged)?;
-        // A later writer's key may hold a value that is no number.
-        if !Numbers::<T>::has_field(key) {
+        if !is_known(key) {
             continue;
         }
-        if numbers.get(key).is_some() {
+        if numbers.insert(key, digits(value).ok_or_else(damaged)?).is_some() {
             return Err(Damage::Twice(key.into()));
         }
-        numbers.set(key, digits(value).ok_or_else(damaged)?);
     }
-    Ok(numbers)
+    Ok(numbers.into_iter())
 }
 
 fn end(rest: &str, lines: usize) -> Result<(), Damage> {

@@ -1,11 +1,12 @@
 //! The reader of reports against the writer that the library uses.
 
 use proptest::prelude::*;
-use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, YARD_FIELDS, YardCounters};
+use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, Field, YARD_FIELDS, YardCounters};
 use slabyard_abi::report::{VERSION, Writer};
-use slabyard_observe::ended::Counters;
-use slabyard_observe::ended::{Cache, Numbers, Snapshot};
+use slabyard_observe::fields::{TOTALS, field};
 use slabyard_observe::report::{Damage, ReadError, parse};
+use slabyard_observe::snapshot::{Kind, Source};
+use slabyard_observe::{Cache, Snapshot, Value};
 
 fn written(pid: u32, yard: &YardCounters, caches: &[(String, CacheCounters)]) -> String {
     let mut out = String::new();
@@ -26,10 +27,10 @@ fn damage(text: &str) -> (usize, Damage) {
     }
 }
 
-fn counters<T: Counters + std::fmt::Debug>() -> impl Strategy<Value = T> {
-    prop::collection::vec(any::<u64>(), T::fields().len()).prop_map(|values| {
+fn counters<T: Default + std::fmt::Debug>(fields: &'static [Field<T>]) -> impl Strategy<Value = T> {
+    prop::collection::vec(any::<u64>(), fields.len()).prop_map(|values| {
         let mut counters = T::default();
-        for (field, value) in T::fields().iter().zip(values) {
+        for (field, value) in fields.iter().zip(values) {
             (field.set)(&mut counters, value);
         }
         counters
@@ -38,28 +39,31 @@ fn counters<T: Counters + std::fmt::Debug>() -> impl Strategy<Value = T> {
 
 fn caches() -> impl Strategy<Value = Vec<(String, CacheCounters)>> {
     let name = "[a-zA-Z:_-][a-zA-Z0-9:._-]{0,20}";
-    prop::collection::vec((name, counters()), 0..6)
+    prop::collection::vec((name, counters(CACHE_FIELDS)), 0..6)
 }
 
 proptest! {
     #[test]
     fn what_the_writer_writes_is_read_back(
-        pid: u32, yard in counters::<YardCounters>(), caches in caches(),
+        pid: u32, yard in counters(YARD_FIELDS), caches in caches(),
     ) {
-        let snapshot = parse(written(pid, &yard, &caches).as_bytes()).unwrap();
-        let caches = caches
-            .into_iter()
-            .map(|(name, counters)| Cache { name, numbers: Numbers::all(counters) })
-            .collect();
-        prop_assert_eq!(
-            snapshot,
-            Snapshot { pid: Some(pid), yard: Numbers::all(yard), caches }
-        );
+        let mut snapshot = parse(written(pid, &yard, &caches).as_bytes()).unwrap();
+        let mut want = Snapshot::new(Source { pid: Some(pid), ..Source::of(Kind::Report) });
+        want.totals =
+            YARD_FIELDS.iter().map(|f| (f.name.into(), Value::Exact((f.get)(&yard)))).collect();
+        for (name, counters) in caches {
+            let mut cache = Cache::new(name);
+            CACHE_FIELDS.iter().for_each(|f| cache.tell(f.name, (f.get)(&counters)));
+            want.caches.push(cache);
+        }
+        // A report does not say when it was written.
+        snapshot.taken_at_ms = want.taken_at_ms;
+        prop_assert_eq!(snapshot, want);
     }
 
     #[test]
     fn a_truncated_report_never_parses_as_whole(
-        pid: u32, yard in counters::<YardCounters>(), caches in caches(),
+        pid: u32, yard in counters(YARD_FIELDS), caches in caches(),
         at in any::<prop::sample::Index>(),
     ) {
         let text = written(pid, &yard, &caches);
@@ -70,7 +74,7 @@ proptest! {
 
     #[test]
     fn a_lost_line_is_noticed(
-        yard in counters::<YardCounters>(), caches in caches(),
+        yard in counters(YARD_FIELDS), caches in caches(),
         at in any::<prop::sample::Index>(),
     ) {
         let text = written(1, &yard, &caches);
@@ -110,7 +114,8 @@ fn a_newer_version_is_refused_and_earlier_ones_are_taken() {
     let report = |version| parse(format!("slabyard-report {version}\nend 0\n").as_bytes());
     assert_eq!(report(VERSION + 1), Err(ReadError::Newer { found: VERSION + 1 }));
     for version in 1..=VERSION {
-        assert_eq!(report(version), Ok(Snapshot::default()));
+        let snapshot = report(version).unwrap();
+        assert!(snapshot.caches.is_empty() && snapshot.totals.is_empty(), "{snapshot:?}");
     }
     assert_eq!(damage("slabyard-report 0\nend 0\n"), (1, Damage::Version));
     assert_eq!(damage("slabyard-report one\nend 0\n"), (1, Damage::Version));
@@ -121,14 +126,22 @@ fn unknown_lines_and_keys_are_skipped_and_missing_keys_are_unknown() {
     let text = "slabyard-report 1\nweather sunny\nprocess pid=9 program=a b\n\
                 yard live=1 colour=blue\ncache c slabs=2 future=many\nend 4\n";
     let snapshot = parse(text.as_bytes()).unwrap();
-    assert_eq!(snapshot.pid, Some(9));
-    let unknown = snapshot.yard.iter().filter(|n| n.value.is_none()).count();
-    assert_eq!(unknown, YARD_FIELDS.len() - 1);
-    let cache = &snapshot.caches[0];
-    let unknown = cache.numbers.iter().filter(|n| n.value.is_none()).count();
-    assert_eq!(unknown, CACHE_FIELDS.len() - 1);
-    assert_eq!(cache.numbers.get("slabs"), Some(2));
-    assert_eq!(cache.numbers.get("live"), None);
+    assert_eq!(snapshot.source.pid, Some(9));
+    let told: Vec<_> = snapshot.totals.iter().map(|(name, v)| (name.as_str(), v.exact())).collect();
+    assert_eq!(told, [("live", Some(1))]);
+    let told: Vec<_> = snapshot.caches[0].readings.keys().collect();
+    assert_eq!(told, ["slabs"]);
+    assert_eq!(snapshot.caches[0].exact("slabs"), Some(2));
+    assert_eq!(snapshot.caches[0].exact("live"), None);
+}
+
+#[test]
+fn a_name_in_a_report_is_a_name_of_the_tables() {
+    assert!(CACHE_FIELDS.iter().all(|f| field(f.name).is_some()));
+    for of_yard in YARD_FIELDS {
+        let total = TOTALS.iter().find(|t| t.name == of_yard.name).expect(of_yard.name);
+        assert_eq!(total.part, of_yard.part, "{}", of_yard.name);
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub use child::Ending;
 use crate::args::{Engine, Form, RunArgs};
 use crate::failure::Failure;
 use anyhow::bail;
+use slabyard_abi::options::{Key, row};
 use slabyard_abi::report::REPORT_ENV;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -49,6 +50,9 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
     command.env(PRELOAD_ENV, preload(library, std::env::var_os(PRELOAD_ENV).as_deref())?);
     for setting in &args.settings {
         command.env(setting.env, &setting.value);
+    }
+    if args.observable {
+        command.env(row(Key::Observable).env, "1");
     }
     Ok(command)
 }

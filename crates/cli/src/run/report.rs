@@ -6,14 +6,15 @@
 //! a directory of our own and goes away with it.
 
 use crate::args::{Form, RunArgs};
-use crate::say;
+use crate::{look, say};
 use anyhow::Context;
-use slabyard_observe::ended::Snapshot;
-use slabyard_observe::table::{Colour, Style, Units};
-use slabyard_observe::{check, json, report, table};
+use slabyard_observe::view::json;
+use slabyard_observe::view::list::{self, Options};
+use slabyard_observe::view::pick::Pick;
+use slabyard_observe::{Cache, Snapshot, identity, report};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -80,7 +81,7 @@ impl Report {
         {
             say(&format!("cannot write the report: {error}"));
         }
-        for finding in check::check(&snapshot) {
+        for finding in identity::check(&snapshot) {
             say(&format!("the report's numbers disagree: {finding}"));
         }
     }
@@ -88,27 +89,24 @@ impl Report {
     fn write(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let mut text = Vec::new();
         match self.form {
-            Form::Json => json::write(&mut text, snapshot)?,
-            Form::Table | Form::None => table::write(&mut text, snapshot, self.style())?,
+            Form::Json => {
+                let caches: Vec<&Cache> = snapshot.caches.iter().collect();
+                json::write(&mut text, snapshot, &caches)?;
+            }
+            Form::Table | Form::None => {
+                let options = Options { pick: Pick::by_bytes(), ..Options::default() };
+                let style = match &self.output {
+                    Output::Stderr => look::style(&io::stderr()),
+                    Output::File(_, file) => look::style(file),
+                };
+                list::write(&mut text, snapshot, &options, style)?;
+            }
         }
         match &mut self.output {
             Output::Stderr => io::stderr().write_all(&text),
             Output::File(path, file) => file
                 .write_all(&text)
                 .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display()))),
-        }
-    }
-
-    fn style(&self) -> Style {
-        let terminal = match &self.output {
-            Output::Stderr => io::stderr().is_terminal(),
-            Output::File(_, file) => file.is_terminal(),
-        };
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-        Style {
-            units: if terminal { Units::Human } else { Units::Plain },
-            colour: if terminal && !no_color && !dumb { Colour::Yes } else { Colour::No },
         }
     }
 }

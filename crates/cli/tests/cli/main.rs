@@ -1,6 +1,9 @@
 //! The command as its users meet it: processes, files, signals, a terminal.
 
+mod changing;
+mod exporting;
 mod geometry;
+mod looking;
 mod pages;
 mod places;
 mod replay;

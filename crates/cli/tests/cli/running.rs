@@ -61,6 +61,14 @@ fn settings_reach_the_program_and_the_last_one_counts() {
 }
 
 #[test]
+fn observable_is_asked_of_the_library() {
+    let Some(stage) = Stage::new() else { return };
+    let script = "echo [$SLABYARD_OBSERVABLE]";
+    assert_eq!(text(&stage.sh(&["--observable"], script).stdout), "[1]\n");
+    assert_eq!(text(&stage.sh(&[], script).stdout), "[]\n");
+}
+
+#[test]
 fn a_wrong_setting_is_refused_before_the_program_starts() {
     let Some(stage) = Stage::new() else { return };
     for (setting, hint) in [

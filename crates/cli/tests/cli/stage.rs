@@ -66,6 +66,7 @@ impl Stage {
             .env("FAKE_REPORT", self.path("left"))
             .env("TMPDIR", self.path("tmp"))
             .env_remove("LD_PRELOAD")
+            .env_remove("SLABYARD_OBSERVABLE")
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
     }

@@ -3,7 +3,7 @@
 
 use crate::stage::Stage;
 use nix::libc;
-use nix::pty::{OpenptyResult, openpty};
+use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::File;
@@ -23,7 +23,8 @@ struct Terminal {
 
 impl Terminal {
     fn start(mut command: Command) -> Terminal {
-        let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } = openpty(&size, None).unwrap();
         let take = || {
             nix::unistd::setsid()?;
             // SAFETY: no memory is involved; standard input is the terminal.
@@ -134,4 +135,15 @@ fn the_interrupt_key_ends_us_as_it_ends_the_program() {
     let status = terminal.child.wait().unwrap();
     assert_eq!(status.signal(), Some(2), "{status}");
     assert!(stage.is_clean());
+}
+
+#[test]
+fn a_list_on_a_terminal_has_units_and_fits_its_width() {
+    let (_directory, path) = crate::looking::saved();
+    let mut command = Command::new(crate::stage::SLABYARD);
+    command.arg("list").arg(&path).env_remove("NO_COLOR");
+    let (seen, code) = Terminal::start(command).end();
+    assert_eq!(code, Some(0), "{seen}");
+    assert!(seen.contains("80.0 KiB") && seen.contains("\x1b[1mname"), "{seen}");
+    assert!(seen.contains("left out for want of width: objs_per_slab"), "{seen}");
 }

@@ -1,0 +1,83 @@
+//! `slabyard export`: OpenMetrics text, once or to whoever asks over HTTP.
+//!
+//! Neighbour: [`server`] answers; `observe::view::openmetrics` has the series.
+//! Invariants: the source can be read before anybody is told that it is exported; what
+//! is not loopback has to be typed in full.
+
+mod server;
+
+use crate::failure::Failure;
+use crate::{look, stdout};
+use anyhow::Context;
+use clap::ValueHint;
+use slabyard_observe::source::{Named, Want};
+use slabyard_observe::view::openmetrics;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard export > slab.prom                       once, the kernel
+  slabyard export $(pgrep -n python3) --top 20
+  slabyard export kernel --listen 9817 &
+  curl -s 127.0.0.1:9817/metrics | grep -c ^slabyard_
+
+With --listen it serves /metrics until SIGTERM or SIGINT, each time from a fresh look.
+There is no access control: keep it on the loopback address, or behind what has one.";
+
+/// `slabyard export`.
+#[derive(clap::Args)]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", look::CODES))]
+pub struct ExportArgs {
+    /// Where to look: `kernel`, a process, or a file
+    #[arg(value_name = "SOURCE", default_value = "kernel", value_hint = ValueHint::FilePath)]
+    source: Named,
+    /// The caches that are exported: so many of the largest
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Serve over HTTP, at a port of 127.0.0.1 or at ADDRESS:PORT
+    #[arg(long, value_name = "PORT", value_parser = address)]
+    listen: Option<SocketAddr>,
+}
+
+/// Prints the series, or serves them until told to end.
+pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
+    let text = series(args)?;
+    match args.listen {
+        None => stdout::print(&text),
+        Some(address) => {
+            server::serve(address, || series(args))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn series(args: &ExportArgs) -> Result<Vec<u8>, Failure> {
+    let snapshot = look::sample(&args.source, Want::default())?;
+    let mut text = Vec::new();
+    openmetrics::write(&mut text, &snapshot, args.top).context("the series")?;
+    Ok(text)
+}
+
+/// A port of the loopback address, or an address in full.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port: Option<u16> = text.parse().ok();
+    port.map(|port| (Ipv4Addr::LOCALHOST, port).into())
+        .or_else(|| text.parse().ok())
+        .ok_or_else(|| "expected a port such as 9817, or an address such as 127.0.0.1:9817".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_on_the_loopback_address() {
+        assert_eq!(address("9817").unwrap().to_string(), "127.0.0.1:9817");
+        assert_eq!(address("0.0.0.0:1").unwrap().to_string(), "0.0.0.0:1");
+        assert_eq!(address("[::1]:1").unwrap().to_string(), "[::1]:1");
+        for text in ["", ":9817", "localhost:9817", "65536", "127.0.0.1"] {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
+}

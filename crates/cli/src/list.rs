@@ -1,0 +1,176 @@
+//! `slabyard list`: the caches of a source, one line each.
+//!
+//! Neighbours: `observe::view` has the forms; this says which caches, which fields,
+//! and how much of them to read.
+
+use crate::failure::Failure;
+use crate::{look, stdout};
+use anyhow::Context;
+use clap::ValueHint;
+use slabyard_observe::fields::{FIELDS, Field};
+use slabyard_observe::source::{Named, Want};
+use slabyard_observe::view::list::{self, Around, Columns, Options};
+use slabyard_observe::view::pick::{Empty, Key, Pattern, Pick};
+use slabyard_observe::view::{csv, json, orders};
+use std::fmt::Write;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard list                                 the running kernel (root sees all of it)
+  slabyard list kernel 'kmalloc-*' --sort live
+  slabyard list $(pgrep -n python3)             a process that runs on Slabyard
+  slabyard list kernel --orders                 caches and slabs by order
+  slabyard list kernel --json | jq '.caches[] | select(.order == 3).name'
+  slabyard list before.json.zst --columns live,parked_cpu,parked_node,bytes --csv";
+
+/// `slabyard list`.
+#[derive(clap::Args)]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", look::CODES), after_long_help = long_help())]
+pub struct ListArgs {
+    /// Where to look: `kernel`, a process, or a file
+    #[arg(value_name = "SOURCE", default_value = "kernel", value_hint = ValueHint::FilePath)]
+    source: Named,
+    /// Only caches with such a name, such as 'kmalloc-*'; merged caches by any name
+    #[arg(value_name = "PATTERN", value_parser = pattern)]
+    patterns: Vec<Pattern>,
+    /// The field to sort by: numbers from the largest, names from a to z [default: bytes]
+    #[arg(long, value_name = "FIELD")]
+    sort: Option<Key>,
+    /// The other way round
+    #[arg(long, short)]
+    reverse: bool,
+    /// Each field that a cache has, and caches without slabs
+    #[arg(long, short)]
+    all: bool,
+    /// These fields, apart by commas
+    #[arg(
+        long,
+        short = 'o',
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        value_parser = field,
+        conflicts_with = "all"
+    )]
+    columns: Vec<Column>,
+    /// At most so many caches
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Caches, slabs and bytes by the order of the slabs
+    #[arg(long, conflicts_with_all = ["columns", "all", "sort", "top", "reverse"])]
+    orders: bool,
+    /// For programs: every field of every cache that is picked
+    #[arg(long, conflicts_with_all = ["csv", "columns"])]
+    json: bool,
+    /// For spreadsheets: a line a cache, every cache that is picked
+    #[arg(long)]
+    csv: bool,
+    /// Lines of caches alone, for scripts
+    #[arg(long, conflicts_with_all = ["json", "orders"])]
+    no_header: bool,
+}
+
+/// Prints the list.
+pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let snapshot = look::sample(&args.source, args.want())?;
+    let options = args.options();
+    let picked = options.pick.caches(&snapshot);
+    look::has_match(!picked.caches.is_empty(), &args.source, &args.patterns)?;
+    let style = look::style(&std::io::stdout());
+    let mut page = Vec::new();
+    let written = if args.orders {
+        let orders = orders::orders(&snapshot, &picked.caches);
+        match (args.json, args.csv) {
+            (true, _) => orders::write_json(&mut page, &snapshot, &orders),
+            (_, true) => orders::write_csv(&mut page, &orders),
+            _ => orders::write(&mut page, &orders, style),
+        }
+    } else if args.json {
+        json::write(&mut page, &snapshot, &picked.caches)
+    } else if args.csv {
+        csv::write(&mut page, &snapshot, &options)
+    } else {
+        list::write(&mut page, &snapshot, &options, style)
+    };
+    written.context("the list")?;
+    stdout::print(&page)
+}
+
+impl ListArgs {
+    /// As little as the fields need: each file of the kernel's is a call.
+    fn want(&self) -> Want {
+        let sorts = matches!(self.sort, Some(Key::Field(field)) if !field.column);
+        let more = self.columns.iter().any(|c| !c.0.column);
+        let every = self.all || (self.json && !self.orders);
+        Want { all: every || sorts || more, slabs: false }
+    }
+
+    fn options(&self) -> Options {
+        // What is for programs has every cache, in the order of the source.
+        let table = Pick::by_bytes();
+        let whole = self.json || self.csv || self.orders;
+        let key = if whole { None } else { table.key };
+        Options {
+            pick: Pick {
+                patterns: self.patterns.clone(),
+                key: self.sort.or(key),
+                reverse: self.reverse,
+                top: self.top,
+                empty: if whole || self.all { Empty::Shown } else { Empty::Hidden },
+            },
+            columns: match (self.all, &self.columns[..]) {
+                (true, _) => Columns::All,
+                (false, []) => Columns::Plain,
+                (false, these) => Columns::These(these.iter().map(|c| c.0).collect()),
+            },
+            around: if self.no_header { Around::Hidden } else { Around::Shown },
+        }
+    }
+}
+
+/// A field that was named.
+#[derive(Clone, Copy)]
+pub struct Column(&'static Field);
+
+fn field(name: &str) -> Result<Column, String> {
+    match name.parse::<Key>() {
+        Ok(Key::Field(field)) => Ok(Column(field)),
+        Ok(Key::Name) => Err("`name` is the first column always".into()),
+        Err(unknown) => Err(unknown.to_string()),
+    }
+}
+
+/// A pattern of names.
+pub fn pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::new(text).map_err(|e| format!("no pattern of names: {e}"))
+}
+
+fn long_help() -> String {
+    let mut text = format!("{EXAMPLES}\n\nFields; those with `*` are columns without --all:\n");
+    for field in FIELDS {
+        let mark = if field.column { "*" } else { "" };
+        let _ = writeln!(text, "  {}{mark}: {}", field.name, field.help);
+    }
+    let _ = write!(
+        text,
+        "\n`-` is unknown (JSON: null, CSV: nothing), `low..high` a range (JSON: [low, high]): \
+         a kernel does not say how many of its active objects are free in CPU slabs, CPU \
+         partial lists, sheaves and barns.\n\n{}",
+        look::CODES
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_field() {
+        let help = long_help();
+        for field in FIELDS {
+            let line = format!("  {}{}: ", field.name, if field.column { "*" } else { "" });
+            assert!(help.contains(&line), "{}", field.name);
+        }
+    }
+}

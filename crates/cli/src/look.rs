@@ -1,0 +1,75 @@
+//! What the commands that look at slab memory share: the sample, and how a view looks
+//! on what it is written to.
+//!
+//! Invariant: units, colours and width are for terminals alone.
+
+use crate::failure::Failure;
+use anyhow::anyhow;
+use slabyard_observe::source::{self, Named, Want};
+use slabyard_observe::view::pick::Pattern;
+use slabyard_observe::view::{Colour, Style, Units};
+use slabyard_observe::{Cache, Snapshot};
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use terminal_size::{Width, terminal_size_of};
+
+/// The style for an output.
+pub fn style(output: &(impl IsTerminal + AsFd)) -> Style {
+    if !output.is_terminal() {
+        return Style::PLAIN;
+    }
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|v| v == "dumb");
+    Style {
+        units: Units::Human,
+        colour: if no_color || dumb { Colour::No } else { Colour::Yes },
+        // A terminal that does not know its width says 0.
+        width: terminal_size_of(output).map(|(Width(n), _)| n.into()).filter(|n| *n > 0),
+    }
+}
+
+/// What every command that looks ends its help with.
+pub const CODES: &str = "\
+SOURCE is `kernel`, the id of a process that runs on Slabyard, or a file: a saved
+snapshot, or the core file of such a process. A file named as a number or `kernel` is
+`./123` or `./kernel`.
+
+The exit code is 0 when it is done, 2 for wrong usage, and 3 if it cannot be done, with
+the reason.";
+
+/// A sample; a source that cannot be read is exit code 3.
+pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Failure> {
+    Ok(source::sample(named, want).map_err(anyhow::Error::from)?)
+}
+
+/// The cache with this name, id or alias.
+pub fn cache<'a>(snapshot: &'a Snapshot, named: &Named, name: &str) -> Result<&'a Cache, Failure> {
+    let found = snapshot.cache(name);
+    let has = |cache: &&Cache| cache.names().any(|n| n.contains(name));
+    let like: Vec<&str> =
+        snapshot.caches.iter().filter(has).take(5).map(|c| c.name.as_str()).collect();
+    let hint = if like.is_empty() || name.is_empty() {
+        format!("`slabyard list {}` names them", typed(named))
+    } else {
+        format!("names with it: {}", like.join(", "))
+    };
+    Ok(found.ok_or_else(|| anyhow!("{named} has no cache `{name}`; {hint}"))?)
+}
+
+/// Fails where no cache is picked by patterns that are there.
+pub fn has_match(picked: bool, named: &Named, patterns: &[Pattern]) -> Result<(), Failure> {
+    if picked || patterns.is_empty() {
+        return Ok(());
+    }
+    let patterns = patterns.iter().map(|p| format!("`{p}`")).collect::<Vec<_>>().join(" or ");
+    let typed = typed(named);
+    Err(anyhow!("{named} has no cache named {patterns}; `slabyard list {typed}` names them"))?
+}
+
+/// A source as it is typed.
+fn typed(named: &Named) -> String {
+    match named {
+        Named::Process(pid) => pid.to_string(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,169 @@
+//! `slabyard set`: a kernel's attributes that can be written, and a process's tunables,
+//! which change while it runs.
+//!
+//! Invariant: a key or value that can never be right is exit code 2, one that the
+//! source refuses or does not serve is 3.
+
+use crate::failure::Failure;
+use crate::{look, stdout};
+use anyhow::anyhow;
+use clap::ValueHint;
+use slabyard_abi::region::TUNABLES;
+use slabyard_observe::process::{self, Ask};
+use slabyard_observe::source::{Named, ROOT};
+use slabyard_observe::{kernel, view::cell::clean};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// In place of a cache's name: the tunables of a whole yard.
+const YARD: &str = "yard";
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard set kernel dentry min_partial=20
+  slabyard set $(pgrep -n python3) malloc-64 sheaf_capacity=30 min_partial=0
+  slabyard set $(pgrep -n python3) yard decay_ms=100 node_limit=4M";
+
+/// `slabyard set`.
+#[derive(clap::Args)]
+#[command(
+    after_help = format!("{EXAMPLES}\n\n{}", look::CODES),
+    after_long_help = long_help()
+)]
+pub struct SetArgs {
+    /// What to change: `kernel` or a process
+    #[arg(value_name = "SOURCE")]
+    source: Named,
+    /// The cache, by any of its names; `yard` for what is a process's as a whole
+    #[arg(value_name = "CACHE", value_hint = ValueHint::Other)]
+    cache: String,
+    /// What to set, in this order
+    #[arg(value_name = "KEY=VALUE", required = true, value_parser = pair)]
+    settings: Vec<(String, String)>,
+    /// Seconds to wait for a process that makes no slow path
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    timeout: Duration,
+}
+
+/// Sets one after the other and prints old and new; stops at the first that is refused.
+pub fn run(args: &SetArgs) -> Result<ExitCode, Failure> {
+    let pid = match &args.source {
+        Named::Kernel => None,
+        Named::Process(pid) => Some(*pid),
+        Named::File(path) => {
+            Err(anyhow!("{} is a file: what it tells is past and cannot be set", path.display()))?
+        }
+    };
+    let numbers = match pid {
+        None => Vec::new(),
+        // All are read before the first is set.
+        Some(_) => args.settings.iter().map(number).collect::<Result<Vec<_>, _>>()?,
+    };
+    for (nth, (key, value)) in args.settings.iter().enumerate() {
+        let (old, new) = match pid {
+            None => of_kernel(&args.cache, key, value)?,
+            Some(pid) => of_process(pid, &args.cache, key, numbers[nth], args.timeout)?,
+        };
+        let mut line = String::new();
+        let _ = writeln!(line, "{}: {key} {} -> {}", args.cache, clean(&old), clean(&new));
+        stdout::print(line.as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_kernel(cache: &str, key: &str, value: &str) -> Result<(String, String), Failure> {
+    match kernel::set(Path::new(ROOT), cache, key, value) {
+        Ok(change) => Ok((change.old, change.new)),
+        Err(error @ kernel::Error::NotSettable { .. }) => Err(Failure::Usage(error.to_string())),
+        Err(error) => Err(anyhow::Error::from(error).into()),
+    }
+}
+
+fn of_process(
+    pid: u32,
+    cache: &str,
+    key: &str,
+    value: u64,
+    timeout: Duration,
+) -> Result<(String, String), Failure> {
+    let of_cache = (cache != YARD).then(|| cache.to_owned());
+    let ask = Ask::Set { cache: of_cache, tunable: key.into(), value };
+    match process::ask(pid, &ask, timeout) {
+        Ok(answer) => Ok((answer.old.to_string(), answer.new.to_string())),
+        Err(
+            error @ (process::Error::UnknownTunable { .. } | process::Error::OutOfRange { .. }),
+        ) => Err(Failure::Usage(error.to_string())),
+        Err(error) => Err(anyhow::Error::from(error).into()),
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}
+
+/// A process's tunables are numbers, with K, M or G for powers of 1024.
+fn number((key, text): &(String, String)) -> Result<u64, Failure> {
+    let shift = match text.chars().last() {
+        Some('k' | 'K') => 10,
+        Some('m' | 'M') => 20,
+        Some('g' | 'G') => 30,
+        _ => 0,
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    let number: Option<u64> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
+    let number = number.and_then(|n| n.checked_mul(1 << shift));
+    let wrong = || Failure::Usage(format!("{key}={text}: expected a number, such as 60 or 4M"));
+    number.ok_or_else(wrong)
+}
+
+/// A time in seconds, such as 0.5.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    seconds
+        .and_then(|s| Duration::try_from_secs_f64(s).ok())
+        .ok_or_else(|| "expected seconds, such as 1 or 0.5".into())
+}
+
+fn long_help() -> String {
+    let mut text = format!("{EXAMPLES}\n\nKeys of a process's cache, and with * of its `yard`:\n");
+    for row in TUNABLES {
+        let mark = if row.of_yard { "*" } else { "" };
+        let (least, most) = (row.least, row.most);
+        let _ = writeln!(text, "  {}{mark}: {}, {least} to {most}", row.name, row.help);
+    }
+    let _ = write!(
+        text,
+        "\nKeys of a kernel's cache are the attributes in /sys/kernel/slab/CACHE that can be \
+         written, such as min_partial; an unknown one is refused with those that there are. \
+         A merged cache changes under all its names.\n\nA process sets a tunable at its next \
+         slow path. One that makes none has it queued: exit code 3.\n\n{}",
+        look::CODES
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_units() {
+        let read = |text: &str| number(&("k".into(), text.into())).ok();
+        assert_eq!(read("60"), Some(60));
+        assert_eq!(read("4M"), Some(4 << 20));
+        for text in ["", "-1", "+1", "M", "1.5", "x", "99999999999G", "ü"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_tunable() {
+        let help = long_help();
+        assert!(TUNABLES.iter().all(|row| help.contains(&format!("  {}", row.name))), "{help}");
+    }
+}

@@ -1,0 +1,129 @@
+//! `slabyard shrink`: parked objects go home, empty slabs end, and what was gained is
+//! printed.
+//!
+//! Neighbours: [`work`] asks the kernel or the process, [`outcome`] shows before and
+//! after, [`samples`] watches the totals around it.
+//! Invariant: what was done before a failure is printed all the same; then the exit
+//! code is 3.
+
+mod outcome;
+mod samples;
+mod work;
+
+use crate::failure::Failure;
+use crate::list::pattern;
+use crate::set::seconds;
+use crate::{look, stdout};
+use anyhow::Context;
+use outcome::Outcome;
+use samples::Watch;
+use slabyard_observe::hidden;
+use slabyard_observe::source::{Named, Want};
+use slabyard_observe::view::pick::{Pattern, Pick};
+use slabyard_observe::{Cache, Snapshot};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+use work::Target;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard shrink kernel                        every cache of the kernel (root)
+  slabyard shrink kernel dentry 'kmalloc-*'
+  slabyard shrink kernel --watch 5              6 samples before and after, 5 s apart
+  slabyard shrink $(pgrep -n python3)
+
+What a kernel counts as active and has parked goes home, so that live is exact in the
+caches that are shown after it. A process serves the request at its next slow path; one
+that makes none has it queued: exit code 3.";
+
+/// `slabyard shrink`.
+#[derive(clap::Args)]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", look::CODES))]
+pub struct ShrinkArgs {
+    /// What to shrink: `kernel` or a process
+    #[arg(value_name = "SOURCE")]
+    source: Named,
+    /// Only caches with such a name [default: all]
+    #[arg(value_name = "CACHE", value_parser = pattern)]
+    patterns: Vec<Pattern>,
+    /// Sample the totals so many seconds apart, before and after
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    watch: Option<Duration>,
+    /// Samples on each side
+    #[arg(long, value_name = "N", default_value_t = 6, requires = "watch")]
+    samples: u32,
+    /// Seconds to wait for a process that makes no slow path
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    timeout: Duration,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shrinks and prints what became of it.
+pub fn run(args: &ShrinkArgs) -> Result<ExitCode, Failure> {
+    let target = Target::of(&args.source, args.timeout)?;
+    let look = || look::sample(&args.source, Want::default());
+    let picked = args.picked(look()?)?;
+    let style = look::style(&std::io::stdout());
+    let mut watch = Watch::new(&args.source, args.watch, args.samples);
+    watch.sample(&look, args.json)?;
+
+    let before = look()?;
+    let done = work::shrink(&target, &picked, progress());
+    let mut after = look()?;
+    let named = !args.patterns.is_empty();
+    let outcome = Outcome::new(&args.only(before), shrunk(&mut after, args), named, done);
+    if outcome.is_nothing() {
+        // Before and after would be the same look twice.
+        return outcome.failure().map_or(Ok(ExitCode::SUCCESS), Err);
+    }
+    let mut page = Vec::new();
+    if !args.json {
+        outcome.write(&mut page, style).context("what was shrunk")?;
+        stdout::print(&page)?;
+    }
+    watch.shrunk();
+    watch.sample(&look, args.json)?;
+    if args.json {
+        outcome.write_json(&mut page, watch.taken()).context("what was shrunk")?;
+        stdout::print(&page)?;
+    }
+    outcome.failure().map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+impl ShrinkArgs {
+    /// The caches that were named, or `None` for all of them.
+    fn picked(&self, snapshot: Snapshot) -> Result<work::Picked, Failure> {
+        let caches: Vec<String> =
+            self.only(snapshot).caches.into_iter().map(|cache| cache.name).collect();
+        look::has_match(!caches.is_empty(), &self.source, &self.patterns)?;
+        let all = self.patterns.is_empty();
+        Ok(work::Picked { caches, all })
+    }
+
+    /// The snapshot without the caches that were not named.
+    fn only(&self, mut snapshot: Snapshot) -> Snapshot {
+        let pick = Pick { patterns: self.patterns.clone(), ..Pick::default() };
+        snapshot.caches.retain(|cache: &Cache| pick.takes(cache));
+        snapshot
+    }
+}
+
+/// The caches that were shrunk just now, of which a kernel hides nothing.
+fn shrunk<'a>(after: &'a mut Snapshot, args: &ShrinkArgs) -> &'a Snapshot {
+    let pick = Pick { patterns: args.patterns.clone(), ..Pick::default() };
+    after.caches.retain(|cache| pick.takes(cache));
+    hidden::after_shrink(after);
+    after
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress() -> indicatif::ProgressBar {
+    if std::io::stderr().is_terminal() {
+        indicatif::ProgressBar::no_length()
+    } else {
+        indicatif::ProgressBar::hidden()
+    }
+}

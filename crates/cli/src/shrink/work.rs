@@ -1,0 +1,105 @@
+//! The asking: a kernel cache by cache, a process all at once.
+
+use crate::failure::Failure;
+use anyhow::anyhow;
+use indicatif::ProgressBar;
+use slabyard_abi::region;
+use slabyard_observe::kernel;
+use slabyard_observe::process::{self, Ask};
+use slabyard_observe::source::{Named, ROOT};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What can be shrunk.
+pub enum Target {
+    /// The running kernel.
+    Kernel,
+    /// A process, and how long to wait for it.
+    Process(u32, Duration),
+}
+
+/// What is to be shrunk.
+pub struct Picked {
+    /// Names of caches.
+    pub caches: Vec<String>,
+    /// True if these are all that there are.
+    pub all: bool,
+}
+
+/// How far it came.
+#[derive(Default)]
+pub struct Done {
+    /// Caches that were shrunk.
+    pub caches: usize,
+    /// Time that it took.
+    pub took: Duration,
+    /// Bytes that went back, where the source counts them itself.
+    pub bytes: Option<u64>,
+    /// True if other threads were asked to give back what they hold.
+    pub asked: bool,
+    /// What was not shrunk, and why.
+    pub failed: Vec<anyhow::Error>,
+}
+
+impl Target {
+    pub fn of(named: &Named, timeout: Duration) -> Result<Target, Failure> {
+        match named {
+            Named::Kernel => Ok(Target::Kernel),
+            Named::Process(pid) => Ok(Target::Process(*pid, timeout)),
+            Named::File(path) => Err(anyhow!(
+                "{} is a file: what it tells is past and cannot be shrunk",
+                path.display()
+            )
+            .into()),
+        }
+    }
+}
+
+/// Shrinks; what fails is told in the end.
+pub fn shrink(target: &Target, picked: &Picked, progress: ProgressBar) -> Done {
+    let start = Instant::now();
+    let mut done = Done::default();
+    match target {
+        Target::Kernel => {
+            progress.set_length(picked.caches.len() as u64);
+            for cache in &picked.caches {
+                progress.set_message(cache.clone());
+                match kernel::shrink(Path::new(ROOT), cache) {
+                    Ok(()) => done.caches += 1,
+                    // A cache that ended meanwhile has nothing to give.
+                    Err(kernel::Error::UnknownCache { .. }) => {}
+                    Err(error) => {
+                        done.failed.push(error.into());
+                        // Without the right to the first there is none to the others.
+                        if done.caches == 0 {
+                            break;
+                        }
+                    }
+                }
+                progress.inc(1);
+            }
+        }
+        Target::Process(pid, timeout) => {
+            let one_by_one = picked.caches.iter().map(|cache| (Some(cache.clone()), 1));
+            let asks: Vec<(Option<String>, usize)> =
+                if picked.all { vec![(None, picked.caches.len())] } else { one_by_one.collect() };
+            for (cache, caches) in asks {
+                match process::ask(*pid, &Ask::Shrink { cache }, *timeout) {
+                    Ok(answer) => {
+                        done.caches += caches;
+                        done.bytes = Some(done.bytes.unwrap_or(0).saturating_add(answer.bytes));
+                        done.asked |= answer.outcome == region::Outcome::Asked;
+                    }
+                    Err(error) => {
+                        // One that serves no request serves no other either.
+                        done.failed.push(error.into());
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    progress.finish_and_clear();
+    done.took = start.elapsed();
+    done
+}

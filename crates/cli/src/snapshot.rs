@@ -1,0 +1,45 @@
+//! `slabyard snapshot`: a source as it is now, into a file.
+
+use crate::failure::Failure;
+use crate::{look, stdout};
+use anyhow::Context;
+use clap::ValueHint;
+use slabyard_observe::file;
+use slabyard_observe::source::{Named, Want};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard snapshot kernel -o before.json.zst
+  slabyard snapshot $(pgrep -n python3) -o now.json --slabs
+  slabyard snapshot core.4711 -o - | jq '.caches | length'
+
+Every command takes the file as its SOURCE, on any machine.";
+
+/// `slabyard snapshot`.
+#[derive(clap::Args)]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", look::CODES))]
+pub struct SnapshotArgs {
+    /// Where to look: `kernel`, a process, or a file
+    #[arg(value_name = "SOURCE", value_hint = ValueHint::FilePath)]
+    source: Named,
+    /// The file; packed if it ends in .zst; `-` is standard output
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+    /// Keep each slab that is not full, one by one (of a process or a core)
+    #[arg(long)]
+    slabs: bool,
+}
+
+/// Saves the snapshot.
+pub fn run(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
+    let snapshot = look::sample(&args.source, Want { all: true, slabs: args.slabs })?;
+    if args.output == Path::new("-") {
+        let mut page = serde_json::to_vec(&snapshot).context("the snapshot")?;
+        page.push(b'\n');
+        return stdout::print(&page);
+    }
+    file::save(&snapshot, &args.output).map_err(anyhow::Error::from)?;
+    Ok(ExitCode::SUCCESS)
+}

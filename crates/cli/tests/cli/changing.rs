@@ -1,0 +1,152 @@
+//! Shrinking and setting, of the running kernel and of a process on the real library.
+
+use crate::stage::{SLABYARD, text};
+use serde_json::Value as Json;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+fn slabyard(args: &[&str]) -> Output {
+    Command::new(SLABYARD).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn json(args: &[&str]) -> Json {
+    let output = slabyard(args);
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Not eprintln, whose output is swallowed where a test passes.
+fn skip(why: &str) {
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "skipped: {why}").unwrap();
+}
+
+/// A cache that every kernel has and that nobody minds being shrunk.
+const CACHE: &str = "kmalloc-8k";
+
+fn kernel_may_be_changed() -> bool {
+    let file = format!("/sys/kernel/slab/{CACHE}/shrink");
+    let may = nix::unistd::access(Path::new(&file), nix::unistd::AccessFlags::W_OK).is_ok();
+    if !may {
+        skip("this kernel's caches cannot be shrunk by us");
+    }
+    may
+}
+
+#[test]
+fn a_kernels_cache_is_shrunk_and_its_live_objects_are_exact() {
+    if !kernel_may_be_changed() {
+        return;
+    }
+    let value = json(&["shrink", "kernel", CACHE, "--json", "--watch", "0.01", "--samples", "2"]);
+    assert_eq!(value["caches_shrunk"], 1);
+    assert_eq!(value["failed"], Json::Array(Vec::new()));
+    let samples = value["samples"].as_array().unwrap();
+    let sides: Vec<_> = samples.iter().map(|s| s["side"].as_str().unwrap()).collect();
+    assert_eq!(sides, ["before", "before", "after", "after"]);
+    assert!(samples.iter().all(|s| s["totals"]["slab"].as_u64() > Some(0)), "{value}");
+    let output = slabyard(&["shrink", "kernel", CACHE]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains(CACHE) && shown.contains("1 cache shrunk in "), "{shown}");
+    assert!(shown.lines().any(|l| l.starts_with("slab ")), "{shown}");
+}
+
+#[test]
+fn a_kernels_attribute_is_set_to_what_it_is() {
+    if !kernel_may_be_changed() {
+        return;
+    }
+    let now = json(&["show", "kernel", CACHE, "--json"])["cache"]["min_partial"].clone();
+    let output = slabyard(&["set", "kernel", CACHE, &format!("min_partial={now}")]);
+    assert_eq!(text(&output.stdout), format!("{CACHE}: min_partial {now} -> {now}\n"));
+    let code = |args: &[&str]| slabyard(&[&["set", "kernel"], args].concat()).status.code();
+    assert_eq!(code(&[CACHE, "order=1"]), Some(2), "it cannot be set");
+    assert_eq!(code(&[CACHE, "min_partial=x"]), Some(3), "the kernel refuses it");
+    assert_eq!(code(&["no-such-cache", "min_partial=1"]), Some(3));
+}
+
+/// A program on the library beside the command, which allocates and frees until its
+/// standard input ends.
+struct Program(Child);
+
+impl Program {
+    fn start(script: &str) -> Option<Program> {
+        let library = Path::new(SLABYARD).with_file_name("libslabyard_malloc.so");
+        let has_python = Command::new("python3").arg("--version").output().is_ok();
+        if !library.exists() || !has_python {
+            skip("no libslabyard_malloc.so beside the command, or no python3");
+            return None;
+        }
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env("LD_PRELOAD", library).env("SLABYARD_OBSERVABLE", "1");
+        // Each object of the interpreter by malloc, not from its own pools.
+        command.env("PYTHONMALLOC", "malloc");
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Some(Program(child))
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const BUSY: &str = "\
+print('ready', flush=True)
+while True:
+    [bytes(n) for n in range(2000)]";
+
+const IDLE: &str = "\
+import sys
+print('ready', flush=True)
+sys.stdin.read()";
+
+#[test]
+fn a_process_is_shrunk_and_set_while_it_runs() {
+    let Some(program) = Program::start(BUSY) else { return };
+    let pid = program.pid();
+    let value = json(&["list", &pid, "--json"]);
+    assert_eq!(value["source"]["kind"], "process");
+    let value = json(&["shrink", &pid, "--json", "--timeout", "20"]);
+    assert!(value["caches_shrunk"].as_u64() > Some(1), "{value}");
+    assert!(value["bytes_returned"].is_u64(), "{value}");
+
+    let set = |args: &[&str]| slabyard(&[&["set", &pid, "--timeout", "20"], args].concat());
+    let output = set(&["malloc-64", "sheaf_capacity=10", "min_partial=3"]);
+    let said = text(&output.stdout).to_owned();
+    assert!(said.contains(" -> 10\n") && said.contains("min_partial"), "{said}{output:?}");
+    let cache = &json(&["show", &pid, "malloc-64", "--json"])["cache"];
+    assert_eq!((&cache["sheaf_capacity"], &cache["min_partial"]), (&10.into(), &3.into()));
+    let output = set(&["yard", "node_limit=4M"]);
+    assert!(text(&output.stdout).ends_with(" -> 4194304\n"), "{output:?}");
+    for (args, code, hint) in [
+        (["malloc-64", "colour=1"], 2, "sheaf_capacity"),
+        (["malloc-64", "sheaf_capacity=1000000"], 2, "1022"),
+        (["malloc-64", "sheaf_capacity=many"], 2, "expected a number"),
+        (["malloc-65", "sheaf_capacity=1"], 3, "malloc-65"),
+    ] {
+        let output = set(&args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+        assert!(text(&output.stderr).contains(hint), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_request_to_an_idle_process_is_queued() {
+    let Some(program) = Program::start(IDLE) else { return };
+    let output = slabyard(&["shrink", &program.pid(), "--timeout", "0.2"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("queued"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+}

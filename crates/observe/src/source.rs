@@ -1,0 +1,115 @@
+//! Which source is meant, and a sample of it, whatever kind it is of.
+//!
+//! Neighbours: [`crate::kernel`], [`crate::process`], [`crate::corefile`] and
+//! [`crate::file`] below; the commands above name a source as it was typed.
+
+pub use crate::want::Want;
+
+use crate::snapshot::Snapshot;
+use crate::{corefile, file, kernel, process};
+use std::convert::Infallible;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Below which the running kernel's files are.
+pub const ROOT: &str = "/";
+
+/// A source as people name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// The running kernel.
+    Kernel,
+    /// A process that runs on Slabyard.
+    Process(u32),
+    /// A saved snapshot, or the core file of such a process.
+    File(PathBuf),
+}
+
+impl FromStr for Named {
+    type Err = Infallible;
+
+    /// `kernel`, a decimal process id, else a path. A file of such a name is meant
+    /// by `./kernel` or `./123`.
+    fn from_str(text: &str) -> Result<Named, Infallible> {
+        let decimal = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        Ok(match text.parse() {
+            Ok(pid) if decimal => Named::Process(pid),
+            _ if text == "kernel" => Named::Kernel,
+            _ => Named::File(text.into()),
+        })
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Named::Kernel => f.write_str("kernel"),
+            Named::Process(pid) => write!(f, "process {pid}"),
+            Named::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Why there is no sample. The command ends with exit code 3 for each of them.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Of the kernel.
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    /// Of a process.
+    #[error(transparent)]
+    Process(#[from] process::Error),
+    /// Of a file that is a core.
+    #[error(transparent)]
+    Core(#[from] corefile::Error),
+    /// Of any other file.
+    #[error(transparent)]
+    File(#[from] file::Error),
+}
+
+/// One allocator, now; or as it was when the file was written, which tells all that
+/// it has whatever is wanted.
+///
+/// # Errors
+/// Those of the source.
+pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Error> {
+    match named {
+        Named::Kernel => Ok(kernel::sample(Path::new(ROOT), want)?),
+        Named::Process(pid) => Ok(process::sample(*pid, want)?),
+        Named::File(path) if file::looks_like_core(path) => Ok(corefile::sample(path, want)?),
+        Named::File(path) => Ok(file::open(path)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_kernel_a_process_or_a_file() {
+        let named = |text: &str| text.parse::<Named>().unwrap();
+        assert_eq!(named("kernel"), Named::Kernel);
+        assert_eq!(named("4711"), Named::Process(4711));
+        for path in ["./kernel", "./4711", "a.json.zst", "+1", "-1", "4711x", "99999999999", ""] {
+            assert_eq!(named(path), Named::File(path.into()), "{path}");
+        }
+        assert_eq!(named("4711").to_string(), "process 4711");
+    }
+
+    #[test]
+    fn a_saved_snapshot_is_a_source() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.json");
+        let mut saved = Snapshot::new(crate::snapshot::Source::of(crate::snapshot::Kind::Process));
+        saved.caches.push(crate::Cache::new("malloc-64"));
+        file::save(&saved, &path).unwrap();
+        let named = Named::File(path.clone());
+        assert_eq!(sample(&named, Want::default()).unwrap().caches, saved.caches);
+        std::fs::write(&path, b"no snapshot").unwrap();
+        assert!(matches!(sample(&named, Want::default()), Err(Error::File(_))));
+        std::fs::remove_file(&path).unwrap();
+        assert!(sample(&named, Want::default()).is_err());
+    }
+}

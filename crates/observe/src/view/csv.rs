@@ -1,0 +1,39 @@
+//! Caches as comma-separated values (RFC 4180): a heading, then a line a cache.
+//!
+//! A cell is as in a plain table: a number as it was sampled, a share of 1 with four
+//! digits, `low..high` for a range; nothing is unknown.
+
+use super::list::{Around, Options};
+use super::{Units, cell as look};
+use crate::fields::Unit;
+use crate::snapshot::Snapshot;
+use crate::value::Value;
+use std::io::{self, Write};
+
+/// Writes the caches; without what is around them, the heading is left out.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut dyn Write, snapshot: &Snapshot, options: &Options) -> io::Result<()> {
+    let picked = options.pick.caches(snapshot);
+    let columns = options.columns.fields(snapshot, &picked.caches);
+    let mut csv = csv::Writer::from_writer(out);
+    if options.around == Around::Shown {
+        csv.write_record(std::iter::once("name").chain(columns.iter().map(|c| c.name)))?;
+    }
+    for cache in picked.caches {
+        let values = columns.iter().map(|c| cell((c.get)(snapshot, cache).as_ref(), c.unit));
+        csv.write_record(std::iter::once(cache.name.clone()).chain(values))?;
+    }
+    csv.flush()
+}
+
+/// One cell.
+#[must_use]
+pub fn cell(value: Option<&Value>, unit: Unit) -> String {
+    match value {
+        None => String::new(),
+        Some(Value::Text(text)) => text.clone(),
+        value => look::value(value, unit, Units::Plain),
+    }
+}

@@ -1,0 +1,122 @@
+//! The JSON shapes.
+//!
+//! A list is `{"source", "taken_at", "took_ns", "machine", "caches": [...], "totals",
+//! "missing"}`. A cache has `name`, `id`, `aliases` (its other names, in place of the
+//! count that the field of this name is) and every other name of
+//! [`crate::fields::FIELDS`]. A value is a number, `[low, high]`, words, or `null`
+//! where it is unknown; a share is a share of 1. Keys are added, never renamed.
+
+use super::cell::share;
+use crate::fields::{FIELDS, TOTALS, Unit, field};
+use crate::snapshot::{Cache, Machine, Missing, Snapshot, Source};
+use crate::value::Value;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use std::io::{self, Write};
+
+/// Writes a list of these caches, indented, with a line feed at the end.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -> io::Result<()> {
+    let caches = caches.iter().map(|cache| CacheShape { snapshot, cache }).collect();
+    line(out, &ListShape { head: Head::of(snapshot), caches, totals: Totals(snapshot) })
+}
+
+/// Writes a value, indented, with a line feed at the end.
+pub(super) fn line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+/// A time as RFC 3339 has it, in UTC.
+#[must_use]
+pub fn time(ms_since_1970: u64) -> String {
+    let ms = i64::try_from(ms_since_1970).unwrap_or(i64::MAX);
+    // Beyond the year 9999 there is no such text; the last one is as wrong as any.
+    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
+/// Where a snapshot is from.
+#[derive(Serialize)]
+pub(super) struct Head<'a> {
+    source: &'a Source,
+    taken_at: String,
+    took_ns: Option<u64>,
+    machine: Machine,
+    missing: &'a [Missing],
+}
+
+impl<'a> Head<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot) -> Head<'a> {
+        Head {
+            source: &snapshot.source,
+            taken_at: time(snapshot.taken_at_ms),
+            took_ns: snapshot.took_ns,
+            machine: snapshot.machine,
+            missing: &snapshot.missing,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ListShape<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    caches: Vec<CacheShape<'a>>,
+    totals: Totals<'a>,
+}
+
+/// A cache's names and fields.
+pub(super) struct CacheShape<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) cache: &'a Cache,
+}
+
+impl Serialize for CacheShape<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let CacheShape { snapshot, cache } = self;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("name", &cache.name)?;
+        object.serialize_entry("id", &cache.id)?;
+        object.serialize_entry("aliases", &cache.aliases)?;
+        for field in FIELDS.iter().filter(|f| f.name != "aliases") {
+            let value = (field.get)(snapshot, cache);
+            object.serialize_entry(field.name, &Shown(value.as_ref(), field.unit))?;
+        }
+        // Attributes of a kernel that this version does not know.
+        let known = |name: &str| field(name).is_some() || matches!(name, "name" | "id");
+        for (name, reading) in cache.readings.iter().filter(|(name, _)| !known(name)) {
+            object.serialize_entry(name, &reading.value)?;
+        }
+        object.end()
+    }
+}
+
+struct Totals<'a>(&'a Snapshot);
+
+impl Serialize for Totals<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        for total in TOTALS {
+            let value = self.0.total(total.name);
+            object.serialize_entry(total.name, &Shown(value, total.unit))?;
+        }
+        object.end()
+    }
+}
+
+/// A value by its unit.
+pub(super) struct Shown<'a>(pub(super) Option<&'a Value>, pub(super) Unit);
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.0, self.1) {
+            (Some(Value::Exact(n)), Unit::Share) => share(*n).serialize(serializer),
+            (Some(Value::Range(low, high)), Unit::Share) => {
+                [share(*low), share(*high)].serialize(serializer)
+            }
+            (value, _) => value.serialize(serializer),
+        }
+    }
+}

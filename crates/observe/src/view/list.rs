@@ -1,0 +1,209 @@
+//! The list: one line a cache, their sum, then where the memory is.
+//!
+//! Invariants: totals of memory cover all caches whatever is picked, the sum under
+//! the lines covers those that the patterns pick; lines say what is left out.
+
+use super::cell;
+use super::grid::{Grid, Weight};
+use super::pick::{Key, Pick, Picked};
+use super::{Style, Units, memory};
+use crate::fields::{FIELDS, Field, Kind, Unit};
+use crate::snapshot::{Cache, Snapshot};
+use crate::value::Value;
+use std::io::{self, Write};
+
+/// Which fields are columns.
+#[derive(Clone, Default)]
+pub enum Columns {
+    /// Those of the plain list.
+    #[default]
+    Plain,
+    /// Each that a cache shown has.
+    All,
+    /// These.
+    These(Vec<&'static Field>),
+}
+
+/// Whether there is more than the lines of caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Around {
+    /// Heading, sum, memory and notes.
+    #[default]
+    Shown,
+    /// Nothing.
+    Hidden,
+}
+
+/// What is listed.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// The caches.
+    pub pick: Pick,
+    /// The fields.
+    pub columns: Columns,
+    /// What is around them.
+    pub around: Around,
+}
+
+/// Columns in the order in which they give way on a narrow terminal.
+const GIVE_WAY: &[&str] =
+    &["objs_per_slab", "object_size", "partial", "total_objects", "order", "slabs"];
+
+/// Writes the list.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    out: &mut dyn Write,
+    snapshot: &Snapshot,
+    options: &Options,
+    style: Style,
+) -> io::Result<()> {
+    let picked = options.pick.caches(snapshot);
+    let all = options.columns.fields(snapshot, &picked.caches);
+    let without = |left_out: &[&str]| {
+        let columns: Vec<&'static Field> =
+            all.iter().filter(|c| !left_out.contains(&c.name)).copied().collect();
+        grid(snapshot, &picked, &columns, options, style.units)
+    };
+    let left_out = options.left_out(style.width, |left_out| without(left_out).width());
+    let grid = without(&left_out);
+    grid.write(out, style.colour)?;
+    if options.around == Around::Hidden {
+        return Ok(());
+    }
+    notes(out, &picked, &left_out)?;
+    memory::write(out, snapshot, style)?;
+    missing(out, snapshot)
+}
+
+impl Options {
+    /// What is left out on a narrow terminal: the first columns that give way until the
+    /// rest fits, less those that fit all the same; nothing that was asked for by name.
+    fn left_out(
+        &self,
+        width: Option<usize>,
+        width_without: impl Fn(&[&'static str]) -> usize,
+    ) -> Vec<&'static str> {
+        let fits = |left_out: &[&'static str]| width.is_none_or(|w| width_without(left_out) <= w);
+        let sorts = |name: &str| matches!(self.pick.key, Some(Key::Field(f)) if f.name == name);
+        let plain = matches!(self.columns, Columns::Plain);
+        let mut left_out = Vec::new();
+        for name in GIVE_WAY.iter().copied().filter(|name| plain && !sorts(name)) {
+            if fits(&left_out) {
+                break;
+            }
+            left_out.push(name);
+        }
+        for name in left_out.clone().into_iter().rev().skip(1) {
+            let rest: Vec<_> = left_out.iter().copied().filter(|n| *n != name).collect();
+            if fits(&rest) {
+                left_out = rest;
+            }
+        }
+        left_out
+    }
+}
+
+impl Columns {
+    /// The fields, in their order.
+    #[must_use]
+    pub fn fields(&self, snapshot: &Snapshot, caches: &[&Cache]) -> Vec<&'static Field> {
+        match self {
+            Columns::Plain => FIELDS.iter().filter(|f| f.column).collect(),
+            Columns::These(fields) => fields.clone(),
+            Columns::All => {
+                let has = |f: &&Field| caches.iter().any(|c| (f.get)(snapshot, c).is_some());
+                FIELDS.iter().filter(has).collect()
+            }
+        }
+    }
+}
+
+/// What could not be read, one a line, if anything.
+///
+/// # Errors
+/// Those of `out`.
+pub fn missing(out: &mut dyn Write, snapshot: &Snapshot) -> io::Result<()> {
+    if !snapshot.missing.is_empty() {
+        writeln!(out)?;
+    }
+    for missing in &snapshot.missing {
+        writeln!(out, "not read: {}: {}", cell::clean(&missing.what), cell::clean(&missing.why))?;
+    }
+    Ok(())
+}
+
+fn grid(
+    snapshot: &Snapshot,
+    picked: &Picked<'_>,
+    columns: &[&'static Field],
+    options: &Options,
+    units: Units,
+) -> Grid {
+    let mut grid = match options.around {
+        Around::Shown => Grid::new(std::iter::once("name").chain(columns.iter().map(|c| c.name))),
+        Around::Hidden => Grid::bare(),
+    };
+    for cache in &picked.caches {
+        let cells = columns.iter().map(|c| {
+            let value = (c.get)(snapshot, cache);
+            cell::value(value.as_ref(), c.unit, units)
+        });
+        grid.push(Weight::Row, std::iter::once(cell::clean(&cache.name)).chain(cells));
+    }
+    if options.around == Around::Shown {
+        let all: Vec<&Cache> =
+            snapshot.caches.iter().filter(|cache| options.pick.takes(cache)).collect();
+        let cells = columns.iter().map(|c| match sum(snapshot, &all, c) {
+            Sum::None => String::new(),
+            Sum::Of(value) => cell::value(value.as_ref(), c.unit, units),
+        });
+        grid.push(Weight::Total, std::iter::once("total".to_owned()).chain(cells));
+    }
+    grid
+}
+
+enum Sum {
+    /// The field does not add up.
+    None,
+    /// The sum, where it is known.
+    Of(Option<Value>),
+}
+
+fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
+    let of = |get: &dyn Fn(&Cache) -> Option<Value>| {
+        caches.iter().try_fold(Value::Exact(0), |sum, cache| sum.plus(&get(cache)?))
+    };
+    let named = |name: &str| {
+        let field = crate::fields::field(name)?;
+        of(&|cache| (field.get)(snapshot, cache))
+    };
+    match (field.kind, field.unit) {
+        (_, Unit::Share) => {
+            Sum::Of(memory::ratio(named("live_bytes").as_ref(), named("bytes").as_ref()))
+        }
+        (Kind::Gauge | Kind::Counter, _) => Sum::Of(of(&|cache| (field.get)(snapshot, cache))),
+        (Kind::Attribute | Kind::Tunable, _) => Sum::None,
+    }
+}
+
+fn notes(out: &mut dyn Write, picked: &Picked<'_>, left_out: &[&str]) -> io::Result<()> {
+    let counted = |n: usize| if n == 1 { "1 cache".into() } else { format!("{n} caches") };
+    let are = |n: usize| if n == 1 { "is" } else { "are" };
+    let Picked { caches, empty, beyond } = picked;
+    if caches.is_empty() && *empty == 0 {
+        writeln!(out, "no cache")?;
+    }
+    if *empty > 0 {
+        writeln!(out, "{} without slabs {} not shown", counted(*empty), are(*empty))?;
+    }
+    if *beyond > 0 {
+        writeln!(out, "{} more {} not shown", counted(*beyond), are(*beyond))?;
+    }
+    if !left_out.is_empty() {
+        let names = left_out.join(", ");
+        writeln!(out, "left out for want of width: {names}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! OpenMetrics text: the largest caches and the totals, as a bounded number of series.
+//!
+//! A cache has `slabyard_cache_bytes`, `slabyard_cache_parked_objects` (the most that
+//! may be parked) and `slabyard_cache_live_objects` twice, with the label `bound="low"`
+//! and `bound="high"`: always, so that no series comes and goes with a value's
+//! certainty. Totals are `slabyard_NAME_bytes`; those that may be ranges have both
+//! bounds as well. So K caches give 4 K series, totals at most 24: 64 for 10 caches.
+//! Invariant: what is unknown gives no series.
+
+use super::pick::Pick;
+use crate::fields::{TOTALS, Unit, field};
+use crate::snapshot::Snapshot;
+use crate::value::Value;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit as SeriesUnit};
+use std::fmt;
+use std::io::{self, Write};
+
+/// What the text is, for those who transfer it.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Writes the series of the `top` largest caches and of the totals, to `# EOF`.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(out: &mut dyn Write, snapshot: &Snapshot, top: usize) -> io::Result<()> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Series { rows: rows(snapshot, top) }));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).map_err(io::Error::other)?;
+    out.write_all(text.as_bytes())
+}
+
+/// How a value becomes series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// One: the value, of a range the high end.
+    High,
+    /// Two, with the label `bound`.
+    Both,
+}
+
+/// One family: a name without its unit, and its series.
+#[derive(Debug)]
+struct Row {
+    name: String,
+    help: String,
+    unit: Option<&'static str>,
+    series: Vec<(Vec<(&'static str, String)>, u64)>,
+}
+
+/// Fields of a cache that are exported.
+const OF_CACHE: &[(&str, Ends)] =
+    &[("live", Ends::Both), ("parked", Ends::High), ("bytes", Ends::High)];
+
+/// Totals that may be ranges.
+const RANGES: &[&str] = &["live", "in_transit"];
+
+/// Totals that say how things are set, which need no history.
+const SETTINGS: &[&str] = &["mode", "nr_cpus", "decay_ms", "node_limit"];
+
+fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
+    let pick = Pick { top: Some(top), ..Pick::by_bytes() };
+    let caches = pick.caches(snapshot).caches;
+    let mut rows = Vec::new();
+    for (name, ends) in OF_CACHE {
+        let Some(field) = field(name) else { continue };
+        let help = match ends {
+            Ends::High if *name == "parked" => format!("{}, at most", field.help),
+            _ => field.help.into(),
+        };
+        let mut row = Row::of(&format!("cache_{name}"), &help, field.unit);
+        for cache in &caches {
+            let value = (field.get)(snapshot, cache);
+            let labels = vec![("cache", cache.name.clone())];
+            row.push(&labels, value.as_ref(), *ends);
+        }
+        rows.push(row);
+    }
+    for total in TOTALS.iter().filter(|t| !SETTINGS.contains(&t.name)) {
+        let mut row = Row::of(total.name, total.help, total.unit);
+        let ends = if RANGES.contains(&total.name) { Ends::Both } else { Ends::High };
+        row.push(&[], snapshot.total(total.name), ends);
+        rows.push(row);
+    }
+    let mut row = Row::of("caches", "caches that the source has", Unit::Count);
+    let caches = u64::try_from(snapshot.caches.len()).unwrap_or(u64::MAX);
+    row.push(&[], Some(&caches.into()), Ends::High);
+    rows.push(row);
+    rows.retain(|row| !row.series.is_empty());
+    rows
+}
+
+impl Row {
+    fn of(name: &str, help: &str, unit: Unit) -> Row {
+        let unit = match unit {
+            Unit::Bytes => Some("bytes"),
+            Unit::Objects => Some("objects"),
+            Unit::Slabs => Some("slabs"),
+            _ => None,
+        };
+        // A unit that is the name already is not said twice: `cache_bytes`.
+        let name = unit.and_then(|u| name.strip_suffix(u)?.strip_suffix('_')).unwrap_or(name);
+        Row { name: format!("slabyard_{name}"), help: help.into(), unit, series: Vec::new() }
+    }
+
+    fn push(&mut self, labels: &[(&'static str, String)], value: Option<&Value>, ends: Ends) {
+        let Some((low, high)) = value.and_then(Value::bounds) else { return };
+        if ends == Ends::High {
+            return self.series.push((labels.to_vec(), high));
+        }
+        for (bound, n) in [("low", low), ("high", high)] {
+            let bound = ("bound", bound.to_owned());
+            self.series.push((labels.iter().cloned().chain([bound]).collect(), n));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Series {
+    rows: Vec<Row>,
+}
+
+impl Collector for Series {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for row in &self.rows {
+            let unit = row.unit.map(|unit| SeriesUnit::Other(unit.into()));
+            let mut family = encoder.encode_descriptor(
+                &row.name,
+                &row.help,
+                unit.as_ref(),
+                MetricType::Gauge,
+            )?;
+            for (labels, value) in &row.series {
+                let value = ConstGauge::new(*value);
+                // An empty set of labels would be written as `{}`.
+                if labels.is_empty() {
+                    value.encode(family)?;
+                    break;
+                }
+                value.encode(family.encode_family(labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

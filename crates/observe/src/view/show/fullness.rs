@@ -1,0 +1,191 @@
+//! How full the slabs on partial lists are: a histogram of the objects in use, in
+//! tenths, and each slab where the source tells them one by one.
+
+use crate::snapshot::{Cache, Place, Slab, Snapshot};
+use crate::view::Style;
+use crate::view::cell;
+use crate::view::grid::{Grid, Weight, bold};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Pages are of this size where a source does not tell.
+const SMALLEST_PAGE: u64 = 4096;
+
+/// A histogram of the slabs on partial lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fullness {
+    /// Objects in a slab, where that is one number.
+    pub objs_per_slab: Option<u64>,
+    /// Slabs without an object in use.
+    pub empty: u64,
+    /// Slabs that a single object keeps.
+    pub just_one: u64,
+    /// Slabs by the tenth of their objects that is in use: above 0 and up to 10 %,
+    /// above 10 and up to 20 %, ...
+    pub tenths: [u64; 10],
+    /// Slabs by objects in use.
+    pub inuse: Vec<(u32, u64)>,
+}
+
+impl Fullness {
+    /// That of a cache, from its histogram or from its slabs; `None` where the source
+    /// tells neither.
+    #[must_use]
+    pub fn of(cache: &Cache) -> Option<Fullness> {
+        let objs_per_slab = cache.exact("objs_per_slab").filter(|n| *n > 0);
+        let told = cache.fullness.as_ref().map(|told| told.iter().copied().collect());
+        let inuse: BTreeMap<u32, u64> = told.or_else(|| Some(counted(cache.slabs.as_ref()?)))?;
+        let of = |n: u32| inuse.get(&n).copied().unwrap_or(0);
+        let mut tenths = [0_u64; 10];
+        for (used, slabs) in inuse.iter().filter(|(used, _)| **used > 0) {
+            if let Some(all) = objs_per_slab {
+                let tenth = (u64::from(*used) * 10).div_ceil(all).clamp(1, 10);
+                let tenth = usize::try_from(tenth - 1).unwrap_or(9);
+                tenths[tenth] = tenths[tenth].saturating_add(*slabs);
+            }
+        }
+        Some(Fullness {
+            objs_per_slab,
+            empty: of(0),
+            just_one: of(1),
+            tenths,
+            inuse: inuse.into_iter().collect(),
+        })
+    }
+}
+
+fn counted(slabs: &[Slab]) -> BTreeMap<u32, u64> {
+    let mut inuse = BTreeMap::new();
+    for slab in slabs {
+        *inuse.entry(slab.inuse).or_insert(0) += 1;
+    }
+    inuse
+}
+
+/// A slab as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Number of its first page.
+    pub page: u64,
+    /// Address of its first byte.
+    pub base: u64,
+    /// A slab is 2^order pages.
+    pub order: u32,
+    /// Objects in it.
+    pub objects: u32,
+    /// Of these, those in use.
+    pub inuse: u32,
+    /// Where it is: `{"cpu": n}` or `{"node": n}`.
+    pub place: Place,
+}
+
+/// Each slab that the source tells, by place.
+#[must_use]
+pub fn lines(snapshot: &Snapshot, cache: &Cache) -> Option<Vec<Line>> {
+    let page_bytes = snapshot.machine.page_bytes.filter(|b| *b > 0).unwrap_or(SMALLEST_PAGE);
+    let mut lines: Vec<Line> = cache
+        .slabs
+        .as_ref()?
+        .iter()
+        .map(|Slab { page, order, objects, inuse, place }| Line {
+            page: page / page_bytes,
+            base: *page,
+            order: *order,
+            objects: *objects,
+            inuse: *inuse,
+            place: *place,
+        })
+        .collect();
+    // Within a place the order is that of the list.
+    lines.sort_by_key(|line| line.place);
+    Some(lines)
+}
+
+pub(super) fn write(
+    out: &mut dyn Write,
+    snapshot: &Snapshot,
+    cache: &Cache,
+    style: Style,
+) -> io::Result<()> {
+    if let Some(fullness) = Fullness::of(cache) {
+        writeln!(out)?;
+        histogram(out, &fullness, style)?;
+    }
+    let mut place = None;
+    for line in lines(snapshot, cache).into_iter().flatten() {
+        if place != Some(line.place) {
+            place = Some(line.place);
+            let on = match line.place {
+                Place::Cpu(cpu) => format!("CPU {cpu}"),
+                Place::Node(node) => format!("node {node}"),
+            };
+            let heading = format!("{} on {on}:", cell::clean(&cache.name));
+            writeln!(out, "\n{}", bold(&heading, style.colour))?;
+        }
+        let Line { page, base, order, objects, inuse, .. } = line;
+        writeln!(
+            out,
+            " page={page:x} base={base:x} order={order} objects={objects} inuse={inuse}"
+        )?;
+    }
+    Ok(())
+}
+
+fn histogram(out: &mut dyn Write, fullness: &Fullness, style: Style) -> io::Result<()> {
+    let Fullness { empty, just_one, tenths, inuse, .. } = fullness;
+    let all: u64 = inuse.iter().map(|(_, slabs)| slabs).sum();
+    let most = tenths.iter().chain([empty]).copied().max().unwrap_or(0);
+    let mut grid = Grid::new(["in use", "partial slabs"]).words_from(2);
+    let row = |name: String, slabs: u64| [name, slabs.to_string(), bar(slabs, most)];
+    grid.push(Weight::Row, row("none".into(), *empty));
+    for (nth, slabs) in tenths.iter().enumerate() {
+        let name = match nth {
+            0 => "to 10%".into(),
+            n => format!("{} to {}%", n * 10, (n + 1) * 10),
+        };
+        grid.push(Weight::Row, row(name, *slabs));
+    }
+    grid.push(Weight::Total, ["all".to_owned(), all.to_string()]);
+    grid.write(out, style.colour)?;
+    let slabs = if *just_one == 1 { "slab" } else { "slabs" };
+    writeln!(out, "with just 1 in use: {just_one} {slabs}")
+}
+
+/// A bar of at most 20 marks; something is never shown as nothing.
+fn bar(n: u64, most: u64) -> String {
+    const MARKS: u128 = 20;
+    let marks = (u128::from(n) * MARKS).div_ceil(u128::from(most.max(1)));
+    "#".repeat(usize::try_from(marks).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenths_begin_above_their_lower_end() {
+        let mut cache = Cache::new("c");
+        cache.tell("objs_per_slab", 20);
+        cache.fullness = Some(vec![(0, 3), (1, 5), (2, 1), (3, 1), (19, 2), (20, 4)]);
+        let fullness = Fullness::of(&cache).unwrap();
+        assert_eq!((fullness.empty, fullness.just_one), (3, 5));
+        assert_eq!(fullness.tenths, [6, 1, 0, 0, 0, 0, 0, 0, 0, 6]);
+    }
+
+    #[test]
+    fn slabs_one_by_one_give_the_same_histogram() {
+        let mut cache = Cache::new("c");
+        cache.tell("objs_per_slab", 4);
+        assert_eq!(Fullness::of(&cache), None);
+        let slab = |inuse| Slab { page: 4096, order: 0, objects: 4, inuse, place: Place::Node(0) };
+        cache.slabs = Some(vec![slab(1), slab(0), slab(1)]);
+        assert_eq!(Fullness::of(&cache).unwrap().inuse, [(0, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn something_is_never_shown_as_nothing() {
+        assert_eq!((bar(0, 9).len(), bar(1, u64::MAX).len(), bar(9, 9).len()), (0, 1, 20));
+        assert_eq!(bar(0, 0), "");
+    }
+}

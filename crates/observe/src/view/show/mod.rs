@@ -1,0 +1,218 @@
+//! One cache, with everything that is known of it.
+//!
+//! [`places`] is where its bytes are, [`fullness`] how full its slabs are and each of
+//! them. What is unknown is left out here: a list has all names.
+
+pub mod fullness;
+pub mod places;
+
+use super::grid::{Grid, Weight, bold};
+use super::json::{CacheShape, Head};
+use super::{Style, Units, cell, json};
+use crate::fields::{FIELDS, Field, Kind, Unit, field};
+use crate::snapshot::{Cache, Snapshot};
+use crate::value::{Reading, Value};
+use fullness::Fullness;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+/// Writes all of it.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    out: &mut dyn Write,
+    snapshot: &Snapshot,
+    cache: &Cache,
+    style: Style,
+) -> io::Result<()> {
+    title(out, snapshot, cache, style)?;
+    let numbers =
+        |kind: Kind| FIELDS.iter().filter(move |f| f.kind == kind && f.unit != Unit::Flag);
+    section(out, "geometry", snapshot, cache, style, numbers(Kind::Attribute))?;
+    flags(out, snapshot, cache)?;
+    places::write(out, snapshot, cache, style)?;
+    let slabs = FIELDS.iter().filter(|f| {
+        f.kind == Kind::Gauge && matches!(f.unit, Unit::Slabs | Unit::Sheaves | Unit::Share)
+    });
+    section(out, "slabs", snapshot, cache, style, slabs)?;
+    section(out, "tunables", snapshot, cache, style, numbers(Kind::Tunable))?;
+    section(out, "counters", snapshot, cache, style, numbers(Kind::Counter))?;
+    others(out, cache, style)?;
+    parts(out, "node", cache, |r| &r.nodes, style)?;
+    parts(out, "CPU", cache, |r| &r.cpus, style)?;
+    fullness::write(out, snapshot, cache, style)?;
+    super::list::missing(out, snapshot)
+}
+
+/// Writes JSON: `{"source", "taken_at", ..., "cache": {...}}`, the cache as in a list,
+/// with `nodes`, `cpus`, `hidden`, `fullness` and `partial_slabs` besides.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Shape<'a> {
+        #[serde(flatten)]
+        head: Head<'a>,
+        cache: Whole<'a>,
+    }
+    #[derive(Serialize)]
+    struct Whole<'a> {
+        #[serde(flatten)]
+        cache: CacheShape<'a>,
+        nodes: Parts<'a>,
+        cpus: Parts<'a>,
+        hidden: Option<String>,
+        fullness: Option<Fullness>,
+        partial_slabs: Option<Vec<fullness::Line>>,
+    }
+    let whole = Whole {
+        cache: CacheShape { snapshot, cache },
+        nodes: Parts(cache, |r| &r.nodes),
+        cpus: Parts(cache, |r| &r.cpus),
+        hidden: reason(snapshot, cache),
+        fullness: Fullness::of(cache),
+        partial_slabs: fullness::lines(snapshot, cache),
+    };
+    json::line(out, &Shape { head: Head::of(snapshot), cache: whole })
+}
+
+fn title(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache, style: Style) -> io::Result<()> {
+    writeln!(out, "{}", bold(&cell::clean(&cache.name), style.colour))?;
+    if let Some(id) = &cache.id {
+        writeln!(out, "the kernel's name of it is {}", cell::clean(id))?;
+    }
+    if !cache.aliases.is_empty() {
+        let names: Vec<String> = cache.aliases.iter().map(|name| cell::clean(name)).collect();
+        writeln!(out, "merged with it: {}", names.join(", "))?;
+    }
+    if let Some(reason) = reason(snapshot, cache) {
+        writeln!(out, "live is at least active less what may be parked: {}", cell::clean(&reason))?;
+    }
+    Ok(())
+}
+
+/// Why what is live is not known exactly.
+fn reason(snapshot: &Snapshot, cache: &Cache) -> Option<String> {
+    let live = field("live").and_then(|f| (f.get)(snapshot, cache))?;
+    let kernel = snapshot.source.kind == crate::snapshot::Kind::Kernel;
+    if !kernel || live.exact().is_some() {
+        return None;
+    }
+    crate::hidden::objects(snapshot, cache).map(|hidden| hidden.reason)
+}
+
+/// Fields that are known: name, value, help.
+fn section(
+    out: &mut dyn Write,
+    heading: &str,
+    snapshot: &Snapshot,
+    cache: &Cache,
+    style: Style,
+    fields: impl Iterator<Item = &'static Field>,
+) -> io::Result<()> {
+    let mut grid = Grid::new([heading]).words_from(2);
+    let mut known = false;
+    for field in fields {
+        let Some(value) = (field.get)(snapshot, cache).filter(|v| !is_nothing(v)) else { continue };
+        known = true;
+        let value = cell::value(Some(&value), field.unit, style.units);
+        // The table stays narrow whatever a constructor is called.
+        let row = match field.unit {
+            Unit::Text => [field.name.to_owned(), String::new(), value],
+            _ => [field.name.to_owned(), value, field.help.to_owned()],
+        };
+        grid.push(Weight::Row, row);
+    }
+    if known {
+        writeln!(out)?;
+        grid.write(out, style.colour)?;
+    }
+    Ok(())
+}
+
+/// Words that say nothing, such as the constructor of a cache without one.
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Text(text) if text.trim().is_empty())
+}
+
+fn flags(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache) -> io::Result<()> {
+    let set = |f: &&Field| (f.get)(snapshot, cache).and_then(|v| v.exact()) == Some(1);
+    let flags = FIELDS.iter().filter(|f| f.unit == Unit::Flag);
+    let names: Vec<&str> = flags.filter(set).map(|f| f.name).collect();
+    if names.is_empty() { Ok(()) } else { writeln!(out, "flags: {}", names.join(", ")) }
+}
+
+/// Attributes of a kernel that this version does not know.
+fn others(out: &mut dyn Write, cache: &Cache, style: Style) -> io::Result<()> {
+    let mut unknown = cache.readings.iter().filter(|(name, _)| field(name).is_none()).peekable();
+    if unknown.peek().is_none() {
+        return Ok(());
+    }
+    let mut grid = Grid::new(["not known to this version"]);
+    for (name, reading) in unknown {
+        let value = cell::value(Some(&reading.value), Unit::Count, style.units);
+        grid.push(Weight::Row, [cell::clean(name), value]);
+    }
+    writeln!(out)?;
+    grid.write(out, style.colour)
+}
+
+type GetParts = fn(&Reading) -> &Vec<(u32, Value)>;
+
+/// A line for each node or CPU that has a part of something.
+fn parts(
+    out: &mut dyn Write,
+    of: &str,
+    cache: &Cache,
+    get: GetParts,
+    style: Style,
+) -> io::Result<()> {
+    let fields: Vec<&Field> = FIELDS.iter().filter(|f| has_parts(f, cache, get)).collect();
+    if fields.is_empty() {
+        return Ok(());
+    }
+    let heading = std::iter::once(of).chain(fields.iter().map(|f| f.name));
+    let mut grid = Grid::new(heading);
+    for number in numbers(cache, get) {
+        let cells = fields.iter().map(|f| {
+            let value = cache.reading(f.name).and_then(|r| part(get(r), number));
+            cell::value(value, f.unit, Units::Plain)
+        });
+        grid.push(Weight::Row, std::iter::once(number.to_string()).chain(cells));
+    }
+    writeln!(out)?;
+    grid.write(out, style.colour)
+}
+
+fn has_parts(field: &Field, cache: &Cache, get: GetParts) -> bool {
+    cache.reading(field.name).is_some_and(|r| !get(r).is_empty())
+}
+
+fn numbers(cache: &Cache, get: GetParts) -> BTreeSet<u32> {
+    cache.readings.values().flat_map(|r| get(r).iter().map(|(number, _)| *number)).collect()
+}
+
+fn part(parts: &[(u32, Value)], number: u32) -> Option<&Value> {
+    parts.iter().find(|(n, _)| *n == number).map(|(_, value)| value)
+}
+
+/// `{"0": {"slabs": 3, ...}, ...}`.
+struct Parts<'a>(&'a Cache, GetParts);
+
+impl Serialize for Parts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Parts(cache, get) = self;
+        let mut object = serializer.serialize_map(None)?;
+        for number in numbers(cache, *get) {
+            let all = cache.readings.iter();
+            let of: BTreeMap<&str, &Value> =
+                all.filter_map(|(name, r)| Some((name.as_str(), part(get(r), number)?))).collect();
+            object.serialize_entry(&number.to_string(), &of)?;
+        }
+        object.end()
+    }
+}
