@@ -11,6 +11,7 @@ use crate::settings::{self, Setting};
 use crate::show::ShowArgs;
 use crate::shrink::ShrinkArgs;
 use crate::snapshot::SnapshotArgs;
+use crate::top::TopArgs;
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use slabyard_abi::counters::{CACHE_FIELDS, Field, YARD_FIELDS};
 use std::ffi::OsString;
@@ -55,6 +56,8 @@ pub enum Command {
     List(ListArgs),
     /// Show one cache with everything that is known of it
     Show(ShowArgs),
+    /// Show the caches of a kernel or a process live, on the full screen
+    Top(TopArgs),
     /// Save a source as it is now
     Snapshot(SnapshotArgs),
     /// Say what is different between two looks

@@ -25,6 +25,7 @@ mod show;
 mod shrink;
 mod snapshot;
 mod stdout;
+mod top;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args).map(run::Ending::leave),
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Export(args) => export::run(&args),

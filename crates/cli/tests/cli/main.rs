@@ -12,3 +12,4 @@ mod running;
 mod signals;
 mod stage;
 mod terminal;
+mod top;

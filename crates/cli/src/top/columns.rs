@@ -1,0 +1,248 @@
+//! The columns of the table: one row each, with what is shown and sorted by.
+//!
+//! Neighbours: [`slabyard_observe::fields`] has the numbers, [`super::history`] the
+//! rates. Names are those of `slabyard list`, so `--sort` takes the same.
+
+use super::history::{Changing, History};
+use super::short;
+use slabyard_observe::fields::{self, Field, Unit};
+use slabyard_observe::snapshot::Kind;
+use slabyard_observe::{Cache, Snapshot, Value};
+use std::cmp::Ordering;
+
+/// One column.
+#[derive(Clone, Copy)]
+pub struct Column {
+    /// Name: its heading, and what `--sort` takes.
+    pub name: &'static str,
+    /// How early it goes where the screen is narrow; 0 stays.
+    pub rank: u8,
+    /// Room for a range.
+    room: usize,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Name,
+    Field(&'static Field),
+    Rate(Changing, Unit),
+}
+
+/// Names of the columns, their ranks, and the room of their cells: fields, and
+/// rates (`/s`). What changes while it is looked at is a range for one look: where
+/// that is an exception, the column has no room for it, so that the others stay.
+const COLUMNS: &[(&str, u8, usize)] = &[
+    ("name", 0, WIDEST),
+    ("object_size", 9, WIDEST),
+    ("live", 1, WIDEST),
+    ("parked", 4, 8),
+    ("slabs", 5, 7),
+    ("partial", 8, 7),
+    ("order", 7, WIDEST),
+    ("bytes", 0, 7),
+    ("used", 2, WIDEST),
+    ("live/s", 3, WIDEST),
+    ("objects/s", 3, WIDEST),
+    ("bytes/s", 6, WIDEST),
+    ("slow/s", 6, WIDEST),
+];
+
+/// A cell is not wider.
+pub const WIDEST: usize = 40;
+
+/// The names of all columns but those that are fields only.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    COLUMNS.iter().map(|(name, ..)| *name)
+}
+
+/// Columns of this rank and above are extras: they may not shorten a name.
+pub const EXTRA: u8 = 8;
+
+impl Column {
+    /// The column of a name: one of the above, or any other field.
+    pub fn named(name: &str) -> Option<Column> {
+        let known = COLUMNS.iter().find(|(column, ..)| *column == name);
+        let (rank, room) = known.map_or((0, WIDEST), |(_, rank, room)| (*rank, *room));
+        let column = |name, what| Some(Column { name, rank, room, what });
+        match name {
+            "name" => column("name", What::Name),
+            "live/s" => column("live/s", What::Rate(Changing::Live, Unit::Objects)),
+            "objects/s" => column("objects/s", What::Rate(Changing::Objects, Unit::Objects)),
+            "bytes/s" => column("bytes/s", What::Rate(Changing::Bytes, Unit::Bytes)),
+            "slow/s" => column("slow/s", What::Rate(Changing::SlowPaths, Unit::Count)),
+            _ => fields::field(name).and_then(|field| column(field.name, What::Field(field))),
+        }
+    }
+
+    /// Those of a kind of source, in their order, and the one that was asked for.
+    pub fn of(kind: Kind, asked: Column) -> Vec<Column> {
+        // A kernel's live objects are a range too wide for a rate, and it counts
+        // slow paths only where it was built to.
+        let left_out: &[&str] = match kind {
+            Kind::Kernel => &["live/s", "slow/s"],
+            _ => &["objects/s"],
+        };
+        let names = COLUMNS.iter().map(|(name, ..)| *name);
+        let mut columns: Vec<Column> = names
+            .filter(|name| !left_out.contains(name) || *name == asked.name)
+            .filter_map(Column::named)
+            .collect();
+        if columns.iter().all(|column| column.name != asked.name) {
+            columns.push(asked);
+        }
+        columns
+    }
+
+    /// One line of help.
+    pub fn help(&self) -> &'static str {
+        match self.what {
+            What::Name => "name of the cache",
+            What::Field(field) => field.help,
+            What::Rate(Changing::Live, _) => "change of live objects a second",
+            What::Rate(Changing::Objects, _) => "change a second of what slabinfo calls active",
+            What::Rate(Changing::Bytes, _) => "change of bytes a second",
+            What::Rate(Changing::SlowPaths, _) => "slow paths a second",
+        }
+    }
+
+    /// True for words, which are aligned left and sorted upwards.
+    pub fn is_words(&self) -> bool {
+        match self.what {
+            What::Name => true,
+            What::Field(field) => field.unit == Unit::Text,
+            What::Rate(..) => false,
+        }
+    }
+
+    /// What is shown of a cache.
+    pub fn cell(&self, snapshot: &Snapshot, history: &History, cache: &Cache) -> String {
+        match self.what {
+            What::Name => cache.name.clone(),
+            What::Field(field) => {
+                let value = (field.get)(snapshot, cache);
+                short::value_within(value.as_ref(), field.unit, self.room)
+            }
+            What::Rate(changing, unit) => short::rate(history.rate(&cache.name, changing), unit),
+        }
+    }
+
+    /// What a cache is sorted by.
+    pub fn key(&self, snapshot: &Snapshot, history: &History, cache: &Cache) -> Key {
+        match self.what {
+            What::Name => Key::Words(cache.name.clone()),
+            What::Rate(changing, _) => history
+                .rate(&cache.name, changing)
+                .map_or(Key::Unknown, |rate| Key::Rate(rate.a_second)),
+            What::Field(field) => match (field.get)(snapshot, cache) {
+                None => Key::Unknown,
+                Some(Value::Text(text)) => Key::Words(text),
+                Some(Value::Exact(n)) => Key::Number(n, n),
+                Some(Value::Range(low, high)) => Key::Number(high, low),
+            },
+        }
+    }
+}
+
+/// What is sorted by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Key {
+    /// A number's high end, then its low end.
+    Number(u64, u64),
+    /// A rate.
+    Rate(f64),
+    /// Words.
+    Words(String),
+    /// Nothing is known.
+    Unknown,
+}
+
+/// Which way it is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Smallest first.
+    Up,
+    /// Largest first.
+    Down,
+}
+
+impl Direction {
+    /// The way that a column is mostly wanted.
+    pub fn of(column: &Column) -> Direction {
+        if column.is_words() { Direction::Up } else { Direction::Down }
+    }
+
+    /// The other one.
+    pub fn reversed(self) -> Direction {
+        match self {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        }
+    }
+}
+
+impl Key {
+    /// Before or behind another one; unknown ones are last either way.
+    pub fn compare(&self, other: &Key, direction: Direction) -> Ordering {
+        let order = match (self, other) {
+            (Key::Unknown, Key::Unknown) => return Ordering::Equal,
+            (Key::Unknown, _) => return Ordering::Greater,
+            (_, Key::Unknown) => return Ordering::Less,
+            (Key::Number(a, b), Key::Number(c, d)) => (a, b).cmp(&(c, d)),
+            (Key::Rate(a), Key::Rate(b)) => a.total_cmp(b),
+            (Key::Words(a), Key::Words(b)) => a.cmp(b),
+            // One column gives one kind, but for a number that a cache tells in
+            // words.
+            (Key::Words(_), _) => Ordering::Greater,
+            (_, Key::Words(_)) => Ordering::Less,
+            (Key::Rate(_), Key::Number(..)) => Ordering::Less,
+            (Key::Number(..), Key::Rate(_)) => Ordering::Greater,
+        };
+        match direction {
+            Direction::Up => order,
+            Direction::Down => order.reverse(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_a_name_or_a_field_or_a_rate() {
+        for (name, ..) in COLUMNS {
+            let column = Column::named(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(column.name, *name);
+            assert!(!column.help().is_empty());
+        }
+        assert!(Column::named("colour").is_none());
+    }
+
+    #[test]
+    fn a_field_that_is_no_column_becomes_one_when_asked_for() {
+        let names = |kind, asked| {
+            let columns = Column::of(kind, Column::named(asked).unwrap());
+            columns.iter().map(|c| c.name).collect::<Vec<_>>()
+        };
+        let kernel = names(Kind::Kernel, "bytes");
+        assert!(kernel.contains(&"objects/s") && !kernel.contains(&"slow/s"));
+        let process = names(Kind::Process, "bytes");
+        assert!(process.contains(&"slow/s") && !process.contains(&"objects/s"));
+        assert_eq!(names(Kind::Process, "align").last(), Some(&"align"));
+        assert_eq!(names(Kind::Process, "align").len(), process.len() + 1);
+        assert!(names(Kind::Kernel, "live/s").contains(&"live/s"));
+    }
+
+    #[test]
+    fn unknown_is_last_either_way() {
+        let (few, many) = (Key::Number(1, 1), Key::Number(2, 0));
+        for direction in [Direction::Up, Direction::Down] {
+            assert_eq!(Key::Unknown.compare(&few, direction), Ordering::Greater);
+            assert_eq!(few.compare(&Key::Unknown, direction), Ordering::Less);
+        }
+        assert_eq!(few.compare(&many, Direction::Up), Ordering::Less);
+        assert_eq!(few.compare(&many, Direction::Down), Ordering::Greater);
+        assert_eq!(Key::Rate(-1.0).compare(&Key::Rate(0.5), Direction::Up), Ordering::Less);
+    }
+}

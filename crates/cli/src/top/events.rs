@@ -1,0 +1,88 @@
+//! What happens to us: keys, sizes, signals. Two threads wait for them, so that the
+//! loop waits for all of them, and for the time of its next look, in one place.
+
+use ratatui::crossterm::event::{self, Event as TerminalEvent, KeyEvent, KeyEventKind};
+use signal_hook::consts::signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// The screen has another size.
+    Size,
+    /// A signal that ends us.
+    End(i32),
+    /// We are to stop.
+    Stop,
+    /// We were stopped, and go on.
+    Continue,
+    /// The terminal cannot be read any more.
+    Closed(io::Error),
+}
+
+/// The signals, caught from [`Events::catch`] on, and what comes after them.
+pub struct Events {
+    events: Receiver<Event>,
+    keys: Sender<Event>,
+}
+
+impl Events {
+    /// Catches signals from now on.
+    pub fn catch() -> io::Result<Events> {
+        let (signals_to, events) = channel();
+        let keys = signals_to.clone();
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT])?;
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                let event = match signal {
+                    SIGTSTP => Event::Stop,
+                    SIGCONT => Event::Continue,
+                    signal => Event::End(signal),
+                };
+                if signals_to.send(event).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Events { events, keys })
+    }
+
+    /// Reads keys from now on: when the terminal is in the mode for it.
+    pub fn read_keys(&self) -> io::Result<()> {
+        let keys = self.keys.clone();
+        thread::Builder::new().name("keys".into()).spawn(move || {
+            loop {
+                let event = match event::read() {
+                    Ok(TerminalEvent::Key(key)) if key.kind != KeyEventKind::Release => {
+                        Event::Key(key)
+                    }
+                    Ok(TerminalEvent::Resize(..)) => Event::Size,
+                    Ok(_) => continue,
+                    Err(error) => {
+                        let _ = keys.send(Event::Closed(error));
+                        return;
+                    }
+                };
+                if keys.send(event).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The next event, if there is one within the time.
+    pub fn next(&self, within: Option<Duration>) -> Option<Event> {
+        match within {
+            None => self.events.recv().ok(),
+            // It can only be late: a sender is in `self`, so it is connected.
+            Some(time) => self.events.recv_timeout(time).ok(),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What was seen of each cache before: the last looks, and rates between two.
+//!
+//! Invariants: at most [`LOOKS`] looks are kept of a cache, and none of a cache
+//! that is gone; times are those of a clock that is never set, since the start.
+
+use super::short::Rate;
+use slabyard_observe::fields::{self, Field};
+use slabyard_observe::{Cache, Snapshot, Value};
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// Looks that are kept of each cache.
+pub const LOOKS: usize = 120;
+
+/// What is kept of a cache at one look.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// When.
+    pub at: Duration,
+    /// Live objects.
+    pub live: Option<Value>,
+    /// Bytes of its slabs.
+    pub bytes: Option<Value>,
+    objects: Option<Value>,
+    slow_paths: Option<Value>,
+}
+
+/// What changes, for each second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changing {
+    /// Live objects.
+    Live,
+    /// Objects that are not free on node partial lists: of these a kernel tells the
+    /// exact number.
+    Objects,
+    /// Bytes.
+    Bytes,
+    /// Slow paths.
+    SlowPaths,
+}
+
+/// All caches' last looks.
+#[derive(Default)]
+pub struct History {
+    caches: HashMap<String, VecDeque<Look>>,
+}
+
+impl History {
+    /// Adds a look, and forgets caches that are not in it.
+    pub fn add(&mut self, snapshot: &Snapshot, at: Duration) {
+        let mut before = std::mem::take(&mut self.caches);
+        for cache in &snapshot.caches {
+            let mut looks = before.remove(&cache.name).unwrap_or_default();
+            while looks.len() >= LOOKS {
+                looks.pop_front();
+            }
+            looks.push_back(Look::at(at, snapshot, cache));
+            self.caches.insert(cache.name.clone(), looks);
+        }
+    }
+
+    /// The looks at a cache, oldest first.
+    pub fn looks(&self, cache: &str) -> impl DoubleEndedIterator<Item = &Look> + Clone {
+        self.caches.get(cache).into_iter().flatten()
+    }
+
+    /// How a cache changed between its last two looks; `None` where that is not
+    /// known, as for a counter that went back.
+    pub fn rate(&self, cache: &str, changing: Changing) -> Option<Rate> {
+        let mut looks = self.looks(cache).rev();
+        let (last, before) = (looks.next()?, looks.next()?);
+        let seconds = last.at.checked_sub(before.at)?.as_secs_f64();
+        let ((a, b), (c, d)) = (before.value(changing)?.bounds()?, last.value(changing)?.bounds()?);
+        if seconds <= 0.0 || (changing == Changing::SlowPaths && d < a) {
+            return None;
+        }
+        // Exact for equal ends; else the middles. Differences are taken before
+        // anything is rounded.
+        let twice = i128::from(c) + i128::from(d) - i128::from(a) - i128::from(b);
+        Some(Rate { a_second: twice as f64 / 2.0 / seconds, about: a != b || c != d })
+    }
+}
+
+impl Look {
+    fn at(at: Duration, snapshot: &Snapshot, cache: &Cache) -> Look {
+        let get = |name| fields::field(name).and_then(|f: &Field| (f.get)(snapshot, cache));
+        Look {
+            at,
+            live: get("live"),
+            bytes: get("bytes"),
+            objects: get("objects"),
+            slow_paths: get("slow_paths"),
+        }
+    }
+
+    fn value(&self, changing: Changing) -> Option<&Value> {
+        match changing {
+            Changing::Live => self.live.as_ref(),
+            Changing::Objects => self.objects.as_ref(),
+            Changing::Bytes => self.bytes.as_ref(),
+            Changing::SlowPaths => self.slow_paths.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slabyard_observe::snapshot::{Kind, Source};
+
+    fn look(history: &mut History, seconds: u64, live: Value, slow_paths: u64) {
+        let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+        let mut cache = Cache::new("malloc-64");
+        cache.tell("live", live);
+        cache.tell("slow_paths", slow_paths);
+        snapshot.caches.push(cache);
+        history.add(&snapshot, Duration::from_secs(seconds));
+    }
+
+    #[test]
+    fn a_rate_is_the_change_between_the_last_two_looks() {
+        let mut history = History::default();
+        look(&mut history, 0, 1000.into(), 50);
+        assert_eq!(history.rate("malloc-64", Changing::Live), None);
+        look(&mut history, 2, 400.into(), 60);
+        let rate = |a_second, about| Some(Rate { a_second, about });
+        assert_eq!(history.rate("malloc-64", Changing::Live), rate(-300.0, false));
+        assert_eq!(history.rate("malloc-64", Changing::SlowPaths), rate(5.0, false));
+        assert_eq!(history.rate("malloc-64", Changing::Bytes), None);
+        assert_eq!(history.rate("malloc-96", Changing::Live), None);
+        look(&mut history, 3, Value::Range(410, 430), 60);
+        assert_eq!(history.rate("malloc-64", Changing::Live), rate(20.0, true));
+    }
+
+    #[test]
+    fn a_counter_that_went_back_has_no_rate() {
+        let mut history = History::default();
+        look(&mut history, 0, 1.into(), 50);
+        look(&mut history, 1, 1.into(), 3);
+        assert_eq!(history.rate("malloc-64", Changing::SlowPaths), None);
+    }
+
+    #[test]
+    fn two_looks_at_one_time_have_no_rate() {
+        let mut history = History::default();
+        look(&mut history, 1, 1.into(), 1);
+        look(&mut history, 1, 2.into(), 2);
+        assert_eq!(history.rate("malloc-64", Changing::Live), None);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_gone_caches_are_forgotten() {
+        let mut history = History::default();
+        for n in 0..300 {
+            look(&mut history, n, n.into(), 0);
+        }
+        let lives: Vec<u64> =
+            history.looks("malloc-64").filter_map(|look| look.live.as_ref()?.exact()).collect();
+        assert_eq!(lives, (180..300).collect::<Vec<u64>>());
+        history.add(&Snapshot::new(Source::of(Kind::Process)), Duration::from_secs(300));
+        assert_eq!(history.looks("malloc-64").count(), 0);
+    }
+}

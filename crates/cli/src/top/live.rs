@@ -1,0 +1,94 @@
+//! The loop: look, draw, wait for a key or for the time of the next look.
+//!
+//! Neighbours: [`super::app`] knows what is shown, [`super::screen`] has the
+//! terminal, [`super::events`] what happens meanwhile.
+
+use super::app::{App, Next, Start};
+use super::draw::{Look, draw};
+use super::events::{Event, Events};
+use super::screen::{self, Screen};
+use nix::unistd::{Pid, getpid, getsid};
+use signal_hook::consts::signal::SIGTSTP;
+use signal_hook::low_level::emulate_default_handler;
+use slabyard_observe::Snapshot;
+use slabyard_observe::source::Want;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// What one look gave.
+pub enum Sample {
+    /// Numbers.
+    Taken(Box<Snapshot>),
+    /// None this time.
+    Failed(String),
+    /// None any more.
+    Gone,
+}
+
+/// Why the loop ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// As wanted.
+    Quit,
+    /// There is nothing to look at any more.
+    Gone,
+    /// A signal asked for it.
+    Signal(i32),
+}
+
+/// Shows a source until the end. The terminal is given back when this returns.
+pub fn run(
+    start: Start,
+    first: Snapshot,
+    look: &Look,
+    mut sample: impl FnMut(Want) -> Sample,
+) -> io::Result<End> {
+    let began = Instant::now();
+    let mut app = App::new(start, first);
+    // Before the terminal is taken: a signal then must not leave it taken.
+    let events = Events::catch()?;
+    let mut screen = Screen::enter()?;
+    events.read_keys()?;
+    let mut due = began + app.interval;
+    loop {
+        if !app.paused && due <= Instant::now() {
+            match sample(app.want()) {
+                Sample::Taken(snapshot) => app.take(Ok(*snapshot), began.elapsed()),
+                Sample::Failed(why) => app.take(Err(why), began.elapsed()),
+                Sample::Gone => return Ok(End::Gone),
+            }
+            // From now on, not from when it was due: looks that take longer than
+            // the interval do not pile up.
+            due = Instant::now() + app.interval;
+        }
+        screen.draw(|frame| draw(frame, &mut app, look))?;
+        let mut wait = (!app.paused).then(|| due.saturating_duration_since(Instant::now()));
+        // All that is there, before the next picture.
+        while let Some(event) = events.next(wait) {
+            match event {
+                Event::Key(key) => match app.press(key) {
+                    Next::Draw => due = due.min(Instant::now() + app.interval),
+                    Next::Look => due = Instant::now(),
+                    Next::Quit => return Ok(End::Quit),
+                    Next::Suspend => suspend()?,
+                },
+                Event::Size => app.view.widths.clear(),
+                Event::End(signal) => return Ok(End::Signal(signal)),
+                Event::Stop => suspend()?,
+                Event::Continue => screen.enter_again()?,
+                Event::Closed(error) => return Err(error),
+            }
+            wait = Some(Duration::ZERO);
+        }
+    }
+}
+
+/// Gives the terminal back and stops. When we go on, SIGCONT takes it again.
+fn suspend() -> io::Result<()> {
+    // Who leads the session has no shell that could let it go on.
+    if getsid(None::<Pid>).is_ok_and(|leader| leader == getpid()) {
+        return Ok(());
+    }
+    screen::leave();
+    emulate_default_handler(SIGTSTP)
+}

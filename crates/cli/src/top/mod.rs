@@ -1,0 +1,121 @@
+//! `slabyard top`: a kernel's or a process's caches, live, on a full screen.
+//!
+//! Neighbours: `slabyard_observe::source` looks; [`live`] is the loop, [`app`] what
+//! is shown, [`draw`] the picture.
+//! Invariant: whatever ends this, the terminal is given back first.
+
+mod app;
+mod columns;
+mod draw;
+mod events;
+mod filter;
+mod history;
+mod keys;
+mod live;
+mod screen;
+mod short;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use crate::failure::Failure;
+use crate::say;
+use anyhow::Context;
+use app::Start;
+use columns::Column;
+use draw::{Colour, Look};
+use filter::Filter;
+use live::{End, Sample};
+use slabyard_observe::source::{self, Named, Want};
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+use target::Target;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard top                              the running kernel
+  slabyard top $(pgrep -n python3)          a process that runs on Slabyard
+  slabyard top --sort live/s --filter 'kmalloc-*' --interval 0.5
+
+Keys are shown at the foot of the screen, all of them by `?`. The code is 0 when
+it is quit and when the process ended, 2 for usage, 3 if there is nothing to show.
+NO_COLOR turns the colours off.";
+
+/// `slabyard top`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TopArgs {
+    /// `kernel`, or the id of a process
+    #[arg(value_name = "SOURCE", default_value = "kernel")]
+    source: Named,
+    /// Seconds between two looks, 0.1 at least
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    interval: Duration,
+    /// The column to sort by: one that is shown, or any field of `list`
+    #[arg(long, value_name = "FIELD", default_value = "bytes", value_parser = column)]
+    sort: Column,
+    /// Show only caches whose name holds this, or matches it as in `kmalloc-*`
+    #[arg(long, value_name = "PATTERN", default_value = "")]
+    filter: String,
+}
+
+/// Shows the source until the end.
+pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let target = match &args.source {
+        Named::Kernel => None,
+        Named::Process(pid) => Some(Target::new(*pid)),
+        Named::File(path) => {
+            let path = path.display();
+            return Err(Failure::Usage(format!(
+                "{path} does not change: `slabyard list {path}` shows what it holds"
+            )));
+        }
+    };
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(Failure::Usage(
+            "top needs a terminal to draw on: `slabyard list` prints the same columns".into(),
+        ));
+    }
+    let first = source::sample(&args.source, Want::default()).map_err(anyhow::Error::from)?;
+    let start =
+        Start { interval: args.interval, sort: args.sort, filter: Filter::new(&args.filter) };
+    let look = Look { zone: jiff::tz::TimeZone::system(), colour: colour() };
+    let end = live::run(start, first, &look, |want| match source::sample(&args.source, want) {
+        Ok(snapshot) => Sample::Taken(Box::new(snapshot)),
+        Err(_) if target.is_some_and(|target| target.ended()) => Sample::Gone,
+        Err(error) => Sample::Failed(error.to_string()),
+    });
+    match end.context("the terminal")? {
+        End::Quit => {}
+        End::Gone => say(&format!("{} ended", args.source)),
+        End::Signal(signal) => {
+            // As if we had not caught it: who sent it sees that it did its work.
+            signal_hook::low_level::emulate_default_handler(signal).context("signal")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn colour() -> Colour {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if no_color { Colour::No } else { Colour::Yes }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "seconds are wanted, such as 0.5".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if (app::SHORTEST..=app::LONGEST).contains(&time) => Ok(time),
+        _ => Err("from 0.1 to 3600 seconds".into()),
+    }
+}
+
+fn column(name: &str) -> Result<Column, String> {
+    Column::named(name).ok_or_else(|| {
+        let names: Vec<&str> = columns::names().collect();
+        format!(
+            "no such field; columns are {}, and each field of `list` may be one",
+            names.join(", ")
+        )
+    })
+}

@@ -1,0 +1,86 @@
+//! The terminal: taken for full-screen drawing, and given back whatever happens.
+//!
+//! Neighbours: [`super::live`] enters and leaves; [`super::events`] reads keys and
+//! signals meanwhile.
+//! Invariant: after [`leave`], which the end of a [`Screen`] and a panic of any
+//! thread call too, the terminal is as it was before [`Screen::enter`].
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::{cursor, execute, terminal};
+use std::io::{self, Stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// True while the terminal is ours. A panic's hook has no other way to know.
+static OURS: AtomicBool = AtomicBool::new(false);
+
+/// The terminal, as long as it is ours.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub fn enter() -> io::Result<Screen> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let print = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                // First, or the message would vanish with the screen.
+                leave();
+                print(panic);
+            }));
+        });
+        take()?;
+        match Terminal::new(CrosstermBackend::new(io::stdout())) {
+            Ok(terminal) => Ok(Screen { terminal }),
+            Err(error) => {
+                leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the terminal again, after others had it.
+    pub fn enter_again(&mut self) -> io::Result<()> {
+        // A stop that cannot be caught (SIGSTOP) left it as it was, and the shell
+        // changed what it wanted: from the begin.
+        leave();
+        take()?;
+        // A terminal that remembers nothing draws everything. It is not asked to
+        // clear itself: that asks where the cursor is, and the answer comes as keys.
+        execute!(io::stdout(), terminal::Clear(terminal::ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
+    }
+
+    /// Draws.
+    pub fn draw(&mut self, picture: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(picture).map(|_| ())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// Gives the terminal back, if it is ours. Nobody is left to be told of errors.
+pub fn leave() {
+    if OURS.swap(false, Ordering::SeqCst) {
+        let _ = execute!(io::stdout(), terminal::LeaveAlternateScreen, cursor::Show);
+        let _ = terminal::disable_raw_mode();
+    }
+}
+
+fn take() -> io::Result<()> {
+    OURS.store(true, Ordering::SeqCst);
+    let taken = terminal::enable_raw_mode()
+        .and_then(|()| execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide));
+    if taken.is_err() {
+        leave();
+    }
+    taken
+}
