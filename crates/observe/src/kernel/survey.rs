@@ -1,7 +1,7 @@
 //! Reads the attributes of all caches, and learns on the way which of them this
 //! kernel has: one that is not in the first caches is not looked for in the others.
 //!
-//! All attributes are read by two threads: system calls are all that it costs.
+//! Two threads read: system calls are all that it costs.
 //!
 //! Neighbours: [`super::tree`] reads, [`super::attribute`] says what and when.
 //! Invariant: an attribute that no cache has is named once among the missing.
@@ -90,8 +90,7 @@ impl<'a> Survey<'a> {
             attempt.why = attribute::stub(&attempt.name, release.as_ref());
             attempt.given_up = attempt.why.is_some();
         }
-        // A few files a cache are not worth a thread.
-        let two = want.all && thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+        let two = thread::available_parallelism().is_ok_and(|n| n.get() > 1);
         Survey { tree, release, attempts, no_counters, two }
     }
 
