@@ -5,11 +5,13 @@
 //! parked and not used, [`crate::verify`] checks it all.
 
 pub mod count;
+mod deferred;
 mod front;
 mod gate;
 mod mail;
 mod quiet;
 mod tick;
+mod visit;
 
 pub use quiet::Quiet;
 
@@ -17,7 +19,7 @@ use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::alloc::Beat;
 use crate::engine::slub::{Cache, SPARE, Shape};
 use crate::page::table::Table;
-use crate::page::{Bad, Cause, Ground, Kind};
+use crate::page::{Bad, Ground, Kind};
 use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
@@ -26,15 +28,6 @@ use gate::Gate;
 
 /// The largest page run; what is larger gets a mapping of its own.
 pub const LARGEST_RUN: usize = 1 << 20;
-
-/// Bit of the depth word: this thread is inside of a slow path. The other bits
-/// count its visits.
-pub(crate) const INSIDE: u32 = 1;
-/// Without a heartbeat, every 16th visit looks at the clock.
-const EVERY: u32 = 15 << 1;
-
-/// First word of an object whose deferred free is being done: no link.
-const DONE: usize = usize::MAX;
 
 /// Settings of a yard.
 #[derive(Clone, Copy, Debug)]
@@ -371,107 +364,5 @@ impl<P: Platform> Yard<P> {
             }
             at += n.max(1);
         }
-    }
-
-    /// A free inside of a handler that interrupted a slow path: the next slow
-    /// path does it. The object's first word links it.
-    fn defer(&self, address: usize) {
-        if !matches!(self.place_of(address), Place::Object { begin: true, .. } | Place::Large(_)) {
-            return;
-        }
-        if self.ground.own_bytes(address).is_some() {
-            self.ground.unmap_own(address);
-            return;
-        }
-        let mut head = self.deferred.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: a live allocation that its owner gave to us.
-            unsafe { self.platform().write_word(address, head) };
-            // Release pairs with the Acquire in `run_deferred`.
-            match self.deferred.compare_exchange_weak(
-                head,
-                address,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(seen) => head = seen,
-            }
-        }
-    }
-
-    fn run_deferred(&self) {
-        let mut at = self.deferred.swap(0, Ordering::Acquire);
-        while at != 0 {
-            // SAFETY: `defer` put it there; it is ours now.
-            let next = unsafe { self.platform().read_word(at) };
-            if next == DONE {
-                // Freed twice by handlers: the list goes in a circle.
-                if let Some(class) = self.class_at(at) {
-                    self.ground.bad(Cause::DoubleFree, at, classes::slot_of(class).0);
-                }
-                return;
-            }
-            // SAFETY: as above.
-            unsafe { self.platform().write_word(at, DONE) };
-            let freed = self.free_inside(at);
-            debug_assert!(freed.is_ok());
-            at = next;
-        }
-    }
-
-    /// Enters a slow path; `None` inside of one that a signal interrupted.
-    fn visit(&self) -> Option<Visit<'_, P>> {
-        let p = self.platform();
-        let depth = p.depth();
-        let visits = depth.load(Ordering::Relaxed);
-        if visits & INSIDE != 0 {
-            return None;
-        }
-        depth.store(visits | INSIDE, Ordering::Relaxed);
-        p.enter();
-        self.gate.enter(p);
-        let visit = Visit { yard: self };
-        self.answer_drain();
-        self.answer_mail();
-        if visits & EVERY == 0 || self.beat.load(Ordering::Relaxed) != 0 {
-            self.tick_if_due();
-        }
-        Some(visit)
-    }
-
-    /// Closes the gate: when it returns, no slow path is under way, and none
-    /// begins until [`Yard::open`]. For fork.
-    pub fn close(&self) {
-        if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
-            self.gate.close(self.platform());
-        }
-    }
-
-    /// Opens the gate again.
-    pub fn open(&self) {
-        if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
-            self.gate.open(self.platform());
-        }
-    }
-}
-
-/// A slow path under way.
-struct Visit<'a, P: Platform> {
-    yard: &'a Yard<P>,
-}
-
-impl<P: Platform> Drop for Visit<'_, P> {
-    fn drop(&mut self) {
-        let yard = self.yard;
-        let p = yard.platform();
-        if yard.deferred.load(Ordering::Relaxed) != 0 {
-            yard.run_deferred();
-        }
-        yard.begin_beat_if_due();
-        yard.gate.leave(p);
-        // One visit more, and outside again.
-        let visits = p.depth().load(Ordering::Relaxed);
-        p.depth().store((visits & !INSIDE).wrapping_add(2), Ordering::Relaxed);
     }
 }

@@ -1,7 +1,8 @@
 //! Looking at a yard while nothing in it moves: the gate is closed, and where
 //! the platform can, every CPU's stacks are stopped.
 
-use super::{INSIDE, Yard};
+use super::Yard;
+use super::visit::INSIDE;
 use crate::page::percpu;
 use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot};
