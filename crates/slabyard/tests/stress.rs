@@ -3,7 +3,8 @@
 //!
 //! Every object carries its owner's token ([`token`]); workers ([`worker`])
 //! allocate, free and hand over; bystanders ([`bystanders`]) send signals whose
-//! handlers allocate, trim, and check the whole yard meanwhile. When all is
+//! handlers allocate, trim, and check the whole yard meanwhile, and one ([`asker`])
+//! shrinks caches and changes tunables through the mailbox. When all is
 //! freed, nothing may be live. The first error ends the process.
 //!
 //! The planted bug: all threads share one private slot, so nothing restarts a
@@ -12,6 +13,8 @@
 //! * `SLABYARD_STRESS_OPS`: allocations and frees of each mode.
 #![cfg(target_os = "linux")]
 
+#[path = "stress/asker.rs"]
+mod asker;
 #[path = "stress/bystanders.rs"]
 mod bystanders;
 #[path = "stress/token.rs"]

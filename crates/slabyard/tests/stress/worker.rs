@@ -1,5 +1,6 @@
 //! The workers: what they allocate, how long they keep it, whom they give it to.
 
+use crate::asker;
 use crate::bystanders;
 use crate::token::{self, Held, LARGEST};
 use slabyard::platform::linux::{Linux, Mode};
@@ -102,6 +103,7 @@ impl Load {
         self.yard.platform().enter();
         std::thread::scope(|scope| {
             scope.spawn(|| bystanders::watch(self));
+            scope.spawn(|| asker::ask(self));
             scope.spawn(|| self.leaving(|| self.trim()));
             if self.yard.platform().mode() != Mode::Slots {
                 bystanders::install(self.yard);
