@@ -125,6 +125,7 @@ impl Case {
             start,
             sample_every: 0,
             audit_every: 0,
+            steps: None,
         }
     }
 }

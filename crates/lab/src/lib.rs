@@ -6,9 +6,10 @@
 //! from the trace what was done to which object of which slab; [`replay`] does it
 //! again on a machine after other [`rules`], whose [`geometry`] a kernel would
 //! choose; [`check`] says how near that comes to what the kernel did.
+//! [`tell`] makes of a replay a source that can be looked at as any other.
 //! [`population`] makes a load from snapshots alone.
 //!
-//! Modules import downwards only: case, check > replay, population > prepare >
+//! Modules import downwards only: tell > case, check > replay, population > prepare >
 //! trace, snapshot > geometry > rules > event.
 
 pub mod case;
@@ -20,6 +21,7 @@ pub mod prepare;
 pub mod replay;
 pub mod rules;
 pub mod snapshot;
+pub mod tell;
 pub mod trace;
 
 pub use slabyard::engine::slub::cpu_slab::counters;

@@ -86,7 +86,7 @@ impl Delta {
             (old != new).then_some(change)
         });
         Delta {
-            elapsed_ms: new.taken_at_ms.cast_signed().saturating_sub(old.taken_at_ms.cast_signed()),
+            elapsed_ms: elapsed_ms(old, new),
             notes: notes(old, new),
             caches,
             totals: totals.collect(),
@@ -137,6 +137,16 @@ impl Change {
             high: i128::from(d) - i128::from(a),
         })
     }
+}
+
+/// Of two moments of one trace, the trace's time: when it was run says nothing.
+fn elapsed_ms(old: &Snapshot, new: &Snapshot) -> i64 {
+    let (a, b) = (&old.source, &new.source);
+    let [from, to] = match (a.trace_ns, b.trace_ns) {
+        (Some(from), Some(to)) if a.program == b.program => [from / 1_000_000, to / 1_000_000],
+        _ => [old.taken_at_ms, new.taken_at_ms],
+    };
+    to.cast_signed().saturating_sub(from.cast_signed())
 }
 
 type Pair<'a> = (Option<&'a Cache>, Option<&'a Cache>);
@@ -209,7 +219,7 @@ fn notes(old: &Snapshot, new: &Snapshot) -> Vec<String> {
     let cpus = [a, b].map(|m| number(m.possible_cpus.map(u64::from)));
     let [before, after] = cpus;
     compare("another number of CPUs", before, after);
-    if old.taken_at_ms > new.taken_at_ms {
+    if elapsed_ms(old, new) < 0 {
         notes.push("the second is older than the first".into());
     }
     notes
@@ -221,6 +231,7 @@ fn kind(kind: SourceKind) -> &'static str {
         SourceKind::Process => "process",
         SourceKind::Core => "core",
         SourceKind::Report => "report",
+        SourceKind::Lab => "lab",
     }
 }
 
@@ -300,6 +311,18 @@ mod tests {
         assert_eq!((change.new.clone(), change.difference()), (Some(Value::Exact(10)), None));
         delta.keep(&["live"]);
         assert!(delta.is_empty());
+    }
+
+    #[test]
+    fn two_moments_of_a_trace_are_apart_by_its_own_time() {
+        let (mut old, mut new) = (snapshot(&[]), snapshot(&[]));
+        (old.taken_at_ms, new.taken_at_ms) = (5_000, 9_000);
+        (old.source.trace_ns, new.source.trace_ns) = (Some(70_000_000), Some(20_000_000));
+        let delta = Delta::between(&old, &new);
+        assert_eq!((delta.elapsed_ms, delta.notes.len()), (-50, 1));
+        new.source.program = Some("another.slabtrace".into());
+        let delta = Delta::between(&old, &new);
+        assert_eq!((delta.elapsed_ms, delta.notes.len()), (4_000, 0));
     }
 
     #[test]

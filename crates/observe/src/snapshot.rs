@@ -52,6 +52,19 @@ pub enum Kind {
     Core,
     /// What a process left at its end.
     Report,
+    /// A model of a kernel that a trace was run through.
+    Lab,
+}
+
+impl Kind {
+    /// True for a Slabyard allocator, whose memory is more than slabs.
+    #[must_use]
+    pub fn is_yard(self) -> bool {
+        match self {
+            Kind::Process | Kind::Core | Kind::Report => true,
+            Kind::Kernel | Kind::Lab => false,
+        }
+    }
 }
 
 /// Where a snapshot comes from.
@@ -62,12 +75,15 @@ pub struct Source {
     /// The process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The program's name.
+    /// The program's name; of a lab run that of the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The kernel's release, as `uname -r` prints it.
+    /// The kernel's release, as `uname -r` prints it; of a lab run that of the rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
+    /// Of a lab run the moment in the trace, in nanoseconds from its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_ns: Option<u64>,
     /// The file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -121,9 +137,9 @@ pub struct Cache {
 }
 
 /// One slab.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slab {
-    /// Address of its first page.
+    /// Address of its first page; in a model one that no other slab of the run has.
     pub page: u64,
     /// A slab is 2^order pages.
     pub order: u32,
@@ -133,6 +149,13 @@ pub struct Slab {
     pub inuse: u32,
     /// Where it is.
     pub place: Place,
+    /// Slabs on the CPU partial list from this one to its end, as the list counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_pages: Option<u32>,
+    /// Free objects in these, as the list counts them: kernels to 5.15 count a slab when
+    /// it joins, and not what is freed to it later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_objects: Option<u32>,
 }
 
 /// Where a slab is.
@@ -143,6 +166,12 @@ pub enum Place {
     Cpu(u32),
     /// On the partial list of a memory node.
     Node(u32),
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place::Node(0)
+    }
 }
 
 /// Something that could not be read.
@@ -190,7 +219,7 @@ impl Source {
     /// A source of a kind, with nothing else known.
     #[must_use]
     pub fn of(kind: Kind) -> Source {
-        Source { kind, pid: None, program: None, release: None, path: None }
+        Source { kind, pid: None, program: None, release: None, trace_ns: None, path: None }
     }
 }
 

@@ -40,8 +40,15 @@ fn version_1() -> Snapshot {
         },
     );
     counted.slabs = Some(vec![
-        Slab { page: 0x7f00_0000_1000, order: 1, objects: 128, inuse: 3, place: Place::Cpu(3) },
-        Slab { page: 0x7f00_0000_3000, order: 0, objects: 64, inuse: 64, place: Place::Node(0) },
+        Slab {
+            page: 0x7f00_0000_1000,
+            order: 1,
+            objects: 128,
+            inuse: 3,
+            place: Place::Cpu(3),
+            ..Slab::default()
+        },
+        Slab { page: 0x7f00_0000_3000, order: 0, objects: 64, inuse: 64, ..Slab::default() },
     ]);
     Snapshot {
         format: 1,

@@ -3,8 +3,8 @@
 //! trace file of ours.
 //!
 //! Neighbours: the lab reads, prepares, replays and judges; here it is put together
-//! ([`input`]), counted ([`figures`]) and shown ([`table`], [`json`]). [`check`] and
-//! [`convert`] are ways of their own.
+//! ([`input`]), counted ([`figures`]), shown ([`table`], [`json`]) and saved ([`save`]).
+//! [`check`] and [`convert`] are ways of their own.
 //! Invariants: standard output holds the result alone, notes go to standard error;
 //! exit code 1 is a check that missed a goal, 2 settings that cannot be, 3 files that
 //! cannot be read.
@@ -14,6 +14,7 @@ mod convert;
 mod figures;
 mod input;
 mod json;
+mod save;
 mod screen;
 mod table;
 
@@ -23,6 +24,7 @@ use crate::stdout;
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
 use input::Loaded;
+use save::Moment;
 use screen::{Colour, Progress, seconds};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
@@ -44,6 +46,8 @@ Examples:
   slabyard replay load.slabtrace --page-size 64k --cpus 64 --release 6.12
   slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
   slabyard replay load.slabtrace --check                are these rules the kernel's?
+  slabyard replay load.slabtrace --save peak.json --save-at peak
+  slabyard show peak.json filp                          each CPU's list, slab by slab
   slabyard replay load.csv.zst --start boot.json#hb --convert load.slabtrace";
 
 /// `slabyard replay`.
@@ -99,10 +103,22 @@ pub struct ReplayArgs {
         value_hint = ValueHint::FilePath,
         conflicts_with_all = [
             "release", "page_size", "cpus", "possible_cpus", "nodes", "settings", "check",
-            "no_look_ahead", "samples", "every", "all", "json", "counters",
+            "no_look_ahead", "samples", "every", "all", "json", "counters", "save",
         ]
     )]
     convert: Option<PathBuf>,
+    /// Write the model's caches to a file that `slabyard list`, `show`, `diff` and `export` take;
+    /// packed if it ends in .zst
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        conflicts_with = "check"
+    )]
+    save: Option<PathBuf>,
+    /// When they are saved
+    #[arg(long, value_name = "WHEN", default_value = "end", requires = "save")]
+    save_at: Moment,
     /// Show all counters, with what each counts
     #[arg(long)]
     counters: bool,
@@ -129,6 +145,9 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     progress.stage("replaying");
     let replayed = replay(&plan).context("the replay failed")?;
     progress.clear();
+    if let Some(to) = &args.save {
+        save::run(args, to, loaded, &plan, &case, &replayed, progress)?;
+    }
     let figures = figures::of(loaded, &case, start, &replayed);
     let text = if args.json {
         json::text(args, loaded, start, &figures)?

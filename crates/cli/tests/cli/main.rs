@@ -9,6 +9,7 @@ mod places;
 mod replay;
 mod reports;
 mod running;
+mod saved_replay;
 mod signals;
 mod stage;
 mod terminal;

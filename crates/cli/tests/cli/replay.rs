@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 const PAGE_OFFSET: u64 = 0x8880_0000_0000;
-const OBJECTS: u64 = 21;
+pub const OBJECTS: u64 = 21;
 
 fn slabyard(args: &[&str]) -> Output {
     Command::new(SLABYARD).arg("replay").args(args).output().unwrap()
@@ -20,7 +20,7 @@ fn slabyard(args: &[&str]) -> Output {
 
 /// What a command must end with, and say.
 #[track_caller]
-fn ends(output: &Output, code: i32, words: &str) {
+pub fn ends(output: &Output, code: i32, words: &str) {
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{message}{}", text(&output.stdout));
     assert!(message.contains(words), "no {words:?} in {message}");
@@ -30,25 +30,25 @@ fn ends(output: &Output, code: i32, words: &str) {
 }
 
 #[track_caller]
-fn parsed(output: &Output, code: i32) -> Value {
+pub fn parsed(output: &Output, code: i32) -> Value {
     ends(output, code, "");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// A directory with a trace and, beside it, the snapshot that it began with.
-struct Files {
+pub struct Files {
     directory: TempDir,
 }
 
 impl Files {
-    fn new(trace: &Trace) -> Files {
+    pub fn new(trace: &Trace) -> Files {
         let files = Files { directory: TempDir::new().unwrap() };
         trace.save(Path::new(&files.path("load.slabtrace"))).unwrap();
         files.put("load.before.json", snapshot().to_string().as_bytes());
         files
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.directory.path().join(name).to_str().unwrap().into()
     }
 
@@ -57,11 +57,11 @@ impl Files {
         self.path(name)
     }
 
-    fn trace(&self) -> String {
+    pub fn trace(&self) -> String {
         self.path("load.slabtrace")
     }
 
-    fn replay(&self, args: &[&str]) -> Output {
+    pub fn replay(&self, args: &[&str]) -> Output {
         slabyard(&[&[&*self.trace()], args].concat())
     }
 }
@@ -79,7 +79,7 @@ fn snapshot() -> Value {
 }
 
 /// Allocations of `objects` on each of `slabs` pages by one CPU, then all frees.
-fn load(slabs: u64, objects: u64) -> Trace {
+pub fn load(slabs: u64, objects: u64) -> Trace {
     let mut names = Names::new();
     let filp = names.intern("filp");
     let mut events: Vec<Event> = Vec::new();
@@ -117,7 +117,7 @@ fn load(slabs: u64, objects: u64) -> Trace {
     Trace { events, names, header, ..Trace::default() }
 }
 
-fn tiny() -> Files {
+pub fn tiny() -> Files {
     Files::new(&load(3, OBJECTS))
 }
 
@@ -362,7 +362,7 @@ fn a_check_of_what_slub_would_not_do_fails() {
     assert!(missed("slabs allocated") && missed("one-step: next slab foretold"), "{goals:?}");
 }
 
-fn real(name: &str, args: &[&str]) -> Output {
+pub fn real(name: &str, args: &[&str]) -> Output {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../lab/traces").join(name);
     slabyard(&[&[path.to_str().unwrap()], args].concat())
 }

@@ -37,6 +37,8 @@ pub struct Plan<'a> {
     pub sample_every: usize,
     /// The books of each cache are checked every so many steps; 0: never.
     pub audit_every: usize,
+    /// The run ends after so many steps; `None`: after the last one.
+    pub steps: Option<usize>,
 }
 
 /// What came of it.
@@ -51,6 +53,10 @@ pub struct Replayed {
     pub samples: Vec<Sample>,
     /// The caches as they are at the end.
     pub after: Sample,
+    /// Steps after which the caches first had the most slabs: for [`Plan::steps`] of a
+    /// second run, as no run can know it on its way. Slabs that wait for readers before
+    /// their pages are back are gone.
+    pub peak: usize,
     /// Frees that had no object: those that the start did not know of.
     pub frees_left_out: u64,
 }
@@ -83,12 +89,14 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         start::repack(plan, &mut caches, &mut slab_of);
     }
     caches.iter_mut().for_each(KernelCache::begin);
-    let mut run = Run { changes: Vec::new(), late: Vec::new(), samples: Vec::new() };
+    let mut run = Run::default();
+    let all = &prepared.steps;
+    let steps = &all[..plan.steps.unwrap_or(all.len()).min(all.len())];
     let before = Sample::of(*prepared.span.start(), &caches);
     let mut frees_left_out = 0;
     let nr_cpus = plan.node_of.len();
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
-    for (nth, step) in prepared.steps.iter().enumerate() {
+    for (nth, step) in steps.iter().enumerate() {
         let number = step.cache as usize;
         let cache = &mut caches[number];
         // A machine with fewer CPUs than the traced one shares them.
@@ -118,7 +126,11 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
                     Page::Freed(_) => (step.time_ns + delay, -1),
                 };
                 let change = Change { time_ns, cache: step.cache, by };
+                run.slabs += i64::from(by);
                 if delay == 0 || by > 0 { &mut run.changes } else { &mut run.late }.push(change);
+            }
+            if run.slabs > run.most_slabs {
+                (run.most_slabs, run.peak) = (run.slabs, nth + 1);
             }
         }
         if plan.sample_every > 0 && nth % plan.sample_every == 0 {
@@ -129,26 +141,35 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         }
     }
     if plan.audit_every > 0 {
-        audit(prepared.steps.len(), &caches)?;
+        audit(steps.len(), &caches)?;
     }
     run.changes.append(&mut run.late);
     run.changes.sort_by_key(|change| change.time_ns);
-    let after = Sample::of(*prepared.span.end(), &caches);
+    let last = steps.last().map_or(*prepared.span.start(), |step| step.time_ns);
+    let end = if steps.len() == all.len() { *prepared.span.end() } else { last };
+    let after = Sample::of(end, &caches);
     Ok(Replayed {
         changes: run.changes,
         before,
         samples: run.samples,
         after,
+        peak: run.peak,
         caches,
         frees_left_out,
     })
 }
 
+#[derive(Default)]
 struct Run {
     changes: Vec<Change>,
     /// Those that come true after a grace period.
     late: Vec<Change>,
     samples: Vec<Sample>,
+    /// Slabs of all caches, more than at the start.
+    slabs: i64,
+    most_slabs: i64,
+    /// Steps after which they were that many first.
+    peak: usize,
 }
 
 fn audit(step: usize, caches: &[KernelCache]) -> Result<(), Unsound> {

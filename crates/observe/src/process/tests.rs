@@ -4,7 +4,7 @@ use super::memory::{Fault, Memory, Part};
 use super::planted::{self, LIVE, Planted, SLOT};
 use super::yards::{self, Lost};
 use crate::identity;
-use crate::snapshot::{Kind, Place, Slab, Snapshot, Source};
+use crate::snapshot::{Kind, Slab, Snapshot, Source};
 use crate::value::Value;
 use crate::want::Want;
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ fn a_still_yard_is_told_exactly() {
     assert_eq!(*cpus, [(0, Value::Exact(50)), (1, Value::Exact(5))]);
     assert_eq!(cache.fullness, Some(vec![(412, 1)]));
     let page = planted::REGION + 9 * 4096;
-    let slab = Slab { page, order: 3, objects: 512, inuse: 412, place: Place::Node(0) };
+    let slab = Slab { page, order: 3, objects: 512, inuse: 412, ..Slab::default() };
     assert_eq!(cache.slabs, Some(vec![slab]));
     assert_eq!(snapshot.missing, []);
 

@@ -114,6 +114,7 @@ fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {
         objects: shape.objects,
         inuse: shape.objects.saturating_sub(free),
         place: Place::Node(0),
+        ..Slab::default()
     }
 }
 

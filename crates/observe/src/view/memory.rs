@@ -116,14 +116,13 @@ fn bytes(snapshot: &Snapshot, units: Units) -> Option<Grid> {
 }
 
 /// A yard's parts and their sum are shown even if they are unknown; all others are
-/// numbers of one kind of source.
+/// numbers of one kind of source, as a kernel's and a model's parts are.
 fn is_shown(total: &Total, snapshot: &Snapshot) -> bool {
     if total.name == HIDDEN_BYTES {
         return false;
     }
-    let of_yard = snapshot.source.kind != Kind::Kernel;
     let always = total.part || total.name == "committed";
-    snapshot.total(total.name).is_some() || (of_yard && always)
+    snapshot.total(total.name).is_some() || (snapshot.source.kind.is_yard() && always)
 }
 
 /// Totals that are no bytes, on one line.

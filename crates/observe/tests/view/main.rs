@@ -2,6 +2,7 @@
 //! With `SLABYARD_BLESS=1` the files are written anew instead of compared.
 
 mod diff;
+mod lab;
 mod list;
 mod openmetrics;
 mod programs;

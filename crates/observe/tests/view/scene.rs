@@ -1,6 +1,6 @@
 //! Fixed snapshots, and what a view wrote against the file of its name.
 
-use slabyard_observe::snapshot::{Kind, Machine, Missing, Place, Slab, Source};
+use slabyard_observe::snapshot::{Kind, Machine, Missing, Slab, Source};
 use slabyard_observe::value::Reading;
 use slabyard_observe::view::{Colour, Style, Units};
 use slabyard_observe::{Cache, Snapshot, Value};
@@ -102,7 +102,7 @@ pub fn process() -> Snapshot {
     cache.tell("sheaf_capacity", 60);
     cache.tell("min_partial", 5);
     cache.fullness = Some(vec![(0, 1), (1, 1), (60, 1)]);
-    let slab = |page, inuse| Slab { page, order: 0, objects: 64, inuse, place: Place::Node(0) };
+    let slab = |page, inuse| Slab { page, objects: 64, inuse, ..Slab::default() };
     cache.slabs =
         Some(vec![slab(0x7f12_3456_7000, 60), slab(0x7f12_3456_9000, 0), slab(0x7f12_0000, 1)]);
     snapshot.caches.push(cache);

@@ -32,14 +32,19 @@ fn a_merged_cache_is_found_by_any_name() {
 #[test]
 fn slabs_on_cpus_are_shown_list_by_list() {
     let mut snapshot = process();
-    let slab = |page, cpu| Slab { page, order: 1, objects: 51, inuse: 0, place: Place::Cpu(cpu) };
-    snapshot.caches[0].slabs = Some(vec![slab(0x3000, 1), slab(0x5000, 0), slab(0x1000, 1)]);
+    let slab = |page, cpu| {
+        let place = Place::Cpu(cpu);
+        Slab { page, order: 1, objects: 51, place, ..Slab::default() }
+    };
+    let mut counted = slab(0x5000, 0);
+    (counted.partial_pages, counted.partial_objects) = (Some(1), Some(9));
+    snapshot.caches[0].slabs = Some(vec![slab(0x3000, 1), counted, slab(0x1000, 1)]);
     let shown = text(|out| write(out, &snapshot, &snapshot.caches[0], Style::PLAIN));
     let want = "
-malloc-64 on CPU 0:
- page=5 base=5000 order=1 objects=51 inuse=0
+malloc-64 on 0:
+ page=5 base=5000 order=1 partial_pages=1 partial_objects=9 objects=51 inuse=0
 
-malloc-64 on CPU 1:
+malloc-64 on 1:
  page=3 base=3000 order=1 objects=51 inuse=0
  page=1 base=1000 order=1 objects=51 inuse=0
 ";

@@ -72,6 +72,10 @@ pub struct Line {
     pub base: u64,
     /// A slab is 2^order pages.
     pub order: u32,
+    /// Slabs from here to the end of a CPU's list, as the list counts them.
+    pub partial_pages: Option<u32>,
+    /// Free objects in these, likewise.
+    pub partial_objects: Option<u32>,
     /// Objects in it.
     pub objects: u32,
     /// Of these, those in use.
@@ -88,13 +92,15 @@ pub fn lines(snapshot: &Snapshot, cache: &Cache) -> Option<Vec<Line>> {
         .slabs
         .as_ref()?
         .iter()
-        .map(|Slab { page, order, objects, inuse, place }| Line {
-            page: page / page_bytes,
-            base: *page,
-            order: *order,
-            objects: *objects,
-            inuse: *inuse,
-            place: *place,
+        .map(|slab| Line {
+            page: slab.page / page_bytes,
+            base: slab.page,
+            order: slab.order,
+            objects: slab.objects,
+            inuse: slab.inuse,
+            place: slab.place,
+            partial_pages: slab.partial_pages,
+            partial_objects: slab.partial_objects,
         })
         .collect();
     // Within a place the order is that of the list.
@@ -117,16 +123,22 @@ pub(super) fn write(
         if place != Some(line.place) {
             place = Some(line.place);
             let on = match line.place {
-                Place::Cpu(cpu) => format!("CPU {cpu}"),
+                // As the patch has it that dumps a kernel's lists ("SLUB: percpu partial
+                // object count is highly inaccurate", 2021), so that one script reads both.
+                Place::Cpu(cpu) => cpu.to_string(),
                 Place::Node(node) => format!("node {node}"),
             };
             let heading = format!("{} on {on}:", cell::clean(&cache.name));
             writeln!(out, "\n{}", bold(&heading, style.colour))?;
         }
         let Line { page, base, order, objects, inuse, .. } = line;
+        let told =
+            |name: &str, n: Option<u32>| n.map_or_else(String::new, |n| format!(" {name}={n}"));
+        let pages = told("partial_pages", line.partial_pages);
+        let counted = told("partial_objects", line.partial_objects);
         writeln!(
             out,
-            " page={page:x} base={base:x} order={order} objects={objects} inuse={inuse}"
+            " page={page:x} base={base:x} order={order}{pages}{counted} objects={objects} inuse={inuse}"
         )?;
     }
     Ok(())
@@ -178,7 +190,7 @@ mod tests {
         let mut cache = Cache::new("c");
         cache.tell("objs_per_slab", 4);
         assert_eq!(Fullness::of(&cache), None);
-        let slab = |inuse| Slab { page: 4096, order: 0, objects: 4, inuse, place: Place::Node(0) };
+        let slab = |inuse| Slab { page: 4096, objects: 4, inuse, ..Slab::default() };
         cache.slabs = Some(vec![slab(1), slab(0), slab(1)]);
         assert_eq!(Fullness::of(&cache).unwrap().inuse, [(0, 1), (1, 2)]);
     }

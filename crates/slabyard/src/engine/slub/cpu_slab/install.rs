@@ -1,7 +1,7 @@
 //! Puts slabs in place by hand: the state that a replay begins with.
 
+use super::KernelCache;
 use super::lists::End;
-use super::{KernelCache, NONE, State};
 
 impl KernelCache {
     fn install(&mut self, node: u16, free: u32) -> u32 {
@@ -54,36 +54,5 @@ impl KernelCache {
     /// tells of it.
     pub fn forget_last_page(&mut self) {
         self.pages.pop();
-    }
-
-    /// The slab of a CPU and its own free objects in it, if it has one.
-    #[must_use]
-    pub fn cpu_slab(&self, cpu: usize) -> Option<(u32, u32)> {
-        let c = &self.cpus[cpu];
-        (c.slab != NONE).then_some((c.slab, c.free))
-    }
-
-    /// Slabs on a CPU's partial list, the next one to be used first.
-    pub fn each_cpu_partial(&self, cpu: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.chain(self.cpus[cpu].partial.head)
-    }
-
-    /// Slabs on a node's list from its head, each with its free objects.
-    pub fn each_node_partial(&self, node: u16) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.chain(self.nodes[node as usize].head)
-    }
-
-    fn chain(&self, head: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let next = move |at: &u32| Some(self.next_of(*at)).filter(|next| *next != NONE);
-        core::iter::successors(Some(head).filter(|head| *head != NONE), next)
-            .map(|slab| (slab, self.slabs[slab as usize].free))
-    }
-
-    /// Free objects of a slab, its CPU's own included.
-    #[must_use]
-    pub fn free_of(&self, slab: u32) -> u32 {
-        let it = &self.slabs[slab as usize];
-        let own = if it.state == State::CpuSlab { self.cpus[it.cpu as usize].free } else { 0 };
-        it.free + own
     }
 }

@@ -4,8 +4,8 @@
 //! Containers of a [`KernelCache`], from the fast path down: each CPU's sheaves
 //! ([`sheaves`]), its CPU slab ([`alloc`]), its CPU partial list, each node's
 //! partial list ([`lists`]), the pages below. What is returned goes by [`free`].
-//! [`counters`] tells what was done, under the kernel's names; [`audit`] checks the
-//! equations below.
+//! [`counters`] tells what was done, under the kernel's names; [`walk`] shows what is
+//! where, [`audit`] checks the equations below.
 //!
 //! Slabs are counted, not filled: an object is a token that names its slab, and
 //! which object of the slab it is does not matter to any of these rules. One call
@@ -41,6 +41,7 @@ pub mod lists;
 pub mod sheaves;
 #[cfg(test)]
 mod tests;
+pub mod walk;
 
 use counters::{Counter, Counters};
 use lists::Links;

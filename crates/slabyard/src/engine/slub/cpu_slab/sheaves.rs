@@ -183,9 +183,8 @@ impl KernelCache {
     /// Free objects in sheaves of CPUs and in barns.
     #[must_use]
     pub fn in_sheaves(&self) -> (usize, usize) {
-        let of_cpu = |s: &CpuSheaves| s.main.len() + s.spare.as_ref().map_or(0, Vec::len);
-        let cpus = self.sheaves.iter().map(of_cpu).sum();
-        let barns = self.barns.iter().flat_map(|barn| &barn.full).map(Vec::len).sum();
+        let cpus = (0..self.sheaves.len()).map(|cpu| self.in_sheaves_of(cpu)).sum();
+        let barns = (0..self.barns.len()).map(|node| self.in_barn_of(node as u16)).sum();
         (cpus, barns)
     }
 

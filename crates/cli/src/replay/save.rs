@@ -1,0 +1,64 @@
+//! `slabyard replay FILE --save OUT`: the model's caches as a snapshot, which every
+//! command that looks takes as its source.
+//!
+//! Neighbours: the lab makes the snapshot, [`slabyard_observe::file`] writes it whole or
+//! not at all.
+//! Invariant: which moment has the most slabs is known at the end of a run alone, so it
+//! is run to there once more; the same trace and rules give the same run.
+
+use super::ReplayArgs;
+use super::input::Loaded;
+use super::screen::Progress;
+use crate::failure::Failure;
+use anyhow::Context;
+use slabyard_lab::case::Case;
+use slabyard_lab::replay::{Plan, Replayed, replay};
+use slabyard_lab::tell;
+use slabyard_observe::file;
+use std::path::Path;
+
+/// When the caches are saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Moment {
+    /// When they first have the most slabs
+    Peak,
+    /// At the end of the trace
+    End,
+}
+
+/// Saves what came of a plan.
+pub fn run(
+    args: &ReplayArgs,
+    to: &Path,
+    loaded: &Loaded,
+    plan: &Plan<'_>,
+    case: &Case,
+    replayed: &Replayed,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let again;
+    let replayed = match args.save_at {
+        Moment::End => replayed,
+        Moment::Peak => {
+            progress.stage("replaying up to the peak");
+            let steps = Some(replayed.peak);
+            again =
+                replay(&Plan { steps, sample_every: 0, ..*plan }).context("the replay failed")?;
+            &again
+        }
+    };
+    let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
+    let run = tell::Run {
+        name: &name,
+        trace: &loaded.trace,
+        kernel: &loaded.snapshot,
+        settings: &loaded.settings,
+        case,
+        start: plan.start,
+        replayed,
+    };
+    progress.stage(&format!("writing {}", to.display()));
+    file::save(&run.snapshot(), to).map_err(anyhow::Error::from)?;
+    progress.clear();
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! Makes a snapshot of a modelled kernel, as the crate `slabyard-observe` has it: what a
+//! kernel's sysfs would say, and what no kernel says: which objects are live, and each
+//! slab on each list.
+//!
+//! Neighbours: [`crate::replay`] ran the model; the views are that crate's.
+//! Invariants: for each cache live + parked_cpu + parked_node + free_partial =
+//! total_objects, where live is known; slabs told one by one are `partial` of nodes and
+//! `slabs_cpu_partial` of CPUs; in bytes the totals and the padding are `committed`.
+
+use crate::case::Case;
+use crate::replay::report::Moment;
+use crate::replay::{Replayed, Start};
+use crate::rules::{Accounting, Settings};
+use crate::snapshot::KernelSnapshot;
+use crate::trace::Trace;
+use slabyard::engine::slub::cpu_slab::counters::Counter;
+use slabyard::engine::slub::cpu_slab::{Front, KernelCache};
+use slabyard_observe::fields::{Kind as FieldKind, field};
+use slabyard_observe::snapshot::{Kind, Machine, Missing, Place, Slab, Source};
+use slabyard_observe::{Cache, Reading, Snapshot, Value};
+use std::collections::BTreeMap;
+
+/// Addresses of one cache's slabs: model slabs have numbers, which begin anew in each
+/// cache.
+const CACHE_SHIFT: u32 = 44;
+
+/// A replay, and what it was of.
+pub struct Run<'a> {
+    /// Name of the trace.
+    pub name: &'a str,
+    /// The trace.
+    pub trace: &'a Trace,
+    /// The traced kernel's caches.
+    pub kernel: &'a KernelSnapshot,
+    /// The rules and the machine of the model.
+    pub settings: &'a Settings,
+    /// The case that was replayed.
+    pub case: &'a Case,
+    /// How the state at the start was found.
+    pub start: Start,
+    /// What came of it.
+    pub replayed: &'a Replayed,
+}
+
+impl Run<'_> {
+    /// The model as it was when the run ended.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let machine = &self.settings.machine;
+        let begun = *self.case.prepared.span.start();
+        let mut snapshot = Snapshot::new(Source {
+            program: Some(clean(self.name)),
+            release: Some(self.settings.release.name.into()),
+            trace_ns: Some(self.replayed.after.time_ns.saturating_sub(begun)),
+            ..Source::of(Kind::Lab)
+        });
+        snapshot.machine = Machine {
+            page_bytes: Some(machine.page_size.into()),
+            possible_cpus: Some(machine.possible_cpus),
+            online_cpus: Some(machine.online_cpus),
+            nodes: Some(machine.nodes),
+        };
+        snapshot.caches = (0..self.case.ids.len()).map(|nth| self.cache(nth)).collect();
+        snapshot.totals = totals(&snapshot.caches);
+        snapshot.missing = self.missing();
+        snapshot
+    }
+
+    fn cache(&self, nth: usize) -> Cache {
+        let (case, model) = (self.case, &self.replayed.caches[nth]);
+        let moment = &self.replayed.after.caches[nth];
+        let (rules, places) = (model.rules(), &moment.places);
+        let has_sheaves = rules.front != Front::CpuSlabs && rules.sheaf_capacity > 0;
+        let slab_bytes = u64::from(case.page_size) << case.orders[nth];
+        let slabs = u64::from(places.slabs);
+        let total = slabs * u64::from(rules.objects);
+
+        let mut cache = self.named(nth);
+        let object_size = self.kernel.caches[nth].object_size;
+        for (name, number) in [
+            ("object_size", object_size.map(u64::from)),
+            ("slab_size", Some(case.sizes[nth].into())),
+            ("order", Some(case.orders[nth].into())),
+            ("objs_per_slab", Some(rules.objects.into())),
+            ("cpu_partial", Some(rules.cpu_partial.into())),
+            ("min_partial", Some(rules.min_partial.into())),
+            ("sheaf_capacity", Some(rules.sheaf_capacity.into())),
+            ("live", self.live(moment)),
+            // One call at a time.
+            ("in_transit", Some(0)),
+            ("objects", Some(total - places.free_node)),
+            ("total_objects", Some(total)),
+            ("bytes", Some(slabs * slab_bytes)),
+        ] {
+            if let Some(number) = number {
+                cache.tell(name, number);
+            }
+        }
+        for (counter, name, _) in Counter::ALL {
+            // Of sheaves a kernel without them tells nothing.
+            let is_there = has_sheaves || !(name.contains("sheaf") || name.starts_with("barn_"));
+            if is_there && field(name).is_some_and(|field| field.kind == FieldKind::Counter) {
+                cache.tell(*name, model.counters().get(*counter));
+            }
+        }
+        let lists = lists(model, (nth as u64 + 1) << CACHE_SHIFT, slab_bytes, case.orders[nth]);
+        cpus(&mut cache, model, &lists);
+        nodes(&mut cache, model, &lists);
+        let mut fullness = BTreeMap::new();
+        for slab in &lists {
+            *fullness.entry(slab.inuse).or_insert(0) += 1;
+        }
+        cache.fullness = Some(fullness.into_iter().collect());
+        cache.slabs = Some(lists);
+        cache
+    }
+
+    /// Named as the sampler of a kernel names it, so that the two can be compared: ids
+    /// that begin with a colon are made up.
+    fn named(&self, nth: usize) -> Cache {
+        let id = self.case.ids[nth].as_str();
+        let all = self.kernel.aliases.iter().filter(|(_, of)| *of == id);
+        let mut aliases: Vec<String> = all.map(|(name, _)| clean(name)).collect();
+        let is_id = |name: &str| self.kernel.caches.iter().any(|c| c.id == name);
+        match aliases.iter().position(|name| id.starts_with(':') && !is_id(name)) {
+            Some(first) => {
+                let name = aliases.remove(first);
+                Cache { name, id: Some(clean(id)), aliases, ..Cache::default() }
+            }
+            None => Cache { name: clean(id), aliases, ..Cache::default() },
+        }
+    }
+
+    /// From the snapshot alone slabs that were full are put in place as the trace shows
+    /// them, so that it is not known what is live.
+    fn live(&self, moment: &Moment) -> Option<u64> {
+        (self.start == Start::LookAhead).then(|| moment.live())
+    }
+
+    /// What makes these numbers less than those of a kernel.
+    fn missing(&self) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        let mut miss = |what: &str, why: String| {
+            missing.push(Missing { what: clean(what), why: clean(&why) });
+        };
+        if self.trace.lost > 0 {
+            miss("events", format!("{} were lost while the trace was recorded", self.trace.lost));
+        }
+        for damage in &self.trace.damaged {
+            miss("events", damage.to_string());
+        }
+        if self.start != Start::LookAhead {
+            miss("live", "the start was found from the snapshot alone".into());
+        }
+        let untouched = self.untouched();
+        if untouched > 0 {
+            let why = format!("{untouched} that no event touches are not in the model");
+            miss("slabs", why);
+        }
+        for (nth, cache) in self.case.prepared.caches.iter().enumerate() {
+            let has_slabs = self.replayed.caches[nth].nr_slabs() > 0;
+            if let Some(why) = cache.left_out.filter(|_| has_slabs) {
+                miss(&format!("frees of {}", self.named(nth).name), why.into());
+            }
+        }
+        missing
+    }
+
+    /// Slabs that the kernel had at the start, and of which the trace does not tell.
+    fn untouched(&self) -> u64 {
+        let case = self.case;
+        let of = |nth: usize| {
+            let kernel = &self.kernel.caches[nth];
+            let same = kernel.objs_per_slab == case.rules[nth].objects;
+            let placed = u64::from(self.replayed.before.caches[nth].places.slabs);
+            Some(kernel.slabs.filter(|_| same)?.saturating_sub(placed))
+        };
+        (0..case.ids.len()).filter_map(of).sum()
+    }
+}
+
+/// Text of a trace or snapshot, which may hold anything.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// The slabs on all lists, each list from its head.
+fn lists(model: &KernelCache, begin: u64, slab_bytes: u64, order: u8) -> Vec<Slab> {
+    let objects = model.rules().objects;
+    let slab = |(number, free): (u32, u32), place| Slab {
+        page: begin + u64::from(number) * slab_bytes,
+        order: order.into(),
+        objects,
+        inuse: objects - free,
+        place,
+        ..Slab::default()
+    };
+    let counts_objects = model.rules().accounting != Accounting::Slabs;
+    let mut lists = Vec::new();
+    for cpu in 0..model.nr_cpus() {
+        let list: Vec<(u32, u32)> = model.each_cpu_partial(cpu).collect();
+        let begin = lists.len();
+        // A slab that joins counts those behind it and itself.
+        let (mut pages, mut counted) = (0, 0);
+        for listed in list.into_iter().rev() {
+            pages += 1;
+            counted += model.counted(listed.0);
+            lists.push(Slab {
+                partial_pages: Some(pages),
+                partial_objects: counts_objects.then_some(counted),
+                ..slab(listed, Place::Cpu(cpu as u32))
+            });
+        }
+        lists[begin..].reverse();
+    }
+    for node in 0..model.nr_nodes() {
+        let list = model.each_node_partial(node as u16);
+        lists.extend(list.map(|listed| slab(listed, Place::Node(node as u32))));
+    }
+    lists
+}
+
+/// What CPUs hold.
+fn cpus(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
+    let mut held: BTreeMap<u32, [u64; 3]> = BTreeMap::new();
+    for cpu in 0..model.nr_cpus() {
+        let slab = model.cpu_slab(cpu).map(|(slab, _)| u64::from(model.free_of(slab)));
+        let in_sheaves = model.in_sheaves_of(cpu) as u64;
+        if slab.is_some() || in_sheaves > 0 {
+            let parked = slab.unwrap_or(0) + in_sheaves;
+            held.insert(cpu as u32, [parked, u64::from(slab.is_some()), 0]);
+        }
+    }
+    for slab in lists {
+        if let Place::Cpu(cpu) = slab.place {
+            let [parked, slabs, listed] = held.entry(cpu).or_default();
+            *parked += u64::from(slab.free());
+            *slabs += 1;
+            *listed += 1;
+        }
+    }
+    for (nth, name) in ["parked_cpu", "cpu_slabs", "slabs_cpu_partial"].into_iter().enumerate() {
+        let cpus = held.iter().map(|(cpu, held)| (*cpu, held[nth]));
+        cache.tell(name, Reading { cpus: exact(cpus.clone()), ..sum(cpus) });
+    }
+}
+
+/// What nodes have.
+fn nodes(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
+    const NAMES: [&str; 6] =
+        ["slabs", "parked_node", "partial", "empty", "free_partial", "objects_partial"];
+    let nr_nodes = model.nr_nodes() as u16;
+    let mut of: Vec<[u64; 6]> = (0..nr_nodes)
+        .map(|node| [u64::from(model.nr_slabs_of(node)), model.in_barn_of(node) as u64, 0, 0, 0, 0])
+        .collect();
+    for slab in lists {
+        if let Place::Node(node) = slab.place {
+            let [_, _, partial, empty, free, inuse] = &mut of[node as usize];
+            *partial += 1;
+            *empty += u64::from(slab.inuse == 0);
+            *free += u64::from(slab.free());
+            *inuse += u64::from(slab.inuse);
+        }
+    }
+    for (nth, name) in NAMES.into_iter().enumerate() {
+        let nodes = of.iter().enumerate().map(|(node, of)| (node as u32, of[nth]));
+        cache.tell(name, Reading { nodes: exact(nodes.clone()), ..sum(nodes) });
+    }
+}
+
+fn exact(parts: impl Iterator<Item = (u32, u64)>) -> Vec<(u32, Value)> {
+    parts.map(|(number, part)| (number, part.into())).collect()
+}
+
+fn sum(parts: impl Iterator<Item = (u32, u64)>) -> Reading {
+    parts.map(|(_, part)| part).sum::<u64>().into()
+}
+
+/// Bytes of all caches together, where each of them is known.
+fn totals(caches: &[Cache]) -> BTreeMap<String, Value> {
+    let all = |of: &dyn Fn(&Cache) -> Option<u64>| caches.iter().map(of).sum::<Option<u64>>();
+    let in_bytes = |name: &str| all(&|c| Some(c.exact(name)? * c.exact("slab_size")?));
+    let mut totals = BTreeMap::new();
+    let mut put = |name: &str, bytes: Option<u64>| {
+        totals.extend(bytes.map(|bytes| (name.to_owned(), Value::Exact(bytes))));
+    };
+    for name in ["live", "parked_cpu", "parked_node", "in_transit", "free_partial"] {
+        put(name, in_bytes(name));
+    }
+    let committed = all(&|c| c.exact("bytes"));
+    let objects = in_bytes("total_objects");
+    put("padding", committed.and_then(|all| all.checked_sub(objects?)));
+    put("committed", committed);
+    totals
+}
