@@ -130,6 +130,9 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(to) = &args.convert {
         return convert::run(args, to, &progress);
     }
+    if let Some(to) = &args.save {
+        save::look_before(args, to)?;
+    }
     let loaded = input::load(args, &progress)?;
     if args.check {
         return check::run(args, &loaded, &progress);

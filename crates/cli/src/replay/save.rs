@@ -26,6 +26,17 @@ pub enum Moment {
     End,
 }
 
+/// Refuses to write over the trace itself.
+pub fn look_before(args: &ReplayArgs, to: &Path) -> Result<(), Failure> {
+    let same = |a: &Path, b: &Path| {
+        a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
+    };
+    if same(to, &args.file) {
+        return Err(Failure::Usage(format!("--save {} would write over the trace", to.display())));
+    }
+    Ok(())
+}
+
 /// Saves what came of a plan.
 pub fn run(
     args: &ReplayArgs,
