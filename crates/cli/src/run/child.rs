@@ -11,11 +11,14 @@
 //! ```
 //!
 //! When it stops, we stop by the same signal, so that the shell takes the
-//! terminal back; the shell's SIGCONT wakes us and is passed on.
+//! terminal back; the shell's SIGCONT wakes us and is passed on. Who sends
+//! SIGSTOP to the program's id sends SIGCONT there too, and nobody would wake
+//! us: so we follow that one in the terminal's foreground alone.
 
 use super::signals::{self, Origin, Signals};
 use crate::failure::Failure;
 use anyhow::Context;
+use nix::libc;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -87,6 +90,10 @@ fn follow(pid: i32, signals: &Signals) -> io::Result<Option<Ending>> {
         }
         stopped = status.stopped_signal();
     }
-    stopped.map_or(Ok(()), |signal| signals.stop_by(signal))?;
+    match stopped {
+        None => {}
+        Some(libc::SIGSTOP) if !signals::in_foreground() => {}
+        Some(signal) => signals.stop_by(signal)?,
+    }
     Ok(None)
 }

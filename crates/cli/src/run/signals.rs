@@ -12,6 +12,8 @@ use nix::libc;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
@@ -138,6 +140,12 @@ pub fn changed(pid: i32) -> io::Result<Option<ExitStatus>> {
         0 => Ok(None),
         _ => Ok(Some(ExitStatus::from_raw(status))),
     }
+}
+
+/// True if a shell gave our group its terminal and waits for us.
+pub fn in_foreground() -> bool {
+    let group = File::open("/dev/tty").ok().and_then(|tty| unistd::tcgetpgrp(tty).ok());
+    group == Some(unistd::getpgrp())
 }
 
 /// Ends this process by the signal, without a second core file.

@@ -5,6 +5,7 @@ use crate::stage::Stage;
 use nix::libc;
 use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -105,6 +106,23 @@ fn the_interrupt_key_reaches_the_program_once() {
     terminal.press(b'\n');
     let (seen, code) = terminal.end();
     assert!(!seen.contains("n=2"), "{seen}");
+    assert_eq!(code, Some(5));
+}
+
+#[test]
+fn a_program_that_stops_itself_stops_us_in_the_foreground() {
+    let Some(stage) = Stage::new() else { return };
+    let mut command = stage.slabyard();
+    command.args(["run", "--report", "none", "--", "sh", "-c"]);
+    command.arg("echo ready; kill -STOP $$; echo on; exit 5");
+    let mut terminal = Terminal::start(command);
+    terminal.wait_for("ready");
+    let run = Pid::from_raw(terminal.child.id().cast_signed());
+    let state = waitpid(run, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert_eq!(state, WaitStatus::Stopped(run, Signal::SIGSTOP));
+    kill(run, Signal::SIGCONT).unwrap();
+    let (seen, code) = terminal.end();
+    assert!(seen.contains("on"), "{seen}");
     assert_eq!(code, Some(5));
 }
 
