@@ -1,0 +1,57 @@
+/* large: blocks of 1 to 64 MiB, again and again.
+ *
+ * As described for malloc-large in mimalloc-bench: what is freed is soon asked
+ * for again in another size, and every page is touched, so that an allocator
+ * pays for giving all back at once, and is seen when it keeps too much.
+ */
+#include "life.h"
+
+enum { ROUNDS = 120, LIVE = 3, MIB = 1 << 20, PAGE = 4096, STEPS = 6 };
+
+/* 1 to 2 MiB as likely as 32 to 64 MiB. */
+static uint32_t large_size(struct owner *owner)
+{
+    uint32_t base = (uint32_t)MIB << below(owner, STEPS);
+    return base + below(owner, base) + 1;
+}
+
+/* A mark in each page and at the end. */
+static void touch(const struct slot *slot)
+{
+    for (size_t offset = 0; offset + sizeof slot->mark <= slot->size; offset += PAGE)
+        memcpy((char *)slot->at + offset, &slot->mark, sizeof slot->mark);
+    mark_ends(slot->at, slot->size, slot->mark);
+}
+
+/* Both ends, and some pages between them but the last, where marks may meet. */
+static void check_pages(const struct slot *slot, struct owner *owner)
+{
+    for (unsigned k = 0; k < 16; k++)
+        check_word(slot->at, (size_t)below(owner, slot->size / PAGE - 1) * PAGE, slot->mark,
+                   slot->size);
+}
+
+static uint64_t run(const struct job *job)
+{
+    struct slot slots[LIVE] = {{.at = NULL}};
+    struct owner owner = new_owner(job, 0);
+    uint64_t rounds = scaled(job, ROUNDS);
+    for (uint64_t round = 0; round < rounds; round++) {
+        struct slot *slot = &slots[below(&owner, LIVE)];
+        if (slot->at)
+            check_pages(slot, &owner);
+        empty(slot);
+        fill(slot, &owner, large_size(&owner));
+        touch(slot);
+    }
+    empty_all(slots, LIVE);
+    return rounds;
+}
+
+const struct load load_large = {
+    .name = "large",
+    .threads = 1,
+    .words = "blocks of 1 to 64 MiB replace each other, three at a time, each page touched "
+             "(190 MB live at most)",
+    .run = run,
+};
