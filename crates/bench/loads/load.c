@@ -2,8 +2,9 @@
  *
  *   load NAME [CPU]...
  *
- * It says `ready OBJECT GLIBC MIMALLOC` (the file that malloc comes from, the
- * versions found), then obeys the lines of its standard input:
+ * It says `ready OBJECT GLIBC VERSION` (the file that malloc comes from, the
+ * C library's version, and what the allocator says of itself: its name and
+ * version, or `-`), then obeys the lines of its standard input:
  *
  *   window NS WARM   run for WARM ns untimed, then for NS ns:
  *                    `window OPS NS SWITCHES`, where SWITCHES says how often
@@ -92,15 +93,33 @@ static void say(const char *line)
         _exit(3);
 }
 
+/* Asks by the names of the allocators' own interfaces. */
+static void own_version(char *text, size_t size)
+{
+    int (*mimalloc)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "mi_version");
+    int (*jemalloc)(const char *, void *, size_t *, void *, size_t) =
+        (int (*)(const char *, void *, size_t *, void *, size_t))dlsym(RTLD_DEFAULT, "mallctl");
+    const char *(*tcmalloc)(int *, int *, const char **) =
+        (const char *(*)(int *, int *, const char **))dlsym(RTLD_DEFAULT, "tc_version");
+    const char *version = NULL;
+    size_t length = sizeof version;
+    snprintf(text, size, "-");
+    if (mimalloc)
+        snprintf(text, size, "mimalloc %d", mimalloc());
+    else if (jemalloc && jemalloc("version", &version, &length, NULL, 0) == 0)
+        snprintf(text, size, "jemalloc %s", version);
+    else if (tcmalloc)
+        snprintf(text, size, "%s", tcmalloc(NULL, NULL, NULL));
+}
+
 static void say_ready(void)
 {
     Dl_info info;
     void *symbol = dlsym(RTLD_DEFAULT, "malloc");
     const char *object = symbol && dladdr(symbol, &info) ? info.dli_fname : "?";
-    int (*mi_version)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "mi_version");
-    char line[4200];
-    snprintf(line, sizeof line, "ready\t%s\t%s\t%d\n", object,
-             gnu_get_libc_version(), mi_version ? mi_version() : 0);
+    char version[200], line[4500];
+    own_version(version, sizeof version);
+    snprintf(line, sizeof line, "ready\t%s\t%s\t%s\n", object, gnu_get_libc_version(), version);
     say(line);
 }
 

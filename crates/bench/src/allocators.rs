@@ -1,8 +1,9 @@
 //! The allocators measured, the programs that they are measured with, and how
 //! a program is started on an allocator.
 //!
-//! Neighbours: `build.rs` makes what is embedded here; `worker` checks that
-//! the preload took effect.
+//! Neighbours: `build/main.rs` makes what is embedded here; `peers` adds the
+//! allocators that only `compare` measures; `worker` checks that the preload
+//! took effect.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,6 +20,8 @@ use crate::worker::Worker;
 const LIBRARY: &str = "libslabyard_malloc.so";
 const LOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/load"));
 const HELLO: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hello"));
+const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
+const LIFE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/life"));
 const BURST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/burst"));
 const MIMALLOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libmimalloc.so"));
 const JSON_ROUNDS: &[u8] = include_bytes!("../loads/json_rounds.py");
@@ -40,28 +43,37 @@ pub struct Allocator {
     pub preload: Option<PathBuf>,
     /// What the allocator says of itself, as far as it does.
     pub version: String,
+    /// The switches that it was built with, where `build/` built it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub flags: &'static str,
 }
 
 impl Allocator {
     /// `program`, to be run on this allocator and on no other's settings.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if text == "LD_PRELOAD"
-                || text == "GLIBC_TUNABLES"
-                || text.starts_with("MALLOC_")
-                || text.starts_with("MIMALLOC_")
-                || text.starts_with("PYTHON")
-            {
-                command.env_remove(&name);
-            }
-        }
+        let mut command = without_settings(program);
         if let Some(library) = &self.preload {
             command.env("LD_PRELOAD", library);
         }
         command
     }
+}
+
+/// Prefixes of the variables that change what an allocator, or a program that
+/// is measured, does. Ours are kept: `machine` reports them.
+const SETTINGS: [&str; 7] =
+    ["LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "SNMALLOC_", "TCMALLOC_", "PYTHON"];
+
+/// `program`, to be run on the C library and on no allocator's settings.
+pub fn without_settings(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if SETTINGS.iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// The programs, unpacked for as long as this lives, and the allocators.
@@ -82,6 +94,8 @@ impl Bench {
         bench.unpack("load", LOAD)?;
         bench.unpack("hello", HELLO)?;
         bench.unpack("burst", BURST)?;
+        bench.unpack("launch", LAUNCH)?;
+        bench.unpack("life", LIFE)?;
         bench.unpack("json_rounds.py", JSON_ROUNDS)?;
         let mimalloc = bench.unpack("libmimalloc.so", MIMALLOC)?;
         let ours = match ours {
@@ -92,7 +106,8 @@ impl Bench {
         bench.with_versions([("ours", Some(ours)), ("mimalloc", Some(mimalloc)), ("glibc", None)])
     }
 
-    fn unpack(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+    /// Writes an embedded file to where programs are run from.
+    pub fn unpack(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.program(name);
         File::options()
             .write(true)
@@ -111,17 +126,24 @@ impl Bench {
 
     fn with_versions(mut self, found: [(&'static str, Option<PathBuf>); 3]) -> Result<Self> {
         for (name, preload) in found {
-            let mut allocator = Allocator { name, preload, version: String::new() };
-            let worker = Worker::start(&self, &allocator, "pair", &[])
-                .with_context(|| format!("the {name} allocator does not run"))?;
-            allocator.version = match &allocator.preload {
-                None => worker.glibc.clone(),
-                Some(path) if worker.mimalloc == 0 => describe(path)?,
-                Some(_) => mimalloc_version(worker.mimalloc),
-            };
+            let allocator = self.checked(name, preload)?;
             self.allocators.push(allocator);
         }
         Ok(self)
+    }
+
+    /// An allocator that a program was seen to run on.
+    pub fn checked(&self, name: &'static str, preload: Option<PathBuf>) -> Result<Allocator> {
+        let flags = if name == "mimalloc" { env!("PEER_FLAGS") } else { "" };
+        let mut allocator = Allocator { name, preload, version: String::new(), flags };
+        let worker = Worker::start(self, &allocator, "pair", &[])
+            .with_context(|| format!("the {name} allocator does not run"))?;
+        allocator.version = match (&allocator.preload, &worker.own_version) {
+            (None, _) => worker.glibc.clone(),
+            (Some(path), None) => describe(path)?,
+            (Some(_), Some(version)) => readable(version),
+        };
+        Ok(allocator)
     }
 }
 
@@ -154,6 +176,18 @@ fn describe(path: &Path) -> Result<String> {
     Ok(format!("{version} ({name}, {size} bytes, {digest:016x})"))
 }
 
+/// A version that an allocator tells, without the name that stands beside it
+/// in any case.
+fn readable(version: &str) -> String {
+    match version.split_once(' ') {
+        Some(("mimalloc", number)) => {
+            number.parse().map_or_else(|_| number.to_owned(), mimalloc_version)
+        }
+        Some(("jemalloc", number)) => number.to_owned(),
+        _ => version.to_owned(),
+    }
+}
+
 /// `mi_version()` is major, and two digits each of minor and patch.
 fn mimalloc_version(number: u32) -> String {
     let (major, minor, patch) = (number / 10_000, number / 100 % 100, number % 100);
@@ -166,8 +200,10 @@ mod tests {
 
     #[test]
     fn mimalloc_version_has_three_parts() {
-        assert_eq!(mimalloc_version(30_302), "3.3.2");
-        assert_eq!(mimalloc_version(31_415), "3.14.15");
+        assert_eq!(readable("mimalloc 30302"), "3.3.2");
+        assert_eq!(readable("mimalloc 31415"), "3.14.15");
+        assert_eq!(readable("jemalloc 5.3.1-0-g1"), "5.3.1-0-g1");
+        assert_eq!(readable("gperftools 2.10"), "gperftools 2.10");
     }
 
     #[test]

@@ -17,6 +17,10 @@ Examples:
   target/release/slabyard-bench instructions
   target/release/slabyard-bench look --rounds 5
 
+  cargo build --release -p slabyard-bench --features peers   # all peers
+  target/release/slabyard-bench compare --thp madvise,always --write-docs
+  target/release/slabyard-bench compare --rounds 3 --only larson,web
+
 Exit codes: 0 done, 1 a goal was missed (with --check), 2 usage, 3 cannot (and why).";
 
 /// Measures Slabyard's malloc beside mimalloc and the C library's, in one run.
@@ -40,6 +44,9 @@ pub enum Suite {
     /// Instructions of a malloc and free, counted by callgrind
     #[command(after_help = EXAMPLES)]
     Instructions(InstructionsOptions),
+    /// Time and memory of many loads, beside all peers
+    #[command(after_help = EXAMPLES)]
+    Compare(CompareOptions),
     /// What being looked at once a second costs a program
     #[command(after_help = EXAMPLES)]
     Look(LookOptions),
@@ -126,6 +133,69 @@ pub struct InstructionsOptions {
     pub pairs: u64,
 }
 
+/// A setting of transparent huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Thp {
+    /// For memory that asks for them
+    Madvise,
+    /// For all memory
+    Always,
+}
+
+impl Thp {
+    /// The system's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Madvise => "madvise",
+            Self::Always => "always",
+        }
+    }
+}
+
+/// Options of `compare`.
+#[derive(clap::Args)]
+pub struct CompareOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Runs of each load on each allocator
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Only these loads
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Only these peers
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
+    pub peers: Vec<String>,
+    /// Set the system's THP to each of these in turn [default: leave it]
+    #[arg(long, value_enum, value_name = "SETTING", value_delimiter = ',')]
+    pub thp: Vec<Thp>,
+    /// Size of the loads, to their own
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    pub scale: f64,
+    /// Time after which a run has failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    pub timeout_s: u32,
+    /// Another program of loads, that answers `--list`, `NAME` and
+    /// `NAME --scale FACTOR` as the embedded one does
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub tcmalloc: Option<PathBuf>,
+    /// Write benchmarks.md and benchmarks.json into a directory
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "docs")]
+    pub write_docs: Option<PathBuf>,
+}
+
+const PEERS: [&str; 6] = ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "glibc"];
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("not a number above 0".to_owned()),
+    }
+}
+
 /// Options of `look`.
 #[derive(clap::Args)]
 pub struct LookOptions {
@@ -161,6 +231,25 @@ mod tests {
         let only = |load| Args::try_parse_from(["slabyard-bench", "speed", "--only", load]);
         assert!(only("pair,larson").is_ok());
         assert!(only("piar").is_err());
+    }
+
+    #[test]
+    fn documents_go_to_docs_unless_told_otherwise() {
+        let parse = |more: &[&str]| {
+            let line = ["slabyard-bench", "compare"].iter().chain(more);
+            match Args::try_parse_from(line).map(|args| args.suite) {
+                Ok(Suite::Compare(options)) => Some(options),
+                _ => None,
+            }
+        };
+        assert_eq!(parse(&[]).unwrap().write_docs, None);
+        assert_eq!(parse(&["--write-docs"]).unwrap().write_docs, Some("docs".into()));
+        assert_eq!(parse(&["--write-docs=a"]).unwrap().write_docs, Some("a".into()));
+        let both = parse(&["--thp", "madvise,always"]).unwrap().thp;
+        assert_eq!(both, [Thp::Madvise, Thp::Always]);
+        for wrong in [["--scale", "0"], ["--thp", "never"], ["--peers", "hoard"]] {
+            assert!(parse(&wrong).is_none(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! `speed` times loads, `memory` reads what processes occupy, `instructions`
 //! counts one pair under callgrind; the allocators are ours, mimalloc and the
-//! C library's. `look` measures what being looked at costs.
-//! The loads are C programs (`loads/`) that know no allocator; `build.rs`
-//! builds them and the peer, `allocators` unpacks and preloads, `worker`
-//! keeps a load at hand, and the three measuring modules judge against
-//! `goals`.
+//! C library's. `compare` runs many loads to their end beside all `peers`.
+//! `look` measures what being looked at costs.
+//! The loads are C programs (`loads/`) that know no allocator; `build/`
+//! builds them and the peers, `allocators` unpacks and preloads, `worker`
+//! keeps a load at hand, and the measuring modules judge against `goals`.
 //!
 //! Floor 4 of the house, and never published: peers stay out of everybody's
 //! dependencies.
@@ -14,12 +14,14 @@
 
 mod allocators;
 mod args;
+mod compare;
 mod goals;
 mod instructions;
 mod interrupt;
 mod look;
 mod machine;
 mod memory;
+mod peers;
 mod screen;
 mod speed;
 mod stats;
@@ -56,6 +58,7 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Speed(options) => speed::run(options),
         Suite::Memory(options) => memory::run(options),
         Suite::Instructions(options) => instructions::run(options),
+        Suite::Compare(options) => compare::run(options),
         Suite::Look(options) => look::run(options),
     }
 }

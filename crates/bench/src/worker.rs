@@ -94,8 +94,8 @@ pub struct Worker {
     talker: Talker,
     /// Version of the C library.
     pub glibc: String,
-    /// `mi_version()`, or 0.
-    pub mimalloc: u32,
+    /// What the allocator says of itself, if it does: its name and version.
+    pub own_version: Option<String>,
 }
 
 impl Worker {
@@ -106,13 +106,13 @@ impl Worker {
         args.extend(cpus.iter().map(ToString::to_string));
         let mut talker = Talker::start(allocator, &bench.program("load"), &args)?;
         let ready = talker.receive()?;
-        let [word, object, glibc, mimalloc] = fields(&ready, '\t')?;
+        let [word, object, glibc, version] = fields(&ready, '\t')?;
         ensure!(word == "ready", "expected ready, got {ready:?}");
         check_source(allocator, Path::new(object))?;
         Ok(Self {
             talker,
             glibc: glibc.to_owned(),
-            mimalloc: mimalloc.parse().context("mi_version")?,
+            own_version: (version != "-").then(|| version.to_owned()),
         })
     }
 

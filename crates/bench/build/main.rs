@@ -1,10 +1,15 @@
-//! Builds what the benchmark embeds: the load programs, and mimalloc v3 as a
-//! library to preload.
+//! Builds what the benchmark embeds: the load programs, and the peers as
+//! libraries to preload.
 //!
-//! Both are always optimised, whatever profile the driver itself has: a peer
+//! All are always optimised, whatever profile the driver itself has: a peer
 //! that is built slower than its own build system builds it is no peer.
+//! mimalloc is always built; the others, which take minutes, with the feature
+//! `peers` (`peers.rs`).
+
+mod peers;
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,7 +30,7 @@ const LOAD_FLAGS: &[&str] = &[
 
 /// The switches and definitions of mimalloc's own release build of its shared
 /// library.
-const PEER_FLAGS: &[&str] = &[
+const MIMALLOC_FLAGS: &[&str] = &[
     "-O3",
     "-std=gnu11",
     "-DNDEBUG",
@@ -45,29 +50,47 @@ const PEER_FLAGS: &[&str] = &[
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
 
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
     println!("cargo:rerun-if-changed=loads");
+    println!("cargo:rerun-if-env-changed=CC");
+    println!("cargo:rerun-if-env-changed=CXX");
 
     let load = ["loads/load.c", "loads/single.c", "loads/threads.c"];
     compile(LOAD_FLAGS, &[], &load.map(PathBuf::from), &out.join("load"));
-    for name in ["hello", "burst"] {
+    for name in ["hello", "burst", "launch"] {
         let source = PathBuf::from(format!("loads/{name}.c"));
         compile(LOAD_FLAGS, &[], &[source], &out.join(name));
     }
+    compile(LOAD_FLAGS, &[], &sources_in("loads/life"), &out.join("life"));
 
     let include = env::var_os("DEP_MIMALLOC_INCLUDE_DIR")
         .map(PathBuf::from)
         .expect("libmimalloc-sys tells where its headers are");
     let source = include.with_file_name("src").join("static.c");
     println!("cargo:rerun-if-changed={}", source.display());
-    compile(PEER_FLAGS, &[&include], &[source], &out.join("libmimalloc.so"));
-    println!("cargo:rustc-env=PEER_FLAGS={}", PEER_FLAGS.join(" "));
-    println!("cargo:rustc-env=BENCH_CC={}", compiler_version());
+    compile(MIMALLOC_FLAGS, &[&include], &[source], &out.join("libmimalloc.so"));
+    println!("cargo:rustc-env=PEER_FLAGS={}", MIMALLOC_FLAGS.join(" "));
+    println!("cargo:rustc-env=BENCH_CC={}", compiler_version(Language::C));
+
+    peers::write_table(&out);
 }
 
-/// The C compiler that `CC` and the target choose, without the profile's flags.
-fn compiler() -> Command {
+/// The C files of a directory, in the order of their names.
+fn sources_in(directory: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect(directory);
+    let mut sources: Vec<PathBuf> = entries
+        .map(|entry| entry.expect(directory).path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
+    sources
+}
+
+/// The compiler that `CC` or `CXX` and the target choose, without the
+/// profile's flags.
+fn compiler(language: Language) -> Command {
     cc::Build::new()
+        .cpp(language == Language::Cpp)
         .no_default_flags(true)
         .cargo_metadata(false)
         .opt_level(0)
@@ -75,19 +98,25 @@ fn compiler() -> Command {
         .to_command()
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    C,
+    Cpp,
+}
+
 fn compile(flags: &[&str], includes: &[&Path], sources: &[PathBuf], to: &Path) {
-    let mut command = compiler();
+    let mut command = compiler(Language::C);
     command.args(flags);
     for include in includes {
         command.arg("-I").arg(include);
     }
-    command.args(sources).arg("-o").arg(to).arg("-ldl");
+    command.args(sources).arg("-o").arg(to).args(["-lm", "-ldl"]);
     let status = command.status().expect("the C compiler starts");
     assert!(status.success(), "failed: {command:?}");
 }
 
-fn compiler_version() -> String {
-    let out = compiler().arg("--version").output();
+fn compiler_version(language: Language) -> String {
+    let out = compiler(language).arg("--version").output();
     let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
     let first = text.ok().and_then(|t| t.lines().next().map(str::to_owned));
     first.unwrap_or_else(|| "unknown".to_owned())

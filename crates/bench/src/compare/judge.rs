@@ -1,0 +1,284 @@
+//! The goals, and the losses.
+//!
+//! Two measures are judged, wall time and peak RSS, each in the mean over all
+//! loads and on each load. On one load ours is compared with the best and the
+//! second-best of the peers, whoever they are there: a peer that trades one
+//! load for another must not be a limit twice.
+
+use serde::Serialize;
+
+use super::results::{MEASURES, Mean, PEAK, Results, WALL};
+use crate::goals::Goal;
+use crate::stats::Estimate;
+
+/// In the mean, ours takes at most this share of these peers' time.
+const TIME_MEAN: f64 = 0.95;
+const TIME_PEERS: [&str; 2] = ["snmalloc", "mimalloc"];
+/// And at most as much memory as the C library, and as everybody.
+const RSS_MEAN: f64 = 1.00;
+const RSS_FIRST: &str = "glibc";
+/// On one load, to the second-best peer.
+const TIME_LOAD: f64 = 1.15;
+const RSS_LOAD: f64 = 1.25;
+
+const EXPLAINED: &str = include_str!("../../explained.txt");
+
+/// A load on which a peer is ahead.
+#[derive(Clone, Debug, Serialize)]
+pub struct Loss {
+    /// Its name.
+    pub load: String,
+    /// In what.
+    pub measure: &'static str,
+    /// Who is ahead of all.
+    pub best: &'static str,
+    /// Ours to that.
+    pub to_best: Estimate,
+    /// The second-best peer, if two ended this load.
+    pub second: Option<&'static str>,
+    /// Ours to that.
+    pub to_second: Option<Estimate>,
+    /// Why, if somebody found out.
+    pub why: Option<&'static str>,
+}
+
+/// All goals.
+pub fn goals(results: &Results) -> Vec<Goal> {
+    let mut goals = vec![complete(results)];
+    goals.extend(TIME_PEERS.map(|name| {
+        let goal = format!("wall time to {name}'s, mean");
+        let limit = format!("<= {TIME_MEAN:.2}, interval below 1");
+        mean(results, WALL, name, goal, limit, |e| e.value <= TIME_MEAN && e.high < 1.0)
+    }));
+    goals.push(each(results, WALL, TIME_LOAD));
+    let others = results.peers().map(|peer| results.allocators[peer]).filter(|n| *n != RSS_FIRST);
+    goals.extend([RSS_FIRST].into_iter().chain(others).map(|name| {
+        let goal = format!("peak RSS to {name}'s, mean");
+        let limit = format!("<= {RSS_MEAN:.2}");
+        mean(results, PEAK, name, goal, limit, |e| e.value <= RSS_MEAN)
+    }));
+    goals.push(each(results, PEAK, RSS_LOAD));
+    goals
+}
+
+/// Ours ends every load: what it does not end is in no mean.
+fn complete(results: &Results) -> Goal {
+    let ours = results.allocators[0];
+    let failed: Vec<&str> = results
+        .failures
+        .iter()
+        .filter(|failure| failure.allocator == ours)
+        .map(|failure| failure.load.as_str())
+        .collect();
+    Goal {
+        name: "loads that ours ends".to_owned(),
+        measured: match failed.as_slice() {
+            [] => format!("all {}", results.loads.len()),
+            failed => format!("not {}", failed.join(", ")),
+        },
+        limit: "all".to_owned(),
+        met: Some(failed.is_empty()),
+    }
+}
+
+fn mean(
+    results: &Results,
+    measure: usize,
+    peer: &str,
+    name: String,
+    limit: String,
+    enough: fn(&Estimate) -> bool,
+) -> Goal {
+    let Some(place) = results.place(peer) else {
+        return Goal::skipped(name, &format!("{peer} was not measured"));
+    };
+    let Some(Mean { ratio, loads }) = results.mean(measure, place) else {
+        return Goal::skipped(name, &format!("no load ended on {peer} and on ours"));
+    };
+    let Estimate { value, low, high } = ratio;
+    Goal {
+        name,
+        measured: format!("{value:.3} ({low:.3} to {high:.3}), {loads} loads"),
+        limit,
+        met: Some(enough(&ratio)),
+    }
+}
+
+/// The load that is worst beside its second-best peer.
+fn each(results: &Results, measure: usize, limit: f64) -> Goal {
+    let name = format!("{} to the second-best peer's, worst load", MEASURES[measure].name);
+    let to_second = |load: usize| {
+        let ranked = results.ranked(measure, load);
+        let &(peer, _) = ranked.get(1)?;
+        Some((results.ratio(measure, load, peer)?.value, load, peer))
+    };
+    let judged: Vec<_> = (0..results.loads.len()).filter_map(to_second).collect();
+    let Some(&(value, load, peer)) = judged.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return Goal::skipped(name, "no load ended on ours and on two peers");
+    };
+    let above = judged.iter().filter(|(value, ..)| *value > limit).count();
+    let (load, peer) = (&results.loads[load].name, results.allocators[peer]);
+    Goal {
+        name,
+        measured: format!("{value:.3} ({load}, {peer}); {above} of {} above", judged.len()),
+        limit: format!("<= {limit:.2}"),
+        met: Some(value <= limit),
+    }
+}
+
+/// Each load and judged measure in which a peer's median is below ours; the
+/// greatest loss first.
+pub fn losses(results: &Results) -> Vec<Loss> {
+    let both = [(WALL, "time"), (PEAK, "rss")];
+    let mut losses: Vec<Loss> = both
+        .iter()
+        .flat_map(|&(measure, word)| {
+            (0..results.loads.len()).filter_map(move |load| loss(results, measure, word, load))
+        })
+        .collect();
+    losses.sort_by(|a, b| b.to_best.value.total_cmp(&a.to_best.value));
+    losses
+}
+
+fn loss(results: &Results, measure: usize, word: &str, load: usize) -> Option<Loss> {
+    let ranked = results.ranked(measure, load);
+    let &(best, _) = ranked.first()?;
+    let to_best = results.ratio(measure, load, best).filter(|ratio| ratio.value > 1.0)?;
+    let second = ranked.get(1).map(|&(peer, _)| peer);
+    let name = &results.loads[load].name;
+    Some(Loss {
+        load: name.clone(),
+        measure: MEASURES[measure].name,
+        best: results.allocators[best],
+        to_best,
+        second: second.map(|peer| results.allocators[peer]),
+        to_second: second.and_then(|peer| results.ratio(measure, load, peer)),
+        why: explanation(EXPLAINED, word, name),
+    })
+}
+
+fn explanation(text: &'static str, measure: &str, load: &str) -> Option<&'static str> {
+    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let words = line.strip_prefix(measure)?.strip_prefix(' ')?;
+        words.strip_prefix(load)?.strip_prefix(' ').map(str::trim)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::{Row, made_up};
+    use super::*;
+
+    const ALL: [&str; 4] = ["ours", "mimalloc", "snmalloc", "glibc"];
+
+    fn verdicts(rows: &[Row]) -> Vec<(String, &'static str)> {
+        let goals = goals(&made_up(&ALL, rows));
+        goals.iter().map(|goal| (goal.name.clone(), goal.word())).collect()
+    }
+
+    fn missed(rows: &[Row]) -> Vec<String> {
+        let missed = verdicts(rows).into_iter().filter(|(_, word)| *word == "MISSED");
+        missed.map(|(name, _)| name).collect()
+    }
+
+    const GOOD: Row =
+        ("a", &[Some((950, 1000)), Some((1000, 1000)), Some((1000, 1100)), Some((2000, 1000))]);
+
+    #[test]
+    fn all_goals_are_met_at_their_limits() {
+        assert_eq!(missed(&[GOOD]), Vec::<String>::new());
+        assert!(verdicts(&[GOOD]).iter().all(|(_, word)| *word == "met"), "none is skipped");
+    }
+
+    #[test]
+    fn time_mean_above_the_limit_of_one_peer_is_missed() {
+        let cells = [Some((951, 1000)), Some((1000, 1000)), Some((1200, 1000)), Some((2000, 1000))];
+        assert_eq!(missed(&[("a", &cells)]), ["wall time to mimalloc's, mean"]);
+    }
+
+    #[test]
+    fn interval_that_reaches_one_is_missed() {
+        let enough = |e: &Estimate| e.value <= TIME_MEAN && e.high < 1.0;
+        assert!(enough(&Estimate { value: 0.9, low: 0.8, high: 0.99 }));
+        // Noise in one of three rounds: the value is good, the interval wide.
+        let mut results = made_up(&ALL, &[GOOD]);
+        results.samples[0][0].as_mut().unwrap()[WALL] = vec![900.0, 900.0, 1300.0];
+        let goals = goals(&results);
+        let goal = goals.iter().find(|goal| goal.name.contains("mimalloc's")).unwrap();
+        assert!(goal.measured.starts_with("0.900"), "{}", goal.measured);
+        assert_eq!(goal.met, Some(false), "{}", goal.measured);
+    }
+
+    #[test]
+    fn one_bad_load_is_missed_though_the_means_are_good() {
+        let slow: Row = (
+            "slow",
+            &[Some((1160, 1000)), Some((900, 1000)), Some((1000, 1000)), Some((1010, 1000))],
+        );
+        let fast: Row = (
+            "fast",
+            &[Some((100, 1000)), Some((1000, 1000)), Some((1000, 1000)), Some((1000, 1000))],
+        );
+        assert_eq!(missed(&[slow, fast]), ["wall time to the second-best peer's, worst load"]);
+        let fat: Row = (
+            "fat",
+            &[Some((100, 1260)), Some((1000, 900)), Some((1000, 1000)), Some((1000, 2000))],
+        );
+        let thin: Row = (
+            "thin",
+            &[Some((100, 100)), Some((1000, 1000)), Some((1000, 1000)), Some((1000, 1000))],
+        );
+        assert_eq!(missed(&[fat, thin]), ["peak RSS to the second-best peer's, worst load"]);
+    }
+
+    #[test]
+    fn memory_above_one_peer_is_missed() {
+        let cells = [Some((100, 1001)), Some((1000, 1100)), Some((1000, 1000)), Some((1000, 1100))];
+        assert_eq!(missed(&[("a", &cells)]), ["peak RSS to snmalloc's, mean"]);
+    }
+
+    #[test]
+    fn load_that_ours_does_not_end_is_missed() {
+        let cells = [None, Some((1000, 1000)), Some((1000, 1000)), Some((1000, 1000))];
+        let missed = missed(&[GOOD, ("dead", &cells)]);
+        assert_eq!(missed, ["loads that ours ends"]);
+    }
+
+    #[test]
+    fn absent_peer_is_skipped_with_its_name() {
+        let results = made_up(&["ours", "glibc"], &[("a", &[Some((1, 1)), Some((2, 2))])]);
+        let goals = goals(&results);
+        let skipped = |name: &str| goals.iter().find(|g| g.measured.contains(name)).unwrap().met;
+        assert_eq!(skipped("snmalloc was not measured"), None);
+        assert_eq!(skipped("no load ended on ours and on two peers"), None);
+    }
+
+    #[test]
+    fn losses_name_the_best_and_the_second_best() {
+        let cells = [Some((1100, 10)), Some((1000, 20)), Some((1200, 20)), Some((1050, 20))];
+        let losses = losses(&made_up(&ALL, &[GOOD, ("slow", &cells)]));
+        assert_eq!(losses.len(), 1, "{losses:?}");
+        let loss = &losses[0];
+        assert_eq!((loss.load.as_str(), loss.measure), ("slow", "wall time"));
+        assert_eq!((loss.best, loss.second), ("mimalloc", Some("glibc")));
+        assert!((loss.to_best.value - 1.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn explanation_is_of_its_measure_and_load() {
+        let text = "# time a no\ntime a because\nrss ab other\n";
+        assert_eq!(explanation(text, "time", "a"), Some("because"));
+        assert_eq!(explanation(text, "rss", "a"), None);
+        assert_eq!(explanation(text, "rss", "ab"), Some("other"));
+    }
+
+    #[test]
+    fn every_written_explanation_is_read() {
+        for line in EXPLAINED.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            let mut words = line.splitn(3, ' ');
+            let (measure, load) = (words.next().unwrap(), words.next().unwrap());
+            assert!(matches!(measure, "time" | "rss"), "{line}");
+            assert_eq!(explanation(EXPLAINED, measure, load), words.next(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! All peers, over a program of many loads, each run to its end: the suite
+//! that writes the document on benchmarks.
+//!
+//! `runs` measures, `results` holds what was measured, `judge` sets it beside
+//! the goals and finds the losses, `tables` shows it and `docs` writes it.
+
+mod docs;
+mod judge;
+mod results;
+mod runs;
+mod tables;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::allocators::{Allocator, Bench};
+use crate::args::CompareOptions;
+use crate::goals::{Goal, Verdict, judge as verdict};
+use crate::machine::Machine;
+use crate::peers::{Absent, Everybody, everybody};
+use crate::{screen, thp};
+use judge::Loss;
+use results::{Load, MEASURES, Mean, Results};
+use runs::Runner;
+
+/// Everything that was measured.
+#[derive(Serialize)]
+struct Report<'a> {
+    format: u32,
+    suite: &'static str,
+    machine: &'a Machine,
+    allocators: &'a [Allocator],
+    absent: &'a [Absent],
+    rounds: u32,
+    scale: f64,
+    #[serde(rename = "settings")]
+    sections: Vec<Section>,
+}
+
+impl<'a> Report<'a> {
+    fn new(
+        machine: &'a Machine,
+        allocators: &'a [Allocator],
+        absent: &'a [Absent],
+        sections: Vec<Section>,
+        options: &CompareOptions,
+    ) -> Self {
+        let (rounds, scale) = (options.rounds, options.scale);
+        Self { format: 1, suite: "compare", machine, allocators, absent, rounds, scale, sections }
+    }
+}
+
+/// What was measured under one setting of THP.
+struct Section {
+    thp: String,
+    results: Results,
+    goals: Vec<Goal>,
+    losses: Vec<Loss>,
+}
+
+/// A load with its samples, by allocator and measure.
+#[derive(Serialize)]
+struct RawLoad<'a> {
+    #[serde(flatten)]
+    load: &'a Load,
+    ops: Option<u64>,
+    samples: BTreeMap<&'static str, BTreeMap<&'static str, Vec<u64>>>,
+}
+
+impl Serialize for Section {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let results = &self.results;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("thp", &self.thp)?;
+        map.serialize_entry("goals", &self.goals)?;
+        map.serialize_entry("means", &means(results))?;
+        map.serialize_entry("losses", &self.losses)?;
+        map.serialize_entry("failures", &results.failures)?;
+        let loads: Vec<RawLoad> = (0..results.loads.len()).map(|l| raw(results, l)).collect();
+        map.serialize_entry("loads", &loads)?;
+        map.end()
+    }
+}
+
+/// By peer, then measure.
+fn means(results: &Results) -> BTreeMap<&'static str, BTreeMap<&'static str, Mean>> {
+    let of = |peer| {
+        let means = MEASURES.iter().enumerate();
+        means.filter_map(|(m, measure)| Some((measure.key, results.mean(m, peer)?))).collect()
+    };
+    results.peers().map(|peer| (results.allocators[peer], of(peer))).collect()
+}
+
+fn raw(results: &Results, load: usize) -> RawLoad<'_> {
+    // Samples are whole numbers that came as such.
+    let whole = |samples: &Vec<f64>| samples.iter().map(|&sample| sample as u64).collect();
+    let of = |samples: &results::Samples| {
+        MEASURES.iter().zip(samples).map(|(measure, of)| (measure.key, whole(of))).collect()
+    };
+    let rows = results.allocators.iter().zip(&results.samples[load]);
+    RawLoad {
+        load: &results.loads[load],
+        ops: results.ops[load],
+        samples: rows.filter_map(|(name, s)| Some((*name, of(s.as_ref()?)))).collect(),
+    }
+}
+
+/// Runs the suite.
+pub fn run(options: &CompareOptions) -> Result<Verdict> {
+    if let Some(directory) = &options.write_docs {
+        // Told before the hour, not after it.
+        ensure!(directory.is_dir(), "{}: no directory to write to", directory.display());
+    }
+    let bench = Bench::open(options.common.ours.as_deref())?;
+    let everybody = chosen_peers(everybody(&bench, options.tcmalloc.as_deref()), &options.peers);
+    let program = options.program.as_deref();
+    let runner = Runner::new(&bench, program, options.scale, options.timeout_s);
+    let everybody = only_preloaded(everybody, &runner)?;
+    for absent in &everybody.absent {
+        eprintln!("slabyard-bench: {} is left out: {}", absent.name, absent.why);
+    }
+    let loads = chosen_loads(runner.loads()?, &options.only)?;
+    let machine = Machine::read()?;
+
+    let sections = sections(&runner, &loads, &everybody.allocators, options)?;
+    let Everybody { allocators, absent } = &everybody;
+    let report = Report::new(&machine, allocators, absent, sections, options);
+    if let Some(directory) = &options.write_docs {
+        docs::write(directory, &report, options)?;
+    }
+    screen::publish(&text(&report), &report, options.common.json.as_deref())?;
+    let goals: Vec<Goal> = report.sections.iter().flat_map(|s| s.goals.clone()).collect();
+    Ok(verdict(&goals, options.common.check))
+}
+
+/// Only the named peers, if any are named; ours is there in any case.
+fn chosen_peers(everybody: Everybody, names: &[String]) -> Everybody {
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    let Everybody { mut allocators, mut absent } = everybody;
+    let ours = allocators[0].name;
+    allocators.retain(|allocator| allocator.name == ours || wanted(allocator.name));
+    absent.retain(|absent| wanted(absent.name));
+    Everybody { allocators, absent }
+}
+
+/// Leaves out peers that the loader does not map into this very program;
+/// without ours there is nothing to measure.
+fn only_preloaded(everybody: Everybody, runner: &Runner) -> Result<Everybody> {
+    let Everybody { allocators, mut absent } = everybody;
+    let mut kept: Vec<Allocator> = Vec::new();
+    for allocator in allocators {
+        match runner.check_preload(&allocator) {
+            Ok(()) => kept.push(allocator),
+            Err(error) if kept.is_empty() => return Err(error),
+            Err(error) => absent.push(Absent { name: allocator.name, why: format!("{error:#}") }),
+        }
+    }
+    Ok(Everybody { allocators: kept, absent })
+}
+
+fn chosen_loads(loads: Vec<Load>, only: &[String]) -> Result<Vec<Load>> {
+    let names: Vec<&str> = loads.iter().map(|load| load.name.as_str()).collect();
+    if let Some(unknown) = only.iter().find(|name| !names.contains(&name.as_str())) {
+        anyhow::bail!("no load {unknown:?}; there are {}", names.join(", "));
+    }
+    let wanted = |load: &Load| only.is_empty() || only.contains(&load.name);
+    Ok(loads.into_iter().filter(wanted).collect())
+}
+
+/// All runs under each setting of THP that was asked for, else under the one
+/// in force.
+fn sections(
+    runner: &Runner,
+    loads: &[Load],
+    allocators: &[Allocator],
+    options: &CompareOptions,
+) -> Result<Vec<Section>> {
+    let measure = |word: &str| -> Result<Section> {
+        let runs = runs::all(runner, loads, allocators, options.rounds)?;
+        let names = allocators.iter().map(|allocator| allocator.name).collect();
+        Ok(section(word, Results::new(names, loads.to_vec(), runs)))
+    };
+    if options.thp.is_empty() {
+        let word = thp::current().unwrap_or_else(|_| "unknown".to_owned());
+        return Ok(vec![measure(&word)?]);
+    }
+    let under = |word: &str| {
+        let _setting = thp::Setting::set(word)?;
+        measure(word)
+    };
+    options.thp.iter().map(|thp| under(thp.word())).collect()
+}
+
+fn section(thp: &str, results: Results) -> Section {
+    let (goals, losses) = (judge::goals(&results), judge::losses(&results));
+    Section { thp: thp.to_owned(), results, goals, losses }
+}
+
+fn text(report: &Report) -> String {
+    let mut text = screen::heading(report.machine, report.allocators);
+    for absent in report.absent {
+        text += &format!("left out: {}: {}\n", absent.name, absent.why);
+    }
+    for section in &report.sections {
+        let results = &section.results;
+        text += &format!("\nTHP {}, {} rounds.\n", section.thp, report.rounds);
+        for (title, table) in tables::all_medians(results) {
+            text += &format!("\n{title}:\n\n{table}\n");
+        }
+        text += &format!("\nOurs to each peer's, geometric mean:\n\n{}\n", tables::means(results));
+        text += &format!("\nLosses:\n\n{}\n", tables::losses(&section.losses));
+        for failure in &results.failures {
+            text +=
+                &format!("failed: {} on {}: {}\n", failure.load, failure.allocator, failure.why);
+        }
+        text += &format!("\n{}\n", screen::goals(&section.goals));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allocator(name: &'static str) -> Allocator {
+        Allocator { name, preload: None, version: String::new(), flags: "" }
+    }
+
+    fn load(name: &str) -> Load {
+        Load { name: name.to_owned(), threads: 1, words: String::new() }
+    }
+
+    #[test]
+    fn unknown_load_is_refused_with_the_list() {
+        let loads = || vec![load("tree"), load("web")];
+        assert_eq!(chosen_loads(loads(), &[]).unwrap().len(), 2);
+        assert_eq!(chosen_loads(loads(), &["web".to_owned()]).unwrap()[0].name, "web");
+        let error = chosen_loads(loads(), &["wbe".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("wbe") && error.contains("tree, web"), "{error}");
+    }
+
+    #[test]
+    fn ours_is_measured_whoever_is_chosen() {
+        let everybody = Everybody {
+            allocators: ["ours", "mimalloc", "glibc"].map(allocator).to_vec(),
+            absent: vec![Absent { name: "snmalloc", why: "not built".to_owned() }],
+        };
+        let chosen = chosen_peers(everybody, &["glibc".to_owned()]);
+        let names: Vec<&str> = chosen.allocators.iter().map(|a| a.name).collect();
+        assert_eq!(names, ["ours", "glibc"]);
+        assert!(chosen.absent.is_empty(), "nobody asked for it");
+    }
+}

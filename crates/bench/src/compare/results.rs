@@ -1,0 +1,220 @@
+//! What was measured, and ratios of it.
+//!
+//! Invariant: the samples of a load on an allocator are either those of every
+//! round or none, so that round i of two allocators belongs together.
+
+use serde::Serialize;
+
+use super::runs::{Run, Runs};
+use crate::stats::{Estimate, Paired, median, ratio};
+
+/// A measure of a run; less is better.
+pub struct Measure {
+    /// For people.
+    pub name: &'static str,
+    /// Of the samples, for the JSON.
+    pub key: &'static str,
+    /// Of the tables.
+    pub unit: &'static str,
+    /// Samples in one such unit.
+    pub per_unit: f64,
+}
+
+/// How many there are.
+pub const NR_MEASURES: usize = 5;
+/// Places in [`MEASURES`].
+pub const WALL: usize = 0;
+pub const CPU: usize = 1;
+pub const PEAK: usize = 2;
+pub const FAULTS: usize = 3;
+pub const AREA: usize = 4;
+
+const fn measure(
+    name: &'static str,
+    key: &'static str,
+    unit: &'static str,
+    per_unit: f64,
+) -> Measure {
+    Measure { name, key, unit, per_unit }
+}
+
+/// In the order in which `loads/launch.c` tells them.
+pub const MEASURES: [Measure; NR_MEASURES] = [
+    measure("wall time", "wall_us", "ms", 1000.0),
+    measure("CPU time", "cpu_us", "ms", 1000.0),
+    measure("peak RSS", "peak_kib", "MiB", 1024.0),
+    measure("page faults", "faults", "thousands", 1000.0),
+    measure("RSS over time", "rss_kib_ms", "MiB s", 1024.0 * 1000.0),
+];
+
+/// One load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Load {
+    /// Its name.
+    pub name: String,
+    /// Its threads.
+    pub threads: u32,
+    /// What it does.
+    pub words: String,
+}
+
+/// A run that did not come to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// Of which load.
+    pub load: String,
+    /// On which allocator.
+    pub allocator: &'static str,
+    /// In which round, from 1.
+    pub round: u32,
+    /// What it said.
+    pub why: String,
+}
+
+/// Samples by measure, then round.
+pub type Samples = [Vec<f64>; NR_MEASURES];
+
+/// All results under one setting of the system.
+pub struct Results {
+    /// Names, ours first.
+    pub allocators: Vec<&'static str>,
+    /// The loads.
+    pub loads: Vec<Load>,
+    /// Operations by load; none if it never ran.
+    pub ops: Vec<Option<u64>>,
+    /// By load, then allocator; none if a run failed.
+    pub samples: Vec<Vec<Option<Samples>>>,
+    /// What failed.
+    pub failures: Vec<Failure>,
+}
+
+/// A geometric mean, and over how many loads.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Mean {
+    /// Ours to the peer's.
+    #[serde(flatten)]
+    pub ratio: Estimate,
+    /// Loads on which both came to an end.
+    pub loads: usize,
+}
+
+impl Results {
+    /// Keeps the samples of complete series.
+    pub fn new(allocators: Vec<&'static str>, loads: Vec<Load>, (runs, failures): Runs) -> Self {
+        let failed = |load: &Load, allocator: &str| {
+            failures.iter().any(|f| f.load == load.name && f.allocator == allocator)
+        };
+        let of_load = |(load, by_allocator): (&Load, &Vec<Vec<Run>>)| {
+            let pairs = allocators.iter().zip(by_allocator);
+            pairs.map(|(name, runs)| (!failed(load, name)).then(|| samples(runs))).collect()
+        };
+        let ops = runs.iter().map(|of| of.iter().flatten().next().map(|run| run.ops)).collect();
+        let samples = loads.iter().zip(&runs).map(of_load).collect();
+        Self { ops, samples, allocators, loads, failures }
+    }
+
+    /// The peers' places.
+    pub fn peers(&self) -> std::ops::Range<usize> {
+        1..self.allocators.len()
+    }
+
+    /// The place of an allocator that was measured.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.allocators.iter().position(|found| *found == name)
+    }
+
+    /// Median in the measure's samples; none if a run failed.
+    pub fn median(&self, measure: usize, load: usize, allocator: usize) -> Option<f64> {
+        self.samples[load][allocator].as_ref().map(|samples| median(&samples[measure]))
+    }
+
+    /// Ours to a peer's on one load.
+    pub fn ratio(&self, measure: usize, load: usize, peer: usize) -> Option<Estimate> {
+        self.pair(measure, load, peer).map(|pair| ratio(&[pair]))
+    }
+
+    /// Geometric mean of ours to a peer's over the loads that both ended.
+    pub fn mean(&self, measure: usize, peer: usize) -> Option<Mean> {
+        let loads = 0..self.loads.len();
+        let pairs: Vec<Paired> = loads.filter_map(|load| self.pair(measure, load, peer)).collect();
+        (!pairs.is_empty()).then(|| Mean { ratio: ratio(&pairs), loads: pairs.len() })
+    }
+
+    /// The peers that ended a load, the best first, with their medians.
+    pub fn ranked(&self, measure: usize, load: usize) -> Vec<(usize, f64)> {
+        let median = |peer| self.median(measure, load, peer).map(|median| (peer, median));
+        let mut ranked: Vec<(usize, f64)> = self.peers().filter_map(median).collect();
+        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+        ranked
+    }
+
+    /// None without samples, or where a median is nothing: no ratio to that.
+    fn pair(&self, measure: usize, load: usize, peer: usize) -> Option<Paired<'_>> {
+        let of = |allocator: usize| {
+            let samples = &self.samples[load][allocator].as_ref()?[measure];
+            samples.iter().all(|&sample| sample > 0.0).then_some(samples.as_slice())
+        };
+        Some(Paired { ours: of(0)?, peer: of(peer)? })
+    }
+}
+
+fn samples(runs: &[Run]) -> Samples {
+    std::array::from_fn(|m| runs.iter().map(|run| run.measures[m] as f64).collect())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A load's name, and its wall time and peak RSS by allocator.
+    pub type Row<'a> = (&'a str, &'a [Option<(u64, u64)>]);
+
+    /// Results of made-up medians: by load, what each allocator has in wall
+    /// time and in peak RSS; three rounds alike, and nothing where it failed.
+    pub fn made_up(allocators: &[&'static str], loads: &[Row]) -> Results {
+        let mut failures = Vec::new();
+        let mut runs = Vec::new();
+        for (name, row) in loads {
+            let of =
+                |&(wall, peak): &(u64, u64)| Run { measures: [wall, wall, peak, 5, 5], ops: 9 };
+            runs.push(row.iter().map(|r| r.iter().map(of).cycle().take(3).collect()).collect());
+            for (allocator, cell) in allocators.iter().zip(*row) {
+                if cell.is_none() {
+                    let why = "signal 11".to_owned();
+                    failures.push(Failure { load: (*name).to_owned(), allocator, round: 1, why });
+                }
+            }
+        }
+        let load = |(name, _): &Row| Load {
+            name: (*name).to_owned(),
+            threads: 1,
+            words: "made up".to_owned(),
+        };
+        Results::new(allocators.to_vec(), loads.iter().map(load).collect(), (runs, failures))
+    }
+
+    #[test]
+    fn means_are_over_the_loads_that_both_ended() {
+        let results = made_up(
+            &["ours", "peer", "glibc"],
+            &[
+                ("a", &[Some((10, 1)), Some((20, 1)), Some((10, 1))]),
+                ("b", &[Some((10, 1)), None, Some((40, 1))]),
+            ],
+        );
+        let mean = results.mean(WALL, 1).unwrap();
+        assert_eq!((mean.loads, mean.ratio.value), (1, 0.5));
+        let mean = results.mean(WALL, 2).unwrap();
+        assert_eq!(mean.loads, 2);
+        assert!((mean.ratio.value - 0.5).abs() < 1e-12, "{mean:?}");
+        assert!(results.ratio(WALL, 1, 1).is_none());
+        assert_eq!(results.ranked(WALL, 1), [(2, 40.0)]);
+    }
+
+    #[test]
+    fn no_ratio_to_nothing() {
+        let results = made_up(&["ours", "glibc"], &[("a", &[Some((10, 1)), Some((0, 1))])]);
+        assert!(results.mean(WALL, 1).is_none());
+        assert!(results.mean(PEAK, 1).is_some());
+    }
+}

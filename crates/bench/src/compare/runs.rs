@@ -1,0 +1,291 @@
+//! One run: a load of the program, from its start to its end, on an
+//! allocator; and all runs, in rounds.
+//!
+//! Neighbours: `loads/launch.c` starts the program and takes the measures;
+//! `results` holds them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+use fastrand::Rng;
+
+use super::results::{Failure, Load, NR_MEASURES};
+use crate::allocators::{Allocator, Bench, without_settings};
+use crate::{interrupt, screen};
+
+/// Time between two samples of resident memory.
+const TICK_MS: u32 = 10;
+
+/// The program of loads, and how it is run.
+pub struct Runner {
+    launch: PathBuf,
+    program: PathBuf,
+    scale: f64,
+    timeout_ms: u64,
+}
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// By measure, in the units of [`super::results::MEASURES`].
+    pub measures: [u64; NR_MEASURES],
+    /// Operations that the load says it did.
+    pub ops: u64,
+}
+
+impl Runner {
+    /// Of the embedded program, or of another that speaks like it.
+    pub fn new(bench: &Bench, program: Option<&Path>, scale: f64, timeout_s: u32) -> Self {
+        Self {
+            launch: bench.program("launch"),
+            program: program.map_or_else(|| bench.program("life"), Path::to_owned),
+            scale,
+            timeout_ms: u64::from(timeout_s) * 1000,
+        }
+    }
+
+    /// The loads that the program tells: a line `NAME THREADS WORDS...` each.
+    pub fn loads(&self) -> Result<Vec<Load>> {
+        let name = self.program.display();
+        let out = without_settings(&self.program)
+            .arg("--list")
+            .output()
+            .with_context(|| name.to_string())?;
+        ensure!(out.status.success(), "{name} --list: {}", out.status);
+        let text = String::from_utf8(out.stdout).with_context(|| format!("{name} --list"))?;
+        let loads = text.lines().map(|line| {
+            load_of(line).with_context(|| format!("{name} --list: not NAME THREADS ...: {line:?}"))
+        });
+        let loads = loads.collect::<Result<Vec<Load>>>()?;
+        ensure!(!loads.is_empty(), "{name} --list: no load");
+        Ok(loads)
+    }
+
+    /// Fails unless the loader would map the allocator's library into the
+    /// program. That the library's `malloc` is then the one in force was seen
+    /// when the allocator was found.
+    pub fn check_preload(&self, allocator: &Allocator) -> Result<()> {
+        let Some(library) = &allocator.preload else { return Ok(()) };
+        let out = allocator
+            .command(&self.program)
+            .env("LD_TRACE_LOADED_OBJECTS", "1")
+            .output()
+            .with_context(|| self.program.display().to_string())?;
+        let mapped = String::from_utf8_lossy(&out.stdout);
+        let library = library.to_string_lossy();
+        let found = mapped.lines().any(|line| line.split_whitespace().next() == Some(&library));
+        let name = allocator.name;
+        ensure!(found, "{name}: the loader does not map {library} into {}", self.program.display());
+        Ok(())
+    }
+
+    /// One run; an error is the run's own.
+    pub fn run(&self, load: &str, allocator: &Allocator) -> Result<Run> {
+        let out = self.command(load, allocator).output().context("launch")?;
+        interrupt::check()?;
+        outcome(&out)
+    }
+
+    fn command(&self, load: &str, allocator: &Allocator) -> Command {
+        let mut command = without_settings(&self.launch);
+        command.arg(self.timeout_ms.to_string()).arg(TICK_MS.to_string());
+        command.arg(allocator.preload.as_deref().unwrap_or(Path::new("-")));
+        command.arg(&self.program).arg(load);
+        if self.scale != 1.0 {
+            command.arg("--scale").arg(self.scale.to_string());
+        }
+        command
+    }
+}
+
+fn load_of(line: &str) -> Option<Load> {
+    let (name, rest) = line.trim().split_once(char::is_whitespace)?;
+    let (threads, words) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+    let threads = threads.parse().ok()?;
+    Some(Load { name: name.to_owned(), threads, words: words.trim().to_owned() })
+}
+
+/// Reads the program's `ops N` and launch's line after it.
+fn outcome(out: &Output) -> Result<Run> {
+    let text = String::from_utf8_lossy(&out.stdout);
+    let said = String::from_utf8_lossy(&out.stderr);
+    let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no words");
+    let last = text.lines().last().unwrap_or_default();
+    let fields: Vec<&str> = last.split(' ').collect();
+    let ["launch", measures @ .., how, number] = fields.as_slice() else {
+        bail!("launch: {}: {said}", out.status);
+    };
+    match (*how, *number) {
+        ("exit", "0") => {}
+        ("timeout", _) => bail!("timeout"),
+        (how, number) => bail!("{how} {number}: {said}"),
+    }
+    let mut run = Run { measures: [0; NR_MEASURES], ops: 0 };
+    ensure!(measures.len() == NR_MEASURES, "launch said {last:?}");
+    for (to, from) in run.measures.iter_mut().zip(measures) {
+        *to = from.parse().with_context(|| format!("launch said {last:?}"))?;
+    }
+    let ops = text.lines().find_map(|line| line.strip_prefix("ops "));
+    run.ops = ops.and_then(|ops| ops.trim().parse().ok()).context("the load said no `ops N`")?;
+    Ok(run)
+}
+
+/// Runs by load, then allocator, then round; and what failed.
+pub type Runs = (Vec<Vec<Vec<Run>>>, Vec<Failure>);
+
+/// All rounds: in each, each load runs once on each allocator, in an order
+/// drawn anew. After a failure, that load runs on that allocator no more.
+pub fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator], rounds: u32) -> Result<Runs> {
+    let mut runs = vec![vec![Vec::new(); allocators.len()]; loads.len()];
+    let mut failures: Vec<Failure> = Vec::new();
+    let mut random = Rng::new();
+    let bar = screen::progress(rounds as usize * loads.len() * allocators.len());
+    for round in 0..rounds {
+        for (l, load) in loads.iter().enumerate() {
+            bar.set_message(load.name.clone());
+            let mut order: Vec<usize> = (0..allocators.len()).collect();
+            random.shuffle(&mut order);
+            for a in order {
+                bar.inc(1);
+                let name = allocators[a].name;
+                if failures.iter().any(|f| f.load == load.name && f.allocator == name) {
+                    continue;
+                }
+                match checked_run(runner, load, &allocators[a], runs[l].iter().flatten().next()) {
+                    Ok(run) => runs[l][a].push(run),
+                    Err(error) => {
+                        interrupt::check()?;
+                        let why = format!("{error:#}");
+                        bar.suspend(|| eprintln!("slabyard-bench: {} on {name}: {why}", load.name));
+                        let load = load.name.clone();
+                        failures.push(Failure { load, allocator: name, round: round + 1, why });
+                    }
+                }
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok((runs, failures))
+}
+
+/// A load does the same work whatever the allocator: else two times of it
+/// cannot be compared.
+fn checked_run(
+    runner: &Runner,
+    load: &Load,
+    allocator: &Allocator,
+    earlier: Option<&Run>,
+) -> Result<Run> {
+    let run = runner.run(&load.name, allocator)?;
+    if let Some(earlier) = earlier {
+        ensure!(run.ops == earlier.ops, "{} operations; others did {}", run.ops, earlier.ops);
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::results::{CPU, FAULTS, PEAK, WALL};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A program of loads in a few lines of shell.
+    const STAND_IN: &str = r#"#!/bin/sh
+case "$1" in
+--list) echo "quick 1 says at once"; echo "slow 2 sleeps"; echo "crash 1 ends itself"; exit ;;
+quick) echo "ops 7" ;;
+slow) sleep 30 ;;
+crash) echo "slot 3 is torn" >&2; kill -SEGV $$ ;;
+wrong) exit 1 ;;
+mute) ;;
+per) echo "ops ${#LD_PRELOAD}" ;;
+esac
+"#;
+
+    fn bench() -> Bench {
+        let bench = Bench::open(Some(Path::new("mimalloc"))).unwrap();
+        let path = bench.unpack("stand-in", STAND_IN.as_bytes()).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        bench
+    }
+
+    fn runner(bench: &Bench) -> Runner {
+        Runner::new(bench, Some(&bench.program("stand-in")), 1.0, 1)
+    }
+
+    #[test]
+    fn loads_are_read_from_the_program() {
+        let bench = bench();
+        let loads = runner(&bench).loads().unwrap();
+        let names: Vec<&str> = loads.iter().map(|load| load.name.as_str()).collect();
+        assert_eq!(names, ["quick", "slow", "crash"]);
+        assert_eq!((loads[1].threads, loads[1].words.as_str()), (2, "sleeps"));
+        assert!(load_of("alone").is_none() && load_of("name many words").is_none());
+    }
+
+    #[test]
+    fn embedded_program_tells_its_loads() {
+        let bench = bench();
+        let loads = Runner::new(&bench, None, 1.0, 1).loads().unwrap();
+        assert!(loads.iter().all(|load| load.threads > 0), "{loads:?}");
+    }
+
+    #[test]
+    fn run_is_measured_on_its_allocator() {
+        let bench = bench();
+        for allocator in &bench.allocators {
+            runner(&bench).check_preload(allocator).unwrap();
+            let run = runner(&bench).run("quick", allocator).unwrap();
+            assert_eq!(run.ops, 7);
+            let [wall, peak, faults] = [WALL, PEAK, FAULTS].map(|m| run.measures[m]);
+            assert!((100..1_000_000).contains(&wall), "{wall} us");
+            assert!((300..50_000).contains(&peak), "{peak} KiB");
+            assert!((10..50_000).contains(&faults), "{faults} faults");
+            assert!(run.measures[CPU] < 1_000_000);
+        }
+    }
+
+    #[test]
+    fn preload_that_the_loader_refuses_is_named() {
+        let bench = bench();
+        let mut wrong = bench.allocators[0].clone();
+        wrong.preload = Some(bench.program("json_rounds.py"));
+        let error = runner(&bench).check_preload(&wrong).err().unwrap();
+        assert!(error.to_string().contains("json_rounds.py"), "{error}");
+    }
+
+    #[test]
+    fn failing_run_tells_how_it_failed() {
+        let bench = bench();
+        let glibc = &bench.allocators[crate::allocators::GLIBC];
+        let why = |load| runner(&bench).run(load, glibc).unwrap_err().to_string();
+        assert_eq!(why("slow"), "timeout");
+        assert_eq!(why("crash"), "signal 11: slot 3 is torn");
+        assert_eq!(why("wrong"), "exit 1: no words");
+        assert!(why("mute").contains("ops N"));
+        let nowhere = Runner::new(&bench, Some(Path::new("/nowhere")), 1.0, 1);
+        let error = nowhere.run("x", glibc).unwrap_err().to_string();
+        assert!(error.contains("exit 127") && error.contains("/nowhere"), "{error}");
+    }
+
+    #[test]
+    fn failure_is_told_once_and_the_others_go_on() {
+        let bench = bench();
+        let load = |name: &str| Load { name: name.to_owned(), threads: 1, words: String::new() };
+        let loads = [load("crash"), load("quick")];
+        let (runs, failures) = all(&runner(&bench), &loads, &bench.allocators, 3).unwrap();
+        assert_eq!(failures.len(), 3, "one a allocator: {failures:?}");
+        assert!(failures.iter().all(|f| f.load == "crash" && f.round == 1));
+        assert!(runs[1].iter().all(|of| of.len() == 3));
+    }
+
+    #[test]
+    fn different_work_is_a_failure() {
+        let bench = bench();
+        let load = Load { name: "per".to_owned(), threads: 1, words: String::new() };
+        let (_, failures) = all(&runner(&bench), &[load], &bench.allocators, 1).unwrap();
+        assert!(failures[0].why.contains("operations; others did"), "{failures:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! The tables, the same on the screen and in the written document.
+
+use comfy_table::Table;
+
+use super::judge::Loss;
+use super::results::{AREA, CPU, FAULTS, MEASURES, NR_MEASURES, PEAK, Results, WALL};
+use crate::screen;
+use crate::stats::Estimate;
+
+/// In the order in which they are shown.
+const SHOWN: [usize; NR_MEASURES] = [WALL, CPU, PEAK, AREA, FAULTS];
+
+/// Geometric means of ours to each peer's, in each measure.
+pub fn means(results: &Results) -> Table {
+    let mut heading = vec!["ours to"];
+    heading.extend(SHOWN.map(|m| MEASURES[m].name));
+    heading.push("loads");
+    let row = |peer: usize| {
+        let means = SHOWN.map(|m| results.mean(m, peer));
+        let mut row = vec![results.allocators[peer].to_owned()];
+        row.extend(means.iter().map(|m| m.map_or("-".to_owned(), |m| with_interval(&m.ratio))));
+        row.push(means[0].map_or(0, |mean| mean.loads).to_string());
+        row
+    };
+    screen::table(&heading, results.peers().map(row).collect())
+}
+
+/// One measure: a load a row, medians, and ours to the second-best peer's.
+pub fn medians(results: &Results, measure: usize) -> Table {
+    let mut heading = vec!["load"];
+    heading.extend(&results.allocators);
+    heading.extend(["to second-best", "95 %"]);
+    let row = |load: usize| {
+        let mut row = vec![results.loads[load].name.clone()];
+        let cell = |allocator| results.median(measure, load, allocator);
+        let cells = (0..results.allocators.len()).map(cell);
+        row.extend(cells.map(|median| {
+            median.map_or("failed".to_owned(), |m| number(m / MEASURES[measure].per_unit))
+        }));
+        let second = results.ranked(measure, load).get(1).map(|&(peer, _)| peer);
+        let ratio = second.and_then(|peer| results.ratio(measure, load, peer));
+        row.push(ratio.map_or("-".to_owned(), |e| format!("{:.3}", e.value)));
+        row.push(ratio.map_or("-".to_owned(), |e| interval(&e)));
+        row
+    };
+    screen::table(&heading, (0..results.loads.len()).map(row).collect())
+}
+
+/// All measures of [`medians`] with a title each.
+pub fn all_medians(results: &Results) -> impl Iterator<Item = (String, Table)> + '_ {
+    SHOWN.into_iter().map(|m| {
+        let measure = &MEASURES[m];
+        (format!("{}, {}, median", measure.name, measure.unit), medians(results, m))
+    })
+}
+
+/// The losses.
+pub fn losses(losses: &[Loss]) -> Table {
+    let row = |loss: &Loss| {
+        let second = loss.second.zip(loss.to_second);
+        vec![
+            loss.load.clone(),
+            loss.measure.to_owned(),
+            format!("{} of {}'s", with_interval(&loss.to_best), loss.best),
+            second.map_or("-".to_owned(), |(name, e)| format!("{:.3} of {name}'s", e.value)),
+            loss.why.unwrap_or("not explained yet").to_owned(),
+        ]
+    };
+    let heading = ["load", "measure", "to the best", "to the second-best", "why"];
+    screen::table(&heading, losses.iter().map(row).collect())
+}
+
+fn interval(e: &Estimate) -> String {
+    format!("{:.3} to {:.3}", e.low, e.high)
+}
+
+fn with_interval(e: &Estimate) -> String {
+    format!("{:.3} ({})", e.value, interval(e))
+}
+
+/// Three digits or more.
+fn number(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::made_up;
+    use super::*;
+
+    #[test]
+    fn failed_cells_are_shown_as_such() {
+        let results = made_up(
+            &["ours", "mimalloc", "glibc"],
+            &[("a", &[Some((9000, 2048)), None, Some((18_000, 4096))])],
+        );
+        let text = medians(&results, WALL).to_string();
+        assert!(
+            text.contains("9.00") && text.contains("failed") && text.contains("18.0"),
+            "{text}"
+        );
+        let text = means(&results).to_string();
+        let mimalloc = text.lines().find(|line| line.contains("mimalloc")).unwrap();
+        assert!(mimalloc.contains(" - |"), "{text}");
+        assert!(text.contains("0.500 (0.500 to 0.500)"), "{text}");
+    }
+}
