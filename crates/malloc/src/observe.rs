@@ -11,6 +11,7 @@ static ALLOWED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
     fn prctl(what: i32, ...) -> i32;
+    fn __errno_location() -> *mut i32;
 }
 
 /// Allows any process of the same user to read and write this one's memory.
@@ -18,8 +19,13 @@ pub(crate) fn allow() {
     const PR_SET_PTRACER: i32 = 0x5961_6d61;
     const ANY: usize = usize::MAX;
     ALLOWED.store(true, Ordering::Relaxed);
-    // SAFETY: numbers only. A kernel without Yama refuses it, where nothing is needed.
-    unsafe { prctl(PR_SET_PTRACER, ANY, 0usize, 0usize, 0usize) };
+    // SAFETY: numbers only, and this thread's error number. A kernel without Yama refuses
+    // it, where nothing is needed: neither the first malloc nor a fork shows that.
+    unsafe {
+        let errno = *__errno_location();
+        prctl(PR_SET_PTRACER, ANY, 0usize, 0usize, 0usize);
+        *__errno_location() = errno;
+    }
 }
 
 /// In the child of a fork, which does not have its parent's permission.

@@ -67,6 +67,18 @@ fn each_source_has_its_tests() {
     }
 }
 
+/// Asking to be observable, at the start and in each child, shows nowhere: not in the
+/// output and not in `errno`, where the system does not know the request.
+#[test]
+fn being_observable_changes_nothing() {
+    let Some(program) = program("c/forks.c") else {
+        return;
+    };
+    let outcome = program.run(Mode::Rseq, &[("SLABYARD_OBSERVABLE", "1")], LIMIT);
+    assert!(outcome.succeeded(), "{outcome:#?}");
+    assert_eq!(outcome.messages().count(), 0, "{outcome:#?}");
+}
+
 /// The report at the end tells the mode: none falls back to another silently.
 #[test]
 fn each_mode_is_the_one_asked_for() {

@@ -156,6 +156,26 @@ fn every_tunable_is_set_and_holds() {
 }
 
 #[test]
+fn a_new_limit_sends_home_what_is_held_by_the_old_one() {
+    let yard = yard_on(Config::default());
+    let parked = || {
+        let c = yard.quietly(|quiet| Yard::count_cache(quiet, CLASS)).expect("no slow path");
+        (c.parked_cpu, c.parked_node)
+    };
+    use_some(&yard);
+    let (cpu, node) = parked();
+    assert!(cpu > 0 && node > 0, "CPUs hold {cpu} objects, the barn {node}");
+    let (set, class) = (Request::Set as u64, CLASS as u64);
+    ask(&yard, 1, set, class, key("sheaf_capacity"), 100);
+    slow_path(&yard);
+    assert_eq!(parked(), (0, node));
+    ask(&yard, 2, set, class, key("barn_full"), 0);
+    slow_path(&yard);
+    assert_eq!(parked(), (0, 0));
+    verify(&yard);
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let yard = yard_on(Config::default());
     use_some(&yard);

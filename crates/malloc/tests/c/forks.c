@@ -129,7 +129,9 @@ static void while_threads_allocate(void)
 
         for (i = 0; i < 100; i++)
             step(slots, next_random(&random));
+        errno = EXDEV;
         pid = fork();
+        CHECK(pid < 0 || errno == EXDEV, "fork changes errno to %d", errno);
         if (pid == 0)
             child(slots, n);
         for (i = 0; i < 100; i++)

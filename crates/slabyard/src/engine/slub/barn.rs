@@ -6,7 +6,8 @@ use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Most full sheaves of a barn, until another number is set. SLUB 6.18 has 10 of 32 objects; ours are much larger.
+/// Most full sheaves of a barn, until another number is set. SLUB 6.18 has 10 of 32
+/// objects; ours are much larger.
 pub(super) const MOST_FULL: u32 = 2;
 /// Most empty sheaves of a barn, until another number is set.
 pub(super) const MOST_EMPTY: u32 = 2;
