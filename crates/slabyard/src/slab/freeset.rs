@@ -23,7 +23,7 @@ use super::Geometry;
 use crate::page::frame::FRAME_BITS;
 use crate::page::{Frame, Ground, Kind};
 use crate::platform::Platform;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Which slab of those that began at a granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,33 @@ pub struct Put {
     pub version: Version,
     /// Free objects before.
     pub before: u32,
-    /// Objects added: fewer than given if some were free already.
+    /// Objects added.
     pub added: u32,
+    /// Bits of the word whose objects were free already.
+    pub twice: u64,
+}
+
+/// A word of a slab's bitmap, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(pub(crate) u32);
+
+impl Word {
+    /// The word of object 0.
+    pub const FIRST: Word = Word(0);
+
+    /// Word and bit of an object.
+    #[inline]
+    #[must_use]
+    pub fn of(index: u32) -> (Word, u64) {
+        (Word(index / 64), 1 << (index % 64))
+    }
+
+    /// Number of the object of a bit of this word.
+    #[inline]
+    #[must_use]
+    pub fn index_of(self, bit: u32) -> u32 {
+        self.0 * 64 + bit
+    }
 }
 
 const FREE_MASK: u64 = u32::MAX as u64;
@@ -47,14 +72,12 @@ fn parts(word: u64) -> (Version, u32) {
     (Version((word >> 32) as u32), (word & FREE_MASK) as u32)
 }
 
-/// Frame and word of the bit of an object.
-#[inline]
-fn place(slab: u32, index: u32) -> (u32, usize) {
-    let bits = FRAME_BITS as u32;
-    (slab + index / bits, (index % bits / 64) as usize)
-}
-
 impl<P: Platform> Ground<P> {
+    fn bits(&self, slab: u32, word: Word) -> &AtomicU64 {
+        const WORDS: u32 = FRAME_BITS as u32 / 64;
+        &self.region.frame(slab + word.0 / WORDS).bits[(word.0 % WORDS) as usize]
+    }
+
     /// A number that no slab had for the last 2^32 slabs; never 0.
     fn next_version(&self) -> u32 {
         match self.versions.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
@@ -99,37 +122,17 @@ impl<P: Platform> Ground<P> {
         parts(self.region.frame(slab).word.load(Ordering::Acquire))
     }
 
-    /// Puts objects of one slab back whose numbers, ascending, `indices` gives.
-    /// One operation for each bitmap word and one for the slab. `twice` is told
-    /// of those that are free already.
-    pub fn put(&self, slab: u32, indices: &[u32], mut twice: impl FnMut(u32)) -> Put {
-        let mut added = 0;
-        let mut at = 0;
-        while at < indices.len() {
-            let (frame, word) = place(slab, indices[at]);
-            let mut mask = 0u64;
-            while at < indices.len() && place(slab, indices[at]) == (frame, word) {
-                let bit = 1 << (indices[at] % 64);
-                if mask & bit != 0 {
-                    twice(indices[at]);
-                }
-                mask |= bit;
-                at += 1;
-            }
-            // Relaxed: ordered by the Release of the addition below.
-            let old = self.region.frame(frame).bits[word].fetch_or(mask, Ordering::Relaxed);
-            let mut again = old & mask;
-            added += (mask & !old).count_ones();
-            while again != 0 {
-                twice(indices[at - 1] & !63 | again.trailing_zeros());
-                again &= again - 1;
-            }
-        }
-        let word = &self.region.frame(slab).word;
+    /// Puts the objects of one bitmap word back whose bits are set in `mask`: one
+    /// operation for the word and one for the slab.
+    pub fn put(&self, slab: u32, word: Word, mask: u64) -> Put {
+        // Relaxed: ordered by the Release of the addition below.
+        let old = self.bits(slab, word).fetch_or(mask, Ordering::Relaxed);
+        let added = (mask & !old).count_ones();
         // Release: who takes a counted object sees its bit. Pairs with the
         // Acquire in `take`.
+        let word = &self.region.frame(slab).word;
         let (version, before) = parts(word.fetch_add(u64::from(added), Ordering::AcqRel));
-        Put { version, before, added }
+        Put { version, before, added, twice: old & mask }
     }
 
     /// Takes up to `most` free objects and calls `f` with the number of each:
@@ -177,9 +180,8 @@ impl<P: Platform> Ground<P> {
     /// Marks an object's bit without counting it (`verify` does, and takes the
     /// mark away again); returns whether it was set.
     pub fn mark(&self, slab: u32, index: u32, free: bool) -> bool {
-        let (frame, word) = place(slab, index);
-        let word = &self.region.frame(frame).bits[word];
-        let bit = 1 << (index % 64);
+        let (word, bit) = Word::of(index);
+        let word = self.bits(slab, word);
         let old = if free {
             word.fetch_or(bit, Ordering::Relaxed)
         } else {
@@ -190,8 +192,8 @@ impl<P: Platform> Ground<P> {
 
     /// True if an object's bit says free.
     pub fn is_free(&self, slab: u32, index: u32) -> bool {
-        let (frame, word) = place(slab, index);
-        self.region.frame(frame).bits[word].load(Ordering::Relaxed) >> (index % 64) & 1 == 1
+        let (word, bit) = Word::of(index);
+        self.bits(slab, word).load(Ordering::Relaxed) & bit != 0
     }
 }
 

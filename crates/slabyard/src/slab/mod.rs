@@ -4,7 +4,7 @@
 pub mod freeset;
 pub mod geometry;
 
-pub use freeset::{Put, Version};
+pub use freeset::{Put, Version, Word};
 pub use geometry::Geometry;
 
 use crate::page::{Cause, Ground, Kind};

@@ -11,7 +11,7 @@ use slabyard::page::{Frame, Kind, percpu};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::stack::Stack;
 use slabyard::platform::{GRANULE, Platform, Slot};
-use slabyard::slab::Object;
+use slabyard::slab::{Object, Word};
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::Yard;
 use slabyard_abi::region::CacheWord;
@@ -178,8 +178,9 @@ fn a_slab_that_a_free_forgot_to_list_is_found() {
         let is_full = |address: &&usize| g.free_of(scene.object(**address).slab).1 == 0;
         let full = scene.live.iter().find(is_full).expect("a full slab");
         let Object { slab, index } = scene.object(*full);
-        let put = g.put(slab, &[index], |_| panic!("it was live"));
-        assert_eq!((put.before, put.added), (0, 1));
+        let (word, bit) = Word::of(index);
+        let put = g.put(slab, word, bit);
+        assert_eq!((put.before, put.added, put.twice), (0, 1, 0));
     });
 }
 

@@ -4,7 +4,6 @@
 //! Draining another CPU's stack stops it first ([`Platform::stop`]); one fence
 //! serves many stacks. The caller holds the drain lock.
 
-use super::free::BATCH;
 use super::{Cache, Moving};
 use crate::page::Ground;
 use crate::platform::Platform;
@@ -61,17 +60,7 @@ impl Cache {
     /// The caller takes the stack away.
     pub fn drain_stopped<P: Platform>(&self, g: &Ground<P>, top: u32) {
         let _moving = self.moving_aside();
-        let mut objects = [0usize; BATCH];
-        let mut n = 0;
-        for address in g.sheaves.objects_of(top) {
-            objects[n] = address;
-            n += 1;
-            if n == BATCH {
-                self.put_home(g, &mut objects);
-                n = 0;
-            }
-        }
-        self.put_home(g, &mut objects[..n]);
+        self.put_home(g, g.sheaves.objects_of(top));
     }
 
     /// This CPU's own sheaves go home, without stopping anybody: what a platform

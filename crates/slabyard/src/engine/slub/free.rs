@@ -1,16 +1,11 @@
-//! The slow path of a free, and the way home from a sheaf to the slabs.
+//! The slow path of a free. From a sheaf that found no room the way goes [`home`].
 //!
-//! Objects go home sorted by address: one operation for each bitmap word, one
-//! for each slab.
+//! [`home`]: super::home
 
 use super::Cache;
 use super::alloc::Beat;
 use crate::page::{Cause, Ground, Sheaf};
 use crate::platform::Platform;
-use crate::sync::Ordering;
-
-/// Objects that go home at a time: they lie on the stack, which may be small.
-pub(super) const BATCH: usize = 256;
 
 impl Cache {
     /// Frees an object. Called when the fast path found this CPU's stack full,
@@ -77,70 +72,8 @@ impl Cache {
         home
     }
 
-    /// One object to its slab, past the sheaves.
-    pub fn free_direct<P: Platform>(&self, g: &Ground<P>, address: usize) {
-        self.put_home(g, &mut [address]);
-    }
-
     /// All objects of a sheaf go home.
     pub(super) fn flush<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf) {
-        while !sheaf.is_empty() {
-            let mut objects = [0usize; BATCH];
-            let mut n = 0;
-            while n < BATCH
-                && let Some(address) = g.sheaves.pop(sheaf)
-            {
-                objects[n] = address;
-                n += 1;
-            }
-            self.put_home(g, &mut objects[..n]);
-        }
-    }
-
-    /// Objects go home: at most 256. What is no object of this cache is
-    /// told and set aside.
-    pub fn put_home<P: Platform>(&self, g: &Ground<P>, objects: &mut [usize]) {
-        let shape = self.shape();
-        objects.sort_unstable();
-        let mut indices = [0u32; BATCH];
-        let (mut rest, mut home) = (&*objects, 0);
-        while let Some(&first) = rest.first() {
-            let slab = match g.resolve(&shape.geometry, shape.slot, first) {
-                Ok(object) => object.slab,
-                Err(cause) => {
-                    g.bad(cause, first, shape.slot);
-                    rest = &rest[1..];
-                    continue;
-                }
-            };
-            let end = g.region.address(slab) + shape.geometry.slab_bytes();
-            let together = rest.partition_point(|address| *address < end);
-            let mut n = 0;
-            for &address in &rest[..together] {
-                match g.resolve(&shape.geometry, shape.slot, address) {
-                    Ok(object) => {
-                        indices[n] = object.index;
-                        n += 1;
-                    }
-                    Err(cause) => g.bad(cause, address, shape.slot),
-                }
-            }
-            home += self.put_group(g, slab, &indices[..n]);
-            rest = &rest[together..];
-        }
-        self.shown.out.fetch_sub(home, Ordering::Relaxed);
-    }
-
-    /// Returns how many went home.
-    fn put_group<P: Platform>(&self, g: &Ground<P>, slab: u32, indices: &[u32]) -> u64 {
-        let shape = self.shape();
-        let put = g.put(slab, indices, |index| {
-            let object = crate::slab::Object { slab, index };
-            g.bad(Cause::DoubleFree, g.address_of(&shape.geometry, object), shape.slot);
-        });
-        if put.added > 0 && (put.before == 0 || put.before + put.added == shape.geometry.objects) {
-            self.settle(g, slab, put.version);
-        }
-        u64::from(put.added)
+        self.put_home(g, core::iter::from_fn(|| g.sheaves.pop(sheaf)));
     }
 }

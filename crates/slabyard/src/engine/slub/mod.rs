@@ -47,6 +47,7 @@ pub mod barn;
 #[cfg(any(test, feature = "machine"))]
 pub mod cpu_slab;
 pub mod free;
+pub mod home;
 pub mod node;
 pub mod sheaf;
 mod shown;

@@ -1,0 +1,94 @@
+//! The way home: objects that leave a sheaf become bits of their slabs.
+//!
+//! Neighbours: [`super::free`] and [`super::age`] send objects here; the free set
+//! ([`crate::slab::freeset`]) takes them; [`super::node`] settles what a slab became.
+//!
+//! Objects that were freed one after the other often lie near each other. So they are
+//! gathered by bitmap word in a small table and put when another word wants the place
+//! in it, and at the end: one pass, no sort, and no more operations than one for each
+//! bitmap word and one for its slab when objects come in any order in which a program
+//! frees a structure.
+
+use super::{Cache, Shape};
+use crate::page::{Cause, Ground};
+use crate::platform::Platform;
+use crate::slab::freeset::Word;
+use crate::slab::{Object, Put};
+use crate::sync::Ordering;
+
+/// Words gathered at a time; a power of two.
+const GROUPS: usize = 32;
+
+/// Bits of one word, gathered.
+#[derive(Clone, Copy)]
+struct Group {
+    slab: u32,
+    word: Word,
+    mask: u64,
+}
+
+impl Group {
+    const NONE: Group = Group { slab: 0, word: Word::FIRST, mask: 0 };
+
+    /// Place of a word in the table: Fibonacci hashing (Knuth, TAOCP 6.4).
+    fn place(slab: u32, word: Word) -> usize {
+        let key = slab.wrapping_mul(4).wrapping_add(word.0);
+        (key.wrapping_mul(0x9E37_79B9) >> (32 - GROUPS.ilog2())) as usize
+    }
+}
+
+impl Cache {
+    /// One object to its slab, past the sheaves.
+    pub fn free_direct<P: Platform>(&self, g: &Ground<P>, address: usize) {
+        self.put_home(g, core::iter::once(address));
+    }
+
+    /// Objects go home. What is no object of this cache is told and set aside.
+    pub fn put_home<P: Platform>(&self, g: &Ground<P>, objects: impl Iterator<Item = usize>) {
+        let shape = self.shape();
+        let mut groups = [Group::NONE; GROUPS];
+        let mut home = 0;
+        for address in objects {
+            let Object { slab, index } = match g.resolve(&shape.geometry, shape.slot, address) {
+                Ok(object) => object,
+                Err(cause) => {
+                    g.bad(cause, address, shape.slot);
+                    continue;
+                }
+            };
+            let (word, bit) = Word::of(index);
+            let group = &mut groups[Group::place(slab, word)];
+            if (group.slab, group.word) != (slab, word) {
+                home += self.put_group(g, shape, group);
+                *group = Group { slab, word, mask: 0 };
+            }
+            if group.mask & bit != 0 {
+                g.bad(Cause::DoubleFree, address, shape.slot);
+            }
+            group.mask |= bit;
+        }
+        for group in &groups {
+            home += self.put_group(g, shape, group);
+        }
+        self.shown.out.fetch_sub(home, Ordering::Relaxed);
+    }
+
+    /// Returns how many went home.
+    fn put_group<P: Platform>(&self, g: &Ground<P>, shape: &Shape, group: &Group) -> u64 {
+        let &Group { slab, word, mask } = group;
+        if mask == 0 {
+            return 0;
+        }
+        let Put { version, before, added, mut twice } = g.put(slab, word, mask);
+        while twice != 0 {
+            let index = word.index_of(twice.trailing_zeros());
+            let address = g.address_of(&shape.geometry, Object { slab, index });
+            g.bad(Cause::DoubleFree, address, shape.slot);
+            twice &= twice - 1;
+        }
+        if added > 0 && (before == 0 || before + added == shape.geometry.objects) {
+            self.settle(g, slab, version);
+        }
+        u64::from(added)
+    }
+}
