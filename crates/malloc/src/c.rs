@@ -29,20 +29,17 @@ fn set_errno(value: c_int) {
 
 /// Allocates; null and ENOMEM without memory.
 pub(crate) fn allocate(bytes: usize, align: usize) -> *mut c_void {
-    if start::ensure()
-        && let Some(address) = YARD.alloc_fast(bytes, align)
-    {
-        return address as *mut c_void;
-    }
-    set_errno(ENOMEM);
-    null_mut()
+    given(if start::ensure() { YARD.alloc_fast(bytes, align) } else { None })
 }
 
 #[cold]
 pub(crate) extern "C" fn malloc_slow(bytes: usize) -> *mut c_void {
-    if start::ensure()
-        && let Some(address) = YARD.alloc(bytes, ALIGN)
-    {
+    given(if start::ensure() { YARD.alloc(bytes, ALIGN) } else { None })
+}
+
+/// The address as a pointer; null and ENOMEM without one.
+fn given(address: Option<usize>) -> *mut c_void {
+    if let Some(address) = address {
         return address as *mut c_void;
     }
     set_errno(ENOMEM);
@@ -116,7 +113,8 @@ fn resize(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
     {
         return address as *mut c_void;
     }
-    let new = allocate(bytes, ALIGN);
+    let grows = bytes > have;
+    let new = given(if grows { YARD.alloc_growing(bytes) } else { YARD.alloc_fast(bytes, ALIGN) });
     if !new.is_null() {
         // SAFETY: both are live allocations of at least so many bytes.
         unsafe { new.cast::<u8>().copy_from_nonoverlapping(pointer.cast(), have.min(bytes)) };

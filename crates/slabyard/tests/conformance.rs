@@ -15,6 +15,8 @@
 mod actor;
 #[path = "conformance/books.rs"]
 mod books;
+#[path = "conformance/large.rs"]
+mod large;
 #[path = "conformance/oracle.rs"]
 mod oracle;
 #[path = "conformance/planted.rs"]

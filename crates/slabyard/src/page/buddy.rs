@@ -21,6 +21,9 @@ use core::mem::offset_of;
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.
 pub const ORDERS: usize = 21;
 
+/// Order from which on a run is large: 512 KiB.
+const LARGE: u32 = 7;
+
 #[derive(Clone, Copy)]
 pub(super) struct List {
     pub head: u32,
@@ -224,11 +227,16 @@ impl Lists {
         Some(at).filter(|at| *at != NIL && wanted(*at))
     }
 
+    /// The block that a run is cut from: of the lowest order that has one, a dirty one
+    /// first. A large run takes a dirty one of any order: to split a block costs less
+    /// than to touch new pages.
     fn find(&self, order: u32) -> Option<u32> {
-        self.lists[order as usize..]
-            .iter()
-            .flat_map(|pair| [pair[1].head, pair[0].head])
-            .find(|index| *index != NIL)
+        let blocks = &self.lists[order as usize..];
+        let dirty = blocks.iter().map(|pair| pair[1].head).find(|index| *index != NIL);
+        if order >= LARGE && dirty.is_some() {
+            return dirty;
+        }
+        blocks.iter().flat_map(|pair| [pair[1].head, pair[0].head]).find(|index| *index != NIL)
     }
 
     /// Calls `f` with index, order and dirtiness of each free block.
@@ -328,23 +336,19 @@ impl<P: Platform> Ground<P> {
             .then(|| frame.granules.load(Ordering::Relaxed) as usize * super::GRANULE)
     }
 
-    /// Frees the live run that begins at `address`; false if none does.
-    pub fn free_live_run(&self, address: usize) -> bool {
-        let Some(bytes) = self.run_bytes(address) else {
-            return false;
-        };
-        let Some(index) = self.region.granule_of(address) else {
-            return false;
-        };
+    /// Frees the live run that begins at `address`: its bytes, or `None` if none does.
+    pub fn free_live_run(&self, address: usize) -> Option<usize> {
+        let bytes = self.run_bytes(address)?;
+        let index = self.region.granule_of(address)?;
         // Of two threads that free the same run, one gets it.
         if !self.region.frame(index).change(Kind::Run, Kind::None) {
-            return false;
+            return None;
         }
         let granules = bytes / super::GRANULE;
         self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
         self.free_run(index, granules);
-        true
+        Some(bytes)
     }
 
     /// Cuts the tail off a live run, down to `bytes`.

@@ -146,14 +146,12 @@ impl<P: Platform> Ground<P> {
         Some(self.mappings.sizes.get(i).load(Ordering::Relaxed))
     }
 
-    /// Ends the mapping that begins at `address`; false if none does.
-    pub fn unmap_own(&self, address: usize) -> bool {
-        let Some(bytes) = self.mappings.remove(address) else {
-            return false;
-        };
+    /// Ends the mapping that begins at `address`: its bytes, or `None` if none does.
+    pub fn unmap_own(&self, address: usize) -> Option<usize> {
+        let bytes = self.mappings.remove(address)?;
         self.platform.unmap(address, bytes);
         self.mappings.count.fetch_sub(1, Ordering::Relaxed);
-        true
+        Some(bytes)
     }
 
     /// Resizes a mapping, moving it if need be. On `None` it is as it was.

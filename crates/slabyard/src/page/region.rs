@@ -195,6 +195,25 @@ impl Region {
         })
     }
 
+    /// Length of the stretch of granules that are all dirty or all clean, from the
+    /// first of `most`, and which it is.
+    pub fn stretch(&self, first: usize, most: usize) -> (usize, bool) {
+        let word = |at: usize| self.dirty.get(at / 64).load(Ordering::Relaxed) >> (at % 64);
+        let dirty = word(first) & 1 == 1;
+        let mut n = 0;
+        while n < most {
+            let bits = word(first + n);
+            let same = if dirty { bits.trailing_ones() } else { bits.trailing_zeros() } as usize;
+            // The word's end is not the stretch's.
+            let left = 64 - (first + n) % 64;
+            n += same.min(left);
+            if same < left {
+                break;
+            }
+        }
+        (n.min(most), dirty)
+    }
+
     fn dirty_words(
         &self,
         first: usize,

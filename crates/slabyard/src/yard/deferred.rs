@@ -20,7 +20,7 @@ impl<P: Platform> Yard<P> {
             return;
         }
         if self.ground.own_bytes(address).is_some() {
-            self.ground.unmap_own(address);
+            let _ = self.ground.unmap_own(address);
             return;
         }
         let mut head = self.deferred.load(Ordering::Relaxed);

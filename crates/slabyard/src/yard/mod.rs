@@ -8,11 +8,13 @@ pub mod count;
 mod deferred;
 mod front;
 mod gate;
+mod large;
 mod mail;
 mod quiet;
 mod tick;
 mod visit;
 
+pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
 pub use quiet::Quiet;
 
 use crate::cache::classes::{self, CLASSES};
@@ -25,9 +27,6 @@ use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use gate::Gate;
-
-/// The largest page run; what is larger gets a mapping of its own.
-pub const LARGEST_RUN: usize = 1 << 20;
 
 /// Settings of a yard.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +87,10 @@ pub struct Yard<P> {
     on_beat: Once<fn(bool)>,
     /// Raised to ask rows that cannot be stopped to drain themselves.
     wanted_drains: AtomicU32,
+    /// When a large block was freed last, in milliseconds and one; 0: never.
+    large_freed: AtomicU64,
+    /// Most granules in use when a large block was taken.
+    peak: AtomicUsize,
     /// Frees of handlers that interrupted a slow path: a list through the objects.
     deferred: AtomicUsize,
 }
@@ -109,6 +112,8 @@ impl<P: Platform> Yard<P> {
             slow_ticks: AtomicU32::new(0),
             on_beat: Once::new(),
             wanted_drains: AtomicU32::new(0),
+            large_freed: AtomicU64::new(0),
+            peak: AtomicUsize::new(0),
             deferred: AtomicUsize::new(0),
         }
     }
@@ -200,14 +205,7 @@ impl<P: Platform> Yard<P> {
         if let Some(class) = classes::class_for_aligned(bytes, align) {
             return self.caches[class].alloc_slow(&self.ground, self.beat());
         }
-        let bytes = bytes.max(1);
-        if bytes.max(align) <= LARGEST_RUN {
-            return self.ground.alloc_run(bytes, align);
-        }
-        self.ground.map_own(bytes, align).or_else(|| {
-            let room = self.ground.mappings.has_room();
-            if room { None } else { self.ground.alloc_run(bytes, align) }
-        })
+        self.alloc_large(bytes, align)
     }
 
     /// Allocates by the fast path first.
@@ -248,7 +246,7 @@ impl<P: Platform> Yard<P> {
             self.caches[class].free_slow(&self.ground, address, self.beat());
             return Ok(());
         }
-        if self.ground.free_live_run(address) || self.ground.unmap_own(address) {
+        if self.free_large(address) {
             return Ok(());
         }
         Err(self.place_of(address))
@@ -300,8 +298,7 @@ impl<P: Platform> Yard<P> {
         }
         // The begin of the run that it may lie in: the nearest granule below that
         // begins something.
-        for first in (granule.saturating_sub(LARGEST_RUN.div_ceil(GRANULE) as u32)..=granule).rev()
-        {
+        for first in (granule.saturating_sub((LARGEST_WARM_RUN / GRANULE) as u32)..=granule).rev() {
             let frame = region.frame(first);
             match frame.kind() {
                 Kind::None => {}
@@ -319,50 +316,6 @@ impl<P: Platform> Yard<P> {
         match self.place_of(address) {
             Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
             _ => None,
-        }
-    }
-
-    /// Resizes without copying by hand: the same address, or where a mapping was
-    /// moved. `None` if that cannot be.
-    pub fn resize(&self, address: usize, bytes: usize) -> Option<usize> {
-        match self.place_of(address) {
-            Place::Object { bytes: have, begin: true, .. } => {
-                (bytes <= have && bytes >= have / 2).then_some(address)
-            }
-            Place::Large(have) if self.ground.run_bytes(address).is_some() => {
-                if bytes > have || bytes <= classes::LARGEST {
-                    return None;
-                }
-                let _visit = self.visit()?;
-                self.ground.shrink_run(address, bytes);
-                Some(address)
-            }
-            Place::Large(_) if bytes > LARGEST_RUN => {
-                let _visit = self.visit()?;
-                self.ground.remap_own(address, bytes)
-            }
-            _ => None,
-        }
-    }
-
-    /// Calls `f` with offset and bytes of each part of a fresh allocation that
-    /// may hold something else than zeros.
-    pub fn each_dirty_part(&self, address: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
-        let region = &self.ground.region;
-        let Some(first) = region.granule_of(address) else {
-            return;
-        };
-        if self.class_at(address).is_some() {
-            return f(0, bytes);
-        }
-        let (mut at, end) = (0, bytes.div_ceil(GRANULE));
-        while at < end {
-            let dirty = |i: usize| region.dirty_in(first as usize + i, 1) == 1;
-            let n = (at..end).take_while(|i| dirty(*i)).count();
-            if n > 0 {
-                f(at * GRANULE, (n * GRANULE).min(bytes - at * GRANULE));
-            }
-            at += n.max(1);
         }
     }
 }

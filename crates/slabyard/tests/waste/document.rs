@@ -18,7 +18,7 @@ pub fn text(yard: &Yard<Machine>) -> String {
          This file is generated from the table of `crates/slabyard/src/cache/classes.rs`: to write it anew, {COMMAND}.\n\
          The same test fails if this file is not what the table gives, and if a goal below is missed.\n\n\
          A request of up to {LARGEST} bytes takes an object of the smallest class that holds it.\n\
-         A larger one takes a run of whole pages, and one above {largest_run} bytes a mapping of its own.\n\n\
+         A larger one takes a run of whole pages, and one above {largest_run} bytes a mapping of its own, or a run where such blocks come and go.\n\n\
          The waste of a request is what is committed for it less what was requested.\n\
          For an object, that is the slab's bytes divided by its objects, so the tail is included and the slab is full.\n\
          For a run, it is the run's bytes.\n\

@@ -1,0 +1,141 @@
+//! What is larger than every class: a run of pages, or a mapping of its own.
+//!
+//! Neighbours: runs are the buddy's ([`crate::page::buddy`]), mappings
+//! [`crate::page::mappings`].
+//!
+//! A run's pages stay for the decay time when it is freed, and the next one finds them
+//! there; a mapping's go back at once, and it grows without copying. So a block above
+//! [`LARGEST_RUN`] is a mapping, unless such blocks come and go: one that is asked for
+//! within the decay time after the last free of one is a run. A program that frees a
+//! large block and rests gives it back by that; one that replaces it finds it warm.
+//! (glibc's threshold for `mmap` follows what is freed to the same end: mallopt(3).)
+
+use super::{Place, Yard};
+use crate::cache::classes;
+use crate::platform::{GRANULE, Platform};
+use crate::sync::Ordering;
+
+/// What is larger gets a mapping of its own, unless large blocks come and go.
+pub const LARGEST_RUN: usize = 1 << 20;
+
+/// The largest run where large blocks come and go.
+pub const LARGEST_WARM_RUN: usize = 256 << 20;
+
+impl<P: Platform> Yard<P> {
+    pub(super) fn alloc_large(&self, bytes: usize, align: usize) -> Option<usize> {
+        let bytes = bytes.max(1);
+        let need = bytes.max(align);
+        if need <= LARGEST_RUN {
+            return self.ground.alloc_run(bytes, align);
+        }
+        if need <= LARGEST_WARM_RUN
+            && self.is_large_warm()
+            && let Some(address) = self.ground.alloc_run(bytes, align)
+        {
+            let region = &self.ground.region;
+            let first = region.granule_of(address).map_or(0, |first| first as usize);
+            let granules = self.ground.granules_for(bytes);
+            self.make_room(granules - region.dirty_in(first, granules));
+            return Some(address);
+        }
+        self.map_large(bytes, align).or_else(|| {
+            let room = self.ground.mappings.has_room();
+            if room { None } else { self.ground.alloc_run(bytes, align) }
+        })
+    }
+
+    fn map_large(&self, bytes: usize, align: usize) -> Option<usize> {
+        let address = self.ground.map_own(bytes, align)?;
+        self.make_room(bytes / GRANULE);
+        Some(address)
+    }
+
+    /// So many new pages will be touched. What is kept warm is to raise the peak by an
+    /// eighth at most: of the pages that wait, as many go back as are too many.
+    fn make_room(&self, new: usize) {
+        let ground = &self.ground;
+        let free = ground.free_count();
+        let live = ground.region.top() - free.free + ground.mappings.live().1 / GRANULE;
+        let peak = self.peak.fetch_max(live, Ordering::Relaxed).max(live);
+        let surplus = (live + free.dirty).saturating_sub(peak + peak / 8);
+        if surplus > 0 && free.dirty > 0 {
+            ground.purge(0, surplus.min(new));
+        }
+    }
+
+    /// Frees the run or mapping that begins at an address; false if none does.
+    pub(super) fn free_large(&self, address: usize) -> bool {
+        let run = self.ground.free_live_run(address);
+        let Some(bytes) = run.or_else(|| self.ground.unmap_own(address)) else {
+            return false;
+        };
+        if bytes > LARGEST_RUN {
+            self.large_freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// True if a large block was freed within the decay time.
+    fn is_large_warm(&self) -> bool {
+        // 0: never.
+        let freed = self.large_freed.load(Ordering::Relaxed);
+        freed != 0 && self.platform().now_ms() + 1 - freed < u64::from(self.decay_ms())
+    }
+
+    /// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large
+    /// one is a mapping, which grows without copying.
+    pub fn alloc_growing(&self, bytes: usize) -> Option<usize> {
+        const ALIGN: usize = 16;
+        if bytes > LARGEST_RUN
+            && bytes <= isize::MAX as usize
+            && let Some(_visit) = self.visit()
+            && let Some(address) = self.map_large(bytes, ALIGN)
+        {
+            return Some(address);
+        }
+        self.alloc_fast(bytes, ALIGN)
+    }
+
+    /// Resizes without copying by hand: the same address, or where a mapping was
+    /// moved. `None` if that cannot be.
+    pub fn resize(&self, address: usize, bytes: usize) -> Option<usize> {
+        match self.place_of(address) {
+            Place::Object { bytes: have, begin: true, .. } => {
+                (bytes <= have && bytes >= have / 2).then_some(address)
+            }
+            Place::Large(have) if self.ground.run_bytes(address).is_some() => {
+                if bytes > have || bytes <= classes::LARGEST {
+                    return None;
+                }
+                let _visit = self.visit()?;
+                self.ground.shrink_run(address, bytes);
+                Some(address)
+            }
+            Place::Large(_) if bytes > LARGEST_RUN => {
+                let _visit = self.visit()?;
+                self.ground.remap_own(address, bytes)
+            }
+            _ => None,
+        }
+    }
+
+    /// Calls `f` with offset and bytes of each part of a fresh allocation that
+    /// may hold something else than zeros.
+    pub fn each_dirty_part(&self, address: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
+        let region = &self.ground.region;
+        let Some(first) = region.granule_of(address) else {
+            return;
+        };
+        if self.class_at(address).is_some() {
+            return f(0, bytes);
+        }
+        let (mut at, end) = (0, bytes.div_ceil(GRANULE));
+        while at < end {
+            let (n, dirty) = region.stretch(first as usize + at, end - at);
+            if dirty {
+                f(at * GRANULE, (n * GRANULE).min(bytes - at * GRANULE));
+            }
+            at += n;
+        }
+    }
+}

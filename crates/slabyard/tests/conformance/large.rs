@@ -1,0 +1,109 @@
+//! Large blocks: a mapping each while they rest, warm runs while they come and go, and
+//! what is kept warm does not raise the peak by more than an eighth.
+
+use super::oracle::Random;
+use super::{Says, each_machine, yard_on};
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{LARGEST_RUN, Yard};
+
+const DECAY_MS: u32 = 250;
+
+fn yard_of_blocks(config: Config) -> Yard<Machine> {
+    let yard = yard_on(config);
+    yard.set_decay_ms(DECAY_MS);
+    yard
+}
+
+fn is_run(yard: &Yard<Machine>, address: usize) -> bool {
+    yard.ground.run_bytes(address).is_some()
+}
+
+#[test]
+fn a_large_block_is_a_mapping_until_such_blocks_come_and_go() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = yard_of_blocks(config);
+        yard.platform().advance(10_000);
+        let take = || yard.alloc(2 * LARGEST_RUN, 16).expect("memory");
+        for pause in [0, u64::from(DECAY_MS)] {
+            yard.platform().advance(pause);
+            let first = take();
+            assert!(!is_run(&yard, first), "after {pause} ms");
+            assert_eq!(yard.free(first), Ok(()));
+            let second = take();
+            assert!(is_run(&yard, second));
+            assert_eq!(yard.free(second), Ok(()));
+            assert_eq!(take(), second, "the warm pages are not used");
+            assert_eq!(yard.free(second), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn a_block_that_grows_is_a_mapping() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = yard_of_blocks(config);
+        let warm = yard.alloc(2 * LARGEST_RUN, 16).expect("memory");
+        assert_eq!(yard.free(warm), Ok(()));
+        let grown = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+        assert!(!is_run(&yard, grown));
+        assert!(yard.resize(grown, 9 * LARGEST_RUN).is_some());
+    });
+}
+
+/// Granules of live large blocks, and of free pages that were not given back.
+fn kept(yard: &Yard<Machine>) -> (usize, usize) {
+    let (runs, mapped) = (yard.ground.buddy.runs().1, yard.ground.mappings.live().1);
+    (runs + mapped / slabyard::platform::GRANULE, yard.ground.free_count().dirty)
+}
+
+#[test]
+fn what_is_kept_warm_raises_the_peak_by_an_eighth_at_most() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let mut random = Random::new(config.seed);
+        let yard = yard_of_blocks(config);
+        let (mut slots, mut peak, mut warm) = ([None; 4], 0, 0);
+        for _ in 0..400 {
+            let slot = &mut slots[random.below(4)];
+            if let Some(address) = slot.take() {
+                assert_eq!(yard.free(address), Ok(()));
+            }
+            let bytes = LARGEST_RUN + 1 + random.below(6 * LARGEST_RUN);
+            *slot = Some(yard.alloc(bytes, 16).expect("memory"));
+            let (live, dirty) = kept(&yard);
+            peak = peak.max(live);
+            warm += usize::from(is_run(&yard, slot.expect("just taken")));
+            // Beside blocks, tables and lists of runs take a little.
+            let most = peak + peak / 8 + 64;
+            assert!(live + dirty <= most, "{live} live, {dirty} wait, peak {peak}");
+        }
+        assert!(warm > 300, "{warm} of 400 blocks were warm");
+    });
+}
+
+#[test]
+fn only_what_waits_is_dirty_in_a_warm_block() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = yard_of_blocks(config);
+        let small = yard.alloc(2 * LARGEST_RUN, 16).expect("memory");
+        assert_eq!(yard.free(small), Ok(()));
+        let fresh = yard.alloc(2 * LARGEST_RUN, 16).expect("memory");
+        let parts = |address: usize, bytes: usize| {
+            let mut parts = Vec::new();
+            yard.each_dirty_part(address, bytes, |at, n| parts.push((at, n)));
+            parts
+        };
+        assert_eq!(parts(fresh, 2 * LARGEST_RUN), []);
+        assert_eq!(yard.free(fresh), Ok(()));
+        // Twice as large: its first half is the one that was freed.
+        let grown = yard.alloc(4 * LARGEST_RUN - 100, 16).expect("memory");
+        let dirty: usize = parts(grown, 4 * LARGEST_RUN - 100).iter().map(|part| part.1).sum();
+        assert!(dirty == 0 || dirty == 2 * LARGEST_RUN, "{dirty}");
+        assert_eq!(yard.free(grown), Ok(()));
+        let again = yard.alloc(4 * LARGEST_RUN - 100, 16).expect("memory");
+        assert_eq!(parts(again, 4 * LARGEST_RUN - 100), [(0, 4 * LARGEST_RUN - 100)]);
+    });
+}
