@@ -5,7 +5,7 @@
 //! and the rest stays free. Runs are whole pages of the machine.
 //!
 //! Each order has two lists: blocks with a dirty granule, newest first, and
-//! clean ones. Dirty blocks are handed out before clean ones of the same order:
+//! clean ones. Dirty blocks are handed out before clean ones, of higher orders too:
 //! their pages are there already.
 //!
 //! Equation (checked by `verify`): granules in the lists = `free_granules`; set
@@ -20,9 +20,6 @@ use core::mem::offset_of;
 
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.
 pub const ORDERS: usize = 21;
-
-/// Order from which on a run is large: 512 KiB.
-const LARGE: u32 = 7;
 
 #[derive(Clone, Copy)]
 pub(super) struct List {
@@ -227,16 +224,15 @@ impl Lists {
         Some(at).filter(|at| *at != NIL && wanted(*at))
     }
 
-    /// The block that a run is cut from: of the lowest order that has one, a dirty one
-    /// first. A large run takes a dirty one of any order: to split a block costs less
-    /// than to touch new pages.
+    /// The block that a run is cut from: of the lowest order that has one, but dirty ones
+    /// before clean ones of any order. To split a block costs less than to touch new
+    /// pages, and keeps the peak low.
     fn find(&self, order: u32) -> Option<u32> {
         let blocks = &self.lists[order as usize..];
-        let dirty = blocks.iter().map(|pair| pair[1].head).find(|index| *index != NIL);
-        if order >= LARGE && dirty.is_some() {
-            return dirty;
-        }
-        blocks.iter().flat_map(|pair| [pair[1].head, pair[0].head]).find(|index| *index != NIL)
+        let first = |dirty: usize| {
+            blocks.iter().map(|pair| pair[dirty].head).find(|index| *index != NIL)
+        };
+        first(1).or_else(|| first(0))
     }
 
     /// Calls `f` with index, order and dirtiness of each free block.
