@@ -2,7 +2,7 @@
 //! class that the fast path reads.
 //!
 //! Up to 256 bytes a class every 16; above, steps of a sixth at most,
-//! chosen so that a slab of 32, 64 or 128 KiB has hardly a tail. What is larger
+//! chosen so that a slab of 16 to 256 KiB has hardly a tail. What is larger
 //! than [`LARGEST`] takes a page run, because a run wastes at most a fifth from
 //! there on. `docs/size-classes.md` shows the waste of each; `tests/waste.rs`
 //! asks every size.
@@ -21,16 +21,17 @@ pub const LARGEST: usize = SIZES[CLASSES - 1].0 as usize;
 pub static ROWS: [(u32, u32); CLASSES] = SIZES;
 
 #[rustfmt::skip]
-const SIZES: [(u32, u32); 57] = [
+const SIZES: [(u32, u32); 62] = [
     (16, 3), (32, 3), (48, 3), (64, 3), (80, 3), (96, 3), (112, 3), (128, 3),
-    (144, 3), (160, 3), (176, 3), (192, 3), (208, 3), (224, 3), (240, 3), (256, 3),
-    (288, 3), (320, 3), (352, 3), (384, 3), (416, 3), (448, 3), (480, 3), (512, 3),
-    (576, 3), (640, 3), (704, 3), (768, 3), (832, 3), (896, 3), (960, 3),
-    (1024, 4), (1168, 4), (1280, 4), (1424, 4), (1552, 4), (1680, 4), (1808, 4),
-    (2048, 4), (2336, 4), (2608, 4), (2848, 4), (3120, 4), (3632, 4),
-    (4096, 4), (4672, 4), (5456, 4), (6240, 5), (7280, 4),
-    (8192, 4), (9360, 4), (10912, 4), (11904, 5), (13104, 5), (14560, 5),
-    (16384, 4), (18720, 5),
+    (144, 2), (160, 2), (176, 2), (192, 2), (208, 2), (224, 2), (240, 2), (256, 2),
+    (288, 2), (320, 2), (352, 2), (384, 2), (416, 2), (448, 2), (480, 2), (512, 2),
+    (576, 2), (640, 2), (704, 2), (768, 2), (832, 2), (896, 2), (960, 2),
+    (1024, 2), (1168, 2), (1296, 3), (1424, 3), (1552, 3), (1808, 2),
+    (2048, 2), (2336, 3), (2720, 3), (2976, 3), (3264, 3), (3632, 3),
+    (4096, 3), (4672, 3), (5456, 3), (5952, 4), (6544, 3), (7280, 4),
+    (8192, 3), (9360, 4), (10912, 4), (11904, 5), (13104, 5), (14560, 5),
+    (16384, 4), (18720, 5), (21840, 4), (23824, 6), (26208, 5),
+    (29120, 6), (32768, 5),
 ];
 
 /// Requests are looked up in steps of this many bytes.
@@ -79,7 +80,7 @@ pub fn class_for(bytes: usize) -> Option<usize> {
 /// aligned to their size, so a stride that is a multiple does it.
 #[must_use]
 pub fn class_for_aligned(bytes: usize, align: usize) -> Option<usize> {
-    const SMALLEST_SLAB: usize = 32 << 10;
+    const SMALLEST_SLAB: usize = 16 << 10;
     if align <= STEP {
         return class_for(bytes);
     }

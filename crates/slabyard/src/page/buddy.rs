@@ -1,8 +1,9 @@
 //! The buddy: free blocks of 2^order granules, aligned to their size, split and
 //! joined (Knowlton, "A fast storage allocator", CACM 1965).
 //!
-//! A run may be any number of granules: it is cut from the block that covers it,
-//! and the rest stays free. Runs are whole pages of the machine.
+//! A run may be any number of granules: it is cut from the block that covers it, or from
+//! blocks that follow each other, and the rest stays free. Runs are whole pages of the
+//! machine.
 //!
 //! Each order has two lists: blocks with a dirty granule, newest first, and
 //! clean ones. Dirty blocks are handed out before clean ones, of higher orders too:
@@ -20,6 +21,32 @@ use core::mem::offset_of;
 
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.
 pub const ORDERS: usize = 21;
+
+/// A run that is looked for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    granules: usize,
+    /// Order of a block that holds it.
+    order: u32,
+    /// Order of the alignment that it needs; a block of it may begin the run.
+    align: u32,
+}
+
+impl Wanted {
+    fn new(granules: usize, align: usize) -> Self {
+        let order = granules.max(align).next_power_of_two().ilog2();
+        // The largest block that does not hold the run.
+        let below = if granules > SMALL { (granules - 1).ilog2() } else { order };
+        Wanted { granules, order, align: below.max(align.ilog2()) }
+    }
+}
+
+/// Runs of up to so many granules, 64 KiB, lie in one block: they would leave no room for
+/// slabs, which are blocks of that size.
+const SMALL: usize = 16;
+
+/// Blocks looked at for one that others follow.
+const FOLLOWED_LOOKS: usize = 8;
 
 #[derive(Clone, Copy)]
 pub(super) struct List {
@@ -224,15 +251,32 @@ impl Lists {
         Some(at).filter(|at| *at != NIL && wanted(*at))
     }
 
-    /// The block that a run is cut from: of the lowest order that has one, but dirty ones
-    /// before clean ones of any order. To split a block costs less than to touch new
-    /// pages, and keeps the peak low.
-    fn find(&self, order: u32) -> Option<u32> {
-        let blocks = &self.lists[order as usize..];
-        let first = |dirty: usize| {
-            blocks.iter().map(|pair| pair[dirty].head).find(|index| *index != NIL)
-        };
-        first(1).or_else(|| first(0))
+    /// Begin of the free granules that a run is cut from, which begin a block: of the
+    /// lowest order that has one, but dirty ones before clean ones of any order. To split
+    /// a block costs less than to touch new pages, and keeps the peak low.
+    fn find(&self, region: &Region, wanted: Wanted) -> Option<u32> {
+        let blocks = &self.lists[wanted.order as usize..];
+        [1, 0].into_iter().find_map(|dirty| {
+            let followed = || self.find_followed(region, wanted, dirty);
+            let block = || blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL);
+            followed().or_else(block)
+        })
+    }
+
+    /// A block of the order below, too small alone, with enough free blocks behind it. So
+    /// a run whose size is no power of two finds the place of one of its size again.
+    fn find_followed(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<u32> {
+        if wanted.align >= wanted.order {
+            return None;
+        }
+        let mut at = self.lists[wanted.align as usize][dirty].head;
+        for _ in 0..FOLLOWED_LOOKS {
+            if at == NIL || are_free(region, at as usize, wanted.granules) {
+                return Some(at).filter(|at| *at != NIL);
+            }
+            at = region.frame(at).next.load(Ordering::Relaxed);
+        }
+        None
     }
 
     /// Calls `f` with index, order and dirtiness of each free block.
@@ -247,6 +291,19 @@ impl Lists {
             }
         }
     }
+}
+
+/// True if so many granules are free from the begin of a block on.
+fn are_free(region: &Region, start: usize, granules: usize) -> bool {
+    let mut n = 0;
+    while n < granules && start + n < region.top() {
+        let frame = region.frame((start + n) as u32);
+        if frame.kind() != Kind::Free {
+            return false;
+        }
+        n += 1 << frame.order();
+    }
+    n >= granules
 }
 
 /// Cuts a range into the largest blocks that are aligned to their size.
@@ -266,15 +323,16 @@ impl<P: Platform> Ground<P> {
     pub fn take_run(&self, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / super::GRANULE;
         let granules = granules.next_multiple_of(unit);
-        let order = granules.max(align).max(unit).next_power_of_two().ilog2();
-        if order as usize >= ORDERS {
+        let wanted = Wanted::new(granules, align.max(unit));
+        if wanted.order as usize >= ORDERS {
             return None;
         }
-        if let Some(index) = self.take_free(granules, order) {
+        if let Some(index) = self.take_free(wanted) {
             return Some(index);
         }
         let spare = spare_for(self.region.top());
-        let (old, start, new) = self.region.grow(&self.platform, granules, 1 << order, spare)?;
+        let align = 1 << wanted.align;
+        let (old, start, new) = self.region.grow(&self.platform, granules, align, spare)?;
         let now = self.platform.now_ms() as u32;
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.free_range(&self.region, old, start, false, now);
@@ -282,18 +340,25 @@ impl<P: Platform> Ground<P> {
         Some(start as u32)
     }
 
-    fn take_free(&self, granules: usize, order: u32) -> Option<u32> {
-        let region = &self.region;
+    fn take_free(&self, wanted: Wanted) -> Option<u32> {
+        let (region, granules) = (&self.region, wanted.granules);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        let index = lists.find(order)?;
-        let time = region.frame(index).time.load(Ordering::Relaxed);
-        let (found, dirty) = lists.remove(region, index);
-        let start = index as usize;
-        each_block(start + granules, start + (1 << found), |i, o| {
-            let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;
-            lists.insert(region, i, o, dirty, time, true);
-        });
-        if dirty {
+        let index = lists.find(region, wanted)?;
+        let (start, end) = (index as usize, index as usize + granules);
+        // One block, or several that follow each other.
+        let (mut at, mut any_dirty) = (start, false);
+        while at < end {
+            let time = region.frame(at as u32).time.load(Ordering::Relaxed);
+            let (found, dirty) = lists.remove(region, at as u32);
+            at += 1 << found;
+            any_dirty |= dirty;
+            // Behind the last one something is left.
+            each_block(end, at, |i, o| {
+                let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;
+                lists.insert(region, i, o, dirty, time, true);
+            });
+        }
+        if any_dirty {
             lists.dirty_granules -= region.dirty_in(start, granules);
             self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
         }

@@ -11,25 +11,27 @@ pub struct Geometry {
     pub order: u32,
     /// Objects in a slab.
     pub objects: u32,
-    /// ceil(2^32 / size): turns a division into a multiplication.
-    reciprocal: u32,
+    /// ceil(2^SHIFT / size): turns a division into a multiplication.
+    reciprocal: u64,
 }
+
+const SHIFT: u32 = 40;
 
 impl Geometry {
     /// Slabs of 2^order granules for objects of `size` bytes.
     ///
     /// # Panics
-    /// If not one object fits, or a slab is larger than 128 KiB, or `size` is
-    /// below 16: the free set and the reciprocal hold for these.
+    /// If not one object fits, or a slab is larger than 256 KiB, or `size` is below 16:
+    /// the free set and the reciprocal hold for these.
     #[must_use]
     pub const fn new(size: u32, order: u32) -> Self {
         let bytes = (GRANULE as u32) << order;
-        assert!(size >= 16 && size <= bytes && bytes <= 128 << 10);
+        assert!(size >= 16 && size <= bytes && bytes <= 256 << 10);
         Geometry {
             size,
             order,
             objects: bytes / size,
-            reciprocal: (1u64 << 32).div_ceil(size as u64) as u32,
+            reciprocal: (1u64 << SHIFT).div_ceil(size as u64),
         }
     }
 
@@ -54,25 +56,26 @@ impl Geometry {
 
     /// Number of the object that an offset within the slab lies in.
     ///
-    /// Exact: the reciprocal is too large by less than size / 2^32, and an
-    /// offset below 2^17 times a size below 2^15 stays below 2^32 (Granlund and
-    /// Montgomery, "Division by invariant integers", PLDI 1994).
+    /// Exact: the reciprocal is too large by less than size / 2^40, and an offset below
+    /// 2^18 times a size of at most 2^18 stays below 2^40 (Granlund and Montgomery,
+    /// "Division by invariant integers", PLDI 1994).
     #[inline]
     #[must_use]
     pub const fn index_of(&self, offset: u32) -> u32 {
-        ((offset as u64 * self.reciprocal as u64) >> 32) as u32
+        ((offset as u64 * self.reciprocal) >> SHIFT) as u32
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::classes;
 
     #[test]
     fn index_is_the_quotient_for_every_offset() {
-        let sizes = (16..=2048).step_by(16).chain([4672, 9360, 18720, 24576, 32752]);
-        for size in sizes {
-            for order in 3..=5 {
+        let classes = classes::ROWS.map(|(size, _)| size);
+        for size in (16..=2048).step_by(16).chain(classes) {
+            for order in [2, 3, 4, 5, 6].into_iter().filter(|order| size <= 4096 << order) {
                 let g = Geometry::new(size, order);
                 for offset in (0..g.slab_bytes() as u32).step_by(8) {
                     assert_eq!(g.index_of(offset), offset / size, "{offset} / {size}");

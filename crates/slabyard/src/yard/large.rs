@@ -21,21 +21,23 @@ pub const LARGEST_RUN: usize = 1 << 20;
 /// The largest run where large blocks come and go.
 pub const LARGEST_WARM_RUN: usize = 256 << 20;
 
+/// Pages that wait may raise the peak by this part of it.
+const WARM_PART: usize = 4;
+
+/// A run that takes more new pages than this makes room for them.
+const SMALLEST_LARGE: usize = 64 << 10;
+
 impl<P: Platform> Yard<P> {
     pub(super) fn alloc_large(&self, bytes: usize, align: usize) -> Option<usize> {
         let bytes = bytes.max(1);
         let need = bytes.max(align);
         if need <= LARGEST_RUN {
-            return self.ground.alloc_run(bytes, align);
+            return self.alloc_warm(bytes, align);
         }
         if need <= LARGEST_WARM_RUN
             && self.is_large_warm()
-            && let Some(address) = self.ground.alloc_run(bytes, align)
+            && let Some(address) = self.alloc_warm(bytes, align)
         {
-            let region = &self.ground.region;
-            let first = region.granule_of(address).map_or(0, |first| first as usize);
-            let granules = self.ground.granules_for(bytes);
-            self.make_room(granules - region.dirty_in(first, granules));
             return Some(address);
         }
         self.map_large(bytes, align).or_else(|| {
@@ -44,20 +46,35 @@ impl<P: Platform> Yard<P> {
         })
     }
 
+    fn alloc_warm(&self, bytes: usize, align: usize) -> Option<usize> {
+        let address = self.ground.alloc_run(bytes, align)?;
+        let region = &self.ground.region;
+        if bytes > SMALLEST_LARGE
+            && let Some(first) = region.granule_of(address)
+        {
+            let granules = self.ground.granules_for(bytes);
+            let new = granules - region.dirty_in(first as usize, granules);
+            if new > 0 {
+                self.make_room(new);
+            }
+        }
+        Some(address)
+    }
+
     fn map_large(&self, bytes: usize, align: usize) -> Option<usize> {
         let address = self.ground.map_own(bytes, align)?;
         self.make_room(bytes / GRANULE);
         Some(address)
     }
 
-    /// So many new pages will be touched. What is kept warm is to raise the peak by an
-    /// eighth at most: of the pages that wait, as many go back as are too many.
+    /// So many new pages will be touched. What is kept warm is to raise the peak by a
+    /// [`WARM_PART`]th at most: of the pages that wait, as many go back as are too many.
     fn make_room(&self, new: usize) {
         let ground = &self.ground;
         let free = ground.free_count();
         let live = ground.region.top() - free.free + ground.mappings.live().1 / GRANULE;
         let peak = self.peak.fetch_max(live, Ordering::Relaxed).max(live);
-        let surplus = (live + free.dirty).saturating_sub(peak + peak / 8);
+        let surplus = (live + free.dirty).saturating_sub(peak + peak / WARM_PART);
         if surplus > 0 && free.dirty > 0 {
             ground.purge(0, surplus.min(new));
         }

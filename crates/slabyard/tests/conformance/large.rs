@@ -1,5 +1,5 @@
 //! Large blocks: a mapping each while they rest, warm runs while they come and go, and
-//! what is kept warm does not raise the peak by more than an eighth.
+//! what is kept warm does not raise the peak by more than a quarter.
 
 use super::oracle::Random;
 use super::{Says, each_machine, yard_on};
@@ -59,7 +59,7 @@ fn kept(yard: &Yard<Machine>) -> (usize, usize) {
 }
 
 #[test]
-fn what_is_kept_warm_raises_the_peak_by_an_eighth_at_most() {
+fn what_is_kept_warm_raises_the_peak_by_a_quarter_at_most() {
     each_machine(|config| {
         let _says = Says::of(&config);
         let mut random = Random::new(config.seed);
@@ -76,7 +76,7 @@ fn what_is_kept_warm_raises_the_peak_by_an_eighth_at_most() {
             peak = peak.max(live);
             warm += usize::from(is_run(&yard, slot.expect("just taken")));
             // Beside blocks, tables and lists of runs take a little.
-            let most = peak + peak / 8 + 64;
+            let most = peak + peak / 4 + 64;
             assert!(live + dirty <= most, "{live} live, {dirty} wait, peak {peak}");
         }
         assert!(warm > 300, "{warm} of 400 blocks were warm");

@@ -81,6 +81,9 @@ impl Shape {
     /// A sheaf holds at most this many objects.
     pub const SHEAF_OBJECTS: u32 = slabyard_abi::region::SHEAF_OBJECTS as u32;
 
+    /// A sheaf has room for so many objects of any size.
+    pub const SHEAF_LEAST: u32 = 8;
+
     /// The shape for a geometry.
     #[must_use]
     pub fn new(geometry: Geometry, slot: u16) -> Self {
@@ -89,7 +92,7 @@ impl Shape {
         // bytes at 64 bytes and below.
         let bytes = 128 * Self::SHEAF_BYTES / size;
         let bytes = bytes.clamp(Self::SHEAF_BYTES, 2 * Self::SHEAF_BYTES);
-        let sheaf_capacity = (bytes / size).clamp(1, Self::SHEAF_OBJECTS);
+        let sheaf_capacity = (bytes / size).clamp(Self::SHEAF_LEAST, Self::SHEAF_OBJECTS);
         Shape { geometry, slot, sheaf_capacity }
     }
 
