@@ -73,10 +73,10 @@ fn used(yard: &Yard<Machine>) -> usize {
 #[test]
 #[cfg_attr(miri, ignore = "thousands of allocations")]
 fn the_machine_commits_what_was_computed() {
-    let yard = yard();
     for request in sample() {
+        // A yard of its own: a cache that has many slabs makes new ones ahead of need.
+        let yard = yard();
         let computed = committed(&yard, request);
-        // Whole slabs, so that nothing of them is left for the next request.
         let n = 2 * computed.objects;
         let before = used(&yard);
         for _ in 0..n {
@@ -84,13 +84,13 @@ fn the_machine_commits_what_was_computed() {
             assert!(yard.usable(address) >= Some(request));
         }
         assert_eq!(used(&yard) - before, 2 * computed.bytes, "{n} requests of {request} bytes");
+        // The yard's own number of committed bytes is the machine's.
+        let own = yard.quietly(|quiet| Yard::count(quiet, |_, _| ())).expect("no slow path");
+        let machine = yard.platform().committed_bytes();
+        // The machine gives its row and the page in front of it without counting them.
+        let front = yard.platform().page_bytes() + slabyard::platform::stack::ROW_BYTES;
+        assert_eq!(own.committed as usize, machine + front);
     }
-    // The yard's own number of committed bytes is the machine's.
-    let own = yard.quietly(|quiet| Yard::count(quiet, |_, _| ())).expect("no slow path");
-    let machine = yard.platform().committed_bytes();
-    // The machine gives its row and the page in front of it without counting them.
-    let front = yard.platform().page_bytes() + slabyard::platform::stack::ROW_BYTES;
-    assert_eq!(own.committed as usize, machine + front);
 }
 
 /// The ends of each class and of some runs, and sizes between.

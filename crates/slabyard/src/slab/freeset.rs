@@ -21,7 +21,7 @@
 
 use super::Geometry;
 use crate::page::frame::FRAME_BITS;
-use crate::page::{Frame, Ground, Kind};
+use crate::page::{Ground, Kind};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -72,6 +72,9 @@ fn parts(word: u64) -> (Version, u32) {
     (Version((word >> 32) as u32), (word & FREE_MASK) as u32)
 }
 
+/// Words of the largest bitmap.
+const MOST_WORDS: usize = Geometry::MOST_OBJECTS as usize / 64;
+
 impl<P: Platform> Ground<P> {
     fn bits(&self, slab: u32, word: Word) -> &AtomicU64 {
         const WORDS: u32 = FRAME_BITS as u32 / 64;
@@ -90,13 +93,10 @@ impl<P: Platform> Ground<P> {
     pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
         let frame = self.region.frame(slab);
         let mut left = geometry.objects;
-        for f in slab..slab + geometry.granules() {
-            for word in &self.region.frame(f).bits {
-                let n = left.min(64);
-                let mask = if n == 0 { 0 } else { u64::MAX >> (64 - n) };
-                word.store(mask, Ordering::Relaxed);
-                left -= n;
-            }
+        for word in geometry.words() {
+            let n = left.min(64);
+            self.bits(slab, word).store(u64::MAX >> (64 - n), Ordering::Relaxed);
+            left -= n;
         }
         let word = u64::from(self.next_version()) << 32 | u64::from(geometry.objects);
         frame.word.store(word, Ordering::Release);
@@ -135,17 +135,12 @@ impl<P: Platform> Ground<P> {
         Put { version, before, added, twice: old & mask }
     }
 
-    /// Takes up to `most` free objects and calls `f` with the number of each:
-    /// those of a bitmap word from the last to the first, so that a stack filled
-    /// with them gives the first before its neighbours. The caller holds the list lock, or nobody else knows the slab.
-    /// Returns how many were taken and how many are left.
-    pub fn take(
-        &self,
-        slab: u32,
-        geometry: &Geometry,
-        most: u32,
-        mut f: impl FnMut(u32),
-    ) -> (u32, u32) {
+    /// Takes up to `most` free objects, those with the lowest numbers, and calls `f` with
+    /// the number of each from the last to the first: a stack filled with them gives them
+    /// in the order of their addresses, which is the one that caches fetch ahead in. The
+    /// caller holds the list lock, or nobody else knows the slab. Returns how many were
+    /// taken and how many are left.
+    pub fn take(&self, slab: u32, most: u32, mut f: impl FnMut(u32)) -> (u32, u32) {
         let head = self.region.frame(slab);
         let mut seen = head.word.load(Ordering::Relaxed);
         let taken = loop {
@@ -157,24 +152,29 @@ impl<P: Platform> Ground<P> {
                 Err(other) => seen = other,
             }
         };
-        let mut left = taken;
-        for granule in 0..geometry.granules() {
-            if left == 0 {
-                break;
-            }
-            let frame = self.region.frame(slab + granule);
-            left = take_from(frame, granule * FRAME_BITS as u32, left, &mut f);
+        let mut masks = [0; MOST_WORDS];
+        let (mut words, mut left) = (0, taken);
+        while left > 0 {
+            let mask = take_bits(self.bits(slab, Word(words)), left);
+            masks[words as usize] = mask;
+            left -= mask.count_ones();
+            words += 1;
         }
-        debug_assert_eq!(left, 0, "fewer bits than counted");
+        for word in (0..words).rev() {
+            let mut mask = masks[word as usize];
+            while mask != 0 {
+                let highest = mask.ilog2();
+                f(Word(word).index_of(highest));
+                mask &= !(1 << highest);
+            }
+        }
         (taken, parts(seen).1 - taken)
     }
 
     /// Free objects as the bitmap has them.
     pub fn bits_of(&self, slab: u32, geometry: &Geometry) -> u32 {
-        (slab..slab + geometry.granules())
-            .flat_map(|f| &self.region.frame(f).bits)
-            .map(|w| w.load(Ordering::Relaxed).count_ones())
-            .sum()
+        let free = |word| self.bits(slab, word).load(Ordering::Relaxed).count_ones();
+        geometry.words().map(free).sum()
     }
 
     /// Marks an object's bit without counting it (`verify` does, and takes the
@@ -197,34 +197,21 @@ impl<P: Platform> Ground<P> {
     }
 }
 
-/// Takes up to `left` bits of one frame; returns how many are still wanted.
+/// Takes up to `most` bits of a word, the lowest: which ones.
 #[inline]
-fn take_from(frame: &Frame, base: u32, mut left: u32, f: &mut impl FnMut(u32)) -> u32 {
-    for (i, word) in frame.bits.iter().enumerate() {
-        let bits = word.load(Ordering::Relaxed);
-        if bits == 0 {
-            continue;
-        }
-        let mut mask = bits;
-        if bits.count_ones() > left {
-            mask = 0;
-            let mut rest = bits;
-            for _ in 0..left {
-                mask |= rest & rest.wrapping_neg();
-                rest &= rest - 1;
-            }
-        }
-        word.fetch_and(!mask, Ordering::Relaxed);
-        left -= mask.count_ones();
-        let base = base + i as u32 * 64;
-        while mask != 0 {
-            let highest = mask.ilog2();
-            f(base + highest);
-            mask &= !(1 << highest);
-        }
-        if left == 0 {
-            break;
+fn take_bits(word: &AtomicU64, most: u32) -> u64 {
+    let bits = word.load(Ordering::Relaxed);
+    let mut mask = bits;
+    if bits.count_ones() > most {
+        mask = 0;
+        let mut rest = bits;
+        for _ in 0..most {
+            mask |= rest & rest.wrapping_neg();
+            rest &= rest - 1;
         }
     }
-    left
+    if mask != 0 {
+        word.fetch_and(!mask, Ordering::Relaxed);
+    }
+    mask
 }

@@ -1,5 +1,6 @@
 //! The geometry of a cache: stride, order, objects in a slab.
 
+use super::freeset::Word;
 use crate::platform::GRANULE;
 
 /// Shape of a cache's slabs.
@@ -18,15 +19,18 @@ pub struct Geometry {
 const SHIFT: u32 = 40;
 
 impl Geometry {
+    /// Most objects of a slab: of 16 bytes in 64 KiB, the largest page.
+    pub const MOST_OBJECTS: u32 = 4096;
+
     /// Slabs of 2^order granules for objects of `size` bytes.
     ///
     /// # Panics
-    /// If not one object fits, or a slab is larger than 256 KiB, or `size` is below 16:
-    /// the free set and the reciprocal hold for these.
+    /// If no object fits, or more than [`Geometry::MOST_OBJECTS`], or a slab is larger
+    /// than 256 KiB: the free set and the reciprocal hold for these.
     #[must_use]
     pub const fn new(size: u32, order: u32) -> Self {
         let bytes = (GRANULE as u32) << order;
-        assert!(size >= 16 && size <= bytes && bytes <= 256 << 10);
+        assert!(size <= bytes && bytes <= 256 << 10 && bytes / size <= Self::MOST_OBJECTS);
         Geometry {
             size,
             order,
@@ -40,6 +44,11 @@ impl Geometry {
     #[must_use]
     pub const fn granules(&self) -> u32 {
         1 << self.order
+    }
+
+    /// Words of a slab's bitmap.
+    pub(super) fn words(&self) -> impl Iterator<Item = Word> {
+        (0..self.objects.div_ceil(64)).map(Word)
     }
 
     /// Bytes of a slab.
@@ -64,6 +73,14 @@ impl Geometry {
     pub const fn index_of(&self, offset: u32) -> u32 {
         ((offset as u64 * self.reciprocal) >> SHIFT) as u32
     }
+
+    /// Number of the object that begins at an offset within the slab, if one does.
+    #[inline]
+    #[must_use]
+    pub const fn object_at(&self, offset: u32) -> Option<u32> {
+        let index = self.index_of(offset);
+        if index < self.objects && index * self.size == offset { Some(index) } else { None }
+    }
 }
 
 #[cfg(test)]
@@ -75,7 +92,10 @@ mod tests {
     fn index_is_the_quotient_for_every_offset() {
         let classes = classes::ROWS.map(|(size, _)| size);
         for size in (16..=2048).step_by(16).chain(classes) {
-            for order in [2, 3, 4, 5, 6].into_iter().filter(|order| size <= 4096 << order) {
+            for order in [2, 3, 4, 5, 6]
+                .into_iter()
+                .filter(|order| (1..=Geometry::MOST_OBJECTS).contains(&((4096 << order) / size)))
+            {
                 let g = Geometry::new(size, order);
                 for offset in (0..g.slab_bytes() as u32).step_by(8) {
                     assert_eq!(g.index_of(offset), offset / size, "{offset} / {size}");

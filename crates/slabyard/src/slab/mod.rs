@@ -27,19 +27,24 @@ impl<P: Platform> Ground<P> {
     /// # Errors
     /// Why it is not.
     pub fn resolve(&self, geometry: &Geometry, slot: u16, address: usize) -> Result<Object, Cause> {
+        let slab = self.slab_of(geometry, slot, address)?;
+        let offset = (address - self.region.address(slab)) as u32;
+        let index = geometry.object_at(offset).ok_or(Cause::Interior)?;
+        Ok(Object { slab, index })
+    }
+
+    /// The slab that an address lies in, which the caller believes to be of this
+    /// geometry and slot.
+    ///
+    /// # Errors
+    /// [`Cause::WrongSize`] if it is not.
+    pub fn slab_of(&self, geometry: &Geometry, slot: u16, address: usize) -> Result<u32, Cause> {
         let granule = self.region.granule_of(address).ok_or(Cause::WrongSize)?;
         // Runs are aligned to their size.
         let slab = granule & !(geometry.granules() - 1);
         let frame = self.region.frame(slab);
-        if frame.kind() != Kind::Slab || frame.slot() != slot {
-            return Err(Cause::WrongSize);
-        }
-        let offset = (address - self.region.address(slab)) as u32;
-        let index = geometry.index_of(offset);
-        if index >= geometry.objects || index * geometry.size != offset {
-            return Err(Cause::Interior);
-        }
-        Ok(Object { slab, index })
+        let is_slab = frame.kind() == Kind::Slab && frame.slot() == slot;
+        is_slab.then_some(slab).ok_or(Cause::WrongSize)
     }
 
     /// The address of an object.

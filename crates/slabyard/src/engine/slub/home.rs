@@ -46,15 +46,25 @@ impl Cache {
     /// Objects go home. What is no object of this cache is told and set aside.
     pub fn put_home<P: Platform>(&self, g: &Ground<P>, objects: impl Iterator<Item = usize>) {
         let shape = self.shape();
+        let geometry = &shape.geometry;
         let mut groups = [Group::NONE; GROUPS];
+        // The slab of the last object, which often is the next one's.
+        let (mut slab, mut begin, mut bytes) = (0, 0, 0);
         let mut home = 0;
         for address in objects {
-            let Object { slab, index } = match g.resolve(&shape.geometry, shape.slot, address) {
-                Ok(object) => object,
-                Err(cause) => {
-                    g.bad(cause, address, shape.slot);
-                    continue;
+            if address.wrapping_sub(begin) >= bytes {
+                match g.slab_of(geometry, shape.slot, address) {
+                    Ok(found) => slab = found,
+                    Err(cause) => {
+                        g.bad(cause, address, shape.slot);
+                        continue;
+                    }
                 }
+                (begin, bytes) = (g.region.address(slab), geometry.slab_bytes());
+            }
+            let Some(index) = geometry.object_at((address - begin) as u32) else {
+                g.bad(Cause::Interior, address, shape.slot);
+                continue;
             };
             let (word, bit) = Word::of(index);
             let group = &mut groups[Group::place(slab, word)];

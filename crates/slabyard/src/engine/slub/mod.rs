@@ -75,9 +75,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A sheaf holds at most this many bytes of objects (or one object); twice as many
-    /// of small objects.
-    pub const SHEAF_BYTES: u32 = 32 << 10;
+    /// A sheaf holds at most this many bytes of objects, or [`Self::SHEAF_LEAST`] objects.
+    pub const SHEAF_BYTES: u32 = 64 << 10;
     /// A sheaf holds at most this many objects.
     pub const SHEAF_OBJECTS: u32 = slabyard_abi::region::SHEAF_OBJECTS as u32;
 
@@ -88,11 +87,8 @@ impl Shape {
     #[must_use]
     pub fn new(geometry: Geometry, slot: u16) -> Self {
         let size = geometry.size;
-        // Small objects come and go in larger numbers: more of them, up to twice the
-        // bytes at 64 bytes and below.
-        let bytes = 128 * Self::SHEAF_BYTES / size;
-        let bytes = bytes.clamp(Self::SHEAF_BYTES, 2 * Self::SHEAF_BYTES);
-        let sheaf_capacity = (bytes / size).clamp(Self::SHEAF_LEAST, Self::SHEAF_OBJECTS);
+        let sheaf_capacity =
+            (Self::SHEAF_BYTES / size).clamp(Self::SHEAF_LEAST, Self::SHEAF_OBJECTS);
         Shape { geometry, slot, sheaf_capacity }
     }
 

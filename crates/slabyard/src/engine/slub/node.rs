@@ -54,6 +54,9 @@ impl Partial {
     }
 }
 
+/// A cache with so many slabs makes as many new ones at a time as are wanted.
+const BUSY_SLABS: u32 = 4;
+
 /// Value of a slab frame's `time` while the slab is on the partial list.
 const LISTED: u32 = 1;
 
@@ -66,7 +69,9 @@ impl Cache {
         !sheaf.is_empty()
     }
 
-    /// Takes up to `most` objects out of slabs; `f` gets the address of each.
+    /// Takes up to `most` objects out of slabs; `f` gets the address of each. A cache that
+    /// has few slabs makes one at most, and none while it has free objects: it may be
+    /// asked for a single one.
     pub(super) fn take_objects<P: Platform>(
         &self,
         g: &Ground<P>,
@@ -76,11 +81,17 @@ impl Cache {
         if most == 0 {
             return;
         }
-        let mut taken = most - self.take_partial(g, most, &mut f);
-        if taken == 0 {
-            taken = self.take_new(g, most, f);
+        let mut wanted = self.take_partial(g, most, &mut f);
+        if wanted == most || self.nr_slabs() >= BUSY_SLABS && wanted > 0 {
+            loop {
+                let taken = self.take_new(g, wanted, &mut f);
+                wanted -= taken;
+                if taken == 0 || wanted == 0 || self.nr_slabs() < BUSY_SLABS {
+                    break;
+                }
+            }
         }
-        self.shown.out.fetch_add(taken.into(), Ordering::Relaxed);
+        self.shown.out.fetch_add((most - wanted).into(), Ordering::Relaxed);
     }
 
     /// Takes from the partial list; returns how many are wanted still.
@@ -95,7 +106,7 @@ impl Cache {
         let mut list = self.partial.lock(&g.platform);
         while wanted > 0 && list.head != NIL {
             let slab = list.head;
-            let (taken, left) = g.take(slab, geometry, wanted, |index| {
+            let (taken, left) = g.take(slab, wanted, |index| {
                 f(g.address_of(geometry, Object { slab, index }));
             });
             wanted -= taken;
@@ -115,7 +126,7 @@ impl Cache {
         g.begin_slab(slab, geometry, shape.slot);
         self.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         let (version, _) = g.free_of(slab);
-        let (taken, left) = g.take(slab, geometry, most, |index| {
+        let (taken, left) = g.take(slab, most, |index| {
             f(g.address_of(geometry, Object { slab, index }));
         });
         if left > 0 {
