@@ -87,7 +87,8 @@ pub fn class_for_aligned(bytes: usize, align: usize) -> Option<usize> {
     if align > SMALLEST_SLAB {
         return None;
     }
-    (class_for(bytes)?..CLASSES).find(|class| (SIZES[*class].0 as usize).is_multiple_of(align))
+    // `align` is a power of two: no division.
+    (class_for(bytes)?..CLASSES).find(|class| SIZES[*class].0 as usize & (align - 1) == 0)
 }
 
 const fn table(distance: u16) -> Table {
