@@ -2,7 +2,7 @@
 //! cache; then abort, unless `SLABYARD_ON_ERROR=report`.
 
 use crate::state::YARD;
-use crate::text::say;
+use crate::text::{abort, say};
 use core::sync::atomic::{AtomicBool, Ordering};
 use slabyard::cache::classes::{self, Name};
 use slabyard::page::{Bad, Cause};
@@ -18,7 +18,7 @@ pub(crate) fn set_policy(abort: bool) {
 
 fn end() {
     if ABORT.load(Ordering::Relaxed) {
-        std::process::abort();
+        abort();
     }
 }
 

@@ -210,3 +210,19 @@ extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
 extern "C" fn malloc_trim(_pad: usize) -> c_int {
     c_int::from(start::ready() && YARD.trim())
 }
+
+/// The same for Rust's `alloc`.
+#[cfg(panic = "abort")]
+pub(crate) struct Rust;
+
+// SAFETY: both are our own functions, which fit together.
+#[cfg(panic = "abort")]
+unsafe impl core::alloc::GlobalAlloc for Rust {
+    unsafe fn alloc(&self, layout: core::alloc::Layout) -> *mut u8 {
+        allocate(layout.size(), layout.align().max(ALIGN)).cast()
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, _: core::alloc::Layout) {
+        free_slow(pointer.cast());
+    }
+}

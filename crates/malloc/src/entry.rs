@@ -11,8 +11,9 @@
 #[cfg(target_arch = "x86_64")]
 mod fast {
     use crate::c::{free_slow, malloc_slow};
-    use crate::cxx::{delete_sized_slow, new_nothrow_slow, new_slow};
+    use crate::cxx::delete_sized_slow;
     use crate::state::{FAST, at};
+    use crate::throw::{new_nothrow_slow, new_slow};
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::cache::classes::MAIN;
@@ -145,14 +146,15 @@ mod fast {
 #[cfg(not(target_arch = "x86_64"))]
 mod fast {
     use crate::c::{free_slow, malloc_slow};
-    use crate::cxx::{delete_sized_slow, new_nothrow_slow, new_slow};
+    use crate::cxx::delete_sized_slow;
     use crate::state::YARD;
+    use crate::throw::new_nothrow_slow;
     use core::ffi::c_void;
 
     macro_rules! allocating {
         ($($name:ident => $slow:ident),* $(,)?) => {$(
             #[unsafe(no_mangle)]
-            extern "C-unwind" fn $name(bytes: usize) -> *mut c_void {
+            extern "C" fn $name(bytes: usize) -> *mut c_void {
                 if crate::start::ready()
                     && let Some(address) = YARD.alloc_fast(bytes, 16)
                 {
@@ -185,8 +187,6 @@ mod fast {
     }
     allocating! {
         malloc => malloc_slow,
-        _Znwm => new_slow,
-        _Znam => new_slow,
         _ZnwmRKSt9nothrow_t => new_nothrow_slow,
         _ZnamRKSt9nothrow_t => new_nothrow_slow,
     }

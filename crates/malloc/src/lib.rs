@@ -5,6 +5,10 @@
 //! do in one committing store comes to [`c`]. [`start`] makes the yard ready at
 //! the first call, whoever makes it, and [`fork`], [`bad`], [`report`] do what
 //! their names say.
+//!
+//! What is shipped has neither the standard library nor an unwinder: they would cost
+//! each process another library to load, and pages. [`throw`] throws nevertheless.
+#![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 
 mod bad;
@@ -19,3 +23,35 @@ mod report;
 mod start;
 mod state;
 mod text;
+mod throw;
+
+// Nobody else asks for the C library, without the standard library.
+#[link(name = "c")]
+unsafe extern "C" {}
+
+// The core library's own code is compiled with unwinding and names this function, where
+// it is not optimised as one with ours. Nobody calls it: our panics unwind nothing. Weak
+// and hidden, as other libraries have one that is meant.
+#[cfg(panic = "abort")]
+core::arch::global_asm!(
+    ".pushsection .text.rust_eh_personality, \"ax\"",
+    ".weak rust_eh_personality",
+    ".hidden rust_eh_personality",
+    "rust_eh_personality: .quad 0",
+    ".popsection",
+);
+
+#[cfg(panic = "abort")]
+slabyard::without_std! {
+    /// A bug of ours: there is nothing to go on with.
+    #[panic_handler]
+    fn panic(info: &core::panic::PanicInfo) -> ! {
+        text::say!("{info}");
+        text::abort()
+    }
+
+    /// Nothing here allocates through Rust, but `alloc` is linked where the engines for
+    /// replays are built in one go with us, and wants this.
+    #[global_allocator]
+    static RUST: c::Rust = c::Rust;
+}

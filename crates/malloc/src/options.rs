@@ -75,11 +75,16 @@ fn each_variable(mut f: impl FnMut(&[u8], &[u8])) {
             return;
         }
     }
-    // A call so early that the C library does not know its environment yet.
+    each_initial_variable(split);
+}
+
+/// For a call so early that the C library does not know its environment yet. Apart from
+/// the others, so that they do not touch the pages of its buffer.
+#[cold]
+#[inline(never)]
+fn each_initial_variable(split: impl FnMut(&[u8])) {
     let mut buffer = [0u8; 16 << 10];
-    for entry in initial_environment(&mut buffer).split(|c| *c == 0) {
-        split(entry);
-    }
+    initial_environment(&mut buffer).split(|c| *c == 0).for_each(split);
 }
 
 fn initial_environment(buffer: &mut [u8]) -> &[u8] {

@@ -5,21 +5,31 @@ use crate::info::{Counted, count};
 use crate::options;
 use crate::start::mode_number;
 use crate::state::YARD;
-use crate::text::say;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::text::{Line, Output, abort, say};
+use core::ffi::{CStr, c_char};
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use slabyard::cache::classes::Name;
+use slabyard::platform::Platform;
 use slabyard_abi::report::{REPORT_ENV, Writer};
-use std::ffi::OsStr;
-use std::fmt::Write as _;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::sync::Mutex;
+
+/// Bytes of the longest path, with the zero at its end.
+const LONGEST: usize = 4096;
 
 static VERIFY: AtomicBool = AtomicBool::new(false);
 /// The report's path: a copy, because programs that set their title write over
 /// their environment.
-static PATH: Mutex<Option<PathBuf>> = Mutex::new(None);
+static PATH: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
+/// Who is to report; 0 is nobody.
 static PID: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    safe fn getpid() -> i32;
+    fn open(path: *const c_char, flags: i32, ...) -> i32;
+    fn read(fd: i32, bytes: *mut u8, n: usize) -> isize;
+    fn close(fd: i32) -> i32;
+    fn __errno_location() -> *mut i32;
+}
 
 pub(crate) fn set_verify(on: bool) {
     VERIFY.store(on, Ordering::Relaxed);
@@ -29,11 +39,14 @@ pub(crate) fn set_verify(on: bool) {
 /// does not report, and neither does what it forks.
 pub(crate) fn remember() {
     options::take_out(REPORT_ENV, |path| {
-        let path = PathBuf::from(OsStr::from_bytes(path.to_bytes()));
-        if let Ok(mut place) = PATH.lock() {
-            *place = Some(path);
+        let path = path.to_bytes();
+        if path.len() >= LONGEST {
+            return say!("the report cannot be written: its path is too long");
         }
-        PID.store(std::process::id(), Ordering::Relaxed);
+        for (to, from) in PATH.iter().zip(path) {
+            to.store(*from, Ordering::Relaxed);
+        }
+        PID.store(getpid().cast_unsigned(), Ordering::Relaxed);
     });
 }
 
@@ -42,43 +55,86 @@ pub(crate) fn at_exit() {
         && let Some(Err(fault)) = YARD.verify()
     {
         say!("verify at exit: {fault}");
-        std::process::abort();
+        abort();
     }
-    if PID.load(Ordering::Relaxed) != std::process::id() {
+    let pid = PID.load(Ordering::Relaxed);
+    if pid == 0 || pid != getpid().cast_unsigned() {
         return;
     }
-    let Some(path) = PATH.lock().ok().and_then(|mut path| path.take()) else {
-        return;
-    };
+    PID.store(0, Ordering::Relaxed);
+    report(pid);
+}
+
+/// Apart from [`at_exit`], so that processes that report nothing do not touch the pages
+/// of its stack.
+#[cold]
+#[inline(never)]
+fn report(pid: u32) {
     let resident = resident_bytes();
     if let Some(mut counted) = count() {
         counted.yard.resident = resident;
         counted.yard.mode = mode_number(YARD.platform().mode());
-        let mut text = String::new();
-        if write(&mut text, &counted).is_ok()
-            && let Err(why) = std::fs::write(&path, &text)
-        {
-            say!("the report cannot be written: {why}");
+        if let Err(errno) = write(pid, &counted) {
+            say!("the report cannot be written: error {errno}");
         }
     }
 }
 
-fn write(out: &mut String, counted: &Counted) -> std::fmt::Result {
+/// The failure is the system's error number.
+fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
+    const O_WRONLY: i32 = 0o1;
+    const O_CREAT: i32 = 0o100;
+    const O_TRUNC: i32 = 0o1000;
+    const O_CLOEXEC: i32 = 0o2_000_000;
+    // SAFETY: `remember` left a zero behind the path, which nobody changes any more.
+    let fd = unsafe { open(PATH.as_ptr().cast(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666) };
+    if fd < 0 {
+        return Err(errno());
+    }
+    let mut out = Output::new(fd);
+    let told = tell(&mut out, pid, counted).is_ok() && out.flush();
+    let result = if told { Ok(()) } else { Err(errno()) };
+    // SAFETY: opened above.
+    let closed = unsafe { close(fd) } == 0;
+    if told && !closed { Err(errno()) } else { result }
+}
+
+fn errno() -> i32 {
+    // SAFETY: this thread's own word.
+    unsafe { *__errno_location() }
+}
+
+fn tell(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result {
     let mut writer = Writer::new(out)?;
-    writer.process(std::process::id())?;
+    writer.process(pid)?;
     writer.yard(&counted.yard)?;
-    let mut name = String::new();
     for (class, c) in counted.caches.iter().enumerate() {
-        name.clear();
+        let mut name = Line::new();
         write!(name, "{}", Name(class))?;
-        writer.cache(&name, c)?;
+        writer.cache(core::str::from_utf8(name.as_bytes()).unwrap_or("?"), c)?;
     }
     writer.end()
 }
 
+/// Resident bytes of this process; 0 if the system does not tell.
 fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = text.split(' ').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
-    use slabyard::platform::Platform;
+    let mut buffer = [0; 128];
+    let text = read_begin(c"/proc/self/statm", &mut buffer);
+    let pages = text.split(|c| *c == b' ').nth(1).unwrap_or_default();
+    let digits = pages.iter().take_while(|c| c.is_ascii_digit());
+    let pages = digits.fold(0, |n, c| n * 10 + u64::from(c - b'0'));
     pages * YARD.platform().page_bytes() as u64
+}
+
+fn read_begin<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
+    // SAFETY: plain calls on our own buffer.
+    unsafe {
+        let fd = open(path.as_ptr(), 0o2_000_000);
+        if fd < 0 {
+            return &[];
+        }
+        let n = read(fd, buffer.as_mut_ptr(), buffer.len());
+        close(fd);
+        &buffer[..usize::try_from(n).unwrap_or(0)]
+    }
 }

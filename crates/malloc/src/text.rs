@@ -4,6 +4,13 @@ use core::fmt::{self, Write};
 
 unsafe extern "C" {
     fn write(fd: i32, bytes: *const u8, n: usize) -> isize;
+    #[link_name = "abort"]
+    safe fn c_abort() -> !;
+}
+
+/// Ends the process by SIGABRT.
+pub(crate) fn abort() -> ! {
+    c_abort()
 }
 
 /// A line under way. What does not fit is cut off.
@@ -34,6 +41,52 @@ impl Write for Line {
         let n = text.len().min(self.buffer.len() - self.len);
         self.buffer[self.len..self.len + n].copy_from_slice(&text.as_bytes()[..n]);
         self.len += n;
+        Ok(())
+    }
+}
+
+/// Text of any length, written to a file in parts.
+pub(crate) struct Output {
+    fd: i32,
+    part: Line,
+}
+
+impl Output {
+    pub(crate) fn new(fd: i32) -> Self {
+        Output { fd, part: Line::new() }
+    }
+
+    /// Writes what is still kept; false if the file takes no more.
+    pub(crate) fn flush(&mut self) -> bool {
+        let (mut at, end) = (0, self.part.len);
+        while at < end {
+            // SAFETY: a part of our own buffer.
+            let n = unsafe { write(self.fd, self.part.buffer[at..end].as_ptr(), end - at) };
+            match usize::try_from(n) {
+                Ok(n) if n > 0 => at += n,
+                _ => return false,
+            }
+        }
+        self.part.len = 0;
+        true
+    }
+}
+
+impl Write for Output {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while !rest.is_empty() {
+            if self.part.len == self.part.buffer.len() && !self.flush() {
+                return Err(fmt::Error);
+            }
+            let room = self.part.buffer.len() - self.part.len;
+            let (now, later) = rest.split_at(rest.floor_char_boundary(room));
+            if now.is_empty() && !self.flush() {
+                return Err(fmt::Error);
+            }
+            self.part.write_str(now)?;
+            rest = later;
+        }
         Ok(())
     }
 }

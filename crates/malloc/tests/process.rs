@@ -35,6 +35,7 @@ programs! {
     nomem: "c/nomem.c" in rseq own_rseq slots libc;
     trim: "c/trim.c" in rseq own_rseq slots libc;
     exit: "c/exit.c" in rseq own_rseq slots libc;
+    cores: "c/cores.c" in rseq own_rseq slots libc;
 }
 
 fn program(source: &str) -> Option<Program> {
@@ -65,6 +66,21 @@ fn each_source_has_its_tests() {
         let helps = name.ends_with(".h") || name == "c/early_lib.c";
         assert!(helps || SOURCES.contains(&name.as_str()), "{name} is in no test");
     }
+}
+
+/// Each library more that a process loads is a tenth of what its begin takes.
+#[test]
+fn it_needs_the_c_library_alone() {
+    let library = process_runner::library();
+    let Ok(output) = std::process::Command::new("readelf").arg("-dW").arg(library).output() else {
+        println!("skipped: no readelf");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let needed: Vec<_> = text.lines().filter(|line| line.contains("(NEEDED)")).collect();
+    assert!(!needed.is_empty(), "{text}");
+    let loader = |line: &str| line.contains("[ld-linux");
+    assert!(needed.iter().all(|line| line.contains("[libc.") || loader(line)), "{needed:#?}");
 }
 
 /// Asking to be observable, at the start and in each child, shows nowhere: not in the

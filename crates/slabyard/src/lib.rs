@@ -16,6 +16,9 @@
 #![cfg_attr(not(any(test, feature = "machine")), no_std)]
 #![warn(missing_docs)]
 
+#[cfg(any(test, feature = "cpu-slab"))]
+extern crate alloc;
+
 pub mod cache;
 pub mod engine;
 pub mod page;
@@ -24,3 +27,19 @@ pub mod slab;
 pub mod sync;
 pub mod verify;
 pub mod yard;
+
+/// Its text, if this crate was built without the standard library: the final library
+/// then needs parts that only one crate may have.
+#[cfg(any(test, feature = "machine"))]
+#[macro_export]
+macro_rules! without_std {
+    ($($text:item)*) => {};
+}
+
+/// Its text, if this crate was built without the standard library: the final library
+/// then needs parts that only one crate may have.
+#[cfg(not(any(test, feature = "machine")))]
+#[macro_export]
+macro_rules! without_std {
+    ($($text:item)*) => { $($text)* };
+}

@@ -48,11 +48,16 @@ impl Region {
         self.base.store(base, Ordering::Relaxed);
         self.granules.store(granules, Ordering::Relaxed);
         self.top.store(unit, Ordering::Relaxed);
-        self.frames.reserve(p, granules)
+        let ready = self.frames.reserve(p, granules)
             // `free` asks for any distance below the next power of two.
-            && self.map.reserve(p, granules.next_power_of_two())
+            && self.map.reserve_readable(p, granules.next_power_of_two())
             && self.dirty.reserve(p, granules.div_ceil(64))
-            && self.ensure_tables(p, unit)
+            && self.ensure_tables(p, unit);
+        if ready {
+            // Written before it is read: a page that was read first is faulted in twice.
+            self.frame(0).time.store(0, Ordering::Relaxed);
+        }
+        ready
     }
 
     fn ensure_tables<P: Platform>(&self, p: &P, granules: usize) -> bool {

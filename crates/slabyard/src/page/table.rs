@@ -18,7 +18,7 @@ unsafe impl Zeroed for AtomicU64 {}
 unsafe impl Zeroed for AtomicUsize {}
 
 /// The least that is committed at once, in bytes.
-const STEP: usize = 16 << 10;
+const STEP: usize = 64 << 10;
 
 /// A growing array at a fixed address.
 pub struct Table<T> {
@@ -48,18 +48,27 @@ impl<T: Zeroed> Table<T> {
         }
     }
 
-    /// Reserves room for `capacity` items; all read as zero.
+    /// Reserves room for `capacity` items.
     pub fn reserve<P: Platform>(&self, p: &P, capacity: usize) -> bool {
+        self.reserve_for(p, capacity, Use::Table)
+    }
+
+    /// Reserves room for `capacity` items; all read as zero.
+    pub fn reserve_readable<P: Platform>(&self, p: &P, capacity: usize) -> bool {
+        self.reserve_for(p, capacity, Use::Map)
+    }
+
+    fn reserve_for<P: Platform>(&self, p: &P, capacity: usize, what: Use) -> bool {
         let page = p.page_bytes();
-        let bytes = (capacity * size_of::<T>()).next_multiple_of(page.max(STEP));
-        let Some(base) = p.reserve(bytes, page, Use::Table) else {
+        let bytes = (capacity * size_of::<T>()).next_multiple_of(page);
+        let Some(base) = p.reserve(bytes, page, what) else {
             return false;
         };
         self.set(base, bytes);
         true
     }
 
-    /// Uses memory that was reserved elsewhere: whole pages that read as zero.
+    /// Uses memory that was reserved elsewhere: whole pages.
     pub fn set(&self, base: usize, bytes: usize) {
         self.base.store(base, Ordering::Relaxed);
         self.reserved_bytes.store(bytes, Ordering::Release);
@@ -71,16 +80,13 @@ impl<T: Zeroed> Table<T> {
             return true;
         }
         let old = self.committed_bytes.load(Ordering::Relaxed);
-        let new = (items * size_of::<T>()).next_multiple_of(p.page_bytes().max(STEP));
-        if new > self.reserved_bytes.load(Ordering::Relaxed) {
+        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
+        let least = (items * size_of::<T>()).next_multiple_of(p.page_bytes());
+        let new = least.max(old + STEP).next_multiple_of(p.page_bytes()).min(reserved);
+        if least > reserved || new > old && !p.commit(self.base() + old, new - old) {
             return false;
         }
-        if new > old {
-            if !p.commit(self.base() + old, new - old) {
-                return false;
-            }
-            self.committed_bytes.store(new, Ordering::Relaxed);
-        }
+        self.committed_bytes.store(new, Ordering::Relaxed);
         // Pairs with the Acquire in `get`: who sees the length may use the memory.
         self.ready.store(new / size_of::<T>(), Ordering::Release);
         true

@@ -26,8 +26,10 @@ pub const GRANULE: usize = 4096;
 pub enum Use {
     /// Memory for objects: inaccessible until it is committed.
     Arena,
-    /// The allocator's own tables: they read as zero before they are committed.
+    /// The allocator's own tables: inaccessible until they are committed.
     Table,
+    /// A table that is read where it is not committed, too: as zero.
+    Map,
 }
 
 /// A machine: memory, CPUs with rows of stacks, time, sleep.

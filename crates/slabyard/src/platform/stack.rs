@@ -284,8 +284,7 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Address and bytes of the memory reserved for stacks: whole pages, which
-    /// read as zero before they are committed.
+    /// Address and bytes of the memory reserved for stacks: whole pages.
     pub fn places(&self) -> (usize, usize) {
         (self.places[0].load(Ordering::Relaxed), self.places[1].load(Ordering::Relaxed))
     }

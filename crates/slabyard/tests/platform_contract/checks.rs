@@ -187,7 +187,7 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
 
 fn tables_read_as_zero<P: Platform>(p: &P) {
     let page = p.page_bytes();
-    let table = p.reserve(page * 4, page * 8, Use::Table).expect("address space");
+    let table = p.reserve(page * 4, page * 8, Use::Map).expect("address space");
     assert!(table.is_multiple_of(page * 8), "aligned");
     assert_eq!(place(table + page, 0).load(Ordering::Relaxed), 0, "before it is committed");
     assert!(p.commit(table, page * 2));

@@ -33,6 +33,9 @@ impl Beat {
     }
 }
 
+/// Objects that a cache of few slabs puts into a sheaf.
+const FIRST_OBJECTS: u32 = 64;
+
 impl Cache {
     /// Allocates an object: its address; `None` if there is no memory.
     pub fn alloc_slow<P: Platform>(&self, g: &Ground<P>, beat: Beat) -> Option<usize> {
@@ -68,6 +71,8 @@ impl Cache {
     /// A sheaf with objects in place of an empty one (or none): this CPU's other
     /// one, else one from the barn, else half filled from slabs. Half, because
     /// frees come too: a full one would have to be put away with the next of them.
+    /// Fewer in a cache of few slabs: most caches of a small process stay so, and the
+    /// places of each sheaf would be two pages.
     fn fill<P: Platform>(
         &self,
         g: &Ground<P>,
@@ -75,7 +80,8 @@ impl Cache {
         other: Slot,
         beat: Beat,
     ) -> Option<Sheaf> {
-        let want = self.sheaf_capacity().div_ceil(2);
+        let half = self.sheaf_capacity().div_ceil(2);
+        let want = if self.is_busy() { half } else { half.min(FIRST_OBJECTS) };
         if self.peek(g, other).is_some_and(|n| n > 0) {
             match self.check_out(g, other).ok().flatten() {
                 Some(mut sheaf) if !sheaf.is_empty() => {

@@ -44,7 +44,7 @@
 pub mod age;
 pub mod alloc;
 pub mod barn;
-#[cfg(any(test, feature = "machine"))]
+#[cfg(any(test, feature = "cpu-slab"))]
 pub mod cpu_slab;
 pub mod free;
 pub mod home;
@@ -163,6 +163,12 @@ impl Cache {
     /// Slabs of the cache.
     pub fn nr_slabs(&self) -> u32 {
         self.shown.nr_slabs.load(Ordering::Relaxed) as u32
+    }
+
+    /// True with more than a few slabs: more objects, and new slabs, are made ready at a
+    /// time.
+    pub(super) fn is_busy(&self) -> bool {
+        self.nr_slabs() >= 4
     }
 
     /// Slabs that stay on the partial list although they are empty.

@@ -54,9 +54,6 @@ impl Partial {
     }
 }
 
-/// A cache with so many slabs makes as many new ones at a time as are wanted.
-const BUSY_SLABS: u32 = 4;
-
 /// Value of a slab frame's `time` while the slab is on the partial list.
 const LISTED: u32 = 1;
 
@@ -82,13 +79,10 @@ impl Cache {
             return;
         }
         let mut wanted = self.take_partial(g, most, &mut f);
-        if wanted == most || self.nr_slabs() >= BUSY_SLABS && wanted > 0 {
-            loop {
-                let taken = self.take_new(g, wanted, &mut f);
-                wanted -= taken;
-                if taken == 0 || wanted == 0 || self.nr_slabs() < BUSY_SLABS {
-                    break;
-                }
+        while wanted == most || wanted > 0 && self.is_busy() {
+            match self.take_new(g, wanted, &mut f) {
+                0 => break,
+                taken => wanted -= taken,
             }
         }
         self.shown.out.fetch_add((most - wanted).into(), Ordering::Relaxed);

@@ -125,7 +125,7 @@ impl Memory {
                 self.next_arena = end;
                 (address, None)
             }
-            Use::Table => {
+            Use::Table | Use::Map => {
                 let table = Table::new(bytes.checked_add(align)?)?;
                 // Others turn the address back into a pointer.
                 let address = table.memory.expose_provenance().next_multiple_of(align);

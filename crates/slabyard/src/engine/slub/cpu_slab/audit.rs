@@ -1,9 +1,10 @@
 //! Checks a cache's books, and counts what is where.
 
 use super::{KernelCache, NONE, State};
-use std::string::String;
-use std::vec;
-use std::vec::Vec;
+use ::alloc::format;
+use ::alloc::string::String;
+use ::alloc::vec;
+use ::alloc::vec::Vec;
 
 /// What a cache has, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -214,7 +214,7 @@ impl KernelCache {
             self.flush_cpu(cpu);
         }
         for node in 0..self.nodes.len() {
-            let mut listed = std::vec::Vec::new();
+            let mut listed = ::alloc::vec::Vec::new();
             let mut at = self.nodes[node].head;
             while at != NONE {
                 listed.push(at);
@@ -225,7 +225,7 @@ impl KernelCache {
             }
             // A bucket's slabs come in reverse order: each is moved to its head.
             let key = |slab: &u32| self.slabs[*slab as usize].free;
-            let (mut few, many): (std::vec::Vec<u32>, _) =
+            let (mut few, many): (::alloc::vec::Vec<u32>, _) =
                 listed.iter().partition(|slab| key(slab) <= PROMOTED);
             few.reverse();
             few.sort_by_key(key);

@@ -43,9 +43,10 @@ pub mod sheaves;
 mod tests;
 pub mod walk;
 
+use ::alloc::vec;
+use ::alloc::vec::Vec;
 use counters::{Counter, Counters};
 use lists::Links;
-use std::vec::Vec;
 
 /// No slab.
 pub const NONE: u32 = u32::MAX;
@@ -248,7 +249,7 @@ impl KernelCache {
     }
 
     /// Slabs begun and ended since the last call, in order.
-    pub fn take_pages(&mut self) -> std::vec::Drain<'_, Page> {
+    pub fn take_pages(&mut self) -> ::alloc::vec::Drain<'_, Page> {
         self.pages.drain(..)
     }
 

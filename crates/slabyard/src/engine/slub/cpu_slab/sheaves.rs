@@ -8,7 +8,7 @@
 use super::counters::Counter;
 use super::lists::End;
 use super::{Front, KernelCache, NONE};
-use std::vec::Vec;
+use ::alloc::vec::Vec;
 
 /// Most full sheaves of a barn, and most empty ones.
 const MOST: usize = 10;

@@ -4,7 +4,7 @@
 //! Neighbours: [`audit`](super::audit) sums over all of them and checks the books.
 
 use super::{KernelCache, NONE, State};
-use std::vec::Vec;
+use ::alloc::vec::Vec;
 
 impl KernelCache {
     /// CPUs of the machine.

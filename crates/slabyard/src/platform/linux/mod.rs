@@ -12,11 +12,17 @@
 //! Rows are told apart by the CPU number and not by the denser `mm_cid`: a
 //! thread whose registration failed has the CPU number -2, which leads to a row
 //! of zeros, but the `mm_cid` 0, which leads to somebody's row.
+//!
+//! [`process`] finds out what this process and machine have, [`memory`] maps.
+
+mod memory;
+mod process;
 
 use super::rseq::{self, Thread, flags};
-use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped, ZERO_ROWS, ZERO_ROWS_AT};
-use super::{GRANULE, Park, Platform, Use, sys};
+use super::stack::{Rows, Slot, Stack, Stopped};
+use super::{Park, Platform, Use, sys};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
+use memory::Memory;
 
 /// How CPUs are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,20 +37,6 @@ pub enum Mode {
 
 /// Rows kept for private slots; further threads take slow paths only.
 const MAX_SLOTS: usize = 512;
-/// Address space for the places of stacks: 60 000 sheaves; under a limit of
-/// address space a 64th of it, and 1000 sheaves at least.
-const MOST_PLACES: usize = 128 << 20;
-const LEAST_PLACES: usize = 2 << 20;
-
-const PROT_NONE: usize = 0;
-const PROT_READ: usize = 1;
-const PROT_RW: usize = 3;
-const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
-const MAP_NORESERVE: usize = 0x4000;
-const MADV_DONTNEED: usize = 4;
-const MADV_DONTDUMP: usize = 16;
-const MADV_DODUMP: usize = 17;
-
 const MEMBARRIER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
 
@@ -54,6 +46,7 @@ const REGISTERED: u32 = 1;
 /// The platform of a real process.
 pub struct Linux {
     rows: Rows,
+    memory: Memory,
     setup: Once<Setup>,
     membarrier: AtomicU32,
     /// Private slots in use, one bit each.
@@ -72,8 +65,6 @@ struct Setup {
 }
 
 unsafe extern "C" {
-    fn getauxval(kind: usize) -> usize;
-    fn getrlimit(what: i32, limits: *mut [usize; 2]) -> i32;
     fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
 }
 
@@ -83,6 +74,7 @@ impl Linux {
     pub const fn new() -> Self {
         Linux {
             rows: Rows::new(),
+            memory: Memory::new(),
             setup: Once::new(),
             membarrier: AtomicU32::new(NOT_READY),
             slots: [const { AtomicU64::new(0) }; MAX_SLOTS / 64],
@@ -93,35 +85,21 @@ impl Linux {
     /// Finds the mode, or takes the wanted one if it is possible, and makes the
     /// rows. False if there is no memory for them. Call it once.
     pub fn init(&self, wanted: Option<Mode>) -> bool {
-        let (mode, cs_offset) = choose(wanted);
-        // SAFETY: a plain call of the C library.
-        let page_bytes = unsafe { getauxval(6) }.max(GRANULE);
-        let setup = Setup { mode, cs_offset, page_bytes };
-        self.setup.set(setup);
+        let (mode, cs_offset) = process::choose(wanted);
+        let page_bytes = process::page_bytes();
+        self.setup.set(Setup { mode, cs_offset, page_bytes });
         let nr_rows = match mode {
-            Mode::Library | Mode::Own => possible_cpus(),
+            Mode::Library | Mode::Own => process::possible_cpus(),
             Mode::Slots => MAX_SLOTS,
         };
-        let rows = (nr_rows * ROW_BYTES).next_multiple_of(page_bytes);
-        let mut places = (address_limit() / 64).clamp(LEAST_PLACES, MOST_PLACES);
-        places = places.next_multiple_of(page_bytes);
-        // A page that is never written, so that the mapping that can be written begins
-        // with the front, whoever maps memory below; the front; rows; places.
-        let base = loop {
-            match reserve_rows(2 * page_bytes, rows + places) {
-                Some(base) => break base,
-                None if places > LEAST_PLACES => {
-                    places = (places / 2).next_multiple_of(page_bytes);
-                }
-                None => return false,
-            }
-        };
-        let front = base - page_bytes;
-        if !self.commit(front, page_bytes + rows) {
+        if !self.memory.init(page_bytes, nr_rows, &self.rows) {
             return false;
         }
-        // SAFETY: reserved and committed above, for ever.
-        unsafe { self.rows.set(front, base, nr_rows, (base + rows, places)) };
+        // Written before it is read: a page that was read first is faulted in twice. Slot 0
+        // keeps its zeros.
+        if let Some(row) = self.row_hint() {
+            self.rows.entry(row, Slot(0)).ask();
+        }
         true
     }
 
@@ -218,7 +196,7 @@ impl Linux {
         match self.mode() {
             Mode::Library => {}
             Mode::Own => {
-                register(thread);
+                process::register(thread);
             }
             Mode::Slots => {
                 let Some(slot) = self.take_slot() else { return };
@@ -239,57 +217,11 @@ impl Default for Linux {
     }
 }
 
-/// Registers this thread's own area; false if the kernel refuses.
-fn register(thread: &Thread) -> bool {
-    let area = core::ptr::from_ref(thread) as usize;
-    // SAFETY: the area is 32 bytes, aligned, and lives as long as its thread.
-    unsafe { sys::call(sys::RSEQ, [area, 32, 0, rseq::SIGNATURE as usize, 0, 0]) == 0 }
-}
-
-fn choose(wanted: Option<Mode>) -> (Mode, usize) {
-    const CS: usize = 8;
-    let own = rseq::thread_offset() + CS;
-    let library = rseq::library_area().filter(|offset| rseq::cpu_id(*offset) >= 0);
-    if let (Some(offset), None | Some(Mode::Library)) = (library, wanted) {
-        return (Mode::Library, offset.wrapping_add(CS));
-    }
-    let sequences = cfg!(target_arch = "x86_64");
-    if wanted != Some(Mode::Slots) && library.is_none() && sequences {
-        let thread = rseq::thread();
-        if register(thread) {
-            thread.flags.fetch_or(flags::TRIED, Ordering::Relaxed);
-            return (Mode::Own, own);
-        }
-    }
-    (Mode::Slots, own)
-}
-
-/// What `ulimit -v` allows, in bytes.
-fn address_limit() -> usize {
-    const RLIMIT_AS: i32 = 9;
-    let mut limits = [usize::MAX; 2];
-    // SAFETY: the buffer has the size of a struct rlimit.
-    unsafe { getrlimit(RLIMIT_AS, &raw mut limits) };
-    limits[0]
-}
-
 fn clock(which: i32) -> [u64; 2] {
     let mut time = [0i64; 2];
     // SAFETY: the buffer has the size of a timespec; the call cannot fail.
     unsafe { clock_gettime(which, &raw mut time) };
     time.map(i64::cast_unsigned)
-}
-
-/// Number of CPUs that may ever be there: the kernel's CPU numbers lie below.
-fn possible_cpus() -> usize {
-    let mut buffer = [0u8; 256];
-    let text = sys::read_file(c"/sys/devices/system/cpu/possible", &mut buffer);
-    let last = text.and_then(|text| {
-        let digits = text.split(|c| !c.is_ascii_digit()).rfind(|d| !d.is_empty())?;
-        Some(digits.iter().fold(0usize, |n, c| n * 10 + (c - b'0') as usize))
-    });
-    // Without sysfs: as many as the kernel's masks have on the largest machines.
-    last.map_or(8192, |last| last + 1)
 }
 
 impl Park for Linux {
@@ -311,128 +243,33 @@ impl Park for Linux {
     }
 }
 
-/// Reserves rows, and bytes before them, at an address from which the rows of zeros can
-/// be reached too: the address of row 0.
-fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
-    const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
-    const ZEROS: usize = ZERO_ROWS * ROW_BYTES;
-    let unmap = |address, bytes| {
-        // SAFETY: a mapping made below, which nobody uses.
-        unsafe { sys::call(sys::MUNMAP, [address, bytes, 0, 0, 0, 0]) };
-    };
-    let (mut hint, bytes) = (0, before + rows);
-    for _ in 0..64 {
-        let first = mmap_at(hint, bytes, PROT_READ, MAP_NORESERVE)?;
-        let base = first + before;
-        // SAFETY: our own fresh mapping.
-        unsafe { sys::call(sys::MADVISE, [first, bytes, MADV_DONTDUMP, 0, 0, 0]) };
-        if !cfg!(target_arch = "x86_64") {
-            return Some(base);
-        }
-        let wanted = base + ZERO_ROWS_AT;
-        match mmap_at(wanted, ZEROS, PROT_READ, MAP_FIXED_NOREPLACE) {
-            Some(zeros) if zeros == wanted => return Some(base),
-            // A kernel before 4.17 takes the address as a hint.
-            Some(elsewhere) => unmap(elsewhere, ZEROS),
-            None => {}
-        }
-        unmap(first, bytes);
-        hint = first.saturating_sub(3 << 30);
-    }
-    None
-}
-
-fn ok_address(result: isize) -> Option<usize> {
-    // Errors are -4095 to -1.
-    (!(-4095..0).contains(&result)).then_some(result as usize)
-}
-
-fn mmap(bytes: usize, protection: usize, extra: usize) -> Option<usize> {
-    mmap_at(0, bytes, protection, extra)
-}
-
-fn mmap_at(at: usize, bytes: usize, protection: usize, extra: usize) -> Option<usize> {
-    let arguments = [at, bytes, protection, MAP_PRIVATE_ANONYMOUS | extra, usize::MAX, 0];
-    // SAFETY: a fresh private mapping touches nothing that exists.
-    ok_address(unsafe { sys::call(sys::MMAP, arguments) })
-}
-
-/// Maps with alignment by cutting the ends off a larger mapping.
-fn mmap_aligned(
-    bytes: usize,
-    align: usize,
-    page: usize,
-    protection: usize,
-    extra: usize,
-) -> Option<usize> {
-    if align <= page {
-        return mmap(bytes, protection, extra);
-    }
-    let total = bytes.checked_add(align)?;
-    let start = mmap(total, protection, extra)?;
-    let aligned = start.next_multiple_of(align);
-    let (head, tail) = (aligned - start, start + total - (aligned + bytes));
-    // SAFETY: both ends belong to the mapping just made.
-    unsafe {
-        if head > 0 {
-            sys::call(sys::MUNMAP, [start, head, 0, 0, 0, 0]);
-        }
-        if tail > 0 {
-            sys::call(sys::MUNMAP, [aligned + bytes, tail, 0, 0, 0, 0]);
-        }
-    }
-    Some(aligned)
-}
-
 impl Platform for Linux {
     fn page_bytes(&self) -> usize {
         self.setup.get().page_bytes
     }
 
     fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize> {
-        // Neither is charged: one cannot be touched, the other not be written.
-        let protection = match what {
-            Use::Arena => PROT_NONE,
-            Use::Table => PROT_READ,
-        };
-        let address = mmap_aligned(bytes, align, self.page_bytes(), protection, MAP_NORESERVE)?;
-        // SAFETY: our own fresh mapping.
-        unsafe { sys::call(sys::MADVISE, [address, bytes, MADV_DONTDUMP, 0, 0, 0]) };
-        Some(address)
+        self.memory.reserve(self.page_bytes(), bytes, align, what)
     }
 
     fn commit(&self, address: usize, bytes: usize) -> bool {
-        // SAFETY: a part of our own reservation.
-        unsafe {
-            if sys::call(sys::MPROTECT, [address, bytes, PROT_RW, 0, 0, 0]) != 0 {
-                return false;
-            }
-            // Metadata and objects belong in core files.
-            sys::call(sys::MADVISE, [address, bytes, MADV_DODUMP, 0, 0, 0]);
-        }
-        true
+        self.memory.commit(address, bytes)
     }
 
     fn give_back(&self, address: usize, bytes: usize) {
-        // SAFETY: committed pages of ours that hold no object.
-        unsafe { sys::call(sys::MADVISE, [address, bytes, MADV_DONTNEED, 0, 0, 0]) };
+        memory::give_back(address, bytes);
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {
-        mmap_aligned(bytes, align, self.page_bytes(), PROT_RW, 0)
+        memory::map(self.page_bytes(), bytes, align)
     }
 
     fn unmap(&self, address: usize, bytes: usize) {
-        // SAFETY: the caller owns this mapping.
-        unsafe { sys::call(sys::MUNMAP, [address, bytes, 0, 0, 0, 0]) };
+        self.memory.unmap(address, bytes);
     }
 
     fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
-        const MREMAP_MAYMOVE: usize = 1;
-        // SAFETY: the caller owns this mapping.
-        ok_address(unsafe {
-            sys::call(sys::MREMAP, [address, old_bytes, new_bytes, MREMAP_MAYMOVE, 0, 0])
-        })
+        memory::remap(address, old_bytes, new_bytes)
     }
 
     fn now_ms(&self) -> u64 {
