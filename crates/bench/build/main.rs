@@ -57,7 +57,7 @@ fn main() {
 
     let load = ["loads/load.c", "loads/single.c", "loads/threads.c"];
     compile(LOAD_FLAGS, &[], &load.map(PathBuf::from), &out.join("load"));
-    for name in ["hello", "burst", "launch"] {
+    for name in ["hello", "burst", "launch", "rest", "latency"] {
         let source = PathBuf::from(format!("loads/{name}.c"));
         compile(LOAD_FLAGS, &[], &[source], &out.join(name));
     }

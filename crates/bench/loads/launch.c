@@ -5,12 +5,13 @@
  * LIBRARY is preloaded into the program; `-` stands for none. The program
  * writes where this one writes; after its end this one adds the line
  *
- *   launch WALL_US CPU_US PEAK_KIB FAULTS AREA HOW NUMBER
+ *   launch WALL_US CPU_US PEAK_KIB FAULTS AREA MAPPINGS HOW NUMBER
  *
  * CPU_US, PEAK_KIB and FAULTS (minor page faults) are wait4's: of the program
  * and of its children that it waited for, the peak being the largest single
  * one. AREA is the integral of the program's own resident memory over time,
- * in KiB times milliseconds, from a sample each TICK_MS. HOW is `exit`,
+ * in KiB times milliseconds, from a sample each TICK_MS. MAPPINGS is the most
+ * mappings that it had, from a sample in each ten ticks. HOW is `exit`,
  * `signal` or `timeout`.
  *
  * Why not the driver itself: a process inherits the peak of the memory that
@@ -34,6 +35,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { TICKS_A_COUNT = 10 };
 
 static uint64_t now_us(void)
 {
@@ -65,6 +68,24 @@ static uint64_t resident_kib(int statm)
     if (sscanf(text, "%" SCNu64 " %" SCNu64, &size, &resident) != 2)
         return 0;
     return resident * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+/* Lines of `maps`; the file is opened each time, as it stays with the memory
+ * that the process had when it was opened, which exec replaces. */
+static uint64_t count_mappings(pid_t pid)
+{
+    static char text[1 << 16];
+    uint64_t lines = 0;
+    ssize_t n;
+    snprintf(text, sizeof text, "/proc/%d/maps", (int)pid);
+    int maps = open(text, O_RDONLY | O_CLOEXEC);
+    if (maps < 0)
+        return 0;
+    while ((n = read(maps, text, sizeof text)) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            lines += text[i] == '\n';
+    close(maps);
+    return lines;
 }
 
 static _Noreturn void become(pid_t parent, const char *library, char **program)
@@ -108,7 +129,7 @@ int main(int argc, char **argv)
     if (statm < 0)
         die(path);
 
-    uint64_t area = 0, before = 0, last = start, end;
+    uint64_t area = 0, before = 0, last = start, end, ticks = 0, mappings = 0;
     bool late = false;
     for (;;) {
         struct pollfd ended = {.fd = process, .events = POLLIN};
@@ -129,6 +150,10 @@ int main(int argc, char **argv)
         area += (before + resident) / 2 * (end - last) / 1000;
         before = resident;
         last = end;
+        if (ticks++ % TICKS_A_COUNT == 0) {
+            uint64_t now = count_mappings(pid);
+            mappings = now > mappings ? now : mappings;
+        }
         if (!late && end - start > timeout) {
             late = true;
             kill(-pid, SIGKILL);
@@ -140,9 +165,9 @@ int main(int argc, char **argv)
     if (wait4(pid, &status, 0, &used) != pid)
         die("wait4");
     bool exited = WIFEXITED(status);
-    printf("launch %" PRIu64 " %" PRIu64 " %ld %ld %" PRIu64 " %s %d\n",
+    printf("launch %" PRIu64 " %" PRIu64 " %ld %ld %" PRIu64 " %" PRIu64 " %s %d\n",
            end - start, us(used.ru_utime) + us(used.ru_stime), used.ru_maxrss,
-           used.ru_minflt, area, late ? "timeout" : exited ? "exit" : "signal",
+           used.ru_minflt, area, mappings, late ? "timeout" : exited ? "exit" : "signal",
            exited ? WEXITSTATUS(status) : WTERMSIG(status));
     return 0;
 }

@@ -20,6 +20,8 @@ use crate::worker::Worker;
 const LIBRARY: &str = "libslabyard_malloc.so";
 const LOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/load"));
 const HELLO: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hello"));
+const REST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rest"));
+const LATENCY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/latency"));
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
 const LIFE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/life"));
 const BURST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/burst"));
@@ -94,6 +96,8 @@ impl Bench {
         bench.unpack("load", LOAD)?;
         bench.unpack("hello", HELLO)?;
         bench.unpack("burst", BURST)?;
+        bench.unpack("rest", REST)?;
+        bench.unpack("latency", LATENCY)?;
         bench.unpack("launch", LAUNCH)?;
         bench.unpack("life", LIFE)?;
         bench.unpack("json_rounds.py", JSON_ROUNDS)?;
@@ -167,13 +171,18 @@ fn existing(path: &Path) -> Result<PathBuf> {
 /// which build was measured.
 fn describe(path: &Path) -> Result<String> {
     let bytes = fs::read(path).with_context(|| path.display().to_string())?;
-    let digest = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let digest = digest(&bytes);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let version = env!("CARGO_PKG_VERSION");
     let size = bytes.len();
     Ok(format!("{version} ({name}, {size} bytes, {digest:016x})"))
+}
+
+/// FNV-1a.
+pub fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// A version that an allocator tells, without the name that stands beside it

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::programs::PROGRAMS;
 use crate::speed::LOADS;
 
 const EXAMPLES: &str = "\
@@ -20,6 +21,9 @@ Examples:
   cargo build --release -p slabyard-bench --features peers   # all peers
   target/release/slabyard-bench compare --thp madvise,always --write-docs
   target/release/slabyard-bench compare --rounds 3 --only larson,web
+  target/release/slabyard-bench rest --times 1 --check
+  target/release/slabyard-bench latency --threads 1
+  target/release/slabyard-bench programs --list
 
 Exit codes: 0 done, 1 a goal was missed (with --check), 2 usage, 3 cannot (and why).";
 
@@ -47,6 +51,15 @@ pub enum Suite {
     /// Time and memory of many loads, beside all peers
     #[command(after_help = EXAMPLES)]
     Compare(CompareOptions),
+    /// Memory that comes back after a burst, beside all peers
+    #[command(after_help = EXAMPLES)]
+    Rest(RestOptions),
+    /// Time and memory of real programs, beside all peers
+    #[command(after_help = EXAMPLES)]
+    Programs(ProgramsOptions),
+    /// Time of single calls: percentiles of malloc and of free, beside all peers
+    #[command(after_help = EXAMPLES)]
+    Latency(LatencyOptions),
     /// What being looked at once a second costs a program
     #[command(after_help = EXAMPLES)]
     Look(LookOptions),
@@ -194,6 +207,76 @@ fn positive(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("not a number above 0".to_owned()),
     }
+}
+
+/// Options of `programs`.
+#[derive(clap::Args)]
+pub struct ProgramsOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Tell which programs are here, and which package has the others
+    #[arg(long)]
+    pub list: bool,
+    /// Runs of each program on each allocator
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Only these programs
+    #[arg(long, value_name = "PROGRAM", value_delimiter = ',', value_parser = program_names())]
+    pub only: Vec<String>,
+    /// Only these peers
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
+    pub peers: Vec<String>,
+    /// Time after which a run has failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
+    pub timeout_s: u32,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub tcmalloc: Option<PathBuf>,
+}
+
+fn program_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(PROGRAMS.iter().map(|program| program.name))
+}
+
+/// Options of `rest`.
+#[derive(clap::Args)]
+pub struct RestOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Processes of each kind on each allocator
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Small objects of the burst; there is a large one for each 7500
+    #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(100..))]
+    pub objects: u64,
+    /// Measure with so many times the objects, in turn
+    #[arg(long, value_name = "FACTOR", value_delimiter = ',', default_values_t = [1, 8], value_parser = clap::value_parser!(u64).range(1..))]
+    pub times: Vec<u64>,
+    /// The last look, so long after the last free
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..))]
+    pub seconds: u64,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub tcmalloc: Option<PathBuf>,
+}
+
+/// Options of `latency`.
+#[derive(clap::Args)]
+pub struct LatencyOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Processes of each kind on each allocator
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Pairs of a process, all its threads together
+    #[arg(long, default_value_t = 800_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub pairs: u64,
+    /// Measure with so many threads, in turn; several share two CPUs
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [1, 4], value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub threads: Vec<u32>,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub tcmalloc: Option<PathBuf>,
 }
 
 /// Options of `look`.

@@ -3,7 +3,9 @@
 //! `speed` times loads, `memory` reads what processes occupy, `instructions`
 //! counts one pair under callgrind; the allocators are ours, mimalloc and the
 //! C library's. `compare` runs many loads to their end beside all `peers`.
-//! `look` measures what being looked at costs.
+//! `programs` does so with real ones.
+//! `rest` asks what comes back after a burst, `latency` how long single calls
+//! take, `look` what being looked at costs.
 //! The loads are C programs (`loads/`) that know no allocator; `build/`
 //! builds them and the peers, `allocators` unpacks and preloads, `worker`
 //! keeps a load at hand, and the measuring modules judge against `goals`.
@@ -18,10 +20,13 @@ mod compare;
 mod goals;
 mod instructions;
 mod interrupt;
+mod latency;
 mod look;
 mod machine;
 mod memory;
 mod peers;
+mod programs;
+mod rest;
 mod screen;
 mod speed;
 mod stats;
@@ -59,6 +64,9 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Memory(options) => memory::run(options),
         Suite::Instructions(options) => instructions::run(options),
         Suite::Compare(options) => compare::run(options),
+        Suite::Programs(options) => programs::run(options),
+        Suite::Rest(options) => rest::run(options),
+        Suite::Latency(options) => latency::run(options),
         Suite::Look(options) => look::run(options),
     }
 }

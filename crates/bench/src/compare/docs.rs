@@ -106,7 +106,9 @@ fn method(report: &Report) -> String {
          ours, with 95 % bootstrap intervals that draw rounds.\n\
          Means are geometric, over the loads that both ended.\n\
          CPU time, peak RSS and minor page faults are those of `wait4`; RSS over time is the \
-         integral of samples each 10 ms.\n\
+         integral of samples each 10 ms; mappings are counted each 100 ms.\n\
+         System calls are counted by `strace`, in one more run that is not timed; the loader's and \
+         the threads' own are among them.\n\
          The second-best is the second of the peers on that load and measure, without ours.\n",
         report.rounds
     );
@@ -142,12 +144,21 @@ fn results(section: &Section) -> String {
     for (title, table) in tables::all_medians(results) {
         let _ = write!(text, "### {}\n\n{table}\n\n", capital(&title));
     }
+    match &section.calls {
+        Ok(calls) => {
+            let table = tables::calls(&results.loads, &results.allocators, calls);
+            let _ = write!(text, "### {}\n\n{table}\n\n", capital(tables::CALLS_TITLE));
+        }
+        Err(why) => {
+            let _ = write!(text, "### System calls\n\nskipped: {why}.\n\n");
+        }
+    }
     text
 }
 
 fn loads(report: &Report) -> String {
     let rows = report.sections.first().into_iter().flat_map(|section| {
-        let loads = section.results.loads.iter().zip(&section.results.ops);
+        let loads = section.results.loads.iter().zip(&section.results.work);
         loads.map(|(load, ops)| {
             let ops = ops.map_or("-".to_owned(), |ops| ops.to_string());
             vec![load.name.clone(), load.threads.to_string(), ops, load.words.clone()]
@@ -172,6 +183,7 @@ fn capital(title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calls::Calls;
     use super::super::results::tests::made_up;
     use super::super::section;
     use super::*;
@@ -199,10 +211,12 @@ mod tests {
                 ("dead", &[Some((30, 9)), Some((40, 10)), None]),
             ],
         );
+        let some = Some(Calls { madvise: 11, map: 22, mprotect: 33 });
+        let calls = Ok(vec![vec![some; 3]; 3]);
         let machine = Machine::read().unwrap();
         let absent = [Absent { name: "tcmalloc", why: "not installed".to_owned() }];
         let report =
-            Report::new(&machine, &[], &absent, vec![section("madvise", results)], &options);
+            Report::new(&machine, &[], &absent, vec![section("madvise", results, calls)], &options);
 
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), &report, &options).unwrap();
@@ -216,6 +230,7 @@ mod tests {
             "- dead on glibc, round 1: signal 11",
             "## Transparent huge pages: madvise",
             "their intervals tell little",
+            "11 / 22 / 33",
         ] {
             assert!(text.contains(words), "{words} is not in\n{text}");
         }
@@ -223,6 +238,7 @@ mod tests {
         let raw: serde_json::Value = serde_json::from_str(&raw).unwrap();
         let sample = &raw["settings"][0]["loads"][1]["samples"]["ours"]["wall_us"];
         assert_eq!(*sample, serde_json::json!([30, 30, 30]));
+        assert_eq!(raw["settings"][0]["loads"][0]["calls"]["glibc"]["map"], 22);
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub fn goals(results: &Results) -> Vec<Goal> {
     goals
 }
 
+/// Those of single loads: where something else than the allocator is much of
+/// the time, a mean is only shown.
+pub fn goals_of_each(results: &Results) -> Vec<Goal> {
+    vec![complete(results), each(results, WALL, TIME_LOAD), each(results, PEAK, RSS_LOAD)]
+}
+
 /// Ours ends every load: what it does not end is in no mean.
 fn complete(results: &Results) -> Goal {
     let ours = results.allocators[0];
@@ -229,6 +235,18 @@ mod tests {
             &[Some((100, 100)), Some((1000, 1000)), Some((1000, 1000)), Some((1000, 1000))],
         );
         assert_eq!(missed(&[fat, thin]), ["peak RSS to the second-best peer's, worst load"]);
+    }
+
+    #[test]
+    fn goals_of_each_know_no_mean() {
+        let cells =
+            [Some((1100, 1200)), Some((1000, 1000)), Some((1000, 1000)), Some((1000, 1000))];
+        let goals = goals_of_each(&made_up(&ALL, &[("a", &cells)]));
+        assert!(goals.iter().all(|goal| goal.met == Some(true)), "worse in the mean, not by much");
+        let cells =
+            [Some((1200, 1200)), Some((1000, 1000)), Some((1000, 1000)), Some((1000, 1000))];
+        let goals = goals_of_each(&made_up(&ALL, &[("a", &cells)]));
+        assert_eq!(goals.iter().filter(|goal| goal.met == Some(false)).count(), 1);
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! All peers, over a program of many loads, each run to its end: the suite
 //! that writes the document on benchmarks.
 //!
-//! `runs` measures, `results` holds what was measured, `judge` sets it beside
+//! `runs` measures, `calls` counts system calls, `results` holds what was measured, `judge` sets it beside
 //! the goals and finds the losses, `tables` shows it and `docs` writes it.
 
+mod calls;
 mod docs;
-mod judge;
-mod results;
-mod runs;
-mod tables;
+pub mod judge;
+pub mod results;
+pub mod runs;
+pub mod tables;
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,9 @@ use crate::goals::{Goal, Verdict, judge as verdict};
 use crate::machine::Machine;
 use crate::peers::{Absent, Everybody, everybody};
 use crate::{screen, thp};
+use calls::{Calls, Counted};
 use judge::Loss;
-use results::{Load, MEASURES, Mean, Results};
+use results::{Failure, Load, MEASURES, Mean, Results};
 use runs::Runner;
 
 /// Everything that was measured.
@@ -59,6 +61,7 @@ struct Section {
     results: Results,
     goals: Vec<Goal>,
     losses: Vec<Loss>,
+    calls: Counted,
 }
 
 /// A load with its samples, by allocator and measure.
@@ -66,21 +69,46 @@ struct Section {
 struct RawLoad<'a> {
     #[serde(flatten)]
     load: &'a Load,
-    ops: Option<u64>,
+    /// Operations, or the digest of what a program wrote.
+    work: Option<u64>,
     samples: BTreeMap<&'static str, BTreeMap<&'static str, Vec<u64>>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    calls: BTreeMap<&'static str, Calls>,
+}
+
+/// Results as they are written down.
+#[derive(Serialize)]
+pub struct Raw<'a> {
+    means: BTreeMap<&'static str, BTreeMap<&'static str, Mean>>,
+    failures: &'a [Failure],
+    loads: Vec<RawLoad<'a>>,
+}
+
+impl<'a> Raw<'a> {
+    /// Without calls of the system.
+    pub fn new(results: &'a Results) -> Self {
+        Self::with_calls(results, &[])
+    }
+
+    fn with_calls(results: &'a Results, calls: &[Vec<Option<Calls>>]) -> Self {
+        let loads = 0..results.loads.len();
+        let of = |load| raw(results, calls.get(load).map_or(&[], Vec::as_slice), load);
+        let (means, failures) = (means(results), &results.failures);
+        Self { means, failures, loads: loads.map(of).collect() }
+    }
 }
 
 impl Serialize for Section {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let results = &self.results;
+        let calls = self.calls.as_ref().map_or(&[][..], Vec::as_slice);
+        let raw = Raw::with_calls(&self.results, calls);
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("thp", &self.thp)?;
         map.serialize_entry("goals", &self.goals)?;
-        map.serialize_entry("means", &means(results))?;
+        map.serialize_entry("means", &raw.means)?;
         map.serialize_entry("losses", &self.losses)?;
-        map.serialize_entry("failures", &results.failures)?;
-        let loads: Vec<RawLoad> = (0..results.loads.len()).map(|l| raw(results, l)).collect();
-        map.serialize_entry("loads", &loads)?;
+        map.serialize_entry("failures", &raw.failures)?;
+        map.serialize_entry("loads", &raw.loads)?;
         map.end()
     }
 }
@@ -94,17 +122,19 @@ fn means(results: &Results) -> BTreeMap<&'static str, BTreeMap<&'static str, Mea
     results.peers().map(|peer| (results.allocators[peer], of(peer))).collect()
 }
 
-fn raw(results: &Results, load: usize) -> RawLoad<'_> {
+fn raw<'a>(results: &'a Results, calls: &[Option<Calls>], load: usize) -> RawLoad<'a> {
     // Samples are whole numbers that came as such.
     let whole = |samples: &Vec<f64>| samples.iter().map(|&sample| sample as u64).collect();
     let of = |samples: &results::Samples| {
         MEASURES.iter().zip(samples).map(|(measure, of)| (measure.key, whole(of))).collect()
     };
     let rows = results.allocators.iter().zip(&results.samples[load]);
+    let named = results.allocators.iter().zip(calls);
     RawLoad {
         load: &results.loads[load],
-        ops: results.ops[load],
+        work: results.work[load],
         samples: rows.filter_map(|(name, s)| Some((*name, of(s.as_ref()?)))).collect(),
+        calls: named.filter_map(|(name, calls)| Some((*name, (*calls)?))).collect(),
     }
 }
 
@@ -137,7 +167,7 @@ pub fn run(options: &CompareOptions) -> Result<Verdict> {
 }
 
 /// Only the named peers, if any are named; ours is there in any case.
-fn chosen_peers(everybody: Everybody, names: &[String]) -> Everybody {
+pub fn chosen_peers(everybody: Everybody, names: &[String]) -> Everybody {
     let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
     let Everybody { mut allocators, mut absent } = everybody;
     let ours = allocators[0].name;
@@ -180,8 +210,9 @@ fn sections(
 ) -> Result<Vec<Section>> {
     let measure = |word: &str| -> Result<Section> {
         let runs = runs::all(runner, loads, allocators, options.rounds)?;
+        let calls = calls::all(runner, loads, allocators)?;
         let names = allocators.iter().map(|allocator| allocator.name).collect();
-        Ok(section(word, Results::new(names, loads.to_vec(), runs)))
+        Ok(section(word, Results::new(names, loads.to_vec(), runs), calls))
     };
     if options.thp.is_empty() {
         let word = thp::current().unwrap_or_else(|_| "unknown".to_owned());
@@ -194,9 +225,9 @@ fn sections(
     options.thp.iter().map(|thp| under(thp.word())).collect()
 }
 
-fn section(thp: &str, results: Results) -> Section {
+fn section(thp: &str, results: Results, calls: Counted) -> Section {
     let (goals, losses) = (judge::goals(&results), judge::losses(&results));
-    Section { thp: thp.to_owned(), results, goals, losses }
+    Section { thp: thp.to_owned(), results, goals, losses, calls }
 }
 
 fn text(report: &Report) -> String {
@@ -210,6 +241,13 @@ fn text(report: &Report) -> String {
         for (title, table) in tables::all_medians(results) {
             text += &format!("\n{title}:\n\n{table}\n");
         }
+        text += &match &section.calls {
+            Ok(calls) => {
+                let table = tables::calls(&results.loads, &results.allocators, calls);
+                format!("\n{}:\n\n{table}\n", tables::CALLS_TITLE)
+            }
+            Err(why) => format!("\nskipped: system calls: {why}\n"),
+        };
         text += &format!("\nOurs to each peer's, geometric mean:\n\n{}\n", tables::means(results));
         text += &format!("\nLosses:\n\n{}\n", tables::losses(&section.losses));
         for failure in &results.failures {

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::runs::{Run, Runs};
+use super::runs::{All, Run};
 use crate::stats::{Estimate, Paired, median, ratio};
 
 /// A measure of a run; less is better.
@@ -21,13 +21,14 @@ pub struct Measure {
 }
 
 /// How many there are.
-pub const NR_MEASURES: usize = 5;
+pub const NR_MEASURES: usize = 6;
 /// Places in [`MEASURES`].
 pub const WALL: usize = 0;
 pub const CPU: usize = 1;
 pub const PEAK: usize = 2;
 pub const FAULTS: usize = 3;
 pub const AREA: usize = 4;
+pub const MAPPINGS: usize = 5;
 
 const fn measure(
     name: &'static str,
@@ -45,6 +46,7 @@ pub const MEASURES: [Measure; NR_MEASURES] = [
     measure("peak RSS", "peak_kib", "MiB", 1024.0),
     measure("page faults", "faults", "thousands", 1000.0),
     measure("RSS over time", "rss_kib_ms", "MiB s", 1024.0 * 1000.0),
+    measure("mappings at most", "mappings", "number", 1.0),
 ];
 
 /// One load.
@@ -80,8 +82,8 @@ pub struct Results {
     pub allocators: Vec<&'static str>,
     /// The loads.
     pub loads: Vec<Load>,
-    /// Operations by load; none if it never ran.
-    pub ops: Vec<Option<u64>>,
+    /// What was done, by load; none if it never ran.
+    pub work: Vec<Option<u64>>,
     /// By load, then allocator; none if a run failed.
     pub samples: Vec<Vec<Option<Samples>>>,
     /// What failed.
@@ -100,7 +102,7 @@ pub struct Mean {
 
 impl Results {
     /// Keeps the samples of complete series.
-    pub fn new(allocators: Vec<&'static str>, loads: Vec<Load>, (runs, failures): Runs) -> Self {
+    pub fn new(allocators: Vec<&'static str>, loads: Vec<Load>, (runs, failures): All) -> Self {
         let failed = |load: &Load, allocator: &str| {
             failures.iter().any(|f| f.load == load.name && f.allocator == allocator)
         };
@@ -108,9 +110,9 @@ impl Results {
             let pairs = allocators.iter().zip(by_allocator);
             pairs.map(|(name, runs)| (!failed(load, name)).then(|| samples(runs))).collect()
         };
-        let ops = runs.iter().map(|of| of.iter().flatten().next().map(|run| run.ops)).collect();
+        let work = runs.iter().map(|of| of.iter().flatten().next().map(|run| run.work)).collect();
         let samples = loads.iter().zip(&runs).map(of_load).collect();
-        Self { ops, samples, allocators, loads, failures }
+        Self { work, samples, allocators, loads, failures }
     }
 
     /// The peers' places.
@@ -176,7 +178,7 @@ pub mod tests {
         let mut runs = Vec::new();
         for (name, row) in loads {
             let of =
-                |&(wall, peak): &(u64, u64)| Run { measures: [wall, wall, peak, 5, 5], ops: 9 };
+                |&(wall, peak): &(u64, u64)| Run { measures: [wall, wall, peak, 5, 5, 5], work: 9 };
             runs.push(row.iter().map(|r| r.iter().map(of).cycle().take(3).collect()).collect());
             for (allocator, cell) in allocators.iter().zip(*row) {
                 if cell.is_none() {

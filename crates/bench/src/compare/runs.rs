@@ -4,6 +4,7 @@
 //! Neighbours: `loads/launch.c` starts the program and takes the measures;
 //! `results` holds them.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -15,7 +16,10 @@ use crate::allocators::{Allocator, Bench, without_settings};
 use crate::{interrupt, screen};
 
 /// Time between two samples of resident memory.
-const TICK_MS: u32 = 10;
+pub const TICK_MS: u32 = 10;
+
+/// A traced run stops at each call that is traced.
+const TRACED_LONGER: u64 = 4;
 
 /// The program of loads, and how it is run.
 pub struct Runner {
@@ -30,8 +34,17 @@ pub struct Runner {
 pub struct Run {
     /// By measure, in the units of [`super::results::MEASURES`].
     pub measures: [u64; NR_MEASURES],
-    /// Operations that the load says it did.
-    pub ops: u64,
+    /// What it did, as a number: the same on all allocators.
+    pub work: u64,
+}
+
+/// What runs things on allocators.
+pub trait Runs {
+    /// What [`Run::work`] is, in words after the number.
+    const WORK: &'static str;
+
+    /// One run; an error is the run's own.
+    fn run(&self, name: &str, allocator: &Allocator) -> Result<Run>;
 }
 
 impl Runner {
@@ -80,22 +93,45 @@ impl Runner {
         Ok(())
     }
 
-    /// One run; an error is the run's own.
-    pub fn run(&self, load: &str, allocator: &Allocator) -> Result<Run> {
-        let out = self.command(load, allocator).output().context("launch")?;
+    /// The same run below `tracer`, which preloads the allocator itself; it
+    /// may take longer, and its measures are the tracer's.
+    pub fn run_traced(&self, load: &str, tracer: &[OsString]) -> Result<Run> {
+        let mut command = self.launched(self.timeout_ms * TRACED_LONGER, None);
+        command.args(tracer);
+        let out = self.add_load(&mut command, load).output().context("launch")?;
         interrupt::check()?;
         outcome(&out)
     }
 
     fn command(&self, load: &str, allocator: &Allocator) -> Command {
+        let mut command = self.launched(self.timeout_ms, allocator.preload.as_deref());
+        self.add_load(&mut command, load);
+        command
+    }
+
+    fn launched(&self, timeout_ms: u64, library: Option<&Path>) -> Command {
         let mut command = without_settings(&self.launch);
-        command.arg(self.timeout_ms.to_string()).arg(TICK_MS.to_string());
-        command.arg(allocator.preload.as_deref().unwrap_or(Path::new("-")));
+        command.arg(timeout_ms.to_string()).arg(TICK_MS.to_string());
+        command.arg(library.unwrap_or(Path::new("-")));
+        command
+    }
+
+    fn add_load<'c>(&self, command: &'c mut Command, load: &str) -> &'c mut Command {
         command.arg(&self.program).arg(load);
         if self.scale != 1.0 {
             command.arg("--scale").arg(self.scale.to_string());
         }
         command
+    }
+}
+
+impl Runs for Runner {
+    const WORK: &'static str = "operations";
+
+    fn run(&self, load: &str, allocator: &Allocator) -> Result<Run> {
+        let out = self.command(load, allocator).output().context("launch")?;
+        interrupt::check()?;
+        outcome(&out)
     }
 }
 
@@ -106,14 +142,22 @@ fn load_of(line: &str) -> Option<Load> {
     Some(Load { name: name.to_owned(), threads, words: words.trim().to_owned() })
 }
 
-/// Reads the program's `ops N` and launch's line after it.
+/// Reads the load's `ops N`, and launch's line after it.
 fn outcome(out: &Output) -> Result<Run> {
+    let (measures, text) = measured(out)?;
+    let ops = text.lines().find_map(|line| line.strip_prefix("ops "));
+    let work = ops.and_then(|ops| ops.trim().parse().ok()).context("the load said no `ops N`")?;
+    Ok(Run { measures, work })
+}
+
+/// Reads launch's line, and gives what the program itself printed before it.
+pub fn measured(out: &Output) -> Result<([u64; NR_MEASURES], String)> {
     let text = String::from_utf8_lossy(&out.stdout);
     let said = String::from_utf8_lossy(&out.stderr);
     let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no words");
     let last = text.lines().last().unwrap_or_default();
     let fields: Vec<&str> = last.split(' ').collect();
-    let ["launch", measures @ .., how, number] = fields.as_slice() else {
+    let ["launch", fields @ .., how, number] = fields.as_slice() else {
         bail!("launch: {}: {said}", out.status);
     };
     match (*how, *number) {
@@ -121,22 +165,26 @@ fn outcome(out: &Output) -> Result<Run> {
         ("timeout", _) => bail!("timeout"),
         (how, number) => bail!("{how} {number}: {said}"),
     }
-    let mut run = Run { measures: [0; NR_MEASURES], ops: 0 };
-    ensure!(measures.len() == NR_MEASURES, "launch said {last:?}");
-    for (to, from) in run.measures.iter_mut().zip(measures) {
+    let mut measures = [0; NR_MEASURES];
+    ensure!(fields.len() == NR_MEASURES, "launch said {last:?}");
+    for (to, from) in measures.iter_mut().zip(fields) {
         *to = from.parse().with_context(|| format!("launch said {last:?}"))?;
     }
-    let ops = text.lines().find_map(|line| line.strip_prefix("ops "));
-    run.ops = ops.and_then(|ops| ops.trim().parse().ok()).context("the load said no `ops N`")?;
-    Ok(run)
+    let printed = text.trim_end().strip_suffix(last.trim_end()).unwrap_or_default();
+    Ok((measures, printed.to_owned()))
 }
 
 /// Runs by load, then allocator, then round; and what failed.
-pub type Runs = (Vec<Vec<Vec<Run>>>, Vec<Failure>);
+pub type All = (Vec<Vec<Vec<Run>>>, Vec<Failure>);
 
 /// All rounds: in each, each load runs once on each allocator, in an order
 /// drawn anew. After a failure, that load runs on that allocator no more.
-pub fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator], rounds: u32) -> Result<Runs> {
+pub fn all(
+    runner: &impl Runs,
+    loads: &[Load],
+    allocators: &[Allocator],
+    rounds: u32,
+) -> Result<All> {
     let mut runs = vec![vec![Vec::new(); allocators.len()]; loads.len()];
     let mut failures: Vec<Failure> = Vec::new();
     let mut random = Rng::new();
@@ -171,15 +219,15 @@ pub fn all(runner: &Runner, loads: &[Load], allocators: &[Allocator], rounds: u3
 
 /// A load does the same work whatever the allocator: else two times of it
 /// cannot be compared.
-fn checked_run(
-    runner: &Runner,
+fn checked_run<R: Runs>(
+    runner: &R,
     load: &Load,
     allocator: &Allocator,
     earlier: Option<&Run>,
 ) -> Result<Run> {
     let run = runner.run(&load.name, allocator)?;
     if let Some(earlier) = earlier {
-        ensure!(run.ops == earlier.ops, "{} operations; others did {}", run.ops, earlier.ops);
+        ensure!(run.work == earlier.work, "{} {}; others did {}", run.work, R::WORK, earlier.work);
     }
     Ok(run)
 }
@@ -187,7 +235,7 @@ fn checked_run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::results::{CPU, FAULTS, PEAK, WALL};
+    use crate::compare::results::{CPU, FAULTS, MAPPINGS, PEAK, WALL};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -196,6 +244,7 @@ mod tests {
 case "$1" in
 --list) echo "quick 1 says at once"; echo "slow 2 sleeps"; echo "crash 1 ends itself"; exit ;;
 quick) echo "ops 7" ;;
+rests) sleep 0.2; echo "ops 7" ;;
 slow) sleep 30 ;;
 crash) echo "slot 3 is torn" >&2; kill -SEGV $$ ;;
 wrong) exit 1 ;;
@@ -238,12 +287,15 @@ esac
         for allocator in &bench.allocators {
             runner(&bench).check_preload(allocator).unwrap();
             let run = runner(&bench).run("quick", allocator).unwrap();
-            assert_eq!(run.ops, 7);
+            assert_eq!(run.work, 7);
             let [wall, peak, faults] = [WALL, PEAK, FAULTS].map(|m| run.measures[m]);
             assert!((100..1_000_000).contains(&wall), "{wall} us");
             assert!((300..50_000).contains(&peak), "{peak} KiB");
             assert!((10..50_000).contains(&faults), "{faults} faults");
             assert!(run.measures[CPU] < 1_000_000);
+            let run = runner(&bench).run("rests", allocator).unwrap();
+            let mappings = run.measures[MAPPINGS];
+            assert!((10..500).contains(&mappings), "{mappings} mappings");
         }
     }
 

@@ -2,13 +2,16 @@
 
 use comfy_table::Table;
 
+use super::calls::Calls;
 use super::judge::Loss;
-use super::results::{AREA, CPU, FAULTS, MEASURES, NR_MEASURES, PEAK, Results, WALL};
+use super::results::{
+    AREA, CPU, FAULTS, Load, MAPPINGS, MEASURES, NR_MEASURES, PEAK, Results, WALL,
+};
 use crate::screen;
 use crate::stats::Estimate;
 
 /// In the order in which they are shown.
-const SHOWN: [usize; NR_MEASURES] = [WALL, CPU, PEAK, AREA, FAULTS];
+const SHOWN: [usize; NR_MEASURES] = [WALL, CPU, PEAK, AREA, FAULTS, MAPPINGS];
 
 /// Geometric means of ours to each peer's, in each measure.
 pub fn means(results: &Results) -> Table {
@@ -46,12 +49,15 @@ pub fn medians(results: &Results, measure: usize) -> Table {
     screen::table(&heading, (0..results.loads.len()).map(row).collect())
 }
 
+/// [`medians`] with its title.
+pub fn titled(results: &Results, m: usize) -> (String, Table) {
+    let measure = &MEASURES[m];
+    (format!("{}, {}, median", measure.name, measure.unit), medians(results, m))
+}
+
 /// All measures of [`medians`] with a title each.
 pub fn all_medians(results: &Results) -> impl Iterator<Item = (String, Table)> + '_ {
-    SHOWN.into_iter().map(|m| {
-        let measure = &MEASURES[m];
-        (format!("{}, {}, median", measure.name, measure.unit), medians(results, m))
-    })
+    SHOWN.into_iter().map(|m| titled(results, m))
 }
 
 /// The losses.
@@ -68,6 +74,25 @@ pub fn losses(losses: &[Loss]) -> Table {
     };
     let heading = ["load", "measure", "to the best", "to the second-best", "why"];
     screen::table(&heading, losses.iter().map(row).collect())
+}
+
+/// What stands above [`calls`].
+pub const CALLS_TITLE: &str =
+    "system calls of one run: madvise / mmap, munmap, mremap and brk / mprotect";
+
+/// Calls of the memory system by load and allocator.
+pub fn calls(loads: &[Load], allocators: &[&'static str], calls: &[Vec<Option<Calls>>]) -> Table {
+    let mut heading = vec!["load"];
+    heading.extend(allocators);
+    let row = |(load, of): (&Load, &Vec<Option<Calls>>)| {
+        let mut row = vec![load.name.clone()];
+        row.extend(of.iter().map(|calls| {
+            let Some(Calls { madvise, map, mprotect }) = calls else { return "failed".to_owned() };
+            format!("{madvise} / {map} / {mprotect}")
+        }));
+        row
+    };
+    screen::table(&heading, loads.iter().zip(calls).map(row).collect())
 }
 
 fn interval(e: &Estimate) -> String {
@@ -92,6 +117,13 @@ mod tests {
     use super::super::results::tests::made_up;
     use super::*;
 
+    #[test]
+    fn calls_are_shown_and_failed_ones_too() {
+        let loads = [Load { name: "web".to_owned(), threads: 1, words: String::new() }];
+        let some = Some(Calls { madvise: 1, map: 20, mprotect: 3 });
+        let text = calls(&loads, &["ours", "glibc"], &[vec![some, None]]).to_string();
+        assert!(text.contains("1 / 20 / 3") && text.contains("failed"), "{text}");
+    }
     #[test]
     fn failed_cells_are_shown_as_such() {
         let results = made_up(

@@ -1,0 +1,118 @@
+//! What a process of `loads/latency.c` tells.
+
+use serde::Serialize;
+
+/// The percentiles, in the order in which the load tells them.
+pub const SHARES: [&str; 4] = ["p50", "p99", "p99.9", "p99.99"];
+/// Place of the one that is judged.
+pub const P999: usize = 2;
+
+/// What was timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Nothing: the clock read twice.
+    Empty,
+    Malloc,
+    Free,
+}
+
+/// In the order in which the load tells them.
+pub const CALLS: [Call; 3] = [Call::Empty, Call::Malloc, Call::Free];
+
+impl Call {
+    /// The load's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Malloc => "malloc",
+            Self::Free => "free",
+        }
+    }
+}
+
+/// All samples of one call, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Times {
+    pub count: u64,
+    /// Of [`SHARES`].
+    pub percentiles: [f64; SHARES.len()],
+    pub max: f64,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    empty: Times,
+    malloc: Times,
+    free: Times,
+    /// Minor page faults.
+    pub faults: u64,
+    /// Involuntary context switches.
+    pub switches: u64,
+}
+
+impl Run {
+    /// The times of a call.
+    pub fn of(&self, call: Call) -> &Times {
+        match call {
+            Call::Empty => &self.empty,
+            Call::Malloc => &self.malloc,
+            Call::Free => &self.free,
+        }
+    }
+
+    /// A percentile without what the clock takes, as its median says.
+    pub fn net(&self, call: Call, place: usize) -> f64 {
+        self.of(call).percentiles[place] - self.empty.percentiles[0]
+    }
+}
+
+/// Reads what the load said; none if it is anything else.
+pub fn run_of(text: &str) -> Option<Run> {
+    let mut lines = text.lines();
+    let mut times = |call: Call| times_of(lines.next()?.strip_prefix(call.word())?);
+    let [empty, malloc, free] = [times(CALLS[0])?, times(CALLS[1])?, times(CALLS[2])?];
+    let (faults, switches) = lines.next()?.strip_prefix("faults ")?.split_once(' ')?;
+    let (faults, switches) = (faults.parse().ok()?, switches.parse().ok()?);
+    lines.next().is_none().then_some(Run { empty, malloc, free, faults, switches })
+}
+
+fn times_of(fields: &str) -> Option<Times> {
+    let mut fields = fields.strip_prefix(' ')?.split(' ');
+    let count = fields.next()?.parse().ok()?;
+    let numbers: Vec<f64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    let (&max, percentiles) = numbers.split_last()?;
+    Some(Times { count, percentiles: percentiles.try_into().ok()?, max })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "empty 5 510.5 529.5 781.5 800.0 900.0\nmalloc 20 521.5 600.0 1281.5 2.0 3.0\n\
+                        free 19 1.0 2.0 3.0 4.0 5.0\nfaults 40 7\n";
+
+    #[test]
+    fn every_line_is_read() {
+        let run = run_of(SAID).unwrap();
+        assert_eq!((run.of(Call::Empty).count, run.of(Call::Free).count), (5, 19));
+        assert_eq!(run.of(Call::Free).percentiles, [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(run.of(Call::Free).max, 5.0);
+        assert_eq!(run.net(Call::Malloc, P999), 771.0);
+        assert_eq!((run.faults, run.switches), (40, 7));
+    }
+
+    #[test]
+    fn other_lines_are_refused() {
+        let broken = [
+            SAID.replace("malloc", "calloc"),
+            SAID.replace("faults 40 7\n", ""),
+            SAID.replace(" 5.0\n", "\n"),
+            SAID.replace("529.5", "fast"),
+            format!("{SAID}more\n"),
+        ];
+        for text in broken {
+            assert!(run_of(&text).is_none(), "{text}");
+        }
+    }
+}
