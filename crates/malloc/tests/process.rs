@@ -33,6 +33,7 @@ programs! {
     signals: "c/signals.c" in rseq own_rseq;
     early: "c/early.c" in rseq own_rseq slots libc;
     nomem: "c/nomem.c" in rseq own_rseq slots libc;
+    decay: "c/decay.c" in rseq own_rseq slots;
     trim: "c/trim.c" in rseq own_rseq slots libc;
     exit: "c/exit.c" in rseq own_rseq slots libc;
     cores: "c/cores.c" in rseq own_rseq slots libc;

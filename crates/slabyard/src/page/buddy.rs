@@ -191,7 +191,7 @@ impl Lists {
         mut dirty: bool,
         mut time: u32,
     ) {
-        let (mut largest, now) = (order, time);
+        let now = time;
         while (order as usize) < ORDERS - 1 {
             let buddy = index ^ (1 << order);
             if buddy as usize + (1 << order) > region.top() {
@@ -201,12 +201,14 @@ impl Lists {
             if frame.kind() != Kind::Free || frame.order() != order {
                 break;
             }
-            // The joined block is as old as its largest part.
+            // The joined block is as old as its older dirty part.
             let other = frame.time.load(Ordering::Relaxed);
-            if order >= largest {
-                largest = order + 1;
-                time = if frame.slot() != 0 && dirty { other.min(time) } else { time.max(other) };
-            }
+            time = match (dirty, frame.slot() != 0) {
+                (true, true) => other.min(time),
+                (true, false) => time,
+                (false, true) => other,
+                (false, false) => other.max(time),
+            };
             dirty |= self.remove(region, buddy).1;
             index &= !(1 << order);
             order += 1;

@@ -1,128 +1,192 @@
-//! Giving pages back: blocks that stayed free for a while, or all at once.
+//! Giving pages back: those of blocks that stayed free for a while, or all at once.
 //!
-//! A block is taken out of the buddy while its pages go back, so that the system
-//! call is made under no lock.
+//! It goes in steps of one system call, of at most [`MOST_BYTES`]. What the call is
+//! about is out of the buddy meanwhile, so that it is made under no lock; the rest of
+//! its block stays there.
 //!
 //! What describes a large free block goes back too: its frames (but the first)
 //! and its part of the page map are zeros, as in memory that was never touched.
-//! Such a block is *bare*; its first frame's `granules` says so.
+//! The first frame's `granules` counts the steps that were made for it; a block with
+//! all of them is *bare*.
 
 use super::Ground;
 use super::buddy::ORDERS;
-use super::frame::Kind;
+use super::frame::{Frame, Kind};
 use crate::platform::{GRANULE, Platform};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU16, Ordering};
 
 /// A joined block younger than this goes to the young end of its list.
 pub(super) const YOUNG_MS: u32 = 100;
 
+/// Most bytes of one call of `give_back`.
+pub const MOST_BYTES: usize = 512 << 10;
+/// Order of the largest part of a block that goes back at once.
+const PART: usize = (MOST_BYTES / GRANULE).ilog2() as usize;
+
 /// Order from which on a free block is made bare: 512 KiB, two pages of frames.
 const SMALLEST_BARE: usize = 7;
-/// `granules` in the first frame of a bare block.
-const BARE: u32 = 1;
 /// Blocks of an order looked at for one that is not bare.
 const LOOKS: usize = 16;
 
-/// Granules in one call of `give_back`: 512 KiB.
-const CHUNK: usize = (512 << 10) / GRANULE;
+/// A part of a free block, out of the buddy.
+struct Part {
+    index: u32,
+    order: usize,
+    /// Its granules from the first dirty one to the last.
+    first: usize,
+    granules: usize,
+    /// The dirty ones among them.
+    dirty: usize,
+}
 
 impl<P: Platform> Ground<P> {
-    /// Gives back dirty blocks that were freed at least `age_ms` ago, `most`
-    /// granules or a little more. Returns the granules given back.
+    /// Gives back dirty blocks that were freed at least `age_ms` ago, `most` granules or
+    /// a part more. Returns the granules given back.
     pub fn purge(&self, age_ms: u32, most: usize) -> usize {
         let mut done = 0;
-        let mut order = ORDERS;
-        while order > 0 && done < most {
-            order -= 1;
-            while done < most {
-                let Some((index, dirty)) = self.take_old(order, age_ms) else {
-                    break;
-                };
-                self.give_back_block(index, order);
-                done += dirty;
-                self.put_clean(index, order);
-            }
+        while done < most
+            && let Some(went) = self.purge_part(age_ms)
+        {
+            done += went;
         }
         done
     }
 
-    /// Takes the oldest dirty block of an order out of the buddy, if it is old enough.
-    fn take_old(&self, order: usize, age_ms: u32) -> Option<(u32, usize)> {
+    /// Gives back a part of the largest dirty block that was freed at least `age_ms`
+    /// ago: by one call, of at most [`MOST_BYTES`]. Returns the granules given back;
+    /// `None` if there is no such block.
+    pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
         let now = self.platform.now_ms() as u32;
+        let part = self.take_old(now, age_ms)?;
+        // Clean pages between dirty ones have nothing to lose.
+        let region = &self.region;
+        self.platform.give_back(region.address(part.first as u32), part.granules * GRANULE);
+        region.set_dirty(part.first, part.granules, false);
+        self.put_clean(part.index, part.order, now, 0);
+        Some(part.dirty)
+    }
+
+    /// Takes the first dirty part of the oldest dirty block, if it is old enough, out
+    /// of the buddy; larger blocks first.
+    fn take_old(&self, now: u32, age_ms: u32) -> Option<Part> {
         let region = &self.region;
         let mut lists = self.buddy.lists.lock(&self.platform);
-        let index = lists.oldest_of(order)?;
-        let time = region.frame(index).time.load(Ordering::Relaxed);
-        if now.wrapping_sub(time) < age_ms {
+        let (block, time) = (0..ORDERS).rev().find_map(|order| {
+            let block = lists.oldest_of(order)?;
+            let time = region.frame(block).time.load(Ordering::Relaxed);
+            // Freed since `now` was read: not old.
+            let age = now.wrapping_sub(time).cast_signed();
+            (age >= 0 && age.cast_unsigned() >= age_ms).then_some((block, time))
+        })?;
+        let (found, _) = lists.remove(region, block);
+        let mut order = found as usize;
+        let mut index = block as usize;
+        let Some(first) = region.first_dirty(index, 1 << order) else {
+            debug_assert!(false, "a clean block among the dirty ones");
+            lists.insert(region, block, found, false, time, true);
             return None;
+        };
+        while order > PART {
+            // The half without the part stays free: the lower one is clean.
+            order -= 1;
+            let upper = index + (1 << order);
+            let (rest, dirty) = if first >= upper {
+                (core::mem::replace(&mut index, upper), false)
+            } else {
+                (upper, region.first_dirty(upper, 1 << order).is_some())
+            };
+            lists.insert(region, rest as u32, order as u32, dirty, time, !dirty);
         }
-        lists.remove(region, index);
-        region.frame(index).set(Kind::Purging, order as u32, 0);
-        let dirty = region.dirty_in(index as usize, 1 << order);
+        let end = index + (1 << order);
+        let last = region.last_dirty(first, end - first).unwrap_or(first);
+        let granules = last + 1 - first;
+        let dirty = region.dirty_in(first, granules);
         lists.dirty_granules -= dirty;
         self.set_dirty_hint(lists.dirty_granules);
-        Some((index, dirty))
+        region.frame(index as u32).set(Kind::Purging, order as u32, 0);
+        Some(Part { index: index as u32, order, first, granules, dirty })
     }
 
-    /// Gives the dirty granules of a block back, stretch by stretch.
-    fn give_back_block(&self, index: u32, order: usize) {
-        let region = &self.region;
-        let (mut at, end) = (index as usize, index as usize + (1 << order));
-        while at < end {
-            if region.dirty_in(at, 1) == 0 {
-                at += 1;
-                continue;
-            }
-            let mut n = 1;
-            while at + n < end && n < CHUNK && region.dirty_in(at + n, 1) == 1 {
-                n += 1;
-            }
-            self.platform.give_back(region.address(at as u32), n * GRANULE);
-            region.set_dirty(at, n, false);
-            at += n;
-        }
-    }
-
-    fn put_clean(&self, index: u32, order: usize) {
-        let now = self.platform.now_ms() as u32;
+    /// Puts a clean block back, for which so many steps of the strip were made.
+    fn put_clean(&self, index: u32, order: usize, now: u32, made: u32) {
         let start = index as usize;
+        let frame = self.region.frame(index);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        self.region.frame(index).set(Kind::None, 0, 0);
+        frame.set(Kind::None, 0, 0);
         lists.free_range(&self.region, start, start + (1 << order), false, now);
+        // Joined with its buddy it begins anew: the buddy's first frame is there.
+        if frame.kind() == Kind::Free && frame.order() == order as u32 {
+            frame.granules.store(made, Ordering::Relaxed);
+        }
     }
 
     /// Gives back what describes large clean blocks, of some that are not bare
     /// yet. Returns true if there were any.
     pub fn strip(&self) -> bool {
         let mut stripped = false;
-        for order in (SMALLEST_BARE..ORDERS).rev() {
-            while let Some(index) = self.take_unstripped(order) {
-                self.region.give_back_tables(&self.platform, index, order as u32);
-                self.put_bare(index, order);
-                stripped = true;
-            }
+        while self.strip_part() {
+            stripped = true;
         }
         stripped
     }
 
-    fn take_unstripped(&self, order: usize) -> Option<u32> {
-        let region = &self.region;
-        let mut lists = self.buddy.lists.lock(&self.platform);
-        let index = lists.find_clean(region, order, LOOKS, |index| {
-            region.frame(index).granules.load(Ordering::Relaxed) != BARE
-        })?;
-        lists.remove(region, index);
-        region.frame(index).set(Kind::Purging, order as u32, 0);
-        Some(index)
+    /// Gives back a part of what describes a large clean block: by one call, of at most
+    /// [`MOST_BYTES`]. False if all of them are bare.
+    pub fn strip_part(&self) -> bool {
+        let Some((index, order, mut made)) = self.take_unstripped() else {
+            return false;
+        };
+        while made < steps(order) {
+            made += 1;
+            if self.strip_step(index as usize, order, made - 1) {
+                break;
+            }
+        }
+        self.put_clean(index, order, self.platform.now_ms() as u32, made);
+        true
     }
 
-    fn put_bare(&self, index: u32, order: usize) {
-        self.put_clean(index, order);
-        let _lists = self.buddy.lists.lock(&self.platform);
-        let frame = self.region.frame(index);
-        // Joined with its buddy it is not bare: the buddy's first frame is there.
-        if frame.kind() == Kind::Free && frame.order() == order as u32 {
-            frame.granules.store(BARE, Ordering::Relaxed);
+    /// One of [`steps`]; false if there was no whole page to give back.
+    fn strip_step(&self, start: usize, order: usize, step: u32) -> bool {
+        let (region, p, end) = (&self.region, &self.platform, start + (1 << order));
+        match step.checked_sub(frame_steps(order)) {
+            None => {
+                let from = start + step as usize * FRAMES;
+                // The first frame tells of the block.
+                region.give_back_frames(p, from.max(start + 1), (from + FRAMES).min(end))
+            }
+            Some(step) => {
+                let from = start + step as usize * ENTRIES;
+                region.give_back_map(p, from, (from + ENTRIES).min(end))
+            }
         }
     }
+
+    /// A large clean block that is not bare: its order, and the steps made for it.
+    fn take_unstripped(&self) -> Option<(u32, usize, u32)> {
+        let region = &self.region;
+        let made = |index| region.frame(index).granules.load(Ordering::Relaxed);
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        let (index, order) = (SMALLEST_BARE..ORDERS).rev().find_map(|order| {
+            let wanted = |index| made(index) < steps(order);
+            Some((lists.find_clean(region, order, LOOKS, wanted)?, order))
+        })?;
+        let done = made(index);
+        lists.remove(region, index);
+        region.frame(index).set(Kind::Purging, order as u32, 0);
+        Some((index, order, done))
+    }
+}
+
+/// Frames, and entries of the page map, of one step.
+const FRAMES: usize = MOST_BYTES / size_of::<Frame>();
+const ENTRIES: usize = MOST_BYTES / size_of::<AtomicU16>();
+
+fn frame_steps(order: usize) -> u32 {
+    (1usize << order).div_ceil(FRAMES) as u32
+}
+
+/// Steps that make a block of an order bare.
+fn steps(order: usize) -> u32 {
+    frame_steps(order) + (1usize << order).div_ceil(ENTRIES) as u32
 }

@@ -5,7 +5,7 @@
 //! [`Ground`] is all of it with its platform: what an engine stands on.
 
 pub mod buddy;
-mod decay;
+pub mod decay;
 pub mod frame;
 pub mod mappings;
 pub mod percpu;
@@ -111,7 +111,7 @@ impl<P: Platform> Ground<P> {
         self.node_limit.load(Ordering::Relaxed)
     }
 
-    /// Changes that limit; what is above it goes with the next ticks.
+    /// Changes that limit; what is above it goes with the next rounds.
     pub fn set_node_limit(&self, bytes: usize) {
         self.node_limit.store(bytes, Ordering::Relaxed);
     }

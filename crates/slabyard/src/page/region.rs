@@ -172,13 +172,16 @@ impl Region {
         None
     }
 
-    /// Gives back whole pages of tables that describe a clean free block: frames
-    /// behind its first one, and entries of the page map. All of them are zeros
-    /// or mean nothing; nobody looks at them while the block is held.
-    pub(super) fn give_back_tables<P: Platform>(&self, p: &P, index: u32, order: u32) {
-        let (start, end) = (index as usize, index as usize + (1 << order));
-        self.frames.give_back(p, start + 1, end);
-        self.map.give_back(p, start, end);
+    /// Gives back whole pages of a table that describe granules of a clean free block:
+    /// of the frames, or of the page map. All of them are zeros or mean nothing; nobody
+    /// looks at them while the block is held. False if there is no whole page.
+    pub(super) fn give_back_frames<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
+        self.frames.give_back(p, first, end)
+    }
+
+    /// As [`Region::give_back_frames`], of the page map.
+    pub(super) fn give_back_map<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
+        self.map.give_back(p, first, end)
     }
 
     /// Marks granules as dirty or clean; returns how many changed.
@@ -217,6 +220,25 @@ impl Region {
             }
         }
         (n.min(most), dirty)
+    }
+
+    /// The first dirty granule of a range.
+    pub(super) fn first_dirty(&self, first: usize, granules: usize) -> Option<usize> {
+        let (mut at, end) = (first, first + granules);
+        while at < end {
+            let word = self.dirty.get(at / 64).load(Ordering::Relaxed) >> (at % 64);
+            if word != 0 {
+                at += word.trailing_zeros() as usize;
+                return Some(at).filter(|at| *at < end);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The last dirty granule of a range.
+    pub(super) fn last_dirty(&self, first: usize, granules: usize) -> Option<usize> {
+        (first..first + granules).rev().find(|at| self.dirty_in(*at, 1) == 1)
     }
 
     fn dirty_words(

@@ -147,28 +147,32 @@ impl SheafPool {
 
     /// Gives the inner pages of sheaves back that nobody uses. Returns how many bytes.
     pub fn rest<P: Platform>(&self, p: &P) -> usize {
+        core::iter::from_fn(|| self.rest_one(p)).sum()
+    }
+
+    /// Gives the inner pages of one such sheaf back. Returns how many bytes; `None` if
+    /// there is none.
+    pub fn rest_one<P: Platform>(&self, p: &P) -> Option<usize> {
         let page = p.page_bytes();
-        let mut given = 0;
-        loop {
-            let mut free = self.free.lock(p);
-            let index = free.head;
-            if index == NO_SHEAF {
-                return given;
-            }
-            free.head = self.places(index).next.load(Ordering::Relaxed);
-            drop(free);
-            // In transit, and no lock is held: pages that hold objects' places alone.
-            let objects = self.places(index).objects.as_ptr() as usize;
-            let begin = objects.next_multiple_of(page);
-            let end = (objects + PLACES * PLACE_BYTES) / page * page;
-            if begin < end {
-                p.give_back(begin, end - begin);
-                given += end - begin;
-            }
-            let mut free = self.free.lock(p);
-            self.places(index).next.store(free.bare, Ordering::Relaxed);
-            free.bare = index;
+        let mut free = self.free.lock(p);
+        let index = free.head;
+        if index == NO_SHEAF {
+            return None;
         }
+        free.head = self.places(index).next.load(Ordering::Relaxed);
+        drop(free);
+        // In transit, and no lock is held: pages that hold objects' places alone.
+        let objects = self.places(index).objects.as_ptr() as usize;
+        let begin = objects.next_multiple_of(page);
+        let end = (objects + PLACES * PLACE_BYTES) / page * page;
+        let given = end.saturating_sub(begin);
+        if given > 0 {
+            p.give_back(begin, given);
+        }
+        let mut free = self.free.lock(p);
+        self.places(index).next.store(free.bare, Ordering::Relaxed);
+        free.bare = index;
+        Some(given)
     }
 
     fn places(&self, index: u32) -> &Places {

@@ -93,14 +93,16 @@ impl<T: Zeroed> Table<T> {
     }
 
     /// Gives the whole pages within a range of items back: these items read as
-    /// zero again. The caller sees to it that nobody uses them meanwhile.
-    pub fn give_back<P: Platform>(&self, p: &P, first: usize, end: usize) {
+    /// zero again. The caller sees to it that nobody uses them meanwhile. False if there
+    /// is no whole page.
+    pub fn give_back<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
         let page = p.page_bytes();
         let start = (first * size_of::<T>()).next_multiple_of(page);
         let end = end * size_of::<T>() / page * page;
         if start < end {
             p.give_back(self.base() + start, end - start);
         }
+        start < end
     }
 
     /// Items that are usable.

@@ -125,7 +125,7 @@ pub trait Platform: Park + Sync {
     /// slot of each; its third part receives the top that each had.
     ///
     /// The caller makes sure that nobody else stops or starts these stacks, and
-    /// that [`Platform::can_stop`] is true.
+    /// that [`Platform::can_stop`] is true. A stack in use may take several fences.
     fn stop(&self, stops: &mut [(usize, Slot, u32)]) {
         for (row, slot, top) in stops.iter_mut() {
             *top = self.rows().entry(*row, *slot).mark_stopped();
@@ -148,4 +148,22 @@ pub trait Platform: Park + Sync {
             }
         }
     }
+    /// As [`Platform::stop`], by one fence: a stack whose owner used it meanwhile is
+    /// not stopped, and its third part says [`stack::STOPPED`].
+    fn stop_idle(&self, stops: &mut [(usize, Slot, u32)]) {
+        for (row, slot, top) in stops.iter_mut() {
+            *top = self.rows().entry(*row, *slot).mark_stopped();
+        }
+        self.fence();
+        for (row, slot, top) in stops.iter_mut() {
+            if !self.rows().entry(*row, *slot).is_stopped() {
+                *top = stack::STOPPED;
+            }
+        }
+    }
+
+    /// Told of each slab operation: objects put into one slab, or taken out of it.
+    /// For who counts them.
+    #[inline]
+    fn slab_operation(&self) {}
 }

@@ -125,6 +125,7 @@ impl<P: Platform> Ground<P> {
     /// Puts the objects of one bitmap word back whose bits are set in `mask`: one
     /// operation for the word and one for the slab.
     pub fn put(&self, slab: u32, word: Word, mask: u64) -> Put {
+        self.platform.slab_operation();
         // Relaxed: ordered by the Release of the addition below.
         let old = self.bits(slab, word).fetch_or(mask, Ordering::Relaxed);
         let added = (mask & !old).count_ones();
@@ -141,6 +142,7 @@ impl<P: Platform> Ground<P> {
     /// caller holds the list lock, or nobody else knows the slab. Returns how many were
     /// taken and how many are left.
     pub fn take(&self, slab: u32, most: u32, mut f: impl FnMut(u32)) -> (u32, u32) {
+        self.platform.slab_operation();
         let head = self.region.frame(slab);
         let mut seen = head.word.load(Ordering::Relaxed);
         let taken = loop {

@@ -3,6 +3,9 @@
 //! Ranks make the lock order of the engine executable: in builds with debug
 //! assertions, taking a lock of a rank that is not above every rank held by
 //! this thread panics.
+//!
+//! Under a [`LEAVES`] lock nothing waits: no other lock is taken, and no system
+//! call is made ([`may_call`]).
 
 use super::{AtomicU32, Ordering};
 use core::cell::UnsafeCell;
@@ -12,7 +15,7 @@ use core::ops::{Deref, DerefMut};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Rank {
-    /// Draining rows: the tick, trim, verify. One thread at a time.
+    /// Draining rows: rounds, trim, verify. One thread at a time.
     Drain = 0,
     /// A cache's barn: lists of full and of empty sheaves.
     Barn = 1,
@@ -24,6 +27,19 @@ pub enum Rank {
     Grow = 4,
     /// The buddy's free lists.
     Pages = 5,
+}
+
+/// Locks under which nothing waits: lists that every CPU needs.
+const LEAVES: u32 = 1 << Rank::Barn as u32 | 1 << Rank::List as u32 | 1 << Rank::Pages as u32;
+
+/// Panics, in builds with debug assertions, where this thread holds a lock under which
+/// no system call may be made. Platforms ask before each of theirs.
+#[inline]
+pub fn may_call<P: Park>(park: &P) {
+    if cfg!(debug_assertions) {
+        let held = park.held().load(Ordering::Relaxed);
+        assert!(held & LEAVES == 0, "a system call while holding mask {held:#b}");
+    }
 }
 
 /// What a lock needs from the floor above it: how to sleep, and a word of this
@@ -108,7 +124,7 @@ impl<T> Lock<T> {
         if cfg!(debug_assertions) {
             let held = park.held().load(Ordering::Relaxed);
             assert!(
-                held >> (self.rank as u32) == 0,
+                held >> (self.rank as u32) == 0 && held & LEAVES == 0,
                 "lock order: {:?} while holding mask {held:#b}",
                 self.rank
             );
@@ -196,5 +212,33 @@ mod tests {
         let (outer, inner) = (Lock::new(Rank::Barn, ()), Lock::new(Rank::Pages, ()));
         let _inner = inner.lock(&Spin);
         let _outer = outer.lock(&Spin);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "lock order")]
+    fn a_lock_under_a_leaf_is_caught() {
+        let (leaf, above) = (Lock::new(Rank::Barn, ()), Lock::new(Rank::Pages, ()));
+        let _leaf = leaf.lock(&Spin);
+        let _above = above.lock(&Spin);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn calls_are_made_under_no_leaf() {
+        for (rank, may) in [
+            (Rank::Drain, true),
+            (Rank::Barn, false),
+            (Rank::List, false),
+            (Rank::Pool, true),
+            (Rank::Grow, true),
+            (Rank::Pages, false),
+        ] {
+            let lock = Lock::new(rank, ());
+            let _guard = lock.lock(&Spin);
+            let called = std::panic::catch_unwind(|| may_call(&Spin)).is_ok();
+            assert_eq!(called, may, "{rank:?}");
+        }
+        may_call(&Spin);
     }
 }

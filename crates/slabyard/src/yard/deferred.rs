@@ -54,7 +54,7 @@ impl<P: Platform> Yard<P> {
             }
             // SAFETY: as above.
             unsafe { self.platform().write_word(at, DONE) };
-            let freed = self.free_inside(at);
+            let freed = self.free_inside(self.class_at(at), at);
             debug_assert!(freed.is_ok());
             at = next;
         }

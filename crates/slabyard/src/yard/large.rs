@@ -21,6 +21,9 @@ pub const LARGEST_RUN: usize = 1 << 20;
 /// The largest run where large blocks come and go.
 pub const LARGEST_WARM_RUN: usize = 256 << 20;
 
+/// Each call about a run or a mapping is a slow path.
+pub(super) const RUN_CALLS: u32 = 1;
+
 /// Pages that wait may raise the peak by this part of it.
 const WARM_PART: usize = 4;
 
@@ -55,7 +58,7 @@ impl<P: Platform> Yard<P> {
             let granules = self.ground.granules_for(bytes);
             let new = granules - region.dirty_in(first as usize, granules);
             if new > 0 {
-                self.make_room(new);
+                self.make_room(new, bytes);
             }
         }
         Some(address)
@@ -63,20 +66,27 @@ impl<P: Platform> Yard<P> {
 
     fn map_large(&self, bytes: usize, align: usize) -> Option<usize> {
         let address = self.ground.map_own(bytes, align)?;
-        self.make_room(bytes / GRANULE);
+        self.make_room(bytes / GRANULE, bytes);
         Some(address)
     }
 
     /// So many new pages will be touched. What is kept warm is to raise the peak by a
     /// [`WARM_PART`]th at most: of the pages that wait, as many go back as are too many.
-    fn make_room(&self, new: usize) {
+    fn make_room(&self, new: usize, request: usize) {
         let ground = &self.ground;
         let free = ground.free_count();
         let live = ground.region.top() - free.free + ground.mappings.live().1 / GRANULE;
         let peak = self.peak.fetch_max(live, Ordering::Relaxed).max(live);
         let surplus = (live + free.dirty).saturating_sub(peak + peak / WARM_PART);
-        if surplus > 0 && free.dirty > 0 {
+        if surplus == 0 || free.dirty == 0 {
+            return;
+        }
+        if request > LARGEST_RUN {
+            // In proportion to the request, as what maps and unmaps it.
             ground.purge(0, surplus.min(new));
+        } else {
+            // The next slow paths do it: this one is within the bound of a call.
+            self.owed.fetch_max(surplus.min(new), Ordering::Relaxed);
         }
     }
 
@@ -105,7 +115,7 @@ impl<P: Platform> Yard<P> {
         const ALIGN: usize = 16;
         if bytes > LARGEST_RUN
             && bytes <= isize::MAX as usize
-            && let Some(_visit) = self.visit()
+            && let Some(_visit) = self.visit(RUN_CALLS)
             && let Some(address) = self.map_large(bytes, ALIGN)
         {
             return Some(address);
@@ -124,12 +134,12 @@ impl<P: Platform> Yard<P> {
                 if bytes > have || bytes <= classes::LARGEST {
                     return None;
                 }
-                let _visit = self.visit()?;
+                let _visit = self.visit(RUN_CALLS)?;
                 self.ground.shrink_run(address, bytes);
                 Some(address)
             }
             Place::Large(_) if bytes > LARGEST_RUN => {
-                let _visit = self.visit()?;
+                let _visit = self.visit(RUN_CALLS)?;
                 self.ground.remap_own(address, bytes)
             }
             _ => None,

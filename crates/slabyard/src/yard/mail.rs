@@ -1,7 +1,7 @@
 //! The mailbox: what another process asks of this yard, done by the next slow path of
 //! any thread (`abi::region::Mail`).
 //!
-//! Neighbours: [`super::tick`], whose ways of draining it uses. One thread serves at a
+//! Neighbours: [`super::drain`], whose ways of draining it uses. One thread serves at a
 //! time, under the drain lock.
 //! Invariants: a request is done at most once; one that was torn by two requesters is
 //! never done; whatever is asked, the yard stays whole.
@@ -115,14 +115,14 @@ impl<P: Platform> Yard<P> {
         let slabs = || self.in_scope(scope).iter().map(|c| u64::from(c.nr_slabs())).sum();
         let old = slabs();
         match scope {
-            Scope::Yard => _ = self.drain_idle(0),
+            Scope::Yard => self.drain_where(|_| true),
             Scope::Class(class) => self.drain_class(*class),
         }
         for cache in self.in_scope(scope) {
             cache.shrink_node(&self.ground);
         }
         // Ended slabs went to this CPU's lists of runs.
-        self.drain_where(0, |slot| percpu::order_of(slot).is_some());
+        self.drain_where(|slot| percpu::order_of(slot).is_some());
         let granules = self.ground.purge(0, usize::MAX);
         self.ground.strip();
         let sheaves = self.ground.sheaves.rest(self.platform());
@@ -132,7 +132,7 @@ impl<P: Platform> Yard<P> {
 
     /// What CPUs hold of one cache goes home.
     fn drain_class(&self, class: usize) {
-        self.drain_where(0, |slot| classes::class_of(slot) == Some(class));
+        self.drain_where(|slot| classes::class_of(slot) == Some(class));
     }
 
     /// Done, or, where nobody can be stopped, asked for.

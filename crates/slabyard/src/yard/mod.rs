@@ -1,16 +1,21 @@
 //! Floor 5: the yard, one whole allocator as a value: ground, caches, gate.
 //!
 //! What malloc's slow paths call is here; `malloc` and `free` themselves are a
-//! pop and a push. [`count`] tells what is where, [`tick`] brings home what is
-//! parked and not used, [`crate::verify`] checks it all.
+//! pop and a push. [`count`] tells what is where, [`round`] brings home what is
+//! parked and not used when [`tick`] says so, [`bound`] says how much of it one call
+//! does, [`crate::verify`] checks it all.
 
+pub mod bound;
 pub mod count;
 mod deferred;
+mod drain;
 mod front;
 mod gate;
 mod large;
 mod mail;
+mod pace;
 mod quiet;
+mod round;
 mod tick;
 mod visit;
 
@@ -27,6 +32,9 @@ use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use gate::Gate;
+use large::RUN_CALLS;
+use pace::{LONGEST_STEP, Pace};
+use round::Round;
 
 /// Settings of a yard.
 #[derive(Clone, Copy, Debug)]
@@ -73,17 +81,22 @@ pub struct Yard<P> {
     gate: Gate,
     /// Free pages go back after this time, in milliseconds.
     decay_ms: AtomicU64,
-    /// One word for each entry of each row: what the last tick saw.
+    /// One word for each entry of each row: what the last round saw.
     seen: Table<AtomicU64>,
-    drain: Lock<()>,
+    drain: Lock<Round>,
     last_tick: AtomicU64,
-    last_visit: AtomicU64,
+    /// 1 while a round is open: a copy of what the lock protects, for a quick look.
+    open: AtomicU32,
+    pace: Pace,
     /// 0: no heartbeat; else its step.
     beat: AtomicU32,
-    /// Ticks in a row at which nothing went home.
-    quiet_ticks: AtomicU32,
-    /// Ticks since the program became slow.
-    slow_ticks: AtomicU32,
+    /// Rounds in a row at which nothing went home.
+    quiet_rounds: AtomicU32,
+    /// Rounds since the program became slow.
+    slow_rounds: AtomicU32,
+    /// 1: a planted bug, for tests of the bound.
+    #[cfg(any(test, feature = "machine"))]
+    whole_rounds: AtomicU32,
     on_beat: Once<fn(bool)>,
     /// Raised to ask rows that cannot be stopped to drain themselves.
     wanted_drains: AtomicU32,
@@ -93,6 +106,16 @@ pub struct Yard<P> {
     peak: AtomicUsize,
     /// Frees of handlers that interrupted a slow path: a list through the objects.
     deferred: AtomicUsize,
+    /// Free granules that the next slow paths give back, however young they are.
+    owed: AtomicUsize,
+}
+
+/// Calls about objects of so many bytes of which about one takes the slow path, as a
+/// guess for who looks at the clock: sheaves hold fewer of the larger ones.
+#[inline]
+fn calls_of(bytes: usize) -> u32 {
+    let doublings = usize::BITS - (bytes >> 9).leading_zeros();
+    (LONGEST_STEP >> doublings.min(6)).max(RUN_CALLS)
 }
 
 impl<P: Platform> Yard<P> {
@@ -104,17 +127,21 @@ impl<P: Platform> Yard<P> {
             gate: Gate::new(),
             decay_ms: AtomicU64::new(0),
             seen: Table::new(),
-            drain: Lock::new(Rank::Drain, ()),
+            drain: Lock::new(Rank::Drain, Round::new()),
             last_tick: AtomicU64::new(0),
-            last_visit: AtomicU64::new(0),
+            open: AtomicU32::new(0),
+            pace: Pace::new(),
             beat: AtomicU32::new(0),
-            quiet_ticks: AtomicU32::new(0),
-            slow_ticks: AtomicU32::new(0),
+            quiet_rounds: AtomicU32::new(0),
+            slow_rounds: AtomicU32::new(0),
+            #[cfg(any(test, feature = "machine"))]
+            whole_rounds: AtomicU32::new(0),
             on_beat: Once::new(),
             wanted_drains: AtomicU32::new(0),
             large_freed: AtomicU64::new(0),
             peak: AtomicUsize::new(0),
             deferred: AtomicUsize::new(0),
+            owed: AtomicUsize::new(0),
         }
     }
 
@@ -189,7 +216,7 @@ impl<P: Platform> Yard<P> {
         if bytes > isize::MAX as usize || align > isize::MAX as usize {
             return None;
         }
-        let Some(_visit) = self.visit() else {
+        let Some(_visit) = self.visit(calls_of(bytes)) else {
             // A handler that interrupted a slow path of this thread: locks may
             // be held below us. Mappings need none.
             return self.ground.map_own(bytes.max(1), align);
@@ -231,15 +258,17 @@ impl<P: Platform> Yard<P> {
     /// # Errors
     /// What the address is instead of a live allocation; nothing has changed.
     pub fn free(&self, address: usize) -> Result<(), Place> {
-        let Some(_visit) = self.visit() else {
+        let class = self.class_at(address);
+        let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
+        let Some(_visit) = self.visit(calls_of(bytes)) else {
             self.defer(address);
             return Ok(());
         };
-        self.free_inside(address)
+        self.free_inside(class, address)
     }
 
-    fn free_inside(&self, address: usize) -> Result<(), Place> {
-        if let Some(class) = self.class_at(address) {
+    fn free_inside(&self, class: Option<usize>, address: usize) -> Result<(), Place> {
+        if let Some(class) = class {
             if !address.is_multiple_of(16) {
                 return Err(self.place_of(address));
             }

@@ -1,38 +1,55 @@
 //! A visit: one slow path under way, from its entry through the gate to its end.
 //!
-//! Neighbours: what is done on the way, if it is due: a drain that was asked for and
-//! ticks ([`super::tick`]), mail ([`super::mail`]), deferred frees
-//! ([`super::deferred`]).
+//! Neighbours: what is done on the way, if it is due: a drain that was asked for
+//! ([`super::drain`]), a step of a round ([`super::tick`]), mail ([`super::mail`]),
+//! deferred frees ([`super::deferred`]).
 //! Invariant: a thread is in one visit at a time; a handler that interrupts it finds
 //! [`INSIDE`] and gets none.
 
 use super::Yard;
+use super::pace::LONGEST_STEP;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
 /// Bit of the depth word: this thread is inside of a slow path. The other bits
-/// count its visits.
+/// count its calls, as slow paths guess them.
 pub(super) const INSIDE: u32 = 1;
-/// Without a heartbeat, every 16th visit looks at the clock.
-const EVERY: u32 = 15 << 1;
+/// During the heartbeat a thread looks at the clock once in so many calls.
+pub(super) const LOOK_CALLS: u32 = 128;
+/// Without one, once in so many.
+const REST_CALLS: u32 = 1024;
+
+/// True if a thread's calls, counted from 0 or a count before to another, come to or
+/// pass a multiple of a power of two.
+fn passes(multiple: u32, before: u32, after: u32) -> bool {
+    (before ^ after) & (2 * multiple).wrapping_neg() != 0
+}
 
 impl<P: Platform> Yard<P> {
-    /// Enters a slow path; `None` inside of one that a signal interrupted.
-    pub(super) fn visit(&self) -> Option<Visit<'_, P>> {
+    /// Enters a slow path that comes about once in so many calls; `None` inside of one
+    /// that a signal interrupted.
+    pub(super) fn visit(&self, calls: u32) -> Option<Visit<'_, P>> {
         let p = self.platform();
         let depth = p.depth();
-        let visits = depth.load(Ordering::Relaxed);
-        if visits & INSIDE != 0 {
+        let before = depth.load(Ordering::Relaxed);
+        if before & INSIDE != 0 {
             return None;
         }
-        depth.store(visits | INSIDE, Ordering::Relaxed);
+        depth.store(before | INSIDE, Ordering::Relaxed);
         p.enter();
         self.gate.enter(p);
-        let visit = Visit { yard: self };
+        let after = before.wrapping_add(2 * calls);
+        let visit = Visit { yard: self, after };
         self.answer_drain();
         self.answer_mail();
-        if visits & EVERY == 0 || self.beat.load(Ordering::Relaxed) != 0 {
-            self.tick_if_due();
+        let look = match self.beat.load(Ordering::Relaxed) {
+            0 => before == 0 || passes(REST_CALLS, before, after),
+            LONGEST_STEP => passes(LOOK_CALLS, before, after),
+            // A slow program: the clock costs it nothing.
+            _ => true,
+        };
+        if look || self.waits() {
+            self.tick(look);
         }
         Some(visit)
     }
@@ -56,6 +73,8 @@ impl<P: Platform> Yard<P> {
 /// A slow path under way.
 pub(super) struct Visit<'a, P: Platform> {
     yard: &'a Yard<P>,
+    /// The depth word after it.
+    after: u32,
 }
 
 impl<P: Platform> Drop for Visit<'_, P> {
@@ -67,8 +86,6 @@ impl<P: Platform> Drop for Visit<'_, P> {
         }
         yard.begin_beat_if_due();
         yard.gate.leave(p);
-        // One visit more, and outside again.
-        let visits = p.depth().load(Ordering::Relaxed);
-        p.depth().store((visits & !INSIDE).wrapping_add(2), Ordering::Relaxed);
+        p.depth().store(self.after, Ordering::Relaxed);
     }
 }

@@ -4,31 +4,30 @@
 //! Draining another CPU's stack stops it first ([`Platform::stop`]); one fence
 //! serves many stacks. The caller holds the drain lock.
 
+use super::node::ENDED_AT_ONCE;
 use super::{Cache, Moving};
 use crate::page::Ground;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 
+/// What a round found of a cache when it came to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Full sheaves of the barn that are to go home.
+    pub unwanted: u32,
+    /// No slow path since the last round.
+    pub idle: bool,
+}
+
 impl Cache {
-    /// One tick: unwanted sheaves of the barn go home; an idle cache ends its
-    /// empty slabs. Returns true if something went.
-    pub fn tick<P: Platform>(&self, g: &Ground<P>) -> bool {
+    /// What there is to do of this cache in a round.
+    pub fn found<P: Platform>(&self, g: &Ground<P>) -> Found {
         let begun = self.shown.begun();
         let idle = self.seen.swap(begun, Ordering::Relaxed) == begun;
-        let mut went = false;
-        for _ in 0..self.barn_unwanted(g) {
-            went |= self.flush_one(g);
-        }
-        if idle {
-            self.barn_forget_empty(g);
-        }
-        if idle && self.nr_slabs() > 0 {
-            went |= self.discard_empty(g) > 0;
-        }
-        went
+        Found { unwanted: self.barn_unwanted(g), idle }
     }
 
-    /// As [`Cache::moving`], for what the tick does: it does not make the cache busy.
+    /// As [`Cache::moving`], for what a round does: it does not make the cache busy.
     fn moving_aside(&self) -> Moving<'_> {
         self.seen.fetch_add(1, Ordering::Relaxed);
         self.moving()
@@ -38,7 +37,15 @@ impl Cache {
     pub fn shrink_node<P: Platform>(&self, g: &Ground<P>) {
         while self.flush_one(g) {}
         self.barn_forget_empty(g);
-        self.discard_empty(g);
+        while self.discard_empty(g, u32::MAX) == ENDED_AT_ONCE {}
+    }
+
+    /// Ends a few of the empty slabs, [`ENDED_AT_ONCE`] at most: those that were kept
+    /// for the next allocations. Returns how many.
+    pub fn discard_some<P: Platform>(&self, g: &Ground<P>) -> u32 {
+        // A slab is kept while `min_partial` others are on the list at most, and joins
+        // at the tail: those behind were not empty when they came.
+        self.discard_empty(g, self.min_partial().saturating_add(ENDED_AT_ONCE))
     }
 
     /// Full sheaves of the barn go home, down to so many.
@@ -46,7 +53,8 @@ impl Cache {
         while self.nr_full(g) > sheaves && self.flush_one(g) {}
     }
 
-    fn flush_one<P: Platform>(&self, g: &Ground<P>) -> bool {
+    /// One full sheaf of the barn goes home; false if there is none.
+    pub fn flush_one<P: Platform>(&self, g: &Ground<P>) -> bool {
         let _moving = self.moving_aside();
         let Some(mut sheaf) = self.barn_take_full(g) else {
             return false;
@@ -66,12 +74,16 @@ impl Cache {
     /// This CPU's own sheaves go home, without stopping anybody: what a platform
     /// that cannot stop does for the row of the calling thread.
     pub fn drain_own<P: Platform>(&self, g: &Ground<P>) {
+        self.drain_own_slot(g, self.shape().main());
+        self.drain_own_slot(g, self.shape().spare());
+    }
+
+    /// One of them goes home.
+    pub fn drain_own_slot<P: Platform>(&self, g: &Ground<P>, slot: Slot) {
         let _moving = self.moving_aside();
-        for slot in [self.shape().main(), self.shape().spare()] {
-            if let Ok(Some(mut sheaf)) = self.check_out(g, slot) {
-                self.flush(g, &mut sheaf);
-                self.barn_put_empty(g, sheaf);
-            }
+        if let Ok(Some(mut sheaf)) = self.check_out(g, slot) {
+            self.flush(g, &mut sheaf);
+            self.barn_put_empty(g, sheaf);
         }
     }
 }

@@ -15,10 +15,10 @@ use crate::platform::{Platform, Slot};
 pub enum Beat {
     /// The main sheaf serves allocations and takes frees.
     Off,
-    /// The spare serves allocations; the main sheaf takes at most `step` frees
-    /// until the next slow path.
+    /// The spare serves allocations; of `step` frees to the main sheaf, one takes the
+    /// slow path.
     On {
-        /// Frees until the next slow path.
+        /// Frees from one slow path to the next; with 1, allocations take it too.
         step: u32,
     },
 }
@@ -28,7 +28,7 @@ impl Beat {
     pub(super) fn capacity(self, len: u32, capacity: u32) -> u32 {
         match self {
             Beat::Off => capacity,
-            Beat::On { step } => capacity.min(len + step),
+            Beat::On { step } => capacity.min(len + step.saturating_sub(1)),
         }
     }
 }
@@ -42,7 +42,8 @@ impl Cache {
         let _moving = self.moving();
         let shape = self.shape();
         let (from, other) = match beat {
-            Beat::Off => (shape.main(), shape.spare()),
+            // With a step of one, the spare stays empty: allocations come by too.
+            Beat::Off | Beat::On { step: 1 } => (shape.main(), shape.spare()),
             Beat::On { .. } => (shape.spare(), shape.main()),
         };
         let Ok(first) = self.check_out(g, from) else {

@@ -15,7 +15,7 @@ pub(super) const MOST_EMPTY: u32 = 2;
 pub(super) struct Barn {
     full: u32,
     nr_full: u32,
-    /// Least `nr_full` since the last tick: sheaves that nobody wanted (the
+    /// Least `nr_full` since the last round: sheaves that nobody wanted (the
     /// depot's working set of Bonwick and Adams, USENIX 2001).
     least_full: u32,
     /// Objects in the full sheaves.
@@ -36,6 +36,12 @@ impl Barn {
         self.least_full = self.least_full.min(self.nr_full);
         self.objects -= u64::from(full.len());
         Some(full)
+    }
+
+    fn put_full<P: Platform>(&mut self, g: &Ground<P>, full: Sheaf) {
+        self.objects += u64::from(full.len());
+        g.sheaves.link(&mut self.full, full);
+        self.nr_full += 1;
     }
 
     fn take_empty<P: Platform>(&mut self, g: &Ground<P>) -> Option<Sheaf> {
@@ -80,7 +86,7 @@ impl Cache {
         (limit(&self.shown.barn_full_limit), limit(&self.shown.barn_empty_limit))
     }
 
-    /// Changes the barn's limits; what is above them goes with the next shrink or tick.
+    /// Changes the barn's limits; what is above them goes with the next shrink or round.
     pub fn set_barn_limits(&self, full: u32, empty: u32) {
         self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
         self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
@@ -161,9 +167,7 @@ impl Cache {
                 return Err(full);
             }
         };
-        barn.objects += u64::from(full.len());
-        g.sheaves.link(&mut barn.full, full);
-        barn.nr_full += 1;
+        barn.put_full(g, full);
         self.tell_barn(&barn);
         // Before the lock is given up: who takes the sheaf subtracts.
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -194,10 +198,21 @@ impl Cache {
         g.sheaves.give(&g.platform, sheaf);
     }
 
-    /// Full sheaves that nobody wanted since the last call.
+    /// Keeps a surplus sheaf with objects, whatever the limits say: what is too much
+    /// goes home with the next round, not within the call that found it.
+    pub(super) fn barn_keep<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
+        let bytes = self.bytes_of(&sheaf);
+        let mut barn = self.barn.lock(&g.platform);
+        barn.put_full(g, sheaf);
+        self.tell_barn(&barn);
+        g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Full sheaves that nobody wanted since the last call, or above the limit.
     pub(super) fn barn_unwanted<P: Platform>(&self, g: &Ground<P>) -> u32 {
         let mut barn = self.barn.lock(&g.platform);
-        core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full)
+        let unwanted = core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full);
+        unwanted.max(barn.nr_full.saturating_sub(self.barn_limits().0))
     }
 
     /// Gives the memory of empty sheaves back to the pool.

@@ -15,7 +15,7 @@
 //! 5. `Grow`: the committed end of the region.
 //! 6. `Pages`: the buddy's lists.
 //!
-//! No system call is made under `Barn`, `List` or `Pages`.
+//! No system call is made, and no other lock taken, under `Barn`, `List` or `Pages`.
 //!
 //! # States of a slab
 //!
@@ -113,7 +113,7 @@ pub struct Cache {
     shape: Once<Shape>,
     barn: Lock<barn::Barn>,
     partial: Lock<node::Partial>,
-    /// Slow paths begun until the last tick: tells an idle cache from a busy one.
+    /// Slow paths begun until the last round: tells an idle cache from a busy one.
     seen: AtomicU32,
 }
 

@@ -54,6 +54,8 @@ impl Partial {
     }
 }
 
+/// Most empty slabs that end under one hold of the lock.
+pub const ENDED_AT_ONCE: u32 = 16;
 /// Value of a slab frame's `time` while the slab is on the partial list.
 const LISTED: u32 = 1;
 
@@ -172,37 +174,32 @@ impl Cache {
         }
     }
 
-    /// Ends the empty slabs on the list; returns how many there were.
-    pub(super) fn discard_empty<P: Platform>(&self, g: &Ground<P>) -> u32 {
+    /// Ends empty slabs, [`ENDED_AT_ONCE`] at most, among the first `looks` of the list;
+    /// returns how many.
+    pub(super) fn discard_empty<P: Platform>(&self, g: &Ground<P>, looks: u32) -> u32 {
         let geometry = &self.shape().geometry;
-        let mut ended = 0;
-        loop {
-            // A few under each hold of the lock.
-            let mut batch = [0u32; 16];
-            let mut n = 0;
-            let mut list = self.partial.lock(&g.platform);
-            let mut at = list.head;
-            while at != NIL && n < batch.len() {
-                let next = g.region.frame(at).next.load(Ordering::Relaxed);
-                if g.free_of(at).1 == geometry.objects {
-                    list.unlink(g, at);
-                    g.end_slab(at, geometry);
-                    batch[n] = at;
-                    n += 1;
-                }
-                at = next;
+        let mut batch = [0u32; ENDED_AT_ONCE as usize];
+        let (mut n, mut looked) = (0, 0);
+        let mut list = self.partial.lock(&g.platform);
+        let mut at = list.head;
+        while at != NIL && n < batch.len() && looked < looks {
+            let next = g.region.frame(at).next.load(Ordering::Relaxed);
+            if g.free_of(at).1 == geometry.objects {
+                list.unlink(g, at);
+                g.end_slab(at, geometry);
+                batch[n] = at;
+                n += 1;
             }
-            self.tell_list(&list);
-            drop(list);
-            for slab in &batch[..n] {
-                self.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
-                g.free_block(*slab, geometry.order);
-            }
-            ended += n as u32;
-            if n < batch.len() {
-                return ended;
-            }
+            at = next;
+            looked += 1;
         }
+        self.tell_list(&list);
+        drop(list);
+        for slab in &batch[..n] {
+            self.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+            g.free_block(*slab, geometry.order);
+        }
+        n as u32
     }
 
     /// Calls `f` with each slab on the partial list and its free objects.

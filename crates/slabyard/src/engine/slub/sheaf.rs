@@ -51,17 +51,13 @@ impl Cache {
         self.check_in(g, self.shape().spare(), sheaf, 0);
     }
 
-    /// Puts a surplus sheaf where it belongs: the barn, if it is full or empty;
-    /// else its objects go home.
+    /// Puts a surplus sheaf into the barn.
+    #[cold]
     pub(super) fn put_away<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
-        let mut sheaf = sheaf;
-        if sheaf.len() >= self.sheaf_capacity() {
-            sheaf = match self.barn_put_full(g, sheaf) {
-                Ok(empty) => empty,
-                Err(full) => full,
-            };
+        if sheaf.is_empty() {
+            self.barn_put_empty(g, sheaf);
+        } else {
+            self.barn_keep(g, sheaf);
         }
-        self.flush(g, &mut sheaf);
-        self.barn_put_empty(g, sheaf);
     }
 }

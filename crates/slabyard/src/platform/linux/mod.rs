@@ -21,6 +21,7 @@ mod process;
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
 use super::{Park, Platform, Use, sys};
+use crate::sync::lock::may_call;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
 use memory::Memory;
 
@@ -253,10 +254,12 @@ impl Platform for Linux {
     }
 
     fn commit(&self, address: usize, bytes: usize) -> bool {
+        may_call(self);
         self.memory.commit(address, bytes)
     }
 
     fn give_back(&self, address: usize, bytes: usize) {
+        may_call(self);
         memory::give_back(address, bytes);
     }
 
@@ -308,6 +311,7 @@ impl Platform for Linux {
     }
 
     fn fence(&self) {
+        may_call(self);
         // SAFETY: no memory is passed. Without a CPU, all that run our threads.
         let done = unsafe {
             sys::call(sys::MEMBARRIER, [MEMBARRIER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0])

@@ -29,6 +29,7 @@ pub use schedule::Body;
 
 use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped};
 use super::{GRANULE, Park, Platform, Use};
+use crate::sync::lock::may_call;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use memory::Memory;
 use schedule::{Schedule, Words};
@@ -77,6 +78,19 @@ pub enum Broken {
     CommitWithoutCheck,
     /// A fence ends no sequence.
     FenceDoesNothing,
+}
+
+/// What one thread asked of a machine so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Objects put into one slab or taken out of it: how often.
+    pub slab_operations: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Calls of `give_back`.
+    pub give_backs: u64,
+    /// Bytes of these calls.
+    pub give_back_bytes: u64,
 }
 
 impl Default for Config {
@@ -169,6 +183,22 @@ impl Machine {
         self.memory().mapped_bytes()
     }
 
+    /// What the calling thread asked for so far.
+    pub fn tally(&self) -> Tally {
+        *self.here().tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, f: impl FnOnce(&mut Tally)) {
+        // Its thread alone takes this lock: it never waits.
+        f(&mut self.here().tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Before each call that a system would serve.
+    fn called(&self) {
+        may_call(self);
+        self.take_step();
+    }
+
     /// Requests for memory so far: what `refuse_commit` counts.
     pub fn requests(&self) -> u64 {
         self.memory().requests()
@@ -218,27 +248,31 @@ impl Platform for Machine {
     }
 
     fn commit(&self, address: usize, bytes: usize) -> bool {
-        self.take_step();
+        self.called();
         self.memory().commit(address, bytes)
     }
 
     fn give_back(&self, address: usize, bytes: usize) {
-        self.take_step();
+        self.called();
+        self.count(|tally| {
+            tally.give_backs += 1;
+            tally.give_back_bytes += bytes as u64;
+        });
         self.memory().give_back(address, bytes);
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {
-        self.take_step();
+        self.called();
         self.memory().map(bytes, align)
     }
 
     fn unmap(&self, address: usize, bytes: usize) {
-        self.take_step();
+        self.called();
         self.memory().unmap(address, bytes);
     }
 
     fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
-        self.take_step();
+        self.called();
         self.memory().remap(address, old_bytes, new_bytes)
     }
 
@@ -265,7 +299,8 @@ impl Platform for Machine {
 
     fn fence(&self) {
         assert!(self.config.can_stop, "a fence on a machine that cannot stop");
-        self.take_step();
+        self.called();
+        self.count(|tally| tally.fences += 1);
         if self.config.broken != Broken::FenceDoesNothing {
             for generation in &self.generations {
                 generation.fetch_add(1, Ordering::Relaxed);
@@ -292,6 +327,10 @@ impl Platform for Machine {
 
     fn depth(&self) -> &AtomicU32 {
         &self.here().depth
+    }
+
+    fn slab_operation(&self) {
+        self.count(|tally| tally.slab_operations += 1);
     }
 
     unsafe fn read_word(&self, address: usize) -> usize {

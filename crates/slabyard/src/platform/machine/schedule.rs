@@ -12,7 +12,7 @@
 //! comes, is unwound without a message, and the first panic goes on in the
 //! caller of [`Machine::run`].
 
-use super::{Config, Machine};
+use super::{Config, Machine, Tally};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::any::Any;
 use std::boxed::Box;
@@ -47,6 +47,7 @@ pub(super) struct Words {
     registered: AtomicU32,
     /// 1 if this thread, or an earlier one of this number, ever had a row.
     had_row: AtomicU32,
+    pub(super) tally: Mutex<Tally>,
 }
 
 impl Words {
@@ -57,6 +58,7 @@ impl Words {
             cpu: AtomicUsize::new(0),
             registered: AtomicU32::new(u32::from(!late)),
             had_row: AtomicU32::new(u32::from(!late)),
+            tally: Mutex::default(),
         }
     }
 

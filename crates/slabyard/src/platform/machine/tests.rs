@@ -164,3 +164,20 @@ fn every_request_can_be_refused() {
         assert_eq!(machine.committed_bytes(), 3 * 4096);
     }
 }
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_system_call_under_a_lists_lock_is_reported() {
+    let machine = Machine::new(Config::default());
+    let table = machine.reserve(GRANULE, GRANULE, Use::Table).expect("memory");
+    let lists = Lock::new(Rank::List, ());
+    let _guard = lists.lock(&machine);
+    for call in [
+        &(|| _ = machine.commit(table, GRANULE)) as &dyn Fn(),
+        &|| machine.give_back(table, GRANULE),
+        &|| _ = machine.map(GRANULE, GRANULE),
+        &|| machine.fence(),
+    ] {
+        assert!(panic_of(call).starts_with("a system call while holding"));
+    }
+}

@@ -1,0 +1,26 @@
+//! The bound on one call: the most that an allocation or a free does, whatever waits.
+//!
+//! A call does its own work, and one step of a round ([`super::round`]) if it takes the
+//! slow path. Exempt is what somebody asked for: a trim, a request from outside, a
+//! refused page; and frees that a signal handler left to the slow path that it
+//! interrupted, each of which is a call of its own. A request above
+//! [`super::LARGEST_RUN`] costs in proportion to its size: it is mapped and unmapped
+//! whole, and may give as many bytes back as it takes, in calls of the size below.
+//!
+//! The tests count what calls do, and hold it against these numbers.
+
+use crate::engine::slub::Shape;
+use crate::page::decay;
+
+/// Slab operations: objects put into one slab, or taken out of one. One sheaf goes home
+/// in the call's own work, and as many objects in the step.
+pub const SLAB_OPERATIONS: u64 = 2 * Shape::SHEAF_OBJECTS as u64;
+
+/// Fences of all CPUs.
+pub const FENCES: u64 = 1;
+
+/// Calls by which pages are given back to the system.
+pub const GIVE_BACKS: u64 = 1;
+
+/// Bytes of such a call.
+pub const GIVE_BACK_BYTES: u64 = decay::MOST_BYTES as u64;

@@ -1,0 +1,184 @@
+//! Whole drains, for who asked for one: everything parked goes home at once.
+//!
+//! These are exempt from the bound on one call ([`super::bound`]): a trim, a request
+//! from outside, a page that the system refused, the end of a thread with a private
+//! slot, and what a fork left behind.
+//!
+//! Neighbour: [`super::round`] does the same step by step, unasked.
+
+use super::Yard;
+use super::visit::LOOK_CALLS;
+use crate::cache::classes;
+use crate::page::percpu;
+use crate::platform::stack::SLOTS;
+use crate::platform::{Platform, Slot, Stack};
+use crate::sync::Ordering;
+
+/// Stacks stopped at once: one fence for all.
+pub(super) const BATCH: usize = 64;
+
+/// Row, slot and top of stacks to stop.
+pub(super) type Stops = [(usize, Slot, u32); BATCH];
+
+impl<P: Platform> Yard<P> {
+    /// Drains the stacks in slots that `wanted` says yes to. Drain lock held.
+    pub(super) fn drain_where(&self, wanted: impl Fn(Slot) -> bool) {
+        let p = self.platform();
+        let mine = p.row_hint();
+        let can_stop = p.can_stop();
+        let mut stops: Stops = [(0, Slot(0), 0); BATCH];
+        let mut n = 0;
+        for row in 0..p.rows().len() {
+            if !p.row_used(row) || !can_stop && Some(row) != mine {
+                continue;
+            }
+            for slot in (1..SLOTS as u16).map(Slot).filter(|slot| wanted(*slot)) {
+                if self.ground.sheaves.count_of(p.rows().entry(row, slot).top()).is_none() {
+                    continue;
+                }
+                if !can_stop {
+                    self.drain_own(slot);
+                    continue;
+                }
+                stops[n] = (row, slot, 0);
+                n += 1;
+                if n == BATCH {
+                    self.drain_stops(&mut stops);
+                    n = 0;
+                }
+            }
+        }
+        self.drain_stops(&mut stops[..n]);
+    }
+
+    /// Stops these stacks, brings their objects home, and takes them away.
+    fn drain_stops(&self, stops: &mut [(usize, Slot, u32)]) {
+        if stops.is_empty() {
+            return;
+        }
+        let p = self.platform();
+        p.stop(stops);
+        for &(row, slot, top) in &*stops {
+            self.take_home(row, slot, top);
+        }
+    }
+
+    /// Brings the objects of a stopped stack home, and takes it away.
+    pub(super) fn take_home(&self, row: usize, slot: Slot, top: u32) {
+        let (p, sheaves) = (self.platform(), &self.ground.sheaves);
+        if let Some(class) = classes::class_of(slot) {
+            self.caches[class].drain_stopped(&self.ground, top);
+        } else if percpu::order_of(slot).is_some() {
+            for address in sheaves.objects_of(top) {
+                self.ground.free_parked_run(address);
+            }
+        }
+        p.rows().entry(row, slot).start_without();
+        sheaves.give_stopped(p, top);
+    }
+
+    /// Drains a stack of the calling thread's own row.
+    pub(super) fn drain_own(&self, slot: Slot) {
+        if let Some(class) = classes::class_of(slot) {
+            self.caches[class].drain_own_slot(&self.ground, slot);
+        } else if percpu::order_of(slot).is_some() {
+            while let Some(address) = self.platform().pop(slot) {
+                self.ground.free_parked_run(address);
+            }
+        }
+    }
+
+    /// Everything parked goes home and all free pages go back: for a refused
+    /// page. Returns the granules given back. The caller is inside a slow path.
+    pub(super) fn drain_all(&self) -> usize {
+        let _guard = self.drain.lock(self.platform());
+        self.drain_where(|_| true);
+        for cache in &self.caches {
+            cache.shrink_node(&self.ground);
+        }
+        // Ended slabs went to this CPU's lists of runs.
+        self.drain_where(|_| true);
+        let went = self.ground.purge(0, usize::MAX);
+        self.ground.strip();
+        self.ground.sheaves.rest(self.platform());
+        went
+    }
+
+    /// Everything parked goes home, empty slabs end, free pages go back. Returns
+    /// true if memory went back to the system.
+    pub fn trim(&self) -> bool {
+        let Some(_visit) = self.visit(LOOK_CALLS) else {
+            return false;
+        };
+        let went = self.drain_all() > 0;
+        if !self.platform().can_stop() {
+            self.ask_others();
+        }
+        went
+    }
+
+    /// Where nobody can be stopped: the next free of each thread takes the slow
+    /// path, and sees that a drain is wanted.
+    pub(super) fn ask_others(&self) {
+        self.wanted_drains.fetch_add(1, Ordering::Relaxed);
+        self.ask_all();
+    }
+
+    /// In a visit, where nobody can be stopped: does the drain that was asked for.
+    pub(super) fn answer_drain(&self) {
+        let wanted = u64::from(self.wanted_drains.load(Ordering::Relaxed));
+        if wanted == 0 {
+            return;
+        }
+        // The word of slot 0, which is nobody's, holds the last drain answered.
+        let Some(row) = self.platform().row_hint() else {
+            return;
+        };
+        if self.seen.get(row * SLOTS).swap(wanted, Ordering::Relaxed) != wanted {
+            self.drain_row();
+        }
+    }
+
+    fn drain_row(&self) {
+        for class in 0..classes::CLASSES {
+            self.caches[class].drain_own(&self.ground);
+        }
+        for order in 0..percpu::LISTED_ORDERS {
+            self.drain_own(Slot(percpu::FIRST_SLOT + order as u16));
+        }
+    }
+
+    /// Brings home what rows hold whose owners are gone: private slots of threads
+    /// that a fork left behind.
+    pub fn adopt_rows(&self, rows: impl Iterator<Item = usize>) {
+        let Some(_visit) = self.visit(LOOK_CALLS) else { return };
+        let p = self.platform();
+        for row in rows {
+            for slot in (1..SLOTS as u16).map(Slot) {
+                let entry = p.rows().entry(row, slot);
+                let Ok(stack) = entry.replace(Stack::NONE) else {
+                    continue;
+                };
+                let Some(mut sheaf) = self.ground.sheaves.adopt(stack) else {
+                    continue;
+                };
+                let class = classes::class_of(slot);
+                let _moving = class.map(|class| self.caches[class].moving());
+                while let Some(address) = self.ground.sheaves.pop(&mut sheaf) {
+                    match class {
+                        Some(class) => self.caches[class].free_direct(&self.ground, address),
+                        None => self.ground.free_parked_run(address),
+                    }
+                }
+                self.ground.sheaves.give(p, sheaf);
+            }
+        }
+    }
+
+    /// Drains the calling thread's own row: for a thread that ends with a
+    /// private slot.
+    pub fn drain_thread(&self) {
+        let Some(_visit) = self.visit(LOOK_CALLS) else { return };
+        self.drain_row();
+    }
+}

@@ -1,0 +1,252 @@
+//! The bound on one call (`slabyard::yard::bound`), asked of each call: on modelled
+//! machines, threads from 1 to 64 allocate and free in bursts and in trickles, all
+//! classes, runs and mappings, and hand objects to each other, while ticks fall due.
+//!
+//! What a thread asked of the machine is counted before and after each call. That no
+//! system call is made under a list's lock, the machine asserts by itself.
+
+use slabyard::cache::classes::{CLASSES, ROWS};
+use slabyard::platform::machine::{Body, Config, Machine, Tally};
+use slabyard::yard::{LARGEST_RUN, Settings, Yard, bound};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Random numbers from a seed (splitmix64, public domain by S. Vigna).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// The most that one call did.
+#[derive(Default)]
+struct Most {
+    slab_operations: AtomicU64,
+    fences: AtomicU64,
+    give_backs: AtomicU64,
+    give_back_bytes: AtomicU64,
+}
+
+impl Most {
+    /// What was done between two counts of one thread.
+    fn add(&self, before: &Tally, after: &Tally) {
+        for (most, before, after) in [
+            (&self.slab_operations, before.slab_operations, after.slab_operations),
+            (&self.fences, before.fences, after.fences),
+            (&self.give_backs, before.give_backs, after.give_backs),
+            (&self.give_back_bytes, before.give_back_bytes, after.give_back_bytes),
+        ] {
+            most.fetch_max(after - before, Ordering::Relaxed);
+        }
+    }
+
+    fn numbers(&self) -> [u64; 4] {
+        [&self.slab_operations, &self.fences, &self.give_backs, &self.give_back_bytes]
+            .map(|most| most.load(Ordering::Relaxed))
+    }
+
+    /// True if no call went beyond the bound.
+    fn is_within(&self) -> bool {
+        let bounds =
+            [bound::SLAB_OPERATIONS, bound::FENCES, bound::GIVE_BACKS, bound::GIVE_BACK_BYTES];
+        self.numbers().iter().zip(bounds).all(|(most, bound)| *most <= bound)
+    }
+}
+
+/// A yard, and allocations that any thread may free.
+struct Scene {
+    yard: Yard<Machine>,
+    shared: Mutex<Vec<usize>>,
+    most: Most,
+    /// Classes that are asked for, and which.
+    classes: usize,
+    first: usize,
+}
+
+impl Scene {
+    fn new(config: Config, classes: usize) -> Self {
+        let first = config.seed as usize;
+        let yard = Yard::new(Machine::new(config));
+        assert!(yard.init(Settings { reserve_bytes: 8 << 30, decay_ms: 80 }));
+        Scene { yard, shared: Mutex::default(), most: Most::default(), classes, first }
+    }
+
+    /// A call, counted.
+    fn call<R>(&self, f: impl FnOnce() -> R) -> R {
+        let before = self.yard.platform().tally();
+        let result = f();
+        self.most.add(&before, &self.yard.platform().tally());
+        result
+    }
+
+    fn alloc(&self, bytes: usize) -> usize {
+        let alloc = || self.yard.alloc_fast(bytes, 16).expect("memory");
+        if bytes <= LARGEST_RUN {
+            return self.call(alloc);
+        }
+        // Beside its step it may give back as much as it takes.
+        let before = self.yard.platform().tally();
+        let address = alloc();
+        let after = self.yard.platform().tally();
+        let (calls, given) =
+            (after.give_backs - before.give_backs, after.give_back_bytes - before.give_back_bytes);
+        let most = bytes as u64 + 2 * bound::GIVE_BACK_BYTES;
+        assert!(given <= most, "{given} bytes for {bytes}");
+        assert!(given <= calls * bound::GIVE_BACK_BYTES, "{given} bytes in {calls} calls");
+        assert!(after.fences - before.fences <= bound::FENCES);
+        assert!(after.slab_operations - before.slab_operations <= bound::SLAB_OPERATIONS);
+        address
+    }
+
+    fn free(&self, address: usize) {
+        assert_eq!(self.call(|| self.yard.free_fast(address)), Ok(()));
+    }
+
+    fn random_bytes(&self, random: &mut Random) -> usize {
+        match random.below(10) {
+            0 if random.below(4) == 0 => LARGEST_RUN + 1 + random.below(3 * LARGEST_RUN),
+            0 => 40_000 + random.below(LARGEST_RUN - 40_000),
+            _ => ROWS[(random.below(self.classes) * 11 + self.first) % CLASSES].0 as usize,
+        }
+    }
+
+    /// Allocates many of one size, and frees them in another order; or leaves them to
+    /// others, and frees theirs.
+    fn burst(&self, random: &mut Random, most: usize) {
+        let bytes = self.random_bytes(random);
+        let nr = 1 + random.below(most).min((8 << 20) / bytes);
+        let mut mine: Vec<_> = (0..nr).map(|_| self.alloc(bytes)).collect();
+        if random.below(3) == 0 {
+            self.shared.lock().unwrap().append(&mut mine);
+            let mut shared = self.shared.lock().unwrap();
+            let left = shared.len().saturating_sub(nr).min(shared.len() / 2);
+            mine = shared.split_off(left);
+        }
+        for at in (1..mine.len()).rev() {
+            mine.swap(at, random.below(at + 1));
+        }
+        for address in mine {
+            self.free(address);
+        }
+    }
+
+    /// Pairs, a millisecond or a few between them.
+    fn trickle(&self, random: &mut Random, nr: usize) {
+        for _ in 0..nr {
+            let address = self.alloc(self.random_bytes(random));
+            self.yard.platform().advance(1 + random.below(3) as u64);
+            self.free(address);
+        }
+    }
+
+    fn work(&self, seed: u64, rounds: usize, most: usize) {
+        let mut random = Random(seed);
+        for _ in 0..rounds {
+            match random.below(3) {
+                0 => self.trickle(&mut random, most / 8),
+                _ => self.burst(&mut random, most),
+            }
+        }
+    }
+
+    fn check(&self) {
+        if let Some(found) = self.yard.verify() {
+            found.expect("a sound yard");
+        }
+        assert!(self.most.is_within(), "one call did {:?}", self.most.numbers());
+    }
+}
+
+fn run(config: Config, threads: usize, rounds: usize, most: usize) -> [u64; 4] {
+    let seed = config.seed;
+    // The machine has some thousand sheaves.
+    let classes = if threads > 2 { 5 } else { CLASSES };
+    let scene = Scene::new(Config { max_threads: threads, ..config }, classes);
+    let body = |n: usize| -> Body<'_> {
+        let scene = &scene;
+        Box::new(move |_| scene.work(seed << 8 ^ n as u64, rounds, most))
+    };
+    scene.yard.platform().run((0..threads).map(body).collect());
+    scene.check();
+    // One thread alone: nothing that is left waits for more than it may do.
+    scene.work(seed, 4, 2000);
+    scene.shared.lock().unwrap().drain(..).for_each(|address| scene.free(address));
+    scene.trickle(&mut Random(seed), 500);
+    scene.check();
+    scene.most.numbers()
+}
+
+#[test]
+fn no_call_does_more_than_it_may() {
+    let mut most = [0; 4];
+    for (seed, threads, rounds, objects) in
+        [(0, 1, 60, 4000), (1, 2, 30, 3000), (2, 8, 12, 1500), (3, 64, 3, 500)]
+    {
+        for can_stop in [true, false] {
+            if !can_stop && threads == 64 {
+                // So many private rows do not fit into the machine.
+                continue;
+            }
+            for page_bytes in [4 << 10, 64 << 10] {
+                let config = Config {
+                    seed,
+                    cpus: 1 + threads.min(4),
+                    can_stop,
+                    page_bytes,
+                    preemption: 20,
+                    max_steps: u64::MAX,
+                    ..Config::default()
+                };
+                let one = run(config, threads, rounds, objects);
+                most = std::array::from_fn(|i| most[i].max(one[i]));
+            }
+        }
+    }
+    // These bounds were reached: it was work that is bounded.
+    let [_, fences, give_backs, bytes] = most;
+    assert_eq!((fences, give_backs, bytes), (1, 1, bound::GIVE_BACK_BYTES));
+}
+
+#[test]
+fn objects_from_a_thousand_slabs_go_home_within_the_bound() {
+    let scene = Scene::new(Config { preemption: 0, ..Config::default() }, CLASSES);
+    let mut random = Random(5);
+    let mut mine: Vec<_> = (0..400_000).map(|_| scene.alloc(64)).collect();
+    for at in (1..mine.len()).rev() {
+        mine.swap(at, random.below(at + 1));
+    }
+    for (n, address) in mine.into_iter().enumerate() {
+        if n % 100 == 0 {
+            scene.yard.platform().advance(1);
+        }
+        scene.free(address);
+    }
+    scene.trickle(&mut random, 1000);
+    scene.check();
+    let most = scene.most.numbers()[0];
+    assert!(most > bound::SLAB_OPERATIONS / 4, "{most} slab operations in one call");
+}
+
+#[test]
+fn a_call_that_makes_a_whole_round_is_found() {
+    let config = Config { preemption: 0, max_steps: u64::MAX, ..Config::default() };
+    let scene = Scene::new(config, CLASSES);
+    scene.yard.plant_whole_rounds();
+    scene.work(1, 30, 3000);
+    assert!(!scene.most.is_within(), "one call did {:?} and no more", scene.most.numbers());
+}
+
+#[test]
+fn a_call_that_drains_everything_is_found() {
+    let scene = Scene::new(Config::default(), CLASSES);
+    scene.work(2, 10, 3000);
+    assert!(scene.most.is_within());
+    scene.call(|| scene.yard.trim());
+    assert!(!scene.most.is_within(), "a trim did {:?} and no more", scene.most.numbers());
+}
