@@ -12,7 +12,7 @@
 use super::Ground;
 use super::buddy::ORDERS;
 use super::frame::{Frame, Kind};
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
 
 /// A joined block younger than this goes to the young end of its list.
@@ -20,8 +20,8 @@ pub(super) const YOUNG_MS: u32 = 100;
 
 /// Most bytes of one call of `give_back`.
 pub const MOST_BYTES: usize = 512 << 10;
-/// Order of the largest part of a block that goes back at once.
-const PART: usize = (MOST_BYTES / GRANULE).ilog2() as usize;
+/// Most parts of blocks in one call: what a burst leaves free lies in pieces.
+const PARTS: usize = 32;
 
 /// Order from which on a free block is made bare: 512 KiB, two pages of frames.
 const SMALLEST_BARE: usize = 7;
@@ -29,6 +29,7 @@ const SMALLEST_BARE: usize = 7;
 const LOOKS: usize = 16;
 
 /// A part of a free block, out of the buddy.
+#[derive(Clone, Copy)]
 struct Part {
     index: u32,
     order: usize,
@@ -37,6 +38,10 @@ struct Part {
     granules: usize,
     /// The dirty ones among them.
     dirty: usize,
+}
+
+impl Part {
+    const NONE: Part = Part { index: 0, order: 0, first: 0, granules: 0, dirty: 0 };
 }
 
 impl<P: Platform> Ground<P> {
@@ -52,23 +57,39 @@ impl<P: Platform> Ground<P> {
         done
     }
 
-    /// Gives back a part of the largest dirty block that was freed at least `age_ms`
+    /// Gives back parts of the largest dirty blocks that were freed at least `age_ms`
     /// ago: by one call, of at most [`MOST_BYTES`]. Returns the granules given back;
     /// `None` if there is no such block.
     pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
         let now = self.platform.now_ms() as u32;
-        let part = self.take_old(now, age_ms)?;
-        // Clean pages between dirty ones have nothing to lose.
-        let region = &self.region;
-        self.platform.give_back(region.address(part.first as u32), part.granules * GRANULE);
-        region.set_dirty(part.first, part.granules, false);
-        self.put_clean(part.index, part.order, now, 0);
-        Some(part.dirty)
+        let (mut parts, mut stretches) = ([Part::NONE; PARTS], [Stretch::NONE; PARTS]);
+        let (mut n, mut left, mut went) = (0, MOST_BYTES / GRANULE, 0);
+        while n < PARTS
+            && left >= self.granules_for(1)
+            && let Some(part) = self.take_old(now, age_ms, left)
+        {
+            // Clean pages between dirty ones have nothing to lose.
+            let address = self.region.address(part.first as u32);
+            stretches[n] = Stretch { address, bytes: part.granules * GRANULE };
+            left -= part.granules;
+            went += part.dirty;
+            parts[n] = part;
+            n += 1;
+        }
+        if n == 0 {
+            return None;
+        }
+        self.platform.give_back(&stretches[..n]);
+        for part in &parts[..n] {
+            self.region.set_dirty(part.first, part.granules, false);
+            self.put_clean(part.index, part.order, now, 0);
+        }
+        Some(went)
     }
 
     /// Takes the first dirty part of the oldest dirty block, if it is old enough, out
-    /// of the buddy; larger blocks first.
-    fn take_old(&self, now: u32, age_ms: u32) -> Option<Part> {
+    /// of the buddy: at most so many granules. Larger blocks first.
+    fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<Part> {
         let region = &self.region;
         let mut lists = self.buddy.lists.lock(&self.platform);
         let (block, time) = (0..ORDERS).rev().find_map(|order| {
@@ -86,7 +107,7 @@ impl<P: Platform> Ground<P> {
             lists.insert(region, block, found, false, time, true);
             return None;
         };
-        while order > PART {
+        while 1 << order > most {
             // The half without the part stays free: the lower one is clean.
             order -= 1;
             let upper = index + (1 << order);

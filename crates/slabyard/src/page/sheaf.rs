@@ -13,8 +13,8 @@
 //! A [`Sheaf`] is in transit: its holder alone owns it and the objects in it.
 
 use super::table::{Table, Zeroed};
-use crate::platform::Platform;
 use crate::platform::stack::{PLACE_BYTES, STOPPED, Stack};
+use crate::platform::{Platform, Stretch};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 
 /// Places of one sheaf.
@@ -167,7 +167,7 @@ impl SheafPool {
         let end = (objects + PLACES * PLACE_BYTES) / page * page;
         let given = end.saturating_sub(begin);
         if given > 0 {
-            p.give_back(begin, given);
+            p.give_back(&[Stretch { address: begin, bytes: given }]);
         }
         let mut free = self.free.lock(p);
         self.places(index).next.store(free.bare, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! A table of the allocator's own: reserved whole, committed from its begin on.
 
-use crate::platform::{Platform, Use};
+use crate::platform::{Platform, Stretch, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use core::marker::PhantomData;
 
@@ -100,7 +100,7 @@ impl<T: Zeroed> Table<T> {
         let start = (first * size_of::<T>()).next_multiple_of(page);
         let end = end * size_of::<T>() / page * page;
         if start < end {
-            p.give_back(self.base() + start, end - start);
+            p.give_back(&[Stretch { address: self.base() + start, bytes: end - start }]);
         }
         start < end
     }

@@ -32,6 +32,21 @@ pub enum Use {
     Map,
 }
 
+/// A stretch of whole pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stretch {
+    /// Its first address.
+    pub address: usize,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+impl Stretch {
+    /// No page.
+    pub const NONE: Stretch = Stretch { address: 0, bytes: 0 };
+}
+
 /// A machine: memory, CPUs with rows of stacks, time, sleep.
 ///
 /// Memory of objects is named by address only: the modelled machine has none
@@ -49,8 +64,8 @@ pub trait Platform: Park + Sync {
     fn commit(&self, address: usize, bytes: usize) -> bool;
 
     /// Gives the contents of committed pages back to the system: they read as
-    /// zero afterwards and stay usable.
-    fn give_back(&self, address: usize, bytes: usize);
+    /// zero afterwards and stay usable. One call, where the system has it.
+    fn give_back(&self, stretches: &[Stretch]);
 
     /// A mapping of its own, zeroed, aligned to `align`.
     fn map(&self, bytes: usize, align: usize) -> Option<usize>;

@@ -23,6 +23,7 @@ numbers! {
     OPENAT: 257, 56;
     MEMBARRIER: 324, 283;
     RSEQ: 334, 293;
+    PROCESS_MADVISE: 440, 440;
 }
 
 /// Makes a system call; a failure is the negative error number.

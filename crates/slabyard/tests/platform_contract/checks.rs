@@ -1,7 +1,7 @@
 //! What every platform promises to one thread.
 
 use slabyard::platform::stack::STOPPED;
-use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Use};
+use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Stretch, Use};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What differs between platforms in how a check is made, not in what is checked.
@@ -194,7 +194,7 @@ fn tables_read_as_zero<P: Platform>(p: &P) {
     place(table, 0).store(A, Ordering::Relaxed);
     place(table + page, 0).store(B, Ordering::Relaxed);
     assert!(p.commit(table, page * 3), "again, and one page more");
-    p.give_back(table, page);
+    p.give_back(&[Stretch { address: table, bytes: page }]);
     assert_eq!(place(table, 0).load(Ordering::Relaxed), 0, "given back");
     assert_eq!(place(table + page, 0).load(Ordering::Relaxed), B, "kept");
     place(table, 0).store(C, Ordering::Relaxed);
@@ -213,11 +213,14 @@ fn arena_is_zero_after_give_back<P: Platform>(p: &P) {
         write(p, word, i);
     }
     assert!(p.commit(arena + page, page), "once more");
-    p.give_back(arena + page * 2, page);
-    let words = [1, 2, 3].map(|i| read(p, arena + page * i));
-    assert_eq!(words, [1, 0, 3]);
+    let stretch = |i: usize| Stretch { address: arena + page * i, bytes: page };
+    p.give_back(&[stretch(2)]);
+    let words = || [1, 2, 3].map(|i| read(p, arena + page * i));
+    assert_eq!(words(), [1, 0, 3]);
     write(p, arena + page * 2, 9);
     assert_eq!(read(p, arena + page * 2), 9, "still usable");
+    p.give_back(&[stretch(3), stretch(1)]);
+    assert_eq!(words(), [0, 9, 0], "several at once");
 }
 
 fn mappings_keep_their_contents<P: Platform>(p: &P) {

@@ -18,7 +18,7 @@
 
 use super::process;
 use crate::platform::stack::{ROW_BYTES, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
-use crate::platform::{Use, sys};
+use crate::platform::{Stretch, Use, sys};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Address space for the places of stacks: 60 000 sheaves; under a limit of
@@ -218,9 +218,31 @@ fn protect(address: usize, bytes: usize) -> bool {
     unsafe { sys::call(sys::MPROTECT, [address, bytes, PROT_RW, 0, 0, 0]) == 0 }
 }
 
-pub(super) fn give_back(address: usize, bytes: usize) {
-    // SAFETY: committed pages of ours that hold no object.
-    unsafe { sys::call(sys::MADVISE, [address, bytes, MADV_DONTNEED, 0, 0, 0]) };
+/// By one call for all stretches where the kernel has it, which is since Linux 6.15 for a
+/// process's own memory without a descriptor (process_madvise(2)); else one by one.
+pub(super) fn give_back(stretches: &[Stretch]) {
+    /// The calling process, as a descriptor.
+    const PIDFD_SELF: usize = -10_000isize as usize;
+    let mut rest = stretches;
+    if stretches.len() > 1 {
+        let (first, n) = (stretches.as_ptr() as usize, stretches.len());
+        // SAFETY: as below; a stretch is an `iovec`.
+        let done =
+            unsafe { sys::call(sys::PROCESS_MADVISE, [PIDFD_SELF, first, n, MADV_DONTNEED, 0, 0]) };
+        let mut done = done.max(0).cast_unsigned();
+        while let [stretch, later @ ..] = rest
+            && done >= stretch.bytes
+        {
+            done -= stretch.bytes;
+            rest = later;
+        }
+    }
+    for stretch in rest {
+        // SAFETY: committed pages of ours that hold no object.
+        unsafe {
+            sys::call(sys::MADVISE, [stretch.address, stretch.bytes, MADV_DONTNEED, 0, 0, 0])
+        };
+    }
 }
 
 pub(super) fn map(page: usize, bytes: usize, align: usize) -> Option<usize> {

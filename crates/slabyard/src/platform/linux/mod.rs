@@ -20,7 +20,7 @@ mod process;
 
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
-use super::{Park, Platform, Use, sys};
+use super::{Park, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
 use memory::Memory;
@@ -258,9 +258,9 @@ impl Platform for Linux {
         self.memory.commit(address, bytes)
     }
 
-    fn give_back(&self, address: usize, bytes: usize) {
+    fn give_back(&self, stretches: &[Stretch]) {
         may_call(self);
-        memory::give_back(address, bytes);
+        memory::give_back(stretches);
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {

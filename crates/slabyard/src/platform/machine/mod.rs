@@ -28,7 +28,7 @@ mod tests;
 pub use schedule::Body;
 
 use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped};
-use super::{GRANULE, Park, Platform, Use};
+use super::{GRANULE, Park, Platform, Stretch, Use};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use memory::Memory;
@@ -252,13 +252,15 @@ impl Platform for Machine {
         self.memory().commit(address, bytes)
     }
 
-    fn give_back(&self, address: usize, bytes: usize) {
+    fn give_back(&self, stretches: &[Stretch]) {
         self.called();
         self.count(|tally| {
             tally.give_backs += 1;
-            tally.give_back_bytes += bytes as u64;
+            tally.give_back_bytes += stretches.iter().map(|s| s.bytes as u64).sum::<u64>();
         });
-        self.memory().give_back(address, bytes);
+        for stretch in stretches {
+            self.memory().give_back(stretch.address, stretch.bytes);
+        }
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {

@@ -134,7 +134,7 @@ fn memory_is_counted_and_limited() {
     assert_eq!((machine.map(1, 1), machine.remap(mapping, 1, 16385)), (None, None));
     machine.unmap(mapping, 1);
     assert_eq!((machine.mapped_bytes(), machine.requests()), (0, 6));
-    machine.give_back(arena, 32768);
+    machine.give_back(&[Stretch { address: arena, bytes: 32768 }]);
     assert_eq!((machine.committed_bytes(), machine.given_back_bytes()), (32768, 32768));
 }
 
@@ -146,7 +146,10 @@ fn wrong_use_of_memory_is_reported() {
     // SAFETY: on purpose there is no memory; the machine's words have none.
     let text = panic_of(|| unsafe { machine.write_word(arena, 1) });
     assert!(text.contains("no object's memory"), "{text}");
-    assert!(panic_of(|| machine.give_back(arena, 4096)).contains("not committed"));
+    assert!(
+        panic_of(|| machine.give_back(&[Stretch { address: arena, bytes: 4096 }]))
+            .contains("not committed")
+    );
     assert!(panic_of(|| machine.unmap(mapping, 4096)).contains("has 8192 bytes"));
     machine.unmap(mapping, 8192);
     assert!(panic_of(|| machine.unmap(mapping, 8192)).contains("no mapping begins"));
@@ -174,7 +177,7 @@ fn a_system_call_under_a_lists_lock_is_reported() {
     let _guard = lists.lock(&machine);
     for call in [
         &(|| _ = machine.commit(table, GRANULE)) as &dyn Fn(),
-        &|| machine.give_back(table, GRANULE),
+        &|| machine.give_back(&[Stretch { address: table, bytes: GRANULE }]),
         &|| _ = machine.map(GRANULE, GRANULE),
         &|| machine.fence(),
     ] {
