@@ -138,9 +138,13 @@ impl<P: Platform> Yard<P> {
                 self.ground.shrink_run(address, bytes);
                 Some(address)
             }
-            Place::Large(_) if bytes > LARGEST_RUN => {
+            Place::Large(have) if bytes > LARGEST_RUN => {
                 let _visit = self.visit(RUN_CALLS)?;
-                self.ground.remap_own(address, bytes)
+                let moved = self.ground.remap_own(address, bytes)?;
+                if bytes > have {
+                    self.make_room((bytes - have) / GRANULE, bytes);
+                }
+                Some(moved)
             }
             _ => None,
         }
