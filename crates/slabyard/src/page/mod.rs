@@ -15,7 +15,7 @@ pub mod table;
 
 pub use frame::{Frame, Kind};
 pub use region::Region;
-pub use sheaf::{Sheaf, SheafPool};
+pub use sheaf::{Filling, Sheaf, SheafPool};
 
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};

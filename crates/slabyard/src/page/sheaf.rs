@@ -72,6 +72,21 @@ impl Sheaf {
     }
 }
 
+/// A sheaf that is being filled.
+pub struct Filling<'a> {
+    objects: &'a [AtomicUsize; PLACES],
+    sheaf: &'a mut Sheaf,
+}
+
+impl Filling<'_> {
+    /// Adds an object.
+    #[inline]
+    pub fn push(&mut self, object: usize) {
+        self.objects[self.sheaf.count as usize].store(object, Ordering::Relaxed);
+        self.sheaf.count += 1;
+    }
+}
+
 struct Free {
     /// Sheaves whose pages may be in use, the last one used first.
     head: u32,
@@ -184,6 +199,18 @@ impl SheafPool {
     pub fn push(&self, sheaf: &mut Sheaf, object: usize) {
         self.places(sheaf.index).objects[sheaf.count as usize].store(object, Ordering::Relaxed);
         sheaf.count += 1;
+    }
+
+    /// To add many objects; the caller has seen that there is room.
+    pub fn filling<'a>(&'a self, sheaf: &'a mut Sheaf) -> Filling<'a> {
+        Filling { objects: &self.places(sheaf.index).objects, sheaf }
+    }
+
+    /// Takes all objects, the top one first.
+    pub fn pop_all(&self, sheaf: &mut Sheaf) -> impl Iterator<Item = usize> + '_ {
+        let count = core::mem::take(&mut sheaf.count) as usize;
+        let objects = self.places(sheaf.index).objects[..count].iter().rev();
+        objects.map(|place| place.load(Ordering::Relaxed))
     }
 
     /// Takes the top object.

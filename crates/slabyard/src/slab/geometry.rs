@@ -74,6 +74,13 @@ impl Geometry {
         ((offset as u64 * self.reciprocal) >> SHIFT) as u32
     }
 
+    /// Address of an object of a slab that begins at `begin`.
+    #[inline]
+    #[must_use]
+    pub const fn address_of(&self, begin: usize, index: u32) -> usize {
+        begin + index as usize * self.size as usize
+    }
+
     /// Number of the object that begins at an offset within the slab, if one does.
     #[inline]
     #[must_use]

@@ -50,6 +50,6 @@ impl<P: Platform> Ground<P> {
     /// The address of an object.
     #[inline]
     pub fn address_of(&self, geometry: &Geometry, object: Object) -> usize {
-        self.region.address(object.slab) + object.index as usize * geometry.size as usize
+        geometry.address_of(self.region.address(object.slab), object.index)
     }
 }

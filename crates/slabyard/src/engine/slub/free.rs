@@ -74,6 +74,6 @@ impl Cache {
 
     /// All objects of a sheaf go home.
     pub(super) fn flush<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf) {
-        self.put_home(g, core::iter::from_fn(|| g.sheaves.pop(sheaf)));
+        self.put_home(g, g.sheaves.pop_all(sheaf));
     }
 }

@@ -50,6 +50,8 @@ impl Cache {
         let mut groups = [Group::NONE; GROUPS];
         // The slab of the last object, which often is the next one's.
         let (mut slab, mut begin, mut bytes) = (0, 0, 0);
+        // The word of the last object, and its bits; what the table has of it is old.
+        let mut last = Group::NONE;
         let mut home = 0;
         for address in objects {
             if address.wrapping_sub(begin) >= bytes {
@@ -67,16 +69,23 @@ impl Cache {
                 continue;
             };
             let (word, bit) = Word::of(index);
-            let group = &mut groups[Group::place(slab, word)];
-            if (group.slab, group.word) != (slab, word) {
-                home += self.put_group(g, shape, group);
-                *group = Group { slab, word, mask: 0 };
+            if (slab, word) != (last.slab, last.word) {
+                // The last one rests in the table, where this one may be already.
+                groups[Group::place(last.slab, last.word)] = last;
+                let other = &groups[Group::place(slab, word)];
+                if (slab, word) == (other.slab, other.word) {
+                    last = *other;
+                } else {
+                    home += self.put_group(g, shape, other);
+                    last = Group { slab, word, mask: 0 };
+                }
             }
-            if group.mask & bit != 0 {
+            if last.mask & bit != 0 {
                 g.bad(Cause::DoubleFree, address, shape.slot);
             }
-            group.mask |= bit;
+            last.mask |= bit;
         }
+        groups[Group::place(last.slab, last.word)] = last;
         for group in &groups {
             home += self.put_group(g, shape, group);
         }

@@ -7,7 +7,7 @@ use super::Cache;
 use crate::page::frame::NIL;
 use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
-use crate::slab::{Object, Version};
+use crate::slab::Version;
 use crate::sync::Ordering;
 
 pub(super) struct Partial {
@@ -64,7 +64,8 @@ impl Cache {
     /// nothing, from a new slab. Returns false if the sheaf is empty still.
     pub(super) fn refill<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, want: u32) -> bool {
         let room = want.saturating_sub(sheaf.len());
-        self.take_objects(g, room, |address| g.sheaves.push(sheaf, address));
+        let mut filling = g.sheaves.filling(sheaf);
+        self.take_objects(g, room, |address| filling.push(address));
         !sheaf.is_empty()
     }
 
@@ -102,9 +103,8 @@ impl Cache {
         let mut list = self.partial.lock(&g.platform);
         while wanted > 0 && list.head != NIL {
             let slab = list.head;
-            let (taken, left) = g.take(slab, wanted, |index| {
-                f(g.address_of(geometry, Object { slab, index }));
-            });
+            let begin = g.region.address(slab);
+            let (taken, left) = g.take(slab, wanted, |index| f(geometry.address_of(begin, index)));
             wanted -= taken;
             if left == 0 {
                 list.unlink(g, slab);
@@ -122,9 +122,8 @@ impl Cache {
         g.begin_slab(slab, geometry, shape.slot);
         self.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         let (version, _) = g.free_of(slab);
-        let (taken, left) = g.take(slab, most, |index| {
-            f(g.address_of(geometry, Object { slab, index }));
-        });
+        let begin = g.region.address(slab);
+        let (taken, left) = g.take(slab, most, |index| f(geometry.address_of(begin, index)));
         if left > 0 {
             self.settle(g, slab, version);
         }
