@@ -44,6 +44,8 @@ pub enum Key {
     VerifyAtExit,
     /// Others may look at the process.
     Observable,
+    /// A thread gives pages back while the program makes no calls.
+    Helper,
     /// Where the report goes.
     Report,
 }
@@ -85,6 +87,12 @@ pub static OPTIONS: &[Opt] = &[
         kind: Kind::Switch,
         default: 0,
         help: "let any process of the same user look at this one, where Yama forbids it",
+    },
+    Opt {
+        env: "SLABYARD_HELPER",
+        kind: Kind::Switch,
+        default: 0,
+        help: "a thread of ours gives free pages back while the program makes no calls",
     },
     Opt {
         env: "SLABYARD_REPORT",

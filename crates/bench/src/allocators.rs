@@ -43,6 +43,9 @@ pub struct Allocator {
     /// The library to preload; none for the C library.
     #[serde(skip)]
     pub preload: Option<PathBuf>,
+    /// A variable that it is run with, and its value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting: Option<(&'static str, &'static str)>,
     /// What the allocator says of itself, as far as it does.
     pub version: String,
     /// The switches that it was built with, where `build/` built it.
@@ -57,6 +60,7 @@ impl Allocator {
         if let Some(library) = &self.preload {
             command.env("LD_PRELOAD", library);
         }
+        command.envs(self.setting);
         command
     }
 }
@@ -139,7 +143,8 @@ impl Bench {
     /// An allocator that a program was seen to run on.
     pub fn checked(&self, name: &'static str, preload: Option<PathBuf>) -> Result<Allocator> {
         let flags = if name == "mimalloc" { env!("PEER_FLAGS") } else { "" };
-        let mut allocator = Allocator { name, preload, version: String::new(), flags };
+        let mut allocator =
+            Allocator { name, preload, setting: None, version: String::new(), flags };
         let worker = Worker::start(self, &allocator, "pair", &[])
             .with_context(|| format!("the {name} allocator does not run"))?;
         allocator.version = match (&allocator.preload, &worker.own_version) {

@@ -96,6 +96,9 @@ pub struct RunArgs {
     /// Let any process of the same user look at it, where the system else lets none
     #[arg(long)]
     pub observable: bool,
+    /// Give free pages back while the program makes no calls, by a thread more in it
+    #[arg(long)]
+    pub helper: bool,
     /// The form of the report at the end
     #[arg(long, value_enum, default_value_t = Form::Table)]
     pub report: Form,

@@ -2,8 +2,8 @@
 //! in the child. A stack is always whole (one committing store), so threads on
 //! the fast path need not be waited for.
 
-use crate::observe;
 use crate::state::YARD;
+use crate::{helper, observe};
 use slabyard::platform::linux::Mode;
 
 unsafe extern "C" {
@@ -41,4 +41,6 @@ extern "C" fn child() {
             platform.free_slot(slot);
         }
     }
+    // Last: it allocates.
+    helper::after_fork();
 }

@@ -16,6 +16,7 @@ mod c;
 mod cxx;
 mod entry;
 mod fork;
+mod helper;
 mod info;
 mod observe;
 mod options;

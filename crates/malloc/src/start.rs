@@ -4,7 +4,7 @@
 use crate::options::Options;
 use crate::state::{FAST, YARD, choose_table};
 use crate::text::say;
-use crate::{bad, fork, observe, report};
+use crate::{bad, fork, helper, observe, report};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::platform::linux::Mode;
 use slabyard::yard::Settings;
@@ -86,12 +86,18 @@ fn begin(options: &Options) -> bool {
         decay_ms: options.get(Key::DecayMs) as u32,
     };
     YARD.on_bad(bad::found_at_home);
-    YARD.on_beat(|_| choose_table());
+    YARD.on_beat(|begins| {
+        choose_table();
+        if begins {
+            helper::wake();
+        }
+    });
     bad::set_policy(options.get(Key::OnError) == 0);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);
     if options.get(Key::Observable) == 1 {
         observe::allow();
     }
+    helper::set_wanted(options.get(Key::Helper) == 1);
     if !YARD.init(settings) {
         return false;
     }
@@ -135,6 +141,7 @@ extern "C" fn constructor() {
     YARD.platform().prepare_fence();
     fork::register();
     report::remember();
+    helper::begin();
 }
 
 extern "C" fn destructor() {

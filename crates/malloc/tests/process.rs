@@ -37,6 +37,7 @@ programs! {
     trim: "c/trim.c" in rseq own_rseq slots libc;
     exit: "c/exit.c" in rseq own_rseq slots libc;
     cores: "c/cores.c" in rseq own_rseq slots libc;
+    helper: "c/helper.c" in rseq own_rseq slots libc;
 }
 
 fn program(source: &str) -> Option<Program> {
@@ -94,6 +95,44 @@ fn being_observable_changes_nothing() {
     let outcome = program.run(Mode::Rseq, &[("SLABYARD_OBSERVABLE", "1")], LIMIT);
     assert!(outcome.succeeded(), "{outcome:#?}");
     assert_eq!(outcome.messages().count(), 0, "{outcome:#?}");
+}
+
+fn gives_pages_back(mode: Mode) {
+    let Some(program) = program("c/helper.c") else {
+        return;
+    };
+    let outcome = program.run(mode, &[("SLABYARD_HELPER", "1")], LIMIT);
+    assert!(outcome.succeeded(), "mode {mode:?}: {outcome:#?}");
+    assert_eq!(outcome.messages().count(), 0, "mode {mode:?}: {outcome:#?}");
+}
+
+#[test]
+fn a_helper_gives_pages_back() {
+    gives_pages_back(Mode::Rseq);
+}
+
+#[test]
+fn a_helper_gives_pages_back_on_our_rseq() {
+    gives_pages_back(Mode::OwnRseq);
+}
+
+#[test]
+fn a_helper_gives_pages_back_beside_slots() {
+    gives_pages_back(Mode::Slots);
+}
+
+/// Programs that count on nothing of it go on as they are: fork, threads, handlers.
+#[test]
+fn a_helper_changes_nothing() {
+    for source in ["c/forks.c", "c/threads.c", "c/signals.c", "c/exit.c", "c/early.c"] {
+        let Some(program) = program(source) else {
+            return;
+        };
+        let settings = [("SLABYARD_HELPER", "1"), ("SLABYARD_DECAY_MS", "10")];
+        let outcome = program.run(Mode::Rseq, &settings, LIMIT);
+        assert!(outcome.succeeded(), "{source}: {outcome:#?}");
+        assert_eq!(outcome.messages().count(), 0, "{source}: {outcome:#?}");
+    }
 }
 
 /// The report at the end tells the mode: none falls back to another silently.
@@ -154,6 +193,18 @@ mod planted {
         lock_held_over_fork: "no_fork" is seen by "c/forks.c", "a forked child: status 0xe";
         another_malloc: "no_free" is seen by "c/exports.c", "the library is not loaded";
         late_start: "late_start" is seen by "c/early.c", "the block of before all";
+    }
+
+    /// Without a helper an idle program keeps its pages, and the program sees that.
+    #[test]
+    fn nobody_who_helps() {
+        let Some(program) = program("c/helper.c") else {
+            return;
+        };
+        let settings = [("HELPER_JUDGES", "1"), ("SLABYARD_DECAY_MS", "5000")];
+        let outcome = program.run(Mode::Rseq, &settings, LIMIT);
+        assert!(!outcome.succeeded(), "pages went back by themselves");
+        assert!(outcome.stderr.contains("pages, "), "not the failure wanted: {outcome:#?}");
     }
 
     /// The C library's own malloc is not for handlers: it crashes or hangs.

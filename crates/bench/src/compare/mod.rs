@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     fn allocator(name: &'static str) -> Allocator {
-        Allocator { name, preload: None, version: String::new(), flags: "" }
+        Allocator { name, preload: None, setting: None, version: String::new(), flags: "" }
     }
 
     fn load(name: &str) -> Load {

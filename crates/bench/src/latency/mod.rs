@@ -311,7 +311,13 @@ mod tests {
 
     #[test]
     fn table_has_each_call_of_each_allocator() {
-        let allocator = |name| Allocator { name, preload: None, version: String::new(), flags: "" };
+        let allocator = |name| Allocator {
+            name,
+            preload: None,
+            setting: None,
+            version: String::new(),
+            flags: "",
+        };
         let part = part(Clock::Thread, 1600, 1500);
         let text = part.table(&["ours", "mimalloc"].map(allocator)).to_string();
         assert_eq!(text.lines().count(), 2 + 6, "{text}");

@@ -54,6 +54,9 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
     if args.observable {
         command.env(row(Key::Observable).env, "1");
     }
+    if args.helper {
+        command.env(row(Key::Helper).env, "1");
+    }
     Ok(command)
 }
 

@@ -69,6 +69,14 @@ fn observable_is_asked_of_the_library() {
 }
 
 #[test]
+fn a_helper_is_asked_of_the_library() {
+    let Some(stage) = Stage::new() else { return };
+    let script = "echo [$SLABYARD_HELPER]";
+    assert_eq!(text(&stage.sh(&["--helper"], script).stdout), "[1]\n");
+    assert_eq!(text(&stage.sh(&[], script).stdout), "[]\n");
+}
+
+#[test]
 fn a_wrong_setting_is_refused_before_the_program_starts() {
     let Some(stage) = Stage::new() else { return };
     for (setting, hint) in [

@@ -1,5 +1,5 @@
-//! When what is parked and not used is looked for, without a helper thread: slow
-//! paths look at the clock.
+//! When what is parked and not used is looked for: slow paths look at the clock. A
+//! thread that helps may do so too ([`Yard::tend`]); nothing here needs one.
 //!
 //! A tick (an eighth of the decay time) begins a round ([`super::round`]), and each
 //! slow path makes one step of it until it ends.
@@ -30,7 +30,8 @@ const QUIET_ROUNDS: u32 = 8;
 const GATHER: u32 = 4;
 
 impl<P: Platform> Yard<P> {
-    fn period_ms(&self) -> u64 {
+    /// Milliseconds from one tick to the next.
+    pub fn period_ms(&self) -> u64 {
         u64::from(self.decay_ms() / 8).max(1)
     }
 
@@ -84,11 +85,30 @@ impl<P: Platform> Yard<P> {
     /// something waits.
     pub(super) fn tick(&self, look: bool) {
         let due = look && self.is_due();
-        if !due && !self.waits() {
-            return;
+        if due || self.waits() {
+            self.step(due);
         }
+    }
+
+    /// Looks at the clock and makes one step of what waits, for a thread that helps a
+    /// program which makes no calls itself. True while more waits at once; else the next
+    /// is due after [`Yard::period_ms`], while the yard [beats](Yard::beats).
+    ///
+    /// It is no call of the program's: it tells nothing of its pace.
+    pub fn tend(&self) -> bool {
+        let Some((_visit, _)) = self.come_in(0) else {
+            return false;
+        };
+        let due = self.comes(self.platform().now_ms());
+        (due || self.waits()) && self.step(due) && self.waits()
+    }
+
+    /// Begins a round if a tick is due, and makes a step. False if another thread is
+    /// at it.
+    #[inline]
+    fn step(&self, due: bool) -> bool {
         let Some(mut round) = self.drain.try_lock(self.platform()) else {
-            return;
+            return false;
         };
         // In a slow program, now and then, stacks in use go home too. Their
         // objects lie where a burst left them, each may hold a slab, and what is
@@ -101,7 +121,7 @@ impl<P: Platform> Yard<P> {
         }
         // The quick look may have been too early: another thread ended the round.
         if self.pays() || !round.is_open() {
-            return;
+            return true;
         }
         let ended = self.go_on(&mut round);
         #[cfg(any(test, feature = "machine"))]
@@ -110,6 +130,7 @@ impl<P: Platform> Yard<P> {
             self.open.store(0, Ordering::Relaxed);
             self.end_round(went);
         }
+        true
     }
 
     /// True while a step waits to be made, as of a moment ago.
@@ -137,6 +158,11 @@ impl<P: Platform> Yard<P> {
         if beat != 0 {
             self.keep_pace(now, beat);
         }
+        self.comes(now)
+    }
+
+    /// True for one caller when a tick is due.
+    fn comes(&self, now: u64) -> bool {
         let last = self.last_tick.load(Ordering::Relaxed);
         now >= last + self.period_ms()
             && self

@@ -29,6 +29,22 @@ impl<P: Platform> Yard<P> {
     /// Enters a slow path that comes about once in so many calls; `None` inside of one
     /// that a signal interrupted.
     pub(super) fn visit(&self, calls: u32) -> Option<Visit<'_, P>> {
+        let (visit, before) = self.come_in(calls)?;
+        let look = match self.beat.load(Ordering::Relaxed) {
+            0 => before == 0 || passes(REST_CALLS, before, visit.after),
+            LONGEST_STEP => passes(LOOK_CALLS, before, visit.after),
+            // A slow program: the clock costs it nothing.
+            _ => true,
+        };
+        if look || self.waits() {
+            self.tick(look);
+        }
+        Some(visit)
+    }
+
+    /// A visit, and the depth word before it; nothing of what waits is done yet.
+    #[inline(always)]
+    pub(super) fn come_in(&self, calls: u32) -> Option<(Visit<'_, P>, u32)> {
         let p = self.platform();
         let depth = p.depth();
         let before = depth.load(Ordering::Relaxed);
@@ -42,16 +58,7 @@ impl<P: Platform> Yard<P> {
         let visit = Visit { yard: self, after };
         self.answer_drain();
         self.answer_mail();
-        let look = match self.beat.load(Ordering::Relaxed) {
-            0 => before == 0 || passes(REST_CALLS, before, after),
-            LONGEST_STEP => passes(LOOK_CALLS, before, after),
-            // A slow program: the clock costs it nothing.
-            _ => true,
-        };
-        if look || self.waits() {
-            self.tick(look);
-        }
-        Some(visit)
+        Some((visit, before))
     }
 
     /// Closes the gate: when it returns, no slow path is under way, and none

@@ -114,6 +114,17 @@ impl Linux {
         self.setup.get().cs_offset
     }
 
+    /// Sleeps while the word has this value, at most so many milliseconds.
+    pub fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64) {
+        const FUTEX_WAIT_PRIVATE: usize = 128;
+        let time = [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64];
+        let (address, time) = (word.as_ptr() as usize, time.as_ptr() as usize);
+        // SAFETY: the word and the time live while we borrow them.
+        unsafe {
+            sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, time, 0, 0]);
+        }
+    }
+
     /// Registers the process for [`Platform::fence`]. With one thread this is
     /// cheap, with several it takes milliseconds: the malloc library calls it
     /// from its constructor.

@@ -1,0 +1,178 @@
+//! The helper: with `SLABYARD_HELPER=1` a thread of ours does what waits while the
+//! program makes no calls.
+//!
+//! It sleeps without waking until the heartbeat begins, and until that ends it looks at
+//! the clock once in a tick and makes the steps of the round ([`Yard::tend`]).
+//!
+//! It is made in the constructor and in the child of a fork, and never from an
+//! allocation, not even after its visit: the C library frees with the lock of its
+//! threads' stacks held, which `pthread_create` takes.
+//!
+//! The process ends as if the helper were not there: if the main thread ends alone
+//! (`pthread_exit`), the helper ends first, so that the program's last thread is the
+//! last.
+//!
+//! [`Yard::tend`]: slabyard::yard::Yard::tend
+
+use crate::state::YARD;
+use crate::text::say;
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use slabyard::platform::Park;
+
+/// What [`WORD`] says: nothing new, the heartbeat began, the helper is to end.
+const CALM: u32 = 0;
+const BEGAN: u32 = 1;
+const END: u32 = 2;
+
+/// Bytes of its stack. More only where the program's thread-local data, which lie on
+/// it, do not fit.
+const STACKS: [usize; 3] = [64 << 10, 1 << 20, 64 << 20];
+
+/// The option.
+static WANTED: AtomicBool = AtomicBool::new(false);
+/// The helper sleeps on it.
+static WORD: AtomicU32 = AtomicU32::new(CALM);
+/// The helper, as the C library names it; 0: there is none.
+static THREAD: AtomicUsize = AtomicUsize::new(0);
+/// Its destructor runs where the main thread ends alone.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+type Signals = [u64; 16];
+/// `pthread_attr_t`, or more.
+type Attributes = [u64; 16];
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut i32;
+    fn prctl(what: i32, ...) -> i32;
+    fn pthread_attr_destroy(attributes: *mut Attributes) -> i32;
+    fn pthread_attr_init(attributes: *mut Attributes) -> i32;
+    fn pthread_attr_setstacksize(attributes: *mut Attributes, bytes: usize) -> i32;
+    fn pthread_create(
+        thread: *mut usize,
+        attributes: *const Attributes,
+        begin: extern "C" fn(*mut u8) -> *mut u8,
+        argument: *mut u8,
+    ) -> i32;
+    fn pthread_join(thread: usize, result: *mut *mut u8) -> i32;
+    fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
+    fn pthread_setspecific(key: u32, value: *const u8) -> i32;
+    fn pthread_sigmask(how: i32, signals: *const Signals, old: *mut Signals) -> i32;
+}
+
+/// Says whether there is to be one.
+pub(crate) fn set_wanted(wanted: bool) {
+    WANTED.store(wanted, Ordering::Relaxed);
+}
+
+/// Makes the helper if it is wanted. The main thread calls it, before all others.
+pub(crate) fn begin() {
+    if !WANTED.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: the destructor has the signature that the C library wants.
+    if unsafe { pthread_key_create(&raw mut key, Some(main_thread_ends)) } != 0 {
+        WANTED.store(false, Ordering::Relaxed);
+        return say!("no key is left: there is no helper thread");
+    }
+    KEY.store(key, Ordering::Relaxed);
+    make();
+}
+
+/// In the child of a fork, which has its one thread alone.
+pub(crate) fn after_fork() {
+    if !WANTED.load(Ordering::Relaxed) {
+        return;
+    }
+    THREAD.store(0, Ordering::Relaxed);
+    WORD.store(CALM, Ordering::Relaxed);
+    // While there is one thread: see there.
+    YARD.platform().prepare_fence();
+    // SAFETY: this thread's own word; fork's caller is not to see ours.
+    unsafe {
+        let errno = *__errno_location();
+        make();
+        *__errno_location() = errno;
+    }
+}
+
+/// The heartbeat began. In a slow path, which holds no lock here.
+pub(crate) fn wake() {
+    // SeqCst: see `work`.
+    if THREAD.load(Ordering::Relaxed) != 0
+        && WORD.compare_exchange(CALM, BEGAN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    {
+        YARD.platform().wake(&WORD);
+    }
+}
+
+/// Makes the thread, with all signals blocked from its first instruction on.
+fn make() {
+    const SIG_SETMASK: i32 = 2;
+    let all: Signals = [u64::MAX; 16];
+    let mut old: Signals = [0; 16];
+    // SAFETY: our own sets, of the C library's size.
+    unsafe { pthread_sigmask(SIG_SETMASK, &raw const all, &raw mut old) };
+    let thread = STACKS.iter().find_map(|bytes| create(*bytes));
+    // SAFETY: as above, and our own key.
+    unsafe {
+        pthread_sigmask(SIG_SETMASK, &raw const old, null_mut());
+        match thread {
+            Some(thread) => {
+                THREAD.store(thread, Ordering::Relaxed);
+                let any = core::ptr::without_provenance(1);
+                pthread_setspecific(KEY.load(Ordering::Relaxed), any);
+            }
+            None => say!("the helper thread cannot be made"),
+        }
+    }
+}
+
+fn create(stack_bytes: usize) -> Option<usize> {
+    let mut attributes: Attributes = [0; 16];
+    let mut thread = 0;
+    // SAFETY: our own attributes and handle; the function fits.
+    unsafe {
+        pthread_attr_init(&raw mut attributes);
+        pthread_attr_setstacksize(&raw mut attributes, stack_bytes);
+        let failed = pthread_create(&raw mut thread, &raw const attributes, work, null_mut());
+        pthread_attr_destroy(&raw mut attributes);
+        (failed == 0).then_some(thread)
+    }
+}
+
+extern "C" fn work(_: *mut u8) -> *mut u8 {
+    const PR_SET_NAME: i32 = 15;
+    // SAFETY: a string that lives for ever.
+    unsafe { prctl(PR_SET_NAME, c"slabyard".as_ptr(), 0usize, 0usize, 0usize) };
+    let platform = YARD.platform();
+    loop {
+        let said = WORD.compare_exchange(BEGAN, CALM, Ordering::SeqCst, Ordering::SeqCst);
+        if said == Err(END) {
+            return null::<u8>().cast_mut();
+        }
+        // The heartbeat that this tells of, or an earlier word told of, is seen below:
+        // the exchange that began it is SeqCst, too.
+        fence(Ordering::SeqCst);
+        while YARD.beats() && WORD.load(Ordering::Relaxed) != END && YARD.tend() {}
+        if YARD.beats() {
+            platform.wait_at_most(&WORD, CALM, YARD.period_ms());
+        } else {
+            platform.wait(&WORD, CALM);
+        }
+    }
+}
+
+/// Destructor of the key: the main thread ends, and others may go on. They have no
+/// helper then: which of them is the last cannot be seen in time.
+unsafe extern "C" fn main_thread_ends(_: *mut u8) {
+    let thread = THREAD.swap(0, Ordering::Relaxed);
+    if thread == 0 {
+        return;
+    }
+    WORD.store(END, Ordering::SeqCst);
+    YARD.platform().wake(&WORD);
+    // SAFETY: our own thread, which nobody else waits for.
+    unsafe { pthread_join(thread, null_mut()) };
+}
