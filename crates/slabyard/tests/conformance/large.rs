@@ -107,3 +107,56 @@ fn only_what_waits_is_dirty_in_a_warm_block() {
         assert_eq!(parts(again, 4 * LARGEST_RUN - 100), [(0, 4 * LARGEST_RUN - 100)]);
     });
 }
+
+#[test]
+fn a_run_finds_the_place_of_one_of_its_size_again() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let unit = config.page_bytes;
+        let yard = yard_of_blocks(config);
+        // One page more than a power of two: in a block that holds it, half would be free.
+        let bytes = if 33 * unit > LARGEST_RUN { 9 * unit } else { 33 * unit };
+        let take = || yard.alloc(bytes, 16).expect("memory");
+        let runs: Vec<_> = (0..6).map(|_| take()).collect();
+        for run in runs.iter().step_by(2) {
+            assert_eq!(yard.free(*run), Ok(()));
+        }
+        for _ in runs.iter().step_by(2) {
+            let again = take();
+            assert!(runs.contains(&again), "{again:#x} is another place than {runs:x?}");
+        }
+    });
+}
+
+#[test]
+fn dirty_pages_of_a_larger_block_come_before_clean_ones() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let unit = config.page_bytes;
+        let yard = yard_of_blocks(config);
+        let large = yard.alloc(LARGEST_RUN, 16).expect("memory");
+        assert_eq!(yard.free(large), Ok(()));
+        let (place, bytes) = (large..large + LARGEST_RUN, 9 * unit);
+        let small = yard.alloc(bytes.max(64 << 10), 16).expect("memory");
+        assert!(place.contains(&small), "new pages while dirty ones wait");
+    });
+}
+
+#[test]
+fn a_mapping_that_grows_makes_room() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = yard_of_blocks(config);
+        let warm: Vec<_> = (0..16).map(|_| yard.alloc(LARGEST_RUN, 16).expect("memory")).collect();
+        let mut grown = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+        for run in warm {
+            assert_eq!(yard.free(run), Ok(()));
+        }
+        assert!(kept(&yard).1 > 0);
+        for times in [4, 8, 16, 32] {
+            grown = yard.resize(grown, times * LARGEST_RUN).expect("memory");
+        }
+        let (live, dirty) = kept(&yard);
+        assert!(live + dirty <= live + live / 4 + 64, "{live} live, {dirty} wait");
+    });
+}

@@ -201,3 +201,15 @@ fn an_object_freed_twice_is_set_aside_when_it_comes_home() {
         books::bare(&yard).unwrap();
     });
 }
+
+#[test]
+fn objects_come_in_the_order_of_their_addresses() {
+    each_machine(|machine| {
+        let yard = yard_on(machine);
+        let take = |_| yard.alloc_fast(64, 16).expect("memory");
+        let objects: Vec<_> = (0..10_000).map(take).collect();
+        // Once a slab, and once a refill; not once a word of 64 objects.
+        let descents = objects.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        assert!(descents < objects.len() / 128, "{descents} steps back");
+    });
+}
