@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
 /// and refuses all others.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Words of the front that may be other than 0, mailbox included.
 pub const FRONT_WORDS: usize = 256;
@@ -269,6 +269,8 @@ pub const GRANULE: usize = 4096;
 pub mod row {
     /// Bytes of a row.
     pub const BYTES: usize = 4096;
+    /// From one row to the next.
+    pub const STRIDE: usize = 1 << 16;
     /// Entries in a row.
     pub const SLOTS: usize = 256;
     /// Bytes of an entry: `top` (32 bits), then `end` (32 bits).

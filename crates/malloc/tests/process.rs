@@ -35,6 +35,7 @@ programs! {
     nomem: "c/nomem.c" in rseq own_rseq slots libc;
     decay: "c/decay.c" in rseq own_rseq slots;
     trim: "c/trim.c" in rseq own_rseq slots libc;
+    boundary: "c/boundary.c" in rseq own_rseq slots;
     exit: "c/exit.c" in rseq own_rseq slots libc;
     cores: "c/cores.c" in rseq own_rseq slots libc;
     helper: "c/helper.c" in rseq own_rseq slots libc;

@@ -115,7 +115,7 @@ pub(crate) struct Collect {
 /// Reads everything.
 pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fault> {
     let caches = Part { address: front.caches, bytes: front.nr_caches * front.cache_stride };
-    let rows = Part { address: front.rows, bytes: front.nr_rows * row::BYTES };
+    let rows: Vec<Part> = front.rows(front.nr_rows).collect();
     let gate = Part { address: front.gate, bytes: front.nr_stripes * front.stripe_bytes };
     let at: Vec<Option<u64>> =
         COUNTERS[..COUNTERS.len() - 1].iter().map(|word| front.address(*word)).collect();
@@ -126,11 +126,11 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
 
     let mut parts = group.clone();
     for _ in 0..2 {
-        parts.push(rows);
+        parts.extend(&rows);
         parts.extend(&group);
     }
     let bytes = memory::read(memory, &parts)?;
-    let step = group_bytes + rows.bytes;
+    let step = group_bytes + rows.len() * row::BYTES;
     let group_at = |i: usize| &bytes[i * step..i * step + group_bytes];
     let rows_at = |i: usize| &bytes[i * step + group_bytes..(i + 1) * step];
 
@@ -182,7 +182,7 @@ pub(crate) fn again(
             .flat_map(|r| [front.entry(r, slot), front.entry(r, slot + row::SPARE)])
             .map(|address| Part { address, bytes: row::ENTRY_BYTES })
             .collect(),
-        Some(_) => vec![Part { address: front.rows, bytes: rows * row::BYTES }],
+        Some(_) => front.rows(rows).collect(),
         None => Vec::new(),
     };
     let rows_bytes: usize = entries.iter().map(|p| p.bytes).sum();

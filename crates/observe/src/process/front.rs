@@ -81,7 +81,7 @@ impl Front {
         }
         let granules = within(Word::Granules, 1, MOST_GRANULES)?;
         let cache_stride = small(Word::CacheStride, CACHE_WORDS.len() as u64 * 8, MOST_STRIDE)?;
-        let rows = place(Word::Rows, MOST_ROWS * row::BYTES as u64)?;
+        let rows = place(Word::Rows, MOST_ROWS * row::STRIDE as u64)?;
         let front = Front {
             at,
             mode: get(Word::Mode),
@@ -120,9 +120,15 @@ impl Front {
         self.page_bytes / GRANULE as u64
     }
 
+    /// The first rows, one part each.
+    pub(crate) fn rows(&self, first: usize) -> impl Iterator<Item = Part> + '_ {
+        let part = |row| Part { address: self.entry(row, 0), bytes: row::BYTES };
+        (0..first.min(self.nr_rows)).map(part)
+    }
+
     /// Address of an entry.
     pub(crate) fn entry(&self, row_number: usize, slot: usize) -> u64 {
-        self.rows + (row_number * row::BYTES + slot * row::ENTRY_BYTES) as u64
+        self.rows + (row_number * row::STRIDE + slot * row::ENTRY_BYTES) as u64
     }
 
     /// What an entry's top says.

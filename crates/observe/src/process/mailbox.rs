@@ -130,11 +130,8 @@ impl Mailbox<'_> {
     /// stack. A row that is exchanged at this moment keeps its end: the next nudge
     /// finds it.
     fn nudge(&self, slots: &[usize]) -> Result<(), Fault> {
-        let rows = Part {
-            address: self.front.rows,
-            bytes: self.rows.min(self.front.nr_rows) * row::BYTES,
-        };
-        let bytes = memory::read(self.memory, &[rows])?;
+        let rows: Vec<Part> = self.front.rows(self.rows).collect();
+        let bytes = memory::read(self.memory, &rows)?;
         let mut ends = Vec::new();
         let used = bytes.chunks(row::BYTES).enumerate().filter(|(_, row)| *row != NO_STACKS);
         for (number, row) in used {

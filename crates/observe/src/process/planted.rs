@@ -18,7 +18,7 @@ use std::sync::Mutex;
 
 pub(crate) const FRONT: u64 = 0x7000_0000_0000;
 pub(crate) const ROWS: u64 = FRONT + 0x1000;
-pub(crate) const PLACES: u64 = ROWS + 2 * row::BYTES as u64;
+pub(crate) const PLACES: u64 = ROWS + 2 * row::STRIDE as u64;
 pub(crate) const REGION: u64 = 0x6000_0000_0000;
 pub(crate) const FRAMES: u64 = 0x5000_0000_0000;
 pub(crate) const CACHES: u64 = 0x4000_0000_0000;
@@ -190,7 +190,7 @@ impl Planted {
 
     /// Address of an entry.
     pub(crate) fn entry(row_number: u64, slot: usize) -> u64 {
-        ROWS + row_number * row::BYTES as u64 + (slot * row::ENTRY_BYTES) as u64
+        ROWS + row_number * row::STRIDE as u64 + (slot * row::ENTRY_BYTES) as u64
     }
 
     /// An entry's top, for a sheaf of a number with so many objects.

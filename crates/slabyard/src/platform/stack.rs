@@ -37,12 +37,14 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub const SLOTS: usize = 256;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 8;
-/// Bytes of a row: a page, so that it lies on its CPU's node. The sequences shift
-/// the CPU number by its logarithm.
+/// Bytes of a row: a page, so that it lies on its CPU's node.
 pub const ROW_BYTES: usize = 4096;
-/// Where the rows of zeros lie, from row 0. The sequences shift the CPU number in 32
-/// bits, so that -2 and -1 lead here.
-pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_BYTES;
+/// From one row to the next; nothing is between. The sequences read the CPU number
+/// where it counts in this unit, and need no shift.
+pub const ROW_STRIDE: usize = 1 << 16;
+/// Where the rows of zeros lie, from row 0: the sequences keep 32 bits of the row's
+/// distance, so that -2 and -1 lead here.
+pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_STRIDE;
 /// Rows of zeros.
 pub const ZERO_ROWS: usize = 2;
 /// Bytes of a place.
@@ -133,7 +135,8 @@ const _: () = {
     use slabyard_abi::region::row;
     assert!(size_of::<Entry>() == ENTRY_BYTES && ENTRY_BYTES == row::ENTRY_BYTES);
     assert!(core::mem::offset_of!(Entry, end) == row::END);
-    assert!(SLOTS == row::SLOTS && ROW_BYTES == row::BYTES && STOPPED == row::STOPPED);
+    assert!(SLOTS == row::SLOTS && STOPPED == row::STOPPED);
+    assert!(ROW_BYTES == row::BYTES && ROW_STRIDE == row::STRIDE);
 };
 
 impl Entry {
@@ -243,7 +246,7 @@ impl Rows {
     /// If places lie below the rows or out of the reach of their numbers, or the front
     /// is too small.
     pub unsafe fn set(&self, front: usize, base: usize, count: usize, places: (usize, usize)) {
-        assert!(places.0 >= base + count * ROW_BYTES, "places lie behind the rows");
+        assert!(places.0 >= base + count * ROW_STRIDE, "places lie behind the rows");
         assert!((places.0 + places.1 - base) / PLACE_BYTES < 1 << 31, "places are numbered");
         // A pop from a stopped stack reads the place below row 0: it stays zero.
         assert!(base - front >= size_of::<Front>() + PLACE_BYTES, "the front has room");
@@ -311,7 +314,7 @@ impl Rows {
     pub fn entry(&self, row: usize, slot: Slot) -> &Entry {
         assert!(row < self.len() && (slot.0 as usize) < SLOTS);
         // SAFETY: inside the rows that `set` was promised.
-        unsafe { &*((self.base() + row * ROW_BYTES + slot.offset()) as *const Entry) }
+        unsafe { &*((self.base() + row * ROW_STRIDE + slot.offset()) as *const Entry) }
     }
 }
 

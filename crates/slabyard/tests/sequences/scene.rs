@@ -286,7 +286,7 @@ pub fn exchange(scene: &Scene) {
 /// A pop by another sequence.
 pub fn pop_by(scene: &Scene, sequence: unsafe extern "sysv64" fn(usize, usize, usize) -> usize) {
     // SAFETY: the arguments are those of the platform's own sequences.
-    let object = unsafe { sequence(LINUX.rows().base(), SLOT.offset(), LINUX.cs_offset()) };
+    let object = unsafe { sequence(SLOT.offset(), LINUX.rows().base(), LINUX.cs_offset()) };
     scene.held.borrow_mut().extend(Some(object).filter(|object| *object != 0));
 }
 
@@ -300,7 +300,7 @@ pub fn push_by(
     };
     let rows = LINUX.rows().base();
     // SAFETY: the arguments are those of the platform's own sequences.
-    if unsafe { sequence(object, rows, SLOT.offset(), LINUX.cs_offset()) } == 0 {
+    if unsafe { sequence(object, rows, LINUX.cs_offset(), SLOT.offset()) } == 0 {
         scene.held.borrow_mut().push(object);
     }
 }

@@ -17,7 +17,7 @@
 //! the advice is taken back ahead of what is committed: [`Reservation`].
 
 use super::process;
-use crate::platform::stack::{ROW_BYTES, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
+use crate::platform::stack::{ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::platform::{Stretch, Use, sys};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -41,7 +41,10 @@ const PROT_READ: usize = 1;
 const PROT_RW: usize = 3;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
 const MAP_NORESERVE: usize = 0x4000;
+/// Bytes of a huge page, or fewer than that.
+const HUGE_PAGE: usize = 2 << 20;
 const MADV_DONTNEED: usize = 4;
+const MADV_NOHUGEPAGE: usize = 15;
 const MADV_DONTDUMP: usize = 16;
 const MADV_DODUMP: usize = 17;
 
@@ -119,7 +122,7 @@ impl Memory {
 
     /// Makes the block of rows. False if there is no memory for it. Call it once.
     pub(super) fn init(&self, page: usize, nr_rows: usize, rows: &Rows) -> bool {
-        let row_bytes = (nr_rows * ROW_BYTES).next_multiple_of(page);
+        let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
         let small = (SMALL + nr_rows * SMALL_PER_ROW).next_multiple_of(page);
         let mut places = (process::address_limit() / 64).clamp(LEAST_PLACES, MOST_PLACES);
         places = places.next_multiple_of(page);
@@ -137,6 +140,10 @@ impl Memory {
         let end = places_at + FIRST_PLACES.next_multiple_of(page);
         if !protect(front, end - front) {
             return false;
+        }
+        if row_bytes >= HUGE_PAGE {
+            // Rows use a page each of what lies between them.
+            advise(base, row_bytes, MADV_NOHUGEPAGE);
         }
         set(&self.usable, front, end);
         set(&self.small, small_at, places_at);
@@ -266,7 +273,7 @@ pub(super) fn remap(address: usize, old_bytes: usize, new_bytes: usize) -> Optio
 /// be reached too: the address of row 0.
 fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
     const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
-    const ZEROS: usize = ZERO_ROWS * ROW_BYTES;
+    const ZEROS: usize = ZERO_ROWS * ROW_STRIDE;
     let (mut hint, bytes) = (0, before + rows);
     for _ in 0..64 {
         let first = mmap_at(hint, bytes, PROT_NONE, MAP_NORESERVE)?;

@@ -19,7 +19,7 @@ mod memory;
 mod process;
 
 use super::rseq::{self, Thread, flags};
-use super::stack::{Rows, Slot, Stack, Stopped};
+use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
 use super::{Park, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
@@ -36,8 +36,10 @@ pub enum Mode {
     Slots,
 }
 
-/// Rows kept for private slots; further threads take slow paths only.
-const MAX_SLOTS: usize = 512;
+/// Rows kept for private slots; further threads take slow paths only. Fewer where address
+/// space is limited: rows may take this part of it.
+const MAX_SLOTS: usize = 256;
+const SLOTS_PART: usize = 16;
 const MEMBARRIER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
 
@@ -91,7 +93,10 @@ impl Linux {
         self.setup.set(Setup { mode, cs_offset, page_bytes });
         let nr_rows = match mode {
             Mode::Library | Mode::Own => process::possible_cpus(),
-            Mode::Slots => MAX_SLOTS,
+            Mode::Slots => {
+                let most = process::address_limit() / SLOTS_PART / ROW_STRIDE;
+                most.clamp(1, MAX_SLOTS)
+            }
         };
         if !self.memory.init(page_bytes, nr_rows, &self.rows) {
             return false;
@@ -167,7 +172,7 @@ impl Linux {
     /// Their rows keep their objects until [`Linux::forget_slots`].
     pub fn foreign_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let mine = rseq::thread().cpu_id.load(Ordering::Relaxed) as usize;
-        (0..MAX_SLOTS).filter(move |slot| {
+        (0..self.rows.len()).filter(move |slot| {
             self.mode() == Mode::Slots
                 && *slot != mine
                 && self.slots[slot / 64].load(Ordering::Relaxed) >> (slot % 64) & 1 == 1
@@ -187,6 +192,9 @@ impl Linux {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != u64::MAX {
                 let bit = bits.trailing_ones();
+                if i * 64 + bit as usize >= self.rows.len() {
+                    return None;
+                }
                 // Acquire pairs with the Release in `free_slot`.
                 match word.compare_exchange_weak(
                     bits,

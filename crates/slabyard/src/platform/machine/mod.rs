@@ -27,7 +27,7 @@ mod tests;
 
 pub use schedule::Body;
 
-use super::stack::{ROW_BYTES, Rows, Slot, Stack, Stopped};
+use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
 use super::{GRANULE, Park, Platform, Stretch, Use};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -139,7 +139,7 @@ impl Machine {
         let mut memory = Memory::new(&config);
         // The front; then the rows; then the places.
         let page = config.page_bytes;
-        let row_bytes = (nr_rows * ROW_BYTES).next_multiple_of(page);
+        let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
         let places = PLACES.next_multiple_of(page);
         let front = memory.table(page + row_bytes + places, page);
         let base = front + page;

@@ -5,7 +5,7 @@
 //! The thread block hangs on a key of the C library.
 
 use super::Thread;
-use crate::platform::stack::{Entry, PLACE_BYTES, ROW_BYTES, Stack, Stopped};
+use crate::platform::stack::{Entry, PLACE_BYTES, ROW_STRIDE, Stack, Stopped};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Signature of an abort address: none here.
@@ -74,7 +74,7 @@ pub fn cpu_id(_offset: usize) -> i32 {
 fn entry(rows: usize, slot: usize) -> Option<&'static Entry> {
     let row = usize::try_from(cpu_id(0)).ok()?;
     // SAFETY: the callers below are promised valid rows.
-    Some(unsafe { &*((rows + row * ROW_BYTES + slot) as *const Entry) })
+    Some(unsafe { &*((rows + row * ROW_STRIDE + slot) as *const Entry) })
 }
 
 /// The place of a number: 0, or one of a stack in use.

@@ -5,17 +5,22 @@
 //!
 //! | register | holds |
 //! |---|---|
-//! | `r9` | offset of the field `rseq_cs` from `fs`; the CPU number is 4 bytes in front |
-//! | `r10` | the slot's offset in its row |
+//! | `rdx` | offset of the field `rseq_cs` from `fs`; then the number of the top's place |
 //! | `rdi` | the object (push) |
-//! | `rcx` | the row; `r8` row 0, from which places are numbered |
-//! | `rdx` | the number of the top's place; `rax` the object popped |
+//! | `rsi` | row 0, from which places are numbered (`free_sized`: `r8`) |
+//! | `rcx` | the entry's distance from it |
+//! | `rax` | the object popped |
 //!
-//! A sequence begins at label 20: the descriptor is stored, then 21 to 22 is
-//! the part that the kernel restarts at 20 (through 24) when the thread was
-//! preempted, migrated or interrupted by a signal. The last instruction before
-//! 22 is the committing store. Inputs stay unchanged inside. 29 is the caller's
-//! label for "slow".
+//! A sequence begins at label 20, which is the caller's: what it has in registers but
+//! `rdi` is made anew from there. The descriptor is stored, then 21 to 22 is the part
+//! that the kernel restarts at 20 (through 24) when the thread was preempted, migrated
+//! or interrupted by a signal. The last instruction before 22 is the committing store.
+//! 29 is the caller's label for "slow".
+//!
+//! The CPU number is read two bytes in front of where it stands: these are zeros (the
+//! high half of `cpu_id_start`, a number below 2^16), so that the 32 bits read are the
+//! number times [`ROW_STRIDE`](crate::platform::stack::ROW_STRIDE), and the slot's offset
+//! takes the place of the zeros.
 //!
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
@@ -46,41 +51,39 @@ macro_rules! rseq_descriptor {
     };
 }
 
-/// Stores the descriptor and finds row 0 and this CPU's.
+/// Announces the sequence, and finds the CPU's row; the caller puts the slot's offset
+/// into `cx` next.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! rseq_begin {
-    ($rows:literal) => {
-        concat!(
-            "
-        20: lea rdx, [rip + 25f]
-            mov fs:[r9], rdx
-        21: mov ecx, dword ptr fs:[r9 - 4]
-            shl ecx, 12
-            mov r8, ",
-            $rows,
-            "
-            add rcx, r8
-            "
-        )
+macro_rules! rseq_announce {
+    () => {
+        "
+            lea rcx, [rip + 25f]
+            mov fs:[rdx], rcx
+        21: mov ecx, dword ptr fs:[rdx - 6]
+        "
     };
 }
 
 /// Load the top's place, signed: -1 is a place too. It holds 0: slow; commit the
-/// place below.
+/// place below. `object` is `rax`, or `eax` to save a byte: then an object whose low 32
+/// bits are 0 takes the slow path.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_pop {
-    ($rows:literal) => {
+    ($object:literal) => {
         concat!(
-            $crate::rseq_begin!($rows),
             "
-            movsxd rdx, dword ptr [rcx + r10]
-            mov rax, qword ptr [r8 + rdx * 8]
-            test rax, rax
+            movsxd rdx, dword ptr [rsi + rcx]
+            mov rax, qword ptr [rsi + rdx * 8]
+            test ",
+            $object,
+            ", ",
+            $object,
+            "
             jz 29f
             dec edx
-            mov dword ptr [rcx + r10], edx
+            mov dword ptr [rsi + rcx], edx
         22:
             ",
             $crate::rseq_descriptor!()
@@ -89,22 +92,31 @@ macro_rules! rseq_pop {
 }
 
 /// `top >= end` (a stopped stack's top is above all), or the object is on top
-/// already: slow; store the object; commit its place.
+/// already: slow; store the object; commit its place. `rows` is the register of row 0.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_push {
     ($rows:literal) => {
         concat!(
-            $crate::rseq_begin!($rows),
             "
-            mov edx, dword ptr [rcx + r10]
-            cmp edx, dword ptr [rcx + r10 + 4]
+            mov edx, dword ptr [",
+            $rows,
+            " + rcx]
+            cmp edx, dword ptr [",
+            $rows,
+            " + rcx + 4]
             jae 29f
-            cmp qword ptr [r8 + rdx * 8], rdi
+            cmp qword ptr [",
+            $rows,
+            " + rdx * 8], rdi
             je 29f
-            mov qword ptr [r8 + rdx * 8 + 8], rdi
+            mov qword ptr [",
+            $rows,
+            " + rdx * 8 + 8], rdi
             inc edx
-            mov dword ptr [rcx + r10], edx
+            mov dword ptr [",
+            $rows,
+            " + rcx], edx
         22:
             ",
             $crate::rseq_descriptor!()
@@ -113,20 +125,32 @@ macro_rules! rseq_push {
 }
 
 #[unsafe(naked)]
-unsafe extern "sysv64" fn pop_raw(rows: usize, slot: usize, cs_offset: usize) -> usize {
-    naked_asm!("mov r10, rsi", "mov r9, rdx", rseq_pop!("rdi"), "ret", "29: xor eax, eax", "ret",)
+unsafe extern "sysv64" fn pop_raw(slot: usize, rows: usize, cs_offset: usize) -> usize {
+    naked_asm!(
+        "mov r9, rdx",
+        "20: mov rdx, r9",
+        rseq_announce!(),
+        "mov cx, di",
+        rseq_pop!("rax"),
+        "ret",
+        "29: xor eax, eax",
+        "ret",
+    )
 }
 
 #[unsafe(naked)]
 unsafe extern "sysv64" fn push_raw(
     object: usize,
     rows: usize,
-    slot: usize,
     cs_offset: usize,
+    slot: usize,
 ) -> usize {
     naked_asm!(
-        "mov r10, rdx",
-        "mov r9, rcx",
+        "mov r9, rdx",
+        "mov r10, rcx",
+        "20: mov rdx, r9",
+        rseq_announce!(),
+        "mov cx, r10w",
         rseq_push!("rsi"),
         "mov eax, 1",
         "ret",
@@ -152,7 +176,7 @@ unsafe extern "sysv64" fn exchange_raw(
         "21: movsxd rcx, dword ptr fs:[r9 - 4]",
         "test ecx, ecx",
         "js 29f",
-        "shl rcx, 12",
+        "shl rcx, 16",
         "add rcx, rsi",
         "mov rax, qword ptr [rcx + r10]",
         "cmp eax, -1",
@@ -174,7 +198,7 @@ unsafe extern "sysv64" fn exchange_raw(
 #[inline]
 pub unsafe fn pop(rows: usize, slot: usize, cs_offset: usize) -> Option<usize> {
     // SAFETY: the caller's promise.
-    match unsafe { pop_raw(rows, slot, cs_offset) } {
+    match unsafe { pop_raw(slot, rows, cs_offset) } {
         0 => None,
         object => Some(object),
     }
@@ -187,7 +211,7 @@ pub unsafe fn pop(rows: usize, slot: usize, cs_offset: usize) -> Option<usize> {
 #[inline]
 pub unsafe fn push(rows: usize, slot: usize, cs_offset: usize, object: usize) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { push_raw(object, rows, slot, cs_offset) != 0 }
+    unsafe { push_raw(object, rows, cs_offset, slot) != 0 }
 }
 
 /// Exchanges this CPU's stack.
