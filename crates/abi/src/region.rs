@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
 /// and refuses all others.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Words of the front that may be other than 0, mailbox included.
 pub const FRONT_WORDS: usize = 256;
@@ -79,13 +79,16 @@ words! {
         MetadataAt0: "bytes committed for frames";
         MetadataAt1: "bytes committed for the page map";
         MetadataAt2: "bytes committed for dirty bits";
-        MetadataAt3: "bytes committed for sheaves";
+        MetadataAt3: "bytes committed for small sheaves";
         MetadataAt4: "bytes committed for addresses of mappings";
         MetadataAt5: "bytes committed for sizes of mappings";
         MetadataAt6: "bytes committed for what the tick remembers";
         DecayMsAt: "milliseconds after which free pages go back";
         NodeLimitAt: "most bytes that all barns hold together";
         SetAsideAt: "objects that were found corrupt and set aside";
+        Sheaves: "sheaves of each size that there is room for";
+        MetadataAt7: "bytes committed for middle sheaves";
+        MetadataAt8: "bytes committed for large sheaves";
     }
 }
 
@@ -292,8 +295,9 @@ pub mod row {
 /// Sheaves: arrays of places behind the rows. A top is the number of a place: bytes
 /// from row 0, divided by 8. The guard's place is that of an empty sheaf.
 pub mod sheaf {
-    /// Bytes of a sheaf.
-    pub const BYTES: usize = 8256;
+    /// Bytes of a sheaf of each size. Those of one size follow each other; behind as many
+    /// as there is room for, the word `Sheaves`, those of the next size begin.
+    pub const BYTES: [usize; 3] = [576, 2112, 8256];
     /// Offset of the number of the next sheaf in a barn's list (32 bits).
     pub const NEXT: usize = 0;
     /// Offset of the number of objects of a sheaf in a list (32 bits).

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::process::planted::{FRONT, Planted};
     use crate::value::Value;
-    use slabyard_abi::region::Word;
+    use slabyard_abi::region::{VERSION, Word};
 
     const HEADER: usize = 64;
     const PROGRAM_HEADER: usize = 56;
@@ -361,8 +361,9 @@ mod tests {
     #[test]
     fn a_core_without_a_yard_of_this_layout_is_refused() {
         let planted = Planted::yard();
-        planted.word(Word::Version, 2);
-        assert!(refusal(&elf(4, &planted)).contains("has layout 2; this slabyard reads 1"));
+        planted.word(Word::Version, VERSION + 1);
+        let text = format!("has layout {}; this slabyard reads {VERSION}", VERSION + 1);
+        assert!(refusal(&elf(4, &planted)).contains(&text));
         planted.put(FRONT, 0);
         assert!(refusal(&elf(4, &planted)).contains("holds no yard"));
         let planted = Planted::yard();

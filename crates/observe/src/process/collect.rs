@@ -77,7 +77,7 @@ pub(crate) struct Take {
 pub(crate) type Counters = [Option<u64>; COUNTERS.len()];
 
 /// Words of the front that say where a counter is.
-pub(crate) const COUNTERS: [Word; 18] = [
+pub(crate) const COUNTERS: [Word; 20] = [
     Word::TopAt,
     Word::FreeGranulesAt,
     Word::DirtyGranulesAt,
@@ -92,6 +92,8 @@ pub(crate) const COUNTERS: [Word; 18] = [
     Word::MetadataAt4,
     Word::MetadataAt5,
     Word::MetadataAt6,
+    Word::MetadataAt7,
+    Word::MetadataAt8,
     Word::DecayMsAt,
     Word::NodeLimitAt,
     Word::SetAsideAt,

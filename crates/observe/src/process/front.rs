@@ -26,6 +26,8 @@ pub(crate) struct Front {
     pub(crate) rows: u64,
     pub(crate) nr_rows: usize,
     pub(crate) places: u64,
+    /// Sheaves of each size that there is room for.
+    pub(crate) sheaves: u64,
     pub(crate) region: u64,
     pub(crate) granules: u64,
     pub(crate) frames: u64,
@@ -89,6 +91,7 @@ impl Front {
             rows,
             nr_rows: small(Word::NrRows, 1, MOST_ROWS)?,
             places: within(Word::Places, rows, u64::MAX >> 1)?,
+            sheaves: within(Word::Sheaves, 1, MOST_SHEAVES)?,
             region: place(Word::Region, granules * GRANULE as u64)?,
             granules,
             frames: place(Word::Frames, granules * 64)?,
@@ -142,17 +145,26 @@ impl Front {
         let Some(bytes) = (self.rows + u64::from(top) * 8).checked_sub(self.places) else {
             return Top::Odd;
         };
-        let within = bytes % sheaf::BYTES as u64;
-        let count = (within / 8).checked_sub(sheaf::GUARD as u64 / 8);
-        match count {
-            Some(count) if within.is_multiple_of(8) && count <= MOST_OBJECTS => Top::Count(count),
-            _ => Top::Odd,
+        let mut bytes = bytes;
+        for one in sheaf::BYTES.map(|one| one as u64) {
+            if bytes >= self.sheaves * one {
+                bytes -= self.sheaves * one;
+                continue;
+            }
+            let within = bytes % one;
+            let count = (within / 8).checked_sub(sheaf::GUARD as u64 / 8);
+            let most = (one - sheaf::OBJECTS as u64) / 8;
+            return match count {
+                Some(count) if within.is_multiple_of(8) && count <= most => Top::Count(count),
+                _ => Top::Odd,
+            };
         }
+        Top::Odd
     }
 }
 
-/// Most objects that fit a sheaf's memory.
-const MOST_OBJECTS: u64 = (sheaf::BYTES - sheaf::OBJECTS) as u64 / 8;
+/// More sheaves than any yard has room for: their places have numbers of 32 bits.
+const MOST_SHEAVES: u64 = 1 << 22;
 
 /// What an entry's top says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,8 @@ use std::sync::Mutex;
 
 pub(crate) const FRONT: u64 = 0x7000_0000_0000;
 pub(crate) const ROWS: u64 = FRONT + 0x1000;
+/// Sheaves of each size.
+pub(crate) const SHEAVES: u64 = 64;
 pub(crate) const PLACES: u64 = ROWS + 2 * row::STRIDE as u64;
 pub(crate) const REGION: u64 = 0x6000_0000_0000;
 pub(crate) const FRAMES: u64 = 0x5000_0000_0000;
@@ -100,11 +102,11 @@ impl Planted {
         planted.room(FRAMES, TOP as usize * frame::BYTES);
 
         let counters = [TOP, 4, 1, 1, 3, 1, 1 << 20];
-        for (i, number) in counters.into_iter().chain([16384; 7]).enumerate() {
+        for (i, number) in counters.into_iter().chain([16384; 9]).enumerate() {
             planted.put(COUNTERS + i as u64 * 8, number);
         }
         for (i, number) in [250u64, 16 << 20, 0].into_iter().enumerate() {
-            planted.put(COUNTERS + (14 + i as u64) * 8, number);
+            planted.put(COUNTERS + (16 + i as u64) * 8, number);
         }
 
         planted.cache(CacheWord::Version, 9 << 32 | 9);
@@ -129,7 +131,7 @@ impl Planted {
         planted.stack(0, SLOT, 3, 30);
         planted.stack(0, SLOT + row::SPARE, 0, 20);
         planted.stack(1, SLOT, 5, 5);
-        planted.stack(1, row::FIRST_RUNS, 6, 2);
+        planted.put_half(Planted::entry(1, row::FIRST_RUNS), Planted::top_of(0, 6, 2));
 
         planted.slab(1, 0, false);
         planted.slab(9, 100, true);
@@ -143,7 +145,7 @@ impl Planted {
 
     /// A front, rows and places at an address.
     pub(crate) fn front(&self, at: u64) {
-        self.room(at, 0x3000);
+        self.room(at, (PLACES - FRONT) as usize);
         let words = [
             (Word::Version, VERSION),
             (Word::FrontBytes, 4096),
@@ -151,7 +153,8 @@ impl Planted {
             (Word::PageBytes, 4096),
             (Word::Rows, at + 0x1000),
             (Word::NrRows, 2),
-            (Word::Places, at + 0x3000),
+            (Word::Places, at + PLACES - FRONT),
+            (Word::Sheaves, SHEAVES),
             (Word::Region, REGION),
             (Word::Granules, 1 << 20),
             (Word::Frames, FRAMES),
@@ -166,7 +169,7 @@ impl Planted {
         for (word, value) in words {
             self.put(at + word.index() as u64 * 8, value);
         }
-        for (i, word) in super::collect::COUNTERS[..17].iter().enumerate() {
+        for (i, word) in super::collect::COUNTERS[..19].iter().enumerate() {
             self.put(at + word.index() as u64 * 8, COUNTERS + i as u64 * 8);
         }
         for (i, word) in MAGIC.as_chunks::<8>().0.iter().enumerate() {
@@ -193,9 +196,16 @@ impl Planted {
         ROWS + row_number * row::STRIDE as u64 + (slot * row::ENTRY_BYTES) as u64
     }
 
-    /// An entry's top, for a sheaf of a number with so many objects.
+    /// An entry's top, for a large sheaf of a number with so many objects.
     pub(crate) fn top(sheaf_number: u64, objects: u64) -> u32 {
-        let guard = PLACES + sheaf_number * sheaf::BYTES as u64 + sheaf::GUARD as u64;
+        Planted::top_of(2, sheaf_number, objects)
+    }
+
+    /// As [`Planted::top`], for one of another size.
+    pub(crate) fn top_of(size: usize, sheaf_number: u64, objects: u64) -> u32 {
+        let bytes = sheaf::BYTES.map(|bytes| bytes as u64);
+        let before = SHEAVES * bytes[..size].iter().sum::<u64>();
+        let guard = PLACES + before + sheaf_number * bytes[size] + sheaf::GUARD as u64;
         ((guard - ROWS) / 8 + objects) as u32
     }
 

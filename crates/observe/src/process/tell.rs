@@ -195,6 +195,8 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
         Word::MetadataAt4,
         Word::MetadataAt5,
         Word::MetadataAt6,
+        Word::MetadataAt7,
+        Word::MetadataAt8,
     ];
     let metadata = metadata_words
         .iter()

@@ -77,8 +77,8 @@ fn a_still_yard_is_told_exactly() {
         ("mapped", 1 << 20),
         ("free_runs", 4 * 4096),
         ("returned", 3 * 4096),
-        ("metadata", 12288 + 7 * 16384),
-        ("committed", 25 * 4096 + (1 << 20) + 12288 + 7 * 16384),
+        ("metadata", 12288 + 9 * 16384),
+        ("committed", 25 * 4096 + (1 << 20) + 12288 + 9 * 16384),
         ("in_transit", 0),
         ("padding", 0),
         ("nr_cpus", 2),
@@ -100,6 +100,22 @@ fn every_name_is_a_name_of_the_table() {
     }
     for name in snapshot.totals.keys() {
         assert!(crate::fields::TOTALS.iter().any(|t| t.name == name), "{name}");
+    }
+}
+
+#[test]
+fn each_size_of_sheaf_tells_its_objects() {
+    for (size, most) in [(0, 70), (1, 262), (2, 1030)] {
+        for number in [0, 1, planted::SHEAVES - 1] {
+            for objects in [0, 1, most] {
+                let planted = Planted::yard();
+                let top = Planted::top_of(size, number, objects);
+                planted.put_half(Planted::entry(0, planted::SLOT), top);
+                let snapshot = look(&planted).expect("a yard");
+                let cpus = &snapshot.cache("known").unwrap().reading("parked_cpu").unwrap().cpus;
+                assert_eq!(cpus[0], (0, Value::Exact(20 + objects)), "{number} of size {size}");
+            }
+        }
     }
 }
 
@@ -241,6 +257,7 @@ fn a_word_that_cannot_be_is_named() {
         (Word::Granules, "Granules", 0),
         (Word::Frames, "Frames", u64::MAX - 8),
         (Word::Places, "Places", 16),
+        (Word::Sheaves, "Sheaves", 0),
         (Word::StripeBytes, "StripeBytes", 0),
     ] {
         let planted = Planted::yard();

@@ -48,6 +48,9 @@ const SMALL: usize = 16;
 /// Blocks looked at for one that others follow.
 const FOLLOWED_LOOKS: usize = 8;
 
+/// Blocks looked at for the lowest one.
+const LOWEST_LOOKS: usize = 64;
+
 #[derive(Clone, Copy)]
 pub(super) struct List {
     pub head: u32,
@@ -253,16 +256,31 @@ impl Lists {
         Some(at).filter(|at| *at != NIL && wanted(*at))
     }
 
-    /// Begin of the free granules that a run is cut from, which begin a block: of the
+    /// Begin of the free granules that a run is cut from, which begin a block: a low one of the
     /// lowest order that has one, but dirty ones before clean ones of any order. To split
     /// a block costs less than to touch new pages, and keeps the peak low.
     fn find(&self, region: &Region, wanted: Wanted) -> Option<u32> {
         let blocks = &self.lists[wanted.order as usize..];
         [1, 0].into_iter().find_map(|dirty| {
             let followed = || self.find_followed(region, wanted, dirty);
-            let block = || blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL);
+            let head = || blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL);
+            let block = || head().map(|at| Self::lowest(region, at));
             followed().or_else(block)
         })
+    }
+
+    /// The lowest block among the first of a list, from `at` on. Where low blocks fill up
+    /// first, high ones stay free and join.
+    fn lowest(region: &Region, mut at: u32) -> u32 {
+        let mut lowest = at;
+        for _ in 1..LOWEST_LOOKS {
+            at = region.frame(at).next.load(Ordering::Relaxed);
+            if at == NIL {
+                break;
+            }
+            lowest = lowest.min(at);
+        }
+        lowest
     }
 
     /// A block of the order below, too small alone, with enough free blocks behind it. So

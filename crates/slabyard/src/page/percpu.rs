@@ -69,10 +69,10 @@ impl<P: Platform> Ground<P> {
         if !self.platform.rows().entry(row, slot).is_none() {
             return false;
         }
-        let Some(mut sheaf) = self.sheaves.take(&self.platform) else {
+        let capacity = (LIST_BYTES / (GRANULE << order)).max(1) as u32;
+        let Some(mut sheaf) = self.sheaves.take(&self.platform, capacity) else {
             return false;
         };
-        let capacity = (LIST_BYTES / (GRANULE << order)).max(1) as u32;
         self.sheaves.push(&mut sheaf, address);
         let new = self.sheaves.publish(sheaf, capacity);
         match self.platform.exchange(slot, new) {

@@ -1,50 +1,18 @@
 //! The memory behind stacks: arrays of places, and the private handle to one.
-//!
-//! ```text
-//! Places (8256 bytes = 129 cache lines; an odd number spreads over L1's sets)
-//! +------+-----+-------+------------------------------------------+
-//! | next | len | guard | objects[0] objects[1] ... objects[1029]   |
-//! +------+-----+-------+------------------------------------------+
-//!                ^ top of an empty stack
-//! ```
-//! The guard holds 0: a pop that finds it sees that the stack is empty. The
-//! places lie where the rows can number them ([`crate::platform::stack`]).
+//! The arrays are of three sizes ([`super::places`]).
 //!
 //! A [`Sheaf`] is in transit: its holder alone owns it and the objects in it.
 
-use super::table::{Table, Zeroed};
+use super::places::{BYTES, GUARD, LARGE, Places, ROOM, SIZES, STRIDES, View, size_for};
+use super::table::Table;
 use crate::platform::stack::{PLACE_BYTES, STOPPED, Stack};
 use crate::platform::{Platform, Stretch};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 
-/// Places of one sheaf.
-pub const PLACES: usize = 1030;
 /// No sheaf.
 pub const NO_SHEAF: u32 = u32::MAX;
 
-#[repr(C, align(64))]
-struct Places {
-    next: AtomicU32,
-    count: AtomicU32,
-    guard: AtomicUsize,
-    objects: [AtomicUsize; PLACES],
-}
-
-// SAFETY: atomic numbers only.
-unsafe impl Zeroed for Places {}
-
-const _: () = {
-    use slabyard_abi::region::sheaf;
-    assert!(size_of::<Places>() == sheaf::BYTES);
-    assert!(core::mem::offset_of!(Places, next) == sheaf::NEXT);
-    assert!(core::mem::offset_of!(Places, count) == sheaf::COUNT);
-    assert!(core::mem::offset_of!(Places, guard) == sheaf::GUARD);
-    assert!(core::mem::offset_of!(Places, objects) == sheaf::OBJECTS);
-    assert!(NO_SHEAF == sheaf::NONE);
-};
-/// Words of one sheaf, and its guard's number among them.
-const STRIDE: u32 = (size_of::<Places>() / PLACE_BYTES) as u32;
-const GUARD: u32 = (core::mem::offset_of!(Places, guard) / PLACE_BYTES) as u32;
+const _: () = assert!(NO_SHEAF == slabyard_abi::region::sheaf::NONE);
 
 /// An array of places that nobody else can reach, with `count` objects.
 #[must_use]
@@ -74,7 +42,7 @@ impl Sheaf {
 
 /// A sheaf that is being filled.
 pub struct Filling<'a> {
-    objects: &'a [AtomicUsize; PLACES],
+    objects: &'a [AtomicUsize],
     sheaf: &'a mut Sheaf,
 }
 
@@ -87,6 +55,8 @@ impl Filling<'_> {
     }
 }
 
+/// Sheaves of one size.
+#[derive(Clone, Copy)]
 struct Free {
     /// Sheaves whose pages may be in use, the last one used first.
     head: u32,
@@ -96,71 +66,104 @@ struct Free {
     made: u32,
 }
 
+impl Free {
+    const NEW: Free = Free { head: NO_SHEAF, bare: NO_SHEAF, made: 0 };
+}
+
 /// All places of a yard.
 pub struct SheafPool {
-    table: Table<Places>,
-    /// Number of the table's first place.
+    small: Table<Places<{ ROOM[0] }>>,
+    middle: Table<Places<{ ROOM[1] }>>,
+    large: Table<Places<{ ROOM[2] }>>,
+    /// Number of the first table's first place.
     first: AtomicU32,
-    free: Lock<Free>,
+    /// Sheaves of each size that there is room for.
+    most: AtomicU32,
+    free: Lock<[Free; SIZES]>,
 }
 
 impl SheafPool {
     pub(super) const fn new() -> Self {
         SheafPool {
-            table: Table::new(),
+            small: Table::new(),
+            middle: Table::new(),
+            large: Table::new(),
             first: AtomicU32::new(0),
-            free: Lock::new(Rank::Pool, Free { head: NO_SHEAF, bare: NO_SHEAF, made: 0 }),
+            most: AtomicU32::new(0),
+            free: Lock::new(Rank::Pool, [Free::NEW; SIZES]),
         }
     }
 
     pub(super) fn init<P: Platform>(&self, p: &P) {
         let (base, bytes) = p.rows().places();
-        self.table.set(base, bytes);
+        // Whole lines, so that each part is of whole pages.
+        let step = p.page_bytes() / 64;
+        let most = bytes / BYTES.iter().sum::<usize>() / step * step;
+        self.small.set(base, most * BYTES[0]);
+        self.middle.set(base + most * BYTES[0], most * BYTES[1]);
+        self.large.set(base + most * (BYTES[0] + BYTES[1]), most * BYTES[2]);
+        self.most.store(most as u32, Ordering::Relaxed);
         self.first.store(p.rows().place_number(base), Ordering::Relaxed);
     }
 
-    /// Address of the first sheaf, and of the number of bytes committed for sheaves.
-    pub(super) fn words_at(&self) -> [usize; 2] {
-        [self.table.base(), self.table.committed_at()]
+    /// Address of the first sheaf, and how many of each size there is room for.
+    pub(super) fn begin(&self) -> (usize, usize) {
+        (self.small.base(), self.most.load(Ordering::Relaxed) as usize)
+    }
+
+    /// Addresses of the numbers of bytes committed for sheaves of each size.
+    pub(super) fn words_at(&self) -> [usize; SIZES] {
+        [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
     }
 
     /// Bytes of the places.
     pub fn metadata_bytes(&self) -> usize {
-        self.table.committed_bytes()
+        self.small.committed_bytes() + self.middle.committed_bytes() + self.large.committed_bytes()
     }
 
-    /// An empty sheaf; `None` if there is no memory for one.
-    pub fn take<P: Platform>(&self, p: &P) -> Option<Sheaf> {
-        let mut free = self.free.lock(p);
-        let index = if free.head != NO_SHEAF {
-            let index = free.head;
-            free.head = self.places(index).next.load(Ordering::Relaxed);
-            index
-        } else if free.bare != NO_SHEAF {
-            let index = free.bare;
-            free.bare = self.places(index).next.load(Ordering::Relaxed);
-            index
-        } else {
-            let index = free.made;
-            if !self.table.ensure(p, index as usize + 1) {
-                return None;
-            }
-            free.made += 1;
-            index
-        };
-        Some(Sheaf { index, count: 0 })
+    /// An empty sheaf with room for so many objects, or for as many as any has; `None` if
+    /// there is no memory for one.
+    pub fn take<P: Platform>(&self, p: &P, objects: u32) -> Option<Sheaf> {
+        let mut sizes = self.free.lock(p);
+        (size_for(objects)..SIZES).find_map(|size| {
+            let free = &mut sizes[size];
+            let first = size as u32 * self.most.load(Ordering::Relaxed);
+            let index = if free.head != NO_SHEAF {
+                let index = free.head;
+                free.head = self.places(index).next.load(Ordering::Relaxed);
+                index
+            } else if free.bare != NO_SHEAF {
+                let index = free.bare;
+                free.bare = self.places(index).next.load(Ordering::Relaxed);
+                index
+            } else {
+                let items = free.made as usize + 1;
+                let is_there = match size {
+                    0 => self.small.ensure(p, items),
+                    1 => self.middle.ensure(p, items),
+                    _ => self.large.ensure(p, items),
+                };
+                if !is_there {
+                    return None;
+                }
+                free.made += 1;
+                first + free.made - 1
+            };
+            Some(Sheaf { index, count: 0 })
+        })
     }
 
     /// Takes an empty sheaf back.
     pub fn give<P: Platform>(&self, p: &P, sheaf: Sheaf) {
         debug_assert!(sheaf.is_empty());
-        let mut free = self.free.lock(p);
+        let (size, _) = self.spot(sheaf.index);
+        let free = &mut self.free.lock(p)[size];
         self.places(sheaf.index).next.store(free.head, Ordering::Relaxed);
         free.head = sheaf.index;
         core::mem::forget(sheaf);
     }
 
-    /// Gives the inner pages of sheaves back that nobody uses. Returns how many bytes.
+    /// Gives the inner pages of large sheaves back that nobody uses. Returns how many bytes.
     pub fn rest<P: Platform>(&self, p: &P) -> usize {
         core::iter::from_fn(|| self.rest_one(p)).sum()
     }
@@ -169,29 +172,53 @@ impl SheafPool {
     /// there is none.
     pub fn rest_one<P: Platform>(&self, p: &P) -> Option<usize> {
         let page = p.page_bytes();
-        let mut free = self.free.lock(p);
+        // The others share their pages.
+        let mut sizes = self.free.lock(p);
+        let free = &mut sizes[LARGE];
         let index = free.head;
         if index == NO_SHEAF {
             return None;
         }
         free.head = self.places(index).next.load(Ordering::Relaxed);
-        drop(free);
+        drop(sizes);
         // In transit, and no lock is held: pages that hold objects' places alone.
         let objects = self.places(index).objects.as_ptr() as usize;
         let begin = objects.next_multiple_of(page);
-        let end = (objects + PLACES * PLACE_BYTES) / page * page;
+        let end = (objects + ROOM[LARGE] * PLACE_BYTES) / page * page;
         let given = end.saturating_sub(begin);
         if given > 0 {
             p.give_back(&[Stretch { address: begin, bytes: given }]);
         }
-        let mut free = self.free.lock(p);
+        let free = &mut self.free.lock(p)[LARGE];
         self.places(index).next.store(free.bare, Ordering::Relaxed);
         free.bare = index;
         Some(given)
     }
 
-    fn places(&self, index: u32) -> &Places {
-        self.table.get(index as usize)
+    /// Size of the sheaf with an index, and its number among those of its size.
+    #[inline]
+    fn spot(&self, index: u32) -> (usize, u32) {
+        let most = self.most.load(Ordering::Relaxed);
+        match index {
+            small if small < most => (0, small),
+            middle if middle < 2 * most => (1, middle - most),
+            large => (LARGE, large - 2 * most),
+        }
+    }
+
+    #[inline]
+    fn places(&self, index: u32) -> View<'_> {
+        match self.spot(index) {
+            (0, nr) => self.small.get(nr as usize).into(),
+            (1, nr) => self.middle.get(nr as usize).into(),
+            (_, nr) => self.large.get(nr as usize).into(),
+        }
+    }
+
+    /// Objects that this sheaf has room for.
+    #[inline]
+    pub fn room(&self, sheaf: &Sheaf) -> u32 {
+        ROOM[self.spot(sheaf.index).0] as u32
     }
 
     /// Adds an object; the caller has seen that there is room.
@@ -203,7 +230,7 @@ impl SheafPool {
 
     /// To add many objects; the caller has seen that there is room.
     pub fn filling<'a>(&'a self, sheaf: &'a mut Sheaf) -> Filling<'a> {
-        Filling { objects: &self.places(sheaf.index).objects, sheaf }
+        Filling { objects: self.places(sheaf.index).objects, sheaf }
     }
 
     /// Takes all objects, the top one first.
@@ -229,10 +256,19 @@ impl SheafPool {
     /// What an entry holds when this sheaf is its stack, with room for pushes up to
     /// `capacity` objects.
     pub fn publish(&self, sheaf: Sheaf, capacity: u32) -> Stack {
-        let guard = self.first.load(Ordering::Relaxed) + sheaf.index * STRIDE + GUARD;
-        let stack = Stack { top: guard + sheaf.count, end: guard + capacity };
+        let (size, nr) = self.spot(sheaf.index);
+        let guard = self.begin_of(size) + nr * STRIDES[size] + GUARD;
+        let end = guard + capacity.min(ROOM[size] as u32);
+        let stack = Stack { top: guard + sheaf.count, end };
         core::mem::forget(sheaf);
         stack
+    }
+
+    /// Number of the first place of sheaves of a size.
+    #[inline]
+    fn begin_of(&self, size: usize) -> u32 {
+        let before: u32 = STRIDES[..size].iter().sum();
+        self.first.load(Ordering::Relaxed) + self.most.load(Ordering::Relaxed) * before
     }
 
     /// Index and objects of the sheaf behind the stack with this top; `None` if
@@ -241,8 +277,15 @@ impl SheafPool {
         if top == 0 || top == STOPPED {
             return None;
         }
-        let word = top - self.first.load(Ordering::Relaxed);
-        Some((word / STRIDE, word % STRIDE - GUARD))
+        let size = (1..SIZES).rev().find(|size| top >= self.begin_of(*size)).unwrap_or(0);
+        let word = top - self.begin_of(size);
+        // Divided by constants.
+        let (nr, place) = match size {
+            0 => (word / STRIDES[0], word % STRIDES[0]),
+            1 => (word / STRIDES[1], word % STRIDES[1]),
+            _ => (word / STRIDES[2], word % STRIDES[2]),
+        };
+        Some((size as u32 * self.most.load(Ordering::Relaxed) + nr, place - GUARD))
     }
 
     /// The sheaf of a stack that was taken out of its entry.

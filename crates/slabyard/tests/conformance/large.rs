@@ -143,6 +143,26 @@ fn dirty_pages_of_a_larger_block_come_before_clean_ones() {
 }
 
 #[test]
+fn of_free_blocks_of_a_size_the_lowest_is_taken() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let unit = config.page_bytes;
+        let yard = yard_of_blocks(config);
+        // Of each pair one is freed, so that none joins another.
+        let bytes = unit.max(64 << 10);
+        let mut runs: Vec<_> = (0..16).map(|_| yard.alloc(bytes, bytes).expect("memory")).collect();
+        runs.sort_unstable();
+        let free: Vec<_> = runs.into_iter().step_by(2).collect();
+        for run in free[3..].iter().chain(&free[..3]) {
+            assert_eq!(yard.free(*run), Ok(()));
+        }
+        for run in free {
+            assert_eq!(yard.alloc(bytes, bytes), Some(run));
+        }
+    });
+}
+
+#[test]
 fn a_mapping_that_grows_makes_room() {
     each_machine(|config| {
         let _says = Says::of(&config);

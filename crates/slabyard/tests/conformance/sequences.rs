@@ -64,6 +64,78 @@ fn count_beat(begins: bool) {
 }
 
 #[test]
+fn a_sheaf_is_as_large_as_its_cache_needs() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = yard_on(config);
+        let (p, sheaves) = (yard.platform(), &yard.ground.sheaves);
+        for (objects, room) in [(1, 70), (70, 70), (71, 262), (262, 262), (263, 1030), (1022, 1030)]
+        {
+            let take = || sheaves.take(p, objects).expect("memory");
+            let (first, second) = (take(), take());
+            assert_eq!((sheaves.room(&first), sheaves.room(&second)), (room, room));
+            let stacks = [first, second].map(|sheaf| sheaves.publish(sheaf, 2000));
+            // Words of a sheaf: of the objects, and two more.
+            assert_eq!(stacks[1].top.abs_diff(stacks[0].top), room + 2);
+            for stack in stacks {
+                assert_eq!(stack.end, stack.top + room, "a stack holds what there is room for");
+                assert_eq!(sheaves.count_of(stack.top), Some(0));
+                assert_eq!(sheaves.count_of(stack.end), Some(room));
+                sheaves.give(p, sheaves.adopt(stack).expect("its sheaf"));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_larger_capacity_finds_larger_sheaves() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = yard_on(config);
+        let class = classes::class_for(2048).expect("a class");
+        let cache = yard.cache(class);
+        let (p, slot) = (yard.platform(), classes::slot_of(class));
+        let now = || {
+            let tops = (0..p.rows().len()).map(|row| p.rows().entry(row, slot).top());
+            tops.filter_map(|top| yard.ground.sheaves.count_of(top)).max()
+        };
+        // The most objects that a main sheaf has while so many are freed.
+        let most = || {
+            let objects: Vec<_> = (0..2000).map(|_| yard.alloc_fast(2048, 16)).collect();
+            let counts = objects.into_iter().map(|object| {
+                assert_eq!(yard.free_fast(object.expect("memory")), Ok(()));
+                now()
+            });
+            counts.max().flatten()
+        };
+        assert!(most() <= Some(32));
+        cache.set_sheaf_capacity(500);
+        let largest = most();
+        assert!(largest > Some(262), "{largest:?} objects in the largest sheaf of 500");
+    });
+}
+
+#[test]
+fn large_objects_wait_in_no_barn() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = yard_on(config);
+        for (bytes, full) in
+            [(64, true), (1024, true), (1168, false), (4096, false), (32768, false)]
+        {
+            let class = classes::class_for(bytes).expect("a class");
+            let cache = yard.cache(class);
+            let objects = 4 * cache.sheaf_capacity() as usize;
+            let held: Vec<_> = (0..objects).map(|_| yard.alloc_fast(bytes, 16)).collect();
+            for object in held {
+                assert_eq!(yard.free_fast(object.expect("memory")), Ok(()));
+            }
+            assert_eq!(cache.nr_full(&yard.ground) > 0, full, "objects of {bytes} bytes");
+        }
+    });
+}
+
+#[test]
 fn every_call_keeps_the_books() {
     each_machine(|machine| {
         for seed in 0..if cfg!(debug_assertions) { 3 } else { 9 } {
@@ -128,8 +200,8 @@ fn trim_takes_stacks_away_and_unused_sheaves_give_their_pages_back() {
         assert!(stacks() > 0);
         yard.trim();
         assert_eq!(stacks(), 0);
-        // A sheaf is larger than two pages of 4 KiB, and so holds a whole one.
-        let sheaf = sheaves.take(p).expect("memory");
+        // A large sheaf is larger than two pages of 4 KiB, and so holds a whole one.
+        let sheaf = sheaves.take(p, 1000).expect("memory");
         sheaves.give(p, sheaf);
         let given = sheaves.rest(p);
         assert!(given.is_multiple_of(p.page_bytes()));

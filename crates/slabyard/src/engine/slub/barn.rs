@@ -8,7 +8,16 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Most full sheaves of a barn, until another number is set. SLUB 6.18 has 10 of 32
 /// objects; ours are much larger.
-pub(super) const MOST_FULL: u32 = 2;
+const MOST_FULL: u32 = 2;
+/// Objects above this many bytes wait in no barn: there are few of them, and two sheaves
+/// may be more than all that live. To bring them home costs little beside their use.
+const LARGEST: u32 = 1024;
+
+/// Most full sheaves of the barn of objects of so many bytes, until another number is set.
+pub(super) const fn most_full(size: u32) -> u32 {
+    if size <= LARGEST { MOST_FULL } else { 0 }
+}
+
 /// Most empty sheaves of a barn, until another number is set.
 pub(super) const MOST_EMPTY: u32 = 2;
 
@@ -92,6 +101,12 @@ impl Cache {
         self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
     }
 
+    /// True if the barn is to keep an empty sheaf: not one that is smaller than sheaves
+    /// are by now.
+    fn keeps_empty<P: Platform>(&self, g: &Ground<P>, barn: &Barn, empty: &Sheaf) -> bool {
+        barn.nr_empty < self.barn_limits().1 && g.sheaves.room(empty) >= self.sheaf_capacity()
+    }
+
     /// Exchanges an empty sheaf for a full one.
     ///
     /// # Errors
@@ -103,7 +118,7 @@ impl Cache {
     ) -> Result<Sheaf, Sheaf> {
         let mut barn = self.barn.lock(&g.platform);
         let Some(full) = barn.take_full(g) else { return Err(empty) };
-        let surplus = if barn.nr_empty < self.barn_limits().1 {
+        let surplus = if self.keeps_empty(g, &barn, &empty) {
             barn.put_empty(g, empty);
             None
         } else {
@@ -162,7 +177,7 @@ impl Cache {
                 break (barn, empty);
             }
             drop(barn);
-            new = g.sheaves.take(&g.platform);
+            new = g.sheaves.take(&g.platform, self.sheaf_capacity());
             if new.is_none() {
                 return Err(full);
             }
@@ -183,13 +198,13 @@ impl Cache {
             return Some(sheaf);
         }
         drop(barn);
-        g.sheaves.take(&g.platform)
+        g.sheaves.take(&g.platform, self.sheaf_capacity())
     }
 
     /// Takes an empty sheaf back.
     pub(super) fn barn_put_empty<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
         let mut barn = self.barn.lock(&g.platform);
-        if barn.nr_empty < self.barn_limits().1 {
+        if self.keeps_empty(g, &barn, &sheaf) {
             barn.put_empty(g, sheaf);
             self.tell_barn(&barn);
             return;

@@ -19,7 +19,7 @@ impl Cache {
         };
         let twice = main.as_ref().and_then(|sheaf| g.sheaves.top(sheaf)) == Some(address);
         let room = match main {
-            Some(sheaf) if sheaf.len() < capacity => Some(sheaf),
+            Some(sheaf) if sheaf.len() < capacity.min(g.sheaves.room(&sheaf)) => Some(sheaf),
             Some(full) => Some(self.make_room(g, full)),
             None => self.barn_take_empty(g),
         };
@@ -43,7 +43,7 @@ impl Cache {
         let looks = self.peek(g, spare);
         if looks.is_some_and(|n| n < capacity) {
             match self.check_out(g, spare).ok().flatten() {
-                Some(sheaf) if sheaf.len() < capacity => {
+                Some(sheaf) if sheaf.len() < capacity.min(g.sheaves.room(&sheaf)) => {
                     self.check_in_spare(g, full);
                     return sheaf;
                 }
@@ -69,7 +69,21 @@ impl Cache {
             None => full,
         };
         self.flush(g, &mut home);
-        home
+        self.outgrow(g, home)
+    }
+
+    /// A larger sheaf in place of an empty one that was made before the capacity rose
+    /// above its room.
+    fn outgrow<P: Platform>(&self, g: &Ground<P>, empty: Sheaf) -> Sheaf {
+        let capacity = self.sheaf_capacity();
+        if g.sheaves.room(&empty) >= capacity {
+            return empty;
+        }
+        let Some(larger) = g.sheaves.take(&g.platform, capacity) else {
+            return empty;
+        };
+        g.sheaves.give(&g.platform, empty);
+        larger
     }
 
     /// All objects of a sheaf go home.

@@ -141,7 +141,7 @@ impl Cache {
         tell(&shown.sheaf_capacity, shape.sheaf_capacity);
         // SLUB: clamp(ilog2(size) / 2, 5, 10).
         tell(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
-        tell(&shown.barn_full_limit, barn::MOST_FULL);
+        tell(&shown.barn_full_limit, barn::most_full(geometry.size));
         tell(&shown.barn_empty_limit, barn::MOST_EMPTY);
         shown.set_name(name);
         self.shape.set(shape);

@@ -63,7 +63,7 @@ impl Cache {
     /// Fills a sheaf up to `want` objects: from partial slabs, and if these give
     /// nothing, from a new slab. Returns false if the sheaf is empty still.
     pub(super) fn refill<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, want: u32) -> bool {
-        let room = want.saturating_sub(sheaf.len());
+        let room = want.min(g.sheaves.room(sheaf)).saturating_sub(sheaf.len());
         let mut filling = g.sheaves.filling(sheaf);
         self.take_objects(g, room, |address| filling.push(address));
         !sheaf.is_empty()

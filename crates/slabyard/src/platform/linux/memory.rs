@@ -21,10 +21,10 @@ use crate::platform::stack::{ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::platform::{Stretch, Use, sys};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Address space for the places of stacks: 60 000 sheaves; under a limit of
-/// address space a 64th of it, and 1000 sheaves at least.
-const MOST_PLACES: usize = 128 << 20;
-const LEAST_PLACES: usize = 2 << 20;
+/// Address space for the places of stacks: 18 000 sheaves of each size; under a limit of
+/// address space a 64th of it, and 300 at least.
+const MOST_PLACES: usize = 192 << 20;
+const LEAST_PLACES: usize = 4 << 20;
 /// Places that are usable from the begin.
 const FIRST_PLACES: usize = 128 << 10;
 /// Bytes of a reservation that core files may hold from the begin.
@@ -67,11 +67,16 @@ struct Reservation {
 }
 
 impl Reservation {
-    /// Lets core files hold all below `end`. Ahead of it, so that growing needs few calls.
-    fn keep(&self, end: usize) {
+    /// Lets core files hold what lies from `begin` to `end`. Where it goes on from what they
+    /// hold, ahead of it, so that growing needs few calls.
+    fn keep(&self, begin: usize, end: usize) {
         let left_out = self.left_out.load(Ordering::Relaxed);
         if end <= left_out {
             return;
+        }
+        if begin > left_out {
+            // The begin of another table in it: what lies between stays left out.
+            return advise(begin, end - begin, MADV_DODUMP);
         }
         let first = self.first.load(Ordering::Relaxed);
         let ahead = (end + (end - first)).min(self.end.load(Ordering::Relaxed));
@@ -194,7 +199,7 @@ impl Memory {
             return false;
         }
         match self.reservation(address) {
-            Some(reservation) => reservation.keep(address + bytes),
+            Some(reservation) => reservation.keep(address, address + bytes),
             None => advise(address, bytes, MADV_DODUMP),
         }
         true

@@ -37,7 +37,7 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes for the places of stacks.
-const PLACES: usize = 8 << 20;
+const PLACES: usize = 16 << 20;
 
 /// What the machine is made of.
 #[derive(Clone, Debug)]
