@@ -13,7 +13,7 @@
 //! dirty bits in them = `dirty_granules`.
 
 use super::frame::{Kind, NIL};
-use super::region::Region;
+use super::region::{HUGE, HUGE_ORDER, Region};
 use super::{Ground, decay};
 use crate::platform::Platform;
 use crate::sync::{AtomicUsize, Lock, Ordering, Rank};
@@ -35,8 +35,14 @@ struct Wanted {
 impl Wanted {
     fn new(granules: usize, align: usize) -> Self {
         let order = granules.max(align).next_power_of_two().ilog2();
-        // The largest block that does not hold the run.
-        let below = if granules > SMALL { (granules - 1).ilog2() } else { order };
+        // What a run in its own block is aligned to, or a place that may begin anywhere.
+        let below = if granules > HUGE {
+            HUGE_ORDER
+        } else if granules > SMALL {
+            SMALL.ilog2()
+        } else {
+            order
+        };
         Wanted { granules, order, align: below.max(align.ilog2()) }
     }
 }
@@ -45,8 +51,8 @@ impl Wanted {
 /// slabs, which are blocks of that size.
 const SMALL: usize = 16;
 
-/// Blocks looked at for one that others follow.
-const FOLLOWED_LOOKS: usize = 8;
+/// Blocks of an order looked at for a place.
+const LOOKS: usize = 16;
 
 /// Blocks looked at for the lowest one.
 const LOWEST_LOOKS: usize = 64;
@@ -256,16 +262,18 @@ impl Lists {
         Some(at).filter(|at| *at != NIL && wanted(*at))
     }
 
-    /// Begin of the free granules that a run is cut from, which begin a block: a low one of the
-    /// lowest order that has one, but dirty ones before clean ones of any order. To split
-    /// a block costs less than to touch new pages, and keeps the peak low.
-    fn find(&self, region: &Region, wanted: Wanted) -> Option<u32> {
-        let blocks = &self.lists[wanted.order as usize..];
+    /// The block in which the free granules begin that a run is cut from, and where: dirty
+    /// ones before clean ones. To split a block costs less than to touch new pages, and
+    /// keeps the peak low.
+    fn find(&self, region: &Region, wanted: Wanted) -> Option<(usize, usize)> {
         [1, 0].into_iter().find_map(|dirty| {
-            let followed = || self.find_followed(region, wanted, dirty);
-            let head = || blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL);
-            let block = || head().map(|at| Self::lowest(region, at));
-            followed().or_else(block)
+            if wanted.granules > SMALL {
+                return self.find_place(region, wanted, dirty);
+            }
+            let blocks = &self.lists[wanted.order as usize..];
+            let head = blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL)?;
+            let block = Self::lowest(region, head) as usize;
+            Some((block, block))
         })
     }
 
@@ -283,20 +291,39 @@ impl Lists {
         lowest
     }
 
-    /// A block of the order below, too small alone, with enough free blocks behind it. So
-    /// a run whose size is no power of two finds the place of one of its size again.
-    fn find_followed(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<u32> {
-        if wanted.align >= wanted.order {
-            return None;
-        }
-        let mut at = self.lists[wanted.align as usize][dirty].head;
-        for _ in 0..FOLLOWED_LOOKS {
-            if at == NIL || are_free(region, at as usize, wanted.granules) {
-                return Some(at).filter(|at| *at != NIL);
+    /// Of the places in blocks of a list, and in free ones behind them, the one with the
+    /// most dirty granules, and of these the first. A place is aligned to the least that
+    /// it must be, and not to the run's size: so a run finds the place of one of its size
+    /// again, and free memory between two runs is of use for a third.
+    fn find_place(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
+        let (mut best, mut most) = (None, 0);
+        for (order, pair) in self.lists.iter().enumerate().skip(wanted.align as usize) {
+            let mut at = pair[dirty].head;
+            for _ in 0..LOOKS {
+                if at == NIL {
+                    break;
+                }
+                let block = at as usize;
+                let mut start = block;
+                if dirty == 1
+                    && let Some(first) = region.first_dirty(block, 1 << order)
+                {
+                    start = first >> wanted.align << wanted.align;
+                }
+                if are_free(region, block, start - block + wanted.granules) {
+                    let found = region.dirty_in(start, wanted.granules);
+                    let place = (block, start);
+                    if found == wanted.granules && found < HUGE {
+                        return Some(place);
+                    }
+                    if best.is_none_or(|best| (found, best) > (most, place)) {
+                        (best, most) = (Some(place), found);
+                    }
+                }
+                at = region.frame(at).next.load(Ordering::Relaxed);
             }
-            at = region.frame(at).next.load(Ordering::Relaxed);
         }
-        None
+        best
     }
 
     /// Calls `f` with index, order and dirtiness of each free block.
@@ -363,26 +390,30 @@ impl<P: Platform> Ground<P> {
     fn take_free(&self, wanted: Wanted) -> Option<u32> {
         let (region, granules) = (&self.region, wanted.granules);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        let index = lists.find(region, wanted)?;
-        let (start, end) = (index as usize, index as usize + granules);
+        let (block, start) = lists.find(region, wanted)?;
+        let end = start + granules;
         // One block, or several that follow each other.
-        let (mut at, mut any_dirty) = (start, false);
+        let (mut at, mut any_dirty) = (block, false);
         while at < end {
             let time = region.frame(at as u32).time.load(Ordering::Relaxed);
             let (found, dirty) = lists.remove(region, at as u32);
+            let mut leave = |from, to| {
+                each_block(from, to, |i, o| {
+                    let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;
+                    lists.insert(region, i, o, dirty, time, true);
+                });
+            };
+            // Before the run something is left of the first, and behind it of the last.
+            leave(at, start);
             at += 1 << found;
             any_dirty |= dirty;
-            // Behind the last one something is left.
-            each_block(end, at, |i, o| {
-                let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;
-                lists.insert(region, i, o, dirty, time, true);
-            });
+            leave(end, at);
         }
         if any_dirty {
             lists.dirty_granules -= region.dirty_in(start, granules);
             self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
         }
-        Some(index)
+        Some(start as u32)
     }
 
     /// Frees a run that begins nothing any more. Its granules are dirty.

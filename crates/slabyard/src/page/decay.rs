@@ -1,8 +1,8 @@
 //! Giving pages back: those of blocks that stayed free for a while, or all at once.
 //!
-//! It goes in steps of one system call, of at most [`MOST_BYTES`]. What the call is
-//! about is out of the buddy meanwhile, so that it is made under no lock; the rest of
-//! its block stays there.
+//! It goes in steps of one system call, of at most [`MOST_BYTES`], or of as much as
+//! somebody asked for. What the call is about is out of the buddy meanwhile, so that it
+//! is made under no lock; the rest of its block stays there.
 //!
 //! What describes a large free block goes back too: its frames (but the first)
 //! and its part of the page map are zeros, as in memory that was never touched.
@@ -12,6 +12,7 @@
 use super::Ground;
 use super::buddy::ORDERS;
 use super::frame::{Frame, Kind};
+use super::region::HUGE;
 use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
 
@@ -20,6 +21,8 @@ pub(super) const YOUNG_MS: u32 = 100;
 
 /// Most bytes of one call of `give_back`.
 pub const MOST_BYTES: usize = 512 << 10;
+/// Most granules of a call that is in proportion to what somebody asked for.
+const MOST_AT_ONCE: usize = (64 << 20) / GRANULE;
 /// Most parts of blocks in one call: what a burst leaves free lies in pieces.
 const PARTS: usize = 32;
 
@@ -33,7 +36,7 @@ const LOOKS: usize = 16;
 struct Part {
     index: u32,
     order: usize,
-    /// Its granules from the first dirty one to the last.
+    /// Its granules from the first dirty one to the last; whole huge pages if it is large.
     first: usize,
     granules: usize,
     /// The dirty ones among them.
@@ -45,14 +48,18 @@ impl Part {
 }
 
 impl<P: Platform> Ground<P> {
-    /// Gives back dirty blocks that were freed at least `age_ms` ago, `most` granules or
-    /// a part more. Returns the granules given back.
+    /// Gives back dirty blocks that were freed at least `age_ms` ago, because somebody
+    /// asked for it: `most` granules, or up to two huge pages more, clean ones between
+    /// them among them. Large blocks go in whole huge pages, which are not split then; their
+    /// page tables go too (since Linux 6.14), so that there are huge pages again. Returns
+    /// the granules given back.
     pub fn purge(&self, age_ms: u32, most: usize) -> usize {
-        let mut done = 0;
+        let (mut done, mut left) = (0, (most.div_ceil(HUGE) + 1).saturating_mul(HUGE));
         while done < most
-            && let Some(went) = self.purge_part(age_ms)
+            && let Some((went, spent)) = self.purge_parts(age_ms, left.min(MOST_AT_ONCE))
         {
             done += went;
+            left -= spent;
         }
         done
     }
@@ -61,9 +68,15 @@ impl<P: Platform> Ground<P> {
     /// ago: by one call, of at most [`MOST_BYTES`]. Returns the granules given back;
     /// `None` if there is no such block.
     pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
+        Some(self.purge_parts(age_ms, MOST_BYTES / GRANULE)?.0)
+    }
+
+    /// By one call of at most so many granules: how many were dirty, and of how many the
+    /// call was.
+    fn purge_parts(&self, age_ms: u32, most: usize) -> Option<(usize, usize)> {
         let now = self.platform.now_ms() as u32;
         let (mut parts, mut stretches) = ([Part::NONE; PARTS], [Stretch::NONE; PARTS]);
-        let (mut n, mut left, mut went) = (0, MOST_BYTES / GRANULE, 0);
+        let (mut n, mut left, mut went) = (0, most, 0);
         while n < PARTS
             && left >= self.granules_for(1)
             && let Some(part) = self.take_old(now, age_ms, left)
@@ -84,7 +97,7 @@ impl<P: Platform> Ground<P> {
             self.region.set_dirty(part.first, part.granules, false);
             self.put_clean(part.index, part.order, now, 0);
         }
-        Some(went)
+        Some((went, most - left))
     }
 
     /// Takes the first dirty part of the oldest dirty block, if it is old enough, out
@@ -120,7 +133,9 @@ impl<P: Platform> Ground<P> {
         }
         let end = index + (1 << order);
         let last = region.last_dirty(first, end - first).unwrap_or(first);
-        let granules = last + 1 - first;
+        let unit = if 1 << order >= HUGE { HUGE } else { 1 };
+        let first = first / unit * unit;
+        let granules = (last + 1).next_multiple_of(unit) - first;
         let dirty = region.dirty_in(first, granules);
         lists.dirty_granules -= dirty;
         self.set_dirty_hint(lists.dirty_granules);

@@ -12,6 +12,12 @@ use super::table::Table;
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Lock, Ordering, Rank};
 
+/// Granules of a huge page, and their order: the begin of the region is aligned to it.
+/// What is taken, committed and given back in whole ones keeps its huge pages; a page
+/// table that a part of one left behind stays, and with it pages of 4 KiB.
+pub const HUGE: usize = (2 << 20) / GRANULE;
+pub(super) const HUGE_ORDER: u32 = HUGE.ilog2();
+
 /// The least that makes sense, in bytes.
 const SMALLEST: usize = 16 << 20;
 
@@ -158,7 +164,10 @@ impl Region {
         let start = old.next_multiple_of(align);
         let unit = p.page_bytes() / GRANULE;
         let least = start.checked_add(granules)?.next_multiple_of(unit);
-        let wished = least.max(old + spare).next_multiple_of(unit).min(self.granules());
+        let wished = least.max(old + spare);
+        // What a large run begins in may become huge pages, up to its end.
+        let step = if granules >= HUGE { unit.max(HUGE) } else { unit };
+        let wished = wished.next_multiple_of(step).min(self.granules());
         for new in [wished, least] {
             if new < least || new > self.granules() {
                 continue;
@@ -263,7 +272,8 @@ impl Region {
 /// The wanted reservation; where the system refuses it (`ulimit -v`), half of
 /// what it would grant, so that the program's own mappings find room.
 fn reserve<P: Platform>(p: &P, want: usize) -> Option<(usize, usize)> {
-    let at = |bytes| p.reserve(bytes, p.page_bytes(), Use::Arena).map(|base| (base, bytes));
+    let align = (HUGE * GRANULE).max(p.page_bytes());
+    let at = |bytes| p.reserve(bytes, align, Use::Arena).map(|base| (base, bytes));
     if let Some(granted) = at(want) {
         return Some(granted);
     }

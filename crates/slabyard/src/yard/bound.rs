@@ -5,12 +5,13 @@
 //! refused page; and frees that a signal handler left to the slow path that it
 //! interrupted, each of which is a call of its own. A request above
 //! [`super::LARGEST_RUN`] costs in proportion to its size: it is mapped and unmapped
-//! whole, and may give as many bytes back as it takes, in calls of the size below.
+//! whole, and may give as many bytes back as it takes, in whole huge pages.
 //!
 //! The tests count what calls do, and hold it against these numbers.
 
 use crate::engine::slub::Shape;
-use crate::page::decay;
+use crate::page::{decay, region};
+use crate::platform::GRANULE;
 
 /// Slab operations: objects put into one slab, or taken out of one. One sheaf goes home
 /// in the call's own work, and as many objects in the step.
@@ -21,6 +22,9 @@ pub const FENCES: u64 = 1;
 
 /// Calls by which pages are given back to the system.
 pub const GIVE_BACKS: u64 = 1;
+
+/// Bytes by which a request above [`super::LARGEST_RUN`] may give back more than it takes.
+pub const MORE_BYTES: u64 = (2 * region::HUGE * GRANULE) as u64;
 
 /// Bytes of such a call.
 pub const GIVE_BACK_BYTES: u64 = decay::MOST_BYTES as u64;

@@ -3,10 +3,13 @@
 
 use super::oracle::Random;
 use super::{Says, each_machine, yard_on};
+use slabyard::page::region::HUGE;
+use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_RUN, Yard};
 
 const DECAY_MS: u32 = 250;
+const HUGE_BYTES: usize = HUGE * GRANULE;
 
 fn yard_of_blocks(config: Config) -> Yard<Machine> {
     let yard = yard_on(config);
@@ -55,7 +58,7 @@ fn a_block_that_grows_is_a_mapping() {
 /// Granules of live large blocks, and of free pages that were not given back.
 fn kept(yard: &Yard<Machine>) -> (usize, usize) {
     let (runs, mapped) = (yard.ground.buddy.runs().1, yard.ground.mappings.live().1);
-    (runs + mapped / slabyard::platform::GRANULE, yard.ground.free_count().dirty)
+    (runs + mapped / GRANULE, yard.ground.free_count().dirty)
 }
 
 #[test]
@@ -125,6 +128,63 @@ fn a_run_finds_the_place_of_one_of_its_size_again() {
             let again = take();
             assert!(runs.contains(&again), "{again:#x} is another place than {runs:x?}");
         }
+    });
+}
+
+/// A yard on which large blocks are runs.
+fn warm_yard(config: Config) -> Yard<Machine> {
+    let yard = yard_of_blocks(config);
+    let first = yard.alloc(2 * LARGEST_RUN, 16).expect("memory");
+    assert_eq!(yard.free(first), Ok(()));
+    yard
+}
+
+#[test]
+fn runs_that_lay_side_by_side_make_a_place_for_a_larger_one() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let mut runs: Vec<_> =
+            (0..12).map(|_| yard.alloc(HUGE_BYTES, 16).expect("memory")).collect();
+        runs.sort_unstable();
+        let base = yard.ground.region.base();
+        let is_row = |row: &&[usize]| {
+            // The begin of a block of the next order would be a place anyway.
+            (row[0] - base) % (2 * HUGE_BYTES) == HUGE_BYTES && row[2] - row[0] == 2 * HUGE_BYTES
+        };
+        let row = runs.windows(3).find(is_row).expect("three runs side by side");
+        for run in row {
+            assert_eq!(yard.free(*run), Ok(()));
+        }
+        assert_eq!(yard.alloc(3 * HUGE_BYTES, 16), Some(row[0]));
+    });
+}
+
+#[test]
+fn what_somebody_asked_for_goes_back_in_whole_huge_pages() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let large = yard.alloc(8 * HUGE_BYTES, 16).expect("memory");
+        assert_eq!(yard.free(large), Ok(()));
+        let before = yard.platform().tally();
+        assert_eq!(yard.ground.purge(0, usize::MAX), 8 * HUGE_BYTES / GRANULE);
+        let after = yard.platform().tally();
+        assert_eq!(after.give_backs - before.give_backs, 1);
+        assert_eq!(after.give_back_bytes - before.give_back_bytes, 8 * HUGE_BYTES as u64);
+    });
+}
+
+#[test]
+fn the_region_ends_with_a_huge_page_behind_a_large_run() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let region = &yard.ground.region;
+        let before = region.top();
+        yard.alloc(5 * HUGE_BYTES, 16).expect("memory");
+        assert!(region.top() > before);
+        assert_eq!(region.top() % HUGE, 0);
     });
 }
 

@@ -173,7 +173,14 @@ impl Memory {
         }
         // None of it is charged: it cannot be touched, or not be written.
         let protection = if what == Use::Map { PROT_READ } else { PROT_NONE };
-        let address = mmap_aligned(bytes, align, page, protection, MAP_NORESERVE)?;
+        let address = match mmap(bytes, protection, MAP_NORESERVE)? {
+            address if address.is_multiple_of(align) => address,
+            // A kernel before 6.7 does not align what is large to huge pages.
+            elsewhere => {
+                unmap(elsewhere, bytes);
+                mmap_aligned(bytes, align, page, protection, MAP_NORESERVE)?
+            }
+        };
         let first = if what == Use::Arena { FIRST_OF_ARENA } else { FIRST_OF_TABLE };
         self.remember(address, address + first.next_multiple_of(page).min(bytes), address + bytes);
         Some(address)
