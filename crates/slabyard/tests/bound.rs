@@ -233,6 +233,25 @@ fn objects_from_a_thousand_slabs_go_home_within_the_bound() {
 }
 
 #[test]
+fn a_sheaf_goes_home_and_is_filled_by_pieces() {
+    let scene = Scene::new(Config { preemption: 0, ..Config::default() }, CLASSES);
+    let mut random = Random(9);
+    // No time passes: no call makes a step of a round, what is counted is its own.
+    let mut mine: Vec<_> = (0..100_000).map(|_| scene.alloc(64)).collect();
+    for at in (1..mine.len()).rev() {
+        mine.swap(at, random.below(at + 1));
+    }
+    let (gone, left) = mine.split_at(90_000);
+    gone.iter().for_each(|address| scene.free(*address));
+    assert_eq!(scene.most.numbers()[0], bound::OWN_SLAB_OPERATIONS, "by frees");
+    // All slabs have free objects, most of them one under another that lives.
+    let again: Vec<_> = (0..90_000).map(|_| scene.alloc(64)).collect();
+    assert_eq!(scene.most.numbers()[0], bound::OWN_SLAB_OPERATIONS, "by allocations");
+    again.iter().chain(left).for_each(|address| scene.free(*address));
+    scene.check();
+}
+
+#[test]
 fn a_call_that_makes_a_whole_round_is_found() {
     let config = Config { preemption: 0, max_steps: u64::MAX, ..Config::default() };
     let scene = Scene::new(config, CLASSES);

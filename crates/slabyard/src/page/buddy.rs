@@ -420,6 +420,11 @@ impl<P: Platform> Ground<P> {
     pub fn free_run(&self, index: u32, granules: usize) {
         let now = self.platform.now_ms() as u32;
         let granules = self.granules_for(granules * super::GRANULE);
+        // The frames that are looked at and written under the lock, at once.
+        each_block(index as usize, index as usize + granules, |index, order| {
+            self.region.fetch_frame_ahead(index);
+            self.region.fetch_frame_ahead(index ^ (1 << order));
+        });
         self.region.set_dirty(index as usize, granules, true);
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.dirty_granules += granules;

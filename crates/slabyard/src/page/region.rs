@@ -122,6 +122,12 @@ impl Region {
         self.frames.get(index as usize)
     }
 
+    /// Says that the frame of a granule will be asked for and written soon.
+    #[inline]
+    pub fn fetch_frame_ahead(&self, index: u32) {
+        self.frames.fetch_ahead(index as usize);
+    }
+
     /// The granule that an address lies in, if it is committed.
     #[inline]
     pub fn granule_of(&self, address: usize) -> Option<u32> {

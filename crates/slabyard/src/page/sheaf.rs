@@ -233,11 +233,15 @@ impl SheafPool {
         Filling { objects: self.places(sheaf.index).objects, sheaf }
     }
 
-    /// Takes all objects, the top one first.
-    pub fn pop_all(&self, sheaf: &mut Sheaf) -> impl Iterator<Item = usize> + '_ {
-        let count = core::mem::take(&mut sheaf.count) as usize;
-        let objects = self.places(sheaf.index).objects[..count].iter().rev();
+    /// The objects, the top one first.
+    pub fn downwards(&self, sheaf: &Sheaf) -> impl Iterator<Item = usize> + Clone + '_ {
+        let objects = self.places(sheaf.index).objects[..sheaf.count as usize].iter().rev();
         objects.map(|place| place.load(Ordering::Relaxed))
+    }
+
+    /// Takes so many objects off the top, which the caller has.
+    pub fn shorten(&self, sheaf: &mut Sheaf, objects: u32) {
+        sheaf.count -= objects;
     }
 
     /// Takes the top object.
@@ -308,7 +312,7 @@ impl SheafPool {
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner
     /// asks), from the number of its top.
-    pub fn objects_of(&self, top: u32) -> impl Iterator<Item = usize> + '_ {
+    pub fn objects_of(&self, top: u32) -> impl Iterator<Item = usize> + Clone + '_ {
         self.locate(top)
             .into_iter()
             .flat_map(|(index, count)| &self.places(index).objects[..count as usize])

@@ -132,6 +132,22 @@ impl<T: Zeroed> Table<T> {
         self.committed_bytes.load(Ordering::Relaxed)
     }
 
+    /// Says that an item will be written soon. Where there is none, nothing happens.
+    #[inline]
+    pub fn fetch_ahead(&self, index: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            let address = self.base().wrapping_add(index * size_of::<T>());
+            // SAFETY: a hint, which reads and writes nothing that the program sees, and
+            // faults at no address.
+            unsafe {
+                core::arch::asm!("prefetchw [{}]", in(reg) address,
+                    options(nostack, preserves_flags, readonly));
+            }
+        }
+        let _ = index;
+    }
+
     /// One item.
     ///
     /// # Panics

@@ -8,7 +8,7 @@ pub use freeset::{Put, Version, Word};
 pub use geometry::Geometry;
 
 use crate::page::{Cause, Ground, Kind};
-use crate::platform::Platform;
+use crate::platform::{GRANULE, Platform};
 
 /// One object: the slab's first granule, and the object's number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,13 @@ impl<P: Platform> Ground<P> {
         let frame = self.region.frame(slab);
         let is_slab = frame.kind() == Kind::Slab && frame.slot() == slot;
         is_slab.then_some(slab).ok_or(Cause::WrongSize)
+    }
+
+    /// Says that the slab that an address may lie in will be put into soon.
+    #[inline]
+    pub fn fetch_slab_ahead(&self, geometry: &Geometry, address: usize) {
+        let granule = (address.wrapping_sub(self.region.base()) / GRANULE) as u32;
+        self.region.fetch_frame_ahead(granule & !(geometry.granules() - 1));
     }
 
     /// The address of an object.

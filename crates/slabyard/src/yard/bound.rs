@@ -13,9 +13,13 @@ use crate::engine::slub::Shape;
 use crate::page::{decay, region};
 use crate::platform::GRANULE;
 
-/// Slab operations: objects put into one slab, or taken out of one. One sheaf goes home
-/// in the call's own work, and as many objects in the step.
-pub const SLAB_OPERATIONS: u64 = 2 * Shape::SHEAF_OBJECTS as u64;
+/// Slab operations of the call's own work: objects of one bitmap word put into a slab, or
+/// objects taken out of one.
+pub const OWN_SLAB_OPERATIONS: u64 = Shape::MOST_PIECE as u64;
+
+/// Slab operations of a call: its own, and as many as a sheaf has objects in the step, which
+/// may bring one stack home.
+pub const SLAB_OPERATIONS: u64 = OWN_SLAB_OPERATIONS + Shape::SHEAF_OBJECTS as u64;
 
 /// Fences of all CPUs.
 pub const FENCES: u64 = 1;

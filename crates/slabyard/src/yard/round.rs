@@ -5,7 +5,7 @@
 //! Each slow path that finds one open makes one step of it, if nobody else does:
 //!
 //! * stops idle stacks by one fence, and brings what they hold home;
-//! * or brings one unwanted sheaf of a barn home;
+//! * or brings a piece of an unwanted sheaf of a barn home;
 //! * or ends a few empty slabs of an idle cache;
 //! * or gives back one stretch of old free pages, of what describes free blocks, or of
 //!   a sheaf that nobody uses: by one system call of at most 512 KiB.
@@ -18,8 +18,8 @@
 
 use super::Yard;
 use super::drain::{BATCH, Stops};
-use crate::engine::slub::Shape;
 use crate::engine::slub::age::Found;
+use crate::engine::slub::{Cache, Shape};
 use crate::page::percpu;
 use crate::platform::stack::{SLOTS, STOPPED};
 use crate::platform::{Entry, Platform, Slot};
@@ -29,6 +29,8 @@ use crate::sync::Ordering;
 const IDLE_ROUNDS: u32 = 2;
 /// Objects of stacks that go home in one step, or one stack.
 const HOME: u32 = Shape::SHEAF_OBJECTS;
+/// Slab operations of one step that brings a sheaf home, in a slow program.
+const SLOW_STEP: u32 = 128;
 /// Entries looked at in one step: the rows of eight CPUs.
 const LOOKS: usize = 8 * SLOTS;
 
@@ -239,15 +241,18 @@ impl<P: Platform> Yard<P> {
         (age >= rounds).then_some(count)
     }
 
-    /// One unwanted sheaf of a barn goes home, or a few empty slabs of a cache end.
+    /// A piece of an unwanted sheaf of a barn goes home, or a few empty slabs of a cache end.
     fn settle_some(&self, round: &mut Round) -> Step {
         let g = &self.ground;
         while let Some(cache) = self.caches.get(round.class) {
             let mut found = round.found.take().unwrap_or_else(|| cache.found(g));
-            if found.unwanted > 0 && cache.flush_one(g) {
-                found.unwanted -= 1;
-                round.found = Some(found);
-                return Step::Went;
+            if found.unwanted > 0 {
+                let went = cache.flush_piece_aside(g, self.home_step(cache));
+                found.unwanted = found.unwanted.saturating_sub(went);
+                if went > 0 {
+                    round.found = Some(found);
+                    return Step::Went;
+                }
             }
             round.class += 1;
             if found.idle {
@@ -258,6 +263,12 @@ impl<P: Platform> Yard<P> {
             }
         }
         Step::Nothing
+    }
+
+    /// Slab operations of a step: few in a program that goes fast, whose calls are to
+    /// be short; more in a slow one, which has fewer steps for what waits.
+    fn home_step(&self, cache: &Cache) -> u32 {
+        if self.pace.is_slow() { SLOW_STEP } else { cache.shape().piece }
     }
 
     /// Free pages go back after the decay time; sooner where the program goes too slowly

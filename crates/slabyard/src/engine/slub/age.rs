@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 /// What a round found of a cache when it came to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Full sheaves of the barn that are to go home.
+    /// Objects of the barn that are to go home.
     pub unwanted: u32,
     /// No slow path since the last round.
     pub idle: bool,
@@ -24,7 +24,7 @@ impl Cache {
     pub fn found<P: Platform>(&self, g: &Ground<P>) -> Found {
         let begun = self.shown.begun();
         let idle = self.seen.swap(begun, Ordering::Relaxed) == begun;
-        Found { unwanted: self.barn_unwanted(g), idle }
+        Found { unwanted: self.barn_unwanted(g) * self.sheaf_capacity(), idle }
     }
 
     /// As [`Cache::moving`], for what a round does: it does not make the cache busy.
@@ -35,7 +35,7 @@ impl Cache {
 
     /// Everything parked on the node goes home, empty slabs end.
     pub fn shrink_node<P: Platform>(&self, g: &Ground<P>) {
-        while self.flush_one(g) {}
+        while self.flush_piece_aside(g, u32::MAX) > 0 {}
         self.barn_forget_empty(g);
         while self.discard_empty(g, u32::MAX) == ENDED_AT_ONCE {}
     }
@@ -50,25 +50,35 @@ impl Cache {
 
     /// Full sheaves of the barn go home, down to so many.
     pub fn flush_barn_above<P: Platform>(&self, g: &Ground<P>, sheaves: u32) {
-        while self.nr_full(g) > sheaves && self.flush_one(g) {}
+        while self.nr_full(g) > sheaves && self.flush_piece_aside(g, u32::MAX) > 0 {}
     }
 
-    /// One full sheaf of the barn goes home; false if there is none.
-    pub fn flush_one<P: Platform>(&self, g: &Ground<P>) -> bool {
+    /// As [`Cache::flush_piece`], for a round.
+    pub fn flush_piece_aside<P: Platform>(&self, g: &Ground<P>, most: u32) -> u32 {
         let _moving = self.moving_aside();
+        self.flush_piece(g, most)
+    }
+
+    /// A full sheaf of the barn goes home, or as much of it as so many slab operations
+    /// bring; returns how many objects.
+    pub(super) fn flush_piece<P: Platform>(&self, g: &Ground<P>, most: u32) -> u32 {
         let Some(mut sheaf) = self.barn_take_full(g) else {
-            return false;
+            return 0;
         };
-        self.flush(g, &mut sheaf);
-        self.barn_put_empty(g, sheaf);
-        true
+        let gone = self.flush(g, &mut sheaf, most);
+        if sheaf.is_empty() {
+            self.barn_put_empty(g, sheaf);
+        } else {
+            self.barn_put_rest(g, sheaf);
+        }
+        gone
     }
 
     /// The objects of a stopped stack of this cache, whose top was `top`, go home.
     /// The caller takes the stack away.
     pub fn drain_stopped<P: Platform>(&self, g: &Ground<P>, top: u32) {
         let _moving = self.moving_aside();
-        self.put_home(g, g.sheaves.objects_of(top));
+        self.put_home(g, g.sheaves.objects_of(top), u32::MAX);
     }
 
     /// This CPU's own sheaves go home, without stopping anybody: what a platform
@@ -82,7 +92,7 @@ impl Cache {
     pub fn drain_own_slot<P: Platform>(&self, g: &Ground<P>, slot: Slot) {
         let _moving = self.moving_aside();
         if let Ok(Some(mut sheaf)) = self.check_out(g, slot) {
-            self.flush(g, &mut sheaf);
+            self.flush(g, &mut sheaf, u32::MAX);
             self.barn_put_empty(g, sheaf);
         }
     }

@@ -223,6 +223,19 @@ impl Cache {
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Puts back what is left of a sheaf whose top objects went home.
+    pub(super) fn barn_put_rest<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
+        let bytes = self.bytes_of(&sheaf);
+        let mut barn = self.barn.lock(&g.platform);
+        // Nobody wanted it meanwhile: it counts as if it had never been away.
+        if barn.least_full == barn.nr_full {
+            barn.least_full += 1;
+        }
+        barn.put_full(g, sheaf);
+        self.tell_barn(&barn);
+        g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Full sheaves that nobody wanted since the last call, or above the limit.
     pub(super) fn barn_unwanted<P: Platform>(&self, g: &Ground<P>) -> u32 {
         let mut barn = self.barn.lock(&g.platform);

@@ -36,8 +36,8 @@ impl Cache {
     }
 
     /// A sheaf with room in place of a full one. The spare, if it has room; else
-    /// the barn takes the full one for an empty one; else the spare goes home,
-    /// whose objects rest longer.
+    /// the barn takes the full one for an empty one; else a piece of the spare goes
+    /// home, and it takes the place of the full one.
     fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
         let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
         let looks = self.peek(g, spare);
@@ -68,26 +68,31 @@ impl Cache {
             }
             None => full,
         };
-        self.flush(g, &mut home);
+        self.flush(g, &mut home, self.shape().piece);
         self.outgrow(g, home)
     }
 
-    /// A larger sheaf in place of an empty one that was made before the capacity rose
-    /// above its room.
-    fn outgrow<P: Platform>(&self, g: &Ground<P>, empty: Sheaf) -> Sheaf {
+    /// A larger sheaf, with the same objects, in place of one that was made before the
+    /// capacity rose above its room.
+    fn outgrow<P: Platform>(&self, g: &Ground<P>, mut sheaf: Sheaf) -> Sheaf {
         let capacity = self.sheaf_capacity();
-        if g.sheaves.room(&empty) >= capacity {
-            return empty;
+        if g.sheaves.room(&sheaf) >= capacity {
+            return sheaf;
         }
-        let Some(larger) = g.sheaves.take(&g.platform, capacity) else {
-            return empty;
+        let Some(mut larger) = g.sheaves.take(&g.platform, capacity) else {
+            return sheaf;
         };
-        g.sheaves.give(&g.platform, empty);
+        while let Some(object) = g.sheaves.pop(&mut sheaf) {
+            g.sheaves.push(&mut larger, object);
+        }
+        g.sheaves.give(&g.platform, sheaf);
         larger
     }
 
-    /// All objects of a sheaf go home.
-    pub(super) fn flush<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf) {
-        self.put_home(g, g.sheaves.pop_all(sheaf));
+    /// The top objects of a sheaf go home, for at most so many slab operations: how many.
+    pub(super) fn flush<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, most: u32) -> u32 {
+        let gone = self.put_home(g, g.sheaves.downwards(sheaf), most);
+        g.sheaves.shorten(sheaf, gone);
+        gone
     }
 }

@@ -19,6 +19,10 @@ use crate::sync::Ordering;
 /// Words gathered at a time; a power of two.
 const GROUPS: usize = 32;
 
+/// Slabs are fetched ahead of so many objects: as many misses at a time as a core's
+/// buffers take.
+const AHEAD: usize = 12;
+
 /// Bits of one word, gathered.
 #[derive(Clone, Copy)]
 struct Group {
@@ -40,11 +44,17 @@ impl Group {
 impl Cache {
     /// One object to its slab, past the sheaves.
     pub fn free_direct<P: Platform>(&self, g: &Ground<P>, address: usize) {
-        self.put_home(g, core::iter::once(address));
+        self.put_home(g, core::iter::once(address), u32::MAX);
     }
 
-    /// Objects go home. What is no object of this cache is told and set aside.
-    pub fn put_home<P: Platform>(&self, g: &Ground<P>, objects: impl Iterator<Item = usize>) {
+    /// Objects go home, the first of them, for at most so many slab operations: how many.
+    /// What is no object of this cache is told and set aside.
+    pub fn put_home<P: Platform>(
+        &self,
+        g: &Ground<P>,
+        objects: impl Iterator<Item = usize> + Clone,
+        most: u32,
+    ) -> u32 {
         let shape = self.shape();
         let geometry = &shape.geometry;
         let mut groups = [Group::NONE; GROUPS];
@@ -52,8 +62,16 @@ impl Cache {
         let (mut slab, mut begin, mut bytes) = (0, 0, 0);
         // The word of the last object, and its bits; what the table has of it is old.
         let mut last = Group::NONE;
-        let mut home = 0;
+        let (mut home, mut opened, mut gone) = (0, 0, 0);
+        let mut ahead = objects.clone();
+        for address in ahead.by_ref().take(AHEAD) {
+            g.fetch_slab_ahead(geometry, address);
+        }
         for address in objects {
+            if let Some(address) = ahead.next() {
+                g.fetch_slab_ahead(geometry, address);
+            }
+            gone += 1;
             if address.wrapping_sub(begin) >= bytes {
                 match g.slab_of(geometry, shape.slot, address) {
                     Ok(found) => slab = found,
@@ -75,7 +93,11 @@ impl Cache {
                 let other = &groups[Group::place(slab, word)];
                 if (slab, word) == (other.slab, other.word) {
                     last = *other;
+                } else if opened == most {
+                    gone -= 1;
+                    break;
                 } else {
+                    opened += 1;
                     home += self.put_group(g, shape, other);
                     last = Group { slab, word, mask: 0 };
                 }
@@ -90,6 +112,7 @@ impl Cache {
             home += self.put_group(g, shape, group);
         }
         self.shown.out.fetch_sub(home, Ordering::Relaxed);
+        gone
     }
 
     /// Returns how many went home.

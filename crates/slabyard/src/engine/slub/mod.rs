@@ -72,6 +72,8 @@ pub struct Shape {
     pub slot: u16,
     /// Objects in a full sheaf, until another number is set.
     pub sheaf_capacity: u32,
+    /// Slab operations in one piece of work: see [`Self::MOST_PIECE`].
+    pub piece: u32,
 }
 
 impl Shape {
@@ -83,13 +85,20 @@ impl Shape {
     /// A sheaf has room for so many objects of any size.
     pub const SHEAF_LEAST: u32 = 8;
 
+    /// What is to go home goes by pieces, one at a slow path, and so does what is taken
+    /// out of many slabs: of at most so many slab operations, each of which may miss the
+    /// caches two or three times. Few of large objects: their slabs have few objects.
+    pub const MOST_PIECE: u32 = 32;
+    const LEAST_PIECE: u32 = 4;
+
     /// The shape for a geometry.
     #[must_use]
     pub fn new(geometry: Geometry, slot: u16) -> Self {
         let size = geometry.size;
         let sheaf_capacity =
             (Self::SHEAF_BYTES / size).clamp(Self::SHEAF_LEAST, Self::SHEAF_OBJECTS);
-        Shape { geometry, slot, sheaf_capacity }
+        let piece = (sheaf_capacity / 8).clamp(Self::LEAST_PIECE, Self::MOST_PIECE);
+        Shape { geometry, slot, sheaf_capacity, piece }
     }
 
     /// Slot of the main sheaf.

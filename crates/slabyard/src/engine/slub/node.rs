@@ -69,7 +69,7 @@ impl Cache {
         !sheaf.is_empty()
     }
 
-    /// Takes up to `most` objects out of slabs; `f` gets the address of each. A cache that
+    /// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f` gets the address of each. A cache that
     /// has few slabs makes one at most, and none while it has free objects: it may be
     /// asked for a single one.
     pub(super) fn take_objects<P: Platform>(
@@ -81,8 +81,8 @@ impl Cache {
         if most == 0 {
             return;
         }
-        let mut wanted = self.take_partial(g, most, &mut f);
-        while wanted == most || wanted > 0 && self.is_busy() {
+        let (mut wanted, more) = self.take_partial(g, most, &mut f);
+        while wanted == most || wanted > 0 && !more && self.is_busy() {
             match self.take_new(g, wanted, &mut f) {
                 0 => break,
                 taken => wanted -= taken,
@@ -91,18 +91,22 @@ impl Cache {
         self.shown.out.fetch_add((most - wanted).into(), Ordering::Relaxed);
     }
 
-    /// Takes from the partial list; returns how many are wanted still.
+    /// Takes from the partial list, a piece of work; returns how many are wanted still, and
+    /// whether the list may have more.
     fn take_partial<P: Platform>(
         &self,
         g: &Ground<P>,
         most: u32,
         f: &mut impl FnMut(usize),
-    ) -> u32 {
+    ) -> (u32, bool) {
         let geometry = &self.shape().geometry;
         let mut wanted = most;
+        let mut looks = self.shape().piece;
         let mut list = self.partial.lock(&g.platform);
-        while wanted > 0 && list.head != NIL {
+        while wanted > 0 && looks > 0 && list.head != NIL {
+            looks -= 1;
             let slab = list.head;
+            g.region.fetch_frame_ahead(g.region.frame(slab).next.load(Ordering::Relaxed));
             let begin = g.region.address(slab);
             let (taken, left) = g.take(slab, wanted, |index| f(geometry.address_of(begin, index)));
             wanted -= taken;
@@ -111,7 +115,7 @@ impl Cache {
                 self.tell_list(&list);
             }
         }
-        wanted
+        (wanted, looks == 0)
     }
 
     /// Takes from a new slab; returns how many.
