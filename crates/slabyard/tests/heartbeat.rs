@@ -1,7 +1,8 @@
 //! During the heartbeat the fast path stays fast: allocations pop from the spare sheaf,
-//! whoever makes them.
+//! whoever makes them. What waits is bounded, however old it is.
 
 use slabyard::cache::classes;
+use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
@@ -32,4 +33,20 @@ fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
     assert!(yard.beats(), "the clock of the machine stands still");
     let slow = slow_paths(&yard, class) - before;
     assert!(slow <= 210, "{slow} slow paths for {n} allocations, {capacity} in a sheaf");
+}
+
+#[test]
+fn a_burst_of_frees_gives_back_while_it_lasts() {
+    const MUCH: usize = 32 << 20;
+    let yard = Yard::new(Machine::new(Config::default()));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+    let objects: Vec<_> =
+        (0..160_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
+    for object in objects {
+        yard.free_fast(object).expect("a live object");
+    }
+    // The clock of the machine stands still: nothing is old.
+    let waiting = yard.ground.buddy.dirty_hint() * GRANULE;
+    assert!(waiting > MUCH / 2, "{waiting} bytes wait: the decay time is not for nothing");
+    assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
 }

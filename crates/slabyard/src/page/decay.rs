@@ -24,7 +24,7 @@ pub const MOST_BYTES: usize = 512 << 10;
 /// Most granules of a call that is in proportion to what somebody asked for.
 const MOST_AT_ONCE: usize = (64 << 20) / GRANULE;
 /// Most parts of blocks in one call: what a burst leaves free lies in pieces.
-const PARTS: usize = 32;
+const PARTS: usize = 64;
 
 /// Order from which on a free block is made bare: 512 KiB, two pages of frames.
 const SMALLEST_BARE: usize = 7;

@@ -25,7 +25,7 @@ pub const LARGEST_WARM_RUN: usize = 256 << 20;
 pub(super) const RUN_CALLS: u32 = 1;
 
 /// Pages that wait may raise the peak by this part of it.
-const WARM_PART: usize = 4;
+pub(super) const WARM_PART: usize = 4;
 
 /// A run that takes more new pages than this makes room for them.
 const SMALLEST_LARGE: usize = 64 << 10;
@@ -75,7 +75,7 @@ impl<P: Platform> Yard<P> {
     fn make_room(&self, new: usize, request: usize) {
         let ground = &self.ground;
         let free = ground.free_count();
-        let live = ground.region.top() - free.free + ground.mappings.live().1 / GRANULE;
+        let live = self.live_granules();
         let peak = self.peak.fetch_max(live, Ordering::Relaxed).max(live);
         let surplus = (live + free.dirty).saturating_sub(peak + peak / WARM_PART);
         if surplus == 0 || free.dirty == 0 {
@@ -103,7 +103,7 @@ impl<P: Platform> Yard<P> {
     }
 
     /// True if a large block was freed within the decay time.
-    fn is_large_warm(&self) -> bool {
+    pub(super) fn is_large_warm(&self) -> bool {
         // 0: never.
         let freed = self.large_freed.load(Ordering::Relaxed);
         freed != 0 && self.platform().now_ms() + 1 - freed < u64::from(self.decay_ms())

@@ -30,7 +30,7 @@ const IDLE_ROUNDS: u32 = 2;
 /// Objects of stacks that go home in one step, or one stack.
 const HOME: u32 = Shape::SHEAF_OBJECTS;
 /// Slab operations of one step that brings a sheaf home, in a slow program.
-const SLOW_STEP: u32 = 128;
+const SLOW_STEP: u32 = HOME;
 /// Entries looked at in one step: the rows of eight CPUs.
 const LOOKS: usize = 8 * SLOTS;
 
@@ -101,6 +101,16 @@ impl Round {
         }
         *self = Round { stage: Stage::Stacks, gather, went: open, ..Round::new() };
         true
+    }
+
+    /// True while it brings home what is parked.
+    pub(super) fn brings_home(&self) -> bool {
+        self.stage < Stage::Pages
+    }
+
+    /// A step gave pages back in its place.
+    pub(super) fn paid(&mut self) {
+        self.steps[1] += 1;
     }
 
     /// True while there may be something to do.
@@ -271,10 +281,10 @@ impl<P: Platform> Yard<P> {
         if self.pace.is_slow() { SLOW_STEP } else { cache.shape().piece }
     }
 
-    /// Free pages go back after the decay time; sooner where the program goes too slowly
-    /// for what waits.
+    /// Free pages go back after the decay time; sooner in a slow program, which has fewer
+    /// steps for what waits, and to which new pages cost less.
     fn age_ms(&self) -> u32 {
-        if self.beat.load(Ordering::Relaxed) == 1 { self.decay_ms() / 4 } else { self.decay_ms() }
+        if self.pace.is_slow() { self.period_ms() as u32 } else { self.decay_ms() }
     }
 }
 

@@ -4,6 +4,10 @@
 //! A tick (an eighth of the decay time) begins a round ([`super::round`]), and each
 //! slow path makes one step of it until it ends.
 //!
+//! Of what waits, more than a quarter of what is live and 32 MiB does not wait for the
+//! decay time: a program that frees a gigabyte makes many calls while it does so, and may
+//! make few afterwards.
+//!
 //! A program may go on without a slow path: one allocation and one free in a
 //! loop. So while pages wait to go back there is a heartbeat: allocations pop
 //! from the spare sheaf, frees push to the main one, and the two are exchanged
@@ -11,14 +15,19 @@
 //! what waits is done in time ([`super::pace`]).
 
 use super::Yard;
+use super::large::WARM_PART;
 use super::pace::LONGEST_STEP;
 use super::visit::LOOK_CALLS;
 use crate::cache::classes;
-use crate::platform::Platform;
+use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// Dirty free granules from which on the heartbeat goes: 256 KiB.
 const PENDING: usize = 64;
+/// Dirty free granules that may wait for the decay time whatever is live: 32 MiB.
+const MUCH: usize = (32 << 20) / GRANULE;
+/// The step while pages are owed, at most: a burst of frees may end at any moment.
+const OWING_STEP: u32 = 16;
 /// Granules that go back with one step, as a guess: blocks may be smaller.
 const GRANULES_A_STEP: usize = 64;
 /// Steps that an open round needs beside those for pages, as a guess.
@@ -26,7 +35,7 @@ const STEPS_A_ROUND: u64 = 64;
 /// Rounds at which nothing went home before the heartbeat ends: a stack needs two or
 /// three to be seen as unused, and so do the runs of the slabs that end with it.
 const QUIET_ROUNDS: u32 = 8;
-/// In a slow program every so many rounds gather.
+/// In a slow program the first and then every so many rounds gather.
 const GATHER: u32 = 4;
 
 impl<P: Platform> Yard<P> {
@@ -72,8 +81,13 @@ impl<P: Platform> Yard<P> {
         if self.is_pending() {
             steps += (self.ground.buddy.dirty_hint() / GRANULES_A_STEP) as u64;
         }
-        let step = self.pace.step(steps);
-        // Only the step changes: one that ended meanwhile stays ended.
+        let owing = self.owed.load(Ordering::Relaxed) > 0;
+        let longest = if owing { OWING_STEP } else { LONGEST_STEP };
+        self.change_step(beat, self.pace.step(steps).min(longest));
+    }
+
+    /// Only the step changes: one that ended meanwhile stays ended.
+    fn change_step(&self, beat: u32, step: u32) {
         let changed = self.beat.compare_exchange(beat, step, Ordering::Relaxed, Ordering::Relaxed);
         if changed.is_ok() && step < beat / 2 {
             // Each main sheaf has its share of the longer step still.
@@ -107,20 +121,30 @@ impl<P: Platform> Yard<P> {
     /// at it.
     #[inline]
     fn step(&self, due: bool) -> bool {
+        let slow = self.beats() && self.pace.is_slow();
+        // Several threads may pay at once.
+        if !slow && !due && self.pays() {
+            return true;
+        }
         let Some(mut round) = self.drain.try_lock(self.platform()) else {
             return false;
         };
         // In a slow program, now and then, stacks in use go home too. Their
         // objects lie where a burst left them, each may hold a slab, and what is
         // taken next comes from few.
-        let slow = self.beats() && self.pace.is_slow();
         let nth = self.slow_rounds.load(Ordering::Relaxed);
-        if due && round.begin(slow && nth % GATHER == 1) {
+        if due && round.begin(slow && nth.is_multiple_of(GATHER)) {
             self.slow_rounds.store(if slow { nth.wrapping_add(1) } else { 0 }, Ordering::Relaxed);
             self.open.store(1, Ordering::Relaxed);
         }
+        // A slow program makes few steps: what holds slabs goes home first, and then both
+        // the slabs and what is owed go back.
+        if !(slow && round.brings_home()) && self.pays() {
+            round.paid();
+            return true;
+        }
         // The quick look may have been too early: another thread ended the round.
-        if self.pays() || !round.is_open() {
+        if !round.is_open() {
             return true;
         }
         let ended = self.go_on(&mut round);
@@ -139,8 +163,7 @@ impl<P: Platform> Yard<P> {
         self.open.load(Ordering::Relaxed) != 0 || self.owed.load(Ordering::Relaxed) != 0
     }
 
-    /// Gives a part of the pages back that make room for new ones. False if there is
-    /// nothing to do. Drain lock held.
+    /// Gives a part of the pages back that are owed. False if there is nothing to do.
     fn pays(&self) -> bool {
         let owed = self.owed.load(Ordering::Relaxed);
         let went = if owed > 0 { self.ground.purge_part(0) } else { None };
@@ -151,12 +174,32 @@ impl<P: Platform> Yard<P> {
         went.is_some()
     }
 
+    /// Weighs what waits against what is live: what is too much is owed. Not where large
+    /// blocks come and go: who asks for one makes room.
+    fn weigh(&self, beat: u32) {
+        let dirty = self.ground.buddy.dirty_hint();
+        if dirty > MUCH && !self.is_large_warm() {
+            let surplus = dirty.saturating_sub(MUCH + self.live_granules() / WARM_PART);
+            self.owed.fetch_max(surplus, Ordering::Relaxed);
+            if surplus > 0 && beat > OWING_STEP {
+                self.change_step(beat, OWING_STEP);
+            }
+        }
+    }
+
+    /// Granules that are not free, and those of mappings.
+    pub(super) fn live_granules(&self) -> usize {
+        let ground = &self.ground;
+        ground.region.top() - ground.free_count().free + ground.mappings.live().1 / GRANULE
+    }
+
     /// Looks at the clock; true for one caller when a tick is due.
     fn is_due(&self) -> bool {
         let now = self.platform().now_ms();
         let beat = self.beat.load(Ordering::Relaxed);
         if beat != 0 {
             self.keep_pace(now, beat);
+            self.weigh(beat);
         }
         self.comes(now)
     }
