@@ -18,7 +18,7 @@ const SLOW: u64 = 4000;
 /// Slow paths are to come at least so often.
 const VISIT_MS: u64 = 16;
 /// What waits is to be done within this time.
-const DONE_MS: u64 = 200;
+const DONE_MS: u64 = 100;
 
 /// The pace of a program.
 pub(super) struct Pace {

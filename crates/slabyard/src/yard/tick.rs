@@ -27,7 +27,7 @@ const PENDING: usize = 64;
 /// Dirty free granules that may wait for the decay time whatever is live: 32 MiB.
 const MUCH: usize = (32 << 20) / GRANULE;
 /// The step while pages are owed, at most: a burst of frees may end at any moment.
-const OWING_STEP: u32 = 16;
+const OWING_STEP: u32 = 8;
 /// Granules that go back with one step, as a guess: blocks may be smaller.
 const GRANULES_A_STEP: usize = 64;
 /// Steps that an open round needs beside those for pages, as a guess.
