@@ -27,8 +27,8 @@ pub const FENCES: u64 = 1;
 /// Calls by which pages are given back to the system.
 pub const GIVE_BACKS: u64 = 1;
 
-/// Bytes by which a request above [`super::LARGEST_RUN`] may give back more than it takes.
-pub const MORE_BYTES: u64 = (2 * region::HUGE * GRANULE) as u64;
-
 /// Bytes of such a call.
 pub const GIVE_BACK_BYTES: u64 = decay::MOST_BYTES as u64;
+
+/// Bytes by which a request above [`super::LARGEST_RUN`] may give back more than it takes.
+pub const MORE_BYTES: u64 = (2 * region::HUGE * GRANULE) as u64;

@@ -75,7 +75,7 @@ impl<P: Platform> Yard<P> {
     fn make_room(&self, new: usize, request: usize) {
         let ground = &self.ground;
         let free = ground.free_count();
-        let live = self.live_granules();
+        let live = self.live_granules(free.free);
         let peak = self.peak.fetch_max(live, Ordering::Relaxed).max(live);
         let surplus = (live + free.dirty).saturating_sub(peak + peak / WARM_PART);
         if surplus == 0 || free.dirty == 0 {

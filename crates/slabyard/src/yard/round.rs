@@ -278,13 +278,13 @@ impl<P: Platform> Yard<P> {
     /// Slab operations of a step: few in a program that goes fast, whose calls are to
     /// be short; more in a slow one, which has fewer steps for what waits.
     fn home_step(&self, cache: &Cache) -> u32 {
-        if self.pace.is_slow() { SLOW_STEP } else { cache.shape().piece }
+        if self.is_slow() { SLOW_STEP } else { cache.shape().piece }
     }
 
     /// Free pages go back after the decay time; sooner in a slow program, which has fewer
     /// steps for what waits, and to which new pages cost less.
     fn age_ms(&self) -> u32 {
-        if self.pace.is_slow() { self.period_ms() as u32 } else { self.decay_ms() }
+        if self.is_slow() { self.period_ms() as u32 } else { self.decay_ms() }
     }
 }
 

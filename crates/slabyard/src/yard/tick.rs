@@ -121,7 +121,7 @@ impl<P: Platform> Yard<P> {
     /// at it.
     #[inline]
     fn step(&self, due: bool) -> bool {
-        let slow = self.beats() && self.pace.is_slow();
+        let slow = self.is_slow();
         // Several threads may pay at once.
         if !slow && !due && self.pays() {
             return true;
@@ -179,7 +179,8 @@ impl<P: Platform> Yard<P> {
     fn weigh(&self, beat: u32) {
         let dirty = self.ground.buddy.dirty_hint();
         if dirty > MUCH && !self.is_large_warm() {
-            let surplus = dirty.saturating_sub(MUCH + self.live_granules() / WARM_PART);
+            let live = self.live_granules(self.ground.free_count().free);
+            let surplus = dirty.saturating_sub(MUCH + live / WARM_PART);
             self.owed.fetch_max(surplus, Ordering::Relaxed);
             if surplus > 0 && beat > OWING_STEP {
                 self.change_step(beat, OWING_STEP);
@@ -187,10 +188,16 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Granules that are not free, and those of mappings.
-    pub(super) fn live_granules(&self) -> usize {
+    /// Granules that are not free, of which there are so many, and those of mappings.
+    pub(super) fn live_granules(&self, free: usize) -> usize {
         let ground = &self.ground;
-        ground.region.top() - ground.free_count().free + ground.mappings.live().1 / GRANULE
+        ground.region.top() - free + ground.mappings.live().1 / GRANULE
+    }
+
+    /// True if slow paths come rarely, as far as is known: the pace is measured during the
+    /// heartbeat alone.
+    pub(super) fn is_slow(&self) -> bool {
+        self.beats() && self.pace.is_slow()
     }
 
     /// Looks at the clock; true for one caller when a tick is due.

@@ -2,6 +2,26 @@
 
 use std::arch::naked_asm;
 
+/// A push up to the test for room.
+macro_rules! push_begin {
+    () => {
+        concat!(
+            "
+            mov r9, rdx
+            mov r10, rcx
+        20: mov rdx, r9
+            ",
+            slabyard::rseq_announce!(),
+            "
+            mov cx, r10w
+            mov edx, dword ptr [rsi + rcx]
+            cmp edx, dword ptr [rsi + rcx + 4]
+            jae 29f
+            "
+        )
+    };
+}
+
 /// Pops, but the committing store lies outside.
 #[unsafe(naked)]
 pub unsafe extern "sysv64" fn pop_late(slot: usize, rows: usize, cs_offset: usize) -> usize {
@@ -33,14 +53,7 @@ pub unsafe extern "sysv64" fn push_late(
     slot: usize,
 ) -> usize {
     naked_asm!(
-        "mov r9, rdx",
-        "mov r10, rcx",
-        "20: mov rdx, r9",
-        slabyard::rseq_announce!(),
-        "mov cx, r10w",
-        "mov edx, dword ptr [rsi + rcx]",
-        "cmp edx, dword ptr [rsi + rcx + 4]",
-        "jae 29f",
+        push_begin!(),
         "mov qword ptr [rsi + rdx * 8 + 8], rdi",
         "inc edx",
         "22:",
@@ -62,14 +75,7 @@ pub unsafe extern "sysv64" fn push_early(
     slot: usize,
 ) -> usize {
     naked_asm!(
-        "mov r9, rdx",
-        "mov r10, rcx",
-        "20: mov rdx, r9",
-        slabyard::rseq_announce!(),
-        "mov cx, r10w",
-        "mov edx, dword ptr [rsi + rcx]",
-        "cmp edx, dword ptr [rsi + rcx + 4]",
-        "jae 29f",
+        push_begin!(),
         "inc edx",
         "mov dword ptr [rsi + rcx], edx",
         "22:",

@@ -69,7 +69,8 @@ impl Cache {
         !sheaf.is_empty()
     }
 
-    /// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f` gets the address of each. A cache that
+    /// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f`
+    /// gets the address of each. A cache that
     /// has few slabs makes one at most, and none while it has free objects: it may be
     /// asked for a single one.
     pub(super) fn take_objects<P: Platform>(

@@ -41,7 +41,7 @@ const PROT_READ: usize = 1;
 const PROT_RW: usize = 3;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
 const MAP_NORESERVE: usize = 0x4000;
-/// Bytes of a huge page, or fewer than that.
+/// Bytes of a huge page on x86-64; no machine has smaller ones.
 const HUGE_PAGE: usize = 2 << 20;
 const MADV_DONTNEED: usize = 4;
 const MADV_NOHUGEPAGE: usize = 15;

@@ -19,17 +19,20 @@
 //!
 //! The CPU number is read two bytes in front of where it stands: these are zeros (the
 //! high half of `cpu_id_start`, a number below 2^16), so that the 32 bits read are the
-//! number times [`ROW_STRIDE`](crate::platform::stack::ROW_STRIDE), and the slot's offset
+//! number times [`ROW_STRIDE`], and the slot's offset
 //! takes the place of the zeros.
 //!
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
 use super::Thread;
-use crate::platform::stack::{STOPPED, Stack, Stopped};
+use crate::platform::stack::{ROW_STRIDE, STOPPED, Stack, Stopped};
 use core::arch::{global_asm, naked_asm};
 
 /// Signature in front of an abort address, as the C library registers it.
 pub const SIGNATURE: u32 = 0x5305_3053;
+
+// What the sequences read in front of the CPU number, and what `exchange_raw` shifts by.
+const _: () = assert!(ROW_STRIDE == 1 << 16);
 
 /// The descriptor (struct rseq_cs) and the abort stub of the sequence above.
 #[doc(hidden)]
