@@ -6,14 +6,14 @@ use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Most full sheaves of a barn, until another number is set. SLUB 6.18 has 10 of 32
-/// objects; ours are much larger.
+/// Most full sheaves of a barn until its limit follows use ([`super::working_set`]). SLUB
+/// 6.18 has 10 of 32 objects; ours are much larger.
 const MOST_FULL: u32 = 2;
 /// Objects above this many bytes wait in no barn: there are few of them, and two sheaves
 /// may be more than all that live. To bring them home costs little beside their use.
 const LARGEST: u32 = 1024;
 
-/// Most full sheaves of the barn of objects of so many bytes, until another number is set.
+/// Most full sheaves of the barn of objects of so many bytes, to begin with.
 pub(super) const fn most_full(size: u32) -> u32 {
     if size <= LARGEST { MOST_FULL } else { 0 }
 }
@@ -97,6 +97,7 @@ impl Cache {
 
     /// Changes the barn's limits; what is above them goes with the next shrink or round.
     pub fn set_barn_limits(&self, full: u32, empty: u32) {
+        self.working_set.fix();
         self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
         self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
     }
@@ -240,6 +241,7 @@ impl Cache {
     pub(super) fn barn_unwanted<P: Platform>(&self, g: &Ground<P>) -> u32 {
         let mut barn = self.barn.lock(&g.platform);
         let unwanted = core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full);
+        self.not_wanted(unwanted);
         unwanted.max(barn.nr_full.saturating_sub(self.barn_limits().0))
     }
 

@@ -68,7 +68,8 @@ impl Cache {
             }
             None => full,
         };
-        self.flush(g, &mut home, self.shape().piece);
+        let gone = self.flush(g, &mut home, self.shape().piece);
+        self.sent_home(gone);
         self.outgrow(g, home)
     }
 

@@ -51,6 +51,7 @@ pub mod home;
 pub mod node;
 pub mod sheaf;
 mod shown;
+mod working_set;
 
 pub use shown::Moving;
 
@@ -59,6 +60,7 @@ use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
 use core::fmt;
 use shown::Shown;
+use working_set::WorkingSet;
 
 /// Distance from a cache's main slot to its spare slot.
 pub const SPARE: u16 = slabyard_abi::region::row::SPARE as u16;
@@ -77,8 +79,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A sheaf holds at most this many bytes of objects, or [`Self::SHEAF_LEAST`] objects.
-    pub const SHEAF_BYTES: u32 = 64 << 10;
+    /// A sheaf holds at most this many bytes of objects that are larger than
+    /// [`Self::SMALL`], or [`Self::SHEAF_LEAST`] objects.
+    pub const SHEAF_BYTES: u32 = 32 << 10;
+    /// Objects of a cache line: of these a sheaf holds [`Self::SHEAF_OBJECTS`], which are
+    /// little memory and are allocated most.
+    pub const SMALL: u32 = 64;
     /// A sheaf holds at most this many objects.
     pub const SHEAF_OBJECTS: u32 = slabyard_abi::region::SHEAF_OBJECTS as u32;
 
@@ -95,8 +101,11 @@ impl Shape {
     #[must_use]
     pub fn new(geometry: Geometry, slot: u16) -> Self {
         let size = geometry.size;
-        let sheaf_capacity =
-            (Self::SHEAF_BYTES / size).clamp(Self::SHEAF_LEAST, Self::SHEAF_OBJECTS);
+        let sheaf_capacity = if size <= Self::SMALL {
+            Self::SHEAF_OBJECTS
+        } else {
+            (Self::SHEAF_BYTES / size).clamp(Self::SHEAF_LEAST, Self::SHEAF_OBJECTS)
+        };
         let piece = (sheaf_capacity / 8).clamp(Self::LEAST_PIECE, Self::MOST_PIECE);
         Shape { geometry, slot, sheaf_capacity, piece }
     }
@@ -121,6 +130,7 @@ pub struct Cache {
     shown: Shown,
     shape: Once<Shape>,
     barn: Lock<barn::Barn>,
+    working_set: WorkingSet,
     partial: Lock<node::Partial>,
     /// Slow paths begun until the last round: tells an idle cache from a busy one.
     seen: AtomicU32,
@@ -134,6 +144,7 @@ impl Cache {
             shown: Shown::new(),
             shape: Once::new(),
             barn: Lock::new(Rank::Barn, barn::Barn::new()),
+            working_set: WorkingSet::new(),
             partial: Lock::new(Rank::List, node::Partial::new()),
             seen: AtomicU32::new(0),
         }
@@ -152,6 +163,9 @@ impl Cache {
         tell(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
         tell(&shown.barn_full_limit, barn::most_full(geometry.size));
         tell(&shown.barn_empty_limit, barn::MOST_EMPTY);
+        if !working_set::follows(geometry.size) {
+            self.working_set.fix();
+        }
         shown.set_name(name);
         self.shape.set(shape);
         // Last: a reader outside knows by it that the cache is in use.

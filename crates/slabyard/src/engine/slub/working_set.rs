@@ -1,0 +1,87 @@
+//! How many full sheaves a barn keeps follows use.
+//!
+//! What a barn had no room for goes home, into the slabs. Where the same cache takes
+//! objects out of its slabs soon after, that way was for nothing: it is *regretted*, and
+//! for each sheaf's worth of regret the barn may keep one more. At a round its limit falls
+//! by the sheaves that nobody wanted since the last (the depot's working set of Bonwick
+//! and Adams, USENIX 2001). So a program that goes up and down by more than sheaves hold
+//! exchanges them whole, and one that frees for good, or goes on with other sizes, parks
+//! no more than before.
+//!
+//! Not for objects of a cache line: a place beside each is an eighth of its size or more.
+//!
+//! Neighbours: [`super::free`] tells what went home, [`super::alloc`] what was taken out of
+//! slabs, [`super::barn`] holds the sheaves and asks for the limit. The words are hints: a
+//! lost count is a limit that follows later. A limit that somebody set stays.
+
+use super::barn::most_full;
+use super::{Cache, Shape};
+use crate::sync::{AtomicU32, Ordering};
+
+/// What was sent home, and what came back.
+pub(super) struct WorkingSet {
+    /// Objects for which there was no room, since the last round, less those that came back.
+    sent_home: AtomicU32,
+    /// Objects that came back, less those paid for by a rise of the limit.
+    regretted: AtomicU32,
+    /// 1: the limit does not follow, because somebody set it, or of its objects' size.
+    is_fixed: AtomicU32,
+}
+
+impl WorkingSet {
+    pub(super) const fn new() -> Self {
+        WorkingSet {
+            sent_home: AtomicU32::new(0),
+            regretted: AtomicU32::new(0),
+            is_fixed: AtomicU32::new(0),
+        }
+    }
+
+    /// The limit stays as it is, from now on.
+    pub(super) fn fix(&self) {
+        self.is_fixed.store(1, Ordering::Relaxed);
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.is_fixed.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// True for the size of objects whose barn follows.
+pub(super) const fn follows(size: u32) -> bool {
+    size > Shape::SMALL
+}
+
+impl Cache {
+    /// So many objects went home because the barn was full.
+    pub(super) fn sent_home(&self, objects: u32) {
+        self.working_set.sent_home.fetch_add(objects, Ordering::Relaxed);
+    }
+
+    /// So many objects were taken out of slabs because the barn had none.
+    pub(super) fn took_out(&self, objects: u32) {
+        let WorkingSet { sent_home, regretted, .. } = &self.working_set;
+        let sent = sent_home.load(Ordering::Relaxed);
+        if sent == 0 || self.working_set.is_fixed() {
+            return;
+        }
+        let back = sent.min(objects);
+        sent_home.store(sent - back, Ordering::Relaxed);
+        let regret = regretted.load(Ordering::Relaxed) + back;
+        let sheaf = self.sheaf_capacity();
+        if regret >= sheaf {
+            self.shown.barn_full_limit.fetch_add((regret / sheaf).into(), Ordering::Relaxed);
+        }
+        regretted.store(regret % sheaf, Ordering::Relaxed);
+    }
+
+    /// At a round: so many full sheaves were not wanted since the last.
+    pub(super) fn not_wanted(&self, sheaves: u32) {
+        self.working_set.sent_home.store(0, Ordering::Relaxed);
+        if !self.working_set.is_fixed() {
+            let limit = self.barn_limits().0.saturating_sub(sheaves);
+            let limit = limit.max(most_full(self.shape().geometry.size));
+            self.shown.barn_full_limit.store(limit.into(), Ordering::Relaxed);
+        }
+    }
+}
