@@ -41,6 +41,17 @@ impl Scene {
         self.yard.cache(self.class).nr_full(&self.yard.ground)
     }
 
+    /// Another class goes on, and so do the rounds.
+    fn rounds(&self) {
+        for _ in 0..40 {
+            self.yard.platform().advance(TICK_MS);
+            for _ in 0..200 {
+                let run = self.yard.alloc(100_000, 16).expect("memory");
+                self.yard.free(run).expect("a live run");
+            }
+        }
+    }
+
     /// Slab operations of going up and down by so many objects.
     fn operations(&mut self, objects: usize) -> u64 {
         let before = self.yard.platform().tally().slab_operations;
@@ -59,7 +70,7 @@ fn what_goes_up_and_down_is_exchanged_whole() {
     let mut scene = Scene::new(BYTES);
     let many = objects(12, &scene);
     let first = scene.operations(many);
-    for _ in 0..4 {
+    for _ in 0..20 {
         scene.operations(many);
     }
     let last = scene.operations(many);
@@ -79,26 +90,32 @@ fn what_is_freed_for_good_raises_nothing() {
 fn the_limit_falls_with_the_need() {
     let mut scene = Scene::new(BYTES);
     let before = scene.limit();
-    for _ in 0..5 {
+    for _ in 0..20 {
         scene.operations(objects(12, &scene));
     }
     assert!(scene.limit() > before && scene.full() > before);
-    // Another class goes on, and so do the rounds.
-    for _ in 0..40 {
-        scene.yard.platform().advance(TICK_MS);
-        for _ in 0..200 {
-            let run = scene.yard.alloc(100_000, 16).expect("memory");
-            scene.yard.free(run).expect("a live run");
-        }
-    }
+    scene.rounds();
     assert_eq!((scene.limit(), scene.full()), (before, 0));
+}
+
+#[test]
+fn the_limit_falls_while_all_is_in_use() {
+    let mut scene = Scene::new(BYTES);
+    let before = scene.limit();
+    for _ in 0..20 {
+        scene.operations(objects(12, &scene));
+    }
+    scene.up(objects(40, &scene));
+    assert!(scene.limit() > before && scene.full() == 0);
+    scene.rounds();
+    assert_eq!(scene.limit(), before);
 }
 
 #[test]
 fn a_limit_that_was_set_stays() {
     let mut scene = Scene::new(BYTES);
     scene.yard.cache(scene.class).set_barn_limits(3, 2);
-    for _ in 0..5 {
+    for _ in 0..20 {
         scene.operations(objects(12, &scene));
     }
     assert_eq!((scene.limit(), scene.full()), (3, 3));
@@ -108,7 +125,7 @@ fn a_limit_that_was_set_stays() {
 fn small_objects_have_a_fixed_limit() {
     let mut scene = Scene::new(48);
     let before = scene.limit();
-    for _ in 0..5 {
+    for _ in 0..20 {
         scene.operations(objects(12, &scene));
     }
     assert_eq!(scene.limit(), before);

@@ -2,9 +2,10 @@
 //!
 //! What a barn had no room for goes home, into the slabs. Where the same cache takes
 //! objects out of its slabs soon after, that way was for nothing: it is *regretted*, and
-//! for each sheaf's worth of regret the barn may keep one more. At a round its limit falls
-//! by the sheaves that nobody wanted since the last (the depot's working set of Bonwick
-//! and Adams, USENIX 2001). So a program that goes up and down by more than sheaves hold
+//! for each few sheaves' worth of regret the barn may keep one more. At a round its limit
+//! falls by the sheaves that nobody wanted since the last (the depot's working set of
+//! Bonwick and Adams, USENIX 2001), by a part at least: what is needed once in a while is
+//! not worth its memory. So a program that goes up and down by more than sheaves hold
 //! exchanges them whole, and one that frees for good, or goes on with other sizes, parks
 //! no more than before.
 //!
@@ -17,6 +18,11 @@
 use super::barn::most_full;
 use super::{Cache, Shape};
 use crate::sync::{AtomicU32, Ordering};
+
+/// Sheaves' worth of regret for which the limit rises by one.
+const RISE: u32 = 4;
+/// One part of so many, of what the limit is above its least, falls at each round.
+const FALL: u32 = 4;
 
 /// What was sent home, and what came back.
 pub(super) struct WorkingSet {
@@ -68,19 +74,21 @@ impl Cache {
         let back = sent.min(objects);
         sent_home.store(sent - back, Ordering::Relaxed);
         let regret = regretted.load(Ordering::Relaxed) + back;
-        let sheaf = self.sheaf_capacity();
-        if regret >= sheaf {
-            self.shown.barn_full_limit.fetch_add((regret / sheaf).into(), Ordering::Relaxed);
+        let price = RISE * self.sheaf_capacity();
+        if regret >= price {
+            self.shown.barn_full_limit.fetch_add((regret / price).into(), Ordering::Relaxed);
         }
-        regretted.store(regret % sheaf, Ordering::Relaxed);
+        regretted.store(regret % price, Ordering::Relaxed);
     }
 
     /// At a round: so many full sheaves were not wanted since the last.
     pub(super) fn not_wanted(&self, sheaves: u32) {
         self.working_set.sent_home.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
-            let limit = self.barn_limits().0.saturating_sub(sheaves);
-            let limit = limit.max(most_full(self.shape().geometry.size));
+            let least = most_full(self.shape().geometry.size);
+            let limit = self.barn_limits().0;
+            let fall = sheaves.max(limit.saturating_sub(least).div_ceil(FALL));
+            let limit = limit.saturating_sub(fall).max(least);
             self.shown.barn_full_limit.store(limit.into(), Ordering::Relaxed);
         }
     }
