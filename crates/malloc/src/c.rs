@@ -5,11 +5,12 @@
 //! `errno`.
 
 use crate::bad;
+use crate::entry::own_malloc;
 use crate::start;
 use crate::state::YARD;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use slabyard::cache::classes::LARGEST;
+use slabyard::cache::classes::{LARGEST, request_for_aligned};
 use slabyard::platform::Platform;
 use slabyard::yard::Place;
 
@@ -28,8 +29,17 @@ fn set_errno(value: c_int) {
 }
 
 /// Allocates; null and ENOMEM without memory.
+#[inline]
 pub(crate) fn allocate(bytes: usize, align: usize) -> *mut c_void {
-    given(if start::ensure() { YARD.alloc_fast(bytes, align) } else { None })
+    match request_for_aligned(bytes, align) {
+        Some(request) => own_malloc(request),
+        None => allocate_slow(bytes, align),
+    }
+}
+
+#[cold]
+fn allocate_slow(bytes: usize, align: usize) -> *mut c_void {
+    given(if start::ensure() { YARD.alloc(bytes, align) } else { None })
 }
 
 #[cold]

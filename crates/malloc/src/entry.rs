@@ -10,6 +10,8 @@
 //! A misaligned, foreign or null pointer costs `free` nothing extra: one test
 //! asks whether the distance from the region's base has a bit that no object's has.
 
+pub(crate) use fast::own_malloc;
+
 #[cfg(target_arch = "x86_64")]
 mod fast {
     use crate::c::{free_slow, malloc_slow};
@@ -25,10 +27,10 @@ mod fast {
 
     /// `name(size)`: the class's slot from the table, then pop.
     macro_rules! allocating {
-        ($($name:ident => $slow:ident),* $(,)?) => {$(
-            #[unsafe(no_mangle)]
+        ($($(#[$exported:meta])? $name:ident => $slow:ident),* $(,)?) => {$(
+            $(#[$exported])?
             #[unsafe(naked)]
-            extern "C" fn $name(_bytes: usize) -> *mut c_void {
+            pub(crate) extern "C" fn $name(_bytes: usize) -> *mut c_void {
                 naked_asm!(
                     "20: lea rsi, [rip + {fast}]",
                     "cmp rdi, qword ptr [rsi + {limit}]",
@@ -135,11 +137,14 @@ mod fast {
     }
 
     allocating! {
-        malloc => malloc_slow,
-        _Znwm => new_slow,
-        _Znam => new_slow,
-        _ZnwmRKSt9nothrow_t => new_nothrow_slow,
-        _ZnamRKSt9nothrow_t => new_nothrow_slow,
+        #[unsafe(no_mangle)] malloc => malloc_slow,
+        #[unsafe(no_mangle)] _Znwm => new_slow,
+        #[unsafe(no_mangle)] _Znam => new_slow,
+        #[unsafe(no_mangle)] _ZnwmRKSt9nothrow_t => new_nothrow_slow,
+        #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_nothrow_slow,
+        // `malloc` for the library's other functions: whoever else defines a `malloc`, a
+        // `calloc` of ours is not made of it.
+        own_malloc => malloc_slow,
     }
     freeing! {
         free, cfree,
@@ -159,9 +164,9 @@ mod fast {
     use core::ffi::c_void;
 
     macro_rules! allocating {
-        ($($name:ident => $slow:ident),* $(,)?) => {$(
-            #[unsafe(no_mangle)]
-            extern "C" fn $name(bytes: usize) -> *mut c_void {
+        ($($(#[$exported:meta])? $name:ident => $slow:ident),* $(,)?) => {$(
+            $(#[$exported])?
+            pub(crate) extern "C" fn $name(bytes: usize) -> *mut c_void {
                 if crate::start::ready()
                     && let Some(address) = YARD.alloc_fast(bytes, 16)
                 {
@@ -193,9 +198,10 @@ mod fast {
         )*};
     }
     allocating! {
-        malloc => malloc_slow,
-        _ZnwmRKSt9nothrow_t => new_nothrow_slow,
-        _ZnamRKSt9nothrow_t => new_nothrow_slow,
+        #[unsafe(no_mangle)] malloc => malloc_slow,
+        #[unsafe(no_mangle)] _ZnwmRKSt9nothrow_t => new_nothrow_slow,
+        #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_nothrow_slow,
+        own_malloc => malloc_slow,
     }
     freeing! {
         free, cfree,

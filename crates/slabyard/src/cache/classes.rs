@@ -76,19 +76,60 @@ pub fn class_for(bytes: usize) -> Option<usize> {
     class_of(Slot::at(*offset))
 }
 
-/// The smallest class whose objects are all aligned to `align`: slabs are
-/// aligned to their size, so a stride that is a multiple does it.
+/// The smallest class whose objects are all aligned to `align` (a power of two): slabs
+/// are aligned to their size, so a stride that is a multiple does it.
+#[inline]
 #[must_use]
 pub fn class_for_aligned(bytes: usize, align: usize) -> Option<usize> {
-    const SMALLEST_SLAB: usize = 16 << 10;
+    class_for(request_for_aligned(bytes, align)?)
+}
+
+/// A request without alignment that [`class_for_aligned`]'s class serves.
+#[inline]
+#[must_use]
+pub fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
     if align <= STEP {
-        return class_for(bytes);
+        return Some(bytes);
     }
-    if align > SMALLEST_SLAB {
+    if align > SMALLEST_SLAB || bytes > LARGEST {
         return None;
     }
-    // `align` is a power of two: no division.
-    (class_for(bytes)?..CLASSES).find(|class| SIZES[*class].0 as usize & (align - 1) == 0)
+    // A shift for the division by a power of two. No bytes at all are as many as one.
+    let shift = align.trailing_zeros();
+    let multiples = bytes.saturating_sub(1) >> shift;
+    Some(ALIGNED[(LARGEST >> shift) + multiples] as usize)
+}
+
+const SMALLEST_SLAB: usize = 16 << 10;
+
+/// Strides for aligned requests: for each alignment, and each multiple of it up to
+/// [`LARGEST`], the smallest class's that is a multiple. The part of an alignment begins
+/// at its number of multiples, as in a heap: of 16 KiB there are two, of 8 KiB four.
+static ALIGNED: [u16; LARGEST / STEP] = aligned_table();
+
+const _: () = assert!(LARGEST.is_power_of_two());
+
+const fn aligned_table() -> [u16; LARGEST / STEP] {
+    let mut table = [0; LARGEST / STEP];
+    let mut align = SMALLEST_SLAB;
+    while align > STEP {
+        let nr = LARGEST / align;
+        // From the largest down: a class serves all multiples up to its own size.
+        let mut class = CLASSES;
+        while class > 0 {
+            class -= 1;
+            let size = SIZES[class].0 as usize;
+            if size.is_multiple_of(align) {
+                let mut multiple = 0;
+                while multiple < size / align {
+                    table[nr + multiple] = size as u16;
+                    multiple += 1;
+                }
+            }
+        }
+        align /= 2;
+    }
+    table
 }
 
 const fn table(distance: u16) -> Table {
@@ -138,6 +179,21 @@ mod tests {
             assert_eq!(class_of(slot_of(class)), Some(class));
         }
         assert_eq!(class_of(Slot(0)), None);
+    }
+
+    #[test]
+    fn an_aligned_request_finds_its_smallest_class() {
+        for align in (0..=16).map(|shift| 1usize << shift) {
+            for bytes in 0..=LARGEST + 1 {
+                let wanted = (align <= 16384).then(|| {
+                    SIZES.iter().position(|(size, _)| {
+                        let size = *size as usize;
+                        size >= bytes && (align <= STEP || size.is_multiple_of(align))
+                    })
+                });
+                assert_eq!(class_for_aligned(bytes, align), wanted.flatten(), "{bytes} at {align}");
+            }
+        }
     }
 
     #[test]
