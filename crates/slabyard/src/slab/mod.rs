@@ -47,11 +47,12 @@ impl<P: Platform> Ground<P> {
         is_slab.then_some(slab).ok_or(Cause::WrongSize)
     }
 
-    /// Says that the slab that an address may lie in will be put into soon.
+    /// The granule where the slab begins that an address lies in, if it does in one of this
+    /// geometry: a number to fetch ahead.
     #[inline]
-    pub fn fetch_slab_ahead(&self, geometry: &Geometry, address: usize) {
+    pub fn slab_at(&self, geometry: &Geometry, address: usize) -> u32 {
         let granule = (address.wrapping_sub(self.region.base()) / GRANULE) as u32;
-        self.region.fetch_frame_ahead(granule & !(geometry.granules() - 1));
+        granule & !(geometry.granules() - 1)
     }
 
     /// The address of an object.

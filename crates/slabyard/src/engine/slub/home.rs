@@ -64,13 +64,18 @@ impl Cache {
         let mut last = Group::NONE;
         let (mut home, mut opened, mut gone) = (0, 0, 0);
         let mut ahead = objects.clone();
-        for address in ahead.by_ref().take(AHEAD) {
-            g.fetch_slab_ahead(geometry, address);
-        }
-        for address in objects {
-            if let Some(address) = ahead.next() {
-                g.fetch_slab_ahead(geometry, address);
+        // The slab that was fetched last, which often is the next one's too.
+        let mut fetched = u32::MAX;
+        let mut fetch = |address| {
+            let slab = g.slab_at(geometry, address);
+            if slab != fetched {
+                g.region.fetch_frame_ahead(slab);
+                fetched = slab;
             }
+        };
+        ahead.by_ref().take(AHEAD).for_each(&mut fetch);
+        for address in objects {
+            ahead.next().into_iter().for_each(&mut fetch);
             gone += 1;
             if address.wrapping_sub(begin) >= bytes {
                 match g.slab_of(geometry, shape.slot, address) {
