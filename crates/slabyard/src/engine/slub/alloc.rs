@@ -31,6 +31,16 @@ impl Beat {
             Beat::On { step } => capacity.min(len + step.saturating_sub(1)),
         }
     }
+
+    /// Room that a spare has at least which is to become the main sheaf. During the
+    /// heartbeat it lost as many objects as the main one got: with less room than for a
+    /// step, the two would change places more and more often until both are full.
+    pub(super) fn least_room(self, capacity: u32) -> u32 {
+        match self {
+            Beat::Off => 1,
+            Beat::On { step } => step.min(capacity.div_ceil(2)),
+        }
+    }
 }
 
 /// Objects that a cache of few slabs puts into a sheaf.

@@ -20,7 +20,7 @@ impl Cache {
         let twice = main.as_ref().and_then(|sheaf| g.sheaves.top(sheaf)) == Some(address);
         let room = match main {
             Some(sheaf) if sheaf.len() < capacity.min(g.sheaves.room(&sheaf)) => Some(sheaf),
-            Some(full) => Some(self.make_room(g, full)),
+            Some(full) => Some(self.make_room(g, full, beat)),
             None => self.barn_take_empty(g),
         };
         let Some(mut sheaf) = room else {
@@ -35,22 +35,44 @@ impl Cache {
         self.check_in(g, shape.main(), sheaf, room);
     }
 
+    /// The spare, with room, for a main sheaf.
+    ///
+    /// # Errors
+    /// Gives the main one back if the spare has no room for a while.
+    fn exchange_spare<P: Platform>(
+        &self,
+        g: &Ground<P>,
+        main: Sheaf,
+        beat: Beat,
+    ) -> Result<Sheaf, Sheaf> {
+        let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
+        let least = beat.least_room(capacity);
+        if self.peek(g, spare).is_none_or(|n| n + least > capacity) {
+            return Err(main);
+        }
+        match self.check_out(g, spare).ok().flatten() {
+            Some(other) if other.len() + least <= capacity.min(g.sheaves.room(&other)) => {
+                self.check_in_spare(g, main);
+                Ok(other)
+            }
+            Some(other) => {
+                self.check_in_spare(g, other);
+                Err(main)
+            }
+            None => Err(main),
+        }
+    }
+
     /// A sheaf with room in place of a full one. The spare, if it has room; else
     /// the barn takes the full one for an empty one; else a piece of the spare goes
     /// home, and it takes the place of the full one.
-    fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
-        let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
+    fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf, beat: Beat) -> Sheaf {
+        let spare = self.shape().spare();
+        let full = match self.exchange_spare(g, full, beat) {
+            Ok(room) => return room,
+            Err(full) => full,
+        };
         let looks = self.peek(g, spare);
-        if looks.is_some_and(|n| n < capacity) {
-            match self.check_out(g, spare).ok().flatten() {
-                Some(sheaf) if sheaf.len() < capacity.min(g.sheaves.room(&sheaf)) => {
-                    self.check_in_spare(g, full);
-                    return sheaf;
-                }
-                Some(sheaf) => self.check_in_spare(g, sheaf),
-                None => {}
-            }
-        }
         if looks.is_none()
             && let Some(empty) = self.barn_take_empty(g)
         {
