@@ -30,6 +30,8 @@ struct Wanted {
     order: u32,
     /// Order of the alignment that it needs; a block of it may begin the run.
     align: u32,
+    /// First granule that new pages of it may have.
+    above: usize,
 }
 
 impl Wanted {
@@ -43,7 +45,7 @@ impl Wanted {
         } else {
             order
         };
-        Wanted { granules, order, align: below.max(align.ilog2()) }
+        Wanted { granules, order, align: below.max(align.ilog2()), above: 0 }
     }
 }
 
@@ -304,6 +306,10 @@ impl Lists {
                     break;
                 }
                 let block = at as usize;
+                at = region.frame(at).next.load(Ordering::Relaxed);
+                if dirty == 0 && block < wanted.above {
+                    continue;
+                }
                 let mut start = block;
                 if dirty == 1
                     && let Some(first) = region.first_dirty(block, 1 << order)
@@ -320,7 +326,6 @@ impl Lists {
                         (best, most) = (Some(place), found);
                     }
                 }
-                at = region.frame(at).next.load(Ordering::Relaxed);
             }
         }
         best
@@ -370,16 +375,23 @@ impl<P: Platform> Ground<P> {
     pub fn take_run(&self, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / super::GRANULE;
         let granules = granules.next_multiple_of(unit);
-        let wanted = Wanted::new(granules, align.max(unit));
+        let mut wanted = Wanted::new(granules, align.max(unit));
         if wanted.order as usize >= ORDERS {
             return None;
+        }
+        if granules >= HUGE {
+            wanted.above = self.region.small_pages();
         }
         if let Some(index) = self.take_free(wanted) {
             return Some(index);
         }
         let spare = spare_for(self.region.top());
         let align = 1 << wanted.align;
-        let (old, start, new) = self.region.grow(&self.platform, granules, align, spare)?;
+        let Some((old, start, new)) = self.region.grow(&self.platform, granules, align, spare)
+        else {
+            // Small pages are better than none.
+            return self.take_free(Wanted { above: 0, ..wanted });
+        };
         let now = self.platform.now_ms() as u32;
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.free_range(&self.region, old, start, false, now);
@@ -499,9 +511,8 @@ impl<P: Platform> Ground<P> {
     }
 }
 
-/// How far ahead of need the region is committed: little while it is small, so
-/// that a huge page cannot be put under a program that needs a few pages; an
-/// eighth later, so that system calls become rare.
+/// How far ahead of need the region is committed: little while it is small, because a
+/// process may need no more; an eighth later, so that system calls become rare.
 fn spare_for(top: usize) -> usize {
     const LEAST: usize = (256 << 10) / super::GRANULE;
     const MOST: usize = (8 << 20) / super::GRANULE;

@@ -18,6 +18,11 @@ use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Lock, Ordering, Rank};
 pub const HUGE: usize = (2 << 20) / GRANULE;
 pub(super) const HUGE_ORDER: u32 = HUGE.ilog2();
 
+/// Granules at the begin of the region that have no huge pages, 64 MiB: a huge page is
+/// resident as a whole, and of a heap of that size a good part is not: objects in sheaves
+/// that nobody wrote yet, large objects that are not written to their end.
+const SMALL_PAGES: usize = 32 * HUGE;
+
 /// The least that makes sense, in bytes.
 const SMALLEST: usize = 16 << 20;
 
@@ -154,6 +159,12 @@ impl Region {
         self.map.get(index as usize).load(Ordering::Relaxed)
     }
 
+    /// Granules at the begin that have no huge pages; of a small reserve few.
+    #[inline]
+    pub fn small_pages(&self) -> usize {
+        SMALL_PAGES.min(self.granules() / 16 / HUGE * HUGE)
+    }
+
     /// Commits so that `granules` from an index aligned to `align` (power of
     /// two) lie below the top, and at least `spare` beyond. Returns the old top,
     /// the aligned index, and the new top. The new part belongs to the caller.
@@ -167,24 +178,37 @@ impl Region {
     ) -> Option<(usize, usize, usize)> {
         let _guard = self.grow.lock(p);
         let old = self.top();
-        let start = old.next_multiple_of(align);
         let unit = p.page_bytes() / GRANULE;
-        let least = start.checked_add(granules)?.next_multiple_of(unit);
-        let wished = least.max(old + spare);
-        // What a large run begins in may become huge pages, up to its end.
-        let step = if granules >= HUGE { unit.max(HUGE) } else { unit };
-        let wished = wished.next_multiple_of(step).min(self.granules());
-        for new in [wished, least] {
-            if new < least || new > self.granules() {
-                continue;
-            }
-            let bytes = (new - old) * GRANULE;
-            if self.ensure_tables(p, new) && p.commit(self.base() + old * GRANULE, bytes) {
-                self.top.store(new, Ordering::Release);
-                return Some((old, start, new));
+        let small = self.small_pages();
+        // A large run lies where it may have huge pages; what it leaves before it is free.
+        let large = granules >= HUGE;
+        let beyond = (large && old < small).then_some(small);
+        for from in beyond.into_iter().chain([old]) {
+            let start = from.next_multiple_of(align);
+            let least = start.checked_add(granules)?.next_multiple_of(unit);
+            // What may become huge pages is to do so up to its end.
+            let whole = large || small > 0 && least > small;
+            let step = if whole { unit.max(HUGE) } else { unit };
+            let wished = least.max(old + spare).next_multiple_of(step).min(self.granules());
+            for new in [wished, least] {
+                if new < least || new > self.granules() {
+                    continue;
+                }
+                if self.ensure_tables(p, new) && self.commit(p, old, new) {
+                    self.top.store(new, Ordering::Release);
+                    return Some((old, start, new));
+                }
             }
         }
         None
+    }
+
+    fn commit<P: Platform>(&self, p: &P, old: usize, new: usize) -> bool {
+        if old < HUGE && new >= HUGE {
+            // Not before: a process that does little has no huge pages.
+            p.keep_small_pages(self.base(), self.small_pages() * GRANULE);
+        }
+        p.commit(self.address(old as u32), (new - old) * GRANULE)
     }
 
     /// Gives back whole pages of a table that describe granules of a clean free block:

@@ -67,6 +67,9 @@ pub trait Platform: Park + Sync {
     /// zero afterwards and stay usable. One call, where the system has it.
     fn give_back(&self, stretches: &[Stretch]);
 
+    /// Asks the system not to put huge pages under a part of a reservation.
+    fn keep_small_pages(&self, _address: usize, _bytes: usize) {}
+
     /// A mapping of its own, zeroed, aligned to `align`.
     fn map(&self, bytes: usize, align: usize) -> Option<usize>;
 

@@ -189,6 +189,34 @@ fn the_region_ends_with_a_huge_page_behind_a_large_run() {
 }
 
 #[test]
+fn large_runs_lie_beyond_small_pages_and_the_rest_before() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let region = &yard.ground.region;
+        let end = region.address(region.small_pages() as u32);
+        assert!(region.small_pages() >= 2 * HUGE);
+        for _ in 0..3 {
+            let small = yard.alloc(LARGEST_RUN, 16).expect("memory");
+            assert!(small < end, "a small run at {small:#x}");
+            let large = yard.alloc(HUGE_BYTES, 16).expect("memory");
+            assert!(large >= end, "a large run at {large:#x}");
+        }
+    });
+}
+
+#[test]
+fn small_pages_are_better_than_none() {
+    let yard = warm_yard(Config::default());
+    let region = &yard.ground.region;
+    let small = region.address(region.small_pages() as u32);
+    let runs = std::iter::from_fn(|| yard.ground.alloc_run(HUGE_BYTES, 16));
+    let before = runs.filter(|run| *run < small).count();
+    // The first huge page has tables' or lists' runs in it, or the first unit.
+    assert!(before >= region.small_pages() / HUGE - 1, "{before} runs on small pages");
+}
+
+#[test]
 fn dirty_pages_of_a_larger_block_come_before_clean_ones() {
     each_machine(|config| {
         let _says = Says::of(&config);

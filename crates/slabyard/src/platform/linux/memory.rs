@@ -148,7 +148,7 @@ impl Memory {
         }
         if row_bytes >= HUGE_PAGE {
             // Rows use a page each of what lies between them.
-            advise(base, row_bytes, MADV_NOHUGEPAGE);
+            keep_small_pages(base, row_bytes);
         }
         set(&self.usable, front, end);
         set(&self.small, small_at, places_at);
@@ -225,6 +225,10 @@ impl Memory {
 fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
     range[0].store(first, Ordering::Relaxed);
     range[1].store(end, Ordering::Relaxed);
+}
+
+pub(super) fn keep_small_pages(address: usize, bytes: usize) {
+    advise(address, bytes, MADV_NOHUGEPAGE);
 }
 
 fn advise(address: usize, bytes: usize, advice: usize) {

@@ -282,6 +282,10 @@ impl Platform for Linux {
         memory::give_back(stretches);
     }
 
+    fn keep_small_pages(&self, address: usize, bytes: usize) {
+        memory::keep_small_pages(address, bytes);
+    }
+
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {
         memory::map(self.page_bytes(), bytes, align)
     }
