@@ -26,7 +26,9 @@ pub const ORDERS: usize = 21;
 #[derive(Clone, Copy)]
 struct Wanted {
     granules: usize,
-    /// Order of a block that holds it.
+    /// As many as it may grow to: that many are to be free.
+    room: usize,
+    /// Order of a block that holds them.
     order: u32,
     /// Order of the alignment that it needs; a block of it may begin the run.
     align: u32,
@@ -35,17 +37,17 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn new(granules: usize, align: usize) -> Self {
-        let order = granules.max(align).next_power_of_two().ilog2();
+    fn new(granules: usize, room: usize, align: usize) -> Self {
+        let order = room.max(align).next_power_of_two().ilog2();
         // What a run in its own block is aligned to, or a place that may begin anywhere.
-        let below = if granules > HUGE {
+        let below = if room > HUGE {
             HUGE_ORDER
-        } else if granules > SMALL {
+        } else if room > SMALL {
             SMALL.ilog2()
         } else {
             order
         };
-        Wanted { granules, order, align: below.max(align.ilog2()), above: 0 }
+        Wanted { granules, room, order, align: below.max(align.ilog2()), above: 0 }
     }
 }
 
@@ -81,8 +83,8 @@ pub struct Buddy {
     pub(super) lists: Lock<Lists>,
     /// Free and dirty: a copy of the number under the lock, for a quick look.
     dirty: AtomicUsize,
-    run_granules: AtomicUsize,
-    nr_runs: AtomicUsize,
+    pub(super) run_granules: AtomicUsize,
+    pub(super) nr_runs: AtomicUsize,
 }
 
 /// Free blocks in numbers.
@@ -193,6 +195,30 @@ impl Lists {
         (order, dirty)
     }
 
+    /// Takes a range of free granules out; `block` is the free one in which it begins.
+    pub(super) fn cut(&mut self, region: &Region, block: usize, start: usize, end: usize) {
+        // One block, or several that follow each other.
+        let (mut at, mut any_dirty) = (block, false);
+        while at < end {
+            let time = region.frame(at as u32).time.load(Ordering::Relaxed);
+            let (found, dirty) = self.remove(region, at as u32);
+            let mut leave = |from, to| {
+                each_block(from, to, |i, o| {
+                    let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;
+                    self.insert(region, i, o, dirty, time, true);
+                });
+            };
+            // Before the range something is left of the first, and behind it of the last.
+            leave(at, start);
+            at += 1 << found;
+            any_dirty |= dirty;
+            leave(end, at);
+        }
+        if any_dirty {
+            self.dirty_granules -= region.dirty_in(start, end - start);
+        }
+    }
+
     /// Frees an aligned block, joining it with its buddies.
     fn join(
         &mut self,
@@ -269,7 +295,7 @@ impl Lists {
     /// keeps the peak low.
     fn find(&self, region: &Region, wanted: Wanted) -> Option<(usize, usize)> {
         [1, 0].into_iter().find_map(|dirty| {
-            if wanted.granules > SMALL {
+            if wanted.room > SMALL {
                 return self.find_place(region, wanted, dirty);
             }
             let blocks = &self.lists[wanted.order as usize..];
@@ -316,10 +342,13 @@ impl Lists {
                 {
                     start = first >> wanted.align << wanted.align;
                 }
-                if are_free(region, block, start - block + wanted.granules) {
-                    let found = region.dirty_in(start, wanted.granules);
+                let before = start - block;
+                let room = free_from(region, block, before + wanted.room).saturating_sub(before);
+                // Of dirty pages less room is better than none.
+                if room >= if dirty == 1 { wanted.granules } else { wanted.room } {
+                    let found = region.dirty_in(start, room.min(wanted.room));
                     let place = (block, start);
-                    if found == wanted.granules && found < HUGE {
+                    if found == wanted.room && found < HUGE {
                         return Some(place);
                     }
                     if best.is_none_or(|best| (found, best) > (most, place)) {
@@ -345,17 +374,18 @@ impl Lists {
     }
 }
 
-/// True if so many granules are free from the begin of a block on.
-fn are_free(region: &Region, start: usize, granules: usize) -> bool {
+/// Granules that are free from a granule on, where a block begins or nothing free does: as
+/// many as asked for, or all that there are.
+pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
     let mut n = 0;
-    while n < granules && start + n < region.top() {
+    while n < most && start + n < region.top() {
         let frame = region.frame((start + n) as u32);
         if frame.kind() != Kind::Free {
-            return false;
+            break;
         }
         n += 1 << frame.order();
     }
-    n >= granules
+    n
 }
 
 /// Cuts a range into the largest blocks that are aligned to their size.
@@ -373,13 +403,19 @@ impl<P: Platform> Ground<P> {
     /// index. It begins nothing yet; the caller names its kind. `None` if the
     /// system refuses.
     pub fn take_run(&self, granules: usize, align: usize) -> Option<u32> {
+        self.take_run_in(granules, granules, align)
+    }
+
+    /// As [`Ground::take_run`], where it has room to grow to so many granules; where it
+    /// finds dirty ones, perhaps to fewer.
+    fn take_run_in(&self, room: usize, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / super::GRANULE;
-        let granules = granules.next_multiple_of(unit);
-        let mut wanted = Wanted::new(granules, align.max(unit));
+        let [room, granules] = [room, granules].map(|n| n.next_multiple_of(unit));
+        let mut wanted = Wanted::new(granules, room, align.max(unit));
         if wanted.order as usize >= ORDERS {
             return None;
         }
-        if granules >= HUGE {
+        if room >= HUGE {
             wanted.above = self.region.small_pages();
         }
         if let Some(index) = self.take_free(wanted) {
@@ -387,8 +423,7 @@ impl<P: Platform> Ground<P> {
         }
         let spare = spare_for(self.region.top());
         let align = 1 << wanted.align;
-        let Some((old, start, new)) = self.region.grow(&self.platform, granules, align, spare)
-        else {
+        let Some((old, start, new)) = self.region.grow(&self.platform, room, align, spare) else {
             // Small pages are better than none.
             return self.take_free(Wanted { above: 0, ..wanted });
         };
@@ -400,31 +435,10 @@ impl<P: Platform> Ground<P> {
     }
 
     fn take_free(&self, wanted: Wanted) -> Option<u32> {
-        let (region, granules) = (&self.region, wanted.granules);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        let (block, start) = lists.find(region, wanted)?;
-        let end = start + granules;
-        // One block, or several that follow each other.
-        let (mut at, mut any_dirty) = (block, false);
-        while at < end {
-            let time = region.frame(at as u32).time.load(Ordering::Relaxed);
-            let (found, dirty) = lists.remove(region, at as u32);
-            let mut leave = |from, to| {
-                each_block(from, to, |i, o| {
-                    let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;
-                    lists.insert(region, i, o, dirty, time, true);
-                });
-            };
-            // Before the run something is left of the first, and behind it of the last.
-            leave(at, start);
-            at += 1 << found;
-            any_dirty |= dirty;
-            leave(end, at);
-        }
-        if any_dirty {
-            lists.dirty_granules -= region.dirty_in(start, granules);
-            self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
-        }
+        let (block, start) = lists.find(&self.region, wanted)?;
+        lists.cut(&self.region, block, start, start + wanted.granules);
+        self.set_dirty_hint(lists.dirty_granules);
         Some(start as u32)
     }
 
@@ -447,8 +461,14 @@ impl<P: Platform> Ground<P> {
 
     /// A live run for `bytes`, aligned to `align` bytes: its address.
     pub fn alloc_run(&self, bytes: usize, align: usize) -> Option<usize> {
-        let granules = self.granules_for(bytes);
-        let index = self.take_run(granules, align.div_ceil(super::GRANULE).max(1))?;
+        self.alloc_run_in(bytes, bytes, align)
+    }
+
+    /// As [`Ground::alloc_run`], where it has room to grow to so many bytes.
+    pub fn alloc_run_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
+        let [room, granules] = [room, bytes].map(|bytes| self.granules_for(bytes));
+        let align = align.div_ceil(super::GRANULE).max(1);
+        let index = self.take_run_in(room.max(granules), granules, align)?;
         let frame = self.region.frame(index);
         frame.granules.store(granules as u32, Ordering::Relaxed);
         frame.set(Kind::Run, 0, 0);
@@ -513,7 +533,7 @@ impl<P: Platform> Ground<P> {
 
 /// How far ahead of need the region is committed: little while it is small, because a
 /// process may need no more; an eighth later, so that system calls become rare.
-fn spare_for(top: usize) -> usize {
+pub(super) fn spare_for(top: usize) -> usize {
     const LEAST: usize = (256 << 10) / super::GRANULE;
     const MOST: usize = (8 << 20) / super::GRANULE;
     (top / 8).clamp(LEAST, MOST)

@@ -127,9 +127,18 @@ impl<P: Platform> Ground<P> {
     /// A mapping of its own: zeroed, aligned. `None` if the system refuses or
     /// there are too many.
     pub fn map_own(&self, bytes: usize, align: usize) -> Option<usize> {
+        self.map_with(bytes, |bytes| self.platform.map(bytes, align))
+    }
+
+    /// As [`Ground::map_own`], made by `map` of whole pages.
+    pub(super) fn map_with(
+        &self,
+        bytes: usize,
+        map: impl Fn(usize) -> Option<usize>,
+    ) -> Option<usize> {
         let bytes = bytes.checked_next_multiple_of(self.platform.page_bytes())?;
         if self.mappings.count.fetch_add(1, Ordering::Relaxed) < LIMIT
-            && let Some(address) = self.platform.map(bytes, align)
+            && let Some(address) = map(bytes)
         {
             if self.mappings.insert(address, bytes) {
                 return Some(address);

@@ -7,6 +7,7 @@
 pub mod buddy;
 pub mod decay;
 pub mod frame;
+mod grown;
 pub mod mappings;
 pub mod percpu;
 mod places;

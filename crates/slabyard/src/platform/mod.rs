@@ -79,6 +79,13 @@ pub trait Platform: Park + Sync {
     /// Grows or shrinks a mapping, moving it if need be, contents kept.
     fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize>;
 
+    /// Moves what committed pages hold to a mapping of its own, of at least as many bytes;
+    /// the pages read as zero afterwards and stay usable. `None` where the system cannot or
+    /// does not; nothing has changed then.
+    fn move_out(&self, _address: usize, _bytes: usize, _new_bytes: usize) -> Option<usize> {
+        None
+    }
+
     /// Milliseconds of a clock that never goes back; coarse and cheap.
     fn now_ms(&self) -> u64;
 

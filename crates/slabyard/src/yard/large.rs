@@ -8,6 +8,9 @@
 //! [`LARGEST_RUN`] is a mapping, unless such blocks come and go: one that is asked for
 //! within the decay time after the last free of one is a run. A program that frees a
 //! large block and rests gives it back by that; one that replaces it finds it warm.
+//! A large block that grows is a mapping, or a run where such blocks come and go: it has
+//! room to become as large as the last one that was freed, and finds its pages. What does
+//! not find more room moves its pages out to a mapping ([`crate::page`]'s `grown`).
 //! (glibc's threshold for `mmap` follows what is freed to the same end: mallopt(3).)
 
 use super::{Place, Yard};
@@ -26,6 +29,9 @@ pub(super) const RUN_CALLS: u32 = 1;
 
 /// Pages that wait may raise the peak by this part of it.
 pub(super) const WARM_PART: usize = 4;
+
+/// The alignment of what `realloc` makes.
+const ALIGN: usize = 16;
 
 /// A run that takes more new pages than this makes room for them.
 const SMALLEST_LARGE: usize = 64 << 10;
@@ -50,7 +56,11 @@ impl<P: Platform> Yard<P> {
     }
 
     fn alloc_warm(&self, bytes: usize, align: usize) -> Option<usize> {
-        let address = self.ground.alloc_run(bytes, align)?;
+        self.alloc_warm_in(bytes, bytes, align)
+    }
+
+    fn alloc_warm_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
+        let address = self.ground.alloc_run_in(room, bytes, align)?;
         let region = &self.ground.region;
         if bytes > SMALLEST_LARGE
             && let Some(first) = region.granule_of(address)
@@ -98,6 +108,7 @@ impl<P: Platform> Yard<P> {
         };
         if bytes > LARGEST_RUN {
             self.large_freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
+            self.large_freed_bytes.store(bytes, Ordering::Relaxed);
         }
         true
     }
@@ -110,17 +121,46 @@ impl<P: Platform> Yard<P> {
     }
 
     /// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large
-    /// one is a mapping, which grows without copying.
+    /// one is a mapping, which grows without copying, or where such blocks come and go a
+    /// run that may become as large as the last one was.
     pub fn alloc_growing(&self, bytes: usize) -> Option<usize> {
-        const ALIGN: usize = 16;
         if bytes > LARGEST_RUN
             && bytes <= isize::MAX as usize
             && let Some(_visit) = self.visit(RUN_CALLS)
-            && let Some(address) = self.map_large(bytes, ALIGN)
+            && let Some(address) = self.alloc_large_growing(bytes)
         {
             return Some(address);
         }
         self.alloc_fast(bytes, ALIGN)
+    }
+
+    fn alloc_large_growing(&self, bytes: usize) -> Option<usize> {
+        let room = self.large_freed_bytes.load(Ordering::Relaxed).min(LARGEST_WARM_RUN);
+        if bytes <= LARGEST_WARM_RUN
+            && self.is_large_warm()
+            && let Some(address) = self.alloc_warm_in(room, bytes, ALIGN)
+        {
+            return Some(address);
+        }
+        self.map_large(bytes, ALIGN)
+    }
+
+    /// Grows a large run: in place, or out to a mapping. Smaller ones are copied, to where
+    /// pages are dirty.
+    fn grow_large_run(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
+        if have <= LARGEST_RUN {
+            return None;
+        }
+        let _visit = self.visit(RUN_CALLS)?;
+        if bytes <= LARGEST_WARM_RUN
+            && let Some(new) = self.ground.grow_run(address, bytes)
+        {
+            self.make_room(new, bytes);
+            return Some(address);
+        }
+        let moved = self.ground.move_run_out(address, bytes)?;
+        self.make_room((bytes - have) / GRANULE, bytes);
+        Some(moved)
     }
 
     /// Resizes without copying by hand: the same address, or where a mapping was
@@ -131,7 +171,10 @@ impl<P: Platform> Yard<P> {
                 (bytes <= have && bytes >= have / 2).then_some(address)
             }
             Place::Large(have) if self.ground.run_bytes(address).is_some() => {
-                if bytes > have || bytes <= classes::LARGEST {
+                if bytes > have {
+                    return self.grow_large_run(address, have, bytes);
+                }
+                if bytes <= classes::LARGEST {
                     return None;
                 }
                 let _visit = self.visit(RUN_CALLS)?;

@@ -102,6 +102,8 @@ pub struct Yard<P> {
     wanted_drains: AtomicU32,
     /// When a large block was freed last, in milliseconds and one; 0: never.
     large_freed: AtomicU64,
+    /// How large it was.
+    large_freed_bytes: AtomicUsize,
     /// Most granules in use when a large block was taken.
     peak: AtomicUsize,
     /// Frees of handlers that interrupted a slow path: a list through the objects.
@@ -139,6 +141,7 @@ impl<P: Platform> Yard<P> {
             on_beat: Once::new(),
             wanted_drains: AtomicU32::new(0),
             large_freed: AtomicU64::new(0),
+            large_freed_bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             deferred: AtomicUsize::new(0),
             owed: AtomicUsize::new(0),

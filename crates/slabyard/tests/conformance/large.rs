@@ -43,15 +43,63 @@ fn a_large_block_is_a_mapping_until_such_blocks_come_and_go() {
 }
 
 #[test]
-fn a_block_that_grows_is_a_mapping() {
+fn a_block_that_grows_is_a_mapping_until_such_blocks_come_and_go() {
     each_machine(|config| {
         let _says = Says::of(&config);
         let yard = yard_of_blocks(config);
-        let warm = yard.alloc(2 * LARGEST_RUN, 16).expect("memory");
-        assert_eq!(yard.free(warm), Ok(()));
+        let grow = || {
+            let address = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+            let is_run = is_run(&yard, address);
+            // Twice as large, step by step: a run stays where it is.
+            let grown = (3..32).fold(address, |address, times| {
+                yard.resize(address, times * LARGEST_RUN).expect("grows without copying")
+            });
+            assert!(!is_run || grown == address);
+            assert_eq!(yard.usable(grown), Some(31 * LARGEST_RUN));
+            assert_eq!(yard.free(grown), Ok(()));
+            is_run.then_some(address)
+        };
+        assert_eq!(grow(), None);
+        let first = grow();
+        assert!(first.is_some(), "a mapping though one was freed just now");
+        let dirty = yard.ground.free_count().dirty;
+        assert_eq!(dirty, 31 * LARGEST_RUN / GRANULE);
+        assert_eq!(grow(), first, "other pages than those that wait");
+        assert_eq!(yard.ground.free_count().dirty, dirty);
+    });
+}
+
+#[test]
+fn a_block_that_grows_begins_on_dirty_pages_though_the_room_is_less() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let large = yard.alloc(8 * HUGE_BYTES, 16).expect("memory");
+        assert_eq!(yard.free(large), Ok(()));
+        let place = large..large + 8 * HUGE_BYTES;
+        let in_the_way = yard.alloc(LARGEST_RUN, 16).expect("memory");
+        assert!(place.contains(&in_the_way));
         let grown = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+        assert!(place.contains(&grown), "new pages while dirty ones wait");
+    });
+}
+
+#[test]
+fn a_run_that_cannot_grow_moves_out() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let runs: Vec<_> = (0..3).map(|_| yard.alloc(HUGE_BYTES, 16).expect("memory")).collect();
+        let lowest = *runs.iter().min().expect("three");
+        let free = yard.ground.free_count();
+        let grown = yard.resize(lowest, 3 * HUGE_BYTES).expect("grows without copying");
         assert!(!is_run(&yard, grown));
-        assert!(yard.resize(grown, 9 * LARGEST_RUN).is_some());
+        assert_eq!((yard.usable(lowest), yard.usable(grown)), (None, Some(3 * HUGE_BYTES)));
+        // Its pages went with it.
+        let now = yard.ground.free_count();
+        assert_eq!((now.free, now.dirty), (free.free + HUGE, free.dirty));
+        assert_eq!(yard.free(grown), Ok(()));
+        assert_eq!(yard.alloc(HUGE_BYTES, 16), Some(lowest));
     });
 }
 

@@ -42,6 +42,7 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
     tables_read_as_zero(p);
     arena_is_zero_after_give_back(p);
     mappings_keep_their_contents(p);
+    pages_move_out(p, around);
     refusal_changes_nothing(p, around);
     time_goes_on(p, around);
 }
@@ -239,6 +240,33 @@ fn mappings_keep_their_contents<P: Platform>(p: &P) {
     mapping = p.remap(mapping, page, page * 2).expect("memory");
     assert_eq!(read(p, mapping + page), 0, "cut off and grown again");
     p.unmap(mapping, page * 2);
+}
+
+fn pages_move_out<P: Platform>(p: &P, around: &Surroundings<'_>) {
+    let page = p.page_bytes();
+    let arena = p.reserve(page * 64, page, Use::Arena).expect("address space");
+    assert!(p.commit(arena, page * 5));
+    for i in 0..5 {
+        write(p, arena + page * i, i + 1);
+    }
+    let mut refused = false;
+    let part = arena + page;
+    (around.while_refused)(&mut || refused = p.move_out(part, page * 3, page * 9).is_none());
+    assert!(refused);
+    let words = || [0, 1, 2, 3, 4].map(|i| read(p, arena + page * i));
+    assert_eq!(words(), [1, 2, 3, 4, 5]);
+    let Some(moved) = p.move_out(part, page * 3, page * 9) else {
+        eprintln!("not run: this system cannot move pages out");
+        return assert_eq!(words(), [1, 2, 3, 4, 5]);
+    };
+    assert_eq!([0, 1, 2, 3, 8].map(|i| read(p, moved + page * i)), [2, 3, 4, 0, 0]);
+    assert_eq!(words(), [1, 0, 0, 0, 5]);
+    write(p, part, 7);
+    assert_eq!((read(p, moved), words()), (2, [1, 7, 0, 0, 5]), "still usable");
+    // It is a mapping as others are.
+    let moved = p.remap(moved, page * 9, page * 20).expect("memory");
+    assert_eq!(read(p, moved + page * 2), 4);
+    p.unmap(moved, page * 20);
 }
 
 fn refusal_changes_nothing<P: Platform>(p: &P, around: &Surroundings<'_>) {

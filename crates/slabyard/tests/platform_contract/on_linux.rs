@@ -3,6 +3,7 @@
 use crate::checks::{self, Surroundings};
 use crate::storm::Storm;
 use slabyard::platform::linux::{Linux, Mode};
+use slabyard::platform::{Platform, Use};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,27 @@ fn run(mode: Mode) {
     std::thread::scope(|scope| {
         scope.spawn(|| keeps_the_contract(&LINUX, mode));
     });
+    moves_back_what_has_no_room(&LINUX);
     loses_and_doubles_nothing(&LINUX);
+}
+
+/// There is memory for the pages that move out, and none for the mapping to grow.
+fn moves_back_what_has_no_room(linux: &Linux) {
+    const BYTES: usize = 8 << 20;
+    let arena = linux.reserve(2 * BYTES, 4096, Use::Arena).expect("address space");
+    assert!(linux.commit(arena, BYTES));
+    // SAFETY: committed just now.
+    unsafe { linux.write_word(arena + BYTES / 2, 77) };
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find(|line| line.starts_with("VmData:")).expect("VmData");
+    let kib: usize = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("KiB");
+    let most = (kib << 10) + 2 * BYTES;
+    let mut moved = None;
+    while_limited(most as u64, &mut || moved = linux.move_out(arena, BYTES, 16 * BYTES));
+    assert_eq!(moved, None);
+    // SAFETY: as above.
+    assert_eq!(unsafe { linux.read_word(arena + BYTES / 2) }, 77);
+    assert!(linux.commit(arena, 2 * BYTES), "the pages are where they were");
 }
 
 fn keeps_the_contract(linux: &Linux, mode: Mode) {
@@ -107,11 +128,15 @@ fn stay_here() {
 /// Runs a check while this process may not have more private memory. The limit
 /// is a page: Linux takes 0 for no limit at all, for valgrind's sake.
 fn while_refused(check: &mut dyn FnMut()) {
+    while_limited(4096, check);
+}
+
+fn while_limited(bytes: u64, check: &mut dyn FnMut()) {
     let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: plain calls with structures of ours.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_DATA, &raw mut old), 0);
-        let none = libc::rlimit { rlim_cur: 4096, ..old };
+        let none = libc::rlimit { rlim_cur: bytes, ..old };
         assert_eq!(libc::setrlimit(libc::RLIMIT_DATA, &raw const none), 0);
     }
     check();

@@ -285,6 +285,31 @@ pub(super) fn remap(address: usize, old_bytes: usize, new_bytes: usize) -> Optio
     })
 }
 
+/// Since Linux 5.7.
+pub(super) fn move_out(address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
+    const MREMAP_MAYMOVE: usize = 1;
+    const MREMAP_FIXED: usize = 2;
+    const MREMAP_DONTUNMAP: usize = 4;
+    let flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP;
+    // SAFETY: committed pages of ours; their addresses stay ours.
+    let moved =
+        ok_address(unsafe { sys::call(sys::MREMAP, [address, bytes, bytes, flags, 0, 0]) })?;
+    let grown = remap(moved, bytes, new_bytes);
+    if grown.is_none() {
+        let flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+        // SAFETY: to where it came from, which nobody else uses meanwhile.
+        let back = unsafe { sys::call(sys::MREMAP, [moved, bytes, bytes, flags, address, 0]) };
+        if ok_address(back).is_none() {
+            // SAFETY: both are ours, of so many bytes, and not the same.
+            unsafe {
+                core::ptr::copy_nonoverlapping(moved as *const u8, address as *mut u8, bytes);
+            }
+            unmap(moved, bytes);
+        }
+    }
+    grown
+}
+
 /// Reserves rows, and bytes before them, at an address from which the rows of zeros can
 /// be reached too: the address of row 0.
 fn reserve_rows(before: usize, rows: usize) -> Option<usize> {

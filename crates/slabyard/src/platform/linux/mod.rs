@@ -298,6 +298,10 @@ impl Platform for Linux {
         memory::remap(address, old_bytes, new_bytes)
     }
 
+    fn move_out(&self, address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
+        memory::move_out(address, bytes, new_bytes)
+    }
+
     fn now_ms(&self) -> u64 {
         const CLOCK_MONOTONIC_COARSE: i32 = 6;
         let [seconds, nanoseconds] = clock(CLOCK_MONOTONIC_COARSE);

@@ -196,6 +196,16 @@ impl Memory {
         self.place_mapping(bytes, align)
     }
 
+    pub fn move_out(&mut self, address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
+        assert!(new_bytes >= bytes, "{bytes} bytes move into {new_bytes}");
+        let (i, pages) = self.pages(address, bytes);
+        let committed = self.reservations[i].committed.range(pages.clone()).count();
+        assert!(committed == pages.len(), "moves pages at {address:#x} that are not committed");
+        let moved = self.map(new_bytes, self.page_bytes)?;
+        self.move_words(address, bytes, moved);
+        Some(moved)
+    }
+
     fn place_mapping(&mut self, bytes: usize, align: usize) -> Option<usize> {
         let address = self.next_mapping.next_multiple_of(align.max(self.page_bytes));
         // A page that belongs to nobody follows each mapping.
@@ -250,11 +260,15 @@ impl Memory {
         }
         // One that grows always moves: what still uses the old address is found.
         let moved = self.place_mapping(new, self.page_bytes)?;
-        let words: Vec<_> =
-            self.words.range(address..address + old).map(|(a, w)| (*a, *w)).collect();
-        self.forget_words(address, old);
-        self.words.extend(words.into_iter().map(|(a, w)| (a - address + moved, w)));
+        self.move_words(address, old, moved);
         Some(moved)
+    }
+
+    fn move_words(&mut self, from: usize, bytes: usize, to: usize) {
+        let words: Vec<_> =
+            self.words.range(from..from + bytes).map(|(a, w)| (a - from + to, *w)).collect();
+        self.forget_words(from, bytes);
+        self.words.extend(words);
     }
 
     pub fn read_word(&self, address: usize) -> usize {

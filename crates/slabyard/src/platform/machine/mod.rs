@@ -278,6 +278,11 @@ impl Platform for Machine {
         self.memory().remap(address, old_bytes, new_bytes)
     }
 
+    fn move_out(&self, address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
+        self.called();
+        self.memory().move_out(address, bytes, new_bytes)
+    }
+
     fn now_ms(&self) -> u64 {
         self.now_ms.load(Ordering::Relaxed)
     }

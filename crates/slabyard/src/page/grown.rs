@@ -1,0 +1,79 @@
+//! Runs that grow: in place, where what follows is free, or by moving their pages out to
+//! a mapping of their own, which grows without copying.
+//!
+//! Neighbours: the buddy ([`super::buddy`]) takes runs where there is room behind them,
+//! [`super::mappings`] keeps what moved out.
+
+use super::buddy::{free_from, spare_for};
+use super::frame::Kind;
+use super::{GRANULE, Ground};
+use crate::platform::Platform;
+use crate::sync::Ordering;
+
+impl<P: Platform> Ground<P> {
+    /// Grows the live run at an address in place, to so many bytes. Returns how many of its
+    /// new granules are clean; `None` if what follows is in use.
+    pub fn grow_run(&self, address: usize, bytes: usize) -> Option<usize> {
+        let (old, new) = (self.run_bytes(address)? / GRANULE, self.granules_for(bytes));
+        let index = self.region.granule_of(address)?;
+        let (start, end) = (index as usize + old, index as usize + new);
+        if end <= start {
+            return None;
+        }
+        let clean = self.take_at(start, end).or_else(|| {
+            self.extend(start, end)?;
+            self.take_at(start, end)
+        })?;
+        self.region.frame(index).granules.store(new as u32, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_add(new - old, Ordering::Relaxed);
+        Some(clean)
+    }
+
+    /// Takes a range behind a run, if it is free: how many of its granules are clean.
+    fn take_at(&self, start: usize, end: usize) -> Option<usize> {
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        if free_from(&self.region, start, end - start) < end - start {
+            return None;
+        }
+        let dirty = self.region.dirty_in(start, end - start);
+        lists.cut(&self.region, start, start, end);
+        self.set_dirty_hint(lists.dirty_granules);
+        Some(end - start - dirty)
+    }
+
+    /// Lets the region grow beyond `end`, where all behind `start` is free.
+    fn extend(&self, start: usize, end: usize) -> Option<()> {
+        let region = &self.region;
+        let lists = self.buddy.lists.lock(&self.platform);
+        let top = region.top();
+        let is_last = start + free_from(region, start, top - start) == top;
+        drop(lists);
+        if !is_last || end <= top {
+            return None;
+        }
+        let unit = self.platform.page_bytes() / GRANULE;
+        let (old, _, new) = region.grow(&self.platform, end - top, unit, spare_for(top))?;
+        let now = self.platform.now_ms() as u32;
+        self.buddy.lists.lock(&self.platform).free_range(region, old, new, false, now);
+        Some(())
+    }
+
+    /// Moves the pages of the live run at an address to a mapping of its own, of so many
+    /// bytes: its address. The run is free then, and reads as zero. On `None` it is as it
+    /// was.
+    pub fn move_run_out(&self, address: usize, bytes: usize) -> Option<usize> {
+        let have = self.run_bytes(address)?;
+        let index = self.region.granule_of(address)?;
+        let moved = self.map_with(bytes, |bytes| self.platform.move_out(address, have, bytes))?;
+        let granules = have / GRANULE;
+        self.region.frame(index).set(Kind::None, 0, 0);
+        self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
+        let start = index as usize;
+        self.region.set_dirty(start, granules, false);
+        let now = self.platform.now_ms() as u32;
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        lists.free_range(&self.region, start, start + granules, false, now);
+        Some(moved)
+    }
+}
