@@ -70,6 +70,33 @@ fn a_block_that_grows_is_a_mapping_until_such_blocks_come_and_go() {
 }
 
 #[test]
+fn the_last_run_of_the_region_grows_with_it() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let run = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
+        let top = yard.ground.region.top();
+        assert_eq!(yard.resize(run, 9 * HUGE_BYTES), Some(run));
+        assert!(yard.ground.region.top() > top && is_run(&yard, run));
+    });
+}
+
+#[test]
+fn a_block_that_grows_begins_where_there_is_room() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let take = |huge_pages| yard.alloc(huge_pages * HUGE_BYTES, 16).expect("memory");
+        let (less, _between, more, _behind) = (take(2), take(1), take(8), take(1));
+        for run in [less, more] {
+            assert_eq!(yard.free(run), Ok(()));
+        }
+        assert_eq!(yard.alloc_growing(HUGE_BYTES), Some(more));
+        assert_eq!(yard.resize(more, 8 * HUGE_BYTES), Some(more));
+    });
+}
+
+#[test]
 fn a_block_that_grows_begins_on_dirty_pages_though_the_room_is_less() {
     each_machine(|config| {
         let _says = Says::of(&config);
@@ -100,6 +127,7 @@ fn a_run_that_cannot_grow_moves_out() {
         assert_eq!((now.free, now.dirty), (free.free + HUGE, free.dirty));
         assert_eq!(yard.free(grown), Ok(()));
         assert_eq!(yard.alloc(HUGE_BYTES, 16), Some(lowest));
+        yard.each_dirty_part(lowest, HUGE_BYTES, |at, n| panic!("{n} bytes at {at} to clear"));
     });
 }
 
