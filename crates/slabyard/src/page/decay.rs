@@ -10,7 +10,7 @@
 //! all of them is *bare*.
 
 use super::Ground;
-use super::buddy::ORDERS;
+use super::blocks::ORDERS;
 use super::frame::{Frame, Kind};
 use super::region::HUGE;
 use crate::platform::{GRANULE, Platform, Stretch};

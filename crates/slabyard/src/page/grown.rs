@@ -4,7 +4,8 @@
 //! Neighbours: the buddy ([`super::buddy`]) takes runs where there is room behind them,
 //! [`super::mappings`] keeps what moved out.
 
-use super::buddy::{free_from, spare_for};
+use super::blocks::free_from;
+use super::buddy::spare_for;
 use super::frame::Kind;
 use super::{GRANULE, Ground};
 use crate::platform::Platform;

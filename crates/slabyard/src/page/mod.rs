@@ -4,6 +4,7 @@
 //!
 //! [`Ground`] is all of it with its platform: what an engine stands on.
 
+pub mod blocks;
 pub mod buddy;
 pub mod decay;
 pub mod frame;

@@ -1,0 +1,273 @@
+//! The lists of free blocks: of 2^order granules, aligned to their size; and where in
+//! them the place of a run is found.
+//!
+//! Each order has two lists: blocks with a dirty granule, newest first, and
+//! clean ones. Dirty blocks are handed out before clean ones, of higher orders too:
+//! their pages are there already.
+//!
+//! Neighbours: [`super::buddy`] splits and joins the blocks, under the lock of the lists.
+//!
+//! Equation (checked by `verify`): granules in the lists = `free_granules`; set
+//! dirty bits in them = `dirty_granules`.
+
+use super::frame::{Kind, NIL};
+use super::region::{HUGE, HUGE_ORDER, Region};
+use crate::sync::Ordering;
+
+/// Orders of free blocks: up to 2^20 granules, 4 GiB.
+pub const ORDERS: usize = 21;
+
+/// A run that is looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub granules: usize,
+    /// As many as it may grow to: that many are to be free.
+    pub room: usize,
+    /// Order of a block that holds them.
+    pub order: u32,
+    /// Order of the alignment that it needs; a block of it may begin the run.
+    pub align: u32,
+    /// First granule that new pages of it may have.
+    pub above: usize,
+}
+
+impl Wanted {
+    pub fn new(granules: usize, room: usize, align: usize) -> Self {
+        let order = room.max(align).next_power_of_two().ilog2();
+        // What a run in its own block is aligned to, or a place that may begin anywhere.
+        let below = if room > HUGE {
+            HUGE_ORDER
+        } else if room > SMALL {
+            SMALL.ilog2()
+        } else {
+            order
+        };
+        Wanted { granules, room, order, align: below.max(align.ilog2()), above: 0 }
+    }
+}
+
+/// Runs of up to so many granules, 64 KiB, lie in one block: they would leave no room for
+/// slabs, which are blocks of that size.
+const SMALL: usize = 16;
+
+/// Blocks of an order looked at for a place.
+const LOOKS: usize = 16;
+
+/// Blocks looked at for the lowest one.
+const LOWEST_LOOKS: usize = 64;
+
+#[derive(Clone, Copy)]
+pub(super) struct List {
+    pub head: u32,
+    pub tail: u32,
+}
+
+impl List {
+    const NEW: List = List { head: NIL, tail: NIL };
+}
+
+pub(super) struct Lists {
+    /// By order; [0] clean, [1] dirty.
+    lists: [[List; 2]; ORDERS],
+    pub free_granules: usize,
+    pub dirty_granules: usize,
+}
+
+impl Lists {
+    pub(super) const fn new() -> Self {
+        Lists { lists: [[List::NEW; 2]; ORDERS], free_granules: 0, dirty_granules: 0 }
+    }
+
+    fn list(&mut self, order: u32, dirty: bool) -> &mut List {
+        &mut self.lists[order as usize][usize::from(dirty)]
+    }
+
+    /// Puts a block into its list: at the head when it is young, else at the tail.
+    pub(super) fn insert(
+        &mut self,
+        region: &Region,
+        index: u32,
+        order: u32,
+        dirty: bool,
+        time: u32,
+        young: bool,
+    ) {
+        let frame = region.frame(index);
+        frame.time.store(time, Ordering::Relaxed);
+        frame.granules.store(0, Ordering::Relaxed);
+        frame.set(Kind::Free, order, u16::from(dirty));
+        let list = self.list(order, dirty);
+        let old = if young { list.head } else { list.tail };
+        if young {
+            list.head = index;
+        } else {
+            list.tail = index;
+        }
+        let (next, prev) = if young { (old, NIL) } else { (NIL, old) };
+        frame.next.store(next, Ordering::Relaxed);
+        frame.prev.store(prev, Ordering::Relaxed);
+        if old == NIL {
+            *list = List { head: index, tail: index };
+        } else if young {
+            region.frame(old).prev.store(index, Ordering::Relaxed);
+        } else {
+            region.frame(old).next.store(index, Ordering::Relaxed);
+        }
+        self.free_granules += 1 << order;
+    }
+
+    /// Takes a block out of its list; it begins nothing any more.
+    pub(super) fn remove(&mut self, region: &Region, index: u32) -> (u32, bool) {
+        let frame = region.frame(index);
+        let (order, dirty) = (frame.order(), frame.slot() != 0);
+        let next = frame.next.load(Ordering::Relaxed);
+        let prev = frame.prev.load(Ordering::Relaxed);
+        let list = self.list(order, dirty);
+        if prev == NIL {
+            list.head = next;
+        }
+        if next == NIL {
+            list.tail = prev;
+        }
+        if prev != NIL {
+            region.frame(prev).next.store(next, Ordering::Relaxed);
+        }
+        if next != NIL {
+            region.frame(next).prev.store(prev, Ordering::Relaxed);
+        }
+        frame.set(Kind::None, 0, 0);
+        self.free_granules -= 1 << order;
+        (order, dirty)
+    }
+
+    /// The oldest dirty block of each order.
+    pub(super) fn oldest_of(&self, order: usize) -> Option<u32> {
+        Some(self.lists[order][1].tail).filter(|i| *i != NIL)
+    }
+
+    /// The first of the clean blocks of an order, `most` looked at, that `wanted`
+    /// says yes to.
+    pub(super) fn find_clean(
+        &self,
+        region: &Region,
+        order: usize,
+        most: usize,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let mut at = self.lists[order][0].head;
+        for _ in 0..most {
+            if at == NIL || wanted(at) {
+                break;
+            }
+            at = region.frame(at).next.load(Ordering::Relaxed);
+        }
+        Some(at).filter(|at| *at != NIL && wanted(*at))
+    }
+
+    /// The block in which the free granules begin that a run is cut from, and where: dirty
+    /// ones before clean ones. To split a block costs less than to touch new pages, and
+    /// keeps the peak low.
+    pub(super) fn find(&self, region: &Region, wanted: Wanted) -> Option<(usize, usize)> {
+        [1, 0].into_iter().find_map(|dirty| {
+            if wanted.room > SMALL {
+                return self.find_place(region, wanted, dirty);
+            }
+            let blocks = &self.lists[wanted.order as usize..];
+            let head = blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL)?;
+            let block = Self::lowest(region, head) as usize;
+            Some((block, block))
+        })
+    }
+
+    /// The lowest block among the first of a list, from `at` on. Where low blocks fill up
+    /// first, high ones stay free and join.
+    fn lowest(region: &Region, mut at: u32) -> u32 {
+        let mut lowest = at;
+        for _ in 1..LOWEST_LOOKS {
+            at = region.frame(at).next.load(Ordering::Relaxed);
+            if at == NIL {
+                break;
+            }
+            lowest = lowest.min(at);
+        }
+        lowest
+    }
+
+    /// Of the places in blocks of a list, and in free ones behind them, the one with the
+    /// most dirty granules, and of these the first. A place is aligned to the least that
+    /// it must be, and not to the run's size: so a run finds the place of one of its size
+    /// again, and free memory between two runs is of use for a third.
+    fn find_place(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
+        let (mut best, mut most) = (None, 0);
+        for (order, pair) in self.lists.iter().enumerate().skip(wanted.align as usize) {
+            let mut at = pair[dirty].head;
+            for _ in 0..LOOKS {
+                if at == NIL {
+                    break;
+                }
+                let block = at as usize;
+                at = region.frame(at).next.load(Ordering::Relaxed);
+                if dirty == 0 && block < wanted.above {
+                    continue;
+                }
+                let mut start = block;
+                if dirty == 1
+                    && let Some(first) = region.first_dirty(block, 1 << order)
+                {
+                    start = first >> wanted.align << wanted.align;
+                }
+                let before = start - block;
+                let room = free_from(region, block, before + wanted.room).saturating_sub(before);
+                // Of dirty pages less room is better than none.
+                if room >= if dirty == 1 { wanted.granules } else { wanted.room } {
+                    let found = region.dirty_in(start, room.min(wanted.room));
+                    let place = (block, start);
+                    if found == wanted.room && found < HUGE {
+                        return Some(place);
+                    }
+                    if best.is_none_or(|best| (found, best) > (most, place)) {
+                        (best, most) = (Some(place), found);
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    /// Calls `f` with index, order and dirtiness of each free block.
+    pub(super) fn each(&self, region: &Region, mut f: impl FnMut(u32, u32, bool)) {
+        for (order, pair) in self.lists.iter().enumerate() {
+            for (dirty, list) in pair.iter().enumerate() {
+                let mut at = list.head;
+                while at != NIL {
+                    f(at, order as u32, dirty == 1);
+                    at = region.frame(at).next.load(Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// Granules that are free from a granule on, where a block begins or nothing free does: as
+/// many as asked for, or all that there are.
+pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
+    let mut n = 0;
+    while n < most && start + n < region.top() {
+        let frame = region.frame((start + n) as u32);
+        if frame.kind() != Kind::Free {
+            break;
+        }
+        n += 1 << frame.order();
+    }
+    n
+}
+
+/// Cuts a range into the largest blocks that are aligned to their size.
+pub(super) fn each_block(start: usize, end: usize, mut f: impl FnMut(u32, u32)) {
+    let mut at = start;
+    while at < end {
+        let order = at.trailing_zeros().min((end - at).ilog2()).min(ORDERS as u32 - 1);
+        f(at as u32, order);
+        at += 1 << order;
+    }
+}
