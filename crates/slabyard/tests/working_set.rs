@@ -114,7 +114,7 @@ fn the_limit_falls_while_all_is_in_use() {
 #[test]
 fn a_limit_that_was_set_stays() {
     let mut scene = Scene::new(BYTES);
-    scene.yard.cache(scene.class).set_barn_limits(3, 2);
+    scene.yard.cache(scene.class).set_barn_full_limit(&scene.yard.ground, 3);
     for _ in 0..20 {
         scene.operations(objects(12, &scene));
     }

@@ -195,12 +195,12 @@ impl<P: Platform> Yard<P> {
                 old
             }
             "barn_full" => {
-                cache.set_barn_limits(value, empty);
+                cache.set_barn_full_limit(g, value);
                 cache.flush_barn_above(g, value);
                 full
             }
             "barn_empty" => {
-                cache.set_barn_limits(full, value);
+                cache.set_barn_empty_limit(value);
                 cache.barn_forget_empty(g);
                 empty
             }

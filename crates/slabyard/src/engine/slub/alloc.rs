@@ -115,7 +115,7 @@ impl Cache {
             Err(empty) => empty,
         };
         if self.refill(g, &mut empty, want) {
-            self.took_out(empty.len());
+            self.took_out(g, empty.len());
             return Some(empty);
         }
         self.barn_put_empty(g, empty);

@@ -95,11 +95,17 @@ impl Cache {
         (limit(&self.shown.barn_full_limit), limit(&self.shown.barn_empty_limit))
     }
 
-    /// Changes the barn's limits; what is above them goes with the next shrink or round.
-    pub fn set_barn_limits(&self, full: u32, empty: u32) {
+    /// Changes the most full sheaves of the barn, which no longer follow use; what is above
+    /// goes with the next shrink or round.
+    pub fn set_barn_full_limit<P: Platform>(&self, g: &Ground<P>, sheaves: u32) {
+        let _barn = self.barn.lock(&g.platform);
         self.working_set.fix();
-        self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
-        self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
+        self.shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
+    }
+
+    /// Changes the most empty sheaves of the barn; holds from the next one on.
+    pub fn set_barn_empty_limit(&self, sheaves: u32) {
+        self.shown.barn_empty_limit.store(sheaves.into(), Ordering::Relaxed);
     }
 
     /// True if the barn is to keep an empty sheaf: not one that is smaller than sheaves

@@ -12,11 +12,14 @@
 //! Not for objects of a cache line: a place beside each is an eighth of its size or more.
 //!
 //! Neighbours: [`super::free`] tells what went home, [`super::alloc`] what was taken out of
-//! slabs, [`super::barn`] holds the sheaves and asks for the limit. The words are hints: a
-//! lost count is a limit that follows later. A limit that somebody set stays.
+//! slabs, [`super::barn`] holds the sheaves and asks for the limit. The counts are hints: a
+//! lost one is a limit that follows later. The limit changes under the barn's lock alone,
+//! so that one that somebody set stays.
 
 use super::barn::most_full;
 use super::{Cache, Shape};
+use crate::page::Ground;
+use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
 /// Sheaves' worth of regret for which the limit rises by one.
@@ -65,7 +68,7 @@ impl Cache {
     }
 
     /// So many objects were taken out of slabs because the barn had none.
-    pub(super) fn took_out(&self, objects: u32) {
+    pub(super) fn took_out<P: Platform>(&self, g: &Ground<P>, objects: u32) {
         let WorkingSet { sent_home, regretted, .. } = &self.working_set;
         let sent = sent_home.load(Ordering::Relaxed);
         if sent == 0 || self.working_set.is_fixed() {
@@ -76,12 +79,21 @@ impl Cache {
         let regret = regretted.load(Ordering::Relaxed) + back;
         let price = RISE * self.sheaf_capacity();
         if regret >= price {
-            self.shown.barn_full_limit.fetch_add((regret / price).into(), Ordering::Relaxed);
+            self.raise(g, regret / price);
         }
         regretted.store(regret % price, Ordering::Relaxed);
     }
 
-    /// At a round: so many full sheaves were not wanted since the last.
+    #[cold]
+    fn raise<P: Platform>(&self, g: &Ground<P>, sheaves: u32) {
+        let _barn = self.barn.lock(&g.platform);
+        if !self.working_set.is_fixed() {
+            self.shown.barn_full_limit.fetch_add(sheaves.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// At a round: so many full sheaves were not wanted since the last. Under the barn's
+    /// lock.
     pub(super) fn not_wanted(&self, sheaves: u32) {
         self.working_set.sent_home.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
