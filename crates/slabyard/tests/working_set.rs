@@ -6,6 +6,8 @@ use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 
 const BYTES: usize = 448;
+/// So many sheaves go up and down: more than stacks and a new barn hold.
+const SHEAVES: usize = 12;
 const TICK_MS: u64 = 10;
 
 struct Scene {
@@ -59,6 +61,12 @@ impl Scene {
         self.down();
         self.yard.platform().tally().slab_operations - before
     }
+
+    fn go_up_and_down(&mut self) {
+        for _ in 0..20 {
+            self.operations(objects(SHEAVES, self));
+        }
+    }
 }
 
 fn objects(sheaves: usize, scene: &Scene) -> usize {
@@ -68,11 +76,9 @@ fn objects(sheaves: usize, scene: &Scene) -> usize {
 #[test]
 fn what_goes_up_and_down_is_exchanged_whole() {
     let mut scene = Scene::new(BYTES);
-    let many = objects(12, &scene);
+    let many = objects(SHEAVES, &scene);
     let first = scene.operations(many);
-    for _ in 0..20 {
-        scene.operations(many);
-    }
+    scene.go_up_and_down();
     let last = scene.operations(many);
     assert_eq!(last, 0, "slab operations, where the first time had {first}");
     assert!((8..=14).contains(&scene.limit()), "a limit of {} for 12 sheaves", scene.limit());
@@ -90,9 +96,7 @@ fn what_is_freed_for_good_raises_nothing() {
 fn the_limit_falls_with_the_need() {
     let mut scene = Scene::new(BYTES);
     let before = scene.limit();
-    for _ in 0..20 {
-        scene.operations(objects(12, &scene));
-    }
+    scene.go_up_and_down();
     assert!(scene.limit() > before && scene.full() > before);
     scene.rounds();
     assert_eq!((scene.limit(), scene.full()), (before, 0));
@@ -102,9 +106,7 @@ fn the_limit_falls_with_the_need() {
 fn the_limit_falls_while_all_is_in_use() {
     let mut scene = Scene::new(BYTES);
     let before = scene.limit();
-    for _ in 0..20 {
-        scene.operations(objects(12, &scene));
-    }
+    scene.go_up_and_down();
     scene.up(objects(40, &scene));
     assert!(scene.limit() > before && scene.full() == 0);
     scene.rounds();
@@ -115,9 +117,7 @@ fn the_limit_falls_while_all_is_in_use() {
 fn a_limit_that_was_set_stays() {
     let mut scene = Scene::new(BYTES);
     scene.yard.cache(scene.class).set_barn_full_limit(&scene.yard.ground, 3);
-    for _ in 0..20 {
-        scene.operations(objects(12, &scene));
-    }
+    scene.go_up_and_down();
     assert_eq!((scene.limit(), scene.full()), (3, 3));
 }
 
@@ -125,8 +125,6 @@ fn a_limit_that_was_set_stays() {
 fn small_objects_have_a_fixed_limit() {
     let mut scene = Scene::new(48);
     let before = scene.limit();
-    for _ in 0..20 {
-        scene.operations(objects(12, &scene));
-    }
+    scene.go_up_and_down();
     assert_eq!(scene.limit(), before);
 }

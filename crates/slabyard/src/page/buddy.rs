@@ -197,7 +197,7 @@ impl<P: Platform> Ground<P> {
         lists.dirty_granules += granules;
         let start = index as usize;
         lists.free_range(&self.region, start, start + granules, true, now);
-        self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
+        self.set_dirty_hint(lists.dirty_granules);
     }
 
     /// A live run for `bytes`, aligned to `align` bytes: its address.

@@ -8,7 +8,7 @@
 //! # Lock order ([`crate::sync::Rank`], asserted in debug builds)
 //!
 //! 1. `Drain`: one thread at a time stops other CPUs' stacks ([`age`]).
-//! 2. `Barn`: the two lists of sheaves of one cache.
+//! 2. `Barn`: the two lists of sheaves of one cache, and how many full ones it keeps.
 //! 3. `List`: the partial list of one cache; `listed` of each slab; who may take
 //!    bits of a listed slab; that a slab ends.
 //! 4. `Pool`: sheaves that nobody uses.
@@ -104,7 +104,7 @@ impl Shape {
         let sheaf_capacity = if size <= Self::SMALL {
             Self::SHEAF_OBJECTS
         } else {
-            (Self::SHEAF_BYTES / size).clamp(Self::SHEAF_LEAST, Self::SHEAF_OBJECTS)
+            (Self::SHEAF_BYTES / size).max(Self::SHEAF_LEAST)
         };
         let piece = (sheaf_capacity / 8).clamp(Self::LEAST_PIECE, Self::MOST_PIECE);
         Shape { geometry, slot, sheaf_capacity, piece }
