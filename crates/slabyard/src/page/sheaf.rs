@@ -233,10 +233,9 @@ impl SheafPool {
         Filling { objects: self.places(sheaf.index).objects, sheaf }
     }
 
-    /// The objects, the top one first.
-    pub fn downwards(&self, sheaf: &Sheaf) -> impl Iterator<Item = usize> + Clone + '_ {
-        let objects = self.places(sheaf.index).objects[..sheaf.count as usize].iter().rev();
-        objects.map(|place| place.load(Ordering::Relaxed))
+    /// The objects, the top one last.
+    pub fn objects(&self, sheaf: &Sheaf) -> &[AtomicUsize] {
+        &self.places(sheaf.index).objects[..sheaf.count as usize]
     }
 
     /// Takes so many objects off the top, which the caller has.
@@ -312,11 +311,8 @@ impl SheafPool {
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner
     /// asks), from the number of its top.
-    pub fn objects_of(&self, top: u32) -> impl Iterator<Item = usize> + Clone + '_ {
-        self.locate(top)
-            .into_iter()
-            .flat_map(|(index, count)| &self.places(index).objects[..count as usize])
-            .map(|place| place.load(Ordering::Relaxed))
+    pub fn objects_of(&self, top: u32) -> &[AtomicUsize] {
+        self.locate(top).map_or(&[], |(index, count)| &self.places(index).objects[..count as usize])
     }
 
     /// Puts a sheaf into a list whose head is `head` (under the list's lock).

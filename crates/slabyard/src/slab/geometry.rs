@@ -57,6 +57,14 @@ impl Geometry {
         GRANULE << self.order
     }
 
+    /// Where the objects of a word of the bitmap begin within a slab, and their bytes.
+    #[inline]
+    pub(crate) fn span_of(&self, word: Word) -> (usize, usize) {
+        let first = word.index_of(0);
+        let objects = self.objects.min(first + 64) - first;
+        (self.address_of(0, first), self.address_of(0, objects))
+    }
+
     /// Bytes behind the last object.
     #[must_use]
     pub const fn padding(&self) -> usize {
@@ -108,6 +116,21 @@ mod tests {
                     assert_eq!(g.index_of(offset), offset / size, "{offset} / {size}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn words_span_all_objects_and_nothing_else() {
+        for (size, order) in classes::ROWS {
+            let g = Geometry::new(size, order);
+            let mut end = 0;
+            for word in g.words() {
+                let (begin, bytes) = g.span_of(word);
+                assert_eq!(begin, end, "objects of {size} bytes");
+                assert!(bytes <= 64 * size as usize, "{bytes} of 64 objects of {size} bytes");
+                end = begin + bytes;
+            }
+            assert_eq!(end + g.padding(), g.slab_bytes(), "objects of {size} bytes");
         }
     }
 }

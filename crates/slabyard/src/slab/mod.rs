@@ -27,24 +27,38 @@ impl<P: Platform> Ground<P> {
     /// # Errors
     /// Why it is not.
     pub fn resolve(&self, geometry: &Geometry, slot: u16, address: usize) -> Result<Object, Cause> {
-        let slab = self.slab_of(geometry, slot, address)?;
-        let offset = (address - self.region.address(slab)) as u32;
+        let (slab, offset) = self.spot(geometry, address).ok_or(Cause::WrongSize)?;
+        if !self.is_slab(slab, slot) {
+            return Err(Cause::WrongSize);
+        }
         let index = geometry.object_at(offset).ok_or(Cause::Interior)?;
         Ok(Object { slab, index })
     }
 
-    /// The slab that an address lies in, which the caller believes to be of this
-    /// geometry and slot.
-    ///
-    /// # Errors
-    /// [`Cause::WrongSize`] if it is not.
-    pub fn slab_of(&self, geometry: &Geometry, slot: u16, address: usize) -> Result<u32, Cause> {
-        let granule = self.region.granule_of(address).ok_or(Cause::WrongSize)?;
-        // Runs are aligned to their size.
-        let slab = granule & !(geometry.granules() - 1);
-        let frame = self.region.frame(slab);
-        let is_slab = frame.kind() == Kind::Slab && frame.slot() == slot;
-        is_slab.then_some(slab).ok_or(Cause::WrongSize)
+    /// Where the slab begins that an address lies in, if it does in one of this geometry at
+    /// all, and how far behind that it lies.
+    #[inline]
+    fn spot(&self, geometry: &Geometry, address: usize) -> Option<(u32, u32)> {
+        let granule = self.region.granule_of(address)?;
+        // Runs are aligned to their size, and the region to more than the largest slab's.
+        let offset = address & (geometry.slab_bytes() - 1);
+        Some((granule & !(geometry.granules() - 1), offset as u32))
+    }
+
+    /// True if a slab of a slot begins at a granule that is committed.
+    #[inline]
+    pub fn is_slab(&self, granule: u32, slot: u16) -> bool {
+        let frame = self.region.frame(granule);
+        frame.kind() == Kind::Slab && frame.slot() == slot
+    }
+
+    /// The slab, and in its bitmap the word of the object, that an address lies in, if [a
+    /// slab](Ground::is_slab) of this geometry begins there.
+    #[inline]
+    pub fn word_at(&self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
+        let (slab, offset) = self.spot(geometry, address)?;
+        let index = geometry.index_of(offset);
+        (index < geometry.objects).then_some((slab, Word::of(index).0))
     }
 
     /// The granule where the slab begins that an address lies in, if it does in one of this

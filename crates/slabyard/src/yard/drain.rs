@@ -69,8 +69,8 @@ impl<P: Platform> Yard<P> {
         if let Some(class) = classes::class_of(slot) {
             self.caches[class].drain_stopped(&self.ground, top);
         } else if percpu::order_of(slot).is_some() {
-            for address in sheaves.objects_of(top) {
-                self.ground.free_parked_run(address);
+            for run in sheaves.objects_of(top) {
+                self.ground.free_parked_run(run.load(Ordering::Relaxed));
             }
         }
         p.rows().entry(row, slot).start_without();

@@ -109,8 +109,8 @@ impl<'a, P: Platform> Quiet<'a, P> {
     /// Calls `f` with slot and address of each object and run in CPUs' stacks.
     pub fn each_parked_cpu(&self, mut f: impl FnMut(Slot, usize)) {
         for (row, slot) in self.entries() {
-            for address in self.yard.ground.sheaves.objects_of(self.top_of(row, slot)) {
-                f(slot, address);
+            for object in self.yard.ground.sheaves.objects_of(self.top_of(row, slot)) {
+                f(slot, object.load(Ordering::Relaxed));
             }
         }
     }

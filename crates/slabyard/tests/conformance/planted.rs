@@ -78,7 +78,8 @@ impl Scene {
     fn parked(&self) -> Vec<usize> {
         let slot = classes::slot_of(CLASS);
         let top = self.yard.platform().rows().entry(0, slot).top();
-        let parked: Vec<_> = self.yard.ground.sheaves.objects_of(top).collect();
+        let objects = self.yard.ground.sheaves.objects_of(top).iter();
+        let parked: Vec<_> = objects.map(|object| object.load(Ordering::Relaxed)).collect();
         assert!(parked.len() > 1, "too few parked");
         parked
     }

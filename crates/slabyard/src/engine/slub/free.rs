@@ -114,7 +114,7 @@ impl Cache {
 
     /// The top objects of a sheaf go home, for at most so many slab operations: how many.
     pub(super) fn flush<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, most: u32) -> u32 {
-        let gone = self.put_home(g, g.sheaves.downwards(sheaf), most);
+        let gone = self.put_home(g, g.sheaves.objects(sheaf), most);
         g.sheaves.shorten(sheaf, gone);
         gone
     }

@@ -8,20 +8,23 @@
 //! in it, and at the end: one pass, no sort, and no more operations than one for each
 //! bitmap word and one for its slab when objects come in any order in which a program
 //! frees a structure.
+//!
+//! Whether an address lies in a slab of this cache is asked where a word is opened, and
+//! whether it is the begin of an object, of each.
 
 use super::{Cache, Shape};
 use crate::page::{Cause, Ground};
 use crate::platform::Platform;
 use crate::slab::freeset::Word;
-use crate::slab::{Object, Put};
-use crate::sync::Ordering;
+use crate::slab::{Geometry, Object, Put};
+use crate::sync::{AtomicUsize, Ordering};
 
-/// Words gathered at a time; a power of two.
+/// Words gathered at a time; a power of two, and a bit of a `u32` for each.
 const GROUPS: usize = 32;
 
-/// Slabs are fetched ahead of so many objects: as many misses at a time as a core's
-/// buffers take.
-const AHEAD: usize = 12;
+/// Slabs are fetched ahead of so many objects, where a word is opened: as many misses at a
+/// time as a core's buffers take.
+const AHEAD: u32 = 12;
 
 /// Bits of one word, gathered.
 #[derive(Clone, Copy)]
@@ -32,7 +35,8 @@ struct Group {
 }
 
 impl Group {
-    const NONE: Group = Group { slab: 0, word: Word::FIRST, mask: 0 };
+    /// Of no slab.
+    const NONE: Group = Group { slab: u32::MAX, word: Word::FIRST, mask: 0 };
 
     /// Place of a word in the table: Fibonacci hashing (Knuth, TAOCP 6.4).
     fn place(slab: u32, word: Word) -> usize {
@@ -44,88 +48,66 @@ impl Group {
 impl Cache {
     /// One object to its slab, past the sheaves.
     pub fn free_direct<P: Platform>(&self, g: &Ground<P>, address: usize) {
-        self.put_home(g, core::iter::once(address), u32::MAX);
+        self.put_home(g, &[AtomicUsize::new(address)], u32::MAX);
     }
 
-    /// Objects go home, the first of them, for at most so many slab operations: how many.
-    /// What is no object of this cache is told and set aside.
-    pub fn put_home<P: Platform>(
-        &self,
-        g: &Ground<P>,
-        objects: impl Iterator<Item = usize> + Clone,
-        most: u32,
-    ) -> u32 {
+    /// Objects go home, the last of them first, for at most so many slab operations: how
+    /// many. What is no object of this cache is told and set aside.
+    pub fn put_home<P: Platform>(&self, g: &Ground<P>, objects: &[AtomicUsize], most: u32) -> u32 {
         let shape = self.shape();
-        let geometry = &shape.geometry;
+        // A copy: what others may change would be read again for each object.
+        let geometry = shape.geometry;
         let mut groups = [Group::NONE; GROUPS];
-        // The slab of the last object, which often is the next one's.
-        let (mut slab, mut begin, mut bytes) = (0, 0, 0);
-        // The word of the last object, and its bits; what the table has of it is old.
-        let mut last = Group::NONE;
-        let (mut home, mut opened, mut gone) = (0, 0, 0);
-        let mut ahead = objects.clone();
-        // The slab that was fetched last, which often is the next one's too.
-        let mut fetched = u32::MAX;
-        let mut fetch = |address| {
-            let slab = g.slab_at(geometry, address);
-            if slab != fetched {
-                g.region.fetch_frame_ahead(slab);
-                fetched = slab;
-            }
-        };
-        ahead.by_ref().take(AHEAD).for_each(&mut fetch);
-        for address in objects {
-            ahead.next().into_iter().for_each(&mut fetch);
-            gone += 1;
-            if address.wrapping_sub(begin) >= bytes {
-                match g.slab_of(geometry, shape.slot, address) {
-                    Ok(found) => slab = found,
-                    Err(cause) => {
-                        g.bad(cause, address, shape.slot);
-                        continue;
-                    }
-                }
-                (begin, bytes) = (g.region.address(slab), geometry.slab_bytes());
-            }
-            let Some(index) = geometry.object_at((address - begin) as u32) else {
-                g.bad(Cause::Interior, address, shape.slot);
+        // A bit for each group that is not empty.
+        let mut used = 0u32;
+        let (mut home, mut opened) = (0, 0);
+        let (mut left, mut fetched) = (objects, objects.len());
+        while let Some((top, others)) = left.split_last() {
+            let address = top.load(Ordering::Relaxed);
+            let Some((slab, word)) = g.word_at(&geometry, address) else {
+                tell(g, shape, address);
+                left = others;
                 continue;
             };
-            let (word, bit) = Word::of(index);
-            if (slab, word) != (last.slab, last.word) {
-                // The last one rests in the table, where this one may be already.
-                groups[Group::place(last.slab, last.word)] = last;
-                let other = &groups[Group::place(slab, word)];
-                if (slab, word) == (other.slab, other.word) {
-                    last = *other;
-                } else if opened == most {
-                    gone -= 1;
+            let place = Group::place(slab, word);
+            let group = &mut groups[place];
+            if (slab, word) != (group.slab, group.word) {
+                if !g.is_slab(slab, shape.slot) {
+                    tell(g, shape, address);
+                    left = others;
+                    continue;
+                }
+                if opened == most {
                     break;
-                } else {
-                    opened += 1;
-                    home += self.put_group(g, shape, other);
-                    last = Group { slab, word, mask: 0 };
+                }
+                opened += 1;
+                used |= 1 << place;
+                if group.mask != 0 {
+                    home += self.put_group(g, shape, group);
+                }
+                *group = Group { slab, word, mask: 0 };
+                // Each object once at most, and none that was gathered.
+                let ahead = left.len().saturating_sub(AHEAD.min(most - opened) as usize);
+                fetched = fetched.min(left.len());
+                while fetched > ahead {
+                    fetched -= 1;
+                    let address = objects[fetched].load(Ordering::Relaxed);
+                    g.region.fetch_frame_ahead(g.slab_at(&geometry, address));
                 }
             }
-            if last.mask & bit != 0 {
-                g.bad(Cause::DoubleFree, address, shape.slot);
-            }
-            last.mask |= bit;
+            left = gather(g, shape, &geometry, group, left);
         }
-        groups[Group::place(last.slab, last.word)] = last;
-        for group in &groups {
-            home += self.put_group(g, shape, group);
+        while used != 0 {
+            home += self.put_group(g, shape, &groups[used.trailing_zeros() as usize]);
+            used &= used - 1;
         }
         self.shown.out.fetch_sub(home, Ordering::Relaxed);
-        gone
+        (objects.len() - left.len()) as u32
     }
 
-    /// Returns how many went home.
+    /// Returns how many went home. Where all were bad, nothing changes.
     fn put_group<P: Platform>(&self, g: &Ground<P>, shape: &Shape, group: &Group) -> u64 {
         let &Group { slab, word, mask } = group;
-        if mask == 0 {
-            return 0;
-        }
         let Put { version, before, added, mut twice } = g.put(slab, word, mask);
         while twice != 0 {
             let index = word.index_of(twice.trailing_zeros());
@@ -138,4 +120,45 @@ impl Cache {
         }
         u64::from(added)
     }
+}
+
+/// Gathers the bits of the last objects, as long as they lie in the group's word; returns
+/// the others.
+#[inline]
+fn gather<'a, P: Platform>(
+    g: &Ground<P>,
+    shape: &Shape,
+    geometry: &Geometry,
+    group: &mut Group,
+    mut objects: &'a [AtomicUsize],
+) -> &'a [AtomicUsize] {
+    let (offset, bytes) = geometry.span_of(group.word);
+    let begin = g.region.address(group.slab) + offset;
+    let mut mask = group.mask;
+    while let Some((top, others)) = objects.split_last() {
+        let address = top.load(Ordering::Relaxed);
+        let offset = address.wrapping_sub(begin);
+        if offset >= bytes {
+            break;
+        }
+        objects = others;
+        let nth = geometry.index_of(offset as u32);
+        let bit = 1u64.wrapping_shl(nth);
+        if geometry.address_of(begin, nth) != address {
+            g.bad(Cause::Interior, address, shape.slot);
+        } else if mask & bit != 0 {
+            g.bad(Cause::DoubleFree, address, shape.slot);
+        } else {
+            mask |= bit;
+        }
+    }
+    group.mask = mask;
+    objects
+}
+
+/// Tells of an address that is no object of this cache.
+#[cold]
+fn tell<P: Platform>(g: &Ground<P>, shape: &Shape, address: usize) {
+    let cause = g.resolve(&shape.geometry, shape.slot, address).err().unwrap_or(Cause::WrongSize);
+    g.bad(cause, address, shape.slot);
 }
