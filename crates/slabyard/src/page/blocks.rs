@@ -29,6 +29,8 @@ pub(super) struct Wanted {
     pub align: u32,
     /// First granule that new pages of it may have.
     pub above: usize,
+    /// The system has no more: all blocks are looked at.
+    pub last: bool,
 }
 
 impl Wanted {
@@ -42,7 +44,7 @@ impl Wanted {
         } else {
             order
         };
-        Wanted { granules, room, order, align: below.max(align.ilog2()), above: 0 }
+        Wanted { granules, room, order, align: below.max(align.ilog2()), above: 0, last: false }
     }
 }
 
@@ -50,8 +52,10 @@ impl Wanted {
 /// slabs, which are blocks of that size.
 const SMALL: usize = 16;
 
-/// Blocks of an order looked at for a place.
+/// Blocks of an order looked at for a place; fewer for one below a huge page, which more
+/// calls ask for, and which waits longer for the best than its pages take.
 const LOOKS: usize = 16;
+const FEW_LOOKS: usize = 5;
 
 /// Blocks looked at for the lowest one.
 const LOWEST_LOOKS: usize = 64;
@@ -194,14 +198,20 @@ impl Lists {
     }
 
     /// Of the places in blocks of a list, and in free ones behind them, the one with the
-    /// most dirty granules, and of these the first. A place is aligned to the least that
-    /// it must be, and not to the run's size: so a run finds the place of one of its size
-    /// again, and free memory between two runs is of use for a third.
+    /// most dirty granules, and of these the first; below a huge page the first that is all
+    /// dirty. A place is aligned to the least that it must be, and not to the run's size: so a run finds
+    /// the place of one of its size again, and free memory between two runs is of use for
+    /// a third.
     fn find_place(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
         let (mut best, mut most) = (None, 0);
+        let (looks, enough) = match wanted.room {
+            _ if wanted.last => (usize::MAX, usize::MAX),
+            room if room < HUGE => (FEW_LOOKS, room),
+            _ => (LOOKS, usize::MAX),
+        };
         for (order, pair) in self.lists.iter().enumerate().skip(wanted.align as usize) {
             let mut at = pair[dirty].head;
-            for _ in 0..LOOKS {
+            for _ in 0..looks {
                 if at == NIL {
                     break;
                 }
@@ -222,7 +232,7 @@ impl Lists {
                 if room >= if dirty == 1 { wanted.granules } else { wanted.room } {
                     let found = region.dirty_in(start, room.min(wanted.room));
                     let place = (block, start);
-                    if found == wanted.room && found < HUGE {
+                    if found >= enough {
                         return Some(place);
                     }
                     if best.is_none_or(|best| (found, best) > (most, place)) {

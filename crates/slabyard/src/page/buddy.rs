@@ -166,7 +166,7 @@ impl<P: Platform> Ground<P> {
         let align = 1 << wanted.align;
         let Some((old, start, new)) = self.region.grow(&self.platform, room, align, spare) else {
             // Small pages are better than none.
-            return self.take_free(Wanted { above: 0, ..wanted });
+            return self.take_free(Wanted { room: granules, above: 0, last: true, ..wanted });
         };
         let now = self.platform.now_ms() as u32;
         let mut lists = self.buddy.lists.lock(&self.platform);

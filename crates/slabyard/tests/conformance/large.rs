@@ -292,6 +292,25 @@ fn small_pages_are_better_than_none() {
     assert!(before >= region.small_pages() / HUGE - 1, "{before} runs on small pages");
 }
 
+/// The blocks that are looked at first have no room behind them.
+#[test]
+fn the_last_room_is_found_behind_any_number_of_blocks() {
+    let yard = yard_on(Config::default());
+    let bytes = LARGEST_RUN;
+    let mut runs: Vec<_> = std::iter::from_fn(|| yard.ground.alloc_run(bytes, bytes)).collect();
+    runs.sort_unstable();
+    while yard.ground.alloc_run(GRANULE, GRANULE).is_some() {}
+    // Neighbours that do not join.
+    let odd = |run: &&[usize]| run[1] == run[0] + bytes && run[0] / bytes % 2 == 1;
+    let room = runs.windows(2).find(odd).expect("neighbours")[0];
+    let single = runs.iter().filter(|run| run.abs_diff(room) > 2 * bytes).step_by(2);
+    for run in [room, room + bytes].iter().chain(single) {
+        assert_eq!(yard.ground.free_live_run(*run), Some(bytes));
+    }
+    assert_eq!(yard.ground.alloc_run(bytes + bytes / 2, GRANULE), Some(room));
+    assert_eq!(yard.ground.alloc_run(bytes + bytes / 2, GRANULE), None);
+}
+
 #[test]
 fn dirty_pages_of_a_larger_block_come_before_clean_ones() {
     each_machine(|config| {
