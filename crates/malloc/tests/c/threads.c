@@ -101,6 +101,8 @@ static void *consume(void *arg)
         while (b) {
             struct block *next = b->next;
 
+            /* Two blocks in one place may follow each other for ever. */
+            CHECK(nr < MADE, "the queue is not intact: more than %d blocks", MADE);
             free_block(b);
             b = next;
             nr++;
