@@ -88,11 +88,13 @@ impl Terminal {
         }
     }
 
-    /// Waits until the screen is the full one, or the shell's.
+    /// Waits until the screen is the full one, or the shell's and what is typed as well:
+    /// whoever leaves the screen still reads keys for a moment.
     fn wait_for_screen(&self, which: Screen) {
-        let wanted = if which == Screen::Full { "1" } else { "0" };
+        let wanted = if which == Screen::Full { "1 slabyard" } else { "0 sh" };
+        let asked = ["display-message", "-p", "#{alternate_on} #{pane_current_command}"];
         let begin = Instant::now();
-        while self.tmux(&["display-message", "-p", "#{alternate_on}"]).trim() != wanted {
+        while self.tmux(&asked).trim() != wanted {
             assert!(begin.elapsed() < PATIENCE, "not {which:?}:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         }
