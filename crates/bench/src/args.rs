@@ -19,7 +19,7 @@ Examples:
   target/release/slabyard-bench look --rounds 5
 
   cargo build --release -p slabyard-bench --features peers   # all peers
-  target/release/slabyard-bench compare --thp madvise,always --write-docs
+  target/release/slabyard-bench all --thp madvise,always --write-docs
   target/release/slabyard-bench compare --rounds 3 --only larson,web
   target/release/slabyard-bench rest --times 1 --check
   target/release/slabyard-bench latency --threads 1
@@ -51,6 +51,9 @@ pub enum Suite {
     /// Time and memory of many loads, beside all peers
     #[command(after_help = EXAMPLES)]
     Compare(CompareOptions),
+    /// Everything beside all peers, in one document
+    #[command(after_help = EXAMPLES)]
+    All(AllOptions),
     /// Memory that comes back after a burst, beside all peers
     #[command(after_help = EXAMPLES)]
     Rest(RestOptions),
@@ -65,8 +68,17 @@ pub enum Suite {
     Look(LookOptions),
 }
 
+/// Defaults, which `all` takes as they are.
+pub const LOAD_TIMEOUT_S: u32 = 60;
+pub const PROGRAM_TIMEOUT_S: u32 = 120;
+pub const REST_OBJECTS: u64 = 300_000;
+pub const REST_SECONDS: u64 = 10;
+pub const LATENCY_PAIRS: u64 = 800_000;
+pub const LATENCY_THREADS: [u32; 2] = [1, 4];
+pub const COUNTED_PAIRS: u64 = 100_000;
+
 /// What every suite takes.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Common {
     /// Our library, or `mimalloc` to measure the peer against itself
     /// [default: libslabyard_malloc.so beside this program]
@@ -142,8 +154,11 @@ pub struct InstructionsOptions {
     #[command(flatten)]
     pub common: Common,
     /// Pairs of the shorter of the two runs
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = COUNTED_PAIRS, value_parser = clap::value_parser!(u64).range(1..))]
     pub pairs: u64,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub tcmalloc: Option<PathBuf>,
 }
 
 /// A setting of transparent huge pages.
@@ -186,7 +201,7 @@ pub struct CompareOptions {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub scale: f64,
     /// Time after which a run has failed
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = LOAD_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(1..))]
     pub timeout_s: u32,
     /// Another program of loads, that answers `--list`, `NAME` and
     /// `NAME --scale FACTOR` as the embedded one does
@@ -195,9 +210,6 @@ pub struct CompareOptions {
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
     pub tcmalloc: Option<PathBuf>,
-    /// Write benchmarks.md and benchmarks.json into a directory
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "docs")]
-    pub write_docs: Option<PathBuf>,
 }
 
 const PEERS: [&str; 6] = ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "glibc"];
@@ -207,6 +219,56 @@ fn positive(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         _ => Err("not a number above 0".to_owned()),
     }
+}
+
+/// A suite that measures beside all peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Beside {
+    /// Many loads (`compare`)
+    Loads,
+    /// Real programs (`programs`)
+    Programs,
+    /// Memory that comes back (`rest`)
+    Rest,
+    /// Single calls (`latency`)
+    Latency,
+    /// Instructions of a malloc and free (`instructions`)
+    Instructions,
+}
+
+impl Beside {
+    /// The word that chooses it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Loads => "loads",
+            Self::Programs => "programs",
+            Self::Rest => "rest",
+            Self::Latency => "latency",
+            Self::Instructions => "instructions",
+        }
+    }
+}
+
+/// Options of `all`.
+#[derive(clap::Args)]
+pub struct AllOptions {
+    #[command(flatten)]
+    pub common: Common,
+    /// Rounds of each suite
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Only these suites
+    #[arg(long, value_enum, value_name = "SUITE", value_delimiter = ',')]
+    pub only: Vec<Beside>,
+    /// For the loads, set the system's THP to each of these in turn [default: leave it]
+    #[arg(long, value_enum, value_name = "SETTING", value_delimiter = ',')]
+    pub thp: Vec<Thp>,
+    /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
+    #[arg(long, value_name = "PATH")]
+    pub tcmalloc: Option<PathBuf>,
+    /// Write benchmarks.md and benchmarks.json into a directory
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "docs")]
+    pub write_docs: Option<PathBuf>,
 }
 
 /// Options of `programs`.
@@ -227,7 +289,7 @@ pub struct ProgramsOptions {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
     pub peers: Vec<String>,
     /// Time after which a run has failed
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = PROGRAM_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(1..))]
     pub timeout_s: u32,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
@@ -247,13 +309,13 @@ pub struct RestOptions {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Small objects of the burst; there is a large one for each 7500
-    #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(100..))]
+    #[arg(long, default_value_t = REST_OBJECTS, value_parser = clap::value_parser!(u64).range(100..))]
     pub objects: u64,
     /// Measure with so many times the objects, in turn
     #[arg(long, value_name = "FACTOR", value_delimiter = ',', default_values_t = [1, 8], value_parser = clap::value_parser!(u64).range(1..))]
     pub times: Vec<u64>,
     /// The last look, so long after the last free
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..))]
+    #[arg(long, default_value_t = REST_SECONDS, value_parser = clap::value_parser!(u64).range(2..))]
     pub seconds: u64,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
@@ -269,10 +331,10 @@ pub struct LatencyOptions {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Pairs of a process, all its threads together
-    #[arg(long, default_value_t = 800_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = LATENCY_PAIRS, value_parser = clap::value_parser!(u64).range(1..))]
     pub pairs: u64,
     /// Measure with so many threads, in turn; several share two CPUs
-    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = [1, 4], value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_values_t = LATENCY_THREADS, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub threads: Vec<u32>,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
@@ -319,9 +381,9 @@ mod tests {
     #[test]
     fn documents_go_to_docs_unless_told_otherwise() {
         let parse = |more: &[&str]| {
-            let line = ["slabyard-bench", "compare"].iter().chain(more);
+            let line = ["slabyard-bench", "all"].iter().chain(more);
             match Args::try_parse_from(line).map(|args| args.suite) {
-                Ok(Suite::Compare(options)) => Some(options),
+                Ok(Suite::All(options)) => Some(options),
                 _ => None,
             }
         };

@@ -1,6 +1,6 @@
 //! What was asked, what was measured, and whether it is enough.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Verdict {
 }
 
 /// One goal.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Goal {
     /// What it is about.
     pub name: String,

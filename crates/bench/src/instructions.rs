@@ -13,8 +13,9 @@ use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench};
 use crate::args::InstructionsOptions;
-use crate::goals::Verdict;
 use crate::machine::Machine;
+use crate::measured::Measured;
+use crate::peers::{Absent, Everybody, everybody};
 use crate::{interrupt, screen};
 
 const SKIPPED: &str = "skipped: valgrind is not installed";
@@ -25,6 +26,7 @@ struct Report<'a> {
     suite: &'static str,
     machine: &'a Machine,
     allocators: &'a [Allocator],
+    absent: &'a [Absent],
     /// Version, or why nothing was counted.
     valgrind: String,
     pairs: u64,
@@ -33,25 +35,28 @@ struct Report<'a> {
 }
 
 /// Runs the suite.
-pub fn run(options: &InstructionsOptions) -> Result<Verdict> {
+pub fn run(options: &InstructionsOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
+    let mut everybody = everybody(&bench, options.tcmalloc.as_deref());
     let version = valgrind_version();
     let instructions_per_pair = match version {
-        Some(_) => count_all(&bench, options.pairs)?,
+        Some(_) => count_all(&bench, &mut everybody, options.pairs)?,
         None => Vec::new(),
     };
+    let Everybody { allocators, absent } = everybody;
     let report = Report {
-        format: 1,
+        format: 2,
         suite: "instructions",
         machine: &machine,
-        allocators: &bench.allocators,
+        allocators: &allocators,
+        absent: &absent,
         valgrind: version.unwrap_or_else(|| SKIPPED.to_owned()),
         pairs: options.pairs,
         instructions_per_pair,
     };
-    screen::publish(&text(&report), &report, options.common.json.as_deref())?;
-    Ok(Verdict::Met)
+    let heading = screen::heading(&machine, &allocators);
+    Measured::new(heading, text(&report), &report, Vec::new())
 }
 
 /// valgrind's version, if it is installed.
@@ -63,17 +68,30 @@ pub fn valgrind_version() -> Option<String> {
     })
 }
 
-fn count_all(bench: &Bench, pairs: u64) -> Result<Vec<f64>> {
-    let bar = screen::progress(bench.allocators.len());
-    let mut counts = Vec::new();
-    for allocator in &bench.allocators {
+/// A peer that does not run under valgrind is left out.
+fn count_all(bench: &Bench, everybody: &mut Everybody, pairs: u64) -> Result<Vec<f64>> {
+    let bar = screen::progress(everybody.allocators.len());
+    let (mut counts, mut counted) = (Vec::new(), Vec::new());
+    for allocator in std::mem::take(&mut everybody.allocators) {
         bar.set_message(format!("callgrind, {}", allocator.name));
-        let once = count(bench, allocator, pairs, |_| ())?;
-        let twice = count(bench, allocator, 2 * pairs, |_| ())?;
-        counts.push((twice as f64 - once as f64) / pairs as f64);
+        let once = count(bench, &allocator, pairs, |_| ());
+        let twice = once.and_then(|once| Ok((once, count(bench, &allocator, 2 * pairs, |_| ())?)));
+        interrupt::check()?;
+        match twice {
+            Ok((once, twice)) => {
+                counts.push((twice as f64 - once as f64) / pairs as f64);
+                counted.push(allocator);
+            }
+            Err(error) if counted.is_empty() => return Err(error),
+            Err(_) => {
+                let why = "valgrind does not run it".to_owned();
+                everybody.absent.push(Absent { name: allocator.name, why });
+            }
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
+    everybody.allocators = counted;
     Ok(counts)
 }
 
@@ -114,15 +132,15 @@ fn collected(text: &str) -> Option<u64> {
 }
 
 fn text(report: &Report) -> String {
-    let heading = screen::heading(report.machine, report.allocators);
+    let absent = screen::left_out(report.absent);
     if report.instructions_per_pair.is_empty() {
-        return format!("{heading}\n{}", report.valgrind);
+        return absent + &report.valgrind;
     }
     let each = report.allocators.iter().zip(&report.instructions_per_pair);
     let row = |(a, n): (&Allocator, &f64)| vec![a.name.to_owned(), format!("{n:.2}")];
     let table = screen::table(&["allocator", "instructions"], each.map(row).collect());
     format!(
-        "{heading}\nInstructions of one malloc(64) and free ({}), the load's loop included.\n\
+        "{absent}Instructions of one malloc(64) and free ({}), the load's loop included.\n\
          valgrind has no restartable sequences: ours counts here in its mode of private slots.\n\n{table}",
         report.valgrind
     )

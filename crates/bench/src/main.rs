@@ -5,7 +5,8 @@
 //! C library's. `compare` runs many loads to their end beside all `peers`.
 //! `programs` does so with real ones.
 //! `rest` asks what comes back after a burst, `latency` how long single calls
-//! take, `look` what being looked at costs.
+//! take, `look` what being looked at costs. `all` runs those that measure beside all
+//! peers, and writes the document.
 //! The loads are C programs (`loads/`) that know no allocator; `build/`
 //! builds them and the peers, `allocators` unpacks and preloads, `worker`
 //! keeps a load at hand, and the measuring modules judge against `goals`.
@@ -14,6 +15,7 @@
 //! dependencies.
 #![forbid(unsafe_code)]
 
+mod all;
 mod allocators;
 mod args;
 mod compare;
@@ -23,6 +25,7 @@ mod interrupt;
 mod latency;
 mod look;
 mod machine;
+mod measured;
 mod memory;
 mod peers;
 mod programs;
@@ -62,11 +65,13 @@ fn run(args: &Args) -> Result<Verdict> {
     match &args.suite {
         Suite::Speed(options) => speed::run(options),
         Suite::Memory(options) => memory::run(options),
-        Suite::Instructions(options) => instructions::run(options),
-        Suite::Compare(options) => compare::run(options),
-        Suite::Programs(options) => programs::run(options),
-        Suite::Rest(options) => rest::run(options),
-        Suite::Latency(options) => latency::run(options),
+        Suite::Instructions(options) => instructions::run(options)?.publish(&options.common),
+        Suite::Compare(options) => compare::run(options)?.publish(&options.common),
+        Suite::Programs(options) if options.list => programs::tell(options),
+        Suite::Programs(options) => programs::run(options)?.publish(&options.common),
+        Suite::Rest(options) => rest::run(options)?.publish(&options.common),
+        Suite::Latency(options) => latency::run(options)?.publish(&options.common),
+        Suite::All(options) => all::run(options),
         Suite::Look(options) => look::run(options),
     }
 }

@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::RestOptions;
-use crate::goals::{Goal, Verdict, judge};
+use crate::goals::Goal;
 use crate::machine::Machine;
+use crate::measured::Measured;
 use crate::peers::{Absent, Everybody, everybody};
 use crate::stats::median;
 use crate::{interrupt, screen};
@@ -166,7 +167,7 @@ struct Report<'a> {
 }
 
 /// Runs the suite.
-pub fn run(options: &RestOptions) -> Result<Verdict> {
+pub fn run(options: &RestOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
     let Everybody { mut allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
@@ -183,8 +184,8 @@ pub fn run(options: &RestOptions) -> Result<Verdict> {
         parts: &parts,
         goals: &goals,
     };
-    screen::publish(&text(&report), &report, options.common.json.as_deref())?;
-    Ok(judge(&goals, options.common.check))
+    let heading = screen::heading(&machine, &allocators);
+    Measured::new(heading, text(&report), &report, goals.clone())
 }
 
 fn helped(ours: &Allocator) -> Allocator {
@@ -271,12 +272,9 @@ fn percent(share: f64) -> String {
 }
 
 fn text(report: &Report) -> String {
-    let mut text = screen::heading(report.machine, report.allocators);
-    for absent in report.absent {
-        text += &format!("left out: {}: {}\n", absent.name, absent.why);
-    }
+    let mut text = screen::left_out(report.absent);
     text += &format!(
-        "\nObjects of 16 to 4096 bytes and some of 256 KiB to 8 MiB; 99 % freed at random.\n\
+        "Objects of 16 to 4096 bytes and some of 256 KiB to 8 MiB; 99 % freed at random.\n\
          empty: pages that were written to and hold no byte of an object that stays.\n\
          back: the share of them that is not in memory, some time after the last free.\n\
          lazy: what MADV_FREE gave up and the system has not taken at the last moment; it is resident.\n\
@@ -287,7 +285,7 @@ fn text(report: &Report) -> String {
         let (name, title) = (part.name(), part.after.title());
         text += &format!("\n{name} ({title}):\n\n{}\n", part.table(report.allocators));
     }
-    text + &format!("\n{}", screen::goals(report.goals))
+    text
 }
 
 #[cfg(test)]

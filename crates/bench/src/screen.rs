@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::allocators::Allocator;
 use crate::goals::Goal;
 use crate::machine::Machine;
+use crate::peers::Absent;
 
 /// A progress line of `steps` steps.
 pub fn progress(steps: usize) -> ProgressBar {
@@ -42,6 +43,15 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>) -> Table {
     table
 }
 
+/// As [`table`], where the last column is words too.
+pub fn words(heading: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let mut table = table(heading, rows);
+    if let Some(column) = table.column_mut(heading.len() - 1) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
+    table
+}
+
 /// The machine, the versions and the settings: what stands above tables.
 pub fn heading(machine: &Machine, allocators: &[Allocator]) -> String {
     let mut text = format!(
@@ -58,6 +68,11 @@ pub fn heading(machine: &Machine, allocators: &[Allocator]) -> String {
         text += &format!("setting: {setting}\n");
     }
     text
+}
+
+/// A line for each peer that was not measured.
+pub fn left_out(absent: &[Absent]) -> String {
+    absent.iter().map(|absent| format!("left out: {}: {}\n", absent.name, absent.why)).collect()
 }
 
 /// The goals.

@@ -23,6 +23,9 @@ const RSS_LOAD: f64 = 1.25;
 
 const EXPLAINED: &str = include_str!("../../explained.txt");
 
+const NOT_EXPLAINED: &str = "not explained yet";
+const NOT_SHOWN: &str = "no difference is shown: the interval holds 1";
+
 /// A load on which a peer is ahead.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loss {
@@ -40,6 +43,13 @@ pub struct Loss {
     pub to_second: Option<Estimate>,
     /// Why, if somebody found out.
     pub why: Option<&'static str>,
+}
+
+impl Loss {
+    /// What is said where nobody found out why.
+    pub fn without_reason(&self) -> &'static str {
+        if self.to_best.low <= 1.0 { NOT_SHOWN } else { NOT_EXPLAINED }
+    }
 }
 
 /// All goals.
@@ -280,6 +290,16 @@ mod tests {
         assert_eq!((loss.load.as_str(), loss.measure), ("slow", "wall time"));
         assert_eq!((loss.best, loss.second), ("mimalloc", Some("glibc")));
         assert!((loss.to_best.value - 1.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn loss_within_the_noise_is_not_called_one() {
+        let cells = [Some((1100, 10)), Some((1000, 20)), Some((1200, 20)), Some((1050, 20))];
+        let mut results = made_up(&ALL, &[("slow", &cells)]);
+        assert_eq!(losses(&results)[0].without_reason(), NOT_EXPLAINED);
+        results.samples[0][0].as_mut().unwrap()[WALL] = vec![900.0, 1100.0, 1300.0];
+        let losses = losses(&results);
+        assert_eq!((losses[0].to_best.value, losses[0].without_reason()), (1.1, NOT_SHOWN));
     }
 
     #[test]

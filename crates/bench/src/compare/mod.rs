@@ -1,26 +1,26 @@
-//! All peers, over a program of many loads, each run to its end: the suite
-//! that writes the document on benchmarks.
+//! All peers, over a program of many loads, each run to its end.
 //!
 //! `runs` measures, `calls` counts system calls, `results` holds what was measured, `judge` sets it beside
-//! the goals and finds the losses, `tables` shows it and `docs` writes it.
+//! the goals and finds the losses, `tables` and `text` show it.
 
 mod calls;
-mod docs;
 pub mod judge;
 pub mod results;
 pub mod runs;
 pub mod tables;
+mod text;
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::allocators::{Allocator, Bench};
 use crate::args::CompareOptions;
-use crate::goals::{Goal, Verdict, judge as verdict};
+use crate::goals::Goal;
 use crate::machine::Machine;
+use crate::measured::Measured;
 use crate::peers::{Absent, Everybody, everybody};
 use crate::{screen, thp};
 use calls::{Calls, Counted};
@@ -139,11 +139,7 @@ fn raw<'a>(results: &'a Results, calls: &[Option<Calls>], load: usize) -> RawLoa
 }
 
 /// Runs the suite.
-pub fn run(options: &CompareOptions) -> Result<Verdict> {
-    if let Some(directory) = &options.write_docs {
-        // Told before the hour, not after it.
-        ensure!(directory.is_dir(), "{}: no directory to write to", directory.display());
-    }
+pub fn run(options: &CompareOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let everybody = chosen_peers(everybody(&bench, options.tcmalloc.as_deref()), &options.peers);
     let program = options.program.as_deref();
@@ -158,12 +154,20 @@ pub fn run(options: &CompareOptions) -> Result<Verdict> {
     let sections = sections(&runner, &loads, &everybody.allocators, options)?;
     let Everybody { allocators, absent } = &everybody;
     let report = Report::new(&machine, allocators, absent, sections, options);
-    if let Some(directory) = &options.write_docs {
-        docs::write(directory, &report, options)?;
+    let heading = screen::heading(&machine, allocators);
+    Measured::new(heading, text::body(&report), &report, goals(&report.sections))
+}
+
+/// Those of all sections, each with its section's name where there are several.
+fn goals(sections: &[Section]) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for section in sections {
+        goals.extend(section.goals.iter().cloned().map(|goal| match sections.len() {
+            1 => goal,
+            _ => Goal { name: format!("{}: {}", section.thp, goal.name), ..goal },
+        }));
     }
-    screen::publish(&text(&report), &report, options.common.json.as_deref())?;
-    let goals: Vec<Goal> = report.sections.iter().flat_map(|s| s.goals.clone()).collect();
-    Ok(verdict(&goals, options.common.check))
+    goals
 }
 
 /// Only the named peers, if any are named; ours is there in any case.
@@ -228,35 +232,6 @@ fn sections(
 fn section(thp: &str, results: Results, calls: Counted) -> Section {
     let (goals, losses) = (judge::goals(&results), judge::losses(&results));
     Section { thp: thp.to_owned(), results, goals, losses, calls }
-}
-
-fn text(report: &Report) -> String {
-    let mut text = screen::heading(report.machine, report.allocators);
-    for absent in report.absent {
-        text += &format!("left out: {}: {}\n", absent.name, absent.why);
-    }
-    for section in &report.sections {
-        let results = &section.results;
-        text += &format!("\nTHP {}, {} rounds.\n", section.thp, report.rounds);
-        for (title, table) in tables::all_medians(results) {
-            text += &format!("\n{title}:\n\n{table}\n");
-        }
-        text += &match &section.calls {
-            Ok(calls) => {
-                let table = tables::calls(&results.loads, &results.allocators, calls);
-                format!("\n{}:\n\n{table}\n", tables::CALLS_TITLE)
-            }
-            Err(why) => format!("\nskipped: system calls: {why}\n"),
-        };
-        text += &format!("\nOurs to each peer's, geometric mean:\n\n{}\n", tables::means(results));
-        text += &format!("\nLosses:\n\n{}\n", tables::losses(&section.losses));
-        for failure in &results.failures {
-            text +=
-                &format!("failed: {} on {}: {}\n", failure.load, failure.allocator, failure.why);
-        }
-        text += &format!("\n{}\n", screen::goals(&section.goals));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub fn losses(losses: &[Loss]) -> Table {
             loss.measure.to_owned(),
             format!("{} of {}'s", with_interval(&loss.to_best), loss.best),
             second.map_or("-".to_owned(), |(name, e)| format!("{:.3} of {name}'s", e.value)),
-            loss.why.unwrap_or("not explained yet").to_owned(),
+            loss.why.unwrap_or(loss.without_reason()).to_owned(),
         ]
     };
     let heading = ["load", "measure", "to the best", "to the second-best", "why"];

@@ -14,8 +14,9 @@ use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench, MIMALLOC_AT, OURS};
 use crate::args::LatencyOptions;
-use crate::goals::{Goal, Verdict, judge};
+use crate::goals::Goal;
 use crate::machine::{Cpu, Machine};
+use crate::measured::Measured;
 use crate::peers::{Absent, Everybody, everybody};
 use crate::stats::{Estimate, Paired, median, ratio};
 use crate::{interrupt, screen};
@@ -168,7 +169,7 @@ struct Report<'a> {
 }
 
 /// Runs the suite.
-pub fn run(options: &LatencyOptions) -> Result<Verdict> {
+pub fn run(options: &LatencyOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let machine = Machine::read()?;
     let Everybody { allocators, absent } = everybody(&bench, options.tcmalloc.as_deref());
@@ -185,8 +186,8 @@ pub fn run(options: &LatencyOptions) -> Result<Verdict> {
         parts: &parts,
         goals: &goals,
     };
-    screen::publish(&text(&report), &report, options.common.json.as_deref())?;
-    Ok(judge(&goals, options.common.check))
+    let heading = screen::heading(&machine, &allocators);
+    Measured::new(heading, text(&report), &report, goals.clone())
 }
 
 fn measure(
@@ -248,12 +249,9 @@ fn one(
 }
 
 fn text(report: &Report) -> String {
-    let mut text = screen::heading(report.machine, report.allocators);
-    for absent in report.absent {
-        text += &format!("left out: {}: {}\n", absent.name, absent.why);
-    }
+    let mut text = screen::left_out(report.absent);
     text += &format!(
-        "\nNanoseconds of single calls, {} pairs of mixed sizes a process; medians of {} rounds.\n\
+        "Nanoseconds of single calls, {} pairs of mixed sizes a process; medians of {} rounds.\n\
          empty: the clock read twice with nothing between. No sample is dropped.\n\
          Ratios are ours to the allocator's of the row; `without the clock` takes the median of \
          `empty` in the same process off both.\n",
@@ -264,7 +262,7 @@ fn text(report: &Report) -> String {
         text += &format!("\nthreads: {threads}; {}.\n{}\n", part.clock.title(), part.warning());
         text += &format!("\n{}\n", part.table(report.allocators));
     }
-    text + &format!("\n{}", screen::goals(report.goals))
+    text
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{inputs, server};
+use super::{inputs, postgres, redis};
 use crate::allocators::{Bench, without_settings};
 
 /// One program.
@@ -27,6 +27,8 @@ pub struct Program {
 
 /// A program that is there.
 pub struct Prepared {
+    /// What it is started through, if not as who we are.
+    pub as_user: Vec<OsString>,
     pub executable: PathBuf,
     pub args: Vec<OsString>,
     pub settings: Vec<(&'static str, OsString)>,
@@ -46,7 +48,7 @@ const fn program(
 }
 
 /// All of them.
-pub const PROGRAMS: [Program; 10] = [
+pub const PROGRAMS: [Program; 11] = [
     program("python-json", "python3", "builds, writes and reads JSON", python_json),
     program("python-pure", "python3", "messages, text, graphs, search, pickles", python_pure),
     program("cc1", "gcc", "gcc's compiler, -O2, a C file of 600 functions", cc1),
@@ -55,7 +57,13 @@ pub const PROGRAMS: [Program; 10] = [
         "redis-server",
         "redis-server",
         "120 000 commands, then redis-benchmark, by a Unix socket",
-        server::redis,
+        redis::redis,
+    ),
+    program(
+        "postgres",
+        "postgresql",
+        "fills tables, 2000 transactions of pgbench, aggregates",
+        postgres::postgres,
     ),
     program("lua", "lua5.4", "tables, strings and closures", lua),
     program("gs", "ghostscript", "renders twenty pages of PostScript", gs),
@@ -68,7 +76,14 @@ impl Prepared {
     /// Runs `executable` with `args`.
     pub fn new<A: Into<OsString>>(executable: PathBuf, args: impl IntoIterator<Item = A>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { executable, args, settings: Vec::new(), output: None, client: None }
+        Self {
+            as_user: Vec::new(),
+            executable,
+            args,
+            settings: Vec::new(),
+            output: None,
+            client: None,
+        }
     }
 
     fn setting(mut self, name: &'static str, value: &str) -> Self {

@@ -1,14 +1,15 @@
 //! Real programs, each on all allocators: wall and CPU time, peak memory.
 //!
-//! `list` has the programs, `inputs` what they work on, `server` the one that
-//! needs a client, `runner` runs one. Rounds, samples and tables are those of
+//! `list` has the programs, `inputs` what they work on, `redis` and
+//! `postgres` those that have clients, `runner` runs one. Rounds, samples and tables are those of
 //! `compare`, of which a program is a load; but what a program does beside its
 //! allocator is in the measure, so its means are shown and not judged.
 
 mod inputs;
 mod list;
+mod postgres;
+mod redis;
 mod runner;
-mod server;
 
 use anyhow::{Result, ensure};
 use comfy_table::CellAlignment;
@@ -18,8 +19,9 @@ use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::ProgramsOptions;
 use crate::compare::results::{CPU, FAULTS, Load, PEAK, Results, WALL};
 use crate::compare::{self, judge, runs, tables};
-use crate::goals::{Goal, Verdict, judge as verdict};
+use crate::goals::{Goal, Verdict};
 use crate::machine::Machine;
+use crate::measured::Measured;
 use crate::peers::{Absent, everybody};
 use crate::screen;
 use list::{Prepared, Program};
@@ -54,13 +56,21 @@ struct Report<'a> {
     results: compare::Raw<'a>,
 }
 
-/// Runs the suite.
-pub fn run(options: &ProgramsOptions) -> Result<Verdict> {
+/// Tells which programs are here.
+pub fn tell(options: &ProgramsOptions) -> Result<Verdict> {
     let bench = Bench::open(options.common.ours.as_deref())?;
-    let (there, places) = prepared(&bench, &options.only)?;
-    if options.list {
-        screen::publish(&list(&places).to_string(), &places, options.common.json.as_deref())?;
-        return Ok(Verdict::Met);
+    let (_, places) = prepared(&bench, &options.only)?;
+    screen::publish(&list(&places).to_string(), &places, options.common.json.as_deref())?;
+    Ok(Verdict::Met)
+}
+
+/// Runs the suite.
+pub fn run(options: &ProgramsOptions) -> Result<Measured> {
+    let bench = Bench::open(options.common.ours.as_deref())?;
+    let (there, mut places) = prepared(&bench, &options.only)?;
+    for place in &mut places {
+        // Where it lies on this machine is of no use elsewhere.
+        place.executable = place.executable.as_deref().map(file_name);
     }
     for place in &places {
         if let Some(why) = &place.absent {
@@ -92,8 +102,8 @@ pub fn run(options: &ProgramsOptions) -> Result<Verdict> {
         losses: &losses,
         results: compare::Raw::new(&results),
     };
-    screen::publish(&text(&report, &results), &report, options.common.json.as_deref())?;
-    Ok(verdict(&goals, options.common.check))
+    let heading = screen::heading(&machine, allocators);
+    Measured::new(heading, text(&report, &results), &report, goals.clone())
 }
 
 /// Programs that run on a preloaded allocator, by name.
@@ -119,6 +129,10 @@ fn prepared(bench: &Bench, only: &[String]) -> Result<(There, Vec<Place>)> {
     Ok((there, places))
 }
 
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
 fn load(name: &str) -> Load {
     let words = PROGRAMS.iter().find(|program| program.name == name).map_or("", |p| p.words);
     Load { name: name.to_owned(), threads: 1, words: words.to_owned() }
@@ -141,11 +155,8 @@ fn list(places: &[Place]) -> comfy_table::Table {
 }
 
 fn text(report: &Report, results: &Results) -> String {
-    let mut text = screen::heading(report.machine, report.allocators);
-    for absent in report.absent {
-        text += &format!("left out: {}: {}\n", absent.name, absent.why);
-    }
-    text += &format!("\nTHP {}, {} rounds.\n", report.machine.thp, report.rounds);
+    let mut text = screen::left_out(report.absent);
+    text += &format!("THP {}, {} rounds.\n", report.machine.thp, report.rounds);
     text += &format!("\n{}\n", list(report.programs));
     for measure in [WALL, CPU, PEAK, FAULTS] {
         let (title, table) = tables::titled(results, measure);
@@ -156,7 +167,7 @@ fn text(report: &Report, results: &Results) -> String {
     for failure in &results.failures {
         text += &format!("failed: {} on {}: {}\n", failure.load, failure.allocator, failure.why);
     }
-    text + &format!("\n{}", screen::goals(report.goals))
+    text
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Neighbours: `loads/launch.c` starts it and takes the measures, as for the
 //! loads of `compare`; `list` says how.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -33,7 +34,7 @@ impl<'a> Runner<'a> {
         let mut command = without_settings(&self.bench.program("launch"));
         command.arg(self.timeout_ms.to_string()).arg(TICK_MS.to_string());
         command.arg(allocator.preload.as_deref().unwrap_or(Path::new("-")));
-        command.arg(&program.executable).args(&program.args);
+        command.args(&program.as_user).arg(&program.executable).args(&program.args);
         command.envs(program.settings.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -87,14 +88,19 @@ fn remove(path: &Path) -> Result<()> {
 pub fn check_bound(program: &Prepared, allocator: &Allocator) -> Result<()> {
     let Some(library) = &allocator.preload else { return Ok(()) };
     // The loader binds every symbol, tells it, and starts nothing.
-    let out = allocator
-        .command(&program.executable)
-        .envs([
-            ("LD_TRACE_LOADED_OBJECTS", "1"),
-            ("LD_WARN", "1"),
-            ("LD_BIND_NOW", "1"),
-            ("LD_DEBUG", "bindings"),
-        ])
+    let settings = [
+        "LD_TRACE_LOADED_OBJECTS=1".to_owned(),
+        "LD_WARN=1".to_owned(),
+        "LD_BIND_NOW=1".to_owned(),
+        "LD_DEBUG=bindings".to_owned(),
+        format!("LD_PRELOAD={}", library.display()),
+    ];
+    let mut words = program.as_user.clone();
+    words.push("env".into());
+    words.extend(settings.map(OsString::from));
+    words.push(program.executable.clone().into());
+    let out = without_settings(Path::new(&words[0]))
+        .args(&words[1..])
         .output()
         .with_context(|| program.executable.display().to_string())?;
     let text = String::from_utf8_lossy(&out.stderr);

@@ -1,0 +1,347 @@
+//! Every suite that measures beside all peers, one after the other, and the document that
+//! holds them: `benchmarks.md`, with everything measured beside it in `benchmarks.json`.
+//!
+//! A suite that cannot be run here is left out aloud; the others are written all the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::allocators::Bench;
+use crate::args::{
+    AllOptions, Beside, COUNTED_PAIRS, CompareOptions, InstructionsOptions, LATENCY_PAIRS,
+    LATENCY_THREADS, LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, ProgramsOptions,
+    REST_OBJECTS, REST_SECONDS, RestOptions,
+};
+use crate::goals::{Goal, Verdict, judge};
+use crate::machine::Machine;
+use crate::measured::Measured;
+use crate::peers::{Everybody, everybody};
+use crate::{compare, instructions, interrupt, latency, programs, rest, screen};
+
+/// A suite: its name in the JSON, its title, and how it is run.
+struct Suite {
+    which: Beside,
+    name: &'static str,
+    title: &'static str,
+    run: fn(&AllOptions) -> Result<Measured>,
+}
+
+/// In the order in which they are run and written.
+const SUITES: [Suite; 5] = [
+    Suite { which: Beside::Loads, name: "compare", title: "Loads", run: loads },
+    Suite { which: Beside::Programs, name: "programs", title: "Real programs", run: real },
+    Suite { which: Beside::Rest, name: "rest", title: "Memory that comes back", run: back },
+    Suite { which: Beside::Latency, name: "latency", title: "Single calls", run: calls },
+    Suite { which: Beside::Instructions, name: "instructions", title: "Instructions", run: count },
+];
+
+fn loads(all: &AllOptions) -> Result<Measured> {
+    compare::run(&CompareOptions {
+        common: all.common.clone(),
+        rounds: all.rounds,
+        only: Vec::new(),
+        peers: Vec::new(),
+        thp: all.thp.clone(),
+        scale: 1.0,
+        timeout_s: LOAD_TIMEOUT_S,
+        program: None,
+        tcmalloc: all.tcmalloc.clone(),
+    })
+}
+
+fn real(all: &AllOptions) -> Result<Measured> {
+    programs::run(&ProgramsOptions {
+        common: all.common.clone(),
+        list: false,
+        rounds: all.rounds,
+        only: Vec::new(),
+        peers: Vec::new(),
+        timeout_s: PROGRAM_TIMEOUT_S,
+        tcmalloc: all.tcmalloc.clone(),
+    })
+}
+
+fn back(all: &AllOptions) -> Result<Measured> {
+    rest::run(&RestOptions {
+        common: all.common.clone(),
+        // Pages are counted, which is the same each time but for a little; each takes ten
+        // seconds.
+        rounds: all.rounds.div_ceil(4),
+        objects: REST_OBJECTS,
+        times: vec![1],
+        seconds: REST_SECONDS,
+        tcmalloc: all.tcmalloc.clone(),
+    })
+}
+
+fn calls(all: &AllOptions) -> Result<Measured> {
+    latency::run(&LatencyOptions {
+        common: all.common.clone(),
+        rounds: all.rounds,
+        pairs: LATENCY_PAIRS,
+        threads: LATENCY_THREADS.to_vec(),
+        tcmalloc: all.tcmalloc.clone(),
+    })
+}
+
+fn count(all: &AllOptions) -> Result<Measured> {
+    instructions::run(&InstructionsOptions {
+        common: all.common.clone(),
+        pairs: COUNTED_PAIRS,
+        tcmalloc: all.tcmalloc.clone(),
+    })
+}
+
+/// A suite as it is written down.
+#[derive(Serialize, Deserialize)]
+struct Part {
+    /// How it was measured.
+    command: String,
+    text: String,
+    goals: Vec<Goal>,
+    /// What the suite's own `--json` is; nothing if it was left out.
+    report: Option<Box<RawValue>>,
+}
+
+/// By the suites' names.
+type Parts = BTreeMap<String, Part>;
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    format: u32,
+    suites: Parts,
+}
+
+/// Runs the suites.
+pub fn run(options: &AllOptions) -> Result<Verdict> {
+    let mut parts = match &options.write_docs {
+        // Told before the hour, not after it.
+        Some(directory) => kept(directory, &options.only)?,
+        None => Parts::new(),
+    };
+    let bench = Bench::open(options.common.ours.as_deref())?;
+    let everybody = everybody(&bench, options.tcmalloc.as_deref());
+    let machine = Machine::read()?;
+    let wanted = |suite: &&Suite| options.only.is_empty() || options.only.contains(&suite.which);
+    for suite in SUITES.iter().filter(wanted) {
+        parts.insert(suite.name.to_owned(), part(suite, options)?);
+    }
+    let text = document(&machine, &everybody, &parts);
+    let goals = goals(&parts);
+    let written = Written { format: 1, suites: parts };
+    if let Some(directory) = &options.write_docs {
+        write(directory, &text, &written)?;
+    }
+    screen::publish(&text, &written, options.common.json.as_deref())?;
+    Ok(judge(&goals, options.common.check))
+}
+
+/// What stays in the document: the suites that are not wanted, if only some are.
+fn kept(directory: &Path, only: &[Beside]) -> Result<Parts> {
+    ensure!(directory.is_dir(), "{}: no directory to write to", directory.display());
+    let raw = directory.join("benchmarks.json");
+    if only.is_empty() || !raw.exists() {
+        return Ok(Parts::new());
+    }
+    let told = || format!("{}: run all suites, to write it anew", raw.display());
+    let text = fs::read_to_string(&raw).with_context(told)?;
+    let written: Written = serde_json::from_str(&text).with_context(told)?;
+    Ok(written.suites)
+}
+
+/// Runs a suite; why, if it cannot be run.
+fn part(suite: &Suite, options: &AllOptions) -> Result<Part> {
+    let measured = (suite.run)(options);
+    // Not a reason to go on.
+    interrupt::check()?;
+    let command = command(suite, options);
+    Ok(match measured {
+        Ok(Measured { body, report, goals, .. }) => {
+            Part { command, text: body, goals, report: Some(report) }
+        }
+        Err(error) => {
+            let text = format!("skipped: {error:#}");
+            eprintln!("{}: {text}", suite.name);
+            Part { command, text, goals: Vec::new(), report: None }
+        }
+    })
+}
+
+/// Those of all suites, each with its suite's title.
+fn goals(parts: &Parts) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for (suite, part) in in_order(parts) {
+        goals.extend(part.goals.iter().cloned().map(|goal| {
+            let name = format!("{}: {}", suite.title, goal.name);
+            Goal { name, ..goal }
+        }));
+    }
+    goals
+}
+
+fn in_order(parts: &Parts) -> impl Iterator<Item = (&'static Suite, &Part)> {
+    SUITES.iter().filter_map(|suite| Some((suite, parts.get(suite.name)?)))
+}
+
+fn write(directory: &Path, text: &str, written: &Written) -> Result<()> {
+    let document = directory.join("benchmarks.md");
+    fs::write(&document, text).with_context(|| document.display().to_string())?;
+    let raw = directory.join("benchmarks.json");
+    let json = serde_json::to_string(written)? + "\n";
+    fs::write(&raw, json).with_context(|| raw.display().to_string())
+}
+
+fn document(machine: &Machine, everybody: &Everybody, parts: &Parts) -> String {
+    let mut text = format!(
+        "# Benchmarks\n\n\
+         Slabyard's malloc beside its peers, each preloaded into the same programs.\n\
+         This file and `benchmarks.json`, which holds everything measured, are written by one \
+         command, without `--only`; with it, the other parts stay as they are.\n\
+         Above each part stands how it was measured.\n\n{}",
+        allocators(machine, everybody)
+    );
+    let goals = goals(parts);
+    if !goals.is_empty() {
+        let _ = write!(text, "## Goals\n\n{}\n\n", screen::goals(&goals));
+    }
+    for (suite, Part { command, text: body, .. }) in in_order(parts) {
+        let (title, body) = (suite.title, body.trim_end());
+        let _ = write!(text, "## {title}\n\n```\n{command}\n```\n\n{body}\n\n");
+    }
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+/// How to repeat a suite, without paths of the machine where it was done.
+fn command(suite: &Suite, options: &AllOptions) -> String {
+    let mut text = "cargo build --release -p slabyard-malloc\n\
+         cargo build --release -p slabyard-bench --features peers\n\
+         target/release/slabyard-bench all"
+        .to_owned();
+    let _ = write!(text, " --only {} --rounds {}", suite.which.word(), options.rounds);
+    if suite.which == Beside::Loads && !options.thp.is_empty() {
+        let words: Vec<&str> = options.thp.iter().map(|thp| thp.word()).collect();
+        let _ = write!(text, " --thp {}", words.join(","));
+    }
+    text + " --write-docs"
+}
+
+fn allocators(machine: &Machine, everybody: &Everybody) -> String {
+    let mut text = format!(
+        "## Machine and allocators\n\n\
+         {}, {} CPUs, Linux {}, {}.\n",
+        machine.cpu,
+        machine.cpus.len(),
+        machine.kernel,
+        machine.compiler
+    );
+    for setting in &machine.settings {
+        let _ = writeln!(text, "Setting of ours: `{setting}`.");
+    }
+    let rows = everybody.allocators.iter().map(|allocator| {
+        let flags = match allocator.flags {
+            "" => "as found".to_owned(),
+            flags => format!("`{flags}`"),
+        };
+        vec![allocator.name.to_owned(), allocator.version.clone(), flags]
+    });
+    let table = screen::words(&["allocator", "version", "built with"], rows.collect());
+    let _ = write!(text, "\n{table}\n");
+    if everybody.absent.is_empty() {
+        return text + "\nNo peer was left out.\n\n";
+    }
+    text += "\nLeft out:\n\n";
+    for absent in &everybody.absent {
+        let _ = writeln!(text, "- {}: {}", absent.name, absent.why);
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Suite as Chosen};
+    use crate::peers::Absent;
+    use clap::Parser;
+
+    fn options(more: &[&str]) -> AllOptions {
+        let line = ["slabyard-bench", "all"].iter().chain(more);
+        match Args::try_parse_from(line).unwrap().suite {
+            Chosen::All(options) => options,
+            _ => unreachable!("the suite asked for"),
+        }
+    }
+
+    fn some(text: &str) -> Part {
+        let report = Some(RawValue::from_string("[1,2]".to_owned()).unwrap());
+        let goals = vec![Goal::at_most_ratio("time", 0.9, 0.95)];
+        Part { command: "do it".to_owned(), text: text.to_owned(), goals, report }
+    }
+
+    #[test]
+    fn document_holds_what_was_measured_and_what_was_not() {
+        let mut parts = Parts::from([("compare".to_owned(), some("some tables\n"))]);
+        let none = Part { text: "skipped: none is there".into(), goals: Vec::new(), ..some("") };
+        parts.insert("programs".to_owned(), none);
+        let everybody = Everybody {
+            allocators: Vec::new(),
+            absent: vec![Absent { name: "tcmalloc", why: "not installed".to_owned() }],
+        };
+        let text = document(&Machine::read().unwrap(), &everybody, &parts);
+        for words in [
+            "- tcmalloc: not installed",
+            "| Loads: time |    0.900 | <= 0.95 |     met |",
+            "## Loads\n\n```\ndo it\n```\n\nsome tables\n\n## Real programs\n",
+            "\n\nskipped: none is there\n",
+        ] {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn suites_that_are_not_wanted_stay_in_the_document() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        assert!(kept(at, &[Beside::Rest]).unwrap().is_empty(), "nothing is there yet");
+        let parts = Parts::from([("compare".to_owned(), some("tables"))]);
+        write(at, "text", &Written { format: 1, suites: parts }).unwrap();
+        let parts = kept(at, &[Beside::Rest]).unwrap();
+        assert_eq!(parts["compare"].report.as_ref().unwrap().get(), "[1,2]");
+        assert!(kept(at, &[]).unwrap().is_empty(), "all are measured anew");
+        fs::write(at.join("benchmarks.json"), "{}").unwrap();
+        let error = format!("{:#}", kept(at, &[Beside::Rest]).err().unwrap());
+        assert!(error.contains("run all suites"), "{error}");
+    }
+
+    #[test]
+    fn command_is_of_the_suite() {
+        let options = options(&["--rounds", "3", "--thp", "madvise,always"]);
+        let of =
+            |which| command(SUITES.iter().find(|suite| suite.which == which).unwrap(), &options);
+        let loads = "all --only loads --rounds 3 --thp madvise,always --write-docs";
+        assert!(of(Beside::Loads).ends_with(loads));
+        assert!(of(Beside::Rest).ends_with("all --only rest --rounds 3 --write-docs"));
+    }
+
+    #[test]
+    fn missing_directory_is_named_before_anything_is_measured() {
+        let options = options(&["--write-docs=/nowhere"]);
+        let error = run(&options).unwrap_err().to_string();
+        assert!(error.contains("/nowhere: no directory"), "{error}");
+    }
+
+    #[test]
+    fn every_suite_is_run_once_and_has_a_word() {
+        for suite in &SUITES {
+            let only = options(&["--only", suite.which.word()]).only;
+            assert_eq!(only, [suite.which]);
+            assert_eq!(SUITES.iter().filter(|other| other.which == suite.which).count(), 1);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What is said of the comparison, on the screen and in the written document.
+
+use std::fmt::Write as _;
+
+use super::{Report, Section, tables};
+use crate::screen;
+
+/// Rounds below which an interval tells little.
+const FEW_ROUNDS: u32 = 10;
+
+/// All of it, below the machine and the allocators.
+pub fn body(report: &Report) -> String {
+    let mut text = screen::left_out(report.absent);
+    text += &method(report);
+    for section in &report.sections {
+        text += &results(section);
+    }
+    text + &loads(report)
+}
+
+fn method(report: &Report) -> String {
+    let mut text = format!(
+        "Each run is a process that does the whole of a load and ends.\n\
+         {} rounds; in each, every load runs once on every allocator, in an order drawn anew.\n\
+         Cells are medians over rounds; ratios are ours to a peer's, less than 1 being better for \
+         ours, with 95 % bootstrap intervals that draw rounds.\n\
+         Means are geometric, over the loads that both ended.\n\
+         CPU time, peak RSS and minor page faults are those of `wait4`; RSS over time is the \
+         integral of samples each 10 ms; mappings are counted each 100 ms.\n\
+         System calls are counted by `strace`, in one more run that is not timed; the loader's and \
+         the threads' own are among them.\n\
+         The second-best is the second of the peers on that load and measure, without ours.\n",
+        report.rounds
+    );
+    if report.rounds < FEW_ROUNDS {
+        let _ = writeln!(text, "So few rounds show that it runs; their intervals tell little.");
+    }
+    if report.scale != 1.0 {
+        let _ = writeln!(text, "The loads ran at {} of their size.", report.scale);
+    }
+    text + "\n"
+}
+
+fn results(section: &Section) -> String {
+    let results = &section.results;
+    let mut text = format!("### Transparent huge pages: {}\n\n", section.thp);
+    let _ = write!(text, "#### Means\n\n{}\n\n", tables::means(results));
+    text += "#### Losses\n\n";
+    if section.losses.is_empty() {
+        text += "None: no peer is ahead on any load in wall time or in peak RSS.\n\n";
+    } else {
+        text += "Each load on which a peer is ahead in wall time or in peak RSS.\n\n";
+        let _ = write!(text, "{}\n\n", tables::losses(&section.losses));
+    }
+    if !results.failures.is_empty() {
+        text += "#### Failures\n\nThese did not end, and are in no table:\n\n";
+        for failure in &results.failures {
+            let (load, allocator, why) = (&failure.load, failure.allocator, &failure.why);
+            let _ = writeln!(text, "- {load} on {allocator}, round {}: {why}", failure.round);
+        }
+        text += "\n";
+    }
+    for (title, table) in tables::all_medians(results) {
+        let _ = write!(text, "#### {}\n\n{table}\n\n", capital(&title));
+    }
+    match &section.calls {
+        Ok(calls) => {
+            let table = tables::calls(&results.loads, &results.allocators, calls);
+            let _ = write!(text, "#### {}\n\n{table}\n\n", capital(tables::CALLS_TITLE));
+        }
+        Err(why) => {
+            let _ = write!(text, "#### System calls\n\nskipped: {why}.\n\n");
+        }
+    }
+    text
+}
+
+fn loads(report: &Report) -> String {
+    let rows = report.sections.first().into_iter().flat_map(|section| {
+        let loads = section.results.loads.iter().zip(&section.results.work);
+        loads.map(|(load, ops)| {
+            let ops = ops.map_or("-".to_owned(), |ops| ops.to_string());
+            vec![load.name.clone(), load.threads.to_string(), ops, load.words.clone()]
+        })
+    });
+    let heading = ["load", "threads", "operations", "what it does"];
+    format!("### Loads\n\n{}\n", screen::words(&heading, rows.collect()))
+}
+
+fn capital(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calls::Calls;
+    use super::super::results::tests::made_up;
+    use super::super::section;
+    use super::*;
+    use crate::args::{Args, Suite};
+    use crate::machine::Machine;
+    use crate::peers::Absent;
+    use clap::Parser;
+
+    #[test]
+    fn text_holds_losses_failures_and_who_was_left_out() {
+        let results = made_up(
+            &["ours", "mimalloc", "glibc"],
+            &[
+                ("good", &[Some((10, 9)), Some((20, 10)), Some((20, 10))]),
+                ("lost", &[Some((30, 9)), Some((20, 10)), Some((20, 10))]),
+                ("dead", &[Some((30, 9)), Some((40, 10)), None]),
+            ],
+        );
+        let some = Some(Calls { madvise: 11, map: 22, mprotect: 33 });
+        let calls = Ok(vec![vec![some; 3]; 3]);
+        let machine = Machine::read().unwrap();
+        let absent = [Absent { name: "tcmalloc", why: "not installed".to_owned() }];
+        let sections = vec![section("madvise", results, calls)];
+        let line = ["slabyard-bench", "compare", "--rounds", "3"];
+        let Suite::Compare(options) = Args::try_parse_from(line).unwrap().suite else {
+            unreachable!("the suite asked for")
+        };
+        let report = Report::new(&machine, &[], &absent, sections, &options);
+
+        let text = body(&report);
+        let losses = text.split("### Losses").nth(1).unwrap().split("###").next().unwrap();
+        assert!(losses.contains("| lost") && losses.contains("1.500"), "{losses}");
+        assert!(!losses.contains("| good") && losses.contains("not explained yet"), "{losses}");
+        for words in [
+            "left out: tcmalloc: not installed",
+            "- dead on glibc, round 1: signal 11",
+            "### Transparent huge pages: madvise",
+            "their intervals tell little",
+            "11 / 22 / 33",
+        ] {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+        let raw = serde_json::to_value(&report).unwrap();
+        let sample = &raw["settings"][0]["loads"][1]["samples"]["ours"]["wall_us"];
+        assert_eq!(*sample, serde_json::json!([30, 30, 30]));
+        assert_eq!(raw["settings"][0]["loads"][0]["calls"]["glibc"]["map"], 22);
+    }
+}
