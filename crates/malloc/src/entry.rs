@@ -2,8 +2,9 @@
 //!
 //! On x86-64 the exported functions are the sequences themselves (text in
 //! `slabyard::platform::rseq`). Instructions of an uninterrupted call: `malloc`
-//! 18, `free` 22, of which 2 catch a double free of the object that was freed
-//! last; no locked instruction, one committing store. `malloc` is one line of 64
+//! 18, `free` 23, of which 2 catch a double free of the object that was freed
+//! last, and 2 count the frees that are left until the next slow path; no locked
+//! instruction, one committing store. `malloc` is one line of 64
 //! bytes, `free` two: a line more costs more time than five instructions do. `ci/golden`
 //! pins both.
 //!
@@ -21,6 +22,7 @@ mod fast {
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::cache::classes::MAIN;
+    use slabyard::platform::stack::FREES_AT;
     use slabyard::{rseq_announce, rseq_pop, rseq_push};
 
     // The alignment at a function's end is its section's, and so its begin's.
@@ -68,13 +70,14 @@ mod fast {
                     "sub rax, qword ptr [rip + {fast} + {base}]",
                     "test qword ptr [rip + {fast} + {mask}], rax",
                     "jne 29f",
-                    "mov rsi, rdi",
-                    "shr rsi, 12",
-                    "mov rax, qword ptr [rip + {fast} + {map}]",
+                    "shr rax, 12",
+                    "mov r8, qword ptr [rip + {fast} + {map}]",
+                    "mov rsi, qword ptr [rip + {fast} + {rows}]",
                     "mov rdx, qword ptr [rip + {fast} + {cs}]",
                     rseq_announce!(),
-                    "mov cx, word ptr [rax + rsi * 2]",
-                    "mov rsi, qword ptr [rip + {fast} + {rows}]",
+                    "dec dword ptr [rsi + rcx + {frees}]",
+                    "js 29f",
+                    "mov cx, word ptr [r8 + rax * 2]",
                     rseq_push!("rsi"),
                     "ret",
                     "29: jmp {slow}",
@@ -84,6 +87,7 @@ mod fast {
                     base = const at::BASE,
                     mask = const at::MASK,
                     map = const at::MAP,
+                    frees = const FREES_AT,
                     cs = const at::CS_OFFSET,
                     rows = const at::ROWS,
                 )
@@ -105,19 +109,20 @@ mod fast {
                     "jne 29f",
                     "cmp rsi, qword ptr [r8 + {limit}]",
                     "jae 29f",
-                    "mov rdx, rdi",
-                    "shr rdx, 12",
-                    "mov rax, qword ptr [r8 + {map}]",
-                    "movzx r10d, word ptr [rax + rdx * 2]",
+                    "shr rax, 12",
+                    "mov rdx, qword ptr [r8 + {map}]",
+                    "movzx r10d, word ptr [rdx + rax * 2]",
                     "lea eax, [rsi + 15]",
                     "shr eax, 4",
                     "lea rdx, [rip + {main}]",
                     "cmp r10w, word ptr [rdx + rax * 2]",
                     "jne 29f",
                     "mov rdx, qword ptr [r8 + {cs}]",
-                    rseq_announce!(),
-                    "mov cx, r10w",
                     "mov r8, qword ptr [r8 + {rows}]",
+                    rseq_announce!(),
+                    "dec dword ptr [r8 + rcx + {frees}]",
+                    "js 29f",
+                    "mov cx, r10w",
                     rseq_push!("r8"),
                     "ret",
                     "29: jmp {slow}",
@@ -129,6 +134,7 @@ mod fast {
                     mask = const at::MASK,
                     limit = const at::LIMIT,
                     map = const at::MAP,
+                    frees = const FREES_AT,
                     cs = const at::CS_OFFSET,
                     rows = const at::ROWS,
                 )

@@ -2,7 +2,7 @@
 //! the C library is ready.
 
 use crate::options::Options;
-use crate::state::{FAST, YARD, choose_table};
+use crate::state::{FAST, YARD, choose_limit};
 use crate::text::say;
 use crate::{bad, fork, helper, observe, report};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -87,11 +87,11 @@ fn begin(options: &Options) -> bool {
     };
     YARD.on_bad(bad::found_at_home);
     YARD.on_beat(|begins| {
-        choose_table();
         if begins {
             helper::wake();
         }
     });
+    YARD.on_every_call(choose_limit);
     bad::set_policy(options.get(Key::OnError) == 0);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);
     if options.get(Key::Observable) == 1 {

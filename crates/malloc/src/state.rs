@@ -24,11 +24,9 @@ pub(crate) struct Fast {
     /// Bits that an object's distance from the base does not have: those above
     /// the region's size, and those below 16.
     pub mask: AtomicUsize,
-    /// The page map, as if it began at address 0: an address is looked up
-    /// without waiting for its distance from the base.
+    /// The page map.
     pub map: AtomicUsize,
-    /// From size to slot offset: a copy of [`classes::MAIN`], or of
-    /// [`classes::SPARES`] during the heartbeat. A copy, because it lies at a fixed
+    /// From size to slot offset: a copy of [`classes::MAIN`], because it lies at a fixed
     /// distance from the other words.
     pub table: [AtomicU16; ENTRIES],
 }
@@ -70,33 +68,30 @@ impl Fast {
         use slabyard::platform::{GRANULE, Platform};
         let region = &YARD.ground.region;
         let bytes = (region.granules() * GRANULE).next_power_of_two();
-        choose_table();
+        for (to, from) in self.table.iter().zip(&classes::MAIN) {
+            to.store(*from, Ordering::Relaxed);
+        }
         self.cs_offset.store(YARD.platform().cs_offset(), Ordering::Relaxed);
         self.rows.store(YARD.platform().rows().base(), Ordering::Relaxed);
-        let bias = region.base() / GRANULE * size_of::<u16>();
-        self.map.store(region.map_base().wrapping_sub(bias), Ordering::Relaxed);
+        self.map.store(region.map_base(), Ordering::Relaxed);
         self.base.store(region.base(), Ordering::Release);
         // Last: a thread that passes these checks finds the rest in place. On
         // x86-64 loads are not reordered with each other.
         self.mask.store(!(bytes - 1) | 15, Ordering::Release);
-        self.limit.store(LARGEST + 1, Ordering::Release);
+        choose_limit();
     }
 }
 
-/// Copies the table that is wanted. A size that is looked up meanwhile is found
-/// in either: both are right at any time.
-pub(crate) fn choose_table() {
+/// Sets the limit that is wanted: while each call is to come by, no size is below it.
+pub(crate) fn choose_limit() {
     loop {
-        let beats = YARD.beats();
-        let table = if beats { &classes::SPARES } else { &classes::MAIN };
-        for (to, from) in FAST.table.iter().zip(table) {
-            to.store(*from, Ordering::Relaxed);
-        }
-        // Of two threads that copy different tables, one sees here that the other
-        // changed what is wanted, and copies again. The fence keeps the stores
-        // before the load; its partner is the exchange that changes the beat.
+        let every = YARD.wants_every_call();
+        FAST.limit.store(if every { 0 } else { LARGEST + 1 }, Ordering::Release);
+        // Of two threads that store different limits, one sees here that the other
+        // changed what is wanted, and stores again. The fence keeps the store before
+        // the load; its partner is the exchange that changes the beat.
         fence(Ordering::SeqCst);
-        if YARD.beats() == beats {
+        if YARD.wants_every_call() == every {
             return;
         }
     }

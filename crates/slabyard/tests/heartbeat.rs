@@ -1,9 +1,9 @@
-//! During the heartbeat the fast path stays fast: allocations pop from the spare sheaf,
-//! whoever makes them. What waits is bounded, however old it is.
+//! During the heartbeat the fast path stays fast, and what was freed last is allocated
+//! next; and yet a program comes by. What waits is bounded, however old it is.
 
 use slabyard::cache::classes;
-use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
+use slabyard::platform::{GRANULE, Platform};
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::CacheWord;
@@ -15,16 +15,26 @@ fn slow_paths(yard: &Yard<Machine>, class: usize) -> u32 {
     unsafe { &*(version as *const AtomicU32) }.load(Ordering::Relaxed)
 }
 
-#[test]
-fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
+/// A yard with pages that wait to go back.
+fn yard_with_heartbeat() -> Yard<Machine> {
     let yard = Yard::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
-    let class = classes::class_for(448).expect("a class");
+    // The row has frees left without end, and no sheaf that could be asked.
+    let object = yard.alloc_fast(448, 16).expect("memory");
+    yard.free_fast(object).expect("a live object");
+    assert!(yard.trim());
     let runs: Vec<_> = (0..4).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
     for run in runs {
         yard.free(run).expect("a live run");
     }
     assert!(yard.beats(), "pages wait to go back");
+    yard
+}
+
+#[test]
+fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
+    let yard = yard_with_heartbeat();
+    let class = classes::class_for(448).expect("a class");
     let capacity = yard.cache(class).sheaf_capacity();
     let (n, before) = (100 * capacity, slow_paths(&yard, class));
     for _ in 0..n {
@@ -63,6 +73,62 @@ fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
     assert!(yard.beats(), "the clock of the machine stands still");
     let slow = slow_paths(&yard, class) - before;
     assert!(slow < frees / STEP * 3 / 2, "{slow} slow paths for {frees} frees");
+}
+
+#[test]
+fn what_was_freed_last_is_allocated_next() {
+    let yard = yard_with_heartbeat();
+    let mut last = yard.alloc_fast(448, 16).expect("memory");
+    for _ in 0..1000 {
+        yard.free_fast(last).expect("a live object");
+        let next = yard.alloc_fast(448, 16).expect("memory");
+        assert_eq!(next, last);
+        last = next;
+    }
+    assert!(yard.beats(), "the clock of the machine stands still");
+}
+
+/// Pairs that no sheaf's end makes slow: for how many milliseconds, with so many of them
+/// in each, until nothing waits.
+fn milliseconds_of_pairs(pairs: u32) -> u64 {
+    let yard = yard_with_heartbeat();
+    let begin = yard.platform().now_ms();
+    while yard.ground.buddy.dirty_hint() > 0 {
+        for _ in 0..pairs {
+            let object = yard.alloc_fast(448, 16).expect("memory");
+            yard.free_fast(object).expect("a live object");
+        }
+        yard.platform().advance(1);
+        assert!(yard.platform().now_ms() < begin + 5000, "nobody comes by");
+    }
+    yard.platform().now_ms() - begin
+}
+
+#[test]
+fn what_waits_goes_back_at_any_pace() {
+    for pairs in [1, 10, 100, 10_000] {
+        let ms = milliseconds_of_pairs(pairs);
+        assert!(ms <= 1000, "{ms} ms at {pairs} pairs in each");
+    }
+}
+
+#[test]
+fn in_a_slow_program_allocations_make_steps_too() {
+    let yard = yard_with_heartbeat();
+    let runs: Vec<_> = (0..100).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
+    for run in runs {
+        yard.free(run).expect("a live run");
+    }
+    let given = || yard.platform().tally().give_backs;
+    let mut by_allocations = 0;
+    while yard.ground.buddy.dirty_hint() > 0 {
+        let before = given();
+        let object = yard.alloc_fast(448, 16).expect("memory");
+        by_allocations += given() - before;
+        yard.free_fast(object).expect("a live object");
+        yard.platform().advance(1);
+    }
+    assert!(by_allocations > 10, "{by_allocations} of {} steps", given());
 }
 
 #[test]

@@ -132,23 +132,21 @@ const fn aligned_table() -> [u16; LARGEST / STEP] {
     table
 }
 
-const fn table(distance: u16) -> Table {
+const fn table() -> Table {
     let mut table = [0; ENTRIES];
     let (mut entry, mut class) = (0, 0);
     while entry < ENTRIES {
         while (SIZES[class].0 as usize) < entry * STEP {
             class += 1;
         }
-        table[entry] = Slot(slot_of(class).0 + distance).offset() as u16;
+        table[entry] = slot_of(class).offset() as u16;
         entry += 1;
     }
     table
 }
 
 /// Allocations from the main sheaves.
-pub static MAIN: Table = table(0);
-/// Allocations from the spare sheaves: the heartbeat.
-pub static SPARES: Table = table(SPARE);
+pub static MAIN: Table = table();
 
 #[cfg(test)]
 mod tests {
@@ -163,10 +161,6 @@ mod tests {
             assert!(class == 0 || (SIZES[class - 1].0 as usize) < bytes);
             let offset = MAIN[bytes.div_ceil(STEP)] as usize;
             assert_eq!(offset, slot_of(class).offset());
-            assert_eq!(
-                SPARES[bytes.div_ceil(STEP)] as usize,
-                Slot(slot_of(class).0 + SPARE).offset()
-            );
         }
         assert_eq!(class_for(LARGEST + 1), None);
     }

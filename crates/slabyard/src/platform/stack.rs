@@ -24,8 +24,8 @@
 //!   zeros is empty and full at once, every call takes the slow path;
 //! * slot 0 is zeros for ever: it is what the page map says of a page that is no
 //!   slab, and it is place 0;
-//! * two rows of zeros lie [`ZERO_ROWS_AT`] from row 0: they belong to the
-//!   CPU numbers -1 (no sequence registered) and -2 (registration failed).
+//! * two rows whose entries are zeros lie [`ZERO_ROWS_AT`] from row 0: they belong to
+//!   the CPU numbers -1 (no sequence registered) and -2 (registration failed).
 //!
 //! Only the owner (the CPU, or the thread whose private slot the row is)
 //! changes an entry, by one committing store; anybody may set `end` to 0
@@ -42,10 +42,14 @@ pub const ROW_BYTES: usize = 4096;
 /// From one row to the next; nothing is between. The sequences read the CPU number
 /// where it counts in this unit, and need no shift.
 pub const ROW_STRIDE: usize = 1 << 16;
+/// Where in a row the word of the frees lies that are left until the next slow path: behind
+/// the entries. Each free that begins the sequence takes one off; one that finds none left
+/// takes the slow path.
+pub const FREES_AT: usize = SLOTS * ENTRY_BYTES;
 /// Where the rows of zeros lie, from row 0: the sequences keep 32 bits of the row's
 /// distance, so that -2 and -1 lead here.
 pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_STRIDE;
-/// Rows of zeros.
+/// Rows whose entries are zeros.
 pub const ZERO_ROWS: usize = 2;
 /// Bytes of a place.
 pub const PLACE_BYTES: usize = 8;
@@ -304,6 +308,18 @@ impl Rows {
         // SAFETY: place 0 is row 0's first entry; stacks lie in the places that
         // `set` was promised, committed.
         unsafe { &*((self.base() + number as usize * PLACE_BYTES) as *const AtomicUsize) }
+    }
+
+    /// Frees that a row has left until its next slow path, signed: negative once they are
+    /// spent. A hint: the owner takes off without a lock, so another's store may be lost.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn frees_left(&self, row: usize) -> &AtomicU32 {
+        assert!(row < self.len());
+        // SAFETY: inside the rows that `set` was promised, behind the entries.
+        unsafe { &*((self.base() + row * ROW_STRIDE + FREES_AT) as *const AtomicU32) }
     }
 
     /// One entry.

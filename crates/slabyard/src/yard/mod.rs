@@ -23,8 +23,7 @@ pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
 pub use quiet::Quiet;
 
 use crate::cache::classes::{self, CLASSES};
-use crate::engine::slub::alloc::Beat;
-use crate::engine::slub::{Cache, SPARE, Shape};
+use crate::engine::slub::{Cache, Shape};
 use crate::page::table::Table;
 use crate::page::{Bad, Ground, Kind};
 use crate::platform::stack::SLOTS;
@@ -33,7 +32,7 @@ use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use gate::Gate;
 use large::RUN_CALLS;
-use pace::{LONGEST_STEP, Pace};
+use pace::{EVERY_CALL, Pace};
 use round::Round;
 
 /// Settings of a yard.
@@ -98,6 +97,7 @@ pub struct Yard<P> {
     #[cfg(any(test, feature = "machine"))]
     whole_rounds: AtomicU32,
     on_beat: Once<fn(bool)>,
+    on_every_call: Once<fn()>,
     /// Raised to ask rows that cannot be stopped to drain themselves.
     wanted_drains: AtomicU32,
     /// When a large block was freed last, in milliseconds and one; 0: never.
@@ -116,8 +116,9 @@ pub struct Yard<P> {
 /// guess for who looks at the clock: sheaves hold fewer of the larger ones.
 #[inline]
 fn calls_of(bytes: usize) -> u32 {
+    const MOST: u32 = 64;
     let doublings = usize::BITS - (bytes >> 9).leading_zeros();
-    (LONGEST_STEP >> doublings.min(6)).max(RUN_CALLS)
+    (MOST >> doublings.min(6)).max(RUN_CALLS)
 }
 
 impl<P: Platform> Yard<P> {
@@ -139,6 +140,7 @@ impl<P: Platform> Yard<P> {
             #[cfg(any(test, feature = "machine"))]
             whole_rounds: AtomicU32::new(0),
             on_beat: Once::new(),
+            on_every_call: Once::new(),
             wanted_drains: AtomicU32::new(0),
             large_freed: AtomicU64::new(0),
             large_freed_bytes: AtomicUsize::new(0),
@@ -183,10 +185,14 @@ impl<P: Platform> Yard<P> {
         self.ground.on_bad(call);
     }
 
-    /// Sets who is told that the heartbeat begins (true) or ends: allocations are
-    /// to pop from [`classes::SPARES`] meanwhile.
+    /// Sets who is told that the heartbeat begins (true) or ends.
     pub fn on_beat(&self, call: fn(bool)) {
         self.on_beat.set(call);
+    }
+
+    /// Sets who is told that [`Yard::wants_every_call`] may have changed.
+    pub fn on_every_call(&self, call: fn()) {
+        self.on_every_call.set(call);
     }
 
     /// The platform.
@@ -206,11 +212,11 @@ impl<P: Platform> Yard<P> {
         self.beat.load(Ordering::Relaxed) != 0
     }
 
-    fn beat(&self) -> Beat {
-        match self.beat.load(Ordering::Relaxed) {
-            0 => Beat::Off,
-            step => Beat::On { step },
-        }
+    /// True while each allocation and each free is to take the slow path: what waits could
+    /// not be done in time otherwise.
+    #[inline]
+    pub fn wants_every_call(&self) -> bool {
+        self.beat.load(Ordering::Relaxed) == EVERY_CALL
     }
 
     /// Allocates `bytes` aligned to `align` (a power of two): `None` if there is
@@ -233,7 +239,7 @@ impl<P: Platform> Yard<P> {
 
     fn alloc_once(&self, bytes: usize, align: usize) -> Option<usize> {
         if let Some(class) = classes::class_for_aligned(bytes, align) {
-            return self.caches[class].alloc_slow(&self.ground, self.beat());
+            return self.caches[class].alloc_slow(&self.ground);
         }
         self.alloc_large(bytes, align)
     }
@@ -241,19 +247,13 @@ impl<P: Platform> Yard<P> {
     /// Allocates by the fast path first.
     #[inline]
     pub fn alloc_fast(&self, bytes: usize, align: usize) -> Option<usize> {
-        if let Some(class) = classes::class_for_aligned(bytes, align)
-            && let Some(address) = self.platform().pop(self.serving(class))
+        if !self.wants_every_call()
+            && let Some(class) = classes::class_for_aligned(bytes, align)
+            && let Some(address) = self.platform().pop(classes::slot_of(class))
         {
             return Some(address);
         }
         self.alloc(bytes, align)
-    }
-
-    /// The slot that serves a class's allocations now. Either is right at any time.
-    #[inline]
-    fn serving(&self, class: usize) -> Slot {
-        let main = classes::slot_of(class);
-        if self.beats() { Slot(main.0 + SPARE) } else { main }
     }
 
     /// Frees what the fast path did not.
@@ -263,10 +263,15 @@ impl<P: Platform> Yard<P> {
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
         let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
-        let Some(_visit) = self.visit(calls_of(bytes)) else {
+        let spent = self.are_frees_spent();
+        let Some(_visit) = self.visit_of(calls_of(bytes), spent) else {
             self.defer(address);
             return Ok(());
         };
+        // It came by for the clock, not for its sheaf.
+        if spent && class.is_some_and(|class| self.push(class, address)) {
+            return Ok(());
+        }
         self.free_inside(class, address)
     }
 
@@ -275,7 +280,7 @@ impl<P: Platform> Yard<P> {
             if !address.is_multiple_of(16) {
                 return Err(self.place_of(address));
             }
-            self.caches[class].free_slow(&self.ground, address, self.beat());
+            self.caches[class].free_slow(&self.ground, address);
             return Ok(());
         }
         if self.free_large(address) {
@@ -291,12 +296,18 @@ impl<P: Platform> Yard<P> {
     #[inline]
     pub fn free_fast(&self, address: usize) -> Result<(), Place> {
         if let Some(class) = self.class_at(address)
-            && address.is_multiple_of(16)
-            && self.platform().push(classes::slot_of(class), address)
+            && self.spend_free()
+            && self.push(class, address)
         {
             return Ok(());
         }
         self.free(address)
+    }
+
+    /// To this CPU's sheaf, if it is no interior pointer.
+    #[inline]
+    fn push(&self, class: usize, address: usize) -> bool {
+        address.is_multiple_of(16) && self.platform().push(classes::slot_of(class), address)
     }
 
     /// Class of the slab at an address.

@@ -6,14 +6,16 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Frees until the next slow path, at most.
-pub(super) const LONGEST_STEP: u32 = 64;
+pub(super) const LONGEST_STEP: u32 = 128;
+/// The shortest step: allocations come by too.
+pub(super) const EVERY_CALL: u32 = 1;
 /// A gap between two looks that tells the pace by itself. A coarse clock's step is 4 ms,
 /// or 10 ms.
 const GAP_MS: u64 = 12;
 /// Else a window tells, of so many milliseconds or looks.
 const WINDOW_MS: u64 = 32;
 const WINDOW_LOOKS: u32 = 512;
-/// A program of fewer frees a second is slow: 64 of them take 16 ms.
+/// A program of fewer frees a second is slow: a step of them takes 32 ms.
 const SLOW: u64 = 4000;
 /// Slow paths are to come at least so often.
 const VISIT_MS: u64 = 16;
@@ -83,7 +85,7 @@ impl Pace {
         let rate = self.rate.load(Ordering::Relaxed).min(1 << 32);
         let often = rate * VISIT_MS / 1000;
         let enough = rate * DONE_MS / 1000 / steps.max(1);
-        often.min(enough).clamp(1, LONGEST_STEP.into()) as u32
+        often.min(enough).clamp(EVERY_CALL.into(), LONGEST_STEP.into()) as u32
     }
 }
 

@@ -8,19 +8,19 @@
 //! decay time: a program that frees a gigabyte makes many calls while it does so, and may
 //! make few afterwards.
 //!
-//! A program may go on without a slow path: one allocation and one free in a
-//! loop. So while pages wait to go back there is a heartbeat: allocations pop
-//! from the spare sheaf, frees push to the main one, and the two are exchanged
-//! in slow paths. The main sheaf takes so many frees until the next slow path that
-//! what waits is done in time ([`super::pace`]).
+//! A program may go on without a slow path: one allocation and one free in a loop. So
+//! each row counts its frees down ([`crate::platform::stack::Rows::frees_left`]), and
+//! who finds none left takes the slow path, for the clock: its sheaf is left as it is.
+//! While pages wait to go back there is a heartbeat: a row is granted so many frees at a
+//! time that what waits is done in time ([`super::pace`]). Else as many as are counted.
 
 use super::Yard;
 use super::large::WARM_PART;
-use super::pace::LONGEST_STEP;
+use super::pace::{EVERY_CALL, LONGEST_STEP};
 use super::visit::LOOK_CALLS;
 use crate::cache::classes;
 use crate::platform::{GRANULE, Platform};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 
 /// Dirty free granules from which on the heartbeat goes: 256 KiB.
 const PENDING: usize = 64;
@@ -38,10 +38,50 @@ const QUIET_ROUNDS: u32 = 8;
 /// In a slow program the first and then every so many rounds gather.
 const GATHER: u32 = 4;
 
+fn left(word: &AtomicU32) -> i32 {
+    word.load(Ordering::Relaxed).cast_signed()
+}
+
 impl<P: Platform> Yard<P> {
     /// Milliseconds from one tick to the next.
     pub fn period_ms(&self) -> u64 {
         u64::from(self.decay_ms() / 8).max(1)
+    }
+
+    /// True if this CPU's row has no free left until the next slow path.
+    #[inline]
+    pub(super) fn are_frees_spent(&self) -> bool {
+        let p = self.platform();
+        p.row_hint().is_some_and(|row| left(p.rows().frees_left(row)) < 0)
+    }
+
+    /// In a slow path: this CPU's row has a step of frees until the next, or, without a
+    /// heartbeat, as many as are counted.
+    pub(super) fn grant_frees(&self) {
+        let p = self.platform();
+        let most = match self.beat.load(Ordering::Relaxed) {
+            0 => i32::MAX,
+            step => step as i32 - 1,
+        };
+        if let Some(row) = p.row_hint() {
+            let word = p.rows().frees_left(row);
+            if left(word) < 0 || left(word) > most {
+                word.store(most as u32, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes one off this CPU's row's frees; false if there was none. What the sequences
+    /// of `free` do themselves.
+    #[inline]
+    pub(super) fn spend_free(&self) -> bool {
+        let p = self.platform();
+        p.row_hint().is_some_and(|row| {
+            let word = p.rows().frees_left(row);
+            let after = left(word).wrapping_sub(1);
+            word.store(after as u32, Ordering::Relaxed);
+            after >= 0
+        })
     }
 
     fn is_pending(&self) -> bool {
@@ -69,6 +109,16 @@ impl<P: Platform> Yard<P> {
         {
             call(step != 0);
         }
+        self.tell_step(old, step);
+    }
+
+    /// Tells of a step that changed, where every call is to come by or was.
+    fn tell_step(&self, old: u32, new: u32) {
+        if (old == EVERY_CALL) != (new == EVERY_CALL)
+            && let Some(call) = self.on_every_call.try_get()
+        {
+            call();
+        }
     }
 
     /// At a look at the clock during the heartbeat: its step follows from what waits.
@@ -88,17 +138,20 @@ impl<P: Platform> Yard<P> {
 
     /// Only the step changes: one that ended meanwhile stays ended.
     fn change_step(&self, beat: u32, step: u32) {
-        let changed = self.beat.compare_exchange(beat, step, Ordering::Relaxed, Ordering::Relaxed);
-        if changed.is_ok() && step < beat / 2 {
-            // Each main sheaf has its share of the longer step still.
-            self.ask_all();
+        // SeqCst: as in `set_beat`.
+        if self.beat.compare_exchange(beat, step, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            self.tell_step(beat, step);
+            if step < beat / 2 {
+                // Each row has what is left of the longer step still.
+                self.ask_all();
+            }
         }
     }
 
     /// Called at slow paths: at one that is to look at the clock, and at each while
     /// something waits.
-    pub(super) fn tick(&self, look: bool) {
-        let due = look && self.is_due();
+    pub(super) fn tick(&self, look: bool, steps: bool) {
+        let due = look && self.is_due(steps);
         if due || self.waits() {
             self.step(due);
         }
@@ -201,11 +254,13 @@ impl<P: Platform> Yard<P> {
     }
 
     /// Looks at the clock; true for one caller when a tick is due.
-    fn is_due(&self) -> bool {
+    fn is_due(&self, steps: bool) -> bool {
         let now = self.platform().now_ms();
         let beat = self.beat.load(Ordering::Relaxed);
         if beat != 0 {
-            self.keep_pace(now, beat);
+            if steps {
+                self.keep_pace(now, beat);
+            }
             self.weigh(beat);
         }
         self.comes(now)

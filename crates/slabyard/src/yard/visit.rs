@@ -7,7 +7,7 @@
 //! [`INSIDE`] and gets none.
 
 use super::Yard;
-use super::pace::LONGEST_STEP;
+use super::pace::{EVERY_CALL, LONGEST_STEP};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
@@ -29,16 +29,26 @@ impl<P: Platform> Yard<P> {
     /// Enters a slow path that comes about once in so many calls; `None` inside of one
     /// that a signal interrupted.
     pub(super) fn visit(&self, calls: u32) -> Option<Visit<'_, P>> {
+        self.visit_of(calls, false)
+    }
+
+    /// As [`Yard::visit`]; if its row's frees were `spent`, it comes once in a step of the
+    /// heartbeat.
+    pub(super) fn visit_of(&self, calls: u32, spent: bool) -> Option<Visit<'_, P>> {
+        let beat = self.beat.load(Ordering::Relaxed);
+        let calls = if spent && beat != 0 { beat } else { calls };
         let (visit, before) = self.come_in(calls)?;
-        let look = match self.beat.load(Ordering::Relaxed) {
+        let look = match beat {
             0 => before == 0 || passes(REST_CALLS, before, visit.after),
             LONGEST_STEP => passes(LOOK_CALLS, before, visit.after),
             // A slow program: the clock costs it nothing.
             _ => true,
         };
         if look || self.waits() {
-            self.tick(look);
+            let steps = matches!(beat, EVERY_CALL | LONGEST_STEP) || spent;
+            self.tick(look, steps);
         }
+        self.grant_frees();
         Some(visit)
     }
 

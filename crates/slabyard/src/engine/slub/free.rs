@@ -3,14 +3,13 @@
 //! [`home`]: super::home
 
 use super::Cache;
-use super::alloc::Beat;
 use crate::page::{Cause, Ground, Sheaf};
 use crate::platform::Platform;
 
 impl Cache {
     /// Frees an object. Called when the fast path found this CPU's stack full,
     /// asked for or stopped, or the object on its top.
-    pub fn free_slow<P: Platform>(&self, g: &Ground<P>, address: usize, beat: Beat) {
+    pub fn free_slow<P: Platform>(&self, g: &Ground<P>, address: usize) {
         let _moving = self.moving();
         let shape = self.shape();
         let capacity = self.sheaf_capacity();
@@ -20,7 +19,7 @@ impl Cache {
         let twice = main.as_ref().and_then(|sheaf| g.sheaves.top(sheaf)) == Some(address);
         let room = match main {
             Some(sheaf) if sheaf.len() < capacity.min(g.sheaves.room(&sheaf)) => Some(sheaf),
-            Some(full) => Some(self.make_room(g, full, beat)),
+            Some(full) => Some(self.make_room(g, full)),
             None => self.barn_take_empty(g),
         };
         let Some(mut sheaf) = room else {
@@ -31,27 +30,20 @@ impl Cache {
         } else {
             g.sheaves.push(&mut sheaf, address);
         }
-        let room = beat.capacity(sheaf.len(), capacity);
-        self.check_in(g, shape.main(), sheaf, room);
+        self.check_in(g, shape.main(), sheaf, capacity);
     }
 
     /// The spare, with room, for a main sheaf.
     ///
     /// # Errors
-    /// Gives the main one back if the spare has no room for a while.
-    fn exchange_spare<P: Platform>(
-        &self,
-        g: &Ground<P>,
-        main: Sheaf,
-        beat: Beat,
-    ) -> Result<Sheaf, Sheaf> {
+    /// Gives the main one back if the spare has no room.
+    fn exchange_spare<P: Platform>(&self, g: &Ground<P>, main: Sheaf) -> Result<Sheaf, Sheaf> {
         let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
-        let least = beat.least_room(capacity);
-        if self.peek(g, spare).is_none_or(|n| n + least > capacity) {
+        if self.peek(g, spare).is_none_or(|n| n >= capacity) {
             return Err(main);
         }
         match self.check_out(g, spare).ok().flatten() {
-            Some(other) if other.len() + least <= capacity.min(g.sheaves.room(&other)) => {
+            Some(other) if other.len() < capacity.min(g.sheaves.room(&other)) => {
                 self.check_in_spare(g, main);
                 Ok(other)
             }
@@ -66,9 +58,9 @@ impl Cache {
     /// A sheaf with room in place of a full one. The spare, if it has room; else
     /// the barn takes the full one for an empty one; else a piece of the spare goes
     /// home, and it takes the place of the full one.
-    fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf, beat: Beat) -> Sheaf {
+    fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
         let spare = self.shape().spare();
-        let full = match self.exchange_spare(g, full, beat) {
+        let full = match self.exchange_spare(g, full) {
             Ok(room) => return room,
             Err(full) => full,
         };

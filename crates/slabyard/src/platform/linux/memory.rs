@@ -323,7 +323,7 @@ fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
             return Some(base);
         }
         let wanted = base + ZERO_ROWS_AT;
-        match mmap_at(wanted, ZEROS, PROT_READ, MAP_FIXED_NOREPLACE) {
+        match mmap_at(wanted, ZEROS, PROT_RW, MAP_FIXED_NOREPLACE) {
             Some(zeros) if zeros == wanted => return Some(base),
             // A kernel before 4.17 takes the address as a hint.
             Some(elsewhere) => unmap(elsewhere, ZEROS),
