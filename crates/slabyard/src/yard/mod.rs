@@ -9,6 +9,7 @@ pub mod bound;
 pub mod count;
 mod deferred;
 mod drain;
+mod frees;
 mod front;
 mod gate;
 mod large;

@@ -8,11 +8,8 @@
 //! decay time: a program that frees a gigabyte makes many calls while it does so, and may
 //! make few afterwards.
 //!
-//! A program may go on without a slow path: one allocation and one free in a loop. So
-//! each row counts its frees down ([`crate::platform::stack::Rows::frees_left`]), and
-//! who finds none left takes the slow path, for the clock: its sheaf is left as it is.
-//! While pages wait to go back there is a heartbeat: a row is granted so many frees at a
-//! time that what waits is done in time ([`super::pace`]). Else as many as are counted.
+//! While pages wait to go back there is a heartbeat: a program comes by once in a step of
+//! frees at least ([`super::frees`]), so that what waits is done in time ([`super::pace`]).
 
 use super::Yard;
 use super::large::WARM_PART;
@@ -20,7 +17,7 @@ use super::pace::{EVERY_CALL, LONGEST_STEP};
 use super::visit::LOOK_CALLS;
 use crate::cache::classes;
 use crate::platform::{GRANULE, Platform};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::Ordering;
 
 /// Dirty free granules from which on the heartbeat goes: 256 KiB.
 const PENDING: usize = 64;
@@ -38,50 +35,10 @@ const QUIET_ROUNDS: u32 = 8;
 /// In a slow program the first and then every so many rounds gather.
 const GATHER: u32 = 4;
 
-fn left(word: &AtomicU32) -> i32 {
-    word.load(Ordering::Relaxed).cast_signed()
-}
-
 impl<P: Platform> Yard<P> {
     /// Milliseconds from one tick to the next.
     pub fn period_ms(&self) -> u64 {
         u64::from(self.decay_ms() / 8).max(1)
-    }
-
-    /// True if this CPU's row has no free left until the next slow path.
-    #[inline]
-    pub(super) fn are_frees_spent(&self) -> bool {
-        let p = self.platform();
-        p.row_hint().is_some_and(|row| left(p.rows().frees_left(row)) < 0)
-    }
-
-    /// In a slow path: this CPU's row has a step of frees until the next, or, without a
-    /// heartbeat, as many as are counted.
-    pub(super) fn grant_frees(&self) {
-        let p = self.platform();
-        let most = match self.beat.load(Ordering::Relaxed) {
-            0 => i32::MAX,
-            step => step as i32 - 1,
-        };
-        if let Some(row) = p.row_hint() {
-            let word = p.rows().frees_left(row);
-            if left(word) < 0 || left(word) > most {
-                word.store(most as u32, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Takes one off this CPU's row's frees; false if there was none. What the sequences
-    /// of `free` do themselves.
-    #[inline]
-    pub(super) fn spend_free(&self) -> bool {
-        let p = self.platform();
-        p.row_hint().is_some_and(|row| {
-            let word = p.rows().frees_left(row);
-            let after = left(word).wrapping_sub(1);
-            word.store(after as u32, Ordering::Relaxed);
-            after >= 0
-        })
     }
 
     fn is_pending(&self) -> bool {

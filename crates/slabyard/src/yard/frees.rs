@@ -1,0 +1,56 @@
+//! How many frees a CPU's row has left until its next slow path.
+//!
+//! A program may go on without a slow path: one allocation and one free in a loop. So
+//! each row counts its frees down ([`crate::platform::stack::Rows::frees_left`]), and who
+//! finds none left takes the slow path, for the clock: its sheaf is left as it is. During
+//! the heartbeat a row is granted a step of them at a time, else as many as are counted.
+//!
+//! Neighbours: [`super::visit`] grants, whoever comes by; [`super::tick`] sets the step.
+//! Invariant: the word is a hint. It is changed without a lock, and a store may be lost;
+//! who must be heard asks the stacks ([`crate::platform::Entry::ask`]).
+
+use super::Yard;
+use crate::platform::Platform;
+use crate::sync::{AtomicU32, Ordering};
+
+fn left(word: &AtomicU32) -> i32 {
+    word.load(Ordering::Relaxed).cast_signed()
+}
+
+impl<P: Platform> Yard<P> {
+    /// True if this CPU's row has no free left until the next slow path.
+    #[inline]
+    pub(super) fn are_frees_spent(&self) -> bool {
+        let p = self.platform();
+        p.row_hint().is_some_and(|row| left(p.rows().frees_left(row)) < 0)
+    }
+
+    /// In a slow path: this CPU's row has a step of frees until the next, or, without a
+    /// heartbeat, as many as are counted.
+    pub(super) fn grant_frees(&self) {
+        let p = self.platform();
+        let most = match self.beat.load(Ordering::Relaxed) {
+            0 => i32::MAX,
+            step => step as i32 - 1,
+        };
+        if let Some(row) = p.row_hint() {
+            let word = p.rows().frees_left(row);
+            if left(word) < 0 || left(word) > most {
+                word.store(most as u32, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes one off this CPU's row's frees; false if there was none. What the sequences
+    /// of `free` do themselves.
+    #[inline]
+    pub(super) fn spend_free(&self) -> bool {
+        let p = self.platform();
+        p.row_hint().is_some_and(|row| {
+            let word = p.rows().frees_left(row);
+            let after = left(word).wrapping_sub(1);
+            word.store(after as u32, Ordering::Relaxed);
+            after >= 0
+        })
+    }
+}
