@@ -324,9 +324,12 @@ fn stopped_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
         terminal.wait_for_screen(Screen::Full);
         terminal.wait_for("q quit");
         // It reads keys again.
+        let help = "help: ? or Esc closes it";
         terminal.press(&["?"]);
-        terminal.wait_for("help: ? or Esc closes it");
+        terminal.wait_for(help);
+        // What it has not read when it stops, the shell reads.
         terminal.press(&["?"]);
+        terminal.wait_until("end of the help", |screen| !screen.contains(help));
     }
     terminal.press(&["q"]);
     assert_eq!(terminal.code(), "0");
