@@ -45,6 +45,7 @@ fn loads(all: &AllOptions) -> Result<Measured> {
     compare::run(&CompareOptions {
         common: all.common.clone(),
         rounds: all.rounds,
+        most_rounds: None,
         only: Vec::new(),
         peers: Vec::new(),
         thp: all.thp.clone(),

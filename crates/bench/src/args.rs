@@ -188,6 +188,10 @@ pub struct CompareOptions {
     /// Runs of each load on each allocator
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
+    /// Runs of a load whose time beside the second-best peer's is not told from the limit
+    /// until then [default: three times `--rounds`]
+    #[arg(long, value_name = "ROUNDS")]
+    pub most_rounds: Option<u32>,
     /// Only these loads
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -210,6 +214,13 @@ pub struct CompareOptions {
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
     pub tcmalloc: Option<PathBuf>,
+}
+
+impl CompareOptions {
+    /// Runs of a load at most.
+    pub fn most_rounds(&self) -> u32 {
+        self.most_rounds.unwrap_or(3 * self.rounds).max(self.rounds)
+    }
 }
 
 const PEERS: [&str; 6] = ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "glibc"];

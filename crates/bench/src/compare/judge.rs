@@ -8,8 +8,9 @@
 use serde::Serialize;
 
 use super::results::{MEASURES, Mean, PEAK, Results, WALL};
+use super::runs::{OfLoad, Run};
 use crate::goals::Goal;
-use crate::stats::Estimate;
+use crate::stats::{Estimate, Paired, median, ratio};
 
 /// In the mean, ours takes at most this share of these peers' time.
 const TIME_MEAN: f64 = 0.95;
@@ -50,6 +51,22 @@ impl Loss {
     pub fn without_reason(&self) -> &'static str {
         if self.to_best.low <= 1.0 { NOT_SHOWN } else { NOT_EXPLAINED }
     }
+}
+
+/// True if a load's runs do not tell on which side of its limit the time beside the
+/// second-best peer's lies.
+pub fn is_open(runs: &OfLoad) -> bool {
+    let walls = |of: &Vec<Run>| of.iter().map(|run| run.measures[WALL] as f64).collect();
+    let walls: Vec<Vec<f64>> = runs.iter().map(walls).collect();
+    let Some((ours, peers)) = walls.split_first().filter(|(ours, _)| !ours.is_empty()) else {
+        return false;
+    };
+    let mut ended: Vec<&Vec<f64>> = peers.iter().filter(|peer| peer.len() == ours.len()).collect();
+    ended.sort_by(|a, b| median(a).total_cmp(&median(b)));
+    ended.get(1).is_some_and(|peer| {
+        let Estimate { low, high, .. } = ratio(&[Paired { ours, peer }]);
+        low <= TIME_LOAD && high > TIME_LOAD
+    })
 }
 
 /// All goals.
@@ -184,6 +201,21 @@ fn explanation(text: &'static str, measure: &str, load: &str) -> Option<&'static
 mod tests {
     use super::super::results::tests::{Row, made_up};
     use super::*;
+
+    #[test]
+    fn a_load_is_open_while_its_interval_holds_the_limit() {
+        let of = |walls: &[u64]| {
+            walls.iter().map(|&wall| Run { measures: [wall; 6], work: 1 }).collect::<Vec<_>>()
+        };
+        let (best, second) = (of(&[50, 50, 50, 50]), of(&[100, 100, 100, 100]));
+        let is_open = |ours: &[u64]| is_open(&vec![of(ours), second.clone(), best.clone()]);
+        assert!(!is_open(&[90, 110, 100, 105]) && !is_open(&[130, 120, 140, 130]));
+        assert!(is_open(&[90, 130, 100, 140]), "between the limits");
+        // One that did not end is no second-best; without one nothing is open.
+        let ours = of(&[90, 130, 100, 140]);
+        assert!(!super::is_open(&vec![ours.clone(), best.clone(), of(&[100])]));
+        assert!(!super::is_open(&vec![of(&[]), of(&[]), of(&[])]));
+    }
 
     const ALL: [&str; 4] = ["ours", "mimalloc", "snmalloc", "glibc"];
 

@@ -26,7 +26,7 @@ use crate::{screen, thp};
 use calls::{Calls, Counted};
 use judge::Loss;
 use results::{Failure, Load, MEASURES, Mean, Results};
-use runs::Runner;
+use runs::{Rounds, Runner};
 
 /// Everything that was measured.
 #[derive(Serialize)]
@@ -37,6 +37,7 @@ struct Report<'a> {
     allocators: &'a [Allocator],
     absent: &'a [Absent],
     rounds: u32,
+    most_rounds: u32,
     scale: f64,
     #[serde(rename = "settings")]
     sections: Vec<Section>,
@@ -50,8 +51,17 @@ impl<'a> Report<'a> {
         sections: Vec<Section>,
         options: &CompareOptions,
     ) -> Self {
-        let (rounds, scale) = (options.rounds, options.scale);
-        Self { format: 1, suite: "compare", machine, allocators, absent, rounds, scale, sections }
+        Self {
+            format: 1,
+            suite: "compare",
+            machine,
+            allocators,
+            absent,
+            rounds: options.rounds,
+            most_rounds: options.most_rounds(),
+            scale: options.scale,
+            sections,
+        }
     }
 }
 
@@ -213,7 +223,9 @@ fn sections(
     options: &CompareOptions,
 ) -> Result<Vec<Section>> {
     let measure = |word: &str| -> Result<Section> {
-        let runs = runs::all(runner, loads, allocators, options.rounds)?;
+        let (each, most) = (options.rounds, options.most_rounds());
+        let rounds = Rounds { each, most, is_open: judge::is_open };
+        let runs = runs::all(runner, loads, allocators, rounds)?;
         let calls = calls::all(runner, loads, allocators)?;
         let names = allocators.iter().map(|allocator| allocator.name).collect();
         Ok(section(word, Results::new(names, loads.to_vec(), runs), calls))

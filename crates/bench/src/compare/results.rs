@@ -1,7 +1,8 @@
 //! What was measured, and ratios of it.
 //!
-//! Invariant: the samples of a load on an allocator are either those of every
-//! round or none, so that round i of two allocators belongs together.
+//! Invariant: the samples of a load on an allocator are either those of every round of the
+//! load or none, so that round i of two allocators belongs together. Loads may have had more
+//! rounds than others: a mean takes as many of each as of all.
 
 use serde::Serialize;
 
@@ -138,8 +139,18 @@ impl Results {
     /// Geometric mean of ours to a peer's over the loads that both ended.
     pub fn mean(&self, measure: usize, peer: usize) -> Option<Mean> {
         let loads = 0..self.loads.len();
-        let pairs: Vec<Paired> = loads.filter_map(|load| self.pair(measure, load, peer)).collect();
-        (!pairs.is_empty()).then(|| Mean { ratio: ratio(&pairs), loads: pairs.len() })
+        let mut pairs: Vec<Paired> =
+            loads.filter_map(|load| self.pair(measure, load, peer)).collect();
+        let rounds = pairs.iter().map(|pair| pair.ours.len()).min()?;
+        for pair in &mut pairs {
+            *pair = Paired { ours: &pair.ours[..rounds], peer: &pair.peer[..rounds] };
+        }
+        Some(Mean { ratio: ratio(&pairs), loads: pairs.len() })
+    }
+
+    /// Rounds of a load, on who ended it.
+    pub fn rounds(&self, load: usize) -> usize {
+        self.samples[load].iter().flatten().map(|of| of[WALL].len()).max().unwrap_or(0)
     }
 
     /// The peers that ended a load, the best first, with their medians.
@@ -211,6 +222,20 @@ pub mod tests {
         assert!((mean.ratio.value - 0.5).abs() < 1e-12, "{mean:?}");
         assert!(results.ratio(WALL, 1, 1).is_none());
         assert_eq!(results.ranked(WALL, 1), [(2, 40.0)]);
+    }
+
+    #[test]
+    fn a_mean_takes_as_many_rounds_of_each_load() {
+        let mut results = made_up(
+            &["ours", "glibc"],
+            &[("a", &[Some((10, 1)), Some((20, 1))]), ("b", &[Some((10, 1)), Some((20, 1))])],
+        );
+        for of in results.samples[1].iter_mut().flatten() {
+            of[WALL].extend([90.0; 8]);
+        }
+        assert_eq!((results.rounds(0), results.rounds(1)), (3, 11));
+        assert_eq!(results.mean(WALL, 1).unwrap().ratio.value, 0.5);
+        assert_eq!(results.ratio(WALL, 1, 1).unwrap().value, 1.0);
     }
 
     #[test]

@@ -174,8 +174,29 @@ pub fn measured(out: &Output) -> Result<([u64; NR_MEASURES], String)> {
     Ok((measures, printed.to_owned()))
 }
 
-/// Runs by load, then allocator, then round; and what failed.
-pub type All = (Vec<Vec<Vec<Run>>>, Vec<Failure>);
+/// Runs of a load, by allocator, then round.
+pub type OfLoad = Vec<Vec<Run>>;
+
+/// Runs by load; and what failed.
+pub type All = (Vec<OfLoad>, Vec<Failure>);
+
+/// How often each load runs.
+#[derive(Clone, Copy)]
+pub struct Rounds {
+    /// Each load.
+    pub each: u32,
+    /// One that is not told yet, at most.
+    pub most: u32,
+    /// True if a load's runs do not tell what they are for.
+    pub is_open: fn(&OfLoad) -> bool,
+}
+
+impl Rounds {
+    /// So many, whatever they tell.
+    pub fn just(each: u32) -> Self {
+        Self { each, most: each, is_open: |_| false }
+    }
+}
 
 /// All rounds: in each, each load runs once on each allocator, in an order
 /// drawn anew. After a failure, that load runs on that allocator no more.
@@ -183,14 +204,22 @@ pub fn all(
     runner: &impl Runs,
     loads: &[Load],
     allocators: &[Allocator],
-    rounds: u32,
+    rounds: Rounds,
 ) -> Result<All> {
     let mut runs = vec![vec![Vec::new(); allocators.len()]; loads.len()];
     let mut failures: Vec<Failure> = Vec::new();
     let mut random = Rng::new();
-    let bar = screen::progress(rounds as usize * loads.len() * allocators.len());
-    for round in 0..rounds {
-        for (l, load) in loads.iter().enumerate() {
+    let a_round = |loads: usize| loads * allocators.len();
+    let bar = screen::progress(rounds.each as usize * a_round(loads.len()));
+    for round in 0..rounds.most {
+        let goes_on =
+            |runs: &[OfLoad], load: usize| round < rounds.each || (rounds.is_open)(&runs[load]);
+        let now: Vec<usize> = (0..loads.len()).filter(|load| goes_on(&runs, *load)).collect();
+        if round >= rounds.each {
+            bar.inc_length(a_round(now.len()) as u64);
+        }
+        for l in now {
+            let load = &loads[l];
             bar.set_message(load.name.clone());
             let mut order: Vec<usize> = (0..allocators.len()).collect();
             random.shuffle(&mut order);
@@ -327,17 +356,36 @@ esac
         let bench = bench();
         let load = |name: &str| Load { name: name.to_owned(), threads: 1, words: String::new() };
         let loads = [load("crash"), load("quick")];
-        let (runs, failures) = all(&runner(&bench), &loads, &bench.allocators, 3).unwrap();
+        let (runs, failures) =
+            all(&runner(&bench), &loads, &bench.allocators, Rounds::just(3)).unwrap();
         assert_eq!(failures.len(), 3, "one a allocator: {failures:?}");
         assert!(failures.iter().all(|f| f.load == "crash" && f.round == 1));
         assert!(runs[1].iter().all(|of| of.len() == 3));
     }
 
     #[test]
+    fn what_is_not_told_runs_on() {
+        let bench = bench();
+        let load = |name: &str| Load { name: name.to_owned(), threads: 1, words: String::new() };
+        let loads = [load("quick"), load("rests")];
+        // The second takes 0.2 s: it is open until it ran four times.
+        let is_open = |runs: &OfLoad| runs[0][0].measures[WALL] > 150_000 && runs[0].len() < 4;
+        let number = |most| {
+            let rounds = Rounds { each: 2, most, is_open };
+            let (runs, _) = all(&runner(&bench), &loads, &bench.allocators, rounds).unwrap();
+            runs.iter().map(|of| of.iter().map(Vec::len).collect()).collect::<Vec<Vec<_>>>()
+        };
+        let everybody = bench.allocators.len();
+        assert_eq!(number(9), [vec![2; everybody], vec![4; everybody]]);
+        assert_eq!(number(3), [vec![2; everybody], vec![3; everybody]]);
+    }
+
+    #[test]
     fn different_work_is_a_failure() {
         let bench = bench();
         let load = Load { name: "per".to_owned(), threads: 1, words: String::new() };
-        let (_, failures) = all(&runner(&bench), &[load], &bench.allocators, 1).unwrap();
+        let (_, failures) =
+            all(&runner(&bench), &[load], &bench.allocators, Rounds::just(1)).unwrap();
         assert!(failures[0].why.contains("operations; others did"), "{failures:?}");
     }
 }

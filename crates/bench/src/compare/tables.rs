@@ -32,7 +32,7 @@ pub fn means(results: &Results) -> Table {
 pub fn medians(results: &Results, measure: usize) -> Table {
     let mut heading = vec!["load"];
     heading.extend(&results.allocators);
-    heading.extend(["to second-best", "95 %"]);
+    heading.extend(["to second-best", "95 %", "rounds"]);
     let row = |load: usize| {
         let mut row = vec![results.loads[load].name.clone()];
         let cell = |allocator| results.median(measure, load, allocator);
@@ -44,6 +44,7 @@ pub fn medians(results: &Results, measure: usize) -> Table {
         let ratio = second.and_then(|peer| results.ratio(measure, load, peer));
         row.push(ratio.map_or("-".to_owned(), |e| format!("{:.3}", e.value)));
         row.push(ratio.map_or("-".to_owned(), |e| interval(&e)));
+        row.push(results.rounds(load).to_string());
         row
     };
     screen::table(&heading, (0..results.loads.len()).map(row).collect())

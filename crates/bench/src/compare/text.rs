@@ -22,6 +22,8 @@ fn method(report: &Report) -> String {
     let mut text = format!(
         "Each run is a process that does the whole of a load and ends.\n\
          {} rounds; in each, every load runs once on every allocator, in an order drawn anew.\n\
+         A load runs on, {} rounds at most, while the interval of its time beside the second-best \
+         peer's holds the limit; the tables say how many it had. Means take the first {} of each.\n\
          Cells are medians over rounds; ratios are ours to a peer's, less than 1 being better for \
          ours, with 95 % bootstrap intervals that draw rounds.\n\
          Means are geometric, over the loads that both ended.\n\
@@ -30,7 +32,7 @@ fn method(report: &Report) -> String {
          System calls are counted by `strace`, in one more run that is not timed; the loader's and \
          the threads' own are among them.\n\
          The second-best is the second of the peers on that load and measure, without ours.\n",
-        report.rounds
+        report.rounds, report.most_rounds, report.rounds
     );
     if report.rounds < FEW_ROUNDS {
         let _ = writeln!(text, "So few rounds show that it runs; their intervals tell little.");

@@ -86,7 +86,7 @@ pub fn run(options: &ProgramsOptions) -> Result<Measured> {
 
     let loads: Vec<Load> = there.iter().map(|(name, _)| load(name)).collect();
     let runner = Runner::new(&bench, there, options.timeout_s);
-    let runs = runs::all(&runner, &loads, allocators, options.rounds)?;
+    let runs = runs::all(&runner, &loads, allocators, runs::Rounds::just(options.rounds))?;
     let names = allocators.iter().map(|allocator| allocator.name).collect();
     let results = Results::new(names, loads, runs);
     let (goals, losses) = (judge::goals_of_each(&results), judge::losses(&results));
