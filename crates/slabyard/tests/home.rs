@@ -77,6 +77,38 @@ fn what_is_no_object_is_told_wherever_it_stands() {
     }
 }
 
+/// Objects above 512 bytes go past the sheaves once these are full, one slab operation
+/// each, and the sheaf stays as it is.
+#[test]
+fn large_objects_go_straight_home() {
+    const LARGE: usize = 2048;
+    let yard = yard();
+    let capacity = yard.cache(classes::class_for(LARGE).expect("a class")).sheaf_capacity();
+    let live = alloc(&yard, LARGE, 400);
+    let (parked, others) = live.split_at(2 * capacity as usize);
+    let free = |object: &usize| {
+        let before = yard.platform().tally().slab_operations;
+        yard.free_fast(*object).expect("a live object");
+        yard.platform().tally().slab_operations - before
+    };
+    // What is left of the last sheaf taken out of slabs lies below.
+    let home: u64 = parked.iter().map(free).sum();
+    assert!(home <= 2 * u64::from(capacity));
+    for object in &others[..100] {
+        assert_eq!(free(object), 1);
+    }
+    // What lies on top is not free to be freed again: it is told, and neither lost nor
+    // handed out twice.
+    let top = alloc(&yard, LARGE, 1)[0];
+    free(&top);
+    free(&top);
+    assert_eq!(TOLD.take().iter().map(|bad| bad.0).collect::<Vec<_>>(), [top]);
+    let mut again = alloc(&yard, LARGE, 300);
+    again.extend_from_slice(&others[100..]);
+    again.sort_unstable();
+    assert!(again.windows(2).all(|pair| pair[0] != pair[1]), "handed out twice");
+}
+
 #[test]
 fn neighbours_go_home_together() {
     let yard = yard();

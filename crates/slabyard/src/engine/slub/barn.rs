@@ -108,6 +108,12 @@ impl Cache {
         self.shown.barn_empty_limit.store(sheaves.into(), Ordering::Relaxed);
     }
 
+    /// True if the barn takes one more full sheaf, as of a moment ago.
+    pub(super) fn barn_has_room(&self) -> bool {
+        self.shown.barn_full.load(Ordering::Relaxed)
+            < self.shown.barn_full_limit.load(Ordering::Relaxed)
+    }
+
     /// True if the barn is to keep an empty sheaf: not one that is smaller than sheaves
     /// are by now.
     fn keeps_empty<P: Platform>(&self, g: &Ground<P>, barn: &Barn, empty: &Sheaf) -> bool {

@@ -5,6 +5,7 @@
 use super::Cache;
 use crate::page::{Cause, Ground, Sheaf};
 use crate::platform::Platform;
+use crate::sync::Ordering;
 
 impl Cache {
     /// Frees an object. Called when the fast path found this CPU's stack full,
@@ -13,6 +14,11 @@ impl Cache {
         let _moving = self.moving();
         let shape = self.shape();
         let capacity = self.sheaf_capacity();
+        if self.has_nowhere(g, address, capacity) {
+            self.free_direct(g, address);
+            self.sent_home(1);
+            return;
+        }
         let Ok(main) = self.check_out(g, shape.main()) else {
             return self.free_direct(g, address);
         };
@@ -31,6 +37,22 @@ impl Cache {
             g.sheaves.push(&mut sheaf, address);
         }
         self.check_in(g, shape.main(), sheaf, capacity);
+    }
+
+    /// True if an object that may go straight home is to: this CPU's sheaves are full, and
+    /// the barn is, as far as one can see without taking them out. Not the object on top,
+    /// which is free already.
+    fn has_nowhere<P: Platform>(&self, g: &Ground<P>, address: usize, capacity: u32) -> bool {
+        let shape = self.shape();
+        let Some(row) = g.platform.row_hint().filter(|_| shape.goes_straight()) else {
+            return false;
+        };
+        let objects_in = |slot| g.sheaves.objects_of(g.platform.rows().entry(row, slot).top());
+        let main = objects_in(shape.main());
+        main.len() >= capacity as usize
+            && objects_in(shape.spare()).len() >= capacity as usize
+            && !self.barn_has_room()
+            && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
     }
 
     /// The spare, with room, for a main sheaf.

@@ -48,7 +48,15 @@ impl Group {
 impl Cache {
     /// One object to its slab, past the sheaves.
     pub fn free_direct<P: Platform>(&self, g: &Ground<P>, address: usize) {
-        self.put_home(g, &[AtomicUsize::new(address)], u32::MAX);
+        let shape = self.shape();
+        match g.resolve(&shape.geometry, shape.slot, address) {
+            Ok(Object { slab, index }) => {
+                let (word, mask) = Word::of(index);
+                let home = self.put_group(g, shape, &Group { slab, word, mask });
+                self.shown.out.fetch_sub(home, Ordering::Relaxed);
+            }
+            Err(cause) => g.bad(cause, address, shape.slot),
+        }
     }
 
     /// Objects go home, the last of them first, for at most so many slab operations: how

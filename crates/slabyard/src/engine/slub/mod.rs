@@ -95,7 +95,9 @@ impl Shape {
     /// out of many slabs: of at most so many slab operations, each of which may miss the
     /// caches two or three times. Few of large objects: their slabs have few objects.
     pub const MOST_PIECE: u32 = 32;
-    const LEAST_PIECE: u32 = 4;
+    const LEAST_PIECE: u32 = 2;
+    /// Larger objects go one at a time, and past the sheaves.
+    const LARGEST_IN_PIECES: u32 = 512;
 
     /// The shape for a geometry.
     #[must_use]
@@ -106,8 +108,16 @@ impl Shape {
         } else {
             (Self::SHEAF_BYTES / size).max(Self::SHEAF_LEAST)
         };
-        let piece = (sheaf_capacity / 8).clamp(Self::LEAST_PIECE, Self::MOST_PIECE);
+        let piece = (sheaf_capacity / 16).clamp(Self::LEAST_PIECE, Self::MOST_PIECE);
         Shape { geometry, slot, sheaf_capacity, piece }
+    }
+
+    /// True for objects that go straight home where sheaves and barn are full: few lie in
+    /// a slab, so that a piece of several would save little.
+    #[inline]
+    #[must_use]
+    pub const fn goes_straight(&self) -> bool {
+        self.geometry.size > Self::LARGEST_IN_PIECES
     }
 
     /// Slot of the main sheaf.
