@@ -316,7 +316,7 @@ pub mod frame {
     pub const BYTES: usize = 64;
     /// Offset of kind (8 bits), order (8 bits), slot (16 bits).
     pub const HEAD: usize = 0;
-    /// Offset of the granules of a run (32 bits).
+    /// Offset of the granules of a run, live or freed (32 bits).
     pub const GRANULES: usize = 4;
     /// Offset of the next frame in a list (32 bits).
     pub const NEXT: usize = 8;
@@ -336,6 +336,8 @@ pub mod frame {
     pub const SLAB: u8 = 4;
     /// A free block whose pages are being given back.
     pub const PURGING: u8 = 5;
+    /// A freed run that is not joined yet.
+    pub const FREED: u8 = 6;
 }
 
 const _: () = {

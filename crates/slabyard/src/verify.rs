@@ -194,6 +194,12 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
                 1 << frame.order()
             }
             Kind::Purging => 1 << frame.order(),
+            Kind::Freed => {
+                let granules = frame.granules.load(Ordering::Relaxed) as usize;
+                free_granules += granules;
+                dirty += g.region.dirty_in(at, granules);
+                granules
+            }
             Kind::Run => {
                 sound.runs += 1;
                 run_granules += frame.granules.load(Ordering::Relaxed) as usize;

@@ -131,6 +131,48 @@ fn in_a_slow_program_allocations_make_steps_too() {
     assert!(by_allocations > 10, "{by_allocations} of {} steps", given());
 }
 
+/// Runs that were freed and have aged, in a yard whose clock stands still from now on.
+fn yard_with_aged_runs() -> Yard<Machine> {
+    let yard = yard_with_heartbeat();
+    let runs: Vec<_> = (0..40).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
+    for run in runs {
+        yard.free(run).expect("a live run");
+    }
+    yard.platform().advance(1000);
+    yard
+}
+
+#[test]
+fn frees_leave_steps_to_the_allocations() {
+    let yard = yard_with_aged_runs();
+    let given = || yard.platform().tally().give_backs;
+    let (mut by_allocations, mut by_frees) = (0, 0);
+    // Calls about runs are slow paths.
+    for _ in 0..1000 {
+        let before = given();
+        let run = yard.alloc(40_000, 16).expect("memory");
+        by_allocations += given() - before;
+        let before = given();
+        yard.free(run).expect("a live run");
+        by_frees += given() - before;
+    }
+    assert!(by_allocations >= 20, "{by_allocations} steps");
+    assert!(by_frees <= 1, "{by_frees} steps by frees, {by_allocations} by allocations");
+}
+
+#[test]
+fn where_nobody_allocates_frees_make_the_steps() {
+    let yard = yard_with_aged_runs();
+    let runs: Vec<_> = (0..1000).map(|_| yard.alloc(40_000, 16).expect("memory")).collect();
+    let freed = || yard.platform().tally().give_backs;
+    yard.platform().advance(1000);
+    let before = freed();
+    for run in runs {
+        yard.free(run).expect("a live run");
+    }
+    assert!(freed() >= before + 20, "{} steps", freed() - before);
+}
+
 #[test]
 fn a_burst_of_frees_gives_back_while_it_lasts() {
     const MUCH: usize = 32 << 20;

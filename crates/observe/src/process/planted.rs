@@ -137,7 +137,11 @@ impl Planted {
         planted.slab(9, 100, true);
         planted.frame(17, frame::RUN, 0);
         planted.put_half(FRAMES + 17 * 64 + frame::GRANULES as u64, 3);
-        planted.frame(20, frame::FREE, 2);
+        planted.frame(20, frame::FREE, 1);
+        planted.frame(22, frame::FREED, 0);
+        planted.put_half(FRAMES + 22 * 64 + frame::GRANULES as u64, 2);
+        // What the run's second granule was before means nothing.
+        planted.slab(23, 1, true);
         planted.frame(24, frame::PARKED, 0);
         planted.frame(25, frame::PARKED, 0);
         planted

@@ -126,7 +126,7 @@ fn granules(head: &[u8], slab: Option<&Shape>) -> u64 {
     let granules = match word as u8 {
         frame::SLAB => slab.and_then(|shape| 1u64.checked_shl(shape.order)),
         frame::FREE | frame::PARKED | frame::PURGING => 1u64.checked_shl(order),
-        frame::RUN => Some(u64::from(memory::half(head, frame::GRANULES))),
+        frame::RUN | frame::FREED => Some(u64::from(memory::half(head, frame::GRANULES))),
         _ => None,
     };
     // A block is 2^20 granules at most: what claims more is none.

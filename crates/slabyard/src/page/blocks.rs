@@ -7,8 +7,9 @@
 //!
 //! Neighbours: [`super::buddy`] splits and joins the blocks, under the lock of the lists.
 //!
-//! Equation (checked by `verify`): granules in the lists = `free_granules`; set
-//! dirty bits in them = `dirty_granules`.
+//! Equation (checked by `verify`): granules in the lists and in the freed runs that are not
+//! joined yet ([`super::freed`]) = `free_granules`; set dirty bits in them =
+//! `dirty_granules`.
 
 use super::frame::{Kind, NIL};
 use super::region::{HUGE, HUGE_ORDER, Region};
@@ -46,6 +47,11 @@ impl Wanted {
         };
         Wanted { granules, room, order, align: below.max(align.ilog2()), above: 0, last: false }
     }
+
+    /// What its first granule is a multiple of.
+    pub fn alignment(&self) -> u32 {
+        1 << if self.room > SMALL { self.align } else { self.order }
+    }
 }
 
 /// Runs of up to so many granules, 64 KiB, lie in one block: they would leave no room for
@@ -70,16 +76,29 @@ impl List {
     const NEW: List = List { head: NIL, tail: NIL };
 }
 
+/// Freed runs that wait to be joined: linked through the frames' `next`, newest first.
+pub(super) struct Freed {
+    pub head: u32,
+    pub nr: u32,
+}
+
 pub(super) struct Lists {
     /// By order; [0] clean, [1] dirty.
     lists: [[List; 2]; ORDERS],
     pub free_granules: usize,
     pub dirty_granules: usize,
+    /// Free, and in no list of blocks yet.
+    pub(super) freed: Freed,
 }
 
 impl Lists {
     pub(super) const fn new() -> Self {
-        Lists { lists: [[List::NEW; 2]; ORDERS], free_granules: 0, dirty_granules: 0 }
+        Lists {
+            lists: [[List::NEW; 2]; ORDERS],
+            free_granules: 0,
+            dirty_granules: 0,
+            freed: Freed { head: NIL, nr: 0 },
+        }
     }
 
     fn list(&mut self, order: u32, dirty: bool) -> &mut List {
@@ -171,16 +190,24 @@ impl Lists {
     /// The block in which the free granules begin that a run is cut from, and where: dirty
     /// ones before clean ones. To split a block costs less than to touch new pages, and
     /// keeps the peak low.
-    pub(super) fn find(&self, region: &Region, wanted: Wanted) -> Option<(usize, usize)> {
-        [1, 0].into_iter().find_map(|dirty| {
-            if wanted.room > SMALL {
-                return self.find_place(region, wanted, dirty);
-            }
-            let blocks = &self.lists[wanted.order as usize..];
-            let head = blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL)?;
-            let block = Self::lowest(region, head) as usize;
-            Some((block, block))
-        })
+    pub(super) fn find(&mut self, region: &Region, wanted: Wanted) -> Option<(usize, usize)> {
+        if !wanted.last
+            && let Some(place) = self.find_among(region, wanted, 1)
+        {
+            return Some(place);
+        }
+        self.join_all_freed(region);
+        [1, 0].into_iter().find_map(|dirty| self.find_among(region, wanted, dirty))
+    }
+
+    fn find_among(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
+        if wanted.room > SMALL {
+            return self.find_place(region, wanted, dirty);
+        }
+        let blocks = &self.lists[wanted.order as usize..];
+        let head = blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL)?;
+        let block = Self::lowest(region, head) as usize;
+        Some((block, block))
     }
 
     /// The lowest block among the first of a list, from `at` on. Where low blocks fill up
@@ -209,7 +236,10 @@ impl Lists {
             room if room < HUGE => (FEW_LOOKS, room),
             _ => (LOOKS, usize::MAX),
         };
-        for (order, pair) in self.lists.iter().enumerate().skip(wanted.align as usize) {
+        let lists = || self.lists.iter().enumerate().skip(wanted.align as usize);
+        // The first of each, whose misses come together.
+        lists().for_each(|(_, pair)| region.fetch_frame_ahead(pair[dirty].head));
+        for (order, pair) in lists() {
             let mut at = pair[dirty].head;
             for _ in 0..looks {
                 if at == NIL {
@@ -217,6 +247,7 @@ impl Lists {
                 }
                 let block = at as usize;
                 at = region.frame(at).next.load(Ordering::Relaxed);
+                region.fetch_frame_ahead(at);
                 if dirty == 0 && block < wanted.above {
                     continue;
                 }

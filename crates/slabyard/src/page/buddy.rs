@@ -12,7 +12,7 @@ use super::frame::Kind;
 use super::region::{HUGE, Region};
 use super::{Ground, decay};
 use crate::platform::Platform;
-use crate::sync::{AtomicUsize, Lock, Ordering, Rank};
+use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 use core::mem::offset_of;
 
 /// All free blocks.
@@ -20,6 +20,8 @@ pub struct Buddy {
     pub(super) lists: Lock<Lists>,
     /// Free and dirty: a copy of the number under the lock, for a quick look.
     dirty: AtomicUsize,
+    /// Freed runs that are not joined yet: a copy too ([`super::freed`]).
+    pub(super) freed: AtomicU32,
     pub(super) run_granules: AtomicUsize,
     pub(super) nr_runs: AtomicUsize,
 }
@@ -38,6 +40,7 @@ impl Buddy {
         Buddy {
             lists: Lock::new(Rank::Pages, Lists::new()),
             dirty: AtomicUsize::new(0),
+            freed: AtomicU32::new(0),
             run_granules: AtomicUsize::new(0),
             nr_runs: AtomicUsize::new(0),
         }
@@ -92,7 +95,7 @@ impl Lists {
     }
 
     /// Frees an aligned block, joining it with its buddies.
-    fn join(
+    pub(super) fn join(
         &mut self,
         region: &Region,
         mut index: u32,
@@ -177,26 +180,27 @@ impl<P: Platform> Ground<P> {
 
     fn take_free(&self, wanted: Wanted) -> Option<u32> {
         let mut lists = self.buddy.lists.lock(&self.platform);
-        let (block, start) = lists.find(&self.region, wanted)?;
-        lists.cut(&self.region, block, start, start + wanted.granules);
+        let start = match lists.take_freed(&self.region, &wanted) {
+            Some(start) => start,
+            None => {
+                let (block, start) = lists.find(&self.region, wanted)?;
+                lists.cut(&self.region, block, start, start + wanted.granules);
+                start as u32
+            }
+        };
+        self.tell_freed(&lists);
         self.set_dirty_hint(lists.dirty_granules);
-        Some(start as u32)
+        Some(start)
     }
 
-    /// Frees a run that begins nothing any more. Its granules are dirty.
+    /// Frees a run that begins nothing any more. Its granules are dirty. It is joined later.
     pub fn free_run(&self, index: u32, granules: usize) {
         let now = self.platform.now_ms() as u32;
         let granules = self.granules_for(granules * super::GRANULE);
-        // The frames that are looked at and written under the lock, at once.
-        each_block(index as usize, index as usize + granules, |index, order| {
-            self.region.fetch_frame_ahead(index);
-            self.region.fetch_frame_ahead(index ^ (1 << order));
-        });
         self.region.set_dirty(index as usize, granules, true);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        lists.dirty_granules += granules;
-        let start = index as usize;
-        lists.free_range(&self.region, start, start + granules, true, now);
+        lists.add_freed(&self.region, index, granules, now);
+        self.tell_freed(&lists);
         self.set_dirty_hint(lists.dirty_granules);
     }
 
@@ -261,9 +265,9 @@ impl<P: Platform> Ground<P> {
         FreeCount { free: lists.free_granules, dirty: lists.dirty_granules }
     }
 
-    /// Calls `f` with first granule and order of each free block.
+    /// Calls `f` with first granule and order of each free block; all are joined first.
     pub fn each_free_block(&self, mut f: impl FnMut(u32, u32)) {
-        let lists = self.buddy.lists.lock(&self.platform);
+        let lists = self.all_lists();
         lists.each(&self.region, |index, order, _| f(index, order));
     }
 

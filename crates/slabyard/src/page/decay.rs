@@ -104,7 +104,7 @@ impl<P: Platform> Ground<P> {
     /// of the buddy: at most so many granules. Larger blocks first.
     fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<Part> {
         let region = &self.region;
-        let mut lists = self.buddy.lists.lock(&self.platform);
+        let mut lists = self.all_lists();
         let (block, time) = (0..ORDERS).rev().find_map(|order| {
             let block = lists.oldest_of(order)?;
             let time = region.frame(block).time.load(Ordering::Relaxed);

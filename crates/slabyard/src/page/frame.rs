@@ -31,6 +31,8 @@ pub enum Kind {
     Slab = 4,
     /// A free block whose pages are being given back.
     Purging = 5,
+    /// A freed run that is not joined yet.
+    Freed = 6,
 }
 
 /// What is known of one granule.
@@ -38,7 +40,7 @@ pub enum Kind {
 pub struct Frame {
     /// kind (8 bits), order (8 bits), slot (16 bits).
     head: AtomicU32,
-    /// Granules of a run.
+    /// Granules of a run, live or freed.
     pub granules: AtomicU32,
     /// Next in a list; list links are under the lock of the list.
     pub next: AtomicU32,
@@ -69,6 +71,7 @@ impl Frame {
             3 => Kind::Run,
             4 => Kind::Slab,
             5 => Kind::Purging,
+            6 => Kind::Freed,
             _ => Kind::None,
         }
     }
@@ -123,4 +126,5 @@ const _: () = {
     assert!(Kind::Run as u8 == frame::RUN);
     assert!(Kind::Slab as u8 == frame::SLAB);
     assert!(Kind::Purging as u8 == frame::PURGING);
+    assert!(Kind::Freed as u8 == frame::FREED);
 };

@@ -32,7 +32,7 @@ impl<P: Platform> Ground<P> {
 
     /// Takes a range behind a run, if it is free: how many of its granules are clean.
     fn take_at(&self, start: usize, end: usize) -> Option<usize> {
-        let mut lists = self.buddy.lists.lock(&self.platform);
+        let mut lists = self.all_lists();
         if free_from(&self.region, start, end - start) < end - start {
             return None;
         }
@@ -45,7 +45,7 @@ impl<P: Platform> Ground<P> {
     /// Lets the region grow beyond `end`, where all behind `start` is free.
     fn extend(&self, start: usize, end: usize) -> Option<()> {
         let region = &self.region;
-        let lists = self.buddy.lists.lock(&self.platform);
+        let lists = self.all_lists();
         let top = region.top();
         let is_last = start + free_from(region, start, top - start) == top;
         drop(lists);

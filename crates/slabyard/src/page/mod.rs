@@ -8,6 +8,7 @@ pub mod blocks;
 pub mod buddy;
 pub mod decay;
 pub mod frame;
+mod freed;
 mod grown;
 pub mod mappings;
 pub mod percpu;

@@ -10,6 +10,7 @@
 //! who must be heard asks the stacks ([`crate::platform::Entry::ask`]).
 
 use super::Yard;
+use super::pace::LONGEST_STEP;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -26,19 +27,33 @@ impl<P: Platform> Yard<P> {
     }
 
     /// In a slow path: this CPU's row has a step of frees until the next, or, without a
-    /// heartbeat, as many as are counted.
+    /// heartbeat, as many as are counted. The longest step is granted at each: who comes by
+    /// need not be made to. A shorter one is counted through, because it tells the pace.
     pub(super) fn grant_frees(&self) {
         let p = self.platform();
-        let most = match self.beat.load(Ordering::Relaxed) {
+        let beat = self.beat.load(Ordering::Relaxed);
+        let most = match beat {
             0 => i32::MAX,
             step => step as i32 - 1,
         };
         if let Some(row) = p.row_hint() {
             let word = p.rows().frees_left(row);
-            if left(word) < 0 || left(word) > most {
+            if left(word) < 0 || left(word) > most || beat == LONGEST_STEP {
                 word.store(most as u32, Ordering::Relaxed);
             }
         }
+    }
+
+    /// The next free of this CPU's row takes the slow path. Returns how many it made since
+    /// it was granted a step of the heartbeat.
+    pub(super) fn come_soon(&self) -> u32 {
+        let p = self.platform();
+        let Some(row) = p.row_hint() else { return 0 };
+        let word = p.rows().frees_left(row);
+        let granted = self.beat.load(Ordering::Relaxed).saturating_sub(1);
+        let left = left(word).max(0).cast_unsigned();
+        word.store(0, Ordering::Relaxed);
+        granted.saturating_sub(left)
     }
 
     /// Takes one off this CPU's row's frees; false if there was none. What the sequences

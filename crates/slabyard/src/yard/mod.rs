@@ -87,6 +87,8 @@ pub struct Yard<P> {
     last_tick: AtomicU64,
     /// 1 while a round is open: a copy of what the lock protects, for a quick look.
     open: AtomicU32,
+    /// Frees that came by since an allocation did, while steps waited.
+    left_to_allocations: AtomicU32,
     pace: Pace,
     /// 0: no heartbeat; else its step.
     beat: AtomicU32,
@@ -134,6 +136,7 @@ impl<P: Platform> Yard<P> {
             drain: Lock::new(Rank::Drain, Round::new()),
             last_tick: AtomicU64::new(0),
             open: AtomicU32::new(0),
+            left_to_allocations: AtomicU32::new(0),
             pace: Pace::new(),
             beat: AtomicU32::new(0),
             quiet_rounds: AtomicU32::new(0),
@@ -264,8 +267,9 @@ impl<P: Platform> Yard<P> {
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
         let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
+        self.fetch_ahead(class, address);
         let spent = self.are_frees_spent();
-        let Some(_visit) = self.visit_of(calls_of(bytes), spent) else {
+        let Some(_visit) = self.visit_to_free(calls_of(bytes), spent) else {
             self.defer(address);
             return Ok(());
         };
@@ -274,6 +278,20 @@ impl<P: Platform> Yard<P> {
             return Ok(());
         }
         self.free_inside(class, address)
+    }
+
+    /// Fetches what a free will write if its object goes straight home: the frame where
+    /// its slab or run begins.
+    #[inline]
+    fn fetch_ahead(&self, class: Option<usize>, address: usize) {
+        let ground = &self.ground;
+        let frame = match class.map(|class| self.caches[class].shape()) {
+            None => ground.region.granule_of(address),
+            Some(shape) => shape.goes_straight().then(|| ground.slab_at(&shape.geometry, address)),
+        };
+        if let Some(frame) = frame {
+            ground.region.fetch_frame_ahead(frame);
+        }
     }
 
     fn free_inside(&self, class: Option<usize>, address: usize) -> Result<(), Place> {

@@ -106,10 +106,10 @@ impl<P: Platform> Yard<P> {
     }
 
     /// Called at slow paths: at one that is to look at the clock, and at each while
-    /// something waits.
-    pub(super) fn tick(&self, look: bool, steps: bool) {
+    /// something waits; `makes` if it is to make a step of it.
+    pub(super) fn tick(&self, look: bool, steps: bool, makes: bool) {
         let due = look && self.is_due(steps);
-        if due || self.waits() {
+        if due || makes {
             self.step(due);
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: what is done on the way, if it is due: a drain that was asked for
 //! ([`super::drain`]), a step of a round ([`super::tick`]), mail ([`super::mail`]),
-//! deferred frees ([`super::deferred`]).
+//! deferred frees ([`super::deferred`]), a block of a freed run to join
+//! ([`crate::page`]'s `freed`).
 //! Invariant: a thread is in one visit at a time; a handler that interrupts it finds
 //! [`INSIDE`] and gets none.
 
@@ -19,6 +20,17 @@ pub(super) const LOOK_CALLS: u32 = 128;
 /// Without one, once in so many.
 const REST_CALLS: u32 = 1024;
 
+/// Steps that frees leave to the allocations: these are slow now and then anyway, and who
+/// frees counts on no work.
+const MOST_LEFT: u32 = 8;
+
+/// Who comes by.
+#[derive(Clone, Copy)]
+enum Caller {
+    Allocation,
+    Free,
+}
+
 /// True if a thread's calls, counted from 0 or a count before to another, come to or
 /// pass a multiple of a power of two.
 fn passes(multiple: u32, before: u32, after: u32) -> bool {
@@ -29,13 +41,24 @@ impl<P: Platform> Yard<P> {
     /// Enters a slow path that comes about once in so many calls; `None` inside of one
     /// that a signal interrupted.
     pub(super) fn visit(&self, calls: u32) -> Option<Visit<'_, P>> {
-        self.visit_of(calls, false)
+        let visit = self.visit_as(Caller::Allocation, calls, false)?;
+        if self.ground.has_joins() {
+            self.ground.join_one();
+        }
+        Some(visit)
     }
 
-    /// As [`Yard::visit`]; if its row's frees were `spent`, it comes once in a step of the
-    /// heartbeat.
-    pub(super) fn visit_of(&self, calls: u32, spent: bool) -> Option<Visit<'_, P>> {
+    /// As [`Yard::visit`], of a free; if its row's frees were `spent`, it comes once in a
+    /// step of the heartbeat.
+    pub(super) fn visit_to_free(&self, calls: u32, spent: bool) -> Option<Visit<'_, P>> {
+        self.visit_as(Caller::Free, calls, spent)
+    }
+
+    fn visit_as(&self, caller: Caller, calls: u32, spent: bool) -> Option<Visit<'_, P>> {
         let beat = self.beat.load(Ordering::Relaxed);
+        let joins = spent && self.ground.has_joins();
+        // Then it was asked to come soon, and made fewer frees than a step.
+        let spent = spent && !joins;
         let calls = if spent && beat != 0 { beat } else { calls };
         let (visit, before) = self.come_in(calls)?;
         let look = match beat {
@@ -44,12 +67,30 @@ impl<P: Platform> Yard<P> {
             // A slow program: the clock costs it nothing.
             _ => true,
         };
-        if look || self.waits() {
+        let waits = self.waits();
+        if look || waits {
             let steps = matches!(beat, EVERY_CALL | LONGEST_STEP) || spent;
-            self.tick(look, steps);
+            self.tick(look, steps, waits && self.is_turn_of(caller));
+        }
+        if joins {
+            self.ground.join_one();
         }
         self.grant_frees();
         Some(visit)
+    }
+
+    /// True if a step of what waits is for who comes by: an allocation, or a free if some
+    /// came by and no allocation.
+    fn is_turn_of(&self, caller: Caller) -> bool {
+        let left = self.left_to_allocations.load(Ordering::Relaxed);
+        let next = match caller {
+            Caller::Allocation => 0,
+            Caller::Free => left.saturating_add(1),
+        };
+        if next != left {
+            self.left_to_allocations.store(next, Ordering::Relaxed);
+        }
+        next == 0 || next > MOST_LEFT || self.is_slow()
     }
 
     /// A visit, and the depth word before it; nothing of what waits is done yet.
@@ -102,6 +143,9 @@ impl<P: Platform> Drop for Visit<'_, P> {
             yard.run_deferred();
         }
         yard.begin_beat_if_due();
+        if yard.ground.has_many_joins() {
+            self.after = self.after.wrapping_add(2 * yard.come_soon());
+        }
         yard.gate.leave(p);
         p.depth().store(self.after, Ordering::Relaxed);
     }

@@ -336,11 +336,19 @@ fn of_free_blocks_of_a_size_the_lowest_is_taken() {
         let mut runs: Vec<_> = (0..16).map(|_| yard.alloc(bytes, bytes).expect("memory")).collect();
         runs.sort_unstable();
         let free: Vec<_> = runs.into_iter().step_by(2).collect();
-        for run in free[3..].iter().chain(&free[..3]) {
-            assert_eq!(yard.free(*run), Ok(()));
-        }
-        for run in free {
-            assert_eq!(yard.alloc(bytes, bytes), Some(run));
+        // Two wait as they were freed; of more all are asked for, and so they are blocks.
+        for (freed, wait) in [(&free[..2], true), (&free[..], false)] {
+            yard.ground.each_free_block(|_, _| {});
+            let (last, first) = freed.split_at(freed.len() / 3 + 1);
+            for run in first.iter().chain(last) {
+                assert_eq!(yard.free(*run), Ok(()));
+            }
+            if !wait {
+                yard.ground.each_free_block(|_, _| {});
+            }
+            for run in freed {
+                assert_eq!(yard.alloc(bytes, bytes), Some(*run));
+            }
         }
     });
 }

@@ -312,6 +312,33 @@ fn free_blocks_that_a_list_lost_are_found() {
 }
 
 #[test]
+fn a_freed_run_that_its_list_lost_is_found() {
+    plant("granules in free lists", |scene| {
+        let g = &scene.yard.ground;
+        g.each_free_block(|_, _| {});
+        let runs = [(); 2].map(|()| g.alloc_run(GRANULE, GRANULE).expect("memory"));
+        let frames = runs.map(|run| {
+            assert!(g.free_live_run(run).is_some());
+            g.region.frame(g.region.granule_of(run).expect("a run"))
+        });
+        // The newest is first.
+        assert_eq!(frames[1].kind(), Kind::Freed);
+        frames[1].next.store(0, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_freed_run_of_a_wrong_size_is_found() {
+    plant("granule", |scene| {
+        let g = &scene.yard.ground;
+        assert!(g.free_live_run(scene.run).is_some());
+        let frame = g.region.frame(g.region.granule_of(scene.run).expect("a run"));
+        assert_eq!(frame.kind(), Kind::Freed);
+        frame.granules.fetch_sub(1, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn a_free_block_of_a_wrong_order_is_found() {
     plant("granule", |scene| {
         let frame = scene.yard.ground.region.frame(find(&scene.yard, Kind::Free));

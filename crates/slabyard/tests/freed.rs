@@ -1,0 +1,121 @@
+//! Freed runs wait to be joined (`page/freed.rs`): few, and not for long; and all that is
+//! free is found.
+
+use slabyard::page::Kind;
+use slabyard::platform::GRANULE;
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{Settings, Yard};
+
+/// Runs that may wait at a time, and of these until somebody asks for memory.
+const MOST: usize = 8;
+const KEPT: usize = 2;
+
+fn yard(reserve_bytes: usize) -> Yard<Machine> {
+    let yard = Yard::new(Machine::new(Config::default()));
+    assert!(yard.init(Settings { reserve_bytes, decay_ms: 250 }));
+    yard
+}
+
+/// Runs of an odd number of granules, each behind one that stays.
+fn odd_runs(yard: &Yard<Machine>, number: usize) -> Vec<usize> {
+    let alloc = |granules| yard.alloc(granules * GRANULE, 16).expect("memory");
+    let pairs: Vec<_> = (0..number).map(|i| (alloc(17 + 2 * i), alloc(16))).collect();
+    pairs.into_iter().map(|(run, _)| run).collect()
+}
+
+fn waiting(yard: &Yard<Machine>) -> usize {
+    let region = &yard.ground.region;
+    (1..region.top() as u32).filter(|at| region.frame(*at).kind() == Kind::Freed).count()
+}
+
+fn free(yard: &Yard<Machine>, address: usize) {
+    yard.free_fast(address).expect("a live object");
+}
+
+fn assert_sound(yard: &Yard<Machine>) {
+    yard.verify().expect("no slow path is under way").expect("a sound yard");
+}
+
+#[test]
+fn a_freed_run_is_taken_as_it_is() {
+    let yard = yard(256 << 20);
+    let runs = odd_runs(&yard, 5);
+    for run in [runs[0], runs[3]] {
+        free(&yard, run);
+    }
+    assert_eq!(waiting(&yard), KEPT);
+    assert_eq!(yard.alloc(23 * GRANULE, 16), Some(runs[3]));
+    assert_eq!(waiting(&yard), KEPT - 1, "the other one was joined for it");
+    assert_sound(&yard);
+}
+
+#[test]
+fn few_wait() {
+    let yard = yard(256 << 20);
+    for run in odd_runs(&yard, 40) {
+        free(&yard, run);
+        assert!(waiting(&yard) <= MOST);
+    }
+    assert!(waiting(&yard) > KEPT, "runs are joined as they are freed");
+    assert_sound(&yard);
+}
+
+/// Joins them by calls of one kind; returns how many calls it takes.
+fn calls_until_few_wait(yard: &Yard<Machine>, mut call: impl FnMut()) -> usize {
+    let runs = odd_runs(yard, 12);
+    runs.iter().for_each(|run| free(yard, *run));
+    assert!(waiting(yard) > KEPT);
+    let mut calls = 0;
+    while waiting(yard) > KEPT && calls < 1000 {
+        call();
+        calls += 1;
+    }
+    calls
+}
+
+#[test]
+fn allocations_join_them() {
+    let yard = yard(256 << 20);
+    let calls = calls_until_few_wait(&yard, || {
+        yard.alloc(100, 16).expect("memory");
+    });
+    assert!((MOST - KEPT..MOST * 8).contains(&calls), "{calls} allocations");
+    assert_sound(&yard);
+}
+
+#[test]
+fn frees_join_them_where_many_wait() {
+    let yard = yard(256 << 20);
+    let objects: Vec<_> = (0..100).map(|_| yard.alloc_fast(100, 16).expect("memory")).collect();
+    // The first makes the sheaf.
+    free(&yard, objects[0]);
+    for run in odd_runs(&yard, 12) {
+        free(&yard, run);
+    }
+    let before = waiting(&yard);
+    objects[1..].iter().for_each(|object| free(&yard, *object));
+    let after = waiting(&yard);
+    assert!(before > after && after < 5, "{before} waited, and {after} do still");
+    assert_sound(&yard);
+}
+
+#[test]
+fn all_that_is_free_is_found() {
+    let yard = yard(64 << 20);
+    let alloc = |granules: usize| yard.alloc(granules * GRANULE, 16);
+    let blocks: Vec<_> = core::iter::from_fn(|| alloc(256)).collect();
+    while alloc(16).is_some() {}
+    // Nothing is left but one block, which is freed in parts.
+    let block = blocks[blocks.len() / 2];
+    free(&yard, block);
+    for nth in 0..4 {
+        let mut parts = [112, 64, 48, 32].map(|granules| alloc(granules).expect("a part"));
+        assert_eq!(alloc(16), None);
+        parts.rotate_left(nth);
+        parts.iter().for_each(|run| free(&yard, *run));
+        // A request that is refused would join them too.
+        assert_eq!(yard.ground.alloc_run(256 * GRANULE, 16), Some(block));
+        free(&yard, block);
+    }
+    assert_sound(&yard);
+}
