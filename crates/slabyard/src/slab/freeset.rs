@@ -163,11 +163,11 @@ impl<P: Platform> Ground<P> {
             words += 1;
         }
         for word in (0..words).rev() {
-            let mut mask = masks[word as usize];
-            while mask != 0 {
-                let highest = mask.ilog2();
-                f(Word(word).index_of(highest));
-                mask &= !(1 << highest);
+            // Reversed: to find the highest bit is microcode on some processors.
+            let mut rest = masks[word as usize].reverse_bits();
+            while rest != 0 {
+                f(Word(word).index_of(63 - rest.trailing_zeros()));
+                rest &= rest - 1;
             }
         }
         (taken, parts(seen).1 - taken)
