@@ -171,6 +171,7 @@ impl<P: Platform> Ground<P> {
             // Small pages are better than none.
             return self.take_free(Wanted { room: granules, above: 0, last: true, ..wanted });
         };
+        self.region.touch_frames(&self.platform, start + granules, new);
         let now = self.platform.now_ms() as u32;
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.free_range(&self.region, old, start, false, now);

@@ -7,7 +7,8 @@
 //! What describes a large free block goes back too: its frames (but the first)
 //! and its part of the page map are zeros, as in memory that was never touched.
 //! The first frame's `granules` counts the steps that were made for it; a block with
-//! all of them is *bare*.
+//! all of them is *bare*. In a small heap this waits: its frames are little memory, and
+//! who asks for the block again would fault their pages in one by one.
 
 use super::Ground;
 use super::blocks::ORDERS;
@@ -28,6 +29,10 @@ const PARTS: usize = 64;
 
 /// Order from which on a free block is made bare: 512 KiB, two pages of frames.
 const SMALLEST_BARE: usize = 7;
+/// In a heap of up to so many granules, 256 MiB with 4 MiB of frames, a block is clean for
+/// so long before it is made bare.
+const SMALL_HEAP: usize = (256 << 20) / GRANULE;
+const BARE_MS: u32 = 1000;
 /// Blocks of an order looked at for one that is not bare.
 const LOOKS: usize = 16;
 
@@ -143,13 +148,14 @@ impl<P: Platform> Ground<P> {
         Some(Part { index: index as u32, order, first, granules, dirty })
     }
 
-    /// Puts a clean block back, for which so many steps of the strip were made.
-    fn put_clean(&self, index: u32, order: usize, now: u32, made: u32) {
+    /// Puts a block back that is clean since then, for which so many steps of the strip
+    /// were made.
+    fn put_clean(&self, index: u32, order: usize, since: u32, made: u32) {
         let start = index as usize;
         let frame = self.region.frame(index);
         let mut lists = self.buddy.lists.lock(&self.platform);
         frame.set(Kind::None, 0, 0);
-        lists.free_range(&self.region, start, start + (1 << order), false, now);
+        lists.free_range(&self.region, start, start + (1 << order), false, since);
         // Joined with its buddy it begins anew: the buddy's first frame is there.
         if frame.kind() == Kind::Free && frame.order() == order as u32 {
             frame.granules.store(made, Ordering::Relaxed);
@@ -160,16 +166,21 @@ impl<P: Platform> Ground<P> {
     /// yet. Returns true if there were any.
     pub fn strip(&self) -> bool {
         let mut stripped = false;
-        while self.strip_part() {
+        while self.strip_part_of(0) {
             stripped = true;
         }
         stripped
     }
 
     /// Gives back a part of what describes a large clean block: by one call, of at most
-    /// [`MOST_BYTES`]. False if all of them are bare.
+    /// [`MOST_BYTES`]. False if all of them are bare, or are to wait.
     pub fn strip_part(&self) -> bool {
-        let Some((index, order, mut made)) = self.take_unstripped() else {
+        self.strip_part_of(if self.region.top() <= SMALL_HEAP { BARE_MS } else { 0 })
+    }
+
+    /// Of a block that is clean for so long.
+    fn strip_part_of(&self, age_ms: u32) -> bool {
+        let Some((index, order, since, mut made)) = self.take_unstripped(age_ms) else {
             return false;
         };
         while made < steps(order) {
@@ -178,7 +189,7 @@ impl<P: Platform> Ground<P> {
                 break;
             }
         }
-        self.put_clean(index, order, self.platform.now_ms() as u32, made);
+        self.put_clean(index, order, since, made);
         true
     }
 
@@ -198,19 +209,22 @@ impl<P: Platform> Ground<P> {
         }
     }
 
-    /// A large clean block that is not bare: its order, and the steps made for it.
-    fn take_unstripped(&self) -> Option<(u32, usize, u32)> {
-        let region = &self.region;
+    /// A large block that is clean for so long and not bare: its order, since when, and the
+    /// steps made for it.
+    fn take_unstripped(&self, age_ms: u32) -> Option<(u32, usize, u32, u32)> {
+        let (region, now) = (&self.region, self.platform.now_ms() as u32);
         let made = |index| region.frame(index).granules.load(Ordering::Relaxed);
+        let since = |index| region.frame(index).time.load(Ordering::Relaxed);
         let mut lists = self.buddy.lists.lock(&self.platform);
         let (index, order) = (SMALLEST_BARE..ORDERS).rev().find_map(|order| {
-            let wanted = |index| made(index) < steps(order);
+            let wanted =
+                |index| made(index) < steps(order) && now.wrapping_sub(since(index)) >= age_ms;
             Some((lists.find_clean(region, order, LOOKS, wanted)?, order))
         })?;
-        let done = made(index);
+        let (since, done) = (since(index), made(index));
         lists.remove(region, index);
         region.frame(index).set(Kind::Purging, order as u32, 0);
-        Some((index, order, done))
+        Some((index, order, since, done))
     }
 }
 

@@ -203,6 +203,16 @@ impl Region {
         None
     }
 
+    /// Asks for the pages of the frames of new granules that are free, which will be cut
+    /// soon: by one call in place of a page fault each. Not of a few: a small process may
+    /// need none of them.
+    pub(super) fn touch_frames<P: Platform>(&self, p: &P, first: usize, end: usize) {
+        const LEAST: usize = (1 << 20) / GRANULE;
+        if first + LEAST <= end {
+            self.frames.touch_ahead(p, first, end);
+        }
+    }
+
     fn commit<P: Platform>(&self, p: &P, old: usize, new: usize) -> bool {
         if old < HUGE && new >= HUGE {
             // Not before: a process that does little has no huge pages.

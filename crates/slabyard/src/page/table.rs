@@ -92,6 +92,14 @@ impl<T: Zeroed> Table<T> {
         true
     }
 
+    /// Asks for the pages in which a range of usable items lies, which will be written.
+    pub fn touch_ahead<P: Platform>(&self, p: &P, first: usize, end: usize) {
+        let page = p.page_bytes();
+        let start = first * size_of::<T>() / page * page;
+        let end = (end * size_of::<T>()).next_multiple_of(page);
+        p.touch_ahead(self.base() + start, end - start);
+    }
+
     /// Gives the whole pages within a range of items back: these items read as
     /// zero again. The caller sees to it that nobody uses them meanwhile. False if there
     /// is no whole page.

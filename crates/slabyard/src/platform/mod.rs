@@ -63,6 +63,9 @@ pub trait Platform: Park + Sync {
     /// system refuses; nothing has changed then.
     fn commit(&self, address: usize, bytes: usize) -> bool;
 
+    /// Asks for the pages of a committed part, which will be written soon, by one call.
+    fn touch_ahead(&self, _address: usize, _bytes: usize) {}
+
     /// Gives the contents of committed pages back to the system: they read as
     /// zero afterwards and stay usable. One call, where the system has it.
     fn give_back(&self, stretches: &[Stretch]);

@@ -47,6 +47,8 @@ const MADV_DONTNEED: usize = 4;
 const MADV_NOHUGEPAGE: usize = 15;
 const MADV_DONTDUMP: usize = 16;
 const MADV_DODUMP: usize = 17;
+/// Since Linux 5.14; before that each page is faulted in as it is written.
+const MADV_POPULATE_WRITE: usize = 23;
 
 /// What was reserved so far.
 pub(super) struct Memory {
@@ -229,6 +231,10 @@ fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
 
 pub(super) fn keep_small_pages(address: usize, bytes: usize) {
     advise(address, bytes, MADV_NOHUGEPAGE);
+}
+
+pub(super) fn touch_ahead(address: usize, bytes: usize) {
+    advise(address, bytes, MADV_POPULATE_WRITE);
 }
 
 fn advise(address: usize, bytes: usize, advice: usize) {

@@ -277,6 +277,11 @@ impl Platform for Linux {
         self.memory.commit(address, bytes)
     }
 
+    fn touch_ahead(&self, address: usize, bytes: usize) {
+        may_call(self);
+        memory::touch_ahead(address, bytes);
+    }
+
     fn give_back(&self, stretches: &[Stretch]) {
         may_call(self);
         memory::give_back(stretches);

@@ -169,14 +169,21 @@ impl Memory {
         true
     }
 
-    pub fn give_back(&mut self, address: usize, bytes: usize) {
+    /// Changes nothing: all is there at once.
+    pub fn touch_ahead(&self, address: usize, bytes: usize) {
+        self.assert_committed(address, bytes);
+    }
+
+    fn assert_committed(&self, address: usize, bytes: usize) {
         assert!(bytes.is_multiple_of(self.page_bytes), "{bytes} bytes are not whole pages");
         let (i, pages) = self.pages(address, bytes);
         let committed = self.reservations[i].committed.range(pages.clone()).count();
-        assert!(
-            committed == pages.len(),
-            "gives back pages at {address:#x} that are not committed"
-        );
+        assert!(committed == pages.len(), "pages at {address:#x} are not committed");
+    }
+
+    pub fn give_back(&mut self, address: usize, bytes: usize) {
+        self.assert_committed(address, bytes);
+        let (i, _) = self.pages(address, bytes);
         self.given_back_bytes += bytes as u64;
         if self.reservations[i].table.is_some() {
             // SAFETY: committed pages of a table of ours, whose provenance is

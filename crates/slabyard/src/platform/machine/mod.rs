@@ -91,6 +91,10 @@ pub struct Tally {
     pub give_backs: u64,
     /// Bytes of these calls.
     pub give_back_bytes: u64,
+    /// Calls of `touch_ahead`.
+    pub touches: u64,
+    /// Bytes of these calls.
+    pub touched_bytes: u64,
 }
 
 impl Default for Config {
@@ -250,6 +254,15 @@ impl Platform for Machine {
     fn commit(&self, address: usize, bytes: usize) -> bool {
         self.called();
         self.memory().commit(address, bytes)
+    }
+
+    fn touch_ahead(&self, address: usize, bytes: usize) {
+        self.called();
+        self.count(|tally| {
+            tally.touches += 1;
+            tally.touched_bytes += bytes as u64;
+        });
+        self.memory().touch_ahead(address, bytes);
     }
 
     fn give_back(&self, stretches: &[Stretch]) {

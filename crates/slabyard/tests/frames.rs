@@ -1,0 +1,101 @@
+//! What describes free memory: asked for by few calls as the heap grows, and kept for a
+//! while where the heap is small.
+
+use slabyard::page::Frame;
+use slabyard::platform::GRANULE;
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{LARGEST_WARM_RUN, Settings, Yard};
+
+const MIB: usize = 1 << 20;
+/// Blocks of 2^7 granules, 512 KiB, lose what describes them, of up to 32 MiB by two
+/// steps: the frames, and the part of the page map.
+const LARGE_ORDER: u32 = 7;
+const STEPS: u32 = 2;
+
+fn yard() -> Yard<Machine> {
+    let yard = Yard::new(Machine::new(Config::default()));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+    yard
+}
+
+fn runs(yard: &Yard<Machine>, bytes: usize) -> Vec<usize> {
+    (0..bytes / 100_000).map(|_| yard.alloc(100_000, 16).expect("memory")).collect()
+}
+
+#[test]
+fn frames_of_new_memory_are_asked_for_by_few_calls() {
+    let yard = yard();
+    let touched = || yard.platform().tally();
+    runs(&yard, 4 * MIB);
+    assert_eq!(touched().touches, 0, "a small process may need none of them");
+    runs(&yard, 100 * MIB);
+    let frames = yard.ground.region.top() * size_of::<Frame>();
+    let (calls, bytes) = (touched().touches, touched().touched_bytes as usize);
+    assert!(bytes > frames * 3 / 4 && bytes < frames * 9 / 8, "{bytes} bytes of {frames}");
+    assert!(calls < 40, "{calls} calls for {} pages", bytes / GRANULE);
+}
+
+#[test]
+fn frames_inside_of_a_large_run_are_left_alone() {
+    let yard = yard();
+    // Such blocks come and go, so that it is a run.
+    for _ in 0..3 {
+        let block = yard.alloc(LARGEST_WARM_RUN / 2, 16).expect("memory");
+        yard.free(block).expect("a live block");
+    }
+    assert!(yard.ground.region.top() * GRANULE >= LARGEST_WARM_RUN / 2);
+    let bytes = yard.platform().tally().touched_bytes as usize;
+    assert!(bytes <= 10 * MIB / GRANULE * size_of::<Frame>(), "{bytes} bytes");
+}
+
+/// Large free blocks whose frames were given back, and all.
+fn bare(yard: &Yard<Machine>) -> (usize, usize) {
+    let (mut bare, mut all) = (0, 0);
+    yard.ground.each_free_block(|at, order| {
+        let made = yard.ground.region.frame(at).granules.load(slabyard::sync::Ordering::Relaxed);
+        all += usize::from(order >= LARGE_ORDER);
+        bare += usize::from(order >= LARGE_ORDER && made >= STEPS);
+    });
+    (bare, all)
+}
+
+/// So many milliseconds with a thousand pairs in each, at which somebody comes by.
+fn pass(yard: &Yard<Machine>, ms: usize) {
+    for _ in 0..ms {
+        yard.platform().advance(1);
+        for _ in 0..1000 {
+            let object = yard.alloc_fast(448, 16).expect("memory");
+            yard.free_fast(object).expect("a live object");
+        }
+        // A slow path each.
+        let run = yard.alloc(70_000, 16).expect("memory");
+        yard.free(run).expect("a live run");
+    }
+}
+
+#[test]
+fn a_small_heap_keeps_its_frames_for_a_second() {
+    let yard = yard();
+    for run in runs(&yard, 50 * MIB) {
+        yard.free(run).expect("a live run");
+    }
+    pass(&yard, 700);
+    let clean = yard.ground.free_count();
+    assert!(clean.dirty < clean.free / 10, "{clean:?}");
+    let (before, all) = bare(&yard);
+    assert!(before == 0 && all > 2, "{before} of {all} are bare");
+    pass(&yard, 1100);
+    let (after, all) = bare(&yard);
+    assert!(after > 0 && after + 2 >= all, "{after} of {all} are bare");
+}
+
+#[test]
+fn a_large_heap_gives_its_frames_back_with_its_pages() {
+    let yard = yard();
+    for run in runs(&yard, 400 * MIB) {
+        yard.free(run).expect("a live run");
+    }
+    pass(&yard, 900);
+    let (bare, all) = bare(&yard);
+    assert!(bare + 2 >= all && bare > 0, "{bare} of {all} are bare");
+}
