@@ -163,12 +163,19 @@ fn frees_leave_steps_to_the_allocations() {
 #[test]
 fn where_nobody_allocates_frees_make_the_steps() {
     let yard = yard_with_aged_runs();
-    let runs: Vec<_> = (0..1000).map(|_| yard.alloc(40_000, 16).expect("memory")).collect();
+    let runs: Vec<_> = (0..2000).map(|_| yard.alloc(40_000, 16).expect("memory")).collect();
     let freed = || yard.platform().tally().give_backs;
     yard.platform().advance(1000);
     let before = freed();
-    for run in runs {
-        yard.free(run).expect("a live run");
+    let free = |run: &usize| yard.free(*run).expect("a live run");
+    let (first, later) = runs.split_at(500);
+    // Who frees all that it has may allocate soon after. A few steps: after so long the
+    // program seems slow.
+    first.iter().for_each(free);
+    assert!(freed() <= before + 5, "{} steps at once", freed() - before);
+    for some in later.chunks(10) {
+        yard.platform().advance(2);
+        some.iter().for_each(free);
     }
     assert!(freed() >= before + 20, "{} steps", freed() - before);
 }
@@ -180,11 +187,30 @@ fn a_burst_of_frees_gives_back_while_it_lasts() {
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     let objects: Vec<_> =
         (0..160_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
-    for object in objects {
-        yard.free_fast(object).expect("a live object");
+    // A million a second; nothing is old.
+    for some in objects.chunks(1000) {
+        yard.platform().advance(1);
+        for object in some {
+            yard.free_fast(*object).expect("a live object");
+        }
     }
-    // The clock of the machine stands still: nothing is old.
     let waiting = yard.ground.buddy.dirty_hint() * GRANULE;
     assert!(waiting > MUCH / 2, "{waiting} bytes wait: the decay time is not for nothing");
     assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
+}
+
+/// Where much is owed nobody is waited for: a burst may end at any moment.
+#[test]
+fn a_burst_that_takes_no_time_gives_back_what_is_much() {
+    const MUCH: usize = (32 << 20) + (64 << 20);
+    let yard = Yard::new(Machine::new(Config::default()));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+    let objects: Vec<_> =
+        (0..400_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
+    for object in objects {
+        yard.free_fast(object).expect("a live object");
+    }
+    let waiting = yard.ground.buddy.dirty_hint() * GRANULE;
+    assert!(waiting > MUCH / 2, "{waiting} bytes wait: who frees counts on no work");
+    assert!(waiting < MUCH + MUCH / 8, "{waiting} bytes wait");
 }

@@ -87,7 +87,7 @@ pub struct Yard<P> {
     last_tick: AtomicU64,
     /// 1 while a round is open: a copy of what the lock protects, for a quick look.
     open: AtomicU32,
-    /// Frees that came by since an allocation did, while steps waited.
+    /// Frees that came by since an allocation did, while steps waited; then ticks.
     left_to_allocations: AtomicU32,
     pace: Pace,
     /// 0: no heartbeat; else its step.

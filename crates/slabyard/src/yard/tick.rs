@@ -106,11 +106,23 @@ impl<P: Platform> Yard<P> {
     }
 
     /// Called at slow paths: at one that is to look at the clock, and at each while
-    /// something waits; `makes` if it is to make a step of it.
-    pub(super) fn tick(&self, look: bool, steps: bool, makes: bool) {
+    /// something `waits`. A step of what waits is made where it is its caller's turn.
+    pub(super) fn tick(
+        &self,
+        look: bool,
+        steps: bool,
+        waits: bool,
+        is_turn: impl FnOnce() -> bool,
+    ) {
         let due = look && self.is_due(steps);
-        if due || makes {
-            self.step(due);
+        if due {
+            self.count_tick_left();
+        }
+        if due || waits {
+            let makes = is_turn();
+            if due || makes {
+                self.step(due, makes);
+            }
         }
     }
 
@@ -124,13 +136,13 @@ impl<P: Platform> Yard<P> {
             return false;
         };
         let due = self.comes(self.platform().now_ms());
-        (due || self.waits()) && self.step(due) && self.waits()
+        (due || self.waits()) && self.step(due, true) && self.waits()
     }
 
-    /// Begins a round if a tick is due, and makes a step. False if another thread is
-    /// at it.
+    /// Begins a round if a tick is due, and makes a step if it is to. False if another
+    /// thread is at it.
     #[inline]
-    fn step(&self, due: bool) -> bool {
+    fn step(&self, due: bool, makes: bool) -> bool {
         let slow = self.is_slow();
         // Several threads may pay at once.
         if !slow && !due && self.pays() {
@@ -146,6 +158,9 @@ impl<P: Platform> Yard<P> {
         if due && round.begin(slow && nth.is_multiple_of(GATHER)) {
             self.slow_rounds.store(if slow { nth.wrapping_add(1) } else { 0 }, Ordering::Relaxed);
             self.open.store(1, Ordering::Relaxed);
+        }
+        if !makes {
+            return true;
         }
         // A slow program makes few steps: what holds slabs goes home first, and then both
         // the slabs and what is owed go back.

@@ -9,7 +9,7 @@
 
 use super::Yard;
 use super::pace::{EVERY_CALL, LONGEST_STEP};
-use crate::platform::Platform;
+use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// Bit of the depth word: this thread is inside of a slow path. The other bits
@@ -20,9 +20,13 @@ pub(super) const LOOK_CALLS: u32 = 128;
 /// Without one, once in so many.
 const REST_CALLS: u32 = 1024;
 
-/// Steps that frees leave to the allocations: these are slow now and then anyway, and who
-/// frees counts on no work.
+/// Steps that frees leave to the allocations, and then ticks: these are slow now and then
+/// anyway, and who frees counts on no work. A program that frees all that it has often
+/// allocates soon after.
 const MOST_LEFT: u32 = 8;
+const TICKS_LEFT: u32 = 2;
+/// They wait for nobody if so many granules are owed: 64 MiB.
+const MUCH_OWED: usize = (64 << 20) / GRANULE;
 
 /// Who comes by.
 #[derive(Clone, Copy)]
@@ -70,7 +74,7 @@ impl<P: Platform> Yard<P> {
         let waits = self.waits();
         if look || waits {
             let steps = matches!(beat, EVERY_CALL | LONGEST_STEP) || spent;
-            self.tick(look, steps, waits && self.is_turn_of(caller));
+            self.tick(look, steps, waits, || self.is_turn_of(caller));
         }
         if joins {
             self.ground.join_one();
@@ -79,18 +83,29 @@ impl<P: Platform> Yard<P> {
         Some(visit)
     }
 
-    /// True if a step of what waits is for who comes by: an allocation, or a free if some
-    /// came by and no allocation.
+    /// True if a step of what waits is for who comes by: an allocation, or a free if for a
+    /// while no allocation came by.
     fn is_turn_of(&self, caller: Caller) -> bool {
         let left = self.left_to_allocations.load(Ordering::Relaxed);
         let next = match caller {
             Caller::Allocation => 0,
-            Caller::Free => left.saturating_add(1),
+            Caller::Free => left.max(MOST_LEFT.min(left + 1)),
         };
         if next != left {
             self.left_to_allocations.store(next, Ordering::Relaxed);
         }
-        next == 0 || next > MOST_LEFT || self.is_slow()
+        next == 0
+            || next >= MOST_LEFT + TICKS_LEFT
+            || self.owed.load(Ordering::Relaxed) > MUCH_OWED
+            || self.is_slow()
+    }
+
+    /// At a tick: counts it, if frees alone came by.
+    pub(super) fn count_tick_left(&self) {
+        let left = self.left_to_allocations.load(Ordering::Relaxed);
+        if (MOST_LEFT..MOST_LEFT + TICKS_LEFT).contains(&left) {
+            self.left_to_allocations.store(left + 1, Ordering::Relaxed);
+        }
     }
 
     /// A visit, and the depth word before it; nothing of what waits is done yet.
