@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::compare::runs::Rounds;
 use crate::programs::PROGRAMS;
 use crate::speed::LOADS;
 
@@ -219,7 +220,7 @@ pub struct CompareOptions {
 impl CompareOptions {
     /// Runs of a load at most.
     pub fn most_rounds(&self) -> u32 {
-        self.most_rounds.unwrap_or(3 * self.rounds).max(self.rounds)
+        self.most_rounds.unwrap_or(Rounds::MOST * self.rounds).max(self.rounds)
     }
 }
 

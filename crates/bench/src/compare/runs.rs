@@ -192,10 +192,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// So many, whatever they tell.
-    pub fn just(each: u32) -> Self {
-        Self { each, most: each, is_open: |_| false }
-    }
+    /// A load that is not told yet runs so many times as often as the others, at most.
+    pub const MOST: u32 = 3;
 }
 
 /// All rounds: in each, each load runs once on each allocator, in an order
@@ -293,6 +291,10 @@ esac
         Runner::new(bench, Some(&bench.program("stand-in")), 1.0, 1)
     }
 
+    fn just(each: u32) -> Rounds {
+        Rounds { each, most: each, is_open: |_| false }
+    }
+
     #[test]
     fn loads_are_read_from_the_program() {
         let bench = bench();
@@ -356,8 +358,7 @@ esac
         let bench = bench();
         let load = |name: &str| Load { name: name.to_owned(), threads: 1, words: String::new() };
         let loads = [load("crash"), load("quick")];
-        let (runs, failures) =
-            all(&runner(&bench), &loads, &bench.allocators, Rounds::just(3)).unwrap();
+        let (runs, failures) = all(&runner(&bench), &loads, &bench.allocators, just(3)).unwrap();
         assert_eq!(failures.len(), 3, "one a allocator: {failures:?}");
         assert!(failures.iter().all(|f| f.load == "crash" && f.round == 1));
         assert!(runs[1].iter().all(|of| of.len() == 3));
@@ -384,8 +385,7 @@ esac
     fn different_work_is_a_failure() {
         let bench = bench();
         let load = Load { name: "per".to_owned(), threads: 1, words: String::new() };
-        let (_, failures) =
-            all(&runner(&bench), &[load], &bench.allocators, Rounds::just(1)).unwrap();
+        let (_, failures) = all(&runner(&bench), &[load], &bench.allocators, just(1)).unwrap();
         assert!(failures[0].why.contains("operations; others did"), "{failures:?}");
     }
 }

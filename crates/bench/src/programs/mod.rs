@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::ProgramsOptions;
 use crate::compare::results::{CPU, FAULTS, Load, PEAK, Results, WALL};
+use crate::compare::runs::Rounds;
 use crate::compare::{self, judge, runs, tables};
 use crate::goals::{Goal, Verdict};
 use crate::machine::Machine;
@@ -86,7 +87,9 @@ pub fn run(options: &ProgramsOptions) -> Result<Measured> {
 
     let loads: Vec<Load> = there.iter().map(|(name, _)| load(name)).collect();
     let runner = Runner::new(&bench, there, options.timeout_s);
-    let runs = runs::all(&runner, &loads, allocators, runs::Rounds::just(options.rounds))?;
+    let most = Rounds::MOST * options.rounds;
+    let rounds = Rounds { each: options.rounds, most, is_open: judge::is_open };
+    let runs = runs::all(&runner, &loads, allocators, rounds)?;
     let names = allocators.iter().map(|allocator| allocator.name).collect();
     let results = Results::new(names, loads, runs);
     let (goals, losses) = (judge::goals_of_each(&results), judge::losses(&results));
@@ -156,7 +159,13 @@ fn list(places: &[Place]) -> comfy_table::Table {
 
 fn text(report: &Report, results: &Results) -> String {
     let mut text = screen::left_out(report.absent);
-    text += &format!("THP {}, {} rounds.\n", report.machine.thp, report.rounds);
+    text += &format!(
+        "THP {}, {} rounds; a program runs on, up to {} times as often, while the interval of its \
+         time beside the second-best peer's holds the limit.\n",
+        report.machine.thp,
+        report.rounds,
+        Rounds::MOST
+    );
     text += &format!("\n{}\n", list(report.programs));
     for measure in [WALL, CPU, PEAK, FAULTS] {
         let (title, table) = tables::titled(results, measure);
