@@ -184,7 +184,7 @@ fn rustc(bench: &Bench) -> Result<Prepared> {
     });
     let system = PathBuf::from("/usr/bin/rustc");
     let candidates = [Some(system), named.ok()].into_iter().flatten().filter(|path| path.exists());
-    let mut own = None;
+    let mut own = false;
     for compiler in candidates {
         match defines_malloc(&compiler) {
             Ok(false) => {
@@ -197,14 +197,13 @@ fn rustc(bench: &Bench) -> Result<Prepared> {
                 let object = bench.program("structures.o");
                 return Ok(Prepared::new(compiler, args).output("-o", object));
             }
-            Ok(true) => own = Some(compiler),
+            Ok(true) => own = true,
             Err(error) => return Err(error),
         }
     }
-    match own {
-        Some(compiler) => bail!("{} has an allocator of its own linked in", compiler.display()),
-        None => bail!("no rustc"),
-    }
+    // Where it lies on this machine is of no use elsewhere.
+    ensure!(!own, "rustc has an allocator of its own linked in");
+    bail!("no rustc")
 }
 
 /// True if a program defines the symbol that a preload would: then a preload
