@@ -22,6 +22,12 @@ fn runs(yard: &Yard<Machine>, bytes: usize) -> Vec<usize> {
     (0..bytes / 100_000).map(|_| yard.alloc(100_000, 16).expect("memory")).collect()
 }
 
+fn grow_and_free(yard: &Yard<Machine>, bytes: usize) {
+    for run in runs(yard, bytes) {
+        yard.free(run).expect("a live run");
+    }
+}
+
 #[test]
 fn frames_of_new_memory_are_asked_for_by_few_calls() {
     let yard = yard();
@@ -76,9 +82,7 @@ fn pass(yard: &Yard<Machine>, ms: usize) {
 #[test]
 fn a_small_heap_keeps_its_frames_for_a_second() {
     let yard = yard();
-    for run in runs(&yard, 50 * MIB) {
-        yard.free(run).expect("a live run");
-    }
+    grow_and_free(&yard, 50 * MIB);
     pass(&yard, 700);
     let clean = yard.ground.free_count();
     assert!(clean.dirty < clean.free / 10, "{clean:?}");
@@ -92,9 +96,7 @@ fn a_small_heap_keeps_its_frames_for_a_second() {
 #[test]
 fn a_large_heap_gives_its_frames_back_with_its_pages() {
     let yard = yard();
-    for run in runs(&yard, 400 * MIB) {
-        yard.free(run).expect("a live run");
-    }
+    grow_and_free(&yard, 400 * MIB);
     pass(&yard, 900);
     let (bare, all) = bare(&yard);
     assert!(bare + 2 >= all && bare > 0, "{bare} of {all} are bare");

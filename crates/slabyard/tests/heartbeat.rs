@@ -160,6 +160,33 @@ fn frees_leave_steps_to_the_allocations() {
     assert!(by_frees <= 1, "{by_frees} steps by frees, {by_allocations} by allocations");
 }
 
+/// Who finds that a tick is due begins the round, and its steps are the allocations' too.
+#[test]
+fn a_free_that_finds_a_tick_due_leaves_the_step() {
+    let yard = yard_with_aged_runs();
+    // A fence is the first step of a round that finds stacks at rest.
+    let fences = || yard.platform().tally().fences;
+    let (mut by_allocations, mut by_frees) = (0, 0);
+    for nth in 0..40_000 {
+        if nth % 20 == 0 {
+            yard.platform().advance(1);
+        }
+        if nth % 200 == 0 {
+            // A stack that will be at rest.
+            let object = yard.alloc_fast(16 + nth / 200 * 16 % 1024, 16).expect("memory");
+            yard.free_fast(object).expect("a live object");
+        }
+        let before = fences();
+        let run = yard.alloc(40_000, 16).expect("memory");
+        by_allocations += fences() - before;
+        let before = fences();
+        yard.free(run).expect("a live run");
+        by_frees += fences() - before;
+    }
+    assert!(by_allocations > 0, "no round");
+    assert_eq!(by_frees, 0, "{by_allocations} by allocations");
+}
+
 #[test]
 fn where_nobody_allocates_frees_make_the_steps() {
     let yard = yard_with_aged_runs();

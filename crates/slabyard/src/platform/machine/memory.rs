@@ -171,19 +171,20 @@ impl Memory {
 
     /// Changes nothing: all is there at once.
     pub fn touch_ahead(&self, address: usize, bytes: usize) {
-        self.assert_committed(address, bytes);
+        self.committed(address, bytes);
     }
 
-    fn assert_committed(&self, address: usize, bytes: usize) {
+    /// The reservation of pages that are committed.
+    fn committed(&self, address: usize, bytes: usize) -> usize {
         assert!(bytes.is_multiple_of(self.page_bytes), "{bytes} bytes are not whole pages");
         let (i, pages) = self.pages(address, bytes);
         let committed = self.reservations[i].committed.range(pages.clone()).count();
         assert!(committed == pages.len(), "pages at {address:#x} are not committed");
+        i
     }
 
     pub fn give_back(&mut self, address: usize, bytes: usize) {
-        self.assert_committed(address, bytes);
-        let (i, _) = self.pages(address, bytes);
+        let i = self.committed(address, bytes);
         self.given_back_bytes += bytes as u64;
         if self.reservations[i].table.is_some() {
             // SAFETY: committed pages of a table of ours, whose provenance is
