@@ -119,3 +119,36 @@ fn all_that_is_free_is_found() {
     }
     assert_sound(&yard);
 }
+
+#[test]
+fn what_waits_is_taken_before_the_heap_grows() {
+    let yard = yard(64 << 20);
+    let alloc = |granules: usize| yard.alloc(granules * GRANULE, 16).expect("memory");
+    let [first, second, _last] = [alloc(41), alloc(41), alloc(41)];
+    free(&yard, first);
+    free(&yard, second);
+    assert_eq!(waiting(&yard), KEPT);
+    assert_eq!(alloc(80), first);
+    assert_sound(&yard);
+}
+
+#[test]
+fn the_last_place_is_found_behind_any_number_of_others() {
+    let yard = yard(64 << 20);
+    let alloc = |granules: usize| yard.alloc(granules * GRANULE, 16);
+    let place = loop {
+        let place = alloc(112).expect("memory");
+        // Blocks of 2^4, 2^5 and 2^6 granules: it begins with the smallest alone.
+        if yard.ground.region.granule_of(place).is_some_and(|at| at % 128 == 16) {
+            break place;
+        }
+    };
+    let others: Vec<_> = core::iter::from_fn(|| alloc(16)).collect();
+    // No two of them lie side by side. What is joined last is looked at first.
+    let join_all = || yard.ground.each_free_block(|_, _| ());
+    free(&yard, place);
+    join_all();
+    others.iter().skip(1).step_by(2).for_each(|run| free(&yard, *run));
+    join_all();
+    assert_eq!(yard.ground.alloc_run(112 * GRANULE, 16), Some(place));
+}

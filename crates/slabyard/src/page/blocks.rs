@@ -63,8 +63,8 @@ const SMALL: usize = 16;
 const LOOKS: usize = 16;
 const FEW_LOOKS: usize = 5;
 
-/// Blocks looked at for the lowest one.
-const LOWEST_LOOKS: usize = 64;
+/// Blocks looked at for the lowest one: each is a miss that waits for the one before.
+const LOWEST_LOOKS: usize = 16;
 
 #[derive(Clone, Copy)]
 pub(super) struct List {
@@ -196,8 +196,10 @@ impl Lists {
         {
             return Some(place);
         }
-        self.join_all_freed(region);
-        [1, 0].into_iter().find_map(|dirty| self.find_among(region, wanted, dirty))
+        let joined = self.join_all_freed(region);
+        let again = joined || wanted.last;
+        let dirty = if again { self.find_among(region, wanted, 1) } else { None };
+        dirty.or_else(|| self.find_among(region, wanted, 0))
     }
 
     fn find_among(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
@@ -226,9 +228,9 @@ impl Lists {
 
     /// Of the places in blocks of a list, and in free ones behind them, the one with the
     /// most dirty granules, and of these the first; below a huge page the first that is all
-    /// dirty. A place is aligned to the least that it must be, and not to the run's size: so a run finds
-    /// the place of one of its size again, and free memory between two runs is of use for
-    /// a third.
+    /// dirty. A place is aligned to the least that it must be, and not to the run's size: so a
+    /// run finds the place of one of its size again, and free memory between two runs is of
+    /// use for a third.
     fn find_place(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
         let (mut best, mut most) = (None, 0);
         let (looks, enough) = match wanted.room {
@@ -237,8 +239,16 @@ impl Lists {
             _ => (LOOKS, usize::MAX),
         };
         let lists = || self.lists.iter().enumerate().skip(wanted.align as usize);
-        // The first of each, whose misses come together.
+        // Misses come together: the first of each list, then what follows them in their
+        // list and in memory.
         lists().for_each(|(_, pair)| region.fetch_frame_ahead(pair[dirty].head));
+        let fetch_neighbours = |at: u32, order: usize| {
+            if at != NIL {
+                region.fetch_frame_ahead(region.frame(at).next.load(Ordering::Relaxed));
+                region.fetch_frame_ahead(at + (1 << order));
+            }
+        };
+        lists().for_each(|(order, pair)| fetch_neighbours(pair[dirty].head, order));
         for (order, pair) in lists() {
             let mut at = pair[dirty].head;
             for _ in 0..looks {
@@ -247,7 +257,7 @@ impl Lists {
                 }
                 let block = at as usize;
                 at = region.frame(at).next.load(Ordering::Relaxed);
-                region.fetch_frame_ahead(at);
+                fetch_neighbours(at, order);
                 if dirty == 0 && block < wanted.above {
                     continue;
                 }

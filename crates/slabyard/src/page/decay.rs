@@ -113,9 +113,7 @@ impl<P: Platform> Ground<P> {
         let (block, time) = (0..ORDERS).rev().find_map(|order| {
             let block = lists.oldest_of(order)?;
             let time = region.frame(block).time.load(Ordering::Relaxed);
-            // Freed since `now` was read: not old.
-            let age = now.wrapping_sub(time).cast_signed();
-            (age >= 0 && age.cast_unsigned() >= age_ms).then_some((block, time))
+            is_old(now, time, age_ms).then_some((block, time))
         })?;
         let (found, _) = lists.remove(region, block);
         let mut order = found as usize;
@@ -217,8 +215,7 @@ impl<P: Platform> Ground<P> {
         let since = |index| region.frame(index).time.load(Ordering::Relaxed);
         let mut lists = self.buddy.lists.lock(&self.platform);
         let (index, order) = (SMALLEST_BARE..ORDERS).rev().find_map(|order| {
-            let wanted =
-                |index| made(index) < steps(order) && now.wrapping_sub(since(index)) >= age_ms;
+            let wanted = |index| made(index) < steps(order) && is_old(now, since(index), age_ms);
             Some((lists.find_clean(region, order, LOOKS, wanted)?, order))
         })?;
         let (since, done) = (since(index), made(index));
@@ -226,6 +223,12 @@ impl<P: Platform> Ground<P> {
         region.frame(index).set(Kind::Purging, order as u32, 0);
         Some((index, order, since, done))
     }
+}
+
+/// True for a block of that `time`; not if that came after `now` was read.
+fn is_old(now: u32, time: u32, age_ms: u32) -> bool {
+    let age = now.wrapping_sub(time).cast_signed();
+    age >= 0 && age.cast_unsigned() >= age_ms
 }
 
 /// Frames, and entries of the page map, of one step.

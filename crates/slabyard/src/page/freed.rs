@@ -113,9 +113,11 @@ impl Lists {
         true
     }
 
-    /// Joins all that wait.
-    pub(super) fn join_all_freed(&mut self, region: &Region) {
+    /// Joins all that wait. False if nothing did.
+    pub(super) fn join_all_freed(&mut self, region: &Region) -> bool {
+        let waited = self.join_freed_block(region);
         while self.join_freed_block(region) {}
+        waited
     }
 }
 

@@ -47,13 +47,26 @@ pub struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Adds an object.
+    /// Adds the objects of the bits of a mask, the one of the highest bit first: they are
+    /// `stride` bytes from each other, and that of bit 0 is at `begin`. The caller has seen
+    /// that there is room.
     #[inline]
-    pub fn push(&mut self, object: usize) {
-        self.objects[self.sheaf.count as usize].store(object, Ordering::Relaxed);
-        self.sheaf.count += 1;
+    pub fn push_each(&mut self, begin: usize, stride: usize, mask: u64) {
+        let count = self.sheaf.count as usize;
+        let places = &self.objects[count..count + mask.count_ones() as usize];
+        self.sheaf.count += places.len() as u32;
+        // Reversed: to find the highest bit is microcode on some processors.
+        let mut rest = mask.reverse_bits();
+        for place in places {
+            let bit = 63 - rest.trailing_zeros() as usize;
+            place.store(begin + bit * stride, Ordering::Relaxed);
+            rest &= rest - 1;
+        }
     }
 }
+
+/// Rounds of a window: the heartbeat lasts for two of them when nothing goes home.
+const WINDOW: u32 = 4;
 
 /// Sheaves of one size.
 #[derive(Clone, Copy)]
@@ -64,10 +77,29 @@ struct Free {
     bare: u32,
     /// Sheaves ever made.
     made: u32,
+    /// Sheaves behind `head`, and the fewest that there were in this window of so many looks.
+    nr: u32,
+    least: u32,
+    looks: u32,
+    /// Sheaves whose pages are to go back: so many were not used in the last window.
+    unused: u32,
 }
 
 impl Free {
-    const NEW: Free = Free { head: NO_SHEAF, bare: NO_SHEAF, made: 0 };
+    const NEW: Free =
+        Free { head: NO_SHEAF, bare: NO_SHEAF, made: 0, nr: 0, least: 0, looks: 0, unused: 0 };
+
+    /// One leaves the list.
+    fn leaves(&mut self) {
+        self.nr -= 1;
+        self.least = self.least.min(self.nr);
+        self.unused = self.unused.min(self.nr);
+    }
+
+    /// All of them are to give their pages back.
+    fn rest_all(&mut self) {
+        self.unused = self.nr;
+    }
 }
 
 /// All places of a yard.
@@ -131,6 +163,7 @@ impl SheafPool {
             let index = if free.head != NO_SHEAF {
                 let index = free.head;
                 free.head = self.places(index).next.load(Ordering::Relaxed);
+                free.leaves();
                 index
             } else if free.bare != NO_SHEAF {
                 let index = free.bare;
@@ -160,26 +193,41 @@ impl SheafPool {
         let free = &mut self.free.lock(p)[size];
         self.places(sheaf.index).next.store(free.head, Ordering::Relaxed);
         free.head = sheaf.index;
+        free.nr += 1;
         core::mem::forget(sheaf);
     }
 
-    /// Gives the inner pages of large sheaves back that nobody uses. Returns how many bytes.
+    /// Called at each round. Says which large sheaves are to give their pages back: as many
+    /// as nobody used in a window of so many rounds. Others come and go, and a page fault each
+    /// would bring them again (the working set of a depot: Bonwick and Adams, "Magazines and
+    /// vmem", USENIX 2001).
+    pub fn look<P: Platform>(&self, p: &P) {
+        let free = &mut self.free.lock(p)[LARGE];
+        free.looks += 1;
+        if free.looks >= WINDOW {
+            free.unused = free.least;
+            free.least = free.nr;
+            free.looks = 0;
+        }
+    }
+
+    /// Gives the inner pages of all large sheaves back that are free. Returns how many bytes.
     pub fn rest<P: Platform>(&self, p: &P) -> usize {
+        self.free.lock(p)[LARGE].rest_all();
         core::iter::from_fn(|| self.rest_one(p)).sum()
     }
 
-    /// Gives the inner pages of one such sheaf back. Returns how many bytes; `None` if
-    /// there is none.
+    /// Gives the inner pages of one large sheaf back that nobody [used](SheafPool::look).
+    /// Returns how many bytes; `None` if there is none.
     pub fn rest_one<P: Platform>(&self, p: &P) -> Option<usize> {
         let page = p.page_bytes();
         // The others share their pages.
         let mut sizes = self.free.lock(p);
         let free = &mut sizes[LARGE];
+        free.unused = free.unused.checked_sub(1)?;
         let index = free.head;
-        if index == NO_SHEAF {
-            return None;
-        }
         free.head = self.places(index).next.load(Ordering::Relaxed);
+        free.leaves();
         drop(sizes);
         // In transit, and no lock is held: pages that hold objects' places alone.
         let objects = self.places(index).objects.as_ptr() as usize;

@@ -137,11 +137,11 @@ impl<P: Platform> Ground<P> {
     }
 
     /// Takes up to `most` free objects, those with the lowest numbers, and calls `f` with
-    /// the number of each from the last to the first: a stack filled with them gives them
-    /// in the order of their addresses, which is the one that caches fetch ahead in. The
-    /// caller holds the list lock, or nobody else knows the slab. Returns how many were
-    /// taken and how many are left.
-    pub fn take(&self, slab: u32, most: u32, mut f: impl FnMut(u32)) -> (u32, u32) {
+    /// each word that has some and their bits, the last word first: a stack filled with them
+    /// from the highest to the lowest gives them in the order of their addresses, which is
+    /// the one that caches fetch ahead in. The caller holds the list lock, or nobody else
+    /// knows the slab. Returns how many were taken and how many are left.
+    pub fn take(&self, slab: u32, most: u32, mut f: impl FnMut(Word, u64)) -> (u32, u32) {
         self.platform.slab_operation();
         let head = self.region.frame(slab);
         let mut seen = head.word.load(Ordering::Relaxed);
@@ -162,13 +162,8 @@ impl<P: Platform> Ground<P> {
             left -= mask.count_ones();
             words += 1;
         }
-        for word in (0..words).rev() {
-            // Reversed: to find the highest bit is microcode on some processors.
-            let mut rest = masks[word as usize].reverse_bits();
-            while rest != 0 {
-                f(Word(word).index_of(63 - rest.trailing_zeros()));
-                rest &= rest - 1;
-            }
+        for word in (0..words).rev().filter(|word| masks[*word as usize] != 0) {
+            f(Word(word), masks[word as usize]);
         }
         (taken, parts(seen).1 - taken)
     }

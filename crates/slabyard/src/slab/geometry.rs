@@ -12,11 +12,9 @@ pub struct Geometry {
     pub order: u32,
     /// Objects in a slab.
     pub objects: u32,
-    /// ceil(2^SHIFT / size): turns a division into a multiplication.
+    /// ceil(2^64 / size): turns a division into a multiplication.
     reciprocal: u64,
 }
-
-const SHIFT: u32 = 40;
 
 impl Geometry {
     /// Most objects of a slab: of 16 bytes in 64 KiB, the largest page.
@@ -30,13 +28,9 @@ impl Geometry {
     #[must_use]
     pub const fn new(size: u32, order: u32) -> Self {
         let bytes = (GRANULE as u32) << order;
-        assert!(size <= bytes && bytes <= 256 << 10 && bytes / size <= Self::MOST_OBJECTS);
-        Geometry {
-            size,
-            order,
-            objects: bytes / size,
-            reciprocal: (1u64 << SHIFT).div_ceil(size as u64),
-        }
+        assert!(1 < size && size <= bytes && bytes <= 256 << 10);
+        assert!(bytes / size <= Self::MOST_OBJECTS);
+        Geometry { size, order, objects: bytes / size, reciprocal: u64::MAX / size as u64 + 1 }
     }
 
     /// Granules of a slab.
@@ -71,15 +65,17 @@ impl Geometry {
         self.slab_bytes() - self.objects as usize * self.size as usize
     }
 
-    /// Number of the object that an offset within the slab lies in.
+    /// Number of the object that an offset within the slab lies in, and whether it begins
+    /// there.
     ///
-    /// Exact: the reciprocal is too large by less than size / 2^40, and an offset below
-    /// 2^18 times a size of at most 2^18 stays below 2^40 (Granlund and Montgomery,
-    /// "Division by invariant integers", PLDI 1994).
+    /// The upper half of the product is the quotient, and the lower one is below the
+    /// reciprocal where nothing remains. Exact: an offset is below 2^18, and a size at most
+    /// that (Lemire, Kaser and Kurz, "Faster remainder by direct computation", SPE 2019).
     #[inline]
     #[must_use]
-    pub const fn index_of(&self, offset: u32) -> u32 {
-        ((offset as u64 * self.reciprocal) >> SHIFT) as u32
+    pub const fn divide(&self, offset: u32) -> (u32, bool) {
+        let product = offset as u128 * self.reciprocal as u128;
+        ((product >> 64) as u32, (product as u64) < self.reciprocal)
     }
 
     /// Address of an object of a slab that begins at `begin`.
@@ -93,8 +89,8 @@ impl Geometry {
     #[inline]
     #[must_use]
     pub const fn object_at(&self, offset: u32) -> Option<u32> {
-        let index = self.index_of(offset);
-        if index < self.objects && index * self.size == offset { Some(index) } else { None }
+        let (index, begins) = self.divide(offset);
+        if begins && index < self.objects { Some(index) } else { None }
     }
 }
 
@@ -104,7 +100,7 @@ mod tests {
     use crate::cache::classes;
 
     #[test]
-    fn index_is_the_quotient_for_every_offset() {
+    fn division_is_exact_for_every_offset() {
         let classes = classes::ROWS.map(|(size, _)| size);
         for size in (16..=2048).step_by(16).chain(classes) {
             for order in [2, 3, 4, 5, 6]
@@ -112,8 +108,9 @@ mod tests {
                 .filter(|order| (1..=Geometry::MOST_OBJECTS).contains(&((4096 << order) / size)))
             {
                 let g = Geometry::new(size, order);
-                for offset in (0..g.slab_bytes() as u32).step_by(8) {
-                    assert_eq!(g.index_of(offset), offset / size, "{offset} / {size}");
+                for offset in 0..g.slab_bytes() as u32 {
+                    let exact = (offset / size, offset % size == 0);
+                    assert_eq!(g.divide(offset), exact, "{offset} / {size}");
                 }
             }
         }

@@ -57,7 +57,7 @@ impl<P: Platform> Ground<P> {
     #[inline]
     pub fn word_at(&self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
         let (slab, offset) = self.spot(geometry, address)?;
-        let index = geometry.index_of(offset);
+        let (index, _) = geometry.divide(offset);
         (index < geometry.objects).then_some((slab, Word::of(index).0))
     }
 

@@ -158,6 +158,7 @@ impl<P: Platform> Yard<P> {
         if due && round.begin(slow && nth.is_multiple_of(GATHER)) {
             self.slow_rounds.store(if slow { nth.wrapping_add(1) } else { 0 }, Ordering::Relaxed);
             self.open.store(1, Ordering::Relaxed);
+            self.ground.sheaves.look(self.platform());
         }
         if !makes {
             return true;

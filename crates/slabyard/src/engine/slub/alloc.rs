@@ -66,7 +66,9 @@ impl Cache {
     /// stopped and a thread that has no row.
     pub fn alloc_direct<P: Platform>(&self, g: &Ground<P>) -> Option<usize> {
         let mut one = None;
-        self.take_objects(g, 1, |address| one = Some(address));
+        self.take_objects(g, 1, |begin, stride, mask| {
+            one = Some(begin + mask.trailing_zeros() as usize * stride);
+        });
         one
     }
 }

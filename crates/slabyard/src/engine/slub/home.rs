@@ -150,9 +150,9 @@ fn gather<'a, P: Platform>(
             break;
         }
         objects = others;
-        let nth = geometry.index_of(offset as u32);
+        let (nth, begins) = geometry.divide(offset as u32);
         let bit = 1u64.wrapping_shl(nth);
-        if geometry.address_of(begin, nth) != address {
+        if !begins {
             g.bad(Cause::Interior, address, shape.slot);
         } else if mask & bit != 0 {
             g.bad(Cause::DoubleFree, address, shape.slot);

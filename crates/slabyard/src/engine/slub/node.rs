@@ -7,7 +7,7 @@ use super::Cache;
 use crate::page::frame::NIL;
 use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
-use crate::slab::Version;
+use crate::slab::{Geometry, Version, Word};
 use crate::sync::Ordering;
 
 pub(super) struct Partial {
@@ -65,19 +65,19 @@ impl Cache {
     pub(super) fn refill<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, want: u32) -> bool {
         let room = want.min(g.sheaves.room(sheaf)).saturating_sub(sheaf.len());
         let mut filling = g.sheaves.filling(sheaf);
-        self.take_objects(g, room, |address| filling.push(address));
+        self.take_objects(g, room, |begin, stride, mask| filling.push_each(begin, stride, mask));
         !sheaf.is_empty()
     }
 
     /// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f`
-    /// gets the address of each. A cache that
-    /// has few slabs makes one at most, and none while it has free objects: it may be
-    /// asked for a single one.
+    /// gets the address of the first object of a bitmap word, the stride, and the bits of
+    /// those that were taken. A cache that has few slabs makes one at most, and none while
+    /// it has free objects: it may be asked for a single one.
     pub(super) fn take_objects<P: Platform>(
         &self,
         g: &Ground<P>,
         most: u32,
-        mut f: impl FnMut(usize),
+        mut f: impl FnMut(usize, usize, u64),
     ) {
         if most == 0 {
             return;
@@ -98,7 +98,7 @@ impl Cache {
         &self,
         g: &Ground<P>,
         most: u32,
-        f: &mut impl FnMut(usize),
+        f: &mut impl FnMut(usize, usize, u64),
     ) -> (u32, bool) {
         let geometry = &self.shape().geometry;
         let mut wanted = most;
@@ -108,8 +108,7 @@ impl Cache {
             looks -= 1;
             let slab = list.head;
             g.region.fetch_frame_ahead(g.region.frame(slab).next.load(Ordering::Relaxed));
-            let begin = g.region.address(slab);
-            let (taken, left) = g.take(slab, wanted, |index| f(geometry.address_of(begin, index)));
+            let (taken, left) = take(g, geometry, slab, wanted, &mut *f);
             wanted -= taken;
             if left == 0 {
                 list.unlink(g, slab);
@@ -120,15 +119,19 @@ impl Cache {
     }
 
     /// Takes from a new slab; returns how many.
-    fn take_new<P: Platform>(&self, g: &Ground<P>, most: u32, mut f: impl FnMut(usize)) -> u32 {
+    fn take_new<P: Platform>(
+        &self,
+        g: &Ground<P>,
+        most: u32,
+        mut f: impl FnMut(usize, usize, u64),
+    ) -> u32 {
         let shape = self.shape();
         let geometry = &shape.geometry;
         let Some(slab) = g.take_block(geometry.order) else { return 0 };
         g.begin_slab(slab, geometry, shape.slot);
         self.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         let (version, _) = g.free_of(slab);
-        let begin = g.region.address(slab);
-        let (taken, left) = g.take(slab, most, |index| f(geometry.address_of(begin, index)));
+        let (taken, left) = take(g, geometry, slab, most, &mut f);
         if left > 0 {
             self.settle(g, slab, version);
         }
@@ -220,4 +223,17 @@ impl Cache {
     pub fn nr_partial<P: Platform>(&self, g: &Ground<P>) -> u32 {
         self.partial.lock(&g.platform).nr_partial
     }
+}
+
+/// As [`Ground::take`]; `f` is told where the word's objects are.
+fn take<P: Platform>(
+    g: &Ground<P>,
+    geometry: &Geometry,
+    slab: u32,
+    most: u32,
+    f: &mut impl FnMut(usize, usize, u64),
+) -> (u32, u32) {
+    let begin = g.region.address(slab);
+    let first = |word: Word| geometry.address_of(begin, word.index_of(0));
+    g.take(slab, most, |word, mask| f(first(word), geometry.size as usize, mask))
 }

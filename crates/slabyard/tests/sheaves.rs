@@ -1,0 +1,101 @@
+//! Sheaves that nobody uses give their pages back; those that come and go keep them.
+
+use slabyard::page::Sheaf;
+use slabyard::platform::Platform;
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{Settings, Yard};
+
+/// A large sheaf's objects.
+const OBJECTS: u32 = 1000;
+/// Rounds in which a sheaf may be unused.
+const WINDOW: usize = 4;
+
+fn yard() -> Yard<Machine> {
+    let yard = Yard::new(Machine::new(Config::default()));
+    assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
+    yard
+}
+
+fn take(yard: &Yard<Machine>, number: usize) -> Vec<Sheaf> {
+    let take = || yard.ground.sheaves.take(yard.platform(), OBJECTS).expect("memory");
+    (0..number).map(|_| take()).collect()
+}
+
+fn give(yard: &Yard<Machine>, sheaves: Vec<Sheaf>) {
+    sheaves.into_iter().for_each(|sheaf| yard.ground.sheaves.give(yard.platform(), sheaf));
+}
+
+/// Sheaves that give their pages back after so many rounds, in each of which so many are
+/// used.
+fn rested(yard: &Yard<Machine>, rounds: usize, used: usize) -> usize {
+    let (p, pool) = (yard.platform(), &yard.ground.sheaves);
+    let rest = || std::iter::from_fn(|| pool.rest_one(p)).count();
+    let round = |_| {
+        give(yard, take(yard, used));
+        pool.look(p);
+        rest()
+    };
+    (0..rounds).map(round).sum()
+}
+
+#[test]
+fn those_that_come_and_go_keep_their_pages() {
+    let yard = yard();
+    give(&yard, take(&yard, 10));
+    assert_eq!(rested(&yard, 2 * WINDOW, 3), 7);
+    assert_eq!(rested(&yard, 10 * WINDOW, 3), 0);
+    assert_eq!(rested(&yard, 2 * WINDOW, 1), 2);
+    assert_eq!(rested(&yard, 2 * WINDOW, 0), 1);
+    assert_eq!(rested(&yard, 2 * WINDOW, 0), 0);
+}
+
+#[test]
+fn what_was_unused_and_is_taken_is_not_unused() {
+    let yard = yard();
+    give(&yard, take(&yard, 10));
+    for _ in 0..2 * WINDOW {
+        yard.ground.sheaves.look(yard.platform());
+    }
+    let taken = take(&yard, 8);
+    let rest = || yard.ground.sheaves.rest_one(yard.platform());
+    assert!(rest().is_some() && rest().is_some());
+    assert_eq!(rest(), None);
+    give(&yard, taken);
+    assert_eq!(rest(), None, "they were in use a moment ago");
+}
+
+fn burst(yard: &Yard<Machine>) {
+    let objects: Vec<_> = (0..400_000).map(|_| yard.alloc(64, 16).expect("memory")).collect();
+    for object in objects {
+        yard.free(object).expect("a live object");
+    }
+}
+
+/// A millisecond with so many pairs in it.
+fn pass_ms(yard: &Yard<Machine>, pairs: usize) {
+    for _ in 0..pairs {
+        let object = yard.alloc_fast(448, 16).expect("memory");
+        yard.free_fast(object).expect("a live object");
+    }
+    yard.platform().advance(1);
+}
+
+#[test]
+fn in_a_slow_program_they_go_back_within_a_second() {
+    let yard = yard();
+    burst(&yard);
+    (0..1000).for_each(|_| pass_ms(&yard, 1));
+    assert_eq!(yard.ground.sheaves.rest(yard.platform()), 0);
+}
+
+#[test]
+fn none_keeps_its_pages_when_the_heartbeat_ends() {
+    let yard = yard();
+    burst(&yard);
+    let taken_ms = yard.platform().now_ms();
+    while yard.beats() || yard.platform().now_ms() == taken_ms {
+        pass_ms(&yard, 500);
+        assert!(yard.platform().now_ms() < taken_ms + 20_000, "it does not end");
+    }
+    assert_eq!(yard.ground.sheaves.rest(yard.platform()), 0);
+}
