@@ -261,6 +261,11 @@ impl Lists {
                 if dirty == 0 && block < wanted.above {
                     continue;
                 }
+                // Of dirty pages less room is better than none.
+                let least = if dirty == 1 { wanted.granules } else { wanted.room };
+                if 1 << order < least && free_from(region, block, least) < least {
+                    continue;
+                }
                 let mut start = block;
                 if dirty == 1
                     && let Some(first) = region.first_dirty(block, 1 << order)
@@ -269,8 +274,7 @@ impl Lists {
                 }
                 let before = start - block;
                 let room = free_from(region, block, before + wanted.room).saturating_sub(before);
-                // Of dirty pages less room is better than none.
-                if room >= if dirty == 1 { wanted.granules } else { wanted.room } {
+                if room >= least {
                     let found = region.dirty_in(start, room.min(wanted.room));
                     let place = (block, start);
                     if found >= enough {

@@ -63,6 +63,11 @@ impl Buddy {
         ]
     }
 
+    /// Address of the number of freed runs.
+    pub fn freed_at(&self) -> usize {
+        self.freed.as_ptr() as usize
+    }
+
     /// Live runs: number and granules.
     pub fn runs(&self) -> (usize, usize) {
         (self.nr_runs.load(Ordering::Relaxed), self.run_granules.load(Ordering::Relaxed))
@@ -77,6 +82,10 @@ impl Lists {
         while at < end {
             let time = region.frame(at as u32).time.load(Ordering::Relaxed);
             let (found, dirty) = self.remove(region, at as u32);
+            // Frames of the parts, whose misses come together.
+            let fetch = |from, to| each_block(from, to, |i, _| region.fetch_frame_ahead(i));
+            fetch(at, start);
+            fetch(end, at + (1 << found));
             let mut leave = |from, to| {
                 each_block(from, to, |i, o| {
                     let dirty = dirty && region.dirty_in(i as usize, 1 << o) > 0;

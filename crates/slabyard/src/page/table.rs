@@ -1,7 +1,7 @@
 //! A table of the allocator's own: reserved whole, committed from its begin on.
 
 use crate::platform::{Platform, Stretch, Use};
-use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering, fetch_to_write};
 use core::marker::PhantomData;
 
 /// Types whose zeroed bytes are a value, and which are shared between threads.
@@ -143,17 +143,7 @@ impl<T: Zeroed> Table<T> {
     /// Says that an item will be written soon. Where there is none, nothing happens.
     #[inline]
     pub fn fetch_ahead(&self, index: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            let address = self.base().wrapping_add(index * size_of::<T>());
-            // SAFETY: a hint, which reads and writes nothing that the program sees, and
-            // faults at no address.
-            unsafe {
-                core::arch::asm!("prefetchw [{}]", in(reg) address,
-                    options(nostack, preserves_flags, readonly));
-            }
-        }
-        let _ = index;
+        fetch_to_write(self.base().wrapping_add(index * size_of::<T>()));
     }
 
     /// One item.

@@ -3,11 +3,13 @@
 //! Everything above takes its atomics from here, so that a model checker can
 //! replace them in one place.
 
+mod fetch;
 pub mod lock;
 mod once;
 
 pub use core::sync::atomic::{
     AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
+pub use fetch::{fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
 pub use once::Once;

@@ -9,6 +9,7 @@ pub mod bound;
 pub mod count;
 mod deferred;
 mod drain;
+mod fetch;
 mod frees;
 mod front;
 mod gate;
@@ -229,6 +230,7 @@ impl<P: Platform> Yard<P> {
         if bytes > isize::MAX as usize || align > isize::MAX as usize {
             return None;
         }
+        self.fetch_for_alloc(classes::class_for_aligned(bytes, align));
         let Some(_visit) = self.visit(calls_of(bytes)) else {
             // A handler that interrupted a slow path of this thread: locks may
             // be held below us. Mappings need none.
@@ -267,7 +269,7 @@ impl<P: Platform> Yard<P> {
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
         let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
-        self.fetch_ahead(class, address);
+        self.fetch_for_free(class, address);
         let spent = self.are_frees_spent();
         let Some(_visit) = self.visit_to_free(calls_of(bytes), spent) else {
             self.defer(address);
@@ -278,20 +280,6 @@ impl<P: Platform> Yard<P> {
             return Ok(());
         }
         self.free_inside(class, address)
-    }
-
-    /// Fetches what a free will write if its object goes straight home: the frame where
-    /// its slab or run begins.
-    #[inline]
-    fn fetch_ahead(&self, class: Option<usize>, address: usize) {
-        let ground = &self.ground;
-        let frame = match class.map(|class| self.caches[class].shape()) {
-            None => ground.region.granule_of(address),
-            Some(shape) => shape.goes_straight().then(|| ground.slab_at(&shape.geometry, address)),
-        };
-        if let Some(frame) = frame {
-            ground.region.fetch_frame_ahead(frame);
-        }
     }
 
     fn free_inside(&self, class: Option<usize>, address: usize) -> Result<(), Place> {

@@ -1,0 +1,46 @@
+//! What a slow path will ask and write, asked for at its entry: it comes rarely, and finds
+//! little of that in the cache. Each locked instruction on its way waits for the misses
+//! before it, so that they would come one after the other.
+
+use super::Yard;
+use crate::engine::slub::Cache;
+use crate::platform::Platform;
+use crate::sync::{fetch_to_read, fetch_to_write};
+
+impl<P: Platform> Yard<P> {
+    /// For an allocation: the words of the yard and of its cache.
+    #[inline]
+    pub(super) fn fetch_for_alloc(&self, class: Option<usize>) {
+        let buddy = &self.ground.buddy;
+        let words = [
+            self.beat.as_ptr() as usize,
+            self.open.as_ptr() as usize,
+            self.owed.as_ptr() as usize,
+            self.last_tick.as_ptr() as usize,
+            core::ptr::from_ref(&self.pace) as usize,
+            core::ptr::from_ref(&self.gate) as usize,
+            core::ptr::from_ref(buddy) as usize,
+            buddy.freed_at(),
+        ];
+        words.into_iter().for_each(fetch_to_read);
+        if let Some(class) = class {
+            let cache = core::ptr::from_ref(&self.caches[class]) as usize;
+            (cache..cache + size_of::<Cache>()).step_by(64).for_each(fetch_to_write);
+        }
+    }
+
+    /// For a free: these, and what it will write if its object goes straight home, the
+    /// frame where its slab or run begins.
+    #[inline]
+    pub(super) fn fetch_for_free(&self, class: Option<usize>, address: usize) {
+        self.fetch_for_alloc(class);
+        let ground = &self.ground;
+        let frame = match class.map(|class| self.caches[class].shape()) {
+            None => ground.region.granule_of(address),
+            Some(shape) => shape.goes_straight().then(|| ground.slab_at(&shape.geometry, address)),
+        };
+        if let Some(frame) = frame {
+            ground.region.fetch_frame_ahead(frame);
+        }
+    }
+}
