@@ -6,7 +6,7 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Frees until the next slow path, at most.
-pub(super) const LONGEST_STEP: u32 = 128;
+pub(super) const LONGEST_STEP: u32 = 256;
 /// The shortest step: allocations come by too.
 pub(super) const EVERY_CALL: u32 = 1;
 /// A gap between two looks that tells the pace by itself. A coarse clock's step is 4 ms,
@@ -15,7 +15,7 @@ const GAP_MS: u64 = 12;
 /// Else a window tells, of so many milliseconds or looks.
 const WINDOW_MS: u64 = 32;
 const WINDOW_LOOKS: u32 = 512;
-/// A program of fewer frees a second is slow: a step of them takes 32 ms.
+/// A program of fewer frees a second is slow: half a step of them takes 32 ms.
 const SLOW: u64 = 4000;
 /// Slow paths are to come at least so often.
 const VISIT_MS: u64 = 16;
