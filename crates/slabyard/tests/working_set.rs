@@ -122,9 +122,20 @@ fn a_limit_that_was_set_stays() {
 }
 
 #[test]
-fn small_objects_have_a_fixed_limit() {
+fn barns_of_small_objects_follow_up_to_a_share_of_what_is_out() {
     let mut scene = Scene::new(48);
     let before = scene.limit();
     scene.go_up_and_down();
-    assert_eq!(scene.limit(), before);
+    assert_eq!(scene.limit(), before, "an eighth of 12 sheaves is less");
+
+    let staying = objects(100, &scene);
+    scene.up(staying);
+    let stays = std::mem::take(&mut scene.live);
+    scene.go_up_and_down();
+    let beside = scene.limit();
+    assert!((8..=14).contains(&beside), "a limit of {beside} for 12 sheaves beside 100");
+    assert_eq!(scene.operations(objects(SHEAVES, &scene)), 0);
+    for object in stays {
+        scene.yard.free_fast(object).expect("a live object");
+    }
 }

@@ -173,9 +173,6 @@ impl Cache {
         tell(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
         tell(&shown.barn_full_limit, barn::most_full(geometry.size));
         tell(&shown.barn_empty_limit, barn::MOST_EMPTY);
-        if !working_set::follows(geometry.size) {
-            self.working_set.fix();
-        }
         shown.set_name(name);
         self.shape.set(shape);
         // Last: a reader outside knows by it that the cache is in use.

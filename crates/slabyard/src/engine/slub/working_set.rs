@@ -9,7 +9,9 @@
 //! exchanges them whole, and one that frees for good, or goes on with other sizes, parks
 //! no more than before.
 //!
-//! Not for objects of a cache line: a place beside each is an eighth of its size or more.
+//! Objects of a cache line or less have places beside them of an eighth of their size and
+//! more, and live by the million: there the barn may rise to a share of what is out of the
+//! slabs.
 //!
 //! Neighbours: [`super::free`] tells what went home, [`super::alloc`] what was taken out of
 //! slabs, [`super::barn`] holds the sheaves and asks for the limit. The counts are hints: a
@@ -26,6 +28,8 @@ use crate::sync::{AtomicU32, Ordering};
 const RISE: u32 = 4;
 /// One part of so many, of what the limit is above its least, falls at each round.
 const FALL: u32 = 4;
+/// Of small objects a barn may follow to one part of so many of those that are out.
+const SMALL_PART: u64 = 8;
 
 /// What was sent home, and what came back.
 pub(super) struct WorkingSet {
@@ -33,7 +37,7 @@ pub(super) struct WorkingSet {
     sent_home: AtomicU32,
     /// Objects that came back, less those paid for by a rise of the limit.
     regretted: AtomicU32,
-    /// 1: the limit does not follow, because somebody set it, or of its objects' size.
+    /// 1: the limit does not follow, because somebody set it.
     is_fixed: AtomicU32,
 }
 
@@ -54,11 +58,6 @@ impl WorkingSet {
     fn is_fixed(&self) -> bool {
         self.is_fixed.load(Ordering::Relaxed) != 0
     }
-}
-
-/// True for the size of objects whose barn follows.
-pub(super) const fn follows(size: u32) -> bool {
-    size > Shape::SMALL
 }
 
 impl Cache {
@@ -88,8 +87,18 @@ impl Cache {
     fn raise<P: Platform>(&self, g: &Ground<P>, sheaves: u32) {
         let _barn = self.barn.lock(&g.platform);
         if !self.working_set.is_fixed() {
-            self.shown.barn_full_limit.fetch_add(sheaves.into(), Ordering::Relaxed);
+            let limit = self.barn_limits().0;
+            let raised = (limit + sheaves).min(self.most_followed()).max(limit);
+            self.shown.barn_full_limit.store(raised.into(), Ordering::Relaxed);
         }
+    }
+
+    /// The highest limit that follows use.
+    fn most_followed(&self) -> u32 {
+        if self.shape().geometry.size > Shape::SMALL {
+            return u32::MAX;
+        }
+        (self.out() / SMALL_PART) as u32 / self.sheaf_capacity()
     }
 
     /// At a round: so many full sheaves were not wanted since the last. Under the barn's
