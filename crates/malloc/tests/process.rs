@@ -38,6 +38,7 @@ programs! {
     boundary: "c/boundary.c" in rseq own_rseq slots;
     exit: "c/exit.c" in rseq own_rseq slots libc;
     cores: "c/cores.c" in rseq own_rseq slots libc;
+    faults: "c/faults.c" in rseq own_rseq slots;
     helper: "c/helper.c" in rseq own_rseq slots libc;
 }
 
