@@ -278,7 +278,7 @@ impl<P: Platform> Yard<P> {
     /// Slab operations of a step: few in a program that goes fast, whose calls are to
     /// be short; more in a slow one, which has fewer steps for what waits.
     fn home_step(&self, cache: &Cache) -> u32 {
-        if self.is_slow() { SLOW_STEP } else { cache.shape().piece }
+        if self.is_slow() { SLOW_STEP } else { cache.shape().step }
     }
 
     /// Free pages go back after the decay time; sooner in a slow program, which has fewer

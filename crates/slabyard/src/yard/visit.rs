@@ -8,6 +8,7 @@
 //! [`INSIDE`] and gets none.
 
 use super::Yard;
+use super::large::RUN_CALLS;
 use super::pace::{EVERY_CALL, LONGEST_STEP};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
@@ -46,7 +47,8 @@ impl<P: Platform> Yard<P> {
     /// that a signal interrupted.
     pub(super) fn visit(&self, calls: u32) -> Option<Visit<'_, P>> {
         let visit = self.visit_as(Caller::Allocation, calls, false)?;
-        if self.ground.has_joins() {
+        // Who wants a run has enough to do.
+        if calls != RUN_CALLS && self.ground.has_joins() {
             self.ground.join_one();
         }
         Some(visit)

@@ -76,6 +76,8 @@ pub struct Shape {
     pub sheaf_capacity: u32,
     /// Slab operations in one piece of work: see [`Self::MOST_PIECE`].
     pub piece: u32,
+    /// Slab operations of a round's step: see [`Self::MOST_STEP`].
+    pub step: u32,
 }
 
 impl Shape {
@@ -94,8 +96,10 @@ impl Shape {
     /// What is to go home goes by pieces, one at a slow path, and so does what is taken
     /// out of many slabs: of at most so many slab operations, each of which may miss the
     /// caches two or three times. Few of large objects: their slabs have few objects.
-    pub const MOST_PIECE: u32 = 32;
+    pub const MOST_PIECE: u32 = 8;
     const LEAST_PIECE: u32 = 2;
+    /// A round has few steps for much, and most calls make none.
+    const MOST_STEP: u32 = 32;
     /// Larger objects go one at a time, and past the sheaves.
     const LARGEST_IN_PIECES: u32 = 512;
 
@@ -108,8 +112,9 @@ impl Shape {
         } else {
             (Self::SHEAF_BYTES / size).max(Self::SHEAF_LEAST)
         };
-        let piece = (sheaf_capacity / 16).clamp(Self::LEAST_PIECE, Self::MOST_PIECE);
-        Shape { geometry, slot, sheaf_capacity, piece }
+        let step = (sheaf_capacity / 16).clamp(Self::LEAST_PIECE, Self::MOST_STEP);
+        let piece = step.min(Self::MOST_PIECE);
+        Shape { geometry, slot, sheaf_capacity, piece, step }
     }
 
     /// True for objects that go straight home where sheaves and barn are full: few lie in
