@@ -99,7 +99,7 @@ impl Shape {
     pub const MOST_PIECE: u32 = 8;
     const LEAST_PIECE: u32 = 2;
     /// A round has few steps for much, and most calls make none.
-    const MOST_STEP: u32 = 32;
+    pub const MOST_STEP: u32 = 32;
     /// Larger objects go one at a time, and past the sheaves.
     const LARGEST_IN_PIECES: u32 = 512;
 
