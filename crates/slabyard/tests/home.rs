@@ -4,9 +4,11 @@
 use slabyard::cache::classes;
 use slabyard::page::Cause;
 use slabyard::platform::machine::{Config, Machine};
+use slabyard::slab::Object;
 use slabyard::sync::AtomicUsize;
 use slabyard::yard::{Settings, Yard};
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 /// Of 48 bytes a slab has some left over, and more than one word in its bitmap.
 const BYTES: usize = 48;
@@ -77,6 +79,65 @@ fn what_is_no_object_is_told_wherever_it_stands() {
     }
 }
 
+/// Runs of neighbours, up and down, within words, over their edges and over slabs' ends:
+/// these objects are free, and no others.
+#[test]
+fn runs_of_neighbours_free_what_they_hold() {
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut below = |limit: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 32) as usize % limit
+    };
+    for most in [1, 5, u32::MAX] {
+        let yard = yard();
+        let cache = yard.cache(classes::class_for(BYTES).expect("a class"));
+        let shape = cache.shape();
+        let mut live = alloc(&yard, BYTES, 4000);
+        live.sort_unstable();
+        let (mut begin, mut freed) = (10, Vec::new());
+        while begin < live.len() - 200 {
+            let mut run = live[begin..begin + 1 + below(150)].to_vec();
+            begin += run.len() + below(3);
+            if below(2) == 0 {
+                run.reverse();
+            }
+            freed.extend(run);
+        }
+        assert_eq!(bring(&yard, &freed, most).0, []);
+        let freed: HashSet<_> = freed.into_iter().collect();
+        for object in live {
+            let place = yard.ground.resolve(&shape.geometry, shape.slot, object);
+            let Object { slab, index } = place.expect("a slab that holds live objects");
+            assert_eq!(yard.ground.is_free(slab, index), freed.contains(&object), "{object:x}");
+        }
+    }
+}
+
+/// What lies behind a slab's last object is no object, although a run leads to it; nor is
+/// what lies within one, or is there twice.
+#[test]
+fn a_run_ends_where_its_slab_does() {
+    let yard = yard();
+    let geometry = yard.cache(classes::class_for(BYTES).expect("a class")).shape().geometry;
+    let mut live = alloc(&yard, BYTES, 4000);
+    live.sort_unstable();
+    let first = live.iter().position(|object| object.is_multiple_of(geometry.slab_bytes()));
+    let slab = &live[first.expect("a slab")..][..geometry.objects as usize];
+    let behind = slab[0] + geometry.objects as usize * BYTES;
+    assert!(slab.contains(&(behind - BYTES)));
+    // The top is brought home first: up, and on to what lies behind.
+    let mut up: Vec<_> = slab[slab.len() - 10..].iter().rev().copied().collect();
+    up.insert(0, behind);
+    assert_eq!(bring(&yard, &up, u32::MAX).0, [(behind, Cause::Interior)]);
+    // Down, then up over the same.
+    let mut twice: Vec<_> = slab[100..110].iter().rev().copied().collect();
+    twice.extend_from_slice(&slab[100..110]);
+    let told: Vec<_> = slab[100..110].iter().map(|object| (*object, Cause::DoubleFree)).collect();
+    assert_eq!(bring(&yard, &twice, u32::MAX).0, told);
+}
+
 /// Objects above 512 bytes go past the sheaves once these are full, one slab operation
 /// each, and the sheaf stays as it is.
 #[test]
@@ -118,10 +179,18 @@ fn neighbours_go_home_together() {
     // A bitmap's last word may have few.
     assert!(operations <= 2 * 6400 / 64, "{operations} for 6400 objects");
     // In turns from two ends: a word that was left is found again, if no other took its
-    // place meanwhile.
-    let live = alloc(&yard, BYTES, 6400);
-    let turns: Vec<_> = (0..3200).flat_map(|i| [live[i], live[6399 - i]]).collect();
-    let (told, turned) = bring(&yard, &turns, u32::MAX);
-    assert_eq!(told, []);
+    // place meanwhile. Of several pairs of ends, because that is chance.
+    const TIMES: usize = 16;
+    let turned: u64 = (0..TIMES)
+        .map(|nth| {
+            let mut live = alloc(&yard, BYTES, 6400);
+            live.rotate_left(nth * 6400 / TIMES);
+            let turns: Vec<_> = (0..3200).flat_map(|i| [live[i], live[6399 - i]]).collect();
+            let (told, turned) = bring(&yard, &turns, u32::MAX);
+            assert_eq!(told, []);
+            turned
+        })
+        .sum();
+    let turned = turned / TIMES as u64;
     assert!(turned <= 3 * operations, "{turned} in turns, {operations} in order");
 }

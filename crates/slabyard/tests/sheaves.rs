@@ -64,6 +64,27 @@ fn what_was_unused_and_is_taken_is_not_unused() {
     assert_eq!(rest(), None, "they were in use a moment ago");
 }
 
+/// A sheaf holds the objects of a mask's bits, the highest below; runs of bits have a way of
+/// their own.
+#[test]
+fn the_bits_of_a_mask_are_its_objects() {
+    const BEGIN: usize = 0x10_0000;
+    let yard = yard();
+    let sheaves = &yard.ground.sheaves;
+    let runs = (0..64).flat_map(|low| (1..=64 - low).map(move |n| u64::MAX >> (64 - n) << low));
+    let others = (1..1000u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    for mask in runs.chain(others).chain([0]) {
+        let mut sheaf = take(&yard, 1).pop().expect("one");
+        sheaves.push(&mut sheaf, 16);
+        sheaves.filling(&mut sheaf).push_each(BEGIN, 48, mask);
+        let objects = std::iter::from_fn(|| sheaves.pop(&mut sheaf)).collect::<Vec<_>>();
+        let bits = (0..64).filter(|bit| mask >> bit & 1 != 0);
+        let expected: Vec<_> = bits.map(|bit| BEGIN + bit * 48).chain([16]).collect();
+        assert_eq!(objects, expected, "{mask:b}");
+        give(&yard, vec![sheaf]);
+    }
+}
+
 fn burst(yard: &Yard<Machine>) {
     let objects: Vec<_> = (0..400_000).map(|_| yard.alloc(64, 16).expect("memory")).collect();
     for object in objects {

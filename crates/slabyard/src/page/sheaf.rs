@@ -57,6 +57,16 @@ impl Filling<'_> {
         self.sheaf.count += places.len() as u32;
         // Reversed: to find the highest bit is microcode on some processors.
         let mut rest = mask.reverse_bits();
+        let is_run = mask.leading_zeros() + mask.count_ones() + mask.trailing_zeros() == 64;
+        if is_run {
+            // As in a new slab, and where all of a word came home: no bit to look for.
+            let mut object = begin + (63 - rest.trailing_zeros() as usize) * stride;
+            for place in places {
+                place.store(object, Ordering::Relaxed);
+                object = object.wrapping_sub(stride);
+            }
+            return;
+        }
         for place in places {
             let bit = 63 - rest.trailing_zeros() as usize;
             place.store(begin + bit * stride, Ordering::Relaxed);

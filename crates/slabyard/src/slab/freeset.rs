@@ -11,8 +11,9 @@
 //! * [`put`](Ground::put) sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
 //! * [`take`](Ground::take), under the list lock or on a slab that nobody else
-//!   knows, first subtracts from `free` and then clears as many bits: they are
-//!   there, because `put` set them before it counted them.
+//!   knows, looks for as many bits as it may take, subtracts them from `free` and then
+//!   clears them: they are there, because `put` set them before it counted them, and
+//!   stay, because nobody else takes.
 //! * `version` is another one for each slab, 0 where there is none: who saw `free`
 //!   become 0 or whole, and comes back under the lock, sees whether it is still the
 //!   same slab.
@@ -48,6 +49,8 @@ pub struct Put {
 pub struct Word(pub(crate) u32);
 
 impl Word {
+    /// Objects of a word.
+    pub const OBJECTS: u32 = u64::BITS;
     /// The word of object 0.
     pub const FIRST: Word = Word(0);
 
@@ -141,31 +144,45 @@ impl<P: Platform> Ground<P> {
     /// from the highest to the lowest gives them in the order of their addresses, which is
     /// the one that caches fetch ahead in. The caller holds the list lock, or nobody else
     /// knows the slab. Returns how many were taken and how many are left.
-    pub fn take(&self, slab: u32, most: u32, mut f: impl FnMut(Word, u64)) -> (u32, u32) {
+    ///
+    /// With `whole`, all of a word's or none: then fewer than `most` may be taken although
+    /// some are left. The objects of a word begin and end with a cache line, so that CPUs
+    /// which take from one slab at the same time share none of its lines.
+    pub fn take(
+        &self,
+        slab: u32,
+        most: u32,
+        whole: bool,
+        mut f: impl FnMut(Word, u64),
+    ) -> (u32, u32) {
         self.platform.slab_operation();
         let head = self.region.frame(slab);
-        let mut seen = head.word.load(Ordering::Relaxed);
-        let taken = loop {
-            let taken = parts(seen).1.min(most);
-            let new = seen - u64::from(taken);
-            // Acquire pairs with the Release in `put`.
-            match head.word.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break taken,
-                Err(other) => seen = other,
-            }
-        };
+        // Acquire pairs with the Release in `put`.
+        let (_, free) = parts(head.word.load(Ordering::Acquire));
+        let may = free.min(most);
         let mut masks = [0; MOST_WORDS];
-        let (mut words, mut left) = (0, taken);
-        while left > 0 {
-            let mask = take_bits(self.bits(slab, Word(words)), left);
+        let (mut words, mut taken) = (0, 0);
+        while taken < may {
+            let bits = self.bits(slab, Word(words)).load(Ordering::Relaxed);
+            if whole && bits.count_ones() > most - taken {
+                break;
+            }
+            // Some may be set and not counted yet.
+            let mask = lowest(bits, may - taken);
             masks[words as usize] = mask;
-            left -= mask.count_ones();
+            taken += mask.count_ones();
             words += 1;
         }
-        for word in (0..words).rev().filter(|word| masks[*word as usize] != 0) {
-            f(Word(word), masks[word as usize]);
+        // Release, because each value of the word carries the bits of all `put`s before it.
+        let (_, before) = parts(head.word.fetch_sub(taken.into(), Ordering::AcqRel));
+        for word in (0..words).rev() {
+            let mask = masks[word as usize];
+            if mask != 0 {
+                self.bits(slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
+                f(Word(word), mask);
+            }
         }
-        (taken, parts(seen).1 - taken)
+        (taken, before - taken)
     }
 
     /// Free objects as the bitmap has them.
@@ -194,21 +211,12 @@ impl<P: Platform> Ground<P> {
     }
 }
 
-/// Takes up to `most` bits of a word, the lowest: which ones.
+/// The lowest bits of a word, at most so many.
 #[inline]
-fn take_bits(word: &AtomicU64, most: u32) -> u64 {
-    let bits = word.load(Ordering::Relaxed);
-    let mut mask = bits;
-    if bits.count_ones() > most {
-        mask = 0;
-        let mut rest = bits;
-        for _ in 0..most {
-            mask |= rest & rest.wrapping_neg();
-            rest &= rest - 1;
-        }
+fn lowest(bits: u64, most: u32) -> u64 {
+    if bits.count_ones() <= most {
+        return bits;
     }
-    if mask != 0 {
-        word.fetch_and(!mask, Ordering::Relaxed);
-    }
-    mask
+    let above = (0..most).fold(bits, |rest, _| rest & (rest - 1));
+    bits ^ above
 }

@@ -8,6 +8,11 @@ use crate::platform::Platform;
 /// Objects that a cache of few slabs puts into a sheaf.
 const FIRST_OBJECTS: u32 = 64;
 
+/// About so many objects, in whole words of a bitmap where these are fewer.
+fn in_whole_words(objects: u32) -> u32 {
+    if objects < 64 { objects } else { (objects + 32) / 64 * 64 }
+}
+
 impl Cache {
     /// Allocates an object: its address; `None` if there is no memory.
     pub fn alloc_slow<P: Platform>(&self, g: &Ground<P>) -> Option<usize> {
@@ -35,7 +40,7 @@ impl Cache {
     /// places of each sheaf would be two pages.
     fn fill<P: Platform>(&self, g: &Ground<P>, empty: Option<Sheaf>) -> Option<Sheaf> {
         let spare = self.shape().spare();
-        let half = self.sheaf_capacity().div_ceil(2);
+        let half = in_whole_words(self.sheaf_capacity().div_ceil(2));
         let want = if self.is_busy() { half } else { half.min(FIRST_OBJECTS) };
         if self.peek(g, spare).is_some_and(|n| n > 0) {
             match self.check_out(g, spare).ok().flatten() {

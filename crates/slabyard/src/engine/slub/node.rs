@@ -73,6 +73,9 @@ impl Cache {
     /// gets the address of the first object of a bitmap word, the stride, and the bits of
     /// those that were taken. A cache that has few slabs makes one at most, and none while
     /// it has free objects: it may be asked for a single one.
+    ///
+    /// More than the objects of a word are taken by whole words, the last of them left where
+    /// it would be too many.
     pub(super) fn take_objects<P: Platform>(
         &self,
         g: &Ground<P>,
@@ -82,9 +85,11 @@ impl Cache {
         if most == 0 {
             return;
         }
-        let (mut wanted, more) = self.take_partial(g, most, &mut f);
-        while wanted == most || wanted > 0 && !more && self.is_busy() {
-            match self.take_new(g, wanted, &mut f) {
+        let whole = most >= Word::OBJECTS;
+        let (mut wanted, more) = self.take_partial(g, most, whole, &mut f);
+        let least = if whole { Word::OBJECTS } else { 1 };
+        while wanted == most || wanted >= least && !more && self.is_busy() {
+            match self.take_new(g, wanted, whole, &mut f) {
                 0 => break,
                 taken => wanted -= taken,
             }
@@ -98,6 +103,7 @@ impl Cache {
         &self,
         g: &Ground<P>,
         most: u32,
+        whole: bool,
         f: &mut impl FnMut(usize, usize, u64),
     ) -> (u32, bool) {
         let geometry = &self.shape().geometry;
@@ -108,12 +114,13 @@ impl Cache {
             looks -= 1;
             let slab = list.head;
             g.region.fetch_frame_ahead(g.region.frame(slab).next.load(Ordering::Relaxed));
-            let (taken, left) = take(g, geometry, slab, wanted, &mut *f);
+            let (taken, left) = take(g, geometry, slab, wanted, whole, &mut *f);
             wanted -= taken;
-            if left == 0 {
-                list.unlink(g, slab);
-                self.tell_list(&list);
+            if left > 0 {
+                return (wanted, true);
             }
+            list.unlink(g, slab);
+            self.tell_list(&list);
         }
         (wanted, looks == 0)
     }
@@ -123,6 +130,7 @@ impl Cache {
         &self,
         g: &Ground<P>,
         most: u32,
+        whole: bool,
         mut f: impl FnMut(usize, usize, u64),
     ) -> u32 {
         let shape = self.shape();
@@ -131,7 +139,7 @@ impl Cache {
         g.begin_slab(slab, geometry, shape.slot);
         self.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         let (version, _) = g.free_of(slab);
-        let (taken, left) = take(g, geometry, slab, most, &mut f);
+        let (taken, left) = take(g, geometry, slab, most, whole, &mut f);
         if left > 0 {
             self.settle(g, slab, version);
         }
@@ -231,9 +239,10 @@ fn take<P: Platform>(
     geometry: &Geometry,
     slab: u32,
     most: u32,
+    whole: bool,
     f: &mut impl FnMut(usize, usize, u64),
 ) -> (u32, u32) {
     let begin = g.region.address(slab);
     let first = |word: Word| geometry.address_of(begin, word.index_of(0));
-    g.take(slab, most, |word, mask| f(first(word), geometry.size as usize, mask))
+    g.take(slab, most, whole, |word, mask| f(first(word), geometry.size as usize, mask))
 }
