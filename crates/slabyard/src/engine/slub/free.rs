@@ -78,8 +78,8 @@ impl Cache {
     }
 
     /// A sheaf with room in place of a full one. The spare, if it has room; else
-    /// the barn takes the full one for an empty one; else a piece of the spare goes
-    /// home, and it takes the place of the full one.
+    /// the barn takes the full one for an empty one; else a piece of it goes home, what was
+    /// freed last: its places are in the cache still.
     fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
         let spare = self.shape().spare();
         let full = match self.exchange_spare(g, full) {
@@ -93,20 +93,13 @@ impl Cache {
             self.check_in_spare(g, full);
             return empty;
         }
-        let full = match self.barn_put_full(g, full) {
+        let mut full = match self.barn_put_full(g, full) {
             Ok(empty) => return empty,
             Err(full) => full,
         };
-        let mut home = match self.check_out(g, spare).ok().flatten() {
-            Some(other) => {
-                self.check_in_spare(g, full);
-                other
-            }
-            None => full,
-        };
-        let gone = self.flush(g, &mut home, self.shape().piece);
+        let gone = self.flush(g, &mut full, self.shape().piece);
         self.sent_home(gone);
-        self.outgrow(g, home)
+        self.outgrow(g, full)
     }
 
     /// A larger sheaf, with the same objects, in place of one that was made before the
