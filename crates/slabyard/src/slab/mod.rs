@@ -35,6 +35,13 @@ impl<P: Platform> Ground<P> {
         Ok(Object { slab, index })
     }
 
+    /// True if an object begins at an address that, by the page map, lies in a slab of this
+    /// geometry: asks no frame, which is a miss.
+    #[inline]
+    pub fn begins_object(&self, geometry: &Geometry, address: usize) -> bool {
+        self.spot(geometry, address).is_some_and(|(_, offset)| geometry.object_at(offset).is_some())
+    }
+
     /// Where the slab begins that an address lies in, if it does in one of this geometry at
     /// all, and how far behind that it lies.
     #[inline]

@@ -331,9 +331,9 @@ impl<P: Platform> Yard<P> {
     pub fn place_of(&self, address: usize) -> Place {
         let region = &self.ground.region;
         if let Some(class) = self.class_at(address) {
-            let shape = self.caches[class].shape();
-            let bytes = shape.geometry.size as usize;
-            let begin = self.ground.resolve(&shape.geometry, shape.slot, address).is_ok();
+            let geometry = &self.caches[class].shape().geometry;
+            let bytes = geometry.size as usize;
+            let begin = self.ground.begins_object(geometry, address);
             return Place::Object { class, bytes, begin };
         }
         let Some(granule) = region.granule_of(address) else {
