@@ -1,16 +1,17 @@
-//! The slow path of an allocation. Called when the fast path found this CPU's
-//! stack empty or stopped.
+//! The slow path of an allocation: the fast path found this CPU's stack empty or stopped.
 
 use super::Cache;
 use crate::page::{Ground, Sheaf};
 use crate::platform::Platform;
+use crate::slab::Word;
 
 /// Objects that a cache of few slabs puts into a sheaf.
-const FIRST_OBJECTS: u32 = 64;
+const FIRST_OBJECTS: u32 = Word::OBJECTS;
 
 /// About so many objects, in whole words of a bitmap where these are fewer.
 fn in_whole_words(objects: u32) -> u32 {
-    if objects < 64 { objects } else { (objects + 32) / 64 * 64 }
+    const WORD: u32 = Word::OBJECTS;
+    if objects < WORD { objects } else { (objects + WORD / 2) / WORD * WORD }
 }
 
 impl Cache {
@@ -22,8 +23,7 @@ impl Cache {
             return self.alloc_direct(g);
         };
         let full = match first {
-            // The thread moved to another CPU, or a push came between, or each call is to
-            // come by.
+            // The thread moved to another CPU, a push came between, or each call comes by.
             Some(sheaf) if !sheaf.is_empty() => Some(sheaf),
             first => self.fill(g, first),
         };
