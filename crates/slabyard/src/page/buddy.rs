@@ -174,17 +174,27 @@ impl<P: Platform> Ground<P> {
         if let Some(index) = self.take_free(wanted) {
             return Some(index);
         }
+        let growing = self.region.growing(&self.platform);
+        // Somebody else may have grown it meanwhile, or freed.
+        if let Some(index) = self.take_free(wanted) {
+            return Some(index);
+        }
         let spare = spare_for(self.region.top());
         let align = 1 << wanted.align;
-        let Some((old, start, new)) = self.region.grow(&self.platform, room, align, spare) else {
+        let Some((old, start, new)) =
+            self.region.grow(&self.platform, &growing, room, align, spare)
+        else {
+            drop(growing);
             // Small pages are better than none.
             return self.take_free(Wanted { room: granules, above: 0, last: true, ..wanted });
         };
-        self.region.touch_frames(&self.platform, start + granules, new);
+        let end = start + granules;
         let now = self.platform.now_ms() as u32;
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.free_range(&self.region, old, start, false, now);
-        lists.free_range(&self.region, start + granules, new, false, now);
+        lists.free_range(&self.region, end, new, false, now);
+        drop((lists, growing));
+        self.region.touch_frames(&self.platform, end, new);
         Some(start as u32)
     }
 

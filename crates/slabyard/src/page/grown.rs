@@ -45,6 +45,7 @@ impl<P: Platform> Ground<P> {
     /// Lets the region grow beyond `end`, where all behind `start` is free.
     fn extend(&self, start: usize, end: usize) -> Option<()> {
         let region = &self.region;
+        let growing = region.growing(&self.platform);
         let lists = self.all_lists();
         let top = region.top();
         let is_last = start + free_from(region, start, top - start) == top;
@@ -53,7 +54,8 @@ impl<P: Platform> Ground<P> {
             return None;
         }
         let unit = self.platform.page_bytes() / GRANULE;
-        let (old, _, new) = region.grow(&self.platform, end - top, unit, spare_for(top))?;
+        let (old, _, new) =
+            region.grow(&self.platform, &growing, end - top, unit, spare_for(top))?;
         let now = self.platform.now_ms() as u32;
         self.buddy.lists.lock(&self.platform).free_range(region, old, new, false, now);
         Some(())

@@ -10,7 +10,7 @@
 use super::frame::Frame;
 use super::table::Table;
 use crate::platform::{GRANULE, Platform, Use};
-use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Lock, Ordering, Rank};
+use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Guard, Lock, Ordering, Rank};
 
 /// Granules of a huge page, and their order: the begin of the region is aligned to it.
 /// What is taken, committed and given back in whole ones keeps its huge pages; a page
@@ -25,6 +25,9 @@ const SMALL_PAGES: usize = 32 * HUGE;
 
 /// The least that makes sense, in bytes.
 const SMALLEST: usize = 16 << 20;
+
+/// Held by the one thread that may grow the region.
+pub(super) type Growing<'a, P> = Guard<'a, (), P>;
 
 /// Reserved address space and its tables.
 pub struct Region {
@@ -165,6 +168,12 @@ impl Region {
         SMALL_PAGES.min(self.granules() / 16 / HUGE * HUGE)
     }
 
+    /// Keeps others from growing the region. To be held until what is new is on the lists:
+    /// who finds nothing free and waits for it looks again.
+    pub(super) fn growing<'a, P: Platform>(&'a self, p: &'a P) -> Growing<'a, P> {
+        self.grow.lock(p)
+    }
+
     /// Commits so that `granules` from an index aligned to `align` (power of
     /// two) lie below the top, and at least `spare` beyond. Returns the old top,
     /// the aligned index, and the new top. The new part belongs to the caller.
@@ -172,11 +181,11 @@ impl Region {
     pub(super) fn grow<P: Platform>(
         &self,
         p: &P,
+        _held: &Growing<'_, P>,
         granules: usize,
         align: usize,
         spare: usize,
     ) -> Option<(usize, usize, usize)> {
-        let _guard = self.grow.lock(p);
         let old = self.top();
         let unit = p.page_bytes() / GRANULE;
         let small = self.small_pages();

@@ -12,7 +12,7 @@
 //! 3. `List`: the partial list of one cache; `listed` of each slab; who may take
 //!    bits of a listed slab; that a slab ends.
 //! 4. `Pool`: sheaves that nobody uses.
-//! 5. `Grow`: the committed end of the region.
+//! 5. `Grow`: the committed end of the region, until what is new is on the buddy's lists.
 //! 6. `Pages`: the buddy's lists.
 //!
 //! No system call is made, and no other lock taken, under `Barn`, `List` or `Pages`.

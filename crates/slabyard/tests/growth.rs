@@ -1,0 +1,33 @@
+//! Threads that find nothing free at the same time let the region grow once: who waited for
+//! another's growth looks at the lists again.
+
+use slabyard::platform::machine::{Body, Config, Machine};
+use slabyard::yard::{Settings, Yard};
+
+const THREADS: usize = 6;
+const RUNS: usize = 60;
+const RUN: usize = 16;
+
+/// Granules that are free after each thread took its runs: nothing was freed.
+fn left_over(seed: u64) -> (usize, usize) {
+    let config = Config { cpus: 2, seed, ..Config::default() };
+    let yard = Yard::new(Machine::new(config));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+    let take = |_: &Machine| {
+        for _ in 0..RUNS {
+            yard.ground.take_run(RUN, RUN).expect("memory");
+        }
+    };
+    yard.platform().run((0..THREADS).map(|_| Box::new(take) as Body<'_>).collect());
+    (yard.ground.free_count().free, yard.ground.region.top())
+}
+
+#[test]
+fn threads_that_find_nothing_free_grow_the_region_once() {
+    for seed in 0..if cfg!(miri) { 1 } else { 200 } {
+        let (free, top) = left_over(seed);
+        // What one growth commits ahead of need, and what aligning its begin leaves.
+        let ahead = (top / 8).max((256 << 10) / 4096) + 2 * RUN;
+        assert!(free <= ahead, "{free} of {top} granules are free, seed {seed}");
+    }
+}
