@@ -1,4 +1,5 @@
-//! Sheaves that nobody uses give their pages back; those that come and go keep them.
+//! Sheaves that nobody uses give their pages back; those that come and go keep them. What
+//! they hold is handed out again in an order that keeps neighbours together.
 
 use slabyard::page::Sheaf;
 use slabyard::platform::Platform;
@@ -62,6 +63,22 @@ fn what_was_unused_and_is_taken_is_not_unused() {
     assert_eq!(rest(), None);
     give(&yard, taken);
     assert_eq!(rest(), None, "they were in use a moment ago");
+}
+
+/// In the sheaves of the CPU and of the barn alike.
+#[test]
+fn what_was_freed_last_comes_back_first() {
+    let yard = yard();
+    let bytes = 32;
+    let sheaf = yard.cache(1).sheaf_capacity() as usize;
+    let take = || yard.alloc_fast(bytes, 16).expect("memory");
+    // The CPU's two, and two of the barn's, in one of which something is left.
+    let objects: Vec<_> = (0..3 * sheaf).map(|_| take()).collect();
+    for object in &objects {
+        yard.free_fast(*object).expect("a live object");
+    }
+    let again: Vec<_> = objects.iter().map(|_| take()).collect();
+    assert!(again.iter().eq(objects.iter().rev()));
 }
 
 /// A sheaf holds the objects of a mask's bits, the highest below; runs of bits have a way of

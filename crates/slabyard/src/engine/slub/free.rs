@@ -55,48 +55,52 @@ impl Cache {
             && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
     }
 
-    /// The spare, with room, for a main sheaf.
+    /// A sheaf with room for a main one, which becomes the spare: the old spare, if it has
+    /// room, else an empty one of the barn's, which takes the old spare. So what is parked is
+    /// handed out again in the order opposite to that of the frees, and neighbours in a
+    /// structure stay neighbours in memory (as the depot's magazines of Bonwick and Adams,
+    /// USENIX 2001).
     ///
     /// # Errors
-    /// Gives the main one back if the spare has no room.
+    /// Gives the main one back if neither the spare nor the barn has room.
     fn exchange_spare<P: Platform>(&self, g: &Ground<P>, main: Sheaf) -> Result<Sheaf, Sheaf> {
         let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
-        if self.peek(g, spare).is_none_or(|n| n >= capacity) {
+        let has_room = |objects| objects < capacity || self.barn_has_room();
+        if !self.peek(g, spare).is_some_and(has_room) {
             return Err(main);
         }
-        match self.check_out(g, spare).ok().flatten() {
-            Some(other) if other.len() < capacity.min(g.sheaves.room(&other)) => {
+        let Ok(Some(other)) = self.check_out(g, spare) else { return Err(main) };
+        let room = if other.len() < capacity.min(g.sheaves.room(&other)) {
+            Ok(other)
+        } else {
+            self.barn_put_full(g, other)
+        };
+        match room {
+            Ok(room) => {
                 self.check_in_spare(g, main);
-                Ok(other)
+                Ok(room)
             }
-            Some(other) => {
+            Err(other) => {
                 self.check_in_spare(g, other);
                 Err(main)
             }
-            None => Err(main),
         }
     }
 
-    /// A sheaf with room in place of a full one. The spare, if it has room; else
-    /// the barn takes the full one for an empty one; else a piece of it goes home, what was
-    /// freed last: its places are in the cache still.
+    /// A sheaf with room in place of a full one. The spare's, or an empty one where there is
+    /// no spare; else a piece of the full one goes home, what was freed last: its places are
+    /// in the cache still.
     fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
-        let spare = self.shape().spare();
-        let full = match self.exchange_spare(g, full) {
+        let mut full = match self.exchange_spare(g, full) {
             Ok(room) => return room,
             Err(full) => full,
         };
-        let looks = self.peek(g, spare);
-        if looks.is_none()
+        if self.peek(g, self.shape().spare()).is_none()
             && let Some(empty) = self.barn_take_empty(g)
         {
             self.check_in_spare(g, full);
             return empty;
         }
-        let mut full = match self.barn_put_full(g, full) {
-            Ok(empty) => return empty,
-            Err(full) => full,
-        };
         let gone = self.flush(g, &mut full, self.shape().piece);
         self.sent_home(gone);
         self.outgrow(g, full)
