@@ -1,7 +1,7 @@
 //! Where the system makes huge pages everywhere, a small heap has none: it is read from
 //! the flags of the mappings what the system was told.
 
-use slabyard::page::region::HUGE;
+use slabyard::page::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};

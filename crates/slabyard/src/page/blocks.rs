@@ -12,7 +12,8 @@
 //! `dirty_granules`.
 
 use super::frame::{Kind, NIL};
-use super::region::{HUGE, HUGE_ORDER, Region};
+use super::huge::{HUGE, HUGE_ORDER};
+use super::region::Region;
 use crate::sync::Ordering;
 
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.

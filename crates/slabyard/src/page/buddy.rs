@@ -9,7 +9,8 @@
 
 use super::blocks::{Lists, ORDERS, Wanted, each_block};
 use super::frame::Kind;
-use super::region::{HUGE, Region};
+use super::huge::HUGE;
+use super::region::Region;
 use super::{Ground, decay};
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};

@@ -13,7 +13,7 @@
 use super::Ground;
 use super::blocks::ORDERS;
 use super::frame::{Frame, Kind};
-use super::region::HUGE;
+use super::huge::HUGE;
 use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
 

@@ -10,6 +10,7 @@ pub mod decay;
 pub mod frame;
 mod freed;
 mod grown;
+pub mod huge;
 pub mod mappings;
 pub mod percpu;
 mod places;

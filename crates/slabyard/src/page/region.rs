@@ -8,20 +8,10 @@
 //! is set when a run is freed, and cleared when its pages went back.
 
 use super::frame::Frame;
+use super::huge::{ALWAYS_SMALL, DECIDED, HUGE, PageSizes, is_dense};
 use super::table::Table;
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Guard, Lock, Ordering, Rank};
-
-/// Granules of a huge page, and their order: the begin of the region is aligned to it.
-/// What is taken, committed and given back in whole ones keeps its huge pages; a page
-/// table that a part of one left behind stays, and with it pages of 4 KiB.
-pub const HUGE: usize = (2 << 20) / GRANULE;
-pub(super) const HUGE_ORDER: u32 = HUGE.ilog2();
-
-/// Granules at the begin of the region that have no huge pages, 64 MiB: a huge page is
-/// resident as a whole, and of a heap of that size a good part is not: objects in sheaves
-/// that nobody wrote yet, large objects that are not written to their end.
-const SMALL_PAGES: usize = 32 * HUGE;
 
 /// The least that makes sense, in bytes.
 const SMALLEST: usize = 16 << 20;
@@ -38,6 +28,7 @@ pub struct Region {
     map: Table<AtomicU16>,
     dirty: Table<AtomicU64>,
     grow: Lock<()>,
+    page_sizes: PageSizes,
 }
 
 impl Region {
@@ -50,6 +41,7 @@ impl Region {
             map: Table::new(),
             dirty: Table::new(),
             grow: Lock::new(Rank::Grow, ()),
+            page_sizes: PageSizes::new(),
         }
     }
 
@@ -162,10 +154,11 @@ impl Region {
         self.map.get(index as usize).load(Ordering::Relaxed)
     }
 
-    /// Granules at the begin that have no huge pages; of a small reserve few.
+    /// Granules at the begin that have huge pages where the heap is dense only; of a small
+    /// reserve few.
     #[inline]
     pub fn small_pages(&self) -> usize {
-        SMALL_PAGES.min(self.granules() / 16 / HUGE * HUGE)
+        DECIDED.min(self.granules() / 16 / HUGE * HUGE)
     }
 
     /// Keeps others from growing the region. To be held until what is new is on the lists:
@@ -192,11 +185,15 @@ impl Region {
         // A large run lies where it may have huge pages; what it leaves before it is free.
         let large = granules >= HUGE;
         let beyond = (large && old < small).then_some(small);
+        let end = self.base() + old * GRANULE;
+        let is_dense = (ALWAYS_SMALL..small).contains(&old) && is_dense(p, end);
         for from in beyond.into_iter().chain([old]) {
             let start = from.next_multiple_of(align);
             let least = start.checked_add(granules)?.next_multiple_of(unit);
+            // What is left before a large run may hold anything.
+            let may_be_huge = is_dense && from == old;
             // What may become huge pages is to do so up to its end.
-            let whole = large || small > 0 && least > small;
+            let whole = large || small > 0 && least > small || may_be_huge;
             let step = if whole { unit.max(HUGE) } else { unit };
             let wished = least.max(old + spare).next_multiple_of(step).min(self.granules());
             for new in [wished, least] {
@@ -204,6 +201,10 @@ impl Region {
                     continue;
                 }
                 if self.ensure_tables(p, new) && self.commit(p, old, new) {
+                    // A process that does little has no huge pages, and needs no advice.
+                    if new >= HUGE {
+                        self.page_sizes.decide(p, self.base(), new, small, may_be_huge);
+                    }
                     self.top.store(new, Ordering::Release);
                     return Some((old, start, new));
                 }
@@ -223,10 +224,6 @@ impl Region {
     }
 
     fn commit<P: Platform>(&self, p: &P, old: usize, new: usize) -> bool {
-        if old < HUGE && new >= HUGE {
-            // Not before: a process that does little has no huge pages.
-            p.keep_small_pages(self.base(), self.small_pages() * GRANULE);
-        }
         p.commit(self.address(old as u32), (new - old) * GRANULE)
     }
 

@@ -73,6 +73,11 @@ pub trait Platform: Park + Sync {
     /// Asks the system not to put huge pages under a part of a reservation.
     fn keep_small_pages(&self, _address: usize, _bytes: usize) {}
 
+    /// Bytes of a committed part that are in memory. 0 where the system does not tell.
+    fn resident(&self, _address: usize, _bytes: usize) -> usize {
+        0
+    }
+
     /// A mapping of its own, zeroed, aligned to `align`.
     fn map(&self, bytes: usize, align: usize) -> Option<usize>;
 

@@ -18,6 +18,7 @@ numbers! {
     MPROTECT: 10, 226;
     MUNMAP: 11, 215;
     MREMAP: 25, 216;
+    MINCORE: 27, 232;
     MADVISE: 28, 233;
     FUTEX: 202, 98;
     OPENAT: 257, 56;

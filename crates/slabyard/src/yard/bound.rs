@@ -10,7 +10,8 @@
 //! The tests count what calls do, and hold it against these numbers.
 
 use crate::engine::slub::Shape;
-use crate::page::{decay, region};
+use crate::page::decay;
+use crate::page::huge::HUGE;
 use crate::platform::GRANULE;
 
 /// Slab operations of the call's own work: objects of one bitmap word put into a slab, or
@@ -31,4 +32,4 @@ pub const GIVE_BACKS: u64 = 1;
 pub const GIVE_BACK_BYTES: u64 = decay::MOST_BYTES as u64;
 
 /// Bytes by which a request above [`super::LARGEST_RUN`] may give back more than it takes.
-pub const MORE_BYTES: u64 = (2 * region::HUGE * GRANULE) as u64;
+pub const MORE_BYTES: u64 = (2 * HUGE * GRANULE) as u64;

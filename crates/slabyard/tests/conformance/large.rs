@@ -3,7 +3,7 @@
 
 use super::oracle::Random;
 use super::{Says, each_machine, yard_on};
-use slabyard::page::region::HUGE;
+use slabyard::page::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_RUN, Yard};

@@ -3,7 +3,7 @@
 use crate::checks::{self, Surroundings};
 use crate::storm::Storm;
 use slabyard::platform::linux::{Linux, Mode};
-use slabyard::platform::{Platform, Use};
+use slabyard::platform::{Platform, Stretch, Use};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,7 @@ fn run(mode: Mode) {
         scope.spawn(|| keeps_the_contract(&LINUX, mode));
     });
     moves_back_what_has_no_room(&LINUX);
+    tells_what_is_in_memory(&LINUX);
     loses_and_doubles_nothing(&LINUX);
 }
 
@@ -77,6 +78,23 @@ fn moves_back_what_has_no_room(linux: &Linux) {
     // SAFETY: as above.
     assert_eq!(unsafe { linux.read_word(arena + BYTES / 2) }, 77);
     assert!(linux.commit(arena, 2 * BYTES), "the pages are where they were");
+}
+
+/// More pages than are asked for by one call, of which two are written and one went back.
+fn tells_what_is_in_memory(linux: &Linux) {
+    let page = linux.page_bytes();
+    let bytes = 600 * page;
+    let arena = linux.reserve(bytes, page, Use::Arena).expect("address space");
+    linux.keep_small_pages(arena, bytes);
+    assert!(linux.commit(arena, bytes));
+    assert_eq!(linux.resident(arena, bytes), 0);
+    for nth in [0, 7, 599] {
+        // SAFETY: committed above, and nobody else's.
+        unsafe { ((arena + nth * page) as *mut u8).write(1) };
+    }
+    linux.give_back(&[Stretch { address: arena + 7 * page, bytes: page }]);
+    assert_eq!(linux.resident(arena, bytes), 2 * page);
+    assert_eq!(linux.resident(arena + page, bytes - page), page);
 }
 
 fn keeps_the_contract(linux: &Linux, mode: Mode) {

@@ -233,6 +233,23 @@ pub(super) fn keep_small_pages(address: usize, bytes: usize) {
     advise(address, bytes, MADV_NOHUGEPAGE);
 }
 
+/// Bytes of whole pages that are in memory.
+pub(super) fn resident(page: usize, address: usize, bytes: usize) -> usize {
+    const PAGES: usize = 512;
+    let mut seen = [0u8; PAGES];
+    let mut nr = 0;
+    for first in (address..address + bytes).step_by(PAGES * page) {
+        let part = (address + bytes - first).min(PAGES * page);
+        // SAFETY: it writes a byte for each page of the part, at most as many as there are.
+        if unsafe { sys::call(sys::MINCORE, [first, part, seen.as_mut_ptr() as usize, 0, 0, 0]) }
+            == 0
+        {
+            nr += seen[..part / page].iter().filter(|page| **page & 1 == 1).count();
+        }
+    }
+    nr * page
+}
+
 pub(super) fn touch_ahead(address: usize, bytes: usize) {
     advise(address, bytes, MADV_POPULATE_WRITE);
 }

@@ -291,6 +291,11 @@ impl Platform for Linux {
         memory::keep_small_pages(address, bytes);
     }
 
+    fn resident(&self, address: usize, bytes: usize) -> usize {
+        may_call(self);
+        memory::resident(self.page_bytes(), address, bytes)
+    }
+
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {
         memory::map(self.page_bytes(), bytes, align)
     }

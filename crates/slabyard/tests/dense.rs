@@ -1,0 +1,75 @@
+//! Where the system makes huge pages everywhere, a small heap has them if what it holds is
+//! written: it is read from the flags of the mappings what the system was told.
+
+use slabyard::page::Region;
+use slabyard::page::huge::HUGE;
+use slabyard::platform::GRANULE;
+use slabyard::platform::linux::Linux;
+use slabyard::yard::{Settings, Yard};
+use std::fs;
+
+const MIB: usize = 1 << 20;
+/// Bytes of an object: whole pages.
+const OBJECT: usize = 32 << 10;
+
+static YARD: Yard<Linux> = Yard::new(Linux::new());
+
+/// True for each huge page's place of the region that is to have no huge page.
+fn small_pages(region: &Region) -> Vec<bool> {
+    let maps = fs::read_to_string("/proc/self/smaps").expect("smaps");
+    let mut small = vec![false; region.top() / HUGE];
+    let mut range = 0..0;
+    for line in maps.lines() {
+        let ends = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let ends = ends.map(|(a, b)| [a, b].map(|end| usize::from_str_radix(end, 16)));
+        if let Some([Ok(first), Ok(end)]) = ends {
+            range = first..end;
+        } else if line.starts_with("VmFlags:") && line.split_whitespace().any(|flag| flag == "nh") {
+            for (nth, small) in small.iter_mut().enumerate() {
+                *small |= range.contains(&(region.base() + nth * HUGE * GRANULE));
+            }
+        }
+    }
+    small
+}
+
+/// Takes objects until the region has so many bytes, and writes so many bytes of each.
+fn grow(bytes: usize, written: usize) {
+    while YARD.ground.region.top() * GRANULE < bytes {
+        let object = YARD.alloc(OBJECT, 16).expect("memory");
+        // SAFETY: the object is live, and nobody else's.
+        unsafe { std::ptr::write_bytes(object as *mut u8, 1, written) };
+    }
+}
+
+#[test]
+fn what_follows_written_pages_may_be_huge() {
+    if !fs::exists("/sys/kernel/mm/transparent_hugepage").expect("a look at /sys") {
+        println!("skipped: this kernel has no transparent huge pages");
+        return;
+    }
+    assert!(YARD.platform().init(None));
+    assert!(YARD.init(Settings { reserve_bytes: 4 << 30, ..Settings::default() }));
+    let region = &YARD.ground.region;
+
+    // A fifth of the pages is not written.
+    grow(16 * MIB, OBJECT * 4 / 5);
+    let before = small_pages(region);
+    assert!(before.iter().all(|small| *small), "{before:?}");
+
+    grow(32 * MIB, OBJECT);
+    let after = small_pages(region);
+    assert!(after.starts_with(&before), "decided twice: {after:?}");
+    // Written pages are seen once they fill what is looked at, of small pages.
+    let huge = after.iter().filter(|small| !**small).count();
+    assert!(huge >= 3, "{after:?}");
+    assert_eq!(region.top() % HUGE, 0, "the last may be one as well");
+
+    // What a large run leaves before it may hold anything.
+    YARD.ground.alloc_run(HUGE * GRANULE, 16).expect("memory");
+    let last = small_pages(region);
+    let first = region.small_pages() / HUGE;
+    assert!(last.starts_with(&after) && last.len() > first);
+    let left = &last[after.len()..first];
+    assert!(left.iter().all(|small| *small) && last[first..].iter().all(|small| !*small));
+}
