@@ -44,6 +44,17 @@ pub fn median(values: &[f64]) -> f64 {
     if odd == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
 }
 
+/// How far the middle half of the values lies apart, as a part of their median.
+///
+/// # Panics
+/// If there is no value.
+pub fn spread(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let quarter = sorted.len() / 4;
+    (sorted[sorted.len() - 1 - quarter] - sorted[quarter]) / median(values)
+}
+
 /// Geometric mean over loads of the ratios of medians, ours to the peer's;
 /// of one load, its ratio.
 pub fn ratio(loads: &[Paired]) -> Estimate {
@@ -77,6 +88,13 @@ mod tests {
     fn median_of_odd_and_even() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+    }
+
+    #[test]
+    fn spread_is_of_the_middle_half() {
+        assert_eq!(spread(&[7.0]), 0.0);
+        assert_eq!(spread(&[90.0, 100.0, 110.0, 1000.0]), 10.0 / 105.0);
+        assert_eq!(spread(&[1.0, 90.0, 100.0, 100.0, 100.0, 110.0, 120.0, 1000.0]), 0.1);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::runs::{All, Run};
-use crate::stats::{Estimate, Paired, median, ratio};
+use crate::stats::{Estimate, Paired, median, ratio, spread};
 
 /// A measure of a run; less is better.
 pub struct Measure {
@@ -162,6 +162,13 @@ impl Results {
     }
 
     /// None without samples, or where a median is nothing: no ratio to that.
+    /// How far the runs of an allocator lie apart ([`spread`]), of each load that it
+    /// ended: what the machine adds is in all allocators' runs alike.
+    pub fn spreads(&self, measure: usize, allocator: usize) -> Vec<f64> {
+        let of = |load: &Vec<Option<Samples>>| Some(spread(&load[allocator].as_ref()?[measure]));
+        self.samples.iter().filter_map(of).collect()
+    }
+
     fn pair(&self, measure: usize, load: usize, peer: usize) -> Option<Paired<'_>> {
         let of = |allocator: usize| {
             let samples = &self.samples[load][allocator].as_ref()?[measure];

@@ -2,8 +2,13 @@
 
 use std::fmt::Write as _;
 
+use super::results::{Results, WALL};
 use super::{Report, Section, tables};
 use crate::screen;
+use crate::stats::median;
+
+/// By whose times it is told how steady the machine was.
+const STEADY: &str = "glibc";
 
 /// Rounds below which an interval tells little.
 const FEW_ROUNDS: u32 = 10;
@@ -46,6 +51,7 @@ fn method(report: &Report) -> String {
 fn results(section: &Section) -> String {
     let results = &section.results;
     let mut text = format!("### Transparent huge pages: {}\n\n", section.thp);
+    text += &steadiness(results);
     let _ = write!(text, "#### Means\n\n{}\n\n", tables::means(results));
     text += "#### Losses\n\n";
     if section.losses.is_empty() {
@@ -75,6 +81,22 @@ fn results(section: &Section) -> String {
         }
     }
     text
+}
+
+/// How much the machine's own doings change: by the C library's times, which no build of
+/// ours does.
+fn steadiness(results: &Results) -> String {
+    let spreads = results.place(STEADY).map(|place| results.spreads(WALL, place));
+    let Some(spreads) = spreads.filter(|spreads| !spreads.is_empty()) else {
+        return String::new();
+    };
+    let most = spreads.iter().copied().fold(0.0, f64::max);
+    format!(
+        "How steady the machine was: the middle half of {STEADY}'s wall times of a load lies \
+         within {:.0} % of their median, of one load in two; {:.0} % at most.\n\n",
+        median(&spreads) * 100.0,
+        most * 100.0
+    )
 }
 
 fn loads(report: &Report) -> String {
@@ -135,6 +157,7 @@ mod tests {
             "- dead on glibc, round 1: signal 11",
             "### Transparent huge pages: madvise",
             "their intervals tell little",
+            "within 0 % of their median",
             "11 / 22 / 33",
         ] {
             assert!(text.contains(words), "{words} is not in\n{text}");
