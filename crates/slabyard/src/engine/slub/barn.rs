@@ -109,9 +109,11 @@ impl Cache {
     }
 
     /// True if the barn takes one more full sheaf, as of a moment ago.
-    pub(super) fn barn_has_room(&self) -> bool {
+    pub(super) fn barn_has_room<P: Platform>(&self, g: &Ground<P>) -> bool {
+        let bytes = (self.sheaf_capacity() * self.shape().geometry.size) as usize;
         self.shown.barn_full.load(Ordering::Relaxed)
             < self.shown.barn_full_limit.load(Ordering::Relaxed)
+            && g.parked_node_bytes.load(Ordering::Relaxed) + bytes <= g.node_limit()
     }
 
     /// True if the barn is to keep an empty sheaf: not one that is smaller than sheaves

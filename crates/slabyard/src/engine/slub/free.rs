@@ -51,7 +51,7 @@ impl Cache {
         let main = objects_in(shape.main());
         main.len() >= capacity as usize
             && objects_in(shape.spare()).len() >= capacity as usize
-            && !self.barn_has_room()
+            && !self.barn_has_room(g)
             && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
     }
 
@@ -65,7 +65,7 @@ impl Cache {
     /// Gives the main one back if neither the spare nor the barn has room.
     fn exchange_spare<P: Platform>(&self, g: &Ground<P>, main: Sheaf) -> Result<Sheaf, Sheaf> {
         let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
-        let has_room = |objects| objects < capacity || self.barn_has_room();
+        let has_room = |objects| objects < capacity || self.barn_has_room(g);
         if !self.peek(g, spare).is_some_and(has_room) {
             return Err(main);
         }
