@@ -53,11 +53,11 @@ fn what_follows_written_pages_may_be_huge() {
     let region = &YARD.ground.region;
 
     // A fifth of the pages is not written.
-    grow(16 * MIB, OBJECT * 4 / 5);
+    grow(24 * MIB, OBJECT * 4 / 5);
     let before = small_pages(region);
     assert!(before.iter().all(|small| *small), "{before:?}");
 
-    grow(32 * MIB, OBJECT);
+    grow(48 * MIB, OBJECT);
     let after = small_pages(region);
     assert!(after.starts_with(&before), "decided twice: {after:?}");
     // Written pages are seen once they fill what is looked at, of small pages.

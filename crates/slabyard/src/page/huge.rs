@@ -21,12 +21,14 @@ pub(super) const HUGE_ORDER: u32 = HUGE.ilog2();
 /// Granules at the begin of the region that are decided, 64 MiB: beyond, all may be huge.
 pub(super) const DECIDED: usize = 32 * HUGE;
 
-/// Granules that have small pages whatever they hold, 4 MiB: the last huge page of a heap is
+/// Granules that have small pages whatever they hold, 16 MiB: the last huge page of a heap is
 /// half empty in the mean, which is much of a smaller one.
-pub(super) const ALWAYS_SMALL: usize = 2 * HUGE;
+pub(super) const ALWAYS_SMALL: usize = 8 * HUGE;
 
-/// Granules before the end that are looked at: all of a heap for which it is decided first.
-const LOOKED_AT: usize = ALWAYS_SMALL;
+/// Granules before the end that are looked at.
+const LOOKED_AT: usize = 2 * HUGE;
+
+const _: () = assert!(LOOKED_AT <= ALWAYS_SMALL);
 
 /// One part of so many need not be in memory.
 const PART: usize = 10;
