@@ -1,12 +1,13 @@
 //! Where the system makes huge pages everywhere, a small heap has them if what it holds is
 //! written: it is read from the flags of the mappings what the system was told.
 
+mod small_pages;
+
 use slabyard::page::Region;
 use slabyard::page::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
-use std::fs;
 
 const MIB: usize = 1 << 20;
 /// Bytes of an object: whole pages.
@@ -16,21 +17,9 @@ static YARD: Yard<Linux> = Yard::new(Linux::new());
 
 /// True for each huge page's place of the region that is to have no huge page.
 fn small_pages(region: &Region) -> Vec<bool> {
-    let maps = fs::read_to_string("/proc/self/smaps").expect("smaps");
-    let mut small = vec![false; region.top() / HUGE];
-    let mut range = 0..0;
-    for line in maps.lines() {
-        let ends = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let ends = ends.map(|(a, b)| [a, b].map(|end| usize::from_str_radix(end, 16)));
-        if let Some([Ok(first), Ok(end)]) = ends {
-            range = first..end;
-        } else if line.starts_with("VmFlags:") && line.split_whitespace().any(|flag| flag == "nh") {
-            for (nth, small) in small.iter_mut().enumerate() {
-                *small |= range.contains(&(region.base() + nth * HUGE * GRANULE));
-            }
-        }
-    }
-    small
+    let small = small_pages::ranges();
+    let is_small = |address| small.iter().any(|range| range.contains(&address));
+    (0..region.top() / HUGE).map(|nth| is_small(region.base() + nth * HUGE * GRANULE)).collect()
 }
 
 /// Takes objects until the region has so many bytes, and writes so many bytes of each.
@@ -44,8 +33,7 @@ fn grow(bytes: usize, written: usize) {
 
 #[test]
 fn what_follows_written_pages_may_be_huge() {
-    if !fs::exists("/sys/kernel/mm/transparent_hugepage").expect("a look at /sys") {
-        println!("skipped: this kernel has no transparent huge pages");
+    if !small_pages::are_known() {
         return;
     }
     assert!(YARD.platform().init(None));

@@ -1,34 +1,23 @@
 //! Where the system makes huge pages everywhere, a small heap has none: it is read from
 //! the flags of the mappings what the system was told.
 
+mod small_pages;
+
 use slabyard::page::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};
-use std::fs;
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
 /// True if the mapping around an address is to have no huge pages.
 fn has_small_pages(address: usize) -> bool {
-    let maps = fs::read_to_string("/proc/self/smaps").expect("smaps");
-    let mut around = false;
-    for line in maps.lines() {
-        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let ends = range.map(|(a, b)| [a, b].map(|end| usize::from_str_radix(end, 16)));
-        if let Some([Ok(first), Ok(end)]) = ends {
-            around = (first..end).contains(&address);
-        } else if around && line.starts_with("VmFlags:") {
-            return line.split_whitespace().any(|flag| flag == "nh");
-        }
-    }
-    panic!("no mapping around {address:#x}");
+    small_pages::ranges().iter().any(|range| range.contains(&address))
 }
 
 #[test]
 fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
-    if !fs::exists("/sys/kernel/mm/transparent_hugepage").expect("a look at /sys") {
-        println!("skipped: this kernel has no transparent huge pages");
+    if !small_pages::are_known() {
         return;
     }
     assert!(YARD.platform().init(None));

@@ -1,0 +1,29 @@
+//! What the system was told of huge pages, read from the flags of this process's mappings.
+
+use std::fs;
+use std::ops::Range;
+
+/// True if the kernel knows transparent huge pages; says so where it does not.
+pub fn are_known() -> bool {
+    let known = fs::exists("/sys/kernel/mm/transparent_hugepage").expect("a look at /sys");
+    if !known {
+        println!("skipped: this kernel has no transparent huge pages");
+    }
+    known
+}
+
+/// Addresses of the mappings that are to have no huge pages.
+pub fn ranges() -> Vec<Range<usize>> {
+    let maps = fs::read_to_string("/proc/self/smaps").expect("smaps");
+    let (mut ranges, mut range) = (Vec::new(), 0..0);
+    for line in maps.lines() {
+        let ends = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let ends = ends.map(|(a, b)| [a, b].map(|end| usize::from_str_radix(end, 16)));
+        if let Some([Ok(first), Ok(end)]) = ends {
+            range = first..end;
+        } else if line.starts_with("VmFlags:") && line.split_whitespace().any(|flag| flag == "nh") {
+            ranges.push(range.clone());
+        }
+    }
+    ranges
+}
