@@ -7,7 +7,7 @@ use slabyard::page::Region;
 use slabyard::page::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
-use slabyard::yard::{Settings, Yard};
+use slabyard::yard::Yard;
 
 const MIB: usize = 1 << 20;
 /// Bytes of an object: whole pages.
@@ -33,11 +33,9 @@ fn grow(bytes: usize, written: usize) {
 
 #[test]
 fn what_follows_written_pages_may_be_huge() {
-    if !small_pages::are_known() {
+    if !small_pages::is_ready(&YARD) {
         return;
     }
-    assert!(YARD.platform().init(None));
-    assert!(YARD.init(Settings { reserve_bytes: 4 << 30, ..Settings::default() }));
     let region = &YARD.ground.region;
 
     // A fifth of the pages is not written.

@@ -138,6 +138,28 @@ fn a_run_ends_where_its_slab_does() {
     assert_eq!(bring(&yard, &twice, u32::MAX).0, told);
 }
 
+/// A barn that has room of its own has none where the yard's barns hold enough: then these
+/// objects need no look at the spare either.
+#[test]
+fn what_the_yards_barns_have_no_room_for_goes_straight_home() {
+    const LARGE: usize = 1024;
+    let yard = yard();
+    let cache = yard.cache(classes::class_for(LARGE).expect("a class"));
+    let capacity = cache.sheaf_capacity() as usize;
+    assert!(cache.barn_limits().0 > 0, "room of its own");
+    yard.ground.set_node_limit(0);
+    let live = alloc(&yard, LARGE, 2 * capacity + 50);
+    let (parked, others) = live.split_at(2 * capacity);
+    for object in parked {
+        yard.free_fast(*object).expect("a live object");
+    }
+    for object in others {
+        let before = yard.platform().tally().slab_operations;
+        yard.free_fast(*object).expect("a live object");
+        assert_eq!(yard.platform().tally().slab_operations - before, 1);
+    }
+}
+
 /// Objects above 512 bytes go past the sheaves once these are full, one slab operation
 /// each, and the sheaf stays as it is.
 #[test]

@@ -6,7 +6,7 @@ mod small_pages;
 use slabyard::page::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
-use slabyard::yard::{LARGEST_RUN, Settings, Yard};
+use slabyard::yard::{LARGEST_RUN, Yard};
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
@@ -17,11 +17,9 @@ fn has_small_pages(address: usize) -> bool {
 
 #[test]
 fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
-    if !small_pages::are_known() {
+    if !small_pages::is_ready(&YARD) {
         return;
     }
-    assert!(YARD.platform().init(None));
-    assert!(YARD.init(Settings { reserve_bytes: 4 << 30, ..Settings::default() }));
     let region = &YARD.ground.region;
     YARD.alloc(100, 16).expect("memory");
     let begin = region.base() + GRANULE;

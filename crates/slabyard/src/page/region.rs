@@ -185,7 +185,7 @@ impl Region {
         // A large run lies where it may have huge pages; what it leaves before it is free.
         let large = granules >= HUGE;
         let beyond = (large && old < small).then_some(small);
-        let end = self.base() + old * GRANULE;
+        let end = self.address(old as u32);
         let is_dense = (ALWAYS_SMALL..small).contains(&old) && is_dense(p, end);
         for from in beyond.into_iter().chain([old]) {
             let start = from.next_multiple_of(align);
@@ -200,7 +200,7 @@ impl Region {
                 if new < least || new > self.granules() {
                     continue;
                 }
-                if self.ensure_tables(p, new) && self.commit(p, old, new) {
+                if self.ensure_tables(p, new) && p.commit(end, (new - old) * GRANULE) {
                     // A process that does little has no huge pages, and needs no advice.
                     if new >= HUGE {
                         self.page_sizes.decide(p, self.base(), new, small, may_be_huge);
@@ -221,10 +221,6 @@ impl Region {
         if first + LEAST <= end {
             self.frames.touch_ahead(p, first, end);
         }
-    }
-
-    fn commit<P: Platform>(&self, p: &P, old: usize, new: usize) -> bool {
-        p.commit(self.address(old as u32), (new - old) * GRANULE)
     }
 
     /// Gives back whole pages of a table that describe granules of a clean free block:

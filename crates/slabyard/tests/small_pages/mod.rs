@@ -1,15 +1,20 @@
 //! What the system was told of huge pages, read from the flags of this process's mappings.
 
+use slabyard::platform::linux::Linux;
+use slabyard::yard::{Settings, Yard};
 use std::fs;
 use std::ops::Range;
 
-/// True if the kernel knows transparent huge pages; says so where it does not.
-pub fn are_known() -> bool {
+/// Makes a yard ready, of which the flags can be read; says so where the kernel has none.
+pub fn is_ready(yard: &Yard<Linux>) -> bool {
     let known = fs::exists("/sys/kernel/mm/transparent_hugepage").expect("a look at /sys");
     if !known {
         println!("skipped: this kernel has no transparent huge pages");
+        return false;
     }
-    known
+    assert!(yard.platform().init(None));
+    assert!(yard.init(Settings { reserve_bytes: 4 << 30, ..Settings::default() }));
+    true
 }
 
 /// Addresses of the mappings that are to have no huge pages.
