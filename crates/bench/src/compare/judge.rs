@@ -159,8 +159,7 @@ fn each(results: &Results, measure: usize, limit: f64) -> Goal {
     }
 }
 
-/// Each load and judged measure in which a peer's median is below ours; the
-/// greatest loss first.
+/// Each load and judged measure in which a peer is ahead; the greatest loss first.
 pub fn losses(results: &Results) -> Vec<Loss> {
     let both = [(WALL, "time"), (PEAK, "rss")];
     let mut losses: Vec<Loss> = both

@@ -161,7 +161,6 @@ impl Results {
         ranked
     }
 
-    /// None without samples, or where a median is nothing: no ratio to that.
     /// How far the runs of an allocator lie apart ([`spread`]), of each load that it
     /// ended: what the machine adds is in all allocators' runs alike.
     pub fn spreads(&self, measure: usize, allocator: usize) -> Vec<f64> {
@@ -169,6 +168,7 @@ impl Results {
         self.samples.iter().filter_map(of).collect()
     }
 
+    /// None without samples, or where one is nothing: no ratio to that.
     fn pair(&self, measure: usize, load: usize, peer: usize) -> Option<Paired<'_>> {
         let of = |allocator: usize| {
             let samples = &self.samples[load][allocator].as_ref()?[measure];

@@ -29,8 +29,9 @@ fn method(report: &Report) -> String {
          {} rounds; in each, every load runs once on every allocator, in an order drawn anew.\n\
          A load runs on, {} rounds at most, while the interval of its time beside the second-best \
          peer's holds the limit; the tables say how many it had. Means take the first {} of each.\n\
-         Cells are medians over rounds; ratios are ours to a peer's, less than 1 being better for \
-         ours, with 95 % bootstrap intervals that draw rounds.\n\
+         Cells are medians over rounds; a ratio is the median over rounds of ours to a peer's in \
+         the same round, so not that of two cells; less than 1 is better for ours; 95 % bootstrap \
+         intervals draw rounds.\n\
          Means are geometric, over the loads that both ended.\n\
          CPU time, peak RSS and minor page faults are those of `wait4`; RSS over time is the \
          integral of samples each 10 ms; mappings are counted each 100 ms.\n\

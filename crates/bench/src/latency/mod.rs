@@ -253,8 +253,8 @@ fn text(report: &Report) -> String {
     text += &format!(
         "Nanoseconds of single calls, {} pairs of mixed sizes a process; medians of {} rounds.\n\
          empty: the clock read twice with nothing between. No sample is dropped.\n\
-         Ratios are ours to the allocator's of the row; `without the clock` takes the median of \
-         `empty` in the same process off both.\n",
+         Ratios are ours to the allocator's of the row in the same round, the median over rounds; \
+         `without the clock` takes the median of `empty` in the same process off both.\n",
         report.pairs, report.rounds
     );
     for part in report.parts {
