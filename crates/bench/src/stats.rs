@@ -3,9 +3,10 @@
 //! A round is the unit: within it all allocators ran within a second or so, and a
 //! disturbance of the machine hits them alike. So a ratio is taken within each round, and
 //! of these the median. Where the machine is noisy it repeats better than the ratio of the
-//! two medians: of the half of the rounds to the other half, over 1316 pairs of allocators
-//! on a load in ten older versions of `docs/benchmarks.json`, the root mean square of its
-//! differences is 0.19 in place of 0.23, the median 0.072 in place of 0.093.
+//! two medians: of 1316 pairs of allocators on a load, in eight older versions of
+//! `docs/benchmarks.json`, what half of the rounds says differs from what the other half
+//! says by 0.18 in place of 0.22, root mean square, and by 0.073 in place of 0.095 in the
+//! median (`crates/bench/repeats.py 4aa01db`).
 //!
 //! Rounds are drawn again for the interval (Efron, "Bootstrap methods: another look at the
 //! jackknife", 1979; the percentile interval).
