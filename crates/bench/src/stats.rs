@@ -68,6 +68,11 @@ pub fn spread(values: &[f64]) -> f64 {
     (sorted[sorted.len() - 1 - quarter] - sorted[quarter]) / median(values)
 }
 
+/// The median over rounds of ours to the peer's.
+pub fn beside(load: &Paired) -> f64 {
+    median(&load.logs()).exp()
+}
+
 /// Geometric mean over loads of the median over rounds of ours to the peer's;
 /// of one load, this median.
 pub fn ratio(loads: &[Paired]) -> Estimate {

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::runs::{All, Run};
-use crate::stats::{Estimate, Paired, median, ratio, spread};
+use crate::stats::{Estimate, Paired, beside, median, ratio, spread};
 
 /// A measure of a run; less is better.
 pub struct Measure {
@@ -153,11 +153,12 @@ impl Results {
         self.samples[load].iter().flatten().map(|of| of[WALL].len()).max().unwrap_or(0)
     }
 
-    /// The peers that ended a load, the best first, with their medians.
+    /// The peers that ended a load as ours did, and ours to theirs: the one first that ours
+    /// is farthest behind.
     pub fn ranked(&self, measure: usize, load: usize) -> Vec<(usize, f64)> {
-        let median = |peer| self.median(measure, load, peer).map(|median| (peer, median));
-        let mut ranked: Vec<(usize, f64)> = self.peers().filter_map(median).collect();
-        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let to = |peer| Some((peer, beside(&self.pair(measure, load, peer)?)));
+        let mut ranked: Vec<(usize, f64)> = self.peers().filter_map(to).collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         ranked
     }
 
@@ -228,7 +229,7 @@ pub mod tests {
         assert_eq!(mean.loads, 2);
         assert!((mean.ratio.value - 0.5).abs() < 1e-12, "{mean:?}");
         assert!(results.ratio(WALL, 1, 1).is_none());
-        assert_eq!(results.ranked(WALL, 1), [(2, 40.0)]);
+        assert_eq!(results.ranked(WALL, 1), [(2, 0.25)]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn method(report: &Report) -> String {
          integral of samples each 10 ms; mappings are counted each 100 ms.\n\
          System calls are counted by `strace`, in one more run that is not timed; the loader's and \
          the threads' own are among them.\n\
-         The second-best is the second of the peers on that load and measure, without ours.\n",
+         The second-best is the second of the peers on that load and measure, without ours, by this ratio.\n",
         report.rounds, report.most_rounds, report.rounds
     );
     if report.rounds < FEW_ROUNDS {
