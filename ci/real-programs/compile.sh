@@ -4,12 +4,12 @@
 # the compilers put into their output tells where this runs.
 set -eu
 cp "$1/queue.c" "$1/words.cc" .
-gcc -O2 -Wall -c queue.c
-gcc -O0 -g -pthread queue.c -o queue
+${CC:-gcc} -O2 -Wall -c queue.c
+${CC:-gcc} -O0 -g -pthread queue.c -o queue
 cksum queue.o
 ./queue
-command -v g++ >/dev/null || exit 0
-g++ -std=c++17 -O2 -c words.cc
+command -v "${CXX:-g++}" >/dev/null || exit 0
+${CXX:-g++} -std=c++17 -O2 -c words.cc
 cksum words.o
-g++ -pthread words.o -o words
+${CXX:-g++} -pthread words.o -o words
 ./words

@@ -1,5 +1,6 @@
 //! What crosses a process boundary: the counters of a cache and of a yard,
-//! the text report that carries them, and the table of run-time options.
+//! the text report that carries them, the page by which a process asks to be
+//! read at its end, and the table of run-time options.
 //!
 //! Floor 1 of the house: everybody may import it, it imports nobody.
 //! The walk "I am a number on the screen" starts here: a counter's name is
@@ -10,6 +11,7 @@
 #![warn(missing_docs)]
 
 pub mod counters;
+pub mod ending;
 pub mod options;
 pub mod region;
 pub mod report;

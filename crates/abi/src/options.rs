@@ -40,6 +40,8 @@ pub enum Key {
     Reserve,
     /// What happens after bad use was reported.
     OnError,
+    /// So many frees are checked closely.
+    CheckFrees,
     /// Check the whole yard at exit.
     VerifyAtExit,
     /// Others may look at the process.
@@ -68,13 +70,19 @@ pub static OPTIONS: &[Opt] = &[
         env: "SLABYARD_RESERVE",
         kind: Kind::Bytes(16 << 20, 1 << 44),
         default: 1 << 40,
-        help: "address space to reserve; less is taken where the system refuses",
+        help: "address space to reserve; nothing is reserved where it is limited",
     },
     Opt {
         env: "SLABYARD_ON_ERROR",
-        kind: Kind::Word(&["abort", "report"]),
+        kind: Kind::Word(&["auto", "abort", "report"]),
         default: 0,
-        help: "after bad use was reported: abort, or go on as if the call was not made",
+        help: "after misuse was reported: abort, or go on as if the call was not made; auto goes on after a wrong size only",
+    },
+    Opt {
+        env: "SLABYARD_CHECK_FREES",
+        kind: Kind::Number(0, u32::MAX as u64),
+        default: 32,
+        help: "the first so many frees are checked for double frees and interior pointers at once; 4294967295: all",
     },
     Opt {
         env: "SLABYARD_VERIFY_AT_EXIT",

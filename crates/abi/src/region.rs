@@ -80,8 +80,8 @@ words! {
         MetadataAt1: "bytes committed for the page map";
         MetadataAt2: "bytes committed for dirty bits";
         MetadataAt3: "bytes committed for small sheaves";
-        MetadataAt4: "bytes committed for addresses of mappings";
-        MetadataAt5: "bytes committed for sizes of mappings";
+        MetadataAt4: "bytes committed for the first table of mappings";
+        MetadataAt5: "bytes committed for the second table of mappings";
         MetadataAt6: "bytes committed for what the tick remembers";
         DecayMsAt: "milliseconds after which free pages go back";
         NodeLimitAt: "most bytes that all barns hold together";

@@ -22,8 +22,8 @@ pub const MAGIC: &str = "slabyard-report";
 pub const VERSION: u32 = 1;
 
 /// Environment variable: file that the process writes its report to when it
-/// ends. The library takes it out of the environment, so that only the process
-/// that was started with it reports.
+/// ends. Which process that is says the page beside it ([`crate::ending`]);
+/// without one it is the first that takes the variable out of its environment.
 pub const REPORT_ENV: &str = "SLABYARD_REPORT";
 
 /// Writes a report, line by line, without allocating.

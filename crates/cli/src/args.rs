@@ -25,7 +25,7 @@ Examples:
   slabyard list kernel --sort live
   slabyard show kernel dentry
   slabyard geometry --page-size 64k --cpus 64 192 4k
-  slabyard replay load.slabtrace --start load.before.json --cpus 64
+  slabyard replay load.slabtrace --start load.before.json --release 5.9
   slabyard completions bash > slabyard.bash";
 
 const RUN_EXAMPLES: &str = "\
@@ -36,7 +36,12 @@ Examples:
 
 The exit code is the program's own; a program that a signal ends ends this
 command by the same signal. 127: not found, 126: cannot be executed, 2: usage,
-3: the library or the report's file cannot be used.";
+3: the library or the report's file cannot be used.
+
+The report is of the process that this command starts, as the last program that it was:
+wrappers such as `sh`, `env` and `nice` become another one. What it starts as children is
+not reported. A program that a signal ends leaves no report, nor does one that is
+statically linked or set-user-id; a line says so.";
 
 /// Run unmodified programs on the slab allocator.
 #[derive(Parser)]
@@ -87,8 +92,8 @@ pub enum Command {
     after_long_help = run_long_help()
 )]
 pub struct RunArgs {
-    /// The engine that serves the program
-    #[arg(long, value_enum, default_value_t = Engine::Slub)]
+    /// The engine that serves the program: `slub` is the one that there is
+    #[arg(long, default_value = "slub", value_parser = engine)]
     pub engine: Engine,
     /// Change an option of the allocator; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = settings::parse)]
@@ -116,10 +121,22 @@ pub struct RunArgs {
 }
 
 /// The engines that the preloaded library holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// Sheaves and barns in front of slabs
     Slub,
+}
+
+/// Not clap's list of values: who types `slab` or `slob` means that engine, and did not
+/// miss a letter of another.
+fn engine(name: &str) -> Result<Engine, String> {
+    match name {
+        "slub" => Ok(Engine::Slub),
+        "slab" | "slob" => {
+            Err(format!("the library holds no engine `{name}`: programs run on `slub` alone"))
+        }
+        _ => Err("there is no such engine: programs run on `slub`".into()),
+    }
 }
 
 /// The forms of a report.

@@ -8,13 +8,14 @@
 
 use crate::failure::Failure;
 use crate::machine::{MachineArgs, size};
-use crate::{say, stdout};
+use crate::{say, stdin, stdout};
 use anyhow::Context;
 use clap::ValueHint;
 use serde::Serialize;
 use slabyard_lab::geometry::{self, Geometry};
 use slabyard_lab::rules::{self, Machine, Settings, running_kernel};
 use slabyard_lab::snapshot::{Difference, KernelSnapshot};
+use slabyard_observe::file;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +26,10 @@ Examples:
   slabyard geometry --release 5.9 --page-size 64k --cpus 64 9856
   slabyard geometry --set max_order=1 --set cpu_partial=8192:1,4096:2 --json 1k 8k
   slabyard geometry --against kernel            every cache of the running kernel (root)
-  slabyard geometry --against boot.json.zst --release 6.12";
+  slabyard geometry --against boot.json.zst --release 6.12
+  slabyard geometry --against dumps.json#boot   one of the dumps of a file
+
+What is not given of the machine is this one's, or with --against the snapshot's.";
 
 /// `slabyard geometry`.
 #[derive(clap::Args)]
@@ -42,7 +46,8 @@ pub struct GeometryArgs {
     /// For programs
     #[arg(long)]
     json: bool,
-    /// Compare each cache of a snapshot's file, or of the running `kernel`, with the rules
+    /// Compare each cache of a snapshot's file (`-` is standard input), or of the running
+    /// `kernel`, with the rules
     #[arg(
         long,
         value_name = "SNAPSHOT|kernel",
@@ -131,7 +136,19 @@ fn against(args: &GeometryArgs, source: &Path) -> Result<ExitCode, Failure> {
     let snapshots = if source == Path::new("kernel") {
         vec![KernelSnapshot::live().context("the running kernel")?]
     } else {
-        KernelSnapshot::open(source).with_context(|| source.display().to_string())?
+        let (file, dump) = file::dump_of(source);
+        let mut all = stdin::snapshots(&file).with_context(|| stdin::shown(&file))?;
+        if let Some(dump) = dump {
+            let told: Vec<&str> = all.iter().filter_map(|s| s.dump.as_deref()).collect();
+            let told = told.join(", ");
+            all.retain(|snapshot| snapshot.dump.as_deref() == Some(&dump));
+            if all.is_empty() {
+                let file = file.display();
+                let text = format!("{file} holds no dump `{dump}`; it holds: {told}");
+                return Err(Failure::Usage(text));
+            }
+        }
+        all
     };
     let (mut compared, mut told) = (Vec::new(), None);
     for snapshot in &snapshots {
@@ -213,7 +230,7 @@ fn table(rows: &[Row], settings: &Settings) -> String {
     let machine = &settings.machine;
     let mut text = format!(
         "release {}, pages of {}, {} CPUs of {} possible; a slab should hold {} objects\n",
-        settings.release.name,
+        settings.rules_name(),
         bytes(machine.page_size.into()),
         machine.present_cpus,
         machine.possible_cpus,

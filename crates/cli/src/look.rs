@@ -4,6 +4,7 @@
 //! Invariant: units, colours and width are for terminals alone.
 
 use crate::failure::Failure;
+use crate::stdin::DASH;
 use anyhow::anyhow;
 use slabyard_observe::source::{self, Named, Want};
 use slabyard_observe::view::pick::Pattern;
@@ -11,6 +12,7 @@ use slabyard_observe::view::{Colour, Style, Units};
 use slabyard_observe::{Cache, Snapshot};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use std::path::Path;
 use terminal_size::{Width, terminal_size_of};
 
 /// The style for an output.
@@ -31,8 +33,8 @@ pub fn style(output: &(impl IsTerminal + AsFd)) -> Style {
 /// What every command that looks ends its help with.
 pub const CODES: &str = "\
 SOURCE is `kernel`, the id of a process that runs on Slabyard, or a file: a saved
-snapshot, or the core file of such a process. A file named as a number or `kernel` is
-`./123` or `./kernel`.
+snapshot, or the core file of such a process; `-` is a saved snapshot on standard input.
+A file named as a number, `kernel` or `-` is `./123`, `./kernel` or `./-`.
 
 The exit code is 0 when it is done, 2 for wrong usage, and 3 if it cannot be done, with
 the reason.";
@@ -66,10 +68,22 @@ pub fn has_match(picked: bool, named: &Named, patterns: &[Pattern]) -> Result<()
     Err(anyhow!("{named} has no cache named {patterns}; `slabyard list {typed}` names them"))?
 }
 
+/// Why a file is not what is wanted: it can only be looked at. What names no file either
+/// was typed wrongly.
+pub fn only_a_file(path: &Path, why: &str) -> String {
+    let shown = path.display();
+    if path.exists() {
+        format!("{shown} is a file: {why}")
+    } else {
+        format!("`{shown}` is neither `kernel` nor the id of a process, and there is no such file")
+    }
+}
+
 /// A source as it is typed.
 fn typed(named: &Named) -> String {
     match named {
         Named::Process(pid) => pid.to_string(),
+        Named::Stdin => DASH.into(),
         other => other.to_string(),
     }
 }

@@ -5,13 +5,13 @@ use slabyard_lab::rules::Machine;
 /// A machine's parts; what is left out stays as it is.
 #[derive(clap::Args)]
 pub struct MachineArgs {
-    /// Bytes of a page, 4k to 64k [default: this machine's; of a trace, the traced one's]
+    /// Bytes of a page, 4k to 64k
     #[arg(long, value_name = "S", value_parser = size)]
     page_size: Option<u32>,
-    /// CPUs that are there [default: likewise]
+    /// CPUs that are there
     #[arg(long, value_name = "N")]
     pub cpus: Option<u32>,
-    /// CPUs that may ever be there [default: likewise, or --cpus]
+    /// CPUs that may ever be there [default: --cpus, if that is given]
     #[arg(long, value_name = "N")]
     possible_cpus: Option<u32>,
 }

@@ -24,6 +24,7 @@ mod settings;
 mod show;
 mod shrink;
 mod snapshot;
+mod stdin;
 mod stdout;
 mod top;
 

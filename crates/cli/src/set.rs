@@ -53,8 +53,10 @@ pub fn run(args: &SetArgs) -> Result<ExitCode, Failure> {
         Named::Kernel => None,
         Named::Process(pid) => Some(*pid),
         Named::File(path) => {
-            Err(anyhow!("{} is a file: what it tells is past and cannot be set", path.display()))?
+            let why = "what it tells is past and cannot be set";
+            Err(anyhow!(look::only_a_file(path, why)))?
         }
+        Named::Stdin => Err(anyhow!("what is on standard input cannot be set"))?,
     };
     let numbers = match pid {
         None => Vec::new(),

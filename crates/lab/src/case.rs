@@ -31,6 +31,9 @@ pub struct Case {
     /// Share of the traced machine's slabs, when they are most, that are of caches
     /// left out of comparisons.
     pub left_out_share: f64,
+    /// Why a run on this machine does not compare with one on another, in words, if it
+    /// is not as the traced one.
+    pub unlike: Option<String>,
 }
 
 /// Why there is no case.
@@ -102,6 +105,7 @@ impl Case {
             node_of: (0..cpus).map(|cpu| (cpu * nodes / cpus) as u16).collect(),
             page_size: machine.page_size,
             left_out_share,
+            unlike: None,
         };
         for cache in &snapshot.caches {
             let geometry = cache
@@ -110,7 +114,37 @@ impl Case {
             case.orders.push(geometry.order);
             case.rules.push(geometry.rules(settings));
         }
+        let told = snapshot.machine().map(|machine| machine.online_cpus);
+        case.unlike = case.unlike(told.or(trace.header.cpus).unwrap_or(machine.online_cpus));
         Ok(case)
+    }
+
+    /// A cache whose slabs hold another number of objects than the traced ones begins
+    /// with what it is known to have had live, packed anew; and a CPU that the traced
+    /// machine did not have makes no call.
+    fn unlike(&self, traced_cpus: u32) -> Option<String> {
+        let mut seen = vec![false; self.ids.len()];
+        self.prepared.slabs.iter().for_each(|slab| seen[slab.cache as usize] = true);
+        let others = (0..self.ids.len())
+            .filter(|nth| seen[*nth] && self.traced_objects[*nth] != self.rules[*nth].objects)
+            .count();
+        let cpus = self.node_of.len() as u32;
+        let mut why = Vec::new();
+        if others > 0 {
+            let (caches, have) = if others == 1 { ("cache", "has") } else { ("caches", "have") };
+            why.push(format!(
+                "{others} {caches} {have} other slabs than the traced kernel's and begin with less: \
+                 what the trace shows to be live, packed anew"
+            ));
+        }
+        if cpus > traced_cpus {
+            why.push(format!(
+                "{traced_cpus} CPUs were traced, and the other {} of {cpus} are idle",
+                cpus - traced_cpus
+            ));
+        }
+        let unlike = "figures of unlike machines do not compare";
+        (!why.is_empty()).then(|| format!("{}; {unlike}", why.join("; ")))
     }
 
     /// A plan to run it.

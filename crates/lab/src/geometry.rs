@@ -126,7 +126,7 @@ impl Geometry {
             min_partial: self.min_partial,
             cpu_partial: self.cpu_partial,
             cpu_partial_slabs: self.cpu_partial_slabs.unwrap_or(0),
-            cpu_partial_lists: settings.cpu_partial_lists && settings.release.cpu_partial.is_some(),
+            cpu_partial_lists: settings.has_cpu_partial_lists(),
             freezing: settings.freezing(),
             accounting: settings.accounting(),
             front: match settings.front() {
@@ -242,9 +242,7 @@ impl Sizes {
 
 /// Set in sysfs as `cpu_partial`; no kernel from 7.0 on has it.
 fn cpu_partial(request: &Request, settings: &Settings) -> u32 {
-    let lists =
-        settings.cpu_partial_lists && !settings.tiny && settings.front() != rules::Front::Sheaves;
-    if !lists || request.debug {
+    if !settings.has_cpu_partial_lists() || request.debug {
         return 0;
     }
     let sizes = Sizes { size: request.size.into(), page_size: settings.machine.page_size.into() };

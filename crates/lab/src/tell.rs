@@ -149,6 +149,9 @@ impl Run<'_> {
         for damage in &self.trace.damaged {
             miss("events", damage.to_string());
         }
+        if let Some(unlike) = &self.case.unlike {
+            miss("the traced start", unlike.clone());
+        }
         if self.start != Start::LookAhead {
             miss("live", "the start was found from the snapshot alone".into());
         }

@@ -186,6 +186,55 @@ fn a_csv_without_its_heading_or_without_lines_is_refused() {
     assert!(error.starts_with("line 8: more than"), "{error}");
 }
 
+/// What the strict reader refuses, the other one skips and tells; all rows around it are
+/// there.
+#[test]
+fn what_is_left_is_read_and_what_is_not_is_told() {
+    let whole = csv::read(CSV.as_bytes()).unwrap();
+    let left = |bytes: &[u8]| csv::read_left(bytes).unwrap();
+    assert_eq!(left(CSV.as_bytes()), whole);
+    let lines: Vec<&str> = CSV.lines().collect();
+    for (bad, told) in [
+        (&[3][..], &["line 4: 3 columns; a row has 11; 1 event is missing"][..]),
+        (&[2, 3], &["line 3: 3 columns; a row has 11; 2 events are missing"]),
+        (&[1, 4], &["line 2: 3 columns; a row has 11; 1 event is missing", "line 5: "]),
+    ] {
+        let text: Vec<&str> =
+            (0..lines.len()).map(|n| if bad.contains(&n) { "a,b,c" } else { lines[n] }).collect();
+        let trace = left((text.join("\n") + "\n").as_bytes());
+        let words: Vec<String> = trace.damaged.iter().map(ToString::to_string).collect();
+        assert_eq!(words.len(), told.len(), "{words:?}");
+        assert!(words.iter().zip(told).all(|(a, b)| a.starts_with(b)), "{words:?}");
+        assert_eq!(trace.missing(), bad.len() as u64);
+        let rows = (0..whole.events.len()).filter(|row| !bad.contains(&(row + 1)));
+        let addresses: Vec<u64> = rows.map(|row| whole.events[row].address).collect();
+        assert_eq!(trace.events.iter().map(|e| e.address).collect::<Vec<_>>(), addresses);
+    }
+    // However it is cut: a beginning of the same rows, and a word unless a row ends there.
+    let heading = csv::HEADING.len() + 1;
+    for end in heading..CSV.len() {
+        let trace = left(&CSV.as_bytes()[..end]);
+        let rows = trace.events.len();
+        assert_eq!(trace.events, whole.events[..rows], "{end}");
+        let is_whole = CSV.as_bytes()[end - 1] == b'\n' || CSV.as_bytes()[end] == b'\n';
+        assert_eq!(trace.damaged.is_empty(), is_whole, "{end}: {:?}", trace.damaged);
+    }
+    let many: String =
+        CSV.lines().cycle().skip(1).take(40_000).map(|l| l.to_owned() + "\n").collect();
+    let many = csv::HEADING.to_owned() + "\n" + &many.replace(csv::HEADING, "x");
+    let folded = zstd::bulk::compress(many.as_bytes(), 3).unwrap();
+    let all = left(&folded);
+    assert!(all.damaged.len() < 30 && all.missing() > 1000, "{:?}", all.damaged);
+    for part in 1..8 {
+        // Before its first block is whole a compressed file has nothing to take.
+        let read = csv::read_left(&folded[..folded.len() * part / 8]);
+        let Ok(trace) = read else { continue };
+        assert!(matches!(trace.damaged.last().unwrap().what, Harm::RowsCut(_)));
+        assert_eq!(trace.events, all.events[..trace.events.len()]);
+    }
+    assert!(matches!(csv::read_left(&b"t_us,cpu\n"[..]), Err(csv::Error::NotCsv)));
+}
+
 /// A trace of slabs of one page, whose first object comes right after its page.
 fn slabs(frames: Frames, pages: u64) -> Vec<Event> {
     let mut events = Vec::new();

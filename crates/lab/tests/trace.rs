@@ -296,7 +296,7 @@ fn a_chunk_that_was_taken_out_is_missed() {
     let trace = read(&bytes).unwrap();
     assert_eq!(chunks_of(&trace, &events), [0, 2, 3, 4]);
     let gap = &trace.damaged[0];
-    assert_eq!((gap.what, gap.events), (Harm::Missing, Some(CHUNK as u64)));
+    assert_eq!((&gap.what, gap.events), (&Harm::Missing, Some(CHUNK as u64)));
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn a_damaged_trace_written_again_has_lost_what_was_damaged() {
     let at = borders(&bytes)[2];
     bytes[at + 60] ^= 1;
     let trace = read(&bytes).unwrap();
-    assert_eq!((trace.damaged[0].what, trace.missing()), (Harm::Checksum, CHUNK as u64));
+    assert_eq!((&trace.damaged[0].what, trace.missing()), (&Harm::Checksum, CHUNK as u64));
     assert!(trace.damaged[0].to_string().contains("8 events are missing"), "{}", trace.damaged[0]);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("again.slabtrace");

@@ -1,25 +1,45 @@
 //! Bad use: a message that names the function, the pointer, the cause and the
-//! cache; then abort, unless `SLABYARD_ON_ERROR=report`.
+//! cache; then what `SLABYARD_ON_ERROR` says: abort, or go on.
+//!
+//! A wrong size alone harms nobody here, because the page map knows the right one: unless
+//! it is to abort, it is said once for each class, and the object is freed by its own size.
 
 use crate::state::YARD;
 use crate::text::{abort, say};
-use core::sync::atomic::{AtomicBool, Ordering};
-use slabyard::cache::classes::{self, Name};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use slabyard::cache::classes::{self, CLASSES, Name};
 use slabyard::page::{Bad, Cause};
 use slabyard::platform::Slot;
 use slabyard::yard::Place;
 
-static ABORT: AtomicBool = AtomicBool::new(true);
+/// What follows a report: the option's words, in their order.
+const AUTO: u8 = 0;
+const ABORT: u8 = 1;
+const REPORT: u8 = 2;
 
-/// Sets whether bad use aborts.
-pub(crate) fn set_policy(abort: bool) {
-    ABORT.store(abort, Ordering::Relaxed);
+static POLICY: AtomicU8 = AtomicU8::new(AUTO);
+/// Wrong sizes were said of objects of these classes, and behind them of large blocks.
+static SAID: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; CLASSES + 1];
+
+/// Sets what follows a report, by the number of the option's word.
+pub(crate) fn set_policy(word: u64) {
+    let policy = match word {
+        1 => ABORT,
+        2 => REPORT,
+        _ => AUTO,
+    };
+    POLICY.store(policy, Ordering::Relaxed);
 }
 
 fn end() {
-    if ABORT.load(Ordering::Relaxed) {
+    if POLICY.load(Ordering::Relaxed) != REPORT {
         abort();
     }
+}
+
+/// At the process's end: misuse that was not noticed before, because nothing was flushed.
+pub(crate) fn at_exit() {
+    YARD.check_parked();
 }
 
 /// Found when an object went home to its slab.
@@ -69,6 +89,10 @@ pub(crate) fn found_at_call(function: &str, address: usize, place: Place) {
 /// The size named is not that of the object, or of the large block.
 #[cold]
 pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Option<usize>) {
+    let policy = POLICY.load(Ordering::Relaxed);
+    if SAID[class.unwrap_or(CLASSES)].swap(true, Ordering::Relaxed) && policy != ABORT {
+        return;
+    }
     match class {
         Some(class) => say!(
             "{function}({address:#x}): wrong size {bytes} for an object of cache {}",
@@ -76,14 +100,27 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
         ),
         None => say!("{function}({address:#x}): wrong size {bytes} for a large block"),
     }
-    end();
+    if policy == ABORT {
+        abort();
+    }
 }
 
 /// Looks at an address that must be a live allocation; tells if it is not.
+#[inline]
 pub(crate) fn usable_or_bad(function: &str, address: usize) -> Option<usize> {
     let usable = YARD.usable(address);
     if usable.is_none() {
         found_at_call(function, address, YARD.place_of(address));
+    } else if YARD.looks_freed(address) {
+        used_after_free(function, address);
+        return None;
     }
     usable
+}
+
+#[cold]
+fn used_after_free(function: &str, address: usize) {
+    let class = Name(YARD.class_at(address).unwrap_or(0));
+    say!("{function}({address:#x}): use after free of an object of cache {class}");
+    end();
 }

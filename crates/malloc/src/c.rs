@@ -7,7 +7,7 @@
 use crate::bad;
 use crate::entry::own_malloc;
 use crate::start;
-use crate::state::YARD;
+use crate::state::{YARD, is_closed};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::{LARGEST, request_for_aligned};
@@ -48,7 +48,13 @@ fn allocate_slow(bytes: usize, align: usize) -> *mut c_void {
 
 #[cold]
 pub(crate) extern "C" fn malloc_slow(bytes: usize) -> *mut c_void {
-    given(if start::ensure() { YARD.alloc(bytes, ALIGN) } else { None })
+    given(if !start::ensure() {
+        None
+    } else if is_closed() {
+        YARD.alloc_fast(bytes, ALIGN)
+    } else {
+        YARD.alloc(bytes, ALIGN)
+    })
 }
 
 /// The address as a pointer; null and ENOMEM without one.
@@ -72,7 +78,8 @@ fn release(function: &str, address: usize) {
     if !start::ready() {
         return bad::found_at_call(function, address, Place::Foreign);
     }
-    if let Err(place) = YARD.free(address) {
+    let freed = if is_closed() { YARD.free_fast(address) } else { YARD.free(address) };
+    if let Err(place) = freed {
         bad::found_at_call(function, address, place);
     }
 }
@@ -161,12 +168,8 @@ extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, bytes: usize) 
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
-    // SAFETY: this thread's own word.
-    let errno = unsafe { *__errno_location() };
     let pointer = allocate(bytes, align.max(ALIGN));
     if pointer.is_null() {
-        // The result tells; errno is left alone.
-        set_errno(errno);
         return ENOMEM;
     }
     // SAFETY: the caller gives a place for the result.

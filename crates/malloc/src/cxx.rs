@@ -17,15 +17,16 @@ pub(crate) extern "C" fn delete_sized_slow(pointer: *mut c_void, bytes: usize) {
 /// Frees, after a look at whether the size is the object's.
 pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, align: usize) {
     if !pointer.is_null() && start::ready() {
+        let address = pointer as usize;
         let class = classes::class_for_aligned(bytes, align.max(ALIGN));
-        match YARD.place_of(pointer as usize) {
-            Place::Object { class: found, .. } if class != Some(found) => {
-                return bad::wrong_size(function, pointer as usize, bytes, Some(found));
+        match YARD.place_of(address) {
+            Place::Object { class: found, begin: true, .. } if class != Some(found) => {
+                bad::wrong_size(function, address, bytes, Some(found));
             }
             // A small block is large only where a handler interrupted malloc:
             // then it is a mapping, not a run.
             Place::Large(have) if bytes > have || class.is_some() && is_run(pointer) => {
-                return bad::wrong_size(function, pointer as usize, bytes, None);
+                bad::wrong_size(function, address, bytes, None);
             }
             _ => {}
         }

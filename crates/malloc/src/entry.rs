@@ -21,7 +21,7 @@ mod fast {
     use crate::throw::{new_nothrow_slow, new_slow};
     use core::arch::naked_asm;
     use core::ffi::c_void;
-    use slabyard::cache::classes::MAIN;
+    use slabyard::cache::classes::OFFSETS;
     use slabyard::platform::stack::FREES_AT;
     use slabyard::{rseq_announce, rseq_pop, rseq_push};
 
@@ -128,7 +128,7 @@ mod fast {
                     "29: jmp {slow}",
                     ".p2align 6",
                     fast = sym FAST,
-                    main = sym MAIN,
+                    main = sym OFFSETS,
                     slow = sym delete_sized_slow,
                     base = const at::BASE,
                     mask = const at::MASK,

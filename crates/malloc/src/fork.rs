@@ -1,24 +1,45 @@
 //! Fork: it waits until no thread is in a slow path, so nothing is in transit
 //! in the child. A stack is always whole (one committing store), so threads on
 //! the fast path need not be waited for.
+//!
+//! From our handler to the fork itself the C library runs other handlers and takes locks
+//! of its own, which other threads may hold while they allocate. So nobody waits for the
+//! gate meanwhile: a slow path is served as one in a handler that interrupted another.
 
 use crate::state::YARD;
 use crate::{helper, observe};
 use slabyard::platform::linux::Mode;
 
-unsafe extern "C" {
-    fn pthread_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-    ) -> i32;
+type Handler = extern "C" fn();
+
+/// Registers handlers by what the C library has. One library is to load beside each: glibc's
+/// `pthread_atfork` is a part of each program, which calls `__register_atfork`; musl has none
+/// of that name, and a plain `pthread_atfork`.
+#[cfg(target_arch = "x86_64")]
+fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
+    type Register = extern "C" fn(Handler, Handler, Handler, *const u8) -> i32;
+    let register = crate::weak::address_of!("__register_atfork", "pthread_atfork");
+    if register != 0 {
+        // SAFETY: the function that the C library has; the plain one looks at three arguments.
+        // Without a fourth, the handlers are no library's that might go.
+        let call = unsafe { core::mem::transmute::<usize, Register>(register) };
+        call(prepare, parent, child, core::ptr::null());
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
+    unsafe extern "C" {
+        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
+    }
+    // SAFETY: the handlers live as long as the process: we are never unloaded.
+    unsafe { pthread_atfork(prepare, parent, child) };
 }
 
 /// Our constructor runs before the program's, so our handlers are the last
 /// before the fork and the first after it.
 pub(crate) fn register() {
-    // SAFETY: the handlers live as long as the process: we are never unloaded.
-    unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    at_fork(prepare, parent, child);
 }
 
 extern "C" fn prepare() {
@@ -32,7 +53,7 @@ extern "C" fn parent() {
 extern "C" fn child() {
     let platform = YARD.platform();
     platform.after_fork();
-    YARD.forget_mail();
+    YARD.forget_others();
     YARD.open();
     observe::after_fork();
     if platform.mode() == Mode::Slots {

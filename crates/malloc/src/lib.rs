@@ -3,8 +3,8 @@
 //! The only `static` yard of the house is here ([`state`]). `malloc` and `free`
 //! themselves are the pop and push sequences ([`entry`]); everything they cannot
 //! do in one committing store comes to [`c`]. [`start`] makes the yard ready at
-//! the first call, whoever makes it, and [`fork`], [`bad`], [`report`] do what
-//! their names say.
+//! the first call, whoever makes it, and [`fork`], [`bad`], [`report`],
+//! [`ending`] do what their names say.
 //!
 //! What is shipped has neither the standard library nor an unwinder: they would cost
 //! each process another library to load, and pages. [`throw`] throws nevertheless.
@@ -14,10 +14,14 @@
 mod bad;
 mod c;
 mod cxx;
+mod ending;
 mod entry;
+mod filter;
 mod fork;
 mod helper;
 mod info;
+mod limits;
+mod loader;
 mod observe;
 mod options;
 mod report;
@@ -25,6 +29,8 @@ mod start;
 mod state;
 mod text;
 mod throw;
+mod vfork;
+mod weak;
 
 // Nobody else asks for the C library, without the standard library.
 #[link(name = "c")]

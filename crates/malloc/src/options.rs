@@ -1,5 +1,7 @@
 //! `SLABYARD_*`: read once, before the first allocation. A variable that does
-//! not exist or does not parse is warned about and ignored.
+//! not exist or does not parse is warned about and ignored. A program that has more
+//! rights than its caller (set-user-id, capabilities: AT_SECURE of getauxval(3)) reads
+//! nothing of its environment, which is its caller's.
 
 use crate::text::say;
 use core::ffi::{CStr, c_char};
@@ -10,6 +12,13 @@ unsafe extern "C" {
     fn open(path: *const c_char, flags: i32, ...) -> i32;
     fn read(fd: i32, bytes: *mut u8, n: usize) -> isize;
     fn close(fd: i32) -> i32;
+    safe fn getauxval(kind: usize) -> usize;
+}
+
+/// True if the environment is of somebody with fewer rights than this process.
+fn is_foreign() -> bool {
+    const AT_SECURE: usize = 23;
+    getauxval(AT_SECURE) != 0
 }
 
 /// Variables of the command, which the library does not look at.
@@ -58,6 +67,9 @@ impl Options {
 
 /// Calls `f` with name and value of each variable.
 fn each_variable(mut f: impl FnMut(&[u8], &[u8])) {
+    if is_foreign() {
+        return;
+    }
     let mut split = |entry: &[u8]| {
         if let Some(i) = entry.iter().position(|c| *c == b'=') {
             f(&entry[..i], &entry[i + 1..]);
@@ -105,8 +117,17 @@ fn initial_environment(buffer: &mut [u8]) -> &[u8] {
     &buffer[..n]
 }
 
-/// Takes a variable out of the environment; `f` gets its value.
-pub(crate) fn take_out(name: &str, f: impl FnOnce(&CStr)) {
+/// Whether a variable stays in the environment.
+pub(crate) enum Keep {
+    Yes,
+    No,
+}
+
+/// Calls `f` with a variable's value, which says whether the variable stays.
+pub(crate) fn look_up(name: &str, f: impl FnOnce(&CStr) -> Keep) {
+    if is_foreign() {
+        return;
+    }
     // SAFETY: called from the constructor, before the program has threads; the
     // strings stay where they are, only the array is closed up.
     unsafe {
@@ -120,11 +141,13 @@ pub(crate) fn take_out(name: &str, f: impl FnOnce(&CStr)) {
                 && value.first() == Some(&b'=')
             {
                 let value = (*at).add(name.len() + 1);
-                while !(*at).is_null() {
-                    *at = *at.add(1);
-                    at = at.add(1);
+                if let Keep::No = f(CStr::from_ptr(value)) {
+                    while !(*at).is_null() {
+                        *at = *at.add(1);
+                        at = at.add(1);
+                    }
                 }
-                return f(CStr::from_ptr(value));
+                return;
             }
             at = at.add(1);
         }

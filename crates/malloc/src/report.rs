@@ -1,8 +1,9 @@
 //! The end: the report that `slabyard run` asked for, and the check of the whole
 //! yard that `SLABYARD_VERIFY_AT_EXIT` asks for.
 
+use crate::ending::{self, LONGEST, Owner, Signals};
 use crate::info::{Counted, count};
-use crate::options;
+use crate::options::{self, Keep};
 use crate::start::mode_number;
 use crate::state::YARD;
 use crate::text::{Line, Output, abort, say};
@@ -12,9 +13,6 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use slabyard::cache::classes::Name;
 use slabyard::platform::Platform;
 use slabyard_abi::report::{REPORT_ENV, Writer};
-
-/// Bytes of the longest path, with the zero at its end.
-const LONGEST: usize = 4096;
 
 static VERIFY: AtomicBool = AtomicBool::new(false);
 /// The report's path: a copy, because programs that set their title write over
@@ -28,6 +26,7 @@ unsafe extern "C" {
     fn open(path: *const c_char, flags: i32, ...) -> i32;
     fn read(fd: i32, bytes: *mut u8, n: usize) -> isize;
     fn close(fd: i32) -> i32;
+    fn pthread_sigmask(how: i32, signals: *const Signals, old: *mut Signals) -> i32;
     fn __errno_location() -> *mut i32;
 }
 
@@ -35,18 +34,25 @@ pub(crate) fn set_verify(on: bool) {
     VERIFY.store(on, Ordering::Relaxed);
 }
 
-/// Takes the report's path out of the environment: what this process starts
-/// does not report, and neither does what it forks.
+/// Learns where the report goes, if it is this process that is to report. What `run` set
+/// stays in the environment: this process may begin another program, whose report is
+/// wanted then, and each process that it starts finds that it is not meant.
 pub(crate) fn remember() {
-    options::take_out(REPORT_ENV, |path| {
-        let path = path.to_bytes();
-        if path.len() >= LONGEST {
-            return say!("the report cannot be written: its path is too long");
+    options::look_up(REPORT_ENV, |path| {
+        if path.count_bytes() >= LONGEST {
+            say!("the report cannot be written: its path is too long");
+            return Keep::No;
         }
-        for (to, from) in PATH.iter().zip(path) {
+        let keep = match ending::join(path) {
+            Owner::This => Keep::Yes,
+            Owner::Other => return Keep::Yes,
+            Owner::NoPage => Keep::No,
+        };
+        for (to, from) in PATH.iter().zip(path.to_bytes()) {
             to.store(*from, Ordering::Relaxed);
         }
         PID.store(getpid().cast_unsigned(), Ordering::Relaxed);
+        keep
     });
 }
 
@@ -61,7 +67,6 @@ pub(crate) fn at_exit() {
     if pid == 0 || pid != getpid().cast_unsigned() {
         return;
     }
-    PID.store(0, Ordering::Relaxed);
     report(pid);
 }
 
@@ -71,21 +76,33 @@ pub(crate) fn at_exit() {
 #[inline(never)]
 fn report(pid: u32) {
     let resident = resident_bytes();
-    if let Some(mut counted) = count() {
-        counted.yard.resident = resident;
-        counted.yard.mode = mode_number(YARD.platform().mode());
-        if let Err(errno) = write(pid, &counted) {
-            say!("the report cannot be written: error {errno}");
-        }
+    let Some(mut counted) = count() else {
+        // In a handler inside of malloc.
+        ending::ask();
+        return;
+    };
+    counted.yard.resident = resident;
+    counted.yard.mode = mode_number(YARD.platform().mode());
+    // The program may have lost its rights, its files' number or its root directory.
+    if let Err(errno) = write(pid, &counted)
+        && !ending::ask()
+    {
+        say!("the report cannot be written: error {errno}");
     }
 }
 
 /// The failure is the system's error number.
 fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
+    const SIG_BLOCK: i32 = 0;
+    const SIGXFSZ: u32 = 25;
     const O_WRONLY: i32 = 0o1;
     const O_CREAT: i32 = 0o100;
     const O_TRUNC: i32 = 0o1000;
     const O_CLOEXEC: i32 = 0o2_000_000;
+    // Beyond the limit of a file's size a write would else end the process.
+    let signals: Signals = core::array::from_fn(|i| u64::from(i == 0) << (SIGXFSZ - 1));
+    // SAFETY: our own set, of the C library's size.
+    unsafe { pthread_sigmask(SIG_BLOCK, &raw const signals, core::ptr::null_mut()) };
     // SAFETY: `remember` left a zero behind the path, which nobody changes any more.
     let fd = unsafe { open(PATH.as_ptr().cast(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666) };
     if fd < 0 {
@@ -99,7 +116,7 @@ fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
     if told && !closed { Err(errno()) } else { result }
 }
 
-fn errno() -> i32 {
+pub(crate) fn errno() -> i32 {
     // SAFETY: this thread's own word.
     unsafe { *__errno_location() }
 }

@@ -2,7 +2,7 @@
 //! the C library is ready.
 
 use crate::options::Options;
-use crate::state::{FAST, YARD, choose_limit};
+use crate::state::{FAST, YARD, choose_limit, choose_mask};
 use crate::text::say;
 use crate::{bad, fork, helper, observe, report};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -92,7 +92,9 @@ fn begin(options: &Options) -> bool {
         }
     });
     YARD.on_every_call(choose_limit);
-    bad::set_policy(options.get(Key::OnError) == 0);
+    YARD.ground.region.on_reach(choose_mask);
+    bad::set_policy(options.get(Key::OnError));
+    YARD.check_frees(options.get(Key::CheckFrees) as u32);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);
     if options.get(Key::Observable) == 1 {
         observe::allow();
@@ -146,6 +148,7 @@ extern "C" fn constructor() {
 
 extern "C" fn destructor() {
     if ready() {
+        bad::at_exit();
         report::at_exit();
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Fast {
     pub mask: AtomicUsize,
     /// The page map.
     pub map: AtomicUsize,
-    /// From size to slot offset: a copy of [`classes::MAIN`], because it lies at a fixed
+    /// From size to slot offset: a copy of [`classes::OFFSETS`], because it lies at a fixed
     /// distance from the other words.
     pub table: [AtomicU16; ENTRIES],
 }
@@ -65,10 +65,9 @@ pub(crate) static FAST: Fast = Fast {
 impl Fast {
     /// Opens the fast path: the yard is ready.
     pub(crate) fn open(&self) {
-        use slabyard::platform::{GRANULE, Platform};
+        use slabyard::platform::Platform;
         let region = &YARD.ground.region;
-        let bytes = (region.granules() * GRANULE).next_power_of_two();
-        for (to, from) in self.table.iter().zip(&classes::MAIN) {
+        for (to, from) in self.table.iter().zip(&classes::OFFSETS) {
             to.store(*from, Ordering::Relaxed);
         }
         self.cs_offset.store(YARD.platform().cs_offset(), Ordering::Relaxed);
@@ -77,21 +76,71 @@ impl Fast {
         self.base.store(region.base(), Ordering::Release);
         // Last: a thread that passes these checks finds the rest in place. On
         // x86-64 loads are not reordered with each other.
-        self.mask.store(!(bytes - 1) | 15, Ordering::Release);
+        choose_mask();
         choose_limit();
+    }
+}
+
+/// Children that may run in this process's memory ([`crate::vfork`]): while there are any,
+/// no call takes the fast path.
+static CHILDREN: AtomicUsize = AtomicUsize::new(0);
+
+/// Holds the fast path closed for one child more, or no longer. [`choose`] makes it so.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn hold_open(open: bool) {
+    // SeqCst: as in `choose_limit`.
+    if open {
+        CHILDREN.fetch_sub(1, Ordering::SeqCst);
+    } else {
+        CHILDREN.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// True while slow paths are to try the fast path first: it is closed for all, because of
+/// one who may not take it.
+#[inline]
+pub(crate) fn is_closed() -> bool {
+    CHILDREN.load(Ordering::Relaxed) != 0
+}
+
+/// Sets limit and mask.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn choose() {
+    choose_mask();
+    choose_limit();
+}
+
+/// Sets the mask for what the page map reaches.
+pub(crate) fn choose_mask() {
+    use slabyard::platform::GRANULE;
+    loop {
+        // Either this sees the base of `open`, or `open` sees the reach that changed.
+        fence(Ordering::SeqCst);
+        if FAST.base.load(Ordering::Acquire) == 1 {
+            return;
+        }
+        let (reach, closed) = (YARD.ground.region.reach(), is_closed());
+        // Every address has a bit of this mask, but the base, where no object begins.
+        let mask = if closed { usize::MAX } else { !(reach * GRANULE - 1) | 15 };
+        FAST.mask.store(mask, Ordering::Release);
+        // As in `choose_limit`.
+        fence(Ordering::SeqCst);
+        if YARD.ground.region.reach() == reach && is_closed() == closed {
+            return;
+        }
     }
 }
 
 /// Sets the limit that is wanted: while each call is to come by, no size is below it.
 pub(crate) fn choose_limit() {
     loop {
-        let every = YARD.wants_every_call();
-        FAST.limit.store(if every { 0 } else { LARGEST + 1 }, Ordering::Release);
+        let none = YARD.wants_every_call() || is_closed();
+        FAST.limit.store(if none { 0 } else { LARGEST + 1 }, Ordering::Release);
         // Of two threads that store different limits, one sees here that the other
         // changed what is wanted, and stores again. The fence keeps the store before
-        // the load; its partner is the exchange that changes the beat.
+        // the load; its partner is the exchange that changes the beat, or the children.
         fence(Ordering::SeqCst);
-        if YARD.wants_every_call() == every {
+        if (YARD.wants_every_call() || is_closed()) == none {
             return;
         }
     }

@@ -21,7 +21,10 @@ fn names() -> Vec<String> {
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name in UTF-8"))
         .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
         .collect();
-    names.sort();
+    names.sort_by_key(|name| {
+        let number = name.split_once('-').expect("a number").0;
+        number.parse::<u32>().expect("a number")
+    });
     names
 }
 
@@ -139,6 +142,98 @@ bad_uses! {
     report_only
     free_null
     no_bad_use
+    delete_derived_as_base
+    delete_derived_often
+    delete_derived_large
+    delete_derived_mapping
+    delete_derived_abort
+    aligned_delete_wrong_size
+    double_free_exit
+    double_free_nine_between
+    double_free_hundreds_between
+    double_free_late
+    double_free_late_all_checked
+    double_free_unchecked
+    double_free_late_report
+    double_free_flushed_unchecked
+    double_free_late_large_class
+    double_free_other_size_between
+    double_free_handed_out_twice
+    double_free_list
+    double_free_smallest_class
+    double_free_one_kib
+    double_free_largest_between
+    double_free_calloc
+    double_free_strdup
+    double_free_thread_between
+    double_free_two_threads
+    double_free_fork_between
+    double_free_at_exit_handler
+    double_free_realloc_zero_between
+    double_free_realloc_between
+    double_free_aligned_between
+    double_free_mapping_between
+    double_free_after_trim
+    double_free_line_buffer
+    double_delete_between
+    double_delete_array_between
+    double_free_owner_copied
+    interior_by_16
+    interior_by_32
+    interior_of_smallest_two
+    interior_half
+    interior_last
+    interior_late
+    interior_advanced
+    interior_before
+    past_end_small
+    misaligned_delete
+    misaligned_realloc_run
+    delete_second_base
+    free_literal
+    free_argument
+    free_environment
+    free_stdout
+    free_thread_stack
+    free_pattern
+    free_kernel_address
+    free_one
+    free_brk
+    free_file_mapping
+    free_truncated
+    delete_stack
+    free_relative
+    realloc_freed_between
+    realloc_freed_in_place
+    realloc_freed_late
+    realloc_freed_mapping
+    realloc_static
+    reallocarray_freed
+    usable_size_freed_between
+    usable_size_interior
+    sized_delete_twice
+    sized_delete_wrong_interior
+    read_after_free_run
+    read_after_free_small
+    write_after_free_links
+    read_after_realloc
+    write_past_end_by_1
+    write_past_end_by_8
+    write_past_end_neighbour
+    write_past_end_then_malloc
+    write_past_end_run
+    write_before
+    write_before_by_1
+    malloc_minus_one
+    calloc_overflows
+    realloc_too_much
+    alignment_not_a_power
+    free_in_turns
+    exit_while_threads_run
+    read_after_free_large
+    write_after_free_large
+    read_after_free_mapping
+    stale_after_realloc_grows
 }
 
 #[test]
@@ -166,6 +261,8 @@ fn table() -> String {
         let when = match e.when {
             When::AtOnce => "at once",
             When::AtFlush => "at flush",
+            When::AtExit => "at exit",
+            When::Faults => "faults",
             When::NotCaught => "not at all",
             When::Warned => "warned, goes on",
             When::Fine => "nothing to notice",
@@ -221,6 +318,8 @@ mod planted {
         assert!(judge(&at_once, &outcome(0, "", REPORT)).is_err(), "not aborted");
         assert!(judge(&at_once, &outcome(11, "", REPORT)).is_err(), "a crash");
         assert!(judge(&at_once, &outcome(6, "after\n", REPORT)).is_err(), "too late");
+        assert!(judge(&expect("faults none"), &outcome(0, "after\n", "")).is_err(), "no fault");
+        assert!(judge(&expect("faults none"), &outcome(11, "after\n", "")).is_err(), "a late one");
         assert!(
             judge(&expect("at-flush double-free"), &outcome(6, "", REPORT)).is_err(),
             "too early"

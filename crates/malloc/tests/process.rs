@@ -27,9 +27,12 @@ macro_rules! programs {
 programs! {
     exports: "c/exports.c" in rseq own_rseq slots;
     api: "c/api.c" in rseq own_rseq slots libc;
+    aligned: "c/aligned.c" in rseq own_rseq slots libc;
     cxx: "c/cxx.cc" in rseq own_rseq slots libc;
     threads: "c/threads.c" in rseq own_rseq slots libc;
     forks: "c/forks.c" in rseq own_rseq slots libc;
+    nested_forks: "c/nested_forks.c" in rseq own_rseq slots libc;
+    deepbind: "c/deepbind.c" in rseq own_rseq slots libc;
     signals: "c/signals.c" in rseq own_rseq;
     early: "c/early.c" in rseq own_rseq slots libc;
     nomem: "c/nomem.c" in rseq own_rseq slots libc;
@@ -40,6 +43,10 @@ programs! {
     cores: "c/cores.c" in rseq own_rseq slots libc;
     faults: "c/faults.c" in rseq own_rseq slots;
     helper: "c/helper.c" in rseq own_rseq slots libc;
+    limited: "c/limited.c" in rseq own_rseq slots libc;
+    unloaded: "c/unloaded.c" in rseq own_rseq slots libc;
+    sparse: "c/sparse.c" in rseq own_rseq slots libc;
+    locked: "c/locked.c" in rseq own_rseq slots libc;
 }
 
 fn program(source: &str) -> Option<Program> {
@@ -49,6 +56,9 @@ fn program(source: &str) -> Option<Program> {
         shared_library("c/early_lib.c", "early_plugin.so", &["-DPLUGIN"])?;
         arguments.push(linked.display().to_string());
         arguments.push("-Wl,-rpath,$ORIGIN".to_owned());
+    }
+    if source == "c/deepbind.c" {
+        shared_library(source, "deepbind_plugin.so", &["-DPLUGIN"])?;
     }
     Program::compile(source, &arguments)
 }
@@ -69,6 +79,81 @@ fn each_source_has_its_tests() {
         let name = format!("c/{}", entry.expect("an entry").file_name().display());
         let helps = name.ends_with(".h") || name == "c/early_lib.c";
         assert!(helps || SOURCES.contains(&name.as_str()), "{name} is in no test");
+    }
+}
+
+/// A program that is not on it opens the library, uses it and closes it.
+#[test]
+fn a_closed_library_stays() {
+    let Some(program) = program("c/unloaded.c") else {
+        return;
+    };
+    let library = process_runner::library().to_str().expect("a path in UTF-8");
+    for mode in ["auto", "slots"] {
+        let settings = [("UNLOADED_LIBRARY", library), ("SLABYARD_MODE", mode)];
+        let outcome = program.run(Mode::Libc, &settings, LIMIT);
+        assert!(outcome.succeeded(), "mode {mode}: {outcome:#?}");
+        assert_eq!(outcome.messages().count(), 0, "mode {mode}: {outcome:#?}");
+    }
+}
+
+/// Under `ulimit -v` small objects reach nine tenths of what the C library's malloc
+/// reaches, or more: what an allocator reserves, a program cannot have.
+#[test]
+fn a_limit_of_address_space_is_the_programs() {
+    let Some(program) = program("c/limited.c") else {
+        return;
+    };
+    for kib in ["30720", "204800", "2097152"] {
+        for form in ["mixed", "16", "100", "512"] {
+            let peer = reached(&program, Mode::Libc, kib, form, &[]);
+            for mode in [Mode::Rseq, Mode::OwnRseq, Mode::Slots] {
+                let ours = reached(&program, mode, kib, form, &[]);
+                assert!(10 * ours >= 9 * peer, "{form} under {kib}, {mode:?}: {ours} of {peer}");
+            }
+        }
+    }
+}
+
+/// KiB that `limited.c` reached.
+fn reached(program: &Program, mode: Mode, kib: &str, form: &str, more: &[(&str, &str)]) -> u64 {
+    let settings = [&[("LIMITED_KIB", kib), ("LIMITED_FORM", form)], more].concat();
+    let outcome = program.run(mode, &settings, LIMIT);
+    assert!(outcome.succeeded(), "{kib} KiB of {form}, {mode:?}: {outcome:#?}");
+    if outcome.stdout.starts_with("skipped") {
+        print!("{}", outcome.stdout);
+        return 0;
+    }
+    outcome.stdout.trim().parse().expect("a number of KiB")
+}
+
+/// The same where the program limits itself: the reserve does not count.
+#[test]
+fn a_late_limit_is_the_programs() {
+    let Some(program) = program("c/limited.c") else {
+        return;
+    };
+    for kib in ["65536", "204800"] {
+        let late = [("LIMITED_LATE", "1")];
+        let peer = reached(&program, Mode::Libc, kib, "mixed", &late);
+        for mode in [Mode::Rseq, Mode::OwnRseq, Mode::Slots] {
+            let ours = reached(&program, mode, kib, "mixed", &late);
+            assert!(10 * ours >= 9 * peer && ours < 2 * peer, "{mode:?}: {ours} of {peer}");
+        }
+    }
+}
+
+/// The same where nobody says how many CPUs there may be: a chroot without /sys.
+#[test]
+fn a_limit_is_the_programs_without_sysfs() {
+    let Some(program) = program("c/limited.c") else {
+        return;
+    };
+    let hidden = [("LIMITED_WITHOUT_SYS", "1")];
+    let peer = reached(&program, Mode::Libc, "30720", "mixed", &hidden);
+    for mode in [Mode::Rseq, Mode::OwnRseq, Mode::Slots] {
+        let ours = reached(&program, mode, "30720", "mixed", &hidden);
+        assert!(10 * ours >= 9 * peer, "{mode:?}: {ours} of {peer}");
     }
 }
 

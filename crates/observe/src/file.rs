@@ -3,8 +3,9 @@
 //! Neighbours: [`crate::snapshot`] is the form. Keys are added to it and never
 //! renamed: files of all earlier versions stay readable, and a reader passes over keys
 //! that it does not know. Also opens what scripts dumped of kernels' caches.
-//! A file is written whole beside its place and then renamed; what is in it, not its
-//! name, tells how to read it.
+//! A file is written whole beside its place and then renamed ([`put`], which other
+//! files of ours are written by as well); what is in it, not its name, tells how to
+//! read it.
 //! Invariant: a snapshot that was opened keeps the invariants of its form.
 
 use crate::kernel::Dumps;
@@ -68,6 +69,14 @@ pub enum Error {
         /// Where, and what is wrong.
         what: String,
     },
+    /// It has no dump of the name that was given behind `#`.
+    #[error("{path} holds no such dump: it holds {holds}")]
+    NoDump {
+        /// Which.
+        path: PathBuf,
+        /// What it holds.
+        holds: String,
+    },
     /// A later version wrote it.
     #[error(
         "{path} has format {found}; this slabyard reads up to {FORMAT}: use a newer one to open it"
@@ -91,14 +100,28 @@ pub fn save(snapshot: &Snapshot, path: &Path) -> Result<(), Error> {
     if path.extension().is_some_and(|e| e == "zst") {
         bytes = pack(&bytes).map_err(failed)?;
     }
-    write(&bytes, path).map_err(failed)
+    put(&bytes, path).map_err(failed)
 }
 
-/// Opens a saved snapshot, of this or an earlier version.
+/// The file and the dump in it that `FILE#DUMP` names; a file of the whole name goes
+/// before.
+#[must_use]
+pub fn dump_of(path: &Path) -> (PathBuf, Option<String>) {
+    let text = path.to_str().filter(|_| !path.exists());
+    match text.and_then(|text| text.rsplit_once('#')) {
+        Some((file, dump)) => (file.into(), Some(dump.into())),
+        None => (path.into(), None),
+    }
+}
+
+/// Opens a saved snapshot, of this or an earlier version; or of a script's file of
+/// several dumps the one that `FILE#DUMP` names, else the first.
 ///
 /// # Errors
 /// Something else, a damaged or truncated file, or one of a later version.
 pub fn open(path: &Path) -> Result<Snapshot, Error> {
+    let (path, dump) = dump_of(path);
+    let path = path.as_path();
     let failed = |error| Error::Read { path: path.into(), error };
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -110,32 +133,84 @@ pub fn open(path: &Path) -> Result<Snapshot, Error> {
     let modified =
         metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let modified_ms = modified.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(0));
-    parse(&bytes, modified_ms).map_err(|fault| fault.of(path))
+    parse(&bytes, modified_ms, dump.as_deref()).map_err(|fault| fault.of(path))
+}
+
+/// Reads the bytes of a saved snapshot; `path` names them in what is wrong with them.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(bytes: &[u8], path: &Path) -> Result<Snapshot, Error> {
+    parse(bytes, 0, None).map_err(|fault| fault.of(path))
+}
+
+/// Reads a saved snapshot from a stream to its end; `path` names it in what is wrong.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_stream(stream: &mut impl Read, path: &Path) -> Result<Snapshot, Error> {
+    let mut bytes = Vec::new();
+    let failed = |error| Error::Read { path: path.into(), error };
+    stream.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    read(&bytes, path)
 }
 
 /// True for a file that begins as core files do, and not as a snapshot.
 #[must_use]
 pub fn looks_like_core(path: &Path) -> bool {
     let mut magic = [0; 4];
-    File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
+    // What is read from a pipe is gone.
+    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
+    is_file
+        && File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok()
+        && magic == *b"\x7fELF"
 }
 
 /// Writes beside the file's place and renames: nobody sees half of it, and a full disk
-/// leaves the old one.
-fn write(bytes: &[u8], path: &Path) -> io::Result<()> {
-    // Through links, so that the link stays; a pipe or device is written to.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    if fs::metadata(&path).is_ok_and(|m| !m.is_file()) {
-        return fs::OpenOptions::new().write(true).open(&path)?.write_all(bytes);
-    }
+/// leaves the old one. A symbolic link stays one, also to a file that is not there yet;
+/// a pipe or device is written to.
+///
+/// # Errors
+/// Those of the system, which name no file but `path`.
+pub fn put(bytes: &[u8], path: &Path) -> io::Result<()> {
+    let path = match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            return fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+        }
+        Ok(_) => fs::canonicalize(path)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => behind_links(path)?,
+        Err(e) => return Err(e),
+    };
     let directory = path.parent().filter(|d| !d.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    fs::metadata(directory)?;
     let mut file = tempfile::Builder::new()
         .prefix(".slabyard-")
         // As any new file: the umask takes its part.
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
-    file.write_all(bytes)?;
-    file.persist(&path).map(drop).map_err(|e| e.error)
+        .tempfile_in(directory)
+        .map_err(bare)?;
+    file.write_all(bytes).map_err(bare)?;
+    file.persist(&path).map(drop).map_err(|e| bare(e.error))
+}
+
+/// Where the last of the links leads, if nothing is there.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    // As many as Linux follows.
+    const MOST: usize = 40;
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// The kind of an error, without the temporary file's name that is around it.
+fn bare(error: io::Error) -> io::Error {
+    if error.get_ref().is_some() { error.kind().into() } else { error }
 }
 
 /// What is wrong with the bytes of a file.
@@ -144,6 +219,7 @@ enum Fault {
     Truncated(String),
     Damaged(String),
     Newer(u64),
+    NoDump(String),
 }
 
 impl Fault {
@@ -154,6 +230,7 @@ impl Fault {
             Fault::Truncated(at) => Error::Truncated { path, at },
             Fault::Damaged(what) => Error::Damaged { path, what },
             Fault::Newer(found) => Error::Newer { path, found },
+            Fault::NoDump(holds) => Error::NoDump { path, holds },
         }
     }
 }
@@ -166,7 +243,7 @@ struct Probe {
     dumps: Option<IgnoredAny>,
 }
 
-fn parse(bytes: &[u8], modified_ms: u64) -> Result<Snapshot, Fault> {
+fn parse(bytes: &[u8], modified_ms: u64, dump: Option<&str>) -> Result<Snapshot, Fault> {
     let unpacked;
     let text = if bytes.starts_with(&ZSTD_MAGIC) {
         unpacked = unpack(bytes)?;
@@ -186,6 +263,11 @@ fn parse(bytes: &[u8], modified_ms: u64) -> Result<Snapshot, Fault> {
         Probe { format: Some(found), .. } if found > u64::from(FORMAT) => {
             return Err(Fault::Newer(found));
         }
+        Probe { format: Some(_), .. } if dump.is_some() => {
+            return Err(Fault::NoDump(
+                "one snapshot and no dumps; leave out what is behind #".into(),
+            ));
+        }
         Probe { format: Some(_), .. } => {
             serde_json::from_slice(text).map_err(|e| fault(text, &e))?
         }
@@ -194,7 +276,8 @@ fn parse(bytes: &[u8], modified_ms: u64) -> Result<Snapshot, Fault> {
         }
         _ => {
             let dumps: Dumps = serde_json::from_slice(text).map_err(|e| fault(text, &e))?;
-            dumps.first(modified_ms).map_err(Fault::Damaged)?
+            let name = dumps.find(dump).map_err(Fault::NoDump)?;
+            dumps.sample(name, modified_ms).map_err(Fault::Damaged)?
         }
     };
     check(&snapshot).map_err(Fault::Damaged)?;
@@ -251,7 +334,7 @@ fn check(snapshot: &Snapshot) -> Result<(), String> {
         }
     };
     let source = &snapshot.source;
-    let texts = [&source.program, &source.release, &source.path];
+    let texts = [&source.program, &source.release, &source.path, &source.boot];
     texts.into_iter().flatten().try_for_each(|text| clean(text))?;
     for missing in &snapshot.missing {
         clean(&missing.what).and_then(|()| clean(&missing.why))?;

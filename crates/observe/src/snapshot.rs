@@ -87,6 +87,9 @@ pub struct Source {
     /// The file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Of a kernel the parameters of its slabs that it was booted with, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<String>,
 }
 
 /// The machine, as far as it is known.
@@ -219,7 +222,15 @@ impl Source {
     /// A source of a kind, with nothing else known.
     #[must_use]
     pub fn of(kind: Kind) -> Source {
-        Source { kind, pid: None, program: None, release: None, trace_ns: None, path: None }
+        Source {
+            kind,
+            pid: None,
+            program: None,
+            release: None,
+            trace_ns: None,
+            path: None,
+            boot: None,
+        }
     }
 }
 

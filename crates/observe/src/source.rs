@@ -9,10 +9,13 @@ use crate::snapshot::Snapshot;
 use crate::{corefile, file, kernel, process};
 use std::convert::Infallible;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
+/// As people are told of it.
+const STDIN: &str = "standard input";
 /// Below which the running kernel's files are.
 pub const ROOT: &str = "/";
 
@@ -25,18 +28,21 @@ pub enum Named {
     Process(u32),
     /// A saved snapshot, or the core file of such a process.
     File(PathBuf),
+    /// A saved snapshot on standard input.
+    Stdin,
 }
 
 impl FromStr for Named {
     type Err = Infallible;
 
-    /// `kernel`, a decimal process id, else a path. A file of such a name is meant
-    /// by `./kernel` or `./123`.
+    /// `kernel`, a decimal process id, `-` for standard input, else a path. A file of
+    /// such a name is meant by `./kernel`, `./123` or `./-`.
     fn from_str(text: &str) -> Result<Named, Infallible> {
         let decimal = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         Ok(match text.parse() {
             Ok(pid) if decimal => Named::Process(pid),
             _ if text == "kernel" => Named::Kernel,
+            _ if text == "-" => Named::Stdin,
             _ => Named::File(text.into()),
         })
     }
@@ -48,6 +54,7 @@ impl fmt::Display for Named {
             Named::Kernel => f.write_str("kernel"),
             Named::Process(pid) => write!(f, "process {pid}"),
             Named::File(path) => write!(f, "{}", path.display()),
+            Named::Stdin => f.write_str(STDIN),
         }
     }
 }
@@ -80,6 +87,7 @@ pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Error> {
         Named::Process(pid) => Ok(process::sample(*pid, want)?),
         Named::File(path) if file::looks_like_core(path) => Ok(corefile::sample(path, want)?),
         Named::File(path) => Ok(file::open(path)?),
+        Named::Stdin => Ok(file::open_stream(&mut io::stdin().lock(), Path::new(STDIN))?),
     }
 }
 
@@ -96,6 +104,8 @@ mod tests {
             assert_eq!(named(path), Named::File(path.into()), "{path}");
         }
         assert_eq!(named("4711").to_string(), "process 4711");
+        assert_eq!(named("-"), Named::Stdin);
+        assert_eq!(named("./-"), Named::File("./-".into()));
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! cannot stop other rows, what threads park there is not looked at.
 
 use crate::cache::classes::{self, CLASSES};
-use crate::page::Kind;
+use crate::page::{Cause, Kind};
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
@@ -33,6 +33,21 @@ pub struct Fault {
     pub found: u64,
     /// What was to be.
     pub expected: u64,
+}
+
+impl Fault {
+    const PARKED_NONE: &str = "parked object is none";
+    const TWICE: &str = "object free or parked twice";
+
+    /// The misuse by the program that leads to it, if one does.
+    #[must_use]
+    pub fn misuse(&self) -> Option<Cause> {
+        match self.what {
+            Self::PARKED_NONE => Some(Cause::Interior),
+            Self::TWICE => Some(Cause::DoubleFree),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Fault {
@@ -115,16 +130,12 @@ fn mark_parked<P: Platform>(quiet: &Quiet<'_, P>) -> Result<u64, Fault> {
         let shape = quiet.yard().cache(class).shape();
         match g.resolve(&shape.geometry, shape.slot, address) {
             Err(_) => {
-                fault = Some(Fault {
-                    what: "parked object is none",
-                    at: address,
-                    found: 0,
-                    expected: 1,
-                });
+                fault =
+                    Some(Fault { what: Fault::PARKED_NONE, at: address, found: 0, expected: 1 });
             }
             Ok(Object { slab, index }) => {
                 if g.mark(slab, index, true) {
-                    let what = "object free or parked twice";
+                    let what = Fault::TWICE;
                     fault = Some(Fault { what, at: address, found: 2, expected: 1 });
                     return;
                 }

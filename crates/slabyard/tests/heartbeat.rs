@@ -2,8 +2,8 @@
 //! next; and yet a program comes by. What waits is bounded, however old it is.
 
 use slabyard::cache::classes;
-use slabyard::platform::machine::{Config, Machine};
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::machine::{Body, Config, Machine};
+use slabyard::platform::{GRANULE, Park, Platform};
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::CacheWord;
@@ -240,4 +240,51 @@ fn a_burst_that_takes_no_time_gives_back_what_is_much() {
     let waiting = yard.ground.buddy.dirty_hint() * GRANULE;
     assert!(waiting > MUCH / 2, "{waiting} bytes wait: who frees counts on no work");
     assert!(waiting < MUCH + MUCH / 8, "{waiting} bytes wait");
+}
+
+/// Pairs of a small size, of which at least one must take the slow path.
+fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {
+    let before = yard.platform().depth().load(Ordering::Relaxed);
+    for _ in 0..pairs {
+        let object = yard.alloc_fast(448, 16).expect("memory");
+        yard.free_fast(object).expect("a live object");
+    }
+    yard.platform().depth().load(Ordering::Relaxed) != before
+}
+
+/// A thread holds its sheaf in a slow path, or puts one back, while another one begins the
+/// heartbeat: it must hear of it all the same.
+#[test]
+fn a_slow_path_that_is_under_way_hears_of_the_heartbeat() {
+    let seeds = if cfg!(debug_assertions) { 100 } else { 1000 };
+    for seed in 0..seeds {
+        let config = Config { seed, cpus: 2, preemption: 300, ..Config::default() };
+        let yard = Yard::new(Machine::new(config));
+        assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
+        let run = yard.alloc(500_000, 16).expect("memory");
+        // Each CPU has a sheaf with objects and with room, and frees left without end.
+        for cpu in 0..2 {
+            yard.platform().set_cpu(cpu);
+            let objects: Vec<_> =
+                (0..60).map(|_| yard.alloc_fast(448, 16).expect("memory")).collect();
+            objects.iter().for_each(|object| yard.free_fast(*object).expect("a live object"));
+        }
+        let sheaves: Body<'_> = Box::new(|_| {
+            // The last slow path of all is one that was under way.
+            while !yard.beats() {
+                let object = yard.alloc(448, 16).expect("memory");
+                yard.free(object).expect("a live object");
+            }
+        });
+        let beat: Body<'_> = Box::new(|machine| {
+            (0..seed % 50).for_each(|_| machine.step());
+            yard.free(run).expect("a live run");
+        });
+        yard.platform().run(vec![sheaves, beat]);
+        assert!(yard.beats(), "pages wait to go back");
+        for cpu in 0..2 {
+            yard.platform().set_cpu(cpu);
+            assert!(takes_a_slow_path(&yard, 600), "CPU {cpu} does not hear of it, seed {seed}");
+        }
+    }
 }

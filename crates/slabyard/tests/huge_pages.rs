@@ -4,9 +4,11 @@
 mod small_pages;
 
 use slabyard::page::huge::HUGE;
-use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
+use slabyard::platform::{GRANULE, Platform};
 use slabyard::yard::{LARGEST_RUN, Yard};
+use slabyard_abi::region::Word;
+use std::sync::atomic::Ordering;
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
@@ -36,4 +38,35 @@ fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
     assert!(region.granule_of(run).is_some(), "a mapping");
     assert!(!has_small_pages(run));
     assert!(has_small_pages(region.address(region.small_pages() as u32) - 1));
+    tables_have_small_pages();
+}
+
+/// Parts of tables go back to the system: a huge page would bring them again, at once or
+/// when the system collapses what is in memory.
+fn tables_have_small_pages() {
+    YARD.show(1);
+    let front = YARD.platform().rows().front();
+    let word = |word: Word| front[word.index()].load(Ordering::Relaxed) as usize;
+    // Not touched, but described: 4 MiB of frames.
+    while YARD.ground.region.top() < (256 << 20) / GRANULE {
+        YARD.ground.alloc_run(LARGEST_RUN, 16).expect("address space");
+    }
+    let frames = word(Word::Frames);
+    assert!(has_small_pages(frames) && has_small_pages(frames + (4 << 20) - GRANULE));
+    // More mappings than the first of their tables takes.
+    while !YARD.ground.mappings.are_many() {
+        YARD.ground.map_own(1, 16).expect("address space");
+    }
+    let before = small_pages::bytes();
+    YARD.ground.map_own(1, 16).expect("address space");
+    assert_eq!(small_pages::bytes() - before, 4 << 20, "of the second table");
+    // Sheaves share their room with the rows.
+    let mut sheaves = Vec::new();
+    for _ in 0..400 {
+        sheaves.push(YARD.ground.sheaves.take(YARD.platform(), 1000).expect("memory"));
+    }
+    assert!(has_small_pages(word(Word::Rows)) && has_small_pages(word(Word::Places)));
+    for sheaf in sheaves {
+        YARD.ground.sheaves.give(YARD.platform(), sheaf);
+    }
 }

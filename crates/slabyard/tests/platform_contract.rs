@@ -58,6 +58,12 @@ fn machine_keeps_the_contract() {
 
 /// One storm on a machine: four workers, one stopper.
 fn storm_on(config: Config) {
+    storm_with_fences(config, None);
+}
+
+/// As [`storm_on`]; of the fences of each stop so many are granted, and one fewer at the
+/// next, down to none.
+fn storm_with_fences(config: Config, most: Option<u64>) {
     let machine = Machine::new(config);
     let rounds = if cfg!(miri) { 30 } else { 150 };
     let storm = Storm::new(&machine, 4, machine.config().seed);
@@ -66,7 +72,12 @@ fn storm_on(config: Config) {
     for worker in 0..4 {
         threads.push(Box::new(move |m| storm.work(m, worker, &mut |n| n < rounds)));
     }
-    threads.push(Box::new(move |m| storm.stop(m, &mut |n| n < rounds / 4)));
+    threads.push(Box::new(move |m| {
+        storm.stop(m, &mut |n| {
+            m.grant_fences(most.map_or(u64::MAX, |most| most - n % (most + 1)));
+            n < rounds / 4
+        });
+    }));
     machine.run(threads);
     storm.check(&machine);
 }
@@ -78,6 +89,16 @@ fn machine_loses_and_doubles_nothing() {
             for preemption in [30, 300] {
                 storm_on(Config { seed, preemption, ..config.clone() });
             }
+        }
+    }
+}
+
+#[test]
+fn a_refused_stop_loses_and_doubles_nothing() {
+    for config in machines().filter(|config| config.can_stop) {
+        for seed in 0..SEEDS {
+            let config = Config { seed, preemption: 300, ..config.clone() };
+            storm_with_fences(config, Some(1 + seed % 2));
         }
     }
 }

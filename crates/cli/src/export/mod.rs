@@ -42,6 +42,11 @@ pub struct ExportArgs {
 
 /// Prints the series, or serves them until told to end.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, Failure> {
+    if args.source == Named::Stdin && args.listen.is_some() {
+        let text = "standard input can be read only once, and --listen looks each time that it is \
+                    asked; save it to a file";
+        return Err(Failure::Usage(text.into()));
+    }
     let text = series(args)?;
     match args.listen {
         None => stdout::print(&text),

@@ -11,7 +11,7 @@ use super::json::{SettingsJson, Source, pretty};
 use super::screen::{Colour, Grid, Progress, percent};
 use super::table::Shown;
 use crate::failure::Failure;
-use crate::{say, stdout};
+use crate::stdout;
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_lab::case::Case;
@@ -48,10 +48,8 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
         text(args, loaded, start, &found, left_out_share)
     };
     stdout::print(text.as_bytes())?;
-    if loaded.trace.missing() > 0 {
-        say("events are missing, so that the verdicts are uncertain");
-    }
-    Ok(ExitCode::from(u8::from(!found.all_met())))
+    let doubtful = super::doubts(args, loaded, &case);
+    Ok(ExitCode::from(u8::from(doubtful || !found.all_met())))
 }
 
 /// What there is to show.

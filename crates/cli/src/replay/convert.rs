@@ -1,16 +1,15 @@
 //! `slabyard replay FILE --convert OUT`: the same events as a trace file of ours.
 //!
-//! Invariant: `OUT` is whole or untouched: it is written beside its place and then
-//! put there, so that it may be `FILE` itself.
+//! Invariant: `OUT` is whole or untouched, and may be `FILE` itself; a device, pipe or
+//! symbolic link stays what it is ([`file::put`]).
 
 use super::screen::{Progress, bytes};
 use super::{ReplayArgs, input};
 use crate::failure::Failure;
-use crate::{say, stdout};
+use crate::{say, stdin, stdout};
 use anyhow::Context;
 use slabyard_lab::trace::{Frames, Header};
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use slabyard_observe::file;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,40 +25,34 @@ pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode
         };
         // What the trace was recorded with goes before.
         trace.header = trace.header.clone().or(&known);
-    } else {
+    } else if trace.header.release.is_empty() {
         say("without --start the file will not name the kernel");
     }
     if trace.header.source.is_empty() {
         let name = args.file.file_name().unwrap_or(args.file.as_os_str());
-        trace.header.source = format!("converted from {}", name.display());
+        trace.header.source = format!("converted from {}", stdin::shown(name.as_ref()));
     }
     if trace.header.page_offset.is_none()
         && let Some(frames) = Frames::detect(&trace.events)
     {
         trace.header.page_offset = Some(frames.page_offset);
     }
-    progress.stage(&format!("writing {}", to.display()));
-    let size = write(&trace, to).with_context(|| format!("cannot write {}", to.display()))?;
+    let to_stdout = to == Path::new(stdin::DASH);
+    let shown = if to_stdout { "standard output".into() } else { to.display().to_string() };
+    progress.stage(&format!("writing {shown}"));
+    let failed = || format!("cannot write {shown}");
+    let file = trace.write(Vec::new()).with_context(failed)?;
+    if !to_stdout {
+        file::put(&file, to).with_context(failed)?;
+    }
     progress.clear();
     let events = trace.events.len();
-    let each = size as f64 / events.max(1) as f64;
-    let text = format!(
-        "{}: {events} events in {}, {each:.2} bytes an event\n",
-        to.display(),
-        bytes(Some(size))
-    );
-    stdout::print(text.as_bytes())
-}
-
-fn write(trace: &slabyard_lab::trace::Trace, to: &Path) -> anyhow::Result<u64> {
-    let directory = to.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Readable as any new file is: the umask takes away from this.
-    let file = tempfile::Builder::new()
-        .prefix(".slabyard-")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)?;
-    trace.save(file.path())?;
-    let size = file.path().metadata()?.len();
-    file.persist(to)?;
-    Ok(size)
+    let each = file.len() as f64 / events.max(1) as f64;
+    let size = bytes(Some(file.len() as u64));
+    let text = format!("{shown}: {events} events in {size}, {each:.2} bytes an event");
+    if to_stdout {
+        say(&text);
+        return stdout::print(&file);
+    }
+    stdout::print((text + "\n").as_bytes())
 }

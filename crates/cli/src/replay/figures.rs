@@ -11,6 +11,7 @@ use super::input::Loaded;
 use serde::Serialize;
 use slabyard_lab::case::Case;
 use slabyard_lab::counters::{Counter, Counters};
+use slabyard_lab::prepare::doubts::Contradictions;
 use slabyard_lab::replay::report::{Moment, Sample};
 use slabyard_lab::replay::{Replayed, Start};
 use std::collections::BTreeMap;
@@ -27,6 +28,10 @@ pub struct Figures {
     pub series: Vec<Point>,
     /// Frees of objects that the start did not know.
     pub frees_left_out: u64,
+    /// Events of the trace that contradict others.
+    pub contradictions: Contradictions,
+    /// Why they do not compare with figures of another machine.
+    pub unlike: Option<String>,
 }
 
 /// One cache over the whole replay.
@@ -193,7 +198,15 @@ pub fn of(loaded: &Loaded, case: &Case, start: Start, replayed: &Replayed) -> Fi
         after: sum(&caches.iter().map(|c| (c, c.after.clone())).collect::<Vec<_>>()),
     };
     let series = replayed.samples.iter().map(|s| point(case, &caches, start, s)).collect();
-    Figures { caches, totals, counters, series, frees_left_out: replayed.frees_left_out }
+    Figures {
+        caches,
+        totals,
+        counters,
+        series,
+        frees_left_out: replayed.frees_left_out,
+        contradictions: Contradictions::of(&case.prepared),
+        unlike: case.unlike.clone(),
+    }
 }
 
 /// Every counter by its kernel's name.

@@ -1,17 +1,21 @@
 //! What a replay reads: the trace, the snapshot that it began with, and the settings
 //! of the machine to replay it on.
 //!
-//! Invariants: a file that is wrong, cut off or too new is a failure that says what
-//! to do; a trace with gaps is replayed, and the gaps are told.
+//! Invariants: a file that is wrong, too new, cut off or damaged in any way is a failure
+//! that says what to do; with `--partial` what is left of it is taken, and each gap told.
 
 use super::ReplayArgs;
 use super::screen::Progress;
 use crate::failure::Failure;
 use crate::say;
+use crate::stdin::{self, shown};
 use anyhow::{Context, anyhow};
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
-use slabyard_lab::trace::{self, Harm, Trace};
+use slabyard_lab::trace::{self, Trace};
+use slabyard_observe::file;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// All that was read.
@@ -27,37 +31,52 @@ pub struct Loaded {
 
 /// Reads the trace; tells what is missing in it.
 pub fn trace(args: &ReplayArgs, progress: &Progress) -> Result<Trace, Failure> {
-    progress.stage(&format!("reading {}", args.file.display()));
-    let trace = trace::open(&args.file).context("cannot read the trace")?;
+    let file = shown(&args.file);
+    progress.stage(&format!("reading {file}"));
+    let trace = if stdin::is_meant(&args.file) {
+        trace::read(io::stdin().lock()).map_err(|error| anyhow!("{file}: {error}"))
+    } else {
+        trace::open(&args.file).map_err(anyhow::Error::from)
+    };
+    let trace = trace.context("cannot read the trace")?;
     progress.clear();
-    let file = args.file.display();
-    let cut = trace.damaged.iter().find(|d| matches!(d.what, Harm::NoIndex | Harm::Cut));
-    if let Some(damage) = cut.filter(|_| !args.partial) {
+    for damage in trace.damaged.iter().filter(|_| args.partial) {
+        say(&format!("{file} is damaged: {damage}"));
+    }
+    if let Some(damage) = trace.damaged.first().filter(|_| !args.partial) {
         let left = trace.events.len();
+        let more = match trace.damaged.len() - 1 {
+            0 => String::new(),
+            1 => " (and in 1 more place)".into(),
+            n => format!(" (and in {n} more places)"),
+        };
         return Err(anyhow!(
-            "{file}: {damage}; copy it again from where it was recorded, or add --partial to \
-             take the {left} events that are left"
+            "{file} is damaged: {damage}{more}; copy it again from where it was recorded, or add \
+             --partial to take the {left} events that are left"
         )
         .into());
-    }
-    for damage in &trace.damaged {
-        say(&format!("{file}: {damage}"));
     }
     if trace.lost > 0 {
         say(&format!("{file}: {} events were lost while it was recorded", trace.lost));
     }
-    if trace.lost > 0 || !trace.damaged.is_empty() {
+    if are_missing(&trace) {
         say("events are missing, so that all figures are uncertain");
     }
     Ok(trace)
 }
 
+/// As far as the trace itself tells.
+pub fn are_missing(trace: &Trace) -> bool {
+    trace.lost > 0 || trace.damaged.iter().any(|damage| damage.events != Some(0))
+}
+
 /// Reads trace and snapshot, and finds the settings.
 pub fn load(args: &ReplayArgs, progress: &Progress) -> Result<Loaded, Failure> {
     // Found before the trace is read, which may take long.
+    is_there(args)?;
     let (start, dump) = place(args)?;
     let trace = trace(args, progress)?;
-    progress.stage(&format!("reading {}", start.display()));
+    progress.stage(&format!("reading {}", shown(&start)));
     let snapshot = open(&start, dump.as_deref())?;
     progress.clear();
     belong_together(&trace, &snapshot)?;
@@ -65,9 +84,24 @@ pub fn load(args: &ReplayArgs, progress: &Progress) -> Result<Loaded, Failure> {
     Ok(Loaded { trace, snapshot, start, settings, traced })
 }
 
+/// Says of a trace that is not there that it is not, and not that it has no snapshot.
+fn is_there(args: &ReplayArgs) -> Result<(), Failure> {
+    let file = args.file.display();
+    if !stdin::is_meant(&args.file) {
+        fs::metadata(&args.file)
+            .with_context(|| format!("{file}"))
+            .context("cannot read the trace")?;
+    } else if args.start.as_deref().is_some_and(stdin::is_meant) {
+        let text = "standard input is the trace or the snapshot, not both";
+        return Err(Failure::Usage(text.into()));
+    }
+    Ok(())
+}
+
 /// The snapshot of `--start`, or the one beside the trace; read for `--convert`,
 /// which does without if there is none.
 pub fn snapshot_if_any(args: &ReplayArgs) -> Result<Option<KernelSnapshot>, Failure> {
+    is_there(args)?;
     match place(args) {
         Ok((start, dump)) => open(&start, dump.as_deref()).map(Some),
         Err(_) if args.start.is_none() => Ok(None),
@@ -78,16 +112,20 @@ pub fn snapshot_if_any(args: &ReplayArgs) -> Result<Option<KernelSnapshot>, Fail
 /// The snapshot's file, and the dump in it.
 fn place(args: &ReplayArgs) -> Result<(PathBuf, Option<String>), Failure> {
     let Some(typed) = &args.start else {
+        if stdin::is_meant(&args.file) {
+            let text = "nothing is beside standard input: give the snapshot that was taken just \
+                        before the trace as --start SNAPSHOT";
+            return Err(Failure::Usage(text.into()));
+        }
         let beside = beside(&args.file);
         let found = beside.iter().find(|path| path.is_file());
         let found = found.ok_or_else(|| Failure::Usage(no_snapshot(&beside)))?;
         say(&format!("starts from {}, found beside the trace", found.display()));
         return Ok((found.clone(), args.dump.clone()));
     };
-    let text = typed.to_str().filter(|_| !typed.exists() && args.dump.is_none());
-    Ok(match text.and_then(|text| text.rsplit_once('#')) {
-        Some((file, dump)) => (file.into(), Some(dump.into())),
-        None => (typed.clone(), args.dump.clone()),
+    Ok(match &args.dump {
+        Some(dump) => (typed.clone(), Some(dump.clone())),
+        None => file::dump_of(typed),
     })
 }
 
@@ -118,8 +156,8 @@ fn no_snapshot(looked: &[PathBuf]) -> String {
 }
 
 fn open(path: &Path, dump: Option<&str>) -> Result<KernelSnapshot, Failure> {
-    let file = path.display();
-    let mut snapshots = KernelSnapshot::open(path)
+    let file = shown(path);
+    let mut snapshots = stdin::snapshots(path)
         .with_context(|| format!("cannot start from {file}"))
         .context("the snapshot cannot be used; `slabyard replay --help` shows how to take one")?;
     let names: Vec<&str> = snapshots.iter().filter_map(|s| s.dump.as_deref()).collect();

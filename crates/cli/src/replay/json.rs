@@ -108,6 +108,13 @@ struct Moment<'a> {
 }
 
 #[derive(Serialize)]
+struct ContradictionsJson {
+    frees_missing: u64,
+    allocations_missing: u64,
+    pages: u64,
+}
+
+#[derive(Serialize)]
 struct Root<'a> {
     source: Source,
     settings: SettingsJson,
@@ -118,6 +125,8 @@ struct Root<'a> {
     counters: BTreeMap<&'static str, u64>,
     drains: &'a [u64],
     frees_left_out: u64,
+    contradictions: ContradictionsJson,
+    unlike: Option<&'a str>,
     series: &'a [Point],
 }
 
@@ -142,6 +151,12 @@ pub fn text(
         counters: named(&figures.counters).collect(),
         drains: &figures.counters.drains,
         frees_left_out: figures.frees_left_out,
+        contradictions: ContradictionsJson {
+            frees_missing: figures.contradictions.frees_missing,
+            allocations_missing: figures.contradictions.allocations_missing,
+            pages: figures.contradictions.pages,
+        },
+        unlike: figures.unlike.as_deref(),
         series: &figures.series,
     })
 }

@@ -6,8 +6,9 @@
 //! ([`input`]), counted ([`figures`]), shown ([`table`], [`json`]) and saved ([`save`]).
 //! [`check`] and [`convert`] are ways of their own.
 //! Invariants: standard output holds the result alone, notes go to standard error;
-//! exit code 1 is a check that missed a goal, 2 settings that cannot be, 3 files that
-//! cannot be read.
+//! exit code 1 is a check that missed a goal, or events that are missing or a snapshot
+//! that does not fit, so that all figures are uncertain; 2 settings that cannot be, 3
+//! files that cannot be read.
 
 mod check;
 mod convert;
@@ -20,7 +21,7 @@ mod table;
 
 use crate::failure::Failure;
 use crate::machine::MachineArgs;
-use crate::stdout;
+use crate::{say, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
 use input::Loaded;
@@ -29,6 +30,7 @@ use screen::{Colour, Progress, seconds};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
 use slabyard_lab::prepare::Order;
+use slabyard_lab::prepare::doubts::{self, Doubt};
 use slabyard_lab::replay::{Start, replay};
 use slabyard_lab::rules::{self, Machine};
 use std::fmt::Write;
@@ -43,21 +45,25 @@ const EXAMPLES: &str = "\
 Examples:
   slabyard replay load.slabtrace --start load.before.json
   slabyard replay load.slabtrace                        finds load.before.json beside it
-  slabyard replay load.slabtrace --page-size 64k --cpus 64 --release 6.12
+  slabyard replay load.slabtrace --release 5.9 --set cpu_partial=10
   slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
   slabyard replay load.slabtrace --check                are these rules the kernel's?
   slabyard replay load.slabtrace --save peak.json --save-at peak
   slabyard show peak.json filp                          each CPU's list, slab by slab
-  slabyard replay load.csv.zst --start boot.json#hb --convert load.slabtrace";
+  slabyard replay load.csv.zst --start boot.json#hb --convert load.slabtrace
+  zcat load.csv.gz | slabyard replay - --start load.before.json
+
+What is not given of the machine is the traced one's.";
 
 /// `slabyard replay`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct ReplayArgs {
-    /// The trace: a file of ours, or a CSV, plain or .zst
+    /// The trace: a file of ours, or a CSV, plain or .zst; `-` is standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// The snapshot taken just before the trace; FILE#DUMP picks one of several
+    /// The snapshot taken just before the trace; FILE#DUMP picks one of several, `-` is standard
+    /// input
     /// [default: NAME.before.json or NAME.before.json.zst beside the trace]
     #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::FilePath)]
     start: Option<PathBuf>,
@@ -69,7 +75,7 @@ pub struct ReplayArgs {
     release: Option<String>,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Memory nodes, among which the CPUs are shared out [default: the traced machine's]
+    /// Memory nodes, among which the CPUs are shared out
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
     /// Change a rule; may be repeated, the last one counts
@@ -93,10 +99,10 @@ pub struct ReplayArgs {
     /// For programs
     #[arg(long)]
     json: bool,
-    /// Take what is left of a trace that was cut off
+    /// Take what is left of a trace that was cut off or damaged
     #[arg(long)]
     partial: bool,
-    /// Write the trace to a file of ours instead of replaying it
+    /// Write the trace to a file of ours instead of replaying it; `-` is standard output
     #[arg(
         long,
         value_name = "OUT",
@@ -148,6 +154,7 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     progress.stage("replaying");
     let replayed = replay(&plan).context("the replay failed")?;
     progress.clear();
+    let doubtful = doubts(args, loaded, &case);
     if let Some(to) = &args.save {
         save::run(args, to, loaded, &plan, &case, &replayed, progress)?;
     }
@@ -161,7 +168,19 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
         table::write(&mut text, &figures, shown, counters, Colour::of_stdout());
         text
     };
-    stdout::print(text.as_bytes())
+    stdout::print(text.as_bytes())?;
+    Ok(ExitCode::from(u8::from(doubtful)))
+}
+
+/// Says why the figures are uncertain. True if that is for the exit code: events that
+/// are missing in what `--partial` asked for are not.
+fn doubts(args: &ReplayArgs, loaded: &Loaded, case: &Case) -> bool {
+    let mut doubtful = input::are_missing(&loaded.trace) && !args.partial;
+    for doubt in doubts::doubts(&case.prepared, &loaded.snapshot) {
+        say(&doubt.to_string());
+        doubtful |= !(args.partial && matches!(doubt, Doubt::RowsMissing(_)));
+    }
+    doubtful
 }
 
 /// Puts trace, snapshot and settings together.
@@ -177,7 +196,7 @@ fn case(loaded: &Loaded, order: Order, progress: &Progress) -> Result<Case, Fail
     progress.clear();
     let unknown = case.prepared.oddities.unknown_cache;
     if unknown > 0 && order.jitter_ns == 0 {
-        crate::say(&format!(
+        say(&format!(
             "{unknown} events are of caches that the snapshot does not have, and left out"
         ));
     }
@@ -191,11 +210,11 @@ fn heading(loaded: &Loaded, start: Start) -> String {
     let times = || trace.events.iter().map(|event| event.time);
     let length = times().max().unwrap_or(0) - times().min().unwrap_or(0);
     format!(
-        "{} events in {} from kernel {}; rules of {}, {}, {}, pages of {} KiB, start {}\n",
+        "{} events, recorded over {} on kernel {}; rules of {}, {}, {}, pages of {} KiB, start {}\n",
         trace.events.len(),
         seconds(length),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
-        settings.release.name,
+        settings.rules_name(),
         plural(machine.online_cpus, "CPU"),
         plural(machine.nodes, "node"),
         machine.page_size >> 10,
@@ -250,8 +269,12 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 const SNAPSHOTS: &str = "\
-A snapshot is a JSON file with what /sys/kernel/slab says. To take one, as root, just before the
+A snapshot is a JSON file with what /sys/kernel/slab says, taken as root just before the
 recording begins (a shrink of all caches before it makes it exact):
+
+  slabyard shrink kernel; slabyard snapshot kernel -o load.before.json
+
+or on a machine without slabyard:
 
   import glob, json, os
   def read(path):
@@ -280,9 +303,10 @@ fn long_help() -> String {
          slabs, on CPU partial lists, in sheaves, in barns and on nodes' partial lists; waste is \
          what is behind the last objects of slabs. `-` is unknown.\n\n\
          With --json: {\"source\", \"settings\", \"before\", \"after\", \"caches\", \"totals\", \
-         \"counters\", \"drains\", \"frees_left_out\", \"series\"}; before and after hold \
+         \"counters\", \"drains\", \"frees_left_out\", \"contradictions\", \"unlike\", \"series\"}; before and after hold \
          {\"caches\", \"totals\"}, in objects for a cache and in bytes for the totals, where bytes \
-         are live, parked_cpu, parked_node, free_partial and padding together; null is unknown. \
+         are live, parked_cpu, parked_node, free_partial and padding together; null is unknown; \
+         unlike says why the figures do not compare with those of another machine. \
          With --check: {\"source\", \"settings\", \"caches\", \"totals\", \"spread\", \"goals\", \
          \"met\"}.\n\n\
          --check shows, for each cache and all together, the mean error of the number of slabs \
@@ -301,8 +325,10 @@ fn long_help() -> String {
         let _ = writeln!(text, "  {name}: {help}");
     }
     text.push_str(
-        "\nExit codes: 0 done, 1 a goal of the check is missed, 2 usage or a setting that cannot \
-         be, 3 a file that cannot be read.",
+        "\nExit codes: 0 done; 1 a goal of the check is missed, or the figures are uncertain, \
+         because events are missing or the snapshot does not fit the trace; 2 usage or a setting \
+         that cannot be; 3 a file that cannot be read or is damaged. With --partial events may \
+         be missing: that is told and is no 1.",
     );
     text
 }

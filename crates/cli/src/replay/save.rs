@@ -10,6 +10,7 @@ use super::ReplayArgs;
 use super::input::Loaded;
 use super::screen::Progress;
 use crate::failure::Failure;
+use crate::stdin::DASH;
 use anyhow::Context;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::{Plan, Replayed, replay};
@@ -26,8 +27,12 @@ pub enum Moment {
     End,
 }
 
-/// Refuses to write over the trace itself.
+/// Refuses to write over the trace itself, or among the report.
 pub fn look_before(args: &ReplayArgs, to: &Path) -> Result<(), Failure> {
+    if to == Path::new(DASH) {
+        let text = "standard output has the report; give --save the name of a file";
+        return Err(Failure::Usage(text.into()));
+    }
     let same = |a: &Path, b: &Path| {
         a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
     };

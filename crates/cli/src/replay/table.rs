@@ -107,6 +107,12 @@ fn caches(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) {
         let frees = figures.frees_left_out;
         let _ = writeln!(text, "{frees} frees were of objects that the start does not know");
     }
+    if let Some(unlike) = &figures.unlike {
+        let _ = writeln!(text, "{unlike}");
+    }
+    if figures.contradictions.any() {
+        let _ = writeln!(text, "{}", figures.contradictions);
+    }
 }
 
 /// The id, and for a merged cache whose name says nothing, what it is for.

@@ -15,10 +15,12 @@
 //! SIGSTOP to the program's id sends SIGCONT there too, and nobody would wake
 //! us: so we follow that one in the terminal's foreground alone.
 
+use super::last_look::{Looker, Page, Seen};
 use super::signals::{self, Origin, Signals};
 use crate::failure::Failure;
 use anyhow::Context;
 use nix::libc;
+use nix::sys::signal::Signal;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -45,6 +47,13 @@ impl Ending {
         }
     }
 
+    /// Name of the signal that ended it.
+    pub fn signal(self) -> Option<String> {
+        let Ending::Signal(signal) = self else { return None };
+        let name = Signal::try_from(signal).map(|s| s.as_str().to_owned());
+        Some(name.unwrap_or_else(|_| format!("signal {signal}")))
+    }
+
     fn of(status: ExitStatus) -> Option<Ending> {
         // The system keeps 8 bits of the code.
         let code = status.code().map(|code| Ending::Exit((code & 0xff) as u8));
@@ -52,26 +61,43 @@ impl Ending {
     }
 }
 
-/// Starts the program and returns at its end.
-pub fn run(command: &mut Command) -> Result<Ending, Failure> {
+/// The program's end, and what was seen of it.
+pub struct End {
+    /// How it ended.
+    pub ending: Ending,
+    /// The name that it had then.
+    pub name: String,
+    /// What it showed before, if a report was wanted.
+    pub seen: Option<Seen>,
+}
+
+/// Starts the program and returns at its end. Before it is looked at by the page, if there
+/// is one.
+pub fn run(command: &mut Command, page: Option<Page>) -> Result<End, Failure> {
     let signals = Signals::hold().context("cannot hold signals back")?;
     signals.release_in(command);
     let child = command
         .spawn()
         .map_err(|error| Failure::Start { program: command.get_program().to_owned(), error })?;
     let pid = i32::try_from(child.id()).context("process id")?;
-    let ending = watch(pid, &signals).context("cannot wait for the program")?;
+    // After the signals were held, so that the thread gets none.
+    let looker = page.map(|page| page.listen(child.id()));
+    let (ending, name) = watch(pid, &signals).context("cannot wait for the program")?;
+    let seen = looker.map(Looker::end);
     signals.release().context("cannot release signals")?;
-    Ok(ending)
+    Ok(End { ending, name, seen })
 }
 
-fn watch(pid: i32, signals: &Signals) -> io::Result<Ending> {
+fn watch(pid: i32, signals: &Signals) -> io::Result<(Ending, String)> {
     loop {
         let (signal, origin) = signals.next()?;
         match origin {
             Origin::Child => {
+                // While it is there.
+                let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
                 if let Some(ending) = follow(pid, signals)? {
-                    return Ok(ending);
+                    let name = name.unwrap_or_default();
+                    return Ok((ending, name.replace(|c: char| c.is_control(), "")));
                 }
             }
             Origin::Process(sender) if sender != pid => signals::send(pid, signal),

@@ -6,6 +6,7 @@
 //! exit code or signal becomes ours; nothing of ours is left behind.
 
 mod child;
+mod last_look;
 mod library;
 mod report;
 mod signals;
@@ -14,7 +15,9 @@ pub use child::Ending;
 
 use crate::args::{Engine, Form, RunArgs};
 use crate::failure::Failure;
+use crate::stdin::DASH;
 use anyhow::bail;
+use report::Report;
 use slabyard_abi::options::{Key, row};
 use slabyard_abi::report::REPORT_ENV;
 use std::ffi::{OsStr, OsString};
@@ -30,16 +33,25 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
     if args.report == Form::None && args.report_file.is_some() {
         return Err(Failure::Usage("--report none leaves nothing for --report-file".into()));
     }
+    if args.report_file.as_deref() == Some(Path::new(DASH)) {
+        let text = "standard output is the program's; leave --report-file out for standard error, \
+                    or give it the name of a file";
+        return Err(Failure::Usage(text.into()));
+    }
     let library = library::find()?;
-    let report = report::Report::prepare(args)?;
+    let report = Report::prepare(args)?;
     let mut command = command(args, &library)?;
     match &report {
-        Some(report) => command.env(REPORT_ENV, report.place()),
+        Some(report) => {
+            report.page().give_to(&mut command);
+            command.env(REPORT_ENV, report.place())
+        }
         None => command.env_remove(REPORT_ENV),
     };
-    let ending = child::run(&mut command)?;
+    let end = child::run(&mut command, report.as_ref().map(Report::page))?;
+    let ending = end.ending;
     if let Some(report) = report {
-        report.show(&args.program[0]);
+        report.show(&args.program[0], end);
     }
     Ok(ending)
 }

@@ -1,13 +1,24 @@
 //! The report at the end: where the library leaves it, and where it goes.
 //!
-//! Neighbours: `observe` reads, checks and shows it.
+//! ```text
+//! the program ends by               the report is
+//! exit, a return of main            what the library wrote
+//! _exit, quick_exit, or it cannot   a last look at the process, which waits for it
+//!   write
+//! a signal, a system call           none, and a line says why
+//! ```
+//!
+//! Neighbours: `observe` reads, checks and shows it; [`super::last_look`] looks.
 //! Invariants: the output is opened before the program starts, so that a long
 //! run does not end without a place for its report; the library's file is in
 //! a directory of our own and goes away with it.
 
+use super::child::End;
+use super::last_look::{Page, Seen};
 use crate::args::{Form, RunArgs};
 use crate::{look, say};
 use anyhow::Context;
+use slabyard_observe::snapshot::Kind;
 use slabyard_observe::view::json;
 use slabyard_observe::view::list::{self, Options};
 use slabyard_observe::view::pick::Pick;
@@ -22,6 +33,7 @@ use tempfile::TempDir;
 pub struct Report {
     form: Form,
     directory: TempDir,
+    page: Page,
     output: Output,
 }
 
@@ -44,37 +56,39 @@ impl Report {
                 Output::File(path.clone(), file)
             }
         };
-        let directory = tempfile::Builder::new()
-            .prefix("slabyard-")
-            .tempdir()
-            .context("cannot make a directory for the report; set TMPDIR to a writable one")?;
-        Ok(Some(Report { form: args.report, directory, output }))
+        const TMPDIR: &str = "for the report; set TMPDIR to a writable directory with room";
+        let directory = tempfile::Builder::new().prefix("slabyard-").tempdir();
+        let directory = directory.with_context(|| format!("cannot make a directory {TMPDIR}"))?;
+        let page = Page::make(&place(&directory));
+        let page = page.with_context(|| format!("cannot make a file {TMPDIR}"))?;
+        Ok(Some(Report { form: args.report, directory, page, output }))
     }
 
     /// The file that the library is to write.
     pub fn place(&self) -> PathBuf {
-        self.directory.path().join("report")
+        place(&self.directory)
     }
 
-    /// Reads what the program left, and shows it. The program's exit code
-    /// stays ours whatever happens here.
-    pub fn show(mut self, program: &OsStr) {
-        let bytes = match std::fs::read(self.place()) {
-            Ok(bytes) if !bytes.is_empty() => bytes,
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return say(&format!("cannot read the report: {error}"));
+    /// By which the program asks for a last look.
+    pub fn page(&self) -> Page {
+        self.page
+    }
+
+    /// Shows what the program left or was last seen with. Its exit code stays ours
+    /// whatever happens here.
+    pub fn show(mut self, program: &OsStr, mut end: End) {
+        let look = end.seen.as_mut().and_then(|seen| seen.look.take());
+        let snapshot = match (self.left(), look) {
+            (Some(Ok(snapshot)), _) => snapshot,
+            (_, Some(Ok(mut snapshot))) => {
+                snapshot.source.kind = Kind::Report;
+                snapshot
             }
-            _ => {
-                return say(&format!(
-                    "no report: {} ended without one \
-                     (killed, _exit, exec, statically linked or setuid)",
-                    program.display()
-                ));
+            (Some(Err(why)), _) => return say(&why),
+            (None, look) => {
+                let why = look.map_or_else(|| none(program, &end), |e| e.unwrap_err().to_string());
+                return say(&format!("no report: {why}"));
             }
-        };
-        let snapshot = match report::parse(&bytes) {
-            Ok(snapshot) => snapshot,
-            Err(error) => return say(&format!("the report cannot be read: {error}")),
         };
         if let Err(error) = self.write(&snapshot)
             && error.kind() != io::ErrorKind::BrokenPipe
@@ -83,6 +97,18 @@ impl Report {
         }
         for finding in identity::check(&snapshot) {
             say(&format!("the report's numbers disagree: {finding}"));
+        }
+    }
+
+    /// What the library wrote, or why that cannot be used; `None`: it wrote nothing.
+    fn left(&self) -> Option<Result<Snapshot, String>> {
+        match std::fs::read(self.place()) {
+            Ok(bytes) if bytes.is_empty() => None,
+            Ok(bytes) => {
+                Some(report::parse(&bytes).map_err(|e| format!("the report cannot be read: {e}")))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(Err(format!("cannot read the report: {error}"))),
         }
     }
 
@@ -108,5 +134,31 @@ impl Report {
                 .write_all(&text)
                 .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display()))),
         }
+    }
+}
+
+fn place(directory: &TempDir) -> PathBuf {
+    directory.path().join("report")
+}
+
+/// Why there is no report, as far as it can be known.
+fn none(program: &OsStr, end: &End) -> String {
+    let typed = program.display();
+    let last = end.seen.as_ref().and_then(|seen: &Seen| seen.program.as_deref());
+    match (end.ending.signal(), last) {
+        (Some(signal), _) => format!(
+            "{typed} was ended by {signal}, which leaves none; \
+             `slabyard snapshot PID` saves the numbers of a program that runs"
+        ),
+        (None, None) => format!(
+            "{typed} was not on Slabyard: it is statically linked or set-user-id, \
+             changed its user, or LD_PRELOAD was taken from it"
+        ),
+        (None, Some(last)) => format!(
+            "{typed} ended as `{}`; the last program on Slabyard was `{last}`, which began \
+             another one that is not (statically linked, set-user-id, or without LD_PRELOAD), \
+             or ended by a system call of its own",
+            end.name
+        ),
     }
 }

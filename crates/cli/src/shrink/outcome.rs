@@ -110,7 +110,11 @@ impl Outcome {
             grid.push(Weight::Row, [pair.name.to_owned(), before, after, change]);
         }
         grid.write(out, style.colour)?;
-        writeln!(out, "\n{}", self.sentence(style.units))
+        writeln!(out, "\n{}", self.sentence(style.units))?;
+        match self.why_resident_differs(style.units) {
+            Some(why) => writeln!(out, "{why}"),
+            None => Ok(()),
+        }
     }
 
     fn caches(&self, units: Units) -> Grid {
@@ -145,6 +149,24 @@ impl Outcome {
             text += "; other threads were asked for what they hold";
         }
         text
+    }
+
+    /// A process counts what it gave back itself; resident is the system's count.
+    fn why_resident_differs(&self, units: Units) -> Option<String> {
+        let came_back = i128::from(self.done.bytes?);
+        let fell = self.totals.iter().find(|t| t.name == "resident")?.gone()?;
+        if fell == came_back {
+            return None;
+        }
+        let resident = match fell {
+            0 => "is as it was".into(),
+            n if n < 0 => format!("grew by {}", size(-n, units)),
+            n => format!("fell by {}", size(n, units)),
+        };
+        Some(format!(
+            "resident {resident}: it leaves out pages that came back and were not in memory, \
+             and counts what the program, its stacks and libraries took meanwhile"
+        ))
     }
 
     /// Bytes that the system has more: as a process counts them; of a kernel as its
@@ -251,6 +273,31 @@ mod tests {
         for name in OF_KERNEL.iter().chain(OF_PROCESS) {
             assert!(TOTALS.iter().any(|t| t.name == *name), "{name}");
         }
+    }
+
+    #[test]
+    fn two_figures_that_differ_come_with_the_reason() {
+        let why = |came_back, before: u64, after: u64| {
+            let mut old = Snapshot::new(Source::of(Kind::Process));
+            let mut new = Snapshot::new(Source::of(Kind::Process));
+            old.totals.insert("resident".into(), before.into());
+            new.totals.insert("resident".into(), after.into());
+            let done = Done { caches: 1, bytes: came_back, ..Done::default() };
+            let mut text = Vec::new();
+            Outcome::new(&old, &new, false, done).write(&mut text, Style::PLAIN).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            text.lines().find(|l| l.starts_with("resident ") && l.contains(": ")).map(str::to_owned)
+        };
+        let begins = |line: Option<String>, with| line.unwrap().starts_with(with);
+        assert!(begins(
+            why(Some(8192), 20000, 15904),
+            "resident fell by 4096 bytes: it leaves out "
+        ));
+        assert!(begins(why(Some(8192), 20000, 20000), "resident is as it was: "));
+        assert!(begins(why(Some(0), 20000, 24096), "resident grew by 4096 bytes: "));
+        assert_eq!(why(Some(4096), 20000, 15904), None);
+        // A kernel counts nothing itself.
+        assert_eq!(why(None, 20000, 15904), None);
     }
 
     #[test]

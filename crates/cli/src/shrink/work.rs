@@ -1,6 +1,7 @@
 //! The asking: a kernel cache by cache, a process all at once.
 
 use crate::failure::Failure;
+use crate::look;
 use anyhow::anyhow;
 use indicatif::ProgressBar;
 use slabyard_abi::region;
@@ -46,11 +47,11 @@ impl Target {
         match named {
             Named::Kernel => Ok(Target::Kernel),
             Named::Process(pid) => Ok(Target::Process(*pid, timeout)),
-            Named::File(path) => Err(anyhow!(
-                "{} is a file: what it tells is past and cannot be shrunk",
-                path.display()
-            )
-            .into()),
+            Named::File(path) => {
+                let why = "what it tells is past and cannot be shrunk";
+                Err(anyhow!(look::only_a_file(path, why)).into())
+            }
+            Named::Stdin => Err(anyhow!("what is on standard input cannot be shrunk").into()),
         }
     }
 }

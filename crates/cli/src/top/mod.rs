@@ -19,6 +19,7 @@ mod target;
 mod tests;
 
 use crate::failure::Failure;
+use crate::look;
 use crate::say;
 use anyhow::Context;
 use app::Start;
@@ -66,10 +67,13 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         Named::Kernel => None,
         Named::Process(pid) => Some(Target::new(*pid)),
         Named::File(path) => {
-            let path = path.display();
-            return Err(Failure::Usage(format!(
-                "{path} does not change: `slabyard list {path}` shows what it holds"
-            )));
+            let shown = path.display();
+            let why = format!("it does not change; `slabyard list {shown}` shows what it holds");
+            return Err(Failure::Usage(look::only_a_file(path, &why)));
+        }
+        Named::Stdin => {
+            let text = "standard input does not change; `slabyard list -` shows what it holds";
+            return Err(Failure::Usage(text.into()));
         }
     };
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {

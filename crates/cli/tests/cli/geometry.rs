@@ -88,6 +88,10 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--cpus=4", "--possible-cpus=2"], "4 present of 2 possible"),
         (&["--set", "max_ordr=1"], "did you mean `max_order`?"),
         (&["--set", "max_order"], "KEY=VALUE"),
+        (&["--set", "nomerge=1"], "nomerge changes nothing: "),
+        (&["--set", "slab_nomerge"], "expected KEY=VALUE"),
+        (&["--set", "slub_merge=1"], "merge changes nothing: "),
+        (&["--set", "multiplier=2", "--set", "min_objects=8"], "multiplier counts where"),
         (&["--release", "4.19"], "older than the oldest preset"),
         (&["--release", "new"], "no kernel version"),
         (&["--release", "7.1", "--set", "cpu_partial=30"], "release 7.1"),
@@ -173,4 +177,49 @@ fn help_has_examples_and_every_key() {
     for part in ["Examples:", "--against kernel", "min_partial: ", "5.9, 5.16", "Exit codes"] {
         assert!(text(&help.stdout).contains(part), "{part}");
     }
+}
+
+#[test]
+fn the_release_that_was_asked_for_is_the_one_that_is_told() {
+    for (release, told) in [
+        ("6.4", "release 6.4 (by the preset 6.1), "),
+        ("6.1", "release 6.1, "),
+        ("9.9", "release 9.9 ("),
+    ] {
+        let table = slabyard(&["geometry", "--release", release, "192"]);
+        assert!(text(&table.stdout).starts_with(told), "{}", text(&table.stdout));
+    }
+}
+
+#[test]
+fn help_is_of_this_command() {
+    let help = slabyard(&["geometry", "--help"]);
+    assert!(!text(&help.stdout).contains("trace,") && !text(&help.stdout).contains("traced"));
+}
+
+#[test]
+fn a_dump_of_a_file_is_picked_by_its_name() {
+    let files = tempfile::TempDir::new().unwrap();
+    let path = files.path().join("dumps.json");
+    let dump = |order: u32| {
+        json!({ "slab": { "x": { "slab_size": 192, "objs_per_slab": 21 << order,
+            "order": order, "slabs": 1 } } })
+    };
+    let dumps = json!({ "kernel": "6.18", "page_size": 4096, "online_cpus": "0-1",
+        "dumps": { "boot": dump(0), "hb": dump(1) } });
+    std::fs::write(&path, dumps.to_string()).unwrap();
+    let named = |dump: &str| format!("{}#{dump}", path.display());
+    for (dump, code) in [("boot", 0), ("hb", 1), ("none", 2)] {
+        let output = slabyard(&["geometry", "--against", &named(dump)]);
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    }
+    for (dump, order) in [("boot", "0"), ("hb", "1")] {
+        let list = slabyard(&["list", &named(dump), "--csv", "-o", "order"]);
+        assert_eq!(text(&list.stdout), format!("name,order\nx,{order}\n"));
+    }
+    let none = slabyard(&["list", &named("none")]);
+    assert_eq!(none.status.code(), Some(3));
+    assert!(text(&none.stderr).contains("holds no such dump: it holds boot, hb"));
+    let absent = slabyard(&["list", "/no/such#dump"]);
+    assert!(text(&absent.stderr).contains("cannot read /no/such:"), "{}", text(&absent.stderr));
 }

@@ -136,7 +136,8 @@ fn list_for_programs() {
 fn wrong_usage_is_2_and_says_what_is_right() {
     let files = Files::new();
     for (args, hint) in [
-        (&["--sort", "colour"][..], "fields: name, live, parked"),
+        (&["--sort", "colour"][..], "unknown field `colour`; `slabyard list --help` names all"),
+        (&["--sort", "liv"], "near it: live"),
         (&["--columns", "live,colour"], "unknown field `colour`"),
         (&["--json", "--csv"], "cannot be used with"),
         (&["[a"], "no pattern of names"),
@@ -152,6 +153,47 @@ fn wrong_usage_is_2_and_says_what_is_right() {
         assert!(refused(&slabyard(["set", "1", "c", setting]), 2).contains("KEY=VALUE"));
     }
     assert!(refused(&slabyard(["export", "--listen", "x"]), 2).contains("a port such as"));
+}
+
+#[test]
+fn a_source_that_is_nothing_is_not_called_a_file() {
+    let files = Files::new();
+    for (command, args, code) in
+        [("shrink", &[][..], 3), ("set", &["malloc-64", "min_partial=1"], 3), ("top", &[], 2)]
+    {
+        let said = on(command, Path::new("nosuch"), args);
+        let said = refused(&said, code);
+        let want = "slabyard: `nosuch` is neither `kernel` nor the id of a process, and there is \
+                    no such file\n";
+        assert_eq!(said, want, "{command}");
+        let output = on(command, &files.old, args);
+        assert!(refused(&output, code).contains(" is a file: "), "{}", text(&output.stderr));
+    }
+    for (command, args) in [("list", &[][..]), ("show", &["malloc-64"]), ("export", &[])] {
+        assert!(
+            refused(&on(command, Path::new("nosuch"), args), 3).contains("nosuch: No such file")
+        );
+    }
+}
+
+#[test]
+fn show_takes_the_patterns_of_list() {
+    let files = Files::new();
+    let names = |pattern: &str| -> Vec<String> {
+        let output = on("show", &files.old, &[pattern, "--json"]);
+        let values = serde_json::Deserializer::from_str(printed(&output)).into_iter::<Json>();
+        values.map(|v| v.unwrap()["cache"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("malloc-64"), ["malloc-64"]);
+    assert_eq!(names("malloc-*"), ["malloc-8", "malloc-64", "malloc-1024"]);
+    assert_eq!(names("malloc-?"), ["malloc-8"]);
+    assert_eq!(names("malloc-[68]*"), ["malloc-8", "malloc-64"]);
+    let output = on("show", &files.old, &["malloc-*4"]);
+    let table = printed(&output);
+    assert!(table.starts_with("malloc-64\n") && table.contains("\n\nmalloc-1024\n"), "{table}");
+    let output = on("show", &files.old, &["none-*"]);
+    assert!(refused(&output, 3).contains("has no cache named `none-*`; "));
+    assert!(refused(&on("show", &files.old, &["malloc-["]), 2).contains("no pattern of names"));
 }
 
 #[test]

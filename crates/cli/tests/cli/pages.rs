@@ -26,9 +26,17 @@ fn the_version_is_the_packages() {
 
 #[test]
 fn another_engine_is_refused_with_those_that_exist() {
-    let output = slabyard(&["run", "--engine", "slob", "--", "true"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("[possible values: slub]"));
+    for (engine, says) in [
+        ("slab", "no engine `slab`: programs run on `slub` alone"),
+        ("slob", "no engine `slob`: programs run on `slub` alone"),
+        ("slubb", "no such engine: programs run on `slub`"),
+        ("", "no such engine"),
+    ] {
+        let output = slabyard(&["run", "--engine", engine, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.contains(says) && !said.contains("similar"), "{said}");
+    }
 }
 
 #[test]

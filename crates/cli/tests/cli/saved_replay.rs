@@ -1,8 +1,8 @@
 //! `slabyard replay --save`: the file is a source as any other, and says what the
 //! replay's own report says.
 
-use crate::replay::{Files, OBJECTS, ends, load, parsed, real, tiny};
 use crate::stage::{SLABYARD, text};
+use crate::traces::{Files, OBJECTS, ends, load, parsed, real, tiny};
 use slabyard_lab::event::Kind as EventKind;
 use slabyard_observe::snapshot::Kind;
 use slabyard_observe::{Snapshot, file};
@@ -99,7 +99,7 @@ fn every_command_that_looks_takes_the_file() {
     assert!(text(&exported.stdout).contains("slabyard_committed_bytes 12288\n"), "{exported:?}");
     ends(&on("shrink", &end, &[]), 3, "cannot be shrunk");
     let top = on("top", &end, &[]);
-    ends(&top, 2, "does not change");
+    ends(&top, 2, "it does not change");
 }
 
 #[test]

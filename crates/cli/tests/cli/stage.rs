@@ -21,6 +21,9 @@ pub struct Stage {
 struct Compiled {
     library: PathBuf,
     program: PathBuf,
+    ends: PathBuf,
+    /// `None` without a C library to link statically.
+    static_ends: Option<PathBuf>,
 }
 
 impl Stage {
@@ -47,6 +50,26 @@ impl Stage {
         &self.compiled.program
     }
 
+    /// A program that ends as it is told.
+    pub fn ends(&self) -> &Path {
+        &self.compiled.ends
+    }
+
+    /// The same, statically linked; `None`, said aloud, where that cannot be.
+    pub fn static_ends(&self) -> Option<&Path> {
+        if self.compiled.static_ends.is_none() {
+            self.skip("static programs: there is no static C library");
+        }
+        self.compiled.static_ends.as_deref()
+    }
+
+    /// Says aloud what is not tested.
+    pub fn skip(&self, what: &str) {
+        // Not eprintln, whose output is swallowed where a test passes.
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "SKIPPED: {what}").unwrap();
+    }
+
     /// The bytes that the program is to leave as its report.
     pub fn leave(&self, report: &[u8]) {
         std::fs::write(self.path("left"), report).unwrap();
@@ -56,6 +79,13 @@ impl Stage {
     pub fn slabyard(&self) -> Command {
         let mut command = Command::new(SLABYARD);
         self.surround(&mut command);
+        command
+    }
+
+    /// The same with another library.
+    pub fn slabyard_on(&self, library: &Path) -> Command {
+        let mut command = self.slabyard();
+        command.env("SLABYARD_LIB", library);
         command
     }
 
@@ -127,17 +157,54 @@ pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
+/// The command with these bytes as its standard input, by a pipe.
+pub fn piped(args: &[&str], bytes: &[u8]) -> Output {
+    let mut command = Command::new(SLABYARD);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // One that refuses before it reads is none the worse.
+    let _ = child.stdin.take().unwrap().write_all(bytes);
+    child.wait_with_output().unwrap()
+}
+
 /// Where what is compiled goes, and the stages: on one file system with the
 /// command, so that it can be linked into them.
 fn built() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
+/// The library as users have it, of this build's profile. Cargo does not build it for
+/// these tests, so it is asked to.
+pub fn real_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        // <target>/<profile>/slabyard
+        let profile_dir = Path::new(SLABYARD).parent().unwrap();
+        let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
+            Some("debug") | None => "dev",
+            Some(name) => name,
+        };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", "slabyard-malloc", "--profile", profile]);
+        cargo.arg("--target-dir").arg(profile_dir.parent().unwrap());
+        let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+        assert!(status.success(), "the library does not build");
+        profile_dir.join("libslabyard_malloc.so")
+    })
+}
+
 fn compile() -> Option<Compiled> {
-    let built = cc("fake.c", "libfake.so", &["-shared", "-fPIC"])
-        .and_then(|library| Ok(Compiled { library, program: cc("program.c", "program", &[])? }));
-    match built {
+    let all = || -> std::io::Result<Compiled> {
+        Ok(Compiled {
+            library: cc("fake.c", "libfake.so", &["-shared", "-fPIC"])?,
+            program: cc("program.c", "program", &[])?,
+            ends: cc("ends.c", "ends", &["-pthread"])?,
+            static_ends: cc("ends.c", "static-ends", &["-pthread", "-static"]).ok(),
+        })
+    };
+    match all() {
         Ok(compiled) => Some(compiled),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("cc: {error}"),
         Err(error) => {
             // Not eprintln, whose output is swallowed where a test passes.
             let mut stderr = std::io::stderr();
@@ -152,9 +219,11 @@ fn cc(source: &str, output: &str, flags: &[&str]) -> std::io::Result<PathBuf> {
     // Put in place as a whole: other runs of these tests may be under way.
     let fresh = built().join(format!("{output}.{}", std::process::id()));
     let mut cc = Command::new("cc");
-    cc.args(["-Wall", "-Werror"]).args(flags).arg("-o").arg(&fresh).arg(source);
+    cc.args(["-Wall", "-Werror", "-fno-builtin"]).args(flags).arg("-o").arg(&fresh).arg(&source);
     let status = cc.status()?;
-    assert!(status.success(), "cc: {status}");
+    if !status.success() {
+        return Err(std::io::Error::other(format!("{}: {status}", source.display())));
+    }
     std::fs::rename(&fresh, built().join(output))?;
     Ok(built().join(output))
 }

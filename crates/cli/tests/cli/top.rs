@@ -199,7 +199,7 @@ fn slabyard(args: &[&str]) -> Output {
 fn what_cannot_be_shown_live_is_said_with_the_command_that_shows_it() {
     for (args, part) in [
         (&["top"][..], "`slabyard list`"),
-        (&["top", "saved.json"], "`slabyard list saved.json`"),
+        (&["top", "Cargo.toml"], "`slabyard list Cargo.toml`"),
         (&["top", "--interval", "0.01"], "0.1"),
         (&["top", "--interval", "soon"], "seconds"),
         (&["top", "--sort", "colour"], "no such field"),

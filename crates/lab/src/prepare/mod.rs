@@ -16,7 +16,8 @@
 //! The result is [`Prepared`]: [`Step`]s that name objects and slabs by dense
 //! numbers, so that a replay looks nothing up by address. [`truth`] counts the
 //! kernel's slabs over time from the same slabs; [`left_out`] names the caches
-//! whose frees no trace shows.
+//! whose frees no trace shows; [`doubts`] says whether rows are missing, or the
+//! snapshot is another's.
 //!
 //! Above: the replay and its check. Below: [`crate::trace`], [`crate::snapshot`].
 //!
@@ -29,6 +30,7 @@
 //! - no object is live after the last step before its slab was closed;
 //! - steps are in order of time.
 
+pub mod doubts;
 pub mod frames;
 pub mod left_out;
 pub mod matching;

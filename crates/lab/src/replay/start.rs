@@ -183,14 +183,20 @@ fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Place
             left = left.saturating_sub(free);
             unbound.listed.push((cache.install_node_partial(0, free), objects - free));
         }
+        let half = objects.div_ceil(2);
         for (cpu, slabs) in parked.cpu_partial.iter().enumerate().take(plan.node_of.len()) {
             for _ in 0..*slabs {
-                let free = objects.div_ceil(2);
-                unbound.listed.push((cache.install_cpu_partial(cpu, free), objects - free));
+                unbound.listed.push((cache.install_cpu_partial(cpu, half), objects - half));
             }
         }
-        unbound.cpu_slabs = parked.cpu_slabs.min(plan.node_of.len() as u32);
-        unbound.cpu_partial = parked.cpu_partial_of_any;
+        let cpu_slabs = parked.cpu_slabs.min(plan.node_of.len() as u32);
+        if cache.rules().has_cpu_slabs() {
+            (unbound.cpu_slabs, unbound.cpu_partial) = (cpu_slabs, parked.cpu_partial_of_any);
+        } else {
+            for _ in 0..cpu_slabs + parked.cpu_partial_of_any {
+                unbound.listed.push((cache.install_node_partial(0, half), objects - half));
+            }
+        }
         let listed = unbound.listed.len() as u32 + unbound.cpu_slabs + unbound.cpu_partial;
         unbound.full = parked.slabs.saturating_sub(listed);
     }
@@ -267,16 +273,23 @@ fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) 
             continue;
         }
         let cache = &mut caches[number];
-        let batch = batch(&plan.rules[number]);
+        let rules = *cache.rules();
+        let batch = batch(&rules);
         // (first use, slabs in the order of the node's list)
         let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
-        for cpu in 0..plan.node_of.len() {
+        if !rules.has_cpu_slabs() {
+            // All are the node's, and the list's first is the next to be used.
+            groups.extend(uses.iter().map(|of| (of.nth, vec![of.slab])));
+        }
+        let nr_cpus = if rules.has_cpu_slabs() { plan.node_of.len() } else { 0 };
+        for cpu in 0..nr_cpus {
             let mine: Vec<&Use> =
-                uses.iter().filter(|of| of.cpu as usize % plan.node_of.len() == cpu).collect();
+                uses.iter().filter(|of| of.cpu as usize % nr_cpus == cpu).collect();
             let Some((first, rest)) = mine.split_first() else { continue };
             placed.slab_of[first.slab as usize] =
                 cache.install_cpu_slab(cpu, free[first.slab as usize]);
             let parked = plan.parked.get(number).and_then(|of| of.cpu_partial.get(cpu));
+            let parked = parked.filter(|_| rules.cpu_partial_lists);
             let listed = rest.len().min(parked.copied().unwrap_or(0) as usize);
             let (listed, node) = rest.split_at(listed);
             for of in listed.iter().rev() {

@@ -2,8 +2,8 @@
 //! build options, and rules that no kernel has.
 //!
 //! [`KEYS`] is the one table of them: parser, help and errors are made from it.
-//! Where two parameters meet, they do as the kernel's: a `min_order` above the
-//! `max_order` raises it, a `max_order` below the `min_order` lowers it.
+//! Invariant: the order in which different keys are set does not matter; what does not
+//! go together, or would change nothing, is refused by [`Settings::validate`].
 
 use super::{
     Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, Release, VersionError,
@@ -71,6 +71,8 @@ impl SizeRule {
 pub struct Settings {
     /// What was not changed.
     pub release: &'static Release,
+    /// The version that was asked for: the release's own, or a later one.
+    pub version: (u32, u32),
     /// The machine.
     pub machine: Machine,
     /// `slab_min_order`.
@@ -81,8 +83,6 @@ pub struct Settings {
     pub min_objects: Option<u32>,
     /// Objects for each doubling of the CPUs; the kernel's is 4.
     pub multiplier: u32,
-    /// `slab_nomerge`.
-    pub nomerge: bool,
     /// Free objects wanted on a CPU's partial list.
     pub cpu_partial: SizeRule,
     /// Slabs that a node keeps though one is empty.
@@ -103,6 +103,8 @@ pub struct Settings {
     pub freezing: Option<Freezing>,
     /// In place of the release's.
     pub front: Option<Front>,
+    /// Keys that were set, but by the version itself.
+    typed: Vec<&'static str>,
 }
 
 /// Why a setting is not taken.
@@ -114,6 +116,12 @@ pub enum SettingError {
     /// No such key.
     #[error("unknown key `{key}`{}; keys: {}", did_you_mean(key), key_names())]
     UnknownKey {
+        /// What was typed.
+        key: String,
+    },
+    /// The kernel's, and without a meaning here.
+    #[error("{key} changes nothing: which caches share slabs is as in the snapshot; leave it out")]
+    Merging {
         /// What was typed.
         key: String,
     },
@@ -148,29 +156,18 @@ const BY_SIZE: &str =
 const SWITCH: &str = "0 or 1";
 const ORDER: &str = "an order from 0 to 10";
 
-const KEYS: [Key; 15] = [
+const KEYS: [Key; 14] = [
     Key {
         name: "min_order",
         takes: ORDER,
         help: "the lowest order that is tried (boot: slab_min_order)",
-        set: |s, v| {
-            s.min_order = number(v, ORDERS)? as u8;
-            if s.min_order > s.max_order() {
-                s.max_order = Some(s.min_order);
-            }
-            Some(())
-        },
+        set: |s, v| put(&mut s.min_order, number(v, ORDERS).map(|order| order as u8)),
     },
     Key {
         name: "max_order",
         takes: ORDER,
         help: "the highest order that is tried first (boot: slab_max_order)",
-        set: |s, v| {
-            let order = number(v, ORDERS)? as u8;
-            s.max_order = Some(order);
-            s.min_order = s.min_order.min(order);
-            Some(())
-        },
+        set: |s, v| put(&mut s.max_order, number(v, ORDERS).map(|order| Some(order as u8))),
     },
     Key {
         name: "min_objects",
@@ -188,12 +185,6 @@ const KEYS: [Key; 15] = [
         takes: "a number from 1 to 64",
         help: "objects for each doubling of the CPUs, where min_objects is `auto`; 4 in the kernel",
         set: |s, v| put(&mut s.multiplier, number(v, MULTIPLIERS)),
-    },
-    Key {
-        name: "nomerge",
-        takes: SWITCH,
-        help: "every cache has slabs of its own (boot: slab_nomerge)",
-        set: |s, v| put(&mut s.nomerge, switch(v)),
     },
     Key {
         name: "cpu_partial",
@@ -295,12 +286,12 @@ impl Settings {
     pub fn new(release: &'static Release, machine: Machine) -> Settings {
         Settings {
             release,
+            version: release.version,
             machine,
             min_order: 0,
             max_order: None,
             min_objects: None,
             multiplier: 4,
-            nomerge: false,
             cpu_partial: SizeRule::Kernel,
             min_partial: SizeRule::Kernel,
             sheaf_capacity: SizeRule::Kernel,
@@ -311,7 +302,19 @@ impl Settings {
             accounting: None,
             freezing: None,
             front: None,
+            typed: Vec::new(),
         }
+    }
+
+    /// The kernel whose rules hold, as people are told: "6.1", or "6.4 (by the preset
+    /// 6.1)".
+    #[must_use]
+    pub fn rules_name(&self) -> String {
+        let (major, minor) = self.version;
+        if self.version == self.release.version {
+            return self.release.name.into();
+        }
+        format!("{major}.{minor} (by the preset {})", self.release.name)
     }
 
     /// The rules of any kernel version, and what to tell people where it has no
@@ -329,6 +332,8 @@ impl Settings {
             let set = settings.set(early.setting);
             debug_assert_eq!(set, Ok(()));
         }
+        settings.version = version_of(version).unwrap_or(release.version);
+        settings.typed.clear();
         Ok((settings, note))
     }
 
@@ -341,13 +346,18 @@ impl Settings {
         let (typed, value) = text.split_once('=').ok_or_else(no_value)?;
         let (typed, value) = (typed.trim(), value.trim());
         let bare = ["slab_", "slub_"].iter().find_map(|p| typed.strip_prefix(p)).unwrap_or(typed);
-        let unknown = || SettingError::UnknownKey { key: typed.into() };
+        let unknown = || match bare {
+            "merge" | "nomerge" => SettingError::Merging { key: bare.into() },
+            _ => SettingError::UnknownKey { key: typed.into() },
+        };
         let key = KEYS.iter().find(|k| k.name == bare).ok_or_else(unknown)?;
         (key.set)(self, value).ok_or_else(|| SettingError::Refused {
             key: key.name,
             value: value.into(),
             takes: key.takes,
-        })
+        })?;
+        self.typed.push(key.name);
+        Ok(())
     }
 
     /// Is there such a machine, and such a kernel on it?
@@ -380,12 +390,19 @@ impl Settings {
         within("min_order", self.min_order.into(), &ORDERS)?;
         within("max_order", self.max_order().into(), &ORDERS)?;
         require(self.min_order <= self.max_order(), || {
-            format!("min_order {} is above max_order {}", self.min_order, self.max_order())
+            let (min, max) = (self.min_order, self.max_order());
+            format!("min_order {min} is above max_order {max}; change one of them")
         })?;
+        within("multiplier", self.multiplier, &MULTIPLIERS)?;
         if let Some(objects) = self.min_objects {
             within("min_objects", objects, &OBJECTS)?;
+            require(!self.typed.contains(&"multiplier"), || {
+                format!(
+                    "multiplier counts where min_objects is auto, and it is {objects}; leave \
+                     multiplier out, or set min_objects=auto"
+                )
+            })?;
         }
-        within("multiplier", self.multiplier, &MULTIPLIERS)?;
         let rules = [
             ("cpu_partial", &self.cpu_partial),
             ("min_partial", &self.min_partial),
@@ -400,22 +417,49 @@ impl Settings {
                 }
             }
         }
-        let lists = self.front() != Front::Sheaves && self.cpu_partial_lists && !self.tiny;
+        require(!self.tiny || self.version >= (6, 2), || {
+            format!("tiny came with 6.2; take release 6.2 or newer, not {}", self.rules_name())
+        })?;
+        self.typed.iter().try_for_each(|key| {
+            let needs = self.lacks(key);
+            require(needs.is_none(), || {
+                let (needs, release) = (needs.unwrap_or(""), self.rules_name());
+                format!(
+                    "{key} needs {needs}, which release {release} with these settings has not; \
+                     leave it out, or take another release"
+                )
+            })
+        })
+    }
+
+    /// What a key would need to change anything, if that is not there.
+    fn lacks(&self, key: &str) -> Option<&'static str> {
+        let cpu_slabs = self.front() != Front::Sheaves && !self.tiny;
+        let lists = self.has_cpu_partial_lists();
+        let sheaves = self.front() != Front::CpuSlabs && !self.tiny;
         let wants = match &self.cpu_partial {
             SizeRule::Kernel => false,
             SizeRule::One(count) => *count > 0,
             SizeRule::Table(rows) => rows.iter().any(|row| row.1 > 0),
         };
-        require(lists || !wants, || {
-            let release = self.release.name;
-            format!(
-                "cpu_partial needs CPU partial lists, which release {release} with these settings \
-                 has not; leave it out, or take release 6.18 or older"
-            )
-        })?;
-        require(!self.tiny || self.release.version >= (6, 1), || {
-            "tiny came with 6.2; take release 6.2 or newer".into()
-        })
+        let without = |is_there: bool, what| (!is_there).then_some(what);
+        match key {
+            "cpu_partial" if wants => without(lists, "CPU partial lists"),
+            // Switched on, and not there.
+            "cpu_partial_lists" if self.cpu_partial_lists => without(lists, "CPU partial lists"),
+            "accounting" => without(lists, "CPU partial lists"),
+            "freezing" => without(cpu_slabs, "CPU slabs"),
+            "sheaf_capacity" => without(sheaves, "sheaves"),
+            "front" => without(!self.tiny, "a front, and not tiny=1"),
+            _ => None,
+        }
+    }
+
+    /// True if CPUs have lists of partial slabs.
+    #[must_use]
+    pub fn has_cpu_partial_lists(&self) -> bool {
+        let cpu_slabs = self.front() != Front::Sheaves && !self.tiny;
+        cpu_slabs && self.cpu_partial_lists && self.release.cpu_partial.is_some()
     }
 
     /// The highest order that is tried first.

@@ -2,7 +2,8 @@
 //! aliases, and the machine it runs on.
 //!
 //! Sources: JSON that was written down (plain or zstd, known by its first bytes; one
-//! file may hold several dumps) and the [kernel that runs](KernelSnapshot::live).
+//! file may hold several dumps), what `slabyard snapshot kernel` saves, and the [kernel
+//! that runs](KernelSnapshot::live).
 //! Neighbours: [`crate::rules`] and [`crate::geometry`], which are held against it;
 //! `replay` starts from it.
 //! Invariants: caches are in order of their ids; each has a size, an order and
@@ -10,6 +11,7 @@
 
 mod live;
 mod parse;
+mod saved;
 
 pub use live::ATTRIBUTES;
 
@@ -142,6 +144,9 @@ pub enum Error {
     /// Other JSON.
     #[error("it is no snapshot of a kernel: {0}")]
     Shape(String),
+    /// A saved snapshot that this version does not read.
+    #[error(transparent)]
+    Saved(#[from] slabyard_observe::file::Error),
 }
 
 /// Why a snapshot does not tell which rules its kernel follows.
@@ -222,15 +227,26 @@ impl KernelSnapshot {
             let Some(parameter) = ours else { continue };
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             let set = match key {
-                "nomerge" => settings.set("nomerge=1"),
-                "merge" => settings.set("nomerge=0"),
-                // The kernel takes more, as the highest there is.
+                // The kernel takes more, as the highest there is; and the later of the
+                // two moves the other one.
                 "max_order" | "min_order" => match value.parse::<u32>() {
-                    Ok(order) => settings.set(&format!("{key}={}", order.min(10))),
+                    Ok(order) => {
+                        let set = settings.set(&format!("{key}={}", order.min(10)));
+                        match key {
+                            "max_order" => {
+                                settings.min_order = settings.min_order.min(settings.max_order());
+                            }
+                            _ if settings.min_order > settings.max_order() => {
+                                settings.max_order = Some(settings.min_order);
+                            }
+                            _ => {}
+                        }
+                        set
+                    }
                     Err(_) => settings.set(parameter),
                 },
                 "min_objects" => settings.set(parameter),
-                // `debug` shows in the caches themselves.
+                // `debug` and `nomerge` show in the caches themselves.
                 _ => Ok(()),
             };
             set.map_err(UnknownRules::Boot)?;

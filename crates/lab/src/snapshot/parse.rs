@@ -4,7 +4,7 @@
 //! file holds one kernel's caches under `slab`, or several times under `dumps`, what
 //! is outside of a dump being true of each.
 
-use super::{Cache, CpuPartial, Error, KernelSnapshot};
+use super::{Cache, CpuPartial, Error, KernelSnapshot, saved};
 use crate::rules::count_and_last;
 use serde_json::{Map, Value};
 use std::io::Read;
@@ -38,6 +38,9 @@ impl KernelSnapshot {
         };
         let root: Value = serde_json::from_slice(text).map_err(Error::Json)?;
         let root = root.as_object().ok_or_else(|| Error::Shape("it is no object".into()))?;
+        if root.contains_key("format") {
+            return Ok(vec![saved::open(text)?]);
+        }
         let Some(dumps) = root.get("dumps") else {
             return Ok(vec![one(None, root, root)?]);
         };
@@ -110,13 +113,22 @@ pub(super) fn one(
 }
 
 fn cache(id: &str, fields: &Value) -> Result<Cache, Error> {
-    let shape = |what: &str| Error::Shape(format!("cache `{id}`: {what}"));
-    let big = |key: &str| fields.get(key).and_then(number);
+    let cpu_partial = fields.get("slabs_cpu_partial").and_then(cpu_partial);
+    cache_of(id, |key| fields.get(key).and_then(number), cpu_partial, "")
+}
+
+/// A cache from the numbers that a source has by the kernel's names; `remedy` follows what is
+/// said of one that is missing.
+pub(super) fn cache_of(
+    id: &str,
+    big: impl Fn(&str) -> Option<u64>,
+    slabs_cpu_partial: Option<CpuPartial>,
+    remedy: &str,
+) -> Result<Cache, Error> {
+    let bad = |key: &str| Error::Shape(format!("cache `{id}`: `{key}` is missing or bad{remedy}"));
     let small = |key: &str| big(key).and_then(|n| u32::try_from(n).ok());
     let flag = |key: &str| big(key).map(|n| n != 0);
-    let needed = |key: &str| {
-        small(key).filter(|n| *n > 0).ok_or_else(|| shape(&format!("`{key}` is missing or bad")))
-    };
+    let needed = |key: &str| small(key).filter(|n| *n > 0).ok_or_else(|| bad(key));
     let order = small("order").and_then(|n| u8::try_from(n).ok()).filter(|o| *o <= 10);
     let debug = ["sanity_checks", "red_zone", "poison", "store_user", "trace"].map(flag);
     Ok(Cache {
@@ -125,7 +137,7 @@ fn cache(id: &str, fields: &Value) -> Result<Cache, Error> {
         slab_size: needed("slab_size")?,
         align: small("align"),
         objs_per_slab: needed("objs_per_slab")?,
-        order: order.ok_or_else(|| shape("`order` is missing or bad"))?,
+        order: order.ok_or_else(|| bad("order"))?,
         cpu_partial: small("cpu_partial"),
         min_partial: small("min_partial"),
         reclaim_account: flag("reclaim_account"),
@@ -138,7 +150,7 @@ fn cache(id: &str, fields: &Value) -> Result<Cache, Error> {
         partial: big("partial"),
         objects_partial: big("objects_partial"),
         cpu_slabs: big("cpu_slabs"),
-        slabs_cpu_partial: fields.get("slabs_cpu_partial").and_then(cpu_partial),
+        slabs_cpu_partial,
         sheaf_capacity: small("sheaf_capacity"),
     })
 }

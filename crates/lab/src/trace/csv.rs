@@ -4,10 +4,11 @@
 //! A row is `t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct`. Columns
 //! that an event does not have are empty: a free has neither sizes nor flags; of a
 //! page, the fifth column is `oN`, its order, and the node that of the page's
-//! mobility. A row that is anything else is an error with its line's number:
-//! nothing is guessed. Rows are read as bytes, without a string of their own.
+//! mobility. A row that is anything else is an error with its line's number, or is
+//! skipped and told ([`read_left`]): nothing is guessed. Rows are read as bytes,
+//! without a string of their own.
 
-use super::{Header, NO_NAME, Names, Trace};
+use super::{Damage, Harm, Header, NO_NAME, Names, Trace};
 use crate::event::{ANY_NODE, Event, Kind};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use thiserror::Error;
@@ -74,27 +75,37 @@ pub fn begins(bytes: &[u8]) -> bool {
 
 /// Reads all rows. The trace's header holds what the events tell of the machine;
 /// release and source are the caller's to fill in.
-pub fn read(mut input: impl BufRead) -> Result<Trace, Error> {
+pub fn read(input: impl BufRead) -> Result<Trace, Error> {
+    read_with(input, Rows::default())
+}
+
+/// As before; rows that are none are skipped and told in [`Trace::damaged`], and so is
+/// an end within a row or within the compressed stream.
+pub fn read_left(input: impl BufRead) -> Result<Trace, Error> {
+    read_with(input, Rows { skipped: Some(Vec::new()), ..Rows::default() })
+}
+
+fn read_with(mut input: impl BufRead, rows: Rows) -> Result<Trace, Error> {
     let mut first = Vec::new();
     let at_first = |error| Error::Read { line: 1, error };
     input.by_ref().take(ZSTD.len() as u64).read_to_end(&mut first).map_err(at_first)?;
     let compressed = first == ZSTD;
     let input = Cursor::new(first).chain(input);
     if !compressed {
-        return read_plain(input);
+        return read_plain(input, rows);
     }
     let plain = zstd::Decoder::with_buffer(input).map_err(at_first)?;
-    read_plain(BufReader::with_capacity(1 << 18, plain))
+    read_plain(BufReader::with_capacity(1 << 18, plain), rows)
 }
 
-fn read_plain(mut input: impl BufRead) -> Result<Trace, Error> {
-    let mut rows = Rows::default();
+fn read_plain(mut input: impl BufRead, mut rows: Rows) -> Result<Trace, Error> {
     // The part of a line that the last buffer ended with.
     let mut begun: Vec<u8> = Vec::new();
     loop {
         let buffer = match input.fill_buf() {
             Ok(buffer) => buffer,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if rows.cut(&error) => return Ok(rows.done()),
             Err(error) => return Err(Error::Read { line: rows.line + 1, error }),
         };
         if buffer.is_empty() {
@@ -113,6 +124,9 @@ fn read_plain(mut input: impl BufRead) -> Result<Trace, Error> {
             rest = after;
         }
         if begun.len() + rest.len() > LONGEST {
+            if rows.cut(&Wrong::Long) {
+                return Ok(rows.done());
+            }
             return Err(rows.wrong(Wrong::Long));
         }
         begun.extend_from_slice(rest);
@@ -120,17 +134,24 @@ fn read_plain(mut input: impl BufRead) -> Result<Trace, Error> {
         input.consume(n);
     }
     if !begun.is_empty() {
-        rows.take(&begun)?;
+        // Without the end of its line a row that is none was cut off.
+        match rows.row(begun.strip_suffix(b"\r").unwrap_or(&begun)) {
+            Err(what) if rows.cut(&what) => {}
+            _ => rows.take(&begun)?,
+        }
     }
     if rows.line == 0 {
         return Err(Error::NotCsv);
     }
-    let header = Header::detect(&rows.events);
-    Ok(Trace { events: rows.events, names: rows.names, header, ..Trace::default() })
+    Ok(rows.done())
 }
 
 /// Slots of the table of names met lately.
 const LATELY: usize = 1024;
+
+/// Places of a CSV that are told one by one; what is skipped behind them counts to the
+/// last.
+const MOST_TOLD: usize = 20;
 
 struct Rows {
     events: Vec<Event>,
@@ -139,12 +160,14 @@ struct Rows {
     lately: Box<[u32; LATELY]>,
     /// Lines taken.
     line: u64,
+    /// What was skipped; `None` if the first row that is none is an error.
+    skipped: Option<Vec<Damage>>,
 }
 
 impl Default for Rows {
     fn default() -> Rows {
         let lately = Box::new([NO_NAME; LATELY]);
-        Rows { events: Vec::new(), names: Names::new(), lately, line: 0 }
+        Rows { events: Vec::new(), names: Names::new(), lately, line: 0, skipped: None }
     }
 }
 
@@ -155,14 +178,40 @@ impl Rows {
             if line != HEADING.as_bytes() {
                 return Err(Error::NotCsv);
             }
-        } else if line.len() > LONGEST {
-            return Err(self.wrong(Wrong::Long));
         } else {
-            let event = self.row(line).map_err(|what| self.wrong(what))?;
-            self.events.push(event);
+            match self.row(line) {
+                Ok(event) => self.events.push(event),
+                Err(what) => self.skip(what)?,
+            }
         }
         self.line += 1;
         Ok(())
+    }
+
+    fn skip(&mut self, what: Wrong) -> Result<(), Error> {
+        let at = self.line + 1;
+        let Some(skipped) = &mut self.skipped else { return Err(self.wrong(what)) };
+        let is_last = skipped.len() == MOST_TOLD;
+        let next = |d: &Damage| d.events.is_some_and(|n| is_last || d.at + n == at);
+        match skipped.last_mut().filter(|d| next(d)) {
+            Some(Damage { events: Some(n), .. }) => *n += 1,
+            _ => skipped.push(Damage { at, events: Some(1), what: Harm::Rows(what) }),
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more can be read; false if that is an error.
+    fn cut(&mut self, why: &dyn std::fmt::Display) -> bool {
+        let at = self.line + 1;
+        let Some(skipped) = self.skipped.as_mut().filter(|_| at > 1) else { return false };
+        skipped.push(Damage { at, events: None, what: Harm::RowsCut(why.to_string()) });
+        true
+    }
+
+    fn done(self) -> Trace {
+        let header = Header::detect(&self.events);
+        let damaged = self.skipped.unwrap_or_default();
+        Trace { events: self.events, names: self.names, header, damaged, lost: 0 }
     }
 
     /// The error for the line being read.
@@ -171,6 +220,9 @@ impl Rows {
     }
 
     fn row(&mut self, line: &[u8]) -> Result<Event, Wrong> {
+        if line.len() > LONGEST {
+            return Err(Wrong::Long);
+        }
         let [time, cpu, pid, ev, name, ptr, req, alloc, gfp, node, acct] = split(line)?;
         let kind = kind(ev)?;
         let mut event = Event {

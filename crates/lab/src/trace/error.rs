@@ -67,7 +67,7 @@ pub enum Error {
 /// A part of a file that could not be read and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where in the file it begins, in bytes.
+    /// Where in the file it begins: in bytes, or of a CSV the line.
     pub at: u64,
     /// Events that are missing for it; None if nothing tells.
     pub events: Option<u64>,
@@ -76,7 +76,7 @@ pub struct Damage {
 }
 
 /// What is wrong with a part of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Harm {
     /// The chunks were found by walking through the file.
     #[error("the file ends without its index: it was cut off, or its writer was stopped")]
@@ -99,15 +99,24 @@ pub enum Harm {
     /// The chunk that should be here is not.
     #[error("a chunk is missing")]
     Missing,
+    /// A CSV's row, with those behind it up to the next that is one.
+    #[error("{0}")]
+    Rows(csv::Wrong),
+    /// A CSV ends within a row or within its compressed stream.
+    #[error("the file ends here, within a row: it was cut off ({0})")]
+    RowsCut(String),
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "at byte {}: {}", self.at, self.what)?;
-        match (self.what, self.events) {
-            (_, Some(0)) => write!(f, "; no event is missing for it"),
-            (_, Some(n)) => write!(f, "; {n} events are missing"),
-            (_, None) => write!(f, "; how many events are missing is not known"),
+        let is_csv = matches!(self.what, Harm::Rows(_) | Harm::RowsCut(_));
+        let unit = if is_csv { "line" } else { "at byte" };
+        write!(f, "{unit} {}: {}", self.at, self.what)?;
+        match self.events {
+            Some(0) => write!(f, "; no event is missing for it"),
+            Some(1) => write!(f, "; 1 event is missing"),
+            Some(n) => write!(f, "; {n} events are missing"),
+            None => write!(f, "; how many events are missing is not known"),
         }
     }
 }

@@ -25,7 +25,7 @@ pub use writer::Writer;
 
 use crate::event::Event;
 use std::fs::{self, File};
-use std::io::{BufReader, Read, Seek};
+use std::io::{self, BufReader, Cursor, Read, Seek, Write};
 use std::path::Path;
 
 /// What is known of the machine and of the trace. A field that nothing tells is
@@ -106,25 +106,26 @@ impl Trace {
         self.damaged.iter().filter_map(|d| d.events).fold(self.lost, u64::saturating_add)
     }
 
-    /// Writes the trace to a file in our format. What is missing is written as
-    /// lost.
+    /// Writes the trace in our format. What is missing is written as lost.
+    pub fn write<W: Write>(&self, out: W) -> Result<W, Error> {
+        let writer = Writer::new(out, &self.header)?;
+        let mut writer = writer.with_names(self.names.clone()).with_level(KEPT);
+        writer.lost(self.missing());
+        for event in &self.events {
+            writer.push(event)?;
+        }
+        writer.finish()
+    }
+
+    /// Writes the trace to a file in our format.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let save = || {
-            let names = self.names.clone();
-            let writer = Writer::new(File::create(path)?, &self.header)?;
-            let mut writer = writer.with_names(names).with_level(KEPT);
-            writer.lost(self.missing());
-            for event in &self.events {
-                writer.push(event)?;
-            }
-            Ok(writer.finish()?.sync_data()?)
-        };
+        let save = || Ok(self.write(File::create(path)?)?.sync_data()?);
         save().map_err(|e| in_file(path, e))
     }
 }
 
 /// Reads a trace: ours or a CSV, plain or compressed, told apart by the first
-/// bytes.
+/// bytes. What of it cannot be read is in [`Trace::damaged`].
 pub fn open(path: &Path) -> Result<Trace, Error> {
     open_file(path).map_err(|e| in_file(path, e))
 }
@@ -154,15 +155,39 @@ fn in_file(path: &Path, error: Error) -> Error {
 
 fn open_file(path: &Path) -> Result<Trace, Error> {
     let mut file = File::open(path)?;
+    let first = first_bytes(&mut file)?;
+    if is_ours(&first) && file.rewind().is_ok() {
+        // Chunk by chunk; what cannot go back, as a pipe, is read whole.
+        return Reader::new(file)?.read_all();
+    }
+    read_on(first, file)
+}
+
+/// Reads a trace from a stream, as [`open`] does from a file.
+pub fn read(mut input: impl Read) -> Result<Trace, Error> {
+    let first = first_bytes(&mut input)?;
+    read_on(first, input)
+}
+
+fn first_bytes(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
-    file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut first)?;
-    file.rewind()?;
+    Read::take(input, MAGIC.len() as u64).read_to_end(&mut first)?;
+    Ok(first)
+}
+
+fn is_ours(first: &[u8]) -> bool {
+    !first.is_empty() && MAGIC.starts_with(first)
+}
+
+fn read_on(mut first: Vec<u8>, mut input: impl Read) -> Result<Trace, Error> {
     if first.is_empty() {
         Err(Error::Empty)
-    } else if MAGIC.starts_with(&first) {
-        Reader::new(file)?.read_all()
+    } else if is_ours(&first) {
+        input.read_to_end(&mut first)?;
+        Reader::new(Cursor::new(first))?.read_all()
     } else if csv::begins(&first) {
-        Ok(csv::read(BufReader::with_capacity(1 << 18, file))?)
+        let rows = Cursor::new(first).chain(input);
+        Ok(csv::read_left(BufReader::with_capacity(1 << 18, rows))?)
     } else {
         Err(Error::NotATrace)
     }

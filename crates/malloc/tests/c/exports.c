@@ -9,6 +9,8 @@ static const char *const names[] = {
     "malloc", "calloc", "realloc", "reallocarray", "free", "posix_memalign", "aligned_alloc",
     "memalign", "valloc", "pvalloc", "malloc_usable_size", "malloc_trim", "mallinfo", "mallinfo2",
     "malloc_info", "mallopt", "malloc_stats", "free_sized", "free_aligned_sized",
+    /* What a report needs to know of. */
+    "_exit", "_Exit",
     /* new: plain, array, nothrow, aligned, aligned nothrow */
     "_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t", "_ZnwmSt11align_val_t",
     "_ZnamSt11align_val_t", "_ZnwmSt11align_val_tRKSt9nothrow_t",

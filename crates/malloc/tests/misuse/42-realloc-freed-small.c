@@ -1,4 +1,4 @@
-/* expect: at-once double-free */
+/* expect: at-once use-after-free */
 /* A freed small object is given to realloc. */
 #include "misuse.h"
 

@@ -1,4 +1,4 @@
-/* expect: not-caught use-after-free */
+/* expect: at-once use-after-free */
 /* The usable size of a freed small object is asked for. */
 #include "misuse.h"
 

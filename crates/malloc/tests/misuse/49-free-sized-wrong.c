@@ -1,4 +1,4 @@
-/* expect: at-once wrong-size */
+/* expect: warned wrong-size */
 /* `free_sized` is told a much larger size. */
 #include "misuse.h"
 

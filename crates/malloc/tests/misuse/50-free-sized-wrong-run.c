@@ -1,4 +1,4 @@
-/* expect: at-once wrong-size */
+/* expect: warned wrong-size */
 /* `free_sized` is told the size of a small object for a run. */
 #include "misuse.h"
 

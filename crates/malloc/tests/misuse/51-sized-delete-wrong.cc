@@ -1,4 +1,4 @@
-/* expect: at-once wrong-size */
+/* expect: warned wrong-size */
 /* Sized delete is told a much larger size. */
 #include "misuse.h"
 #include <new>

@@ -4,12 +4,14 @@
  * A program's first line tells what must happen:
  *     expect: WHEN CAUSE
  * WHEN is `at-once` (aborted within the bad call), `at-flush` (aborted later,
- * when objects go back to their slabs), `not-caught`, `warned` (a line on
- * stderr, then on as if nothing was), or `fine`. Its second line says in words
- * what it does. A line `env: NAME=VALUE` sets a variable for it.
+ * when objects go back to their slabs), `at-exit` (aborted when the process ends),
+ * `faults` (stopped by the kernel within the bad use), `not-caught`, `warned` (a line
+ * on stderr, then on as if nothing was), or `fine`.
+ * Its second line says in words what it does. A line `env: NAME=VALUE` sets a
+ * variable for it.
  *
  * `after_bad_use` writes a mark to stdout: by it the runner tells `at-once`
- * from `at-flush`.
+ * from what is noticed later.
  */
 #ifndef MISUSE_H
 #define MISUSE_H
@@ -64,6 +66,13 @@ static inline void *get(size_t size)
 static inline void *behind(void *p, ptrdiff_t bytes)
 {
     return opaque((void *)((uintptr_t)p + (uintptr_t)bytes));
+}
+
+/* What a program has done before: more frees than are looked at one by one. */
+static inline void work(void)
+{
+    for (int i = 0; i < 10000; i++)
+        free(get(1 + i * 37 % 6000));
 }
 
 static inline void after_bad_use(void)

@@ -13,6 +13,10 @@ pub enum When {
     AtOnce,
     /// Aborted later, when objects go back to their slabs.
     AtFlush,
+    /// Aborted when the process ends.
+    AtExit,
+    /// Stopped by the kernel within the bad use, without a message.
+    Faults,
     /// Not noticed.
     NotCaught,
     /// Reported on stderr; the program goes on.
@@ -45,6 +49,8 @@ impl Expectation {
         let when = match when {
             "at-once" => When::AtOnce,
             "at-flush" => When::AtFlush,
+            "at-exit" => When::AtExit,
+            "faults" => When::Faults,
             "not-caught" => When::NotCaught,
             "warned" => When::Warned,
             "fine" => When::Fine,
@@ -68,7 +74,7 @@ impl Expectation {
 
     /// True if the library has to write a message.
     pub fn must_be_said(&self) -> bool {
-        !matches!(self.when, When::NotCaught | When::Fine)
+        !matches!(self.when, When::Faults | When::NotCaught | When::Fine)
     }
 
     /// What the message contains.
@@ -79,6 +85,7 @@ impl Expectation {
             ("misaligned", _) => "misaligned pointer",
             ("interior", _) => "interior pointer",
             ("wrong-size", _) => "wrong size",
+            ("use-after-free", _) => "use after free",
             ("option", Some((name, _))) => name,
             (other, _) => return Err(format!("`{other}` is no CAUSE")),
         })
@@ -105,7 +112,8 @@ pub fn judge(expected: &Expectation, outcome: &Outcome) -> Result<(), String> {
     let messages: Vec<&str> = outcome.messages().collect();
     let (ended_well, wanted_to_go_on) = match expected.when {
         When::AtOnce => (outcome.aborted(), false),
-        When::AtFlush => (outcome.aborted(), true),
+        When::AtFlush | When::AtExit => (outcome.aborted(), true),
+        When::Faults => (outcome.faulted(), false),
         When::NotCaught | When::Warned | When::Fine => (outcome.succeeded(), true),
     };
     if !ended_well {

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 const SIGABRT: i32 = 6;
+const SIGSEGV: i32 = 11;
 
 /// How a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +117,18 @@ impl Program {
     /// installed, which is said on stdout.
     pub fn compile(source: &str, arguments: &[String]) -> Option<Program> {
         let path = output(source, "");
-        build(source, &path, arguments).then_some(Program { path })
+        build(source, &path, arguments, None).then_some(Program { path })
+    }
+
+    /// As [`Program::compile`], by musl's compiler, linked with the library: musl has not all
+    /// of its functions.
+    pub fn compile_for_musl(source: &str) -> Option<Program> {
+        let stem = Path::new(source).file_stem()?.to_str()?;
+        let path = output(source, &format!("{stem}.musl"));
+        let library = library().display().to_string();
+        // What the library wants of another C library is weak.
+        let arguments = [library, "-Wl,--allow-shlib-undefined".to_owned()];
+        build(source, &path, &arguments, Some("musl-gcc")).then_some(Program { path })
     }
 
     /// Starts the program with pipes for stdin and stdout; who starts it ends it.
@@ -185,7 +197,7 @@ pub fn shared_library(source: &str, name: &str, arguments: &[&str]) -> Option<Pa
     let path = output(source, name);
     let mut all = vec!["-shared".to_owned(), "-fPIC".to_owned()];
     all.extend(arguments.iter().map(|&a| a.to_owned()));
-    build(source, &path, &all).then_some(path)
+    build(source, &path, &all, None).then_some(path)
 }
 
 /// How a program ended.
@@ -210,6 +222,11 @@ impl Outcome {
         self.status.and_then(|status| status.signal()) == Some(SIGABRT)
     }
 
+    /// It used memory that is not there.
+    pub fn faulted(&self) -> bool {
+        self.status.and_then(|status| status.signal()) == Some(SIGSEGV)
+    }
+
     /// The lines that the library wrote.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
         self.stderr.lines().filter_map(|line| line.strip_prefix("slabyard: "))
@@ -231,22 +248,25 @@ fn output(source: &str, name: &str) -> PathBuf {
 
 /// Compiles once in this process, and not at all if an earlier one's output is
 /// newer than all sources. False if there is no compiler.
-fn build(source: &str, path: &Path, arguments: &[String]) -> bool {
+fn build(source: &str, path: &Path, arguments: &[String], compiler: Option<&str>) -> bool {
     type Done = Arc<OnceLock<bool>>;
     static DONE: OnceLock<Mutex<HashMap<PathBuf, Done>>> = OnceLock::new();
     let done = DONE.get_or_init(Mutex::default);
     let done =
         Arc::clone(done.lock().expect("no test panics here").entry(path.to_owned()).or_default());
-    *done.get_or_init(|| compile(source, path, arguments))
+    *done.get_or_init(|| compile(source, path, arguments, compiler))
 }
 
-fn compile(source: &str, path: &Path, arguments: &[String]) -> bool {
+fn compile(source: &str, path: &Path, arguments: &[String], compiler: Option<&str>) -> bool {
     let source = tests().join(source);
-    let compiler = match source.extension().and_then(|e| e.to_str()) {
-        Some("cc") => std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned()),
+    let for_another = compiler.is_some();
+    let compiler = match (compiler, source.extension().and_then(|e| e.to_str())) {
+        (Some(compiler), _) => compiler.to_owned(),
+        (_, Some("cc")) => std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned()),
         _ => std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()),
     };
-    if is_current(&source, path) {
+    // For musl the library is linked, which may be another one now.
+    if !for_another && is_current(&source, path) {
         return true;
     }
     let aside = path.with_extension(format!("{}.new", std::process::id()));

@@ -47,12 +47,30 @@ struct Dump {
 }
 
 impl Dumps {
-    /// The first dump as a snapshot taken at a time.
+    /// The name of the dump that is wanted, or of the first; `None` if there is one
+    /// kernel alone.
+    ///
+    /// # Errors
+    /// What there is, if that is not wanted.
+    pub(crate) fn find(&self, wanted: Option<&str>) -> Result<Option<&str>, String> {
+        let mut names = self.dumps.keys().map(String::as_str);
+        let Some(wanted) = wanted else { return Ok(names.next()) };
+        match names.find(|name| *name == wanted) {
+            Some(name) => Ok(Some(name)),
+            None if self.dumps.is_empty() => {
+                Err("one snapshot and no dumps; leave out what is behind #".into())
+            }
+            None => Err(self.dumps.keys().map(String::as_str).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
+    /// The dump of this name as a snapshot taken at a time.
     ///
     /// # Errors
     /// What is not as it should be.
-    pub(crate) fn first(&self, taken_at_ms: u64) -> Result<Snapshot, String> {
-        let first = self.dumps.first_key_value();
+    pub(crate) fn sample(&self, name: Option<&str>, at_ms: u64) -> Result<Snapshot, String> {
+        let taken_at_ms = at_ms;
+        let first = name.and_then(|name| self.dumps.get_key_value(name));
         let mut snapshot = snapshot(first.map(|(_, dump)| dump), &self.one)?;
         snapshot.taken_at_ms = taken_at_ms;
         let mut miss = |what: &str, why: String| {
@@ -60,7 +78,8 @@ impl Dumps {
         };
         miss("time", "the dump does not tell when it was taken; the file's own is shown".into());
         if let Some((name, _)) = first.filter(|_| self.dumps.len() > 1) {
-            let others: Vec<_> = self.dumps.keys().skip(1).map(String::as_str).collect();
+            let others = self.dumps.keys().filter(|other| *other != name);
+            let others: Vec<_> = others.map(String::as_str).collect();
             let why = format!("the file holds {} dumps, and `{name}` is shown", self.dumps.len());
             miss(&others.join(", "), why);
         }

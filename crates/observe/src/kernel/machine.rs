@@ -30,6 +30,9 @@ pub(super) fn fill(root: &Path, snapshot: &mut Snapshot) -> Option<Release> {
     };
     let release = text("proc/sys/kernel/osrelease").map(|t| t.trim().to_owned());
     snapshot.source.release = release.filter(|r| !r.is_empty());
+    // What only root may read, and few kernels have: none is not worth a note.
+    let boot = fs::read_to_string(root.join("proc/cmdline")).ok();
+    snapshot.source.boot = boot.as_deref().and_then(parameters);
     let possible = text("sys/devices/system/cpu/possible");
     snapshot.machine.possible_cpus = possible.as_deref().and_then(count);
     snapshot.machine.online_cpus = text("sys/devices/system/cpu/online").as_deref().and_then(count);
@@ -50,6 +53,15 @@ pub(super) fn fill(root: &Path, snapshot: &mut Snapshot) -> Option<Release> {
     };
     snapshot.missing.extend(missing);
     snapshot.source.release.as_deref().and_then(Release::parse)
+}
+
+/// The words of a command line that are of slabs.
+fn parameters(boot: &str) -> Option<String> {
+    let of_slabs = |word: &&str| word.starts_with("slab_") || word.starts_with("slub_");
+    let words: Vec<&str> = boot.split_whitespace().filter(of_slabs).collect();
+    let text = words.join(" ");
+    // A file is refused whose texts could steer a terminal.
+    (!words.is_empty() && !text.chars().any(char::is_control)).then_some(text)
 }
 
 /// Takes lines of meminfo, in kB, over as totals.

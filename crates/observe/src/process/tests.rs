@@ -10,7 +10,6 @@ use crate::want::Want;
 use proptest::prelude::*;
 use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, frame, row};
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 fn look(memory: &dyn Memory) -> Result<Snapshot, Lost> {
     let want = Want { all: false, slabs: true };
@@ -183,9 +182,7 @@ fn a_yard_that_never_rests_is_told_within_bounds() {
         segments.put(Planted::cache_word(CacheWord::BarnObjects), &barn.to_le_bytes());
         segments.put(Planted::entry(1, SLOT + row::SPARE), &spare.to_le_bytes());
     });
-    let begin = Instant::now();
     let snapshot = sound(&planted);
-    assert!(begin.elapsed() < Duration::from_secs(2));
     let (low, high) = known(&snapshot, "live").bounds().unwrap();
     assert!(low <= LIVE && high >= LIVE, "{low}..{high}");
     assert_ne!(snapshot.total("in_transit"), Some(&Value::Exact(0)));
@@ -397,12 +394,10 @@ proptest! {
         planted.word(Word::Version, VERSION);
         let front = planted.segments().into_iter().find(|(at, _)| *at == planted::FRONT);
         let noise = Noise { seed, front: front.unwrap().1 };
-        let begin = Instant::now();
         if let Ok(snapshot) = look(&noise) {
             let _ = identity::check(&snapshot);
             prop_assert!(serde_json::to_string(&snapshot).is_ok());
         }
         let _ = look(&planted);
-        prop_assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     }
 }

@@ -24,16 +24,29 @@ pub enum Key {
 
 /// No field has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown field `{name}`; fields: name, {}", field_names())]
+#[error("unknown field `{name}`; {}`slabyard list --help` names all", near(name))]
 pub struct UnknownField {
     /// What was typed.
     pub name: String,
 }
 
-/// Every field's name, apart by commas.
-#[must_use]
-pub fn field_names() -> String {
-    FIELDS.iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
+/// Fields that may have been meant, in words; nothing where none is near.
+fn near(name: &str) -> String {
+    const MOST: usize = 5;
+    const LEAST: f64 = 0.8;
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    let likeness = |field: &str| {
+        let holds = name.len() > 2 && (field.contains(&name) || name.contains(field));
+        strsim::jaro_winkler(&name, field) + if holds { 1.0 } else { 0.0 }
+    };
+    let mut near: Vec<(f64, &str)> = std::iter::once("name")
+        .chain(FIELDS.iter().map(|f| f.name))
+        .map(|field| (likeness(field), field))
+        .filter(|(likeness, _)| *likeness >= LEAST)
+        .collect();
+    near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let names: Vec<&str> = near.into_iter().take(MOST).map(|(_, name)| name).collect();
+    if names.is_empty() { String::new() } else { format!("near it: {}; ", names.join(", ")) }
 }
 
 impl FromStr for Key {
@@ -236,8 +249,25 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_lists_the_fields() {
-        let text = "colour".parse::<Key>().unwrap_err().to_string();
-        assert!(text.starts_with("unknown field `colour`; fields: name, live, "), "{text}");
+    fn an_unknown_field_has_those_that_are_near_it_and_where_all_are() {
+        let said = |name: &str| name.parse::<Key>().unwrap_err().to_string();
+        let all = "`slabyard list --help` names all";
+        for far in ["colour", "", "zzzzzzzz", "42"] {
+            assert_eq!(said(far), format!("unknown field `{far}`; {all}"));
+        }
+        for (typed, meant) in [
+            ("patial", "partial"),
+            ("liv", "live"),
+            ("Live", "live"),
+            ("object-size", "object_size"),
+            ("obj_size", "object_size"),
+            ("byte", "bytes"),
+            ("sheaf", "sheaf_capacity"),
+            ("names", "name"),
+        ] {
+            let said = said(typed);
+            assert!(said.contains(meant) && said.ends_with(all), "{said}");
+            assert!(said.len() < 160, "{said}");
+        }
     }
 }

@@ -72,7 +72,7 @@ pub const fn class_of(slot: Slot) -> Option<usize> {
 #[inline]
 #[must_use]
 pub fn class_for(bytes: usize) -> Option<usize> {
-    let offset = MAIN.get(bytes.div_ceil(STEP))?;
+    let offset = OFFSETS.get(bytes.div_ceil(STEP))?;
     class_of(Slot::at(*offset))
 }
 
@@ -145,8 +145,8 @@ const fn table() -> Table {
     table
 }
 
-/// Allocations from the main sheaves.
-pub static MAIN: Table = table();
+/// From a request, in steps of 16 bytes, to the offset of its main stack in a row.
+pub static OFFSETS: Table = table();
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +159,7 @@ mod tests {
             let class = class_for(bytes).unwrap();
             assert!(SIZES[class].0 as usize >= bytes);
             assert!(class == 0 || (SIZES[class - 1].0 as usize) < bytes);
-            let offset = MAIN[bytes.div_ceil(STEP)] as usize;
+            let offset = OFFSETS[bytes.div_ceil(STEP)] as usize;
             assert_eq!(offset, slot_of(class).offset());
         }
         assert_eq!(class_for(LARGEST + 1), None);

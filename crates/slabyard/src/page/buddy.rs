@@ -21,6 +21,8 @@ pub struct Buddy {
     pub(super) lists: Lock<Lists>,
     /// Free and dirty: a copy of the number under the lock, for a quick look.
     dirty: AtomicUsize,
+    /// So many of them were dirty when the system last refused all that was tried.
+    refused: AtomicUsize,
     /// Freed runs that are not joined yet: a copy too ([`super::freed`]).
     pub(super) freed: AtomicU32,
     pub(super) run_granules: AtomicUsize,
@@ -41,6 +43,7 @@ impl Buddy {
         Buddy {
             lists: Lock::new(Rank::Pages, Lists::new()),
             dirty: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             freed: AtomicU32::new(0),
             run_granules: AtomicUsize::new(0),
             nr_runs: AtomicUsize::new(0),
@@ -51,6 +54,19 @@ impl Buddy {
     #[inline]
     pub fn dirty_hint(&self) -> usize {
         self.dirty.load(Ordering::Relaxed)
+    }
+
+    /// Of them, those that may go back as far as is known: where the system refuses
+    /// (locked pages, a filter), what was refused does not keep a program busy.
+    #[inline]
+    pub fn waiting_hint(&self) -> usize {
+        self.dirty_hint().saturating_sub(self.refused.load(Ordering::Relaxed))
+    }
+
+    /// Notes whether the system refused all that was tried.
+    pub(super) fn set_refused(&self, all: bool) {
+        let refused = if all { self.dirty_hint() } else { 0 };
+        self.refused.store(refused, Ordering::Relaxed);
     }
 
     /// Addresses of: free granules, the dirty ones of them, live runs, their granules.
@@ -230,8 +246,12 @@ impl<P: Platform> Ground<P> {
         self.alloc_run_in(bytes, bytes, align)
     }
 
-    /// As [`Ground::alloc_run`], where it has room to grow to so many bytes.
+    /// As [`Ground::alloc_run`], where it has room to grow to so many bytes. `None` for an
+    /// alignment above the region's own, too.
     pub fn alloc_run_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
+        if align > self.region.alignment() {
+            return None;
+        }
         let [room, granules] = [room, bytes].map(|bytes| self.granules_for(bytes));
         let align = align.div_ceil(super::GRANULE).max(1);
         let index = self.take_run_in(room.max(granules), granules, align)?;

@@ -59,9 +59,11 @@ impl<P: Platform> Ground<P> {
     /// page tables go too (since Linux 6.14), so that there are huge pages again. Returns
     /// the granules given back.
     pub fn purge(&self, age_ms: u32, most: usize) -> usize {
+        // Read once: what is refused is younger, and is tried once.
+        let now = self.platform.now_ms() as u32;
         let (mut done, mut left) = (0, (most.div_ceil(HUGE) + 1).saturating_mul(HUGE));
         while done < most
-            && let Some((went, spent)) = self.purge_parts(age_ms, left.min(MOST_AT_ONCE))
+            && let Some((went, spent)) = self.purge_parts(now, age_ms, left.min(MOST_AT_ONCE))
         {
             done += went;
             left -= spent;
@@ -71,15 +73,16 @@ impl<P: Platform> Ground<P> {
 
     /// Gives back parts of the largest dirty blocks that were freed at least `age_ms`
     /// ago: by one call, of at most [`MOST_BYTES`]. Returns the granules given back;
-    /// `None` if there is no such block.
+    /// `None` if there is no such block, or the system refused all that were tried.
     pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
-        Some(self.purge_parts(age_ms, MOST_BYTES / GRANULE)?.0)
+        let now = self.platform.now_ms() as u32;
+        let (went, _) = self.purge_parts(now, age_ms, MOST_BYTES / GRANULE)?;
+        (went > 0).then_some(went)
     }
 
-    /// By one call of at most so many granules: how many were dirty, and of how many the
-    /// call was.
-    fn purge_parts(&self, age_ms: u32, most: usize) -> Option<(usize, usize)> {
-        let now = self.platform.now_ms() as u32;
+    /// By one call of at most so many granules: how many dirty ones went, and of how many
+    /// the call was.
+    fn purge_parts(&self, now: u32, age_ms: u32, most: usize) -> Option<(usize, usize)> {
         let (mut parts, mut stretches) = ([Part::NONE; PARTS], [Stretch::NONE; PARTS]);
         let (mut n, mut left, mut went) = (0, most, 0);
         while n < PARTS
@@ -97,12 +100,28 @@ impl<P: Platform> Ground<P> {
         if n == 0 {
             return None;
         }
-        self.platform.give_back(&stretches[..n]);
-        for part in &parts[..n] {
-            self.region.set_dirty(part.first, part.granules, false);
-            self.put_clean(part.index, part.order, now, 0);
+        self.platform.give_back(&mut stretches[..n]);
+        for (part, stretch) in parts[..n].iter().zip(&stretches) {
+            if *stretch == Stretch::NONE {
+                went -= part.dirty;
+                self.put_refused(part, now);
+            } else {
+                self.region.set_dirty(part.first, part.granules, false);
+                self.put_clean(part.index, part.order, now, 0);
+            }
         }
+        self.buddy.set_refused(went == 0);
         Some((went, most - left))
+    }
+
+    /// Puts a part back that the system did not take: as dirty as it was, and younger than
+    /// `now`. It is not joined, so that what lies beside it need not wait with it.
+    fn put_refused(&self, part: &Part, now: u32) {
+        let region = &self.region;
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        lists.insert(region, part.index, part.order as u32, true, now.wrapping_add(1), true);
+        lists.dirty_granules += part.dirty;
+        self.set_dirty_hint(lists.dirty_granules);
     }
 
     /// Takes the first dirty part of the oldest dirty block, if it is old enough, out

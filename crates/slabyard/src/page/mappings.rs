@@ -1,58 +1,176 @@
-//! Mappings of their own: what is too large for a run. A table from address to
-//! bytes, without a lock, so that a signal handler that interrupts a slow path
-//! can use it.
+//! Mappings of their own: what is too large for a run. Tables from address to bytes,
+//! without a lock, so that a signal handler that interrupts a slow path can use them.
 //!
-//! Open addressing; a key is 0 (never used), [`GONE`], [`BUSY`] (being written),
-//! or an address. The number of mappings is bounded: beyond [`LIMIT`], memory
-//! comes from the region.
+//! Open addressing, with a bound on each search: the largest distance of an address from
+//! its place that there ever was. So a place that was given up is as one never used, and a
+//! search for what is not there ends soon however many mappings came and went. Half of a
+//! table is used at most, which keeps that distance small.
+//!
+//! The first table is there from the begin. The second is made where somebody has more
+//! mappings than it takes: of smaller blocks memory comes from the region then, but sparse
+//! ones would be most of it.
 
 use super::Ground;
-use super::table::Table;
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Most mappings at a time.
-pub const LIMIT: usize = 4096;
-const PLACES: usize = 2 * LIMIT;
-const GONE: usize = 1;
-const BUSY: usize = 2;
+/// Mappings that each table takes.
+pub const LIMITS: [usize; 2] = [4096, 128 << 10];
+/// Of a table's places so many are used at most, one of them.
+const PART: usize = 2;
+/// The key of a place that is being written.
+const BUSY: usize = 1;
+
+/// A place: an address, 0 where it is free, and its bytes.
+#[repr(C)]
+struct Entry {
+    key: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+struct Table {
+    /// Address of the first place; 0 without a table.
+    base: AtomicUsize,
+    committed_bytes: AtomicUsize,
+    limit: usize,
+    /// Mappings in it, and those that are being made.
+    taken: AtomicUsize,
+    /// Most places behind its own at which an address was ever put.
+    farthest: AtomicUsize,
+}
+
+/// Where a mapping is written down.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    table: &'a Table,
+    entry: &'a Entry,
+}
 
 /// All mappings of a yard.
 pub struct Mappings {
-    keys: Table<AtomicUsize>,
-    sizes: Table<AtomicUsize>,
+    tables: [Table; LIMITS.len()],
     count: AtomicUsize,
     bytes: AtomicUsize,
+}
+
+impl Table {
+    const fn new(limit: usize) -> Self {
+        Table {
+            base: AtomicUsize::new(0),
+            committed_bytes: AtomicUsize::new(0),
+            limit,
+            taken: AtomicUsize::new(0),
+            farthest: AtomicUsize::new(0),
+        }
+    }
+
+    const fn places(&self) -> usize {
+        PART * self.limit
+    }
+
+    /// Makes it, if it is not there. Of two that make it, one leaves its memory unused.
+    fn is_there<P: Platform>(&self, p: &P) -> bool {
+        if self.base.load(Ordering::Acquire) != 0 {
+            return true;
+        }
+        let page = p.page_bytes();
+        let bytes = (self.places() * size_of::<Entry>()).next_multiple_of(page);
+        let Some(base) = p.reserve(bytes, page, Use::Table).filter(|base| p.commit(*base, bytes))
+        else {
+            return false;
+        };
+        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+        if self.base.compare_exchange(0, base, set, seen).is_ok() {
+            self.committed_bytes.store(bytes, Ordering::Relaxed);
+        }
+        true
+    }
+
+    fn entries(&self) -> &[Entry] {
+        match self.base.load(Ordering::Acquire) {
+            0 => &[],
+            // SAFETY: so many places were committed, zeroed, before the address was set, for
+            // ever; they are atomic numbers.
+            base => unsafe { core::slice::from_raw_parts(base as *const Entry, self.places()) },
+        }
+    }
+
+    /// Places for an address, its own first.
+    fn probe(&self, address: usize, most: usize) -> impl Iterator<Item = (usize, &Entry)> {
+        // Fibonacci hashing of the page number (Knuth, TAOCP 6.4).
+        let hash = (address / GRANULE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        let entries = self.entries();
+        (0..most.min(entries.len())).map(move |i| (i, &entries[(hash + i) % entries.len()]))
+    }
+
+    /// Most places that a search looks at.
+    fn longest_search(&self) -> usize {
+        (self.farthest.load(Ordering::Acquire) + 1).min(self.entries().len())
+    }
+
+    fn find(&self, address: usize) -> Option<&Entry> {
+        // Acquire pairs with the Release in `insert`: the size is there.
+        self.probe(address, self.longest_search())
+            .map(|(_, entry)| entry)
+            .find(|entry| entry.key.load(Ordering::Acquire) == address)
+    }
+
+    fn insert(&self, address: usize, bytes: usize) -> bool {
+        for (distance, entry) in self.probe(address, usize::MAX) {
+            let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+            if entry.key.load(Ordering::Relaxed) != 0
+                || entry.key.compare_exchange(0, BUSY, set, seen).is_err()
+            {
+                continue;
+            }
+            entry.bytes.store(bytes, Ordering::Relaxed);
+            // Before the address is there: who knows it looks far enough.
+            if distance > self.farthest.load(Ordering::Relaxed) {
+                self.farthest.fetch_max(distance, Ordering::AcqRel);
+            }
+            entry.key.store(address, Ordering::Release);
+            return true;
+        }
+        false
+    }
+
+    /// Keeps a place for a mapping that is being made; false if there is none.
+    fn take_place(&self) -> bool {
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed) < self.limit;
+        if !taken {
+            self.give_place();
+        }
+        taken
+    }
+
+    fn give_place(&self) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Mappings {
     pub(super) const fn new() -> Self {
         Mappings {
-            keys: Table::new(),
-            sizes: Table::new(),
+            tables: [Table::new(LIMITS[0]), Table::new(LIMITS[1])],
             count: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
         }
     }
 
     pub(super) fn init<P: Platform>(&self, p: &P) -> bool {
-        // Committed whole at once: nothing may fail or wait later.
-        [&self.keys, &self.sizes].iter().all(|t| t.reserve(p, PLACES) && t.ensure(p, PLACES))
+        self.tables[0].is_there(p)
     }
 
-    /// Bytes of the table.
+    /// Bytes of the tables.
     pub fn metadata_bytes(&self) -> usize {
-        self.keys.committed_bytes() + self.sizes.committed_bytes()
+        self.tables.iter().map(|table| table.committed_bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Addresses of: live mappings, their bytes, bytes committed for keys and sizes.
+    /// Addresses of: live mappings, their bytes, bytes committed for each table.
     pub(super) fn words_at(&self) -> [usize; 4] {
-        [
-            self.count.as_ptr() as usize,
-            self.bytes.as_ptr() as usize,
-            self.keys.committed_at(),
-            self.sizes.committed_at(),
-        ]
+        let [first, second] = &self.tables;
+        [&self.count, &self.bytes, &first.committed_bytes, &second.committed_bytes]
+            .map(|word| word.as_ptr() as usize)
     }
 
     /// Live mappings: number and bytes.
@@ -60,66 +178,52 @@ impl Mappings {
         (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    fn probe(address: usize) -> impl Iterator<Item = usize> {
-        // Fibonacci hashing of the page number (Knuth, TAOCP 6.4).
-        let hash = (address / GRANULE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-        (0..PLACES).map(move |i| (hash + i) % PLACES)
+    /// Most places that are looked at for an address that is none of a mapping.
+    pub fn longest_search(&self) -> usize {
+        self.tables.iter().map(Table::longest_search).sum()
     }
 
-    fn find(&self, address: usize) -> Option<usize> {
-        for i in Self::probe(address) {
-            // Acquire pairs with the Release in `insert`: the size is there.
-            match self.keys.get(i).load(Ordering::Acquire) {
-                0 => return None,
-                key if key == address => return Some(i),
-                _ => {}
-            }
+    /// True if there are so many that smaller blocks are to be the region's.
+    pub fn are_many(&self) -> bool {
+        self.tables[0].taken.load(Ordering::Relaxed) >= LIMITS[0]
+    }
+
+    fn find(&self, address: usize) -> Option<Spot<'_>> {
+        if address <= BUSY {
+            return None;
         }
-        None
+        let spot = |table| Table::find(table, address).map(|entry| Spot { table, entry });
+        self.tables.iter().find_map(spot)
     }
 
-    fn insert(&self, address: usize, bytes: usize) -> bool {
-        for i in Self::probe(address) {
-            let key = self.keys.get(i);
-            let old = key.load(Ordering::Relaxed);
-            if old > GONE
-                || key.compare_exchange(old, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_err()
-            {
-                continue;
-            }
-            self.sizes.get(i).store(bytes, Ordering::Relaxed);
-            key.store(address, Ordering::Release);
+    fn insert(&self, table: &Table, address: usize, bytes: usize) -> bool {
+        let inserted = table.insert(address, bytes);
+        if inserted {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            return true;
+            self.count.fetch_add(1, Ordering::Relaxed);
         }
-        false
+        inserted
     }
 
-    fn remove(&self, address: usize) -> Option<usize> {
-        let i = self.find(address)?;
-        let bytes = self.sizes.get(i).load(Ordering::Relaxed);
+    /// Its table, where a place is kept still, and its bytes.
+    fn remove(&self, address: usize) -> Option<(&Table, usize)> {
+        let Spot { table, entry } = self.find(address)?;
+        let bytes = entry.bytes.load(Ordering::Relaxed);
         // Of two threads that free the same mapping, one gets it.
-        self.keys
-            .get(i)
-            .compare_exchange(address, GONE, Ordering::AcqRel, Ordering::Relaxed)
-            .ok()?;
+        entry.key.compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Some(bytes)
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        Some((table, bytes))
     }
 
     /// True if an address lies in a live mapping. Looks at all of them: for
     /// messages only.
     pub fn contains(&self, address: usize) -> bool {
-        (0..PLACES).any(|i| {
-            let key = self.keys.get(i).load(Ordering::Acquire);
-            let bytes = self.sizes.get(i).load(Ordering::Relaxed);
+        self.tables.iter().flat_map(Table::entries).any(|entry| {
+            let key = entry.key.load(Ordering::Acquire);
+            let bytes = entry.bytes.load(Ordering::Relaxed);
             key > BUSY && (key..key + bytes).contains(&address)
         })
-    }
-
-    /// True if another mapping may be made.
-    pub fn has_room(&self) -> bool {
-        self.count.load(Ordering::Relaxed) < LIMIT
     }
 }
 
@@ -136,41 +240,42 @@ impl<P: Platform> Ground<P> {
         bytes: usize,
         map: impl Fn(usize) -> Option<usize>,
     ) -> Option<usize> {
-        let bytes = bytes.checked_next_multiple_of(self.platform.page_bytes())?;
-        if self.mappings.count.fetch_add(1, Ordering::Relaxed) < LIMIT
+        let (p, mappings) = (&self.platform, &self.mappings);
+        let bytes = bytes.checked_next_multiple_of(p.page_bytes())?;
+        let table = mappings.tables.iter().find(|table| table.take_place())?;
+        if table.is_there(p)
             && let Some(address) = map(bytes)
         {
-            if self.mappings.insert(address, bytes) {
+            if mappings.insert(table, address, bytes) {
                 return Some(address);
             }
-            self.platform.unmap(address, bytes);
+            p.unmap(address, bytes);
         }
-        self.mappings.count.fetch_sub(1, Ordering::Relaxed);
+        table.give_place();
         None
     }
 
     /// Bytes of the mapping that begins at `address`, if one does.
     pub fn own_bytes(&self, address: usize) -> Option<usize> {
-        let i = self.mappings.find(address)?;
-        Some(self.mappings.sizes.get(i).load(Ordering::Relaxed))
+        Some(self.mappings.find(address)?.entry.bytes.load(Ordering::Relaxed))
     }
 
     /// Ends the mapping that begins at `address`: its bytes, or `None` if none does.
     pub fn unmap_own(&self, address: usize) -> Option<usize> {
-        let bytes = self.mappings.remove(address)?;
+        let (table, bytes) = self.mappings.remove(address)?;
         self.platform.unmap(address, bytes);
-        self.mappings.count.fetch_sub(1, Ordering::Relaxed);
+        table.give_place();
         Some(bytes)
     }
 
     /// Resizes a mapping, moving it if need be. On `None` it is as it was.
     pub fn remap_own(&self, address: usize, bytes: usize) -> Option<usize> {
         let bytes = bytes.checked_next_multiple_of(self.platform.page_bytes())?;
-        let old = self.mappings.remove(address)?;
+        let (table, old) = self.mappings.remove(address)?;
         let moved = self.platform.remap(address, old, bytes);
         let (at, size) = moved.map_or((address, old), |at| (at, bytes));
-        // There is a free place: one was given up above, and `count` holds it.
-        let inserted = self.mappings.insert(at, size);
+        // There is a free place: the one that was kept.
+        let inserted = self.mappings.insert(table, at, size);
         debug_assert!(inserted);
         moved
     }

@@ -97,6 +97,18 @@ impl<P: Platform> Ground<P> {
         self.region.init(p, reserve_bytes) && self.mappings.init(p)
     }
 
+    /// Gives up the address space that is reserved and not used, where the system counts it;
+    /// memory is mapped as it is needed from now on.
+    pub fn unreserve(&self) {
+        let p = &self.platform;
+        // Once, by one: what is given up may be the program's from then on.
+        let growing = self.region.growing(p);
+        if !p.is_in_steps() && self.region.unreserve(p, &growing) {
+            self.sheaves.unreserve(p);
+            p.unreserve_own();
+        }
+    }
+
     /// Sets who is told of bad use; without it, it is counted only.
     pub fn on_bad(&self, call: fn(&Bad)) {
         self.on_bad.set(call);

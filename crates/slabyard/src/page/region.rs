@@ -11,7 +11,7 @@ use super::frame::Frame;
 use super::huge::{ALWAYS_SMALL, DECIDED, HUGE, PageSizes, is_dense};
 use super::table::Table;
 use crate::platform::{GRANULE, Platform, Use};
-use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Guard, Lock, Ordering, Rank};
+use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Guard, Lock, Once, Ordering, Rank};
 
 /// The least that makes sense, in bytes.
 const SMALLEST: usize = 16 << 20;
@@ -24,6 +24,9 @@ pub struct Region {
     base: AtomicUsize,
     granules: AtomicUsize,
     top: AtomicUsize,
+    /// Granules whose entries of the page map are readable: a power of two.
+    reach: AtomicUsize,
+    on_reach: Once<fn()>,
     frames: Table<Frame>,
     map: Table<AtomicU16>,
     dirty: Table<AtomicU64>,
@@ -37,6 +40,8 @@ impl Region {
             base: AtomicUsize::new(0),
             granules: AtomicUsize::new(0),
             top: AtomicUsize::new(0),
+            reach: AtomicUsize::new(0),
+            on_reach: Once::new(),
             frames: Table::new(),
             map: Table::new(),
             dirty: Table::new(),
@@ -54,8 +59,11 @@ impl Region {
         self.base.store(base, Ordering::Relaxed);
         self.granules.store(granules, Ordering::Relaxed);
         self.top.store(unit, Ordering::Relaxed);
+        // In steps, entries become readable as the region grows.
+        let reach = if p.is_in_steps() { 0 } else { granules.next_power_of_two() };
+        self.reach.store(reach, Ordering::Relaxed);
         let ready = self.frames.reserve(p, granules)
-            // `free` asks for any distance below the next power of two.
+            // `free` asks for any distance below a power of two.
             && self.map.reserve_readable(p, granules.next_power_of_two())
             && self.dirty.reserve(p, granules.div_ceil(64))
             && self.ensure_tables(p, unit);
@@ -67,15 +75,70 @@ impl Region {
     }
 
     fn ensure_tables<P: Platform>(&self, p: &P, granules: usize) -> bool {
+        let reach = Self::reach_for(granules);
+        if reach > self.reach() {
+            if !self.map.ensure(p, reach) {
+                return false;
+            }
+            self.set_reach(reach);
+        }
         self.frames.ensure(p, granules)
             && self.map.ensure(p, granules)
             && self.dirty.ensure(p, granules.div_ceil(64))
+    }
+
+    /// The least reach with so many granules.
+    fn reach_for(granules: usize) -> usize {
+        granules.next_power_of_two().max(SMALLEST / GRANULE)
+    }
+
+    fn set_reach(&self, granules: usize) {
+        self.reach.store(granules, Ordering::Release);
+        if let Some(call) = self.on_reach.try_get() {
+            call();
+        }
+    }
+
+    /// Granules whose entries of the page map may be read: a power of two.
+    #[inline]
+    pub fn reach(&self) -> usize {
+        self.reach.load(Ordering::Acquire)
+    }
+
+    /// Sets who is told that [`Region::reach`] has changed: when it became larger, before
+    /// there are objects in what it reaches now; when it became smaller, before what it does
+    /// not reach any more can be mapped by others.
+    pub fn on_reach(&self, call: fn()) {
+        self.on_reach.set(call);
+    }
+
+    /// Gives up the reserve, and that of the tables: the region grows in steps from now on,
+    /// as far as nobody else maps memory behind its end. False without memory for it.
+    pub(super) fn unreserve<P: Platform>(&self, p: &P, _held: &Growing<'_, P>) -> bool {
+        let (top, granules) = (self.top(), self.granules());
+        let reach = Self::reach_for(top).min(self.reach());
+        if !self.map.ensure(p, reach) {
+            return false;
+        }
+        self.set_reach(reach);
+        self.map.unreserve(p);
+        self.frames.unreserve(p);
+        self.dirty.unreserve(p);
+        if top < granules {
+            p.unreserve(self.address(top as u32), (granules - top) * GRANULE);
+        }
+        true
     }
 
     /// First address.
     #[inline]
     pub fn base(&self) -> usize {
         self.base.load(Ordering::Relaxed)
+    }
+
+    /// Most bytes to which a granule's address can be aligned by its index.
+    pub fn alignment(&self) -> usize {
+        1 << self.base().trailing_zeros()
     }
 
     /// Granules reserved.
@@ -311,25 +374,10 @@ impl Region {
     }
 }
 
-/// The wanted reservation; where the system refuses it (`ulimit -v`), half of
-/// what it would grant, so that the program's own mappings find room.
+/// The wanted reservation; where the system has no room for it, the half of it that it has.
 fn reserve<P: Platform>(p: &P, want: usize) -> Option<(usize, usize)> {
     let align = (HUGE * GRANULE).max(p.page_bytes());
-    let at = |bytes| p.reserve(bytes, align, Use::Arena).map(|base| (base, bytes));
-    if let Some(granted) = at(want) {
-        return Some(granted);
-    }
-    // Bisection between what was granted and what was refused.
-    let (mut granted, mut refused) = (0, want);
-    while refused - granted > SMALLEST / 4 && refused > SMALLEST / 4 {
-        let bytes = (granted + (refused - granted) / 2).next_multiple_of(p.page_bytes());
-        match at(bytes) {
-            Some((base, bytes)) => {
-                p.unmap(base, bytes);
-                granted = bytes;
-            }
-            None => refused = bytes - p.page_bytes(),
-        }
-    }
-    at((granted / 2).next_multiple_of(p.page_bytes()))
+    let halves = core::iter::successors(Some(want), |bytes| Some(bytes / 2));
+    let mut sizes = halves.take_while(|bytes| *bytes >= SMALLEST);
+    sizes.find_map(|bytes| p.reserve(bytes, align, Use::Arena).map(|base| (base, bytes)))
 }

@@ -158,6 +158,17 @@ impl SheafPool {
         [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
     }
 
+    /// Gives up the room for sheaves that are not there yet.
+    pub(super) fn unreserve<P: Platform>(&self, p: &P) {
+        let _sizes = self.free.lock(p);
+        self.small.unreserve(p);
+        self.middle.unreserve(p);
+        self.large.unreserve(p);
+        let (base, bytes) = p.rows().places();
+        let used = self.begin().1 * BYTES.iter().sum::<usize>();
+        p.unreserve(base + used, bytes - used);
+    }
+
     /// Bytes of the places.
     pub fn metadata_bytes(&self) -> usize {
         self.small.committed_bytes() + self.middle.committed_bytes() + self.large.committed_bytes()
@@ -243,10 +254,11 @@ impl SheafPool {
         let objects = self.places(index).objects.as_ptr() as usize;
         let begin = objects.next_multiple_of(page);
         let end = (objects + ROOM[LARGE] * PLACE_BYTES) / page * page;
-        let given = end.saturating_sub(begin);
-        if given > 0 {
-            p.give_back(&[Stretch { address: begin, bytes: given }]);
+        let mut inner = [Stretch { address: begin, bytes: end.saturating_sub(begin) }];
+        if inner[0].bytes > 0 {
+            p.give_back(&mut inner);
         }
+        let [Stretch { bytes: given, .. }] = inner;
         let free = &mut self.free.lock(p)[LARGE];
         self.places(index).next.store(free.bare, Ordering::Relaxed);
         free.bare = index;

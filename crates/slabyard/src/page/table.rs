@@ -92,6 +92,16 @@ impl<T: Zeroed> Table<T> {
         true
     }
 
+    /// Gives up the room that is not usable yet; it is asked for again where it is needed.
+    /// The caller of [`Table::ensure`] calls it.
+    pub fn unreserve<P: Platform>(&self, p: &P) {
+        let usable = self.committed_bytes.load(Ordering::Relaxed);
+        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
+        if usable < reserved {
+            p.unreserve(self.base() + usable, reserved - usable);
+        }
+    }
+
     /// Asks for the pages in which a range of usable items lies, which will be written.
     pub fn touch_ahead<P: Platform>(&self, p: &P, first: usize, end: usize) {
         let page = p.page_bytes();
@@ -108,7 +118,8 @@ impl<T: Zeroed> Table<T> {
         let start = (first * size_of::<T>()).next_multiple_of(page);
         let end = end * size_of::<T>() / page * page;
         if start < end {
-            p.give_back(&[Stretch { address: self.base() + start, bytes: end - start }]);
+            // Refused, it is as it was: nobody reads what is given up.
+            p.give_back(&mut [Stretch { address: self.base() + start, bytes: end - start }]);
         }
         start < end
     }

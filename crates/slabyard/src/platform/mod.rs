@@ -59,16 +59,34 @@ pub trait Platform: Park + Sync {
     /// charged. `None` where the system refuses.
     fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize>;
 
+    /// True if reservations are addresses and nothing else: what is not committed is not
+    /// readable either, for [`Use::Map`] too.
+    fn is_in_steps(&self) -> bool {
+        false
+    }
+
     /// Makes a part of a reservation usable; it reads as zero. False if the
     /// system refuses; nothing has changed then.
     fn commit(&self, address: usize, bytes: usize) -> bool;
+
+    /// Gives up a part of a reservation that is not committed, so that the system does not
+    /// count it. It may be committed later as before; nothing there is readable until then.
+    /// Once for each part: it may be somebody else's afterwards.
+    fn unreserve(&self, _address: usize, _bytes: usize) {}
+
+    /// Gives up what the platform has itself and does not use. The last one of them:
+    /// [`Platform::is_in_steps`] from now on, where anything was given up.
+    fn unreserve_own(&self) {}
 
     /// Asks for the pages of a committed part, which will be written soon, by one call.
     fn touch_ahead(&self, _address: usize, _bytes: usize) {}
 
     /// Gives the contents of committed pages back to the system: they read as
     /// zero afterwards and stay usable. One call, where the system has it.
-    fn give_back(&self, stretches: &[Stretch]);
+    ///
+    /// A stretch that the system refuses (locked pages, a filter) becomes
+    /// [`Stretch::NONE`]: each of its pages holds what it held, or zeros.
+    fn give_back(&self, stretches: &mut [Stretch]);
 
     /// Asks the system not to put huge pages under a part of a reservation.
     fn keep_small_pages(&self, _address: usize, _bytes: usize) {}
@@ -109,14 +127,19 @@ pub trait Platform: Park + Sync {
     /// the platform hands rows to threads.
     fn enter(&self);
 
-    /// True if [`stop`] works: another CPU's sequence can be fenced.
+    /// True if another CPU's sequence can be fenced, as far as is known: [`Platform::stop`]
+    /// may be refused all the same, and this is false from then on.
     fn can_stop(&self) -> bool;
 
-    /// When it returns, no sequence that began before is still able to commit.
-    fn fence(&self);
+    /// When it returns true, no sequence that began before is still able to commit. False
+    /// if the system refuses: nothing is known of them then.
+    fn fence(&self) -> bool;
 
     /// This CPU's row, if it has one now. A hint: the thread may move at once.
     fn row_hint(&self) -> Option<usize>;
+
+    /// True if each row belongs to one thread, and not to all that run on a CPU.
+    fn has_private_rows(&self) -> bool;
 
     /// False if nobody can have used a row: a private slot never given out.
     fn row_used(&self, _row: usize) -> bool {
@@ -153,13 +176,14 @@ pub trait Platform: Park + Sync {
     /// As [`Platform::read_word`], and nobody else uses the object.
     unsafe fn write_word(&self, address: usize, word: usize);
 
-    /// Stops stacks: when it returns, their owners find them neither poppable
+    /// Stops stacks: when it returns true, their owners find them neither poppable
     /// nor pushable, and the caller owns what they hold. `stops` gives row and
-    /// slot of each; its third part receives the top that each had.
+    /// slot of each; its third part receives the top that each had. False if the
+    /// system refuses a fence: no stack is stopped then.
     ///
     /// The caller makes sure that nobody else stops or starts these stacks, and
-    /// that [`Platform::can_stop`] is true. A stack in use may take several fences.
-    fn stop(&self, stops: &mut [(usize, Slot, u32)]) {
+    /// that [`Platform::can_stop`] was true. A stack in use may take several fences.
+    fn stop(&self, stops: &mut [(usize, Slot, u32)]) -> bool {
         for (row, slot, top) in stops.iter_mut() {
             *top = self.rows().entry(*row, *slot).mark_stopped();
         }
@@ -167,7 +191,10 @@ pub trait Platform: Park + Sync {
         // it by its committing store. After the fence no such store is on its
         // way; a mark that got lost is made again.
         loop {
-            self.fence();
+            if !self.fence() {
+                self.unmark(stops);
+                return false;
+            }
             let mut lost = false;
             for (row, slot, top) in stops.iter_mut() {
                 let entry = self.rows().entry(*row, *slot);
@@ -177,21 +204,33 @@ pub trait Platform: Park + Sync {
                 }
             }
             if !lost {
-                return;
+                return true;
             }
         }
     }
+
     /// As [`Platform::stop`], by one fence: a stack whose owner used it meanwhile is
-    /// not stopped, and its third part says [`stack::STOPPED`].
+    /// not stopped, and its third part says [`stack::STOPPED`]; so does that of each if
+    /// the system refuses the fence.
     fn stop_idle(&self, stops: &mut [(usize, Slot, u32)]) {
         for (row, slot, top) in stops.iter_mut() {
             *top = self.rows().entry(*row, *slot).mark_stopped();
         }
-        self.fence();
+        if !self.fence() {
+            self.unmark(stops);
+            stops.iter_mut().for_each(|(.., top)| *top = stack::STOPPED);
+        }
         for (row, slot, top) in stops.iter_mut() {
             if !self.rows().entry(*row, *slot).is_stopped() {
                 *top = stack::STOPPED;
             }
+        }
+    }
+
+    /// Takes the marks back that no fence followed.
+    fn unmark(&self, stops: &[(usize, Slot, u32)]) {
+        for (row, slot, top) in stops {
+            self.rows().entry(*row, *slot).unmark(*top);
         }
     }
 

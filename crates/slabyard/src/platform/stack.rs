@@ -173,6 +173,15 @@ impl Entry {
         self.top.swap(STOPPED, Ordering::AcqRel)
     }
 
+    /// Takes a mark back that no fence followed. Its owner may have read the top before the
+    /// mark and commit at any moment: where it has, its store replaced the mark, and a plain
+    /// store here would bring objects back that it took. Where the mark is still there, the
+    /// owner's store, if one is on its way, follows from this same top.
+    pub(crate) fn unmark(&self, top: u32) {
+        // Release: as in `start`. That it fails says that the owner went on.
+        let _ = self.top.compare_exchange(STOPPED, top, Ordering::Release, Ordering::Relaxed);
+    }
+
     /// True while the stack is stopped.
     #[inline]
     pub fn is_stopped(&self) -> bool {

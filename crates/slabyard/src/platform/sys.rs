@@ -21,6 +21,7 @@ numbers! {
     MINCORE: 27, 232;
     MADVISE: 28, 233;
     FUTEX: 202, 98;
+    SCHED_GETAFFINITY: 204, 123;
     OPENAT: 257, 56;
     MEMBARRIER: 324, 283;
     RSEQ: 334, 293;

@@ -204,6 +204,11 @@ impl<P: Platform> Ground<P> {
         old & bit != 0
     }
 
+    /// The bits of a word: of objects that are free, or are being put.
+    pub fn free_bits(&self, slab: u32, word: Word) -> u64 {
+        self.bits(slab, word).load(Ordering::Relaxed)
+    }
+
     /// True if an object's bit says free.
     pub fn is_free(&self, slab: u32, index: u32) -> bool {
         let (word, bit) = Word::of(index);

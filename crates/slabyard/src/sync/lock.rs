@@ -47,6 +47,8 @@ pub fn may_call<P: Park>(park: &P) {
 pub trait Park {
     /// Sleeps while `*word == value`; may return early.
     fn wait(&self, word: &AtomicU32, value: u32);
+    /// As [`Park::wait`], for at most so many milliseconds.
+    fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64);
     /// Wakes one sleeper of `word`.
     fn wake(&self, word: &AtomicU32);
     /// Bit mask of the ranks that this thread holds.
@@ -183,6 +185,9 @@ mod tests {
     impl Park for Spin {
         fn wait(&self, _: &AtomicU32, _: u32) {
             std::thread::yield_now();
+        }
+        fn wait_at_most(&self, _: &AtomicU32, _: u32, _: u64) {
+            unreachable!("one thread alone waits for nobody");
         }
         fn wake(&self, _: &AtomicU32) {}
         fn held(&self) -> &AtomicU32 {

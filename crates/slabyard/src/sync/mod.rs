@@ -8,7 +8,7 @@ pub mod lock;
 mod once;
 
 pub use core::sync::atomic::{
-    AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 pub use fetch::{fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};

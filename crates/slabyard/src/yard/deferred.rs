@@ -40,6 +40,8 @@ impl<P: Platform> Yard<P> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn run_deferred(&self) {
         let mut at = self.deferred.swap(0, Ordering::Acquire);
         while at != 0 {

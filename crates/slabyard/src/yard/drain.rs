@@ -21,46 +21,57 @@ pub(super) const BATCH: usize = 64;
 pub(super) type Stops = [(usize, Slot, u32); BATCH];
 
 impl<P: Platform> Yard<P> {
-    /// Drains the stacks in slots that `wanted` says yes to. Drain lock held.
+    /// Drains the stacks in slots that `wanted` says yes to: of all rows, or where nobody
+    /// can be stopped of the caller's. Drain lock held.
     pub(super) fn drain_where(&self, wanted: impl Fn(Slot) -> bool) {
+        if !(self.platform().can_stop() && self.drain_rows(&wanted)) {
+            self.drain_own_where(wanted);
+        }
+    }
+
+    /// False if the system refused to stop them: some may be as they were.
+    fn drain_rows(&self, wanted: impl Fn(Slot) -> bool) -> bool {
         let p = self.platform();
-        let mine = p.row_hint();
-        let can_stop = p.can_stop();
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let mut n = 0;
         for row in 0..p.rows().len() {
-            if !p.row_used(row) || !can_stop && Some(row) != mine {
+            if !p.row_used(row) {
                 continue;
             }
             for slot in (1..SLOTS as u16).map(Slot).filter(|slot| wanted(*slot)) {
                 if self.ground.sheaves.count_of(p.rows().entry(row, slot).top()).is_none() {
                     continue;
                 }
-                if !can_stop {
-                    self.drain_own(slot);
-                    continue;
-                }
                 stops[n] = (row, slot, 0);
                 n += 1;
                 if n == BATCH {
-                    self.drain_stops(&mut stops);
+                    if !self.drain_stops(&mut stops) {
+                        return false;
+                    }
                     n = 0;
                 }
             }
         }
-        self.drain_stops(&mut stops[..n]);
+        self.drain_stops(&mut stops[..n])
     }
 
-    /// Stops these stacks, brings their objects home, and takes them away.
-    fn drain_stops(&self, stops: &mut [(usize, Slot, u32)]) {
+    fn drain_own_where(&self, wanted: impl Fn(Slot) -> bool) {
+        (1..SLOTS as u16).map(Slot).filter(|slot| wanted(*slot)).for_each(|s| self.drain_own(s));
+    }
+
+    /// Stops these stacks, brings their objects home, and takes them away. False if they
+    /// cannot be stopped.
+    fn drain_stops(&self, stops: &mut [(usize, Slot, u32)]) -> bool {
         if stops.is_empty() {
-            return;
+            return true;
         }
-        let p = self.platform();
-        p.stop(stops);
+        if !self.platform().stop(stops) {
+            return false;
+        }
         for &(row, slot, top) in &*stops {
             self.take_home(row, slot, top);
         }
+        true
     }
 
     /// Brings the objects of a stopped stack home, and takes it away.

@@ -5,7 +5,8 @@
 //! finds none left takes the slow path, for the clock: its sheaf is left as it is. During
 //! the heartbeat a row is granted a step of them at a time, else as many as are counted.
 //!
-//! Neighbours: [`super::visit`] grants, whoever comes by; [`super::tick`] sets the step.
+//! Neighbours: [`super::visit`] grants, whoever comes by, and asks again if the heartbeat
+//! changed since it did; [`super::tick`] sets the step.
 //! Invariant: the word is a hint. It is changed without a lock, and a store may be lost;
 //! who must be heard asks the stacks ([`crate::platform::Entry::ask`]).
 
@@ -32,16 +33,28 @@ impl<P: Platform> Yard<P> {
     pub(super) fn grant_frees(&self) {
         let p = self.platform();
         let beat = self.beat.load(Ordering::Relaxed);
+        p.step();
         let most = match beat {
             0 => i32::MAX,
             step => step as i32 - 1,
         };
         if let Some(row) = p.row_hint() {
             let word = p.rows().frees_left(row);
-            if left(word) < 0 || left(word) > most || beat == LONGEST_STEP {
+            let before = left(word);
+            if before < 0 || before > most || beat == LONGEST_STEP {
+                let most = if self.checks.are_close() { 0 } else { most };
                 word.store(most as u32, Ordering::Relaxed);
             }
+            if before < 0 {
+                self.mark_row(row);
+            }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn mark_row(&self, row: usize) {
+        self.checks.mark(row);
     }
 
     /// The next free of this CPU's row takes the slow path. Returns how many it made since

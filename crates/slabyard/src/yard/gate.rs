@@ -5,19 +5,67 @@
 //! stripe and then looks whether the gate is closed; closing shuts the gate and
 //! then looks at the stripes. Both are SeqCst: one of the two sees the other
 //! (Dekker's argument).
+//!
+//! Who finds it closed for a look waits: that is short, and takes no lock of the C
+//! library's. Who finds it closed for a fork waits for a millisecond at most, which is as
+//! long as most take, and is turned away then: it may hold a lock that the fork is about to
+//! wait for (a stream's, the loader's, one of a handler that the program registered).
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 const STRIPES: usize = 16;
 
+/// Why the gate is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Purpose {
+    /// The yard is looked at while it stands still.
+    Look = 1,
+    /// The process forks.
+    Fork = 2,
+}
+
+/// The owner's word: the address of a thread's depth word, and below it how often that
+/// thread closed the gate. A handler that interrupts a fork may fork itself.
+struct Owner;
+
+impl Owner {
+    const NONE: usize = 0;
+    /// The address counts from here on: it has 57 bits at most.
+    const SHIFT: u32 = 7;
+    /// The thread is about to be the owner no longer: the gate is, or will be, open.
+    const LEAVES: usize = 1 << 6;
+    const COUNT: usize = Self::LEAVES - 1;
+
+    fn is(word: usize, me: usize) -> bool {
+        word >> Self::SHIFT == me
+    }
+}
+
+/// What [`Gate::closed`] says of an open gate.
+const OPEN: u32 = 0;
+
+/// A look waits for a fork so long, in steps. A thread that asks for one may hold a lock
+/// that the fork waits for.
+const LOOK_WAITS_MS: u64 = 1000;
+const STEP_MS: u64 = 10;
+/// Who wants to enter waits for a fork so long; once that was in vain, nobody waits more.
+const ENTER_WAITS_MS: u64 = 1;
+
 #[repr(align(64))]
 struct Stripe(AtomicU32);
+
+/// One who is inside, by the stripe that counts it.
+#[derive(Clone, Copy)]
+pub(super) struct Inside<'a>(&'a AtomicU32);
 
 /// Who is inside.
 pub(super) struct Gate {
     closed: AtomicU32,
-    /// Who closed it (the address of its depth word): may pass all the same.
+    /// 1: this fork takes longer than somebody waited.
+    is_long: AtomicU32,
+    /// Who closed it, and how often: may pass all the same ([`Owner`]).
     owner: AtomicUsize,
     stripes: [Stripe; STRIPES],
 }
@@ -25,7 +73,8 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) const fn new() -> Self {
         Gate {
-            closed: AtomicU32::new(0),
+            closed: AtomicU32::new(OPEN),
+            is_long: AtomicU32::new(0),
             owner: AtomicUsize::new(0),
             stripes: [const { Stripe(AtomicU32::new(0)) }; STRIPES],
         }
@@ -42,46 +91,84 @@ impl Gate {
 
     fn stripe<P: Platform>(&self, p: &P) -> &AtomicU32 {
         // The depth word's address tells threads apart and stays the same.
-        &self.stripes[Self::me(p) / 64 % STRIPES].0
+        &self.stripes[stripe_of(Self::me(p))].0
     }
 
-    pub(super) fn enter<P: Platform>(&self, p: &P) {
+    /// The stripe that counts the caller inside; `None` if a fork is under way.
+    pub(super) fn enter<P: Platform>(&self, p: &P) -> Option<Inside<'_>> {
         let stripe = self.stripe(p);
         let mut waited = false;
         loop {
             stripe.fetch_add(1, Ordering::SeqCst);
-            if self.closed.load(Ordering::SeqCst) == 0
-                || self.owner.load(Ordering::Relaxed) == Self::me(p)
-            {
+            let closed = self.closed.load(Ordering::SeqCst);
+            let owner = self.owner.load(Ordering::Relaxed);
+            let enters = closed == OPEN || Owner::is(owner, Self::me(p));
+            let forking = closed == Purpose::Fork as u32;
+            let turned_away = !enters && forking && self.is_long.load(Ordering::Relaxed) != 0;
+            if !enters {
+                self.leave(p, Inside(stripe));
+            }
+            if enters || turned_away {
                 if waited {
                     // One sleeper was woken: it wakes the next.
                     p.wake(&self.closed);
                 }
-                return;
+                return enters.then_some(Inside(stripe));
             }
-            self.leave(p);
-            p.wait(&self.closed, 1);
+            if forking {
+                p.wait_at_most(&self.closed, closed, ENTER_WAITS_MS);
+                if self.is_forking() {
+                    self.is_long.store(1, Ordering::Relaxed);
+                }
+            } else {
+                p.wait(&self.closed, closed);
+            }
             waited = true;
         }
     }
 
-    pub(super) fn leave<P: Platform>(&self, p: &P) {
-        let stripe = self.stripe(p);
+    pub(super) fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
         stripe.fetch_sub(1, Ordering::SeqCst);
-        if self.closed.load(Ordering::SeqCst) != 0 {
+        if self.closed.load(Ordering::SeqCst) != OPEN {
             p.wake(stripe);
         }
     }
 
-    /// Closes the gate and waits until nobody is inside. The caller is outside.
-    pub(super) fn close<P: Platform>(&self, p: &P) {
+    /// Closes the gate and waits until nobody is inside. The caller is outside. False if
+    /// another thread's fork is under way and does not end: then it is not closed.
+    pub(super) fn close<P: Platform>(&self, p: &P, purpose: Purpose) -> bool {
         // The owner first: a handler that interrupts us finds the gate either
         // open or ours, and never waits for the thread below it.
         let me = Self::me(p);
-        while self.owner.compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            p.wait(&self.closed, 1);
+        let mut waited_ms = 0;
+        loop {
+            let owner = self.owner.load(Ordering::SeqCst);
+            let next = if Owner::is(owner, me) { owner + 1 } else { me << Owner::SHIFT | 1 };
+            // Ours, it is changed by handlers alone, which leave it as it was.
+            if (owner == Owner::NONE || Owner::is(owner, me))
+                && self
+                    .owner
+                    .compare_exchange(owner, next, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
+            {
+                break;
+            }
+            let closed = self.closed.load(Ordering::SeqCst);
+            if purpose == Purpose::Look && closed == Purpose::Fork as u32 {
+                if waited_ms >= LOOK_WAITS_MS {
+                    return false;
+                }
+                p.wait_at_most(&self.closed, closed, STEP_MS);
+                waited_ms += STEP_MS;
+            } else if closed != OPEN {
+                p.wait(&self.closed, closed);
+            } else {
+                // Between its owner and its state.
+                p.step();
+            }
         }
-        self.closed.store(1, Ordering::SeqCst);
+        self.is_long.store(0, Ordering::Relaxed);
+        self.closed.store(purpose as u32, Ordering::SeqCst);
         for Stripe(stripe) in &self.stripes {
             loop {
                 let inside = stripe.load(Ordering::SeqCst);
@@ -91,11 +178,130 @@ impl Gate {
                 p.wait(stripe, inside);
             }
         }
+        true
     }
 
+    /// Opens the gate that this thread closed: once for each time.
     pub(super) fn open<P: Platform>(&self, p: &P) {
-        self.closed.store(0, Ordering::SeqCst);
-        self.owner.store(0, Ordering::SeqCst);
+        let owner = self.owner.load(Ordering::SeqCst);
+        if owner & Owner::COUNT > 1 {
+            // In a handler that interrupted a fork, which goes on: before it opens the gate,
+            // or as it does.
+            if owner & Owner::LEAVES != 0 {
+                self.closed.store(OPEN, Ordering::SeqCst);
+            }
+            self.owner.store(owner - 1, Ordering::SeqCst);
+            return;
+        }
+        self.owner.store(owner | Owner::LEAVES, Ordering::SeqCst);
+        self.closed.store(OPEN, Ordering::SeqCst);
+        self.owner.store(Owner::NONE, Ordering::SeqCst);
         p.wake(&self.closed);
+    }
+
+    /// In the child of a fork: forgets threads that were just being turned away. Its one
+    /// thread is outside, or `inside` if it forked in a handler that interrupted a slow path.
+    pub(super) fn forget_others<P: Platform>(&self, p: &P, inside: bool) {
+        self.stripes.iter().for_each(|Stripe(stripe)| stripe.store(0, Ordering::SeqCst));
+        self.stripe(p).store(u32::from(inside), Ordering::SeqCst);
+    }
+
+    /// True while a fork is under way.
+    pub(super) fn is_forking(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) == Purpose::Fork as u32
+    }
+
+    /// Waits for a fork to end, for a while.
+    pub(super) fn wait_for_fork<P: Platform>(&self, p: &P) {
+        for _ in 0..LOOK_WAITS_MS / STEP_MS {
+            if !self.is_forking() {
+                return;
+            }
+            p.wait_at_most(&self.closed, Purpose::Fork as u32, STEP_MS);
+        }
+    }
+}
+
+/// The stripe of a thread. The blocks of threads lie as far apart as their stacks, which
+/// is a multiple of many powers of two: all bits of the address count. (Fibonacci hashing,
+/// Knuth, TAOCP 6.4, twice: once leaves threads of some distances in half of the stripes.)
+fn stripe_of(address: usize) -> usize {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let once = (address as u64).wrapping_mul(GOLDEN);
+    let hash = (once ^ once >> 32).wrapping_mul(GOLDEN);
+    (hash >> (u64::BITS - STRIPES.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::machine::{Config, Machine};
+
+    /// A handler that interrupts a fork forks too, wherever it interrupts it.
+    #[test]
+    fn a_fork_within_a_fork_leaves_the_gate_as_it_was() {
+        let (machine, gate) = (Machine::new(Config::default()), Gate::new());
+        let nested = || {
+            assert!(gate.close(&machine, Purpose::Fork));
+            assert!(gate.is_forking());
+            gate.open(&machine);
+        };
+        assert!(gate.close(&machine, Purpose::Fork));
+        nested();
+        assert!(gate.is_forking(), "the outer fork goes on");
+        gate.open(&machine);
+        assert!(!gate.is_forking() && gate.owner.load(Ordering::Relaxed) == Owner::NONE);
+        // As `open` leaves the words between its stores.
+        let me = Gate::me(&machine) << Owner::SHIFT;
+        for closed in [Purpose::Fork as u32, OPEN] {
+            gate.owner.store(me | Owner::LEAVES | 1, Ordering::Relaxed);
+            gate.closed.store(closed, Ordering::Relaxed);
+            nested();
+            assert!(!gate.is_forking(), "the outer fork is over");
+            gate.owner.store(Owner::NONE, Ordering::Relaxed);
+            gate.closed.store(OPEN, Ordering::Relaxed);
+        }
+        nested();
+        assert!(gate.enter(&machine).is_some());
+    }
+
+    /// A fork copies a count of a thread that was just being turned away: in the child
+    /// nobody takes it off.
+    #[test]
+    fn a_child_waits_for_no_thread_of_its_parent() {
+        let (machine, gate) = (Machine::new(Config::default()), Gate::new());
+        assert!(gate.close(&machine, Purpose::Fork));
+        gate.stripes.iter().for_each(|Stripe(stripe)| stripe.store(1, Ordering::Relaxed));
+        gate.forget_others(&machine, false);
+        gate.open(&machine);
+        // The machine's only thread would sleep for ever, which it reports.
+        assert!(gate.close(&machine, Purpose::Look));
+        gate.open(&machine);
+        gate.stripes.iter().for_each(|Stripe(stripe)| stripe.store(1, Ordering::Relaxed));
+        gate.forget_others(&machine, true);
+        gate.leave(&machine, Inside(gate.stripe(&machine)));
+        assert!(gate.close(&machine, Purpose::Look));
+    }
+
+    /// Threads' blocks lie a stack and a page apart, whatever the stacks' size.
+    #[test]
+    fn threads_share_few_stripes() {
+        for stack_bytes in [64usize << 10, 1 << 20, 2 << 20, 8 << 20, 64 << 20] {
+            for begin in [0x7f00_0000_0640usize, 0x7_ffff_0040, 0x7e12_3456_7680] {
+                for gap in [0, 4096, 8192] {
+                    let blocks = |n: usize| (0..n).map(move |i| begin + i * (stack_bytes + gap));
+                    let used = |n: usize| {
+                        let set: std::collections::BTreeSet<_> = blocks(n).map(stripe_of).collect();
+                        set.len()
+                    };
+                    assert!(used(8) >= 3, "8 threads: {} stripes", used(8));
+                    assert!(used(64) >= 12, "64 threads: {} stripes", used(64));
+                    let most = (0..STRIPES)
+                        .map(|stripe| blocks(256).filter(|b| stripe_of(*b) == stripe).count())
+                        .max();
+                    assert!(most <= Some(48), "{most:?} of 256 threads in one stripe");
+                }
+            }
+        }
     }
 }

@@ -12,6 +12,9 @@
 //! room to become as large as the last one that was freed, and finds its pages. What does
 //! not find more room moves its pages out to a mapping ([`crate::page`]'s `grown`).
 //! (glibc's threshold for `mmap` follows what is freed to the same end: mallopt(3).)
+//! While frees are checked closely ([`super::checks`]), the first few blocks above
+//! [`SMALLEST_FAULTING`] are mappings too, until one of them is freed: a program that uses it
+//! after that is stopped by the kernel, and one that replaces it gets runs.
 
 use super::{Place, Yard};
 use crate::cache::classes;
@@ -23,6 +26,15 @@ pub const LARGEST_RUN: usize = 1 << 20;
 
 /// The largest run where large blocks come and go.
 pub const LARGEST_WARM_RUN: usize = 256 << 20;
+
+/// The largest run where there are [many](crate::page::mappings::Mappings::are_many) mappings:
+/// larger blocks may be sparse, and would leave small objects no room.
+const LARGEST_OF_MANY: usize = 16 << 20;
+/// The least that is a mapping of its own while frees are checked closely: glibc's threshold.
+const SMALLEST_FAULTING: usize = 128 << 10;
+
+/// Mappings that there are at most when another is made for that: each is two system calls.
+const MOST_FAULTING: usize = 16;
 
 /// Each call about a run or a mapping is a slow path.
 pub(super) const RUN_CALLS: u32 = 1;
@@ -41,7 +53,9 @@ impl<P: Platform> Yard<P> {
         let bytes = bytes.max(1);
         let need = bytes.max(align);
         if need <= LARGEST_RUN {
-            return self.alloc_warm(bytes, align);
+            let faulting = need >= SMALLEST_FAULTING && self.has_faulting();
+            let mapped = if faulting { self.map_large(bytes, align) } else { None };
+            return mapped.or_else(|| self.alloc_warm(bytes, align));
         }
         if need <= LARGEST_WARM_RUN
             && self.is_large_warm()
@@ -49,10 +63,14 @@ impl<P: Platform> Yard<P> {
         {
             return Some(address);
         }
-        self.map_large(bytes, align).or_else(|| {
-            let room = self.ground.mappings.has_room();
-            if room { None } else { self.ground.alloc_run(bytes, align) }
-        })
+        if self.ground.mappings.are_many()
+            && need <= LARGEST_OF_MANY
+            && let Some(address) = self.ground.alloc_run(bytes, align)
+        {
+            return Some(address);
+        }
+        // Where address space is limited, what there is may be the region's.
+        self.map_large(bytes, align).or_else(|| self.ground.alloc_run(bytes, align))
     }
 
     fn alloc_warm(&self, bytes: usize, align: usize) -> Option<usize> {
@@ -109,8 +127,15 @@ impl<P: Platform> Yard<P> {
         if bytes > LARGEST_RUN {
             self.large_freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
             self.large_freed_bytes.store(bytes, Ordering::Relaxed);
+        } else if run.is_none() {
+            self.checks.block_freed();
         }
         true
+    }
+
+    /// True if a block that might be a run is to be a mapping.
+    fn has_faulting(&self) -> bool {
+        self.checks.are_blocks_to_fault() && self.ground.mappings.live().0 < MOST_FAULTING
     }
 
     /// True if a large block was freed within the decay time.

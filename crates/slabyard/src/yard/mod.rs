@@ -6,6 +6,7 @@
 //! does, [`crate::verify`] checks it all.
 
 pub mod bound;
+mod checks;
 pub mod count;
 mod deferred;
 mod drain;
@@ -32,10 +33,14 @@ use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
+use checks::Checks;
 use gate::Gate;
 use large::RUN_CALLS;
 use pace::{EVERY_CALL, Pace};
 use round::Round;
+
+/// Addresses that the system chooses have 48 bits at most.
+const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
 
 /// Settings of a yard.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +85,7 @@ pub struct Yard<P> {
     pub ground: Ground<P>,
     caches: [Cache; CLASSES],
     gate: Gate,
+    checks: Checks,
     /// Free pages go back after this time, in milliseconds.
     decay_ms: AtomicU64,
     /// One word for each entry of each row: what the last round saw.
@@ -93,6 +99,8 @@ pub struct Yard<P> {
     pace: Pace,
     /// 0: no heartbeat; else its step.
     beat: AtomicU32,
+    /// How often all rows were asked: a slow path that was under way then asks again.
+    asked: AtomicU32,
     /// Rounds in a row at which nothing went home.
     quiet_rounds: AtomicU32,
     /// Rounds since the program became slow.
@@ -132,6 +140,7 @@ impl<P: Platform> Yard<P> {
             ground: Ground::new(platform),
             caches: [const { Cache::new() }; CLASSES],
             gate: Gate::new(),
+            checks: Checks::new(),
             decay_ms: AtomicU64::new(0),
             seen: Table::new(),
             drain: Lock::new(Rank::Drain, Round::new()),
@@ -140,6 +149,7 @@ impl<P: Platform> Yard<P> {
             left_to_allocations: AtomicU32::new(0),
             pace: Pace::new(),
             beat: AtomicU32::new(0),
+            asked: AtomicU32::new(0),
             quiet_rounds: AtomicU32::new(0),
             slow_rounds: AtomicU32::new(0),
             #[cfg(any(test, feature = "machine"))]
@@ -224,23 +234,51 @@ impl<P: Platform> Yard<P> {
         self.beat.load(Ordering::Relaxed) == EVERY_CALL
     }
 
+    /// Gives up the address space that is reserved and not used: the system is about to count
+    /// it. Nothing happens in a handler that interrupted a slow path.
+    pub fn unreserve(&self) {
+        if let Some(_visit) = self.visit(RUN_CALLS) {
+            self.ground.unreserve();
+        }
+    }
+
     /// Allocates `bytes` aligned to `align` (a power of two): `None` if there is
     /// no memory, after everything parked was drained.
     pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
-        if bytes > isize::MAX as usize || align > isize::MAX as usize {
+        // Beyond all addresses: to drain what is parked would not help.
+        if bytes > MOST_BYTES || align > MOST_BYTES {
             return None;
         }
         self.fetch_for_alloc(classes::class_for_aligned(bytes, align));
         let Some(_visit) = self.visit(calls_of(bytes)) else {
-            // A handler that interrupted a slow path of this thread: locks may
-            // be held below us. Mappings need none.
-            return self.ground.map_own(bytes.max(1), align);
+            return self.alloc_outside(bytes, align);
         };
+        self.alloc_or_drain(bytes, align)
+    }
+
+    /// The caller is in a visit.
+    fn alloc_or_drain(&self, bytes: usize, align: usize) -> Option<usize> {
         if let Some(address) = self.alloc_once(bytes, align) {
             return Some(address);
         }
         self.drain_all();
         self.alloc_once(bytes, align)
+    }
+
+    /// A handler that interrupted a slow path of this thread: locks may be held below us.
+    /// Or another thread forks, and is to wait for nobody. Mappings need no lock.
+    #[cold]
+    fn alloc_outside(&self, bytes: usize, align: usize) -> Option<usize> {
+        if let Some(address) = self.ground.map_own(bytes.max(1), align) {
+            return Some(address);
+        }
+        if !self.gate.is_forking() {
+            return None;
+        }
+        // The last resort: there are as many mappings as there may be.
+        self.gate.wait_for_fork(self.platform());
+        let _visit = self.visit(calls_of(bytes))?;
+        self.alloc_or_drain(bytes, align)
     }
 
     fn alloc_once(&self, bytes: usize, align: usize) -> Option<usize> {
@@ -271,10 +309,18 @@ impl<P: Platform> Yard<P> {
         let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
         self.fetch_for_free(class, address);
         let spent = self.are_frees_spent();
-        let Some(_visit) = self.visit_to_free(calls_of(bytes), spent) else {
+        let close = self.checks.are_close();
+        let calls = if close { RUN_CALLS } else { calls_of(bytes) };
+        let Some(_visit) = self.visit_to_free(calls, spent) else {
             self.defer(address);
             return Ok(());
         };
+        if close
+            && let Some(class) = class
+            && !self.check_free(class, address)?
+        {
+            return Ok(());
+        }
         // It came by for the clock, not for its sheaf.
         if spent && class.is_some_and(|class| self.push(class, address)) {
             return Ok(());

@@ -2,6 +2,7 @@
 //! the platform can, every CPU's stacks are stopped.
 
 use super::Yard;
+use super::gate::Purpose;
 use super::visit::INSIDE;
 use crate::page::percpu;
 use crate::platform::stack::SLOTS;
@@ -17,20 +18,21 @@ pub struct Quiet<'a, P> {
 
 impl<P: Platform> Yard<P> {
     /// Runs `f` while the yard stands still. `None` inside of a slow path that a
-    /// signal interrupted. `f` allocates nothing.
+    /// signal interrupted, and if another thread's fork takes longer than a second. `f`
+    /// allocates nothing.
     pub fn quietly<R>(&self, f: impl FnOnce(&Quiet<'_, P>) -> R) -> Option<R> {
         let p = self.platform();
         if p.depth().load(Ordering::Relaxed) & INSIDE != 0 {
             return None;
         }
         p.enter();
-        self.gate.close(p);
+        if !self.gate.close(p, Purpose::Look) {
+            return None;
+        }
         p.depth().fetch_or(INSIDE, Ordering::Relaxed);
         let guard = self.drain.lock(p);
-        let quiet = Quiet { yard: self, stopped: p.can_stop() };
-        if quiet.stopped {
-            quiet.stop();
-        }
+        let mut quiet = Quiet { yard: self, stopped: false };
+        quiet.stopped = p.can_stop() && quiet.stop();
         let result = f(&quiet);
         if quiet.stopped {
             quiet.start();
@@ -65,7 +67,8 @@ impl<'a, P: Platform> Quiet<'a, P> {
             .filter(|(row, slot)| !p.rows().entry(*row, *slot).is_none())
     }
 
-    fn stop(&self) {
+    /// False if the system refuses: no stack is stopped then.
+    fn stop(&self) -> bool {
         let yard = self.yard;
         let rows = yard.platform().rows();
         let mark = |row: usize, slot: Slot| {
@@ -77,7 +80,12 @@ impl<'a, P: Platform> Quiet<'a, P> {
         // As in `Platform::stop`: marks that a committing store overwrote are
         // made again.
         loop {
-            yard.platform().fence();
+            if !yard.platform().fence() {
+                for (row, slot) in self.entries() {
+                    rows.entry(row, slot).unmark(self.marked_top(row, slot));
+                }
+                return false;
+            }
             let mut lost = false;
             for (row, slot) in self.entries() {
                 if !rows.entry(row, slot).is_stopped() {
@@ -86,7 +94,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
                 }
             }
             if !lost {
-                return;
+                return true;
             }
         }
     }
@@ -98,9 +106,14 @@ impl<'a, P: Platform> Quiet<'a, P> {
         }
     }
 
+    /// The top that a stack had when it was marked as stopped.
+    fn marked_top(&self, row: usize, slot: Slot) -> u32 {
+        self.yard.seen.get(row * SLOTS + slot.0 as usize).load(Ordering::Relaxed) as u32
+    }
+
     fn top_of(&self, row: usize, slot: Slot) -> u32 {
         if self.stopped {
-            self.yard.seen.get(row * SLOTS + slot.0 as usize).load(Ordering::Relaxed) as u32
+            self.marked_top(row, slot)
         } else {
             self.yard.platform().rows().entry(row, slot).top()
         }
@@ -137,12 +150,13 @@ impl<'a, P: Platform> Quiet<'a, P> {
         sum
     }
 
-    /// True if no row but the caller's has a stack: without a stop, another
-    /// thread pops from its own row while we look at it.
+    /// True if the rows are private and none but the caller's has a stack: without a
+    /// stop, another thread pops from its row while we look at it.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        let mine = self.yard.platform().row_hint();
-        self.entries().all(|(row, _)| Some(row) == mine)
+        let p = self.yard.platform();
+        let mine = p.row_hint();
+        p.has_private_rows() && self.entries().all(|(row, _)| Some(row) == mine)
     }
 
     /// Rows that have a stack.

@@ -42,19 +42,26 @@ impl<P: Platform> Yard<P> {
     }
 
     fn is_pending(&self) -> bool {
-        self.ground.buddy.dirty_hint() >= PENDING
+        self.ground.buddy.waiting_hint() >= PENDING
     }
 
     /// Begins the heartbeat if pages wait to go back.
+    #[inline]
     pub(super) fn begin_beat_if_due(&self) {
         if self.is_pending() && self.beat.load(Ordering::Relaxed) == 0 {
-            self.quiet_rounds.store(0, Ordering::Relaxed);
-            self.pace.begin();
-            self.set_beat(LONGEST_STEP);
-            // A main sheaf may have room for a second of a slow program's frees: the
-            // first of them is to come by, and to take its share of the step.
-            self.ask_all();
+            self.begin_beat();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_beat(&self) {
+        self.quiet_rounds.store(0, Ordering::Relaxed);
+        self.pace.begin();
+        self.set_beat(LONGEST_STEP);
+        // A main sheaf may have room for a second of a slow program's frees: the
+        // first of them is to come by, and to take its share of the step.
+        self.ask_all();
     }
 
     fn set_beat(&self, step: u32) {
@@ -86,7 +93,7 @@ impl<P: Platform> Yard<P> {
         }
         let mut steps = u64::from(self.open.load(Ordering::Relaxed)) * STEPS_A_ROUND;
         if self.is_pending() {
-            steps += (self.ground.buddy.dirty_hint() / GRANULES_A_STEP) as u64;
+            steps += (self.ground.buddy.waiting_hint() / GRANULES_A_STEP) as u64;
         }
         let owing = self.owed.load(Ordering::Relaxed) > 0;
         let longest = if owing { OWING_STEP } else { LONGEST_STEP };
@@ -203,7 +210,7 @@ impl<P: Platform> Yard<P> {
     /// Weighs what waits against what is live: what is too much is owed. Not where large
     /// blocks come and go: who asks for one makes room.
     fn weigh(&self, beat: u32) {
-        let dirty = self.ground.buddy.dirty_hint();
+        let dirty = self.ground.buddy.waiting_hint();
         if dirty > MUCH && !self.is_large_warm() {
             let live = self.live_granules(self.ground.free_count().free);
             let surplus = dirty.saturating_sub(MUCH + live / WARM_PART);
@@ -270,10 +277,32 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// The next free of each cache on each row takes the slow path.
+    /// The next free of each cache on each row takes the slow path: none is left to the row,
+    /// and its stacks are asked. Either alone may get lost, the one by the owner's count,
+    /// the other by a slow path that puts another stack there.
+    ///
+    /// A slow path that is under way may have read what there was before, and grant its row
+    /// frees without end. So it asks again as it ends ([`super::visit`]).
     pub(super) fn ask_all(&self) {
+        // SeqCst: either we come after what a slow path stored, or that slow path, which
+        // leaves the gate between its stores and its look, sees this. On x86-64 each of the
+        // two exchanges is a fence.
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.ask_rows();
+    }
+
+    /// How often all rows were asked so far.
+    pub(super) fn asks(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// As [`Yard::ask_all`], for a slow path that was under way then.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ask_rows(&self) {
         let p = self.platform();
         for row in (0..p.rows().len()).filter(|row| p.row_used(*row)) {
+            p.rows().frees_left(row).store(0, Ordering::Relaxed);
             for class in 0..classes::CLASSES {
                 let entry = p.rows().entry(row, classes::slot_of(class));
                 if !entry.is_none() {

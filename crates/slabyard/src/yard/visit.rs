@@ -5,9 +5,10 @@
 //! deferred frees ([`super::deferred`]), a block of a freed run to join
 //! ([`crate::page`]'s `freed`).
 //! Invariant: a thread is in one visit at a time; a handler that interrupts it finds
-//! [`INSIDE`] and gets none.
+//! [`INSIDE`] and gets none. Nobody is in one while a thread forks.
 
 use super::Yard;
+use super::gate::{Inside, Purpose};
 use super::large::RUN_CALLS;
 use super::pace::{EVERY_CALL, LONGEST_STEP};
 use crate::platform::{GRANULE, Platform};
@@ -44,7 +45,7 @@ fn passes(multiple: u32, before: u32, after: u32) -> bool {
 
 impl<P: Platform> Yard<P> {
     /// Enters a slow path that comes about once in so many calls; `None` inside of one
-    /// that a signal interrupted.
+    /// that a signal interrupted, and while another thread forks.
     pub(super) fn visit(&self, calls: u32) -> Option<Visit<'_, P>> {
         let visit = self.visit_as(Caller::Allocation, calls, false)?;
         // Who wants a run has enough to do.
@@ -120,21 +121,34 @@ impl<P: Platform> Yard<P> {
             return None;
         }
         depth.store(before | INSIDE, Ordering::Relaxed);
+        let asks = self.asks();
         p.enter();
-        self.gate.enter(p);
+        let Some(inside) = self.gate.enter(p) else {
+            depth.store(before, Ordering::Relaxed);
+            return None;
+        };
         let after = before.wrapping_add(2 * calls);
-        let visit = Visit { yard: self, after };
+        let visit = Visit { yard: self, inside, after, asks };
         self.answer_drain();
         self.answer_mail();
         Some((visit, before))
     }
 
-    /// Closes the gate: when it returns, no slow path is under way, and none
-    /// begins until [`Yard::open`]. For fork.
+    /// Closes the gate: when it returns, no slow path is under way, and none begins until
+    /// [`Yard::open`]. For fork: other threads' calls are served meanwhile as those of a
+    /// handler that interrupted a slow path.
     pub fn close(&self) {
         if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
-            self.gate.close(self.platform());
+            self.gate.close(self.platform(), Purpose::Fork);
         }
+    }
+
+    /// In the child of a fork, before the gate is opened: what other threads left at it
+    /// and in the mailbox.
+    pub fn forget_others(&self) {
+        let inside = self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0;
+        self.gate.forget_others(self.platform(), inside);
+        self.forget_mail();
     }
 
     /// Opens the gate again.
@@ -145,11 +159,28 @@ impl<P: Platform> Yard<P> {
     }
 }
 
+impl Yard<crate::platform::linux::Linux> {
+    /// A filter of system calls is about to be installed: when it returns, no slow path is
+    /// under way that began before and makes calls which a filter may punish
+    /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
+    pub fn restrict(&self) {
+        let p = self.platform();
+        p.restrict();
+        let outside = p.depth().load(Ordering::Relaxed) & INSIDE == 0;
+        if outside && self.gate.close(p, Purpose::Look) {
+            self.gate.open(p);
+        }
+    }
+}
+
 /// A slow path under way.
 pub(super) struct Visit<'a, P: Platform> {
     yard: &'a Yard<P>,
+    inside: Inside<'a>,
     /// The depth word after it.
     after: u32,
+    /// [`Yard::asks`] at its begin.
+    asks: u32,
 }
 
 impl<P: Platform> Drop for Visit<'_, P> {
@@ -163,7 +194,13 @@ impl<P: Platform> Drop for Visit<'_, P> {
         if yard.ground.has_many_joins() {
             self.after = self.after.wrapping_add(2 * yard.come_soon());
         }
-        yard.gate.leave(p);
+        yard.gate.leave(p, self.inside);
+        // It may have granted frees without end, or put a stack into a row, when rows were
+        // asked meanwhile. What it stored comes before this look: the gate's exchange is
+        // between.
+        if yard.asks() != self.asks {
+            yard.ask_rows();
+        }
         p.depth().store(self.after, Ordering::Relaxed);
     }
 }

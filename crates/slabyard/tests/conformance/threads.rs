@@ -11,6 +11,11 @@ use std::sync::Mutex;
 
 /// One run: threads that allocate and free, an overseer, then the reckoning.
 pub fn run(config: Config, threads: usize, steps: usize) {
+    run_with_fences(config, threads, steps, u64::MAX);
+}
+
+/// As [`run`]; after so many fences the system refuses them, until the threads have ended.
+fn run_with_fences(config: Config, threads: usize, steps: usize, fences: u64) {
     let _says = Says::of(&config);
     let (seed, can_stop) = (config.seed, config.can_stop);
     let yard = yard_on(config);
@@ -31,7 +36,9 @@ pub fn run(config: Config, threads: usize, steps: usize) {
         };
         let mut bodies: Vec<_> = (0..threads).map(worker).collect();
         bodies.push(Box::new(|machine| oversee(&yard, machine, steps / 8)));
+        yard.platform().grant_fences(fences);
         yard.platform().run(bodies);
+        yard.platform().grant_fences(u64::MAX);
         reckon(&yard, &oracle, threads + 1, can_stop);
     }
     let mut actor = Actor::new(&yard, &oracle, seed, Company::Alone);
@@ -79,6 +86,19 @@ fn preempted_threads_keep_the_books() {
             run(config, 2 + machine.cpus.min(3), 80);
         }
     });
+}
+
+/// A filter that comes after the start: what was marked as stopped and is not, is whole.
+#[test]
+fn fences_that_are_refused_later_hand_out_nothing_twice() {
+    let seeds = if cfg!(debug_assertions) { 5 } else { 40 };
+    for seed in 0..seeds {
+        for cpus in [1, 2, 8] {
+            let preemption = [20, 100, 500][(seed % 3) as usize];
+            let config = Config { seed, cpus, preemption, ..Config::default() };
+            run_with_fences(config, 2 + cpus.min(3), 80, seed % 5);
+        }
+    }
 }
 
 #[test]

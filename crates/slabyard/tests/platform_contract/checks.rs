@@ -164,7 +164,7 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
     assert!(p.push(slot, A) && p.push(slot, B) && p.push(slot, C));
     // Stopped with the stacks of all other rows, which nobody uses.
     let mut stops: Vec<_> = (0..p.rows().len()).map(|r| (r, slot, 7)).collect();
-    p.stop(&mut stops);
+    assert!(p.stop(&mut stops));
     let three = stack(p, objects, 3, CAPACITY);
     for (r, _, top) in &stops {
         assert_eq!(*top, if *r == row { three.top } else { 0 });
@@ -195,7 +195,7 @@ fn tables_read_as_zero<P: Platform>(p: &P) {
     place(table, 0).store(A, Ordering::Relaxed);
     place(table + page, 0).store(B, Ordering::Relaxed);
     assert!(p.commit(table, page * 3), "again, and one page more");
-    p.give_back(&[Stretch { address: table, bytes: page }]);
+    p.give_back(&mut [Stretch { address: table, bytes: page }]);
     assert_eq!(place(table, 0).load(Ordering::Relaxed), 0, "given back");
     assert_eq!(place(table + page, 0).load(Ordering::Relaxed), B, "kept");
     place(table, 0).store(C, Ordering::Relaxed);
@@ -215,12 +215,12 @@ fn arena_is_zero_after_give_back<P: Platform>(p: &P) {
     }
     assert!(p.commit(arena + page, page), "once more");
     let stretch = |i: usize| Stretch { address: arena + page * i, bytes: page };
-    p.give_back(&[stretch(2)]);
+    p.give_back(&mut [stretch(2)]);
     let words = || [1, 2, 3].map(|i| read(p, arena + page * i));
     assert_eq!(words(), [1, 0, 3]);
     write(p, arena + page * 2, 9);
     assert_eq!(read(p, arena + page * 2), 9, "still usable");
-    p.give_back(&[stretch(3), stretch(1)]);
+    p.give_back(&mut [stretch(3), stretch(1)]);
     assert_eq!(words(), [0, 9, 0], "several at once");
 }
 

@@ -92,7 +92,7 @@ fn tells_what_is_in_memory(linux: &Linux) {
         // SAFETY: committed above, and nobody else's.
         unsafe { ((arena + nth * page) as *mut u8).write(1) };
     }
-    linux.give_back(&[Stretch { address: arena + 7 * page, bytes: page }]);
+    linux.give_back(&mut [Stretch { address: arena + 7 * page, bytes: page }]);
     assert_eq!(linux.resident(arena, bytes), 2 * page);
     assert_eq!(linux.resident(arena + page, bytes - page), page);
 }

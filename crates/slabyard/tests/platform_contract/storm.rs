@@ -80,7 +80,7 @@ impl Storm {
     }
 
     /// The stopper: takes what stacks hold, one row or all rows at a time. Where
-    /// it cannot stop it asks.
+    /// it cannot stop it asks; where it is refused to, stacks are as they were.
     pub fn stop<P: Platform>(&self, p: &P, more: &mut dyn FnMut(u64) -> bool) {
         let nr_rows = p.rows().len();
         for round in 0.. {
@@ -90,7 +90,7 @@ impl Storm {
             let row = round as usize % nr_rows;
             if p.can_stop() {
                 let rows = if round % 4 == 3 { 0..nr_rows } else { row..row + 1 };
-                self.drain(p, rows);
+                self.drain(p, rows, round % 3 == 2);
             } else {
                 p.rows().entry(row, SLOT).ask();
                 p.step();
@@ -98,10 +98,14 @@ impl Storm {
         }
     }
 
-    fn drain<P: Platform>(&self, p: &P, rows: std::ops::Range<usize>) {
+    fn drain<P: Platform>(&self, p: &P, rows: std::ops::Range<usize>, idle: bool) {
         let mut stops: Vec<_> = rows.map(|row| (row, SLOT, 0)).collect();
-        p.stop(&mut stops);
-        for (row, slot, top) in stops {
+        if idle {
+            p.stop_idle(&mut stops);
+        } else if !p.stop(&mut stops) {
+            return;
+        }
+        for (row, slot, top) in stops.into_iter().filter(|(.., top)| *top != STOPPED) {
             let mut taken = self.contents(p, top);
             p.step();
             p.rows().entry(row, slot).start(top - taken.len() as u32);

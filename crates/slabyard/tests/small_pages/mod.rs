@@ -32,3 +32,9 @@ pub fn ranges() -> Vec<Range<usize>> {
     }
     ranges
 }
+
+/// Bytes of these mappings.
+#[allow(dead_code, reason = "each of the test programs uses a part")]
+pub fn bytes() -> usize {
+    ranges().iter().map(Range::len).sum()
+}

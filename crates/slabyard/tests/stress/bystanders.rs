@@ -151,7 +151,7 @@ pub fn interrupt_gate(yard: &'static Yard<Linux>) {
             let handled = SEQUENCE.load(Ordering::Relaxed);
             if handled != last.0 {
                 last = (handled, Instant::now());
-            } else if last.1.elapsed() > Duration::from_secs(5) {
+            } else if last.1.elapsed() > PATIENCE {
                 eprintln!("no progress after {handled} signals");
                 token::end(HUNG);
             }

@@ -27,7 +27,8 @@ impl Cache {
             Some(sheaf) if !sheaf.is_empty() => Some(sheaf),
             first => self.fill(g, first),
         };
-        let mut full = full?;
+        // There may be objects where there is no memory for a sheaf.
+        let Some(mut full) = full else { return self.alloc_direct(g) };
         let object = g.sheaves.pop(&mut full);
         self.check_in(g, main, full, self.sheaf_capacity());
         object

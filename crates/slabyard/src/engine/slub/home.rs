@@ -176,7 +176,7 @@ fn gather<'a, P: Platform>(
 /// their bits. A structure that is freed in the order in which it was made goes so, and what
 /// a stack gave that was filled from a slab: then this is most of what goes home.
 #[inline]
-fn run_from(
+pub(crate) fn run_from(
     objects: &[AtomicUsize],
     address: usize,
     size: usize,

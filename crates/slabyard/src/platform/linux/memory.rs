@@ -15,14 +15,24 @@
 //! writes them. The kernel leaves out private mappings in which nothing was written, but
 //! debuggers do not; so the reserve is advised against, apart from its first part, and
 //! the advice is taken back ahead of what is committed: [`Reservation`].
+//!
+//! Where address space is limited (`ulimit -v`) a reserve would be taken from what the
+//! program may have. So nothing is reserved then, and memory is mapped as it is committed,
+//! *in steps*: what keeps the addresses free is where they lie ([`Home`]). A reserve is given
+//! up to the same end where the program asks for what counts it later, as `mlockall` does.
 
+use super::calls::{
+    MAP_NORESERVE, PROT_NONE, PROT_RW, advise, is_mapped_here, mmap, mmap_aligned, mmap_at,
+    ok_address, protect, unmap,
+};
+use super::home::Home;
 use super::process;
-use crate::platform::stack::{ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
+use crate::platform::stack::{ROW_BYTES, ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::platform::{Stretch, Use, sys};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Address space for the places of stacks: 18 000 sheaves of each size; under a limit of
-/// address space a 64th of it, and 300 at least.
+/// Address space for the places of stacks: 18 000 sheaves of each size; where the system
+/// refuses it less, and 300 at least.
 const MOST_PLACES: usize = 192 << 20;
 const LEAST_PLACES: usize = 4 << 20;
 /// Places that are usable from the begin.
@@ -36,11 +46,7 @@ const RESERVATIONS: usize = 8;
 const SMALL: usize = 128 << 10;
 const SMALL_PER_ROW: usize = SLOTS * size_of::<u64>();
 
-const PROT_NONE: usize = 0;
 const PROT_READ: usize = 1;
-const PROT_RW: usize = 3;
-const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
-const MAP_NORESERVE: usize = 0x4000;
 /// Bytes of a huge page on x86-64; no machine has smaller ones.
 const HUGE_PAGE: usize = 2 << 20;
 const MADV_DONTNEED: usize = 4;
@@ -56,6 +62,9 @@ pub(super) struct Memory {
     usable: [AtomicUsize; 2],
     /// Where the next small table goes, and the end of their room.
     small: [AtomicUsize; 2],
+    home: Home,
+    /// 1 if what was reserved was given up.
+    given_up: AtomicUsize,
     reservations: [Reservation; RESERVATIONS],
 }
 
@@ -66,9 +75,58 @@ struct Reservation {
     /// The first address that core files leave out.
     left_out: AtomicUsize,
     end: AtomicUsize,
+    /// 1 if what is not committed is not mapped.
+    in_steps: AtomicUsize,
+    /// Below this address are no huge pages.
+    small_pages_end: AtomicUsize,
+    /// Bytes of a table that were committed; of memory for objects [`NOT_COUNTED`].
+    table_bytes: AtomicUsize,
 }
 
+/// Who has memory for objects says which pages it has.
+const NOT_COUNTED: usize = usize::MAX / 2;
+
 impl Reservation {
+    const fn none() -> Self {
+        Reservation {
+            first: AtomicUsize::new(0),
+            left_out: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            in_steps: AtomicUsize::new(0),
+            small_pages_end: AtomicUsize::new(0),
+            table_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// So much of a table is committed next. A table is written here and there, and parts of
+    /// it go back: it is to have no huge pages, as soon as it is large enough to get one.
+    /// Else they come with a page fault, or a minute later (`khugepaged`).
+    fn grows_by(&self, bytes: usize) {
+        let old = self.table_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if old < HUGE_PAGE && old + bytes >= HUGE_PAGE {
+            let end = self.end.load(Ordering::Relaxed);
+            let first = self.first.load(Ordering::Relaxed);
+            self.small_pages_end.store(end, Ordering::Relaxed);
+            keep_small_pages(first, end - first);
+        }
+    }
+
+    fn is_in_steps(&self) -> bool {
+        self.in_steps.load(Ordering::Relaxed) == 1
+    }
+
+    /// Maps what is committed.
+    fn map_step(&self, begin: usize, bytes: usize) -> bool {
+        if !map_here(begin, bytes) {
+            return false;
+        }
+        let small_end = self.small_pages_end.load(Ordering::Relaxed).min(begin + bytes);
+        if begin < small_end {
+            advise(begin, small_end - begin, MADV_NOHUGEPAGE);
+        }
+        true
+    }
+
     /// Lets core files hold what lies from `begin` to `end`. Where it goes on from what they
     /// hold, ahead of it, so that growing needs few calls.
     fn keep(&self, begin: usize, end: usize) {
@@ -92,23 +150,41 @@ impl Memory {
         Memory {
             usable: [const { AtomicUsize::new(0) }; 2],
             small: [const { AtomicUsize::new(0) }; 2],
-            reservations: [const {
-                Reservation {
-                    first: AtomicUsize::new(0),
-                    left_out: AtomicUsize::new(0),
-                    end: AtomicUsize::new(0),
-                }
-            }; RESERVATIONS],
+            home: Home::new(),
+            given_up: AtomicUsize::new(0),
+            reservations: [const { Reservation::none() }; RESERVATIONS],
         }
+    }
+
+    /// True if nothing is reserved, and memory is mapped as it is committed.
+    pub(super) fn is_in_steps(&self) -> bool {
+        self.home.is_there() || self.given_up.load(Ordering::Acquire) == 1
+    }
+
+    /// Remembers address space, of which what is not committed is not mapped.
+    fn remember_home(&self, first: usize, end: usize, what: Use) -> bool {
+        let free = self.take_reservation(first, what);
+        if let Some(free) = free {
+            free.in_steps.store(1, Ordering::Relaxed);
+            free.left_out.store(end, Ordering::Relaxed);
+            free.end.store(end, Ordering::Release);
+        }
+        free.is_some()
+    }
+
+    fn take_reservation(&self, first: usize, what: Use) -> Option<&Reservation> {
+        let free = self.reservations.iter().find(|r| {
+            r.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        })?;
+        let counted = if what == Use::Arena { NOT_COUNTED } else { 0 };
+        free.table_bytes.store(counted, Ordering::Relaxed);
+        Some(free)
     }
 
     /// Remembers a reservation, of which core files leave out what lies behind
     /// `left_out`; where there is no room for it, all of it and what is not committed.
-    fn remember(&self, first: usize, left_out: usize, end: usize) {
-        let free = self.reservations.iter().find(|r| {
-            r.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        });
-        let left_out = if let Some(free) = free {
+    fn remember(&self, first: usize, left_out: usize, end: usize, what: Use) {
+        let left_out = if let Some(free) = self.take_reservation(first, what) {
             free.left_out.store(left_out, Ordering::Relaxed);
             free.end.store(end, Ordering::Release);
             left_out
@@ -131,8 +207,13 @@ impl Memory {
     pub(super) fn init(&self, page: usize, nr_rows: usize, rows: &Rows) -> bool {
         let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
         let small = (SMALL + nr_rows * SMALL_PER_ROW).next_multiple_of(page);
-        let mut places = (process::address_limit() / 64).clamp(LEAST_PLACES, MOST_PLACES);
-        places = places.next_multiple_of(page);
+        let mut places = MOST_PLACES.next_multiple_of(page);
+        if let Some(limit) = process::address_limit() {
+            self.home.find(page, limit);
+        }
+        if self.home.is_there() {
+            return self.init_in_steps(page, nr_rows, rows, [row_bytes, small, places]);
+        }
         // A page that is never written, so that the mapping that can be written begins
         // with the front, whoever maps memory below.
         let base = loop {
@@ -154,8 +235,34 @@ impl Memory {
         }
         set(&self.usable, front, end);
         set(&self.small, small_at, places_at);
-        self.remember(front, end, places_at + places);
+        self.remember(front, end, places_at + places, Use::Table);
         // SAFETY: reserved and made usable above, for ever.
+        unsafe { rows.set(front, base, nr_rows, (places_at, places)) };
+        true
+    }
+
+    /// As [`Memory::init`] goes on, where address space is limited: of the rows, too, only
+    /// their pages are mapped, and not what lies between.
+    fn init_in_steps(&self, page: usize, nr_rows: usize, rows: &Rows, bytes: [usize; 3]) -> bool {
+        let [row_bytes, small, places] = bytes;
+        let Some(front) = self.home.take(page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE, page) else {
+            return false;
+        };
+        let base = front + page;
+        let (small_at, places_at) = (base + row_bytes, base + row_bytes + small);
+        let end = places_at + FIRST_PLACES.next_multiple_of(page);
+        let is_there = map_here(front, page)
+            && (!cfg!(target_arch = "x86_64")
+                || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
+            && (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, row_pages(page)))
+            && map_here(small_at, end - small_at)
+            && self.remember_home(front, places_at + places, Use::Table);
+        if !is_there {
+            return false;
+        }
+        set(&self.usable, front, end);
+        set(&self.small, small_at, places_at);
+        // SAFETY: mapped above, for ever.
         unsafe { rows.set(front, base, nr_rows, (places_at, places)) };
         true
     }
@@ -173,6 +280,10 @@ impl Memory {
         {
             return Some(address);
         }
+        if self.home.is_there() {
+            let address = self.home.take(bytes, align.max(page))?;
+            return self.remember_home(address, address + bytes, what).then_some(address);
+        }
         // None of it is charged: it cannot be touched, or not be written.
         let protection = if what == Use::Map { PROT_READ } else { PROT_NONE };
         let address = match mmap(bytes, protection, MAP_NORESERVE)? {
@@ -184,7 +295,8 @@ impl Memory {
             }
         };
         let first = if what == Use::Arena { FIRST_OF_ARENA } else { FIRST_OF_TABLE };
-        self.remember(address, address + first.next_multiple_of(page).min(bytes), address + bytes);
+        let left_out = address + first.next_multiple_of(page).min(bytes);
+        self.remember(address, left_out, address + bytes, what);
         Some(address)
     }
 
@@ -204,14 +316,51 @@ impl Memory {
         if fresh >= address + bytes {
             return true;
         }
+        let reservation = self.reservation(address);
+        if let Some(table) = reservation {
+            table.grows_by(address + bytes - fresh);
+        }
+        if let Some(reservation) = reservation.filter(|r| r.is_in_steps()) {
+            return reservation.map_step(fresh, address + bytes - fresh);
+        }
         if !protect(fresh, address + bytes - fresh) {
             return false;
         }
-        match self.reservation(address) {
+        match reservation {
             Some(reservation) => reservation.keep(address, address + bytes),
             None => advise(address, bytes, MADV_DODUMP),
         }
         true
+    }
+
+    /// Unmaps a part of a reservation that is not committed, which is mapped in steps from
+    /// now on.
+    pub(super) fn unreserve(&self, address: usize, bytes: usize) {
+        let [first, usable_end] = [0, 1].map(|i| self.usable[i].load(Ordering::Relaxed));
+        let end = address + bytes;
+        let address = if address >= first { address.max(usable_end.min(end)) } else { address };
+        if address < end
+            && let Some(reservation) = self.reservation(address)
+        {
+            reservation.in_steps.store(1, Ordering::Relaxed);
+            unmap(address, end - address);
+        }
+    }
+
+    /// Unmaps what lies between the rows.
+    pub(super) fn unreserve_own(&self, page: usize, rows: &Rows) {
+        let row = row_pages(page);
+        for nr in 0..if row < ROW_STRIDE { rows.len() } else { 0 } {
+            unmap(rows.base() + nr * ROW_STRIDE + row, ROW_STRIDE - row);
+        }
+        self.given_up.store(1, Ordering::Release);
+    }
+
+    pub(super) fn keep_small_pages(&self, address: usize, bytes: usize) {
+        if let Some(reservation) = self.reservation(address) {
+            reservation.small_pages_end.fetch_max(address + bytes, Ordering::Relaxed);
+        }
+        keep_small_pages(address, bytes);
     }
 
     pub(super) fn unmap(&self, address: usize, bytes: usize) {
@@ -224,12 +373,17 @@ impl Memory {
     }
 }
 
+/// Bytes of the pages of a row.
+fn row_pages(page: usize) -> usize {
+    ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE)
+}
+
 fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
     range[0].store(first, Ordering::Relaxed);
     range[1].store(end, Ordering::Relaxed);
 }
 
-pub(super) fn keep_small_pages(address: usize, bytes: usize) {
+fn keep_small_pages(address: usize, bytes: usize) {
     advise(address, bytes, MADV_NOHUGEPAGE);
 }
 
@@ -254,50 +408,37 @@ pub(super) fn touch_ahead(address: usize, bytes: usize) {
     advise(address, bytes, MADV_POPULATE_WRITE);
 }
 
-fn advise(address: usize, bytes: usize, advice: usize) {
-    // SAFETY: a part of our own reservation; what it holds is kept.
-    unsafe { sys::call(sys::MADVISE, [address, bytes, advice, 0, 0, 0]) };
-}
-
-fn protect(address: usize, bytes: usize) -> bool {
-    // SAFETY: a part of our own reservation.
-    unsafe { sys::call(sys::MPROTECT, [address, bytes, PROT_RW, 0, 0, 0]) == 0 }
-}
-
 /// By one call for all stretches where the kernel has it, which is since Linux 6.15 for a
-/// process's own memory without a descriptor (process_madvise(2)); else one by one.
-pub(super) fn give_back(stretches: &[Stretch]) {
+/// process's own memory without a descriptor (process_madvise(2)), and if they are to go
+/// `together`; else one by one.
+pub(super) fn give_back(stretches: &mut [Stretch], together: bool) {
     /// The calling process, as a descriptor.
     const PIDFD_SELF: usize = -10_000isize as usize;
-    let mut rest = stretches;
-    if stretches.len() > 1 {
+    let mut nr_done = 0;
+    if together && stretches.len() > 1 {
         let (first, n) = (stretches.as_ptr() as usize, stretches.len());
         // SAFETY: as below; a stretch is an `iovec`.
         let done =
             unsafe { sys::call(sys::PROCESS_MADVISE, [PIDFD_SELF, first, n, MADV_DONTNEED, 0, 0]) };
         let mut done = done.max(0).cast_unsigned();
-        while let [stretch, later @ ..] = rest
+        while let Some(stretch) = stretches.get(nr_done)
             && done >= stretch.bytes
         {
             done -= stretch.bytes;
-            rest = later;
+            nr_done += 1;
         }
     }
-    for stretch in rest {
+    for stretch in &mut stretches[nr_done..] {
+        let arguments = [stretch.address, stretch.bytes, MADV_DONTNEED, 0, 0, 0];
         // SAFETY: committed pages of ours that hold no object.
-        unsafe {
-            sys::call(sys::MADVISE, [stretch.address, stretch.bytes, MADV_DONTNEED, 0, 0, 0])
-        };
+        if unsafe { sys::call(sys::MADVISE, arguments) } != 0 {
+            *stretch = Stretch::NONE;
+        }
     }
 }
 
 pub(super) fn map(page: usize, bytes: usize, align: usize) -> Option<usize> {
     mmap_aligned(bytes, align, page, PROT_RW, 0)
-}
-
-fn unmap(address: usize, bytes: usize) {
-    // SAFETY: the caller owns this mapping.
-    unsafe { sys::call(sys::MUNMAP, [address, bytes, 0, 0, 0, 0]) };
 }
 
 pub(super) fn remap(address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
@@ -336,7 +477,6 @@ pub(super) fn move_out(address: usize, bytes: usize, new_bytes: usize) -> Option
 /// Reserves rows, and bytes before them, at an address from which the rows of zeros can
 /// be reached too: the address of row 0.
 fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
-    const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
     const ZEROS: usize = ZERO_ROWS * ROW_STRIDE;
     let (mut hint, bytes) = (0, before + rows);
     for _ in 0..64 {
@@ -346,11 +486,8 @@ fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
             return Some(base);
         }
         let wanted = base + ZERO_ROWS_AT;
-        match mmap_at(wanted, ZEROS, PROT_RW, MAP_FIXED_NOREPLACE) {
-            Some(zeros) if zeros == wanted => return Some(base),
-            // A kernel before 4.17 takes the address as a hint.
-            Some(elsewhere) => unmap(elsewhere, ZEROS),
-            None => {}
+        if map_here(wanted, ZEROS) {
+            return Some(base);
         }
         unmap(first, bytes);
         hint = first.saturating_sub(3 << 30);
@@ -358,42 +495,7 @@ fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
     None
 }
 
-fn ok_address(result: isize) -> Option<usize> {
-    // Errors are -4095 to -1.
-    (!(-4095..0).contains(&result)).then_some(result as usize)
-}
-
-fn mmap(bytes: usize, protection: usize, extra: usize) -> Option<usize> {
-    mmap_at(0, bytes, protection, extra)
-}
-
-fn mmap_at(at: usize, bytes: usize, protection: usize, extra: usize) -> Option<usize> {
-    let arguments = [at, bytes, protection, MAP_PRIVATE_ANONYMOUS | extra, usize::MAX, 0];
-    // SAFETY: a fresh private mapping touches nothing that exists.
-    ok_address(unsafe { sys::call(sys::MMAP, arguments) })
-}
-
-/// Maps with alignment by cutting the ends off a larger mapping.
-fn mmap_aligned(
-    bytes: usize,
-    align: usize,
-    page: usize,
-    protection: usize,
-    extra: usize,
-) -> Option<usize> {
-    if align <= page {
-        return mmap(bytes, protection, extra);
-    }
-    let total = bytes.checked_add(align)?;
-    let start = mmap(total, protection, extra)?;
-    let aligned = start.next_multiple_of(align);
-    let (head, tail) = (aligned - start, start + total - (aligned + bytes));
-    // Both ends belong to the mapping just made.
-    if head > 0 {
-        unmap(start, head);
-    }
-    if tail > 0 {
-        unmap(aligned + bytes, tail);
-    }
-    Some(aligned)
+/// Maps usable memory at an address, if nothing is there.
+fn map_here(address: usize, bytes: usize) -> bool {
+    is_mapped_here(address, bytes, PROT_RW)
 }

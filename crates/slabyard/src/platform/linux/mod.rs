@@ -13,16 +13,19 @@
 //! thread whose registration failed has the CPU number -2, which leads to a row
 //! of zeros, but the `mm_cid` 0, which leads to somebody's row.
 //!
-//! [`process`] finds out what this process and machine have, [`memory`] maps.
+//! [`process`] finds out what this process and machine have, [`memory`] maps, in address
+//! space that [`home`] keeps where it is limited.
 
+mod calls;
+mod home;
 mod memory;
 mod process;
 
 use super::rseq::{self, Thread, flags};
-use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
+use super::stack::{Rows, Slot, Stack, Stopped};
 use super::{Park, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
 use memory::Memory;
 
 /// How CPUs are told apart.
@@ -37,14 +40,17 @@ pub enum Mode {
 }
 
 /// Rows kept for private slots; further threads take slow paths only. Fewer where address
-/// space is limited: rows may take this part of it.
+/// space is limited: a page of a row may take this part of it.
 const MAX_SLOTS: usize = 256;
-const SLOTS_PART: usize = 16;
+const SLOTS_PART: usize = 256;
 const MEMBARRIER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
 
+// What is known of `membarrier`.
 const NOT_READY: u32 = 0;
 const REGISTERED: u32 = 1;
+/// It was refused after it was registered.
+const REFUSED: u32 = 2;
 
 /// The platform of a real process.
 pub struct Linux {
@@ -52,6 +58,9 @@ pub struct Linux {
     memory: Memory,
     setup: Once<Setup>,
     membarrier: AtomicU32,
+    restricted: AtomicBool,
+    /// Slots that were ever given out: those below.
+    slots_given: AtomicUsize,
     /// Private slots in use, one bit each.
     slots: [AtomicU64; MAX_SLOTS / 64],
     /// Called when a thread got a private slot (the malloc library sets a key of
@@ -80,6 +89,8 @@ impl Linux {
             memory: Memory::new(),
             setup: Once::new(),
             membarrier: AtomicU32::new(NOT_READY),
+            restricted: AtomicBool::new(false),
+            slots_given: AtomicUsize::new(0),
             slots: [const { AtomicU64::new(0) }; MAX_SLOTS / 64],
             on_slot: AtomicUsize::new(0),
         }
@@ -94,8 +105,8 @@ impl Linux {
         let nr_rows = match mode {
             Mode::Library | Mode::Own => process::possible_cpus(),
             Mode::Slots => {
-                let most = process::address_limit() / SLOTS_PART / ROW_STRIDE;
-                most.clamp(1, MAX_SLOTS)
+                let limit = process::address_limit().unwrap_or(usize::MAX);
+                (limit / SLOTS_PART / page_bytes).clamp(1, MAX_SLOTS)
             }
         };
         if !self.memory.init(page_bytes, nr_rows, &self.rows) {
@@ -119,22 +130,11 @@ impl Linux {
         self.setup.get().cs_offset
     }
 
-    /// Sleeps while the word has this value, at most so many milliseconds.
-    pub fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64) {
-        const FUTEX_WAIT_PRIVATE: usize = 128;
-        let time = [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64];
-        let (address, time) = (word.as_ptr() as usize, time.as_ptr() as usize);
-        // SAFETY: the word and the time live while we borrow them.
-        unsafe {
-            sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, time, 0, 0]);
-        }
-    }
-
     /// Registers the process for [`Platform::fence`]. With one thread this is
     /// cheap, with several it takes milliseconds: the malloc library calls it
     /// from its constructor.
     pub fn prepare_fence(&self) {
-        if self.mode() == Mode::Slots || self.membarrier.load(Ordering::Relaxed) == REGISTERED {
+        if self.mode() == Mode::Slots || self.membarrier.load(Ordering::Relaxed) != NOT_READY {
             return;
         }
         // SAFETY: no memory is passed.
@@ -148,7 +148,37 @@ impl Linux {
 
     /// In the child of a fork: registrations are asked for anew.
     pub fn after_fork(&self) {
-        self.membarrier.store(NOT_READY, Ordering::Relaxed);
+        if !self.is_restricted() {
+            self.membarrier.store(NOT_READY, Ordering::Relaxed);
+        }
+    }
+
+    /// This thread has no row until it [returns](Linux::return_to_row). True if it had none
+    /// before.
+    pub fn leave_row(&self) -> bool {
+        let flags = &rseq::thread().flags;
+        flags.fetch_or(flags::NO_ROW, Ordering::Relaxed) & flags::NO_ROW != 0
+    }
+
+    /// This thread has its row again.
+    pub fn return_to_row(&self) {
+        rseq::thread().flags.fetch_and(!flags::NO_ROW, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn has_left_row(&self) -> bool {
+        rseq::thread().flags.load(Ordering::Relaxed) & flags::NO_ROW != 0
+    }
+
+    /// From now on no system call is made but those that any allocator makes: to map, unmap,
+    /// resize and protect memory, to advise of it in the oldest ways, to sleep and to wake.
+    pub fn restrict(&self) {
+        self.restricted.store(true, Ordering::Relaxed);
+        self.membarrier.store(REFUSED, Ordering::Relaxed);
+    }
+
+    fn is_restricted(&self) -> bool {
+        self.restricted.load(Ordering::Relaxed)
     }
 
     /// Sets what is called when a thread got a private slot.
@@ -156,8 +186,8 @@ impl Linux {
         self.on_slot.store(call as usize, Ordering::Relaxed);
     }
 
-    /// Gives this thread's private slot back: its row must be empty. The thread
-    /// takes slow paths from now on.
+    /// Gives this thread's private slot back, whose row was drained if that was possible: the
+    /// next owner has what is left. The thread takes slow paths from now on.
     pub fn give_slot_back(&self) {
         let thread = rseq::thread();
         if self.mode() != Mode::Slots {
@@ -168,15 +198,14 @@ impl Linux {
         self.free_slot(slot as usize);
     }
 
-    /// After a fork, in the child: slots of threads that are not there any more.
-    /// Their rows keep their objects until [`Linux::forget_slots`].
+    /// After a fork, in the child: slots of threads that are not there any more, or that
+    /// ended during the fork and could not drain their rows.
+    /// Their rows keep their objects until another row takes them in, before
+    /// [`Linux::free_slot`].
     pub fn foreign_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let mine = rseq::thread().cpu_id.load(Ordering::Relaxed) as usize;
-        (0..self.rows.len()).filter(move |slot| {
-            self.mode() == Mode::Slots
-                && *slot != mine
-                && self.slots[slot / 64].load(Ordering::Relaxed) >> (slot % 64) & 1 == 1
-        })
+        let is_slots = self.mode() == Mode::Slots;
+        (0..self.slots_given.load(Ordering::Relaxed)).filter(move |slot| is_slots && *slot != mine)
     }
 
     /// Frees the slot `slot` of a thread that is gone.
@@ -202,7 +231,11 @@ impl Linux {
                     Ordering::Acquire,
                     Ordering::Relaxed,
                 ) {
-                    Ok(_) => return Some(i as u32 * 64 + bit),
+                    Ok(_) => {
+                        let slot = i as u32 * 64 + bit;
+                        self.slots_given.fetch_max(slot as usize + 1, Ordering::Relaxed);
+                        return Some(slot);
+                    }
                     Err(seen) => bits = seen,
                 }
             }
@@ -252,6 +285,16 @@ impl Park for Linux {
         unsafe { sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, 0, 0, 0]) };
     }
 
+    fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64) {
+        const FUTEX_WAIT_PRIVATE: usize = 128;
+        let time = [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64];
+        let (address, time) = (word.as_ptr() as usize, time.as_ptr() as usize);
+        // SAFETY: the word and the time live while we borrow them.
+        unsafe {
+            sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, time, 0, 0]);
+        }
+    }
+
     fn wake(&self, word: &AtomicU32) {
         const FUTEX_WAKE_PRIVATE: usize = 129;
         // SAFETY: as above; waking needs no memory.
@@ -272,9 +315,22 @@ impl Platform for Linux {
         self.memory.reserve(self.page_bytes(), bytes, align, what)
     }
 
+    fn is_in_steps(&self) -> bool {
+        self.memory.is_in_steps()
+    }
+
     fn commit(&self, address: usize, bytes: usize) -> bool {
         may_call(self);
         self.memory.commit(address, bytes)
+    }
+
+    fn unreserve(&self, address: usize, bytes: usize) {
+        may_call(self);
+        self.memory.unreserve(address, bytes);
+    }
+
+    fn unreserve_own(&self) {
+        self.memory.unreserve_own(self.page_bytes(), &self.rows);
     }
 
     fn touch_ahead(&self, address: usize, bytes: usize) {
@@ -282,18 +338,18 @@ impl Platform for Linux {
         memory::touch_ahead(address, bytes);
     }
 
-    fn give_back(&self, stretches: &[Stretch]) {
+    fn give_back(&self, stretches: &mut [Stretch]) {
         may_call(self);
-        memory::give_back(stretches);
+        memory::give_back(stretches, !self.is_restricted());
     }
 
     fn keep_small_pages(&self, address: usize, bytes: usize) {
-        memory::keep_small_pages(address, bytes);
+        self.memory.keep_small_pages(address, bytes);
     }
 
     fn resident(&self, address: usize, bytes: usize) -> usize {
         may_call(self);
-        memory::resident(self.page_bytes(), address, bytes)
+        if self.is_restricted() { 0 } else { memory::resident(self.page_bytes(), address, bytes) }
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {
@@ -347,39 +403,58 @@ impl Platform for Linux {
         self.membarrier.load(Ordering::Relaxed) == REGISTERED
     }
 
-    fn fence(&self) {
+    fn fence(&self) -> bool {
         may_call(self);
         // SAFETY: no memory is passed. Without a CPU, all that run our threads.
         let done = unsafe {
             sys::call(sys::MEMBARRIER, [MEMBARRIER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0])
         };
-        debug_assert!(done == 0, "membarrier: {done}");
+        if done != 0 {
+            // A filter that the program installed after its start. It stays.
+            self.membarrier.store(REFUSED, Ordering::Relaxed);
+        }
+        done == 0
     }
 
     fn row_hint(&self) -> Option<usize> {
+        if self.has_left_row() {
+            return None;
+        }
         let id = rseq::cpu_id(self.cs_offset().wrapping_sub(8));
         usize::try_from(id).ok().filter(|row| *row < self.rows.len())
     }
 
+    fn has_private_rows(&self) -> bool {
+        self.mode() == Mode::Slots
+    }
+
     fn row_used(&self, row: usize) -> bool {
-        self.mode() != Mode::Slots
-            || self.slots[row / 64].load(Ordering::Relaxed) >> (row % 64) & 1 == 1
+        self.mode() != Mode::Slots || row < self.slots_given.load(Ordering::Relaxed)
     }
 
     #[inline]
     fn pop(&self, slot: Slot) -> Option<usize> {
+        if self.has_left_row() {
+            return None;
+        }
         // SAFETY: rows and offset are those of `init`.
         unsafe { rseq::pop(self.rows.base(), slot.offset(), self.cs_offset()) }
     }
 
     #[inline]
     fn push(&self, slot: Slot, object: usize) -> bool {
+        if self.has_left_row() {
+            return false;
+        }
         // SAFETY: as in `pop`.
         unsafe { rseq::push(self.rows.base(), slot.offset(), self.cs_offset(), object) }
     }
 
     #[inline]
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
+        if self.has_left_row() {
+            return Err(Stopped);
+        }
         // SAFETY: as in `pop`.
         unsafe { rseq::exchange(self.rows.base(), slot.offset(), self.cs_offset(), new) }
     }

@@ -45,16 +45,20 @@ pub(super) fn choose(wanted: Option<Mode>) -> (Mode, usize) {
     (Mode::Slots, own)
 }
 
-/// What `ulimit -v` allows, in bytes.
-pub(super) fn address_limit() -> usize {
+/// What `ulimit -v` allows, in bytes; `None` without a limit.
+pub(super) fn address_limit() -> Option<usize> {
     const RLIMIT_AS: i32 = 9;
     let mut limits = [usize::MAX; 2];
     // SAFETY: the buffer has the size of a struct rlimit.
     unsafe { getrlimit(RLIMIT_AS, &raw mut limits) };
-    limits[0]
+    Some(limits[0]).filter(|bytes| *bytes != usize::MAX)
 }
 
 /// Number of CPUs that may ever be there: the kernel's CPU numbers lie below.
+///
+/// Without sysfs (a chroot) the width of a mask in `/proc/self/status` is a bound, a digit for
+/// four of them (proc_pid_status(5)); else the size of the kernel's own masks, which is what
+/// the system call for a thread's mask returns (sched_getaffinity(2)).
 pub(super) fn possible_cpus() -> usize {
     let mut buffer = [0u8; 256];
     let text = sys::read_file(c"/sys/devices/system/cpu/possible", &mut buffer);
@@ -62,6 +66,56 @@ pub(super) fn possible_cpus() -> usize {
         let digits = text.split(|c| !c.is_ascii_digit()).rfind(|d| !d.is_empty())?;
         Some(digits.iter().fold(0usize, |n, c| n * 10 + (c - b'0') as usize))
     });
-    // Without sysfs: as many as the kernel's masks have on the largest machines.
-    last.map_or(8192, |last| last + 1)
+    last.map_or_else(cpus_of_masks, |last| last + 1)
+}
+
+#[cold]
+#[inline(never)]
+fn cpus_of_masks() -> usize {
+    let mut buffer = [0u8; 8 << 10];
+    let text = sys::read_file(c"/proc/self/status", &mut buffer).unwrap_or_default();
+    mask_width(text).unwrap_or_else(mask_bits)
+}
+
+/// Bits of the mask in a status, which ends within the text.
+fn mask_width(text: &[u8]) -> Option<usize> {
+    const NAME: &[u8] = b"\nCpus_allowed:";
+    let begin = text.windows(NAME.len()).position(|part| part == NAME)? + NAME.len();
+    let end = begin + text[begin..].iter().position(|c| *c == b'\n')?;
+    let digits = text[begin..end].iter().filter(|c| c.is_ascii_hexdigit()).count();
+    (digits > 0).then_some(4 * digits)
+}
+
+fn mask_bits() -> usize {
+    /// What the kernel's masks have on the largest machines.
+    const MOST: usize = 8192;
+    let mut mask = [0u64; MOST / 64];
+    let (bytes, first) = (size_of_val(&mask), mask.as_mut_ptr() as usize);
+    // SAFETY: it writes at most so many bytes.
+    let done = unsafe { sys::call(sys::SCHED_GETAFFINITY, [0, bytes, first, 0, 0, 0]) };
+    usize::try_from(done).ok().filter(|bytes| *bytes > 0).map_or(MOST, |bytes| 8 * bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_tells_how_many_cpus_there_may_be() {
+        let width = |mask: &str| mask_width(format!("Name:\tx\nCpus_allowed:\t{mask}").as_bytes());
+        assert_eq!(width("3\nCpus_allowed_list:\t0-1\n"), Some(4));
+        assert_eq!(width("ffff\n"), Some(16));
+        assert_eq!(width("00ff,ffffffff\n"), Some(48));
+        assert_eq!(width("ffff"), None, "it may go on");
+        assert_eq!(width("\n"), None);
+        assert_eq!(mask_width(b""), None);
+    }
+
+    /// Each way is a bound on what sysfs says.
+    #[test]
+    fn each_way_counts_all_cpus() {
+        let possible = possible_cpus();
+        assert!(cpus_of_masks() >= possible && mask_bits() >= possible);
+        assert!(mask_bits() <= 8192);
+    }
 }

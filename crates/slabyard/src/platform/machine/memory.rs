@@ -26,6 +26,8 @@ pub(super) struct Memory {
     mappings: BTreeMap<usize, usize>,
     /// Words of objects that are not 0.
     words: BTreeMap<usize, usize>,
+    /// Addresses of locked pages.
+    locked: BTreeSet<usize>,
     next_arena: usize,
     next_mapping: usize,
     committed_bytes: usize,
@@ -78,6 +80,7 @@ impl Memory {
             reservations: Vec::new(),
             mappings: BTreeMap::new(),
             words: BTreeMap::new(),
+            locked: BTreeSet::new(),
             next_arena: ARENAS,
             next_mapping: MAPPINGS,
             committed_bytes: 0,
@@ -117,7 +120,8 @@ impl Memory {
         let align = align.max(self.page_bytes);
         let (address, table) = match what {
             Use::Arena => {
-                let address = self.next_arena.next_multiple_of(align);
+                // No better aligned than was asked for.
+                let address = self.next_arena.next_multiple_of(2 * align) + align;
                 let end = address.checked_add(bytes)?.checked_add(self.page_bytes)?;
                 if end > MAPPINGS {
                     return None;
@@ -183,7 +187,29 @@ impl Memory {
         i
     }
 
-    pub fn give_back(&mut self, address: usize, bytes: usize) {
+    pub fn lock_pages(&mut self, address: usize, bytes: usize, locked: bool) {
+        for page in (address..address + bytes).step_by(self.page_bytes) {
+            if locked {
+                self.locked.insert(page);
+            } else {
+                self.locked.remove(&page);
+            }
+        }
+    }
+
+    /// False if a page of it is locked: what lies before that went, as with the system.
+    pub fn give_back(&mut self, address: usize, bytes: usize) -> bool {
+        if let Some(locked) = self.locked.range(address..address + bytes).next().copied() {
+            if locked > address {
+                self.give_back_unlocked(address, locked - address);
+            }
+            return false;
+        }
+        self.give_back_unlocked(address, bytes);
+        true
+    }
+
+    fn give_back_unlocked(&mut self, address: usize, bytes: usize) {
         let i = self.committed(address, bytes);
         self.given_back_bytes += bytes as u64;
         if self.reservations[i].table.is_some() {

@@ -30,7 +30,7 @@ pub use schedule::Body;
 use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
 use super::{GRANULE, Park, Platform, Stretch, Use};
 use crate::sync::lock::may_call;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use memory::Memory;
 use schedule::{Schedule, Words};
 use std::boxed::Box;
@@ -126,6 +126,9 @@ pub struct Machine {
     schedule: Schedule,
     memory: Mutex<Memory>,
     now_ms: AtomicU64,
+    /// Fences that are granted still.
+    fences_left: AtomicU64,
+    fence_was_refused: AtomicBool,
 }
 
 impl Machine {
@@ -157,6 +160,8 @@ impl Machine {
             schedule: Schedule::new(&config),
             memory: Mutex::new(memory),
             now_ms: AtomicU64::new(0),
+            fences_left: AtomicU64::new(u64::MAX),
+            fence_was_refused: AtomicBool::new(false),
             config,
         }
     }
@@ -214,6 +219,19 @@ impl Machine {
         self.memory().refuse(n);
     }
 
+    /// Locks the pages in a range, as `mlock` does, or unlocks them: what is asked to go
+    /// back and holds a locked page is refused.
+    pub fn lock_pages(&self, address: usize, bytes: usize, locked: bool) {
+        self.memory().lock_pages(address, bytes, locked);
+    }
+
+    /// Grants so many fences from now on, and then none, as a filter does that a program
+    /// installs after its start.
+    pub fn grant_fences(&self, n: u64) {
+        self.fences_left.store(n, Ordering::Relaxed);
+        self.fence_was_refused.store(false, Ordering::Relaxed);
+    }
+
     fn memory(&self) -> MutexGuard<'_, Memory> {
         // A panic of a checker leaves the numbers as they were.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
@@ -227,6 +245,12 @@ impl Machine {
 impl Park for Machine {
     fn wait(&self, word: &AtomicU32, value: u32) {
         self.sleep(word, value);
+    }
+
+    fn wait_at_most(&self, _: &AtomicU32, _: u32, ms: u64) {
+        // As if nobody woke it.
+        self.take_step();
+        self.advance(ms);
     }
 
     fn wake(&self, word: &AtomicU32) {
@@ -265,14 +289,16 @@ impl Platform for Machine {
         self.memory().touch_ahead(address, bytes);
     }
 
-    fn give_back(&self, stretches: &[Stretch]) {
+    fn give_back(&self, stretches: &mut [Stretch]) {
         self.called();
         self.count(|tally| {
             tally.give_backs += 1;
             tally.give_back_bytes += stretches.iter().map(|s| s.bytes as u64).sum::<u64>();
         });
         for stretch in stretches {
-            self.memory().give_back(stretch.address, stretch.bytes);
+            if !self.memory().give_back(stretch.address, stretch.bytes) {
+                *stretch = Stretch::NONE;
+            }
         }
     }
 
@@ -309,24 +335,35 @@ impl Platform for Machine {
         self.take_step();
     }
 
+    fn has_private_rows(&self) -> bool {
+        !self.config.can_stop
+    }
+
     fn row_used(&self, row: usize) -> bool {
         self.config.can_stop || self.threads[row].had_row()
     }
 
     fn can_stop(&self) -> bool {
-        self.config.can_stop
+        self.config.can_stop && !self.fence_was_refused.load(Ordering::Relaxed)
     }
 
-    fn fence(&self) {
+    fn fence(&self) -> bool {
         assert!(self.config.can_stop, "a fence on a machine that cannot stop");
         self.called();
         self.count(|tally| tally.fences += 1);
-        if self.config.broken != Broken::FenceDoesNothing {
+        let granted = self
+            .fences_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .is_ok();
+        if !granted {
+            self.fence_was_refused.store(true, Ordering::Relaxed);
+        } else if self.config.broken != Broken::FenceDoesNothing {
             for generation in &self.generations {
                 generation.fetch_add(1, Ordering::Relaxed);
             }
         }
         self.take_step();
+        granted
     }
 
     fn row_hint(&self) -> Option<usize> {

@@ -5,7 +5,7 @@
 
 use super::counters::Counter;
 use super::lists::End;
-use super::{Accounting, Freezing, Front, KernelCache, NONE, Planted, State};
+use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
 
 /// Where the next object comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl KernelCache {
         {
             return slab;
         }
-        if self.rules.front == Front::Sheaves {
+        if !self.rules.has_cpu_slabs() {
             return self.alloc_one(cpu, node);
         }
         self.alloc_from_cpu_slab(cpu, node)

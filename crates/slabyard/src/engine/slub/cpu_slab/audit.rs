@@ -106,8 +106,14 @@ impl KernelCache {
             if (n, counted) != (cpu.partial.slabs, cpu.partial.objects) {
                 return Err(format!("a CPU partial list of {n} slabs, {counted} objects: {cpu:?}"));
             }
+            if n > 0 && !self.rules.cpu_partial_lists {
+                return Err(format!("a CPU partial list in a kernel without any: {cpu:?}"));
+            }
             if cpu.slab != NONE {
                 see(cpu.slab, State::CpuSlab)?;
+                if !self.rules.has_cpu_slabs() {
+                    return Err(format!("a CPU slab in a kernel without any: {cpu:?}"));
+                }
             }
         }
         let mut in_sheaves: Vec<u32> = vec![0; self.slabs.len()];

@@ -92,7 +92,11 @@ impl KernelCache {
             // What is free came after the real CPU had left the slab, full: so it
             // joined the list of the CPU that freed it.
             let by = if own == 0 { it.freed_by as usize } else { cpu };
-            self.put_cpu_partial(by, old, true);
+            if self.rules.cpu_partial_lists {
+                self.put_cpu_partial(by, old, true);
+            } else {
+                self.add_partial(old, End::Tail);
+            }
         }
     }
 

@@ -1,4 +1,8 @@
 //! Puts slabs in place by hand: the state that a replay begins with.
+//!
+//! Invariant: what the rules do not have is not there either. A slab that is meant for
+//! a CPU of a kernel without CPU slabs, or for a CPU partial list of one without such
+//! lists, waits at its node's: no rule would ever look for it on the CPU.
 
 use super::KernelCache;
 use super::lists::End;
@@ -24,6 +28,9 @@ impl KernelCache {
 
     /// A slab at the head of a CPU partial list, with `free` objects: 1 or more.
     pub fn install_cpu_partial(&mut self, cpu: usize, free: u32) -> u32 {
+        if !self.rules.cpu_partial_lists {
+            return self.install_node_partial(self.node_of[cpu], free);
+        }
         let slab = self.install(self.node_of[cpu], free);
         self.put_cpu_partial(cpu, slab, false);
         slab
@@ -32,6 +39,12 @@ impl KernelCache {
     /// A CPU's slab, whose `free` objects are the CPU's own. One that it has already
     /// goes home.
     pub fn install_cpu_slab(&mut self, cpu: usize, free: u32) -> u32 {
+        if !self.rules.has_cpu_slabs() {
+            return match free {
+                0 => self.install_full(self.node_of[cpu]),
+                _ => self.install_node_partial(self.node_of[cpu], free),
+            };
+        }
         self.deactivate(cpu);
         let slab = self.install(self.node_of[cpu], free);
         self.freeze(cpu, slab);

@@ -29,7 +29,8 @@
 //! # Equations
 //!
 //! For each slab: free + on its CPU + live + in sheaves = objects. For each cache:
-//! slabs in each state add up to `nr_slabs`.
+//! slabs in each state add up to `nr_slabs`; without CPU slabs in the rules no CPU has
+//! one, and without CPU partial lists all of these are empty.
 
 pub mod alloc;
 pub mod audit;
@@ -126,6 +127,15 @@ pub struct Rules {
     pub planted: Planted,
 }
 
+impl Rules {
+    /// False from 7.0 on and in SLUB_TINY: objects come from nodes' lists alone, or
+    /// from sheaves.
+    #[must_use]
+    pub fn has_cpu_slabs(&self) -> bool {
+        self.front != Front::Sheaves
+    }
+}
+
 /// Where a slab is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -202,7 +212,7 @@ impl KernelCache {
     #[must_use]
     pub fn new(mut rules: Rules, node_of: &[u16]) -> Self {
         // Kernels without CPU slabs have no lists of them.
-        rules.cpu_partial_lists &= rules.front != Front::Sheaves;
+        rules.cpu_partial_lists &= rules.has_cpu_slabs();
         assert!(!node_of.is_empty() && rules.objects > 0);
         let nr_nodes = node_of.iter().copied().max().map_or(1, |node| node as usize + 1);
         let cpu = Cpu { slab: NONE, free: 0, partial: lists::CpuPartial::EMPTY };

@@ -1,10 +1,12 @@
 //! The rules against real kernels: every cache of every snapshot in `data/`, the
 //! kernel that runs, and numbers that were published.
 
+mod settings;
+
 use slabyard_lab::geometry::{self, Geometry, Request, of};
 use slabyard_lab::rules::{Machine, RELEASES, Release, Settings};
 use slabyard_lab::snapshot::{Error, KernelSnapshot};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -400,50 +402,67 @@ fn what_is_no_snapshot_is_refused_with_words() {
     assert!(error.contains("cannot read") && error.contains("none"), "{error}");
 }
 
+/// The later of two parameters of a kernel's boot moves the other one, as the kernel's.
 #[test]
-fn impossible_settings_say_what_is_possible() {
-    let impossible =
-        |machine: Machine| Settings::new(&RELEASES[4], machine).validate().unwrap_err().to_string();
-    assert!(impossible(Machine::new(5120, 2)).contains("5120 bytes; it must be 4096"));
-    assert!(impossible(Machine::new(131072, 2)).contains("4k to 64k"));
-    assert!(impossible(Machine::new(4096, 0)).contains("is 0; it must be from 1 to 8192"));
-    assert!(impossible(Machine::new(4096, 9000)).contains("9000"));
-    assert!(
-        impossible(Machine { possible_cpus: 1, ..Machine::new(4096, 2) }).contains("of 1 possible")
-    );
-    assert!(impossible(Machine { nodes: 0, ..Machine::new(4096, 2) }).contains("nodes"));
-    let release = Release::find("7.1").unwrap().0;
-    let mut at = Settings::new(release, Machine::new(4096, 2));
-    at.set("cpu_partial=30").unwrap();
-    assert!(at.validate().unwrap_err().to_string().contains("release 7.1"));
-    at.set("cpu_partial=0").unwrap();
-    at.validate().unwrap();
+fn a_boot_that_sets_both_orders_is_read_as_the_kernel_reads_it() {
+    for (boot, orders) in [
+        ("slab_min_order=5 slab_max_order=1", (1, 1)),
+        ("slab_max_order=1 slub_min_order=5", (5, 5)),
+        ("slab_min_order=4 slub_nomerge slab_merge", (4, 4)),
+        ("slab_max_order=99", (0, 10)),
+    ] {
+        let json = format!(
+            r#"{{"kernel":"6.12","page_size":4096,"online_cpus":"0-1","cmdline":"quiet {boot}",
+                "slab":{{}}}}"#
+        );
+        let snapshot = &KernelSnapshot::parse(json.as_bytes()).unwrap()[0];
+        let (settings, _) = snapshot.settings().unwrap();
+        assert_eq!((settings.min_order, settings.max_order()), orders, "{boot}");
+        settings.validate().unwrap();
+    }
 }
 
+/// What a script wrote down and what `slabyard snapshot` made of it tell the same.
 #[test]
-fn a_setting_that_is_not_taken_says_what_would_be() {
-    let mut at = settings("6.18", 4096, 2, &[]);
-    let before = at.clone();
-    for (text, words) in [
-        ("max_order=12", "max_order takes an order from 0 to 10"),
-        ("max_order=-1", "0 to 10"),
-        ("max_order", "KEY=VALUE"),
-        ("max_ordr=1", "did you mean `max_order`?"),
-        ("slub_min_partal=1", "keys: min_order, max_order"),
-        ("colour=blue", "unknown key `colour`; keys: "),
-        ("cpu_partial=8192:1,8192:2", "pairs SIZE:NUMBER"),
-        ("cpu_partial=65536", "cpu_partial takes"),
-        ("min_objects=40000", "1 to 32767"),
-        ("accounting=none", "`objects` (to 5.15)"),
-    ] {
-        let error = at.set(text).unwrap_err().to_string();
-        assert!(error.contains(words), "{text}: {error}");
-        assert_eq!(at, before, "{text}");
+fn a_saved_snapshot_of_a_kernel_is_that_kernel() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("saved.json.zst");
+    let mut files = 0;
+    for entry in std::fs::read_dir(data("")).unwrap() {
+        let file = entry.unwrap().path();
+        if !file.to_string_lossy().ends_with(".json.zst") {
+            continue;
+        }
+        files += 1;
+        for script in KernelSnapshot::open(&file).unwrap() {
+            let mut named = file.clone().into_os_string();
+            if let Some(dump) = &script.dump {
+                named.push(format!("#{dump}"));
+            }
+            let saved = slabyard_observe::file::open(Path::new(&named)).unwrap();
+            slabyard_observe::file::save(&saved, &path).unwrap();
+            let read = KernelSnapshot::open(&path).unwrap().remove(0);
+            assert_eq!(read.caches, script.caches, "{named:?}");
+            assert_eq!(read.kernel, script.kernel);
+            assert_eq!(read.page_size, script.page_size);
+            assert_eq!((read.online_cpus, read.nodes), (script.online_cpus, script.nodes));
+            for (name, id) in &script.aliases {
+                assert_eq!(
+                    read.cache(name).map(|c| &c.id),
+                    script.cache(name).map(|c| &c.id),
+                    "{id}"
+                );
+            }
+        }
     }
-    // The kernel's names are taken, and the later of two parameters counts.
-    at.set("slub_max_order=1").unwrap();
-    at.set("slab_min_order=2").unwrap();
-    assert_eq!((at.min_order, at.max_order()), (2, 2));
-    at.set("max_order=1").unwrap();
-    assert_eq!((at.min_order, at.max_order()), (1, 1));
+    assert!(files > 10);
+    let mut other = slabyard_observe::file::open(&path).unwrap();
+    other.source.boot = Some("slab_max_order=1".into());
+    slabyard_observe::file::save(&other, &path).unwrap();
+    let booted = KernelSnapshot::open(&path).unwrap().remove(0);
+    assert_eq!(booted.settings().unwrap().0.max_order(), 1);
+    other.source.kind = slabyard_observe::snapshot::Kind::Process;
+    slabyard_observe::file::save(&other, &path).unwrap();
+    let error = KernelSnapshot::open(&path).unwrap_err().to_string();
+    assert!(error.contains("it holds a process's caches"), "{error}");
 }

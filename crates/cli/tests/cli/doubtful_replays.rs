@@ -1,0 +1,80 @@
+//! `slabyard replay` where its figures are uncertain, or do not compare with others.
+
+use crate::stage::{SLABYARD, text};
+use crate::traces::{Files, OBJECTS, ends, load, parsed, real, tiny};
+use std::process::Command;
+
+/// One row taken out of a hundred; the figures are there, and the exit code says that
+/// they are uncertain.
+#[test]
+fn rows_that_are_missing_are_noticed() {
+    let mut trace = load(60, OBJECTS);
+    let whole = Files::new(&trace);
+    ends(&whole.replay(&[]), 0, "");
+    assert!(!text(&whole.replay(&[]).stdout).contains("are not in the trace"));
+    let mut nth = 0;
+    trace.events.retain(|_| {
+        nth += 1;
+        nth % 100 != 50
+    });
+    let files = Files::new(&trace);
+    for args in [&[][..], &["--check"], &["--json"]] {
+        let output = files.replay(args);
+        ends(&output, 1, "events are missing, so that all figures are uncertain: ");
+        assert!(!output.stdout.is_empty());
+    }
+    assert!(text(&files.replay(&[]).stdout).contains("allocations, 0.5"));
+    let root = parsed(&files.replay(&["--json"]), 1);
+    assert!(root["contradictions"]["allocations_missing"].as_u64() > Some(5), "{root}");
+    ends(&files.replay(&["--partial"]), 0, "events are missing");
+}
+
+#[test]
+fn a_snapshot_of_another_moment_is_told() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/");
+    let after = format!("{data}tr64k_hb_smp4.after.json.zst");
+    let output = real("tr64k_hb_smp4.slabtrace", &["--start", &after]);
+    ends(&output, 1, "the snapshot seems to be of another moment");
+    ends(&real("tr64k_hb_smp4.slabtrace", &[]), 0, "");
+}
+
+/// On other slabs and with idle CPUs a replay says so under its table, and in what it
+/// saves; what is as the traced machine says nothing.
+#[test]
+fn what_is_unlike_is_told_and_not_compared() {
+    let files = tiny();
+    let unlike = ["--page-size=64k", "--cpus=16", "--set=max_order=0", "--set=min_order=2"];
+    let diff = |a: &str, b: &str, more: &[&str]| {
+        let file = |name| files.path(name);
+        Command::new(SLABYARD).arg("diff").args([file(a), file(b)]).args(more).output().unwrap()
+    };
+    ends(&files.replay(&["--save", &files.path("as-traced")]), 0, "");
+    let rules = ["--set", "cpu_partial=10", "--save", &files.path("other-rules")];
+    ends(&files.replay(&rules), 0, "");
+    assert!(diff("as-traced", "other-rules", &[]).status.code() <= Some(1));
+    for (nth, option) in unlike.iter().enumerate() {
+        let name = format!("unlike{nth}");
+        let output = files.replay(&[option, "--save", &files.path(&name)]);
+        let table = text(&output.stdout);
+        let is_told = table.contains("figures of unlike machines do not compare");
+        let listed = Command::new(SLABYARD).args(["list", &files.path(&name)]).output().unwrap();
+        assert_eq!(text(&listed.stdout).contains("do not compare"), is_told);
+        let root = parsed(&files.replay(&[option, "--json"]), 0);
+        assert_eq!(root["unlike"].is_string(), is_told);
+        // 192 bytes have order 0 anyway.
+        assert_eq!(is_told, *option != "--set=max_order=0", "{option}: {table}");
+        let code = if is_told { 2 } else { 1 };
+        let output = diff("as-traced", &name, &[]);
+        assert!(output.status.code() == Some(code) || !is_told, "{output:?}");
+        if is_told {
+            ends(&output, 2, "do not compare: ");
+            ends(&diff(&name, &name, &[]), 0, "");
+        }
+    }
+    ends(&diff("unlike0", "unlike3", &[]), 2, "pages of 65536 bytes in one, of 4096 in the other");
+    ends(&diff("as-traced", "unlike1", &[]), 2, "a machine of 2 CPUs in one, of 16 in the other");
+    ends(&diff("as-traced", "unlike3", &[]), 2, "slabs of cred with 21 objects in one, 85");
+    let text_of = |option| text(&files.replay(&[option]).stdout).to_owned();
+    assert!(text_of("--cpus=16").contains("2 CPUs were traced, and the other 14 of 16 are idle"));
+    assert!(text_of("--page-size=64k").contains("1 cache has other slabs than the traced"));
+}

@@ -1,0 +1,65 @@
+//! A kernel as `slabyard snapshot kernel` saves it.
+//!
+//! Invariant: a cache is known by its id and has every other name as an alias, as in
+//! sysfs; what such a file does not tell, as the CPUs present, is `None`.
+
+use super::parse::cache_of;
+use super::{Cache, CpuPartial, Error, KernelSnapshot};
+use slabyard_observe::snapshot::Kind;
+use slabyard_observe::{self as observe, Value, file};
+use std::path::Path;
+
+pub(super) fn open(text: &[u8]) -> Result<KernelSnapshot, Error> {
+    let snapshot = file::read(text, Path::new("it"))?;
+    let source = &snapshot.source;
+    if source.kind != Kind::Kernel {
+        let what = match source.kind {
+            Kind::Lab => "a replay's caches, as `slabyard replay --save` writes them",
+            _ => "a process's caches",
+        };
+        return Err(Error::Shape(format!("it holds {what}")));
+    }
+    let kb = |name: &str| snapshot.total(name).and_then(Value::exact).map(|bytes| bytes >> 10);
+    let mut caches = snapshot.caches.iter().map(cache).collect::<Result<Vec<Cache>, Error>>()?;
+    caches.sort_by(|a, b| a.id.cmp(&b.id));
+    let page_size = snapshot.machine.page_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    let unknown = || Error::Shape("no page size is told".into());
+    let others = |cache: &observe::Cache| -> Vec<(String, String)> {
+        let id = id(cache).to_owned();
+        let names = cache.names().filter(|name| *name != id);
+        names.map(|name| (name.to_owned(), id.clone())).collect()
+    };
+    Ok(KernelSnapshot {
+        dump: None,
+        kernel: source.release.clone(),
+        page_size: page_size.filter(|size| size.is_power_of_two()).ok_or_else(unknown)?,
+        possible_cpus: snapshot.machine.possible_cpus,
+        present_cpus: None,
+        online_cpus: snapshot.machine.online_cpus,
+        nodes: snapshot.machine.nodes,
+        cmdline: source.boot.clone(),
+        slab_kb: kb("slab"),
+        slab_kb_at: Vec::new(),
+        memory_kb: kb("mem_total"),
+        aliases: snapshot.caches.iter().flat_map(others).collect(),
+        caches,
+    })
+}
+
+fn id(cache: &observe::Cache) -> &str {
+    cache.id.as_deref().unwrap_or(&cache.name)
+}
+
+fn cache(cache: &observe::Cache) -> Result<Cache, Error> {
+    let remedy = "; take it again as root with `slabyard snapshot kernel -o FILE`";
+    cache_of(id(cache), |key| cache.exact(key), cpu_partial(cache), remedy)
+}
+
+fn cpu_partial(cache: &observe::Cache) -> Option<CpuPartial> {
+    let reading = cache.reading("slabs_cpu_partial")?;
+    let slabs = reading.value.exact()?;
+    let each = |(cpu, part): &(u32, Value)| Some((*cpu, part.exact()?));
+    let per_cpu: Option<Vec<_>> = reading.cpus.iter().map(each).collect();
+    let per_cpu = per_cpu.filter(|rows| rows.iter().map(|row| row.1).sum::<u64>() == slabs);
+    Some(CpuPartial { slabs, per_cpu })
+}

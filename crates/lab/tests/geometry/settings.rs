@@ -1,0 +1,139 @@
+//! Settings: what can be, in which order, and what is refused.
+
+use crate::{geometry, settings};
+use slabyard_lab::geometry::kmalloc_sizes;
+use slabyard_lab::rules::{Machine, RELEASES, Release, Settings};
+
+#[test]
+fn impossible_settings_say_what_is_possible() {
+    let impossible =
+        |machine: Machine| Settings::new(&RELEASES[4], machine).validate().unwrap_err().to_string();
+    assert!(impossible(Machine::new(5120, 2)).contains("5120 bytes; it must be 4096"));
+    assert!(impossible(Machine::new(131072, 2)).contains("4k to 64k"));
+    assert!(impossible(Machine::new(4096, 0)).contains("is 0; it must be from 1 to 8192"));
+    assert!(impossible(Machine::new(4096, 9000)).contains("9000"));
+    assert!(
+        impossible(Machine { possible_cpus: 1, ..Machine::new(4096, 2) }).contains("of 1 possible")
+    );
+    assert!(impossible(Machine { nodes: 0, ..Machine::new(4096, 2) }).contains("nodes"));
+    let release = Release::find("7.1").unwrap().0;
+    let mut at = Settings::new(release, Machine::new(4096, 2));
+    at.set("cpu_partial=30").unwrap();
+    assert!(at.validate().unwrap_err().to_string().contains("release 7.1"));
+    at.set("cpu_partial=0").unwrap();
+    at.validate().unwrap();
+}
+
+#[test]
+fn a_setting_that_is_not_taken_says_what_would_be() {
+    let mut at = settings("6.18", 4096, 2, &[]);
+    let before = at.clone();
+    for (text, words) in [
+        ("max_order=12", "max_order takes an order from 0 to 10"),
+        ("max_order=-1", "0 to 10"),
+        ("max_order", "KEY=VALUE"),
+        ("max_ordr=1", "did you mean `max_order`?"),
+        ("slub_min_partal=1", "keys: min_order, max_order"),
+        ("colour=blue", "unknown key `colour`; keys: "),
+        ("cpu_partial=8192:1,8192:2", "pairs SIZE:NUMBER"),
+        ("cpu_partial=65536", "cpu_partial takes"),
+        ("min_objects=40000", "1 to 32767"),
+        ("accounting=none", "`objects` (to 5.15)"),
+    ] {
+        let error = at.set(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+        assert_eq!(at, before, "{text}");
+    }
+    // The kernel's names are taken, and the later of two values counts.
+    at.set("slub_max_order=1").unwrap();
+    at.set("slab_max_order=2").unwrap();
+    assert_eq!((at.min_order, at.max_order()), (0, 2));
+}
+
+/// Whichever way round they are typed, settings mean the same, or are refused.
+#[test]
+fn the_order_of_settings_does_not_matter() {
+    let keys = [
+        "min_order=5",
+        "max_order=1",
+        "max_order=6",
+        "tiny=1",
+        "front=cpu_slabs",
+        "front=sheaves",
+        "cpu_partial_lists=0",
+        "cpu_partial=30",
+        "accounting=exact",
+        "freezing=eager",
+        "sheaf_capacity=8",
+        "min_objects=4",
+        "multiplier=2",
+    ];
+    for release in ["5.9", "6.1", "6.4", "6.7", "6.18", "7.0", "7.1"] {
+        for (a, b) in keys.iter().flat_map(|a| keys.map(|b| (*a, b))) {
+            if a.split('=').next() == b.split('=').next() {
+                continue;
+            }
+            let with = |pair: [&str; 2]| {
+                let (mut at, _) = Settings::of_version(release, Machine::new(4096, 2)).unwrap();
+                pair.iter().for_each(|text| at.set(text).unwrap());
+                let geometry = kmalloc_sizes(4096).into_iter().map(|size| geometry(size, &at));
+                at.validate().map(|()| geometry.collect::<Vec<_>>()).map_err(|e| e.to_string())
+            };
+            let (one, other) = (with([a, b]), with([b, a]));
+            match (&one, &other) {
+                (Err(_), Err(_)) => {}
+                _ => assert_eq!(one, other, "{release}: {a} {b}"),
+            }
+        }
+    }
+    let mut at = settings("6.18", 4096, 2, &["min_order=5"]);
+    at.set("max_order=1").unwrap();
+    let words = "min_order 5 is above max_order 1";
+    assert!(at.validate().unwrap_err().to_string().contains(words));
+    at.set("max_order=7").unwrap();
+    at.validate().unwrap();
+}
+
+#[test]
+fn what_would_change_nothing_is_refused() {
+    for (release, keys, words) in [
+        ("7.1", &["freezing=eager"][..], "freezing needs CPU slabs, which release 7.1"),
+        ("7.0", &["freezing=delayed"], "freezing needs CPU slabs, which release 7.0 (by the"),
+        ("7.1", &["accounting=exact"], "accounting needs CPU partial lists"),
+        ("7.1", &["cpu_partial_lists=1"], "cpu_partial_lists needs CPU partial lists"),
+        ("7.1", &["front=cpu_slabs", "cpu_partial=30"], "cpu_partial needs CPU partial lists"),
+        ("6.12", &["sheaf_capacity=16"], "sheaf_capacity needs sheaves"),
+        ("6.12", &["tiny=1", "freezing=eager"], "freezing needs CPU slabs"),
+        ("6.12", &["tiny=1", "accounting=objects"], "accounting needs CPU partial lists"),
+        ("7.1", &["tiny=1", "sheaf_capacity=16"], "sheaf_capacity needs sheaves"),
+        ("6.12", &["tiny=1", "front=sheaves"], "front needs a front, and not tiny=1"),
+        ("6.12", &["cpu_partial_lists=0", "cpu_partial=30"], "cpu_partial needs CPU partial lists"),
+        ("6.12", &["cpu_partial_lists=0", "accounting=exact"], "accounting needs"),
+        ("6.1", &["tiny=1"], "tiny came with 6.2; take release 6.2 or newer, not 6.1"),
+        ("6.1.20", &["tiny=1"], "tiny came with 6.2"),
+        ("5.15", &["tiny=1"], "tiny came with 6.2"),
+        ("6.12", &["multiplier=2", "min_objects=8"], "multiplier counts where min_objects is auto"),
+        ("6.12", &["min_objects=8", "multiplier=4"], "it is 8"),
+    ] {
+        let (mut at, _) = Settings::of_version(release, Machine::new(4096, 2)).unwrap();
+        keys.iter().for_each(|text| at.set(text).unwrap());
+        let error = at.validate().expect_err(words).to_string();
+        assert!(error.contains(words), "{release} {keys:?}: {error}");
+    }
+    // What a version has of itself is no setting of the user's.
+    for (release, keys) in [
+        ("7.0", &["tiny=1"][..]),
+        ("7.0", &["front=cpu_slabs"]),
+        ("7.1", &["tiny=1"]),
+        ("6.7", &["tiny=1"]),
+        ("6.2", &["tiny=1"]),
+        ("6.12", &["cpu_partial_lists=0", "cpu_partial=0", "freezing=eager"]),
+        ("6.18", &["front=sheaves", "sheaf_capacity=16"]),
+        ("6.12", &["min_objects=8", "multiplier=2", "min_objects=auto"]),
+        ("6.12", &["min_objects=0", "multiplier=2"]),
+    ] {
+        let (mut at, _) = Settings::of_version(release, Machine::new(4096, 2)).unwrap();
+        keys.iter().for_each(|text| at.set(text).unwrap());
+        assert_eq!(at.validate(), Ok(()), "{release} {keys:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Filters of system calls (seccomp(2)) that a program installs after its start.
+//!
+//! A filter may end the process at a call that it does not know, and nobody can ask it
+//! before. So `prctl` and `syscall` are ours too: they make the call that they are asked
+//! for, and where it installs a filter the library makes from then on only the calls that
+//! any allocator makes (`slabyard::platform::linux::Linux::restrict`).
+//!
+//! Not seen are filters that a program installs by an instruction of its own; where one
+//! refuses a call and does not end the process, each call's answer is handled.
+
+#![cfg(target_arch = "x86_64")]
+
+use crate::start;
+use crate::state::YARD;
+use core::arch::naked_asm;
+use core::ffi::{c_int, c_long};
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+}
+
+const SYS_PRCTL: u32 = 157;
+const SYS_SECCOMP: u32 = 317;
+const PR_SET_SECCOMP: u32 = 22;
+
+/// A filter is about to be installed.
+extern "C" fn comes() {
+    if start::ready() {
+        YARD.restrict();
+    }
+}
+
+/// A call failed.
+extern "C" fn failed(result: isize) -> c_long {
+    // SAFETY: this thread's own word.
+    unsafe { *__errno_location() = -result as c_int };
+    -1
+}
+
+/// As the C library's, which has no frame either: the child of a call that it makes may
+/// return from it too.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn syscall() -> c_long {
+    naked_asm!(
+        "cmp edi, {seccomp}",
+        "je 2f",
+        "cmp edi, {prctl}",
+        "jne 1f",
+        "cmp esi, {set_seccomp}",
+        "je 2f",
+        "1: mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 3f",
+        "ret",
+        "3: mov rdi, rax",
+        "jmp {failed}",
+        // An odd number of words, beside the return address.
+        "2: push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "sub rsp, 8",
+        "call {comes}",
+        "add rsp, 8",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp 1b",
+        seccomp = const SYS_SECCOMP,
+        prctl = const SYS_PRCTL,
+        set_seccomp = const PR_SET_SECCOMP,
+        comes = sym comes,
+        failed = sym failed,
+    )
+}
+
+/// As `syscall`, of one number.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+extern "C" fn prctl() -> c_int {
+    naked_asm!(
+        "mov r9, r8",
+        "mov r8, rcx",
+        "mov rcx, rdx",
+        "mov rdx, rsi",
+        "movsxd rsi, edi",
+        "mov edi, {prctl}",
+        "jmp {syscall}",
+        prctl = const SYS_PRCTL,
+        syscall = sym syscall,
+    )
+}

@@ -1,0 +1,26 @@
+//! Functions that one C library has and another has not, by their weak names: one library
+//! of ours is to load beside each.
+
+/// The address of the first of these functions that the process has; 0 if it has none.
+#[cfg(target_arch = "x86_64")]
+macro_rules! address_of {
+    ($first:literal, $second:literal) => {{
+        let (first, second): (usize, usize);
+        // SAFETY: both symbols are weak: their addresses are 0 where there is none.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $first),
+                concat!(".weak ", $second),
+                concat!("mov {0}, qword ptr [rip + ", $first, "@GOTPCREL]"),
+                concat!("mov {1}, qword ptr [rip + ", $second, "@GOTPCREL]"),
+                out(reg) first,
+                out(reg) second,
+                options(nostack, preserves_flags),
+            );
+        }
+        if first == 0 { second } else { first }
+    }};
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use address_of;

@@ -1,0 +1,57 @@
+/*
+ * Large blocks of which little is written, seven thousand of 1 GiB and others of
+ * 40 MiB: as many as there is address space for, and small objects beside them.
+ */
+#include "check.h"
+
+#define GIB ((size_t)1 << 30)
+#define NR 7000
+
+static char *blocks[NR];
+
+/* Only a system that charges what is not written refuses them. */
+static int is_charged(void)
+{
+    char mode = '0';
+    int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY);
+
+    if (fd >= 0 && read(fd, &mode, 1) != 1)
+        mode = '0';
+    close(fd);
+    return mode == '2';
+}
+
+static void take_and_free(size_t size)
+{
+    size_t n, nr;
+
+    for (nr = 0; nr < NR && (blocks[nr] = malloc(size)); nr++)
+        if (nr % 50 == 0) {
+            blocks[nr][0] = (char)nr;
+            blocks[nr][size - 1] = (char)~nr;
+        }
+    CHECK(nr == NR, "%zu blocks of %zu MiB", nr, size >> 20);
+    for (n = 0; n < 1000; n++) {
+        char *small = malloc(16 + n * 30);
+
+        CHECK(small, "no small object beside %zu blocks", nr);
+        free(small);
+    }
+    for (n = 0; n < nr; n++) {
+        if (n % 50 == 0)
+            CHECK(blocks[n][0] == (char)n && blocks[n][size - 1] == (char)~n, "block %zu", n);
+        free(blocks[n]);
+    }
+}
+
+int main(void)
+{
+    if (is_charged()) {
+        printf("skipped: this system charges memory that is not written\n");
+        return 0;
+    }
+    take_and_free(GIB);
+    take_and_free(40 << 20);
+    take_and_free(GIB);
+    return finish("sparse");
+}

@@ -1,0 +1,43 @@
+//! Programs of another C library under the same preload library: musl's loader and threads,
+//! and no area of restartable sequences of its own. The programs are those of `process.rs`;
+//! left out are some that musl fails without us.
+
+mod process_runner;
+
+use process_runner::{LIMIT, Mode, Program};
+
+macro_rules! programs {
+    ($($name:ident: $source:literal in $($mode:ident)+;)*) => {
+        $(mod $name {
+            $(#[test]
+            fn $mode() {
+                super::passes($source, super::Mode::named(stringify!($mode)));
+            })+
+        })*
+    };
+}
+
+// A handler may allocate in the first of these modes only.
+programs! {
+    exports: "c/exports.c" in own_rseq slots;
+    forks: "c/forks.c" in own_rseq slots;
+    signals: "c/signals.c" in own_rseq;
+    decay: "c/decay.c" in own_rseq slots;
+    trim: "c/trim.c" in own_rseq slots;
+    boundary: "c/boundary.c" in own_rseq slots;
+    cores: "c/cores.c" in own_rseq slots;
+    faults: "c/faults.c" in own_rseq slots;
+    limited: "c/limited.c" in own_rseq slots;
+    unloaded: "c/unloaded.c" in own_rseq slots;
+    sparse: "c/sparse.c" in own_rseq slots;
+    locked: "c/locked.c" in own_rseq slots;
+}
+
+fn passes(source: &str, mode: Mode) {
+    let Some(program) = Program::compile_for_musl(source) else {
+        return;
+    };
+    let outcome = program.run(mode, &[], LIMIT);
+    assert!(outcome.succeeded(), "{source} in mode {mode:?}: {outcome:#?}");
+    assert_eq!(outcome.messages().count(), 0, "{source} in mode {mode:?}: {outcome:#?}");
+}

@@ -1,0 +1,266 @@
+//! Checks for misuse that the fast path does not make: it compares a freed object with the
+//! one on top of its stack, and no more.
+//!
+//! * The first frees of a process take the slow path ([`Yard::check_frees`]), where each is
+//!   held against its slab's bitmap and all that is parked. Later slow paths look at nothing
+//!   more than before: a look at four objects of the stack in each made loads of large objects
+//!   take 5 to 15 % more instructions.
+//! * When the process ends, what is parked is looked through once ([`Yard::check_parked`]).
+//!
+//! Nothing is written and no stack is stopped. That is exact for an object that its caller
+//! owns: who owns it, owned it when the top of a stack was read, so no place below that top
+//! held it then, and none gets it before it is freed. (Pairs with each commit of a top: an
+//! owner got its object after the pop.) Of what nobody owns, as at the end, a look while
+//! others move it is a guess, and [`crate::verify`] decides.
+//!
+//! Neighbours: [`super::frees`] sends frees here, and marks the rows on which some were made.
+
+use super::large::RUN_CALLS;
+use super::{Place, Yard};
+use crate::cache::classes::{self, CLASSES};
+use crate::engine::slub::Shape;
+use crate::engine::slub::home::run_from;
+use crate::page::Cause;
+use crate::platform::Platform;
+use crate::slab::{Object, Word};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Words of bitmaps that are kept in mind of one cache at the end: what is parked above that
+/// is not looked at. A small process parks some 64 objects of a size, in 2 to 4 words.
+const WORDS: usize = 32;
+
+/// Objects of a stack that are looked at then, where neighbours count as one.
+const LOOKS: usize = 16;
+
+/// Rows on which frees were made, a bit each; rows this far apart share one.
+const ROWS: usize = 256;
+
+/// What checks keep.
+pub(super) struct Checks {
+    /// Frees that are still to be checked closely.
+    left: AtomicU32,
+    /// 1: a block that was to fault after its free was freed.
+    block_freed: AtomicU32,
+    rows: [AtomicU64; ROWS / 64],
+}
+
+impl Checks {
+    pub(super) const fn new() -> Self {
+        Checks {
+            left: AtomicU32::new(0),
+            block_freed: AtomicU32::new(0),
+            rows: [const { AtomicU64::new(0) }; ROWS / 64],
+        }
+    }
+
+    /// Frees were made on a row.
+    #[inline]
+    pub(super) fn mark(&self, row: usize) {
+        let (word, bit) = (&self.rows[row % ROWS / 64], 1 << (row % 64));
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// True if `f` says so of one of the rows on which frees were made, of so many. (Plain
+    /// loops: iterators took a third of the time of the look at the end.)
+    #[inline]
+    fn any_row(&self, nr: usize, mut f: impl FnMut(usize) -> bool) -> bool {
+        for (i, word) in self.rows.iter().enumerate() {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != 0 {
+                let mut row = 64 * i + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                while row < nr {
+                    if f(row) {
+                        return true;
+                    }
+                    row += ROWS;
+                }
+            }
+        }
+        false
+    }
+
+    /// True while frees are checked closely.
+    #[inline]
+    pub(super) fn are_close(&self) -> bool {
+        self.left.load(Ordering::Relaxed) != 0
+    }
+
+    /// A block with a mapping of its own, that might have been a run, was freed: such blocks
+    /// come and go.
+    pub(super) fn block_freed(&self) {
+        self.block_freed.store(1, Ordering::Relaxed);
+    }
+
+    /// True if blocks are to fault when they are used after their free.
+    pub(super) fn are_blocks_to_fault(&self) -> bool {
+        self.are_close() && self.block_freed.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes one off the frees to be checked; `u32::MAX` is all.
+    fn take(&self) {
+        let left = self.left.load(Ordering::Relaxed);
+        if left != u32::MAX && left != 0 {
+            // Two threads may take the same one: a check more.
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<P: Platform> Yard<P> {
+    /// The next so many frees take the slow path and are checked closely; `u32::MAX`: all.
+    pub fn check_frees(&self, frees: u32) {
+        self.checks.left.store(frees, Ordering::Relaxed);
+    }
+
+    /// Looks closely at an object that is to be freed, in a slow path.
+    ///
+    /// # Errors
+    /// What the address is instead. `Ok(false)`: it is free already, and was told.
+    #[cold]
+    pub(super) fn check_free(&self, class: usize, address: usize) -> Result<bool, Place> {
+        let shape = self.caches[class].shape();
+        if !self.ground.begins_object(&shape.geometry, address) {
+            return Err(self.place_of(address));
+        }
+        if let Some(row) = self.platform().row_hint() {
+            self.checks.mark(row);
+        }
+        self.checks.take();
+        let twice = self.is_free(class, address);
+        if twice {
+            self.ground.bad(Cause::DoubleFree, address, shape.slot);
+        }
+        Ok(!twice)
+    }
+
+    /// True if frees are checked closely, and the object at an address was freed.
+    #[inline]
+    pub fn looks_freed(&self, address: usize) -> bool {
+        self.checks.are_close() && self.looks_freed_closely(address)
+    }
+
+    #[cold]
+    fn looks_freed_closely(&self, address: usize) -> bool {
+        // Bits of slabs are marks while the gate is closed.
+        self.class_at(address).is_some_and(|class| {
+            self.visit(RUN_CALLS).is_some_and(|_visit| self.is_free(class, address))
+        })
+    }
+
+    /// True if an object is free in its slab, or parked anywhere.
+    #[cold]
+    fn is_free(&self, class: usize, address: usize) -> bool {
+        let (g, cache) = (&self.ground, &self.caches[class]);
+        let shape = cache.shape();
+        match g.resolve(&shape.geometry, shape.slot, address) {
+            Err(_) => return false,
+            Ok(Object { slab, index }) => {
+                if g.is_free(slab, index) {
+                    return true;
+                }
+            }
+        }
+        if self.any_stack(class, |objects| holds(objects, address)) {
+            return true;
+        }
+        let mut found = false;
+        cache.each_parked_node(g, |parked| found |= parked == address);
+        found
+    }
+
+    /// True if `f` says so of what one of a cache's stacks holds, on rows on which frees were
+    /// made.
+    #[inline]
+    fn any_stack(&self, class: usize, mut f: impl FnMut(&[AtomicUsize]) -> bool) -> bool {
+        let p = self.platform();
+        let shape = self.caches[class].shape();
+        self.checks.any_row(p.rows().len(), |row| {
+            [shape.main(), shape.spare()].into_iter().any(|slot| {
+                let entry = p.rows().entry(row, slot);
+                !entry.is_none() && f(self.ground.sheaves.objects_of(entry.top()))
+            })
+        })
+    }
+
+    /// Looks through what is parked, at the process's end: tells of the first object that is
+    /// parked twice, or free in its slab and parked, or no object.
+    pub fn check_parked(&self) {
+        let mut seen = Seen { words: [(u32::MAX, Word::FIRST, 0); WORDS], nr: 0 };
+        // Others may move objects meanwhile: what is really there is there again.
+        let mut is_odd = |class| (0..3).all(|_| self.is_odd(class, &mut seen));
+        if !(0..CLASSES).any(&mut is_odd) {
+            return;
+        }
+        if let Some(Err(fault)) = self.verify()
+            && let Some(cause) = fault.misuse()
+            && let Some(class) = self.class_at(fault.at)
+        {
+            let slot = classes::slot_of(class).0;
+            self.ground.bad(cause, fault.at, slot);
+        }
+    }
+
+    /// True if what is parked of a class does not look right.
+    fn is_odd(&self, class: usize, seen: &mut Seen) -> bool {
+        seen.nr = 0;
+        let shape = self.caches[class].shape();
+        self.any_stack(class, |objects| self.is_odd_in(shape, seen, objects))
+    }
+
+    fn is_odd_in(&self, shape: &Shape, seen: &mut Seen, objects: &[AtomicUsize]) -> bool {
+        let (g, geometry) = (&self.ground, &shape.geometry);
+        // From the top on: what was freed last.
+        let mut left = objects;
+        for _ in 0..LOOKS {
+            let Some((top, others)) = left.split_last() else { break };
+            let address = top.load(Ordering::Relaxed);
+            let Ok(Object { slab, index }) = g.resolve(geometry, shape.slot, address) else {
+                return true;
+            };
+            let (word, bit) = Word::of(index);
+            let Some(bits) = seen.bits(slab, word, || g.free_bits(slab, word)) else {
+                return false;
+            };
+            let last = (geometry.objects - word.index_of(0)).min(Word::OBJECTS) - 1;
+            let (run, more) =
+                run_from(others, address, geometry.size as usize, bit.trailing_zeros(), last);
+            if *bits & (bit | more) != 0 {
+                return true;
+            }
+            *bits |= bit | more;
+            left = &others[..others.len() - run];
+        }
+        false
+    }
+}
+
+/// Words of bitmaps, with a bit for each object that is free or was seen.
+struct Seen {
+    words: [(u32, Word, u64); WORDS],
+    nr: usize,
+}
+
+impl Seen {
+    /// The bits of a word, at first those that `read` gives; `None` where no more are kept.
+    fn bits(&mut self, slab: u32, word: Word, read: impl FnOnce() -> u64) -> Option<&mut u64> {
+        // The last one again, most often.
+        let known = self.words[..self.nr].iter().rposition(|w| (w.0, w.1) == (slab, word));
+        let at = match known {
+            Some(at) => at,
+            None if self.nr == WORDS => return None,
+            None => {
+                self.words[self.nr] = (slab, word, read());
+                self.nr += 1;
+                self.nr - 1
+            }
+        };
+        Some(&mut self.words[at].2)
+    }
+}
+
+fn holds(objects: &[AtomicUsize], address: usize) -> bool {
+    objects.iter().any(|object| object.load(Ordering::Relaxed) == address)
+}

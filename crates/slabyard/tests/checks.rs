@@ -1,0 +1,218 @@
+//! Checks for misuse in slow paths and at the end (`yard/checks.rs`): a second free is told,
+//! wherever the object is parked, and nothing is told of a right program.
+
+use slabyard::page::Cause;
+use slabyard::platform::machine::{Body, Config, Machine};
+use slabyard::yard::{Place, Settings, Yard};
+use std::cell::RefCell;
+
+const CPUS: usize = 3;
+/// Of the small sizes a sheaf holds many, of the large ones few, and slabs end.
+const SIZES: [usize; 5] = [16, 64, 240, 1000, 9000];
+
+thread_local! {
+    static TOLD: RefCell<Vec<(usize, Cause)>> = const { RefCell::new(Vec::new()) };
+}
+
+fn yard(seed: u64) -> Yard<Machine> {
+    let yard = Yard::new(Machine::new(Config { cpus: CPUS, seed, ..Config::default() }));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
+    yard.on_bad(|bad| TOLD.with_borrow_mut(|told| told.push((bad.address, bad.cause))));
+    yard
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// What a right program does: it allocates and frees on all CPUs, and trims now and then.
+struct Program<'a> {
+    yard: &'a Yard<Machine>,
+    random: Random,
+    live: Vec<(usize, usize)>,
+    /// Freed, and not handed out since.
+    freed: Vec<usize>,
+}
+
+impl<'a> Program<'a> {
+    fn new(yard: &'a Yard<Machine>, seed: u64) -> Self {
+        Program { yard, random: Random(seed), live: Vec::new(), freed: Vec::new() }
+    }
+
+    fn alloc(&mut self, bytes: usize) -> usize {
+        let address = self.yard.alloc_fast(bytes, 16).expect("memory");
+        self.live.push((address, bytes));
+        self.freed.retain(|freed| *freed != address);
+        address
+    }
+
+    fn free(&mut self) {
+        if !self.live.is_empty() {
+            let (address, _) = self.live.swap_remove(self.random.below(self.live.len()));
+            assert_eq!(self.yard.free_fast(address), Ok(()));
+            self.freed.push(address);
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(1000) {
+            0 => {
+                self.yard.trim();
+            }
+            1..30 => self.yard.platform().set_cpu(self.random.below(CPUS)),
+            // In waves, so that sheaves fill and barns take them.
+            n if n % 2 == usize::from(self.live.len() > 600) => self.free(),
+            _ => {
+                let bytes = SIZES[self.random.below(SIZES.len())];
+                self.alloc(bytes);
+            }
+        }
+    }
+}
+
+/// Whole slabs that are free end, and what comes after may have no object there.
+fn is_in_a_slab(yard: &Yard<Machine>, address: usize) -> bool {
+    matches!(yard.place_of(address), Place::Object { begin: true, .. })
+}
+
+#[test]
+fn each_second_free_is_told_at_once_while_all_are_checked() {
+    for seed in 0..8 {
+        let yard = yard(seed);
+        yard.check_frees(u32::MAX);
+        let mut program = Program::new(&yard, seed);
+        let mut tried = 0;
+        for _ in 0..6000 {
+            program.step();
+            assert_eq!(TOLD.take(), [], "a right program, seed {seed}");
+            let n = program.freed.len();
+            if n > 0 && program.random.below(10) == 0 {
+                let address = program.freed[program.random.below(n)];
+                if is_in_a_slab(&yard, address) {
+                    assert!(yard.looks_freed(address));
+                    assert_eq!(yard.free_fast(address), Ok(()));
+                    assert_eq!(TOLD.take(), [(address, Cause::DoubleFree)], "seed {seed}");
+                    tried += 1;
+                }
+            }
+            if let Some((address, bytes)) = program.live.last()
+                && *bytes > 16
+            {
+                let found = yard.free_fast(address + 16);
+                assert!(matches!(found, Err(Place::Object { begin: false, .. })), "{found:?}");
+                assert!(!yard.looks_freed(*address));
+            }
+        }
+        assert!(tried > 100, "{tried}");
+        yard.verify().expect("no handler").expect("a sound yard");
+    }
+}
+
+#[test]
+fn so_many_frees_are_checked() {
+    let yard = yard(1);
+    yard.check_frees(3);
+    let [p, q, r, s] = [(); 4].map(|()| yard.alloc(64, 16).expect("memory"));
+    for object in [p, q, p] {
+        yard.free_fast(object).expect("a live object");
+    }
+    assert_eq!(TOLD.take(), [(p, Cause::DoubleFree)]);
+    for object in [r, s, q] {
+        yard.free_fast(object).expect("a live object");
+    }
+    assert_eq!(TOLD.take(), [], "of the fourth on nobody looks closely");
+    yard.check_parked();
+    assert_eq!(TOLD.take(), [(q, Cause::DoubleFree)]);
+}
+
+#[test]
+fn the_look_at_the_end_finds_what_is_parked_twice() {
+    for seed in 0..20 {
+        let yard = yard(seed);
+        let mut program = Program::new(&yard, seed);
+        (0..600).for_each(|_| program.step());
+        yard.check_parked();
+        assert_eq!(TOLD.take(), [], "a right program, seed {seed}");
+
+        let bytes = SIZES[seed as usize % SIZES.len()];
+        let mut others: Vec<_> = (0..4).map(|_| yard.alloc(bytes, 16).expect("memory")).collect();
+        let p = others.pop().expect("four");
+        yard.free_fast(p).expect("a live object");
+        match seed % 3 {
+            // Free in its slab, and parked.
+            0 => {
+                yard.trim();
+                for other in others {
+                    yard.free_fast(other).expect("a live object");
+                }
+            }
+            // Parked on two CPUs.
+            1 => yard.platform().set_cpu((yard.platform().cpu() + 1) % CPUS),
+            // Parked twice on one.
+            _ => others.iter().for_each(|other| yard.free_fast(*other).expect("a live object")),
+        }
+        assert_eq!(TOLD.take(), []);
+        if !is_in_a_slab(&yard, p) {
+            continue;
+        }
+        yard.free_fast(p).expect("at most it is told");
+        if TOLD.with_borrow(Vec::is_empty) {
+            yard.check_parked();
+        }
+        assert_eq!(TOLD.take(), [(p, Cause::DoubleFree)], "seed {seed}, {bytes} bytes");
+    }
+}
+
+#[test]
+fn the_first_large_blocks_go_when_they_are_freed_until_one_was() {
+    let yard = yard(1);
+    let block = || yard.alloc(200_000, 16).expect("memory");
+    let is_run = |address: &usize| yard.ground.run_bytes(*address).is_some();
+    assert!(is_run(&block()), "nothing is checked yet");
+    yard.check_frees(32);
+    let blocks: Vec<_> = (0..100).map(|_| block()).collect();
+    assert_eq!(blocks.iter().filter(|block| !is_run(block)).count(), 16, "few are mapped");
+    assert!(!is_run(&blocks[0]));
+    yard.free(blocks[0]).expect("a live block");
+    assert_eq!(yard.place_of(blocks[0]), Place::Foreign, "it is gone");
+    assert!(is_run(&block()), "they come and go");
+}
+
+#[test]
+fn nothing_is_told_while_threads_move_what_is_parked() {
+    for seed in 0..20 {
+        let preemption = 20;
+        let machine = Machine::new(Config { cpus: CPUS, seed, preemption, ..Config::default() });
+        let yard = Yard::new(machine);
+        assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
+        yard.on_bad(|bad| panic!("told of a right program: {bad:?}"));
+        yard.check_frees(if seed % 2 == 0 { u32::MAX } else { 0 });
+        let work = |thread: u64| {
+            let mut random = Random(seed * 16 + thread);
+            let mut live = Vec::new();
+            for _ in 0..400 {
+                if live.len() < 20 && random.below(2) == 0 {
+                    let bytes = SIZES[random.below(SIZES.len())];
+                    live.push(yard.alloc_fast(bytes, 16).expect("memory"));
+                } else if !live.is_empty() {
+                    let object = live.swap_remove(random.below(live.len()));
+                    assert!(!yard.looks_freed(object));
+                    yard.free_fast(object).expect("a live object");
+                }
+            }
+        };
+        let look = || (0..20).for_each(|_| yard.check_parked());
+        let mut bodies: Vec<Body<'_>> = Vec::new();
+        for thread in 0..3 {
+            bodies.push(Box::new(move |_: &Machine| work(thread)));
+        }
+        bodies.push(Box::new(move |_: &Machine| look()));
+        yard.platform().run(bodies);
+    }
+}

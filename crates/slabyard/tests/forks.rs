@@ -1,0 +1,54 @@
+//! While a thread forks, nobody waits for it: others may hold what it waits for.
+
+use slabyard::platform::Park;
+use slabyard::platform::machine::{Body, Config, Machine};
+use slabyard::sync::{AtomicU32, Ordering};
+use slabyard::yard::{Settings, Yard};
+
+fn yard_on(config: Config) -> Yard<Machine> {
+    let yard = Yard::new(Machine::new(config));
+    assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
+    yard
+}
+
+/// A thread that forks waits for a lock, as of the C library's streams, whose holder
+/// allocates, frees, resizes, trims and asks for numbers: the machine finds a deadlock.
+#[test]
+fn who_holds_a_lock_that_fork_waits_for_is_served() {
+    for seed in 0..200 {
+        for can_stop in [true, false] {
+            let yard = yard_on(Config { seed, can_stop, preemption: 300, ..Config::default() });
+            let held = AtomicU32::new(1);
+            let kept = yard.alloc(100, 16).expect("memory");
+            let holder: Body<'_> = Box::new(|machine| {
+                for bytes in [16, 100, 5000, 40_000, 2 << 20] {
+                    let address = yard.alloc(bytes, 16).expect("memory");
+                    let address = yard.resize(address, bytes + bytes / 8).unwrap_or(address);
+                    yard.free(address).expect("a live block");
+                }
+                yard.free(kept).expect("a live object");
+                yard.trim();
+                // It may say that it cannot: it does not wait for ever.
+                let _ = yard.verify();
+                held.store(0, Ordering::SeqCst);
+                machine.wake(&held);
+            });
+            let forks: Body<'_> = Box::new(|machine| {
+                yard.close();
+                while held.load(Ordering::SeqCst) == 1 {
+                    machine.wait(&held, 1);
+                }
+                yard.open();
+            });
+            yard.platform().run(vec![holder, forks]);
+            // A slow path: what was put off is done.
+            yard.drain_thread();
+            if !can_stop {
+                // Private rows of ended threads.
+                yard.adopt_rows(1..=2);
+            }
+            let sound = yard.verify().expect("outside of a slow path").expect("a sound yard");
+            assert_eq!((sound.live, sound.runs), (0, 0), "seed {seed}");
+        }
+    }
+}
