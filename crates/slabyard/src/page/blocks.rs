@@ -318,6 +318,14 @@ pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
     n
 }
 
+/// True if a block of at least that order is free which begins at this granule, or around it.
+pub(super) fn is_free(region: &Region, start: usize, order: u32) -> bool {
+    (order..ORDERS as u32).any(|order| {
+        let frame = region.frame((start >> order << order) as u32);
+        frame.kind() == Kind::Free && frame.order() == order
+    })
+}
+
 /// Cuts a range into the largest blocks that are aligned to their size.
 pub(super) fn each_block(start: usize, end: usize, mut f: impl FnMut(u32, u32)) {
     let mut at = start;

@@ -13,7 +13,7 @@
 use super::Ground;
 use super::blocks::ORDERS;
 use super::frame::{Frame, Kind};
-use super::huge::HUGE;
+use super::huge::{HUGE, HUGE_ORDER};
 use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
 
@@ -46,10 +46,13 @@ struct Part {
     granules: usize,
     /// The dirty ones among them.
     dirty: usize,
+    /// The block lies beside others in the place of a huge page.
+    beside_others: bool,
 }
 
 impl Part {
-    const NONE: Part = Part { index: 0, order: 0, first: 0, granules: 0, dirty: 0 };
+    const NONE: Part =
+        Part { index: 0, order: 0, first: 0, granules: 0, dirty: 0, beside_others: false };
 }
 
 impl<P: Platform> Ground<P> {
@@ -108,6 +111,10 @@ impl<P: Platform> Ground<P> {
             } else {
                 self.region.set_dirty(part.first, part.granules, false);
                 self.put_clean(part.index, part.order, now, 0);
+                if part.beside_others {
+                    self.keep_sparse(part.first);
+                }
+                self.allow_whole(part.first, part.first + part.granules);
             }
         }
         self.buddy.set_refused(went == 0);
@@ -162,7 +169,8 @@ impl<P: Platform> Ground<P> {
         lists.dirty_granules -= dirty;
         self.set_dirty_hint(lists.dirty_granules);
         region.frame(index as u32).set(Kind::Purging, order as u32, 0);
-        Some(Part { index: index as u32, order, first, granules, dirty })
+        let beside_others = found < HUGE_ORDER;
+        Some(Part { index: index as u32, order, first, granules, dirty, beside_others })
     }
 
     /// Puts a block back that is clean since then, for which so many steps of the strip

@@ -10,7 +10,7 @@
 //! Neighbours: [`super::region`] asks and decides while it grows, by one thread at a time.
 
 use crate::platform::{GRANULE, Platform};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Granules of a huge page, and their order: the begin of the region is aligned to it.
 /// What is taken, committed and given back in whole ones keeps its huge pages; a page
@@ -37,11 +37,15 @@ const PART: usize = 10;
 pub(super) struct PageSizes {
     /// Granules, from the begin, of which it is told what pages they have.
     decided: AtomicUsize,
+    /// A bit for each place of a huge page at the begin, which has small ones for good.
+    small: AtomicU32,
 }
+
+const _: () = assert!(DECIDED / HUGE <= u32::BITS as usize);
 
 impl PageSizes {
     pub(super) const fn new() -> Self {
-        PageSizes { decided: AtomicUsize::new(0) }
+        PageSizes { decided: AtomicUsize::new(0), small: AtomicU32::new(0) }
     }
 
     /// Decides for what lies below `end`, and below `most`, if it is to be decided still.
@@ -60,8 +64,16 @@ impl PageSizes {
         }
         if !may_be_huge {
             p.keep_small_pages(base + first * GRANULE, (end - first) * GRANULE);
+            for nth in first / HUGE..end / HUGE {
+                self.small.fetch_or(1 << nth, Ordering::Relaxed);
+            }
         }
         self.decided.store(end, Ordering::Relaxed);
+    }
+
+    /// True if it was decided that this place of a huge page has small ones.
+    pub(super) fn are_small(&self, nth: usize) -> bool {
+        nth < u32::BITS as usize && self.small.load(Ordering::Relaxed) >> nth & 1 == 1
     }
 }
 
@@ -69,6 +81,15 @@ impl PageSizes {
 /// pages: what lies before it is in memory. Of a huge page all is, so that a heap that was
 /// dense once stays so.
 pub(super) fn is_dense<P: Platform>(p: &P, end: usize) -> bool {
-    let resident = p.resident(end - LOOKED_AT * GRANULE, LOOKED_AT * GRANULE);
-    LOOKED_AT * GRANULE - resident <= LOOKED_AT * GRANULE / PART
+    are_resident(p, end - LOOKED_AT * GRANULE, LOOKED_AT * GRANULE)
+}
+
+/// True if a huge page at this address would make more resident than there is, by more than
+/// the part that is left to chance.
+pub(super) fn is_sparse<P: Platform>(p: &P, address: usize) -> bool {
+    !are_resident(p, address, HUGE * GRANULE)
+}
+
+fn are_resident<P: Platform>(p: &P, address: usize, bytes: usize) -> bool {
+    bytes - p.resident(address, bytes) <= bytes / PART
 }

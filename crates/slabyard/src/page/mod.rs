@@ -4,6 +4,7 @@
 //!
 //! [`Ground`] is all of it with its platform: what an engine stands on.
 
+mod advice;
 pub mod blocks;
 pub mod buddy;
 pub mod decay;
@@ -56,6 +57,8 @@ pub struct Ground<P> {
     pub region: Region,
     /// Free runs.
     pub buddy: buddy::Buddy,
+    /// What the system was told of huge pages.
+    advice: advice::Advice,
     /// Memory of sheaves.
     pub sheaves: SheafPool,
     /// Mappings of their own.
@@ -80,6 +83,7 @@ impl<P: Platform> Ground<P> {
             platform,
             region: Region::new(),
             buddy: buddy::Buddy::new(),
+            advice: advice::Advice::new(),
             sheaves: SheafPool::new(),
             mappings: mappings::Mappings::new(),
             parked_node_bytes: AtomicUsize::new(0),
@@ -102,9 +106,11 @@ impl<P: Platform> Ground<P> {
     pub fn unreserve(&self) {
         let p = &self.platform;
         // Once, by one: what is given up may be the program's from then on.
+        let making = self.sheaves.making(p);
         let growing = self.region.growing(p);
         if !p.is_in_steps() && self.region.unreserve(p, &growing) {
-            self.sheaves.unreserve(p);
+            self.sheaves.unreserve(p, &making);
+            self.advice.unreserve(p);
             p.unreserve_own();
         }
     }

@@ -224,6 +224,11 @@ impl Region {
         DECIDED.min(self.granules() / 16 / HUGE * HUGE)
     }
 
+    /// True if it was decided, as it grew, that this place of a huge page has small ones.
+    pub(super) fn has_small_pages(&self, nth: usize) -> bool {
+        self.page_sizes.are_small(nth)
+    }
+
     /// Keeps others from growing the region. To be held until what is new is on the lists:
     /// who finds nothing free and waits for it looks again.
     pub(super) fn growing<'a, P: Platform>(&'a self, p: &'a P) -> Growing<'a, P> {

@@ -7,7 +7,7 @@ use super::places::{BYTES, GUARD, LARGE, Places, ROOM, SIZES, STRIDES, View, siz
 use super::table::Table;
 use crate::platform::stack::{PLACE_BYTES, STOPPED, Stack};
 use crate::platform::{Platform, Stretch};
-use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
+use crate::sync::{AtomicU32, AtomicUsize, Guard, Lock, Ordering, Rank};
 
 /// No sheaf.
 pub const NO_SHEAF: u32 = u32::MAX;
@@ -80,7 +80,7 @@ const WINDOW: u32 = 4;
 
 /// Sheaves of one size.
 #[derive(Clone, Copy)]
-struct Free {
+pub(super) struct Free {
     /// Sheaves whose pages may be in use, the last one used first.
     head: u32,
     /// Sheaves whose inner pages were given back.
@@ -111,6 +111,9 @@ impl Free {
         self.unused = self.nr;
     }
 }
+
+/// Held by the one thread that may make sheaves.
+pub(super) type Making<'a, P> = Guard<'a, [Free; SIZES], P>;
 
 /// All places of a yard.
 pub struct SheafPool {
@@ -158,9 +161,13 @@ impl SheafPool {
         [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
     }
 
+    /// Keeps others from making sheaves. Before others are kept from growing the region.
+    pub(super) fn making<'a, P: Platform>(&'a self, p: &'a P) -> Making<'a, P> {
+        self.free.lock(p)
+    }
+
     /// Gives up the room for sheaves that are not there yet.
-    pub(super) fn unreserve<P: Platform>(&self, p: &P) {
-        let _sizes = self.free.lock(p);
+    pub(super) fn unreserve<P: Platform>(&self, p: &P, _held: &Making<'_, P>) {
         self.small.unreserve(p);
         self.middle.unreserve(p);
         self.large.unreserve(p);

@@ -88,8 +88,16 @@ pub trait Platform: Park + Sync {
     /// [`Stretch::NONE`]: each of its pages holds what it held, or zeros.
     fn give_back(&self, stretches: &mut [Stretch]);
 
+    /// True if the system puts huge pages under what did not ask for them, a while later too.
+    fn has_huge_pages(&self) -> bool {
+        false
+    }
+
     /// Asks the system not to put huge pages under a part of a reservation.
     fn keep_small_pages(&self, _address: usize, _bytes: usize) {}
+
+    /// Takes that back for a committed part.
+    fn allow_huge_pages(&self, _address: usize, _bytes: usize) {}
 
     /// Bytes of a committed part that are in memory. 0 where the system does not tell.
     fn resident(&self, _address: usize, _bytes: usize) -> usize {

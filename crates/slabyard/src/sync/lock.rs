@@ -25,8 +25,10 @@ pub enum Rank {
     Pool = 3,
     /// Growing the region's committed part.
     Grow = 4,
+    /// What the system was told of huge pages.
+    Advice = 5,
     /// The buddy's free lists.
-    Pages = 5,
+    Pages = 6,
 }
 
 /// Locks under which nothing waits: lists that every CPU needs.
@@ -237,6 +239,7 @@ mod tests {
             (Rank::List, false),
             (Rank::Pool, true),
             (Rank::Grow, true),
+            (Rank::Advice, true),
             (Rank::Pages, false),
         ] {
             let lock = Lock::new(rank, ());

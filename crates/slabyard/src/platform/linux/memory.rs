@@ -26,6 +26,7 @@ use super::calls::{
     ok_address, protect, unmap,
 };
 use super::home::Home;
+use super::huge::{HUGE_PAGE, keep_small_pages};
 use super::process;
 use crate::platform::stack::{ROW_BYTES, ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::platform::{Stretch, Use, sys};
@@ -47,10 +48,7 @@ const SMALL: usize = 128 << 10;
 const SMALL_PER_ROW: usize = SLOTS * size_of::<u64>();
 
 const PROT_READ: usize = 1;
-/// Bytes of a huge page on x86-64; no machine has smaller ones.
-const HUGE_PAGE: usize = 2 << 20;
 const MADV_DONTNEED: usize = 4;
-const MADV_NOHUGEPAGE: usize = 15;
 const MADV_DONTDUMP: usize = 16;
 const MADV_DODUMP: usize = 17;
 /// Since Linux 5.14; before that each page is faulted in as it is written.
@@ -122,7 +120,7 @@ impl Reservation {
         }
         let small_end = self.small_pages_end.load(Ordering::Relaxed).min(begin + bytes);
         if begin < small_end {
-            advise(begin, small_end - begin, MADV_NOHUGEPAGE);
+            keep_small_pages(begin, small_end - begin);
         }
         true
     }
@@ -381,10 +379,6 @@ fn row_pages(page: usize) -> usize {
 fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
     range[0].store(first, Ordering::Relaxed);
     range[1].store(end, Ordering::Relaxed);
-}
-
-fn keep_small_pages(address: usize, bytes: usize) {
-    advise(address, bytes, MADV_NOHUGEPAGE);
 }
 
 /// Bytes of whole pages that are in memory.

@@ -18,6 +18,7 @@
 
 mod calls;
 mod home;
+mod huge;
 mod memory;
 mod process;
 
@@ -56,6 +57,7 @@ const REFUSED: u32 = 2;
 pub struct Linux {
     rows: Rows,
     memory: Memory,
+    huge_pages: huge::Setting,
     setup: Once<Setup>,
     membarrier: AtomicU32,
     restricted: AtomicBool,
@@ -87,6 +89,7 @@ impl Linux {
         Linux {
             rows: Rows::new(),
             memory: Memory::new(),
+            huge_pages: huge::Setting::new(),
             setup: Once::new(),
             membarrier: AtomicU32::new(NOT_READY),
             restricted: AtomicBool::new(false),
@@ -175,6 +178,11 @@ impl Linux {
     pub fn restrict(&self) {
         self.restricted.store(true, Ordering::Relaxed);
         self.membarrier.store(REFUSED, Ordering::Relaxed);
+    }
+
+    /// Takes it that the system makes huge pages everywhere (`always`), whatever it says.
+    pub fn assume_huge_pages(&self) {
+        self.huge_pages.assume();
     }
 
     fn is_restricted(&self) -> bool {
@@ -343,8 +351,18 @@ impl Platform for Linux {
         memory::give_back(stretches, !self.is_restricted());
     }
 
+    fn has_huge_pages(&self) -> bool {
+        may_call(self);
+        !self.is_restricted() && self.huge_pages.is_everywhere()
+    }
+
     fn keep_small_pages(&self, address: usize, bytes: usize) {
         self.memory.keep_small_pages(address, bytes);
+    }
+
+    fn allow_huge_pages(&self, address: usize, bytes: usize) {
+        may_call(self);
+        huge::allow_huge_pages(address, bytes);
     }
 
     fn resident(&self, address: usize, bytes: usize) -> usize {
