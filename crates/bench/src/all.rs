@@ -48,6 +48,7 @@ fn loads(all: &AllOptions) -> Result<Measured> {
         most_rounds: None,
         only: Vec::new(),
         peers: Vec::new(),
+        earlier: None,
         thp: all.thp.clone(),
         scale: 1.0,
         timeout_s: LOAD_TIMEOUT_S,

@@ -35,6 +35,9 @@ pub const MIMALLOC_AT: usize = 1;
 /// The C library, without a preload.
 pub const GLIBC: usize = 2;
 
+/// Name of an earlier build of ours, where it is measured beside this one.
+pub const EARLIER: &str = "earlier";
+
 /// One allocator.
 #[derive(Clone, Serialize)]
 pub struct Allocator {
@@ -161,7 +164,7 @@ fn beside_this_program() -> Result<PathBuf> {
     Ok(program.with_file_name(LIBRARY))
 }
 
-fn existing(path: &Path) -> Result<PathBuf> {
+pub fn existing(path: &Path) -> Result<PathBuf> {
     match fs::canonicalize(path) {
         Ok(path) => Ok(path),
         Err(error) => bail!(

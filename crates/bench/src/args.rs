@@ -22,6 +22,7 @@ Examples:
   cargo build --release -p slabyard-bench --features peers   # all peers
   target/release/slabyard-bench all --thp madvise,always --write-docs
   target/release/slabyard-bench compare --rounds 3 --only larson,web
+  target/release/slabyard-bench compare --earlier old/libslabyard_malloc.so --scale 0.5
   target/release/slabyard-bench rest --times 1 --check
   target/release/slabyard-bench latency --threads 1
   target/release/slabyard-bench programs --list
@@ -199,6 +200,9 @@ pub struct CompareOptions {
     /// Only these peers
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
     pub peers: Vec<String>,
+    /// An earlier build of ours, beside this one; and of the peers only those of `--peers`
+    #[arg(long, value_name = "PATH")]
+    pub earlier: Option<PathBuf>,
     /// Set the system's THP to each of these in turn [default: leave it]
     #[arg(long, value_enum, value_name = "SETTING", value_delimiter = ',')]
     pub thp: Vec<Thp>,

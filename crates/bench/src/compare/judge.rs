@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::results::{MEASURES, Mean, PEAK, Results, WALL};
 use super::runs::{OfLoad, Run};
+use crate::allocators::EARLIER;
 use crate::goals::Goal;
 use crate::stats::{Estimate, Paired, beside, ratio};
 
@@ -78,8 +79,15 @@ pub fn goals(results: &Results) -> Vec<Goal> {
         let limit = format!("<= {TIME_MEAN:.2}, interval below 1");
         mean(results, WALL, name, goal, limit, |e| e.value <= TIME_MEAN && e.high < 1.0)
     }));
+    if results.place(EARLIER).is_some() {
+        let goal = "wall time to the earlier build's, mean".to_owned();
+        // Of equal builds half have a mean above 1.
+        let limit = "interval not above 1".to_owned();
+        goals.push(mean(results, WALL, EARLIER, goal, limit, |e| e.low <= 1.0));
+    }
     goals.push(each(results, WALL, TIME_LOAD));
-    let others = results.peers().map(|peer| results.allocators[peer]).filter(|n| *n != RSS_FIRST);
+    let others = results.peers().map(|peer| results.allocators[peer]);
+    let others = others.filter(|name| ![RSS_FIRST, EARLIER].contains(name));
     goals.extend([RSS_FIRST].into_iter().chain(others).map(|name| {
         let goal = format!("peak RSS to {name}'s, mean");
         let limit = format!("<= {RSS_MEAN:.2}");
@@ -184,7 +192,8 @@ fn loss(results: &Results, measure: usize, word: &str, load: usize) -> Option<Lo
         to_best,
         second: second.map(|peer| results.allocators[peer]),
         to_second: second.and_then(|peer| results.ratio(measure, load, peer)),
-        why: explanation(EXPLAINED, word, name),
+        // They tell of other people's allocators.
+        why: explanation(EXPLAINED, word, name).filter(|_| results.allocators[best] != EARLIER),
     })
 }
 
@@ -240,6 +249,19 @@ mod tests {
     fn time_mean_above_the_limit_of_one_peer_is_missed() {
         let cells = [Some((951, 1000)), Some((1000, 1000)), Some((1200, 1000)), Some((2000, 1000))];
         assert_eq!(missed(&[("a", &cells)]), ["wall time to mimalloc's, mean"]);
+    }
+
+    #[test]
+    fn a_build_that_is_slower_than_the_earlier_one_is_missed() {
+        let goal = |walls: [f64; 3]| {
+            let mut results =
+                made_up(&["ours", EARLIER], &[("a", &[Some((1000, 1000)), Some((1000, 1000))])]);
+            results.samples[0][0].as_mut().unwrap()[WALL] = walls.to_vec();
+            goals(&results).into_iter().find(|goal| goal.name.contains("earlier")).unwrap().met
+        };
+        assert_eq!(goal([1010.0, 1020.0, 1030.0]), Some(false));
+        assert_eq!(goal([990.0, 1010.0, 1030.0]), Some(true), "not told");
+        assert_eq!(goal([900.0, 910.0, 900.0]), Some(true));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use crate::allocators::{Allocator, Bench};
+use crate::allocators::{Allocator, Bench, EARLIER, OURS, existing};
 use crate::args::CompareOptions;
 use crate::goals::Goal;
 use crate::machine::Machine;
@@ -151,7 +151,7 @@ fn raw<'a>(results: &'a Results, calls: &[Option<Calls>], load: usize) -> RawLoa
 /// Runs the suite.
 pub fn run(options: &CompareOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
-    let everybody = chosen_peers(everybody(&bench, options.tcmalloc.as_deref()), &options.peers);
+    let everybody = chosen_allocators(&bench, options)?;
     let program = options.program.as_deref();
     let runner = Runner::new(&bench, program, options.scale, options.timeout_s);
     let everybody = only_preloaded(everybody, &runner)?;
@@ -178,6 +178,22 @@ fn goals(sections: &[Section]) -> Vec<Goal> {
         }));
     }
     goals
+}
+
+fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<Everybody> {
+    let Some(path) = &options.earlier else {
+        let everybody = everybody(bench, options.tcmalloc.as_deref());
+        return Ok(chosen_peers(everybody, &options.peers));
+    };
+    let earlier = bench.checked(EARLIER, Some(existing(path)?))?;
+    let mut chosen = if options.peers.is_empty() {
+        let ours = bench.allocators[OURS].clone();
+        Everybody { allocators: vec![ours], absent: Vec::new() }
+    } else {
+        chosen_peers(everybody(bench, options.tcmalloc.as_deref()), &options.peers)
+    };
+    chosen.allocators.push(earlier);
+    Ok(chosen)
 }
 
 /// Only the named peers, if any are named; ours is there in any case.

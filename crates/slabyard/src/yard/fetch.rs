@@ -25,7 +25,9 @@ impl<P: Platform> Yard<P> {
         words.into_iter().for_each(fetch_to_read);
         if let Some(class) = class {
             let cache = core::ptr::from_ref(&self.caches[class]) as usize;
-            (cache..cache + size_of::<Cache>()).step_by(64).for_each(fetch_to_write);
+            // Steps whose number is known are written out.
+            const LINES: usize = size_of::<Cache>().div_ceil(64);
+            (0..LINES).for_each(|line| fetch_to_write(cache + 64 * line));
         }
     }
 

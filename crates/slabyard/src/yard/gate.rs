@@ -95,7 +95,19 @@ impl Gate {
     }
 
     /// The stripe that counts the caller inside; `None` if a fork is under way.
+    #[inline]
     pub(super) fn enter<P: Platform>(&self, p: &P) -> Option<Inside<'_>> {
+        let stripe = self.stripe(p);
+        stripe.fetch_add(1, Ordering::SeqCst);
+        if self.closed.load(Ordering::SeqCst) == OPEN {
+            return Some(Inside(stripe));
+        }
+        self.leave(p, Inside(stripe));
+        self.enter_closed(p)
+    }
+
+    #[cold]
+    fn enter_closed<P: Platform>(&self, p: &P) -> Option<Inside<'_>> {
         let stripe = self.stripe(p);
         let mut waited = false;
         loop {

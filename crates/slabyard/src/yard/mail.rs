@@ -42,7 +42,9 @@ impl<P: Platform> Yard<P> {
     /// True if a request waits.
     #[inline]
     fn has_mail(&self) -> bool {
-        self.mail(Mail::Asked) != self.mail(Mail::Answered)
+        let front = self.platform().rows().front();
+        let word = |word: Mail| front[word.index()].load(Ordering::Relaxed);
+        word(Mail::Asked) != word(Mail::Answered)
     }
 
     /// In a visit: does what was asked, if something was.

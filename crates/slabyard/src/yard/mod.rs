@@ -309,20 +309,31 @@ impl<P: Platform> Yard<P> {
         let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
         self.fetch_for_free(class, address);
         let spent = self.are_frees_spent();
-        let close = self.checks.are_close();
-        let calls = if close { RUN_CALLS } else { calls_of(bytes) };
-        let Some(_visit) = self.visit_to_free(calls, spent) else {
+        if self.checks.are_close() {
+            return self.free_closely(class, address, spent);
+        }
+        let Some(_visit) = self.visit_to_free(calls_of(bytes), spent) else {
             self.defer(address);
             return Ok(());
         };
-        if close
-            && let Some(class) = class
-            && !self.check_free(class, address)?
-        {
-            return Ok(());
-        }
         // It came by for the clock, not for its sheaf.
         if spent && class.is_some_and(|class| self.push(class, address)) {
+            return Ok(());
+        }
+        self.free_inside(class, address)
+    }
+
+    /// As [`Yard::free`], of one that is checked.
+    #[cold]
+    #[inline(never)]
+    fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
+        let Some(_visit) = self.visit_to_free(RUN_CALLS, spent) else {
+            self.defer(address);
+            return Ok(());
+        };
+        if let Some(class) = class
+            && (!self.check_free(class, address)? || spent && self.push(class, address))
+        {
             return Ok(());
         }
         self.free_inside(class, address)

@@ -47,11 +47,12 @@ impl Cache {
         let Some(row) = g.platform.row_hint().filter(|_| shape.goes_straight()) else {
             return false;
         };
-        let objects_in = |slot| g.sheaves.objects_of(g.platform.rows().entry(row, slot).top());
-        let main = objects_in(shape.main());
+        let top = |slot| g.platform.rows().entry(row, slot).top();
+        if self.barn_has_room(g) || g.sheaves.count_of(top(shape.spare())) < Some(capacity) {
+            return false;
+        }
+        let main = g.sheaves.objects_of(top(shape.main()));
         main.len() >= capacity as usize
-            && objects_in(shape.spare()).len() >= capacity as usize
-            && !self.barn_has_room(g)
             && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
     }
 

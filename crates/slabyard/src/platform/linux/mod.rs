@@ -26,7 +26,7 @@ use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
 use super::{Park, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use memory::Memory;
 
 /// How CPUs are told apart.
@@ -58,7 +58,7 @@ pub struct Linux {
     rows: Rows,
     memory: Memory,
     huge_pages: huge::Setting,
-    setup: Once<Setup>,
+    setup: Setup,
     membarrier: AtomicU32,
     restricted: AtomicBool,
     /// Slots that were ever given out: those below.
@@ -70,12 +70,12 @@ pub struct Linux {
     on_slot: AtomicUsize,
 }
 
-#[derive(Clone, Copy)]
+/// What was found at the begin, and stays: each slow path asks for it several times.
 struct Setup {
-    mode: Mode,
+    mode: AtomicU32,
     /// Offset of `rseq_cs` from the thread pointer.
-    cs_offset: usize,
-    page_bytes: usize,
+    cs_offset: AtomicUsize,
+    page_bytes: AtomicUsize,
 }
 
 unsafe extern "C" {
@@ -90,7 +90,11 @@ impl Linux {
             rows: Rows::new(),
             memory: Memory::new(),
             huge_pages: huge::Setting::new(),
-            setup: Once::new(),
+            setup: Setup {
+                mode: AtomicU32::new(0),
+                cs_offset: AtomicUsize::new(0),
+                page_bytes: AtomicUsize::new(0),
+            },
             membarrier: AtomicU32::new(NOT_READY),
             restricted: AtomicBool::new(false),
             slots_given: AtomicUsize::new(0),
@@ -104,7 +108,9 @@ impl Linux {
     pub fn init(&self, wanted: Option<Mode>) -> bool {
         let (mode, cs_offset) = process::choose(wanted);
         let page_bytes = process::page_bytes();
-        self.setup.set(Setup { mode, cs_offset, page_bytes });
+        self.setup.mode.store(mode as u32, Ordering::Relaxed);
+        self.setup.cs_offset.store(cs_offset, Ordering::Relaxed);
+        self.setup.page_bytes.store(page_bytes, Ordering::Relaxed);
         let nr_rows = match mode {
             Mode::Library | Mode::Own => process::possible_cpus(),
             Mode::Slots => {
@@ -124,13 +130,18 @@ impl Linux {
     }
 
     /// The mode found by [`Linux::init`].
+    #[inline]
     pub fn mode(&self) -> Mode {
-        self.setup.get().mode
+        match self.setup.mode.load(Ordering::Relaxed) {
+            mode if mode == Mode::Library as u32 => Mode::Library,
+            mode if mode == Mode::Own as u32 => Mode::Own,
+            _ => Mode::Slots,
+        }
     }
 
     /// Where `rseq_cs` lies, from the thread pointer.
     pub fn cs_offset(&self) -> usize {
-        self.setup.get().cs_offset
+        self.setup.cs_offset.load(Ordering::Relaxed)
     }
 
     /// Registers the process for [`Platform::fence`]. With one thread this is
@@ -316,7 +327,7 @@ impl Park for Linux {
 
 impl Platform for Linux {
     fn page_bytes(&self) -> usize {
-        self.setup.get().page_bytes
+        self.setup.page_bytes.load(Ordering::Relaxed)
     }
 
     fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize> {
@@ -438,8 +449,9 @@ impl Platform for Linux {
         if self.has_left_row() {
             return None;
         }
-        let id = rseq::cpu_id(self.cs_offset().wrapping_sub(8));
-        usize::try_from(id).ok().filter(|row| *row < self.rows.len())
+        // Without a number, below 0, it is beyond all rows.
+        let row = rseq::cpu_id(self.cs_offset().wrapping_sub(8)).cast_unsigned() as usize;
+        (row < self.rows.len()).then_some(row)
     }
 
     fn has_private_rows(&self) -> bool {
