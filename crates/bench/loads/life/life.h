@@ -39,7 +39,8 @@ struct load {
     X(sizes_pareto) X(sizes_linear) X(sizes_powerlaw) X(sizes_every)           \
     X(scratch) X(thrash) X(realloc_growth) X(large) X(calloc_mix)              \
     X(aligned_mix) X(churn) X(fork_while) X(fragment) X(burst_idle) X(tree)    \
-    X(strings) X(cold) X(threads_64) X(web)
+    X(strings) X(cold) X(threads_64) X(web) X(brief_threads) X(buffers)        \
+    X(tenth)
 
 #define DECLARE_LOAD(name) extern const struct load load_##name;
 EACH_LOAD(DECLARE_LOAD)
