@@ -78,6 +78,6 @@ const struct load load_buffers = {
     .name = "buffers",
     .threads = 1,
     .words = "blocks of 5 to 25 MiB replace each other at random, 20 at a time, each page "
-             "touched (330 MB live)",
+             "touched (300 MB live)",
     .run = run_buffers,
 };
