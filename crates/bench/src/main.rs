@@ -9,7 +9,7 @@
 //! peers, and writes the document.
 //! The loads are C programs (`loads/`) that know no allocator; `build/`
 //! builds them and the peers, `allocators` unpacks and preloads, `worker`
-//! keeps a load at hand, and the measuring modules judge against `goals`.
+//! keeps a load at hand, `find` finds the allocators, and the measuring modules judge against `goals`.
 //!
 //! Floor 4 of the house, and never published: peers stay out of everybody's
 //! dependencies.
@@ -19,6 +19,7 @@ mod all;
 mod allocators;
 mod args;
 mod compare;
+mod find;
 mod goals;
 mod instructions;
 mod interrupt;

@@ -16,8 +16,9 @@ use anyhow::Result;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use crate::allocators::{Allocator, Bench, EARLIER, OURS, existing};
+use crate::allocators::{Allocator, Bench, EARLIER, OURS};
 use crate::args::CompareOptions;
+use crate::find::existing;
 use crate::goals::Goal;
 use crate::machine::Machine;
 use crate::measured::Measured;
