@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::compare::runs::Rounds;
-use crate::programs::PROGRAMS;
-use crate::speed::LOADS;
+use crate::loads::LOADS;
+use crate::real::PROGRAMS;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,6 +77,9 @@ pub const REST_SECONDS: u64 = 10;
 pub const LATENCY_PAIRS: u64 = 800_000;
 pub const LATENCY_THREADS: [u32; 2] = [1, 4];
 pub const COUNTED_PAIRS: u64 = 100_000;
+
+/// A load that is not told yet runs so many times as often as the others, at most.
+pub const MOST_TIMES: u32 = 3;
 
 /// What every suite takes.
 #[derive(Clone, clap::Args)]
@@ -224,7 +226,7 @@ pub struct CompareOptions {
 impl CompareOptions {
     /// Runs of a load at most.
     pub fn most_rounds(&self) -> u32 {
-        self.most_rounds.unwrap_or(Rounds::MOST * self.rounds).max(self.rounds)
+        self.most_rounds.unwrap_or(MOST_TIMES * self.rounds).max(self.rounds)
     }
 }
 

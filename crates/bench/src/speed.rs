@@ -12,33 +12,11 @@ use serde::Serialize;
 use crate::allocators::{Allocator, Bench, GLIBC, MIMALLOC_AT, OURS};
 use crate::args::SpeedOptions;
 use crate::goals::{Goal, Verdict, judge};
+use crate::loads::{LOADS, Load};
 use crate::machine::Machine;
 use crate::screen;
 use crate::stats::{Estimate, Paired, median, ratio};
 use crate::worker::{Window, Worker};
-
-/// One load of `loads/`.
-pub struct Load {
-    /// Its name.
-    pub name: &'static str,
-    /// Its threads.
-    pub threads: usize,
-}
-
-const fn load(name: &'static str, threads: usize) -> Load {
-    Load { name, threads }
-}
-
-/// All loads, those of one thread first.
-pub const LOADS: &[Load] = &[
-    load("pair", 1),
-    load("lifo100", 1),
-    load("random100", 1),
-    load("lifo1000", 1),
-    load("mixed", 1),
-    load("prodcons", 2),
-    load("larson", 2),
-];
 
 /// Goals, as ratios of ours to mimalloc's.
 const MEAN_LIMIT: f64 = 0.97;

@@ -188,7 +188,7 @@ fn rollup_kib(text: &str, row: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speed::LOADS;
+    use crate::loads::LOADS;
 
     fn bench() -> Bench {
         Bench::open(Some(Path::new("mimalloc"))).unwrap()

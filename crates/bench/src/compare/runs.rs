@@ -191,11 +191,6 @@ pub struct Rounds {
     pub is_open: fn(&OfLoad) -> bool,
 }
 
-impl Rounds {
-    /// A load that is not told yet runs so many times as often as the others, at most.
-    pub const MOST: u32 = 3;
-}
-
 /// All rounds: in each, each load runs once on each allocator, in an order
 /// drawn anew. After a failure, that load runs on that allocator no more.
 pub fn all(

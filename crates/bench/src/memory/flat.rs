@@ -7,9 +7,9 @@ use super::{Found, Sampled};
 use crate::allocators::{Bench, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;
+use crate::loads::LOADS;
 use crate::machine::Machine;
 use crate::screen;
-use crate::speed::LOADS;
 use crate::worker::Worker;
 
 const SAMPLES: usize = 10;

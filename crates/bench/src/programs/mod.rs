@@ -1,14 +1,9 @@
 //! Real programs, each on all allocators: wall and CPU time, peak memory.
 //!
-//! `list` has the programs, `inputs` what they work on, `redis` and
-//! `postgres` those that have clients, `runner` runs one. Rounds, samples and tables are those of
+//! `real` has the programs, `runner` runs one. Rounds, samples and tables are those of
 //! `compare`, of which a program is a load; but what a program does beside its
 //! allocator is in the measure, so its means are shown and not judged.
 
-mod inputs;
-mod list;
-mod postgres;
-mod redis;
 mod runner;
 
 use anyhow::{Result, ensure};
@@ -16,7 +11,7 @@ use comfy_table::CellAlignment;
 use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench, OURS};
-use crate::args::ProgramsOptions;
+use crate::args::{MOST_TIMES, ProgramsOptions};
 use crate::compare::results::{CPU, FAULTS, Load, PEAK, Results, WALL};
 use crate::compare::runs::Rounds;
 use crate::compare::{self, judge, runs, tables};
@@ -24,10 +19,8 @@ use crate::goals::{Goal, Verdict};
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peers::{Absent, everybody};
+use crate::real::{PROGRAMS, Prepared, Program};
 use crate::screen;
-use list::{Prepared, Program};
-
-pub use list::PROGRAMS;
 use runner::Runner;
 
 /// A program, and whether it is there.
@@ -87,7 +80,7 @@ pub fn run(options: &ProgramsOptions) -> Result<Measured> {
 
     let loads: Vec<Load> = there.iter().map(|(name, _)| load(name)).collect();
     let runner = Runner::new(&bench, there, options.timeout_s);
-    let most = Rounds::MOST * options.rounds;
+    let most = MOST_TIMES * options.rounds;
     let rounds = Rounds { each: options.rounds, most, is_open: judge::is_open };
     let runs = runs::all(&runner, &loads, allocators, rounds)?;
     let names = allocators.iter().map(|allocator| allocator.name).collect();
@@ -162,9 +155,7 @@ fn text(report: &Report, results: &Results) -> String {
     text += &format!(
         "THP {}, {} rounds; a program runs on, up to {} times as often, while the interval of its \
          time beside the second-best peer's holds the limit.\n",
-        report.machine.thp,
-        report.rounds,
-        Rounds::MOST
+        report.machine.thp, report.rounds, MOST_TIMES
     );
     text += &format!("\n{}\n", list(report.programs));
     for measure in [WALL, CPU, PEAK, FAULTS] {
@@ -182,7 +173,7 @@ fn text(report: &Report, results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::runs::Runs;
+    use crate::compare::runs::{Run, Runs};
     use std::path::Path;
 
     #[test]
@@ -216,7 +207,7 @@ mod tests {
         for name in names {
             let of =
                 |a: &Allocator| runner.run(name, a).unwrap_or_else(|e| panic!("{name}: {e:#}"));
-            let runs: Vec<runs::Run> = bench.allocators.iter().map(of).collect();
+            let runs: Vec<Run> = bench.allocators.iter().map(of).collect();
             assert!(runs.iter().all(|run| run.work == runs[0].work), "{name}: {runs:?}");
             assert!(runs.iter().all(|run| run.measures[PEAK] > 2000), "{name}: {runs:?}");
         }

@@ -2,7 +2,7 @@
 //! the same output as ever.
 //!
 //! Neighbours: `loads/launch.c` starts it and takes the measures, as for the
-//! loads of `compare`; `list` says how.
+//! loads of `compare`; `real` says how.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::list::Prepared;
 use crate::allocators::{Allocator, Bench, digest, without_settings};
 use crate::compare::runs::{Run, Runs, TICK_MS, measured};
 use crate::interrupt;
+use crate::real::Prepared;
 
 /// Programs that are there, by name.
 pub struct Runner<'a> {

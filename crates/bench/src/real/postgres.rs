@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::list::{Prepared, installed};
+use super::prepared::{Prepared, installed};
 use crate::allocators::{Bench, without_settings};
 use crate::interrupt;
 
