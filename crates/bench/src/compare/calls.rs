@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::results::Load;
+use super::measures::Load;
 use super::runs::Runner;
 use crate::allocators::Allocator;
 use crate::{interrupt, screen};

@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 
-use super::results::{MEASURES, Mean, PEAK, Results, WALL};
-use super::runs::{OfLoad, Run};
+use super::measures::{MEASURES, OfLoad, PEAK, Run, WALL};
+use super::results::{Mean, Results};
 use crate::allocators::EARLIER;
 use crate::goals::Goal;
 use crate::stats::{Estimate, Paired, beside, ratio};

@@ -1,20 +1,19 @@
 //! All peers, over a program of many loads, each run to its end.
 //!
-//! `runs` measures, `calls` counts system calls, `results` holds what was measured, `judge` sets it beside
-//! the goals and finds the losses, `tables` and `text` show it.
+//! `runs` takes the `measures`, `calls` counts system calls, `results` holds what was measured, `judge` sets
+//! it beside the goals and finds the losses, `report` is all of it as it is written down, `tables` and `text`
+//! show it.
 
 mod calls;
 pub mod judge;
+pub mod measures;
+mod report;
 pub mod results;
 pub mod runs;
 pub mod tables;
 mod text;
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 
 use crate::allocators::{Allocator, Bench, EARLIER, OURS};
 use crate::args::CompareOptions;
@@ -24,130 +23,12 @@ use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peers::{Absent, Everybody, everybody};
 use crate::{screen, thp};
-use calls::{Calls, Counted};
-use judge::Loss;
-use results::{Failure, Load, MEASURES, Mean, Results};
+use measures::Load;
+use report::{Report, Section};
+use results::Results;
 use runs::{Rounds, Runner};
 
-/// Everything that was measured.
-#[derive(Serialize)]
-struct Report<'a> {
-    format: u32,
-    suite: &'static str,
-    machine: &'a Machine,
-    allocators: &'a [Allocator],
-    absent: &'a [Absent],
-    rounds: u32,
-    most_rounds: u32,
-    scale: f64,
-    #[serde(rename = "settings")]
-    sections: Vec<Section>,
-}
-
-impl<'a> Report<'a> {
-    fn new(
-        machine: &'a Machine,
-        allocators: &'a [Allocator],
-        absent: &'a [Absent],
-        sections: Vec<Section>,
-        options: &CompareOptions,
-    ) -> Self {
-        Self {
-            format: 1,
-            suite: "compare",
-            machine,
-            allocators,
-            absent,
-            rounds: options.rounds,
-            most_rounds: options.most_rounds(),
-            scale: options.scale,
-            sections,
-        }
-    }
-}
-
-/// What was measured under one setting of THP.
-struct Section {
-    thp: String,
-    results: Results,
-    goals: Vec<Goal>,
-    losses: Vec<Loss>,
-    calls: Counted,
-}
-
-/// A load with its samples, by allocator and measure.
-#[derive(Serialize)]
-struct RawLoad<'a> {
-    #[serde(flatten)]
-    load: &'a Load,
-    /// Operations, or the digest of what a program wrote.
-    work: Option<u64>,
-    samples: BTreeMap<&'static str, BTreeMap<&'static str, Vec<u64>>>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    calls: BTreeMap<&'static str, Calls>,
-}
-
-/// Results as they are written down.
-#[derive(Serialize)]
-pub struct Raw<'a> {
-    means: BTreeMap<&'static str, BTreeMap<&'static str, Mean>>,
-    failures: &'a [Failure],
-    loads: Vec<RawLoad<'a>>,
-}
-
-impl<'a> Raw<'a> {
-    /// Without calls of the system.
-    pub fn new(results: &'a Results) -> Self {
-        Self::with_calls(results, &[])
-    }
-
-    fn with_calls(results: &'a Results, calls: &[Vec<Option<Calls>>]) -> Self {
-        let loads = 0..results.loads.len();
-        let of = |load| raw(results, calls.get(load).map_or(&[], Vec::as_slice), load);
-        let (means, failures) = (means(results), &results.failures);
-        Self { means, failures, loads: loads.map(of).collect() }
-    }
-}
-
-impl Serialize for Section {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let calls = self.calls.as_ref().map_or(&[][..], Vec::as_slice);
-        let raw = Raw::with_calls(&self.results, calls);
-        let mut map = to.serialize_map(None)?;
-        map.serialize_entry("thp", &self.thp)?;
-        map.serialize_entry("goals", &self.goals)?;
-        map.serialize_entry("means", &raw.means)?;
-        map.serialize_entry("losses", &self.losses)?;
-        map.serialize_entry("failures", &raw.failures)?;
-        map.serialize_entry("loads", &raw.loads)?;
-        map.end()
-    }
-}
-
-/// By peer, then measure.
-fn means(results: &Results) -> BTreeMap<&'static str, BTreeMap<&'static str, Mean>> {
-    let of = |peer| {
-        let means = MEASURES.iter().enumerate();
-        means.filter_map(|(m, measure)| Some((measure.key, results.mean(m, peer)?))).collect()
-    };
-    results.peers().map(|peer| (results.allocators[peer], of(peer))).collect()
-}
-
-fn raw<'a>(results: &'a Results, calls: &[Option<Calls>], load: usize) -> RawLoad<'a> {
-    // Samples are whole numbers that came as such.
-    let whole = |samples: &Vec<f64>| samples.iter().map(|&sample| sample as u64).collect();
-    let of = |samples: &results::Samples| {
-        MEASURES.iter().zip(samples).map(|(measure, of)| (measure.key, whole(of))).collect()
-    };
-    let rows = results.allocators.iter().zip(&results.samples[load]);
-    let named = results.allocators.iter().zip(calls);
-    RawLoad {
-        load: &results.loads[load],
-        work: results.work[load],
-        samples: rows.filter_map(|(name, s)| Some((*name, of(s.as_ref()?)))).collect(),
-        calls: named.filter_map(|(name, calls)| Some((*name, (*calls)?))).collect(),
-    }
-}
+pub use report::Raw;
 
 /// Runs the suite.
 pub fn run(options: &CompareOptions) -> Result<Measured> {
@@ -245,7 +126,7 @@ fn sections(
         let runs = runs::all(runner, loads, allocators, rounds)?;
         let calls = calls::all(runner, loads, allocators)?;
         let names = allocators.iter().map(|allocator| allocator.name).collect();
-        Ok(section(word, Results::new(names, loads.to_vec(), runs), calls))
+        Ok(Section::new(word, Results::new(names, loads.to_vec(), runs), calls))
     };
     if options.thp.is_empty() {
         let word = thp::current().unwrap_or_else(|_| "unknown".to_owned());
@@ -256,11 +137,6 @@ fn sections(
         measure(word)
     };
     options.thp.iter().map(|thp| under(thp.word())).collect()
-}
-
-fn section(thp: &str, results: Results, calls: Counted) -> Section {
-    let (goals, losses) = (judge::goals(&results), judge::losses(&results));
-    Section { thp: thp.to_owned(), results, goals, losses, calls }
 }
 
 #[cfg(test)]

@@ -6,73 +6,8 @@
 
 use serde::Serialize;
 
-use super::runs::{All, Run};
+use super::measures::{All, Failure, Load, NR_MEASURES, Run, WALL};
 use crate::stats::{Estimate, Paired, beside, median, ratio, spread};
-
-/// A measure of a run; less is better.
-pub struct Measure {
-    /// For people.
-    pub name: &'static str,
-    /// Of the samples, for the JSON.
-    pub key: &'static str,
-    /// Of the tables.
-    pub unit: &'static str,
-    /// Samples in one such unit.
-    pub per_unit: f64,
-}
-
-/// How many there are.
-pub const NR_MEASURES: usize = 6;
-/// Places in [`MEASURES`].
-pub const WALL: usize = 0;
-pub const CPU: usize = 1;
-pub const PEAK: usize = 2;
-pub const FAULTS: usize = 3;
-pub const AREA: usize = 4;
-pub const MAPPINGS: usize = 5;
-
-const fn measure(
-    name: &'static str,
-    key: &'static str,
-    unit: &'static str,
-    per_unit: f64,
-) -> Measure {
-    Measure { name, key, unit, per_unit }
-}
-
-/// In the order in which `loads/launch.c` tells them.
-pub const MEASURES: [Measure; NR_MEASURES] = [
-    measure("wall time", "wall_us", "ms", 1000.0),
-    measure("CPU time", "cpu_us", "ms", 1000.0),
-    measure("peak RSS", "peak_kib", "MiB", 1024.0),
-    measure("page faults", "faults", "thousands", 1000.0),
-    measure("RSS over time", "rss_kib_ms", "MiB s", 1024.0 * 1000.0),
-    measure("mappings at most", "mappings", "number", 1.0),
-];
-
-/// One load.
-#[derive(Clone, Debug, Serialize)]
-pub struct Load {
-    /// Its name.
-    pub name: String,
-    /// Its threads.
-    pub threads: u32,
-    /// What it does.
-    pub words: String,
-}
-
-/// A run that did not come to its end.
-#[derive(Clone, Debug, Serialize)]
-pub struct Failure {
-    /// Of which load.
-    pub load: String,
-    /// On which allocator.
-    pub allocator: &'static str,
-    /// In which round, from 1.
-    pub round: u32,
-    /// What it said.
-    pub why: String,
-}
 
 /// Samples by measure, then round.
 pub type Samples = [Vec<f64>; NR_MEASURES];
@@ -185,6 +120,7 @@ fn samples(runs: &[Run]) -> Samples {
 
 #[cfg(test)]
 pub mod tests {
+    use super::super::measures::PEAK;
     use super::*;
 
     /// A load's name, and its wall time and peak RSS by allocator.

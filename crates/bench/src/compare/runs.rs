@@ -1,8 +1,8 @@
 //! One run: a load of the program, from its start to its end, on an
 //! allocator; and all runs, in rounds.
 //!
-//! Neighbours: `loads/launch.c` starts the program and takes the measures;
-//! `results` holds them.
+//! Neighbours: `loads/launch.c` starts the program and takes the `measures`;
+//! `results` holds those of all runs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail, ensure};
 use fastrand::Rng;
 
-use super::results::{Failure, Load, NR_MEASURES};
+use super::measures::{All, Failure, Load, NR_MEASURES, OfLoad, Run};
 use crate::allocators::{Allocator, Bench, without_settings};
 use crate::{interrupt, screen};
 
@@ -27,15 +27,6 @@ pub struct Runner {
     program: PathBuf,
     scale: f64,
     timeout_ms: u64,
-}
-
-/// What one run gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// By measure, in the units of [`super::results::MEASURES`].
-    pub measures: [u64; NR_MEASURES],
-    /// What it did, as a number: the same on all allocators.
-    pub work: u64,
 }
 
 /// What runs things on allocators.
@@ -174,12 +165,6 @@ pub fn measured(out: &Output) -> Result<([u64; NR_MEASURES], String)> {
     Ok((measures, printed.to_owned()))
 }
 
-/// Runs of a load, by allocator, then round.
-pub type OfLoad = Vec<Vec<Run>>;
-
-/// Runs by load; and what failed.
-pub type All = (Vec<OfLoad>, Vec<Failure>);
-
 /// How often each load runs.
 #[derive(Clone, Copy)]
 pub struct Rounds {
@@ -257,7 +242,7 @@ fn checked_run<R: Runs>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::results::{CPU, FAULTS, MAPPINGS, PEAK, WALL};
+    use crate::compare::measures::{CPU, FAULTS, MAPPINGS, PEAK, WALL};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 

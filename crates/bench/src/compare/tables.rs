@@ -4,9 +4,8 @@ use comfy_table::Table;
 
 use super::calls::Calls;
 use super::judge::Loss;
-use super::results::{
-    AREA, CPU, FAULTS, Load, MAPPINGS, MEASURES, NR_MEASURES, PEAK, Results, WALL,
-};
+use super::measures::{AREA, CPU, FAULTS, Load, MAPPINGS, MEASURES, NR_MEASURES, PEAK, WALL};
+use super::results::Results;
 use crate::screen;
 use crate::stats::Estimate;
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::results::{Results, WALL};
-use super::{Report, Section, tables};
+use super::measures::WALL;
+use super::report::{Report, Section};
+use super::results::Results;
+use super::tables;
 use crate::screen;
 use crate::stats::median;
 
@@ -121,7 +123,6 @@ fn capital(title: &str) -> String {
 mod tests {
     use super::super::calls::Calls;
     use super::super::results::tests::made_up;
-    use super::super::section;
     use super::*;
     use crate::args::{Args, Suite};
     use crate::machine::Machine;
@@ -142,7 +143,7 @@ mod tests {
         let calls = Ok(vec![vec![some; 3]; 3]);
         let machine = Machine::read().unwrap();
         let absent = [Absent { name: "tcmalloc", why: "not installed".to_owned() }];
-        let sections = vec![section("madvise", results, calls)];
+        let sections = vec![Section::new("madvise", results, calls)];
         let line = ["slabyard-bench", "compare", "--rounds", "3"];
         let Suite::Compare(options) = Args::try_parse_from(line).unwrap().suite else {
             unreachable!("the suite asked for")

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::{MOST_TIMES, ProgramsOptions};
-use crate::compare::results::{CPU, FAULTS, Load, PEAK, Results, WALL};
+use crate::compare::measures::{CPU, FAULTS, Load, PEAK, WALL};
+use crate::compare::results::Results;
 use crate::compare::runs::Rounds;
 use crate::compare::{self, judge, runs, tables};
 use crate::goals::{Goal, Verdict};
@@ -173,7 +174,8 @@ fn text(report: &Report, results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::runs::{Run, Runs};
+    use crate::compare::measures::Run;
+    use crate::compare::runs::Runs;
     use std::path::Path;
 
     #[test]

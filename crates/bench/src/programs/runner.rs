@@ -13,7 +13,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::allocators::{Allocator, Bench, digest, without_settings};
-use crate::compare::runs::{Run, Runs, TICK_MS, measured};
+use crate::compare::measures::Run;
+use crate::compare::runs::{Runs, TICK_MS, measured};
 use crate::interrupt;
 use crate::real::Prepared;
 
@@ -133,7 +134,7 @@ fn binding(line: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::results::{PEAK, WALL};
+    use crate::compare::measures::{PEAK, WALL};
 
     fn bench() -> Bench {
         Bench::open(Some(Path::new("mimalloc"))).unwrap()

@@ -1,0 +1,86 @@
+//! What is run, and what is measured of it: a load, the measures of a run, and what it
+//! says if it fails.
+//!
+//! Neighbours: `runs` makes runs, `results` holds what they gave.
+
+use serde::Serialize;
+
+/// A measure of a run; less is better.
+pub struct Measure {
+    /// For people.
+    pub name: &'static str,
+    /// Of the samples, for the JSON.
+    pub key: &'static str,
+    /// Of the tables.
+    pub unit: &'static str,
+    /// Samples in one such unit.
+    pub per_unit: f64,
+}
+
+/// How many there are.
+pub const NR_MEASURES: usize = 6;
+/// Places in [`MEASURES`].
+pub const WALL: usize = 0;
+pub const CPU: usize = 1;
+pub const PEAK: usize = 2;
+pub const FAULTS: usize = 3;
+pub const AREA: usize = 4;
+pub const MAPPINGS: usize = 5;
+
+const fn measure(
+    name: &'static str,
+    key: &'static str,
+    unit: &'static str,
+    per_unit: f64,
+) -> Measure {
+    Measure { name, key, unit, per_unit }
+}
+
+/// In the order in which `loads/launch.c` tells them.
+pub const MEASURES: [Measure; NR_MEASURES] = [
+    measure("wall time", "wall_us", "ms", 1000.0),
+    measure("CPU time", "cpu_us", "ms", 1000.0),
+    measure("peak RSS", "peak_kib", "MiB", 1024.0),
+    measure("page faults", "faults", "thousands", 1000.0),
+    measure("RSS over time", "rss_kib_ms", "MiB s", 1024.0 * 1000.0),
+    measure("mappings at most", "mappings", "number", 1.0),
+];
+
+/// One load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Load {
+    /// Its name.
+    pub name: String,
+    /// Its threads.
+    pub threads: u32,
+    /// What it does.
+    pub words: String,
+}
+
+/// A run that did not come to its end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// Of which load.
+    pub load: String,
+    /// On which allocator.
+    pub allocator: &'static str,
+    /// In which round, from 1.
+    pub round: u32,
+    /// What it said.
+    pub why: String,
+}
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// By measure, in the units of [`MEASURES`].
+    pub measures: [u64; NR_MEASURES],
+    /// What it did, as a number: the same on all allocators.
+    pub work: u64,
+}
+
+/// Runs of a load, by allocator, then round.
+pub type OfLoad = Vec<Vec<Run>>;
+
+/// Runs by load; and what failed.
+pub type All = (Vec<OfLoad>, Vec<Failure>);
