@@ -6,7 +6,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::{Found, Sampled};
+use super::found::{Found, Sampled};
 use crate::allocators::{Allocator, Bench, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::{Found, Sampled};
+use super::found::{Found, Sampled};
 use crate::allocators::{Bench, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;

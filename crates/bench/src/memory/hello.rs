@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use indicatif::ProgressBar;
 
-use super::{Found, Sampled, median_kib};
+use super::found::{Found, Sampled, median_kib};
 use crate::allocators::{Allocator, Bench, GLIBC, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;

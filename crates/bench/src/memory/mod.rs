@@ -6,6 +6,7 @@
 
 mod burst;
 mod flat;
+mod found;
 mod hello;
 mod python;
 
@@ -17,24 +18,7 @@ use crate::args::{MemoryOptions, Part};
 use crate::goals::{Goal, Verdict, judge};
 use crate::machine::Machine;
 use crate::screen;
-
-/// What one part found.
-#[derive(Serialize)]
-struct Found {
-    title: &'static str,
-    heading: Vec<&'static str>,
-    /// As printed.
-    rows: Vec<Vec<String>>,
-    /// By row: what was run, and its samples in KiB by allocator.
-    samples: Vec<Sampled>,
-    goals: Vec<Goal>,
-}
-
-#[derive(Serialize)]
-struct Sampled {
-    name: String,
-    kib: Vec<Vec<u64>>,
-}
+use found::Found;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -81,10 +65,4 @@ pub fn run(options: &MemoryOptions) -> Result<Verdict> {
     text += &format!("\n{}", screen::goals(&goals));
     screen::publish(&text, &report, options.common.json.as_deref())?;
     Ok(judge(&goals, options.common.check))
-}
-
-/// Median of samples in KiB.
-fn median_kib(samples: &[u64]) -> f64 {
-    let values: Vec<f64> = samples.iter().map(|&kib| kib as f64).collect();
-    crate::stats::median(&values)
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Found, Sampled, median_kib};
+use super::found::{Found, Sampled, median_kib};
 use crate::allocators::{Allocator, Bench, GLIBC, OURS};
 use crate::args::MemoryOptions;
 use crate::goals::Goal;

@@ -1,0 +1,33 @@
+//! What a part of the suite finds: a table, its samples, and goals.
+//!
+//! Neighbours: the parts make it, the suite shows those of all parts together.
+
+use serde::Serialize;
+
+use crate::goals::Goal;
+use crate::stats::median;
+
+/// What one part found.
+#[derive(Serialize)]
+pub struct Found {
+    pub title: &'static str,
+    pub heading: Vec<&'static str>,
+    /// As printed.
+    pub rows: Vec<Vec<String>>,
+    /// By row.
+    pub samples: Vec<Sampled>,
+    pub goals: Vec<Goal>,
+}
+
+/// What was run, and its samples in KiB by allocator.
+#[derive(Serialize)]
+pub struct Sampled {
+    pub name: String,
+    pub kib: Vec<Vec<u64>>,
+}
+
+/// Median of samples in KiB.
+pub fn median_kib(samples: &[u64]) -> f64 {
+    let values: Vec<f64> = samples.iter().map(|&kib| kib as f64).collect();
+    median(&values)
+}
