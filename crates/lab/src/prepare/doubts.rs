@@ -14,7 +14,9 @@
 //! With the snapshot taken just before, no whole trace is in doubt; with another one of
 //! the same kernel two of three are, and those that are not differ by little.
 
-use super::{CacheNumber, Oddities, Prepared};
+use super::input::CacheNumber;
+use super::oddities::Oddities;
+use super::prepared::Prepared;
 use crate::snapshot::KernelSnapshot;
 use std::fmt;
 

@@ -15,11 +15,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use super::{CacheFacts, CacheNumber, Error, Input, NO_CACHE, Oddities};
+use super::error::Error;
+use super::input::{CacheFacts, CacheNumber, Input, MAX_ORDER, NO_CACHE};
+use super::oddities::Oddities;
 use crate::event::{Event, Kind};
-
-/// The kernel's largest (`MAX_PAGE_ORDER`).
-pub const MAX_ORDER: u8 = 10;
 
 /// Binary logarithm of the largest direct map (x86-64 with four levels of tables).
 const MOST_MEMORY: u32 = 46;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::input::{CacheFacts, Input, NO_CACHE};
 use super::naming::Caches;
+use super::prepared::Prepared;
 use super::truth::changes;
-use super::{CacheFacts, Input, NO_CACHE, Prepared};
 
 /// What becomes of the others in a cache that the kernel merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

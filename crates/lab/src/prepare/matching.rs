@@ -11,8 +11,9 @@
 //! Neighbours: [`super::frames`] gives the slabs, [`super::order`] the times.
 
 use super::frames::{NO_SLAB, Placed, Slab};
+use super::input::{CacheNumber, Input};
+use super::oddities::Oddities;
 use super::order::Clocks;
-use super::{CacheNumber, Input, Oddities};
 use crate::event::{Event, Kind};
 
 /// What a step does.
@@ -86,6 +87,13 @@ pub(super) fn match_events(input: &Input, placed: &Placed, oddities: &mut Odditi
         }
     }
     Matched { steps: walk.steps, live_at_start: walk.live_at_start }
+}
+
+/// Brings the steps into the order in which they ran. Steps at the same time stay as
+/// they are, which keeps each object's own order.
+pub(super) fn sort(mut steps: Vec<Step>) -> Vec<Step> {
+    steps.sort_by_key(|step| step.time_ns);
+    steps
 }
 
 /// As far as slabs tell: the objects never seen.

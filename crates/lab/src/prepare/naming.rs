@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{CacheFacts, CacheNumber, Input, NO_CACHE, Oddities};
+use super::input::{CacheFacts, CacheNumber, Input, NO_CACHE};
+use super::oddities::Oddities;
 use crate::event::{Event, Kind};
 
 /// Flags that choose a family, the first that is set wins (`kmalloc_type()` in

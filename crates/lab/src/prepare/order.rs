@@ -12,8 +12,6 @@
 //! Whatever the shifts, the order within an object stays, and that within a CPU but
 //! for a slab's first allocation.
 
-use super::matching::Step;
-
 /// How events are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -126,13 +124,6 @@ impl Clocks {
         let random = scramble(self.order.seed.wrapping_add(scramble(self.nth)));
         time.saturating_add(random % (2 * reach + 1)).saturating_sub(reach)
     }
-}
-
-/// Brings the steps into the order in which they ran. Steps at the same time stay as
-/// they are, which keeps each object's own order.
-pub(super) fn sort(mut steps: Vec<Step>) -> Vec<Step> {
-    steps.sort_by_key(|step| step.time_ns);
-    steps
 }
 
 /// The finisher of SplitMix64 (Steele, Lea, Flood 2014): every bit of the number

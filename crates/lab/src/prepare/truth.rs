@@ -5,7 +5,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::{CacheNumber, Prepared, Slab};
+use super::frames::Slab;
+use super::input::CacheNumber;
+use super::prepared::Prepared;
 
 /// One slab more or less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,29 @@
+//! What in a trace does not fit, counted on each walk; [`super::doubts`] says when it is
+//! too much.
+
+/// Events that contradict each other or say too little, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// Allocations and frees of no cache in the snapshot, by name or size.
+    pub unknown_cache: u64,
+    /// Frees by address alone in a frame that never showed a cache.
+    pub unplaced: u64,
+    /// Objects outside the direct map, or past the last object of their slab.
+    pub astray: u64,
+    /// The event names another cache than its slab's; the slab's is taken.
+    pub other_cache: u64,
+    /// Pages got where a slab was open, or an object in pages given back.
+    pub reopened: u64,
+    /// Pages got or given back of another order than the slab's.
+    pub other_order: u64,
+    /// Pages got and given back, or kept, that showed no object: no slabs.
+    pub pages_without_objects: u64,
+    /// Frees that the trace missed, put in before an allocation of a live object.
+    pub missed_before_alloc: u64,
+    /// Frees that the trace missed, put in before their slab was closed.
+    pub missed_before_close: u64,
+    /// Frees of objects that were free; dropped.
+    pub freed_twice: u64,
+    /// Frees in a new slab of objects never allocated; dropped.
+    pub freed_unallocated: u64,
+}

@@ -1,0 +1,64 @@
+//! What a replay needs of a trace: the result of all walks.
+//!
+//! Invariants:
+//!
+//! - a step's object is one of its slab's, and its slab one of its cache's;
+//! - the steps of one object go alloc, free, alloc, ...; they begin with a free if
+//!   and only if the object is live at the start, which only objects of initial
+//!   slabs are;
+//! - no object is live after the last step before its slab was closed;
+//! - steps are in order of time.
+
+use std::ops::RangeInclusive;
+
+use super::frames::Slab;
+use super::matching::Step;
+use super::oddities::Oddities;
+
+/// What a replay needs of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Per cache of [`super::Input::caches`].
+    pub caches: Vec<Cache>,
+    /// Every slab that an object was seen in: the initial ones, then the others, each
+    /// in the order in which they showed.
+    pub slabs: Vec<Slab>,
+    /// The allocations and frees, in the order in which they run.
+    pub steps: Vec<Step>,
+    /// Per object: it was handed out before the trace began.
+    pub live_at_start: Vec<bool>,
+    /// Times of the first and the last event.
+    pub span: RangeInclusive<u64>,
+    /// What did not fit.
+    pub oddities: Oddities,
+}
+
+/// What a replay needs to know of a cache beside its geometry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// An emptied slab's way back takes this long; the truth counts the slab until
+    /// its pages are back.
+    pub return_delay_ns: u64,
+    /// Why comparisons leave it out, if they do.
+    pub left_out: Option<&'static str>,
+}
+
+impl Prepared {
+    /// Number of objects that the steps name: 0 to this, less one.
+    #[must_use]
+    pub fn nr_objects(&self) -> usize {
+        self.live_at_start.len()
+    }
+
+    /// The initial slabs: they come first, in order of their first event.
+    #[must_use]
+    pub fn initial_slabs(&self) -> &[Slab] {
+        &self.slabs[..self.slabs.partition_point(|slab| slab.initial)]
+    }
+
+    /// How many of a slab's objects are live at the start; the rest are free.
+    #[must_use]
+    pub fn nr_live_at_start(&self, slab: &Slab) -> u32 {
+        self.live_at_start[slab.objects_range()].iter().filter(|live| **live).count() as u32
+    }
+}
