@@ -10,36 +10,16 @@
 //! Invariants: the same trace, rules and start give the same run; memory is bounded
 //! by the trace's live objects and the model's slabs.
 
+mod plan;
 pub mod report;
 pub mod start;
 
+use crate::prepare::Op;
 use crate::prepare::truth::Change;
-use crate::prepare::{Op, Prepared};
 use report::Sample;
-use slabyard::engine::slub::cpu_slab::{KernelCache, NONE, Page, Rules};
-pub use start::{Parked, Start};
+use slabyard::engine::slub::cpu_slab::{KernelCache, NONE, Page};
 
-/// What to run.
-pub struct Plan<'a> {
-    /// The trace.
-    pub prepared: &'a Prepared,
-    /// Rules of each cache of the trace.
-    pub rules: &'a [Rules],
-    /// Objects of a slab of each cache on the traced machine.
-    pub traced_objects: &'a [u32],
-    /// Node of each CPU.
-    pub node_of: &'a [u16],
-    /// What is parked where at the start, as a snapshot tells it; may be empty.
-    pub parked: &'a [Parked],
-    /// How the slabs at the start are put in place.
-    pub start: Start,
-    /// A sample is taken every so many steps; 0: none.
-    pub sample_every: usize,
-    /// The books of each cache are checked every so many steps; 0: never.
-    pub audit_every: usize,
-    /// The run ends after so many steps; `None`: after the last one.
-    pub steps: Option<usize>,
-}
+pub use plan::{Parked, Plan, Start};
 
 /// What came of it.
 pub struct Replayed {

@@ -8,40 +8,12 @@
 //! On a machine where a cache has other slabs than on the traced one, its objects
 //! that are live at the start are allocated anew.
 
-use super::Plan;
+use super::plan::{Parked, Plan, Start};
 use crate::prepare::{Op, Prepared};
 use slabyard::engine::slub::cpu_slab::{Accounting, KernelCache, NONE, Rules};
 
 /// Of the choices that a snapshot leaves open.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// How the state at the start is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// From the snapshot, and by looking ahead in the trace.
-    LookAhead,
-    /// From the snapshot alone.
-    Snapshot,
-    /// There are no slabs; frees of what was there before are left out.
-    Empty,
-}
-
-/// What a snapshot tells of a cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parked {
-    /// Slabs of the cache.
-    pub slabs: u32,
-    /// Slabs on each CPU's partial list.
-    pub cpu_partial: Vec<u32>,
-    /// Slabs on CPU partial lists of which the snapshot does not say whose.
-    pub cpu_partial_of_any: u32,
-    /// CPU slabs.
-    pub cpu_slabs: u32,
-    /// Slabs on nodes' lists.
-    pub node_partial: u32,
-    /// Free objects in them.
-    pub node_free: u32,
-}
 
 /// Where the kernel's slabs are in the model.
 pub(crate) struct Placed {

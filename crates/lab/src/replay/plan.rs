@@ -1,0 +1,56 @@
+//! What is to be replayed, after which rules, and from which start.
+//!
+//! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
+
+use crate::prepare::Prepared;
+use slabyard::engine::slub::cpu_slab::Rules;
+
+/// What to run.
+pub struct Plan<'a> {
+    /// The trace.
+    pub prepared: &'a Prepared,
+    /// Rules of each cache of the trace.
+    pub rules: &'a [Rules],
+    /// Objects of a slab of each cache on the traced machine.
+    pub traced_objects: &'a [u32],
+    /// Node of each CPU.
+    pub node_of: &'a [u16],
+    /// What is parked where at the start, as a snapshot tells it; may be empty.
+    pub parked: &'a [Parked],
+    /// How the slabs at the start are put in place.
+    pub start: Start,
+    /// A sample is taken every so many steps; 0: none.
+    pub sample_every: usize,
+    /// The books of each cache are checked every so many steps; 0: never.
+    pub audit_every: usize,
+    /// The run ends after so many steps; `None`: after the last one.
+    pub steps: Option<usize>,
+}
+
+/// How the state at the start is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// From the snapshot, and by looking ahead in the trace.
+    LookAhead,
+    /// From the snapshot alone.
+    Snapshot,
+    /// There are no slabs; frees of what was there before are left out.
+    Empty,
+}
+
+/// What a snapshot tells of a cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parked {
+    /// Slabs of the cache.
+    pub slabs: u32,
+    /// Slabs on each CPU's partial list.
+    pub cpu_partial: Vec<u32>,
+    /// Slabs on CPU partial lists of which the snapshot does not say whose.
+    pub cpu_partial_of_any: u32,
+    /// CPU slabs.
+    pub cpu_slabs: u32,
+    /// Slabs on nodes' lists.
+    pub node_partial: u32,
+    /// Free objects in them.
+    pub node_free: u32,
+}
