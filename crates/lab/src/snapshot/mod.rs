@@ -10,6 +10,7 @@
 //! objects; what a source does not tell is `None`.
 
 mod live;
+mod numbers;
 mod parse;
 mod saved;
 

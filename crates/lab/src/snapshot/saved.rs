@@ -3,7 +3,7 @@
 //! Invariant: a cache is known by its id and has every other name as an alias, as in
 //! sysfs; what such a file does not tell, as the CPUs present, is `None`.
 
-use super::parse::cache_of;
+use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot};
 use slabyard_observe::snapshot::Kind;
 use slabyard_observe::{self as observe, Value, file};
