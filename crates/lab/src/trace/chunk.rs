@@ -9,7 +9,7 @@ use super::format::{
     Bytes, CHUNK_HEADER, CHUNK_MAGIC, MOST_BYTES, MOST_EVENTS, fold, put, put_bytes, unfold,
     word32, word64,
 };
-use super::{NO_NAME, Names};
+use super::names::{NO_NAME, Names};
 use crate::event::{Event, Kind};
 use std::collections::HashMap;
 

@@ -8,64 +8,18 @@
 //! skipped and told ([`read_left`]): nothing is guessed. Rows are read as bytes,
 //! without a string of their own.
 
-use super::{Damage, Harm, Header, NO_NAME, Names, Trace};
+use super::error::{Damage, Harm};
+use super::header::Header;
+use super::names::{NO_NAME, Names};
+use super::rows::{COLUMNS, LONGEST};
+pub use super::rows::{Error, HEADING, Wrong};
+use super::whole::Trace;
 use crate::event::{ANY_NODE, Event, Kind};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
-use thiserror::Error;
 
-/// The first line.
-pub const HEADING: &str = "t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct";
-const COLUMNS: usize = 11;
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Longest line: a name is at most a few hundred bytes.
-const LONGEST: usize = 4096;
 /// Largest order that the column `oN` may have.
 const MOST_ORDER: u64 = 63;
-
-/// Why a CSV cannot be read.
-#[derive(Debug, Error)]
-pub enum Error {
-    /// The system, or the compressed stream.
-    #[error("line {line}: cannot read on: {error}")]
-    Read {
-        /// The line that was being read.
-        line: u64,
-        /// What is wrong.
-        error: io::Error,
-    },
-    /// The first line is not the heading.
-    #[error("line 1: not a CSV of events: the first line must be `{HEADING}`")]
-    NotCsv,
-    /// A row.
-    #[error("line {line}: {what}")]
-    Row {
-        /// Its line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        what: Wrong,
-    },
-}
-
-/// What is wrong with a row.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Wrong {
-    /// Too few or too many columns.
-    #[error("{0} columns; a row has {COLUMNS}")]
-    Columns(usize),
-    /// A value that the column cannot have.
-    #[error("column `{column}` is `{found}`; it must be {wanted}")]
-    Value {
-        /// Its name.
-        column: &'static str,
-        /// What is there.
-        found: String,
-        /// What should be.
-        wanted: &'static str,
-    },
-    /// No line is so long.
-    #[error("more than {LONGEST} bytes in a line")]
-    Long,
-}
 
 /// Whether a file that begins so can be a CSV of events.
 pub fn begins(bytes: &[u8]) -> bool {

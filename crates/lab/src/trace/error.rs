@@ -1,10 +1,10 @@
 //! What can be wrong with a trace file: an error ends the reading, a damage is
 //! skipped and told.
 
-use super::csv;
+use super::rows;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why a trace cannot be read or written.
@@ -27,7 +27,7 @@ pub enum Error {
     /// Neither of the formats.
     #[error(
         "not a trace: neither a trace file of slabyard nor a CSV (plain or zstd) that begins with `{}`",
-        csv::HEADING
+        rows::HEADING
     )]
     NotATrace,
     /// From a later slabyard.
@@ -48,7 +48,7 @@ pub enum Error {
     Header(&'static str),
     /// A CSV's row.
     #[error(transparent)]
-    Csv(#[from] csv::Error),
+    Csv(#[from] rows::Error),
     /// An event to be written has an index without a name.
     #[error("event {event} names index {name}, but the trace has {names} names")]
     NoSuchName {
@@ -62,6 +62,13 @@ pub enum Error {
     /// More than the format holds.
     #[error("the trace has more names, or longer ones, than a trace file can hold")]
     TooMuch,
+}
+
+impl Error {
+    /// This, of the file that it is about.
+    pub(super) fn in_file(self, path: &Path) -> Error {
+        Error::File { path: path.to_owned(), error: Box::new(self) }
+    }
 }
 
 /// A part of a file that could not be read and was skipped.
@@ -101,7 +108,7 @@ pub enum Harm {
     Missing,
     /// A CSV's row, with those behind it up to the next that is one.
     #[error("{0}")]
-    Rows(csv::Wrong),
+    Rows(rows::Wrong),
     /// A CSV ends within a row or within its compressed stream.
     #[error("the file ends here, within a row: it was cut off ({0})")]
     RowsCut(String),

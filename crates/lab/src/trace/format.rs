@@ -1,7 +1,8 @@
 //! The constants of the file format and its numbers: little-endian words and
 //! varints. `docs/trace-format.md` draws the whole.
 
-use super::{Error, Header};
+use super::error::Error;
+use super::header::Header;
 
 /// The first bytes of a trace file: not text, and changed by whoever takes it for
 /// text.

@@ -5,11 +5,14 @@
 //! is skipped and told in [`Reader::damaged`].
 
 use super::chunk::{self, ChunkHeader};
+use super::error::{Damage, Error, Harm};
 use super::format::{
     Bytes, CHUNK_HEADER, CHUNK_MAGIC, FOOTER, FOOTER_MAGIC, HEADER_START, INDEX_HEADER,
     INDEX_MAGIC, MAGIC, MOST_HEADER, VERSION, get_header, word32, word64,
 };
-use super::{Damage, Error, Harm, Header, Names, Trace};
+use super::header::Header;
+use super::names::Names;
+use super::whole::Trace;
 use crate::event::Event;
 use std::io::{self, Read, Seek, SeekFrom};
 

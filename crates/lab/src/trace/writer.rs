@@ -2,11 +2,12 @@
 //! if the writer never finishes.
 
 use super::chunk::{self, ChunkHeader};
+use super::error::Error;
 use super::format::{
     CHUNK_EVENTS, FOOTER_MAGIC, INDEX_MAGIC, MOST_BYTES, MOST_EVENTS, put, put_header,
 };
-use super::names::MOST_NAMES;
-use super::{Error, Header, NO_NAME, Names};
+use super::header::Header;
+use super::names::{MOST_NAMES, NO_NAME, Names};
 use crate::event::Event;
 use std::io::Write;
 

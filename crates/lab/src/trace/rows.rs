@@ -1,0 +1,57 @@
+//! What the rows of a CSV are, and what can be wrong with one.
+//!
+//! Neighbours: [`super::csv`] reads them.
+
+use std::io;
+use thiserror::Error;
+
+/// The first line.
+pub const HEADING: &str = "t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct";
+pub(super) const COLUMNS: usize = 11;
+/// Longest line: a name is at most a few hundred bytes.
+pub(super) const LONGEST: usize = 4096;
+
+/// Why a CSV cannot be read.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The system, or the compressed stream.
+    #[error("line {line}: cannot read on: {error}")]
+    Read {
+        /// The line that was being read.
+        line: u64,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// The first line is not the heading.
+    #[error("line 1: not a CSV of events: the first line must be `{HEADING}`")]
+    NotCsv,
+    /// A row.
+    #[error("line {line}: {what}")]
+    Row {
+        /// Its line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: Wrong,
+    },
+}
+
+/// What is wrong with a row.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Wrong {
+    /// Too few or too many columns.
+    #[error("{0} columns; a row has {COLUMNS}")]
+    Columns(usize),
+    /// A value that the column cannot have.
+    #[error("column `{column}` is `{found}`; it must be {wanted}")]
+    Value {
+        /// Its name.
+        column: &'static str,
+        /// What is there.
+        found: String,
+        /// What should be.
+        wanted: &'static str,
+    },
+    /// No line is so long.
+    #[error("more than {LONGEST} bytes in a line")]
+    Long,
+}
