@@ -38,7 +38,7 @@ pub enum Key {
     DecayMs,
     /// Address space reserved.
     Reserve,
-    /// What happens after bad use was reported.
+    /// What happens after misuse was reported.
     OnError,
     /// So many frees are checked closely.
     CheckFrees,

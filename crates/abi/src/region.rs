@@ -12,7 +12,7 @@
 //!
 //! * A cache's [`CacheWord::Version`] counts slow paths begun in its low half, and
 //!   ended in its high half. Two equal reads with equal halves: nothing moved
-//!   between the cache's places but by the fast path, which changes tops of stacks
+//!   between the cache's elements but by the fast path, which changes tops of stacks
 //!   and nothing else. Then live = out - parked.
 //! * Else the slow paths under way may hold objects of two sheaves each: a range.
 //!
@@ -26,7 +26,7 @@ pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 pub const VERSION: u64 = 3;
 
 /// Words of the front that may be other than 0, mailbox included.
-pub const FRONT_WORDS: usize = 256;
+pub const HEADER_WORDS: usize = 256;
 
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident from $first:expr, $all:ident { $($word:ident: $help:expr;)* }) => {
@@ -52,16 +52,16 @@ words! {
     /// 64-bit word that changes, other addresses are where something begins.
     Word from 2, WORDS {
         Version: "version of the layout";
-        FrontBytes: "bytes of the front";
+        HeaderBytes: "bytes of the front";
         Mode: "how CPUs are told apart: 1 the C library's rseq, 2 own rseq, 3 private slots";
         PageBytes: "bytes of a page of the machine";
         Rows: "address of row 0";
         NrRows: "rows: one for each CPU that may ever be there, or for each private slot";
-        Places: "address of the first sheaf's memory";
+        Elements: "address of the first sheaf's memory";
         Region: "address of granule 0";
         Granules: "granules reserved";
         TopAt: "granules committed";
-        Frames: "address of frame 0";
+        Descriptors: "address of descriptor 0";
         Map: "address of the page map's first entry";
         FreeGranulesAt: "granules in the buddy's lists";
         DirtyGranulesAt: "those of them that were not given back to the system";
@@ -76,7 +76,7 @@ words! {
         NrStripes: "stripes of the gate";
         StripeBytes: "bytes from one stripe to the next";
         FixedMetadata: "bytes of the allocator's own memory that do not change: rows and front";
-        MetadataAt0: "bytes committed for frames";
+        MetadataAt0: "bytes committed for descriptors";
         MetadataAt1: "bytes committed for the page map";
         MetadataAt2: "bytes committed for dirty bits";
         MetadataAt3: "bytes committed for small sheaves";
@@ -103,7 +103,7 @@ words! {
         BarnObjects: "objects in the barn's full sheaves";
         BarnFull: "full sheaves in the barn";
         BarnEmpty: "empty sheaves in the barn";
-        BarnHead: "first full sheaf: its number among the places, or 2^32 - 1";
+        BarnHead: "first full sheaf: its number among the elements, or 2^32 - 1";
         Slot: "slot of its main sheaves in a row, 0 for a cache that is not in use";
         ObjectSize: "largest request that it serves, in bytes";
         SlabSize: "bytes from one object to the next";
@@ -292,7 +292,7 @@ pub mod row {
     pub const RUN_ORDERS: usize = 8;
 }
 
-/// Sheaves: arrays of places behind the rows. A top is the number of a place: bytes
+/// Sheaves: arrays of elements behind the rows. A top is the number of a place: bytes
 /// from row 0, divided by 8. The guard's place is that of an empty sheaf.
 pub mod sheaf {
     /// Bytes of a sheaf of each size. Those of one size follow each other; behind as many
@@ -310,15 +310,15 @@ pub mod sheaf {
     pub const NONE: u32 = u32::MAX;
 }
 
-/// Frames: what is known of each granule, 64 bytes each.
-pub mod frame {
-    /// Bytes of a frame.
+/// Descriptors: what is known of each granule, 64 bytes each.
+pub mod descriptor {
+    /// Bytes of a descriptor.
     pub const BYTES: usize = 64;
     /// Offset of kind (8 bits), order (8 bits), slot (16 bits).
     pub const HEAD: usize = 0;
     /// Offset of the granules of a run, live or freed (32 bits).
     pub const GRANULES: usize = 4;
-    /// Offset of the next frame in a list (32 bits).
+    /// Offset of the next descriptor in a list (32 bits).
     pub const NEXT: usize = 8;
     /// Offset of the slab word: free objects (low half), version of the slab.
     pub const WORD: usize = 16;
@@ -342,5 +342,5 @@ pub mod frame {
 
 const _: () = {
     assert!(Word::SetAsideAt.index() < MAIL_AT);
-    assert!(Mail::Nanoseconds.index() < FRONT_WORDS);
+    assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

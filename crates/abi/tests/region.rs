@@ -2,7 +2,7 @@
 //! hand, its tables by `SLABYARD_BLESS=1 cargo test -p slabyard-abi --test region`.
 
 use slabyard_abi::region::{
-    CACHE_WORDS, FRONT_WORDS, MAIL_AT, MAIL_WORDS, Mail, TUNABLES, WORDS, Word, check,
+    CACHE_WORDS, HEADER_WORDS, MAIL_AT, MAIL_WORDS, Mail, TUNABLES, WORDS, Word, check,
 };
 use std::fmt::Write;
 use std::fs;
@@ -69,7 +69,7 @@ fn the_document_has_the_tables() {
 fn words_do_not_overlap() {
     assert_eq!(Word::Version.index(), 2, "behind the magic");
     let last = WORDS.last().expect("words").0.index();
-    assert!(last < MAIL_AT && MAIL_WORDS.last().expect("words").0.index() < FRONT_WORDS);
+    assert!(last < MAIL_AT && MAIL_WORDS.last().expect("words").0.index() < HEADER_WORDS);
     assert_eq!(Mail::Asked.index(), MAIL_AT);
     // What is polled at each slow path lies in one cache line.
     assert_eq!(Mail::Asked.index() / 8, Mail::Answered.index() / 8);

@@ -1,4 +1,4 @@
-//! Bad use: a message that names the function, the pointer, the cause and the
+//! Misuse use: a message that names the function, the pointer, the cause and the
 //! cache; then what `SLABYARD_ON_ERROR` says: abort, or go on.
 //!
 //! A wrong size alone harms nobody here, because the page map knows the right one: unless
@@ -8,7 +8,7 @@ use crate::state::YARD;
 use crate::text::{abort, say};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use slabyard::cache::classes::{self, CLASSES, Name};
-use slabyard::page::{Bad, Cause};
+use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
 use slabyard::yard::Place;
 
@@ -43,7 +43,7 @@ pub(crate) fn at_exit() {
 }
 
 /// Found when an object went home to its slab.
-pub(crate) fn found_at_home(bad: &Bad) {
+pub(crate) fn found_at_home(bad: &Misuse) {
     let class = classes::class_of(Slot(bad.slot)).unwrap_or(0);
     let cause = match bad.cause {
         Cause::DoubleFree => "double free of an object",

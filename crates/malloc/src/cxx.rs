@@ -35,7 +35,7 @@ pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, 
 }
 
 fn is_run(pointer: *mut c_void) -> bool {
-    YARD.ground.run_bytes(pointer as usize).is_some()
+    YARD.heap.run_bytes(pointer as usize).is_some()
 }
 
 #[unsafe(no_mangle)]

@@ -22,7 +22,7 @@ mod fast {
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::cache::classes::OFFSETS;
-    use slabyard::platform::stack::FREES_AT;
+    use slabyard::platform::stack::COUNTDOWN_AT;
     use slabyard::{rseq_announce, rseq_pop, rseq_push};
 
     // The alignment at a function's end is its section's, and so its begin's.
@@ -87,7 +87,7 @@ mod fast {
                     base = const at::BASE,
                     mask = const at::MASK,
                     map = const at::MAP,
-                    frees = const FREES_AT,
+                    frees = const COUNTDOWN_AT,
                     cs = const at::CS_OFFSET,
                     rows = const at::ROWS,
                 )
@@ -134,7 +134,7 @@ mod fast {
                     mask = const at::MASK,
                     limit = const at::LIMIT,
                     map = const at::MAP,
-                    frees = const FREES_AT,
+                    frees = const COUNTDOWN_AT,
                     cs = const at::CS_OFFSET,
                     rows = const at::ROWS,
                 )

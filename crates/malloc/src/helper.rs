@@ -1,7 +1,7 @@
 //! The helper: with `SLABYARD_HELPER=1` a thread of ours does what waits while the
 //! program makes no calls.
 //!
-//! It sleeps without waking until the heartbeat begins, and until that ends it looks at
+//! It sleeps without waking until the reclaim ticker begins, and until that ends it looks at
 //! the clock once in a tick and makes the steps of the round ([`Yard::tend`]).
 //!
 //! It is made in the constructor and in the child of a fork, and never from an
@@ -20,7 +20,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::platform::Park;
 
-/// What [`WORD`] says: nothing new, the heartbeat began, the helper is to end.
+/// What [`WORD`] says: nothing new, the reclaim ticker began, the helper is to end.
 const CALM: u32 = 0;
 const BEGAN: u32 = 1;
 const END: u32 = 2;
@@ -97,7 +97,7 @@ pub(crate) fn after_fork() {
     }
 }
 
-/// The heartbeat began. In a slow path, which holds no lock here.
+/// The reclaim ticker began. In a slow path, which holds no lock here.
 pub(crate) fn wake() {
     // SeqCst: see `work`.
     if THREAD.load(Ordering::Relaxed) != 0
@@ -152,11 +152,11 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
         if said == Err(END) {
             return null::<u8>().cast_mut();
         }
-        // The heartbeat that this tells of, or an earlier word told of, is seen below:
+        // The reclaim ticker that this tells of, or an earlier word told of, is seen below:
         // the exchange that began it is SeqCst, too.
         fence(Ordering::SeqCst);
-        while YARD.beats() && WORD.load(Ordering::Relaxed) != END && YARD.tend() {}
-        if YARD.beats() {
+        while YARD.is_ticking() && WORD.load(Ordering::Relaxed) != END && YARD.tend() {}
+        if YARD.is_ticking() {
             platform.wait_at_most(&WORD, CALM, YARD.period_ms());
         } else {
             platform.wait(&WORD, CALM);

@@ -85,14 +85,14 @@ fn begin(options: &Options) -> bool {
         reserve_bytes: options.get(Key::Reserve) as usize,
         decay_ms: options.get(Key::DecayMs) as u32,
     };
-    YARD.on_bad(bad::found_at_home);
-    YARD.on_beat(|begins| {
+    YARD.on_misuse(bad::found_at_home);
+    YARD.on_ticking(|begins| {
         if begins {
             helper::wake();
         }
     });
     YARD.on_every_call(choose_limit);
-    YARD.ground.region.on_reach(choose_mask);
+    YARD.heap.region.on_reach(choose_mask);
     bad::set_policy(options.get(Key::OnError));
     YARD.check_frees(options.get(Key::CheckFrees) as u32);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);

@@ -66,7 +66,7 @@ impl Fast {
     /// Opens the fast path: the yard is ready.
     pub(crate) fn open(&self) {
         use slabyard::platform::Platform;
-        let region = &YARD.ground.region;
+        let region = &YARD.heap.region;
         for (to, from) in self.table.iter().zip(&classes::OFFSETS) {
             to.store(*from, Ordering::Relaxed);
         }
@@ -119,13 +119,13 @@ pub(crate) fn choose_mask() {
         if FAST.base.load(Ordering::Acquire) == 1 {
             return;
         }
-        let (reach, closed) = (YARD.ground.region.reach(), is_closed());
+        let (reach, closed) = (YARD.heap.region.reach(), is_closed());
         // Every address has a bit of this mask, but the base, where no object begins.
         let mask = if closed { usize::MAX } else { !(reach * GRANULE - 1) | 15 };
         FAST.mask.store(mask, Ordering::Release);
         // As in `choose_limit`.
         fence(Ordering::SeqCst);
-        if YARD.ground.region.reach() == reach && is_closed() == closed {
+        if YARD.heap.region.reach() == reach && is_closed() == closed {
             return;
         }
     }
@@ -138,7 +138,7 @@ pub(crate) fn choose_limit() {
         FAST.limit.store(if none { 0 } else { LARGEST + 1 }, Ordering::Release);
         // Of two threads that store different limits, one sees here that the other
         // changed what is wanted, and stores again. The fence keeps the store before
-        // the load; its partner is the exchange that changes the beat, or the children.
+        // the load; its partner is the exchange that changes the interval, or the children.
         fence(Ordering::SeqCst);
         if (YARD.wants_every_call() || is_closed()) == none {
             return;

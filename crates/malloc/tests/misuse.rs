@@ -1,4 +1,4 @@
-//! Bad use of the library, one program each: `misuse/NN-name.c`.
+//! Misuse use of the library, one program each: `misuse/NN-name.c`.
 //!
 //! What it is: one test a program and mode. A program's first lines tell when
 //! it must be stopped and with what words ([`Expectation`]); [`judge`] compares

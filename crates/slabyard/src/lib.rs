@@ -21,7 +21,7 @@ extern crate alloc;
 
 pub mod cache;
 pub mod engine;
-pub mod page;
+pub mod pages;
 pub mod platform;
 pub mod slab;
 pub mod sync;

@@ -15,7 +15,7 @@
 //! cannot stop other rows, what threads park there is not looked at.
 
 use crate::cache::classes::{self, CLASSES};
-use crate::page::{Cause, Kind};
+use crate::pages::{Cause, Kind};
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
@@ -103,14 +103,14 @@ fn each_parked<P: Platform>(quiet: &Quiet<'_, P>, mut f: impl FnMut(Slot, usize)
     }
     let yard = quiet.yard();
     for class in 0..CLASSES {
-        yard.cache(class).each_parked_node(&yard.ground, |a| f(classes::slot_of(class), a));
+        yard.cache(class).each_parked_node(&yard.heap, |a| f(classes::slot_of(class), a));
     }
 }
 
 /// Marks the bit of each parked object: one that is set already is a fault.
 /// Marks are made until the first fault, and taken away in the same order.
 fn mark_parked<P: Platform>(quiet: &Quiet<'_, P>) -> Result<u64, Fault> {
-    let g = &quiet.yard().ground;
+    let g = &quiet.yard().heap;
     let (mut n, mut fault) = (0, None);
     each_parked(quiet, |slot, address| {
         if fault.is_some() {
@@ -153,7 +153,7 @@ fn mark_parked<P: Platform>(quiet: &Quiet<'_, P>) -> Result<u64, Fault> {
 }
 
 fn unmark_first<P: Platform>(quiet: &Quiet<'_, P>, mut n: u64) {
-    let g = &quiet.yard().ground;
+    let g = &quiet.yard().heap;
     each_parked(quiet, |slot, address| {
         let Some(class) = classes::class_of(slot) else {
             return;
@@ -178,7 +178,7 @@ fn unmark_parked<P: Platform>(quiet: &Quiet<'_, P>, already: bool) {
 /// Walks the region; the `parked` objects are marked as free.
 fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, Fault> {
     let yard = quiet.yard();
-    let g = &yard.ground;
+    let g = &yard.heap;
     let mut sound = Sound { parked, ..Sound::default() };
     let mut slabs = [0u64; CLASSES];
     let mut listed = [0u64; CLASSES];
@@ -190,34 +190,34 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
     let mut objects = 0;
     let mut at = g.platform.page_bytes() / GRANULE;
     while at < g.region.top() {
-        let frame = g.region.frame(at as u32);
-        let granules = match frame.kind() {
+        let descriptor = g.region.descriptor(at as u32);
+        let granules = match descriptor.kind() {
             Kind::None => {
                 return Err(Fault { what: "granule of nobody", at, found: 0, expected: 1 });
             }
             Kind::Free => {
-                free_granules += 1 << frame.order();
-                dirty += g.region.dirty_in(at, 1 << frame.order());
-                1 << frame.order()
+                free_granules += 1 << descriptor.order();
+                dirty += g.region.dirty_in(at, 1 << descriptor.order());
+                1 << descriptor.order()
             }
             Kind::Parked => {
-                parked_granules += 1 << frame.order();
-                1 << frame.order()
+                parked_granules += 1 << descriptor.order();
+                1 << descriptor.order()
             }
-            Kind::Purging => 1 << frame.order(),
+            Kind::Purging => 1 << descriptor.order(),
             Kind::Freed => {
-                let granules = frame.granules.load(Ordering::Relaxed) as usize;
+                let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
                 free_granules += granules;
                 dirty += g.region.dirty_in(at, granules);
                 granules
             }
             Kind::Run => {
                 sound.runs += 1;
-                run_granules += frame.granules.load(Ordering::Relaxed) as usize;
-                frame.granules.load(Ordering::Relaxed) as usize
+                run_granules += descriptor.granules.load(Ordering::Relaxed) as usize;
+                descriptor.granules.load(Ordering::Relaxed) as usize
             }
             Kind::Slab => {
-                let Some(class) = classes::class_of(Slot(frame.slot())) else {
+                let Some(class) = classes::class_of(Slot(descriptor.slot())) else {
                     return Err(Fault { what: "slab of no cache", at, found: 0, expected: 1 });
                 };
                 slabs[class] += 1;
@@ -237,7 +237,7 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
         cache.each_partial(g, |_, _| walked += 1);
         expect("partial list of class", class, walked, listed[class])?;
         let whole = slabs[class] * u64::from(cache.shape().geometry.objects);
-        expect("class told as it is", class, u64::from(cache.is_told(g)), 1)?;
+        expect("class told as it is", class, u64::from(cache.is_published(g)), 1)?;
         expect("objects out of class", class, cache.out(), whole - free[class])?;
         sound.slabs += slabs[class];
         objects += slabs[class] * u64::from(cache.shape().geometry.objects);
@@ -264,7 +264,7 @@ fn check_slab<P: Platform>(
     slab: u32,
     sound: &mut Sound,
 ) -> Result<bool, Fault> {
-    let g = &quiet.yard().ground;
+    let g = &quiet.yard().heap;
     let geometry = &quiet.yard().cache(class).shape().geometry;
     let at = g.region.address(slab);
     let (_, free) = g.free_of(slab);
@@ -272,7 +272,7 @@ fn check_slab<P: Platform>(
     if bits < free || bits > geometry.objects {
         return Err(Fault { what: "bits of slab", at, found: bits.into(), expected: free.into() });
     }
-    let listed = g.region.frame(slab).time.load(Ordering::Relaxed) == 1;
+    let listed = g.region.descriptor(slab).time.load(Ordering::Relaxed) == 1;
     expect("slab listed", at, u64::from(listed), u64::from(free > 0))?;
     for granule in slab..slab + geometry.granules() {
         let map = usize::from(g.region.map_value(granule));

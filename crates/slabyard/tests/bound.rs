@@ -255,7 +255,7 @@ fn a_sheaf_goes_home_and_is_filled_by_pieces() {
 fn a_call_that_makes_a_whole_round_is_found() {
     let config = Config { preemption: 0, max_steps: u64::MAX, ..Config::default() };
     let scene = Scene::new(config, CLASSES);
-    scene.yard.plant_whole_rounds();
+    scene.yard.plant_whole_passes();
     scene.work(1, 30, 3000);
     assert!(!scene.most.is_within(), "one call did {:?} and no more", scene.most.numbers());
 }

@@ -1,7 +1,7 @@
 //! Checks for misuse in slow paths and at the end (`yard/checks.rs`): a second free is told,
 //! wherever the object is parked, and nothing is told of a right program.
 
-use slabyard::page::Cause;
+use slabyard::pages::Cause;
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::yard::{Place, Settings, Yard};
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ thread_local! {
 fn yard(seed: u64) -> Yard<Machine> {
     let yard = Yard::new(Machine::new(Config { cpus: CPUS, seed, ..Config::default() }));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
-    yard.on_bad(|bad| TOLD.with_borrow_mut(|told| told.push((bad.address, bad.cause))));
+    yard.on_misuse(|bad| TOLD.with_borrow_mut(|told| told.push((bad.address, bad.cause))));
     yard
 }
 
@@ -173,7 +173,7 @@ fn the_look_at_the_end_finds_what_is_parked_twice() {
 fn the_first_large_blocks_go_when_they_are_freed_until_one_was() {
     let yard = yard(1);
     let block = || yard.alloc(200_000, 16).expect("memory");
-    let is_run = |address: &usize| yard.ground.run_bytes(*address).is_some();
+    let is_run = |address: &usize| yard.heap.run_bytes(*address).is_some();
     assert!(is_run(&block()), "nothing is checked yet");
     yard.check_frees(32);
     let blocks: Vec<_> = (0..100).map(|_| block()).collect();
@@ -191,7 +191,7 @@ fn nothing_is_told_while_threads_move_what_is_parked() {
         let machine = Machine::new(Config { cpus: CPUS, seed, preemption, ..Config::default() });
         let yard = Yard::new(machine);
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
-        yard.on_bad(|bad| panic!("told of a right program: {bad:?}"));
+        yard.on_misuse(|bad| panic!("told of a right program: {bad:?}"));
         yard.check_frees(if seed % 2 == 0 { u32::MAX } else { 0 });
         let work = |thread: u64| {
             let mut random = Random(seed * 16 + thread);

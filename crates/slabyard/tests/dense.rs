@@ -3,8 +3,8 @@
 
 mod small_pages;
 
-use slabyard::page::Region;
-use slabyard::page::huge::HUGE;
+use slabyard::pages::Region;
+use slabyard::pages::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::Yard;
@@ -24,7 +24,7 @@ fn small_pages(region: &Region) -> Vec<bool> {
 
 /// Takes objects until the region has so many bytes, and writes so many bytes of each.
 fn grow(bytes: usize, written: usize) {
-    while YARD.ground.region.top() * GRANULE < bytes {
+    while YARD.heap.region.top() * GRANULE < bytes {
         let object = YARD.alloc(OBJECT, 16).expect("memory");
         // SAFETY: the object is live, and nobody else's.
         unsafe { std::ptr::write_bytes(object as *mut u8, 1, written) };
@@ -36,7 +36,7 @@ fn what_follows_written_pages_may_be_huge() {
     if !small_pages::is_ready(&YARD) {
         return;
     }
-    let region = &YARD.ground.region;
+    let region = &YARD.heap.region;
 
     // A fifth of the pages is not written.
     grow(24 * MIB, OBJECT * 4 / 5);
@@ -52,7 +52,7 @@ fn what_follows_written_pages_may_be_huge() {
     assert_eq!(region.top() % HUGE, 0, "the last may be one as well");
 
     // What a large run leaves before it may hold anything.
-    YARD.ground.alloc_run(HUGE * GRANULE, 16).expect("memory");
+    YARD.heap.alloc_run(HUGE * GRANULE, 16).expect("memory");
     let last = small_pages(region);
     let first = region.small_pages() / HUGE;
     assert!(last.starts_with(&after) && last.len() > first);

@@ -1,14 +1,14 @@
 //! What describes free memory: asked for by few calls as the heap grows, and kept for a
 //! while where the heap is small.
 
-use slabyard::page::Frame;
+use slabyard::pages::Descriptor;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_WARM_RUN, Settings, Yard};
 
 const MIB: usize = 1 << 20;
 /// Blocks of 2^7 granules, 512 KiB, lose what describes them, of up to 32 MiB by two
-/// steps: the frames, and the part of the page map.
+/// steps: the descriptors, and the part of the page map.
 const LARGE_ORDER: u32 = 7;
 const STEPS: u32 = 2;
 
@@ -35,9 +35,12 @@ fn frames_of_new_memory_are_asked_for_by_few_calls() {
     runs(&yard, 4 * MIB);
     assert_eq!(touched().touches, 0, "a small process may need none of them");
     runs(&yard, 100 * MIB);
-    let frames = yard.ground.region.top() * size_of::<Frame>();
+    let descriptors = yard.heap.region.top() * size_of::<Descriptor>();
     let (calls, bytes) = (touched().touches, touched().touched_bytes as usize);
-    assert!(bytes > frames * 3 / 4 && bytes < frames * 9 / 8, "{bytes} bytes of {frames}");
+    assert!(
+        bytes > descriptors * 3 / 4 && bytes < descriptors * 9 / 8,
+        "{bytes} bytes of {descriptors}"
+    );
     assert!(calls < 40, "{calls} calls for {} pages", bytes / GRANULE);
 }
 
@@ -49,16 +52,16 @@ fn frames_inside_of_a_large_run_are_left_alone() {
         let block = yard.alloc(LARGEST_WARM_RUN / 2, 16).expect("memory");
         yard.free(block).expect("a live block");
     }
-    assert!(yard.ground.region.top() * GRANULE >= LARGEST_WARM_RUN / 2);
+    assert!(yard.heap.region.top() * GRANULE >= LARGEST_WARM_RUN / 2);
     let bytes = yard.platform().tally().touched_bytes as usize;
-    assert!(bytes <= 10 * MIB / GRANULE * size_of::<Frame>(), "{bytes} bytes");
+    assert!(bytes <= 10 * MIB / GRANULE * size_of::<Descriptor>(), "{bytes} bytes");
 }
 
-/// Large free blocks whose frames were given back, and all.
+/// Large free blocks whose descriptors were given back, and all.
 fn bare(yard: &Yard<Machine>) -> (usize, usize) {
     let (mut bare, mut all) = (0, 0);
-    yard.ground.each_free_block(|at, order| {
-        let made = yard.ground.region.frame(at).granules.load(slabyard::sync::Ordering::Relaxed);
+    yard.heap.each_free_block(|at, order| {
+        let made = yard.heap.region.descriptor(at).granules.load(slabyard::sync::Ordering::Relaxed);
         all += usize::from(order >= LARGE_ORDER);
         bare += usize::from(order >= LARGE_ORDER && made >= STEPS);
     });
@@ -84,7 +87,7 @@ fn a_small_heap_keeps_its_frames_for_a_second() {
     let yard = yard();
     grow_and_free(&yard, 50 * MIB);
     pass(&yard, 700);
-    let clean = yard.ground.free_count();
+    let clean = yard.heap.free_count();
     assert!(clean.dirty < clean.free / 10, "{clean:?}");
     let (before, all) = bare(&yard);
     assert!(before == 0 && all > 2, "{before} of {all} are bare");

@@ -1,7 +1,7 @@
 //! Freed runs wait to be joined (`page/freed.rs`): few, and not for long; and all that is
 //! free is found.
 
-use slabyard::page::Kind;
+use slabyard::pages::Kind;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
@@ -24,8 +24,8 @@ fn odd_runs(yard: &Yard<Machine>, number: usize) -> Vec<usize> {
 }
 
 fn waiting(yard: &Yard<Machine>) -> usize {
-    let region = &yard.ground.region;
-    (1..region.top() as u32).filter(|at| region.frame(*at).kind() == Kind::Freed).count()
+    let region = &yard.heap.region;
+    (1..region.top() as u32).filter(|at| region.descriptor(*at).kind() == Kind::Freed).count()
 }
 
 fn free(yard: &Yard<Machine>, address: usize) {
@@ -114,7 +114,7 @@ fn all_that_is_free_is_found() {
         parts.rotate_left(nth);
         parts.iter().for_each(|run| free(&yard, *run));
         // A request that is refused would join them too.
-        assert_eq!(yard.ground.alloc_run(256 * GRANULE, 16), Some(block));
+        assert_eq!(yard.heap.alloc_run(256 * GRANULE, 16), Some(block));
         free(&yard, block);
     }
     assert_sound(&yard);
@@ -139,16 +139,16 @@ fn the_last_place_is_found_behind_any_number_of_others() {
     let place = loop {
         let place = alloc(112).expect("memory");
         // Blocks of 2^4, 2^5 and 2^6 granules: it begins with the smallest alone.
-        if yard.ground.region.granule_of(place).is_some_and(|at| at % 128 == 16) {
+        if yard.heap.region.granule_of(place).is_some_and(|at| at % 128 == 16) {
             break place;
         }
     };
     let others: Vec<_> = core::iter::from_fn(|| alloc(16)).collect();
     // No two of them lie side by side. What is joined last is looked at first.
-    let join_all = || yard.ground.each_free_block(|_, _| ());
+    let join_all = || yard.heap.each_free_block(|_, _| ());
     free(&yard, place);
     join_all();
     others.iter().skip(1).step_by(2).for_each(|run| free(&yard, *run));
     join_all();
-    assert_eq!(yard.ground.alloc_run(112 * GRANULE, 16), Some(place));
+    assert_eq!(yard.heap.alloc_run(112 * GRANULE, 16), Some(place));
 }

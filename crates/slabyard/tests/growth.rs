@@ -15,11 +15,11 @@ fn left_over(seed: u64) -> (usize, usize) {
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     let take = |_: &Machine| {
         for _ in 0..RUNS {
-            yard.ground.take_run(RUN, RUN).expect("memory");
+            yard.heap.take_run(RUN, RUN).expect("memory");
         }
     };
     yard.platform().run((0..THREADS).map(|_| Box::new(take) as Body<'_>).collect());
-    (yard.ground.free_count().free, yard.ground.region.top())
+    (yard.heap.free_count().free, yard.heap.region.top())
 }
 
 #[test]

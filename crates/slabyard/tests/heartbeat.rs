@@ -1,4 +1,4 @@
-//! During the heartbeat the fast path stays fast, and what was freed last is allocated
+//! During the reclaim ticker the fast path stays fast, and what was freed last is allocated
 //! next; and yet a program comes by. What waits is bounded, however old it is.
 
 use slabyard::cache::classes;
@@ -27,7 +27,7 @@ fn yard_with_heartbeat() -> Yard<Machine> {
     for run in runs {
         yard.free(run).expect("a live run");
     }
-    assert!(yard.beats(), "pages wait to go back");
+    assert!(yard.is_ticking(), "pages wait to go back");
     yard
 }
 
@@ -40,7 +40,7 @@ fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
     for _ in 0..n {
         yard.alloc_fast(448, 16).expect("memory");
     }
-    assert!(yard.beats(), "the clock of the machine stands still");
+    assert!(yard.is_ticking(), "the clock of the machine stands still");
     let slow = slow_paths(&yard, class) - before;
     assert!(slow <= 210, "{slow} slow paths for {n} allocations, {capacity} in a sheaf");
 }
@@ -60,7 +60,7 @@ fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
     for run in runs {
         yard.free(run).expect("a live run");
     }
-    assert!(yard.beats(), "pages wait to go back");
+    assert!(yard.is_ticking(), "pages wait to go back");
     let class = classes::class_for(32).expect("a class");
     let (mut frees, before) = (0, slow_paths(&yard, class));
     for object in objects {
@@ -70,7 +70,7 @@ fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
         }
         frees += 4;
     }
-    assert!(yard.beats(), "the clock of the machine stands still");
+    assert!(yard.is_ticking(), "the clock of the machine stands still");
     let slow = slow_paths(&yard, class) - before;
     assert!(slow < frees / STEP * 3 / 2, "{slow} slow paths for {frees} frees");
 }
@@ -85,7 +85,7 @@ fn what_was_freed_last_is_allocated_next() {
         assert_eq!(next, last);
         last = next;
     }
-    assert!(yard.beats(), "the clock of the machine stands still");
+    assert!(yard.is_ticking(), "the clock of the machine stands still");
 }
 
 /// Pairs that no sheaf's end makes slow: for how many milliseconds, with so many of them
@@ -93,7 +93,7 @@ fn what_was_freed_last_is_allocated_next() {
 fn milliseconds_of_pairs(pairs: u32) -> u64 {
     let yard = yard_with_heartbeat();
     let begin = yard.platform().now_ms();
-    while yard.ground.buddy.dirty_hint() > 0 {
+    while yard.heap.buddy.dirty_hint() > 0 {
         for _ in 0..pairs {
             let object = yard.alloc_fast(448, 16).expect("memory");
             yard.free_fast(object).expect("a live object");
@@ -121,7 +121,7 @@ fn in_a_slow_program_allocations_make_steps_too() {
     }
     let given = || yard.platform().tally().give_backs;
     let mut by_allocations = 0;
-    while yard.ground.buddy.dirty_hint() > 0 {
+    while yard.heap.buddy.dirty_hint() > 0 {
         let before = given();
         let object = yard.alloc_fast(448, 16).expect("memory");
         by_allocations += given() - before;
@@ -221,12 +221,12 @@ fn a_burst_of_frees_gives_back_while_it_lasts() {
             yard.free_fast(*object).expect("a live object");
         }
     }
-    let waiting = yard.ground.buddy.dirty_hint() * GRANULE;
+    let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
     assert!(waiting > MUCH / 2, "{waiting} bytes wait: the decay time is not for nothing");
     assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
 }
 
-/// Where much is owed nobody is waited for: a burst may end at any moment.
+/// Where much is backlog nobody is waited for: a burst may end at any moment.
 #[test]
 fn a_burst_that_takes_no_time_gives_back_what_is_much() {
     const MUCH: usize = (32 << 20) + (64 << 20);
@@ -237,7 +237,7 @@ fn a_burst_that_takes_no_time_gives_back_what_is_much() {
     for object in objects {
         yard.free_fast(object).expect("a live object");
     }
-    let waiting = yard.ground.buddy.dirty_hint() * GRANULE;
+    let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
     assert!(waiting > MUCH / 2, "{waiting} bytes wait: who frees counts on no work");
     assert!(waiting < MUCH + MUCH / 8, "{waiting} bytes wait");
 }
@@ -253,7 +253,7 @@ fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {
 }
 
 /// A thread holds its sheaf in a slow path, or puts one back, while another one begins the
-/// heartbeat: it must hear of it all the same.
+/// reclaim ticker: it must hear of it all the same.
 #[test]
 fn a_slow_path_that_is_under_way_hears_of_the_heartbeat() {
     let seeds = if cfg!(debug_assertions) { 100 } else { 1000 };
@@ -271,17 +271,17 @@ fn a_slow_path_that_is_under_way_hears_of_the_heartbeat() {
         }
         let sheaves: Body<'_> = Box::new(|_| {
             // The last slow path of all is one that was under way.
-            while !yard.beats() {
+            while !yard.is_ticking() {
                 let object = yard.alloc(448, 16).expect("memory");
                 yard.free(object).expect("a live object");
             }
         });
-        let beat: Body<'_> = Box::new(|machine| {
+        let interval: Body<'_> = Box::new(|machine| {
             (0..seed % 50).for_each(|_| machine.step());
             yard.free(run).expect("a live run");
         });
-        yard.platform().run(vec![sheaves, beat]);
-        assert!(yard.beats(), "pages wait to go back");
+        yard.platform().run(vec![sheaves, interval]);
+        assert!(yard.is_ticking(), "pages wait to go back");
         for cpu in 0..2 {
             yard.platform().set_cpu(cpu);
             assert!(takes_a_slow_path(&yard, 600), "CPU {cpu} does not hear of it, seed {seed}");

@@ -2,7 +2,7 @@
 //! objects, and a piece opens no more words of bitmaps than it may.
 
 use slabyard::cache::classes;
-use slabyard::page::Cause;
+use slabyard::pages::Cause;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::slab::Object;
 use slabyard::sync::AtomicUsize;
@@ -20,7 +20,7 @@ thread_local! {
 fn yard() -> Yard<Machine> {
     let yard = Yard::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
-    yard.on_bad(|bad| TOLD.with_borrow_mut(|told| told.push((bad.address, bad.cause))));
+    yard.on_misuse(|bad| TOLD.with_borrow_mut(|told| told.push((bad.address, bad.cause))));
     yard
 }
 
@@ -36,7 +36,7 @@ fn bring(yard: &Yard<Machine>, objects: &[usize], most: u32) -> (Vec<(usize, Cau
     let before = yard.platform().tally().slab_operations;
     while !left.is_empty() {
         let begin = yard.platform().tally().slab_operations;
-        let gone = cache.put_home(&yard.ground, &left, most);
+        let gone = cache.return_to_slabs(&yard.heap, &left, most);
         assert!(gone > 0, "a piece brings something home");
         assert!(yard.platform().tally().slab_operations - begin <= most.into());
         left.truncate(left.len() - gone as usize);
@@ -65,8 +65,8 @@ fn what_is_no_object_is_told_wherever_it_stands() {
                 (objects[3] + 16, Cause::Interior),
                 (behind, Cause::Interior),
                 (other, Cause::WrongSize),
-                (yard.ground.region.base().wrapping_add(1 << 44) + 48, Cause::WrongSize),
-                (yard.ground.region.base(), Cause::WrongSize),
+                (yard.heap.region.base().wrapping_add(1 << 44) + 48, Cause::WrongSize),
+                (yard.heap.region.base(), Cause::WrongSize),
                 (0, Cause::WrongSize),
                 (objects[39 - place.min(39)], Cause::DoubleFree),
             ];
@@ -108,9 +108,9 @@ fn runs_of_neighbours_free_what_they_hold() {
         assert_eq!(bring(&yard, &freed, most).0, []);
         let freed: HashSet<_> = freed.into_iter().collect();
         for object in live {
-            let place = yard.ground.resolve(&shape.geometry, shape.slot, object);
+            let place = yard.heap.resolve(&shape.geometry, shape.slot, object);
             let Object { slab, index } = place.expect("a slab that holds live objects");
-            assert_eq!(yard.ground.is_free(slab, index), freed.contains(&object), "{object:x}");
+            assert_eq!(yard.heap.is_free(slab, index), freed.contains(&object), "{object:x}");
         }
     }
 }
@@ -147,7 +147,7 @@ fn what_the_yards_barns_have_no_room_for_goes_straight_home() {
     let cache = yard.cache(classes::class_for(LARGE).expect("a class"));
     let capacity = cache.sheaf_capacity() as usize;
     assert!(cache.barn_limits().0 > 0, "room of its own");
-    yard.ground.set_node_limit(0);
+    yard.heap.set_node_limit(0);
     let live = alloc(&yard, LARGE, 2 * capacity + 50);
     let (parked, others) = live.split_at(2 * capacity);
     for object in parked {

@@ -3,7 +3,7 @@
 
 mod small_pages;
 
-use slabyard::page::huge::HUGE;
+use slabyard::pages::huge::HUGE;
 use slabyard::platform::linux::Linux;
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::yard::{LARGEST_RUN, Yard};
@@ -22,7 +22,7 @@ fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
     if !small_pages::is_ready(&YARD) {
         return;
     }
-    let region = &YARD.ground.region;
+    let region = &YARD.heap.region;
     YARD.alloc(100, 16).expect("memory");
     let begin = region.base() + GRANULE;
     assert!(!has_small_pages(begin), "a process that does little pays for no advice");
@@ -45,28 +45,28 @@ fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
 /// when the system collapses what is in memory.
 fn tables_have_small_pages() {
     YARD.show(1);
-    let front = YARD.platform().rows().front();
-    let word = |word: Word| front[word.index()].load(Ordering::Relaxed) as usize;
-    // Not touched, but described: 4 MiB of frames.
-    while YARD.ground.region.top() < (256 << 20) / GRANULE {
-        YARD.ground.alloc_run(LARGEST_RUN, 16).expect("address space");
+    let header = YARD.platform().rows().header();
+    let word = |word: Word| header[word.index()].load(Ordering::Relaxed) as usize;
+    // Not touched, but described: 4 MiB of descriptors.
+    while YARD.heap.region.top() < (256 << 20) / GRANULE {
+        YARD.heap.alloc_run(LARGEST_RUN, 16).expect("address space");
     }
-    let frames = word(Word::Frames);
-    assert!(has_small_pages(frames) && has_small_pages(frames + (4 << 20) - GRANULE));
+    let descriptors = word(Word::Descriptors);
+    assert!(has_small_pages(descriptors) && has_small_pages(descriptors + (4 << 20) - GRANULE));
     // More mappings than the first of their tables takes.
-    while !YARD.ground.mappings.are_many() {
-        YARD.ground.map_own(1, 16).expect("address space");
+    while !YARD.heap.mappings.are_many() {
+        YARD.heap.map_own(1, 16).expect("address space");
     }
     let before = small_pages::bytes();
-    YARD.ground.map_own(1, 16).expect("address space");
+    YARD.heap.map_own(1, 16).expect("address space");
     assert_eq!(small_pages::bytes() - before, 4 << 20, "of the second table");
     // Sheaves share their room with the rows.
     let mut sheaves = Vec::new();
     for _ in 0..400 {
-        sheaves.push(YARD.ground.sheaves.take(YARD.platform(), 1000).expect("memory"));
+        sheaves.push(YARD.heap.sheaves.take(YARD.platform(), 1000).expect("memory"));
     }
-    assert!(has_small_pages(word(Word::Rows)) && has_small_pages(word(Word::Places)));
+    assert!(has_small_pages(word(Word::Rows)) && has_small_pages(word(Word::Elements)));
     for sheaf in sheaves {
-        YARD.ground.sheaves.give(YARD.platform(), sheaf);
+        YARD.heap.sheaves.give(YARD.platform(), sheaf);
     }
 }

@@ -72,7 +72,7 @@ fn blocks_of_any_history_are_zeroed() {
                     }
                     45..90 if !live.is_empty() => {
                         let (address, bytes) = live.swap_remove(below(&mut random, live.len()));
-                        if pick.is_multiple_of(2) && yard.ground.run_bytes(address).is_some() {
+                        if pick.is_multiple_of(2) && yard.heap.run_bytes(address).is_some() {
                             let page = below(&mut random, bytes / page_bytes) * page_bytes;
                             p.lock_pages(address + page, page_bytes, pick.is_multiple_of(4));
                         }
@@ -97,7 +97,7 @@ fn returned_after(yard: &Yard<Machine>, ms: u64) -> usize {
         }
         p.advance(1);
     }
-    let count = yard.ground.free_count();
+    let count = yard.heap.free_count();
     count.free - count.dirty
 }
 
@@ -125,21 +125,21 @@ fn one_locked_page_keeps_its_neighbours_for_a_call_alone() {
 #[test]
 fn what_is_refused_does_not_keep_a_program_busy() {
     let yard = yard_on(GRANULE);
-    let (base, p) = (yard.ground.region.base(), yard.platform());
+    let (base, p) = (yard.heap.region.base(), yard.platform());
     p.lock_pages(base, 64 << 20, true);
     let blocks: Vec<_> = (0..32).map(|_| yard.alloc(1 << 20, 16).expect("memory")).collect();
     for block in &blocks {
         yard.free(*block).expect("a live run");
     }
-    assert!(yard.beats(), "pages wait to go back");
+    assert!(yard.is_ticking(), "pages wait to go back");
     assert!(!yard.trim(), "all is locked");
     returned_after(&yard, 8 * u64::from(DECAY_MS));
-    let kept = yard.ground.free_count().dirty * GRANULE;
+    let kept = yard.heap.free_count().dirty * GRANULE;
     assert!(kept >= 31 << 20, "{kept} bytes of 32 MiB are dirty still");
-    assert!(!yard.beats(), "nothing can go back");
+    assert!(!yard.is_ticking(), "nothing can go back");
     // Once the system takes it, it goes.
     p.lock_pages(base, 64 << 20, false);
     assert!(yard.trim());
-    let count = yard.ground.free_count();
+    let count = yard.heap.free_count();
     assert_eq!(count.dirty, 0);
 }

@@ -19,11 +19,11 @@ fn yard_on(config: Config) -> Yard<Machine> {
 }
 
 fn word(yard: &Yard<Machine>, word: Mail) -> u64 {
-    yard.platform().rows().front()[word.index()].load(Ordering::Relaxed)
+    yard.platform().rows().header()[word.index()].load(Ordering::Relaxed)
 }
 
 fn put(yard: &Yard<Machine>, word: Mail, value: u64) {
-    yard.platform().rows().front()[word.index()].store(value, Ordering::Relaxed);
+    yard.platform().rows().header()[word.index()].store(value, Ordering::Relaxed);
 }
 
 /// Writes a request, as another process would.
@@ -67,13 +67,13 @@ fn use_some(yard: &Yard<Machine>) {
 fn the_front_tells_where_everything_is() {
     let yard: &'static Yard<Machine> = Box::leak(Box::new(yard_on(Config::default())));
     yard.show(1);
-    let front = yard.platform().rows().front();
-    let told = |word: Word| front[word.index()].load(Ordering::Relaxed);
+    let header = yard.platform().rows().header();
+    let told = |word: Word| header[word.index()].load(Ordering::Relaxed);
     let magic: Vec<u8> =
-        front[..2].iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect();
+        header[..2].iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect();
     assert_eq!(magic, MAGIC);
     assert_eq!(told(Word::Version), VERSION);
-    assert_eq!(told(Word::Region), yard.ground.region.base() as u64);
+    assert_eq!(told(Word::Region), yard.heap.region.base() as u64);
     assert_eq!(told(Word::NrCaches), classes::CLASSES as u64);
     let second = told(Word::Caches) + told(Word::CacheStride);
     assert_eq!(second, yard.cache(1).shown_at() as u64);
@@ -140,7 +140,7 @@ fn every_tunable_is_set_and_holds() {
     assert_eq!(cache.min_partial(), 3);
     assert_eq!(cache.barn_limits(), (3, 3));
     assert_eq!(yard.decay_ms(), 3);
-    assert_eq!(yard.ground.node_limit(), 3);
+    assert_eq!(yard.heap.node_limit(), 3);
     // With sheaves of 4 and nothing for barns, a CPU parks 8 objects and no more.
     use_some(&yard);
     verify(&yard);

@@ -1,7 +1,7 @@
 //! Mappings of their own: however many came and went, a search for one that is not there is
 //! short; and there may be more than the first table takes.
 
-use slabyard::page::mappings::LIMITS;
+use slabyard::pages::mappings::LIMITS;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_WARM_RUN, Place, Settings, Yard};
@@ -24,20 +24,20 @@ fn a_search_is_short_after_many_came_and_went() {
         // Other addresses each time: the machine uses each once.
         let bytes = (round % 7 + 1) * GRANULE;
         let all: Vec<_> =
-            (0..LIMITS[0]).map(|_| yard.ground.map_own(bytes, 16).expect("memory")).collect();
-        assert!(yard.ground.mappings.are_many());
+            (0..LIMITS[0]).map(|_| yard.heap.map_own(bytes, 16).expect("memory")).collect();
+        assert!(yard.heap.mappings.are_many());
         for address in &all {
-            assert_eq!(yard.ground.own_bytes(*address), Some(bytes));
-            assert_eq!(yard.ground.own_bytes(address + GRANULE / 2), None);
+            assert_eq!(yard.heap.own_bytes(*address), Some(bytes));
+            assert_eq!(yard.heap.own_bytes(address + GRANULE / 2), None);
         }
         for address in &all {
-            assert_eq!(yard.ground.unmap_own(*address), Some(bytes));
-            assert_eq!(yard.ground.unmap_own(*address), None);
+            assert_eq!(yard.heap.unmap_own(*address), Some(bytes));
+            assert_eq!(yard.heap.unmap_own(*address), None);
         }
-        let looks = yard.ground.mappings.longest_search();
+        let looks = yard.heap.mappings.longest_search();
         assert!(looks <= SHORT, "{looks} places are looked at after {} rounds", round + 1);
     }
-    assert_eq!(yard.ground.mappings.live(), (0, 0));
+    assert_eq!(yard.heap.mappings.live(), (0, 0));
 }
 
 #[test]
@@ -45,12 +45,12 @@ fn sparse_blocks_are_not_the_regions() {
     let yard = yard();
     let nr = if cfg!(miri) { LIMITS[0] + 10 } else { 7000 };
     let bytes = LARGEST_WARM_RUN + GRANULE;
-    let before = yard.ground.region.top();
+    let before = yard.heap.region.top();
     let all: Vec<_> = (0..nr).map(|_| yard.alloc(bytes, 16).expect("memory")).collect();
-    assert_eq!(yard.ground.region.top(), before);
+    assert_eq!(yard.heap.region.top(), before);
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), nr);
-    assert_eq!(yard.ground.mappings.live(), (nr, nr * bytes));
-    assert!(yard.ground.mappings.longest_search() <= 2 * SHORT);
+    assert_eq!(yard.heap.mappings.live(), (nr, nr * bytes));
+    assert!(yard.heap.mappings.longest_search() <= 2 * SHORT);
     for address in &all {
         assert_eq!(yard.place_of(*address), Place::Large(bytes));
     }
@@ -63,8 +63,8 @@ fn sparse_blocks_are_not_the_regions() {
     assert_eq!(yard.usable(last), Some(2 * bytes));
     for address in all[..nr - 1].iter().chain([&last]) {
         assert_eq!(yard.free(*address), Ok(()));
-        assert_eq!(yard.ground.own_bytes(*address), None);
+        assert_eq!(yard.heap.own_bytes(*address), None);
     }
-    assert_eq!(yard.ground.mappings.live(), (0, 0));
-    assert!(!yard.ground.mappings.are_many());
+    assert_eq!(yard.heap.mappings.live(), (0, 0));
+    assert!(!yard.heap.mappings.are_many());
 }

@@ -1,7 +1,7 @@
 //! Sheaves that nobody uses give their pages back; those that come and go keep them. What
 //! they hold is handed out again in an order that keeps neighbours together.
 
-use slabyard::page::Sheaf;
+use slabyard::pages::Sheaf;
 use slabyard::platform::Platform;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
@@ -18,18 +18,18 @@ fn yard() -> Yard<Machine> {
 }
 
 fn take(yard: &Yard<Machine>, number: usize) -> Vec<Sheaf> {
-    let take = || yard.ground.sheaves.take(yard.platform(), OBJECTS).expect("memory");
+    let take = || yard.heap.sheaves.take(yard.platform(), OBJECTS).expect("memory");
     (0..number).map(|_| take()).collect()
 }
 
 fn give(yard: &Yard<Machine>, sheaves: Vec<Sheaf>) {
-    sheaves.into_iter().for_each(|sheaf| yard.ground.sheaves.give(yard.platform(), sheaf));
+    sheaves.into_iter().for_each(|sheaf| yard.heap.sheaves.give(yard.platform(), sheaf));
 }
 
 /// Sheaves that give their pages back after so many rounds, in each of which so many are
 /// used.
 fn rested(yard: &Yard<Machine>, rounds: usize, used: usize) -> usize {
-    let (p, pool) = (yard.platform(), &yard.ground.sheaves);
+    let (p, pool) = (yard.platform(), &yard.heap.sheaves);
     let rest = || std::iter::from_fn(|| pool.rest_one(p)).count();
     let round = |_| {
         give(yard, take(yard, used));
@@ -55,10 +55,10 @@ fn what_was_unused_and_is_taken_is_not_unused() {
     let yard = yard();
     give(&yard, take(&yard, 10));
     for _ in 0..2 * WINDOW {
-        yard.ground.sheaves.look(yard.platform());
+        yard.heap.sheaves.look(yard.platform());
     }
     let taken = take(&yard, 8);
-    let rest = || yard.ground.sheaves.rest_one(yard.platform());
+    let rest = || yard.heap.sheaves.rest_one(yard.platform());
     assert!(rest().is_some() && rest().is_some());
     assert_eq!(rest(), None);
     give(&yard, taken);
@@ -87,7 +87,7 @@ fn what_was_freed_last_comes_back_first() {
 fn the_bits_of_a_mask_are_its_objects() {
     const BEGIN: usize = 0x10_0000;
     let yard = yard();
-    let sheaves = &yard.ground.sheaves;
+    let sheaves = &yard.heap.sheaves;
     let runs = (0..64).flat_map(|low| (1..=64 - low).map(move |n| u64::MAX >> (64 - n) << low));
     let others = (1..1000u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     for mask in runs.chain(others).chain([0]) {
@@ -123,7 +123,7 @@ fn in_a_slow_program_they_go_back_within_a_second() {
     let yard = yard();
     burst(&yard);
     (0..1000).for_each(|_| pass_ms(&yard, 1));
-    assert_eq!(yard.ground.sheaves.rest(yard.platform()), 0);
+    assert_eq!(yard.heap.sheaves.rest(yard.platform()), 0);
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn none_keeps_its_pages_when_the_heartbeat_ends() {
     let yard = yard();
     burst(&yard);
     let taken_ms = yard.platform().now_ms();
-    while yard.beats() || yard.platform().now_ms() == taken_ms {
+    while yard.is_ticking() || yard.platform().now_ms() == taken_ms {
         pass_ms(&yard, 500);
         assert!(yard.platform().now_ms() < taken_ms + 20_000, "it does not end");
     }
-    assert_eq!(yard.ground.sheaves.rest(yard.platform()), 0);
+    assert_eq!(yard.heap.sheaves.rest(yard.platform()), 0);
 }

@@ -3,7 +3,7 @@
 
 mod small_pages;
 
-use slabyard::page::huge::HUGE;
+use slabyard::pages::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::linux::Linux;
 use slabyard::yard::Yard;
@@ -22,7 +22,7 @@ fn objects(bytes: usize) -> Vec<usize> {
         let object = YARD.alloc(OBJECT, 16).expect("memory");
         // SAFETY: the object is live, and nobody else's.
         unsafe { std::ptr::write_bytes(object as *mut u8, 1, OBJECT) };
-        if YARD.ground.region.granule_of(object).expect("an object") as usize >= first {
+        if YARD.heap.region.granule_of(object).expect("an object") as usize >= first {
             objects.push(object);
         }
     }

@@ -133,9 +133,9 @@ fn begin(mode: Mode) {
         // An old kernel or C library, another architecture, valgrind.
         std::process::exit(NOT_THERE);
     }
-    // Short, so that decay, heartbeat and draining of idle stacks take part.
+    // Short, so that decay, reclaim ticker and draining of idle stacks take part.
     assert!(YARD.init(Settings { reserve_bytes: 64 << 30, decay_ms: 20 }));
-    YARD.on_bad(|bad| token::wrong(bad.cause_text(), bad.address, 0, 0));
+    YARD.on_misuse(|bad| token::wrong(bad.cause_text(), bad.address, 0, 0));
     // From here on a panic is the damage found.
     std::panic::set_hook(Box::new(|why| {
         eprintln!("{why}");
@@ -155,7 +155,7 @@ fn run(mode: Mode, sequence: Sequence, ops: u64) -> ! {
         Some(Ok(sound)) if sound.live == 0 && sound.runs == 0 => {}
         other => token::wrong_yard("at the end", &other),
     }
-    let mapped = YARD.ground.mappings.live();
+    let mapped = YARD.heap.mappings.live();
     if mapped != (0, 0) {
         token::wrong("mappings are left", 0, mapped.0 as u64, 0);
     }
@@ -167,9 +167,9 @@ trait CauseText {
     fn cause_text(&self) -> &'static str;
 }
 
-impl CauseText for slabyard::page::Bad {
+impl CauseText for slabyard::pages::Misuse {
     fn cause_text(&self) -> &'static str {
-        use slabyard::page::Cause;
+        use slabyard::pages::Cause;
         match self.cause {
             Cause::DoubleFree => "the allocator tells of a double free",
             Cause::Interior => "the allocator tells of an address inside of an object",

@@ -34,16 +34,16 @@ fn a_heap_grows_on_behind_its_end() {
     let mut all = Vec::new();
     take(5 << 20, &mut all);
     assert!(mapped_kib() - before > 1 << 30, "there is no reserve");
-    let reach = YARD.ground.region.reach();
+    let reach = YARD.heap.region.reach();
     YARD.unreserve();
     let now = mapped_kib() - before;
     assert!(now < 16 << 10, "{now} KiB are mapped");
-    assert!(YARD.ground.region.reach() < reach);
+    assert!(YARD.heap.region.reach() < reach);
     // Others' memory lies where the reserve was, and stays whatever is asked for again.
     let theirs: Vec<Vec<u8>> = (0..40).map(|n| vec![n; 1 << 20]).collect();
     YARD.unreserve();
     take(150 << 20, &mut all);
-    let region = &YARD.ground.region;
+    let region = &YARD.heap.region;
     assert!(region.top() <= region.reach() && region.reach() <= 2 * region.top());
     for (nr, object) in all.iter().enumerate() {
         // SAFETY: live, written above.
@@ -71,7 +71,7 @@ fn a_heap_grows_on_behind_its_end() {
     };
     assert_eq!(made as usize, wall);
     let mut runs = Vec::new();
-    while let Some(run) = YARD.ground.alloc_run(1 << 20, 16) {
+    while let Some(run) = YARD.heap.alloc_run(1 << 20, 16) {
         runs.push(run);
     }
     assert!(runs.len() > 150 && runs.iter().all(|run| *run < wall), "{} runs", runs.len());

@@ -31,7 +31,7 @@ fn committed(yard: &Yard<Machine>, request: usize) -> Committed {
             let geometry = &yard.cache(class).shape().geometry;
             Committed { bytes: geometry.slab_bytes(), objects: geometry.objects as usize }
         }
-        None => Committed { bytes: yard.ground.granules_for(request) * GRANULE, objects: 1 },
+        None => Committed { bytes: yard.heap.granules_for(request) * GRANULE, objects: 1 },
     }
 }
 
@@ -87,9 +87,9 @@ fn the_machine_commits_what_was_computed() {
         // The yard's own number of committed bytes is the machine's.
         let own = yard.quietly(|quiet| Yard::count(quiet, |_, _| ())).expect("no slow path");
         let machine = yard.platform().committed_bytes();
-        // The machine gives its row and the page in front of it without counting them.
-        let front = yard.platform().page_bytes() + slabyard::platform::stack::ROW_BYTES;
-        assert_eq!(own.committed as usize, machine + front);
+        // The machine gives its row and the page in header of it without counting them.
+        let header = yard.platform().page_bytes() + slabyard::platform::stack::ROW_BYTES;
+        assert_eq!(own.committed as usize, machine + header);
     }
 }
 

@@ -40,7 +40,7 @@ impl Scene {
     }
 
     fn full(&self) -> u32 {
-        self.yard.cache(self.class).nr_full(&self.yard.ground)
+        self.yard.cache(self.class).nr_full(&self.yard.heap)
     }
 
     /// Another class goes on, and so do the rounds.
@@ -116,7 +116,7 @@ fn the_limit_falls_while_all_is_in_use() {
 #[test]
 fn a_limit_that_was_set_stays() {
     let mut scene = Scene::new(BYTES);
-    scene.yard.cache(scene.class).set_barn_full_limit(&scene.yard.ground, 3);
+    scene.yard.cache(scene.class).set_barn_full_limit(&scene.yard.heap, 3);
     scene.go_up_and_down();
     assert_eq!((scene.limit(), scene.full()), (3, 3));
 }

@@ -1,4 +1,4 @@
-//! What a program of bad use must lead to, and whether it did.
+//! What a program of misuse must lead to, and whether it did.
 //!
 //! What it is: [`Expectation`] is parsed from the first lines of a program,
 //! [`judge`] compares it with an [`Outcome`]. Neighbour: `misuse.rs`, which
@@ -6,7 +6,7 @@
 
 use super::Outcome;
 
-/// When bad use is noticed.
+/// When misuse is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Aborted within the bad call.
@@ -15,20 +15,20 @@ pub enum When {
     AtFlush,
     /// Aborted when the process ends.
     AtExit,
-    /// Stopped by the kernel within the bad use, without a message.
+    /// Stopped by the kernel within the misuse, without a message.
     Faults,
     /// Not noticed.
     NotCaught,
     /// Reported on stderr; the program goes on.
     Warned,
-    /// No bad use: nothing is said.
+    /// No misuse: nothing is said.
     Fine,
 }
 
 /// The first lines of a program.
 #[derive(Debug)]
 pub struct Expectation {
-    /// When the bad use is noticed.
+    /// When the misuse is noticed.
     pub when: When,
     /// The word for its cause.
     pub cause: String,

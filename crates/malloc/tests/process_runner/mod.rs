@@ -274,7 +274,7 @@ fn compile(source: &str, path: &Path, arguments: &[String], compiler: Option<&st
     if source.extension().is_some_and(|e| e == "cc") {
         command.arg("-std=c++17");
     }
-    // The bad use is wanted: `-w`. The calls must be made: `-fno-builtin`.
+    // The misuse is wanted: `-w`. The calls must be made: `-fno-builtin`.
     command.args(["-O1", "-g", "-w", "-fno-builtin", "-pthread"]);
     command.arg(&source).arg("-o").arg(&aside).args(arguments).arg("-ldl");
     match command.output() {

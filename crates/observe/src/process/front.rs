@@ -5,7 +5,7 @@
 //! number in a [`Front`] makes a read larger than tens of megabytes.
 
 use super::memory::Part;
-use slabyard_abi::region::{CACHE_WORDS, FRONT_WORDS, GRANULE, MAGIC, VERSION, Word, row, sheaf};
+use slabyard_abi::region::{CACHE_WORDS, GRANULE, HEADER_WORDS, MAGIC, VERSION, Word, row, sheaf};
 
 /// Most rows: CPUs that a kernel can have.
 const MOST_ROWS: u64 = 8192;
@@ -13,7 +13,7 @@ const MOST_ROWS: u64 = 8192;
 const MOST_CACHES: u64 = row::SPARE as u64;
 const MOST_STRIDE: u64 = 4096;
 const MOST_STRIPES: u64 = 1024;
-/// Frames are numbered by 32 bits.
+/// Descriptors are numbered by 32 bits.
 const MOST_GRANULES: u64 = 1 << 32;
 
 /// A front's words, within bounds.
@@ -30,7 +30,7 @@ pub(crate) struct Front {
     pub(crate) sheaves: u64,
     pub(crate) region: u64,
     pub(crate) granules: u64,
-    pub(crate) frames: u64,
+    pub(crate) descriptors: u64,
     pub(crate) caches: u64,
     pub(crate) nr_caches: usize,
     pub(crate) cache_stride: usize,
@@ -53,7 +53,7 @@ pub(crate) enum Unusable {
 impl Front {
     /// The part that holds a front's words.
     pub(crate) fn part(at: u64) -> Part {
-        Part { address: at, bytes: FRONT_WORDS * 8 }
+        Part { address: at, bytes: HEADER_WORDS * 8 }
     }
 
     /// True if a front begins here.
@@ -90,11 +90,11 @@ impl Front {
             page_bytes,
             rows,
             nr_rows: small(Word::NrRows, 1, MOST_ROWS)?,
-            places: within(Word::Places, rows, u64::MAX >> 1)?,
+            places: within(Word::Elements, rows, u64::MAX >> 1)?,
             sheaves: within(Word::Sheaves, 1, MOST_SHEAVES)?,
             region: place(Word::Region, granules * GRANULE as u64)?,
             granules,
-            frames: place(Word::Frames, granules * 64)?,
+            descriptors: place(Word::Descriptors, granules * 64)?,
             caches: place(Word::Caches, MOST_CACHES * MOST_STRIDE)?,
             nr_caches: small(Word::NrCaches, 0, MOST_CACHES)?,
             cache_stride,

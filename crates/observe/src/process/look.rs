@@ -14,7 +14,7 @@ use super::memory::{Fault, Memory};
 use super::span::Span;
 use super::walk::{self, Shape, Walk};
 use crate::want::Want;
-use slabyard_abi::region::{CacheWord, Word, frame};
+use slabyard_abi::region::{CacheWord, Word, descriptor};
 use std::time::{Duration, Instant};
 
 /// A cache that moves is read again so many times at least and at most. All of them have
@@ -27,10 +27,10 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Reads of a cache that moves without a slow path.
 const MORE: u32 = 3;
 
-/// Most bytes of frames that are read for the plain columns, and where each slab was
+/// Most bytes of descriptors that are read for the plain columns, and where each slab was
 /// asked for.
-const PLAIN_FRAMES: u64 = 256 << 20;
-const MOST_FRAMES: u64 = 4 << 30;
+const PLAIN_DESCRIPTORS: u64 = 256 << 20;
+const MOST_DESCRIPTORS: u64 = 4 << 30;
 
 /// A yard at one moment.
 pub(crate) struct Sight {
@@ -129,17 +129,17 @@ fn slabs(
         return Ok(Err("the yard does not tell how much is committed".into()));
     };
     let top = top.high.min(front.granules);
-    let bytes = top.saturating_mul(frame::BYTES as u64);
-    let most = if want.slabs { MOST_FRAMES } else { PLAIN_FRAMES };
+    let bytes = top.saturating_mul(descriptor::BYTES as u64);
+    let most = if want.slabs { MOST_DESCRIPTORS } else { PLAIN_DESCRIPTORS };
     if bytes > most {
         return Ok(Err(format!(
-            "{bytes} bytes of frames are more than the {most} that are read for it"
+            "{bytes} bytes of descriptors are more than the {most} that are read for it"
         )));
     }
     let shapes: Vec<Shape> = begin.caches.iter().filter_map(shape).collect();
     match walk::walk(memory, front, top, &shapes, want.slabs) {
         Ok(walk) => Ok(Ok(walk)),
-        Err(Fault::Absent(at)) => Ok(Err(format!("frames cannot be read at {at:#x}"))),
+        Err(Fault::Absent(at)) => Ok(Err(format!("descriptors cannot be read at {at:#x}"))),
         Err(why) => Err(why),
     }
 }

@@ -11,7 +11,7 @@
 //! ```
 
 use super::memory::{Fault, Memory, Part, Writable};
-use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, frame, row, sheaf};
+use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, descriptor, row, sheaf};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ pub(crate) const ROWS: u64 = FRONT + 0x1000;
 pub(crate) const SHEAVES: u64 = 64;
 pub(crate) const PLACES: u64 = ROWS + 2 * row::STRIDE as u64;
 pub(crate) const REGION: u64 = 0x6000_0000_0000;
-pub(crate) const FRAMES: u64 = 0x5000_0000_0000;
+pub(crate) const DESCRIPTORS: u64 = 0x5000_0000_0000;
 pub(crate) const CACHES: u64 = 0x4000_0000_0000;
 pub(crate) const STRIDE: u64 = 256;
 pub(crate) const COUNTERS: u64 = 0x4000_0001_0000;
@@ -99,7 +99,7 @@ impl Planted {
         planted.room(CACHES, 2 * STRIDE as usize);
         planted.room(COUNTERS, 4096);
         planted.room(GATE, 128);
-        planted.room(FRAMES, TOP as usize * frame::BYTES);
+        planted.room(DESCRIPTORS, TOP as usize * descriptor::BYTES);
 
         let counters = [TOP, 4, 1, 1, 3, 1, 1 << 20];
         for (i, number) in counters.into_iter().chain([16384; 9]).enumerate() {
@@ -135,15 +135,15 @@ impl Planted {
 
         planted.slab(1, 0, false);
         planted.slab(9, 100, true);
-        planted.frame(17, frame::RUN, 0);
-        planted.put_half(FRAMES + 17 * 64 + frame::GRANULES as u64, 3);
-        planted.frame(20, frame::FREE, 1);
-        planted.frame(22, frame::FREED, 0);
-        planted.put_half(FRAMES + 22 * 64 + frame::GRANULES as u64, 2);
+        planted.descriptor(17, descriptor::RUN, 0);
+        planted.put_half(DESCRIPTORS + 17 * 64 + descriptor::GRANULES as u64, 3);
+        planted.descriptor(20, descriptor::FREE, 1);
+        planted.descriptor(22, descriptor::FREED, 0);
+        planted.put_half(DESCRIPTORS + 22 * 64 + descriptor::GRANULES as u64, 2);
         // What the run's second granule was before means nothing.
         planted.slab(23, 1, true);
-        planted.frame(24, frame::PARKED, 0);
-        planted.frame(25, frame::PARKED, 0);
+        planted.descriptor(24, descriptor::PARKED, 0);
+        planted.descriptor(25, descriptor::PARKED, 0);
         planted
     }
 
@@ -152,16 +152,16 @@ impl Planted {
         self.room(at, (PLACES - FRONT) as usize);
         let words = [
             (Word::Version, VERSION),
-            (Word::FrontBytes, 4096),
+            (Word::HeaderBytes, 4096),
             (Word::Mode, 1),
             (Word::PageBytes, 4096),
             (Word::Rows, at + 0x1000),
             (Word::NrRows, 2),
-            (Word::Places, at + PLACES - FRONT),
+            (Word::Elements, at + PLACES - FRONT),
             (Word::Sheaves, SHEAVES),
             (Word::Region, REGION),
             (Word::Granules, 1 << 20),
-            (Word::Frames, FRAMES),
+            (Word::Descriptors, DESCRIPTORS),
             (Word::Caches, CACHES),
             (Word::NrCaches, 2),
             (Word::CacheStride, STRIDE),
@@ -220,15 +220,15 @@ impl Planted {
         self.put_half(Planted::entry(row_number, slot) + row::END as u64, end);
     }
 
-    pub(crate) fn frame(&self, granule: u64, kind: u8, order: u32) {
-        self.put_half(FRAMES + granule * 64, u32::from(kind) | order << 8);
+    pub(crate) fn descriptor(&self, granule: u64, kind: u8, order: u32) {
+        self.put_half(DESCRIPTORS + granule * 64, u32::from(kind) | order << 8);
     }
 
     pub(crate) fn slab(&self, granule: u64, free: u32, listed: bool) {
-        let at = FRAMES + granule * 64;
-        self.put_half(at, u32::from(frame::SLAB) | 3 << 8 | (SLOT as u32) << 16);
-        self.put(at + frame::WORD as u64, 77 << 32 | u64::from(free));
-        self.put_half(at + frame::LISTED as u64, u32::from(listed));
+        let at = DESCRIPTORS + granule * 64;
+        self.put_half(at, u32::from(descriptor::SLAB) | 3 << 8 | (SLOT as u32) << 16);
+        self.put(at + descriptor::WORD as u64, 77 << 32 | u64::from(free));
+        self.put_half(at + descriptor::LISTED as u64, u32::from(listed));
     }
 }
 

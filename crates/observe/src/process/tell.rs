@@ -139,11 +139,11 @@ fn cache(
     Some(cache)
 }
 
-/// What the walk over the frames found of a cache.
+/// What the walk over the descriptors found of a cache.
 fn fullness(cache: &mut Cache, walked: Slabs, still: bool, partial: u64, want_slabs: bool) {
     let used: u64 =
         walked.fullness.iter().map(|(used, n)| u64::from(*used).saturating_mul(*n)).sum();
-    // Of a cache that moved, the frames were each seen at another moment.
+    // Of a cache that moved, the descriptors were each seen at another moment.
     let empty = if still { Span::exact(walked.empty) } else { Span { low: 0, high: partial } };
     cache.tell("empty", on_node(empty));
     if still {
@@ -155,7 +155,7 @@ fn fullness(cache: &mut Cache, walked: Slabs, still: bool, partial: u64, want_sl
     }
 }
 
-/// What a cache that stood still counts other than its frames show: slabs, partial
+/// What a cache that stood still counts other than its descriptors show: slabs, partial
 /// slabs, free objects.
 fn contradiction(walked: &Slabs, counted: [Span; 3]) -> Option<String> {
     let shown = [walked.slabs, walked.listed, walked.free];
@@ -164,7 +164,10 @@ fn contradiction(walked: &Slabs, counted: [Span; 3]) -> Option<String> {
         |n: [u64; 3]| format!("{} slabs, {} of them partial, {} free objects", n[0], n[1], n[2]);
     (!agree).then(|| {
         let counted = text(counted.map(|span| span.low));
-        format!("it counts {counted}, but its frames show {}: the yard is damaged", text(shown))
+        format!(
+            "it counts {counted}, but its descriptors show {}: the yard is damaged",
+            text(shown)
+        )
     })
 }
 

@@ -8,7 +8,7 @@ use crate::snapshot::{Kind, Slab, Snapshot, Source};
 use crate::value::Value;
 use crate::want::Want;
 use proptest::prelude::*;
-use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, frame, row};
+use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, descriptor, row};
 use std::ops::Range;
 
 fn look(memory: &dyn Memory) -> Result<Snapshot, Lost> {
@@ -187,7 +187,7 @@ fn a_yard_that_never_rests_is_told_within_bounds() {
     assert!(low <= LIVE && high >= LIVE, "{low}..{high}");
     assert_ne!(snapshot.total("in_transit"), Some(&Value::Exact(0)));
     let (low, high) = known(&snapshot, "empty").bounds().unwrap();
-    assert_eq!((low, high), (0, 1), "frames were seen at other moments than words");
+    assert_eq!((low, high), (0, 1), "descriptors were seen at other moments than words");
 }
 
 #[test]
@@ -216,14 +216,14 @@ fn the_largest_of_several_yards_is_told_and_the_others_named() {
     planted.room(other + 0x10_0000, 8);
     planted.put(other + 0x10_0000, 5000);
     planted.put(other + Word::TopAt.index() as u64 * 8, other + 0x10_0000);
-    planted.put(other + Word::Frames.index() as u64 * 8, 0x1000);
+    planted.put(other + Word::Descriptors.index() as u64 * 8, 0x1000);
     let snapshot = look(&planted).expect("a yard");
     let (low, _) = snapshot.total("committed").unwrap().bounds().unwrap();
     assert!(low > 4999 * 4096, "the other one is larger");
     assert!(
         snapshot.missing.iter().any(|m| m.what == format!("the yard at {:#x}", planted::FRONT))
     );
-    assert!(snapshot.missing.iter().any(|m| m.what == "empty, fullness"), "no frames there");
+    assert!(snapshot.missing.iter().any(|m| m.what == "empty, fullness"), "no descriptors there");
 }
 
 #[test]
@@ -252,8 +252,8 @@ fn a_word_that_cannot_be_is_named() {
         (Word::NrCaches, "NrCaches", 1 << 40),
         (Word::CacheStride, "CacheStride", 8),
         (Word::Granules, "Granules", 0),
-        (Word::Frames, "Frames", u64::MAX - 8),
-        (Word::Places, "Places", 16),
+        (Word::Descriptors, "Descriptors", u64::MAX - 8),
+        (Word::Elements, "Places", 16),
         (Word::Sheaves, "Sheaves", 0),
         (Word::StripeBytes, "StripeBytes", 0),
     ] {
@@ -273,7 +273,7 @@ fn a_wrong_count_is_seen() {
         ("3 slabs", |p| p.cache(CacheWord::NrSlabs, 3)),
         ("0 of them partial", |p| p.cache(CacheWord::NrPartial, 0)),
         ("99 free objects", |p| p.cache(CacheWord::Out, 925)),
-        ("show 1 slabs", |p| p.frame(9, frame::RUN, 0)),
+        ("show 1 slabs", |p| p.descriptor(9, descriptor::RUN, 0)),
     ];
     for (text, plant) in faults {
         let planted = Planted::yard();
@@ -297,7 +297,7 @@ fn memory_that_nobody_accounts_for_breaks_the_sum() {
 #[test]
 fn a_list_that_goes_in_a_circle_leads_nowhere() {
     let planted = Planted::yard();
-    planted.put_half(planted::FRAMES + 9 * 64 + frame::NEXT as u64, 9);
+    planted.put_half(planted::DESCRIPTORS + 9 * 64 + descriptor::NEXT as u64, 9);
     assert_eq!(known(&sound(&planted), "free_partial"), Value::Exact(100));
 }
 
@@ -362,7 +362,7 @@ impl Memory for Noise {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                // Small numbers and large ones, kinds of frames among them.
+                // Small numbers and large ones, kinds of descriptors among them.
                 let word = state >> (state % 64);
                 bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
             }

@@ -1,18 +1,18 @@
-//! A walk over the frames: how full the slabs of each cache are.
+//! A walk over the descriptors: how full the slabs of each cache are.
 //!
 //! From head to head, in large reads: no link is followed, so that neither a list that
 //! moves nor a damaged one leads astray. Each step goes forward by one granule at
 //! least.
 //!
-//! Neighbours: `slabyard_abi::region::frame` says what a frame holds.
+//! Neighbours: `slabyard_abi::region::descriptor` says what a descriptor holds.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, Part};
 use crate::snapshot::{Place, Slab};
-use slabyard_abi::region::{GRANULE, frame, row};
+use slabyard_abi::region::{GRANULE, descriptor, row};
 use std::collections::BTreeMap;
 
-/// Frames in one read: 256 KiB.
+/// Descriptors in one read: 256 KiB.
 const CHUNK: u64 = 4096;
 /// Most slabs that are told one by one.
 pub(crate) const MOST_SLABS: usize = 100_000;
@@ -67,21 +67,21 @@ pub(crate) fn walk(
     let mut at = front.unit();
     while at < top {
         let first = at;
-        let frames = CHUNK.min(top - first);
+        let descriptors = CHUNK.min(top - first);
         let part = Part {
-            address: front.frames + first * frame::BYTES as u64,
-            bytes: frames as usize * frame::BYTES,
+            address: front.descriptors + first * descriptor::BYTES as u64,
+            bytes: descriptors as usize * descriptor::BYTES,
         };
         let bytes = memory::read(memory, &[part])?;
-        while at < first + frames {
-            let head = &bytes[(at - first) as usize * frame::BYTES..][..frame::BYTES];
+        while at < first + descriptors {
+            let head = &bytes[(at - first) as usize * descriptor::BYTES..][..descriptor::BYTES];
             let shape = slab_of(head, shapes);
             if let Some(shape) = shape {
                 let slab = slab(front, at, head, shape);
                 let slabs = walk.caches.entry(shape.slot).or_default();
                 slabs.slabs += 1;
                 slabs.free += u64::from(slab.free());
-                if memory::half(head, frame::LISTED) == 1 {
+                if memory::half(head, descriptor::LISTED) == 1 {
                     slabs.listed += 1;
                     slabs.empty += u64::from(slab.inuse == 0);
                     *slabs.fullness.entry(slab.inuse).or_default() += 1;
@@ -101,13 +101,13 @@ pub(crate) fn walk(
 
 /// The shape of the slab that begins here, if one does.
 fn slab_of<'a>(head: &[u8], shapes: &'a [Shape]) -> Option<&'a Shape> {
-    let word = memory::half(head, frame::HEAD);
+    let word = memory::half(head, descriptor::HEAD);
     let slot = (word >> 16) as usize % row::SPARE;
-    (word as u8 == frame::SLAB).then(|| shapes.iter().find(|s| s.slot == slot))?
+    (word as u8 == descriptor::SLAB).then(|| shapes.iter().find(|s| s.slot == slot))?
 }
 
 fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {
-    let free = memory::half(head, frame::WORD);
+    let free = memory::half(head, descriptor::WORD);
     Slab {
         page: front.region + at * GRANULE as u64,
         order: shape.order.saturating_sub(front.page_order()),
@@ -121,12 +121,14 @@ fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {
 /// Granules of what begins here; 1 where nothing does, as inside of a block that was
 /// just joined or cut.
 fn granules(head: &[u8], slab: Option<&Shape>) -> u64 {
-    let word = memory::half(head, frame::HEAD);
+    let word = memory::half(head, descriptor::HEAD);
     let order = word >> 8 & 0xff;
     let granules = match word as u8 {
-        frame::SLAB => slab.and_then(|shape| 1u64.checked_shl(shape.order)),
-        frame::FREE | frame::PARKED | frame::PURGING => 1u64.checked_shl(order),
-        frame::RUN | frame::FREED => Some(u64::from(memory::half(head, frame::GRANULES))),
+        descriptor::SLAB => slab.and_then(|shape| 1u64.checked_shl(shape.order)),
+        descriptor::FREE | descriptor::PARKED | descriptor::PURGING => 1u64.checked_shl(order),
+        descriptor::RUN | descriptor::FREED => {
+            Some(u64::from(memory::half(head, descriptor::GRANULES)))
+        }
         _ => None,
     };
     // A block is 2^20 granules at most: what claims more is none.

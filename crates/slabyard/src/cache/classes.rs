@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn slots_are_distinct_from_page_lists() {
         let last = slot_of(CLASSES - 1).0;
-        assert!(last < crate::page::percpu::FIRST_SLOT);
+        assert!(last < crate::pages::percpu::FIRST_SLOT);
         for class in 0..CLASSES {
             assert_eq!(class_of(slot_of(class)), Some(class));
         }

@@ -7,7 +7,7 @@
 //! +--------+--------+-- - --+          |  top  |  end  |
 //!                                      +-------+-------+
 //!                                          |       |
-//! places (words, numbered from row 0)      v       v
+//! elements (words, numbered from row 0)      v       v
 //! -1  0   ...       +-------+------+------+------+------+- - -
 //! |0| |0| rows ...  | guard | obj  | obj  |      |      |
 //!                   +-------+------+------+------+------+- - -
@@ -18,7 +18,7 @@
 //! guard's, if there is none), `end` that of the last place that may be filled.
 //!
 //! Invariants:
-//! * the guard and the places -1 and 0 hold 0, which is no object's address: what
+//! * the guard and the elements -1 and 0 hold 0, which is no object's address: what
 //!   a pop finds there tells that the stack is empty, stopped or absent;
 //! * `top` is -1 while the stack is stopped, and 0 if there is none: an entry of
 //!   zeros is empty and full at once, every call takes the slow path;
@@ -45,14 +45,14 @@ pub const ROW_STRIDE: usize = 1 << 16;
 /// Where in a row the word of the frees lies that are left until the next slow path: behind
 /// the entries. Each free that begins the sequence takes one off; one that finds none left
 /// takes the slow path.
-pub const FREES_AT: usize = SLOTS * ENTRY_BYTES;
+pub const COUNTDOWN_AT: usize = SLOTS * ENTRY_BYTES;
 /// Where the rows of zeros lie, from row 0: the sequences keep 32 bits of the row's
 /// distance, so that -2 and -1 lead here.
 pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_STRIDE;
 /// Rows whose entries are zeros.
 pub const ZERO_ROWS: usize = 2;
 /// Bytes of a place.
-pub const PLACE_BYTES: usize = 8;
+pub const ELEMENT_BYTES: usize = 8;
 
 /// Number of an entry within its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// The value of an entry: two numbers of places.
+/// The value of an entry: two numbers of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Stack {
@@ -122,8 +122,8 @@ impl Stack {
     }
 }
 
-/// The words in front of the rows.
-pub type Front = [AtomicU64; slabyard_abi::region::FRONT_WORDS];
+/// The words in header of the rows.
+pub type Header = [AtomicU64; slabyard_abi::region::HEADER_WORDS];
 
 /// `top` of a stopped stack: as a signed number, the place -1.
 pub const STOPPED: u32 = u32::MAX;
@@ -226,13 +226,13 @@ impl Entry {
     }
 }
 
-/// All rows of a platform, the places behind them and the front before them.
+/// All rows of a platform, the elements behind them and the header before them.
 pub struct Rows {
-    front: AtomicUsize,
+    header: AtomicUsize,
     base: AtomicUsize,
     count: AtomicUsize,
     /// Address and bytes of what is left for stacks.
-    places: [AtomicUsize; 2],
+    elements: [AtomicUsize; 2],
 }
 
 impl Rows {
@@ -240,33 +240,36 @@ impl Rows {
     #[must_use]
     pub const fn new() -> Self {
         Rows {
-            front: AtomicUsize::new(0),
+            header: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
-            places: [const { AtomicUsize::new(0) }; 2],
+            elements: [const { AtomicUsize::new(0) }; 2],
         }
     }
 
-    /// Sets the rows: `base` is the address of row 0, `places` address and bytes
-    /// of the memory for stacks, `front` that of the page before the rows.
+    /// Sets the rows: `base` is the address of row 0, `elements` address and bytes
+    /// of the memory for stacks, `header` that of the page before the rows.
     ///
     /// # Safety
-    /// The bytes from `front` to `base`, `count` rows from `base`, and the places are
+    /// The bytes from `header` to `base`, `count` rows from `base`, and the elements are
     /// zeroed memory that stays for ever. The rows are changed through [`Entry`] and
-    /// the sequences only. The places are reserved, not committed.
+    /// the sequences only. The elements are reserved, not committed.
     ///
     /// # Panics
-    /// If places lie below the rows or out of the reach of their numbers, or the front
+    /// If elements lie below the rows or out of the reach of their numbers, or the header
     /// is too small.
-    pub unsafe fn set(&self, front: usize, base: usize, count: usize, places: (usize, usize)) {
-        assert!(places.0 >= base + count * ROW_STRIDE, "places lie behind the rows");
-        assert!((places.0 + places.1 - base) / PLACE_BYTES < 1 << 31, "places are numbered");
+    pub unsafe fn set(&self, header: usize, base: usize, count: usize, elements: (usize, usize)) {
+        assert!(elements.0 >= base + count * ROW_STRIDE, "elements lie behind the rows");
+        assert!(
+            (elements.0 + elements.1 - base) / ELEMENT_BYTES < 1 << 31,
+            "elements are numbered"
+        );
         // A pop from a stopped stack reads the place below row 0: it stays zero.
-        assert!(base - front >= size_of::<Front>() + PLACE_BYTES, "the front has room");
-        self.front.store(front, Ordering::Relaxed);
+        assert!(base - header >= size_of::<Header>() + ELEMENT_BYTES, "the header has room");
+        self.header.store(header, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
-        self.places[0].store(places.0, Ordering::Relaxed);
-        self.places[1].store(places.1, Ordering::Relaxed);
+        self.elements[0].store(elements.0, Ordering::Relaxed);
+        self.elements[1].store(elements.1, Ordering::Relaxed);
         self.count.store(count, Ordering::Release);
     }
 
@@ -275,12 +278,12 @@ impl Rows {
     /// # Panics
     /// Before [`Rows::set`].
     #[inline]
-    pub fn front(&self) -> &Front {
-        let front = self.front.load(Ordering::Relaxed);
-        assert!(front != 0, "no rows yet");
+    pub fn header(&self) -> &Header {
+        let header = self.header.load(Ordering::Relaxed);
+        assert!(header != 0, "no rows yet");
         // SAFETY: `set` was promised zeroed memory there, for ever; the words are
         // changed as atomic numbers only.
-        unsafe { &*(front as *const Front) }
+        unsafe { &*(header as *const Header) }
     }
 
     /// Address of row 0.
@@ -301,22 +304,22 @@ impl Rows {
     }
 
     /// Address and bytes of the memory reserved for stacks: whole pages.
-    pub fn places(&self) -> (usize, usize) {
-        (self.places[0].load(Ordering::Relaxed), self.places[1].load(Ordering::Relaxed))
+    pub fn elements(&self) -> (usize, usize) {
+        (self.elements[0].load(Ordering::Relaxed), self.elements[1].load(Ordering::Relaxed))
     }
 
     /// Number of the place at an address.
     #[inline]
-    pub fn place_number(&self, address: usize) -> u32 {
-        ((address - self.base()) / PLACE_BYTES) as u32
+    pub fn element_number(&self, address: usize) -> u32 {
+        ((address - self.base()) / ELEMENT_BYTES) as u32
     }
 
     /// The place of a number, which is 0 or one of a stack's.
     #[cfg(any(test, feature = "machine"))]
     pub(super) fn place(&self, number: u32) -> &AtomicUsize {
-        // SAFETY: place 0 is row 0's first entry; stacks lie in the places that
+        // SAFETY: place 0 is row 0's first entry; stacks lie in the elements that
         // `set` was promised, committed.
-        unsafe { &*((self.base() + number as usize * PLACE_BYTES) as *const AtomicUsize) }
+        unsafe { &*((self.base() + number as usize * ELEMENT_BYTES) as *const AtomicUsize) }
     }
 
     /// Frees that a row has left until its next slow path, signed: negative once they are
@@ -325,10 +328,10 @@ impl Rows {
     /// # Panics
     /// If there is no such row.
     #[inline]
-    pub fn frees_left(&self, row: usize) -> &AtomicU32 {
+    pub fn countdown(&self, row: usize) -> &AtomicU32 {
         assert!(row < self.len());
         // SAFETY: inside the rows that `set` was promised, behind the entries.
-        unsafe { &*((self.base() + row * ROW_STRIDE + FREES_AT) as *const AtomicU32) }
+        unsafe { &*((self.base() + row * ROW_STRIDE + COUNTDOWN_AT) as *const AtomicU32) }
     }
 
     /// One entry.

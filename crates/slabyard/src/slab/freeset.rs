@@ -1,16 +1,16 @@
-//! The free set of a slab: a bitmap over its frames, and one word.
+//! The free set of a slab: a bitmap over its descriptors, and one word.
 //!
 //! ```text
-//! word (in the first frame)          bits (256 in each frame of the slab)
+//! word (in the first descriptor)          bits (256 in each descriptor of the slab)
 //! 63        32 31           0
 //! +-----------+-------------+        bit i set: object i is free
 //! |  version  |    free     |
 //! +-----------+-------------+
 //! ```
 //!
-//! * [`put`](Ground::put) sets bits first (a bit that is set already is a double
+//! * [`put`](PageHeap::put) sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
-//! * [`take`](Ground::take), under the list lock or on a slab that nobody else
+//! * [`take`](PageHeap::take), under the list lock or on a slab that nobody else
 //!   knows, looks for as many bits as it may take, subtracts them from `free` and then
 //!   clears them: they are there, because `put` set them before it counted them, and
 //!   stay, because nobody else takes.
@@ -21,8 +21,8 @@
 //! Equation: free + parked + in transit + live = objects, once nothing is in `put`.
 
 use super::Geometry;
-use crate::page::frame::FRAME_BITS;
-use crate::page::{Ground, Kind};
+use crate::pages::descriptor::DESCRIPTOR_BITS;
+use crate::pages::{Kind, PageHeap};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -78,10 +78,10 @@ fn parts(word: u64) -> (Version, u32) {
 /// Words of the largest bitmap.
 const MOST_WORDS: usize = Geometry::MOST_OBJECTS as usize / 64;
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     fn bits(&self, slab: u32, word: Word) -> &AtomicU64 {
-        const WORDS: u32 = FRAME_BITS as u32 / 64;
-        &self.region.frame(slab + word.0 / WORDS).bits[(word.0 % WORDS) as usize]
+        const WORDS: u32 = DESCRIPTOR_BITS as u32 / 64;
+        &self.region.descriptor(slab + word.0 / WORDS).bits[(word.0 % WORDS) as usize]
     }
 
     /// A number that no slab had for the last 2^32 slabs; never 0.
@@ -94,7 +94,7 @@ impl<P: Platform> Ground<P> {
 
     /// Begins a slab in a fresh run: all objects free. The page map is written last.
     pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
-        let frame = self.region.frame(slab);
+        let descriptor = self.region.descriptor(slab);
         let mut left = geometry.objects;
         for word in geometry.words() {
             let n = left.min(64);
@@ -102,9 +102,9 @@ impl<P: Platform> Ground<P> {
             left -= n;
         }
         let word = u64::from(self.next_version()) << 32 | u64::from(geometry.objects);
-        frame.word.store(word, Ordering::Release);
-        frame.time.store(0, Ordering::Relaxed);
-        frame.set(Kind::Slab, geometry.order, slot);
+        descriptor.word.store(word, Ordering::Release);
+        descriptor.time.store(0, Ordering::Relaxed);
+        descriptor.set(Kind::Slab, geometry.order, slot);
         let offset = crate::platform::Slot(slot).offset() as u16;
         self.region.set_map(slab, geometry.granules(), offset);
     }
@@ -112,17 +112,17 @@ impl<P: Platform> Ground<P> {
     /// Ends a slab whose objects are all free and which is in no list. The run
     /// begins nothing any more.
     pub fn end_slab(&self, slab: u32, geometry: &Geometry) {
-        let frame = self.region.frame(slab);
+        let descriptor = self.region.descriptor(slab);
         self.region.set_map(slab, geometry.granules(), 0);
-        debug_assert_eq!(parts(frame.word.load(Ordering::Acquire)).1, geometry.objects);
-        frame.word.store(0, Ordering::Release);
-        frame.set(Kind::None, 0, 0);
+        debug_assert_eq!(parts(descriptor.word.load(Ordering::Acquire)).1, geometry.objects);
+        descriptor.word.store(0, Ordering::Release);
+        descriptor.set(Kind::None, 0, 0);
     }
 
     /// Free objects of a slab and which one it is.
     #[inline]
     pub fn free_of(&self, slab: u32) -> (Version, u32) {
-        parts(self.region.frame(slab).word.load(Ordering::Acquire))
+        parts(self.region.descriptor(slab).word.load(Ordering::Acquire))
     }
 
     /// Puts the objects of one bitmap word back whose bits are set in `mask`: one
@@ -134,7 +134,7 @@ impl<P: Platform> Ground<P> {
         let added = (mask & !old).count_ones();
         // Release: who takes a counted object sees its bit. Pairs with the
         // Acquire in `take`.
-        let word = &self.region.frame(slab).word;
+        let word = &self.region.descriptor(slab).word;
         let (version, before) = parts(word.fetch_add(u64::from(added), Ordering::AcqRel));
         Put { version, before, added, twice: old & mask }
     }
@@ -156,7 +156,7 @@ impl<P: Platform> Ground<P> {
         mut f: impl FnMut(Word, u64),
     ) -> (u32, u32) {
         self.platform.slab_operation();
-        let head = self.region.frame(slab);
+        let head = self.region.descriptor(slab);
         // Acquire pairs with the Release in `put`.
         let (_, free) = parts(head.word.load(Ordering::Acquire));
         let may = free.min(most);

@@ -7,7 +7,7 @@ pub mod geometry;
 pub use freeset::{Put, Version, Word};
 pub use geometry::Geometry;
 
-use crate::page::{Cause, Ground, Kind};
+use crate::pages::{Cause, Kind, PageHeap};
 use crate::platform::{GRANULE, Platform};
 
 /// One object: the slab's first granule, and the object's number in it.
@@ -20,7 +20,7 @@ pub struct Object {
     pub index: u32,
 }
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// The object at an address, which the caller believes to be of this
     /// geometry and slot.
     ///
@@ -36,7 +36,7 @@ impl<P: Platform> Ground<P> {
     }
 
     /// True if an object begins at an address that, by the page map, lies in a slab of this
-    /// geometry: asks no frame, which is a miss.
+    /// geometry: asks no descriptor, which is a miss.
     #[inline]
     pub fn begins_object(&self, geometry: &Geometry, address: usize) -> bool {
         self.spot(geometry, address).is_some_and(|(_, offset)| geometry.object_at(offset).is_some())
@@ -55,12 +55,12 @@ impl<P: Platform> Ground<P> {
     /// True if a slab of a slot begins at a granule that is committed.
     #[inline]
     pub fn is_slab(&self, granule: u32, slot: u16) -> bool {
-        let frame = self.region.frame(granule);
-        frame.kind() == Kind::Slab && frame.slot() == slot
+        let descriptor = self.region.descriptor(granule);
+        descriptor.kind() == Kind::Slab && descriptor.slot() == slot
     }
 
     /// The slab, and in its bitmap the word of the object, that an address lies in, if [a
-    /// slab](Ground::is_slab) of this geometry begins there.
+    /// slab](PageHeap::is_slab) of this geometry begins there.
     #[inline]
     pub fn word_at(&self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
         let (slab, offset) = self.spot(geometry, address)?;

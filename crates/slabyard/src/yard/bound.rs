@@ -1,6 +1,6 @@
 //! The bound on one call: the most that an allocation or a free does, whatever waits.
 //!
-//! A call does its own work, and one step of a round ([`super::round`]) if it takes the
+//! A call does its own work, and one step of a pass ([`super::reclaim::pass`]) if it takes the
 //! slow path. Exempt is what somebody asked for: a trim, a request from outside, a
 //! refused page; and frees that a signal handler left to the slow path that it
 //! interrupted, each of which is a call of its own. A request above
@@ -10,8 +10,8 @@
 //! The tests count what calls do, and hold it against these numbers.
 
 use crate::engine::slub::Shape;
-use crate::page::decay;
-use crate::page::huge::HUGE;
+use crate::pages::huge::HUGE;
+use crate::pages::purge;
 use crate::platform::GRANULE;
 
 /// Slab operations of the call's own work: objects of one bitmap word put into a slab, or
@@ -29,7 +29,7 @@ pub const FENCES: u64 = 1;
 pub const GIVE_BACKS: u64 = 1;
 
 /// Bytes of such a call.
-pub const GIVE_BACK_BYTES: u64 = decay::MOST_BYTES as u64;
+pub const GIVE_BACK_BYTES: u64 = purge::MOST_BYTES as u64;
 
 /// Bytes by which a request above [`super::LARGEST_RUN`] may give back more than it takes.
 pub const MORE_BYTES: u64 = (2 * HUGE * GRANULE) as u64;

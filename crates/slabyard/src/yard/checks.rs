@@ -13,14 +13,14 @@
 //! owner got its object after the pop.) Of what nobody owns, as at the end, a look while
 //! others move it is a guess, and [`crate::verify`] decides.
 //!
-//! Neighbours: [`super::frees`] sends frees here, and marks the rows on which some were made.
+//! Neighbours: [`super::reclaim::countdown`] sends frees here, and marks the rows on which some were made.
 
 use super::large::RUN_CALLS;
 use super::{Place, Yard};
 use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::Shape;
-use crate::engine::slub::home::run_from;
-use crate::page::Cause;
+use crate::engine::slub::flush::run_from;
+use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::slab::{Object, Word};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -122,7 +122,7 @@ impl<P: Platform> Yard<P> {
     #[cold]
     pub(super) fn check_free(&self, class: usize, address: usize) -> Result<bool, Place> {
         let shape = self.caches[class].shape();
-        if !self.ground.begins_object(&shape.geometry, address) {
+        if !self.heap.begins_object(&shape.geometry, address) {
             return Err(self.place_of(address));
         }
         if let Some(row) = self.platform().row_hint() {
@@ -131,7 +131,7 @@ impl<P: Platform> Yard<P> {
         self.checks.take();
         let twice = self.is_free(class, address);
         if twice {
-            self.ground.bad(Cause::DoubleFree, address, shape.slot);
+            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
         }
         Ok(!twice)
     }
@@ -146,14 +146,14 @@ impl<P: Platform> Yard<P> {
     fn looks_freed_closely(&self, address: usize) -> bool {
         // Bits of slabs are marks while the gate is closed.
         self.class_at(address).is_some_and(|class| {
-            self.visit(RUN_CALLS).is_some_and(|_visit| self.is_free(class, address))
+            self.slow_path(RUN_CALLS).is_some_and(|_slow_path| self.is_free(class, address))
         })
     }
 
     /// True if an object is free in its slab, or parked anywhere.
     #[cold]
     fn is_free(&self, class: usize, address: usize) -> bool {
-        let (g, cache) = (&self.ground, &self.caches[class]);
+        let (g, cache) = (&self.heap, &self.caches[class]);
         let shape = cache.shape();
         match g.resolve(&shape.geometry, shape.slot, address) {
             Err(_) => return false,
@@ -180,7 +180,7 @@ impl<P: Platform> Yard<P> {
         self.checks.any_row(p.rows().len(), |row| {
             [shape.main(), shape.spare()].into_iter().any(|slot| {
                 let entry = p.rows().entry(row, slot);
-                !entry.is_none() && f(self.ground.sheaves.objects_of(entry.top()))
+                !entry.is_none() && f(self.heap.sheaves.objects_of(entry.top()))
             })
         })
     }
@@ -199,7 +199,7 @@ impl<P: Platform> Yard<P> {
             && let Some(class) = self.class_at(fault.at)
         {
             let slot = classes::slot_of(class).0;
-            self.ground.bad(cause, fault.at, slot);
+            self.heap.misuse(cause, fault.at, slot);
         }
     }
 
@@ -211,7 +211,7 @@ impl<P: Platform> Yard<P> {
     }
 
     fn is_odd_in(&self, shape: &Shape, seen: &mut Seen, objects: &[AtomicUsize]) -> bool {
-        let (g, geometry) = (&self.ground, &shape.geometry);
+        let (g, geometry) = (&self.heap, &shape.geometry);
         // From the top on: what was freed last.
         let mut left = objects;
         for _ in 0..LOOKS {

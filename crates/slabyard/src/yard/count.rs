@@ -19,13 +19,13 @@ impl<P: Platform> Yard<P> {
         let shape = cache.shape();
         let geometry = &shape.geometry;
         let (mut partial, mut empty, mut free) = (0, 0, 0u64);
-        cache.each_partial(&yard.ground, |_, n| {
+        cache.each_partial(&yard.heap, |_, n| {
             partial += 1;
             empty += u64::from(n == geometry.objects);
             free += u64::from(n);
         });
         let mut parked_node = 0;
-        cache.each_parked_node(&yard.ground, |_| parked_node += 1);
+        cache.each_parked_node(&yard.heap, |_| parked_node += 1);
         let slabs = u64::from(cache.nr_slabs());
         let total = slabs * u64::from(geometry.objects);
         let parked_cpu = quiet.parked_cpu(class) as u64;
@@ -56,7 +56,7 @@ impl<P: Platform> Yard<P> {
         mut each: impl FnMut(usize, &CacheCounters),
     ) -> YardCounters {
         let yard = quiet.yard();
-        let g = &yard.ground;
+        let g = &yard.heap;
         let mut sum = YardCounters::default();
         for class in 0..CLASSES {
             let c = Self::count_cache(quiet, class);
@@ -89,6 +89,6 @@ impl<P: Platform> Yard<P> {
 
     /// Objects set aside because they were found corrupt.
     pub fn set_aside(&self) -> u64 {
-        self.ground.set_aside.load(Ordering::Relaxed)
+        self.heap.set_aside.load(Ordering::Relaxed)
     }
 }

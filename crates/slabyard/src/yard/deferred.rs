@@ -1,11 +1,11 @@
 //! Frees of a signal handler that interrupted a slow path: locks may be held below it,
 //! so the next slow path does them. Until then they are a list through the objects.
 //!
-//! Neighbour: [`super::visit`], whose end calls [`Yard::run_deferred`].
+//! Neighbour: [`super::slow_path`], whose end calls [`Yard::run_deferred`].
 
 use super::{Place, Yard};
 use crate::cache::classes;
-use crate::page::Cause;
+use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
@@ -19,8 +19,8 @@ impl<P: Platform> Yard<P> {
         if !matches!(self.place_of(address), Place::Object { begin: true, .. } | Place::Large(_)) {
             return;
         }
-        if self.ground.own_bytes(address).is_some() {
-            let _ = self.ground.unmap_own(address);
+        if self.heap.own_bytes(address).is_some() {
+            let _ = self.heap.unmap_own(address);
             return;
         }
         let mut head = self.deferred.load(Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl<P: Platform> Yard<P> {
             if next == DONE {
                 // Freed twice by handlers: the list goes in a circle.
                 if let Some(class) = self.class_at(at) {
-                    self.ground.bad(Cause::DoubleFree, at, classes::slot_of(class).0);
+                    self.heap.misuse(Cause::DoubleFree, at, classes::slot_of(class).0);
                 }
                 return;
             }

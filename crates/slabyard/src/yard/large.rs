@@ -1,7 +1,7 @@
 //! What is larger than every class: a run of pages, or a mapping of its own.
 //!
-//! Neighbours: runs are the buddy's ([`crate::page::buddy`]), mappings
-//! [`crate::page::mappings`].
+//! Neighbours: runs are the buddy's ([`crate::pages::buddy`]), mappings
+//! [`crate::pages::mappings`].
 //!
 //! A run's pages stay for the decay time when it is freed, and the next one finds them
 //! there; a mapping's go back at once, and it grows without copying. So a block above
@@ -10,7 +10,7 @@
 //! large block and rests gives it back by that; one that replaces it finds it warm.
 //! A large block that grows is a mapping, or a run where such blocks come and go: it has
 //! room to become as large as the last one that was freed, and finds its pages. What does
-//! not find more room moves its pages out to a mapping ([`crate::page`]'s `grown`).
+//! not find more room moves its pages out to a mapping ([`crate::pages`]'s `grown`).
 //! (glibc's threshold for `mmap` follows what is freed to the same end: mallopt(3).)
 //! While frees are checked closely ([`super::checks`]), the first few blocks above
 //! [`SMALLEST_FAULTING`] are mappings too, until one of them is freed: a program that uses it
@@ -27,7 +27,7 @@ pub const LARGEST_RUN: usize = 1 << 20;
 /// The largest run where large blocks come and go.
 pub const LARGEST_WARM_RUN: usize = 256 << 20;
 
-/// The largest run where there are [many](crate::page::mappings::Mappings::are_many) mappings:
+/// The largest run where there are [many](crate::pages::mappings::Mappings::are_many) mappings:
 /// larger blocks may be sparse, and would leave small objects no room.
 const LARGEST_OF_MANY: usize = 16 << 20;
 /// The least that is a mapping of its own while frees are checked closely: glibc's threshold.
@@ -63,14 +63,14 @@ impl<P: Platform> Yard<P> {
         {
             return Some(address);
         }
-        if self.ground.mappings.are_many()
+        if self.heap.mappings.are_many()
             && need <= LARGEST_OF_MANY
-            && let Some(address) = self.ground.alloc_run(bytes, align)
+            && let Some(address) = self.heap.alloc_run(bytes, align)
         {
             return Some(address);
         }
         // Where address space is limited, what there is may be the region's.
-        self.map_large(bytes, align).or_else(|| self.ground.alloc_run(bytes, align))
+        self.map_large(bytes, align).or_else(|| self.heap.alloc_run(bytes, align))
     }
 
     fn alloc_warm(&self, bytes: usize, align: usize) -> Option<usize> {
@@ -78,12 +78,12 @@ impl<P: Platform> Yard<P> {
     }
 
     fn alloc_warm_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
-        let address = self.ground.alloc_run_in(room, bytes, align)?;
-        let region = &self.ground.region;
+        let address = self.heap.alloc_run_in(room, bytes, align)?;
+        let region = &self.heap.region;
         if bytes > SMALLEST_LARGE
             && let Some(first) = region.granule_of(address)
         {
-            let granules = self.ground.granules_for(bytes);
+            let granules = self.heap.granules_for(bytes);
             let new = granules - region.dirty_in(first as usize, granules);
             if new > 0 {
                 self.make_room(new, bytes);
@@ -93,7 +93,7 @@ impl<P: Platform> Yard<P> {
     }
 
     fn map_large(&self, bytes: usize, align: usize) -> Option<usize> {
-        let address = self.ground.map_own(bytes, align)?;
+        let address = self.heap.map_own(bytes, align)?;
         self.make_room(bytes / GRANULE, bytes);
         Some(address)
     }
@@ -101,8 +101,8 @@ impl<P: Platform> Yard<P> {
     /// So many new pages will be touched. What is kept warm is to raise the peak by a
     /// [`WARM_PART`]th at most: of the pages that wait, as many go back as are too many.
     fn make_room(&self, new: usize, request: usize) {
-        let ground = &self.ground;
-        let free = ground.free_count();
+        let heap = &self.heap;
+        let free = heap.free_count();
         let live = self.live_granules(free.free);
         let peak = self.peak.fetch_max(live, Ordering::Relaxed).max(live);
         let surplus = (live + free.dirty).saturating_sub(peak + peak / WARM_PART);
@@ -111,17 +111,17 @@ impl<P: Platform> Yard<P> {
         }
         if request > LARGEST_RUN {
             // In proportion to the request, as what maps and unmaps it.
-            ground.purge(0, surplus.min(new));
+            heap.purge(0, surplus.min(new));
         } else {
             // The next slow paths do it: this one is within the bound of a call.
-            self.owed.fetch_max(surplus.min(new), Ordering::Relaxed);
+            self.backlog.fetch_max(surplus.min(new), Ordering::Relaxed);
         }
     }
 
     /// Frees the run or mapping that begins at an address; false if none does.
     pub(super) fn free_large(&self, address: usize) -> bool {
-        let run = self.ground.free_live_run(address);
-        let Some(bytes) = run.or_else(|| self.ground.unmap_own(address)) else {
+        let run = self.heap.free_live_run(address);
+        let Some(bytes) = run.or_else(|| self.heap.unmap_own(address)) else {
             return false;
         };
         if bytes > LARGEST_RUN {
@@ -135,7 +135,7 @@ impl<P: Platform> Yard<P> {
 
     /// True if a block that might be a run is to be a mapping.
     fn has_faulting(&self) -> bool {
-        self.checks.are_blocks_to_fault() && self.ground.mappings.live().0 < MOST_FAULTING
+        self.checks.are_blocks_to_fault() && self.heap.mappings.live().0 < MOST_FAULTING
     }
 
     /// True if a large block was freed within the decay time.
@@ -151,7 +151,7 @@ impl<P: Platform> Yard<P> {
     pub fn alloc_growing(&self, bytes: usize) -> Option<usize> {
         if bytes > LARGEST_RUN
             && bytes <= isize::MAX as usize
-            && let Some(_visit) = self.visit(RUN_CALLS)
+            && let Some(_slow_path) = self.slow_path(RUN_CALLS)
             && let Some(address) = self.alloc_large_growing(bytes)
         {
             return Some(address);
@@ -176,14 +176,14 @@ impl<P: Platform> Yard<P> {
         if have <= LARGEST_RUN {
             return None;
         }
-        let _visit = self.visit(RUN_CALLS)?;
+        let _slow_path = self.slow_path(RUN_CALLS)?;
         if bytes <= LARGEST_WARM_RUN
-            && let Some(new) = self.ground.grow_run(address, bytes)
+            && let Some(new) = self.heap.grow_run(address, bytes)
         {
             self.make_room(new, bytes);
             return Some(address);
         }
-        let moved = self.ground.move_run_out(address, bytes)?;
+        let moved = self.heap.move_run_out(address, bytes)?;
         self.make_room((bytes - have) / GRANULE, bytes);
         Some(moved)
     }
@@ -195,20 +195,20 @@ impl<P: Platform> Yard<P> {
             Place::Object { bytes: have, begin: true, .. } => {
                 (bytes <= have && bytes >= have / 2).then_some(address)
             }
-            Place::Large(have) if self.ground.run_bytes(address).is_some() => {
+            Place::Large(have) if self.heap.run_bytes(address).is_some() => {
                 if bytes > have {
                     return self.grow_large_run(address, have, bytes);
                 }
                 if bytes <= classes::LARGEST {
                     return None;
                 }
-                let _visit = self.visit(RUN_CALLS)?;
-                self.ground.shrink_run(address, bytes);
+                let _slow_path = self.slow_path(RUN_CALLS)?;
+                self.heap.shrink_run(address, bytes);
                 Some(address)
             }
             Place::Large(have) if bytes > LARGEST_RUN => {
-                let _visit = self.visit(RUN_CALLS)?;
-                let moved = self.ground.remap_own(address, bytes)?;
+                let _slow_path = self.slow_path(RUN_CALLS)?;
+                let moved = self.heap.remap_own(address, bytes)?;
                 if bytes > have {
                     self.make_room((bytes - have) / GRANULE, bytes);
                 }
@@ -221,7 +221,7 @@ impl<P: Platform> Yard<P> {
     /// Calls `f` with offset and bytes of each part of a fresh allocation that
     /// may hold something else than zeros.
     pub fn each_dirty_part(&self, address: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
-        let region = &self.ground.region;
+        let region = &self.heap.region;
         let Some(first) = region.granule_of(address) else {
             return;
         };

@@ -1,7 +1,7 @@
-//! Floor 5: the yard, one whole allocator as a value: ground, caches, gate.
+//! Floor 5: the yard, one whole allocator as a value: heap, caches, gate.
 //!
 //! What malloc's slow paths call is here; `malloc` and `free` themselves are a
-//! pop and a push. [`count`] tells what is where, [`round`] brings home what is
+//! pop and a push. [`count`] tells what is where, [`pass`] brings home what is
 //! parked and not used when [`tick`] says so, [`bound`] says how much of it one call
 //! does, [`crate::verify`] checks it all.
 
@@ -9,26 +9,22 @@ pub mod bound;
 mod checks;
 pub mod count;
 mod deferred;
-mod drain;
-mod fetch;
-mod frees;
-mod front;
 mod gate;
+mod header;
 mod large;
-mod mail;
-mod pace;
+mod mailbox;
+mod prefetch;
 mod quiet;
-mod round;
-mod tick;
-mod visit;
+mod reclaim;
+mod slow_path;
 
 pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
 pub use quiet::Quiet;
 
 use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::{Cache, Shape};
-use crate::page::table::Table;
-use crate::page::{Bad, Ground, Kind};
+use crate::pages::table::Table;
+use crate::pages::{Kind, Misuse, PageHeap};
 use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
@@ -36,8 +32,8 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank}
 use checks::Checks;
 use gate::Gate;
 use large::RUN_CALLS;
-use pace::{EVERY_CALL, Pace};
-use round::Round;
+use reclaim::pass::Pass;
+use reclaim::rate::{EVERY_CALL, Rate};
 
 /// Addresses that the system chooses have 48 bits at most.
 const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
@@ -82,33 +78,33 @@ pub enum Place {
 /// One allocator.
 pub struct Yard<P> {
     /// Platform and pages.
-    pub ground: Ground<P>,
+    pub heap: PageHeap<P>,
     caches: [Cache; CLASSES],
     gate: Gate,
     checks: Checks,
     /// Free pages go back after this time, in milliseconds.
     decay_ms: AtomicU64,
-    /// One word for each entry of each row: what the last round saw.
+    /// One word for each entry of each row: what the last pass saw.
     seen: Table<AtomicU64>,
-    drain: Lock<Round>,
+    drain: Lock<Pass>,
     last_tick: AtomicU64,
-    /// 1 while a round is open: a copy of what the lock protects, for a quick look.
+    /// 1 while a pass is open: a copy of what the lock protects, for a quick look.
     open: AtomicU32,
     /// Frees that came by since an allocation did, while steps waited; then ticks.
     left_to_allocations: AtomicU32,
-    pace: Pace,
-    /// 0: no heartbeat; else its step.
-    beat: AtomicU32,
+    rate: Rate,
+    /// 0: no reclaim ticker; else its step.
+    interval: AtomicU32,
     /// How often all rows were asked: a slow path that was under way then asks again.
     asked: AtomicU32,
     /// Rounds in a row at which nothing went home.
-    quiet_rounds: AtomicU32,
+    quiet_passes: AtomicU32,
     /// Rounds since the program became slow.
-    slow_rounds: AtomicU32,
+    slow_passes: AtomicU32,
     /// 1: a planted bug, for tests of the bound.
     #[cfg(any(test, feature = "machine"))]
-    whole_rounds: AtomicU32,
-    on_beat: Once<fn(bool)>,
+    whole_passes: AtomicU32,
+    on_ticking: Once<fn(bool)>,
     on_every_call: Once<fn()>,
     /// Raised to ask rows that cannot be stopped to drain themselves.
     wanted_drains: AtomicU32,
@@ -121,7 +117,7 @@ pub struct Yard<P> {
     /// Frees of handlers that interrupted a slow path: a list through the objects.
     deferred: AtomicUsize,
     /// Free granules that the next slow paths give back, however young they are.
-    owed: AtomicUsize,
+    backlog: AtomicUsize,
 }
 
 /// Calls about objects of so many bytes of which about one takes the slow path, as a
@@ -137,40 +133,40 @@ impl<P: Platform> Yard<P> {
     /// A yard that is not ready yet.
     pub const fn new(platform: P) -> Self {
         Yard {
-            ground: Ground::new(platform),
+            heap: PageHeap::new(platform),
             caches: [const { Cache::new() }; CLASSES],
             gate: Gate::new(),
             checks: Checks::new(),
             decay_ms: AtomicU64::new(0),
             seen: Table::new(),
-            drain: Lock::new(Rank::Drain, Round::new()),
+            drain: Lock::new(Rank::Drain, Pass::new()),
             last_tick: AtomicU64::new(0),
             open: AtomicU32::new(0),
             left_to_allocations: AtomicU32::new(0),
-            pace: Pace::new(),
-            beat: AtomicU32::new(0),
+            rate: Rate::new(),
+            interval: AtomicU32::new(0),
             asked: AtomicU32::new(0),
-            quiet_rounds: AtomicU32::new(0),
-            slow_rounds: AtomicU32::new(0),
+            quiet_passes: AtomicU32::new(0),
+            slow_passes: AtomicU32::new(0),
             #[cfg(any(test, feature = "machine"))]
-            whole_rounds: AtomicU32::new(0),
-            on_beat: Once::new(),
+            whole_passes: AtomicU32::new(0),
+            on_ticking: Once::new(),
             on_every_call: Once::new(),
             wanted_drains: AtomicU32::new(0),
             large_freed: AtomicU64::new(0),
             large_freed_bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             deferred: AtomicUsize::new(0),
-            owed: AtomicUsize::new(0),
+            backlog: AtomicUsize::new(0),
         }
     }
 
     /// Makes the yard ready; its platform is. False without memory. Call it once.
     pub fn init(&self, settings: Settings) -> bool {
-        let p = &self.ground.platform;
+        let p = &self.heap.platform;
         self.set_decay_ms(settings.decay_ms);
         let places = p.rows().len() * SLOTS;
-        if !(self.ground.init(settings.reserve_bytes)
+        if !(self.heap.init(settings.reserve_bytes)
             && self.seen.reserve(p, places)
             && self.seen.ensure(p, places))
         {
@@ -195,14 +191,14 @@ impl<P: Platform> Yard<P> {
         self.decay_ms.store(ms.into(), Ordering::Relaxed);
     }
 
-    /// Sets who is told of bad use found in slow paths.
-    pub fn on_bad(&self, call: fn(&Bad)) {
-        self.ground.on_bad(call);
+    /// Sets who is told of misuse found in slow paths.
+    pub fn on_misuse(&self, call: fn(&Misuse)) {
+        self.heap.on_misuse(call);
     }
 
-    /// Sets who is told that the heartbeat begins (true) or ends.
-    pub fn on_beat(&self, call: fn(bool)) {
-        self.on_beat.set(call);
+    /// Sets who is told that the reclaim ticker begins (true) or ends.
+    pub fn on_ticking(&self, call: fn(bool)) {
+        self.on_ticking.set(call);
     }
 
     /// Sets who is told that [`Yard::wants_every_call`] may have changed.
@@ -213,7 +209,7 @@ impl<P: Platform> Yard<P> {
     /// The platform.
     #[inline]
     pub fn platform(&self) -> &P {
-        &self.ground.platform
+        &self.heap.platform
     }
 
     /// The cache of a class.
@@ -222,23 +218,23 @@ impl<P: Platform> Yard<P> {
         &self.caches[class]
     }
 
-    /// True during the heartbeat.
-    pub fn beats(&self) -> bool {
-        self.beat.load(Ordering::Relaxed) != 0
+    /// True during the reclaim ticker.
+    pub fn is_ticking(&self) -> bool {
+        self.interval.load(Ordering::Relaxed) != 0
     }
 
     /// True while each allocation and each free is to take the slow path: what waits could
     /// not be done in time otherwise.
     #[inline]
     pub fn wants_every_call(&self) -> bool {
-        self.beat.load(Ordering::Relaxed) == EVERY_CALL
+        self.interval.load(Ordering::Relaxed) == EVERY_CALL
     }
 
     /// Gives up the address space that is reserved and not used: the system is about to count
     /// it. Nothing happens in a handler that interrupted a slow path.
     pub fn unreserve(&self) {
-        if let Some(_visit) = self.visit(RUN_CALLS) {
-            self.ground.unreserve();
+        if let Some(_slow_path) = self.slow_path(RUN_CALLS) {
+            self.heap.unreserve();
         }
     }
 
@@ -250,13 +246,13 @@ impl<P: Platform> Yard<P> {
             return None;
         }
         self.fetch_for_alloc(classes::class_for_aligned(bytes, align));
-        let Some(_visit) = self.visit(calls_of(bytes)) else {
+        let Some(_slow_path) = self.slow_path(calls_of(bytes)) else {
             return self.alloc_outside(bytes, align);
         };
         self.alloc_or_drain(bytes, align)
     }
 
-    /// The caller is in a visit.
+    /// The caller is in a slow path.
     fn alloc_or_drain(&self, bytes: usize, align: usize) -> Option<usize> {
         if let Some(address) = self.alloc_once(bytes, align) {
             return Some(address);
@@ -269,7 +265,7 @@ impl<P: Platform> Yard<P> {
     /// Or another thread forks, and is to wait for nobody. Mappings need no lock.
     #[cold]
     fn alloc_outside(&self, bytes: usize, align: usize) -> Option<usize> {
-        if let Some(address) = self.ground.map_own(bytes.max(1), align) {
+        if let Some(address) = self.heap.map_own(bytes.max(1), align) {
             return Some(address);
         }
         if !self.gate.is_forking() {
@@ -277,13 +273,13 @@ impl<P: Platform> Yard<P> {
         }
         // The last resort: there are as many mappings as there may be.
         self.gate.wait_for_fork(self.platform());
-        let _visit = self.visit(calls_of(bytes))?;
+        let _slow_path = self.slow_path(calls_of(bytes))?;
         self.alloc_or_drain(bytes, align)
     }
 
     fn alloc_once(&self, bytes: usize, align: usize) -> Option<usize> {
         if let Some(class) = classes::class_for_aligned(bytes, align) {
-            return self.caches[class].alloc_slow(&self.ground);
+            return self.caches[class].alloc_slow(&self.heap);
         }
         self.alloc_large(bytes, align)
     }
@@ -308,11 +304,11 @@ impl<P: Platform> Yard<P> {
         let class = self.class_at(address);
         let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
         self.fetch_for_free(class, address);
-        let spent = self.are_frees_spent();
+        let spent = self.is_countdown_over();
         if self.checks.are_close() {
             return self.free_closely(class, address, spent);
         }
-        let Some(_visit) = self.visit_to_free(calls_of(bytes), spent) else {
+        let Some(_slow_path) = self.slow_path_of_free(calls_of(bytes), spent) else {
             self.defer(address);
             return Ok(());
         };
@@ -327,7 +323,7 @@ impl<P: Platform> Yard<P> {
     #[cold]
     #[inline(never)]
     fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
-        let Some(_visit) = self.visit_to_free(RUN_CALLS, spent) else {
+        let Some(_slow_path) = self.slow_path_of_free(RUN_CALLS, spent) else {
             self.defer(address);
             return Ok(());
         };
@@ -344,7 +340,7 @@ impl<P: Platform> Yard<P> {
             if !address.is_multiple_of(16) {
                 return Err(self.place_of(address));
             }
-            self.caches[class].free_slow(&self.ground, address);
+            self.caches[class].free_slow(&self.heap, address);
             return Ok(());
         }
         if self.free_large(address) {
@@ -360,7 +356,7 @@ impl<P: Platform> Yard<P> {
     #[inline]
     pub fn free_fast(&self, address: usize) -> Result<(), Place> {
         if let Some(class) = self.class_at(address)
-            && self.spend_free()
+            && self.count_down()
             && self.push(class, address)
         {
             return Ok(());
@@ -377,8 +373,8 @@ impl<P: Platform> Yard<P> {
     /// Class of the slab at an address.
     #[inline]
     pub fn class_at(&self, address: usize) -> Option<usize> {
-        let granule = self.ground.region.granule_of(address)?;
-        match self.ground.region.map_value(granule) {
+        let granule = self.heap.region.granule_of(address)?;
+        match self.heap.region.map_value(granule) {
             0 => None,
             offset => classes::class_of(Slot::at(offset)),
         }
@@ -386,30 +382,30 @@ impl<P: Platform> Yard<P> {
 
     /// What an address is. Takes no lock; for live allocations it is exact.
     pub fn place_of(&self, address: usize) -> Place {
-        let region = &self.ground.region;
+        let region = &self.heap.region;
         if let Some(class) = self.class_at(address) {
             let geometry = &self.caches[class].shape().geometry;
             let bytes = geometry.size as usize;
-            let begin = self.ground.begins_object(geometry, address);
+            let begin = self.heap.begins_object(geometry, address);
             return Place::Object { class, bytes, begin };
         }
         let Some(granule) = region.granule_of(address) else {
-            return match self.ground.own_bytes(address) {
+            return match self.heap.own_bytes(address) {
                 Some(bytes) => Place::Large(bytes),
-                None if self.ground.mappings.contains(address) => Place::Inside,
+                None if self.heap.mappings.contains(address) => Place::Inside,
                 None => Place::Foreign,
             };
         };
-        if let Some(bytes) = self.ground.run_bytes(address) {
+        if let Some(bytes) = self.heap.run_bytes(address) {
             return Place::Large(bytes);
         }
         // The begin of the run that it may lie in: the nearest granule below that
         // begins something.
         for first in (granule.saturating_sub((LARGEST_WARM_RUN / GRANULE) as u32)..=granule).rev() {
-            let frame = region.frame(first);
-            match frame.kind() {
+            let descriptor = region.descriptor(first);
+            match descriptor.kind() {
                 Kind::None => {}
-                Kind::Run if granule - first < frame.granules.load(Ordering::Relaxed) => {
+                Kind::Run if granule - first < descriptor.granules.load(Ordering::Relaxed) => {
                     return Place::Inside;
                 }
                 _ => break,

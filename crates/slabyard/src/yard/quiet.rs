@@ -3,8 +3,8 @@
 
 use super::Yard;
 use super::gate::Purpose;
-use super::visit::INSIDE;
-use crate::page::percpu;
+use super::slow_path::INSIDE;
+use crate::pages::percpu;
 use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
@@ -122,7 +122,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
     /// Calls `f` with slot and address of each object and run in CPUs' stacks.
     pub fn each_parked_cpu(&self, mut f: impl FnMut(Slot, usize)) {
         for (row, slot) in self.entries() {
-            for object in self.yard.ground.sheaves.objects_of(self.top_of(row, slot)) {
+            for object in self.yard.heap.sheaves.objects_of(self.top_of(row, slot)) {
                 f(slot, object.load(Ordering::Relaxed));
             }
         }
@@ -133,7 +133,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
     pub fn parked_cpu(&self, class: usize) -> usize {
         let shape = self.yard.cache(class).shape();
         self.entries_of([shape.main(), shape.spare()].into_iter())
-            .filter_map(|(row, slot)| self.yard.ground.sheaves.count_of(self.top_of(row, slot)))
+            .filter_map(|(row, slot)| self.yard.heap.sheaves.count_of(self.top_of(row, slot)))
             .map(|count| count as usize)
             .sum()
     }
@@ -144,7 +144,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
         let mut sum = 0;
         self.each_parked_cpu(|slot, address| {
             if percpu::order_of(slot).is_some() {
-                sum += self.yard.ground.parked_granules(address);
+                sum += self.yard.heap.parked_granules(address);
             }
         });
         sum

@@ -182,9 +182,7 @@ impl<'a> Actor<'a> {
         let yard = self.yard;
         let (home, bytes) = match yard.place_of(address) {
             Place::Object { begin: true, bytes, .. } => (Home::Slab, bytes),
-            Place::Large(bytes) if yard.ground.own_bytes(address).is_some() => {
-                (Home::Mapping, bytes)
-            }
+            Place::Large(bytes) if yard.heap.own_bytes(address).is_some() => (Home::Mapping, bytes),
             Place::Large(bytes) => (Home::Run, bytes),
             other => panic!("{address:#x} is live, and the yard says {other:?}"),
         };
@@ -215,7 +213,7 @@ impl<'a> Actor<'a> {
         true
     }
 
-    /// The call that just returned made a visit, and did what was deferred.
+    /// The call that just returned made a slow path, and did what was deferred.
     fn deferred_are_done(&self) {
         self.books().deferred.clear();
     }
@@ -228,7 +226,7 @@ impl<'a> Actor<'a> {
         let bytes = if self.random.chance(50) { held.bytes - held.bytes / 3 } else { wish };
         let way = if self.random.chance(5) { Way::Nested } else { Way::Slow };
         if way == Way::Slow && !self.books().deferred.is_empty() {
-            // Whether a resize makes a visit is its own affair.
+            // Whether a resize makes a slow path is its own affair.
             yard.drain_thread();
             self.deferred_are_done();
         }

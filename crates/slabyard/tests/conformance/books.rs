@@ -2,7 +2,7 @@
 //! counters, and what the oracle and the machine know.
 
 use super::oracle::Sums;
-use slabyard::page::Kind;
+use slabyard::pages::Kind;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::Machine;
 use slabyard::platform::stack::ROW_BYTES;
@@ -49,7 +49,7 @@ pub fn audit(yard: &Yard<Machine>, sums: &Sums) -> Result<YardCounters, String> 
     expect("live mappings", mapped, (sums.mappings, sums.mapped_bytes))?;
     expect("bytes that the machine mapped", machine.mapped_bytes() as u64, sum.mapped)?;
     let platform: &dyn slabyard::platform::Platform = machine;
-    // The machine gives rows and the page in front of them without counting them.
+    // The machine gives rows and the page in header of them without counting them.
     let rows = (platform.rows().len() * ROW_BYTES + platform.page_bytes()) as u64;
     let committed = sum.committed - sum.mapped - rows;
     expect("bytes that the machine committed", machine.committed_bytes() as u64, committed)?;
@@ -80,14 +80,14 @@ pub fn bare(yard: &Yard<Machine>) -> Result<(), String> {
 
 /// Granules of the region that are committed.
 pub fn all_granules(yard: &Yard<Machine>) -> usize {
-    let region = &yard.ground.region;
+    let region = &yard.heap.region;
     region.top() - slabyard::platform::Platform::page_bytes(yard.platform()) / GRANULE
 }
 
 /// The first granule that begins a thing of this kind.
 pub fn find(yard: &Yard<Machine>, kind: Kind) -> u32 {
-    let region = &yard.ground.region;
+    let region = &yard.heap.region;
     (1..region.top() as u32)
-        .find(|i| region.frame(*i).kind() == kind)
+        .find(|i| region.descriptor(*i).kind() == kind)
         .unwrap_or_else(|| panic!("no granule begins a {kind:?}"))
 }

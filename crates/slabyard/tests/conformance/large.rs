@@ -3,7 +3,7 @@
 
 use super::oracle::Random;
 use super::{Says, each_machine, yard_on};
-use slabyard::page::huge::HUGE;
+use slabyard::pages::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_RUN, Yard};
@@ -18,7 +18,7 @@ fn yard_of_blocks(config: Config) -> Yard<Machine> {
 }
 
 fn is_run(yard: &Yard<Machine>, address: usize) -> bool {
-    yard.ground.run_bytes(address).is_some()
+    yard.heap.run_bytes(address).is_some()
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn a_block_that_grows_is_a_mapping_until_such_blocks_come_and_go() {
         assert_eq!(grow(), None);
         let first = grow();
         assert!(first.is_some(), "a mapping though one was freed just now");
-        let dirty = yard.ground.free_count().dirty;
+        let dirty = yard.heap.free_count().dirty;
         assert_eq!(dirty, 31 * LARGEST_RUN / GRANULE);
         assert_eq!(grow(), first, "other pages than those that wait");
-        assert_eq!(yard.ground.free_count().dirty, dirty);
+        assert_eq!(yard.heap.free_count().dirty, dirty);
     });
 }
 
@@ -75,9 +75,9 @@ fn the_last_run_of_the_region_grows_with_it() {
         let _says = Says::of(&config);
         let yard = warm_yard(config);
         let run = yard.alloc_growing(2 * LARGEST_RUN).expect("memory");
-        let top = yard.ground.region.top();
+        let top = yard.heap.region.top();
         assert_eq!(yard.resize(run, 9 * HUGE_BYTES), Some(run));
-        assert!(yard.ground.region.top() > top && is_run(&yard, run));
+        assert!(yard.heap.region.top() > top && is_run(&yard, run));
     });
 }
 
@@ -118,12 +118,12 @@ fn a_run_that_cannot_grow_moves_out() {
         let yard = warm_yard(config);
         let runs: Vec<_> = (0..3).map(|_| yard.alloc(HUGE_BYTES, 16).expect("memory")).collect();
         let lowest = *runs.iter().min().expect("three");
-        let free = yard.ground.free_count();
+        let free = yard.heap.free_count();
         let grown = yard.resize(lowest, 3 * HUGE_BYTES).expect("grows without copying");
         assert!(!is_run(&yard, grown));
         assert_eq!((yard.usable(lowest), yard.usable(grown)), (None, Some(3 * HUGE_BYTES)));
         // Its pages went with it.
-        let now = yard.ground.free_count();
+        let now = yard.heap.free_count();
         assert_eq!((now.free, now.dirty), (free.free + HUGE, free.dirty));
         assert_eq!(yard.free(grown), Ok(()));
         assert_eq!(yard.alloc(HUGE_BYTES, 16), Some(lowest));
@@ -133,8 +133,8 @@ fn a_run_that_cannot_grow_moves_out() {
 
 /// Granules of live large blocks, and of free pages that were not given back.
 fn kept(yard: &Yard<Machine>) -> (usize, usize) {
-    let (runs, mapped) = (yard.ground.buddy.runs().1, yard.ground.mappings.live().1);
-    (runs + mapped / GRANULE, yard.ground.free_count().dirty)
+    let (runs, mapped) = (yard.heap.buddy.runs().1, yard.heap.mappings.live().1);
+    (runs + mapped / GRANULE, yard.heap.free_count().dirty)
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn runs_that_lay_side_by_side_make_a_place_for_a_larger_one() {
         let mut runs: Vec<_> =
             (0..12).map(|_| yard.alloc(HUGE_BYTES, 16).expect("memory")).collect();
         runs.sort_unstable();
-        let base = yard.ground.region.base();
+        let base = yard.heap.region.base();
         let is_row = |row: &&[usize]| {
             // The begin of a block of the next order would be a place anyway.
             (row[0] - base) % (2 * HUGE_BYTES) == HUGE_BYTES && row[2] - row[0] == 2 * HUGE_BYTES
@@ -244,7 +244,7 @@ fn what_somebody_asked_for_goes_back_in_whole_huge_pages() {
         let large = yard.alloc(8 * HUGE_BYTES, 16).expect("memory");
         assert_eq!(yard.free(large), Ok(()));
         let before = yard.platform().tally();
-        assert_eq!(yard.ground.purge(0, usize::MAX), 8 * HUGE_BYTES / GRANULE);
+        assert_eq!(yard.heap.purge(0, usize::MAX), 8 * HUGE_BYTES / GRANULE);
         let after = yard.platform().tally();
         assert_eq!(after.give_backs - before.give_backs, 1);
         assert_eq!(after.give_back_bytes - before.give_back_bytes, 8 * HUGE_BYTES as u64);
@@ -256,7 +256,7 @@ fn the_region_ends_with_a_huge_page_behind_a_large_run() {
     each_machine(|config| {
         let _says = Says::of(&config);
         let yard = warm_yard(config);
-        let region = &yard.ground.region;
+        let region = &yard.heap.region;
         let before = region.top();
         yard.alloc(5 * HUGE_BYTES, 16).expect("memory");
         assert!(region.top() > before);
@@ -269,7 +269,7 @@ fn large_runs_lie_beyond_small_pages_and_the_rest_before() {
     each_machine(|config| {
         let _says = Says::of(&config);
         let yard = warm_yard(config);
-        let region = &yard.ground.region;
+        let region = &yard.heap.region;
         let end = region.address(region.small_pages() as u32);
         assert!(region.small_pages() >= 2 * HUGE);
         for _ in 0..3 {
@@ -284,9 +284,9 @@ fn large_runs_lie_beyond_small_pages_and_the_rest_before() {
 #[test]
 fn small_pages_are_better_than_none() {
     let yard = warm_yard(Config::default());
-    let region = &yard.ground.region;
+    let region = &yard.heap.region;
     let small = region.address(region.small_pages() as u32);
-    let runs = std::iter::from_fn(|| yard.ground.alloc_run(HUGE_BYTES, 16));
+    let runs = std::iter::from_fn(|| yard.heap.alloc_run(HUGE_BYTES, 16));
     let before = runs.filter(|run| *run < small).count();
     // The first huge page has tables' or lists' runs in it, or the first unit.
     assert!(before >= region.small_pages() / HUGE - 1, "{before} runs on small pages");
@@ -297,18 +297,18 @@ fn small_pages_are_better_than_none() {
 fn the_last_room_is_found_behind_any_number_of_blocks() {
     let yard = yard_on(Config::default());
     let bytes = LARGEST_RUN;
-    let mut runs: Vec<_> = std::iter::from_fn(|| yard.ground.alloc_run(bytes, bytes)).collect();
+    let mut runs: Vec<_> = std::iter::from_fn(|| yard.heap.alloc_run(bytes, bytes)).collect();
     runs.sort_unstable();
-    while yard.ground.alloc_run(GRANULE, GRANULE).is_some() {}
+    while yard.heap.alloc_run(GRANULE, GRANULE).is_some() {}
     // Neighbours that do not join.
     let odd = |run: &&[usize]| run[1] == run[0] + bytes && run[0] / bytes % 2 == 1;
     let room = runs.windows(2).find(odd).expect("neighbours")[0];
     let single = runs.iter().filter(|run| run.abs_diff(room) > 2 * bytes).step_by(2);
     for run in [room, room + bytes].iter().chain(single) {
-        assert_eq!(yard.ground.free_live_run(*run), Some(bytes));
+        assert_eq!(yard.heap.free_live_run(*run), Some(bytes));
     }
-    assert_eq!(yard.ground.alloc_run(bytes + bytes / 2, GRANULE), Some(room));
-    assert_eq!(yard.ground.alloc_run(bytes + bytes / 2, GRANULE), None);
+    assert_eq!(yard.heap.alloc_run(bytes + bytes / 2, GRANULE), Some(room));
+    assert_eq!(yard.heap.alloc_run(bytes + bytes / 2, GRANULE), None);
 }
 
 #[test]
@@ -338,13 +338,13 @@ fn of_free_blocks_of_a_size_the_lowest_is_taken() {
         let free: Vec<_> = runs.into_iter().step_by(2).collect();
         // Two wait as they were freed; of more all are asked for, and so they are blocks.
         for (freed, wait) in [(&free[..2], true), (&free[..], false)] {
-            yard.ground.each_free_block(|_, _| {});
+            yard.heap.each_free_block(|_, _| {});
             let (last, first) = freed.split_at(freed.len() / 3 + 1);
             for run in first.iter().chain(last) {
                 assert_eq!(yard.free(*run), Ok(()));
             }
             if !wait {
-                yard.ground.each_free_block(|_, _| {});
+                yard.heap.each_free_block(|_, _| {});
             }
             for run in freed {
                 assert_eq!(yard.alloc(bytes, bytes), Some(*run));

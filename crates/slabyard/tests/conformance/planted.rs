@@ -7,7 +7,7 @@ use super::books::{self, find};
 use super::oracle::{Oracle, Sums};
 use super::yard_on;
 use slabyard::cache::classes;
-use slabyard::page::{Frame, Kind, percpu};
+use slabyard::pages::{Descriptor, Kind, percpu};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::stack::Stack;
 use slabyard::platform::{GRANULE, Platform, Slot};
@@ -39,7 +39,7 @@ impl Scene {
         let mut get = |bytes| actor.alloc(Request { bytes, align: 16 }, Way::Fast).expect("memory");
         let mut live: Vec<_> = (0..3000).map(|_| get(bytes)).collect();
         let (run, mapping) = (get(50_000), get(2 << 20));
-        let (machine, g) = (yard.platform(), &yard.ground);
+        let (machine, g) = (yard.platform(), &yard.heap);
         // Every second object of the first slabs goes home, so that they are
         // partial; some more are parked.
         for i in (0..1000).rev() {
@@ -71,14 +71,14 @@ impl Scene {
 
     fn object(&self, address: usize) -> Object {
         let shape = self.yard.cache(CLASS).shape();
-        self.yard.ground.resolve(&shape.geometry, shape.slot, address).expect("an object")
+        self.yard.heap.resolve(&shape.geometry, shape.slot, address).expect("an object")
     }
 
     /// Addresses of parked objects in this CPU's main stack.
     fn parked(&self) -> Vec<usize> {
         let slot = classes::slot_of(CLASS);
         let top = self.yard.platform().rows().entry(0, slot).top();
-        let objects = self.yard.ground.sheaves.objects_of(top).iter();
+        let objects = self.yard.heap.sheaves.objects_of(top).iter();
         let parked: Vec<_> = objects.map(|object| object.load(Ordering::Relaxed)).collect();
         assert!(parked.len() > 1, "too few parked");
         parked
@@ -87,7 +87,7 @@ impl Scene {
     /// Slabs on the partial list of which nothing is parked.
     fn listed(&self) -> Vec<u32> {
         let mut slabs = Vec::new();
-        self.yard.cache(CLASS).each_partial(&self.yard.ground, |slab, _| slabs.push(slab));
+        self.yard.cache(CLASS).each_partial(&self.yard.heap, |slab, _| slabs.push(slab));
         let parked: Vec<_> = self.parked().iter().map(|at| self.object(*at).slab).collect();
         slabs.retain(|slab| !parked.contains(slab));
         assert!(slabs.len() > 2, "too few partial slabs");
@@ -109,7 +109,7 @@ fn plant(expected: &str, bug: impl FnOnce(&Scene)) {
 fn a_parked_object_that_its_slab_calls_free_is_found() {
     plant("object free or parked twice", |scene| {
         let Object { slab, index } = scene.object(scene.parked()[0]);
-        assert!(!scene.yard.ground.mark(slab, index, true));
+        assert!(!scene.yard.heap.mark(slab, index, true));
     });
 }
 
@@ -117,7 +117,7 @@ fn a_parked_object_that_its_slab_calls_free_is_found() {
 fn a_live_object_that_its_slab_calls_free_is_found() {
     plant("bits of slabs", |scene| {
         let Object { slab, index } = scene.object(scene.live[0]);
-        assert!(!scene.yard.ground.mark(slab, index, true));
+        assert!(!scene.yard.heap.mark(slab, index, true));
     });
 }
 
@@ -125,8 +125,8 @@ fn a_live_object_that_its_slab_calls_free_is_found() {
 fn a_free_object_without_its_bit_is_found() {
     plant("bits of slab", |scene| {
         let slab = scene.listed()[0];
-        let free = (0..).find(|i| scene.yard.ground.is_free(slab, *i)).expect("a free object");
-        scene.yard.ground.mark(slab, free, false);
+        let free = (0..).find(|i| scene.yard.heap.is_free(slab, *i)).expect("a free object");
+        scene.yard.heap.mark(slab, free, false);
     });
 }
 
@@ -134,7 +134,7 @@ fn a_free_object_without_its_bit_is_found() {
 fn a_free_that_was_counted_twice_is_found() {
     plant("bits of slab", |scene| {
         let slab = scene.listed()[0];
-        scene.yard.ground.region.frame(slab).word.fetch_add(1, Ordering::Relaxed);
+        scene.yard.heap.region.descriptor(slab).word.fetch_add(1, Ordering::Relaxed);
     });
 }
 
@@ -167,7 +167,7 @@ fn a_dropped_sheaf_is_found() {
     plant("live objects", |scene| {
         let slot = classes::slot_of(CLASS);
         let sheaf = scene.yard.platform().exchange(slot, Stack::NONE).expect("a stack");
-        assert!(scene.yard.ground.sheaves.count_of(sheaf.top) > Some(0));
+        assert!(scene.yard.heap.sheaves.count_of(sheaf.top) > Some(0));
     });
 }
 
@@ -175,7 +175,7 @@ fn a_dropped_sheaf_is_found() {
 fn a_slab_that_a_free_forgot_to_list_is_found() {
     // The count of free objects rises, and the slab is not brought to its list.
     plant("slab listed", |scene| {
-        let g = &scene.yard.ground;
+        let g = &scene.yard.heap;
         let is_full = |address: &&usize| g.free_of(scene.object(**address).slab).1 == 0;
         let full = scene.live.iter().find(is_full).expect("a full slab");
         let Object { slab, index } = scene.object(*full);
@@ -189,7 +189,7 @@ fn a_slab_that_a_free_forgot_to_list_is_found() {
 fn a_slab_that_thinks_it_is_unlisted_is_found() {
     plant("slab listed", |scene| {
         let slab = scene.listed()[1];
-        scene.yard.ground.region.frame(slab).time.store(0, Ordering::Relaxed);
+        scene.yard.heap.region.descriptor(slab).time.store(0, Ordering::Relaxed);
     });
 }
 
@@ -197,18 +197,18 @@ fn a_slab_that_thinks_it_is_unlisted_is_found() {
 fn slabs_that_a_list_lost_are_found() {
     plant("partial list of class", |scene| {
         let slab = scene.listed()[0];
-        scene.yard.ground.region.frame(slab).next.store(0, Ordering::Relaxed);
+        scene.yard.heap.region.descriptor(slab).next.store(0, Ordering::Relaxed);
     });
 }
 
 #[test]
 fn a_slab_that_its_cache_does_not_know_is_found() {
     plant("slabs of class", |scene| {
-        let g = &scene.yard.ground;
+        let g = &scene.yard.heap;
         let shape = scene.yard.cache(CLASS).shape();
         let slab = g.take_block(shape.geometry.order).expect("memory");
         g.begin_slab(slab, &shape.geometry, shape.slot);
-        g.region.frame(slab).time.store(1, Ordering::Relaxed);
+        g.region.descriptor(slab).time.store(1, Ordering::Relaxed);
     });
 }
 
@@ -216,15 +216,15 @@ fn a_slab_that_its_cache_does_not_know_is_found() {
 fn a_slab_that_has_gone_is_found() {
     plant("granule of nobody", |scene| {
         let slab = scene.listed()[0];
-        scene.yard.ground.region.frame(slab).set(Kind::None, 0, 0);
+        scene.yard.heap.region.descriptor(slab).set(Kind::None, 0, 0);
     });
 }
 
 #[test]
 fn a_slab_of_no_cache_is_found() {
     plant("slab of no cache", |scene| {
-        let frame = scene.yard.ground.region.frame(scene.listed()[0]);
-        frame.set(Kind::Slab, frame.order(), 0);
+        let descriptor = scene.yard.heap.region.descriptor(scene.listed()[0]);
+        descriptor.set(Kind::Slab, descriptor.order(), 0);
     });
 }
 
@@ -232,7 +232,7 @@ fn a_slab_of_no_cache_is_found() {
 fn a_wrong_page_map_is_found() {
     for value in [0, classes::slot_of(CLASS + 1).offset() as u16] {
         plant("page map", |scene| {
-            scene.yard.ground.region.set_map(scene.listed()[1] + 1, 1, value);
+            scene.yard.heap.region.set_map(scene.listed()[1] + 1, 1, value);
         });
     }
 }
@@ -240,18 +240,18 @@ fn a_wrong_page_map_is_found() {
 #[test]
 fn a_run_of_a_wrong_size_is_found() {
     plant("granule of nobody", |scene| {
-        let granule = scene.yard.ground.region.granule_of(scene.run).expect("a run");
-        scene.yard.ground.region.frame(granule).granules.fetch_sub(1, Ordering::Relaxed);
+        let granule = scene.yard.heap.region.granule_of(scene.run).expect("a run");
+        scene.yard.heap.region.descriptor(granule).granules.fetch_sub(1, Ordering::Relaxed);
     });
 }
 
 #[test]
 fn a_run_freed_behind_its_count_is_found() {
     plant("granules of runs", |scene| {
-        let g = &scene.yard.ground;
+        let g = &scene.yard.heap;
         let bytes = g.run_bytes(scene.run).expect("a run");
         let granule = g.region.granule_of(scene.run).expect("a run");
-        g.region.frame(granule).set(Kind::None, 0, 0);
+        g.region.descriptor(granule).set(Kind::None, 0, 0);
         g.free_run(granule, bytes / GRANULE);
     });
 }
@@ -260,12 +260,12 @@ fn a_run_freed_behind_its_count_is_found() {
 fn a_run_counted_twice_is_found() {
     // Half of the run becomes a run of its own, which nobody counted.
     plant("runs", |scene| {
-        let g = &scene.yard.ground;
+        let g = &scene.yard.heap;
         let first = g.region.granule_of(scene.run).expect("a run");
         let granules = g.run_bytes(scene.run).expect("a run") / GRANULE;
         let half = granules as u32 / 2;
-        g.region.frame(first).granules.store(half, Ordering::Relaxed);
-        let second = g.region.frame(first + half);
+        g.region.descriptor(first).granules.store(half, Ordering::Relaxed);
+        let second = g.region.descriptor(first + half);
         second.granules.store(granules as u32 - half, Ordering::Relaxed);
         second.set(Kind::Run, 0, 0);
     });
@@ -274,7 +274,7 @@ fn a_run_counted_twice_is_found() {
 #[test]
 fn a_lost_run_is_found() {
     plant("granule of nobody", |scene| {
-        scene.yard.ground.take_run(2, 1).expect("memory");
+        scene.yard.heap.take_run(2, 1).expect("memory");
     });
 }
 
@@ -297,52 +297,52 @@ fn a_parked_run_that_its_list_lost_is_found() {
 #[test]
 fn free_blocks_that_a_list_lost_are_found() {
     plant("granules in free lists", |scene| {
-        let g = &scene.yard.ground;
+        let g = &scene.yard.heap;
         // Single granules, each with a live neighbour.
         let runs = [(); 6].map(|()| g.alloc_run(GRANULE, GRANULE).expect("memory"));
         for run in runs.iter().step_by(2) {
             assert!(g.free_live_run(*run).is_some());
         }
         let mut blocks = Vec::new();
-        g.each_free_block(|block, _| blocks.push(g.region.frame(block)));
-        let has_next = |frame: &&&Frame| frame.next.load(Ordering::Relaxed) != 0;
-        let frame = blocks.iter().find(has_next).expect("a list of two");
-        frame.next.store(0, Ordering::Relaxed);
+        g.each_free_block(|block, _| blocks.push(g.region.descriptor(block)));
+        let has_next = |descriptor: &&&Descriptor| descriptor.next.load(Ordering::Relaxed) != 0;
+        let descriptor = blocks.iter().find(has_next).expect("a list of two");
+        descriptor.next.store(0, Ordering::Relaxed);
     });
 }
 
 #[test]
 fn a_freed_run_that_its_list_lost_is_found() {
     plant("granules in free lists", |scene| {
-        let g = &scene.yard.ground;
+        let g = &scene.yard.heap;
         g.each_free_block(|_, _| {});
         let runs = [(); 2].map(|()| g.alloc_run(GRANULE, GRANULE).expect("memory"));
-        let frames = runs.map(|run| {
+        let descriptors = runs.map(|run| {
             assert!(g.free_live_run(run).is_some());
-            g.region.frame(g.region.granule_of(run).expect("a run"))
+            g.region.descriptor(g.region.granule_of(run).expect("a run"))
         });
         // The newest is first.
-        assert_eq!(frames[1].kind(), Kind::Freed);
-        frames[1].next.store(0, Ordering::Relaxed);
+        assert_eq!(descriptors[1].kind(), Kind::Freed);
+        descriptors[1].next.store(0, Ordering::Relaxed);
     });
 }
 
 #[test]
 fn a_freed_run_of_a_wrong_size_is_found() {
     plant("granule", |scene| {
-        let g = &scene.yard.ground;
+        let g = &scene.yard.heap;
         assert!(g.free_live_run(scene.run).is_some());
-        let frame = g.region.frame(g.region.granule_of(scene.run).expect("a run"));
-        assert_eq!(frame.kind(), Kind::Freed);
-        frame.granules.fetch_sub(1, Ordering::Relaxed);
+        let descriptor = g.region.descriptor(g.region.granule_of(scene.run).expect("a run"));
+        assert_eq!(descriptor.kind(), Kind::Freed);
+        descriptor.granules.fetch_sub(1, Ordering::Relaxed);
     });
 }
 
 #[test]
 fn a_free_block_of_a_wrong_order_is_found() {
     plant("granule", |scene| {
-        let frame = scene.yard.ground.region.frame(find(&scene.yard, Kind::Free));
-        frame.set(Kind::Free, frame.order() + 1, frame.slot());
+        let descriptor = scene.yard.heap.region.descriptor(find(&scene.yard, Kind::Free));
+        descriptor.set(Kind::Free, descriptor.order() + 1, descriptor.slot());
     });
 }
 
@@ -378,7 +378,7 @@ fn a_mapping_ended_behind_its_table_is_found() {
 #[test]
 fn memory_committed_behind_the_books_is_found() {
     plant("bytes that the machine committed", |scene| {
-        let region = &scene.yard.ground.region;
+        let region = &scene.yard.heap.region;
         assert!(scene.yard.platform().commit(region.address(region.top() as u32), GRANULE));
     });
 }

@@ -17,7 +17,7 @@ fn run(config: Config, checked: usize) {
     let _says = Says::of(&config);
     let seed = config.seed;
     let yard = yard_on(config);
-    yard.on_beat(count_beat);
+    yard.on_ticking(count_beat);
     let oracle = Mutex::new(Oracle::default());
     let mut actor = Actor::new(&yard, &oracle, seed, Company::Alone);
     actor.check();
@@ -42,15 +42,15 @@ fn run(config: Config, checked: usize) {
     assert_eq!(actor.refused, 0, "memory was refused on a machine that has enough");
 }
 
-/// A program that does next to nothing: what waits goes back, and the heartbeat ends.
+/// A program that does next to nothing: what waits goes back, and the reclaim ticker ends.
 fn quieten(actor: &mut Actor<'_>) {
     let mut calls = 0;
-    while actor.yard.beats() {
-        assert!(calls < 5000, "the heartbeat does not end");
+    while actor.yard.is_ticking() {
+        assert!(calls < 5000, "the reclaim ticker does not end");
         let address = actor.yard.alloc_fast(64, 16).expect("memory");
         assert_eq!(actor.yard.free_fast(address), Ok(()));
         actor.yard.platform().advance(1);
-        // A visit did what handlers had left.
+        // A slow_path did what handlers had left.
         actor.books().deferred.clear();
         calls += 1;
     }
@@ -68,7 +68,7 @@ fn a_sheaf_is_as_large_as_its_cache_needs() {
     each_machine(|config| {
         let _says = Says::of(&config);
         let yard = yard_on(config);
-        let (p, sheaves) = (yard.platform(), &yard.ground.sheaves);
+        let (p, sheaves) = (yard.platform(), &yard.heap.sheaves);
         for (objects, room) in [(1, 70), (70, 70), (71, 262), (262, 262), (263, 1030), (1022, 1030)]
         {
             let take = || sheaves.take(p, objects).expect("memory");
@@ -97,7 +97,7 @@ fn a_larger_capacity_finds_larger_sheaves() {
         let (p, slot) = (yard.platform(), classes::slot_of(class));
         let now = || {
             let tops = (0..p.rows().len()).map(|row| p.rows().entry(row, slot).top());
-            tops.filter_map(|top| yard.ground.sheaves.count_of(top)).max()
+            tops.filter_map(|top| yard.heap.sheaves.count_of(top)).max()
         };
         // The most objects that a main sheaf has while so many are freed.
         let most = || {
@@ -130,7 +130,7 @@ fn large_objects_wait_in_no_barn() {
             for object in held {
                 assert_eq!(yard.free_fast(object.expect("memory")), Ok(()));
             }
-            assert_eq!(cache.nr_full(&yard.ground) > 0, full, "objects of {bytes} bytes");
+            assert_eq!(cache.nr_full(&yard.heap) > 0, full, "objects of {bytes} bytes");
         }
     });
 }
@@ -192,7 +192,7 @@ fn trim_takes_stacks_away_and_unused_sheaves_give_their_pages_back() {
         let yard = yard_on(machine);
         let address = yard.alloc(64, 16).expect("memory");
         assert_eq!(yard.free_fast(address), Ok(()));
-        let (p, sheaves) = (yard.platform(), &yard.ground.sheaves);
+        let (p, sheaves) = (yard.platform(), &yard.heap.sheaves);
         let stacks = || {
             let slots = (0..SLOTS as u16).map(Slot);
             slots.filter(|slot| !p.rows().entry(0, *slot).is_none()).count()
@@ -253,8 +253,8 @@ fn an_object_freed_twice_is_set_aside_when_it_comes_home() {
     static TOLD: AtomicUsize = AtomicUsize::new(0);
     each_machine(|machine| {
         let yard: Yard<_> = yard_on(machine);
-        yard.on_bad(|bad| {
-            assert_eq!(bad.cause, slabyard::page::Cause::DoubleFree);
+        yard.on_misuse(|bad| {
+            assert_eq!(bad.cause, slabyard::pages::Cause::DoubleFree);
             TOLD.fetch_add(1, Ordering::Relaxed);
         });
         let told = TOLD.load(Ordering::Relaxed);

@@ -47,9 +47,9 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
     time_goes_on(p, around);
 }
 
-/// Places for the objects of `n` stacks, each with a word of zero in front.
+/// Places for the objects of `n` stacks, each with a word of zero in header.
 pub fn arrays<P: Platform>(p: &P, n: usize, capacity: usize) -> Vec<usize> {
-    let (base, reserved) = p.rows().places();
+    let (base, reserved) = p.rows().elements();
     // The first word counts the bytes in use; it reads as 0 at first.
     let used = place(base, 0).load(Ordering::Relaxed).max(8);
     let end = used + n * (capacity + 1) * 8;
@@ -61,15 +61,15 @@ pub fn arrays<P: Platform>(p: &P, n: usize, capacity: usize) -> Vec<usize> {
 
 /// The stack of the `count` objects in an array.
 pub fn stack<P: Platform>(p: &P, objects: usize, count: u32, capacity: u32) -> Stack {
-    let guard = p.rows().place_number(objects) - 1;
+    let guard = p.rows().element_number(objects) - 1;
     Stack { top: guard + count, end: guard + capacity }
 }
 
 /// Array and number of objects of a stack, which has one.
 pub fn array_of<P: Platform>(p: &P, top: u32, arrays: &[usize]) -> (usize, usize) {
-    let below = |objects: &&usize| p.rows().place_number(**objects) <= top + 1;
+    let below = |objects: &&usize| p.rows().element_number(**objects) <= top + 1;
     let objects = *arrays.iter().filter(below).max().expect("one of ours");
-    (objects, (top + 1 - p.rows().place_number(objects)) as usize)
+    (objects, (top + 1 - p.rows().element_number(objects)) as usize)
 }
 
 /// A place in a stack's array.

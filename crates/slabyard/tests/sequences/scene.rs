@@ -5,7 +5,7 @@
 //! it leaves in the scene, for `verify`.
 
 use crate::{LINUX, SLOT};
-use slabyard::platform::stack::PLACE_BYTES;
+use slabyard::platform::stack::ELEMENT_BYTES;
 use slabyard::platform::{Platform, Stack, rseq};
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -39,7 +39,7 @@ pub enum Action {
     /// Stops all rows, which stay stopped until the call has returned.
     Stop,
     /// Moves to another CPU and back, with a pop there.
-    Visit,
+    SlowPath,
     /// Moves to another CPU for good.
     Move,
 }
@@ -55,7 +55,7 @@ pub const ACTIONS: [Action; 12] = [
     Action::Drain,
     Action::DrainTop,
     Action::Stop,
-    Action::Visit,
+    Action::SlowPath,
     Action::Move,
 ];
 
@@ -89,7 +89,7 @@ impl Scene {
     pub fn new(action: Action, count: u32) -> Option<Scene> {
         let cpus = allowed_cpus();
         let other = cpus.get(1).copied();
-        if other.is_none() && matches!(action, Action::Visit | Action::Move) {
+        if other.is_none() && matches!(action, Action::SlowPath | Action::Move) {
             return None;
         }
         let scene = Scene {
@@ -199,7 +199,7 @@ impl Scene {
             Action::Drain => self.stop(|_| 0),
             Action::DrainTop => self.stop(|count| count.saturating_sub(1)),
             Action::Stop => self.stop(|count| count),
-            Action::Visit => {
+            Action::SlowPath => {
                 go_to(self.other.unwrap_or(self.home));
                 pop(self);
                 go_to(self.home);
@@ -228,17 +228,17 @@ impl Scene {
 /// Number of an array's first place: all scenes use the same arrays, which begin
 /// where the platform keeps places.
 fn guard_of(array: usize) -> u32 {
-    LINUX.rows().place_number(LINUX.rows().places().0) + (array * STRIDE) as u32
+    LINUX.rows().element_number(LINUX.rows().elements().0) + (array * STRIDE) as u32
 }
 
 /// Commits the memory of all arrays.
 pub fn commit_arrays() {
-    let bytes = (ARRAYS * STRIDE * PLACE_BYTES).next_multiple_of(LINUX.page_bytes());
-    assert!(LINUX.commit(LINUX.rows().places().0, bytes));
+    let bytes = (ARRAYS * STRIDE * ELEMENT_BYTES).next_multiple_of(LINUX.page_bytes());
+    assert!(LINUX.commit(LINUX.rows().elements().0, bytes));
 }
 
 fn place(number: u32) -> &'static AtomicUsize {
-    let address = LINUX.rows().base() + number as usize * PLACE_BYTES;
+    let address = LINUX.rows().base() + number as usize * ELEMENT_BYTES;
     // SAFETY: callers pass places of `commit_arrays`, which stay.
     unsafe { &*(address as *const AtomicUsize) }
 }

@@ -31,7 +31,7 @@ pub fn ask(load: &Load) {
 
 /// Writes a request and returns whether it is to be done.
 fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
-    let front = load.yard.platform().rows().front();
+    let header = load.yard.platform().rows().header();
     let class = random.below(CLASSES as u64);
     let row = &TUNABLES[random.below(TUNABLES.len() as u64) as usize];
     let scope = if row.of_yard { WHOLE_YARD } else { class };
@@ -45,11 +45,11 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
     };
     let words = [Mail::Asked, Mail::What, Mail::Cache, Mail::Key, Mail::Value];
     for (word, value) in words.iter().zip(request).skip(1) {
-        front[word.index()].store(value, Ordering::Relaxed);
+        header[word.index()].store(value, Ordering::Relaxed);
     }
     let right = check(request).wrapping_add(u64::from(torn));
-    front[Mail::Check.index()].store(right, Ordering::Relaxed);
-    front[Mail::Asked.index()].store(token, Ordering::Release);
+    header[Mail::Check.index()].store(right, Ordering::Relaxed);
+    header[Mail::Asked.index()].store(token, Ordering::Release);
     // The next free of the class is a slow one.
     let rows = load.yard.platform().rows();
     for row in 0..rows.len() {
@@ -63,9 +63,9 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
 
 /// Waits for the answer; false at the workers' end.
 fn is_answered(load: &Load, token: u64, expected: bool) -> bool {
-    let front = load.yard.platform().rows().front();
+    let header = load.yard.platform().rows().header();
     let begin = Instant::now();
-    while front[Mail::Answered.index()].load(Ordering::Acquire) != token {
+    while header[Mail::Answered.index()].load(Ordering::Acquire) != token {
         if load.over.load(Ordering::Relaxed) {
             return false;
         }
@@ -74,7 +74,7 @@ fn is_answered(load: &Load, token: u64, expected: bool) -> bool {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    let outcome = Outcome::of(front[Mail::Result.index()].load(Ordering::Relaxed));
+    let outcome = Outcome::of(header[Mail::Result.index()].load(Ordering::Relaxed));
     let done = matches!(outcome, Some(Outcome::Done | Outcome::Asked));
     if done != expected {
         token::wrong("a request has a wrong answer", token as usize, done.into(), expected.into());

@@ -1,7 +1,7 @@
 //! The slow path of an allocation: the fast path found this CPU's stack empty or stopped.
 
 use super::Cache;
-use crate::page::{Ground, Sheaf};
+use crate::pages::{PageHeap, Sheaf};
 use crate::platform::Platform;
 use crate::slab::Word;
 
@@ -16,7 +16,7 @@ fn in_whole_words(objects: u32) -> u32 {
 
 impl Cache {
     /// Allocates an object: its address; `None` if there is no memory.
-    pub fn alloc_slow<P: Platform>(&self, g: &Ground<P>) -> Option<usize> {
+    pub fn alloc_slow<P: Platform>(&self, g: &PageHeap<P>) -> Option<usize> {
         let _moving = self.moving();
         let main = self.shape().main();
         let Ok(first) = self.check_out(g, main) else {
@@ -38,8 +38,8 @@ impl Cache {
     /// one, else one from the barn, else half filled from slabs. Half, because
     /// frees come too: a full one would have to be put away with the next of them.
     /// Fewer in a cache of few slabs: most caches of a small process stay so, and the
-    /// places of each sheaf would be two pages.
-    fn fill<P: Platform>(&self, g: &Ground<P>, empty: Option<Sheaf>) -> Option<Sheaf> {
+    /// elements of each sheaf would be two pages.
+    fn fill<P: Platform>(&self, g: &PageHeap<P>, empty: Option<Sheaf>) -> Option<Sheaf> {
         let spare = self.shape().spare();
         let half = in_whole_words(self.sheaf_capacity().div_ceil(2));
         let want = if self.is_busy() { half } else { half.min(FIRST_OBJECTS) };
@@ -70,7 +70,7 @@ impl Cache {
 
     /// One object from the slabs, past the sheaves: for a CPU whose stack is
     /// stopped and a thread that has no row.
-    pub fn alloc_direct<P: Platform>(&self, g: &Ground<P>) -> Option<usize> {
+    pub fn alloc_direct<P: Platform>(&self, g: &PageHeap<P>) -> Option<usize> {
         let mut one = None;
         self.take_objects(g, 1, |begin, stride, mask| {
             one = Some(begin + mask.trailing_zeros() as usize * stride);

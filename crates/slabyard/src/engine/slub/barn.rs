@@ -1,8 +1,8 @@
 //! The barn: full and empty sheaves of one cache on one node, exchanged whole.
 
 use super::Cache;
-use crate::page::sheaf::NO_SHEAF;
-use crate::page::{Ground, Sheaf};
+use crate::pages::sheaf::NO_SHEAF;
+use crate::pages::{PageHeap, Sheaf};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ impl Barn {
         Barn { full, nr_full: 0, least_full: 0, objects: 0, empty, nr_empty: 0 }
     }
 
-    fn take_full<P: Platform>(&mut self, g: &Ground<P>) -> Option<Sheaf> {
+    fn take_full<P: Platform>(&mut self, g: &PageHeap<P>) -> Option<Sheaf> {
         let full = g.sheaves.unlink(&mut self.full)?;
         self.nr_full -= 1;
         self.least_full = self.least_full.min(self.nr_full);
@@ -47,19 +47,19 @@ impl Barn {
         Some(full)
     }
 
-    fn put_full<P: Platform>(&mut self, g: &Ground<P>, full: Sheaf) {
+    fn put_full<P: Platform>(&mut self, g: &PageHeap<P>, full: Sheaf) {
         self.objects += u64::from(full.len());
         g.sheaves.link(&mut self.full, full);
         self.nr_full += 1;
     }
 
-    fn take_empty<P: Platform>(&mut self, g: &Ground<P>) -> Option<Sheaf> {
+    fn take_empty<P: Platform>(&mut self, g: &PageHeap<P>) -> Option<Sheaf> {
         let empty = g.sheaves.unlink(&mut self.empty)?;
         self.nr_empty -= 1;
         Some(empty)
     }
 
-    fn put_empty<P: Platform>(&mut self, g: &Ground<P>, empty: Sheaf) {
+    fn put_empty<P: Platform>(&mut self, g: &PageHeap<P>, empty: Sheaf) {
         g.sheaves.link(&mut self.empty, empty);
         self.nr_empty += 1;
     }
@@ -71,7 +71,7 @@ impl Cache {
     }
 
     /// Tells readers outside what the barn became. Under its lock.
-    fn tell_barn(&self, barn: &Barn) {
+    fn publish_barn(&self, barn: &Barn) {
         let shown = &self.shown;
         shown.barn_objects.store(barn.objects, Ordering::Relaxed);
         shown.barn_full.store(barn.nr_full.into(), Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Cache {
         shown.barn_head.store(barn.full.into(), Ordering::Relaxed);
     }
 
-    pub(super) fn is_barn_told<P: Platform>(&self, g: &Ground<P>) -> bool {
+    pub(super) fn is_barn_published<P: Platform>(&self, g: &PageHeap<P>) -> bool {
         let shown = &self.shown;
         let told = [&shown.barn_objects, &shown.barn_full, &shown.barn_empty, &shown.barn_head];
         let told = told.map(|word| word.load(Ordering::Relaxed));
@@ -97,7 +97,7 @@ impl Cache {
 
     /// Changes the most full sheaves of the barn, which no longer follow use; what is above
     /// goes with the next shrink or round.
-    pub fn set_barn_full_limit<P: Platform>(&self, g: &Ground<P>, sheaves: u32) {
+    pub fn set_barn_full_limit<P: Platform>(&self, g: &PageHeap<P>, sheaves: u32) {
         let _barn = self.barn.lock(&g.platform);
         self.working_set.fix();
         self.shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Cache {
     }
 
     /// True if the barn takes one more full sheaf, as of a moment ago.
-    pub(super) fn barn_has_room<P: Platform>(&self, g: &Ground<P>) -> bool {
+    pub(super) fn barn_has_room<P: Platform>(&self, g: &PageHeap<P>) -> bool {
         let bytes = (self.sheaf_capacity() * self.shape().geometry.size) as usize;
         self.shown.barn_full.load(Ordering::Relaxed)
             < self.shown.barn_full_limit.load(Ordering::Relaxed)
@@ -118,7 +118,7 @@ impl Cache {
 
     /// True if the barn is to keep an empty sheaf: not one that is smaller than sheaves
     /// are by now.
-    fn keeps_empty<P: Platform>(&self, g: &Ground<P>, barn: &Barn, empty: &Sheaf) -> bool {
+    fn keeps_empty<P: Platform>(&self, g: &PageHeap<P>, barn: &Barn, empty: &Sheaf) -> bool {
         barn.nr_empty < self.barn_limits().1 && g.sheaves.room(empty) >= self.sheaf_capacity()
     }
 
@@ -128,7 +128,7 @@ impl Cache {
     /// Gives the empty one back if there is no full one.
     pub(super) fn barn_swap<P: Platform>(
         &self,
-        g: &Ground<P>,
+        g: &PageHeap<P>,
         empty: Sheaf,
     ) -> Result<Sheaf, Sheaf> {
         let mut barn = self.barn.lock(&g.platform);
@@ -139,7 +139,7 @@ impl Cache {
         } else {
             Some(empty)
         };
-        self.tell_barn(&barn);
+        self.publish_barn(&barn);
         drop(barn);
         g.parked_node_bytes.fetch_sub(self.bytes_of(&full), Ordering::Relaxed);
         if let Some(empty) = surplus {
@@ -149,10 +149,10 @@ impl Cache {
     }
 
     /// Takes a full sheaf, if there is one.
-    pub(super) fn barn_take_full<P: Platform>(&self, g: &Ground<P>) -> Option<Sheaf> {
+    pub(super) fn barn_take_full<P: Platform>(&self, g: &PageHeap<P>) -> Option<Sheaf> {
         let mut barn = self.barn.lock(&g.platform);
         let sheaf = barn.take_full(g)?;
-        self.tell_barn(&barn);
+        self.publish_barn(&barn);
         drop(barn);
         g.parked_node_bytes.fetch_sub(self.bytes_of(&sheaf), Ordering::Relaxed);
         Some(sheaf)
@@ -165,7 +165,7 @@ impl Cache {
     /// sheaf is to be had.
     pub(super) fn barn_put_full<P: Platform>(
         &self,
-        g: &Ground<P>,
+        g: &PageHeap<P>,
         full: Sheaf,
     ) -> Result<Sheaf, Sheaf> {
         let (most_full, _) = self.barn_limits();
@@ -198,7 +198,7 @@ impl Cache {
             }
         };
         barn.put_full(g, full);
-        self.tell_barn(&barn);
+        self.publish_barn(&barn);
         // Before the lock is given up: who takes the sheaf subtracts.
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
         drop(barn);
@@ -206,10 +206,10 @@ impl Cache {
     }
 
     /// An empty sheaf, from the barn or new; `None` without memory.
-    pub(super) fn barn_take_empty<P: Platform>(&self, g: &Ground<P>) -> Option<Sheaf> {
+    pub(super) fn barn_take_empty<P: Platform>(&self, g: &PageHeap<P>) -> Option<Sheaf> {
         let mut barn = self.barn.lock(&g.platform);
         if let Some(sheaf) = barn.take_empty(g) {
-            self.tell_barn(&barn);
+            self.publish_barn(&barn);
             return Some(sheaf);
         }
         drop(barn);
@@ -217,11 +217,11 @@ impl Cache {
     }
 
     /// Takes an empty sheaf back.
-    pub(super) fn barn_put_empty<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
+    pub(super) fn barn_put_empty<P: Platform>(&self, g: &PageHeap<P>, sheaf: Sheaf) {
         let mut barn = self.barn.lock(&g.platform);
         if self.keeps_empty(g, &barn, &sheaf) {
             barn.put_empty(g, sheaf);
-            self.tell_barn(&barn);
+            self.publish_barn(&barn);
             return;
         }
         drop(barn);
@@ -230,16 +230,16 @@ impl Cache {
 
     /// Keeps a surplus sheaf with objects, whatever the limits say: what is too much
     /// goes home with the next round, not within the call that found it.
-    pub(super) fn barn_keep<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
+    pub(super) fn barn_keep<P: Platform>(&self, g: &PageHeap<P>, sheaf: Sheaf) {
         let bytes = self.bytes_of(&sheaf);
         let mut barn = self.barn.lock(&g.platform);
         barn.put_full(g, sheaf);
-        self.tell_barn(&barn);
+        self.publish_barn(&barn);
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Puts back what is left of a sheaf whose top objects went home.
-    pub(super) fn barn_put_rest<P: Platform>(&self, g: &Ground<P>, sheaf: Sheaf) {
+    pub(super) fn barn_put_rest<P: Platform>(&self, g: &PageHeap<P>, sheaf: Sheaf) {
         let bytes = self.bytes_of(&sheaf);
         let mut barn = self.barn.lock(&g.platform);
         // Nobody wanted it meanwhile: it counts as if it had never been away.
@@ -247,38 +247,38 @@ impl Cache {
             barn.least_full += 1;
         }
         barn.put_full(g, sheaf);
-        self.tell_barn(&barn);
+        self.publish_barn(&barn);
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Full sheaves that nobody wanted since the last call, or above the limit.
-    pub(super) fn barn_unwanted<P: Platform>(&self, g: &Ground<P>) -> u32 {
+    pub(super) fn barn_unused<P: Platform>(&self, g: &PageHeap<P>) -> u32 {
         let mut barn = self.barn.lock(&g.platform);
-        let unwanted = core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full);
-        self.not_wanted(unwanted);
-        unwanted.max(barn.nr_full.saturating_sub(self.barn_limits().0))
+        let unused = core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full);
+        self.not_wanted(unused);
+        unused.max(barn.nr_full.saturating_sub(self.barn_limits().0))
     }
 
     /// Gives the memory of empty sheaves back to the pool.
-    pub fn barn_forget_empty<P: Platform>(&self, g: &Ground<P>) {
+    pub fn barn_forget_empty<P: Platform>(&self, g: &PageHeap<P>) {
         loop {
             let mut barn = self.barn.lock(&g.platform);
             let Some(sheaf) = barn.take_empty(g) else {
                 return;
             };
-            self.tell_barn(&barn);
+            self.publish_barn(&barn);
             drop(barn);
             g.sheaves.give(&g.platform, sheaf);
         }
     }
 
     /// Full sheaves in the barn.
-    pub fn nr_full<P: Platform>(&self, g: &Ground<P>) -> u32 {
+    pub fn nr_full<P: Platform>(&self, g: &PageHeap<P>) -> u32 {
         self.barn.lock(&g.platform).nr_full
     }
 
     /// Calls `f` with each object in the barn.
-    pub fn each_parked_node<P: Platform>(&self, g: &Ground<P>, f: impl FnMut(usize)) {
+    pub fn each_parked_node<P: Platform>(&self, g: &PageHeap<P>, f: impl FnMut(usize)) {
         let barn = self.barn.lock(&g.platform);
         g.sheaves.each_listed(barn.full, f);
     }

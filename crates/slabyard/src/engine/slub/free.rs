@@ -1,22 +1,22 @@
 //! The slow path of a free. From a sheaf that found no room the way goes [`home`].
 //!
-//! [`home`]: super::home
+//! [`home`]: super::flush
 
 use super::Cache;
-use crate::page::{Cause, Ground, Sheaf};
+use crate::pages::{Cause, PageHeap, Sheaf};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
 impl Cache {
     /// Frees an object. Called when the fast path found this CPU's stack full,
     /// asked for or stopped, or the object on its top.
-    pub fn free_slow<P: Platform>(&self, g: &Ground<P>, address: usize) {
+    pub fn free_slow<P: Platform>(&self, g: &PageHeap<P>, address: usize) {
         let _moving = self.moving();
         let shape = self.shape();
         let capacity = self.sheaf_capacity();
-        if self.has_nowhere(g, address, capacity) {
+        if self.should_bypass(g, address, capacity) {
             self.free_direct(g, address);
-            self.sent_home(1);
+            self.count_flushed(1);
             return;
         }
         let Ok(main) = self.check_out(g, shape.main()) else {
@@ -32,7 +32,7 @@ impl Cache {
             return self.free_direct(g, address);
         };
         if twice {
-            g.bad(Cause::DoubleFree, address, shape.slot);
+            g.misuse(Cause::DoubleFree, address, shape.slot);
         } else {
             g.sheaves.push(&mut sheaf, address);
         }
@@ -42,7 +42,7 @@ impl Cache {
     /// True if an object that may go straight home is to: this CPU's sheaves are full, and
     /// the barn is, as far as one can see without taking them out. Not the object on top,
     /// which is free already.
-    fn has_nowhere<P: Platform>(&self, g: &Ground<P>, address: usize, capacity: u32) -> bool {
+    fn should_bypass<P: Platform>(&self, g: &PageHeap<P>, address: usize, capacity: u32) -> bool {
         let shape = self.shape();
         let Some(row) = g.platform.row_hint().filter(|_| shape.goes_straight()) else {
             return false;
@@ -64,7 +64,7 @@ impl Cache {
     ///
     /// # Errors
     /// Gives the main one back if neither the spare nor the barn has room.
-    fn exchange_spare<P: Platform>(&self, g: &Ground<P>, main: Sheaf) -> Result<Sheaf, Sheaf> {
+    fn exchange_spare<P: Platform>(&self, g: &PageHeap<P>, main: Sheaf) -> Result<Sheaf, Sheaf> {
         let (capacity, spare) = (self.sheaf_capacity(), self.shape().spare());
         let has_room = |objects| objects < capacity || self.barn_has_room(g);
         if !self.peek(g, spare).is_some_and(has_room) {
@@ -89,9 +89,9 @@ impl Cache {
     }
 
     /// A sheaf with room in place of a full one. The spare's, or an empty one where there is
-    /// no spare; else a piece of the full one goes home, what was freed last: its places are
+    /// no spare; else a piece of the full one goes home, what was freed last: its elements are
     /// in the cache still.
-    fn make_room<P: Platform>(&self, g: &Ground<P>, full: Sheaf) -> Sheaf {
+    fn make_room<P: Platform>(&self, g: &PageHeap<P>, full: Sheaf) -> Sheaf {
         let mut full = match self.exchange_spare(g, full) {
             Ok(room) => return room,
             Err(full) => full,
@@ -103,13 +103,13 @@ impl Cache {
             return empty;
         }
         let gone = self.flush(g, &mut full, self.shape().piece);
-        self.sent_home(gone);
+        self.count_flushed(gone);
         self.outgrow(g, full)
     }
 
     /// A larger sheaf, with the same objects, in place of one that was made before the
     /// capacity rose above its room.
-    fn outgrow<P: Platform>(&self, g: &Ground<P>, mut sheaf: Sheaf) -> Sheaf {
+    fn outgrow<P: Platform>(&self, g: &PageHeap<P>, mut sheaf: Sheaf) -> Sheaf {
         let capacity = self.sheaf_capacity();
         if g.sheaves.room(&sheaf) >= capacity {
             return sheaf;
@@ -125,8 +125,8 @@ impl Cache {
     }
 
     /// The top objects of a sheaf go home, for at most so many slab operations: how many.
-    pub(super) fn flush<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, most: u32) -> u32 {
-        let gone = self.put_home(g, g.sheaves.objects(sheaf), most);
+    pub(super) fn flush<P: Platform>(&self, g: &PageHeap<P>, sheaf: &mut Sheaf, most: u32) -> u32 {
+        let gone = self.return_to_slabs(g, g.sheaves.objects(sheaf), most);
         g.sheaves.shorten(sheaf, gone);
         gone
     }

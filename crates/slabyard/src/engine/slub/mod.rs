@@ -46,8 +46,8 @@ pub mod alloc;
 pub mod barn;
 #[cfg(any(test, feature = "cpu-slab"))]
 pub mod cpu_slab;
+pub mod flush;
 pub mod free;
-pub mod home;
 pub mod node;
 pub mod sheaf;
 mod shown;

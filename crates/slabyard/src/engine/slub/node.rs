@@ -4,8 +4,8 @@
 //! just got its first free object waits for more of them.
 
 use super::Cache;
-use crate::page::frame::NIL;
-use crate::page::{Ground, Sheaf};
+use crate::pages::descriptor::NIL;
+use crate::pages::{PageHeap, Sheaf};
 use crate::platform::Platform;
 use crate::slab::{Geometry, Version, Word};
 use crate::sync::Ordering;
@@ -21,48 +21,53 @@ impl Partial {
         Partial { head: NIL, tail: NIL, nr_partial: 0 }
     }
 
-    fn append<P: Platform>(&mut self, g: &Ground<P>, slab: u32) {
-        let frame = g.region.frame(slab);
-        frame.time.store(LISTED, Ordering::Relaxed);
-        frame.next.store(NIL, Ordering::Relaxed);
-        frame.prev.store(self.tail, Ordering::Relaxed);
+    fn append<P: Platform>(&mut self, g: &PageHeap<P>, slab: u32) {
+        let descriptor = g.region.descriptor(slab);
+        descriptor.time.store(LISTED, Ordering::Relaxed);
+        descriptor.next.store(NIL, Ordering::Relaxed);
+        descriptor.prev.store(self.tail, Ordering::Relaxed);
         if self.tail == NIL {
             self.head = slab;
         } else {
-            g.region.frame(self.tail).next.store(slab, Ordering::Relaxed);
+            g.region.descriptor(self.tail).next.store(slab, Ordering::Relaxed);
         }
         self.tail = slab;
         self.nr_partial += 1;
     }
 
-    fn unlink<P: Platform>(&mut self, g: &Ground<P>, slab: u32) {
-        let frame = g.region.frame(slab);
-        let next = frame.next.load(Ordering::Relaxed);
-        let prev = frame.prev.load(Ordering::Relaxed);
+    fn unlink<P: Platform>(&mut self, g: &PageHeap<P>, slab: u32) {
+        let descriptor = g.region.descriptor(slab);
+        let next = descriptor.next.load(Ordering::Relaxed);
+        let prev = descriptor.prev.load(Ordering::Relaxed);
         if prev == NIL {
             self.head = next;
         } else {
-            g.region.frame(prev).next.store(next, Ordering::Relaxed);
+            g.region.descriptor(prev).next.store(next, Ordering::Relaxed);
         }
         if next == NIL {
             self.tail = prev;
         } else {
-            g.region.frame(next).prev.store(prev, Ordering::Relaxed);
+            g.region.descriptor(next).prev.store(prev, Ordering::Relaxed);
         }
-        frame.time.store(0, Ordering::Relaxed);
+        descriptor.time.store(0, Ordering::Relaxed);
         self.nr_partial -= 1;
     }
 }
 
 /// Most empty slabs that end under one hold of the lock.
 pub const ENDED_AT_ONCE: u32 = 16;
-/// Value of a slab frame's `time` while the slab is on the partial list.
+/// Value of a slab descriptor's `time` while the slab is on the partial list.
 const LISTED: u32 = 1;
 
 impl Cache {
     /// Fills a sheaf up to `want` objects: from partial slabs, and if these give
     /// nothing, from a new slab. Returns false if the sheaf is empty still.
-    pub(super) fn refill<P: Platform>(&self, g: &Ground<P>, sheaf: &mut Sheaf, want: u32) -> bool {
+    pub(super) fn refill<P: Platform>(
+        &self,
+        g: &PageHeap<P>,
+        sheaf: &mut Sheaf,
+        want: u32,
+    ) -> bool {
         let room = want.min(g.sheaves.room(sheaf)).saturating_sub(sheaf.len());
         let mut filling = g.sheaves.filling(sheaf);
         self.take_objects(g, room, |begin, stride, mask| filling.push_each(begin, stride, mask));
@@ -78,7 +83,7 @@ impl Cache {
     /// it would be too many.
     pub(super) fn take_objects<P: Platform>(
         &self,
-        g: &Ground<P>,
+        g: &PageHeap<P>,
         most: u32,
         mut f: impl FnMut(usize, usize, u64),
     ) {
@@ -101,7 +106,7 @@ impl Cache {
     /// whether the list may have more.
     fn take_partial<P: Platform>(
         &self,
-        g: &Ground<P>,
+        g: &PageHeap<P>,
         most: u32,
         whole: bool,
         f: &mut impl FnMut(usize, usize, u64),
@@ -113,14 +118,14 @@ impl Cache {
         while wanted > 0 && looks > 0 && list.head != NIL {
             looks -= 1;
             let slab = list.head;
-            g.region.fetch_frame_ahead(g.region.frame(slab).next.load(Ordering::Relaxed));
+            g.region.fetch_descriptor_ahead(g.region.descriptor(slab).next.load(Ordering::Relaxed));
             let (taken, left) = take(g, geometry, slab, wanted, whole, &mut *f);
             wanted -= taken;
             if left > 0 {
                 return (wanted, true);
             }
             list.unlink(g, slab);
-            self.tell_list(&list);
+            self.publish_list(&list);
         }
         (wanted, looks == 0)
     }
@@ -128,7 +133,7 @@ impl Cache {
     /// Takes from a new slab; returns how many.
     fn take_new<P: Platform>(
         &self,
-        g: &Ground<P>,
+        g: &PageHeap<P>,
         most: u32,
         whole: bool,
         mut f: impl FnMut(usize, usize, u64),
@@ -141,43 +146,43 @@ impl Cache {
         let (version, _) = g.free_of(slab);
         let (taken, left) = take(g, geometry, slab, most, whole, &mut f);
         if left > 0 {
-            self.settle(g, slab, version);
+            self.relist(g, slab, version);
         }
         taken
     }
 
     /// Tells readers outside what the list became. Under its lock.
-    fn tell_list(&self, list: &Partial) {
+    fn publish_list(&self, list: &Partial) {
         self.shown.nr_partial.store(list.nr_partial.into(), Ordering::Relaxed);
         self.shown.partial_head.store(list.head.into(), Ordering::Relaxed);
     }
 
     /// True if readers outside are told what the list and the barn are (for `verify`).
-    pub fn is_told<P: Platform>(&self, g: &Ground<P>) -> bool {
+    pub fn is_published<P: Platform>(&self, g: &PageHeap<P>) -> bool {
         let told = [&self.shown.nr_partial, &self.shown.partial_head];
         let list = {
             let list = self.partial.lock(&g.platform);
             [u64::from(list.nr_partial), list.head.into()]
         };
-        told.map(|word| word.load(Ordering::Relaxed)) == list && self.is_barn_told(g)
+        told.map(|word| word.load(Ordering::Relaxed)) == list && self.is_barn_published(g)
     }
 
     /// Brings a slab to where its free objects say: on the list, or to its end.
     /// Called whenever a slab stopped being full or became empty; what was seen
     /// then is looked at again under the lock.
-    pub(super) fn settle<P: Platform>(&self, g: &Ground<P>, slab: u32, version: Version) {
+    pub(super) fn relist<P: Platform>(&self, g: &PageHeap<P>, slab: u32, version: Version) {
         let geometry = &self.shape().geometry;
         let mut list = self.partial.lock(&g.platform);
         let (now, free) = g.free_of(slab);
         if now != version || free == 0 {
             return;
         }
-        let listed = g.region.frame(slab).time.load(Ordering::Relaxed) == LISTED;
+        let listed = g.region.descriptor(slab).time.load(Ordering::Relaxed) == LISTED;
         let others = list.nr_partial - u32::from(listed);
         if free == geometry.objects && others >= self.min_partial() {
             if listed {
                 list.unlink(g, slab);
-                self.tell_list(&list);
+                self.publish_list(&list);
             }
             g.end_slab(slab, geometry);
             drop(list);
@@ -185,20 +190,20 @@ impl Cache {
             g.free_block(slab, geometry.order);
         } else if !listed {
             list.append(g, slab);
-            self.tell_list(&list);
+            self.publish_list(&list);
         }
     }
 
     /// Ends empty slabs, [`ENDED_AT_ONCE`] at most, among the first `looks` of the list;
     /// returns how many.
-    pub(super) fn discard_empty<P: Platform>(&self, g: &Ground<P>, looks: u32) -> u32 {
+    pub(super) fn discard_empty<P: Platform>(&self, g: &PageHeap<P>, looks: u32) -> u32 {
         let geometry = &self.shape().geometry;
         let mut batch = [0u32; ENDED_AT_ONCE as usize];
         let (mut n, mut looked) = (0, 0);
         let mut list = self.partial.lock(&g.platform);
         let mut at = list.head;
         while at != NIL && n < batch.len() && looked < looks {
-            let next = g.region.frame(at).next.load(Ordering::Relaxed);
+            let next = g.region.descriptor(at).next.load(Ordering::Relaxed);
             if g.free_of(at).1 == geometry.objects {
                 list.unlink(g, at);
                 g.end_slab(at, geometry);
@@ -208,7 +213,7 @@ impl Cache {
             at = next;
             looked += 1;
         }
-        self.tell_list(&list);
+        self.publish_list(&list);
         drop(list);
         for slab in &batch[..n] {
             self.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
@@ -218,24 +223,24 @@ impl Cache {
     }
 
     /// Calls `f` with each slab on the partial list and its free objects.
-    pub fn each_partial<P: Platform>(&self, g: &Ground<P>, mut f: impl FnMut(u32, u32)) {
+    pub fn each_partial<P: Platform>(&self, g: &PageHeap<P>, mut f: impl FnMut(u32, u32)) {
         let list = self.partial.lock(&g.platform);
         let mut at = list.head;
         while at != NIL {
             f(at, g.free_of(at).1);
-            at = g.region.frame(at).next.load(Ordering::Relaxed);
+            at = g.region.descriptor(at).next.load(Ordering::Relaxed);
         }
     }
 
     /// Slabs on the partial list, as counted.
-    pub fn nr_partial<P: Platform>(&self, g: &Ground<P>) -> u32 {
+    pub fn nr_partial<P: Platform>(&self, g: &PageHeap<P>) -> u32 {
         self.partial.lock(&g.platform).nr_partial
     }
 }
 
-/// As [`Ground::take`]; `f` is told where the word's objects are.
+/// As [`PageHeap::take`]; `f` is told where the word's objects are.
 fn take<P: Platform>(
-    g: &Ground<P>,
+    g: &PageHeap<P>,
     geometry: &Geometry,
     slab: u32,
     most: u32,

@@ -6,7 +6,7 @@
 //!
 //! # The version rule
 //!
-//! Each slow path that moves objects between places is a [`Moving`]: `begun` rises
+//! Each slow path that moves objects between elements is a [`Moving`]: `begun` rises
 //! before the first of its changes, `ended` after the last. A reader that reads both
 //! equal before and after the other words, and the same, saw no such path under way:
 //! then live = `out` - what stacks and the barn hold.

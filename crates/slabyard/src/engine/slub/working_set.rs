@@ -1,15 +1,15 @@
 //! How many full sheaves a barn keeps follows use.
 //!
 //! What a barn had no room for goes home, into the slabs. Where the same cache takes
-//! objects out of its slabs soon after, that way was for nothing: it is *regretted*, and
-//! for each few sheaves' worth of regret the barn may keep one more. At a round its limit
+//! objects out of its slabs soon after, that way was for nothing: it is *overflow_misses*, and
+//! for each few sheaves' worth of overflow_miss the barn may keep one more. At a round its limit
 //! falls by the sheaves that nobody wanted since the last (the depot's working set of
 //! Bonwick and Adams, USENIX 2001), by a part at least: what is needed once in a while is
 //! not worth its memory. So a program that goes up and down by more than sheaves hold
 //! exchanges them whole, and one that frees for good, or goes on with other sizes, parks
 //! no more than before.
 //!
-//! Objects of a cache line or less have places beside them of an eighth of their size and
+//! Objects of a cache line or less have elements beside them of an eighth of their size and
 //! more, and live by the million: there the barn may rise to a share of what is out of the
 //! slabs.
 //!
@@ -20,11 +20,11 @@
 
 use super::barn::most_full;
 use super::{Cache, Shape};
-use crate::page::Ground;
+use crate::pages::PageHeap;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Sheaves' worth of regret for which the limit rises by one.
+/// Sheaves' worth of overflow_miss for which the limit rises by one.
 const RISE: u32 = 4;
 /// One part of so many, of what the limit is above its least, falls at each round.
 const FALL: u32 = 4;
@@ -34,9 +34,9 @@ const SMALL_PART: u64 = 8;
 /// What was sent home, and what came back.
 pub(super) struct WorkingSet {
     /// Objects for which there was no room, since the last round, less those that came back.
-    sent_home: AtomicU32,
+    count_flushed: AtomicU32,
     /// Objects that came back, less those paid for by a rise of the limit.
-    regretted: AtomicU32,
+    overflow_misses: AtomicU32,
     /// 1: the limit does not follow, because somebody set it.
     is_fixed: AtomicU32,
 }
@@ -44,8 +44,8 @@ pub(super) struct WorkingSet {
 impl WorkingSet {
     pub(super) const fn new() -> Self {
         WorkingSet {
-            sent_home: AtomicU32::new(0),
-            regretted: AtomicU32::new(0),
+            count_flushed: AtomicU32::new(0),
+            overflow_misses: AtomicU32::new(0),
             is_fixed: AtomicU32::new(0),
         }
     }
@@ -62,29 +62,29 @@ impl WorkingSet {
 
 impl Cache {
     /// So many objects went home because the barn was full.
-    pub(super) fn sent_home(&self, objects: u32) {
-        self.working_set.sent_home.fetch_add(objects, Ordering::Relaxed);
+    pub(super) fn count_flushed(&self, objects: u32) {
+        self.working_set.count_flushed.fetch_add(objects, Ordering::Relaxed);
     }
 
     /// So many objects were taken out of slabs because the barn had none.
-    pub(super) fn took_out<P: Platform>(&self, g: &Ground<P>, objects: u32) {
-        let WorkingSet { sent_home, regretted, .. } = &self.working_set;
-        let sent = sent_home.load(Ordering::Relaxed);
+    pub(super) fn took_out<P: Platform>(&self, g: &PageHeap<P>, objects: u32) {
+        let WorkingSet { count_flushed, overflow_misses, .. } = &self.working_set;
+        let sent = count_flushed.load(Ordering::Relaxed);
         if sent == 0 || self.working_set.is_fixed() {
             return;
         }
         let back = sent.min(objects);
-        sent_home.store(sent - back, Ordering::Relaxed);
-        let regret = regretted.load(Ordering::Relaxed) + back;
+        count_flushed.store(sent - back, Ordering::Relaxed);
+        let overflow_miss = overflow_misses.load(Ordering::Relaxed) + back;
         let price = RISE * self.sheaf_capacity();
-        if regret >= price {
-            self.raise(g, regret / price);
+        if overflow_miss >= price {
+            self.raise(g, overflow_miss / price);
         }
-        regretted.store(regret % price, Ordering::Relaxed);
+        overflow_misses.store(overflow_miss % price, Ordering::Relaxed);
     }
 
     #[cold]
-    fn raise<P: Platform>(&self, g: &Ground<P>, sheaves: u32) {
+    fn raise<P: Platform>(&self, g: &PageHeap<P>, sheaves: u32) {
         let _barn = self.barn.lock(&g.platform);
         if !self.working_set.is_fixed() {
             let limit = self.barn_limits().0;
@@ -104,7 +104,7 @@ impl Cache {
     /// At a round: so many full sheaves were not wanted since the last. Under the barn's
     /// lock.
     pub(super) fn not_wanted(&self, sheaves: u32) {
-        self.working_set.sent_home.store(0, Ordering::Relaxed);
+        self.working_set.count_flushed.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
             let least = most_full(self.shape().geometry.size);
             let limit = self.barn_limits().0;

@@ -4,7 +4,7 @@
 //! ```text
 //! the block of rows, one mapping
 //! +------+-------+------+-------------+---------------+- - - - - - - -+
-//! | none | front | rows | small tables| first places  | later places  |
+//! | none | header | rows | small tables| first elements  | later elements  |
 //! +------+-------+------+-------------+---------------+- - - - - - - -+
 //!        ^ usable from the begin ................... ^ committed later
 //! ```
@@ -32,12 +32,12 @@ use crate::platform::stack::{ROW_BYTES, ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO
 use crate::platform::{Stretch, Use, sys};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Address space for the places of stacks: 18 000 sheaves of each size; where the system
+/// Address space for the elements of stacks: 18 000 sheaves of each size; where the system
 /// refuses it less, and 300 at least.
-const MOST_PLACES: usize = 192 << 20;
-const LEAST_PLACES: usize = 4 << 20;
-/// Places that are usable from the begin.
-const FIRST_PLACES: usize = 128 << 10;
+const MOST_ELEMENTS: usize = 192 << 20;
+const LEAST_ELEMENTS: usize = 4 << 20;
+/// Elements that are usable from the begin.
+const FIRST_ELEMENTS: usize = 128 << 10;
 /// Bytes of a reservation that core files may hold from the begin.
 const FIRST_OF_ARENA: usize = 2 << 20;
 const FIRST_OF_TABLE: usize = 64 << 10;
@@ -205,63 +205,66 @@ impl Memory {
     pub(super) fn init(&self, page: usize, nr_rows: usize, rows: &Rows) -> bool {
         let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
         let small = (SMALL + nr_rows * SMALL_PER_ROW).next_multiple_of(page);
-        let mut places = MOST_PLACES.next_multiple_of(page);
+        let mut elements = MOST_ELEMENTS.next_multiple_of(page);
         if let Some(limit) = process::address_limit() {
             self.home.find(page, limit);
         }
         if self.home.is_there() {
-            return self.init_in_steps(page, nr_rows, rows, [row_bytes, small, places]);
+            return self.init_in_steps(page, nr_rows, rows, [row_bytes, small, elements]);
         }
         // A page that is never written, so that the mapping that can be written begins
-        // with the front, whoever maps memory below.
+        // with the header, whoever maps memory below.
         let base = loop {
-            match reserve_rows(2 * page, row_bytes + small + places) {
+            match reserve_rows(2 * page, row_bytes + small + elements) {
                 Some(base) => break base,
-                None if places > LEAST_PLACES => places = (places / 2).next_multiple_of(page),
+                None if elements > LEAST_ELEMENTS => {
+                    elements = (elements / 2).next_multiple_of(page)
+                }
                 None => return false,
             }
         };
-        let (front, small_at) = (base - page, base + row_bytes);
-        let places_at = small_at + small;
-        let end = places_at + FIRST_PLACES.next_multiple_of(page);
-        if !protect(front, end - front) {
+        let (header, small_at) = (base - page, base + row_bytes);
+        let elements_at = small_at + small;
+        let end = elements_at + FIRST_ELEMENTS.next_multiple_of(page);
+        if !protect(header, end - header) {
             return false;
         }
         if row_bytes >= HUGE_PAGE {
             // Rows use a page each of what lies between them.
             keep_small_pages(base, row_bytes);
         }
-        set(&self.usable, front, end);
-        set(&self.small, small_at, places_at);
-        self.remember(front, end, places_at + places, Use::Table);
+        set(&self.usable, header, end);
+        set(&self.small, small_at, elements_at);
+        self.remember(header, end, elements_at + elements, Use::Table);
         // SAFETY: reserved and made usable above, for ever.
-        unsafe { rows.set(front, base, nr_rows, (places_at, places)) };
+        unsafe { rows.set(header, base, nr_rows, (elements_at, elements)) };
         true
     }
 
     /// As [`Memory::init`] goes on, where address space is limited: of the rows, too, only
     /// their pages are mapped, and not what lies between.
     fn init_in_steps(&self, page: usize, nr_rows: usize, rows: &Rows, bytes: [usize; 3]) -> bool {
-        let [row_bytes, small, places] = bytes;
-        let Some(front) = self.home.take(page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE, page) else {
+        let [row_bytes, small, elements] = bytes;
+        let Some(header) = self.home.take(page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE, page)
+        else {
             return false;
         };
-        let base = front + page;
-        let (small_at, places_at) = (base + row_bytes, base + row_bytes + small);
-        let end = places_at + FIRST_PLACES.next_multiple_of(page);
-        let is_there = map_here(front, page)
+        let base = header + page;
+        let (small_at, elements_at) = (base + row_bytes, base + row_bytes + small);
+        let end = elements_at + FIRST_ELEMENTS.next_multiple_of(page);
+        let is_there = map_here(header, page)
             && (!cfg!(target_arch = "x86_64")
                 || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
             && (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, row_pages(page)))
             && map_here(small_at, end - small_at)
-            && self.remember_home(front, places_at + places, Use::Table);
+            && self.remember_home(header, elements_at + elements, Use::Table);
         if !is_there {
             return false;
         }
-        set(&self.usable, front, end);
-        set(&self.small, small_at, places_at);
+        set(&self.usable, header, end);
+        set(&self.small, small_at, elements_at);
         // SAFETY: mapped above, for ever.
-        unsafe { rows.set(front, base, nr_rows, (places_at, places)) };
+        unsafe { rows.set(header, base, nr_rows, (elements_at, elements)) };
         true
     }
 

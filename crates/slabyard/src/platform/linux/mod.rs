@@ -1,7 +1,7 @@
 //! Linux: rows by restartable sequences, or private slots.
 //!
 //! Three modes, one fast path: what differs is where the field `rseq_cs` and the
-//! CPU number in front of it lie.
+//! CPU number in header of it lie.
 //!
 //! 1. The area that the C library registered (`__rseq_offset`).
 //! 2. Our own registration of the thread block's area, made by each thread at

@@ -36,8 +36,8 @@ use schedule::{Schedule, Words};
 use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes for the places of stacks.
-const PLACES: usize = 16 << 20;
+/// Bytes for the elements of stacks.
+const ELEMENTS: usize = 16 << 20;
 
 /// What the machine is made of.
 #[derive(Clone, Debug)]
@@ -144,15 +144,15 @@ impl Machine {
         let late = config.late_rows || !config.can_stop;
         let nr_rows = if config.can_stop { config.cpus } else { nr_threads };
         let mut memory = Memory::new(&config);
-        // The front; then the rows; then the places.
+        // The header; then the rows; then the elements.
         let page = config.page_bytes;
         let row_bytes = (nr_rows * ROW_STRIDE).next_multiple_of(page);
-        let places = PLACES.next_multiple_of(page);
-        let front = memory.table(page + row_bytes + places, page);
-        let base = front + page;
+        let elements = ELEMENTS.next_multiple_of(page);
+        let header = memory.table(page + row_bytes + elements, page);
+        let base = header + page;
         let rows = Rows::new();
         // SAFETY: a zeroed table that stays until the machine is dropped.
-        unsafe { rows.set(front, base, nr_rows, (base + row_bytes, places)) };
+        unsafe { rows.set(header, base, nr_rows, (base + row_bytes, elements)) };
         Machine {
             rows,
             generations: (0..config.cpus).map(|_| AtomicU64::new(0)).collect(),

@@ -47,7 +47,7 @@ impl Machine {
         self.is_valid(token).then_some(())
     }
 
-    /// The step in front of the committing store.
+    /// The step in header of the committing store.
     fn before_commit(&self, token: &Token) -> Option<()> {
         self.step();
         (self.config.broken == Broken::CommitWithoutCheck || self.is_valid(token)).then_some(())

@@ -5,7 +5,7 @@
 //! The thread block hangs on a key of the C library.
 
 use super::Thread;
-use crate::platform::stack::{Entry, PLACE_BYTES, ROW_STRIDE, Stack, Stopped};
+use crate::platform::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Signature of an abort address: none here.
@@ -79,8 +79,8 @@ fn entry(rows: usize, slot: usize) -> Option<&'static Entry> {
 
 /// The place of a number: 0, or one of a stack in use.
 fn place(rows: usize, number: u32) -> &'static AtomicUsize {
-    // SAFETY: the callers below are promised valid rows, and with them places.
-    unsafe { &*((rows + number as usize * PLACE_BYTES) as *const AtomicUsize) }
+    // SAFETY: the callers below are promised valid rows, and with them elements.
+    unsafe { &*((rows + number as usize * ELEMENT_BYTES) as *const AtomicUsize) }
 }
 
 /// Pops from this thread's stack.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `rdx` | offset of the field `rseq_cs` from `fs`; then the number of the top's place |
 //! | `rdi` | the object (push) |
-//! | `rsi` | row 0, from which places are numbered (`free_sized`: `r8`) |
+//! | `rsi` | row 0, from which elements are numbered (`free_sized`: `r8`) |
 //! | `rcx` | the entry's distance from it |
 //! | `rax` | the object popped |
 //!

@@ -1,7 +1,7 @@
 //! The mailbox: what another process asks of this yard, done by the next slow path of
 //! any thread (`abi::region::Mail`).
 //!
-//! Neighbours: [`super::drain`], whose ways of draining it uses. One thread serves at a
+//! Neighbours: [`super::reclaim::drain`], whose ways of draining it uses. One thread serves at a
 //! time, under the drain lock.
 //! Invariants: a request is done at most once; one that was torn by two requesters is
 //! never done; whatever is asked, the yard stays whole.
@@ -9,7 +9,7 @@
 use super::Yard;
 use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::Cache;
-use crate::page::percpu;
+use crate::pages::percpu;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
@@ -42,12 +42,12 @@ impl<P: Platform> Yard<P> {
     /// True if a request waits.
     #[inline]
     fn has_mail(&self) -> bool {
-        let front = self.platform().rows().front();
-        let word = |word: Mail| front[word.index()].load(Ordering::Relaxed);
+        let header = self.platform().rows().header();
+        let word = |word: Mail| header[word.index()].load(Ordering::Relaxed);
         word(Mail::Asked) != word(Mail::Answered)
     }
 
-    /// In a visit: does what was asked, if something was.
+    /// In a slow path: does what was asked, if something was.
     #[inline]
     pub(super) fn answer_mail(&self) {
         if self.has_mail() {
@@ -121,13 +121,13 @@ impl<P: Platform> Yard<P> {
             Scope::Class(class) => self.drain_class(*class),
         }
         for cache in self.in_scope(scope) {
-            cache.shrink_node(&self.ground);
+            cache.shrink_node(&self.heap);
         }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_where(|slot| percpu::order_of(slot).is_some());
-        let granules = self.ground.purge(0, usize::MAX);
-        self.ground.strip();
-        let sheaves = self.ground.sheaves.rest(self.platform());
+        let granules = self.heap.purge(0, usize::MAX);
+        self.heap.release_metadata();
+        let sheaves = self.heap.sheaves.rest(self.platform());
         let bytes = (granules * GRANULE + sheaves) as u64;
         Answer { outcome: self.reach(), old, new: slabs(), bytes }
     }
@@ -168,9 +168,9 @@ impl<P: Platform> Yard<P> {
                 u64::from(old)
             }
             "node_limit" => {
-                let old = self.ground.node_limit();
-                self.ground.set_node_limit(value as usize);
-                self.caches.iter().for_each(|cache| cache.flush_barn_above(&self.ground, 0));
+                let old = self.heap.node_limit();
+                self.heap.set_node_limit(value as usize);
+                self.caches.iter().for_each(|cache| cache.flush_barn_above(&self.heap, 0));
                 old as u64
             }
             _ => return Answer::refused(Outcome::Unknown),
@@ -179,7 +179,7 @@ impl<P: Platform> Yard<P> {
     }
 
     fn set_of_cache(&self, class: usize, row: &TunableRow, value: u64) -> Answer {
-        let (g, cache, value) = (&self.ground, &self.caches[class], value as u32);
+        let (g, cache, value) = (&self.heap, &self.caches[class], value as u32);
         let (full, empty) = cache.barn_limits();
         let mut outcome = Outcome::Done;
         let old = match row.name {

@@ -1,5 +1,5 @@
 //! The region: one reservation, cut into granules of 4096 bytes, committed from
-//! its begin up to `top`. Beside it four tables: frames, the page map (granule
+//! its begin up to `top`. Beside it four tables: descriptors, the page map (granule
 //! to slot, what `free` asks), and the dirty bits.
 //!
 //! Granule 0 is never handed out: index 0 ends lists.
@@ -7,7 +7,7 @@
 //! A dirty bit says that a free granule may hold something else than zeros. It
 //! is set when a run is freed, and cleared when its pages went back.
 
-use super::frame::Frame;
+use super::descriptor::Descriptor;
 use super::huge::{ALWAYS_SMALL, DECIDED, HUGE, PageSizes, is_dense};
 use super::table::Table;
 use crate::platform::{GRANULE, Platform, Use};
@@ -27,7 +27,7 @@ pub struct Region {
     /// Granules whose entries of the page map are readable: a power of two.
     reach: AtomicUsize,
     on_reach: Once<fn()>,
-    frames: Table<Frame>,
+    descriptors: Table<Descriptor>,
     map: Table<AtomicU16>,
     dirty: Table<AtomicU64>,
     grow: Lock<()>,
@@ -42,7 +42,7 @@ impl Region {
             top: AtomicUsize::new(0),
             reach: AtomicUsize::new(0),
             on_reach: Once::new(),
-            frames: Table::new(),
+            descriptors: Table::new(),
             map: Table::new(),
             dirty: Table::new(),
             grow: Lock::new(Rank::Grow, ()),
@@ -62,14 +62,14 @@ impl Region {
         // In steps, entries become readable as the region grows.
         let reach = if p.is_in_steps() { 0 } else { granules.next_power_of_two() };
         self.reach.store(reach, Ordering::Relaxed);
-        let ready = self.frames.reserve(p, granules)
+        let ready = self.descriptors.reserve(p, granules)
             // `free` asks for any distance below a power of two.
             && self.map.reserve_readable(p, granules.next_power_of_two())
             && self.dirty.reserve(p, granules.div_ceil(64))
             && self.ensure_tables(p, unit);
         if ready {
             // Written before it is read: a page that was read first is faulted in twice.
-            self.frame(0).time.store(0, Ordering::Relaxed);
+            self.descriptor(0).time.store(0, Ordering::Relaxed);
         }
         ready
     }
@@ -82,7 +82,7 @@ impl Region {
             }
             self.set_reach(reach);
         }
-        self.frames.ensure(p, granules)
+        self.descriptors.ensure(p, granules)
             && self.map.ensure(p, granules)
             && self.dirty.ensure(p, granules.div_ceil(64))
     }
@@ -122,7 +122,7 @@ impl Region {
         }
         self.set_reach(reach);
         self.map.unreserve(p);
-        self.frames.unreserve(p);
+        self.descriptors.unreserve(p);
         self.dirty.unreserve(p);
         if top < granules {
             p.unreserve(self.address(top as u32), (granules - top) * GRANULE);
@@ -164,31 +164,33 @@ impl Region {
         self.top.as_ptr() as usize
     }
 
-    /// Addresses of the numbers of bytes committed for frames, page map, dirty bits.
+    /// Addresses of the numbers of bytes committed for descriptors, page map, dirty bits.
     pub(super) fn metadata_at(&self) -> [usize; 3] {
-        [self.frames.committed_at(), self.map.committed_at(), self.dirty.committed_at()]
+        [self.descriptors.committed_at(), self.map.committed_at(), self.dirty.committed_at()]
     }
 
-    /// Address of the first frame.
-    pub(super) fn frames_base(&self) -> usize {
-        self.frames.base()
+    /// Address of the first descriptor.
+    pub(super) fn descriptors_base(&self) -> usize {
+        self.descriptors.base()
     }
 
     /// Bytes of the tables.
     pub fn metadata_bytes(&self) -> usize {
-        self.frames.committed_bytes() + self.map.committed_bytes() + self.dirty.committed_bytes()
+        self.descriptors.committed_bytes()
+            + self.map.committed_bytes()
+            + self.dirty.committed_bytes()
     }
 
-    /// The frame of a granule below [`Region::top`].
+    /// The descriptor of a granule below [`Region::top`].
     #[inline]
-    pub fn frame(&self, index: u32) -> &Frame {
-        self.frames.get(index as usize)
+    pub fn descriptor(&self, index: u32) -> &Descriptor {
+        self.descriptors.get(index as usize)
     }
 
-    /// Says that the frame of a granule will be asked for and written soon.
+    /// Says that the descriptor of a granule will be asked for and written soon.
     #[inline]
-    pub fn fetch_frame_ahead(&self, index: u32) {
-        self.frames.fetch_ahead(index as usize);
+    pub fn fetch_descriptor_ahead(&self, index: u32) {
+        self.descriptors.fetch_ahead(index as usize);
     }
 
     /// The granule that an address lies in, if it is committed.
@@ -281,24 +283,29 @@ impl Region {
         None
     }
 
-    /// Asks for the pages of the frames of new granules that are free, which will be cut
+    /// Asks for the pages of the descriptors of new granules that are free, which will be cut
     /// soon: by one call in place of a page fault each. Not of a few: a small process may
     /// need none of them.
-    pub(super) fn touch_frames<P: Platform>(&self, p: &P, first: usize, end: usize) {
+    pub(super) fn touch_descriptors<P: Platform>(&self, p: &P, first: usize, end: usize) {
         const LEAST: usize = (1 << 20) / GRANULE;
         if first + LEAST <= end {
-            self.frames.touch_ahead(p, first, end);
+            self.descriptors.touch_ahead(p, first, end);
         }
     }
 
     /// Gives back whole pages of a table that describe granules of a clean free block:
-    /// of the frames, or of the page map. All of them are zeros or mean nothing; nobody
+    /// of the descriptors, or of the page map. All of them are zeros or mean nothing; nobody
     /// looks at them while the block is held. False if there is no whole page.
-    pub(super) fn give_back_frames<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
-        self.frames.give_back(p, first, end)
+    pub(super) fn give_back_descriptors<P: Platform>(
+        &self,
+        p: &P,
+        first: usize,
+        end: usize,
+    ) -> bool {
+        self.descriptors.give_back(p, first, end)
     }
 
-    /// As [`Region::give_back_frames`], of the page map.
+    /// As [`Region::give_back_descriptors`], of the page map.
     pub(super) fn give_back_map<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
         self.map.give_back(p, first, end)
     }

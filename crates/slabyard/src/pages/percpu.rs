@@ -1,10 +1,10 @@
 //! The lists of free runs that CPUs keep: the stacks of the platform, one slot
-//! for each order, in front of the buddy.
+//! for each order, in header of the buddy.
 //!
 //! A run in such a list is of kind [`Kind::Parked`] and dirty.
 
-use super::Ground;
-use super::frame::Kind;
+use super::PageHeap;
+use super::descriptor::Kind;
 use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
 
@@ -27,7 +27,7 @@ pub fn order_of(slot: Slot) -> Option<u32> {
     (order < LISTED_ORDERS).then_some(order)
 }
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// A run of 2^order granules, aligned to its size: from this CPU's list,
     /// else from the buddy.
     pub fn take_block(&self, order: u32) -> Option<u32> {
@@ -35,7 +35,7 @@ impl<P: Platform> Ground<P> {
             && let Some(address) = self.platform.pop(slot_of(order))
         {
             let index = self.region.granule_of(address)?;
-            self.region.frame(index).set(Kind::None, 0, 0);
+            self.region.descriptor(index).set(Kind::None, 0, 0);
             return Some(index);
         }
         self.take_run(1 << order, 1 << order)
@@ -51,13 +51,13 @@ impl<P: Platform> Ground<P> {
 
     fn park(&self, index: u32, order: u32) -> bool {
         let (slot, address) = (slot_of(order), self.region.address(index));
-        let frame = self.region.frame(index);
-        frame.set(Kind::Parked, order, 0);
+        let descriptor = self.region.descriptor(index);
+        descriptor.set(Kind::Parked, order, 0);
         self.region.set_dirty(index as usize, 1 << order, true);
         if self.platform.push(slot, address) || self.found_list(slot, order, address) {
             return true;
         }
-        frame.set(Kind::None, 0, 0);
+        descriptor.set(Kind::None, 0, 0);
         false
     }
 
@@ -105,9 +105,9 @@ impl<P: Platform> Ground<P> {
         let Some(index) = self.region.granule_of(address) else {
             return;
         };
-        let frame = self.region.frame(index);
-        let order = frame.order();
-        frame.set(Kind::None, 0, 0);
+        let descriptor = self.region.descriptor(index);
+        let order = descriptor.order();
+        descriptor.set(Kind::None, 0, 0);
         self.free_run(index, 1 << order);
     }
 
@@ -115,7 +115,7 @@ impl<P: Platform> Ground<P> {
     pub fn parked_granules(&self, address: usize) -> usize {
         self.region
             .granule_of(address)
-            .map(|i| self.region.frame(i))
+            .map(|i| self.region.descriptor(i))
             .filter(|f| f.kind() == Kind::Parked)
             .map_or(0, |f| 1 << f.order())
     }

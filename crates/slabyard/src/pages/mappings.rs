@@ -10,7 +10,7 @@
 //! mappings than it takes: of smaller blocks memory comes from the region then, but sparse
 //! ones would be most of it.
 
-use super::Ground;
+use super::PageHeap;
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -227,14 +227,14 @@ impl Mappings {
     }
 }
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// A mapping of its own: zeroed, aligned. `None` if the system refuses or
     /// there are too many.
     pub fn map_own(&self, bytes: usize, align: usize) -> Option<usize> {
         self.map_with(bytes, |bytes| self.platform.map(bytes, align))
     }
 
-    /// As [`Ground::map_own`], made by `map` of whole pages.
+    /// As [`PageHeap::map_own`], made by `map` of whole pages.
     pub(super) fn map_with(
         &self,
         bytes: usize,

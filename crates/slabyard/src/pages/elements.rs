@@ -1,14 +1,14 @@
-//! The memory of sheaves: arrays of places, of three sizes.
+//! The memory of sheaves: arrays of elements, of three sizes.
 //!
 //! ```text
-//! Places (of 9, 33 or 129 cache lines; an odd number spreads over L1's sets)
+//! Elements (of 9, 33 or 129 cache lines; an odd number spreads over L1's sets)
 //! +------+-----+-------+------------------------------------------+
 //! | next | len | guard | objects[0] objects[1] ...                  |
 //! +------+-----+-------+------------------------------------------+
 //!                ^ top of an empty stack
 //! ```
 //! The guard holds 0: a pop that finds it sees that the stack is empty. The
-//! places lie where the rows can number them ([`crate::platform::stack`]).
+//! elements lie where the rows can number them ([`crate::platform::stack`]).
 //!
 //! There are three sizes. A cache of large objects has few in a sheaf; with one size each
 //! sheaf of it would touch a page, and small ones share pages. Each size has a part of the
@@ -17,7 +17,7 @@
 //! Neighbours: [`super::sheaf`] hands them out; others read them as `abi::region::sheaf` says.
 
 use super::table::Zeroed;
-use crate::platform::stack::PLACE_BYTES;
+use crate::platform::stack::ELEMENT_BYTES;
 use crate::sync::{AtomicU32, AtomicUsize};
 pub(super) use slabyard_abi::region::sheaf::BYTES;
 
@@ -25,15 +25,15 @@ pub(super) use slabyard_abi::region::sheaf::BYTES;
 pub(super) const SIZES: usize = BYTES.len();
 /// The largest.
 pub(super) const LARGE: usize = SIZES - 1;
-/// Places for objects of a sheaf of each size.
+/// Elements for objects of a sheaf of each size.
 pub(super) const ROOM: [usize; SIZES] = [room_in(BYTES[0]), room_in(BYTES[1]), room_in(BYTES[2])];
 
 const fn room_in(bytes: usize) -> usize {
-    (bytes - size_of::<Places<0>>()) / PLACE_BYTES
+    (bytes - size_of::<Elements<0>>()) / ELEMENT_BYTES
 }
 
 #[repr(C)]
-pub(super) struct Places<const N: usize> {
+pub(super) struct Elements<const N: usize> {
     next: AtomicU32,
     count: AtomicU32,
     guard: AtomicUsize,
@@ -41,26 +41,26 @@ pub(super) struct Places<const N: usize> {
 }
 
 // SAFETY: atomic numbers only.
-unsafe impl<const N: usize> Zeroed for Places<N> {}
+unsafe impl<const N: usize> Zeroed for Elements<N> {}
 
 const _: () = {
     use core::mem::offset_of;
     use slabyard_abi::region::sheaf;
-    assert!(size_of::<Places<{ ROOM[0] }>>() == BYTES[0]);
-    assert!(size_of::<Places<{ ROOM[1] }>>() == BYTES[1]);
-    assert!(size_of::<Places<{ ROOM[2] }>>() == BYTES[2]);
-    assert!(offset_of!(Places<1>, next) == sheaf::NEXT);
-    assert!(offset_of!(Places<1>, count) == sheaf::COUNT);
-    assert!(offset_of!(Places<1>, guard) == sheaf::GUARD);
-    assert!(offset_of!(Places<1>, objects) == sheaf::OBJECTS);
+    assert!(size_of::<Elements<{ ROOM[0] }>>() == BYTES[0]);
+    assert!(size_of::<Elements<{ ROOM[1] }>>() == BYTES[1]);
+    assert!(size_of::<Elements<{ ROOM[2] }>>() == BYTES[2]);
+    assert!(offset_of!(Elements<1>, next) == sheaf::NEXT);
+    assert!(offset_of!(Elements<1>, count) == sheaf::COUNT);
+    assert!(offset_of!(Elements<1>, guard) == sheaf::GUARD);
+    assert!(offset_of!(Elements<1>, objects) == sheaf::OBJECTS);
 };
 /// Words of a sheaf of each size, and the guard's number among them.
 pub(super) const STRIDES: [u32; SIZES] =
     [words_of(BYTES[0]), words_of(BYTES[1]), words_of(BYTES[2])];
-pub(super) const GUARD: u32 = words_of(core::mem::offset_of!(Places<0>, guard));
+pub(super) const GUARD: u32 = words_of(core::mem::offset_of!(Elements<0>, guard));
 
 const fn words_of(bytes: usize) -> u32 {
-    (bytes / PLACE_BYTES) as u32
+    (bytes / ELEMENT_BYTES) as u32
 }
 
 /// The smallest size with room for so many objects.
@@ -76,9 +76,9 @@ pub(super) struct View<'a> {
     pub objects: &'a [AtomicUsize],
 }
 
-impl<'a, const N: usize> From<&'a Places<N>> for View<'a> {
+impl<'a, const N: usize> From<&'a Elements<N>> for View<'a> {
     #[inline]
-    fn from(places: &'a Places<N>) -> Self {
-        View { next: &places.next, count: &places.count, objects: &places.objects }
+    fn from(elements: &'a Elements<N>) -> Self {
+        View { next: &elements.next, count: &elements.count, objects: &elements.objects }
     }
 }

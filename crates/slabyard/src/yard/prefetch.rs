@@ -11,13 +11,13 @@ impl<P: Platform> Yard<P> {
     /// For an allocation: the words of the yard and of its cache.
     #[inline]
     pub(super) fn fetch_for_alloc(&self, class: Option<usize>) {
-        let buddy = &self.ground.buddy;
+        let buddy = &self.heap.buddy;
         let words = [
-            self.beat.as_ptr() as usize,
+            self.interval.as_ptr() as usize,
             self.open.as_ptr() as usize,
-            self.owed.as_ptr() as usize,
+            self.backlog.as_ptr() as usize,
             self.last_tick.as_ptr() as usize,
-            core::ptr::from_ref(&self.pace) as usize,
+            core::ptr::from_ref(&self.rate) as usize,
             core::ptr::from_ref(&self.gate) as usize,
             core::ptr::from_ref(buddy) as usize,
             buddy.freed_at(),
@@ -32,17 +32,17 @@ impl<P: Platform> Yard<P> {
     }
 
     /// For a free: these, and what it will write if its object goes straight home, the
-    /// frame where its slab or run begins.
+    /// descriptor where its slab or run begins.
     #[inline]
     pub(super) fn fetch_for_free(&self, class: Option<usize>, address: usize) {
         self.fetch_for_alloc(class);
-        let ground = &self.ground;
-        let frame = match class.map(|class| self.caches[class].shape()) {
-            None => ground.region.granule_of(address),
-            Some(shape) => shape.goes_straight().then(|| ground.slab_at(&shape.geometry, address)),
+        let heap = &self.heap;
+        let descriptor = match class.map(|class| self.caches[class].shape()) {
+            None => heap.region.granule_of(address),
+            Some(shape) => shape.goes_straight().then(|| heap.slab_at(&shape.geometry, address)),
         };
-        if let Some(frame) = frame {
-            ground.region.fetch_frame_ahead(frame);
+        if let Some(descriptor) = descriptor {
+            heap.region.fetch_descriptor_ahead(descriptor);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The memory behind stacks: arrays of places, and the private handle to one.
-//! The arrays are of three sizes ([`super::places`]).
+//! The memory behind stacks: arrays of elements, and the private handle to one.
+//! The arrays are of three sizes ([`super::elements`]).
 //!
 //! A [`Sheaf`] is in transit: its holder alone owns it and the objects in it.
 
-use super::places::{BYTES, GUARD, LARGE, Places, ROOM, SIZES, STRIDES, View, size_for};
+use super::elements::{BYTES, Elements, GUARD, LARGE, ROOM, SIZES, STRIDES, View, size_for};
 use super::table::Table;
-use crate::platform::stack::{PLACE_BYTES, STOPPED, Stack};
+use crate::platform::stack::{ELEMENT_BYTES, STOPPED, Stack};
 use crate::platform::{Platform, Stretch};
 use crate::sync::{AtomicU32, AtomicUsize, Guard, Lock, Ordering, Rank};
 
@@ -14,7 +14,7 @@ pub const NO_SHEAF: u32 = u32::MAX;
 
 const _: () = assert!(NO_SHEAF == slabyard_abi::region::sheaf::NONE);
 
-/// An array of places that nobody else can reach, with `count` objects.
+/// An array of elements that nobody else can reach, with `count` objects.
 #[must_use]
 #[derive(Debug)]
 pub struct Sheaf {
@@ -53,21 +53,21 @@ impl Filling<'_> {
     #[inline]
     pub fn push_each(&mut self, begin: usize, stride: usize, mask: u64) {
         let count = self.sheaf.count as usize;
-        let places = &self.objects[count..count + mask.count_ones() as usize];
-        self.sheaf.count += places.len() as u32;
+        let elements = &self.objects[count..count + mask.count_ones() as usize];
+        self.sheaf.count += elements.len() as u32;
         // Reversed: to find the highest bit is microcode on some processors.
         let mut rest = mask.reverse_bits();
         let is_run = mask.leading_zeros() + mask.count_ones() + mask.trailing_zeros() == 64;
         if is_run {
             // As in a new slab, and where all of a word came home: no bit to look for.
             let mut object = begin + (63 - rest.trailing_zeros() as usize) * stride;
-            for place in places {
+            for place in elements {
                 place.store(object, Ordering::Relaxed);
                 object = object.wrapping_sub(stride);
             }
             return;
         }
-        for place in places {
+        for place in elements {
             let bit = 63 - rest.trailing_zeros() as usize;
             place.store(begin + bit * stride, Ordering::Relaxed);
             rest &= rest - 1;
@@ -75,7 +75,7 @@ impl Filling<'_> {
     }
 }
 
-/// Rounds of a window: the heartbeat lasts for two of them when nothing goes home.
+/// Rounds of a window: the reclaim ticker lasts for two of them when nothing goes home.
 const WINDOW: u32 = 4;
 
 /// Sheaves of one size.
@@ -115,11 +115,11 @@ impl Free {
 /// Held by the one thread that may make sheaves.
 pub(super) type Making<'a, P> = Guard<'a, [Free; SIZES], P>;
 
-/// All places of a yard.
+/// All elements of a yard.
 pub struct SheafPool {
-    small: Table<Places<{ ROOM[0] }>>,
-    middle: Table<Places<{ ROOM[1] }>>,
-    large: Table<Places<{ ROOM[2] }>>,
+    small: Table<Elements<{ ROOM[0] }>>,
+    middle: Table<Elements<{ ROOM[1] }>>,
+    large: Table<Elements<{ ROOM[2] }>>,
     /// Number of the first table's first place.
     first: AtomicU32,
     /// Sheaves of each size that there is room for.
@@ -140,7 +140,7 @@ impl SheafPool {
     }
 
     pub(super) fn init<P: Platform>(&self, p: &P) {
-        let (base, bytes) = p.rows().places();
+        let (base, bytes) = p.rows().elements();
         // Whole lines, so that each part is of whole pages.
         let step = p.page_bytes() / 64;
         let most = bytes / BYTES.iter().sum::<usize>() / step * step;
@@ -148,7 +148,7 @@ impl SheafPool {
         self.middle.set(base + most * BYTES[0], most * BYTES[1]);
         self.large.set(base + most * (BYTES[0] + BYTES[1]), most * BYTES[2]);
         self.most.store(most as u32, Ordering::Relaxed);
-        self.first.store(p.rows().place_number(base), Ordering::Relaxed);
+        self.first.store(p.rows().element_number(base), Ordering::Relaxed);
     }
 
     /// Address of the first sheaf, and how many of each size there is room for.
@@ -171,12 +171,12 @@ impl SheafPool {
         self.small.unreserve(p);
         self.middle.unreserve(p);
         self.large.unreserve(p);
-        let (base, bytes) = p.rows().places();
+        let (base, bytes) = p.rows().elements();
         let used = self.begin().1 * BYTES.iter().sum::<usize>();
         p.unreserve(base + used, bytes - used);
     }
 
-    /// Bytes of the places.
+    /// Bytes of the elements.
     pub fn metadata_bytes(&self) -> usize {
         self.small.committed_bytes() + self.middle.committed_bytes() + self.large.committed_bytes()
     }
@@ -190,12 +190,12 @@ impl SheafPool {
             let first = size as u32 * self.most.load(Ordering::Relaxed);
             let index = if free.head != NO_SHEAF {
                 let index = free.head;
-                free.head = self.places(index).next.load(Ordering::Relaxed);
+                free.head = self.elements(index).next.load(Ordering::Relaxed);
                 free.leaves();
                 index
             } else if free.bare != NO_SHEAF {
                 let index = free.bare;
-                free.bare = self.places(index).next.load(Ordering::Relaxed);
+                free.bare = self.elements(index).next.load(Ordering::Relaxed);
                 index
             } else {
                 let items = free.made as usize + 1;
@@ -219,7 +219,7 @@ impl SheafPool {
         debug_assert!(sheaf.is_empty());
         let (size, _) = self.spot(sheaf.index);
         let free = &mut self.free.lock(p)[size];
-        self.places(sheaf.index).next.store(free.head, Ordering::Relaxed);
+        self.elements(sheaf.index).next.store(free.head, Ordering::Relaxed);
         free.head = sheaf.index;
         free.nr += 1;
         core::mem::forget(sheaf);
@@ -254,20 +254,20 @@ impl SheafPool {
         let free = &mut sizes[LARGE];
         free.unused = free.unused.checked_sub(1)?;
         let index = free.head;
-        free.head = self.places(index).next.load(Ordering::Relaxed);
+        free.head = self.elements(index).next.load(Ordering::Relaxed);
         free.leaves();
         drop(sizes);
-        // In transit, and no lock is held: pages that hold objects' places alone.
-        let objects = self.places(index).objects.as_ptr() as usize;
+        // In transit, and no lock is held: pages that hold objects' elements alone.
+        let objects = self.elements(index).objects.as_ptr() as usize;
         let begin = objects.next_multiple_of(page);
-        let end = (objects + ROOM[LARGE] * PLACE_BYTES) / page * page;
+        let end = (objects + ROOM[LARGE] * ELEMENT_BYTES) / page * page;
         let mut inner = [Stretch { address: begin, bytes: end.saturating_sub(begin) }];
         if inner[0].bytes > 0 {
             p.give_back(&mut inner);
         }
         let [Stretch { bytes: given, .. }] = inner;
         let free = &mut self.free.lock(p)[LARGE];
-        self.places(index).next.store(free.bare, Ordering::Relaxed);
+        self.elements(index).next.store(free.bare, Ordering::Relaxed);
         free.bare = index;
         Some(given)
     }
@@ -284,7 +284,7 @@ impl SheafPool {
     }
 
     #[inline]
-    fn places(&self, index: u32) -> View<'_> {
+    fn elements(&self, index: u32) -> View<'_> {
         match self.spot(index) {
             (0, nr) => self.small.get(nr as usize).into(),
             (1, nr) => self.middle.get(nr as usize).into(),
@@ -301,18 +301,18 @@ impl SheafPool {
     /// Adds an object; the caller has seen that there is room.
     #[inline]
     pub fn push(&self, sheaf: &mut Sheaf, object: usize) {
-        self.places(sheaf.index).objects[sheaf.count as usize].store(object, Ordering::Relaxed);
+        self.elements(sheaf.index).objects[sheaf.count as usize].store(object, Ordering::Relaxed);
         sheaf.count += 1;
     }
 
     /// To add many objects; the caller has seen that there is room.
     pub fn filling<'a>(&'a self, sheaf: &'a mut Sheaf) -> Filling<'a> {
-        Filling { objects: self.places(sheaf.index).objects, sheaf }
+        Filling { objects: self.elements(sheaf.index).objects, sheaf }
     }
 
     /// The objects, the top one last.
     pub fn objects(&self, sheaf: &Sheaf) -> &[AtomicUsize] {
-        &self.places(sheaf.index).objects[..sheaf.count as usize]
+        &self.elements(sheaf.index).objects[..sheaf.count as usize]
     }
 
     /// Takes so many objects off the top, which the caller has.
@@ -324,13 +324,13 @@ impl SheafPool {
     #[inline]
     pub fn pop(&self, sheaf: &mut Sheaf) -> Option<usize> {
         sheaf.count = sheaf.count.checked_sub(1)?;
-        Some(self.places(sheaf.index).objects[sheaf.count as usize].load(Ordering::Relaxed))
+        Some(self.elements(sheaf.index).objects[sheaf.count as usize].load(Ordering::Relaxed))
     }
 
     /// The top object.
     pub fn top(&self, sheaf: &Sheaf) -> Option<usize> {
         let top = sheaf.count.checked_sub(1)?;
-        Some(self.places(sheaf.index).objects[top as usize].load(Ordering::Relaxed))
+        Some(self.elements(sheaf.index).objects[top as usize].load(Ordering::Relaxed))
     }
 
     /// What an entry holds when this sheaf is its stack, with room for pushes up to
@@ -389,14 +389,15 @@ impl SheafPool {
     /// Objects of a stack that its owner cannot touch (stopped, or its owner
     /// asks), from the number of its top.
     pub fn objects_of(&self, top: u32) -> &[AtomicUsize] {
-        self.locate(top).map_or(&[], |(index, count)| &self.places(index).objects[..count as usize])
+        self.locate(top)
+            .map_or(&[], |(index, count)| &self.elements(index).objects[..count as usize])
     }
 
     /// Puts a sheaf into a list whose head is `head` (under the list's lock).
     pub fn link(&self, head: &mut u32, sheaf: Sheaf) {
-        let places = self.places(sheaf.index);
-        places.next.store(*head, Ordering::Relaxed);
-        places.count.store(sheaf.count, Ordering::Relaxed);
+        let elements = self.elements(sheaf.index);
+        elements.next.store(*head, Ordering::Relaxed);
+        elements.count.store(sheaf.count, Ordering::Relaxed);
         *head = sheaf.index;
         core::mem::forget(sheaf);
     }
@@ -406,20 +407,20 @@ impl SheafPool {
         if *head == NO_SHEAF {
             return None;
         }
-        let places = self.places(*head);
-        let sheaf = Sheaf { index: *head, count: places.count.load(Ordering::Relaxed) };
-        *head = places.next.load(Ordering::Relaxed);
+        let elements = self.elements(*head);
+        let sheaf = Sheaf { index: *head, count: elements.count.load(Ordering::Relaxed) };
+        *head = elements.next.load(Ordering::Relaxed);
         Some(sheaf)
     }
 
     /// Calls `f` with each object in the sheaves of a list (under the list's lock).
     pub fn each_listed(&self, mut head: u32, mut f: impl FnMut(usize)) {
         while head != NO_SHEAF {
-            let places = self.places(head);
-            for place in &places.objects[..places.count.load(Ordering::Relaxed) as usize] {
+            let elements = self.elements(head);
+            for place in &elements.objects[..elements.count.load(Ordering::Relaxed) as usize] {
                 f(place.load(Ordering::Relaxed));
             }
-            head = places.next.load(Ordering::Relaxed);
+            head = elements.next.load(Ordering::Relaxed);
         }
     }
 }

@@ -6,12 +6,12 @@
 
 use super::blocks::free_from;
 use super::buddy::spare_for;
-use super::frame::Kind;
-use super::{GRANULE, Ground};
+use super::descriptor::Kind;
+use super::{GRANULE, PageHeap};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// Grows the live run at an address in place, to so many bytes. Returns how many of its
     /// new granules are clean; `None` if what follows is in use.
     pub fn grow_run(&self, address: usize, bytes: usize) -> Option<usize> {
@@ -25,7 +25,7 @@ impl<P: Platform> Ground<P> {
             self.extend(start, end)?;
             self.take_at(start, end)
         })?;
-        self.region.frame(index).granules.store(new as u32, Ordering::Relaxed);
+        self.region.descriptor(index).granules.store(new as u32, Ordering::Relaxed);
         self.buddy.run_granules.fetch_add(new - old, Ordering::Relaxed);
         Some(clean)
     }
@@ -69,7 +69,7 @@ impl<P: Platform> Ground<P> {
         let index = self.region.granule_of(address)?;
         let moved = self.map_with(bytes, |bytes| self.platform.move_out(address, have, bytes))?;
         let granules = have / GRANULE;
-        self.region.frame(index).set(Kind::None, 0, 0);
+        self.region.descriptor(index).set(Kind::None, 0, 0);
         self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
         let start = index as usize;

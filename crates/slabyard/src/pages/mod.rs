@@ -1,25 +1,25 @@
-//! Floor 2: pages. A region of reserved address space, frames that describe its
+//! Floor 2: pages. A region of reserved address space, descriptors that describe its
 //! granules, the buddy that hands out runs of them, the lists of free runs that
 //! CPUs keep, mappings of their own for what is larger, and the sheaves' memory.
 //!
-//! [`Ground`] is all of it with its platform: what an engine stands on.
+//! [`PageHeap`] is all of it with its platform: what an engine stands on.
 
 mod advice;
 pub mod blocks;
 pub mod buddy;
-pub mod decay;
-pub mod frame;
-mod freed;
+mod coalesce;
+pub mod descriptor;
+mod elements;
 mod grown;
 pub mod huge;
 pub mod mappings;
 pub mod percpu;
-mod places;
+pub mod purge;
 pub mod region;
 pub mod sheaf;
 pub mod table;
 
-pub use frame::{Frame, Kind};
+pub use descriptor::{Descriptor, Kind};
 pub use region::Region;
 pub use sheaf::{Filling, Sheaf, SheafPool};
 
@@ -38,9 +38,9 @@ pub enum Cause {
     WrongSize,
 }
 
-/// Bad use, found when an object went home.
+/// Misuse use, found when an object went home.
 #[derive(Clone, Copy, Debug)]
-pub struct Bad {
+pub struct Misuse {
     /// What is wrong.
     pub cause: Cause,
     /// The address that was freed.
@@ -50,10 +50,10 @@ pub struct Bad {
 }
 
 /// What an engine stands on: the platform and its pages.
-pub struct Ground<P> {
+pub struct PageHeap<P> {
     /// The machine.
     pub platform: P,
-    /// Reserved address space and its frames.
+    /// Reserved address space and its descriptors.
     pub region: Region,
     /// Free runs.
     pub buddy: buddy::Buddy,
@@ -63,23 +63,23 @@ pub struct Ground<P> {
     pub sheaves: SheafPool,
     /// Mappings of their own.
     pub mappings: mappings::Mappings,
-    /// Bytes in full sheaves of barns: bounded by [`Ground::node_limit`].
+    /// Bytes in full sheaves of barns: bounded by [`PageHeap::node_limit`].
     pub parked_node_bytes: AtomicUsize,
     node_limit: AtomicUsize,
     /// Objects that were found corrupt and set aside.
     pub set_aside: AtomicU64,
     /// Slabs ever begun: the next one's version (`slab::freeset`).
     pub versions: AtomicU32,
-    on_bad: Once<fn(&Bad)>,
+    on_misuse: Once<fn(&Misuse)>,
 }
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// Most bytes that the barns of a yard hold together, until another number is set.
     pub const NODE_LIMIT: usize = 16 << 20;
 
-    /// Ground of a platform that is not ready yet.
+    /// PageHeap of a platform that is not ready yet.
     pub const fn new(platform: P) -> Self {
-        Ground {
+        PageHeap {
             platform,
             region: Region::new(),
             buddy: buddy::Buddy::new(),
@@ -90,7 +90,7 @@ impl<P: Platform> Ground<P> {
             node_limit: AtomicUsize::new(Self::NODE_LIMIT),
             set_aside: AtomicU64::new(0),
             versions: AtomicU32::new(0),
-            on_bad: Once::new(),
+            on_misuse: Once::new(),
         }
     }
 
@@ -115,17 +115,17 @@ impl<P: Platform> Ground<P> {
         }
     }
 
-    /// Sets who is told of bad use; without it, it is counted only.
-    pub fn on_bad(&self, call: fn(&Bad)) {
-        self.on_bad.set(call);
+    /// Sets who is told of misuse; without it, it is counted only.
+    pub fn on_misuse(&self, call: fn(&Misuse)) {
+        self.on_misuse.set(call);
     }
 
-    /// Tells of bad use; the object is set aside: it belongs to nobody from now on.
+    /// Tells of misuse; the object is set aside: it belongs to nobody from now on.
     #[cold]
-    pub fn bad(&self, cause: Cause, address: usize, slot: u16) {
+    pub fn misuse(&self, cause: Cause, address: usize, slot: u16) {
         self.set_aside.fetch_add(1, Ordering::Relaxed);
-        if let Some(call) = self.on_bad.try_get() {
-            call(&Bad { cause, address, slot });
+        if let Some(call) = self.on_misuse.try_get() {
+            call(&Misuse { cause, address, slot });
         }
     }
 
@@ -139,7 +139,7 @@ impl<P: Platform> Ground<P> {
         self.node_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of tables, of rows and of the front.
+    /// Bytes of tables, of rows and of the header.
     pub fn metadata_bytes(&self) -> usize {
         self.region.metadata_bytes()
             + self.sheaves.metadata_bytes()
@@ -152,11 +152,11 @@ impl<P: Platform> Ground<P> {
         rows + self.platform.page_bytes()
     }
 
-    /// Writes where everything is into the front, for readers outside of the process.
-    pub fn tell_front(&self) {
-        let front = self.platform.rows().front();
+    /// Writes where everything is into the header, for readers outside of the process.
+    pub fn publish_header(&self) {
+        let header = self.platform.rows().header();
         let tell = |word: Word, value: usize| {
-            front[word.index()].store(value as u64, Ordering::Relaxed);
+            header[word.index()].store(value as u64, Ordering::Relaxed);
         };
         let rows = self.platform.rows();
         tell(Word::PageBytes, self.platform.page_bytes());
@@ -165,17 +165,17 @@ impl<P: Platform> Ground<P> {
         tell(Word::Region, self.region.base());
         tell(Word::Granules, self.region.granules());
         tell(Word::TopAt, self.region.top_at());
-        tell(Word::Frames, self.region.frames_base());
+        tell(Word::Descriptors, self.region.descriptors_base());
         tell(Word::Map, self.region.map_base());
         tell(Word::FixedMetadata, self.fixed_metadata_bytes());
         tell(Word::NodeLimitAt, self.node_limit.as_ptr() as usize);
         tell(Word::SetAsideAt, self.set_aside.as_ptr() as usize);
-        let [frames, map, dirty] = self.region.metadata_at();
-        tell(Word::MetadataAt0, frames);
+        let [descriptors, map, dirty] = self.region.metadata_at();
+        tell(Word::MetadataAt0, descriptors);
         tell(Word::MetadataAt1, map);
         tell(Word::MetadataAt2, dirty);
-        let (places, sheaves) = self.sheaves.begin();
-        tell(Word::Places, places);
+        let (elements, sheaves) = self.sheaves.begin();
+        tell(Word::Elements, elements);
         tell(Word::Sheaves, sheaves);
         let [small, middle, large] = self.sheaves.words_at();
         tell(Word::MetadataAt3, small);

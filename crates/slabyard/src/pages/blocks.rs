@@ -8,10 +8,10 @@
 //! Neighbours: [`super::buddy`] splits and joins the blocks, under the lock of the lists.
 //!
 //! Equation (checked by `verify`): granules in the lists and in the freed runs that are not
-//! joined yet ([`super::freed`]) = `free_granules`; set dirty bits in them =
+//! joined yet ([`super::coalesce`]) = `free_granules`; set dirty bits in them =
 //! `dirty_granules`.
 
-use super::frame::{Kind, NIL};
+use super::descriptor::{Kind, NIL};
 use super::huge::{HUGE, HUGE_ORDER};
 use super::region::Region;
 use crate::sync::Ordering;
@@ -77,7 +77,7 @@ impl List {
     const NEW: List = List { head: NIL, tail: NIL };
 }
 
-/// Freed runs that wait to be joined: linked through the frames' `next`, newest first.
+/// Freed runs that wait to be joined: linked through the descriptors' `next`, newest first.
 pub(super) struct Freed {
     pub head: u32,
     pub nr: u32,
@@ -116,10 +116,10 @@ impl Lists {
         time: u32,
         young: bool,
     ) {
-        let frame = region.frame(index);
-        frame.time.store(time, Ordering::Relaxed);
-        frame.granules.store(0, Ordering::Relaxed);
-        frame.set(Kind::Free, order, u16::from(dirty));
+        let descriptor = region.descriptor(index);
+        descriptor.time.store(time, Ordering::Relaxed);
+        descriptor.granules.store(0, Ordering::Relaxed);
+        descriptor.set(Kind::Free, order, u16::from(dirty));
         let list = self.list(order, dirty);
         let old = if young { list.head } else { list.tail };
         if young {
@@ -128,24 +128,24 @@ impl Lists {
             list.tail = index;
         }
         let (next, prev) = if young { (old, NIL) } else { (NIL, old) };
-        frame.next.store(next, Ordering::Relaxed);
-        frame.prev.store(prev, Ordering::Relaxed);
+        descriptor.next.store(next, Ordering::Relaxed);
+        descriptor.prev.store(prev, Ordering::Relaxed);
         if old == NIL {
             *list = List { head: index, tail: index };
         } else if young {
-            region.frame(old).prev.store(index, Ordering::Relaxed);
+            region.descriptor(old).prev.store(index, Ordering::Relaxed);
         } else {
-            region.frame(old).next.store(index, Ordering::Relaxed);
+            region.descriptor(old).next.store(index, Ordering::Relaxed);
         }
         self.free_granules += 1 << order;
     }
 
     /// Takes a block out of its list; it begins nothing any more.
     pub(super) fn remove(&mut self, region: &Region, index: u32) -> (u32, bool) {
-        let frame = region.frame(index);
-        let (order, dirty) = (frame.order(), frame.slot() != 0);
-        let next = frame.next.load(Ordering::Relaxed);
-        let prev = frame.prev.load(Ordering::Relaxed);
+        let descriptor = region.descriptor(index);
+        let (order, dirty) = (descriptor.order(), descriptor.slot() != 0);
+        let next = descriptor.next.load(Ordering::Relaxed);
+        let prev = descriptor.prev.load(Ordering::Relaxed);
         let list = self.list(order, dirty);
         if prev == NIL {
             list.head = next;
@@ -154,12 +154,12 @@ impl Lists {
             list.tail = prev;
         }
         if prev != NIL {
-            region.frame(prev).next.store(next, Ordering::Relaxed);
+            region.descriptor(prev).next.store(next, Ordering::Relaxed);
         }
         if next != NIL {
-            region.frame(next).prev.store(prev, Ordering::Relaxed);
+            region.descriptor(next).prev.store(prev, Ordering::Relaxed);
         }
-        frame.set(Kind::None, 0, 0);
+        descriptor.set(Kind::None, 0, 0);
         self.free_granules -= 1 << order;
         (order, dirty)
     }
@@ -183,7 +183,7 @@ impl Lists {
             if at == NIL || wanted(at) {
                 break;
             }
-            at = region.frame(at).next.load(Ordering::Relaxed);
+            at = region.descriptor(at).next.load(Ordering::Relaxed);
         }
         Some(at).filter(|at| *at != NIL && wanted(*at))
     }
@@ -197,7 +197,7 @@ impl Lists {
         {
             return Some(place);
         }
-        let joined = self.join_all_freed(region);
+        let joined = self.coalesce_all_freed(region);
         let again = joined || wanted.last;
         let dirty = if again { self.find_among(region, wanted, 1) } else { None };
         dirty.or_else(|| self.find_among(region, wanted, 0))
@@ -218,7 +218,7 @@ impl Lists {
     fn lowest(region: &Region, mut at: u32) -> u32 {
         let mut lowest = at;
         for _ in 1..LOWEST_LOOKS {
-            at = region.frame(at).next.load(Ordering::Relaxed);
+            at = region.descriptor(at).next.load(Ordering::Relaxed);
             if at == NIL {
                 break;
             }
@@ -227,7 +227,7 @@ impl Lists {
         lowest
     }
 
-    /// Of the places in blocks of a list, and in free ones behind them, the one with the
+    /// Of the elements in blocks of a list, and in free ones behind them, the one with the
     /// most dirty granules, and of these the first; below a huge page the first that is all
     /// dirty. A place is aligned to the least that it must be, and not to the run's size: so a
     /// run finds the place of one of its size again, and free memory between two runs is of
@@ -242,11 +242,11 @@ impl Lists {
         let lists = || self.lists.iter().enumerate().skip(wanted.align as usize);
         // Misses come together: the first of each list, then what follows them in their
         // list and in memory.
-        lists().for_each(|(_, pair)| region.fetch_frame_ahead(pair[dirty].head));
+        lists().for_each(|(_, pair)| region.fetch_descriptor_ahead(pair[dirty].head));
         let fetch_neighbours = |at: u32, order: usize| {
             if at != NIL {
-                region.fetch_frame_ahead(region.frame(at).next.load(Ordering::Relaxed));
-                region.fetch_frame_ahead(at + (1 << order));
+                region.fetch_descriptor_ahead(region.descriptor(at).next.load(Ordering::Relaxed));
+                region.fetch_descriptor_ahead(at + (1 << order));
             }
         };
         lists().for_each(|(order, pair)| fetch_neighbours(pair[dirty].head, order));
@@ -257,7 +257,7 @@ impl Lists {
                     break;
                 }
                 let block = at as usize;
-                at = region.frame(at).next.load(Ordering::Relaxed);
+                at = region.descriptor(at).next.load(Ordering::Relaxed);
                 fetch_neighbours(at, order);
                 if dirty == 0 && block < wanted.above {
                     continue;
@@ -297,7 +297,7 @@ impl Lists {
                 let mut at = list.head;
                 while at != NIL {
                     f(at, order as u32, dirty == 1);
-                    at = region.frame(at).next.load(Ordering::Relaxed);
+                    at = region.descriptor(at).next.load(Ordering::Relaxed);
                 }
             }
         }
@@ -309,11 +309,11 @@ impl Lists {
 pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
     let mut n = 0;
     while n < most && start + n < region.top() {
-        let frame = region.frame((start + n) as u32);
-        if frame.kind() != Kind::Free {
+        let descriptor = region.descriptor((start + n) as u32);
+        if descriptor.kind() != Kind::Free {
             break;
         }
-        n += 1 << frame.order();
+        n += 1 << descriptor.order();
     }
     n
 }
@@ -321,8 +321,8 @@ pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
 /// True if a block of at least that order is free which begins at this granule, or around it.
 pub(super) fn is_free(region: &Region, start: usize, order: u32) -> bool {
     (order..ORDERS as u32).any(|order| {
-        let frame = region.frame((start >> order << order) as u32);
-        frame.kind() == Kind::Free && frame.order() == order
+        let descriptor = region.descriptor((start >> order << order) as u32);
+        descriptor.kind() == Kind::Free && descriptor.order() == order
     })
 }
 

@@ -9,10 +9,10 @@
 //! Places with different advice are different mappings, of which a process may have 65 530
 //! (`vm.max_map_count`): the number of borders between them is bounded.
 //!
-//! Neighbours: [`super::decay`] tells what went back; [`super::huge`] decides what the
+//! Neighbours: [`super::purge`] tells what went back; [`super::huge`] decides what the
 //! region's begin has before it is touched.
 
-use super::Ground;
+use super::PageHeap;
 use super::blocks::is_free;
 use super::huge::{ALWAYS_SMALL, HUGE, HUGE_ORDER, is_sparse};
 use super::table::Table;
@@ -77,7 +77,7 @@ impl Told {
     }
 }
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// A part of the place in which this granule lies went back; the rest of the place is not
     /// free.
     pub(super) fn keep_sparse(&self, granule: usize) {

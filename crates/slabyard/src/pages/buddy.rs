@@ -8,10 +8,10 @@
 //! Neighbours: [`super::blocks`] holds the lists.
 
 use super::blocks::{Lists, ORDERS, Wanted, each_block};
-use super::frame::Kind;
+use super::descriptor::Kind;
 use super::huge::HUGE;
 use super::region::Region;
-use super::{Ground, decay};
+use super::{PageHeap, purge};
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 use core::mem::offset_of;
@@ -23,7 +23,7 @@ pub struct Buddy {
     dirty: AtomicUsize,
     /// So many of them were dirty when the system last refused all that was tried.
     refused: AtomicUsize,
-    /// Freed runs that are not joined yet: a copy too ([`super::freed`]).
+    /// Freed runs that are not joined yet: a copy too ([`super::coalesce`]).
     pub(super) freed: AtomicU32,
     pub(super) run_granules: AtomicUsize,
     pub(super) nr_runs: AtomicUsize,
@@ -97,10 +97,10 @@ impl Lists {
         // One block, or several that follow each other.
         let (mut at, mut any_dirty) = (block, false);
         while at < end {
-            let time = region.frame(at as u32).time.load(Ordering::Relaxed);
+            let time = region.descriptor(at as u32).time.load(Ordering::Relaxed);
             let (found, dirty) = self.remove(region, at as u32);
-            // Frames of the parts, whose misses come together.
-            let fetch = |from, to| each_block(from, to, |i, _| region.fetch_frame_ahead(i));
+            // Descriptors of the parts, whose misses come together.
+            let fetch = |from, to| each_block(from, to, |i, _| region.fetch_descriptor_ahead(i));
             fetch(at, start);
             fetch(end, at + (1 << found));
             let mut leave = |from, to| {
@@ -121,7 +121,7 @@ impl Lists {
     }
 
     /// Frees an aligned block, joining it with its buddies.
-    pub(super) fn join(
+    pub(super) fn coalesce(
         &mut self,
         region: &Region,
         mut index: u32,
@@ -135,13 +135,13 @@ impl Lists {
             if buddy as usize + (1 << order) > region.top() {
                 break;
             }
-            let frame = region.frame(buddy);
-            if frame.kind() != Kind::Free || frame.order() != order {
+            let descriptor = region.descriptor(buddy);
+            if descriptor.kind() != Kind::Free || descriptor.order() != order {
                 break;
             }
             // The joined block is as old as its older dirty part.
-            let other = frame.time.load(Ordering::Relaxed);
-            time = match (dirty, frame.slot() != 0) {
+            let other = descriptor.time.load(Ordering::Relaxed);
+            time = match (dirty, descriptor.slot() != 0) {
                 (true, true) => other.min(time),
                 (true, false) => time,
                 (false, true) => other,
@@ -151,7 +151,7 @@ impl Lists {
             index &= !(1 << order);
             order += 1;
         }
-        let young = !dirty || now.wrapping_sub(time) < decay::YOUNG_MS;
+        let young = !dirty || now.wrapping_sub(time) < purge::YOUNG_MS;
         self.insert(region, index, order, dirty, time, young);
     }
 
@@ -164,11 +164,11 @@ impl Lists {
         dirty: bool,
         time: u32,
     ) {
-        each_block(start, end, |index, order| self.join(region, index, order, dirty, time));
+        each_block(start, end, |index, order| self.coalesce(region, index, order, dirty, time));
     }
 }
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// A run of granules aligned to `align` granules (a power of two): its first
     /// index. It begins nothing yet; the caller names its kind. `None` if the
     /// system refuses.
@@ -176,7 +176,7 @@ impl<P: Platform> Ground<P> {
         self.take_run_in(granules, granules, align)
     }
 
-    /// As [`Ground::take_run`], where it has room to grow to so many granules; where it
+    /// As [`PageHeap::take_run`], where it has room to grow to so many granules; where it
     /// finds dirty ones, perhaps to fewer.
     fn take_run_in(&self, room: usize, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / super::GRANULE;
@@ -211,7 +211,7 @@ impl<P: Platform> Ground<P> {
         lists.free_range(&self.region, old, start, false, now);
         lists.free_range(&self.region, end, new, false, now);
         drop((lists, growing));
-        self.region.touch_frames(&self.platform, end, new);
+        self.region.touch_descriptors(&self.platform, end, new);
         Some(start as u32)
     }
 
@@ -225,7 +225,7 @@ impl<P: Platform> Ground<P> {
                 start as u32
             }
         };
-        self.tell_freed(&lists);
+        self.publish_freed(&lists);
         self.set_dirty_hint(lists.dirty_granules);
         Some(start)
     }
@@ -237,7 +237,7 @@ impl<P: Platform> Ground<P> {
         self.region.set_dirty(index as usize, granules, true);
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.add_freed(&self.region, index, granules, now);
-        self.tell_freed(&lists);
+        self.publish_freed(&lists);
         self.set_dirty_hint(lists.dirty_granules);
     }
 
@@ -246,7 +246,7 @@ impl<P: Platform> Ground<P> {
         self.alloc_run_in(bytes, bytes, align)
     }
 
-    /// As [`Ground::alloc_run`], where it has room to grow to so many bytes. `None` for an
+    /// As [`PageHeap::alloc_run`], where it has room to grow to so many bytes. `None` for an
     /// alignment above the region's own, too.
     pub fn alloc_run_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
         if align > self.region.alignment() {
@@ -255,9 +255,9 @@ impl<P: Platform> Ground<P> {
         let [room, granules] = [room, bytes].map(|bytes| self.granules_for(bytes));
         let align = align.div_ceil(super::GRANULE).max(1);
         let index = self.take_run_in(room.max(granules), granules, align)?;
-        let frame = self.region.frame(index);
-        frame.granules.store(granules as u32, Ordering::Relaxed);
-        frame.set(Kind::Run, 0, 0);
+        let descriptor = self.region.descriptor(index);
+        descriptor.granules.store(granules as u32, Ordering::Relaxed);
+        descriptor.set(Kind::Run, 0, 0);
         self.buddy.nr_runs.fetch_add(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_add(granules, Ordering::Relaxed);
         Some(self.region.address(index))
@@ -266,9 +266,9 @@ impl<P: Platform> Ground<P> {
     /// Bytes of the live run that begins at `address`, if one does.
     pub fn run_bytes(&self, address: usize) -> Option<usize> {
         let index = self.region.granule_of(address)?;
-        let frame = self.region.frame(index);
-        (self.region.address(index) == address && frame.kind() == Kind::Run)
-            .then(|| frame.granules.load(Ordering::Relaxed) as usize * super::GRANULE)
+        let descriptor = self.region.descriptor(index);
+        (self.region.address(index) == address && descriptor.kind() == Kind::Run)
+            .then(|| descriptor.granules.load(Ordering::Relaxed) as usize * super::GRANULE)
     }
 
     /// Frees the live run that begins at `address`: its bytes, or `None` if none does.
@@ -276,7 +276,7 @@ impl<P: Platform> Ground<P> {
         let bytes = self.run_bytes(address)?;
         let index = self.region.granule_of(address)?;
         // Of two threads that free the same run, one gets it.
-        if !self.region.frame(index).change(Kind::Run, Kind::None) {
+        if !self.region.descriptor(index).change(Kind::Run, Kind::None) {
             return None;
         }
         let granules = bytes / super::GRANULE;
@@ -294,7 +294,7 @@ impl<P: Platform> Ground<P> {
         };
         let (old, new) = (old / super::GRANULE, self.granules_for(bytes.max(1)));
         if new < old {
-            self.region.frame(index).granules.store(new as u32, Ordering::Relaxed);
+            self.region.descriptor(index).granules.store(new as u32, Ordering::Relaxed);
             self.buddy.run_granules.fetch_sub(old - new, Ordering::Relaxed);
             self.free_run(index + new as u32, old - new);
         }

@@ -1,18 +1,18 @@
-//! A frame: what is known of one granule (4096 bytes) of the region, kept apart
+//! A descriptor: what is known of one granule (4096 bytes) of the region, kept apart
 //! from it, one cache line each.
 //!
 //! Only the first granule of a run carries a [`Kind`]; the others say
 //! [`Kind::None`]. That makes "is this the begin of something?" one load.
-//! The free set of a slab goes over the frames of all its granules: 256 bits
+//! The free set of a slab goes over the descriptors of all its granules: 256 bits
 //! each, enough for objects of 16 bytes.
 
 use super::table::Zeroed;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Bits of the free set in one frame.
-pub const FRAME_BITS: usize = 256;
+/// Bits of the free set in one descriptor.
+pub const DESCRIPTOR_BITS: usize = 256;
 
-/// No frame: the end of a list.
+/// No descriptor: the end of a list.
 pub const NIL: u32 = 0;
 
 /// What begins at a granule.
@@ -37,7 +37,7 @@ pub enum Kind {
 
 /// What is known of one granule.
 #[repr(C, align(64))]
-pub struct Frame {
+pub struct Descriptor {
     /// kind (8 bits), order (8 bits), slot (16 bits).
     head: AtomicU32,
     /// Granules of a run, live or freed.
@@ -53,13 +53,13 @@ pub struct Frame {
     /// Fills the line.
     pad: AtomicU32,
     /// A part of the slab's free set.
-    pub bits: [AtomicU64; FRAME_BITS / 64],
+    pub bits: [AtomicU64; DESCRIPTOR_BITS / 64],
 }
 
 // SAFETY: atomic numbers only; kind 0 is `None`.
-unsafe impl Zeroed for Frame {}
+unsafe impl Zeroed for Descriptor {}
 
-impl Frame {
+impl Descriptor {
     /// What begins here.
     #[inline]
     pub fn kind(&self) -> Kind {
@@ -113,18 +113,18 @@ impl Frame {
 
 const _: () = {
     use core::mem::offset_of;
-    use slabyard_abi::region::frame;
-    assert!(size_of::<Frame>() == frame::BYTES);
-    assert!(offset_of!(Frame, head) == frame::HEAD);
-    assert!(offset_of!(Frame, granules) == frame::GRANULES);
-    assert!(offset_of!(Frame, next) == frame::NEXT);
-    assert!(offset_of!(Frame, word) == frame::WORD);
-    assert!(offset_of!(Frame, time) == frame::LISTED);
-    assert!(offset_of!(Frame, bits) == frame::BITS);
-    assert!(Kind::Free as u8 == frame::FREE);
-    assert!(Kind::Parked as u8 == frame::PARKED);
-    assert!(Kind::Run as u8 == frame::RUN);
-    assert!(Kind::Slab as u8 == frame::SLAB);
-    assert!(Kind::Purging as u8 == frame::PURGING);
-    assert!(Kind::Freed as u8 == frame::FREED);
+    use slabyard_abi::region::descriptor;
+    assert!(size_of::<Descriptor>() == descriptor::BYTES);
+    assert!(offset_of!(Descriptor, head) == descriptor::HEAD);
+    assert!(offset_of!(Descriptor, granules) == descriptor::GRANULES);
+    assert!(offset_of!(Descriptor, next) == descriptor::NEXT);
+    assert!(offset_of!(Descriptor, word) == descriptor::WORD);
+    assert!(offset_of!(Descriptor, time) == descriptor::LISTED);
+    assert!(offset_of!(Descriptor, bits) == descriptor::BITS);
+    assert!(Kind::Free as u8 == descriptor::FREE);
+    assert!(Kind::Parked as u8 == descriptor::PARKED);
+    assert!(Kind::Run as u8 == descriptor::RUN);
+    assert!(Kind::Slab as u8 == descriptor::SLAB);
+    assert!(Kind::Purging as u8 == descriptor::PURGING);
+    assert!(Kind::Freed as u8 == descriptor::FREED);
 };

@@ -4,15 +4,15 @@
 //! somebody asked for. What the call is about is out of the buddy meanwhile, so that it
 //! is made under no lock; the rest of its block stays there.
 //!
-//! What describes a large free block goes back too: its frames (but the first)
+//! What describes a large free block goes back too: its descriptors (but the first)
 //! and its part of the page map are zeros, as in memory that was never touched.
-//! The first frame's `granules` counts the steps that were made for it; a block with
-//! all of them is *bare*. In a small heap this waits: its frames are little memory, and
+//! The first descriptor's `granules` counts the steps that were made for it; a block with
+//! all of them is *bare*. In a small heap this waits: its descriptors are little memory, and
 //! who asks for the block again would fault their pages in one by one.
 
-use super::Ground;
+use super::PageHeap;
 use super::blocks::ORDERS;
-use super::frame::{Frame, Kind};
+use super::descriptor::{Descriptor, Kind};
 use super::huge::{HUGE, HUGE_ORDER};
 use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
@@ -27,12 +27,12 @@ const MOST_AT_ONCE: usize = (64 << 20) / GRANULE;
 /// Most parts of blocks in one call: what a burst leaves free lies in pieces.
 const PARTS: usize = 64;
 
-/// Order from which on a free block is made bare: 512 KiB, two pages of frames.
-const SMALLEST_BARE: usize = 7;
-/// In a heap of up to so many granules, 256 MiB with 4 MiB of frames, a block is clean for
+/// Order from which on a free block is made bare: 512 KiB, two pages of descriptors.
+const SMALLEST_RELEASED: usize = 7;
+/// In a heap of up to so many granules, 256 MiB with 4 MiB of descriptors, a block is clean for
 /// so long before it is made bare.
 const SMALL_HEAP: usize = (256 << 20) / GRANULE;
-const BARE_MS: u32 = 1000;
+const RELEASE_MS: u32 = 1000;
 /// Blocks of an order looked at for one that is not bare.
 const LOOKS: usize = 16;
 
@@ -55,7 +55,7 @@ impl Part {
         Part { index: 0, order: 0, first: 0, granules: 0, dirty: 0, beside_others: false };
 }
 
-impl<P: Platform> Ground<P> {
+impl<P: Platform> PageHeap<P> {
     /// Gives back dirty blocks that were freed at least `age_ms` ago, because somebody
     /// asked for it: `most` granules, or up to two huge pages more, clean ones between
     /// them among them. Large blocks go in whole huge pages, which are not split then; their
@@ -138,7 +138,7 @@ impl<P: Platform> Ground<P> {
         let mut lists = self.all_lists();
         let (block, time) = (0..ORDERS).rev().find_map(|order| {
             let block = lists.oldest_of(order)?;
-            let time = region.frame(block).time.load(Ordering::Relaxed);
+            let time = region.descriptor(block).time.load(Ordering::Relaxed);
             is_old(now, time, age_ms).then_some((block, time))
         })?;
         let (found, _) = lists.remove(region, block);
@@ -168,7 +168,7 @@ impl<P: Platform> Ground<P> {
         let dirty = region.dirty_in(first, granules);
         lists.dirty_granules -= dirty;
         self.set_dirty_hint(lists.dirty_granules);
-        region.frame(index as u32).set(Kind::Purging, order as u32, 0);
+        region.descriptor(index as u32).set(Kind::Purging, order as u32, 0);
         let beside_others = found < HUGE_ORDER;
         Some(Part { index: index as u32, order, first, granules, dirty, beside_others })
     }
@@ -177,40 +177,40 @@ impl<P: Platform> Ground<P> {
     /// were made.
     fn put_clean(&self, index: u32, order: usize, since: u32, made: u32) {
         let start = index as usize;
-        let frame = self.region.frame(index);
+        let descriptor = self.region.descriptor(index);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        frame.set(Kind::None, 0, 0);
+        descriptor.set(Kind::None, 0, 0);
         lists.free_range(&self.region, start, start + (1 << order), false, since);
-        // Joined with its buddy it begins anew: the buddy's first frame is there.
-        if frame.kind() == Kind::Free && frame.order() == order as u32 {
-            frame.granules.store(made, Ordering::Relaxed);
+        // Joined with its buddy it begins anew: the buddy's first descriptor is there.
+        if descriptor.kind() == Kind::Free && descriptor.order() == order as u32 {
+            descriptor.granules.store(made, Ordering::Relaxed);
         }
     }
 
     /// Gives back what describes large clean blocks, of some that are not bare
     /// yet. Returns true if there were any.
-    pub fn strip(&self) -> bool {
-        let mut stripped = false;
-        while self.strip_part_of(0) {
-            stripped = true;
+    pub fn release_metadata(&self) -> bool {
+        let mut released = false;
+        while self.release_part_of(0) {
+            released = true;
         }
-        stripped
+        released
     }
 
     /// Gives back a part of what describes a large clean block: by one call, of at most
     /// [`MOST_BYTES`]. False if all of them are bare, or are to wait.
-    pub fn strip_part(&self) -> bool {
-        self.strip_part_of(if self.region.top() <= SMALL_HEAP { BARE_MS } else { 0 })
+    pub fn release_metadata_part(&self) -> bool {
+        self.release_part_of(if self.region.top() <= SMALL_HEAP { RELEASE_MS } else { 0 })
     }
 
     /// Of a block that is clean for so long.
-    fn strip_part_of(&self, age_ms: u32) -> bool {
-        let Some((index, order, since, mut made)) = self.take_unstripped(age_ms) else {
+    fn release_part_of(&self, age_ms: u32) -> bool {
+        let Some((index, order, since, mut made)) = self.take_unreleased(age_ms) else {
             return false;
         };
         while made < steps(order) {
             made += 1;
-            if self.strip_step(index as usize, order, made - 1) {
+            if self.release_step(index as usize, order, made - 1) {
                 break;
             }
         }
@@ -219,13 +219,13 @@ impl<P: Platform> Ground<P> {
     }
 
     /// One of [`steps`]; false if there was no whole page to give back.
-    fn strip_step(&self, start: usize, order: usize, step: u32) -> bool {
+    fn release_step(&self, start: usize, order: usize, step: u32) -> bool {
         let (region, p, end) = (&self.region, &self.platform, start + (1 << order));
-        match step.checked_sub(frame_steps(order)) {
+        match step.checked_sub(descriptor_slices(order)) {
             None => {
-                let from = start + step as usize * FRAMES;
-                // The first frame tells of the block.
-                region.give_back_frames(p, from.max(start + 1), (from + FRAMES).min(end))
+                let from = start + step as usize * DESCRIPTORS;
+                // The first descriptor tells of the block.
+                region.give_back_descriptors(p, from.max(start + 1), (from + DESCRIPTORS).min(end))
             }
             Some(step) => {
                 let from = start + step as usize * ENTRIES;
@@ -236,18 +236,18 @@ impl<P: Platform> Ground<P> {
 
     /// A large block that is clean for so long and not bare: its order, since when, and the
     /// steps made for it.
-    fn take_unstripped(&self, age_ms: u32) -> Option<(u32, usize, u32, u32)> {
+    fn take_unreleased(&self, age_ms: u32) -> Option<(u32, usize, u32, u32)> {
         let (region, now) = (&self.region, self.platform.now_ms() as u32);
-        let made = |index| region.frame(index).granules.load(Ordering::Relaxed);
-        let since = |index| region.frame(index).time.load(Ordering::Relaxed);
+        let made = |index| region.descriptor(index).granules.load(Ordering::Relaxed);
+        let since = |index| region.descriptor(index).time.load(Ordering::Relaxed);
         let mut lists = self.buddy.lists.lock(&self.platform);
-        let (index, order) = (SMALLEST_BARE..ORDERS).rev().find_map(|order| {
+        let (index, order) = (SMALLEST_RELEASED..ORDERS).rev().find_map(|order| {
             let wanted = |index| made(index) < steps(order) && is_old(now, since(index), age_ms);
             Some((lists.find_clean(region, order, LOOKS, wanted)?, order))
         })?;
         let (since, done) = (since(index), made(index));
         lists.remove(region, index);
-        region.frame(index).set(Kind::Purging, order as u32, 0);
+        region.descriptor(index).set(Kind::Purging, order as u32, 0);
         Some((index, order, since, done))
     }
 }
@@ -258,15 +258,15 @@ fn is_old(now: u32, time: u32, age_ms: u32) -> bool {
     age >= 0 && age.cast_unsigned() >= age_ms
 }
 
-/// Frames, and entries of the page map, of one step.
-const FRAMES: usize = MOST_BYTES / size_of::<Frame>();
+/// Descriptors, and entries of the page map, of one step.
+const DESCRIPTORS: usize = MOST_BYTES / size_of::<Descriptor>();
 const ENTRIES: usize = MOST_BYTES / size_of::<AtomicU16>();
 
-fn frame_steps(order: usize) -> u32 {
-    (1usize << order).div_ceil(FRAMES) as u32
+fn descriptor_slices(order: usize) -> u32 {
+    (1usize << order).div_ceil(DESCRIPTORS) as u32
 }
 
 /// Steps that make a block of an order bare.
 fn steps(order: usize) -> u32 {
-    frame_steps(order) + (1usize << order).div_ceil(ENTRIES) as u32
+    descriptor_slices(order) + (1usize << order).div_ceil(ENTRIES) as u32
 }

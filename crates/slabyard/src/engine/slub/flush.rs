@@ -13,7 +13,7 @@
 //! whether it is the begin of an object, of each.
 
 use super::{Cache, Shape};
-use crate::page::{Cause, Ground};
+use crate::pages::{Cause, PageHeap};
 use crate::platform::Platform;
 use crate::slab::freeset::Word;
 use crate::slab::{Geometry, Object, Put};
@@ -47,7 +47,7 @@ impl Group {
 
 impl Cache {
     /// One object to its slab, past the sheaves.
-    pub fn free_direct<P: Platform>(&self, g: &Ground<P>, address: usize) {
+    pub fn free_direct<P: Platform>(&self, g: &PageHeap<P>, address: usize) {
         let shape = self.shape();
         match g.resolve(&shape.geometry, shape.slot, address) {
             Ok(Object { slab, index }) => {
@@ -55,13 +55,18 @@ impl Cache {
                 let home = self.put_group(g, shape, &Group { slab, word, mask });
                 self.shown.out.fetch_sub(home, Ordering::Relaxed);
             }
-            Err(cause) => g.bad(cause, address, shape.slot),
+            Err(cause) => g.misuse(cause, address, shape.slot),
         }
     }
 
     /// Objects go home, the last of them first, for at most so many slab operations: how
     /// many. What is no object of this cache is told and set aside.
-    pub fn put_home<P: Platform>(&self, g: &Ground<P>, objects: &[AtomicUsize], most: u32) -> u32 {
+    pub fn return_to_slabs<P: Platform>(
+        &self,
+        g: &PageHeap<P>,
+        objects: &[AtomicUsize],
+        most: u32,
+    ) -> u32 {
         let shape = self.shape();
         // A copy: what others may change would be read again for each object.
         let geometry = shape.geometry;
@@ -73,7 +78,7 @@ impl Cache {
         while let Some((top, others)) = left.split_last() {
             let address = top.load(Ordering::Relaxed);
             let Some((slab, word)) = g.word_at(&geometry, address) else {
-                tell(g, shape, address);
+                report(g, shape, address);
                 left = others;
                 continue;
             };
@@ -81,7 +86,7 @@ impl Cache {
             let group = &mut groups[place];
             if (slab, word) != (group.slab, group.word) {
                 if !g.is_slab(slab, shape.slot) {
-                    tell(g, shape, address);
+                    report(g, shape, address);
                     left = others;
                     continue;
                 }
@@ -100,10 +105,10 @@ impl Cache {
                 while fetched > ahead {
                     fetched -= 1;
                     let address = objects[fetched].load(Ordering::Relaxed);
-                    g.region.fetch_frame_ahead(g.slab_at(&geometry, address));
+                    g.region.fetch_descriptor_ahead(g.slab_at(&geometry, address));
                 }
             }
-            left = gather(g, shape, &geometry, group, left);
+            left = group_objects(g, shape, &geometry, group, left);
         }
         while used != 0 {
             home += self.put_group(g, shape, &groups[used.trailing_zeros() as usize]);
@@ -114,17 +119,17 @@ impl Cache {
     }
 
     /// Returns how many went home. Where all were bad, nothing changes.
-    fn put_group<P: Platform>(&self, g: &Ground<P>, shape: &Shape, group: &Group) -> u64 {
+    fn put_group<P: Platform>(&self, g: &PageHeap<P>, shape: &Shape, group: &Group) -> u64 {
         let &Group { slab, word, mask } = group;
         let Put { version, before, added, mut twice } = g.put(slab, word, mask);
         while twice != 0 {
             let index = word.index_of(twice.trailing_zeros());
             let address = g.address_of(&shape.geometry, Object { slab, index });
-            g.bad(Cause::DoubleFree, address, shape.slot);
+            g.misuse(Cause::DoubleFree, address, shape.slot);
             twice &= twice - 1;
         }
         if added > 0 && (before == 0 || before + added == shape.geometry.objects) {
-            self.settle(g, slab, version);
+            self.relist(g, slab, version);
         }
         u64::from(added)
     }
@@ -133,8 +138,8 @@ impl Cache {
 /// Gathers the bits of the last objects, as long as they lie in the group's word; returns
 /// the others.
 #[inline]
-fn gather<'a, P: Platform>(
-    g: &Ground<P>,
+fn group_objects<'a, P: Platform>(
+    g: &PageHeap<P>,
     shape: &Shape,
     geometry: &Geometry,
     group: &mut Group,
@@ -154,9 +159,9 @@ fn gather<'a, P: Platform>(
         let (nth, begins) = geometry.divide(offset as u32);
         let bit = 1u64.wrapping_shl(nth);
         if !begins {
-            g.bad(Cause::Interior, address, shape.slot);
+            g.misuse(Cause::Interior, address, shape.slot);
         } else if mask & bit != 0 {
-            g.bad(Cause::DoubleFree, address, shape.slot);
+            g.misuse(Cause::DoubleFree, address, shape.slot);
         } else {
             mask |= bit;
             let (run, bits) = run_from(objects, address, geometry.size as usize, nth, last);
@@ -214,7 +219,7 @@ fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize)
 
 /// Tells of an address that is no object of this cache.
 #[cold]
-fn tell<P: Platform>(g: &Ground<P>, shape: &Shape, address: usize) {
+fn report<P: Platform>(g: &PageHeap<P>, shape: &Shape, address: usize) {
     let cause = g.resolve(&shape.geometry, shape.slot, address).err().unwrap_or(Cause::WrongSize);
-    g.bad(cause, address, shape.slot);
+    g.misuse(cause, address, shape.slot);
 }

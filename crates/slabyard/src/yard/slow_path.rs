@@ -1,23 +1,23 @@
-//! A visit: one slow path under way, from its entry through the gate to its end.
+//! A slow_path: one slow path under way, from its entry through the gate to its end.
 //!
 //! Neighbours: what is done on the way, if it is due: a drain that was asked for
-//! ([`super::drain`]), a step of a round ([`super::tick`]), mail ([`super::mail`]),
+//! ([`super::reclaim::drain`]), a step of a pass ([`super::reclaim::ticker`]), mail ([`super::mailbox`]),
 //! deferred frees ([`super::deferred`]), a block of a freed run to join
-//! ([`crate::page`]'s `freed`).
-//! Invariant: a thread is in one visit at a time; a handler that interrupts it finds
+//! ([`crate::pages`]'s `freed`).
+//! Invariant: a thread is in one slow path at a time; a handler that interrupts it finds
 //! [`INSIDE`] and gets none. Nobody is in one while a thread forks.
 
 use super::Yard;
 use super::gate::{Inside, Purpose};
 use super::large::RUN_CALLS;
-use super::pace::{EVERY_CALL, LONGEST_STEP};
+use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// Bit of the depth word: this thread is inside of a slow path. The other bits
 /// count its calls, as slow paths guess them.
 pub(super) const INSIDE: u32 = 1;
-/// During the heartbeat a thread looks at the clock once in so many calls.
+/// During the reclaim ticker a thread looks at the clock once in so many calls.
 pub(super) const LOOK_CALLS: u32 = 128;
 /// Without one, once in so many.
 const REST_CALLS: u32 = 1024;
@@ -27,8 +27,8 @@ const REST_CALLS: u32 = 1024;
 /// allocates soon after.
 const MOST_LEFT: u32 = 8;
 const TICKS_LEFT: u32 = 2;
-/// They wait for nobody if so many granules are owed: 64 MiB.
-const MUCH_OWED: usize = (64 << 20) / GRANULE;
+/// They wait for nobody if so many granules are backlog: 64 MiB.
+const LARGE_BACKLOG: usize = (64 << 20) / GRANULE;
 
 /// Who comes by.
 #[derive(Clone, Copy)]
@@ -46,44 +46,44 @@ fn passes(multiple: u32, before: u32, after: u32) -> bool {
 impl<P: Platform> Yard<P> {
     /// Enters a slow path that comes about once in so many calls; `None` inside of one
     /// that a signal interrupted, and while another thread forks.
-    pub(super) fn visit(&self, calls: u32) -> Option<Visit<'_, P>> {
-        let visit = self.visit_as(Caller::Allocation, calls, false)?;
+    pub(super) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P>> {
+        let slow_path = self.slow_path_as(Caller::Allocation, calls, false)?;
         // Who wants a run has enough to do.
-        if calls != RUN_CALLS && self.ground.has_joins() {
-            self.ground.join_one();
+        if calls != RUN_CALLS && self.heap.has_uncoalesced() {
+            self.heap.coalesce_one();
         }
-        Some(visit)
+        Some(slow_path)
     }
 
-    /// As [`Yard::visit`], of a free; if its row's frees were `spent`, it comes once in a
-    /// step of the heartbeat.
-    pub(super) fn visit_to_free(&self, calls: u32, spent: bool) -> Option<Visit<'_, P>> {
-        self.visit_as(Caller::Free, calls, spent)
+    /// As [`Yard::slow_path`], of a free; if its row's frees were `spent`, it comes once in a
+    /// step of the reclaim ticker.
+    pub(super) fn slow_path_of_free(&self, calls: u32, spent: bool) -> Option<SlowPath<'_, P>> {
+        self.slow_path_as(Caller::Free, calls, spent)
     }
 
-    fn visit_as(&self, caller: Caller, calls: u32, spent: bool) -> Option<Visit<'_, P>> {
-        let beat = self.beat.load(Ordering::Relaxed);
-        let joins = spent && self.ground.has_joins();
+    fn slow_path_as(&self, caller: Caller, calls: u32, spent: bool) -> Option<SlowPath<'_, P>> {
+        let interval = self.interval.load(Ordering::Relaxed);
+        let coalesces = spent && self.heap.has_uncoalesced();
         // Then it was asked to come soon, and made fewer frees than a step.
-        let spent = spent && !joins;
-        let calls = if spent && beat != 0 { beat } else { calls };
-        let (visit, before) = self.come_in(calls)?;
-        let look = match beat {
-            0 => before == 0 || passes(REST_CALLS, before, visit.after),
-            LONGEST_STEP => passes(LOOK_CALLS, before, visit.after),
+        let spent = spent && !coalesces;
+        let calls = if spent && interval != 0 { interval } else { calls };
+        let (slow_path, before) = self.begin_slow_path(calls)?;
+        let look = match interval {
+            0 => before == 0 || passes(REST_CALLS, before, slow_path.after),
+            LONGEST_INTERVAL => passes(LOOK_CALLS, before, slow_path.after),
             // A slow program: the clock costs it nothing.
             _ => true,
         };
         let waits = self.waits();
         if look || waits {
-            let steps = matches!(beat, EVERY_CALL | LONGEST_STEP) || spent;
+            let steps = matches!(interval, EVERY_CALL | LONGEST_INTERVAL) || spent;
             self.tick(look, steps, waits, || self.is_turn_of(caller));
         }
-        if joins {
-            self.ground.join_one();
+        if coalesces {
+            self.heap.coalesce_one();
         }
-        self.grant_frees();
-        Some(visit)
+        self.restart_countdown();
+        Some(slow_path)
     }
 
     /// True if a step of what waits is for who comes by: an allocation, or a free if for a
@@ -99,7 +99,7 @@ impl<P: Platform> Yard<P> {
         }
         next == 0
             || next >= MOST_LEFT + TICKS_LEFT
-            || self.owed.load(Ordering::Relaxed) > MUCH_OWED
+            || self.backlog.load(Ordering::Relaxed) > LARGE_BACKLOG
             || self.is_slow()
     }
 
@@ -111,9 +111,9 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// A visit, and the depth word before it; nothing of what waits is done yet.
+    /// A slow_path, and the depth word before it; nothing of what waits is done yet.
     #[inline(always)]
-    pub(super) fn come_in(&self, calls: u32) -> Option<(Visit<'_, P>, u32)> {
+    pub(super) fn begin_slow_path(&self, calls: u32) -> Option<(SlowPath<'_, P>, u32)> {
         let p = self.platform();
         let depth = p.depth();
         let before = depth.load(Ordering::Relaxed);
@@ -128,10 +128,10 @@ impl<P: Platform> Yard<P> {
             return None;
         };
         let after = before.wrapping_add(2 * calls);
-        let visit = Visit { yard: self, inside, after, asks };
+        let slow_path = SlowPath { yard: self, inside, after, asks };
         self.answer_drain();
         self.answer_mail();
-        Some((visit, before))
+        Some((slow_path, before))
     }
 
     /// Closes the gate: when it returns, no slow path is under way, and none begins until
@@ -174,7 +174,7 @@ impl Yard<crate::platform::linux::Linux> {
 }
 
 /// A slow path under way.
-pub(super) struct Visit<'a, P: Platform> {
+pub(super) struct SlowPath<'a, P: Platform> {
     yard: &'a Yard<P>,
     inside: Inside<'a>,
     /// The depth word after it.
@@ -183,16 +183,16 @@ pub(super) struct Visit<'a, P: Platform> {
     asks: u32,
 }
 
-impl<P: Platform> Drop for Visit<'_, P> {
+impl<P: Platform> Drop for SlowPath<'_, P> {
     fn drop(&mut self) {
         let yard = self.yard;
         let p = yard.platform();
         if yard.deferred.load(Ordering::Relaxed) != 0 {
             yard.run_deferred();
         }
-        yard.begin_beat_if_due();
-        if yard.ground.has_many_joins() {
-            self.after = self.after.wrapping_add(2 * yard.come_soon());
+        yard.start_ticker_if_due();
+        if yard.heap.has_many_uncoalesced() {
+            self.after = self.after.wrapping_add(2 * yard.shorten_countdown());
         }
         yard.gate.leave(p, self.inside);
         // It may have granted frees without end, or put a stack into a row, when rows were

@@ -1,0 +1,25 @@
+//! What gives memory back: parked objects that nobody uses return to their slabs, empty slabs
+//! end, and free pages return to the system.
+//!
+//! ```text
+//!              pages wait to be purged               a tick, an eighth of the decay time
+//!  at rest ------------------------------> ticking --------------------------------------+
+//!     ^                                     ^  |                                         |
+//!     |   8 passes found nothing to do      |  | each slow path: one slice               v
+//!     +-------------------------------------+--+------------------------------- pass: stacks,
+//!                                              |                                caches, runs,
+//!                                              +--- purge backlog first         pages, tables
+//! ```
+//!
+//! [`ticker`] decides when a pass begins and how often a slow path must run; [`rate`] measures
+//! how often the program frees; [`countdown`] makes a CPU's next slow path come after so many
+//! frees; [`pass`] is the work, cut into slices; [`drain`] does all of it at once, on request.
+//!
+//! Neighbours: [`crate::yard::slow_path`] gives each slow path its slice; the engine's `age`
+//! and the page heap's `purge` do what a slice is about.
+
+pub(in crate::yard) mod countdown;
+pub(in crate::yard) mod drain;
+pub(in crate::yard) mod pass;
+pub(in crate::yard) mod rate;
+pub(in crate::yard) mod ticker;
