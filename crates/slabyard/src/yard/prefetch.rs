@@ -39,7 +39,7 @@ impl<P: Platform> Yard<P> {
         let heap = &self.heap;
         let descriptor = match class.map(|class| self.caches[class].shape()) {
             None => heap.region.granule_of(address),
-            Some(shape) => shape.goes_straight().then(|| heap.slab_at(&shape.geometry, address)),
+            Some(shape) => shape.may_bypass().then(|| heap.slab_at(&shape.geometry, address)),
         };
         if let Some(descriptor) = descriptor {
             heap.region.fetch_descriptor_ahead(descriptor);

@@ -15,7 +15,7 @@ fn in_whole_words(objects: u32) -> u32 {
 }
 
 impl Cache {
-    /// Allocates an object: its address; `None` if there is no memory.
+    /// Allocates an object and returns its address; `None` if there is no memory.
     pub fn alloc_slow<P: Platform>(&self, g: &PageHeap<P>) -> Option<usize> {
         let _moving = self.moving();
         let main = self.shape().main();
@@ -23,22 +23,23 @@ impl Cache {
             return self.alloc_direct(g);
         };
         let full = match first {
-            // The thread moved to another CPU, a push came between, or each call comes by.
+            // The thread moved to another CPU, a push came between, or an entry of zeros
+            // sends every call to the slow path.
             Some(sheaf) if !sheaf.is_empty() => Some(sheaf),
             first => self.fill(g, first),
         };
-        // There may be objects where there is no memory for a sheaf.
+        // Without memory for a sheaf, a slab may still have an object.
         let Some(mut full) = full else { return self.alloc_direct(g) };
         let object = g.sheaves.pop(&mut full);
         self.check_in(g, main, full, self.sheaf_capacity());
         object
     }
 
-    /// A sheaf with objects in place of an empty one (or none): this CPU's other
-    /// one, else one from the barn, else half filled from slabs. Half, because
-    /// frees come too: a full one would have to be put away with the next of them.
-    /// Fewer in a cache of few slabs: most caches of a small process stay so, and the
-    /// elements of each sheaf would be two pages.
+    /// Exchanges an empty sheaf (or none) for one with objects: this CPU's spare, else a full
+    /// one from the barn, else the same sheaf refilled from slabs to the half. Half, because
+    /// the program frees too: its next free would have to put a full one away.
+    /// In a cache of few slabs it takes fewer: most caches of a small process stay so, and
+    /// the elements of each sheaf would touch two pages.
     fn fill<P: Platform>(&self, g: &PageHeap<P>, empty: Option<Sheaf>) -> Option<Sheaf> {
         let spare = self.shape().spare();
         let half = in_whole_words(self.sheaf_capacity().div_ceil(2));
@@ -61,15 +62,15 @@ impl Cache {
             Err(empty) => empty,
         };
         if self.refill(g, &mut empty, want) {
-            self.took_out(g, empty.len());
+            self.count_refilled(g, empty.len());
             return Some(empty);
         }
         self.barn_put_empty(g, empty);
         None
     }
 
-    /// One object from the slabs, past the sheaves: for a CPU whose stack is
-    /// stopped and a thread that has no row.
+    /// Allocates one object from the slabs and bypasses the sheaves: for a CPU whose stack
+    /// is stopped and a thread that has no row.
     pub fn alloc_direct<P: Platform>(&self, g: &PageHeap<P>) -> Option<usize> {
         let mut one = None;
         self.take_objects(g, 1, |begin, stride, mask| {

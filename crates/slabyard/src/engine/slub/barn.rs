@@ -1,4 +1,7 @@
-//! The barn: full and empty sheaves of one cache on one node, exchanged whole.
+//! The barn: one node's full and empty sheaves of a cache, which CPUs exchange whole with it.
+//!
+//! Neighbours: [`super::alloc`] takes full sheaves, [`super::free`] puts them, [`super::age`]
+//! flushes the unused ones; [`super::working_set`] sets the limit.
 
 use super::Cache;
 use crate::pages::sheaf::NO_SHEAF;
@@ -9,11 +12,12 @@ use crate::sync::{AtomicU64, Ordering};
 /// Most full sheaves of a barn until its limit follows use ([`super::working_set`]). SLUB
 /// 6.18 has 10 of 32 objects; ours are much larger.
 const MOST_FULL: u32 = 2;
-/// Objects above this many bytes wait in no barn: there are few of them, and two sheaves
-/// may be more than all that live. To bring them home costs little beside their use.
+/// A barn keeps no objects above this many bytes: there are few of them, and two sheaves
+/// may be more than all that live. To return them to their slabs costs little beside
+/// their use.
 const LARGEST: u32 = 1024;
 
-/// Most full sheaves of the barn of objects of so many bytes, to begin with.
+/// The first limit of full sheaves in the barn, for objects of so many bytes.
 pub(super) const fn most_full(size: u32) -> u32 {
     if size <= LARGEST { MOST_FULL } else { 0 }
 }
@@ -24,7 +28,7 @@ pub(super) const MOST_EMPTY: u32 = 2;
 pub(super) struct Barn {
     full: u32,
     nr_full: u32,
-    /// Least `nr_full` since the last round: sheaves that nobody wanted (the
+    /// Least `nr_full` since the last reclaim pass: that many sheaves were unused (the
     /// depot's working set of Bonwick and Adams, USENIX 2001).
     least_full: u32,
     /// Objects in the full sheaves.
@@ -70,7 +74,7 @@ impl Cache {
         sheaf.len() as usize * self.shape().geometry.size as usize
     }
 
-    /// Tells readers outside what the barn became. Under its lock.
+    /// Publishes the barn's counts to readers outside. Under its lock.
     fn publish_barn(&self, barn: &Barn) {
         let shown = &self.shown;
         shown.barn_objects.store(barn.objects, Ordering::Relaxed);
@@ -81,12 +85,12 @@ impl Cache {
 
     pub(super) fn is_barn_published<P: Platform>(&self, g: &PageHeap<P>) -> bool {
         let shown = &self.shown;
-        let told = [&shown.barn_objects, &shown.barn_full, &shown.barn_empty, &shown.barn_head];
-        let told = told.map(|word| word.load(Ordering::Relaxed));
+        let words = [&shown.barn_objects, &shown.barn_full, &shown.barn_empty, &shown.barn_head];
+        let published = words.map(|word| word.load(Ordering::Relaxed));
         let mut objects = 0;
         self.each_parked_node(g, |_| objects += 1);
         let barn = self.barn.lock(&g.platform);
-        told == [objects, barn.nr_full.into(), barn.nr_empty.into(), barn.full.into()]
+        published == [objects, barn.nr_full.into(), barn.nr_empty.into(), barn.full.into()]
     }
 
     /// Most full and most empty sheaves of the barn.
@@ -95,15 +99,15 @@ impl Cache {
         (limit(&self.shown.barn_full_limit), limit(&self.shown.barn_empty_limit))
     }
 
-    /// Changes the most full sheaves of the barn, which no longer follow use; what is above
-    /// goes with the next shrink or round.
+    /// Sets the limit of full sheaves, which no longer follows use; the next shrink or
+    /// reclaim pass flushes what is above it.
     pub fn set_barn_full_limit<P: Platform>(&self, g: &PageHeap<P>, sheaves: u32) {
         let _barn = self.barn.lock(&g.platform);
         self.working_set.fix();
         self.shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
     }
 
-    /// Changes the most empty sheaves of the barn; holds from the next one on.
+    /// Sets the limit of empty sheaves, for the next ones that come.
     pub fn set_barn_empty_limit(&self, sheaves: u32) {
         self.shown.barn_empty_limit.store(sheaves.into(), Ordering::Relaxed);
     }
@@ -116,8 +120,8 @@ impl Cache {
             && g.parked_node_bytes.load(Ordering::Relaxed) + bytes <= g.node_limit()
     }
 
-    /// True if the barn is to keep an empty sheaf: not one that is smaller than sheaves
-    /// are by now.
+    /// True if the barn has room for an empty sheaf, and the sheaf is not smaller than the
+    /// capacity is by now.
     fn keeps_empty<P: Platform>(&self, g: &PageHeap<P>, barn: &Barn, empty: &Sheaf) -> bool {
         barn.nr_empty < self.barn_limits().1 && g.sheaves.room(empty) >= self.sheaf_capacity()
     }
@@ -158,11 +162,11 @@ impl Cache {
         Some(sheaf)
     }
 
-    /// Puts a full sheaf, and returns an empty one in its place.
+    /// Exchanges a full sheaf for an empty one.
     ///
     /// # Errors
-    /// Gives the sheaf back if the barn or the yard holds enough, or no empty
-    /// sheaf is to be had.
+    /// Gives the sheaf back if the barn or the yard is at its limit, or there is no memory
+    /// for an empty sheaf.
     pub(super) fn barn_put_full<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -173,8 +177,8 @@ impl Cache {
         if g.parked_node_bytes.load(Ordering::Relaxed) + bytes > g.node_limit() {
             return Err(full);
         }
-        // A new sheaf may need a system call: it is made before the lock is taken
-        // again, and given back if it is not wanted then.
+        // A new sheaf may need a system call, so the loop makes it without the lock, and
+        // gives it back if the barn has become full meanwhile.
         let mut new = None;
         let (mut barn, empty) = loop {
             let mut barn = self.barn.lock(&g.platform);
@@ -199,7 +203,7 @@ impl Cache {
         };
         barn.put_full(g, full);
         self.publish_barn(&barn);
-        // Before the lock is given up: who takes the sheaf subtracts.
+        // Before the lock is released: whoever takes the sheaf subtracts.
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
         drop(barn);
         Ok(empty)
@@ -216,7 +220,7 @@ impl Cache {
         g.sheaves.take(&g.platform, self.sheaf_capacity())
     }
 
-    /// Takes an empty sheaf back.
+    /// Puts an empty sheaf, into the barn or, if it has enough, into the pool.
     pub(super) fn barn_put_empty<P: Platform>(&self, g: &PageHeap<P>, sheaf: Sheaf) {
         let mut barn = self.barn.lock(&g.platform);
         if self.keeps_empty(g, &barn, &sheaf) {
@@ -228,8 +232,8 @@ impl Cache {
         g.sheaves.give(&g.platform, sheaf);
     }
 
-    /// Keeps a surplus sheaf with objects, whatever the limits say: what is too much
-    /// goes home with the next round, not within the call that found it.
+    /// Puts a surplus sheaf with objects, whatever the limits say: the next reclaim pass
+    /// flushes what is too much, not the call that found it.
     pub(super) fn barn_keep<P: Platform>(&self, g: &PageHeap<P>, sheaf: Sheaf) {
         let bytes = self.bytes_of(&sheaf);
         let mut barn = self.barn.lock(&g.platform);
@@ -238,11 +242,11 @@ impl Cache {
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Puts back what is left of a sheaf whose top objects went home.
+    /// Puts back a sheaf whose top objects were flushed.
     pub(super) fn barn_put_rest<P: Platform>(&self, g: &PageHeap<P>, sheaf: Sheaf) {
         let bytes = self.bytes_of(&sheaf);
         let mut barn = self.barn.lock(&g.platform);
-        // Nobody wanted it meanwhile: it counts as if it had never been away.
+        // The others were all unused meanwhile: so was this one, as if it had never left.
         if barn.least_full == barn.nr_full {
             barn.least_full += 1;
         }
@@ -251,11 +255,11 @@ impl Cache {
         g.parked_node_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Full sheaves that nobody wanted since the last call, or above the limit.
+    /// Full sheaves that were unused since the last call, or are above the limit.
     pub(super) fn barn_unused<P: Platform>(&self, g: &PageHeap<P>) -> u32 {
         let mut barn = self.barn.lock(&g.platform);
         let unused = core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full);
-        self.not_wanted(unused);
+        self.lower_limit(unused);
         unused.max(barn.nr_full.saturating_sub(self.barn_limits().0))
     }
 

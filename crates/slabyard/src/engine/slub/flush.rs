@@ -1,16 +1,17 @@
-//! The way home: objects that leave a sheaf become bits of their slabs.
+//! The flush: returns the objects of a sheaf to their slabs, as bits of the free sets.
 //!
-//! Neighbours: [`super::free`] and [`super::age`] send objects here; the free set
-//! ([`crate::slab::freeset`]) takes them; [`super::node`] settles what a slab became.
+//! Neighbours: [`super::free`] and [`super::age`] call it; the free set
+//! ([`crate::slab::freeset`]) takes the bits; [`super::node`] relists or ends a slab that
+//! stopped being full or became empty.
 //!
-//! Objects that were freed one after the other often lie near each other. So they are
-//! gathered by bitmap word in a small table and put when another word wants the place
-//! in it, and at the end: one pass, no sort, and no more operations than one for each
-//! bitmap word and one for its slab when objects come in any order in which a program
-//! frees a structure.
+//! Objects that were freed one after the other often lie near each other. So the flush
+//! groups them by bitmap word in a small hash table, and puts a group into its slab when
+//! another word needs the bucket, or at the end. It runs over the objects once and sorts
+//! nothing; for any order in which a program frees a structure, it makes no more operations
+//! than one for each bitmap word and one for its slab.
 //!
-//! Whether an address lies in a slab of this cache is asked where a word is opened, and
-//! whether it is the begin of an object, of each.
+//! It checks that an address lies in a slab of this cache once for each group, and that it
+//! is the begin of an object for each object.
 
 use super::{Cache, Shape};
 use crate::pages::{Cause, PageHeap};
@@ -19,14 +20,14 @@ use crate::slab::freeset::Word;
 use crate::slab::{Geometry, Object, Put};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Words gathered at a time; a power of two, and a bit of a `u32` for each.
+/// Groups at a time; a power of two, and a bit of a `u32` for each.
 const GROUPS: usize = 32;
 
-/// Slabs are fetched ahead of so many objects, where a word is opened: as many misses at a
-/// time as a core's buffers take.
+/// Where the flush begins a group, it fetches the slabs of so many next objects ahead: as
+/// many misses at a time as a core's buffers take.
 const AHEAD: u32 = 12;
 
-/// Bits of one word, gathered.
+/// Objects of one bitmap word, which are to be put into their slab by one operation.
 #[derive(Clone, Copy)]
 struct Group {
     slab: u32,
@@ -35,32 +36,33 @@ struct Group {
 }
 
 impl Group {
-    /// Of no slab.
+    /// A free bucket.
     const NONE: Group = Group { slab: u32::MAX, word: Word::FIRST, mask: 0 };
 
-    /// Place of a word in the table: Fibonacci hashing (Knuth, TAOCP 6.4).
-    fn place(slab: u32, word: Word) -> usize {
+    /// Bucket of a word in the table: Fibonacci hashing (Knuth, TAOCP 6.4).
+    fn bucket(slab: u32, word: Word) -> usize {
         let key = slab.wrapping_mul(4).wrapping_add(word.0);
         (key.wrapping_mul(0x9E37_79B9) >> (32 - GROUPS.ilog2())) as usize
     }
 }
 
 impl Cache {
-    /// One object to its slab, past the sheaves.
+    /// Returns one object to its slab and bypasses the sheaves.
     pub fn free_direct<P: Platform>(&self, g: &PageHeap<P>, address: usize) {
         let shape = self.shape();
         match g.resolve(&shape.geometry, shape.slot, address) {
             Ok(Object { slab, index }) => {
                 let (word, mask) = Word::of(index);
-                let home = self.put_group(g, shape, &Group { slab, word, mask });
-                self.shown.out.fetch_sub(home, Ordering::Relaxed);
+                let returned = self.put_group(g, shape, &Group { slab, word, mask });
+                self.shown.out.fetch_sub(returned, Ordering::Relaxed);
             }
             Err(cause) => g.misuse(cause, address, shape.slot),
         }
     }
 
-    /// Objects go home, the last of them first, for at most so many slab operations: how
-    /// many. What is no object of this cache is told and set aside.
+    /// Returns objects to their slabs, the last of them first, by at most so many slab
+    /// operations; says how many objects. It reports an address that is no object of this
+    /// cache as misuse, and counts it among them.
     pub fn return_to_slabs<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -68,12 +70,12 @@ impl Cache {
         most: u32,
     ) -> u32 {
         let shape = self.shape();
-        // A copy: what others may change would be read again for each object.
+        // A copy: the compiler would read shared memory again for each object.
         let geometry = shape.geometry;
         let mut groups = [Group::NONE; GROUPS];
         // A bit for each group that is not empty.
         let mut used = 0u32;
-        let (mut home, mut opened) = (0, 0);
+        let (mut returned, mut opened) = (0, 0);
         let (mut left, mut fetched) = (objects, objects.len());
         while let Some((top, others)) = left.split_last() {
             let address = top.load(Ordering::Relaxed);
@@ -82,8 +84,8 @@ impl Cache {
                 left = others;
                 continue;
             };
-            let place = Group::place(slab, word);
-            let group = &mut groups[place];
+            let bucket = Group::bucket(slab, word);
+            let group = &mut groups[bucket];
             if (slab, word) != (group.slab, group.word) {
                 if !g.is_slab(slab, shape.slot) {
                     report(g, shape, address);
@@ -94,12 +96,12 @@ impl Cache {
                     break;
                 }
                 opened += 1;
-                used |= 1 << place;
+                used |= 1 << bucket;
                 if group.mask != 0 {
-                    home += self.put_group(g, shape, group);
+                    returned += self.put_group(g, shape, group);
                 }
                 *group = Group { slab, word, mask: 0 };
-                // Each object once at most, and none that was gathered.
+                // Fetches for each object once at most, and for none that is in a group.
                 let ahead = left.len().saturating_sub(AHEAD.min(most - opened) as usize);
                 fetched = fetched.min(left.len());
                 while fetched > ahead {
@@ -111,14 +113,15 @@ impl Cache {
             left = group_objects(g, shape, &geometry, group, left);
         }
         while used != 0 {
-            home += self.put_group(g, shape, &groups[used.trailing_zeros() as usize]);
+            returned += self.put_group(g, shape, &groups[used.trailing_zeros() as usize]);
             used &= used - 1;
         }
-        self.shown.out.fetch_sub(home, Ordering::Relaxed);
+        self.shown.out.fetch_sub(returned, Ordering::Relaxed);
         (objects.len() - left.len()) as u32
     }
 
-    /// Returns how many went home. Where all were bad, nothing changes.
+    /// Puts a group into its slab; returns how many objects. If all were free already,
+    /// nothing changes.
     fn put_group<P: Platform>(&self, g: &PageHeap<P>, shape: &Shape, group: &Group) -> u64 {
         let &Group { slab, word, mask } = group;
         let Put { version, before, added, mut twice } = g.put(slab, word, mask);
@@ -135,8 +138,8 @@ impl Cache {
     }
 }
 
-/// Gathers the bits of the last objects, as long as they lie in the group's word; returns
-/// the others.
+/// Moves the last objects into a group, as long as they lie in its word; returns the
+/// others.
 #[inline]
 fn group_objects<'a, P: Platform>(
     g: &PageHeap<P>,
@@ -165,7 +168,7 @@ fn group_objects<'a, P: Platform>(
         } else {
             mask |= bit;
             let (run, bits) = run_from(objects, address, geometry.size as usize, nth, last);
-            // Else each is looked at by itself, and the one that is free already told.
+            // Else the loop checks each by itself, and reports the one that is free already.
             if mask & bits == 0 {
                 mask |= bits;
                 objects = &objects[..objects.len() - run];
@@ -178,8 +181,8 @@ fn group_objects<'a, P: Platform>(
 
 /// How many of the last objects lie side by side, each next to the one before, up or down,
 /// from the one at an address, whose bit is `nth` in a word whose last object is `last`; and
-/// their bits. A structure that is freed in the order in which it was made goes so, and what
-/// a stack gave that was filled from a slab: then this is most of what goes home.
+/// their bits. Such runs are most of a flush where a program frees a structure in the order
+/// in which it was made, or frees what it popped from a stack that was filled from a slab.
 #[inline]
 pub(crate) fn run_from(
     objects: &[AtomicUsize],
@@ -202,8 +205,8 @@ pub(crate) fn run_from(
     }
 }
 
-/// How many of the last objects, at most so many, lie each a step from the one before, the
-/// first of them from `address`.
+/// How many of the last objects, at most so many, lie `step` bytes from the one before each,
+/// and the first of them from `address`.
 #[inline]
 fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize) -> usize {
     let objects = &objects[objects.len().saturating_sub(most)..];
@@ -217,7 +220,7 @@ fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize)
     objects.len() - left.len()
 }
 
-/// Tells of an address that is no object of this cache.
+/// Reports an address that is no object of this cache.
 #[cold]
 fn report<P: Platform>(g: &PageHeap<P>, shape: &Shape, address: usize) {
     let cause = g.resolve(&shape.geometry, shape.slot, address).err().unwrap_or(Cause::WrongSize);

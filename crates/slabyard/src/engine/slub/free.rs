@@ -1,6 +1,5 @@
-//! The slow path of a free. From a sheaf that found no room the way goes [`home`].
-//!
-//! [`home`]: super::flush
+//! The slow path of a free: it makes room in this CPU's sheaf. Where neither spare nor barn
+//! has room, [`super::flush`] returns objects to their slabs.
 
 use super::Cache;
 use crate::pages::{Cause, PageHeap, Sheaf};
@@ -8,8 +7,8 @@ use crate::platform::Platform;
 use crate::sync::Ordering;
 
 impl Cache {
-    /// Frees an object. Called when the fast path found this CPU's stack full,
-    /// asked for or stopped, or the object on its top.
+    /// Frees an object. Called when the fast path found this CPU's stack full, stopped or
+    /// asked to drain, or found the object on its top.
     pub fn free_slow<P: Platform>(&self, g: &PageHeap<P>, address: usize) {
         let _moving = self.moving();
         let shape = self.shape();
@@ -39,12 +38,12 @@ impl Cache {
         self.check_in(g, shape.main(), sheaf, capacity);
     }
 
-    /// True if an object that may go straight home is to: this CPU's sheaves are full, and
-    /// the barn is, as far as one can see without taking them out. Not the object on top,
-    /// which is free already.
+    /// True if an object that [may bypass](super::Shape::may_bypass) the sheaves should: this
+    /// CPU's sheaves and the barn are full, as far as one can see without checking them out.
+    /// False for the object on top, which is free already.
     fn should_bypass<P: Platform>(&self, g: &PageHeap<P>, address: usize, capacity: u32) -> bool {
         let shape = self.shape();
-        let Some(row) = g.platform.row_hint().filter(|_| shape.goes_straight()) else {
+        let Some(row) = g.platform.row_hint().filter(|_| shape.may_bypass()) else {
             return false;
         };
         let top = |slot| g.platform.rows().entry(row, slot).top();
@@ -56,11 +55,10 @@ impl Cache {
             && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
     }
 
-    /// A sheaf with room for a main one, which becomes the spare: the old spare, if it has
-    /// room, else an empty one of the barn's, which takes the old spare. So what is parked is
-    /// handed out again in the order opposite to that of the frees, and neighbours in a
-    /// structure stay neighbours in memory (as the depot's magazines of Bonwick and Adams,
-    /// USENIX 2001).
+    /// Makes the main sheaf the spare and returns a sheaf with room: the old spare, if it has
+    /// room, else an empty one that the barn gives for the old spare. So parked objects are
+    /// allocated in the opposite order of the frees, and neighbours in a structure stay
+    /// neighbours in memory (as the depot's magazines of Bonwick and Adams, USENIX 2001).
     ///
     /// # Errors
     /// Gives the main one back if neither the spare nor the barn has room.
@@ -88,9 +86,9 @@ impl Cache {
         }
     }
 
-    /// A sheaf with room in place of a full one. The spare's, or an empty one where there is
-    /// no spare; else a piece of the full one goes home, what was freed last: its elements are
-    /// in the cache still.
+    /// Exchanges a full sheaf for one with room: the spare, or an empty one where there is no
+    /// spare. Else it flushes a piece of the full one, what was freed last: these elements
+    /// are still in the CPU's cache.
     fn make_room<P: Platform>(&self, g: &PageHeap<P>, full: Sheaf) -> Sheaf {
         let mut full = match self.exchange_spare(g, full) {
             Ok(room) => return room,
@@ -102,13 +100,13 @@ impl Cache {
             self.check_in_spare(g, full);
             return empty;
         }
-        let gone = self.flush(g, &mut full, self.shape().piece);
-        self.count_flushed(gone);
+        let flushed = self.flush(g, &mut full, self.shape().piece);
+        self.count_flushed(flushed);
         self.outgrow(g, full)
     }
 
-    /// A larger sheaf, with the same objects, in place of one that was made before the
-    /// capacity rose above its room.
+    /// Moves the objects of a sheaf that was made before the capacity rose above its room
+    /// into a larger one.
     fn outgrow<P: Platform>(&self, g: &PageHeap<P>, mut sheaf: Sheaf) -> Sheaf {
         let capacity = self.sheaf_capacity();
         if g.sheaves.room(&sheaf) >= capacity {
@@ -124,10 +122,11 @@ impl Cache {
         larger
     }
 
-    /// The top objects of a sheaf go home, for at most so many slab operations: how many.
+    /// Returns the top objects of a sheaf to their slabs, by at most so many slab operations;
+    /// says how many objects.
     pub(super) fn flush<P: Platform>(&self, g: &PageHeap<P>, sheaf: &mut Sheaf, most: u32) -> u32 {
-        let gone = self.return_to_slabs(g, g.sheaves.objects(sheaf), most);
-        g.sheaves.shorten(sheaf, gone);
-        gone
+        let flushed = self.return_to_slabs(g, g.sheaves.objects(sheaf), most);
+        g.sheaves.shorten(sheaf, flushed);
+        flushed
     }
 }

@@ -1,6 +1,6 @@
 //! SLUB with its sheaves front.
 //!
-//! Containers of a cache, from the fast path down: each CPU's main and spare
+//! A cache is a chain of containers, from the fast path down: each CPU's main and spare
 //! [sheaf](sheaf), the node's [barn] of full and empty sheaves, the node's list
 //! of partial slabs ([`node`]), the pages below. Walks: "I am a malloc(64)
 //! call" comes through [`alloc`], "I am a freed object" through [`free`].
@@ -25,10 +25,10 @@
 //! | partial | 1 to all - 1 | yes | holder of the list lock |
 //! | full | 0 | no | nobody: there are none |
 //! | empty, kept | all | yes | holder of the list lock |
-//! | passing | 1 to all | no | nobody: a `put` is on its way to list or end it |
+//! | passing | 1 to all | no | nobody: the thread whose `put` changed it is about to list or end it |
 //!
 //! A slab that is empty with `min_partial` slabs on the list ends under the list
-//! lock; its run goes to the pages behind it.
+//! lock; its run is freed to the page heap after the lock is released.
 //!
 //! # Equations (asserted by `verify`)
 //!
@@ -38,8 +38,8 @@
 //!
 //! # Read from outside
 //!
-//! What another process reads of a cache, and the version rule by which it knows that
-//! nothing moved meanwhile, is in [`shown`].
+//! [`shown`] has the words that another process reads of a cache, and the version rule by
+//! which it knows that nothing moved meanwhile.
 
 pub mod age;
 pub mod alloc;
@@ -76,31 +76,32 @@ pub struct Shape {
     pub sheaf_capacity: u32,
     /// Slab operations in one piece of work: see [`Self::MOST_PIECE`].
     pub piece: u32,
-    /// Slab operations of a round's step: see [`Self::MOST_STEP`].
-    pub step: u32,
+    /// Slab operations of one slice of a reclaim pass: see [`Self::MOST_SLICE`].
+    pub slice: u32,
 }
 
 impl Shape {
     /// A sheaf holds at most this many bytes of objects that are larger than
     /// [`Self::SMALL`], or [`Self::SHEAF_LEAST`] objects.
     pub const SHEAF_BYTES: u32 = 32 << 10;
-    /// Objects of a cache line: of these a sheaf holds [`Self::SHEAF_OBJECTS`], which are
-    /// little memory and are allocated most.
+    /// Objects of at most a cache line: of these a sheaf holds [`Self::SHEAF_OBJECTS`],
+    /// because they take little memory and programs allocate them most.
     pub const SMALL: u32 = 64;
     /// A sheaf holds at most this many objects.
     pub const SHEAF_OBJECTS: u32 = slabyard_abi::region::SHEAF_OBJECTS as u32;
 
-    /// A sheaf has room for so many objects of any size.
+    /// A sheaf has room for at least this many objects of any size.
     pub const SHEAF_LEAST: u32 = 8;
 
-    /// What is to go home goes by pieces, one at a slow path, and so does what is taken
-    /// out of many slabs: of at most so many slab operations, each of which may miss the
-    /// caches two or three times. Few of large objects: their slabs have few objects.
+    /// A slow path flushes objects to slabs, or takes them out of many slabs, in one piece
+    /// of at most so many slab operations: each may miss the CPU's caches two or three
+    /// times. A piece of large objects is smaller: their slabs have few objects.
     pub const MOST_PIECE: u32 = 8;
     const LEAST_PIECE: u32 = 2;
-    /// A round has few steps for much, and most calls make none.
-    pub const MOST_STEP: u32 = 32;
-    /// Larger objects go one at a time, and past the sheaves.
+    /// A slice of a reclaim pass makes more operations than a piece: a pass has few slices
+    /// for much work, and most calls run none.
+    pub const MOST_SLICE: u32 = 32;
+    /// Where sheaves and barn are full, larger objects bypass the sheaves, one at a time.
     const LARGEST_IN_PIECES: u32 = 512;
 
     /// The shape for a geometry.
@@ -112,16 +113,16 @@ impl Shape {
         } else {
             (Self::SHEAF_BYTES / size).max(Self::SHEAF_LEAST)
         };
-        let step = (sheaf_capacity / 16).clamp(Self::LEAST_PIECE, Self::MOST_STEP);
-        let piece = step.min(Self::MOST_PIECE);
-        Shape { geometry, slot, sheaf_capacity, piece, step }
+        let slice = (sheaf_capacity / 16).clamp(Self::LEAST_PIECE, Self::MOST_SLICE);
+        let piece = slice.min(Self::MOST_PIECE);
+        Shape { geometry, slot, sheaf_capacity, piece, slice }
     }
 
-    /// True for objects that go straight home where sheaves and barn are full: few lie in
-    /// a slab, so that a piece of several would save little.
+    /// True for objects that a free returns to their slab directly where sheaves and barn
+    /// are full: few lie in a slab, so that a piece of several would save little.
     #[inline]
     #[must_use]
-    pub const fn goes_straight(&self) -> bool {
+    pub const fn may_bypass(&self) -> bool {
         self.geometry.size > Self::LARGEST_IN_PIECES
     }
 
@@ -147,7 +148,8 @@ pub struct Cache {
     barn: Lock<barn::Barn>,
     working_set: WorkingSet,
     partial: Lock<node::Partial>,
-    /// Slow paths begun until the last round: tells an idle cache from a busy one.
+    /// Slow paths begun until the last reclaim pass: the next pass finds the cache idle if
+    /// the number is still the same.
     seen: AtomicU32,
 }
 
@@ -168,16 +170,16 @@ impl Cache {
     /// Gives the cache its shape, once, before its first use.
     pub fn init(&self, name: impl fmt::Display, shape: Shape) {
         let (shown, geometry) = (&self.shown, &shape.geometry);
-        let tell = |word: &AtomicU64, value: u32| word.store(value.into(), Ordering::Relaxed);
-        tell(&shown.object_size, geometry.size);
-        tell(&shown.slab_size, geometry.size);
-        tell(&shown.order, geometry.order);
-        tell(&shown.objects, geometry.objects);
-        tell(&shown.sheaf_capacity, shape.sheaf_capacity);
+        let set = |word: &AtomicU64, value: u32| word.store(value.into(), Ordering::Relaxed);
+        set(&shown.object_size, geometry.size);
+        set(&shown.slab_size, geometry.size);
+        set(&shown.order, geometry.order);
+        set(&shown.objects, geometry.objects);
+        set(&shown.sheaf_capacity, shape.sheaf_capacity);
         // SLUB: clamp(ilog2(size) / 2, 5, 10).
-        tell(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
-        tell(&shown.barn_full_limit, barn::most_full(geometry.size));
-        tell(&shown.barn_empty_limit, barn::MOST_EMPTY);
+        set(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
+        set(&shown.barn_full_limit, barn::most_full(geometry.size));
+        set(&shown.barn_empty_limit, barn::MOST_EMPTY);
         shown.set_name(name);
         self.shape.set(shape);
         // Last: a reader outside knows by it that the cache is in use.
@@ -200,8 +202,8 @@ impl Cache {
         self.shown.nr_slabs.load(Ordering::Relaxed) as u32
     }
 
-    /// True with more than a few slabs: more objects, and new slabs, are made ready at a
-    /// time.
+    /// True with more than a few slabs: then a refill takes more objects, and makes new
+    /// slabs ahead of need.
     pub(super) fn is_busy(&self) -> bool {
         self.nr_slabs() >= 4
     }
@@ -211,7 +213,7 @@ impl Cache {
         self.shown.min_partial.load(Ordering::Relaxed) as u32
     }
 
-    /// Changes `min_partial`; holds from the next free on.
+    /// Changes `min_partial`, from the next free on.
     pub fn set_min_partial(&self, slabs: u32) {
         self.shown.min_partial.store(slabs.into(), Ordering::Relaxed);
     }
@@ -221,8 +223,8 @@ impl Cache {
         self.shown.sheaf_capacity.load(Ordering::Relaxed) as u32
     }
 
-    /// Changes the sheaves' capacity, at most [`Shape::SHEAF_OBJECTS`]: holds for each
-    /// stack from its next slow path on.
+    /// Changes the sheaves' capacity, at most [`Shape::SHEAF_OBJECTS`]: each stack takes it
+    /// over in its next slow path.
     pub fn set_sheaf_capacity(&self, objects: u32) {
         let objects = objects.clamp(1, Shape::SHEAF_OBJECTS);
         self.shown.sheaf_capacity.store(objects.into(), Ordering::Relaxed);
@@ -233,7 +235,8 @@ impl Cache {
         self.shown.out.load(Ordering::Relaxed)
     }
 
-    /// A slow path that moves objects of this cache begins; it ends with the value.
+    /// Marks that a slow path that moves objects of this cache is under way, until the
+    /// value is dropped.
     pub fn moving(&self) -> Moving<'_> {
         Moving::new(&self.shown)
     }

@@ -1,7 +1,10 @@
 //! The node's partial list, and the slabs on it.
 //!
-//! Slabs are taken from the head and join at the tail, as SLUB's: a slab that
-//! just got its first free object waits for more of them.
+//! A refill takes slabs from the head, and a free appends them at the tail, as in SLUB: a
+//! slab that just got its first free object waits there for more of them.
+//!
+//! Neighbours: [`super::alloc`] refills from here, [`super::flush`] relists slabs, and
+//! [`super::age`] ends the empty ones.
 
 use super::Cache;
 use crate::pages::descriptor::NIL;
@@ -61,7 +64,7 @@ const LISTED: u32 = 1;
 
 impl Cache {
     /// Fills a sheaf up to `want` objects: from partial slabs, and if these give
-    /// nothing, from a new slab. Returns false if the sheaf is empty still.
+    /// nothing, from a new slab. Returns false if the sheaf is still empty.
     pub(super) fn refill<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -77,10 +80,10 @@ impl Cache {
     /// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f`
     /// gets the address of the first object of a bitmap word, the stride, and the bits of
     /// those that were taken. A cache that has few slabs makes one at most, and none while
-    /// it has free objects: it may be asked for a single one.
+    /// it has free objects: the caller may need a single one.
     ///
-    /// More than the objects of a word are taken by whole words, the last of them left where
-    /// it would be too many.
+    /// If `most` is a word's objects or more, it takes whole words, and leaves the last word
+    /// where that would be too many.
     pub(super) fn take_objects<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -91,19 +94,19 @@ impl Cache {
             return;
         }
         let whole = most >= Word::OBJECTS;
-        let (mut wanted, more) = self.take_partial(g, most, whole, &mut f);
+        let (mut missing, more) = self.take_partial(g, most, whole, &mut f);
         let least = if whole { Word::OBJECTS } else { 1 };
-        while wanted == most || wanted >= least && !more && self.is_busy() {
-            match self.take_new(g, wanted, whole, &mut f) {
+        while missing == most || missing >= least && !more && self.is_busy() {
+            match self.take_new(g, missing, whole, &mut f) {
                 0 => break,
-                taken => wanted -= taken,
+                taken => missing -= taken,
             }
         }
-        self.shown.out.fetch_add((most - wanted).into(), Ordering::Relaxed);
+        self.shown.out.fetch_add((most - missing).into(), Ordering::Relaxed);
     }
 
-    /// Takes from the partial list, a piece of work; returns how many are wanted still, and
-    /// whether the list may have more.
+    /// Takes from the slabs on the partial list, one piece of work; returns how many objects
+    /// are still missing, and whether the list may have more.
     fn take_partial<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -112,25 +115,25 @@ impl Cache {
         f: &mut impl FnMut(usize, usize, u64),
     ) -> (u32, bool) {
         let geometry = &self.shape().geometry;
-        let mut wanted = most;
+        let mut missing = most;
         let mut looks = self.shape().piece;
         let mut list = self.partial.lock(&g.platform);
-        while wanted > 0 && looks > 0 && list.head != NIL {
+        while missing > 0 && looks > 0 && list.head != NIL {
             looks -= 1;
             let slab = list.head;
             g.region.fetch_descriptor_ahead(g.region.descriptor(slab).next.load(Ordering::Relaxed));
-            let (taken, left) = take(g, geometry, slab, wanted, whole, &mut *f);
-            wanted -= taken;
+            let (taken, left) = take(g, geometry, slab, missing, whole, &mut *f);
+            missing -= taken;
             if left > 0 {
-                return (wanted, true);
+                return (missing, true);
             }
             list.unlink(g, slab);
             self.publish_list(&list);
         }
-        (wanted, looks == 0)
+        (missing, looks == 0)
     }
 
-    /// Takes from a new slab; returns how many.
+    /// Takes objects from a new slab; returns how many.
     fn take_new<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -151,25 +154,24 @@ impl Cache {
         taken
     }
 
-    /// Tells readers outside what the list became. Under its lock.
+    /// Publishes the list's head and length to readers outside. Under its lock.
     fn publish_list(&self, list: &Partial) {
         self.shown.nr_partial.store(list.nr_partial.into(), Ordering::Relaxed);
         self.shown.partial_head.store(list.head.into(), Ordering::Relaxed);
     }
 
-    /// True if readers outside are told what the list and the barn are (for `verify`).
+    /// True if the published words are those of the list and the barn (for `verify`).
     pub fn is_published<P: Platform>(&self, g: &PageHeap<P>) -> bool {
-        let told = [&self.shown.nr_partial, &self.shown.partial_head];
+        let published = [&self.shown.nr_partial, &self.shown.partial_head];
         let list = {
             let list = self.partial.lock(&g.platform);
             [u64::from(list.nr_partial), list.head.into()]
         };
-        told.map(|word| word.load(Ordering::Relaxed)) == list && self.is_barn_published(g)
+        published.map(|word| word.load(Ordering::Relaxed)) == list && self.is_barn_published(g)
     }
 
-    /// Brings a slab to where its free objects say: on the list, or to its end.
-    /// Called whenever a slab stopped being full or became empty; what was seen
-    /// then is looked at again under the lock.
+    /// Lists a slab that has free objects, or ends one that is empty. Called whenever a slab
+    /// stopped being full or became empty; checks under the lock that this is still so.
     pub(super) fn relist<P: Platform>(&self, g: &PageHeap<P>, slab: u32, version: Version) {
         let geometry = &self.shape().geometry;
         let mut list = self.partial.lock(&g.platform);
@@ -194,7 +196,7 @@ impl Cache {
         }
     }
 
-    /// Ends empty slabs, [`ENDED_AT_ONCE`] at most, among the first `looks` of the list;
+    /// Ends empty slabs, at most [`ENDED_AT_ONCE`], among the first `looks` slabs of the list;
     /// returns how many.
     pub(super) fn discard_empty<P: Platform>(&self, g: &PageHeap<P>, looks: u32) -> u32 {
         let geometry = &self.shape().geometry;
@@ -238,7 +240,8 @@ impl Cache {
     }
 }
 
-/// As [`PageHeap::take`]; `f` is told where the word's objects are.
+/// As [`PageHeap::take`]; `f` gets the address of the word's first object, the stride and
+/// the bits that were taken.
 fn take<P: Platform>(
     g: &PageHeap<P>,
     geometry: &Geometry,

@@ -1,16 +1,16 @@
-//! A CPU's main and spare sheaf: taken out of their entries whole, worked on in
-//! private, put back whole.
+//! A CPU's main and spare sheaf: a slow path checks one out of its entry, works on it in
+//! private, and checks it in.
 //!
-//! While a sheaf is out, its entry is empty and full at once: another thread on
-//! the CPU takes the slow path too, and may have put a sheaf there before we
-//! come back. The one that is found then is surplus.
+//! While a sheaf is checked out, its entry is empty and full at once: another thread on
+//! the CPU takes the slow path too, and may check in a sheaf before we do. The sheaf that
+//! we then find in the entry is surplus, and goes to the barn.
 
 use super::Cache;
 use crate::pages::{PageHeap, Sheaf};
 use crate::platform::{Platform, Slot, Stack, Stopped};
 
 impl Cache {
-    /// Takes the sheaf out of this CPU's entry.
+    /// Checks the sheaf out of this CPU's entry.
     pub(super) fn check_out<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -20,13 +20,13 @@ impl Cache {
         Ok(g.sheaves.adopt(stack))
     }
 
-    /// Objects in this CPU's sheaf, as it looks without taking it out; `None` if
-    /// there is no sheaf. The thread may move: a hint.
+    /// Objects in this CPU's sheaf, without checking it out; `None` if there is no sheaf. A
+    /// hint: the thread may move to another CPU.
     pub(super) fn peek<P: Platform>(&self, g: &PageHeap<P>, slot: Slot) -> Option<u32> {
         g.sheaves.count_of(g.platform.rows().entry(g.platform.row_hint()?, slot).top())
     }
 
-    /// Puts a sheaf into this CPU's entry, with room for pushes up to `capacity`.
+    /// Checks a sheaf in to this CPU's entry, with room for pushes up to `capacity`.
     pub(super) fn check_in<P: Platform>(
         &self,
         g: &PageHeap<P>,
@@ -37,7 +37,7 @@ impl Cache {
         let new = g.sheaves.publish(sheaf, capacity);
         let surplus = match g.platform.exchange(slot, new) {
             Ok(old) => g.sheaves.adopt(old),
-            // Stopped: nobody has seen the new one, it is ours again.
+            // Stopped: no other thread has seen the new one, it is ours again.
             Err(Stopped) => g.sheaves.adopt(new),
         };
         if let Some(sheaf) = surplus {
@@ -45,9 +45,9 @@ impl Cache {
         }
     }
 
-    /// Puts the spare sheaf into its entry.
+    /// Checks the spare sheaf in to its entry.
     pub(super) fn check_in_spare<P: Platform>(&self, g: &PageHeap<P>, sheaf: Sheaf) {
-        // Nobody pushes to a spare: its capacity is 0.
+        // The fast path never pushes to a spare: its capacity is 0.
         self.check_in(g, self.shape().spare(), sheaf, 0);
     }
 

@@ -1,15 +1,15 @@
-//! The words of a cache that others read from outside (`abi::region::CacheWord`):
-//! where its objects are, its shape and its tunables.
+//! The words of a cache that other processes read (`abi::region::CacheWord`): where its
+//! objects are, its shape and its tunables.
 //!
-//! Neighbours: the barn and the partial list keep theirs under their locks and tell
-//! them here before they unlock; [`super::Cache`] reads tunables from here.
+//! Neighbours: the barn and the partial list keep their counts under their locks, and
+//! publish them here before they unlock; [`super::Cache`] reads tunables from here.
 //!
 //! # The version rule
 //!
-//! Each slow path that moves objects between elements is a [`Moving`]: `begun` rises
-//! before the first of its changes, `ended` after the last. A reader that reads both
-//! equal before and after the other words, and the same, saw no such path under way:
-//! then live = `out` - what stacks and the barn hold.
+//! Each slow path that moves objects between containers holds a [`Moving`]: `begun` rises
+//! before the first of its changes, `ended` after the last. A reader that finds `begun` and
+//! `ended` equal, reads the other words, and finds both unchanged, saw no such path under
+//! way: then live = `out` - what stacks and the barn hold.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::fmt::{self, Write};
@@ -41,14 +41,14 @@ pub(super) struct Shown {
     pub name: [AtomicU64; 4],
 }
 
-macro_rules! same_place {
+macro_rules! same_offset {
     ($($field:ident: $word:ident;)*) => {
         $(assert!(offset_of!(Shown, $field) == CacheWord::$word.index() * 8);)*
     };
 }
 
 const _: () = {
-    same_place! {
+    same_offset! {
         begun: Version;
         out: Out;
         nr_slabs: NrSlabs;
@@ -102,14 +102,14 @@ impl Shown {
     /// Writes the first 32 bytes of a name.
     pub(super) fn set_name(&self, name: impl fmt::Display) {
         let mut bytes = NameBytes { bytes: [0; 32], len: 0 };
-        // What does not fit is cut off, which is no error.
+        // `write_str` cuts off what does not fit, and never fails.
         let _ = write!(bytes, "{name}");
         for (word, bytes) in self.name.iter().zip(bytes.bytes.as_chunks().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
     }
 
-    /// Slow paths begun: only their changes mean something.
+    /// Slow paths begun: a wrapping count, compared with an earlier one.
     pub(super) fn begun(&self) -> u32 {
         self.begun.load(Ordering::Relaxed)
     }
@@ -136,8 +136,8 @@ pub struct Moving<'a>(&'a Shown);
 
 impl<'a> Moving<'a> {
     pub(super) fn new(shown: &'a Shown) -> Self {
-        // AcqRel: the changes that follow are not seen before it. Its partner is the
-        // reader outside, which reads the words in order.
+        // AcqRel: no reader sees the changes that follow before it. Pairs with the reader
+        // outside, which reads the words in order.
         shown.begun.fetch_add(1, Ordering::AcqRel);
         Moving(shown)
     }
@@ -145,7 +145,7 @@ impl<'a> Moving<'a> {
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
-        // Release: the changes before it are seen first.
+        // Release: a reader that sees it sees the changes before it.
         self.0.ended.fetch_add(1, Ordering::Release);
     }
 }

@@ -1,22 +1,23 @@
-//! How many full sheaves a barn keeps follows use.
+//! Adapts the limit of full sheaves in a barn to the program's use.
 //!
-//! What a barn had no room for goes home, into the slabs. Where the same cache takes
-//! objects out of its slabs soon after, that way was for nothing: it is *overflow_misses*, and
-//! for each few sheaves' worth of overflow_miss the barn may keep one more. At a round its limit
-//! falls by the sheaves that nobody wanted since the last (the depot's working set of
-//! Bonwick and Adams, USENIX 2001), by a part at least: what is needed once in a while is
-//! not worth its memory. So a program that goes up and down by more than sheaves hold
-//! exchanges them whole, and one that frees for good, or goes on with other sizes, parks
-//! no more than before.
+//! The slow path of a free flushes objects to the slabs where the barn is full. Where the
+//! same cache refills a sheaf from its slabs before the next reclaim pass, the barn should
+//! have kept them: these objects count as *overflow misses*, and for each [`RISE`] sheaves'
+//! worth of them the limit rises by one. At a pass the limit falls by the sheaves that were
+//! unused since the last one (the depot's working set of Bonwick and Adams, USENIX 2001),
+//! and by one part in [`FALL`] at least: what is needed once in a while is not worth its
+//! memory. So a program whose number of objects goes up and down by more than sheaves hold
+//! comes to exchange whole sheaves, and one that frees for good, or goes on with other
+//! sizes, parks no more than before.
 //!
-//! Objects of a cache line or less have elements beside them of an eighth of their size and
-//! more, and live by the million: there the barn may rise to a share of what is out of the
-//! slabs.
+//! An object of a cache line or less needs an eighth of its size or more for its element in
+//! a sheaf, and such objects live by the million: there the limit may rise only to a share
+//! of the objects that are out of the slabs.
 //!
-//! Neighbours: [`super::free`] tells what went home, [`super::alloc`] what was taken out of
-//! slabs, [`super::barn`] holds the sheaves and asks for the limit. The counts are hints: a
-//! lost one is a limit that follows later. The limit changes under the barn's lock alone,
-//! so that one that somebody set stays.
+//! Neighbours: [`super::free`] counts what it flushed, [`super::alloc`] what it refilled,
+//! [`super::barn`] holds the sheaves and reads the limit. The counts are hints: if one is
+//! lost, the limit follows later. The limit changes under the barn's lock alone, so that
+//! one that was set by hand stays.
 
 use super::barn::most_full;
 use super::{Cache, Shape};
@@ -24,33 +25,35 @@ use crate::pages::PageHeap;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Sheaves' worth of overflow_miss for which the limit rises by one.
+/// Sheaves' worth of overflow misses for which the limit rises by one.
 const RISE: u32 = 4;
-/// One part of so many, of what the limit is above its least, falls at each round.
+/// At each reclaim pass the limit falls by at least one part in so many of what it is above
+/// its least.
 const FALL: u32 = 4;
-/// Of small objects a barn may follow to one part of so many of those that are out.
+/// A barn of small objects may keep one part in so many of those that are out.
 const SMALL_PART: u64 = 8;
 
-/// What was sent home, and what came back.
+/// What was flushed, and what was refilled of it.
 pub(super) struct WorkingSet {
-    /// Objects for which there was no room, since the last round, less those that came back.
-    count_flushed: AtomicU32,
-    /// Objects that came back, less those paid for by a rise of the limit.
+    /// Objects flushed because the barn was full, since the last reclaim pass, less those
+    /// refilled.
+    flushed: AtomicU32,
+    /// Objects flushed and refilled within a pass, less those that raised the limit.
     overflow_misses: AtomicU32,
-    /// 1: the limit does not follow, because somebody set it.
+    /// 1: the limit was set by hand, and does not follow use.
     is_fixed: AtomicU32,
 }
 
 impl WorkingSet {
     pub(super) const fn new() -> Self {
         WorkingSet {
-            count_flushed: AtomicU32::new(0),
+            flushed: AtomicU32::new(0),
             overflow_misses: AtomicU32::new(0),
             is_fixed: AtomicU32::new(0),
         }
     }
 
-    /// The limit stays as it is, from now on.
+    /// Keeps the limit as it is, from now on.
     pub(super) fn fix(&self) {
         self.is_fixed.store(1, Ordering::Relaxed);
     }
@@ -61,26 +64,27 @@ impl WorkingSet {
 }
 
 impl Cache {
-    /// So many objects went home because the barn was full.
+    /// Counts objects that were flushed because the barn was full.
     pub(super) fn count_flushed(&self, objects: u32) {
-        self.working_set.count_flushed.fetch_add(objects, Ordering::Relaxed);
+        self.working_set.flushed.fetch_add(objects, Ordering::Relaxed);
     }
 
-    /// So many objects were taken out of slabs because the barn had none.
-    pub(super) fn took_out<P: Platform>(&self, g: &PageHeap<P>, objects: u32) {
-        let WorkingSet { count_flushed, overflow_misses, .. } = &self.working_set;
-        let sent = count_flushed.load(Ordering::Relaxed);
-        if sent == 0 || self.working_set.is_fixed() {
+    /// Counts objects that were refilled from slabs because the barn had none; raises the
+    /// limit if enough of them had been flushed before.
+    pub(super) fn count_refilled<P: Platform>(&self, g: &PageHeap<P>, objects: u32) {
+        let WorkingSet { flushed, overflow_misses, .. } = &self.working_set;
+        let left = flushed.load(Ordering::Relaxed);
+        if left == 0 || self.working_set.is_fixed() {
             return;
         }
-        let back = sent.min(objects);
-        count_flushed.store(sent - back, Ordering::Relaxed);
-        let overflow_miss = overflow_misses.load(Ordering::Relaxed) + back;
+        let missed = left.min(objects);
+        flushed.store(left - missed, Ordering::Relaxed);
+        let misses = overflow_misses.load(Ordering::Relaxed) + missed;
         let price = RISE * self.sheaf_capacity();
-        if overflow_miss >= price {
-            self.raise(g, overflow_miss / price);
+        if misses >= price {
+            self.raise(g, misses / price);
         }
-        overflow_misses.store(overflow_miss % price, Ordering::Relaxed);
+        overflow_misses.store(misses % price, Ordering::Relaxed);
     }
 
     #[cold]
@@ -88,23 +92,23 @@ impl Cache {
         let _barn = self.barn.lock(&g.platform);
         if !self.working_set.is_fixed() {
             let limit = self.barn_limits().0;
-            let raised = (limit + sheaves).min(self.most_followed()).max(limit);
+            let raised = (limit + sheaves).min(self.highest_limit()).max(limit);
             self.shown.barn_full_limit.store(raised.into(), Ordering::Relaxed);
         }
     }
 
-    /// The highest limit that follows use.
-    fn most_followed(&self) -> u32 {
+    /// The highest limit that use may raise it to.
+    fn highest_limit(&self) -> u32 {
         if self.shape().geometry.size > Shape::SMALL {
             return u32::MAX;
         }
         (self.out() / SMALL_PART) as u32 / self.sheaf_capacity()
     }
 
-    /// At a round: so many full sheaves were not wanted since the last. Under the barn's
-    /// lock.
-    pub(super) fn not_wanted(&self, sheaves: u32) {
-        self.working_set.count_flushed.store(0, Ordering::Relaxed);
+    /// Called at each reclaim pass, under the barn's lock: so many full sheaves were unused
+    /// since the last one.
+    pub(super) fn lower_limit(&self, sheaves: u32) {
+        self.working_set.flushed.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
             let least = most_full(self.shape().geometry.size);
             let limit = self.barn_limits().0;

@@ -278,7 +278,7 @@ impl<P: Platform> Yard<P> {
     /// Slab operations of a slice: few in a program that goes fast, whose calls are to
     /// be short; more in a slow one, which has fewer slices for what waits.
     fn flush_slice(&self, cache: &Cache) -> u32 {
-        if self.is_slow() { SLOW_SLICE } else { cache.shape().step }
+        if self.is_slow() { SLOW_SLICE } else { cache.shape().slice }
     }
 
     /// Free pages go back after the decay time; sooner in a slow program, which has fewer
