@@ -1,11 +1,11 @@
 //! The size classes of malloc: one row each, and the table from a request to its
 //! class that the fast path reads.
 //!
-//! Up to 256 bytes a class every 16; above, steps of a sixth at most,
-//! chosen so that a slab of 16 to 256 KiB has hardly a tail. What is larger
-//! than [`LARGEST`] takes a page run, because a run wastes at most a fifth from
-//! there on. `docs/size-classes.md` shows the waste of each; `tests/waste.rs`
-//! asks every size.
+//! Up to 256 bytes there is a class every 16 bytes; above, a class is larger than the one
+//! before by at most a sixth, chosen so that a slab of 16 to 256 KiB leaves hardly a tail.
+//! A request above [`LARGEST`] takes a page run, because a run wastes at most a fifth from
+//! there on. `docs/size-classes.md` shows the waste of each class; `tests/waste.rs` checks
+//! every size.
 
 use crate::engine::slub::SPARE;
 use crate::platform::Slot;
@@ -34,7 +34,7 @@ const SIZES: [(u32, u32); 62] = [
     (29120, 6), (32768, 5),
 ];
 
-/// Requests are looked up in steps of this many bytes.
+/// The table has one entry for so many bytes of request size.
 const STEP: usize = 16;
 
 /// Entries of [`Table`].
@@ -43,7 +43,7 @@ pub const ENTRIES: usize = LARGEST / STEP + 1;
 /// From `(bytes + 15) / 16` to the slot's offset in a row.
 pub type Table = [u16; ENTRIES];
 
-/// Slot of a class's main sheaves: slot 0 is nobody's.
+/// Slot of a class's main sheaves. Slot 0 belongs to no class.
 #[inline]
 #[must_use]
 pub const fn slot_of(class: usize) -> Slot {
@@ -94,7 +94,7 @@ pub fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
     if align > SMALLEST_SLAB || bytes > LARGEST {
         return None;
     }
-    // A shift for the division by a power of two. No bytes at all are as many as one.
+    // A shift divides by a power of two. A request of 0 bytes is served as one of 1.
     let shift = align.trailing_zeros();
     let multiples = bytes.saturating_sub(1) >> shift;
     Some(ALIGNED[(LARGEST >> shift) + multiples] as usize)
@@ -103,8 +103,9 @@ pub fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
 const SMALLEST_SLAB: usize = 16 << 10;
 
 /// Strides for aligned requests: for each alignment, and each multiple of it up to
-/// [`LARGEST`], the smallest class's that is a multiple. The part of an alignment begins
-/// at its number of multiples, as in a heap: of 16 KiB there are two, of 8 KiB four.
+/// [`LARGEST`], the stride of the smallest class that holds so much and is a multiple of the
+/// alignment. The entries of an alignment begin at the index that is their number, as the
+/// levels of a binary heap do: 16 KiB has two entries, 8 KiB four.
 static ALIGNED: [u16; LARGEST / STEP] = aligned_table();
 
 const _: () = assert!(LARGEST.is_power_of_two());
@@ -114,7 +115,7 @@ const fn aligned_table() -> [u16; LARGEST / STEP] {
     let mut align = SMALLEST_SLAB;
     while align > STEP {
         let nr = LARGEST / align;
-        // From the largest down: a class serves all multiples up to its own size.
+        // From the largest down: a class overwrites all multiples up to its own size.
         let mut class = CLASSES;
         while class > 0 {
             class -= 1;
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn aligned_classes_hold_their_promise() {
+    fn slabs_of_aligned_classes_are_aligned() {
         for shift in 4..=15 {
             let align = 1usize << shift;
             for bytes in (1..LARGEST).step_by(97) {

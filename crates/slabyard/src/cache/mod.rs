@@ -1,3 +1,3 @@
-//! Floor 5: what a cache is to its user: the size classes of malloc.
+//! Floor 5: caches as their users see them: the size classes of malloc.
 
 pub mod classes;

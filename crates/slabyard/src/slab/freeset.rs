@@ -11,14 +11,17 @@
 //! * [`put`](PageHeap::put) sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
 //! * [`take`](PageHeap::take), under the list lock or on a slab that nobody else
-//!   knows, looks for as many bits as it may take, subtracts them from `free` and then
-//!   clears them: they are there, because `put` set them before it counted them, and
-//!   stay, because nobody else takes.
-//! * `version` is another one for each slab, 0 where there is none: who saw `free`
-//!   become 0 or whole, and comes back under the lock, sees whether it is still the
-//!   same slab.
+//!   has seen, looks for as many bits as it may take, subtracts them from `free` and then
+//!   clears them: the bits are there, because `put` set them before it counted them, and
+//!   stay, because no other thread takes.
+//! * `version` differs from slab to slab, and is 0 where there is none: a thread that saw
+//!   `free` leave 0 or reach all objects, and then takes the list lock, checks by it whether
+//!   this is still the same slab.
 //!
-//! Equation: free + parked + in transit + live = objects, once nothing is in `put`.
+//! Equation: free + parked + in transit + live = objects, while no `put` is under way.
+//!
+//! Neighbours: [`super::Geometry`] gives the number of objects; the engine's partial list
+//! decides who may take.
 
 use super::Geometry;
 use crate::pages::descriptor::DESCRIPTOR_BITS;
@@ -26,7 +29,7 @@ use crate::pages::{Kind, PageHeap};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Which slab of those that began at a granule.
+/// Tells a slab from earlier ones that began at the same granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u32);
 
@@ -84,7 +87,7 @@ impl<P: Platform> PageHeap<P> {
         &self.region.descriptor(slab + word.0 / WORDS).bits[(word.0 % WORDS) as usize]
     }
 
-    /// A number that no slab had for the last 2^32 slabs; never 0.
+    /// A number that none of the last 2^32 slabs had; never 0.
     fn next_version(&self) -> u32 {
         match self.versions.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
             0 => self.next_version(),
@@ -92,7 +95,7 @@ impl<P: Platform> PageHeap<P> {
         }
     }
 
-    /// Begins a slab in a fresh run: all objects free. The page map is written last.
+    /// Begins a slab in a new run, with all objects free. Writes the page map last.
     pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
         let descriptor = self.region.descriptor(slab);
         let mut left = geometry.objects;
@@ -109,8 +112,8 @@ impl<P: Platform> PageHeap<P> {
         self.region.set_map(slab, geometry.granules(), offset);
     }
 
-    /// Ends a slab whose objects are all free and which is in no list. The run
-    /// begins nothing any more.
+    /// Ends a slab whose objects are all free and which is on no list. Its descriptor is then
+    /// of kind [`Kind::None`].
     pub fn end_slab(&self, slab: u32, geometry: &Geometry) {
         let descriptor = self.region.descriptor(slab);
         self.region.set_map(slab, geometry.granules(), 0);
@@ -119,7 +122,7 @@ impl<P: Platform> PageHeap<P> {
         descriptor.set(Kind::None, 0, 0);
     }
 
-    /// Free objects of a slab and which one it is.
+    /// Version of a slab and its free objects.
     #[inline]
     pub fn free_of(&self, slab: u32) -> (Version, u32) {
         parts(self.region.descriptor(slab).word.load(Ordering::Acquire))
@@ -132,7 +135,7 @@ impl<P: Platform> PageHeap<P> {
         // Relaxed: ordered by the Release of the addition below.
         let old = self.bits(slab, word).fetch_or(mask, Ordering::Relaxed);
         let added = (mask & !old).count_ones();
-        // Release: who takes a counted object sees its bit. Pairs with the
+        // Release: a thread that takes a counted object sees its bit. Pairs with the
         // Acquire in `take`.
         let word = &self.region.descriptor(slab).word;
         let (version, before) = parts(word.fetch_add(u64::from(added), Ordering::AcqRel));
@@ -140,14 +143,14 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Takes up to `most` free objects, those with the lowest numbers, and calls `f` with
-    /// each word that has some and their bits, the last word first: a stack filled with them
-    /// from the highest to the lowest gives them in the order of their addresses, which is
-    /// the one that caches fetch ahead in. The caller holds the list lock, or nobody else
-    /// knows the slab. Returns how many were taken and how many are left.
+    /// each word that has some and their bits, the last word first: a caller that pushes them
+    /// to a stack from the highest to the lowest pops them in the order of their addresses,
+    /// in which the hardware prefetches. The caller holds the list lock, or no other thread
+    /// has seen the slab. Returns how many it took and how many are left.
     ///
-    /// With `whole`, all of a word's or none: then fewer than `most` may be taken although
-    /// some are left. The objects of a word begin and end with a cache line, so that CPUs
-    /// which take from one slab at the same time share none of its lines.
+    /// With `whole`, it takes all of a word's objects or none: then it may take fewer than
+    /// `most` although some are left. The objects of a word begin and end with a cache line,
+    /// so that CPUs which take from one slab at the same time share none of its lines.
     pub fn take(
         &self,
         slab: u32,
@@ -167,13 +170,14 @@ impl<P: Platform> PageHeap<P> {
             if whole && bits.count_ones() > most - taken {
                 break;
             }
-            // Some may be set and not counted yet.
+            // `put` may have set some of the bits and not counted them yet.
             let mask = lowest(bits, may - taken);
             masks[words as usize] = mask;
             taken += mask.count_ones();
             words += 1;
         }
         // Release, because each value of the word carries the bits of all `put`s before it.
+        // Pairs with the Acquire above in the next `take`.
         let (_, before) = parts(head.word.fetch_sub(taken.into(), Ordering::AcqRel));
         for word in (0..words).rev() {
             let mask = masks[word as usize];
@@ -185,14 +189,14 @@ impl<P: Platform> PageHeap<P> {
         (taken, before - taken)
     }
 
-    /// Free objects as the bitmap has them.
+    /// Free objects by the bitmap.
     pub fn bits_of(&self, slab: u32, geometry: &Geometry) -> u32 {
         let free = |word| self.bits(slab, word).load(Ordering::Relaxed).count_ones();
         geometry.words().map(free).sum()
     }
 
-    /// Marks an object's bit without counting it (`verify` does, and takes the
-    /// mark away again); returns whether it was set.
+    /// Sets or clears an object's bit without counting it, as a mark (`verify` does, and
+    /// clears it again); returns whether it was set.
     pub fn mark(&self, slab: u32, index: u32, free: bool) -> bool {
         let (word, bit) = Word::of(index);
         let word = self.bits(slab, word);
@@ -204,12 +208,12 @@ impl<P: Platform> PageHeap<P> {
         old & bit != 0
     }
 
-    /// The bits of a word: of objects that are free, or are being put.
+    /// The bits of a word: of objects that are free, or that a `put` is about to count.
     pub fn free_bits(&self, slab: u32, word: Word) -> u64 {
         self.bits(slab, word).load(Ordering::Relaxed)
     }
 
-    /// True if an object's bit says free.
+    /// True if an object's bit is set.
     pub fn is_free(&self, slab: u32, index: u32) -> bool {
         let (word, bit) = Word::of(index);
         self.bits(slab, word).load(Ordering::Relaxed) & bit != 0

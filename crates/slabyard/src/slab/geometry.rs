@@ -1,4 +1,5 @@
-//! The geometry of a cache: stride, order, objects in a slab.
+//! The geometry of a cache: stride, order, objects in a slab; and the division that finds
+//! the object of an address.
 
 use super::freeset::Word;
 use crate::platform::GRANULE;
@@ -24,7 +25,7 @@ impl Geometry {
     ///
     /// # Panics
     /// If no object fits, or more than [`Geometry::MOST_OBJECTS`], or a slab is larger
-    /// than 256 KiB: the free set and the reciprocal hold for these.
+    /// than 256 KiB: the free set has no more bits, and the reciprocal is exact up to there.
     #[must_use]
     pub const fn new(size: u32, order: u32) -> Self {
         let bytes = (GRANULE as u32) << order;

@@ -1,5 +1,5 @@
-//! Floor 3: slabs. How many objects of a size fit ([`geometry`]), which of them
-//! are free ([`freeset`]), and from an address to its slab and object.
+//! Floor 3: slabs. [`geometry`] says how many objects of a size fit, [`freeset`] which of
+//! them are free; this module finds the slab and the object of an address.
 
 pub mod freeset;
 pub mod geometry;
@@ -21,11 +21,10 @@ pub struct Object {
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// The object at an address, which the caller believes to be of this
-    /// geometry and slot.
+    /// The object at an address that should be of this geometry and slot.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The cause of misuse, if no such object begins there.
     pub fn resolve(&self, geometry: &Geometry, slot: u16, address: usize) -> Result<Object, Cause> {
         let (slab, offset) = self.spot(geometry, address).ok_or(Cause::WrongSize)?;
         if !self.is_slab(slab, slot) {
@@ -36,14 +35,14 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// True if an object begins at an address that, by the page map, lies in a slab of this
-    /// geometry: asks no descriptor, which is a miss.
+    /// geometry. Reads no descriptor, because that is a cache miss.
     #[inline]
     pub fn begins_object(&self, geometry: &Geometry, address: usize) -> bool {
         self.spot(geometry, address).is_some_and(|(_, offset)| geometry.object_at(offset).is_some())
     }
 
-    /// Where the slab begins that an address lies in, if it does in one of this geometry at
-    /// all, and how far behind that it lies.
+    /// If an address lies in the region: the granule where a slab of this geometry around it
+    /// would begin, and the address's offset from there.
     #[inline]
     fn spot(&self, geometry: &Geometry, address: usize) -> Option<(u32, u32)> {
         let granule = self.region.granule_of(address)?;
@@ -59,8 +58,8 @@ impl<P: Platform> PageHeap<P> {
         descriptor.kind() == Kind::Slab && descriptor.slot() == slot
     }
 
-    /// The slab, and in its bitmap the word of the object, that an address lies in, if [a
-    /// slab](PageHeap::is_slab) of this geometry begins there.
+    /// The slab around an address, and the word of its bitmap with the object there. Holds if
+    /// [a slab](PageHeap::is_slab) of this geometry begins there, which the caller checks.
     #[inline]
     pub fn word_at(&self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
         let (slab, offset) = self.spot(geometry, address)?;
@@ -68,8 +67,8 @@ impl<P: Platform> PageHeap<P> {
         (index < geometry.objects).then_some((slab, Word::of(index).0))
     }
 
-    /// The granule where the slab begins that an address lies in, if it does in one of this
-    /// geometry: a number to fetch ahead.
+    /// The granule where a slab of this geometry around an address would begin, unchecked:
+    /// good for a prefetch alone.
     #[inline]
     pub fn slab_at(&self, geometry: &Geometry, address: usize) -> u32 {
         let granule = (address.wrapping_sub(self.region.base()) / GRANULE) as u32;
