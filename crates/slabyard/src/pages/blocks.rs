@@ -1,14 +1,14 @@
-//! The lists of free blocks: of 2^order granules, aligned to their size; and where in
-//! them the place of a run is found.
+//! The lists of free blocks, of 2^order granules, aligned to their size; and the search for
+//! the position of a new run in them.
 //!
 //! Each order has two lists: blocks with a dirty granule, newest first, and
-//! clean ones. Dirty blocks are handed out before clean ones, of higher orders too:
-//! their pages are there already.
+//! clean ones. The search takes dirty blocks before clean ones, of higher orders too:
+//! their pages are resident already.
 //!
-//! Neighbours: [`super::buddy`] splits and joins the blocks, under the lock of the lists.
+//! Neighbours: [`super::buddy`] splits and coalesces the blocks, under the lock of the lists.
 //!
 //! Equation (checked by `verify`): granules in the lists and in the freed runs that are not
-//! joined yet ([`super::coalesce`]) = `free_granules`; set dirty bits in them =
+//! coalesced yet ([`super::coalesce`]) = `free_granules`; set dirty bits in them =
 //! `dirty_granules`.
 
 use super::descriptor::{Kind, NIL};
@@ -19,11 +19,11 @@ use crate::sync::Ordering;
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.
 pub const ORDERS: usize = 21;
 
-/// A run that is looked for.
+/// A run to be found.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
     pub granules: usize,
-    /// As many as it may grow to: that many are to be free.
+    /// Granules that it may grow to: so many must be free at its position.
     pub room: usize,
     /// Order of a block that holds them.
     pub order: u32,
@@ -31,14 +31,14 @@ pub(super) struct Wanted {
     pub align: u32,
     /// First granule that new pages of it may have.
     pub above: usize,
-    /// The system has no more: all blocks are looked at.
+    /// The system has no more memory: the search looks at all blocks.
     pub last: bool,
 }
 
 impl Wanted {
     pub fn new(granules: usize, room: usize, align: usize) -> Self {
         let order = room.max(align).next_power_of_two().ilog2();
-        // What a run in its own block is aligned to, or a place that may begin anywhere.
+        // The alignment of a run in its own block, or of one that may begin anywhere.
         let below = if room > HUGE {
             HUGE_ORDER
         } else if room > SMALL {
@@ -49,22 +49,24 @@ impl Wanted {
         Wanted { granules, room, order, align: below.max(align.ilog2()), above: 0, last: false }
     }
 
-    /// What its first granule is a multiple of.
+    /// The index of its first granule is a multiple of this.
     pub fn alignment(&self) -> u32 {
         1 << if self.room > SMALL { self.align } else { self.order }
     }
 }
 
-/// Runs of up to so many granules, 64 KiB, lie in one block: they would leave no room for
-/// slabs, which are blocks of that size.
+/// Runs of up to so many granules, 64 KiB, lie in one block: elsewhere they would break up
+/// the blocks of that size, which slabs need.
 const SMALL: usize = 16;
 
-/// Blocks of an order looked at for a place; fewer for one below a huge page, which more
-/// calls ask for, and which waits longer for the best than its pages take.
+/// Blocks of an order that the search for a position looks at; fewer for a run below a huge
+/// page, which programs ask for more often, and for which a search for the best position
+/// takes longer than its page faults.
 const LOOKS: usize = 16;
 const FEW_LOOKS: usize = 5;
 
-/// Blocks looked at for the lowest one: each is a miss that waits for the one before.
+/// Blocks that the search for the lowest one looks at: each is a cache miss that waits for
+/// the one before.
 const LOWEST_LOOKS: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -77,7 +79,7 @@ impl List {
     const NEW: List = List { head: NIL, tail: NIL };
 }
 
-/// Freed runs that wait to be joined: linked through the descriptors' `next`, newest first.
+/// Freed runs that are not coalesced yet: linked through the descriptors' `next`, newest first.
 pub(super) struct Freed {
     pub head: u32,
     pub nr: u32,
@@ -88,7 +90,7 @@ pub(super) struct Lists {
     lists: [[List; 2]; ORDERS],
     pub free_granules: usize,
     pub dirty_granules: usize,
-    /// Free, and in no list of blocks yet.
+    /// Free, and on no list of blocks yet.
     pub(super) freed: Freed,
 }
 
@@ -140,7 +142,7 @@ impl Lists {
         self.free_granules += 1 << order;
     }
 
-    /// Takes a block out of its list; it begins nothing any more.
+    /// Takes a block out of its list; its descriptor is then of kind [`Kind::None`].
     pub(super) fn remove(&mut self, region: &Region, index: u32) -> (u32, bool) {
         let descriptor = region.descriptor(index);
         let (order, dirty) = (descriptor.order(), descriptor.slot() != 0);
@@ -169,8 +171,8 @@ impl Lists {
         Some(self.lists[order][1].tail).filter(|i| *i != NIL)
     }
 
-    /// The first of the clean blocks of an order, `most` looked at, that `wanted`
-    /// says yes to.
+    /// The first of the clean blocks of an order that `wanted` accepts, among the first
+    /// `most`.
     pub(super) fn find_clean(
         &self,
         region: &Region,
@@ -188,24 +190,24 @@ impl Lists {
         Some(at).filter(|at| *at != NIL && wanted(*at))
     }
 
-    /// The block in which the free granules begin that a run is cut from, and where: dirty
-    /// ones before clean ones. To split a block costs less than to touch new pages, and
-    /// keeps the peak low.
+    /// The position of a run: the free block in which it begins, and its first granule. Dirty
+    /// blocks come before clean ones: to split a block costs less than to touch new pages,
+    /// and keeps the peak low.
     pub(super) fn find(&mut self, region: &Region, wanted: Wanted) -> Option<(usize, usize)> {
         if !wanted.last
-            && let Some(place) = self.find_among(region, wanted, 1)
+            && let Some(position) = self.find_among(region, wanted, 1)
         {
-            return Some(place);
+            return Some(position);
         }
-        let joined = self.coalesce_all_freed(region);
-        let again = joined || wanted.last;
+        let coalesced = self.coalesce_all_freed(region);
+        let again = coalesced || wanted.last;
         let dirty = if again { self.find_among(region, wanted, 1) } else { None };
         dirty.or_else(|| self.find_among(region, wanted, 0))
     }
 
     fn find_among(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
         if wanted.room > SMALL {
-            return self.find_place(region, wanted, dirty);
+            return self.find_position(region, wanted, dirty);
         }
         let blocks = &self.lists[wanted.order as usize..];
         let head = blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL)?;
@@ -213,8 +215,8 @@ impl Lists {
         Some((block, block))
     }
 
-    /// The lowest block among the first of a list, from `at` on. Where low blocks fill up
-    /// first, high ones stay free and join.
+    /// The lowest of the first blocks of a list, from `at` on. Where low blocks fill up
+    /// first, high ones stay free and coalesce.
     fn lowest(region: &Region, mut at: u32) -> u32 {
         let mut lowest = at;
         for _ in 1..LOWEST_LOOKS {
@@ -227,12 +229,12 @@ impl Lists {
         lowest
     }
 
-    /// Of the elements in blocks of a list, and in free ones behind them, the one with the
-    /// most dirty granules, and of these the first; below a huge page the first that is all
-    /// dirty. A place is aligned to the least that it must be, and not to the run's size: so a
-    /// run finds the place of one of its size again, and free memory between two runs is of
-    /// use for a third.
-    fn find_place(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
+    /// Of the positions in blocks of a list, and in free blocks behind them, the one with the
+    /// most dirty granules, and of these the lowest; for a run below a huge page the first that
+    /// is all dirty. A position has the least alignment that the run needs, not that of its
+    /// size: so a run finds the position of a former one of its size again, and a third run
+    /// fits into free memory between two others.
+    fn find_position(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
         let (mut best, mut most) = (None, 0);
         let (looks, enough) = match wanted.room {
             _ if wanted.last => (usize::MAX, usize::MAX),
@@ -240,8 +242,8 @@ impl Lists {
             _ => (LOOKS, usize::MAX),
         };
         let lists = || self.lists.iter().enumerate().skip(wanted.align as usize);
-        // Misses come together: the first of each list, then what follows them in their
-        // list and in memory.
+        // Prefetches, so that the misses overlap: the first of each list, then what follows
+        // these in their list and in memory.
         lists().for_each(|(_, pair)| region.fetch_descriptor_ahead(pair[dirty].head));
         let fetch_neighbours = |at: u32, order: usize| {
             if at != NIL {
@@ -262,7 +264,7 @@ impl Lists {
                 if dirty == 0 && block < wanted.above {
                     continue;
                 }
-                // Of dirty pages less room is better than none.
+                // Among dirty pages a run may have less room to grow than it asked for.
                 let least = if dirty == 1 { wanted.granules } else { wanted.room };
                 if 1 << order < least && free_from(region, block, least) < least {
                     continue;
@@ -277,12 +279,12 @@ impl Lists {
                 let room = free_from(region, block, before + wanted.room).saturating_sub(before);
                 if room >= least {
                     let found = region.dirty_in(start, room.min(wanted.room));
-                    let place = (block, start);
+                    let position = (block, start);
                     if found >= enough {
-                        return Some(place);
+                        return Some(position);
                     }
-                    if best.is_none_or(|best| (found, best) > (most, place)) {
-                        (best, most) = (Some(place), found);
+                    if best.is_none_or(|best| (found, best) > (most, position)) {
+                        (best, most) = (Some(position), found);
                     }
                 }
             }
@@ -304,8 +306,8 @@ impl Lists {
     }
 }
 
-/// Granules that are free from a granule on, where a block begins or nothing free does: as
-/// many as asked for, or all that there are.
+/// Number of free granules from `start` on, at most `most`. A block begins at `start`, or
+/// nothing free does.
 pub(super) fn free_from(region: &Region, start: usize, most: usize) -> usize {
     let mut n = 0;
     while n < most && start + n < region.top() {

@@ -1,11 +1,13 @@
-//! The buddy: free blocks of 2^order granules, aligned to their size, split and
-//! joined (Knowlton, "A fast storage allocator", CACM 1965).
+//! The buddy: splits and coalesces free blocks of 2^order granules, aligned to their size
+//! (Knowlton, "A fast storage allocator", CACM 1965).
 //!
-//! A run may be any number of granules: it is cut from the block that covers it, or from
-//! blocks that follow each other, and the rest stays free. Runs are whole pages of the
+//! A run may be any number of granules: the buddy cuts it from the block that covers it, or
+//! from blocks that follow each other, and the rest stays free. Runs are whole pages of the
 //! machine.
 //!
-//! Neighbours: [`super::blocks`] holds the lists.
+//! Neighbours: [`super::blocks`] holds the lists and finds a run's position in them;
+//! [`super::coalesce`] keeps freed runs for a while before they are coalesced;
+//! [`super::region`] grows where nothing is free.
 
 use super::blocks::{Lists, ORDERS, Wanted, each_block};
 use super::descriptor::Kind;
@@ -19,11 +21,11 @@ use core::mem::offset_of;
 /// All free blocks.
 pub struct Buddy {
     pub(super) lists: Lock<Lists>,
-    /// Free and dirty: a copy of the number under the lock, for a quick look.
+    /// Free dirty granules: a copy of the number under the lock, to be read without it.
     dirty: AtomicUsize,
-    /// So many of them were dirty when the system last refused all that was tried.
+    /// The number of them when the system last refused a whole call to give pages back.
     refused: AtomicUsize,
-    /// Freed runs that are not joined yet: a copy too ([`super::coalesce`]).
+    /// Freed runs that are not coalesced yet: a copy too ([`super::coalesce`]).
     pub(super) freed: AtomicU32,
     pub(super) run_granules: AtomicUsize,
     pub(super) nr_runs: AtomicUsize,
@@ -56,14 +58,14 @@ impl Buddy {
         self.dirty.load(Ordering::Relaxed)
     }
 
-    /// Of them, those that may go back as far as is known: where the system refuses
-    /// (locked pages, a filter), what was refused does not keep a program busy.
+    /// Those of them that the system has not refused to take back (locked pages, a filter):
+    /// what it refused does not keep reclaim busy.
     #[inline]
     pub fn waiting_hint(&self) -> usize {
         self.dirty_hint().saturating_sub(self.refused.load(Ordering::Relaxed))
     }
 
-    /// Notes whether the system refused all that was tried.
+    /// Records whether the system refused a whole call.
     pub(super) fn set_refused(&self, all: bool) {
         let refused = if all { self.dirty_hint() } else { 0 };
         self.refused.store(refused, Ordering::Relaxed);
@@ -92,14 +94,15 @@ impl Buddy {
 }
 
 impl Lists {
-    /// Takes a range of free granules out; `block` is the free one in which it begins.
+    /// Takes a range of free granules out of the lists; `block` is the free block in which it
+    /// begins.
     pub(super) fn cut(&mut self, region: &Region, block: usize, start: usize, end: usize) {
         // One block, or several that follow each other.
         let (mut at, mut any_dirty) = (block, false);
         while at < end {
             let time = region.descriptor(at as u32).time.load(Ordering::Relaxed);
             let (found, dirty) = self.remove(region, at as u32);
-            // Descriptors of the parts, whose misses come together.
+            // Prefetches the descriptors of the parts, so that their misses overlap.
             let fetch = |from, to| each_block(from, to, |i, _| region.fetch_descriptor_ahead(i));
             fetch(at, start);
             fetch(end, at + (1 << found));
@@ -109,7 +112,7 @@ impl Lists {
                     self.insert(region, i, o, dirty, time, true);
                 });
             };
-            // Before the range something is left of the first, and behind it of the last.
+            // The first block may leave a part before the range, the last one behind it.
             leave(at, start);
             at += 1 << found;
             any_dirty |= dirty;
@@ -120,7 +123,7 @@ impl Lists {
         }
     }
 
-    /// Frees an aligned block, joining it with its buddies.
+    /// Frees an aligned block and coalesces it with its buddies.
     pub(super) fn coalesce(
         &mut self,
         region: &Region,
@@ -139,7 +142,7 @@ impl Lists {
             if descriptor.kind() != Kind::Free || descriptor.order() != order {
                 break;
             }
-            // The joined block is as old as its older dirty part.
+            // The coalesced block is as old as its older dirty part.
             let other = descriptor.time.load(Ordering::Relaxed);
             time = match (dirty, descriptor.slot() != 0) {
                 (true, true) => other.min(time),
@@ -155,7 +158,7 @@ impl Lists {
         self.insert(region, index, order, dirty, time, young);
     }
 
-    /// Frees a range: as aligned blocks, each joined.
+    /// Frees a range: cuts it into aligned blocks and coalesces each.
     pub(super) fn free_range(
         &mut self,
         region: &Region,
@@ -169,15 +172,15 @@ impl Lists {
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// A run of granules aligned to `align` granules (a power of two): its first
-    /// index. It begins nothing yet; the caller names its kind. `None` if the
-    /// system refuses.
+    /// Takes a run of granules aligned to `align` granules (a power of two); returns its
+    /// first index. Its descriptor is of kind [`Kind::None`]; the caller sets its kind.
+    /// `None` if the system refuses memory.
     pub fn take_run(&self, granules: usize, align: usize) -> Option<u32> {
         self.take_run_in(granules, granules, align)
     }
 
-    /// As [`PageHeap::take_run`], where it has room to grow to so many granules; where it
-    /// finds dirty ones, perhaps to fewer.
+    /// As [`PageHeap::take_run`], at a position where the run has room to grow to so many
+    /// granules; among dirty ones perhaps to fewer.
     fn take_run_in(&self, room: usize, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / super::GRANULE;
         let [room, granules] = [room, granules].map(|n| n.next_multiple_of(unit));
@@ -192,7 +195,7 @@ impl<P: Platform> PageHeap<P> {
             return Some(index);
         }
         let growing = self.region.growing(&self.platform);
-        // Somebody else may have grown it meanwhile, or freed.
+        // Another thread may have grown the region meanwhile, or freed.
         if let Some(index) = self.take_free(wanted) {
             return Some(index);
         }
@@ -202,7 +205,7 @@ impl<P: Platform> PageHeap<P> {
             self.region.grow(&self.platform, &growing, room, align, spare)
         else {
             drop(growing);
-            // Small pages are better than none.
+            // Memory with small pages is better than none.
             return self.take_free(Wanted { room: granules, above: 0, last: true, ..wanted });
         };
         let end = start + granules;
@@ -230,7 +233,8 @@ impl<P: Platform> PageHeap<P> {
         Some(start)
     }
 
-    /// Frees a run that begins nothing any more. Its granules are dirty. It is joined later.
+    /// Frees a run whose descriptor is of kind [`Kind::None`]. Its granules are dirty. It is
+    /// coalesced later.
     pub fn free_run(&self, index: u32, granules: usize) {
         let now = self.platform.now_ms() as u32;
         let granules = self.granules_for(granules * super::GRANULE);
@@ -241,13 +245,13 @@ impl<P: Platform> PageHeap<P> {
         self.set_dirty_hint(lists.dirty_granules);
     }
 
-    /// A live run for `bytes`, aligned to `align` bytes: its address.
+    /// Allocates a run for `bytes`, aligned to `align` bytes; returns its address.
     pub fn alloc_run(&self, bytes: usize, align: usize) -> Option<usize> {
         self.alloc_run_in(bytes, bytes, align)
     }
 
-    /// As [`PageHeap::alloc_run`], where it has room to grow to so many bytes. `None` for an
-    /// alignment above the region's own, too.
+    /// As [`PageHeap::alloc_run`], with room to grow to so many bytes. `None` also for an
+    /// alignment above the region's own.
     pub fn alloc_run_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
         if align > self.region.alignment() {
             return None;
@@ -271,7 +275,7 @@ impl<P: Platform> PageHeap<P> {
             .then(|| descriptor.granules.load(Ordering::Relaxed) as usize * super::GRANULE)
     }
 
-    /// Frees the live run that begins at `address`: its bytes, or `None` if none does.
+    /// Frees the live run that begins at `address`; returns its bytes, or `None` if none does.
     pub fn free_live_run(&self, address: usize) -> Option<usize> {
         let bytes = self.run_bytes(address)?;
         let index = self.region.granule_of(address)?;
@@ -306,7 +310,7 @@ impl<P: Platform> PageHeap<P> {
         FreeCount { free: lists.free_granules, dirty: lists.dirty_granules }
     }
 
-    /// Calls `f` with first granule and order of each free block; all are joined first.
+    /// Coalesces all freed runs, then calls `f` with first granule and order of each free block.
     pub fn each_free_block(&self, mut f: impl FnMut(u32, u32)) {
         let lists = self.all_lists();
         lists.each(&self.region, |index, order, _| f(index, order));
@@ -317,8 +321,8 @@ impl<P: Platform> PageHeap<P> {
     }
 }
 
-/// How far ahead of need the region is committed: little while it is small, because a
-/// process may need no more; an eighth later, so that system calls become rare.
+/// Granules that the region commits ahead of need: few while it is small, because a process
+/// may need no more; an eighth of it later, so that system calls become rare.
 pub(super) fn spare_for(top: usize) -> usize {
     const LEAST: usize = (256 << 10) / super::GRANULE;
     const MOST: usize = (8 << 20) / super::GRANULE;

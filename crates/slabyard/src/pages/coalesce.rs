@@ -1,18 +1,19 @@
-//! Freed runs that are not joined yet.
+//! Deferred coalescing: a short list of freed runs that are not in the buddy's blocks yet.
 //!
-//! To cut a run into blocks and join each with its buddy looks at a dozen descriptors that
-//! nobody touched for long, and is most of what a free of a large object takes. So a freed
-//! run waits whole in a short list: a request for one of its size takes it as it is, and if
-//! several wait, later slow paths join them, a block each (`crate::yard::slow_path`). That is the
-//! lazy buddy system of Barkley and Lee ("A lazy buddy system bounded by two coalescing
-//! delays per class", SOSP 1989), with the list's length for the delay.
+//! To cut a run into blocks and coalesce each with its buddy reads a dozen descriptors that
+//! are not in the CPU's caches, and takes most of the time of a large object's free. So a
+//! freed run first stays whole on a short list: a request for a run of its size takes it as
+//! it is, and if the list grows, later slow paths coalesce its runs, a block each
+//! (`crate::yard::slow_path`). This is the lazy buddy system of Barkley and Lee ("A lazy buddy
+//! system bounded by two coalescing delays per class", SOSP 1989), with the list's length
+//! for the delay.
 //!
-//! Neighbours: [`super::buddy`] puts runs here and joins their blocks, under the lock of
-//! [`super::blocks`]. A run in the list is of kind [`Kind::Freed`], its granules are dirty,
-//! and they are counted as free.
-//! Invariant: nobody is refused memory that waits here, and none stays behind when pages go
-//! back: who finds nothing dirty, or looks at all there is ([`PageHeap::all_lists`]), joins
-//! what waits first.
+//! Neighbours: [`super::buddy`] puts runs on the list and coalesces their blocks, under the
+//! lock of [`super::blocks`]. A run on the list is of kind [`Kind::Freed`], its granules are
+//! dirty, and they count as free.
+//! Invariant: no request is refused memory that is on this list, and a purge leaves none of
+//! it behind: a thread that finds no dirty block, or needs all free blocks
+//! ([`PageHeap::all_lists`]), coalesces the list first.
 
 use super::blocks::{Lists, ORDERS, Wanted};
 use super::descriptor::{Kind, NIL};
@@ -21,20 +22,20 @@ use super::{GRANULE, PageHeap};
 use crate::platform::Platform;
 use crate::sync::{Guard, Ordering};
 
-/// Runs that wait, at most.
+/// Most runs on the list.
 const MOST: u32 = 8;
-/// From so many on the next free joins a block, else the next allocation that takes the
-/// slow path.
+/// With so many runs the next free coalesces a block; with fewer, the next allocation that
+/// takes the slow path.
 const MUCH: u32 = 5;
-/// So many wait until they are asked for: slabs of one size end and begin.
+/// So many runs stay for requests of their size: slabs of one size end and begin.
 const KEPT: u32 = 2;
 
-/// Larger runs are joined at once: to do so costs little beside their use, and more than
-/// one of them would be much memory that the next finds in pieces.
+/// A free coalesces larger runs at once: that costs little beside their use, and several of
+/// them on the list would be much memory that the next request finds in pieces.
 const LARGEST: usize = (1 << 20) / GRANULE;
 
 impl Lists {
-    /// Frees a run: puts it into the list; from [`MOST`] on another one is joined for it.
+    /// Frees a run: puts it on the list; if the list has [`MOST`] runs, coalesces one first.
     pub(super) fn add_freed(&mut self, region: &Region, start: u32, granules: usize, time: u32) {
         self.dirty_granules += granules;
         if granules > LARGEST {
@@ -54,13 +55,13 @@ impl Lists {
         self.free_granules += granules;
     }
 
-    /// Takes a run that is just what is wanted out of the list, the lowest one.
+    /// Takes the lowest run of just the wanted size and alignment off the list.
     pub(super) fn take_freed(&mut self, region: &Region, wanted: &Wanted) -> Option<u32> {
         if wanted.granules > LARGEST {
             self.coalesce_all_freed(region);
         }
         let (align, granules) = (wanted.alignment(), wanted.granules as u32);
-        // The place of the link to it, or the head's; and itself.
+        // The run before it on the list, or `NIL` for the head; and the run itself.
         let mut found: Option<(u32, u32)> = None;
         let (mut before, mut at) = (NIL, self.freed.head);
         while at != NIL {
@@ -73,7 +74,7 @@ impl Lists {
             }
             (before, at) = (at, descriptor.next.load(Ordering::Relaxed));
         }
-        // What has room to grow is not there.
+        // A run on the list has no room to grow.
         let (before, start) = found.filter(|_| wanted.room == wanted.granules)?;
         let descriptor = region.descriptor(start);
         let next = descriptor.next.load(Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl Lists {
         Some(start)
     }
 
-    /// Joins the last block of the newest run. False if none waits.
+    /// Coalesces the last block of the newest run. False if the list is empty.
     fn coalesce_freed_block(&mut self, region: &Region) -> bool {
         let start = self.freed.head;
         if start == NIL {
@@ -113,16 +114,16 @@ impl Lists {
         true
     }
 
-    /// Joins all that wait. False if nothing did.
+    /// Coalesces all runs on the list. False if there were none.
     pub(super) fn coalesce_all_freed(&mut self, region: &Region) -> bool {
-        let waited = self.coalesce_freed_block(region);
+        let any = self.coalesce_freed_block(region);
         while self.coalesce_freed_block(region) {}
-        waited
+        any
     }
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// The lists, under their lock, with all that is free in them.
+    /// Locks the lists, and coalesces all freed runs into them.
     pub(super) fn all_lists(&self) -> Guard<'_, Lists, P> {
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.coalesce_all_freed(&self.region);
@@ -130,24 +131,24 @@ impl<P: Platform> PageHeap<P> {
         lists
     }
 
-    /// Tells who has no lock what became of the list.
+    /// Publishes the list's length to threads without the lock.
     pub(super) fn publish_freed(&self, lists: &Lists) {
         self.buddy.freed.store(lists.freed.nr, Ordering::Relaxed);
     }
 
-    /// True if blocks of freed runs are to be joined, as of a moment ago.
+    /// True if there are freed runs to coalesce, as of a moment ago.
     #[inline]
     pub fn has_uncoalesced(&self) -> bool {
         self.buddy.freed.load(Ordering::Relaxed) > KEPT
     }
 
-    /// True if they are to be joined soon.
+    /// True if the next free should coalesce one, as of a moment ago.
     #[inline]
     pub fn has_many_uncoalesced(&self) -> bool {
         self.buddy.freed.load(Ordering::Relaxed) >= MUCH
     }
 
-    /// Joins a block of a freed run.
+    /// Coalesces a block of a freed run.
     pub fn coalesce_one(&self) {
         let mut lists = self.buddy.lists.lock(&self.platform);
         if lists.freed.nr > KEPT {

@@ -1,9 +1,12 @@
-//! A descriptor: what is known of one granule (4096 bytes) of the region, kept apart
-//! from it, one cache line each.
+//! The page descriptor: the state of one granule (4096 bytes) of the region, one cache line
+//! in a table apart from the granules.
 //!
-//! Only the first granule of a run carries a [`Kind`]; the others say
-//! [`Kind::None`]. That makes "is this the begin of something?" one load.
-//! The free set of a slab goes over the descriptors of all its granules: 256 bits
+//! Neighbours: [`super::region`] has the table; buddy, per-CPU lists and slabs each use the
+//! fields of the runs that they own.
+//!
+//! Only the first descriptor of a run carries a [`Kind`]; the others have
+//! [`Kind::None`]. So one load says whether a run begins at a granule.
+//! The free set of a slab extends over the descriptors of all its granules: 256 bits
 //! each, enough for objects of 16 bytes.
 
 use super::table::Zeroed;
@@ -19,7 +22,7 @@ pub const NIL: u32 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Nothing: inside of something, or never used.
+    /// Nothing: the granule is inside of a run or block, was never used, or changes its kind.
     None = 0,
     /// A free block of the buddy.
     Free = 1,
@@ -31,20 +34,20 @@ pub enum Kind {
     Slab = 4,
     /// A free block whose pages are being given back.
     Purging = 5,
-    /// A freed run that is not joined yet.
+    /// A freed run that is not coalesced yet.
     Freed = 6,
 }
 
-/// What is known of one granule.
+/// The state of one granule.
 #[repr(C, align(64))]
 pub struct Descriptor {
     /// kind (8 bits), order (8 bits), slot (16 bits).
     head: AtomicU32,
     /// Granules of a run, live or freed.
     pub granules: AtomicU32,
-    /// Next in a list; list links are under the lock of the list.
+    /// Next on a list; the list's lock protects the links.
     pub next: AtomicU32,
-    /// Previous in a list.
+    /// Previous on a list.
     pub prev: AtomicU32,
     /// The slab word (`slab::freeset`).
     pub word: AtomicU64,
@@ -63,7 +66,7 @@ impl Descriptor {
     /// What begins here.
     #[inline]
     pub fn kind(&self) -> Kind {
-        // Acquire pairs with the Release in `set`: who sees a run or slab sees
+        // Acquire pairs with the Release in `set`: a thread that sees a run or slab sees
         // its other fields.
         match self.head.load(Ordering::Acquire) as u8 {
             1 => Kind::Free,
@@ -88,14 +91,14 @@ impl Descriptor {
         (self.head.load(Ordering::Relaxed) >> 16) as u16
     }
 
-    /// Says what begins here.
+    /// Sets what begins here.
     #[inline]
     pub fn set(&self, kind: Kind, order: u32, slot: u16) {
         let head = kind as u32 | order << 8 | u32::from(slot) << 16;
         self.head.store(head, Ordering::Release);
     }
 
-    /// Changes the kind if it is `from` still; false if it is not.
+    /// Changes the kind if it is still `from`; false if it is not.
     pub fn change(&self, from: Kind, to: Kind) -> bool {
         let head = self.head.load(Ordering::Acquire);
         head as u8 == from as u8

@@ -1,4 +1,4 @@
-//! The memory of sheaves: arrays of elements, of three sizes.
+//! The layout of a sheaf's memory: an array of elements, of one of three sizes.
 //!
 //! ```text
 //! Elements (of 9, 33 or 129 cache lines; an odd number spreads over L1's sets)
@@ -7,14 +7,15 @@
 //! +------+-----+-------+------------------------------------------+
 //!                ^ top of an empty stack
 //! ```
-//! The guard holds 0: a pop that finds it sees that the stack is empty. The
-//! elements lie where the rows can number them ([`crate::platform::stack`]).
+//! The guard holds 0: a pop that reads it knows that the stack is empty. A row refers to
+//! an element by its number ([`crate::platform::stack`]).
 //!
-//! There are three sizes. A cache of large objects has few in a sheaf; with one size each
-//! sheaf of it would touch a page, and small ones share pages. Each size has a part of the
-//! memory, one behind the other, so that the number of a place tells whose it is.
+//! A sheaf of large objects holds few: with one size for all, each would touch a page of its
+//! own, while sheaves of the smaller sizes share pages. Each size has a part of the memory,
+//! one behind the other, so that the number of an element gives the size of its sheaf.
 //!
-//! Neighbours: [`super::sheaf`] hands them out; others read them as `abi::region::sheaf` says.
+//! Neighbours: [`super::sheaf`] hands the arrays out; other processes read them by
+//! `abi::region::sheaf`.
 
 use super::table::Zeroed;
 use crate::platform::stack::ELEMENT_BYTES;
@@ -54,7 +55,7 @@ const _: () = {
     assert!(offset_of!(Elements<1>, guard) == sheaf::GUARD);
     assert!(offset_of!(Elements<1>, objects) == sheaf::OBJECTS);
 };
-/// Words of a sheaf of each size, and the guard's number among them.
+/// Elements of a sheaf of each size, with its head; and the number of the guard among them.
 pub(super) const STRIDES: [u32; SIZES] =
     [words_of(BYTES[0]), words_of(BYTES[1]), words_of(BYTES[2])];
 pub(super) const GUARD: u32 = words_of(core::mem::offset_of!(Elements<0>, guard));

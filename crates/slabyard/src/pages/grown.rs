@@ -1,8 +1,8 @@
-//! Runs that grow: in place, where what follows is free, or by moving their pages out to
-//! a mapping of their own, which grows without copying.
+//! Growth of a run: in place, where the granules behind it are free, or by moving its pages
+//! to a mapping of its own, which grows without copying.
 //!
-//! Neighbours: the buddy ([`super::buddy`]) takes runs where there is room behind them,
-//! [`super::mappings`] keeps what moved out.
+//! Neighbours: [`super::buddy`] allocates runs where there is room behind them;
+//! [`super::mappings`] records the mapping.
 
 use super::blocks::free_from;
 use super::buddy::spare_for;
@@ -30,7 +30,7 @@ impl<P: Platform> PageHeap<P> {
         Some(clean)
     }
 
-    /// Takes a range behind a run, if it is free: how many of its granules are clean.
+    /// Takes a range behind a run, if it is free; returns how many of its granules are clean.
     fn take_at(&self, start: usize, end: usize) -> Option<usize> {
         let mut lists = self.all_lists();
         if free_from(&self.region, start, end - start) < end - start {
@@ -42,7 +42,7 @@ impl<P: Platform> PageHeap<P> {
         Some(end - start - dirty)
     }
 
-    /// Lets the region grow beyond `end`, where all behind `start` is free.
+    /// Grows the region beyond `end`, if all granules behind `start` are free.
     fn extend(&self, start: usize, end: usize) -> Option<()> {
         let region = &self.region;
         let growing = region.growing(&self.platform);

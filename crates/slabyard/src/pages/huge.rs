@@ -1,24 +1,25 @@
 //! Huge pages: which parts of the region's begin may have them, where the system makes them
 //! everywhere (`always`).
 //!
-//! A huge page is resident as a whole once a part of it is touched, and of a small heap a
-//! good part may never be: large objects that are not written to their end, pages that were
-//! given back, objects in sheaves that nobody wrote yet. What a region grows into can be
-//! decided before it is touched only. So it is asked what became of the pages before: if all
-//! but a tenth of them are resident, the next ones may be huge.
+//! A huge page is resident as a whole once a part of it is touched, and the program may never
+//! touch a good part of a small heap: large objects that are not written to their end, pages
+//! that were given back, objects in sheaves that were never used. The page size of what the
+//! region grows into can be chosen only before it is touched. So the region looks at the
+//! pages before: if all but a tenth of them are resident, the next ones may be huge.
 //!
-//! Neighbours: [`super::region`] asks and decides while it grows, by one thread at a time.
+//! Neighbours: [`super::region`] decides while it grows, by one thread at a time.
 
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Granules of a huge page, and their order: the begin of the region is aligned to it.
-/// What is taken, committed and given back in whole ones keeps its huge pages; a page
-/// table that a part of one left behind stays, and with it pages of 4 KiB.
+/// Memory that is taken, committed and given back in whole ones keeps its huge pages; after
+/// a part of one was given back its page table stays, and with it pages of 4 KiB.
 pub const HUGE: usize = (2 << 20) / GRANULE;
 pub(super) const HUGE_ORDER: u32 = HUGE.ilog2();
 
-/// Granules at the begin of the region that are decided, 64 MiB: beyond, all may be huge.
+/// Granules at the begin of the region for which this is decided, 64 MiB: beyond, all may
+/// be huge.
 pub(super) const DECIDED: usize = 32 * HUGE;
 
 /// Granules that have small pages whatever they hold, 16 MiB: the last huge page of a heap is
@@ -30,14 +31,14 @@ const LOOKED_AT: usize = 2 * HUGE;
 
 const _: () = assert!(LOOKED_AT <= ALWAYS_SMALL);
 
-/// One part of so many need not be in memory.
+/// One part in so many need not be resident.
 const PART: usize = 10;
 
 /// What was decided.
 pub(super) struct PageSizes {
-    /// Granules, from the begin, of which it is told what pages they have.
+    /// Granules, from the begin, whose page size is decided.
     decided: AtomicUsize,
-    /// A bit for each place of a huge page at the begin, which has small ones for good.
+    /// A bit for each extent of a huge page at the begin: set if it has small pages for good.
     small: AtomicU32,
 }
 
@@ -48,7 +49,8 @@ impl PageSizes {
         PageSizes { decided: AtomicUsize::new(0), small: AtomicU32::new(0) }
     }
 
-    /// Decides for what lies below `end`, and below `most`, if it is to be decided still.
+    /// Decides the page size of what lies below `end`, and below `most`, if it is not decided
+    /// yet.
     pub(super) fn decide<P: Platform>(
         &self,
         p: &P,
@@ -71,21 +73,21 @@ impl PageSizes {
         self.decided.store(end, Ordering::Relaxed);
     }
 
-    /// True if it was decided that this place of a huge page has small ones.
+    /// True if this extent of a huge page was decided to have small ones.
     pub(super) fn are_small(&self, nth: usize) -> bool {
         nth < u32::BITS as usize && self.small.load(Ordering::Relaxed) >> nth & 1 == 1
     }
 }
 
-/// True if what follows `end`, an address of which all before is committed, may have huge
-/// pages: what lies before it is in memory. Of a huge page all is, so that a heap that was
-/// dense once stays so.
+/// True if the memory behind `end` may have huge pages, because what lies before it is
+/// resident. All before `end` is committed. Of a huge page all is resident, so that a heap
+/// that was dense once stays so.
 pub(super) fn is_dense<P: Platform>(p: &P, end: usize) -> bool {
     are_resident(p, end - LOOKED_AT * GRANULE, LOOKED_AT * GRANULE)
 }
 
-/// True if a huge page at this address would make more resident than there is, by more than
-/// the part that is left to chance.
+/// True if a huge page at this address would make more memory resident than is now, by more
+/// than one part in [`PART`].
 pub(super) fn is_sparse<P: Platform>(p: &P, address: usize) -> bool {
     !are_resident(p, address, HUGE * GRANULE)
 }
