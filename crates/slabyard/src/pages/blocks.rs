@@ -234,7 +234,12 @@ impl Lists {
     /// is all dirty. A position has the least alignment that the run needs, not that of its
     /// size: so a run finds the position of a former one of its size again, and a third run
     /// fits into free memory between two others.
-    fn find_position(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
+    fn find_position(
+        &self,
+        region: &Region,
+        wanted: Wanted,
+        dirty: usize,
+    ) -> Option<(usize, usize)> {
         let (mut best, mut most) = (None, 0);
         let (looks, enough) = match wanted.room {
             _ if wanted.last => (usize::MAX, usize::MAX),

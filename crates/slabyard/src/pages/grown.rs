@@ -62,8 +62,8 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Moves the pages of the live run at an address to a mapping of its own, of so many
-    /// bytes: its address. The run is free then, and reads as zero. On `None` it is as it
-    /// was.
+    /// bytes; returns its address. The run is then free, and reads as zero. On `None` the run
+    /// is unchanged.
     pub fn move_run_out(&self, address: usize, bytes: usize) -> Option<usize> {
         let have = self.run_bytes(address)?;
         let index = self.region.granule_of(address)?;

@@ -1,14 +1,15 @@
-//! Mappings of their own: what is too large for a run. Tables from address to bytes,
-//! without a lock, so that a signal handler that interrupts a slow path can use them.
+//! Blocks that are too large for a run: each is a mapping of its own, and hash tables map its
+//! address to its bytes. The tables have no lock, so that a signal handler that interrupts a
+//! slow path can use them.
 //!
-//! Open addressing, with a bound on each search: the largest distance of an address from
-//! its place that there ever was. So a place that was given up is as one never used, and a
-//! search for what is not there ends soon however many mappings came and went. Half of a
-//! table is used at most, which keeps that distance small.
+//! They use open addressing. A search is bounded by the largest distance that any address
+//! ever had from its own slot. So a slot that became free again is like one that was never
+//! used, and a search for an absent address is short however many mappings came and went.
+//! At most half of a table's slots are used, which keeps that distance small.
 //!
-//! The first table is there from the begin. The second is made where somebody has more
-//! mappings than it takes: of smaller blocks memory comes from the region then, but sparse
-//! ones would be most of it.
+//! The first table exists from the begin. The second is made when a program has more
+//! mappings than the first takes: from then on smaller blocks come from the region, but
+//! sparse ones would be most of it.
 
 use super::PageHeap;
 use crate::platform::{GRANULE, Platform, Use};
@@ -16,12 +17,12 @@ use crate::sync::{AtomicUsize, Ordering};
 
 /// Mappings that each table takes.
 pub const LIMITS: [usize; 2] = [4096, 128 << 10];
-/// Of a table's places so many are used at most, one of them.
+/// At most one in so many of a table's slots is used.
 const PART: usize = 2;
-/// The key of a place that is being written.
+/// The key of a slot that is being written.
 const BUSY: usize = 1;
 
-/// A place: an address, 0 where it is free, and its bytes.
+/// A slot of the table: the address of a mapping, 0 if the slot is free, and its bytes.
 #[repr(C)]
 struct Entry {
     key: AtomicUsize,
@@ -29,17 +30,17 @@ struct Entry {
 }
 
 struct Table {
-    /// Address of the first place; 0 without a table.
+    /// Address of the first slot; 0 without a table.
     base: AtomicUsize,
     committed_bytes: AtomicUsize,
     limit: usize,
     /// Mappings in it, and those that are being made.
     taken: AtomicUsize,
-    /// Most places behind its own at which an address was ever put.
+    /// Largest distance from its own slot at which an address was ever put.
     farthest: AtomicUsize,
 }
 
-/// Where a mapping is written down.
+/// Where a mapping is recorded.
 #[derive(Clone, Copy)]
 struct Spot<'a> {
     table: &'a Table,
@@ -64,17 +65,18 @@ impl Table {
         }
     }
 
-    const fn places(&self) -> usize {
+    const fn slots(&self) -> usize {
         PART * self.limit
     }
 
-    /// Makes it, if it is not there. Of two that make it, one leaves its memory unused.
+    /// Makes the table, if it does not exist; false without memory. If two threads make it at
+    /// once, the memory of one stays unused.
     fn is_there<P: Platform>(&self, p: &P) -> bool {
         if self.base.load(Ordering::Acquire) != 0 {
             return true;
         }
         let page = p.page_bytes();
-        let bytes = (self.places() * size_of::<Entry>()).next_multiple_of(page);
+        let bytes = (self.slots() * size_of::<Entry>()).next_multiple_of(page);
         let Some(base) = p.reserve(bytes, page, Use::Table).filter(|base| p.commit(*base, bytes))
         else {
             return false;
@@ -89,13 +91,13 @@ impl Table {
     fn entries(&self) -> &[Entry] {
         match self.base.load(Ordering::Acquire) {
             0 => &[],
-            // SAFETY: so many places were committed, zeroed, before the address was set, for
+            // SAFETY: so many slots were committed, zeroed, before the address was set, for
             // ever; they are atomic numbers.
-            base => unsafe { core::slice::from_raw_parts(base as *const Entry, self.places()) },
+            base => unsafe { core::slice::from_raw_parts(base as *const Entry, self.slots()) },
         }
     }
 
-    /// Places for an address, its own first.
+    /// Slots for an address and their distance, its own slot first.
     fn probe(&self, address: usize, most: usize) -> impl Iterator<Item = (usize, &Entry)> {
         // Fibonacci hashing of the page number (Knuth, TAOCP 6.4).
         let hash = (address / GRANULE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
@@ -103,7 +105,7 @@ impl Table {
         (0..most.min(entries.len())).map(move |i| (i, &entries[(hash + i) % entries.len()]))
     }
 
-    /// Most places that a search looks at.
+    /// Most slots that a search looks at.
     fn longest_search(&self) -> usize {
         (self.farthest.load(Ordering::Acquire) + 1).min(self.entries().len())
     }
@@ -124,7 +126,7 @@ impl Table {
                 continue;
             }
             entry.bytes.store(bytes, Ordering::Relaxed);
-            // Before the address is there: who knows it looks far enough.
+            // Before the address is written: a thread that knows it searches far enough.
             if distance > self.farthest.load(Ordering::Relaxed) {
                 self.farthest.fetch_max(distance, Ordering::AcqRel);
             }
@@ -134,16 +136,16 @@ impl Table {
         false
     }
 
-    /// Keeps a place for a mapping that is being made; false if there is none.
-    fn take_place(&self) -> bool {
+    /// Reserves a slot for a mapping that is being made; false if there is none.
+    fn reserve_slot(&self) -> bool {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed) < self.limit;
         if !taken {
-            self.give_place();
+            self.release_slot();
         }
         taken
     }
 
-    fn give_place(&self) {
+    fn release_slot(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -178,12 +180,12 @@ impl Mappings {
         (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Most places that are looked at for an address that is none of a mapping.
+    /// Most slots that a search for an address without a mapping looks at.
     pub fn longest_search(&self) -> usize {
         self.tables.iter().map(Table::longest_search).sum()
     }
 
-    /// True if there are so many that smaller blocks are to be the region's.
+    /// True if there are so many that the region should serve smaller blocks.
     pub fn are_many(&self) -> bool {
         self.tables[0].taken.load(Ordering::Relaxed) >= LIMITS[0]
     }
@@ -205,19 +207,19 @@ impl Mappings {
         inserted
     }
 
-    /// Its table, where a place is kept still, and its bytes.
+    /// Removes a mapping; returns its table, in which a slot stays reserved, and its bytes.
     fn remove(&self, address: usize) -> Option<(&Table, usize)> {
         let Spot { table, entry } = self.find(address)?;
         let bytes = entry.bytes.load(Ordering::Relaxed);
-        // Of two threads that free the same mapping, one gets it.
+        // If two threads free the same mapping, one of them succeeds.
         entry.key.compare_exchange(address, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.count.fetch_sub(1, Ordering::Relaxed);
         Some((table, bytes))
     }
 
-    /// True if an address lies in a live mapping. Looks at all of them: for
-    /// messages only.
+    /// True if an address lies in a live mapping. Looks at all of them: used for messages
+    /// only.
     pub fn contains(&self, address: usize) -> bool {
         self.tables.iter().flat_map(Table::entries).any(|entry| {
             let key = entry.key.load(Ordering::Acquire);
@@ -228,13 +230,13 @@ impl Mappings {
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// A mapping of its own: zeroed, aligned. `None` if the system refuses or
-    /// there are too many.
+    /// Makes a mapping, zeroed and aligned; returns its address. `None` if the system refuses
+    /// or there are too many.
     pub fn map_own(&self, bytes: usize, align: usize) -> Option<usize> {
         self.map_with(bytes, |bytes| self.platform.map(bytes, align))
     }
 
-    /// As [`PageHeap::map_own`], made by `map` of whole pages.
+    /// As [`PageHeap::map_own`], with `map` to make it, of whole pages.
     pub(super) fn map_with(
         &self,
         bytes: usize,
@@ -242,7 +244,7 @@ impl<P: Platform> PageHeap<P> {
     ) -> Option<usize> {
         let (p, mappings) = (&self.platform, &self.mappings);
         let bytes = bytes.checked_next_multiple_of(p.page_bytes())?;
-        let table = mappings.tables.iter().find(|table| table.take_place())?;
+        let table = mappings.tables.iter().find(|table| table.reserve_slot())?;
         if table.is_there(p)
             && let Some(address) = map(bytes)
         {
@@ -251,7 +253,7 @@ impl<P: Platform> PageHeap<P> {
             }
             p.unmap(address, bytes);
         }
-        table.give_place();
+        table.release_slot();
         None
     }
 
@@ -260,21 +262,21 @@ impl<P: Platform> PageHeap<P> {
         Some(self.mappings.find(address)?.entry.bytes.load(Ordering::Relaxed))
     }
 
-    /// Ends the mapping that begins at `address`: its bytes, or `None` if none does.
+    /// Unmaps the mapping that begins at `address`; returns its bytes, or `None` if none does.
     pub fn unmap_own(&self, address: usize) -> Option<usize> {
         let (table, bytes) = self.mappings.remove(address)?;
         self.platform.unmap(address, bytes);
-        table.give_place();
+        table.release_slot();
         Some(bytes)
     }
 
-    /// Resizes a mapping, moving it if need be. On `None` it is as it was.
+    /// Resizes a mapping, and moves it if it must. On `None` the mapping is unchanged.
     pub fn remap_own(&self, address: usize, bytes: usize) -> Option<usize> {
         let bytes = bytes.checked_next_multiple_of(self.platform.page_bytes())?;
         let (table, old) = self.mappings.remove(address)?;
         let moved = self.platform.remap(address, old, bytes);
         let (at, size) = moved.map_or((address, old), |at| (at, bytes));
-        // There is a free place: the one that was kept.
+        // A slot is free: `remove` left one reserved.
         let inserted = self.mappings.insert(table, at, size);
         debug_assert!(inserted);
         moved

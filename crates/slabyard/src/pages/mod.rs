@@ -1,8 +1,8 @@
-//! Floor 2: pages. A region of reserved address space, descriptors that describe its
-//! granules, the buddy that hands out runs of them, the lists of free runs that
-//! CPUs keep, mappings of their own for what is larger, and the sheaves' memory.
+//! Floor 2: the page heap. A region of reserved address space, a page descriptor for each of
+//! its granules, the buddy that allocates runs of them, each CPU's lists of free runs,
+//! separate mappings for larger blocks, and the memory of the sheaves.
 //!
-//! [`PageHeap`] is all of it with its platform: what an engine stands on.
+//! [`PageHeap`] owns all of it and the platform; engines build on it.
 
 mod advice;
 pub mod blocks;
@@ -38,10 +38,10 @@ pub enum Cause {
     WrongSize,
 }
 
-/// Misuse use, found when an object went home.
+/// Misuse: a free of what is no live object, found when the object returns to its slab.
 #[derive(Clone, Copy, Debug)]
 pub struct Misuse {
-    /// What is wrong.
+    /// What is wrong with the free.
     pub cause: Cause,
     /// The address that was freed.
     pub address: usize,
@@ -49,7 +49,7 @@ pub struct Misuse {
     pub slot: u16,
 }
 
-/// What an engine stands on: the platform and its pages.
+/// The platform and its pages: what engines build on.
 pub struct PageHeap<P> {
     /// The machine.
     pub platform: P,
@@ -57,16 +57,16 @@ pub struct PageHeap<P> {
     pub region: Region,
     /// Free runs.
     pub buddy: buddy::Buddy,
-    /// What the system was told of huge pages.
+    /// The advice on huge pages that the system has.
     advice: advice::Advice,
     /// Memory of sheaves.
     pub sheaves: SheafPool,
-    /// Mappings of their own.
+    /// Blocks that are mappings of their own.
     pub mappings: mappings::Mappings,
     /// Bytes in full sheaves of barns: bounded by [`PageHeap::node_limit`].
     pub parked_node_bytes: AtomicUsize,
     node_limit: AtomicUsize,
-    /// Objects that were found corrupt and set aside.
+    /// Frees that were reported as misuse; their objects are set aside.
     pub set_aside: AtomicU64,
     /// Slabs ever begun: the next one's version (`slab::freeset`).
     pub versions: AtomicU32,
@@ -77,7 +77,7 @@ impl<P: Platform> PageHeap<P> {
     /// Most bytes that the barns of a yard hold together, until another number is set.
     pub const NODE_LIMIT: usize = 16 << 20;
 
-    /// PageHeap of a platform that is not ready yet.
+    /// The page heap of a platform that is not ready yet.
     pub const fn new(platform: P) -> Self {
         PageHeap {
             platform,
@@ -101,11 +101,11 @@ impl<P: Platform> PageHeap<P> {
         self.region.init(p, reserve_bytes) && self.mappings.init(p)
     }
 
-    /// Gives up the address space that is reserved and not used, where the system counts it;
-    /// memory is mapped as it is needed from now on.
+    /// Gives up the address space that is reserved and not used, where the system counts it.
+    /// From then on the page heap maps memory as it needs it.
     pub fn unreserve(&self) {
         let p = &self.platform;
-        // Once, by one: what is given up may be the program's from then on.
+        // Once, by one thread: the program may map what is given up from then on.
         let making = self.sheaves.making(p);
         let growing = self.region.growing(p);
         if !p.is_in_steps() && self.region.unreserve(p, &growing) {
@@ -115,12 +115,12 @@ impl<P: Platform> PageHeap<P> {
         }
     }
 
-    /// Sets who is told of misuse; without it, it is counted only.
+    /// Sets the function that gets the reports of misuse; without one, misuse is only counted.
     pub fn on_misuse(&self, call: fn(&Misuse)) {
         self.on_misuse.set(call);
     }
 
-    /// Tells of misuse; the object is set aside: it belongs to nobody from now on.
+    /// Reports misuse and sets the object aside: from then on no container owns it.
     #[cold]
     pub fn misuse(&self, cause: Cause, address: usize, slot: u16) {
         self.set_aside.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl<P: Platform> PageHeap<P> {
         self.node_limit.load(Ordering::Relaxed)
     }
 
-    /// Changes that limit; what is above it goes with the next rounds.
+    /// Changes that limit; the next reclaim passes flush what is above it.
     pub fn set_node_limit(&self, bytes: usize) {
         self.node_limit.store(bytes, Ordering::Relaxed);
     }
@@ -152,7 +152,8 @@ impl<P: Platform> PageHeap<P> {
         rows + self.platform.page_bytes()
     }
 
-    /// Writes where everything is into the header, for readers outside of the process.
+    /// Publishes the addresses of all tables and counters in the header, for readers outside
+    /// of the process.
     pub fn publish_header(&self) {
         let header = self.platform.rows().header();
         let tell = |word: Word, value: usize| {

@@ -1,7 +1,10 @@
-//! The lists of free runs that CPUs keep: the stacks of the platform, one slot
-//! for each order, in header of the buddy.
+//! Per-CPU lists of free runs, in front of the buddy: stacks of the platform, one slot for
+//! each order.
 //!
-//! A run in such a list is of kind [`Kind::Parked`] and dirty.
+//! A run on such a list is of kind [`Kind::Parked`] and dirty.
+//!
+//! Neighbours: slabs take and free their runs here; [`super::buddy`] serves what the lists
+//! cannot; a reclaim pass drains the lists of idle CPUs.
 
 use super::PageHeap;
 use super::descriptor::Kind;
@@ -28,7 +31,7 @@ pub fn order_of(slot: Slot) -> Option<u32> {
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// A run of 2^order granules, aligned to its size: from this CPU's list,
+    /// Takes a run of 2^order granules, aligned to its size: from this CPU's list,
     /// else from the buddy.
     pub fn take_block(&self, order: u32) -> Option<u32> {
         if order < LISTED_ORDERS
@@ -41,7 +44,7 @@ impl<P: Platform> PageHeap<P> {
         self.take_run(1 << order, 1 << order)
     }
 
-    /// Frees a run of 2^order granules that begins nothing any more.
+    /// Frees a run of 2^order granules whose descriptor is of kind [`Kind::None`].
     pub fn free_block(&self, index: u32, order: u32) {
         if order < LISTED_ORDERS && self.park(index, order) {
             return;
@@ -61,7 +64,7 @@ impl<P: Platform> PageHeap<P> {
         false
     }
 
-    /// Makes the list of a CPU that has none yet, with a first run in it.
+    /// Makes the list of a CPU that has none yet, with a first run on it.
     fn found_list(&self, slot: Slot, order: u32, address: usize) -> bool {
         let Some(row) = self.platform.row_hint() else {
             return false;
@@ -78,7 +81,7 @@ impl<P: Platform> PageHeap<P> {
         match self.platform.exchange(slot, new) {
             Ok(old) => self.free_parked(old),
             Err(_) => {
-                // Nobody has seen it: the sheaf is ours again.
+                // No other thread has seen it: the sheaf is ours again.
                 if let Some(mut sheaf) = self.sheaves.adopt(new) {
                     let _ = self.sheaves.pop(&mut sheaf);
                     self.sheaves.give(&self.platform, sheaf);
@@ -111,7 +114,7 @@ impl<P: Platform> PageHeap<P> {
         self.free_run(index, 1 << order);
     }
 
-    /// Granules of the run that begins at an address in a CPU's list.
+    /// Granules of the run at an address that a CPU's list holds.
     pub fn parked_granules(&self, address: usize) -> usize {
         self.region
             .granule_of(address)

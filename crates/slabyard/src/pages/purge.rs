@@ -1,14 +1,18 @@
-//! Giving pages back: those of blocks that stayed free for a while, or all at once.
+//! The purge: gives pages of free blocks back to the system, of those that stayed free for a
+//! while, or of all at once.
 //!
-//! It goes in steps of one system call, of at most [`MOST_BYTES`], or of as much as
-//! somebody asked for. What the call is about is out of the buddy meanwhile, so that it
-//! is made under no lock; the rest of its block stays there.
+//! A purge makes one system call a slice, for at most [`MOST_BYTES`], or for as much as its
+//! caller asked for. It takes the parts that the call is about out of the buddy, so that it
+//! holds no lock during the call; the rest of their blocks stays in the buddy.
 //!
-//! What describes a large free block goes back too: its descriptors (but the first)
-//! and its part of the page map are zeros, as in memory that was never touched.
-//! The first descriptor's `granules` counts the steps that were made for it; a block with
-//! all of them is *bare*. In a small heap this waits: its descriptors are little memory, and
-//! who asks for the block again would fault their pages in one by one.
+//! The purge also releases the metadata of a large free block: its descriptors (but the
+//! first) and its part of the page map are zeros, as in memory that was never touched.
+//! The first descriptor's `granules` counts the slices made for it; a block with all of them
+//! is *released*. In a small heap this waits: its descriptors are little memory, and an
+//! allocation from the block would fault their pages in one by one.
+//!
+//! Neighbours: a reclaim pass calls it, and slow paths with a purge backlog; it takes blocks
+//! from [`super::buddy`]; [`super::advice`] learns which extents became sparse.
 
 use super::PageHeap;
 use super::blocks::ORDERS;
@@ -17,23 +21,24 @@ use super::huge::{HUGE, HUGE_ORDER};
 use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
 
-/// A joined block younger than this goes to the young end of its list.
+/// A coalesced block younger than this goes to the young end of its list.
 pub(super) const YOUNG_MS: u32 = 100;
 
 /// Most bytes of one call of `give_back`.
 pub const MOST_BYTES: usize = 512 << 10;
-/// Most granules of a call that is in proportion to what somebody asked for.
+/// Most granules of a call whose size the caller chose.
 const MOST_AT_ONCE: usize = (64 << 20) / GRANULE;
-/// Most parts of blocks in one call: what a burst leaves free lies in pieces.
+/// Most parts of blocks in one call: a burst of frees leaves memory in pieces.
 const PARTS: usize = 64;
 
-/// Order from which on a free block is made bare: 512 KiB, two pages of descriptors.
+/// Smallest order of a free block whose metadata is released: 512 KiB, two pages of
+/// descriptors.
 const SMALLEST_RELEASED: usize = 7;
-/// In a heap of up to so many granules, 256 MiB with 4 MiB of descriptors, a block is clean for
-/// so long before it is made bare.
+/// In a heap of up to so many granules, 256 MiB with 4 MiB of descriptors, a block must be
+/// clean for so long before its metadata is released.
 const SMALL_HEAP: usize = (256 << 20) / GRANULE;
 const RELEASE_MS: u32 = 1000;
-/// Blocks of an order looked at for one that is not bare.
+/// Blocks of an order that the search for one that is not released looks at.
 const LOOKS: usize = 16;
 
 /// A part of a free block, out of the buddy.
@@ -46,7 +51,7 @@ struct Part {
     granules: usize,
     /// The dirty ones among them.
     dirty: usize,
-    /// The block lies beside others in the place of a huge page.
+    /// The block shares the extent of a huge page with others.
     beside_others: bool,
 }
 
@@ -56,13 +61,13 @@ impl Part {
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// Gives back dirty blocks that were freed at least `age_ms` ago, because somebody
-    /// asked for it: `most` granules, or up to two huge pages more, clean ones between
-    /// them among them. Large blocks go in whole huge pages, which are not split then; their
-    /// page tables go too (since Linux 6.14), so that there are huge pages again. Returns
-    /// the granules given back.
+    /// Gives back dirty blocks that were freed at least `age_ms` ago, on request: `most`
+    /// granules, or up to two huge pages more, clean ones between them among them. It gives
+    /// large blocks back in whole huge pages, which the system need not split and whose page
+    /// tables it frees too (since Linux 6.14), so that huge pages can come again. Returns the
+    /// granules given back.
     pub fn purge(&self, age_ms: u32, most: usize) -> usize {
-        // Read once: what is refused is younger, and is tried once.
+        // Read once: a refused part becomes younger than this, and is not tried again.
         let now = self.platform.now_ms() as u32;
         let (mut done, mut left) = (0, (most.div_ceil(HUGE) + 1).saturating_mul(HUGE));
         while done < most
@@ -75,16 +80,16 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Gives back parts of the largest dirty blocks that were freed at least `age_ms`
-    /// ago: by one call, of at most [`MOST_BYTES`]. Returns the granules given back;
-    /// `None` if there is no such block, or the system refused all that were tried.
+    /// ago, by one call of at most [`MOST_BYTES`]. Returns the granules given back;
+    /// `None` if there is no such block, or the system refused the whole call.
     pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
         let now = self.platform.now_ms() as u32;
         let (went, _) = self.purge_parts(now, age_ms, MOST_BYTES / GRANULE)?;
         (went > 0).then_some(went)
     }
 
-    /// By one call of at most so many granules: how many dirty ones went, and of how many
-    /// the call was.
+    /// Makes one call for at most so many granules; returns how many dirty ones the system
+    /// took, and for how many the call was.
     fn purge_parts(&self, now: u32, age_ms: u32, most: usize) -> Option<(usize, usize)> {
         let (mut parts, mut stretches) = ([Part::NONE; PARTS], [Stretch::NONE; PARTS]);
         let (mut n, mut left, mut went) = (0, most, 0);
@@ -92,7 +97,7 @@ impl<P: Platform> PageHeap<P> {
             && left >= self.granules_for(1)
             && let Some(part) = self.take_old(now, age_ms, left)
         {
-            // Clean pages between dirty ones have nothing to lose.
+            // The call may include clean pages between dirty ones: they hold nothing.
             let address = self.region.address(part.first as u32);
             stretches[n] = Stretch { address, bytes: part.granules * GRANULE };
             left -= part.granules;
@@ -121,8 +126,8 @@ impl<P: Platform> PageHeap<P> {
         Some((went, most - left))
     }
 
-    /// Puts a part back that the system did not take: as dirty as it was, and younger than
-    /// `now`. It is not joined, so that what lies beside it need not wait with it.
+    /// Puts a part back into the buddy that the system refused: as dirty as it was, and
+    /// younger than `now`. Does not coalesce it, so that its neighbours need not wait with it.
     fn put_refused(&self, part: &Part, now: u32) {
         let region = &self.region;
         let mut lists = self.buddy.lists.lock(&self.platform);
@@ -131,8 +136,8 @@ impl<P: Platform> PageHeap<P> {
         self.set_dirty_hint(lists.dirty_granules);
     }
 
-    /// Takes the first dirty part of the oldest dirty block, if it is old enough, out
-    /// of the buddy: at most so many granules. Larger blocks first.
+    /// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
+    /// enough: at most so many granules. Tries larger orders first.
     fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<Part> {
         let region = &self.region;
         let mut lists = self.all_lists();
@@ -150,7 +155,7 @@ impl<P: Platform> PageHeap<P> {
             return None;
         };
         while 1 << order > most {
-            // The half without the part stays free: the lower one is clean.
+            // The half without the part stays free; if that is the lower one, it is clean.
             order -= 1;
             let upper = index + (1 << order);
             let (rest, dirty) = if first >= upper {
@@ -173,22 +178,22 @@ impl<P: Platform> PageHeap<P> {
         Some(Part { index: index as u32, order, first, granules, dirty, beside_others })
     }
 
-    /// Puts a block back that is clean since then, for which so many steps of the strip
-    /// were made.
+    /// Puts a block back into the buddy that is clean since then, with the number of
+    /// [`slices`] made for it.
     fn put_clean(&self, index: u32, order: usize, since: u32, made: u32) {
         let start = index as usize;
         let descriptor = self.region.descriptor(index);
         let mut lists = self.buddy.lists.lock(&self.platform);
         descriptor.set(Kind::None, 0, 0);
         lists.free_range(&self.region, start, start + (1 << order), false, since);
-        // Joined with its buddy it begins anew: the buddy's first descriptor is there.
+        // If it coalesced, the count begins anew: the buddy's first descriptor is not released.
         if descriptor.kind() == Kind::Free && descriptor.order() == order as u32 {
             descriptor.granules.store(made, Ordering::Relaxed);
         }
     }
 
-    /// Gives back what describes large clean blocks, of some that are not bare
-    /// yet. Returns true if there were any.
+    /// Releases the metadata of large clean blocks that are not released yet. Returns true if
+    /// there were any.
     pub fn release_metadata(&self) -> bool {
         let mut released = false;
         while self.release_part_of(0) {
@@ -197,20 +202,20 @@ impl<P: Platform> PageHeap<P> {
         released
     }
 
-    /// Gives back a part of what describes a large clean block: by one call, of at most
-    /// [`MOST_BYTES`]. False if all of them are bare, or are to wait.
+    /// Releases a part of the metadata of a large clean block, by one call of at most
+    /// [`MOST_BYTES`]. False if all blocks are released, or not clean for long enough.
     pub fn release_metadata_part(&self) -> bool {
         self.release_part_of(if self.region.top() <= SMALL_HEAP { RELEASE_MS } else { 0 })
     }
 
-    /// Of a block that is clean for so long.
+    /// As [`PageHeap::release_metadata_part`], for a block that is clean for so long.
     fn release_part_of(&self, age_ms: u32) -> bool {
         let Some((index, order, since, mut made)) = self.take_unreleased(age_ms) else {
             return false;
         };
-        while made < steps(order) {
+        while made < slices(order) {
             made += 1;
-            if self.release_step(index as usize, order, made - 1) {
+            if self.release_slice(index as usize, order, made - 1) {
                 break;
             }
         }
@@ -218,31 +223,31 @@ impl<P: Platform> PageHeap<P> {
         true
     }
 
-    /// One of [`steps`]; false if there was no whole page to give back.
-    fn release_step(&self, start: usize, order: usize, step: u32) -> bool {
+    /// Makes one of the [`slices`]; false if there was no whole page to give back.
+    fn release_slice(&self, start: usize, order: usize, nth: u32) -> bool {
         let (region, p, end) = (&self.region, &self.platform, start + (1 << order));
-        match step.checked_sub(descriptor_slices(order)) {
+        match nth.checked_sub(descriptor_slices(order)) {
             None => {
-                let from = start + step as usize * DESCRIPTORS;
-                // The first descriptor tells of the block.
+                let from = start + nth as usize * DESCRIPTORS;
+                // The first descriptor stays: it has the block's order and links.
                 region.give_back_descriptors(p, from.max(start + 1), (from + DESCRIPTORS).min(end))
             }
-            Some(step) => {
-                let from = start + step as usize * ENTRIES;
+            Some(nth) => {
+                let from = start + nth as usize * ENTRIES;
                 region.give_back_map(p, from, (from + ENTRIES).min(end))
             }
         }
     }
 
-    /// A large block that is clean for so long and not bare: its order, since when, and the
-    /// steps made for it.
+    /// Takes a large block that is clean for so long and not released out of the buddy: its
+    /// index and order, since when it is clean, and the slices made for it.
     fn take_unreleased(&self, age_ms: u32) -> Option<(u32, usize, u32, u32)> {
         let (region, now) = (&self.region, self.platform.now_ms() as u32);
         let made = |index| region.descriptor(index).granules.load(Ordering::Relaxed);
         let since = |index| region.descriptor(index).time.load(Ordering::Relaxed);
         let mut lists = self.buddy.lists.lock(&self.platform);
         let (index, order) = (SMALLEST_RELEASED..ORDERS).rev().find_map(|order| {
-            let wanted = |index| made(index) < steps(order) && is_old(now, since(index), age_ms);
+            let wanted = |index| made(index) < slices(order) && is_old(now, since(index), age_ms);
             Some((lists.find_clean(region, order, LOOKS, wanted)?, order))
         })?;
         let (since, done) = (since(index), made(index));
@@ -252,13 +257,13 @@ impl<P: Platform> PageHeap<P> {
     }
 }
 
-/// True for a block of that `time`; not if that came after `now` was read.
+/// True if a block of that `time` is so old; false if `time` came after `now` was read.
 fn is_old(now: u32, time: u32, age_ms: u32) -> bool {
     let age = now.wrapping_sub(time).cast_signed();
     age >= 0 && age.cast_unsigned() >= age_ms
 }
 
-/// Descriptors, and entries of the page map, of one step.
+/// Descriptors, and entries of the page map, of one slice.
 const DESCRIPTORS: usize = MOST_BYTES / size_of::<Descriptor>();
 const ENTRIES: usize = MOST_BYTES / size_of::<AtomicU16>();
 
@@ -266,7 +271,7 @@ fn descriptor_slices(order: usize) -> u32 {
     (1usize << order).div_ceil(DESCRIPTORS) as u32
 }
 
-/// Steps that make a block of an order bare.
-fn steps(order: usize) -> u32 {
+/// Slices that release the metadata of a block of an order.
+fn slices(order: usize) -> u32 {
     descriptor_slices(order) + (1usize << order).div_ceil(ENTRIES) as u32
 }

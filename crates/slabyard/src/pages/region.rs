@@ -1,11 +1,14 @@
-//! The region: one reservation, cut into granules of 4096 bytes, committed from
-//! its begin up to `top`. Beside it four tables: descriptors, the page map (granule
-//! to slot, what `free` asks), and the dirty bits.
+//! The region: one reservation of address space, cut into granules of 4096 bytes, committed
+//! from its begin up to `top`; and three tables beside it: descriptors, the page map
+//! (granule to slot, which `free` reads), and the dirty bits.
 //!
-//! Granule 0 is never handed out: index 0 ends lists.
+//! Granule 0 is never allocated: index 0 ends lists.
 //!
-//! A dirty bit says that a free granule may hold something else than zeros. It
-//! is set when a run is freed, and cleared when its pages went back.
+//! A dirty bit says that a free granule may hold something else than zeros. A free of a run
+//! sets it, and a purge clears it.
+//!
+//! Neighbours: [`super::buddy`] grows the region and allocates from it; [`super::huge`]
+//! decides which page sizes a new part may have.
 
 use super::descriptor::Descriptor;
 use super::huge::{ALWAYS_SMALL, DECIDED, HUGE, PageSizes, is_dense};
@@ -13,7 +16,7 @@ use super::table::Table;
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Guard, Lock, Once, Ordering, Rank};
 
-/// The least that makes sense, in bytes.
+/// The smallest reservation, in bytes.
 const SMALLEST: usize = 16 << 20;
 
 /// Held by the one thread that may grow the region.
@@ -63,12 +66,12 @@ impl Region {
         let reach = if p.is_in_steps() { 0 } else { granules.next_power_of_two() };
         self.reach.store(reach, Ordering::Relaxed);
         let ready = self.descriptors.reserve(p, granules)
-            // `free` asks for any distance below a power of two.
+            // `free` reads the entry of any distance below a power of two.
             && self.map.reserve_readable(p, granules.next_power_of_two())
             && self.dirty.reserve(p, granules.div_ceil(64))
             && self.ensure_tables(p, unit);
         if ready {
-            // Written before it is read: a page that was read first is faulted in twice.
+            // Written before it is read: a page that is read first faults twice.
             self.descriptor(0).time.store(0, Ordering::Relaxed);
         }
         ready
@@ -87,7 +90,7 @@ impl Region {
             && self.dirty.ensure(p, granules.div_ceil(64))
     }
 
-    /// The least reach with so many granules.
+    /// The least reach for so many granules.
     fn reach_for(granules: usize) -> usize {
         granules.next_power_of_two().max(SMALLEST / GRANULE)
     }
@@ -105,15 +108,16 @@ impl Region {
         self.reach.load(Ordering::Acquire)
     }
 
-    /// Sets who is told that [`Region::reach`] has changed: when it became larger, before
-    /// there are objects in what it reaches now; when it became smaller, before what it does
-    /// not reach any more can be mapped by others.
+    /// Sets the function to call when [`Region::reach`] has changed: if it became larger,
+    /// before there are objects in the part that it gained; if it became smaller, before the
+    /// program can map the part that it lost.
     pub fn on_reach(&self, call: fn()) {
         self.on_reach.set(call);
     }
 
-    /// Gives up the reserve, and that of the tables: the region grows in steps from now on,
-    /// as far as nobody else maps memory behind its end. False without memory for it.
+    /// Gives up the reserved address space of the region and its tables. From then on the
+    /// region grows in steps, until it meets a mapping behind its end. False without memory
+    /// for the page map.
     pub(super) fn unreserve<P: Platform>(&self, p: &P, _held: &Growing<'_, P>) -> bool {
         let (top, granules) = (self.top(), self.granules());
         let reach = Self::reach_for(top).min(self.reach());
@@ -147,7 +151,7 @@ impl Region {
         self.granules.load(Ordering::Relaxed)
     }
 
-    /// Granules committed; the first unit among them is never used.
+    /// Granules committed; the first page of the machine among them is never used.
     #[inline]
     pub fn top(&self) -> usize {
         self.top.load(Ordering::Acquire)
@@ -187,7 +191,7 @@ impl Region {
         self.descriptors.get(index as usize)
     }
 
-    /// Says that the descriptor of a granule will be asked for and written soon.
+    /// Prefetches the descriptor of a granule, to be written soon.
     #[inline]
     pub fn fetch_descriptor_ahead(&self, index: u32) {
         self.descriptors.fetch_ahead(index as usize);
@@ -219,20 +223,20 @@ impl Region {
         self.map.get(index as usize).load(Ordering::Relaxed)
     }
 
-    /// Granules at the begin that have huge pages where the heap is dense only; of a small
-    /// reserve few.
+    /// Granules at the begin that have huge pages only where the heap is dense; few if the
+    /// reserve is small.
     #[inline]
     pub fn small_pages(&self) -> usize {
         DECIDED.min(self.granules() / 16 / HUGE * HUGE)
     }
 
-    /// True if it was decided, as it grew, that this place of a huge page has small ones.
+    /// True if the region decided, as it grew, that this extent of a huge page has small ones.
     pub(super) fn has_small_pages(&self, nth: usize) -> bool {
         self.page_sizes.are_small(nth)
     }
 
-    /// Keeps others from growing the region. To be held until what is new is on the lists:
-    /// who finds nothing free and waits for it looks again.
+    /// Locks the growth of the region. The holder keeps the lock until the new granules are
+    /// on the lists: a thread that found nothing free and waited for it looks there again.
     pub(super) fn growing<'a, P: Platform>(&'a self, p: &'a P) -> Growing<'a, P> {
         self.grow.lock(p)
     }
@@ -252,7 +256,7 @@ impl Region {
         let old = self.top();
         let unit = p.page_bytes() / GRANULE;
         let small = self.small_pages();
-        // A large run lies where it may have huge pages; what it leaves before it is free.
+        // A large run begins where it may have huge pages; the granules before it are free.
         let large = granules >= HUGE;
         let beyond = (large && old < small).then_some(small);
         let end = self.address(old as u32);
@@ -260,9 +264,9 @@ impl Region {
         for from in beyond.into_iter().chain([old]) {
             let start = from.next_multiple_of(align);
             let least = start.checked_add(granules)?.next_multiple_of(unit);
-            // What is left before a large run may hold anything.
+            // Granules before a large run get small pages: any run may use them.
             let may_be_huge = is_dense && from == old;
-            // What may become huge pages is to do so up to its end.
+            // Where huge pages may be, the region ends with a whole one.
             let whole = large || small > 0 && least > small || may_be_huge;
             let step = if whole { unit.max(HUGE) } else { unit };
             let wished = least.max(old + spare).next_multiple_of(step).min(self.granules());
@@ -271,7 +275,7 @@ impl Region {
                     continue;
                 }
                 if self.ensure_tables(p, new) && p.commit(end, (new - old) * GRANULE) {
-                    // A process that does little has no huge pages, and needs no advice.
+                    // A region below one huge page has none, and needs no advice.
                     if new >= HUGE {
                         self.page_sizes.decide(p, self.base(), new, small, may_be_huge);
                     }
@@ -283,9 +287,9 @@ impl Region {
         None
     }
 
-    /// Asks for the pages of the descriptors of new granules that are free, which will be cut
-    /// soon: by one call in place of a page fault each. Not of a few: a small process may
-    /// need none of them.
+    /// Faults in the descriptors of new free granules, which the buddy will soon cut: by one
+    /// call in place of a page fault each. Not for few granules: a small process may need
+    /// none of them.
     pub(super) fn touch_descriptors<P: Platform>(&self, p: &P, first: usize, end: usize) {
         const LEAST: usize = (1 << 20) / GRANULE;
         if first + LEAST <= end {
@@ -293,9 +297,9 @@ impl Region {
         }
     }
 
-    /// Gives back whole pages of a table that describe granules of a clean free block:
-    /// of the descriptors, or of the page map. All of them are zeros or mean nothing; nobody
-    /// looks at them while the block is held. False if there is no whole page.
+    /// Gives the whole pages of descriptors of a part of a clean free block back to the
+    /// system. They are zeros or mean nothing, and no thread reads them while the block is out
+    /// of the buddy. False if there is no whole page.
     pub(super) fn give_back_descriptors<P: Platform>(
         &self,
         p: &P,
@@ -305,7 +309,7 @@ impl Region {
         self.descriptors.give_back(p, first, end)
     }
 
-    /// As [`Region::give_back_descriptors`], of the page map.
+    /// As [`Region::give_back_descriptors`], for the page map.
     pub(super) fn give_back_map<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
         self.map.give_back(p, first, end)
     }
@@ -329,8 +333,8 @@ impl Region {
         })
     }
 
-    /// Length of the stretch of granules that are all dirty or all clean, from the
-    /// first of `most`, and which it is.
+    /// Number of granules from `first` on, at most `most`, that are all dirty or all clean;
+    /// and true if they are dirty.
     pub fn stretch(&self, first: usize, most: usize) -> (usize, bool) {
         let word = |at: usize| self.dirty.get(at / 64).load(Ordering::Relaxed) >> (at % 64);
         let dirty = word(first) & 1 == 1;
@@ -338,7 +342,7 @@ impl Region {
         while n < most {
             let bits = word(first + n);
             let same = if dirty { bits.trailing_ones() } else { bits.trailing_zeros() } as usize;
-            // The word's end is not the stretch's.
+            // The stretch may go on in the next word.
             let left = 64 - (first + n) % 64;
             n += same.min(left);
             if same < left {
@@ -386,7 +390,8 @@ impl Region {
     }
 }
 
-/// The wanted reservation; where the system has no room for it, the half of it that it has.
+/// Reserves `want` bytes; where the system has no room for them, the largest half, quarter
+/// and so on that it has room for.
 fn reserve<P: Platform>(p: &P, want: usize) -> Option<(usize, usize)> {
     let align = (HUGE * GRANULE).max(p.page_bytes());
     let halves = core::iter::successors(Some(want), |bytes| Some(bytes / 2));

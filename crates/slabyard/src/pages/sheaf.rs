@@ -1,7 +1,10 @@
-//! The memory behind stacks: arrays of elements, and the private handle to one.
-//! The arrays are of three sizes ([`super::elements`]).
+//! The pool of sheaves: arrays of elements, of three sizes ([`super::elements`]), for the
+//! stacks of rows and for barns; and the private handle to one.
 //!
 //! A [`Sheaf`] is in transit: its holder alone owns it and the objects in it.
+//!
+//! Neighbours: engines take sheaves here and publish them as stacks; a reclaim pass asks for
+//! the pages of the unused ones.
 
 use super::elements::{BYTES, Elements, GUARD, LARGE, ROOM, SIZES, STRIDES, View, size_for};
 use super::table::Table;
@@ -14,7 +17,7 @@ pub const NO_SHEAF: u32 = u32::MAX;
 
 const _: () = assert!(NO_SHEAF == slabyard_abi::region::sheaf::NONE);
 
-/// An array of elements that nobody else can reach, with `count` objects.
+/// An array of elements that no other thread can reach, with `count` objects.
 #[must_use]
 #[derive(Debug)]
 pub struct Sheaf {
@@ -59,23 +62,25 @@ impl Filling<'_> {
         let mut rest = mask.reverse_bits();
         let is_run = mask.leading_zeros() + mask.count_ones() + mask.trailing_zeros() == 64;
         if is_run {
-            // As in a new slab, and where all of a word came home: no bit to look for.
+            // As in a new slab, or where all objects of a word are free: no need to search
+            // for bits.
             let mut object = begin + (63 - rest.trailing_zeros() as usize) * stride;
-            for place in elements {
-                place.store(object, Ordering::Relaxed);
+            for element in elements {
+                element.store(object, Ordering::Relaxed);
                 object = object.wrapping_sub(stride);
             }
             return;
         }
-        for place in elements {
+        for element in elements {
             let bit = 63 - rest.trailing_zeros() as usize;
-            place.store(begin + bit * stride, Ordering::Relaxed);
+            element.store(begin + bit * stride, Ordering::Relaxed);
             rest &= rest - 1;
         }
     }
 }
 
-/// Rounds of a window: the reclaim ticker lasts for two of them when nothing goes home.
+/// Reclaim passes of a window: the reclaim ticker runs for two windows after the last pass
+/// that found work.
 const WINDOW: u32 = 4;
 
 /// Sheaves of one size.
@@ -84,29 +89,30 @@ pub(super) struct Free {
     /// Sheaves whose pages may be in use, the last one used first.
     head: u32,
     /// Sheaves whose inner pages were given back.
-    bare: u32,
+    released: u32,
     /// Sheaves ever made.
     made: u32,
-    /// Sheaves behind `head`, and the fewest that there were in this window of so many looks.
+    /// Sheaves on the list of `head`, the fewest of them in this window, and the passes of
+    /// this window so far.
     nr: u32,
     least: u32,
     looks: u32,
-    /// Sheaves whose pages are to go back: so many were not used in the last window.
+    /// Sheaves whose pages are to be given back: so many were unused in the last window.
     unused: u32,
 }
 
 impl Free {
     const NEW: Free =
-        Free { head: NO_SHEAF, bare: NO_SHEAF, made: 0, nr: 0, least: 0, looks: 0, unused: 0 };
+        Free { head: NO_SHEAF, released: NO_SHEAF, made: 0, nr: 0, least: 0, looks: 0, unused: 0 };
 
-    /// One leaves the list.
+    /// Counts that a sheaf leaves the list.
     fn leaves(&mut self) {
         self.nr -= 1;
         self.least = self.least.min(self.nr);
         self.unused = self.unused.min(self.nr);
     }
 
-    /// All of them are to give their pages back.
+    /// Marks all of them as unused.
     fn rest_all(&mut self) {
         self.unused = self.nr;
     }
@@ -115,12 +121,12 @@ impl Free {
 /// Held by the one thread that may make sheaves.
 pub(super) type Making<'a, P> = Guard<'a, [Free; SIZES], P>;
 
-/// All elements of a yard.
+/// All sheaves of a yard.
 pub struct SheafPool {
     small: Table<Elements<{ ROOM[0] }>>,
     middle: Table<Elements<{ ROOM[1] }>>,
     large: Table<Elements<{ ROOM[2] }>>,
-    /// Number of the first table's first place.
+    /// Number of the first table's first element.
     first: AtomicU32,
     /// Sheaves of each size that there is room for.
     most: AtomicU32,
@@ -161,12 +167,12 @@ impl SheafPool {
         [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
     }
 
-    /// Keeps others from making sheaves. Before others are kept from growing the region.
+    /// Locks the making of sheaves. Taken before the lock of the region's growth.
     pub(super) fn making<'a, P: Platform>(&'a self, p: &'a P) -> Making<'a, P> {
         self.free.lock(p)
     }
 
-    /// Gives up the room for sheaves that are not there yet.
+    /// Gives up the address space for sheaves that do not exist yet.
     pub(super) fn unreserve<P: Platform>(&self, p: &P, _held: &Making<'_, P>) {
         self.small.unreserve(p);
         self.middle.unreserve(p);
@@ -193,9 +199,9 @@ impl SheafPool {
                 free.head = self.elements(index).next.load(Ordering::Relaxed);
                 free.leaves();
                 index
-            } else if free.bare != NO_SHEAF {
-                let index = free.bare;
-                free.bare = self.elements(index).next.load(Ordering::Relaxed);
+            } else if free.released != NO_SHEAF {
+                let index = free.released;
+                free.released = self.elements(index).next.load(Ordering::Relaxed);
                 index
             } else {
                 let items = free.made as usize + 1;
@@ -225,10 +231,10 @@ impl SheafPool {
         core::mem::forget(sheaf);
     }
 
-    /// Called at each round. Says which large sheaves are to give their pages back: as many
-    /// as nobody used in a window of so many rounds. Others come and go, and a page fault each
-    /// would bring them again (the working set of a depot: Bonwick and Adams, "Magazines and
-    /// vmem", USENIX 2001).
+    /// Called at each reclaim pass. At the end of a window of [`WINDOW`] passes, it marks as
+    /// unused as many large sheaves as were free all that time. The program takes and gives
+    /// the others, and would fault their pages in again (the working set of a depot: Bonwick
+    /// and Adams, "Magazines and vmem", USENIX 2001).
     pub fn look<P: Platform>(&self, p: &P) {
         let free = &mut self.free.lock(p)[LARGE];
         free.looks += 1;
@@ -239,17 +245,17 @@ impl SheafPool {
         }
     }
 
-    /// Gives the inner pages of all large sheaves back that are free. Returns how many bytes.
+    /// Gives the inner pages of all free large sheaves back; returns how many bytes.
     pub fn rest<P: Platform>(&self, p: &P) -> usize {
         self.free.lock(p)[LARGE].rest_all();
         core::iter::from_fn(|| self.rest_one(p)).sum()
     }
 
-    /// Gives the inner pages of one large sheaf back that nobody [used](SheafPool::look).
-    /// Returns how many bytes; `None` if there is none.
+    /// Gives the inner pages of one [unused](SheafPool::look) large sheaf back; returns how
+    /// many bytes, or `None` if there is no such sheaf.
     pub fn rest_one<P: Platform>(&self, p: &P) -> Option<usize> {
         let page = p.page_bytes();
-        // The others share their pages.
+        // Smaller sheaves share their pages.
         let mut sizes = self.free.lock(p);
         let free = &mut sizes[LARGE];
         free.unused = free.unused.checked_sub(1)?;
@@ -257,7 +263,8 @@ impl SheafPool {
         free.head = self.elements(index).next.load(Ordering::Relaxed);
         free.leaves();
         drop(sizes);
-        // In transit, and no lock is held: pages that hold objects' elements alone.
+        // The sheaf is in transit, and no lock is held. Pages that hold elements for objects
+        // alone, not the links.
         let objects = self.elements(index).objects.as_ptr() as usize;
         let begin = objects.next_multiple_of(page);
         let end = (objects + ROOM[LARGE] * ELEMENT_BYTES) / page * page;
@@ -267,8 +274,8 @@ impl SheafPool {
         }
         let [Stretch { bytes: given, .. }] = inner;
         let free = &mut self.free.lock(p)[LARGE];
-        self.elements(index).next.store(free.bare, Ordering::Relaxed);
-        free.bare = index;
+        self.elements(index).next.store(free.released, Ordering::Relaxed);
+        free.released = index;
         Some(given)
     }
 
@@ -298,14 +305,14 @@ impl SheafPool {
         ROOM[self.spot(sheaf.index).0] as u32
     }
 
-    /// Adds an object; the caller has seen that there is room.
+    /// Pushes an object; the caller has checked that there is room.
     #[inline]
     pub fn push(&self, sheaf: &mut Sheaf, object: usize) {
         self.elements(sheaf.index).objects[sheaf.count as usize].store(object, Ordering::Relaxed);
         sheaf.count += 1;
     }
 
-    /// To add many objects; the caller has seen that there is room.
+    /// Begins to add many objects; the caller has checked that there is room.
     pub fn filling<'a>(&'a self, sheaf: &'a mut Sheaf) -> Filling<'a> {
         Filling { objects: self.elements(sheaf.index).objects, sheaf }
     }
@@ -344,15 +351,15 @@ impl SheafPool {
         stack
     }
 
-    /// Number of the first place of sheaves of a size.
+    /// Number of the first element of the sheaves of a size.
     #[inline]
     fn begin_of(&self, size: usize) -> u32 {
         let before: u32 = STRIDES[..size].iter().sum();
         self.first.load(Ordering::Relaxed) + self.most.load(Ordering::Relaxed) * before
     }
 
-    /// Index and objects of the sheaf behind the stack with this top; `None` if
-    /// there is none, or it is stopped and its top is not told.
+    /// Index and number of objects of the sheaf that is the stack with this top; `None` if
+    /// there is none, or the stack is stopped, so that the entry does not hold its top.
     fn locate(&self, top: u32) -> Option<(u32, u32)> {
         if top == 0 || top == STOPPED {
             return None;
@@ -360,26 +367,26 @@ impl SheafPool {
         let size = (1..SIZES).rev().find(|size| top >= self.begin_of(*size)).unwrap_or(0);
         let word = top - self.begin_of(size);
         // Divided by constants.
-        let (nr, place) = match size {
+        let (nr, element) = match size {
             0 => (word / STRIDES[0], word % STRIDES[0]),
             1 => (word / STRIDES[1], word % STRIDES[1]),
             _ => (word / STRIDES[2], word % STRIDES[2]),
         };
-        Some((size as u32 * self.most.load(Ordering::Relaxed) + nr, place - GUARD))
+        Some((size as u32 * self.most.load(Ordering::Relaxed) + nr, element - GUARD))
     }
 
-    /// The sheaf of a stack that was taken out of its entry.
+    /// The sheaf of a stack that was exchanged out of its entry.
     pub fn adopt(&self, stack: Stack) -> Option<Sheaf> {
         self.locate(stack.top).map(|(index, count)| Sheaf { index, count })
     }
 
-    /// Objects of a stack, from the number of its top; `None` without a stack.
+    /// Number of objects of a stack, from its top; `None` without a stack.
     pub fn count_of(&self, top: u32) -> Option<u32> {
         self.locate(top).map(|(_, count)| count)
     }
 
-    /// Takes a sheaf back whose stack, with this top, was stopped and taken away, its
-    /// objects with it.
+    /// Takes the sheaf of a stopped stack with this top back into the pool. The caller has
+    /// taken the stack out of its entry and returned its objects.
     pub fn give_stopped<P: Platform>(&self, p: &P, top: u32) {
         if let Some((index, _)) = self.locate(top) {
             self.give(p, Sheaf { index, count: 0 });
@@ -417,8 +424,8 @@ impl SheafPool {
     pub fn each_listed(&self, mut head: u32, mut f: impl FnMut(usize)) {
         while head != NO_SHEAF {
             let elements = self.elements(head);
-            for place in &elements.objects[..elements.count.load(Ordering::Relaxed) as usize] {
-                f(place.load(Ordering::Relaxed));
+            for element in &elements.objects[..elements.count.load(Ordering::Relaxed) as usize] {
+                f(element.load(Ordering::Relaxed));
             }
             head = elements.next.load(Ordering::Relaxed);
         }

@@ -1,4 +1,5 @@
-//! A table of the allocator's own: reserved whole, committed from its begin on.
+//! A table of metadata at a fixed address: reserved whole, committed from its begin on as it
+//! grows.
 
 use crate::platform::{Platform, Stretch, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering, fetch_to_write};
@@ -68,7 +69,7 @@ impl<T: Zeroed> Table<T> {
         true
     }
 
-    /// Uses memory that was reserved elsewhere: whole pages.
+    /// Uses memory that the caller reserved: whole pages.
     pub fn set(&self, base: usize, bytes: usize) {
         self.base.store(base, Ordering::Relaxed);
         self.reserved_bytes.store(bytes, Ordering::Release);
@@ -87,13 +88,14 @@ impl<T: Zeroed> Table<T> {
             return false;
         }
         self.committed_bytes.store(new, Ordering::Relaxed);
-        // Pairs with the Acquire in `get`: who sees the length may use the memory.
+        // Pairs with the Acquire in `len`, which `get` calls: a thread that sees the length may
+        // use the memory.
         self.ready.store(new / size_of::<T>(), Ordering::Release);
         true
     }
 
-    /// Gives up the room that is not usable yet; it is asked for again where it is needed.
-    /// The caller of [`Table::ensure`] calls it.
+    /// Gives up the reserved address space that is not usable yet; [`Table::ensure`] asks the
+    /// system for it again. One caller at a time, of this and of `ensure`.
     pub fn unreserve<P: Platform>(&self, p: &P) {
         let usable = self.committed_bytes.load(Ordering::Relaxed);
         let reserved = self.reserved_bytes.load(Ordering::Relaxed);
@@ -102,7 +104,7 @@ impl<T: Zeroed> Table<T> {
         }
     }
 
-    /// Asks for the pages in which a range of usable items lies, which will be written.
+    /// Faults in the pages of a range of usable items, which will be written soon.
     pub fn touch_ahead<P: Platform>(&self, p: &P, first: usize, end: usize) {
         let page = p.page_bytes();
         let start = first * size_of::<T>() / page * page;
@@ -111,14 +113,14 @@ impl<T: Zeroed> Table<T> {
     }
 
     /// Gives the whole pages within a range of items back: these items read as
-    /// zero again. The caller sees to it that nobody uses them meanwhile. False if there
+    /// zero again. The caller makes sure that no thread uses them meanwhile. False if there
     /// is no whole page.
     pub fn give_back<P: Platform>(&self, p: &P, first: usize, end: usize) -> bool {
         let page = p.page_bytes();
         let start = (first * size_of::<T>()).next_multiple_of(page);
         let end = end * size_of::<T>() / page * page;
         if start < end {
-            // Refused, it is as it was: nobody reads what is given up.
+            // If the system refuses, the items keep their values: no thread reads them.
             p.give_back(&mut [Stretch { address: self.base() + start, bytes: end - start }]);
         }
         start < end
@@ -151,7 +153,7 @@ impl<T: Zeroed> Table<T> {
         self.committed_bytes.load(Ordering::Relaxed)
     }
 
-    /// Says that an item will be written soon. Where there is none, nothing happens.
+    /// Prefetches an item to be written soon. Does nothing if there is none.
     #[inline]
     pub fn fetch_ahead(&self, index: usize) {
         fetch_to_write(self.base().wrapping_add(index * size_of::<T>()));
