@@ -1,5 +1,5 @@
-//! Where the system makes huge pages everywhere, a small heap has them if what it holds is
-//! written: it is read from the flags of the mappings what the system was told.
+//! Where the system makes huge pages everywhere, a small heap has them only if the program
+//! writes to its memory. The flags of the mappings show the advice that the system has.
 
 mod small_pages;
 
@@ -15,7 +15,7 @@ const OBJECT: usize = 32 << 10;
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
-/// True for each huge page's place of the region that is to have no huge page.
+/// For each extent of a huge page in the region: true if it is to have small pages.
 fn small_pages(region: &Region) -> Vec<bool> {
     let small = small_pages::ranges();
     let is_small = |address| small.iter().any(|range| range.contains(&address));
@@ -46,12 +46,13 @@ fn what_follows_written_pages_may_be_huge() {
     grow(48 * MIB, OBJECT);
     let after = small_pages(region);
     assert!(after.starts_with(&before), "decided twice: {after:?}");
-    // Written pages are seen once they fill what is looked at, of small pages.
+    // The region sees the written pages once they fill the stretch that it looks at, which
+    // has small pages.
     let huge = after.iter().filter(|small| !**small).count();
     assert!(huge >= 3, "{after:?}");
-    assert_eq!(region.top() % HUGE, 0, "the last may be one as well");
+    assert_eq!(region.top() % HUGE, 0, "the last may be a huge page as well");
 
-    // What a large run leaves before it may hold anything.
+    // Granules before a large run get small pages: any run may use them.
     YARD.heap.alloc_run(HUGE * GRANULE, 16).expect("memory");
     let last = small_pages(region);
     let first = region.small_pages() / HUGE;

@@ -1,5 +1,5 @@
-//! Threads that find nothing free at the same time let the region grow once: who waited for
-//! another's growth looks at the lists again.
+//! Threads that find nothing free at the same time grow the region once: a thread that waited
+//! for another's growth looks at the lists again.
 
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::yard::{Settings, Yard};
@@ -26,7 +26,7 @@ fn left_over(seed: u64) -> (usize, usize) {
 fn threads_that_find_nothing_free_grow_the_region_once() {
     for seed in 0..if cfg!(miri) { 1 } else { 200 } {
         let (free, top) = left_over(seed);
-        // What one growth commits ahead of need, and what aligning its begin leaves.
+        // One growth commits this much ahead of need, and leaves this much by alignment.
         let ahead = (top / 8).max((256 << 10) / 4096) + 2 * RUN;
         assert!(free <= ahead, "{free} of {top} granules are free, seed {seed}");
     }

@@ -1,5 +1,5 @@
-//! Where the system makes huge pages everywhere, a small heap has none: it is read from
-//! the flags of the mappings what the system was told.
+//! Where the system makes huge pages everywhere, a small heap has none. The flags of the
+//! mappings show the advice that the system has.
 
 mod small_pages;
 
@@ -25,7 +25,7 @@ fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
     let region = &YARD.heap.region;
     YARD.alloc(100, 16).expect("memory");
     let begin = region.base() + GRANULE;
-    assert!(!has_small_pages(begin), "a process that does little pays for no advice");
+    assert!(!has_small_pages(begin), "a process that does little makes no call for advice");
     for _ in 0..8 {
         let run = YARD.alloc(LARGEST_RUN, 16).expect("memory");
         assert!(has_small_pages(run) || region.top() < HUGE);
@@ -41,19 +41,19 @@ fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
     tables_have_small_pages();
 }
 
-/// Parts of tables go back to the system: a huge page would bring them again, at once or
-/// when the system collapses what is in memory.
+/// The page heap gives parts of its tables back to the system: a huge page would make them
+/// resident again, at once or when the system collapses what is resident.
 fn tables_have_small_pages() {
     YARD.show(1);
     let header = YARD.platform().rows().header();
     let word = |word: Word| header[word.index()].load(Ordering::Relaxed) as usize;
-    // Not touched, but described: 4 MiB of descriptors.
+    // Untouched memory with 4 MiB of descriptors.
     while YARD.heap.region.top() < (256 << 20) / GRANULE {
         YARD.heap.alloc_run(LARGEST_RUN, 16).expect("address space");
     }
     let descriptors = word(Word::Descriptors);
     assert!(has_small_pages(descriptors) && has_small_pages(descriptors + (4 << 20) - GRANULE));
-    // More mappings than the first of their tables takes.
+    // More mappings than the first of the hash tables takes.
     while !YARD.heap.mappings.are_many() {
         YARD.heap.map_own(1, 16).expect("address space");
     }

@@ -1,5 +1,5 @@
-//! CPUs that fill their sheaves at the same time share no cache line: who writes to its
-//! object does not take the other's away (Berger, McKinley, Blumofe and Wilson, "Hoard",
+//! CPUs that fill their sheaves at the same time share no cache line: a CPU that writes to
+//! its object takes no line from another (Berger, McKinley, Blumofe and Wilson, "Hoard",
 //! ASPLOS 2000).
 
 use slabyard::platform::machine::{Config, Machine};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 const LINE: usize = 64;
 
-/// Lines that hold objects of both CPUs, of so many that each of them takes in turn.
+/// Number of lines with objects of both CPUs, which take so many each, in turn.
 fn shared_lines(bytes: usize, objects: usize) -> usize {
     let yard = Yard::new(Machine::new(Config { cpus: 2, ..Config::default() }));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));

@@ -1,5 +1,5 @@
-//! Mappings of their own: however many came and went, a search for one that is not there is
-//! short; and there may be more than the first table takes.
+//! Blocks that are mappings of their own: a search for an absent address is short however
+//! many mappings came and went; and there may be more than the first table takes.
 
 use slabyard::pages::mappings::LIMITS;
 use slabyard::platform::GRANULE;
@@ -7,7 +7,7 @@ use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_WARM_RUN, Place, Settings, Yard};
 use std::collections::HashSet;
 
-/// Places that a search may look at; half of a table is used at most.
+/// Slots of a table that a search may look at; at most half of a table is used.
 const SHORT: usize = 256;
 
 fn yard() -> Yard<Machine> {
@@ -19,10 +19,10 @@ fn yard() -> Yard<Machine> {
 #[test]
 fn a_search_is_short_after_many_came_and_went() {
     let yard = yard();
-    let rounds = if cfg!(miri) { 1 } else { 30 };
-    for round in 0..rounds {
+    let times = if cfg!(miri) { 1 } else { 30 };
+    for nth in 0..times {
         // Other addresses each time: the machine uses each once.
-        let bytes = (round % 7 + 1) * GRANULE;
+        let bytes = (nth % 7 + 1) * GRANULE;
         let all: Vec<_> =
             (0..LIMITS[0]).map(|_| yard.heap.map_own(bytes, 16).expect("memory")).collect();
         assert!(yard.heap.mappings.are_many());
@@ -35,13 +35,13 @@ fn a_search_is_short_after_many_came_and_went() {
             assert_eq!(yard.heap.unmap_own(*address), None);
         }
         let looks = yard.heap.mappings.longest_search();
-        assert!(looks <= SHORT, "{looks} places are looked at after {} rounds", round + 1);
+        assert!(looks <= SHORT, "a search looks at {looks} slots after {} times", nth + 1);
     }
     assert_eq!(yard.heap.mappings.live(), (0, 0));
 }
 
 #[test]
-fn sparse_blocks_are_not_the_regions() {
+fn sparse_blocks_stay_mappings_beyond_the_first_table() {
     let yard = yard();
     let nr = if cfg!(miri) { LIMITS[0] + 10 } else { 7000 };
     let bytes = LARGEST_WARM_RUN + GRANULE;
@@ -58,7 +58,7 @@ fn sparse_blocks_are_not_the_regions() {
     for address in all.iter().step_by(500) {
         assert_eq!(yard.place_of(address + GRANULE), Place::Inside);
     }
-    // One that grows keeps its table.
+    // A mapping that grows stays in its table.
     let last = yard.resize(all[nr - 1], 2 * bytes).expect("memory");
     assert_eq!(yard.usable(last), Some(2 * bytes));
     for address in all[..nr - 1].iter().chain([&last]) {

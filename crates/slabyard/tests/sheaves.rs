@@ -1,5 +1,5 @@
-//! Sheaves that nobody uses give their pages back; those that come and go keep them. What
-//! they hold is handed out again in an order that keeps neighbours together.
+//! The pool gives the pages of unused sheaves back, and keeps those of sheaves that come and
+//! go. Objects leave sheaves in an order that keeps neighbours together.
 
 use slabyard::pages::Sheaf;
 use slabyard::platform::Platform;
@@ -8,7 +8,7 @@ use slabyard::yard::{Settings, Yard};
 
 /// A large sheaf's objects.
 const OBJECTS: u32 = 1000;
-/// Rounds in which a sheaf may be unused.
+/// Reclaim passes of a window: a sheaf that is free in all of them is unused.
 const WINDOW: usize = 4;
 
 fn yard() -> Yard<Machine> {
@@ -26,32 +26,32 @@ fn give(yard: &Yard<Machine>, sheaves: Vec<Sheaf>) {
     sheaves.into_iter().for_each(|sheaf| yard.heap.sheaves.give(yard.platform(), sheaf));
 }
 
-/// Sheaves that give their pages back after so many rounds, in each of which so many are
-/// used.
-fn rested(yard: &Yard<Machine>, rounds: usize, used: usize) -> usize {
+/// Sheaves whose pages were given back after so many reclaim passes, between which so many
+/// sheaves are used.
+fn given_back(yard: &Yard<Machine>, passes: usize, used: usize) -> usize {
     let (p, pool) = (yard.platform(), &yard.heap.sheaves);
     let rest = || std::iter::from_fn(|| pool.rest_one(p)).count();
-    let round = |_| {
+    let pass = |_| {
         give(yard, take(yard, used));
         pool.look(p);
         rest()
     };
-    (0..rounds).map(round).sum()
+    (0..passes).map(pass).sum()
 }
 
 #[test]
-fn those_that_come_and_go_keep_their_pages() {
+fn sheaves_that_come_and_go_keep_their_pages() {
     let yard = yard();
     give(&yard, take(&yard, 10));
-    assert_eq!(rested(&yard, 2 * WINDOW, 3), 7);
-    assert_eq!(rested(&yard, 10 * WINDOW, 3), 0);
-    assert_eq!(rested(&yard, 2 * WINDOW, 1), 2);
-    assert_eq!(rested(&yard, 2 * WINDOW, 0), 1);
-    assert_eq!(rested(&yard, 2 * WINDOW, 0), 0);
+    assert_eq!(given_back(&yard, 2 * WINDOW, 3), 7);
+    assert_eq!(given_back(&yard, 10 * WINDOW, 3), 0);
+    assert_eq!(given_back(&yard, 2 * WINDOW, 1), 2);
+    assert_eq!(given_back(&yard, 2 * WINDOW, 0), 1);
+    assert_eq!(given_back(&yard, 2 * WINDOW, 0), 0);
 }
 
 #[test]
-fn what_was_unused_and_is_taken_is_not_unused() {
+fn a_sheaf_that_is_taken_is_no_longer_unused() {
     let yard = yard();
     give(&yard, take(&yard, 10));
     for _ in 0..2 * WINDOW {
@@ -72,7 +72,7 @@ fn what_was_freed_last_comes_back_first() {
     let bytes = 32;
     let sheaf = yard.cache(1).sheaf_capacity() as usize;
     let take = || yard.alloc_fast(bytes, 16).expect("memory");
-    // The CPU's two, and two of the barn's, in one of which something is left.
+    // They fill the CPU's two sheaves and two of the barn's, one of them in part.
     let objects: Vec<_> = (0..3 * sheaf).map(|_| take()).collect();
     for object in &objects {
         yard.free_fast(*object).expect("a live object");
@@ -81,8 +81,8 @@ fn what_was_freed_last_comes_back_first() {
     assert!(again.iter().eq(objects.iter().rev()));
 }
 
-/// A sheaf holds the objects of a mask's bits, the highest below; runs of bits have a way of
-/// their own.
+/// `push_each` pushes the objects of a mask's bits, the highest first; runs of bits take a
+/// branch of their own.
 #[test]
 fn the_bits_of_a_mask_are_its_objects() {
     const BEGIN: usize = 0x10_0000;
@@ -119,7 +119,7 @@ fn pass_ms(yard: &Yard<Machine>, pairs: usize) {
 }
 
 #[test]
-fn in_a_slow_program_they_go_back_within_a_second() {
+fn a_slow_program_gives_their_pages_back_within_a_second() {
     let yard = yard();
     burst(&yard);
     (0..1000).for_each(|_| pass_ms(&yard, 1));
@@ -127,13 +127,13 @@ fn in_a_slow_program_they_go_back_within_a_second() {
 }
 
 #[test]
-fn none_keeps_its_pages_when_the_heartbeat_ends() {
+fn no_unused_sheaf_keeps_its_pages_when_the_ticker_ends() {
     let yard = yard();
     burst(&yard);
     let taken_ms = yard.platform().now_ms();
     while yard.is_ticking() || yard.platform().now_ms() == taken_ms {
         pass_ms(&yard, 500);
-        assert!(yard.platform().now_ms() < taken_ms + 20_000, "it does not end");
+        assert!(yard.platform().now_ms() < taken_ms + 20_000, "the ticker does not end");
     }
     assert_eq!(yard.heap.sheaves.rest(yard.platform()), 0);
 }

@@ -1,5 +1,6 @@
-//! Where the system makes huge pages everywhere, it is told of places of which a part went
-//! back, and told again once all of such a place is free.
+//! Where the system makes huge pages everywhere, the page heap advises it against huge pages
+//! for an extent that gave a part of its pages back, and takes the advice back once all of
+//! the extent is free.
 
 mod small_pages;
 
@@ -14,7 +15,7 @@ const OBJECT: usize = 1000;
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
-/// Objects that lie behind the region's begin, which has small pages for good, all written.
+/// Objects behind the part of the region that has small pages for good, all written.
 fn objects(bytes: usize) -> Vec<usize> {
     let first = (16 * MIB) / GRANULE;
     let mut objects = Vec::new();
@@ -43,16 +44,17 @@ fn free_all_but(objects: &mut Vec<usize>, is_kept: impl Fn(usize) -> bool) {
     assert!(YARD.trim());
 }
 
-/// Of the whole places of huge pages among these addresses: how many are to have small pages.
-fn small_places(among: &Range<usize>) -> usize {
-    let place = HUGE * GRANULE;
+/// Of the whole extents of huge pages among these addresses: how many are to have small pages.
+fn small_extents(among: &Range<usize>) -> usize {
+    let extent = HUGE * GRANULE;
     let small = small_pages::ranges();
-    let places = (among.start.next_multiple_of(place)..among.end / place * place).step_by(place);
-    places.filter(|at| small.iter().any(|range| range.contains(at))).count()
+    let first = among.start.next_multiple_of(extent);
+    let extents = (first..among.end / extent * extent).step_by(extent);
+    extents.filter(|at| small.iter().any(|range| range.contains(at))).count()
 }
 
 #[test]
-fn what_went_back_in_parts_stays_away() {
+fn a_sparse_extent_has_small_pages_until_it_is_free() {
     if !small_pages::is_ready(&YARD) {
         return;
     }
@@ -61,18 +63,18 @@ fn what_went_back_in_parts_stays_away() {
     let among = objects[0]..objects[objects.len() - 1];
     let all = among.len() / (HUGE * GRANULE) - 1;
     // Some at the begin, where the region was not dense as it grew.
-    let before = small_places(&among);
+    let before = small_extents(&among);
     assert!(before < 24);
 
-    // A page in a hundred goes back, which is not worth the huge page.
+    // One page in a hundred is given back, which is not worth a huge page.
     free_all_but(&mut objects, |nth| nth % 1000 > 20);
-    assert_eq!(small_places(&among), before);
+    assert_eq!(small_extents(&among), before);
 
-    // A third of each place stays.
+    // A third of each extent stays.
     free_all_but(&mut objects, |nth| nth % 1000 < 300);
-    let small = small_places(&among);
-    assert!(small + 1 >= all, "{small} of {all} places");
+    let small = small_extents(&among);
+    assert!(small + 1 >= all, "{small} of {all} extents");
 
     free_all_but(&mut objects, |_| false);
-    assert_eq!(small_places(&among), before, "all others are free");
+    assert_eq!(small_extents(&among), before, "all others are free");
 }

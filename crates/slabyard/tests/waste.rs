@@ -1,7 +1,8 @@
 //! What the size classes and page runs waste, asked of every request up to
 //! 1 MiB on pages of 4 KiB, and written down in `docs/size-classes.md`.
 //!
-//! `measure` asks and judges, `document` makes the file. To write it anew:
+//! `measure` computes the waste and checks the goals, `document` makes the file. To write it
+//! anew:
 //! `SLABYARD_BLESS=1 cargo test -p slabyard --test waste`.
 
 #[path = "waste/document.rs"]
@@ -87,7 +88,7 @@ fn the_machine_commits_what_was_computed() {
         // The yard's own number of committed bytes is the machine's.
         let own = yard.quietly(|quiet| Yard::count(quiet, |_, _| ())).expect("no slow path");
         let machine = yard.platform().committed_bytes();
-        // The machine gives its row and the page in header of it without counting them.
+        // The machine gives the rows and the header page before them without counting them.
         let header = yard.platform().page_bytes() + slabyard::platform::stack::ROW_BYTES;
         assert_eq!(own.committed as usize, machine + header);
     }

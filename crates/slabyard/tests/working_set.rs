@@ -1,12 +1,14 @@
-//! Barns follow use: a program that goes up and down by more than sheaves hold comes to
-//! exchange them whole; one that frees for good parks no more than it did.
+//! A barn's limit follows use: a program whose number of objects goes up and down by more than
+//! sheaves hold comes to exchange whole sheaves; one that frees for good parks no more than
+//! before.
 
 use slabyard::cache::classes;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 
 const BYTES: usize = 448;
-/// So many sheaves go up and down: more than stacks and a new barn hold.
+/// The program allocates and frees so many sheaves' worth: more than stacks and a new barn
+/// hold.
 const SHEAVES: usize = 12;
 const TICK_MS: u64 = 10;
 
@@ -43,8 +45,8 @@ impl Scene {
         self.yard.cache(self.class).nr_full(&self.yard.heap)
     }
 
-    /// Another class goes on, and so do the rounds.
-    fn rounds(&self) {
+    /// The program goes on with another class, so that reclaim passes go on.
+    fn run_passes(&self) {
         for _ in 0..40 {
             self.yard.platform().advance(TICK_MS);
             for _ in 0..200 {
@@ -74,7 +76,7 @@ fn objects(sheaves: usize, scene: &Scene) -> usize {
 }
 
 #[test]
-fn what_goes_up_and_down_is_exchanged_whole() {
+fn a_program_that_goes_up_and_down_exchanges_whole_sheaves() {
     let mut scene = Scene::new(BYTES);
     let many = objects(SHEAVES, &scene);
     let first = scene.operations(many);
@@ -85,7 +87,7 @@ fn what_goes_up_and_down_is_exchanged_whole() {
 }
 
 #[test]
-fn what_is_freed_for_good_raises_nothing() {
+fn frees_for_good_do_not_raise_the_limit() {
     let mut scene = Scene::new(BYTES);
     let before = scene.limit();
     scene.operations(objects(50, &scene));
@@ -93,23 +95,23 @@ fn what_is_freed_for_good_raises_nothing() {
 }
 
 #[test]
-fn the_limit_falls_with_the_need() {
+fn the_limit_falls_when_sheaves_are_unused() {
     let mut scene = Scene::new(BYTES);
     let before = scene.limit();
     scene.go_up_and_down();
     assert!(scene.limit() > before && scene.full() > before);
-    scene.rounds();
+    scene.run_passes();
     assert_eq!((scene.limit(), scene.full()), (before, 0));
 }
 
 #[test]
-fn the_limit_falls_while_all_is_in_use() {
+fn the_limit_falls_while_all_objects_are_live() {
     let mut scene = Scene::new(BYTES);
     let before = scene.limit();
     scene.go_up_and_down();
     scene.up(objects(40, &scene));
     assert!(scene.limit() > before && scene.full() == 0);
-    scene.rounds();
+    scene.run_passes();
     assert_eq!(scene.limit(), before);
 }
 
@@ -122,7 +124,7 @@ fn a_limit_that_was_set_stays() {
 }
 
 #[test]
-fn barns_of_small_objects_follow_up_to_a_share_of_what_is_out() {
+fn barns_of_small_objects_rise_to_a_share_of_what_is_out() {
     let mut scene = Scene::new(48);
     let before = scene.limit();
     scene.go_up_and_down();

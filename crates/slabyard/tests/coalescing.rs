@@ -1,12 +1,12 @@
-//! Freed runs wait to be joined (`page/freed.rs`): few, and not for long; and all that is
-//! free is found.
+//! Deferred coalescing (`pages/coalesce.rs`): few freed runs wait for it, and not for long;
+//! and an allocation finds all free memory.
 
 use slabyard::pages::Kind;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 
-/// Runs that may wait at a time, and of these until somebody asks for memory.
+/// Most freed runs that may wait, and those that slow paths leave on the list.
 const MOST: usize = 8;
 const KEPT: usize = 2;
 
@@ -45,22 +45,22 @@ fn a_freed_run_is_taken_as_it_is() {
     }
     assert_eq!(waiting(&yard), KEPT);
     assert_eq!(yard.alloc(23 * GRANULE, 16), Some(runs[3]));
-    assert_eq!(waiting(&yard), KEPT - 1, "the other one was joined for it");
+    assert_eq!(waiting(&yard), KEPT - 1, "the other one was coalesced for it");
     assert_sound(&yard);
 }
 
 #[test]
-fn few_wait() {
+fn few_freed_runs_wait() {
     let yard = yard(256 << 20);
     for run in odd_runs(&yard, 40) {
         free(&yard, run);
         assert!(waiting(&yard) <= MOST);
     }
-    assert!(waiting(&yard) > KEPT, "runs are joined as they are freed");
+    assert!(waiting(&yard) > KEPT, "a free coalesces its run at once");
     assert_sound(&yard);
 }
 
-/// Joins them by calls of one kind; returns how many calls it takes.
+/// Coalesces freed runs by calls of one kind; returns how many calls that takes.
 fn calls_until_few_wait(yard: &Yard<Machine>, mut call: impl FnMut()) -> usize {
     let runs = odd_runs(yard, 12);
     runs.iter().for_each(|run| free(yard, *run));
@@ -74,7 +74,7 @@ fn calls_until_few_wait(yard: &Yard<Machine>, mut call: impl FnMut()) -> usize {
 }
 
 #[test]
-fn allocations_join_them() {
+fn allocations_coalesce_freed_runs() {
     let yard = yard(256 << 20);
     let calls = calls_until_few_wait(&yard, || {
         yard.alloc(100, 16).expect("memory");
@@ -84,7 +84,7 @@ fn allocations_join_them() {
 }
 
 #[test]
-fn frees_join_them_where_many_wait() {
+fn frees_coalesce_where_many_runs_wait() {
     let yard = yard(256 << 20);
     let objects: Vec<_> = (0..100).map(|_| yard.alloc_fast(100, 16).expect("memory")).collect();
     // The first makes the sheaf.
@@ -100,7 +100,7 @@ fn frees_join_them_where_many_wait() {
 }
 
 #[test]
-fn all_that_is_free_is_found() {
+fn an_allocation_finds_all_free_memory() {
     let yard = yard(64 << 20);
     let alloc = |granules: usize| yard.alloc(granules * GRANULE, 16);
     let blocks: Vec<_> = core::iter::from_fn(|| alloc(256)).collect();
@@ -113,7 +113,7 @@ fn all_that_is_free_is_found() {
         assert_eq!(alloc(16), None);
         parts.rotate_left(nth);
         parts.iter().for_each(|run| free(&yard, *run));
-        // A request that is refused would join them too.
+        // A request that is refused would coalesce them too.
         assert_eq!(yard.heap.alloc_run(256 * GRANULE, 16), Some(block));
         free(&yard, block);
     }
@@ -121,7 +121,7 @@ fn all_that_is_free_is_found() {
 }
 
 #[test]
-fn what_waits_is_taken_before_the_heap_grows() {
+fn freed_runs_are_taken_before_the_heap_grows() {
     let yard = yard(64 << 20);
     let alloc = |granules: usize| yard.alloc(granules * GRANULE, 16).expect("memory");
     let [first, second, _last] = [alloc(41), alloc(41), alloc(41)];
@@ -133,22 +133,22 @@ fn what_waits_is_taken_before_the_heap_grows() {
 }
 
 #[test]
-fn the_last_place_is_found_behind_any_number_of_others() {
+fn the_last_position_is_found_behind_any_number_of_others() {
     let yard = yard(64 << 20);
     let alloc = |granules: usize| yard.alloc(granules * GRANULE, 16);
-    let place = loop {
-        let place = alloc(112).expect("memory");
+    let position = loop {
+        let position = alloc(112).expect("memory");
         // Blocks of 2^4, 2^5 and 2^6 granules: it begins with the smallest alone.
-        if yard.heap.region.granule_of(place).is_some_and(|at| at % 128 == 16) {
-            break place;
+        if yard.heap.region.granule_of(position).is_some_and(|at| at % 128 == 16) {
+            break position;
         }
     };
     let others: Vec<_> = core::iter::from_fn(|| alloc(16)).collect();
-    // No two of them lie side by side. What is joined last is looked at first.
-    let join_all = || yard.heap.each_free_block(|_, _| ());
-    free(&yard, place);
-    join_all();
+    // No two of them lie side by side. A search looks first at what was coalesced last.
+    let coalesce_all = || yard.heap.each_free_block(|_, _| ());
+    free(&yard, position);
+    coalesce_all();
     others.iter().skip(1).step_by(2).for_each(|run| free(&yard, *run));
-    join_all();
-    assert_eq!(yard.heap.alloc_run(112 * GRANULE, 16), Some(place));
+    coalesce_all();
+    assert_eq!(yard.heap.alloc_run(112 * GRANULE, 16), Some(position));
 }

@@ -1,5 +1,5 @@
-//! The way home (`engine/slub/home.rs`): what is no object is told wherever it stands among
-//! objects, and a piece opens no more words of bitmaps than it may.
+//! The flush (`engine/slub/flush.rs`): it reports an address that is no object wherever it
+//! stands among objects, and a piece makes no more slab operations than it may.
 
 use slabyard::cache::classes;
 use slabyard::pages::Cause;
@@ -10,17 +10,19 @@ use slabyard::yard::{Settings, Yard};
 use std::cell::RefCell;
 use std::collections::HashSet;
 
-/// Of 48 bytes a slab has some left over, and more than one word in its bitmap.
+/// A slab of objects of 48 bytes has padding, and more than one word in its bitmap.
 const BYTES: usize = 48;
 
 thread_local! {
-    static TOLD: RefCell<Vec<(usize, Cause)>> = const { RefCell::new(Vec::new()) };
+    static REPORTS: RefCell<Vec<(usize, Cause)>> = const { RefCell::new(Vec::new()) };
 }
 
 fn yard() -> Yard<Machine> {
     let yard = Yard::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
-    yard.on_misuse(|bad| TOLD.with_borrow_mut(|told| told.push((bad.address, bad.cause))));
+    yard.on_misuse(|misuse| {
+        REPORTS.with_borrow_mut(|reports| reports.push((misuse.address, misuse.cause)));
+    });
     yard
 }
 
@@ -28,29 +30,29 @@ fn alloc(yard: &Yard<Machine>, bytes: usize, count: usize) -> Vec<usize> {
     (0..count).map(|_| yard.alloc_fast(bytes, 16).expect("memory")).collect()
 }
 
-/// Brings objects home by pieces of so many words; returns what was told, and slab
-/// operations.
-fn bring(yard: &Yard<Machine>, objects: &[usize], most: u32) -> (Vec<(usize, Cause)>, u64) {
+/// Returns objects to their slabs by pieces of so many operations; returns the reports of
+/// misuse, and the number of slab operations.
+fn flush(yard: &Yard<Machine>, objects: &[usize], most: u32) -> (Vec<(usize, Cause)>, u64) {
     let cache = yard.cache(classes::class_for(BYTES).expect("a class"));
     let mut left: Vec<_> = objects.iter().map(|object| AtomicUsize::new(*object)).collect();
     let before = yard.platform().tally().slab_operations;
     while !left.is_empty() {
         let begin = yard.platform().tally().slab_operations;
-        let gone = cache.return_to_slabs(&yard.heap, &left, most);
-        assert!(gone > 0, "a piece brings something home");
+        let flushed = cache.return_to_slabs(&yard.heap, &left, most);
+        assert!(flushed > 0, "a piece flushes something");
         assert!(yard.platform().tally().slab_operations - begin <= most.into());
-        left.truncate(left.len() - gone as usize);
+        left.truncate(left.len() - flushed as usize);
     }
-    let mut told = TOLD.take();
-    told.sort_by_key(|bad| bad.0);
-    (told, yard.platform().tally().slab_operations - before)
+    let mut reports = REPORTS.take();
+    reports.sort_by_key(|misuse| misuse.0);
+    (reports, yard.platform().tally().slab_operations - before)
 }
 
 #[test]
-fn what_is_no_object_is_told_wherever_it_stands() {
+fn an_address_of_no_object_is_reported_wherever_it_stands() {
     for most in [1, 3, u32::MAX] {
-        // In each place once; all slabs hold objects that stay, so that none of them ends.
-        for place in 0..=40 {
+        // At each position once; all slabs hold objects that stay, so that none of them ends.
+        for at in 0..=40 {
             let yard = yard();
             let geometry = yard.cache(classes::class_for(BYTES).expect("a class")).shape().geometry;
             let live = alloc(&yard, BYTES, 3000);
@@ -60,7 +62,7 @@ fn what_is_no_object_is_told_wherever_it_stands() {
             objects.extend(live.iter().skip(200).step_by(130).take(20));
             let begin = objects[7] & !(geometry.slab_bytes() - 1);
             let behind = begin + geometry.objects as usize * BYTES;
-            assert!(geometry.padding() >= 16, "nothing is left over behind the last object");
+            assert!(geometry.padding() >= 16, "no padding behind the last object");
             let mut wrong = vec![
                 (objects[3] + 16, Cause::Interior),
                 (behind, Cause::Interior),
@@ -68,13 +70,13 @@ fn what_is_no_object_is_told_wherever_it_stands() {
                 (yard.heap.region.base().wrapping_add(1 << 44) + 48, Cause::WrongSize),
                 (yard.heap.region.base(), Cause::WrongSize),
                 (0, Cause::WrongSize),
-                (objects[39 - place.min(39)], Cause::DoubleFree),
+                (objects[39 - at.min(39)], Cause::DoubleFree),
             ];
             for (address, _) in &wrong {
-                objects.insert(place, *address);
+                objects.insert(at, *address);
             }
-            wrong.sort_by_key(|bad| bad.0);
-            assert_eq!(bring(&yard, &objects, most).0, wrong, "at {place}, {most} at a time");
+            wrong.sort_by_key(|misuse| misuse.0);
+            assert_eq!(flush(&yard, &objects, most).0, wrong, "at {at}, {most} at a time");
         }
     }
 }
@@ -105,18 +107,18 @@ fn runs_of_neighbours_free_what_they_hold() {
             }
             freed.extend(run);
         }
-        assert_eq!(bring(&yard, &freed, most).0, []);
+        assert_eq!(flush(&yard, &freed, most).0, []);
         let freed: HashSet<_> = freed.into_iter().collect();
         for object in live {
-            let place = yard.heap.resolve(&shape.geometry, shape.slot, object);
-            let Object { slab, index } = place.expect("a slab that holds live objects");
+            let found = yard.heap.resolve(&shape.geometry, shape.slot, object);
+            let Object { slab, index } = found.expect("a slab that holds live objects");
             assert_eq!(yard.heap.is_free(slab, index), freed.contains(&object), "{object:x}");
         }
     }
 }
 
-/// What lies behind a slab's last object is no object, although a run leads to it; nor is
-/// what lies within one, or is there twice.
+/// A flush frees neither what lies behind a slab's last object, although a run leads to it,
+/// nor an object that is there twice.
 #[test]
 fn a_run_ends_where_its_slab_does() {
     let yard = yard();
@@ -127,21 +129,22 @@ fn a_run_ends_where_its_slab_does() {
     let slab = &live[first.expect("a slab")..][..geometry.objects as usize];
     let behind = slab[0] + geometry.objects as usize * BYTES;
     assert!(slab.contains(&(behind - BYTES)));
-    // The top is brought home first: up, and on to what lies behind.
+    // The flush takes the top first: the run goes up, and on to what lies behind.
     let mut up: Vec<_> = slab[slab.len() - 10..].iter().rev().copied().collect();
     up.insert(0, behind);
-    assert_eq!(bring(&yard, &up, u32::MAX).0, [(behind, Cause::Interior)]);
+    assert_eq!(flush(&yard, &up, u32::MAX).0, [(behind, Cause::Interior)]);
     // Down, then up over the same.
     let mut twice: Vec<_> = slab[100..110].iter().rev().copied().collect();
     twice.extend_from_slice(&slab[100..110]);
-    let told: Vec<_> = slab[100..110].iter().map(|object| (*object, Cause::DoubleFree)).collect();
-    assert_eq!(bring(&yard, &twice, u32::MAX).0, told);
+    let reports: Vec<_> =
+        slab[100..110].iter().map(|object| (*object, Cause::DoubleFree)).collect();
+    assert_eq!(flush(&yard, &twice, u32::MAX).0, reports);
 }
 
-/// A barn that has room of its own has none where the yard's barns hold enough: then these
-/// objects need no look at the spare either.
+/// A barn below its own limit has no room where the yard's barns reach theirs together: then
+/// the free does not look at the spare either.
 #[test]
-fn what_the_yards_barns_have_no_room_for_goes_straight_home() {
+fn objects_bypass_the_sheaves_where_the_yards_barns_are_full() {
     const LARGE: usize = 1024;
     let yard = yard();
     let cache = yard.cache(classes::class_for(LARGE).expect("a class"));
@@ -160,10 +163,10 @@ fn what_the_yards_barns_have_no_room_for_goes_straight_home() {
     }
 }
 
-/// Objects above 512 bytes go past the sheaves once these are full, one slab operation
+/// Objects above 512 bytes bypass the sheaves once these are full, by one slab operation
 /// each, and the sheaf stays as it is.
 #[test]
-fn large_objects_go_straight_home() {
+fn large_objects_bypass_full_sheaves() {
     const LARGE: usize = 2048;
     let yard = yard();
     let capacity = yard.cache(classes::class_for(LARGE).expect("a class")).sheaf_capacity();
@@ -174,42 +177,42 @@ fn large_objects_go_straight_home() {
         yard.free_fast(*object).expect("a live object");
         yard.platform().tally().slab_operations - before
     };
-    // What is left of the last sheaf taken out of slabs lies below.
-    let home: u64 = parked.iter().map(free).sum();
-    assert!(home <= 2 * u64::from(capacity));
+    // The main sheaf still holds what the last refill left.
+    let operations: u64 = parked.iter().map(free).sum();
+    assert!(operations <= 2 * u64::from(capacity));
     for object in &others[..100] {
         assert_eq!(free(object), 1);
     }
-    // What lies on top is not free to be freed again: it is told, and neither lost nor
-    // handed out twice.
+    // A second free of the top object is reported, and the object is neither lost nor
+    // allocated twice.
     let top = alloc(&yard, LARGE, 1)[0];
     free(&top);
     free(&top);
-    assert_eq!(TOLD.take().iter().map(|bad| bad.0).collect::<Vec<_>>(), [top]);
+    assert_eq!(REPORTS.take().iter().map(|misuse| misuse.0).collect::<Vec<_>>(), [top]);
     let mut again = alloc(&yard, LARGE, 300);
     again.extend_from_slice(&others[100..]);
     again.sort_unstable();
-    assert!(again.windows(2).all(|pair| pair[0] != pair[1]), "handed out twice");
+    assert!(again.windows(2).all(|pair| pair[0] != pair[1]), "allocated twice");
 }
 
 #[test]
-fn neighbours_go_home_together() {
+fn neighbours_are_flushed_together() {
     let yard = yard();
     let live = alloc(&yard, BYTES, 6400);
-    let (told, operations) = bring(&yard, &live, 4);
-    assert_eq!(told, []);
+    let (reports, operations) = flush(&yard, &live, 4);
+    assert_eq!(reports, []);
     // A bitmap's last word may have few.
     assert!(operations <= 2 * 6400 / 64, "{operations} for 6400 objects");
-    // In turns from two ends: a word that was left is found again, if no other took its
-    // place meanwhile. Of several pairs of ends, because that is chance.
+    // In turns from two ends: the flush finds a word's group again, if no other word took its
+    // bucket meanwhile. With several pairs of ends, because that depends on the hash.
     const TIMES: usize = 16;
     let turned: u64 = (0..TIMES)
         .map(|nth| {
             let mut live = alloc(&yard, BYTES, 6400);
             live.rotate_left(nth * 6400 / TIMES);
             let turns: Vec<_> = (0..3200).flat_map(|i| [live[i], live[6399 - i]]).collect();
-            let (told, turned) = bring(&yard, &turns, u32::MAX);
-            assert_eq!(told, []);
+            let (reports, turned) = flush(&yard, &turns, u32::MAX);
+            assert_eq!(reports, []);
             turned
         })
         .sum();

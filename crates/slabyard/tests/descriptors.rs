@@ -1,5 +1,5 @@
-//! What describes free memory: asked for by few calls as the heap grows, and kept for a
-//! while where the heap is small.
+//! Descriptors of free memory: the page heap faults them in by few calls as it grows, and
+//! keeps them for a while where it is small.
 
 use slabyard::pages::Descriptor;
 use slabyard::platform::GRANULE;
@@ -7,10 +7,10 @@ use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_WARM_RUN, Settings, Yard};
 
 const MIB: usize = 1 << 20;
-/// Blocks of 2^7 granules, 512 KiB, lose what describes them, of up to 32 MiB by two
-/// steps: the descriptors, and the part of the page map.
+/// Free blocks from 2^7 granules on, 512 KiB, lose their metadata; those of up to 32 MiB in
+/// two slices: the descriptors, and the part of the page map.
 const LARGE_ORDER: u32 = 7;
-const STEPS: u32 = 2;
+const SLICES: u32 = 2;
 
 fn yard() -> Yard<Machine> {
     let yard = Yard::new(Machine::new(Config::default()));
@@ -29,7 +29,7 @@ fn grow_and_free(yard: &Yard<Machine>, bytes: usize) {
 }
 
 #[test]
-fn frames_of_new_memory_are_asked_for_by_few_calls() {
+fn descriptors_of_new_memory_are_faulted_in_by_few_calls() {
     let yard = yard();
     let touched = || yard.platform().tally();
     runs(&yard, 4 * MIB);
@@ -45,9 +45,9 @@ fn frames_of_new_memory_are_asked_for_by_few_calls() {
 }
 
 #[test]
-fn frames_inside_of_a_large_run_are_left_alone() {
+fn descriptors_inside_of_a_large_run_are_not_touched() {
     let yard = yard();
-    // Such blocks come and go, so that it is a run.
+    // Such blocks come and go, so that this one is a run.
     for _ in 0..3 {
         let block = yard.alloc(LARGEST_WARM_RUN / 2, 16).expect("memory");
         yard.free(block).expect("a live block");
@@ -57,18 +57,18 @@ fn frames_inside_of_a_large_run_are_left_alone() {
     assert!(bytes <= 10 * MIB / GRANULE * size_of::<Descriptor>(), "{bytes} bytes");
 }
 
-/// Large free blocks whose descriptors were given back, and all.
-fn bare(yard: &Yard<Machine>) -> (usize, usize) {
-    let (mut bare, mut all) = (0, 0);
+/// Large free blocks whose metadata is released, and all.
+fn released(yard: &Yard<Machine>) -> (usize, usize) {
+    let (mut released, mut all) = (0, 0);
     yard.heap.each_free_block(|at, order| {
         let made = yard.heap.region.descriptor(at).granules.load(slabyard::sync::Ordering::Relaxed);
         all += usize::from(order >= LARGE_ORDER);
-        bare += usize::from(order >= LARGE_ORDER && made >= STEPS);
+        released += usize::from(order >= LARGE_ORDER && made >= SLICES);
     });
-    (bare, all)
+    (released, all)
 }
 
-/// So many milliseconds with a thousand pairs in each, at which somebody comes by.
+/// So many milliseconds, each with a thousand pairs and a slow path.
 fn pass(yard: &Yard<Machine>, ms: usize) {
     for _ in 0..ms {
         yard.platform().advance(1);
@@ -83,24 +83,24 @@ fn pass(yard: &Yard<Machine>, ms: usize) {
 }
 
 #[test]
-fn a_small_heap_keeps_its_frames_for_a_second() {
+fn a_small_heap_keeps_its_descriptors_for_a_second() {
     let yard = yard();
     grow_and_free(&yard, 50 * MIB);
     pass(&yard, 700);
     let clean = yard.heap.free_count();
     assert!(clean.dirty < clean.free / 10, "{clean:?}");
-    let (before, all) = bare(&yard);
-    assert!(before == 0 && all > 2, "{before} of {all} are bare");
+    let (before, all) = released(&yard);
+    assert!(before == 0 && all > 2, "{before} of {all} are released");
     pass(&yard, 1100);
-    let (after, all) = bare(&yard);
-    assert!(after > 0 && after + 2 >= all, "{after} of {all} are bare");
+    let (after, all) = released(&yard);
+    assert!(after > 0 && after + 2 >= all, "{after} of {all} are released");
 }
 
 #[test]
-fn a_large_heap_gives_its_frames_back_with_its_pages() {
+fn a_large_heap_gives_its_descriptors_back_with_its_pages() {
     let yard = yard();
     grow_and_free(&yard, 400 * MIB);
     pass(&yard, 900);
-    let (bare, all) = bare(&yard);
-    assert!(bare + 2 >= all && bare > 0, "{bare} of {all} are bare");
+    let (released, all) = released(&yard);
+    assert!(released + 2 >= all && released > 0, "{released} of {all} are released");
 }
