@@ -1,11 +1,12 @@
-//! What the system was told of huge pages, read from the flags of this process's mappings.
+//! The advice on huge pages that the system has, read from the flags of this process's mappings.
 
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
 use std::fs;
 use std::ops::Range;
 
-/// Makes a yard ready, of which the flags can be read; says so where the kernel has none.
+/// Makes a yard ready whose flags can be read; prints that the test is skipped if the kernel
+/// has none.
 pub fn is_ready(yard: &Yard<Linux>) -> bool {
     let known = fs::exists("/sys/kernel/mm/transparent_hugepage").expect("a look at /sys");
     if !known {
