@@ -10,8 +10,8 @@
 //!
 //! * [`put`](PageHeap::put) sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
-//! * [`take`](PageHeap::take), under the list lock or on a slab that nobody else
-//!   has seen, looks for as many bits as it may take, subtracts them from `free` and then
+//! * [`take`](PageHeap::take), under the list lock or on a slab that no other
+//!   thread has seen, looks for as many bits as it may take, subtracts them from `free` and then
 //!   clears them: the bits are there, because `put` set them before it counted them, and
 //!   stay, because no other thread takes.
 //! * `version` differs from slab to slab, and is 0 where there is none: a thread that saw

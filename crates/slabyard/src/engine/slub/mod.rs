@@ -11,7 +11,7 @@
 //! 2. `Barn`: the two lists of sheaves of one cache, and how many full ones it keeps.
 //! 3. `List`: the partial list of one cache; `listed` of each slab; who may take
 //!    bits of a listed slab; that a slab ends.
-//! 4. `Pool`: sheaves that nobody uses.
+//! 4. `Pool`: the free sheaves, in no entry and no barn.
 //! 5. `Grow`: the committed end of the region, until what is new is on the buddy's lists.
 //! 6. `Pages`: the buddy's lists.
 //!
@@ -23,9 +23,9 @@
 //! |---|---|---|---|
 //! | new | all | no | the thread that made it |
 //! | partial | 1 to all - 1 | yes | holder of the list lock |
-//! | full | 0 | no | nobody: there are none |
+//! | full | 0 | no | no thread: there are none |
 //! | empty, kept | all | yes | holder of the list lock |
-//! | passing | 1 to all | no | nobody: the thread whose `put` changed it is about to list or end it |
+//! | passing | 1 to all | no | no thread: the one whose `put` changed it is about to list or end it |
 //!
 //! A slab that is empty with `min_partial` slabs on the list ends under the list
 //! lock; its run is freed to the page heap after the lock is released.
