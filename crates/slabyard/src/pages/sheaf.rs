@@ -231,7 +231,7 @@ impl SheafPool {
         core::mem::forget(sheaf);
     }
 
-    /// Called at each reclaim pass. At the end of a window of [`WINDOW`] passes, it marks as
+    /// Called at each reclaim pass. At the end of a window of `WINDOW` passes, it marks as
     /// unused as many large sheaves as were free all that time. The program takes and gives
     /// the others, and would fault their pages in again (the working set of a depot: Bonwick
     /// and Adams, "Magazines and vmem", USENIX 2001).

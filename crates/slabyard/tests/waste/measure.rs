@@ -1,9 +1,9 @@
 //! Waste of a request, over ranges of requests, against the goals.
 //!
 //! Waste = what is committed for the request - what was requested. An object's
-//! share of its slab includes the tail. The goals are asked relative to the
-//! requested bytes; what is committed is never less, so they hold relative to
-//! that as well, and both are shown.
+//! share of its slab includes the tail. The goals are relative to the requested
+//! bytes; the committed bytes are never less, so the goals hold relative to
+//! them as well, and the document shows both.
 
 use std::ops::RangeInclusive;
 
