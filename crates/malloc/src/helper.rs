@@ -2,7 +2,7 @@
 //! program makes no calls.
 //!
 //! It sleeps without waking until the reclaim ticker begins, and until that ends it looks at
-//! the clock once in a tick and makes the steps of the round ([`Yard::tend`]).
+//! the clock once in a tick and makes the steps of the round ([`Yard::help_reclaim`]).
 //!
 //! It is made in the constructor and in the child of a fork, and never from an
 //! allocation, not even after its visit: the C library frees with the lock of its
@@ -12,7 +12,7 @@
 //! (`pthread_exit`), the helper ends first, so that the program's last thread is the
 //! last.
 //!
-//! [`Yard::tend`]: slabyard::yard::Yard::tend
+//! [`Yard::help_reclaim`]: slabyard::yard::Yard::help_reclaim
 
 use crate::state::YARD;
 use crate::text::say;
@@ -155,7 +155,7 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
         // The reclaim ticker that this tells of, or an earlier word told of, is seen below:
         // the exchange that began it is SeqCst, too.
         fence(Ordering::SeqCst);
-        while YARD.is_ticking() && WORD.load(Ordering::Relaxed) != END && YARD.tend() {}
+        while YARD.is_ticking() && WORD.load(Ordering::Relaxed) != END && YARD.help_reclaim() {}
         if YARD.is_ticking() {
             platform.wait_at_most(&WORD, CALM, YARD.period_ms());
         } else {

@@ -23,7 +23,7 @@ pub(crate) fn count() -> Option<Counted> {
         return None;
     }
     let mut caches = [CacheCounters::default(); CLASSES];
-    let yard = YARD.quietly(|quiet| Yard::count(quiet, |class, c| caches[class] = *c))?;
+    let yard = YARD.quiesce(|quiesced| Yard::count(quiesced, |class, c| caches[class] = *c))?;
     Some(Counted { yard, caches })
 }
 

@@ -103,7 +103,7 @@ fn begin(options: &Options) -> bool {
     if !YARD.init(settings) {
         return false;
     }
-    YARD.show(mode_number(platform.mode()));
+    YARD.publish(mode_number(platform.mode()));
     true
 }
 

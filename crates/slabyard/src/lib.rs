@@ -8,7 +8,7 @@
 //! | 5 | [`yard`], [`cache`], [`verify`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
-//! | 2 | [`page`]: region, buddy, lists of CPUs, mappings |
+//! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings |
 //! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
@@ -28,16 +28,16 @@ pub mod sync;
 pub mod verify;
 pub mod yard;
 
-/// Its text, if this crate was built without the standard library: the final library
-/// then needs parts that only one crate may have.
+/// Expands to its text if this crate is built without the standard library: the final library
+/// then needs items that only one crate may define.
 #[cfg(any(test, feature = "machine"))]
 #[macro_export]
 macro_rules! without_std {
     ($($text:item)*) => {};
 }
 
-/// Its text, if this crate was built without the standard library: the final library
-/// then needs parts that only one crate may have.
+/// Expands to its text if this crate is built without the standard library: the final library
+/// then needs items that only one crate may define.
 #[cfg(not(any(test, feature = "machine")))]
 #[macro_export]
 macro_rules! without_std {

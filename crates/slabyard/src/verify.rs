@@ -1,37 +1,36 @@
-//! The whole-yard checker: the engine's equations, asked of every slab, list,
-//! stack and page.
+//! The whole-yard checker: it checks the engine's equations on every slab, list, stack and page.
 //!
 //! * every object is in one place: free in its slab, parked once, or live;
 //! * bits of a slab >= its counted free objects; bits of all slabs = free +
 //!   parked;
 //! * a slab is on its cache's partial list just when it has free objects;
-//! * what readers outside are told of a cache is what its lists and its barn hold;
+//! * the words of a cache that are published to readers agree with its lists and its barn;
 //! * slabs found in the region = slabs counted, for each cache; objects counted as
 //!   out of their slabs = objects - free;
 //! * every granule below the top belongs to one thing, and free granules are in
 //!   the buddy's lists, dirty ones counted; parked ones in a CPU's list.
 //!
-//! While it runs, the yard stands still ([`Yard::quietly`]). Where the platform
-//! cannot stop other rows, what threads park there is not looked at.
+//! While it runs, the yard is quiesced ([`Yard::quiesce`]). Where the platform cannot stop other
+//! rows, it does not check the objects that are parked there.
 
 use crate::cache::classes::{self, CLASSES};
 use crate::pages::{Cause, Kind};
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
-use crate::yard::{Quiet, Yard};
+use crate::yard::{Quiesced, Yard};
 use core::fmt;
 
-/// What is wrong.
+/// An equation that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The equation that does not hold.
     pub what: &'static str,
-    /// Address, granule or class that it is about.
+    /// The address, granule or class that it is about.
     pub at: usize,
     /// What was found.
     pub found: u64,
-    /// What was to be.
+    /// What should have been found.
     pub expected: u64,
 }
 
@@ -39,7 +38,7 @@ impl Fault {
     const PARKED_NONE: &str = "parked object is none";
     const TWICE: &str = "object free or parked twice";
 
-    /// The misuse by the program that leads to it, if one does.
+    /// The misuse by the program that causes such a fault, if there is one.
     #[must_use]
     pub fn misuse(&self) -> Option<Cause> {
         match self.what {
@@ -60,7 +59,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a sound yard holds.
+/// The contents of a sound yard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sound {
     /// Slabs.
@@ -82,37 +81,37 @@ fn expect(what: &'static str, at: usize, found: u64, expected: u64) -> Result<()
 }
 
 impl<P: Platform> Yard<P> {
-    /// Checks everything. `None` inside of a slow path that a signal interrupted.
+    /// Checks the whole yard. `None` in a signal handler that interrupted a slow path.
     ///
     /// # Errors
     /// The first fault found.
     pub fn verify(&self) -> Option<Result<Sound, Fault>> {
-        self.quietly(|quiet| {
-            let marked = mark_parked(quiet);
-            let checked = marked.and_then(|parked| check_pages(quiet, parked));
-            unmark_parked(quiet, marked.is_err());
+        self.quiesce(|quiesced| {
+            let marked = mark_parked(quiesced);
+            let checked = marked.and_then(|parked| check_pages(quiesced, parked));
+            unmark_parked(quiesced, marked.is_err());
             checked
         })
     }
 }
 
 /// Calls `f` with each parked object, and with its slot.
-fn each_parked<P: Platform>(quiet: &Quiet<'_, P>, mut f: impl FnMut(Slot, usize)) {
-    if quiet.stopped || quiet.is_alone() {
-        quiet.each_parked_cpu(&mut f);
+fn each_parked<P: Platform>(quiesced: &Quiesced<'_, P>, mut f: impl FnMut(Slot, usize)) {
+    if quiesced.stopped || quiesced.is_alone() {
+        quiesced.each_parked_cpu(&mut f);
     }
-    let yard = quiet.yard();
+    let yard = quiesced.yard();
     for class in 0..CLASSES {
         yard.cache(class).each_parked_node(&yard.heap, |a| f(classes::slot_of(class), a));
     }
 }
 
-/// Marks the bit of each parked object: one that is set already is a fault.
-/// Marks are made until the first fault, and taken away in the same order.
-fn mark_parked<P: Platform>(quiet: &Quiet<'_, P>) -> Result<u64, Fault> {
-    let g = &quiet.yard().heap;
+/// Marks each parked object as free in its slab's bitmap: a bit that is set already is a fault.
+/// It marks until the first fault; [`unmark_first`] clears the marks in the same order.
+fn mark_parked<P: Platform>(quiesced: &Quiesced<'_, P>) -> Result<u64, Fault> {
+    let g = &quiesced.yard().heap;
     let (mut n, mut fault) = (0, None);
-    each_parked(quiet, |slot, address| {
+    each_parked(quiesced, |slot, address| {
         if fault.is_some() {
             return;
         }
@@ -127,7 +126,7 @@ fn mark_parked<P: Platform>(quiet: &Quiet<'_, P>) -> Result<u64, Fault> {
             }
             return;
         };
-        let shape = quiet.yard().cache(class).shape();
+        let shape = quiesced.yard().cache(class).shape();
         match g.resolve(&shape.geometry, shape.slot, address) {
             Err(_) => {
                 fault =
@@ -145,16 +144,16 @@ fn mark_parked<P: Platform>(quiet: &Quiet<'_, P>) -> Result<u64, Fault> {
     });
     match fault {
         Some(fault) => {
-            unmark_first(quiet, n);
+            unmark_first(quiesced, n);
             Err(fault)
         }
         None => Ok(n),
     }
 }
 
-fn unmark_first<P: Platform>(quiet: &Quiet<'_, P>, mut n: u64) {
-    let g = &quiet.yard().heap;
-    each_parked(quiet, |slot, address| {
+fn unmark_first<P: Platform>(quiesced: &Quiesced<'_, P>, mut n: u64) {
+    let g = &quiesced.yard().heap;
+    each_parked(quiesced, |slot, address| {
         let Some(class) = classes::class_of(slot) else {
             return;
         };
@@ -162,22 +161,22 @@ fn unmark_first<P: Platform>(quiet: &Quiet<'_, P>, mut n: u64) {
             return;
         }
         n -= 1;
-        let shape = quiet.yard().cache(class).shape();
+        let shape = quiesced.yard().cache(class).shape();
         if let Ok(Object { slab, index }) = g.resolve(&shape.geometry, shape.slot, address) {
             g.mark(slab, index, false);
         }
     });
 }
 
-fn unmark_parked<P: Platform>(quiet: &Quiet<'_, P>, already: bool) {
+fn unmark_parked<P: Platform>(quiesced: &Quiesced<'_, P>, already: bool) {
     if !already {
-        unmark_first(quiet, u64::MAX);
+        unmark_first(quiesced, u64::MAX);
     }
 }
 
 /// Walks the region; the `parked` objects are marked as free.
-fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, Fault> {
-    let yard = quiet.yard();
+fn check_pages<P: Platform>(quiesced: &Quiesced<'_, P>, parked: u64) -> Result<Sound, Fault> {
+    let yard = quiesced.yard();
     let g = &yard.heap;
     let mut sound = Sound { parked, ..Sound::default() };
     let mut slabs = [0u64; CLASSES];
@@ -222,7 +221,7 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
                 };
                 slabs[class] += 1;
                 free[class] += u64::from(g.free_of(at as u32).1);
-                listed[class] += u64::from(check_slab(quiet, class, at as u32, &mut sound)?);
+                listed[class] += u64::from(check_slab(quiesced, class, at as u32, &mut sound)?);
                 yard.cache(class).shape().geometry.granules() as usize
             }
         };
@@ -237,14 +236,14 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
         cache.each_partial(g, |_, _| walked += 1);
         expect("partial list of class", class, walked, listed[class])?;
         let whole = slabs[class] * u64::from(cache.shape().geometry.objects);
-        expect("class told as it is", class, u64::from(cache.is_published(g)), 1)?;
+        expect("class published as it is", class, u64::from(cache.is_published(g)), 1)?;
         expect("objects out of class", class, cache.out(), whole - free[class])?;
         sound.slabs += slabs[class];
         objects += slabs[class] * u64::from(cache.shape().geometry.objects);
     }
     expect("bits of slabs", 0, objects - sound.live, sound.free + parked)?;
     // Runs are parked and taken in slow paths only: exact without a stop too.
-    expect("parked granules", 0, quiet.parked_granules() as u64, parked_granules)?;
+    expect("parked granules", 0, quiesced.parked_granules() as u64, parked_granules)?;
     let count = g.free_count();
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
     let mut in_lists = 0u64;
@@ -259,13 +258,13 @@ fn check_pages<P: Platform>(quiet: &Quiet<'_, P>, parked: u64) -> Result<Sound, 
 
 /// Checks one slab; returns whether it is listed.
 fn check_slab<P: Platform>(
-    quiet: &Quiet<'_, P>,
+    quiesced: &Quiesced<'_, P>,
     class: usize,
     slab: u32,
     sound: &mut Sound,
 ) -> Result<bool, Fault> {
-    let g = &quiet.yard().heap;
-    let geometry = &quiet.yard().cache(class).shape().geometry;
+    let g = &quiesced.yard().heap;
+    let geometry = &quiesced.yard().cache(class).shape().geometry;
     let at = g.region.address(slab);
     let (_, free) = g.free_of(slab);
     let bits = g.bits_of(slab, geometry);

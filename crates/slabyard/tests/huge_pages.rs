@@ -44,7 +44,7 @@ fn a_small_heap_has_no_huge_pages_and_a_large_run_may() {
 /// The page heap gives parts of its tables back to the system: a huge page would make them
 /// resident again, at once or when the system collapses what is resident.
 fn tables_have_small_pages() {
-    YARD.show(1);
+    YARD.publish(1);
     let header = YARD.platform().rows().header();
     let word = |word: Word| header[word.index()].load(Ordering::Relaxed) as usize;
     // Untouched memory with 4 MiB of descriptors.

@@ -66,7 +66,7 @@ fn use_some(yard: &Yard<Machine>) {
 #[test]
 fn the_front_tells_where_everything_is() {
     let yard: &'static Yard<Machine> = Box::leak(Box::new(yard_on(Config::default())));
-    yard.show(1);
+    yard.publish(1);
     let header = yard.platform().rows().header();
     let told = |word: Word| header[word.index()].load(Ordering::Relaxed);
     let magic: Vec<u8> =
@@ -144,14 +144,16 @@ fn every_tunable_is_set_and_holds() {
     // With sheaves of 4 and nothing for barns, a CPU parks 8 objects and no more.
     use_some(&yard);
     verify(&yard);
-    let counters = yard.quietly(|quiet| Yard::count_cache(quiet, CLASS)).expect("no slow path");
+    let counters =
+        yard.quiesce(|quiesced| Yard::count_cache(quiesced, CLASS)).expect("no slow path");
     assert!(counters.parked_cpu <= 8 && counters.parked_node == 0, "{counters:?}");
     // And as many as there can be, with objects parked already.
     ask(&yard, 99, Request::Set as u64, CLASS as u64, key("sheaf_capacity"), 1022);
     slow_path(&yard);
     use_some(&yard);
     verify(&yard);
-    let counters = yard.quietly(|quiet| Yard::count_cache(quiet, CLASS)).expect("no slow path");
+    let counters =
+        yard.quiesce(|quiesced| Yard::count_cache(quiesced, CLASS)).expect("no slow path");
     assert!(counters.parked_cpu > 500, "{counters:?}");
 }
 
@@ -159,7 +161,7 @@ fn every_tunable_is_set_and_holds() {
 fn a_new_limit_sends_home_what_is_held_by_the_old_one() {
     let yard = yard_on(Config::default());
     let parked = || {
-        let c = yard.quietly(|quiet| Yard::count_cache(quiet, CLASS)).expect("no slow path");
+        let c = yard.quiesce(|quiesced| Yard::count_cache(quiesced, CLASS)).expect("no slow path");
         (c.parked_cpu, c.parked_node)
     };
     use_some(&yard);

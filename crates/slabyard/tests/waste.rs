@@ -66,7 +66,7 @@ fn the_document_is_what_would_be_generated() {
 /// Bytes that are in use, be it by live objects, tails or runs: what the system
 /// lent less what is free, and less the allocator's own tables.
 fn used(yard: &Yard<Machine>) -> usize {
-    let count = yard.quietly(|quiet| Yard::count(quiet, |_, _| ())).expect("no slow path");
+    let count = yard.quiesce(|quiesced| Yard::count(quiesced, |_, _| ())).expect("no slow path");
     let in_region = count.committed - count.metadata - count.mapped;
     (in_region - count.free_runs - count.parked_pages) as usize
 }
@@ -86,7 +86,7 @@ fn the_machine_commits_what_was_computed() {
         }
         assert_eq!(used(&yard) - before, 2 * computed.bytes, "{n} requests of {request} bytes");
         // The yard's own number of committed bytes is the machine's.
-        let own = yard.quietly(|quiet| Yard::count(quiet, |_, _| ())).expect("no slow path");
+        let own = yard.quiesce(|quiesced| Yard::count(quiesced, |_, _| ())).expect("no slow path");
         let machine = yard.platform().committed_bytes();
         // The machine gives the rows and the header page before them without counting them.
         let header = yard.platform().page_bytes() + slabyard::platform::stack::ROW_BYTES;

@@ -1,13 +1,14 @@
-//! The bound on one call: the most that an allocation or a free does, whatever waits.
+//! The bound on one call: the most work that an allocation or a free does, however much
+//! background work there is.
 //!
-//! A call does its own work, and one step of a pass ([`super::reclaim::pass`]) if it takes the
-//! slow path. Exempt is what somebody asked for: a trim, a request from outside, a
-//! refused page; and frees that a signal handler left to the slow path that it
-//! interrupted, each of which is a call of its own. A request above
-//! [`super::LARGEST_RUN`] costs in proportion to its size: it is mapped and unmapped
-//! whole, and may give as many bytes back as it takes, in whole huge pages.
+//! A call does its own work and, in the slow path, one slice of a reclaim pass
+//! ([`super::reclaim::pass`]). Exempt are whole drains ([`super::reclaim::drain`]): for a trim,
+//! a request of another process, or a refused page; and the frees that a signal handler
+//! deferred to the slow path that it interrupted, each of which is a call of its own. A request
+//! above [`super::LARGEST_RUN`] costs in proportion to its size: it is mapped and unmapped
+//! whole, and may purge as many bytes as it takes, in whole huge pages.
 //!
-//! The tests count what calls do, and hold it against these numbers.
+//! The tests count what calls do, and compare it with these numbers.
 
 use crate::engine::slub::Shape;
 use crate::pages::huge::HUGE;
@@ -18,18 +19,18 @@ use crate::platform::GRANULE;
 /// objects taken out of one.
 pub const OWN_SLAB_OPERATIONS: u64 = Shape::MOST_PIECE as u64;
 
-/// Slab operations of a call: its own, and as many as a sheaf has objects in the step, which
-/// may bring one stack home.
+/// Slab operations of a call: its own, and in its slice as many as a sheaf has objects, because
+/// a slice may flush one whole stack.
 pub const SLAB_OPERATIONS: u64 = OWN_SLAB_OPERATIONS + Shape::SHEAF_OBJECTS as u64;
 
-/// Fences of all CPUs.
+/// Fences of all CPUs in a call.
 pub const FENCES: u64 = 1;
 
-/// Calls by which pages are given back to the system.
+/// System calls that purge pages, in a call.
 pub const GIVE_BACKS: u64 = 1;
 
-/// Bytes of such a call.
+/// Bytes that one such system call purges.
 pub const GIVE_BACK_BYTES: u64 = purge::MOST_BYTES as u64;
 
-/// Bytes by which a request above [`super::LARGEST_RUN`] may give back more than it takes.
+/// Bytes by which a request above [`super::LARGEST_RUN`] may purge more than it takes.
 pub const MORE_BYTES: u64 = (2 * HUGE * GRANULE) as u64;

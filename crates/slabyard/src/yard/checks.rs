@@ -1,19 +1,19 @@
-//! Checks for misuse that the fast path does not make: it compares a freed object with the
-//! one on top of its stack, and no more.
+//! The close checks for misuse. The fast path only compares a freed object with the one on top
+//! of its stack; these checks look further, at two times:
 //!
-//! * The first frees of a process take the slow path ([`Yard::check_frees`]), where each is
-//!   held against its slab's bitmap and all that is parked. Later slow paths look at nothing
-//!   more than before: a look at four objects of the stack in each made loads of large objects
-//!   take 5 to 15 % more instructions.
-//! * When the process ends, what is parked is looked through once ([`Yard::check_parked`]).
+//! * The first frees of a process take the slow path ([`Yard::check_frees`]), which compares
+//!   each with its slab's bitmap and with all parked objects. Later slow paths make no such
+//!   check: it would cost too many instructions.
+//! * When the process ends, [`Yard::check_parked`] looks through the parked objects once.
 //!
-//! Nothing is written and no stack is stopped. That is exact for an object that its caller
-//! owns: who owns it, owned it when the top of a stack was read, so no place below that top
+//! They write nothing and stop no stack. That is exact for an object that the caller owns: the
+//! caller owned it already when the check read the top of a stack, so no element below that top
 //! held it then, and none gets it before it is freed. (Pairs with each commit of a top: an
-//! owner got its object after the pop.) Of what nobody owns, as at the end, a look while
-//! others move it is a guess, and [`crate::verify`] decides.
+//! owner got its object after the pop.) Of objects that the caller does not own, as at the end,
+//! a look while other threads move them is a guess, and [`crate::verify`] decides.
 //!
-//! Neighbours: [`super::reclaim::countdown`] sends frees here, and marks the rows on which some were made.
+//! Neighbour: [`super::reclaim::countdown`] sends frees here, and marks the rows on which frees
+//! were made.
 
 use super::large::RUN_CALLS;
 use super::{Place, Yard};
@@ -25,21 +25,21 @@ use crate::platform::Platform;
 use crate::slab::{Object, Word};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Words of bitmaps that are kept in mind of one cache at the end: what is parked above that
-/// is not looked at. A small process parks some 64 objects of a size, in 2 to 4 words.
+/// Bitmap words that the check at the end keeps of one cache: objects of further words are not
+/// checked. A small process parks some 64 objects of a size, in 2 to 4 words.
 const WORDS: usize = 32;
 
-/// Objects of a stack that are looked at then, where neighbours count as one.
+/// Objects of a stack that this check looks at, where neighbours count as one.
 const LOOKS: usize = 16;
 
 /// Rows on which frees were made, a bit each; rows this far apart share one.
 const ROWS: usize = 256;
 
-/// What checks keep.
+/// The state of the close checks.
 pub(super) struct Checks {
-    /// Frees that are still to be checked closely.
+    /// How many more frees are checked closely.
     left: AtomicU32,
-    /// 1: a block that was to fault after its free was freed.
+    /// 1: the program freed a block that was made a mapping to fault after its free.
     block_freed: AtomicU32,
     rows: [AtomicU64; ROWS / 64],
 }
@@ -53,7 +53,7 @@ impl Checks {
         }
     }
 
-    /// Frees were made on a row.
+    /// Records that frees were made on a row.
     #[inline]
     pub(super) fn mark(&self, row: usize) {
         let (word, bit) = (&self.rows[row % ROWS / 64], 1 << (row % 64));
@@ -62,8 +62,8 @@ impl Checks {
         }
     }
 
-    /// True if `f` says so of one of the rows on which frees were made, of so many. (Plain
-    /// loops: iterators took a third of the time of the look at the end.)
+    /// True if `f` is true of any of the first `nr` rows on which frees were made. (Plain loops:
+    /// iterators took a third of the time of the check at the end.)
     #[inline]
     fn any_row(&self, nr: usize, mut f: impl FnMut(usize) -> bool) -> bool {
         for (i, word) in self.rows.iter().enumerate() {
@@ -88,37 +88,37 @@ impl Checks {
         self.left.load(Ordering::Relaxed) != 0
     }
 
-    /// A block with a mapping of its own, that might have been a run, was freed: such blocks
-    /// come and go.
+    /// Records that a mapping which could have been a run was freed: such blocks come and go.
     pub(super) fn block_freed(&self) {
         self.block_freed.store(1, Ordering::Relaxed);
     }
 
-    /// True if blocks are to fault when they are used after their free.
+    /// True while blocks are made mappings, to fault if they are used after their free.
     pub(super) fn are_blocks_to_fault(&self) -> bool {
         self.are_close() && self.block_freed.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes one off the frees to be checked; `u32::MAX` is all.
+    /// Counts one checked free; `u32::MAX` stands for all.
     fn take(&self) {
         let left = self.left.load(Ordering::Relaxed);
         if left != u32::MAX && left != 0 {
-            // Two threads may take the same one: a check more.
+            // Two threads may count the same one: one check more than asked for.
             self.left.store(left - 1, Ordering::Relaxed);
         }
     }
 }
 
 impl<P: Platform> Yard<P> {
-    /// The next so many frees take the slow path and are checked closely; `u32::MAX`: all.
+    /// Makes the next so many frees take the slow path and its close checks; `u32::MAX`: all.
     pub fn check_frees(&self, frees: u32) {
         self.checks.left.store(frees, Ordering::Relaxed);
     }
 
-    /// Looks closely at an object that is to be freed, in a slow path.
+    /// Checks an object closely before its free, in a slow path. `Ok(false)`: it was free
+    /// already, which the check has reported.
     ///
     /// # Errors
-    /// What the address is instead. `Ok(false)`: it is free already, and was told.
+    /// Where the address lies, if it is not the begin of an object.
     #[cold]
     pub(super) fn check_free(&self, class: usize, address: usize) -> Result<bool, Place> {
         let shape = self.caches[class].shape();
@@ -144,7 +144,7 @@ impl<P: Platform> Yard<P> {
 
     #[cold]
     fn looks_freed_closely(&self, address: usize) -> bool {
-        // Bits of slabs are marks while the gate is closed.
+        // In a slow path: while the gate is closed, `verify` uses the slabs' bits as marks.
         self.class_at(address).is_some_and(|class| {
             self.slow_path(RUN_CALLS).is_some_and(|_slow_path| self.is_free(class, address))
         })
@@ -171,8 +171,8 @@ impl<P: Platform> Yard<P> {
         found
     }
 
-    /// True if `f` says so of what one of a cache's stacks holds, on rows on which frees were
-    /// made.
+    /// True if `f` is true of the objects in any of a cache's stacks, on rows on which frees
+    /// were made.
     #[inline]
     fn any_stack(&self, class: usize, mut f: impl FnMut(&[AtomicUsize]) -> bool) -> bool {
         let p = self.platform();
@@ -185,11 +185,11 @@ impl<P: Platform> Yard<P> {
         })
     }
 
-    /// Looks through what is parked, at the process's end: tells of the first object that is
-    /// parked twice, or free in its slab and parked, or no object.
+    /// Looks through the parked objects at the process's end. Reports the first that is parked
+    /// twice, or free in its slab and parked, or no object.
     pub fn check_parked(&self) {
         let mut seen = Seen { words: [(u32::MAX, Word::FIRST, 0); WORDS], nr: 0 };
-        // Others may move objects meanwhile: what is really there is there again.
+        // Other threads may move objects meanwhile: a real fault is found each time.
         let mut is_odd = |class| (0..3).all(|_| self.is_odd(class, &mut seen));
         if !(0..CLASSES).any(&mut is_odd) {
             return;
@@ -203,7 +203,7 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// True if what is parked of a class does not look right.
+    /// True if a class's parked objects look damaged.
     fn is_odd(&self, class: usize, seen: &mut Seen) -> bool {
         seen.nr = 0;
         let shape = self.caches[class].shape();
@@ -212,7 +212,7 @@ impl<P: Platform> Yard<P> {
 
     fn is_odd_in(&self, shape: &Shape, seen: &mut Seen, objects: &[AtomicUsize]) -> bool {
         let (g, geometry) = (&self.heap, &shape.geometry);
-        // From the top on: what was freed last.
+        // From the top on: the last freed object first.
         let mut left = objects;
         for _ in 0..LOOKS {
             let Some((top, others)) = left.split_last() else { break };
@@ -244,9 +244,10 @@ struct Seen {
 }
 
 impl Seen {
-    /// The bits of a word, at first those that `read` gives; `None` where no more are kept.
+    /// The bits of a word, at first those that `read` returns; `None` if there is no room for
+    /// another word.
     fn bits(&mut self, slab: u32, word: Word, read: impl FnOnce() -> u64) -> Option<&mut u64> {
-        // The last one again, most often.
+        // Most often it is the last one.
         let known = self.words[..self.nr].iter().rposition(|w| (w.0, w.1) == (slab, word));
         let at = match known {
             Some(at) => at,

@@ -1,10 +1,10 @@
-//! What is where in a yard, as numbers: the counters that cross the process
-//! boundary.
+//! The counters of a yard that cross the process boundary: how many objects and bytes are live,
+//! parked, free in slabs, in runs, in mappings.
 //!
 //! Live objects are not counted as they come and go: live = objects - free bits
 //! - parked.
 
-use super::{Quiet, Yard};
+use super::{Quiesced, Yard};
 use crate::cache::classes::CLASSES;
 use crate::engine::slub::Cache;
 use crate::platform::{GRANULE, Platform};
@@ -12,9 +12,9 @@ use crate::sync::Ordering;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 
 impl<P: Platform> Yard<P> {
-    /// Counts one class. The yard stands still.
-    pub fn count_cache(quiet: &Quiet<'_, P>, class: usize) -> CacheCounters {
-        let yard = quiet.yard();
+    /// Counts one class of a quiesced yard.
+    pub fn count_cache(quiesced: &Quiesced<'_, P>, class: usize) -> CacheCounters {
+        let yard = quiesced.yard();
         let cache: &Cache = yard.cache(class);
         let shape = cache.shape();
         let geometry = &shape.geometry;
@@ -28,7 +28,7 @@ impl<P: Platform> Yard<P> {
         cache.each_parked_node(&yard.heap, |_| parked_node += 1);
         let slabs = u64::from(cache.nr_slabs());
         let total = slabs * u64::from(geometry.objects);
-        let parked_cpu = quiet.parked_cpu(class) as u64;
+        let parked_cpu = quiesced.parked_cpu(class) as u64;
         let page_order = (yard.platform().page_bytes() / GRANULE).ilog2();
         CacheCounters {
             object_size: u64::from(geometry.size),
@@ -49,17 +49,17 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Counts the yard; `each` gets the counters of every class on the way.
-    /// What the platform alone knows (resident bytes, mode) stays 0.
+    /// Counts a quiesced yard, and calls `each` with the counters of every class. The counters
+    /// that only the platform knows (resident bytes, mode) stay 0.
     pub fn count(
-        quiet: &Quiet<'_, P>,
+        quiesced: &Quiesced<'_, P>,
         mut each: impl FnMut(usize, &CacheCounters),
     ) -> YardCounters {
-        let yard = quiet.yard();
+        let yard = quiesced.yard();
         let g = &yard.heap;
         let mut sum = YardCounters::default();
         for class in 0..CLASSES {
-            let c = Self::count_cache(quiet, class);
+            let c = Self::count_cache(quiesced, class);
             each(class, &c);
             sum.live += c.live * c.slab_size;
             sum.parked_cpu += c.parked_cpu * c.slab_size;
@@ -75,7 +75,7 @@ impl<P: Platform> Yard<P> {
         sum.nr_runs = nr_runs as u64;
         sum.mapped = mapped as u64;
         sum.nr_mapped = nr_mapped as u64;
-        sum.parked_pages = granules(quiet.parked_granules());
+        sum.parked_pages = granules(quiesced.parked_granules());
         sum.free_runs = granules(free.free);
         sum.returned = granules(free.free - free.dirty);
         sum.metadata = (g.metadata_bytes() + yard.seen.committed_bytes()) as u64;
@@ -83,7 +83,7 @@ impl<P: Platform> Yard<P> {
         // the region without its first, unused page; mappings; tables.
         let unused = g.platform.page_bytes() / GRANULE;
         sum.committed = granules(g.region.top() - unused) + sum.mapped + sum.metadata;
-        sum.nr_cpus = quiet.rows_in_use() as u64;
+        sum.nr_cpus = quiesced.rows_in_use() as u64;
         sum
     }
 

@@ -1,5 +1,6 @@
-//! Frees of a signal handler that interrupted a slow path: locks may be held below it,
-//! so the next slow path does them. Until then they are a list through the objects.
+//! Deferred frees: those of a signal handler that interrupted a slow path. The interrupted
+//! thread may hold locks, so the handler only links the object into a list through the freed
+//! objects, and the end of the next slow path frees them.
 //!
 //! Neighbour: [`super::slow_path`], whose end calls [`Yard::run_deferred`].
 
@@ -9,12 +10,12 @@ use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
-/// First word of an object whose deferred free is being done: no link.
+/// The first word of an object that `run_deferred` has taken off the list: no link.
 const DONE: usize = usize::MAX;
 
 impl<P: Platform> Yard<P> {
-    /// A free inside of a handler that interrupted a slow path: the next slow
-    /// path does it. The object's first word links it.
+    /// Defers a free of a handler that interrupted a slow path to the end of the next slow path.
+    /// The object's first word is the link.
     pub(super) fn defer(&self, address: usize) {
         if !matches!(self.place_of(address), Place::Object { begin: true, .. } | Place::Large(_)) {
             return;
@@ -48,7 +49,7 @@ impl<P: Platform> Yard<P> {
             // SAFETY: `defer` put it there; it is ours now.
             let next = unsafe { self.platform().read_word(at) };
             if next == DONE {
-                // Freed twice by handlers: the list goes in a circle.
+                // Handlers freed it twice: the list is a cycle.
                 if let Some(class) = self.class_at(at) {
                     self.heap.misuse(Cause::DoubleFree, at, classes::slot_of(class).0);
                 }

@@ -1,15 +1,15 @@
-//! The gate: every slow path passes it, so that fork, verify and a count can
-//! wait until none is under way and nothing is in transit.
+//! The gate: every slow path passes it, so that a fork, a check and a count can wait until
+//! none is under way and nothing is in transit.
 //!
-//! Counts lie in stripes of a cache line each, by thread. Entering raises the
-//! stripe and then looks whether the gate is closed; closing shuts the gate and
-//! then looks at the stripes. Both are SeqCst: one of the two sees the other
-//! (Dekker's argument).
+//! The counts of threads inside lie in stripes of a cache line each, chosen by thread. A thread
+//! that enters raises its stripe and then reads whether the gate is closed; a thread that
+//! closes stores that the gate is closed and then reads the stripes. All four are SeqCst: one
+//! of the two threads sees the other's store (Dekker's argument).
 //!
-//! Who finds it closed for a look waits: that is short, and takes no lock of the C
-//! library's. Who finds it closed for a fork waits for a millisecond at most, which is as
-//! long as most take, and is turned away then: it may hold a lock that the fork is about to
-//! wait for (a stream's, the loader's, one of a handler that the program registered).
+//! A thread that finds the gate closed for a look waits: a look is short, and takes no lock of
+//! the C library. A thread that finds it closed for a fork waits a millisecond at most, which
+//! is as long as most forks take, and is then refused: it may hold a lock that the fork is
+//! about to wait for (of a stream, of the loader, of a handler that the program registered).
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -20,21 +20,21 @@ const STRIPES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Purpose {
-    /// The yard is looked at while it stands still.
+    /// A check or a count reads the quiesced yard.
     Look = 1,
     /// The process forks.
     Fork = 2,
 }
 
-/// The owner's word: the address of a thread's depth word, and below it how often that
+/// The owner's word: the address of a thread's depth word, and in the low bits how often that
 /// thread closed the gate. A handler that interrupts a fork may fork itself.
 struct Owner;
 
 impl Owner {
     const NONE: usize = 0;
-    /// The address counts from here on: it has 57 bits at most.
+    /// The bit at which the address begins: it has 57 bits at most.
     const SHIFT: u32 = 7;
-    /// The thread is about to be the owner no longer: the gate is, or will be, open.
+    /// The owner is about to open the gate, or has just done so.
     const LEAVES: usize = 1 << 6;
     const COUNT: usize = Self::LEAVES - 1;
 
@@ -43,29 +43,30 @@ impl Owner {
     }
 }
 
-/// What [`Gate::closed`] says of an open gate.
+/// The value of [`Gate::closed`] while the gate is open.
 const OPEN: u32 = 0;
 
-/// A look waits for a fork so long, in steps. A thread that asks for one may hold a lock
-/// that the fork waits for.
+/// A look waits for a fork at most so long, in sleeps of [`SLEEP_MS`]: the thread that looks
+/// may hold a lock that the fork waits for.
 const LOOK_WAITS_MS: u64 = 1000;
-const STEP_MS: u64 = 10;
-/// Who wants to enter waits for a fork so long; once that was in vain, nobody waits more.
+const SLEEP_MS: u64 = 10;
+/// A thread that enters waits for a fork at most so long; after one that waited in vain, no
+/// thread waits for the same fork.
 const ENTER_WAITS_MS: u64 = 1;
 
 #[repr(align(64))]
 struct Stripe(AtomicU32);
 
-/// One who is inside, by the stripe that counts it.
+/// A thread inside: the stripe that counts it.
 #[derive(Clone, Copy)]
 pub(super) struct Inside<'a>(&'a AtomicU32);
 
-/// Who is inside.
+/// The gate: counts of the threads inside, and whether and by whom it is closed.
 pub(super) struct Gate {
     closed: AtomicU32,
-    /// 1: this fork takes longer than somebody waited.
+    /// 1: this fork takes longer than [`ENTER_WAITS_MS`].
     is_long: AtomicU32,
-    /// Who closed it, and how often: may pass all the same ([`Owner`]).
+    /// The thread that closed it, and how often ([`Owner`]): that thread may enter.
     owner: AtomicUsize,
     stripes: [Stripe; STRIPES],
 }
@@ -116,13 +117,13 @@ impl Gate {
             let owner = self.owner.load(Ordering::Relaxed);
             let enters = closed == OPEN || Owner::is(owner, Self::me(p));
             let forking = closed == Purpose::Fork as u32;
-            let turned_away = !enters && forking && self.is_long.load(Ordering::Relaxed) != 0;
+            let refused = !enters && forking && self.is_long.load(Ordering::Relaxed) != 0;
             if !enters {
                 self.leave(p, Inside(stripe));
             }
-            if enters || turned_away {
+            if enters || refused {
                 if waited {
-                    // One sleeper was woken: it wakes the next.
+                    // `open` wakes one sleeper: each wakes the next.
                     p.wake(&self.closed);
                 }
                 return enters.then_some(Inside(stripe));
@@ -146,8 +147,8 @@ impl Gate {
         }
     }
 
-    /// Closes the gate and waits until nobody is inside. The caller is outside. False if
-    /// another thread's fork is under way and does not end: then it is not closed.
+    /// Closes the gate and waits until no thread is inside. The caller is outside. False if
+    /// another thread's fork does not end in time: the caller has not closed the gate then.
     pub(super) fn close<P: Platform>(&self, p: &P, purpose: Purpose) -> bool {
         // The owner first: a handler that interrupts us finds the gate either
         // open or ours, and never waits for the thread below it.
@@ -156,7 +157,7 @@ impl Gate {
         loop {
             let owner = self.owner.load(Ordering::SeqCst);
             let next = if Owner::is(owner, me) { owner + 1 } else { me << Owner::SHIFT | 1 };
-            // Ours, it is changed by handlers alone, which leave it as it was.
+            // If it is ours, only our handlers change it, and they restore it.
             if (owner == Owner::NONE || Owner::is(owner, me))
                 && self
                     .owner
@@ -170,12 +171,12 @@ impl Gate {
                 if waited_ms >= LOOK_WAITS_MS {
                     return false;
                 }
-                p.wait_at_most(&self.closed, closed, STEP_MS);
-                waited_ms += STEP_MS;
+                p.wait_at_most(&self.closed, closed, SLEEP_MS);
+                waited_ms += SLEEP_MS;
             } else if closed != OPEN {
                 p.wait(&self.closed, closed);
             } else {
-                // Between its owner and its state.
+                // Another thread is between its stores of `owner` and of `closed`.
                 p.step();
             }
         }
@@ -197,8 +198,8 @@ impl Gate {
     pub(super) fn open<P: Platform>(&self, p: &P) {
         let owner = self.owner.load(Ordering::SeqCst);
         if owner & Owner::COUNT > 1 {
-            // In a handler that interrupted a fork, which goes on: before it opens the gate,
-            // or as it does.
+            // In a handler that interrupted a fork, before the fork opens the gate or while it
+            // does so.
             if owner & Owner::LEAVES != 0 {
                 self.closed.store(OPEN, Ordering::SeqCst);
             }
@@ -211,8 +212,9 @@ impl Gate {
         p.wake(&self.closed);
     }
 
-    /// In the child of a fork: forgets threads that were just being turned away. Its one
-    /// thread is outside, or `inside` if it forked in a handler that interrupted a slow path.
+    /// In the child of a fork: forgets the parent's threads that the gate was just refusing. The
+    /// child's one thread is outside, or `inside` if it forked in a handler that interrupted a
+    /// slow path.
     pub(super) fn forget_others<P: Platform>(&self, p: &P, inside: bool) {
         self.stripes.iter().for_each(|Stripe(stripe)| stripe.store(0, Ordering::SeqCst));
         self.stripe(p).store(u32::from(inside), Ordering::SeqCst);
@@ -223,20 +225,21 @@ impl Gate {
         self.closed.load(Ordering::Relaxed) == Purpose::Fork as u32
     }
 
-    /// Waits for a fork to end, for a while.
+    /// Waits for a fork to end, for [`LOOK_WAITS_MS`] at most.
     pub(super) fn wait_for_fork<P: Platform>(&self, p: &P) {
-        for _ in 0..LOOK_WAITS_MS / STEP_MS {
+        for _ in 0..LOOK_WAITS_MS / SLEEP_MS {
             if !self.is_forking() {
                 return;
             }
-            p.wait_at_most(&self.closed, Purpose::Fork as u32, STEP_MS);
+            p.wait_at_most(&self.closed, Purpose::Fork as u32, SLEEP_MS);
         }
     }
 }
 
-/// The stripe of a thread. The blocks of threads lie as far apart as their stacks, which
-/// is a multiple of many powers of two: all bits of the address count. (Fibonacci hashing,
-/// Knuth, TAOCP 6.4, twice: once leaves threads of some distances in half of the stripes.)
+/// The stripe of a thread, from the address of its depth word. Threads' words lie as far apart
+/// as their stacks, at multiples of large powers of two, so the hash must use all bits.
+/// (Fibonacci hashing, Knuth, TAOCP 6.4, twice: done once, it puts threads of some distances
+/// into half of the stripes.)
 fn stripe_of(address: usize) -> usize {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let once = (address as u64).wrapping_mul(GOLDEN);
@@ -277,8 +280,8 @@ mod tests {
         assert!(gate.enter(&machine).is_some());
     }
 
-    /// A fork copies a count of a thread that was just being turned away: in the child
-    /// nobody takes it off.
+    /// A fork copies the count of a thread that the gate was just refusing: in the child no
+    /// thread takes it off.
     #[test]
     fn a_child_waits_for_no_thread_of_its_parent() {
         let (machine, gate) = (Machine::new(Config::default()), Gate::new());

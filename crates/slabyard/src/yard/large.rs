@@ -1,27 +1,29 @@
-//! What is larger than every class: a run of pages, or a mapping of its own.
+//! Large allocations: what is larger than every class is a run of pages, or a mapping of its
+//! own.
 //!
-//! Neighbours: runs are the buddy's ([`crate::pages::buddy`]), mappings
+//! Neighbours: runs come from the buddy ([`crate::pages::buddy`]), mappings from
 //! [`crate::pages::mappings`].
 //!
-//! A run's pages stay for the decay time when it is freed, and the next one finds them
-//! there; a mapping's go back at once, and it grows without copying. So a block above
-//! [`LARGEST_RUN`] is a mapping, unless such blocks come and go: one that is asked for
-//! within the decay time after the last free of one is a run. A program that frees a
-//! large block and rests gives it back by that; one that replaces it finds it warm.
-//! A large block that grows is a mapping, or a run where such blocks come and go: it has
-//! room to become as large as the last one that was freed, and finds its pages. What does
-//! not find more room moves its pages out to a mapping ([`crate::pages`]'s `grown`).
-//! (glibc's threshold for `mmap` follows what is freed to the same end: mallopt(3).)
+//! The pages of a freed run stay for the decay time, and the next run reuses them; those of a
+//! mapping go back to the system at once, and a mapping grows without copying. So a block above
+//! [`LARGEST_RUN`] is a mapping, unless such blocks come and go: one that is allocated within
+//! the decay time after the last free of one is a run. Thus a program that frees a large block
+//! and rests gives it back; one that replaces it reuses warm pages.
+//! A large block that grows is a mapping, or where such blocks come and go a run: it reserves
+//! as much room as the last freed large block had. A run that outgrows its room moves its pages
+//! out to a mapping ([`crate::pages`]'s `grown`). (glibc adapts its threshold for `mmap` to what
+//! is freed to the same end: mallopt(3).)
 //! While frees are checked closely ([`super::checks`]), the first few blocks above
-//! [`SMALLEST_FAULTING`] are mappings too, until one of them is freed: a program that uses it
-//! after that is stopped by the kernel, and one that replaces it gets runs.
+//! [`SMALLEST_FAULTING`] are mappings too, until one of them is freed: the kernel stops a
+//! program that uses such a block after its free, and a program that replaces it gets runs.
 
 use super::{Place, Yard};
 use crate::cache::classes;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
-/// What is larger gets a mapping of its own, unless large blocks come and go.
+/// The largest block that is always a run. A larger one is a mapping, unless large blocks come
+/// and go.
 pub const LARGEST_RUN: usize = 1 << 20;
 
 /// The largest run where large blocks come and go.
@@ -30,22 +32,22 @@ pub const LARGEST_WARM_RUN: usize = 256 << 20;
 /// The largest run where there are [many](crate::pages::mappings::Mappings::are_many) mappings:
 /// larger blocks may be sparse, and would leave small objects no room.
 const LARGEST_OF_MANY: usize = 16 << 20;
-/// The least that is a mapping of its own while frees are checked closely: glibc's threshold.
+/// The smallest block that is a mapping while frees are checked closely: glibc's threshold.
 const SMALLEST_FAULTING: usize = 128 << 10;
 
-/// Mappings that there are at most when another is made for that: each is two system calls.
+/// No such mapping is made where there are so many mappings: each costs two system calls.
 const MOST_FAULTING: usize = 16;
 
 /// Each call about a run or a mapping is a slow path.
 pub(super) const RUN_CALLS: u32 = 1;
 
-/// Pages that wait may raise the peak by this part of it.
+/// Dirty free pages may raise the peak by this part of it.
 pub(super) const WARM_PART: usize = 4;
 
-/// The alignment of what `realloc` makes.
+/// The alignment of blocks that `realloc` makes.
 const ALIGN: usize = 16;
 
-/// A run that takes more new pages than this makes room for them.
+/// A run larger than this makes room for the new pages that it takes.
 const SMALLEST_LARGE: usize = 64 << 10;
 
 impl<P: Platform> Yard<P> {
@@ -69,7 +71,7 @@ impl<P: Platform> Yard<P> {
         {
             return Some(address);
         }
-        // Where address space is limited, what there is may be the region's.
+        // Where address space is limited, the region may hold all that there is.
         self.map_large(bytes, align).or_else(|| self.heap.alloc_run(bytes, align))
     }
 
@@ -98,8 +100,8 @@ impl<P: Platform> Yard<P> {
         Some(address)
     }
 
-    /// So many new pages will be touched. What is kept warm is to raise the peak by a
-    /// [`WARM_PART`]th at most: of the pages that wait, as many go back as are too many.
+    /// Makes room for so many granules that will be touched anew. Dirty free pages may raise the
+    /// peak by a [`WARM_PART`]th at most: the surplus is purged, up to `new` granules.
     fn make_room(&self, new: usize, request: usize) {
         let heap = &self.heap;
         let free = heap.free_count();
@@ -110,10 +112,10 @@ impl<P: Platform> Yard<P> {
             return;
         }
         if request > LARGEST_RUN {
-            // In proportion to the request, as what maps and unmaps it.
+            // In proportion to the request, as its mapping and unmapping are.
             heap.purge(0, surplus.min(new));
         } else {
-            // The next slow paths do it: this one is within the bound of a call.
+            // The next slow paths purge it: this call stays within its bound.
             self.backlog.fetch_max(surplus.min(new), Ordering::Relaxed);
         }
     }
@@ -133,7 +135,7 @@ impl<P: Platform> Yard<P> {
         true
     }
 
-    /// True if a block that might be a run is to be a mapping.
+    /// True if a block that could be a run must be a mapping, which faults after its free.
     fn has_faulting(&self) -> bool {
         self.checks.are_blocks_to_fault() && self.heap.mappings.live().0 < MOST_FAULTING
     }
@@ -145,9 +147,9 @@ impl<P: Platform> Yard<P> {
         freed != 0 && self.platform().now_ms() + 1 - freed < u64::from(self.decay_ms())
     }
 
-    /// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large
-    /// one is a mapping, which grows without copying, or where such blocks come and go a
-    /// run that may become as large as the last one was.
+    /// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large one is a
+    /// mapping, which grows without copying, or where such blocks come and go a run with as much
+    /// room as the last freed large block had.
     pub fn alloc_growing(&self, bytes: usize) -> Option<usize> {
         if bytes > LARGEST_RUN
             && bytes <= isize::MAX as usize
@@ -170,8 +172,8 @@ impl<P: Platform> Yard<P> {
         self.map_large(bytes, ALIGN)
     }
 
-    /// Grows a large run: in place, or out to a mapping. Smaller ones are copied, to where
-    /// pages are dirty.
+    /// Grows a large run: in place, or by moving its pages out to a mapping. `None` for smaller
+    /// runs, which the caller copies to dirty pages.
     fn grow_large_run(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
         if have <= LARGEST_RUN {
             return None;
@@ -188,8 +190,8 @@ impl<P: Platform> Yard<P> {
         Some(moved)
     }
 
-    /// Resizes without copying by hand: the same address, or where a mapping was
-    /// moved. `None` if that cannot be.
+    /// Resizes a block without copying its bytes: returns the same address, or that to which the
+    /// system moved its pages. `None` if that is not possible.
     pub fn resize(&self, address: usize, bytes: usize) -> Option<usize> {
         match self.place_of(address) {
             Place::Object { bytes: have, begin: true, .. } => {
@@ -218,8 +220,8 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Calls `f` with offset and bytes of each part of a fresh allocation that
-    /// may hold something else than zeros.
+    /// Calls `f` with offset and bytes of each part of a fresh allocation that may hold anything
+    /// but zeros.
     pub fn each_dirty_part(&self, address: usize, bytes: usize, mut f: impl FnMut(usize, usize)) {
         let region = &self.heap.region;
         let Some(first) = region.granule_of(address) else {

@@ -1,10 +1,10 @@
-//! The mailbox: what another process asks of this yard, done by the next slow path of
-//! any thread (`abi::region::Mail`).
+//! The mailbox: another process writes a request into this yard's header, and the next slow
+//! path of any thread serves it (`abi::region::Mail`).
 //!
-//! Neighbours: [`super::reclaim::drain`], whose ways of draining it uses. One thread serves at a
-//! time, under the drain lock.
-//! Invariants: a request is done at most once; one that was torn by two requesters is
-//! never done; whatever is asked, the yard stays whole.
+//! Neighbour: [`super::reclaim::drain`], whose drains it uses. One thread serves at a time,
+//! under the drain lock.
+//! Invariants: a request is served at most once; one that two requesters wrote over each other
+//! is never served; no request, whatever its words, damages the yard.
 
 use super::Yard;
 use crate::cache::classes::{self, CLASSES};
@@ -14,7 +14,7 @@ use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
 
-/// What became of a request.
+/// The answer to a request.
 struct Answer {
     outcome: Outcome,
     old: u64,
@@ -28,7 +28,7 @@ impl Answer {
     }
 }
 
-/// What a request is about.
+/// What a request applies to.
 enum Scope {
     Yard,
     Class(usize),
@@ -39,7 +39,7 @@ impl<P: Platform> Yard<P> {
         self.word(word.index()).load(Ordering::Relaxed)
     }
 
-    /// True if a request waits.
+    /// True if there is a request without an answer.
     #[inline]
     fn has_mail(&self) -> bool {
         let header = self.platform().rows().header();
@@ -47,7 +47,7 @@ impl<P: Platform> Yard<P> {
         word(Mail::Asked) != word(Mail::Answered)
     }
 
-    /// In a slow path: does what was asked, if something was.
+    /// In a slow path: serves a request, if there is one.
     #[inline]
     pub(super) fn answer_mail(&self) {
         if self.has_mail() {
@@ -55,7 +55,8 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Forgets a request that waits: the child of a fork has its parent's mailbox.
+    /// Forgets a request without an answer: the child of a fork has a copy of its parent's
+    /// mailbox.
     pub fn forget_mail(&self) {
         let asked = self.mail(Mail::Asked);
         self.word(Mail::Answered.index()).store(asked, Ordering::Relaxed);
@@ -65,8 +66,8 @@ impl<P: Platform> Yard<P> {
     fn serve(&self) {
         let p = self.platform();
         let Some(_guard) = self.drain.try_lock(p) else { return };
-        // Acquire: the request's words were written before it. Its partner is the
-        // requester's system call.
+        // Acquire: the request's words were written before it. Pairs with the requester's
+        // system call (`process_vm_writev`).
         let asked = self.word(Mail::Asked.index()).load(Ordering::Acquire);
         let request = [
             asked,
@@ -80,7 +81,7 @@ impl<P: Platform> Yard<P> {
         }
         let begin = p.now_ns();
         let [_, what, cache, key, value] = request;
-        let answer = self.done(what, cache, key, value);
+        let answer = self.answer_to(what, cache, key, value);
         let put = |word: Mail, value: u64| {
             self.word(word.index()).store(value, Ordering::Relaxed);
         };
@@ -89,11 +90,11 @@ impl<P: Platform> Yard<P> {
         put(Mail::New, answer.new);
         put(Mail::Bytes, answer.bytes);
         put(Mail::Nanoseconds, p.now_ns().saturating_sub(begin));
-        // Release: who sees the token sees the answer.
+        // Release: a reader that sees the token sees the answer.
         self.word(Mail::Answered.index()).store(asked, Ordering::Release);
     }
 
-    fn done(&self, what: u64, cache: u64, key: u64, value: u64) -> Answer {
+    fn answer_to(&self, what: u64, cache: u64, key: u64, value: u64) -> Answer {
         let scope = match usize::try_from(cache) {
             _ if cache == WHOLE_YARD => Scope::Yard,
             Ok(class) if class < CLASSES => Scope::Class(class),
@@ -132,17 +133,18 @@ impl<P: Platform> Yard<P> {
         Answer { outcome: self.reach(), old, new: slabs(), bytes }
     }
 
-    /// What CPUs hold of one cache goes home.
+    /// Drains one cache's stacks of all CPUs.
     fn drain_class(&self, class: usize) {
         self.drain_where(|slot| classes::class_of(slot) == Some(class));
     }
 
-    /// Done, or, where nobody can be stopped, asked for.
+    /// The outcome of a drain: done, or, where the platform cannot stop other CPUs, requested of
+    /// each thread.
     fn reach(&self) -> Outcome {
         if self.platform().can_stop() {
             return Outcome::Done;
         }
-        self.ask_others();
+        self.request_drains();
         Outcome::Asked
     }
 
@@ -186,7 +188,7 @@ impl<P: Platform> Yard<P> {
             "sheaf_capacity" => {
                 let old = cache.sheaf_capacity();
                 cache.set_sheaf_capacity(value);
-                // Stacks begin anew, with the new capacity.
+                // Stacks that are made from now on have the new capacity.
                 self.drain_class(class);
                 outcome = self.reach();
                 old

@@ -1,9 +1,9 @@
-//! Floor 5: the yard, one whole allocator as a value: heap, caches, gate.
+//! Floor 5: the yard, one whole allocator as a value: page heap, caches, gate.
 //!
-//! What malloc's slow paths call is here; `malloc` and `free` themselves are a
-//! pop and a push. [`count`] tells what is where, [`pass`] brings home what is
-//! parked and not used when [`tick`] says so, [`bound`] says how much of it one call
-//! does, [`crate::verify`] checks it all.
+//! The slow paths of `malloc` and `free` call the functions of this module; the fast paths are
+//! a pop and a push. [`reclaim`] returns idle memory to the system, [`bound`] limits how much
+//! of that one call does, [`count`] reports how many objects and bytes are in each state, and
+//! [`crate::verify`] checks the whole yard.
 
 pub mod bound;
 mod checks;
@@ -14,12 +14,12 @@ mod header;
 mod large;
 mod mailbox;
 mod prefetch;
-mod quiet;
+mod quiesce;
 mod reclaim;
 mod slow_path;
 
 pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
-pub use quiet::Quiet;
+pub use quiesce::Quiesced;
 
 use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::{Cache, Shape};
@@ -53,7 +53,7 @@ impl Default for Settings {
     }
 }
 
-/// What an address is.
+/// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In a slab of the cache of this class, which has so many bytes an object.
@@ -75,7 +75,7 @@ pub enum Place {
     Foreign,
 }
 
-/// One allocator.
+/// One whole allocator.
 pub struct Yard<P> {
     /// Platform and pages.
     pub heap: PageHeap<P>,
@@ -84,44 +84,45 @@ pub struct Yard<P> {
     checks: Checks,
     /// Free pages go back after this time, in milliseconds.
     decay_ms: AtomicU64,
-    /// One word for each entry of each row: what the last pass saw.
+    /// One word for each entry of each row: the top that the last pass read, and its age.
     seen: Table<AtomicU64>,
     drain: Lock<Pass>,
     last_tick: AtomicU64,
-    /// 1 while a pass is open: a copy of what the lock protects, for a quick look.
+    /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
     open: AtomicU32,
-    /// Frees that came by since an allocation did, while steps waited; then ticks.
-    left_to_allocations: AtomicU32,
+    /// Slow frees since the last slow allocation that made no slice although there was one to
+    /// make, up to a limit; then ticks.
+    deferred_slices: AtomicU32,
     rate: Rate,
-    /// 0: no reclaim ticker; else its step.
+    /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     interval: AtomicU32,
-    /// How often all rows were asked: a slow path that was under way then asks again.
+    /// How often [`Yard::ask_all`] ran: a slow path under way at that time asks again.
     asked: AtomicU32,
-    /// Rounds in a row at which nothing went home.
-    quiet_passes: AtomicU32,
-    /// Rounds since the program became slow.
+    /// Passes in a row that reclaimed nothing.
+    idle_passes: AtomicU32,
+    /// Passes since the program became slow.
     slow_passes: AtomicU32,
     /// 1: a planted bug, for tests of the bound.
     #[cfg(any(test, feature = "machine"))]
     whole_passes: AtomicU32,
     on_ticking: Once<fn(bool)>,
     on_every_call: Once<fn()>,
-    /// Raised to ask rows that cannot be stopped to drain themselves.
-    wanted_drains: AtomicU32,
-    /// When a large block was freed last, in milliseconds and one; 0: never.
+    /// How often a drain was requested of rows that cannot be stopped: their owners drain them.
+    drain_requests: AtomicU32,
+    /// When a large block was last freed, in milliseconds plus one; 0: never.
     large_freed: AtomicU64,
-    /// How large it was.
+    /// The size of that block.
     large_freed_bytes: AtomicUsize,
-    /// Most granules in use when a large block was taken.
+    /// The most live granules at the allocation of a large block.
     peak: AtomicUsize,
-    /// Frees of handlers that interrupted a slow path: a list through the objects.
+    /// Frees made by handlers that interrupted a slow path: a list through the objects.
     deferred: AtomicUsize,
-    /// Free granules that the next slow paths give back, however young they are.
+    /// The purge backlog: free granules that the next slow paths purge, however young they are.
     backlog: AtomicUsize,
 }
 
-/// Calls about objects of so many bytes of which about one takes the slow path, as a
-/// guess for who looks at the clock: sheaves hold fewer of the larger ones.
+/// How many calls about objects of so many bytes make one slow path, as an estimate for the
+/// depth word's count: sheaves hold fewer of larger objects.
 #[inline]
 fn calls_of(bytes: usize) -> u32 {
     const MOST: u32 = 64;
@@ -130,7 +131,7 @@ fn calls_of(bytes: usize) -> u32 {
 }
 
 impl<P: Platform> Yard<P> {
-    /// A yard that is not ready yet.
+    /// A yard before [`Yard::init`].
     pub const fn new(platform: P) -> Self {
         Yard {
             heap: PageHeap::new(platform),
@@ -142,17 +143,17 @@ impl<P: Platform> Yard<P> {
             drain: Lock::new(Rank::Drain, Pass::new()),
             last_tick: AtomicU64::new(0),
             open: AtomicU32::new(0),
-            left_to_allocations: AtomicU32::new(0),
+            deferred_slices: AtomicU32::new(0),
             rate: Rate::new(),
             interval: AtomicU32::new(0),
             asked: AtomicU32::new(0),
-            quiet_passes: AtomicU32::new(0),
+            idle_passes: AtomicU32::new(0),
             slow_passes: AtomicU32::new(0),
             #[cfg(any(test, feature = "machine"))]
             whole_passes: AtomicU32::new(0),
             on_ticking: Once::new(),
             on_every_call: Once::new(),
-            wanted_drains: AtomicU32::new(0),
+            drain_requests: AtomicU32::new(0),
             large_freed: AtomicU64::new(0),
             large_freed_bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
@@ -161,14 +162,15 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Makes the yard ready; its platform is. False without memory. Call it once.
+    /// Makes the yard ready; its platform is ready already. False if there is no memory. Call it
+    /// once.
     pub fn init(&self, settings: Settings) -> bool {
         let p = &self.heap.platform;
         self.set_decay_ms(settings.decay_ms);
-        let places = p.rows().len() * SLOTS;
+        let entries = p.rows().len() * SLOTS;
         if !(self.heap.init(settings.reserve_bytes)
-            && self.seen.reserve(p, places)
-            && self.seen.ensure(p, places))
+            && self.seen.reserve(p, entries)
+            && self.seen.ensure(p, entries))
         {
             return false;
         }
@@ -181,27 +183,27 @@ impl<P: Platform> Yard<P> {
         true
     }
 
-    /// Free pages go back after this time, in milliseconds.
+    /// The decay time: free pages go back to the system after it, in milliseconds.
     pub fn decay_ms(&self) -> u32 {
         self.decay_ms.load(Ordering::Relaxed) as u32
     }
 
-    /// Changes that time.
+    /// Changes the decay time.
     pub fn set_decay_ms(&self, ms: u32) {
         self.decay_ms.store(ms.into(), Ordering::Relaxed);
     }
 
-    /// Sets who is told of misuse found in slow paths.
+    /// Sets the function that slow paths call when they find misuse.
     pub fn on_misuse(&self, call: fn(&Misuse)) {
         self.heap.on_misuse(call);
     }
 
-    /// Sets who is told that the reclaim ticker begins (true) or ends.
+    /// Sets the function to call when the reclaim ticker begins (true) or ends.
     pub fn on_ticking(&self, call: fn(bool)) {
         self.on_ticking.set(call);
     }
 
-    /// Sets who is told that [`Yard::wants_every_call`] may have changed.
+    /// Sets the function to call when [`Yard::wants_every_call`] may have changed.
     pub fn on_every_call(&self, call: fn()) {
         self.on_every_call.set(call);
     }
@@ -218,30 +220,30 @@ impl<P: Platform> Yard<P> {
         &self.caches[class]
     }
 
-    /// True during the reclaim ticker.
+    /// True while the reclaim ticker runs.
     pub fn is_ticking(&self) -> bool {
         self.interval.load(Ordering::Relaxed) != 0
     }
 
-    /// True while each allocation and each free is to take the slow path: what waits could
-    /// not be done in time otherwise.
+    /// True while each allocation and each free must take the slow path: fewer slow paths would
+    /// not make the slices of the reclaim work in time.
     #[inline]
     pub fn wants_every_call(&self) -> bool {
         self.interval.load(Ordering::Relaxed) == EVERY_CALL
     }
 
-    /// Gives up the address space that is reserved and not used: the system is about to count
-    /// it. Nothing happens in a handler that interrupted a slow path.
+    /// Gives up the address space that is reserved and not used, because the system will count
+    /// it from now on. Does nothing in a handler that interrupted a slow path.
     pub fn unreserve(&self) {
         if let Some(_slow_path) = self.slow_path(RUN_CALLS) {
             self.heap.unreserve();
         }
     }
 
-    /// Allocates `bytes` aligned to `align` (a power of two): `None` if there is
-    /// no memory, after everything parked was drained.
+    /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
+    /// after all that is parked was drained.
     pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
-        // Beyond all addresses: to drain what is parked would not help.
+        // Larger than the address space: a drain would not help.
         if bytes > MOST_BYTES || align > MOST_BYTES {
             return None;
         }
@@ -261,8 +263,9 @@ impl<P: Platform> Yard<P> {
         self.alloc_once(bytes, align)
     }
 
-    /// A handler that interrupted a slow path of this thread: locks may be held below us.
-    /// Or another thread forks, and is to wait for nobody. Mappings need no lock.
+    /// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
+    /// may hold locks, or while another thread forks, which must wait for nobody. Makes a
+    /// mapping, which needs no lock.
     #[cold]
     fn alloc_outside(&self, bytes: usize, align: usize) -> Option<usize> {
         if let Some(address) = self.heap.map_own(bytes.max(1), align) {
@@ -271,7 +274,7 @@ impl<P: Platform> Yard<P> {
         if !self.gate.is_forking() {
             return None;
         }
-        // The last resort: there are as many mappings as there may be.
+        // The last resort: the number of mappings is at its limit.
         self.gate.wait_for_fork(self.platform());
         let _slow_path = self.slow_path(calls_of(bytes))?;
         self.alloc_or_drain(bytes, align)
@@ -296,10 +299,10 @@ impl<P: Platform> Yard<P> {
         self.alloc(bytes, align)
     }
 
-    /// Frees what the fast path did not.
+    /// Frees an allocation in the slow path.
     ///
     /// # Errors
-    /// What the address is instead of a live allocation; nothing has changed.
+    /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
         let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
@@ -312,14 +315,14 @@ impl<P: Platform> Yard<P> {
             self.defer(address);
             return Ok(());
         };
-        // It came by for the clock, not for its sheaf.
+        // The periodic slow path: the sheaf may have room.
         if spent && class.is_some_and(|class| self.push(class, address)) {
             return Ok(());
         }
         self.free_inside(class, address)
     }
 
-    /// As [`Yard::free`], of one that is checked.
+    /// As [`Yard::free`], with the close checks of [`checks`].
     #[cold]
     #[inline(never)]
     fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
@@ -364,7 +367,7 @@ impl<P: Platform> Yard<P> {
         self.free(address)
     }
 
-    /// To this CPU's sheaf, if it is no interior pointer.
+    /// Pushes onto this CPU's sheaf; false for an interior pointer and a full sheaf.
     #[inline]
     fn push(&self, class: usize, address: usize) -> bool {
         address.is_multiple_of(16) && self.platform().push(classes::slot_of(class), address)
@@ -380,7 +383,7 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// What an address is. Takes no lock; for live allocations it is exact.
+    /// Where an address lies. Takes no lock; for live allocations it is exact.
     pub fn place_of(&self, address: usize) -> Place {
         let region = &self.heap.region;
         if let Some(class) = self.class_at(address) {
@@ -399,8 +402,8 @@ impl<P: Platform> Yard<P> {
         if let Some(bytes) = self.heap.run_bytes(address) {
             return Place::Large(bytes);
         }
-        // The begin of the run that it may lie in: the nearest granule below that
-        // begins something.
+        // It may lie inside of a run: that begins at the nearest granule below which begins
+        // anything.
         for first in (granule.saturating_sub((LARGEST_WARM_RUN / GRANULE) as u32)..=granule).rev() {
             let descriptor = region.descriptor(first);
             match descriptor.kind() {

@@ -1,6 +1,7 @@
-//! What a slow path will ask and write, asked for at its entry: it comes rarely, and finds
-//! little of that in the cache. Each locked instruction on its way waits for the misses
-//! before it, so that they would come one after the other.
+//! Prefetches the cache lines that a slow path will read and write, at its entry. Slow paths
+//! are rare, so few of these lines are in the CPU's cache; and each locked instruction waits
+//! for the misses before it, so that without prefetching the misses would come one after the
+//! other.
 
 use super::Yard;
 use crate::engine::slub::Cache;
@@ -25,14 +26,14 @@ impl<P: Platform> Yard<P> {
         words.into_iter().for_each(fetch_to_read);
         if let Some(class) = class {
             let cache = core::ptr::from_ref(&self.caches[class]) as usize;
-            // Steps whose number is known are written out.
+            // The compiler unrolls a loop whose count is a constant.
             const LINES: usize = size_of::<Cache>().div_ceil(64);
             (0..LINES).for_each(|line| fetch_to_write(cache + 64 * line));
         }
     }
 
-    /// For a free: these, and what it will write if its object goes straight home, the
-    /// descriptor where its slab or run begins.
+    /// For a free: these, and the descriptor where its slab or run begins, which it will write
+    /// if the object returns to its slab without passing through a sheaf.
     #[inline]
     pub(super) fn fetch_for_free(&self, class: Option<usize>, address: usize) {
         self.fetch_for_alloc(class);

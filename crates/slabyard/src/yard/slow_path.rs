@@ -1,11 +1,12 @@
-//! A slow_path: one slow path under way, from its entry through the gate to its end.
+//! The slow-path guard: a thread holds a [`SlowPath`] from its entry through the gate to its
+//! end, and does the background work that is due on the way.
 //!
-//! Neighbours: what is done on the way, if it is due: a drain that was asked for
-//! ([`super::reclaim::drain`]), a step of a pass ([`super::reclaim::ticker`]), mail ([`super::mailbox`]),
-//! deferred frees ([`super::deferred`]), a block of a freed run to join
-//! ([`crate::pages`]'s `freed`).
-//! Invariant: a thread is in one slow path at a time; a handler that interrupts it finds
-//! [`INSIDE`] and gets none. Nobody is in one while a thread forks.
+//! Neighbours, each with a piece of that work: a requested drain ([`super::reclaim::drain`]), a
+//! slice of a reclaim pass ([`super::reclaim::ticker`]), another process's request
+//! ([`super::mailbox`]), deferred frees ([`super::deferred`]), a block of a freed run to
+//! coalesce ([`crate::pages`]'s `freed`).
+//! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
+//! finds [`INSIDE`] and enters none. No thread is in one while a thread forks.
 
 use super::Yard;
 use super::gate::{Inside, Purpose};
@@ -14,49 +15,50 @@ use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
-/// Bit of the depth word: this thread is inside of a slow path. The other bits
-/// count its calls, as slow paths guess them.
+/// Bit of the depth word: this thread is inside of a slow path. The other bits count the
+/// thread's calls, as its slow paths estimate them.
 pub(super) const INSIDE: u32 = 1;
-/// During the reclaim ticker a thread looks at the clock once in so many calls.
+/// While the reclaim ticker runs, a thread looks at the clock once in so many calls.
 pub(super) const LOOK_CALLS: u32 = 128;
-/// Without one, once in so many.
+/// While it does not run, once in so many.
 const REST_CALLS: u32 = 1024;
 
-/// Steps that frees leave to the allocations, and then ticks: these are slow now and then
-/// anyway, and who frees counts on no work. A program that frees all that it has often
-/// allocates soon after.
-const MOST_LEFT: u32 = 8;
-const TICKS_LEFT: u32 = 2;
-/// They wait for nobody if so many granules are backlog: 64 MiB.
+/// A free makes a slice only if no allocation took the slow path during the last 8 slow frees
+/// and then 2 ticks, or if [`LARGE_BACKLOG`] is exceeded. Programs expect an allocation to be
+/// slow at times, and a free not to be; and one that frees all that it has often allocates soon
+/// after.
+const DEFERRED_FREES: u32 = 8;
+const DEFERRED_TICKS: u32 = 2;
+/// Frees make slices at once if the purge backlog has more granules: 64 MiB.
 const LARGE_BACKLOG: usize = (64 << 20) / GRANULE;
 
-/// Who comes by.
+/// The call that takes the slow path.
 #[derive(Clone, Copy)]
 enum Caller {
     Allocation,
     Free,
 }
 
-/// True if a thread's calls, counted from 0 or a count before to another, come to or
-/// pass a multiple of a power of two.
-fn passes(multiple: u32, before: u32, after: u32) -> bool {
+/// True if a thread's count of calls reaches or crosses a multiple of a power of two between
+/// two depth words.
+fn crosses(multiple: u32, before: u32, after: u32) -> bool {
     (before ^ after) & (2 * multiple).wrapping_neg() != 0
 }
 
 impl<P: Platform> Yard<P> {
-    /// Enters a slow path that comes about once in so many calls; `None` inside of one
-    /// that a signal interrupted, and while another thread forks.
+    /// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
+    /// handler that interrupted one, and while another thread forks.
     pub(super) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P>> {
         let slow_path = self.slow_path_as(Caller::Allocation, calls, false)?;
-        // Who wants a run has enough to do.
+        // An allocation of a run has enough to do.
         if calls != RUN_CALLS && self.heap.has_uncoalesced() {
             self.heap.coalesce_one();
         }
         Some(slow_path)
     }
 
-    /// As [`Yard::slow_path`], of a free; if its row's frees were `spent`, it comes once in a
-    /// step of the reclaim ticker.
+    /// As [`Yard::slow_path`], of a free. If its row's countdown ran out (`spent`), this is the
+    /// periodic slow path, which comes once in the reclaim ticker's interval.
     pub(super) fn slow_path_of_free(&self, calls: u32, spent: bool) -> Option<SlowPath<'_, P>> {
         self.slow_path_as(Caller::Free, calls, spent)
     }
@@ -64,20 +66,20 @@ impl<P: Platform> Yard<P> {
     fn slow_path_as(&self, caller: Caller, calls: u32, spent: bool) -> Option<SlowPath<'_, P>> {
         let interval = self.interval.load(Ordering::Relaxed);
         let coalesces = spent && self.heap.has_uncoalesced();
-        // Then it was asked to come soon, and made fewer frees than a step.
+        // `shorten_countdown` ended the countdown early, after fewer frees than the interval.
         let spent = spent && !coalesces;
         let calls = if spent && interval != 0 { interval } else { calls };
         let (slow_path, before) = self.begin_slow_path(calls)?;
         let look = match interval {
-            0 => before == 0 || passes(REST_CALLS, before, slow_path.after),
-            LONGEST_INTERVAL => passes(LOOK_CALLS, before, slow_path.after),
-            // A slow program: the clock costs it nothing.
+            0 => before == 0 || crosses(REST_CALLS, before, slow_path.after),
+            LONGEST_INTERVAL => crosses(LOOK_CALLS, before, slow_path.after),
+            // Few slow paths: a look at the clock costs little.
             _ => true,
         };
-        let waits = self.waits();
-        if look || waits {
-            let steps = matches!(interval, EVERY_CALL | LONGEST_INTERVAL) || spent;
-            self.tick(look, steps, waits, || self.is_turn_of(caller));
+        let is_work = self.has_work();
+        if look || is_work {
+            let measures = matches!(interval, EVERY_CALL | LONGEST_INTERVAL) || spent;
+            self.tick(look, measures, is_work, || self.takes_turn(caller));
         }
         if coalesces {
             self.heap.coalesce_one();
@@ -86,32 +88,34 @@ impl<P: Platform> Yard<P> {
         Some(slow_path)
     }
 
-    /// True if a step of what waits is for who comes by: an allocation, or a free if for a
-    /// while no allocation came by.
-    fn is_turn_of(&self, caller: Caller) -> bool {
-        let left = self.left_to_allocations.load(Ordering::Relaxed);
+    /// True if this caller makes a slice: an allocation, or a free if no allocation took the
+    /// slow path for a while ([`DEFERRED_FREES`]), in a slow program, or with a large backlog.
+    fn takes_turn(&self, caller: Caller) -> bool {
+        let deferred = self.deferred_slices.load(Ordering::Relaxed);
         let next = match caller {
             Caller::Allocation => 0,
-            Caller::Free => left.max(MOST_LEFT.min(left + 1)),
+            Caller::Free => deferred.max(DEFERRED_FREES.min(deferred + 1)),
         };
-        if next != left {
-            self.left_to_allocations.store(next, Ordering::Relaxed);
+        if next != deferred {
+            self.deferred_slices.store(next, Ordering::Relaxed);
         }
         next == 0
-            || next >= MOST_LEFT + TICKS_LEFT
+            || next >= DEFERRED_FREES + DEFERRED_TICKS
             || self.backlog.load(Ordering::Relaxed) > LARGE_BACKLOG
             || self.is_slow()
     }
 
-    /// At a tick: counts it, if frees alone came by.
-    pub(super) fn count_tick_left(&self) {
-        let left = self.left_to_allocations.load(Ordering::Relaxed);
-        if (MOST_LEFT..MOST_LEFT + TICKS_LEFT).contains(&left) {
-            self.left_to_allocations.store(left + 1, Ordering::Relaxed);
+    /// At a tick: counts it, if [`DEFERRED_FREES`] slow frees came since the last slow
+    /// allocation.
+    pub(super) fn count_deferred_tick(&self) {
+        let deferred = self.deferred_slices.load(Ordering::Relaxed);
+        if (DEFERRED_FREES..DEFERRED_FREES + DEFERRED_TICKS).contains(&deferred) {
+            self.deferred_slices.store(deferred + 1, Ordering::Relaxed);
         }
     }
 
-    /// A slow_path, and the depth word before it; nothing of what waits is done yet.
+    /// Enters a slow path, and answers requests, but makes no slice. Returns the guard and the
+    /// depth word before it.
     #[inline(always)]
     pub(super) fn begin_slow_path(&self, calls: u32) -> Option<(SlowPath<'_, P>, u32)> {
         let p = self.platform();
@@ -134,17 +138,17 @@ impl<P: Platform> Yard<P> {
         Some((slow_path, before))
     }
 
-    /// Closes the gate: when it returns, no slow path is under way, and none begins until
-    /// [`Yard::open`]. For fork: other threads' calls are served meanwhile as those of a
-    /// handler that interrupted a slow path.
+    /// Closes the gate for a fork: when it returns, no slow path is under way, and none begins
+    /// until [`Yard::open`]. Meanwhile the yard serves other threads' calls as it serves those
+    /// of a handler that interrupted a slow path.
     pub fn close(&self) {
         if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
             self.gate.close(self.platform(), Purpose::Fork);
         }
     }
 
-    /// In the child of a fork, before the gate is opened: what other threads left at it
-    /// and in the mailbox.
+    /// In the child of a fork, before the gate is opened: forgets the counts of other threads at
+    /// the gate, and the parent's mail.
     pub fn forget_others(&self) {
         let inside = self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0;
         self.gate.forget_others(self.platform(), inside);
@@ -160,8 +164,8 @@ impl<P: Platform> Yard<P> {
 }
 
 impl Yard<crate::platform::linux::Linux> {
-    /// A filter of system calls is about to be installed: when it returns, no slow path is
-    /// under way that began before and makes calls which a filter may punish
+    /// Called before the program installs a filter of system calls: when it returns, no slow
+    /// path is under way that began before and makes calls which a filter may punish
     /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
     pub fn restrict(&self) {
         let p = self.platform();
@@ -173,13 +177,13 @@ impl Yard<crate::platform::linux::Linux> {
     }
 }
 
-/// A slow path under way.
+/// The guard of a slow path under way.
 pub(super) struct SlowPath<'a, P: Platform> {
     yard: &'a Yard<P>,
     inside: Inside<'a>,
-    /// The depth word after it.
+    /// The depth word that it stores at its end.
     after: u32,
-    /// [`Yard::asks`] at its begin.
+    /// [`Yard::asks`] when it began.
     asks: u32,
 }
 
@@ -195,9 +199,9 @@ impl<P: Platform> Drop for SlowPath<'_, P> {
             self.after = self.after.wrapping_add(2 * yard.shorten_countdown());
         }
         yard.gate.leave(p, self.inside);
-        // It may have granted frees without end, or put a stack into a row, when rows were
-        // asked meanwhile. What it stored comes before this look: the gate's exchange is
-        // between.
+        // If `ask_all` ran meanwhile, this slow path may have overwritten what it stored: the
+        // row's countdown, or an entry's stack. Our stores come before this load: the gate's
+        // exchange, which is SeqCst, lies between.
         if yard.asks() != self.asks {
             yard.ask_rows();
         }

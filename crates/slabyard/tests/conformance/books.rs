@@ -29,7 +29,7 @@ pub fn counters(yard: &Yard<Machine>) -> Result<YardCounters, String> {
             fault = Err(format!("class {class} does not add up: {c:?}"));
         }
     };
-    let sum = yard.quietly(|quiet| Yard::count(quiet, &mut one)).ok_or("not quiet")?;
+    let sum = yard.quiesce(|quiesced| Yard::count(quiesced, &mut one)).ok_or("not quiesced")?;
     fault?;
     let parts: u64 = YARD_FIELDS.iter().filter(|f| f.part).map(|f| (f.get)(&sum)).sum();
     if parts != sum.committed {

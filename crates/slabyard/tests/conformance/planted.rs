@@ -347,7 +347,7 @@ fn a_free_block_of_a_wrong_order_is_found() {
 }
 
 /// Adds 1 to a word that readers outside are told.
-fn mistell(scene: &Scene, word: CacheWord) {
+fn publish_wrongly(scene: &Scene, word: CacheWord) {
     let words = scene.yard.cache(CLASS).shown_at() as *const AtomicU64;
     // SAFETY: the cache's words, as its type says; a number of theirs is in bounds.
     unsafe { &*words.add(word.index()) }.fetch_add(1, Ordering::Relaxed);
@@ -355,7 +355,7 @@ fn mistell(scene: &Scene, word: CacheWord) {
 
 #[test]
 fn objects_out_that_nobody_counted_are_found() {
-    plant("objects out of class", |scene| mistell(scene, CacheWord::Out));
+    plant("objects out of class", |scene| publish_wrongly(scene, CacheWord::Out));
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_list_and_a_barn_told_wrongly_are_found() {
     for word in
         [CacheWord::NrPartial, CacheWord::PartialHead, CacheWord::BarnObjects, CacheWord::BarnFull]
     {
-        plant("class told as it is", |scene| mistell(scene, word));
+        plant("class published as it is", |scene| publish_wrongly(scene, word));
     }
 }
 

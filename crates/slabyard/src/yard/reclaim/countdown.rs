@@ -1,14 +1,17 @@
-//! How many frees a CPU's row has left until its next slow path.
+//! The countdown of a CPU's row: how many frees it makes before one takes the slow path
+//! although its sheaf has room.
 //!
-//! A program may go on without a slow path: one allocation and one free in a loop. So
-//! each row counts its frees down ([`crate::platform::stack::Rows::countdown`]), and who
-//! finds none left takes the slow path, for the clock: its sheaf is left as it is. During
-//! the reclaim ticker a row is granted a step of them at a time, else as many as are counted.
+//! A program may never need a slow path: one allocation and one free in a loop. So each free
+//! counts its row's word down ([`crate::platform::stack::Rows::countdown`]), and a free that
+//! finds it below zero takes the periodic slow path, which looks at the clock and leaves the
+//! sheaf as it is. While the reclaim ticker runs, the countdown starts at its interval; else
+//! at the largest number that the word holds.
 //!
-//! Neighbours: [`crate::yard::slow_path`] grants, whoever comes by, and asks again if the reclaim ticker
-//! changed since it did; [`super::ticker`] sets the step.
-//! Invariant: the word is a hint. It is changed without a lock, and a store may be lost;
-//! who must be heard asks the stacks ([`crate::platform::Entry::ask`]).
+//! Neighbours: each slow path ([`crate::yard::slow_path`]) restarts the countdown, and clears
+//! it again if the interval changed meanwhile; [`super::ticker`] sets the interval.
+//! Invariant: the word is a hint. Several writers change it without a lock, and a store may be
+//! lost. Code that must reach every row also asks the stacks
+//! ([`crate::platform::Entry::ask`]).
 
 use super::rate::LONGEST_INTERVAL;
 use crate::platform::Platform;
@@ -20,23 +23,23 @@ fn left(word: &AtomicU32) -> i32 {
 }
 
 impl<P: Platform> Yard<P> {
-    /// True if this CPU's row has no free left until the next slow path.
+    /// True if the countdown of this CPU's row ran out: this free takes the slow path.
     #[inline]
     pub(in crate::yard) fn is_countdown_over(&self) -> bool {
         let p = self.platform();
         p.row_hint().is_some_and(|row| left(p.rows().countdown(row)) < 0)
     }
 
-    /// In a slow path: this CPU's row has a step of frees until the next, or, without a
-    /// reclaim ticker, as many as are counted. The longest step is granted at each: who comes by
-    /// need not be made to. A shorter one is counted through, because it tells the rate.
+    /// In a slow path: starts this CPU's countdown at the ticker's interval, or at the largest
+    /// number without a ticker. The longest interval starts anew at each slow path, which did
+    /// what the countdown is for. A shorter one runs to its end, because it measures the rate.
     pub(in crate::yard) fn restart_countdown(&self) {
         let p = self.platform();
         let interval = self.interval.load(Ordering::Relaxed);
         p.step();
         let most = match interval {
             0 => i32::MAX,
-            step => step as i32 - 1,
+            interval => interval as i32 - 1,
         };
         if let Some(row) = p.row_hint() {
             let word = p.rows().countdown(row);
@@ -57,20 +60,20 @@ impl<P: Platform> Yard<P> {
         self.checks.mark(row);
     }
 
-    /// The next free of this CPU's row takes the slow path. Returns how many it made since
-    /// it was granted a step of the reclaim ticker.
+    /// Ends the countdown of this CPU's row: its next free takes the slow path. Returns how many
+    /// frees the row made since the countdown started at the ticker's interval.
     pub(in crate::yard) fn shorten_countdown(&self) -> u32 {
         let p = self.platform();
         let Some(row) = p.row_hint() else { return 0 };
         let word = p.rows().countdown(row);
-        let granted = self.interval.load(Ordering::Relaxed).saturating_sub(1);
+        let start = self.interval.load(Ordering::Relaxed).saturating_sub(1);
         let left = left(word).max(0).cast_unsigned();
         word.store(0, Ordering::Relaxed);
-        granted.saturating_sub(left)
+        start.saturating_sub(left)
     }
 
-    /// Takes one off this CPU's row's frees; false if there was none. What the sequences
-    /// of `free` do themselves.
+    /// Counts one free of this CPU's row; false if the countdown ran out. The sequences of
+    /// `free` do the same themselves.
     #[inline]
     pub(in crate::yard) fn count_down(&self) -> bool {
         let p = self.platform();

@@ -1,10 +1,10 @@
-//! Whole drains, for who asked for one: everything parked goes home at once.
+//! Whole drains, on request: every parked object returns to its slab at once.
 //!
-//! These are exempt from the bound on one call ([`crate::yard::bound`]): a trim, a request
-//! from outside, a page that the system refused, the end of a thread with a private
-//! slot, and what a fork left behind.
+//! A trim, a request of another process, a page that the system refused, the end of a thread
+//! with a private slot, and the rows that a fork left behind cause one. They are exempt from
+//! the bound on one call ([`crate::yard::bound`]).
 //!
-//! Neighbour: [`super::pass`] does the same step by step, unasked.
+//! Neighbour: [`super::pass`] drains what is idle, without a request, slice by slice.
 
 use crate::cache::classes;
 use crate::pages::percpu;
@@ -21,16 +21,16 @@ pub(in crate::yard) const BATCH: usize = 64;
 pub(in crate::yard) type Stops = [(usize, Slot, u32); BATCH];
 
 impl<P: Platform> Yard<P> {
-    /// Drains the stacks in slots that `wanted` says yes to: of all rows, or where nobody
-    /// can be stopped of the caller's. Drain lock held.
-    pub(in crate::yard) fn drain_where(&self, wanted: impl Fn(Slot) -> bool) {
-        if !(self.platform().can_stop() && self.drain_rows(&wanted)) {
-            self.drain_own_where(wanted);
+    /// Drains the stacks in the slots that `selects` accepts: of all rows, or of the caller's
+    /// row where the platform cannot stop other CPUs. Called with the drain lock held.
+    pub(in crate::yard) fn drain_where(&self, selects: impl Fn(Slot) -> bool) {
+        if !(self.platform().can_stop() && self.drain_rows(&selects)) {
+            self.drain_own_where(selects);
         }
     }
 
-    /// False if the system refused to stop them: some may be as they were.
-    fn drain_rows(&self, wanted: impl Fn(Slot) -> bool) -> bool {
+    /// False if the system refused to stop them: some stacks may not be drained.
+    fn drain_rows(&self, selects: impl Fn(Slot) -> bool) -> bool {
         let p = self.platform();
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let mut n = 0;
@@ -38,7 +38,7 @@ impl<P: Platform> Yard<P> {
             if !p.row_used(row) {
                 continue;
             }
-            for slot in (1..SLOTS as u16).map(Slot).filter(|slot| wanted(*slot)) {
+            for slot in (1..SLOTS as u16).map(Slot).filter(|slot| selects(*slot)) {
                 if self.heap.sheaves.count_of(p.rows().entry(row, slot).top()).is_none() {
                     continue;
                 }
@@ -55,12 +55,12 @@ impl<P: Platform> Yard<P> {
         self.drain_stops(&mut stops[..n])
     }
 
-    fn drain_own_where(&self, wanted: impl Fn(Slot) -> bool) {
-        (1..SLOTS as u16).map(Slot).filter(|slot| wanted(*slot)).for_each(|s| self.drain_own(s));
+    fn drain_own_where(&self, selects: impl Fn(Slot) -> bool) {
+        (1..SLOTS as u16).map(Slot).filter(|slot| selects(*slot)).for_each(|s| self.drain_own(s));
     }
 
-    /// Stops these stacks, brings their objects home, and takes them away. False if they
-    /// cannot be stopped.
+    /// Stops these stacks, returns their objects to the slabs, and takes the stacks out of
+    /// their rows. False if the system refuses to stop them.
     fn drain_stops(&self, stops: &mut [(usize, Slot, u32)]) -> bool {
         if stops.is_empty() {
             return true;
@@ -74,7 +74,8 @@ impl<P: Platform> Yard<P> {
         true
     }
 
-    /// Brings the objects of a stopped stack home, and takes it away.
+    /// Returns the objects of a stopped stack to the slabs (its runs to the buddy), and takes
+    /// the stack out of its row.
     pub(in crate::yard) fn flush_stopped(&self, row: usize, slot: Slot, top: u32) {
         let (p, sheaves) = (self.platform(), &self.heap.sheaves);
         if let Some(class) = classes::class_of(slot) {
@@ -99,8 +100,8 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Everything parked goes home and all free pages go back: for a refused
-    /// page. Returns the granules given back. The caller is inside a slow path.
+    /// Drains all stacks and barns and purges all free pages, because the system refused a
+    /// page. Returns the granules purged. The caller is inside a slow path.
     pub(in crate::yard) fn drain_all(&self) -> usize {
         let _guard = self.drain.lock(self.platform());
         self.drain_where(|_| true);
@@ -109,43 +110,43 @@ impl<P: Platform> Yard<P> {
         }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_where(|_| true);
-        let went = self.heap.purge(0, usize::MAX);
+        let purged = self.heap.purge(0, usize::MAX);
         self.heap.release_metadata();
         self.heap.sheaves.rest(self.platform());
-        went
+        purged
     }
 
-    /// Everything parked goes home, empty slabs end, free pages go back. Returns
-    /// true if memory went back to the system.
+    /// Drains all stacks and barns, ends empty slabs, and purges free pages. Returns true if
+    /// memory went back to the system.
     pub fn trim(&self) -> bool {
         let Some(_slow_path) = self.slow_path(LOOK_CALLS) else {
             return false;
         };
-        let went = self.drain_all() > 0;
+        let purged = self.drain_all() > 0;
         if !self.platform().can_stop() {
-            self.ask_others();
+            self.request_drains();
         }
-        went
+        purged
     }
 
-    /// Where nobody can be stopped: the next free of each thread takes the slow
-    /// path, and sees that a drain is wanted.
-    pub(in crate::yard) fn ask_others(&self) {
-        self.wanted_drains.fetch_add(1, Ordering::Relaxed);
+    /// Where the platform cannot stop other CPUs: requests a drain of each row. The next free of
+    /// each thread takes the slow path, which sees the request.
+    pub(in crate::yard) fn request_drains(&self) {
+        self.drain_requests.fetch_add(1, Ordering::Relaxed);
         self.ask_all();
     }
 
-    /// In a slow path, where nobody can be stopped: does the drain that was asked for.
+    /// In a slow path: drains the caller's row if a drain was requested since its last.
     pub(in crate::yard) fn answer_drain(&self) {
-        let wanted = u64::from(self.wanted_drains.load(Ordering::Relaxed));
-        if wanted == 0 {
+        let requests = u64::from(self.drain_requests.load(Ordering::Relaxed));
+        if requests == 0 {
             return;
         }
-        // The word of slot 0, which is nobody's, holds the last drain answered.
+        // No cache uses slot 0: its word holds the last request that the row answered.
         let Some(row) = self.platform().row_hint() else {
             return;
         };
-        if self.seen.get(row * SLOTS).swap(wanted, Ordering::Relaxed) != wanted {
+        if self.seen.get(row * SLOTS).swap(requests, Ordering::Relaxed) != requests {
             self.drain_row();
         }
     }
@@ -159,8 +160,8 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Brings home what rows hold whose owners are gone: private slots of threads
-    /// that a fork left behind.
+    /// Returns to the slabs what rows without an owner hold: the private slots of threads that
+    /// do not exist in the child of a fork.
     pub fn adopt_rows(&self, rows: impl Iterator<Item = usize>) {
         let Some(_slow_path) = self.slow_path(LOOK_CALLS) else { return };
         let p = self.platform();

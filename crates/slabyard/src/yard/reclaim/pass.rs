@@ -1,20 +1,20 @@
-//! A pass: what is parked and not used goes home, and what is free goes back to the
-//! system, one small slice at a slow path.
+//! A reclaim pass: it returns idle parked objects to their slabs and free pages to the system,
+//! in small slices, one a slow path.
 //!
-//! A pass goes from phase to phase ([`Phase`]); where it is stays with the drain lock.
-//! Each slow path that finds one open makes one slice of it, if nobody else does:
+//! A pass goes through the phases of [`Phase`]; the drain lock protects its position. A slow
+//! path that finds a pass open and takes the lock without waiting runs one slice, which
 //!
-//! * stops idle stacks by one fence, and brings what they hold home;
-//! * or brings a piece of an unused sheaf of a barn home;
+//! * stops idle stacks by one fence, and flushes them;
+//! * or flushes a piece of an unused sheaf of a barn;
 //! * or ends a few empty slabs of an idle cache;
-//! * or gives back one stretch of old free pages, of what describes free blocks, or of
-//!   a sheaf that nobody uses: by one system call of at most 512 KiB.
+//! * or purges one stretch of old free pages, of metadata of free blocks, or of an unused
+//!   sheaf's memory: by one system call of at most 512 KiB.
 //!
-//! Invariants: a slice stays within the bound ([`crate::yard::bound`]), whatever there is to
-//! do; it leaves no stack stopped and nothing in transit.
+//! Invariants: a slice stays within the bound ([`crate::yard::bound`]), however much is left
+//! to do; it leaves no stack stopped and nothing in transit.
 //!
-//! Neighbours: [`super::ticker`] says when a pass begins; [`super::drain`] does all at
-//! once, for who asked.
+//! Neighbours: [`super::ticker`] begins a pass; [`super::drain`] does all of it at once, on
+//! request.
 
 use super::drain::{BATCH, Stops};
 use crate::engine::slub::age::Found;
@@ -25,56 +25,56 @@ use crate::platform::{Entry, Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 
-/// Rounds at which a stack has to be as it was before it is idle.
+/// A stack is idle when so many passes in a row found its top unchanged.
 const IDLE_PASSES: u32 = 2;
-/// Objects of stacks that go home in one slice, or one stack.
+/// Objects that one slice flushes out of stacks, unless one stack alone has more.
 const MOST_OBJECTS: u32 = Shape::SHEAF_OBJECTS;
-/// Slab operations of one slice that brings a sheaf home, in a slow program.
+/// Slab operations of one slice that flushes a barn's sheaf, in a slow program.
 const SLOW_SLICE: u32 = MOST_OBJECTS;
 /// Entries looked at in one slice: the rows of eight CPUs.
 const LOOKS: usize = 8 * SLOTS;
 
-/// What a pass is about; in this order.
+/// The phases of a pass, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// Idle stacks; those in use too, in a pass that compacts.
     Stacks,
-    /// Unwanted sheaves of barns, empty slabs of idle caches.
+    /// Unused sheaves of barns, empty slabs of idle caches.
     Caches,
     /// In a pass that compacts: runs of ended slabs in CPUs' lists.
     Runs,
     /// Free pages.
     Pages,
-    /// What describes free pages.
-    Tables,
-    /// Sheaves that nobody uses.
+    /// Metadata of free pages.
+    Metadata,
+    /// The memory of unused sheaves.
     Sheaves,
     /// No pass is open.
     Ended,
 }
 
-/// What one look for work came to.
+/// The outcome of one slice.
 enum Slice {
-    /// Something went home, or back.
-    Went,
-    /// Nothing yet, but this was enough for one call.
-    Looked,
+    /// It flushed, ended or purged something.
+    Reclaimed,
+    /// It found nothing yet, and has searched as much as one call may.
+    Searched,
     /// The phase has nothing more to do.
-    Nothing,
+    PhaseDone,
 }
 
-/// Where a pass is.
+/// The position of a pass.
 pub(in crate::yard) struct Pass {
     phase: Phase,
     compact: bool,
-    /// Something that nobody used went home or back in it.
-    went: bool,
-    /// The entry that is next: row and slot as one number.
+    /// It has flushed unused sheaves, ended slabs or purged pages.
+    reclaimed: bool,
+    /// The next entry: row and slot as one number.
     at: usize,
-    /// The cache that is next, and what was found of it.
+    /// The next cache, and what the pass found of it.
     class: usize,
     found: Option<Found>,
-    /// Steps before the pages' phase, and from there on.
+    /// Slices made before the phase of pages, and from there on.
     slices: [u32; 2],
 }
 
@@ -83,7 +83,7 @@ impl Pass {
         Pass {
             phase: Phase::Ended,
             compact: false,
-            went: false,
+            reclaimed: false,
             at: 0,
             class: 0,
             found: None,
@@ -91,24 +91,24 @@ impl Pass {
         }
     }
 
-    /// Begins a pass, in place of one that gives pages back since as many slices as
-    /// others were made: what became idle meanwhile is not to wait for large memory.
-    /// False if the open one goes on.
+    /// Begins a pass. It replaces an open pass that has spent as many slices on purging pages as
+    /// on the phases before: what became idle meanwhile must not wait until much memory is
+    /// purged. False if the open pass continues.
     pub(in crate::yard) fn begin(&mut self, compact: bool) -> bool {
         let open = self.is_open();
         if open && (self.phase < Phase::Pages || self.slices[1] < self.slices[0]) {
             return false;
         }
-        *self = Pass { phase: Phase::Stacks, compact, went: open, ..Pass::new() };
+        *self = Pass { phase: Phase::Stacks, compact, reclaimed: open, ..Pass::new() };
         true
     }
 
-    /// True while it brings home what is parked.
+    /// True during the phases that return parked objects to slabs.
     pub(in crate::yard) fn is_flushing(&self) -> bool {
         self.phase < Phase::Pages
     }
 
-    /// A slice gave pages back in its place.
+    /// A slice purged a part of the backlog instead of continuing the pass.
     pub(in crate::yard) fn count_purge(&mut self) {
         self.slices[1] += 1;
     }
@@ -124,52 +124,52 @@ impl Pass {
             Phase::Stacks => Phase::Caches,
             Phase::Caches if self.compact => Phase::Runs,
             Phase::Caches | Phase::Runs => Phase::Pages,
-            Phase::Pages => Phase::Tables,
-            Phase::Tables => Phase::Sheaves,
+            Phase::Pages => Phase::Metadata,
+            Phase::Metadata => Phase::Sheaves,
             Phase::Sheaves | Phase::Ended => Phase::Ended,
         };
     }
 }
 
 impl<P: Platform> Yard<P> {
-    /// Makes one slice of an open pass. When it ends with it, says whether anything
-    /// went home in it.
-    pub(in crate::yard) fn go_on(&self, pass: &mut Pass) -> Option<bool> {
+    /// Runs one slice of an open pass. If the pass ends with it, returns whether the pass
+    /// reclaimed anything.
+    pub(in crate::yard) fn run_slice(&self, pass: &mut Pass) -> Option<bool> {
         loop {
             let g = &self.heap;
             let slice = match pass.phase {
-                Phase::Stacks if pass.compact => self.drain_some(pass, 0, 1),
-                Phase::Stacks => self.drain_some(pass, IDLE_PASSES, 1),
+                Phase::Stacks if pass.compact => self.drain_idle(pass, 0, 1),
+                Phase::Stacks => self.drain_idle(pass, IDLE_PASSES, 1),
                 Phase::Caches => self.trim_cache(pass),
-                Phase::Runs => self.drain_some(pass, 0, percpu::FIRST_SLOT),
+                Phase::Runs => self.drain_idle(pass, 0, percpu::FIRST_SLOT),
                 Phase::Pages => g.purge_part(self.age_ms()).into(),
-                Phase::Tables => g.release_metadata_part().then_some(0).into(),
+                Phase::Metadata => g.release_metadata_part().then_some(0).into(),
                 Phase::Sheaves => g.sheaves.rest_one(&g.platform).into(),
-                Phase::Ended => return Some(pass.went),
+                Phase::Ended => return Some(pass.reclaimed),
             };
             match slice {
-                Slice::Nothing => {
+                Slice::PhaseDone => {
                     pass.next_phase();
                     continue;
                 }
-                // Not what stacks held: one in use may look the same at each pass.
-                // Tables and sheaves follow what went.
-                Slice::Went => {
-                    pass.went |= matches!(pass.phase, Phase::Caches | Phase::Pages);
+                // Stacks do not count: a stack in use may have the same top at each pass.
+                // Metadata and sheaves do not either: they only follow the other phases.
+                Slice::Reclaimed => {
+                    pass.reclaimed |= matches!(pass.phase, Phase::Caches | Phase::Pages);
                 }
-                Slice::Looked => {}
+                Slice::Searched => {}
             }
             pass.slices[usize::from(pass.phase >= Phase::Pages)] += 1;
             return None;
         }
     }
 
-    /// Drains stacks that were as they are for so many passes, in slots from `first` on:
-    /// with [`MOST_OBJECTS`] objects together, or one.
-    fn drain_some(&self, pass: &mut Pass, passes: u32, first: u16) -> Slice {
+    /// Drains stacks whose tops did not change for so many passes, in slots from `first` on:
+    /// as many as have [`MOST_OBJECTS`] objects together, or one.
+    fn drain_idle(&self, pass: &mut Pass, passes: u32, first: u16) -> Slice {
         let p = self.platform();
         if !p.can_stop() {
-            return self.drain_some_own(pass, passes, first);
+            return self.drain_idle_own(pass, passes, first);
         }
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let (mut n, mut objects, mut looks) = (0, 0, 0);
@@ -197,47 +197,47 @@ impl<P: Platform> Yard<P> {
             pass.at += 1;
         }
         if n == 0 {
-            return if pass.at < end { Slice::Looked } else { Slice::Nothing };
+            return if pass.at < end { Slice::Searched } else { Slice::PhaseDone };
         }
         p.stop_idle(&mut stops[..n]);
-        let mut home = 0;
+        let mut flushed = 0;
         for &(row, slot, top) in stops[..n].iter().filter(|(.., top)| *top != STOPPED) {
-            // It may have grown since it was looked at.
+            // The stack may have grown since the search read its count.
             let count = self.heap.sheaves.count_of(top).unwrap_or(0);
-            if home == 0 || home + count <= MOST_OBJECTS {
+            if flushed == 0 || flushed + count <= MOST_OBJECTS {
                 self.flush_stopped(row, slot, top);
-                home += count;
+                flushed += count;
             } else {
                 p.rows().entry(row, slot).start(top);
             }
         }
-        Slice::Went
+        Slice::Reclaimed
     }
 
-    /// As [`Yard::drain_some`], where nobody can be stopped: of the caller's own row.
-    fn drain_some_own(&self, pass: &mut Pass, passes: u32, first: u16) -> Slice {
+    /// As [`Yard::drain_idle`], of the caller's own row: where the platform cannot stop other CPUs.
+    fn drain_idle_own(&self, pass: &mut Pass, passes: u32, first: u16) -> Slice {
         let p = self.platform();
         let Some(row) = p.row_hint() else {
-            return Slice::Nothing;
+            return Slice::PhaseDone;
         };
-        let (mut home, mut went) = (0, false);
+        let (mut flushed, mut reclaimed) = (0, false);
         pass.at = pass.at.max(first.into());
         while pass.at < SLOTS {
             let slot = Slot(pass.at as u16);
             if let Some(count) = self.idle(row, slot, p.rows().entry(row, slot), passes) {
-                if went && home + count > MOST_OBJECTS {
-                    return Slice::Went;
+                if reclaimed && flushed + count > MOST_OBJECTS {
+                    return Slice::Reclaimed;
                 }
                 self.drain_own(slot);
-                home += count;
-                went = true;
+                flushed += count;
+                reclaimed = true;
             }
             pass.at += 1;
         }
-        if went { Slice::Went } else { Slice::Nothing }
+        if reclaimed { Slice::Reclaimed } else { Slice::PhaseDone }
     }
 
-    /// Objects of a stack whose top is where it was so many passes ago.
+    /// The number of objects in a stack, if its top did not change for so many passes.
     fn idle(&self, row: usize, slot: Slot, entry: &Entry, passes: u32) -> Option<u32> {
         let top = entry.top();
         let count = self.heap.sheaves.count_of(top)?;
@@ -251,45 +251,45 @@ impl<P: Platform> Yard<P> {
         (age >= passes).then_some(count)
     }
 
-    /// A piece of an unused sheaf of a barn goes home, or a few empty slabs of a cache end.
+    /// Flushes a piece of an unused sheaf of a barn, or ends a few empty slabs of a cache.
     fn trim_cache(&self, pass: &mut Pass) -> Slice {
         let g = &self.heap;
         while let Some(cache) = self.caches.get(pass.class) {
             let mut found = pass.found.take().unwrap_or_else(|| cache.found(g));
             if found.unused > 0 {
-                let went = cache.flush_piece_aside(g, self.flush_slice(cache));
-                found.unused = found.unused.saturating_sub(went);
-                if went > 0 {
+                let flushed = cache.flush_piece_aside(g, self.flush_slice(cache));
+                found.unused = found.unused.saturating_sub(flushed);
+                if flushed > 0 {
                     pass.found = Some(found);
-                    return Slice::Went;
+                    return Slice::Reclaimed;
                 }
             }
             pass.class += 1;
             if found.idle {
                 cache.barn_forget_empty(g);
                 if cache.nr_slabs() > 0 && cache.discard_some(g) > 0 {
-                    return Slice::Went;
+                    return Slice::Reclaimed;
                 }
             }
         }
-        Slice::Nothing
+        Slice::PhaseDone
     }
 
-    /// Slab operations of a slice: few in a program that goes fast, whose calls are to
-    /// be short; more in a slow one, which has fewer slices for what waits.
+    /// Slab operations of a slice: few in a fast program, whose calls must stay short; more in
+    /// a slow one, whose rarer slow paths leave fewer slices for the same work.
     fn flush_slice(&self, cache: &Cache) -> u32 {
         if self.is_slow() { SLOW_SLICE } else { cache.shape().slice }
     }
 
-    /// Free pages go back after the decay time; sooner in a slow program, which has fewer
-    /// slices for what waits, and to which new pages cost less.
+    /// The age at which a pass purges free pages: the decay time, and less in a slow program,
+    /// which has fewer slices for the same work, and to which page faults cost less.
     fn age_ms(&self) -> u32 {
         if self.is_slow() { self.period_ms() as u32 } else { self.decay_ms() }
     }
 }
 
 impl From<Option<usize>> for Slice {
-    fn from(went: Option<usize>) -> Self {
-        went.map_or(Slice::Nothing, |_| Slice::Went)
+    fn from(reclaimed: Option<usize>) -> Self {
+        reclaimed.map_or(Slice::PhaseDone, |_| Slice::Reclaimed)
     }
 }

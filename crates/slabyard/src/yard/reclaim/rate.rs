@@ -1,31 +1,32 @@
-//! How fast a program goes, seen from its slow paths, and so how often it is to come by.
+//! The rate at which a program frees, measured at its slow paths, and the ticker's interval
+//! that follows from it: after how many frees the next slow path must come.
 //!
-//! The clock may be coarse: it is asked over gaps or windows of several of its slices.
-//! The words are hints that threads overwrite: a lost count is a wrong guess.
+//! The clock may be coarse, so the rate is measured over a gap or a window of several of its
+//! ticks. Threads overwrite the words without a lock: a lost count makes a wrong guess.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Frees until the next slow path, at most.
 pub(in crate::yard) const LONGEST_INTERVAL: u32 = 256;
-/// The shortest slice: allocations come by too.
+/// The shortest interval: each free, and each allocation too, takes the slow path.
 pub(in crate::yard) const EVERY_CALL: u32 = 1;
-/// A gap between two looks that tells the rate by itself. A coarse clock's slice is 4 ms,
-/// or 10 ms.
+/// A gap between two looks at the clock that is long enough to measure the rate. A coarse
+/// clock's resolution is 4 ms, or 10 ms.
 const GAP_MS: u64 = 12;
-/// Else a window tells, of so many milliseconds or looks.
+/// Where gaps are shorter, a window of so many milliseconds or looks measures it.
 const WINDOW_MS: u64 = 32;
 const WINDOW_LOOKS: u32 = 512;
-/// A program of fewer frees a second is slow: half a slice of them takes 32 ms.
+/// A program of fewer frees a second is slow: half of the longest interval takes it 32 ms.
 const SLOW: u64 = 4000;
-/// Slow paths are to come at least so often.
+/// A slow path must come at least once in this time.
 const SLOW_PATH_MS: u64 = 16;
-/// What waits is to be done within this time.
+/// All slices must be made within this time.
 const DONE_MS: u64 = 100;
 
 /// The rate of a program.
 pub(in crate::yard) struct Rate {
     last: AtomicU64,
-    /// The window: when it began, looks since.
+    /// The window: when it began, and the looks at the clock since.
     begun: AtomicU64,
     looks: AtomicU32,
     /// Frees a second.
@@ -42,13 +43,13 @@ impl Rate {
         }
     }
 
-    /// Nothing is known of the time before the next look.
+    /// Forgets what was measured: the next look begins anew.
     pub(in crate::yard) fn begin(&self) {
         self.last.store(0, Ordering::Relaxed);
         self.rate.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// A look at the clock, about `frees` after the last. True if it told the rate.
+    /// Records a look at the clock, about `frees` after the last. True if it measured the rate.
     pub(in crate::yard) fn look(&self, now: u64, frees: u32) -> bool {
         let last = self.last.load(Ordering::Relaxed);
         self.last.store(now, Ordering::Relaxed);
@@ -75,13 +76,13 @@ impl Rate {
         true
     }
 
-    /// True if slow paths come rarely.
+    /// True if the program frees so rarely that slow paths are few.
     pub(in crate::yard) fn is_slow(&self) -> bool {
         self.rate.load(Ordering::Relaxed) < SLOW
     }
 
-    /// Frees until the next slow path, so that so many slices are made in time.
-    pub(in crate::yard) fn slice(&self, slices: u64) -> u32 {
+    /// The interval, in frees, at which so many slices are made in time.
+    pub(in crate::yard) fn interval(&self, slices: u64) -> u32 {
         let rate = self.rate.load(Ordering::Relaxed).min(1 << 32);
         let often = rate * SLOW_PATH_MS / 1000;
         let enough = rate * DONE_MS / 1000 / slices.max(1);
@@ -93,39 +94,39 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// The slice after looks every `gap` milliseconds of a clock of 4 ms slices.
-    fn step_after(frees_a_second: u64, slices: u64) -> u32 {
+    /// The interval of a program that frees at this rate, seen by a clock of 4 ms resolution.
+    fn interval_after(frees_a_second: u64, slices: u64) -> u32 {
         let rate = Rate::new();
-        let (mut slice, mut frees) = (LONGEST_INTERVAL, 0);
+        let (mut interval, mut frees) = (LONGEST_INTERVAL, 0);
         while frees < 20 * frees_a_second.max(100) {
-            frees += u64::from(slice);
+            frees += u64::from(interval);
             let now = 1_000_000 + frees * 1000 / frees_a_second / 4 * 4;
-            if rate.look(now, slice) {
-                slice = rate.slice(slices);
+            if rate.look(now, interval) {
+                interval = rate.interval(slices);
             }
         }
-        slice
+        interval
     }
 
     #[test]
-    fn a_program_comes_by_as_often_as_it_must() {
+    fn slow_paths_come_as_often_as_slices_need() {
         for rate in [10, 100, 1000, 2000, 10_000, 100_000, 10_000_000] {
             for slices in [0, 1, 10, 1000] {
-                let slice = step_after(rate, slices);
-                let wanted = (rate * SLOW_PATH_MS / 1000)
+                let interval = interval_after(rate, slices);
+                let expected = (rate * SLOW_PATH_MS / 1000)
                     .min(rate * DONE_MS / 1000 / slices.max(1))
                     .clamp(1, LONGEST_INTERVAL.into());
-                let near = wanted / 2..=wanted + wanted / 2 + 1;
+                let near = expected / 2..=expected + expected / 2 + 1;
                 assert!(
-                    near.contains(&slice.into()),
-                    "{rate} a second, {slices}: {slice} for {wanted}"
+                    near.contains(&interval.into()),
+                    "{rate} frees a second, {slices} slices: interval {interval}, expected {expected}"
                 );
             }
         }
     }
 
     #[test]
-    fn one_long_gap_tells_a_slow_program() {
+    fn one_long_gap_marks_a_program_as_slow() {
         let rate = Rate::new();
         for now in 0..100 {
             rate.look(1_000_000 + now / 10, LONGEST_INTERVAL);

@@ -1,15 +1,17 @@
-//! When what is parked and not used is looked for: slow paths look at the clock. A
-//! thread that helps may do so too ([`Yard::tend`]); nothing here needs one.
+//! The reclaim ticker: it decides when a reclaim pass begins and how often a slow path must
+//! come to make its slices.
 //!
-//! A tick (an eighth of the decay time) begins a pass ([`super::pass`]), and each
-//! slow path makes one slice of it until it ends.
+//! Slow paths look at the clock. A tick (an eighth of the decay time after the last) begins a
+//! pass ([`super::pass`]), and each slow path makes one slice of it until it ends. A helper
+//! thread may do the same ([`Yard::help_reclaim`]); nothing here needs one.
 //!
-//! Of what waits, more than a quarter of what is live and 32 MiB does not wait for the
-//! decay time: a program that frees a gigabyte makes many calls while it does so, and may
-//! make few afterwards.
+//! Dirty free pages beyond 32 MiB and a quarter of the live memory do not wait for the decay
+//! time: they are the purge backlog, which slow paths purge first. A program that frees a
+//! gigabyte makes many calls while it does so, and may make few afterwards.
 //!
-//! While pages wait to go back there is a reclaim ticker: a program comes by once in a slice of
-//! frees at least ([`super::countdown`]), so that what waits is done in time ([`super::rate`]).
+//! While dirty free pages wait to be purged, the ticker runs: each CPU's row takes a slow path
+//! at least once in `interval` frees ([`super::countdown`]), and the interval follows from the
+//! program's rate and the work that is left ([`super::rate`]).
 
 use super::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::cache::classes;
@@ -19,20 +21,20 @@ use crate::yard::Yard;
 use crate::yard::large::WARM_PART;
 use crate::yard::slow_path::LOOK_CALLS;
 
-/// Dirty free granules from which on the reclaim ticker goes: 256 KiB.
+/// The ticker runs while there are so many dirty free granules: 256 KiB.
 const PENDING: usize = 64;
-/// Dirty free granules that may wait for the decay time whatever is live: 32 MiB.
+/// Dirty free granules that may wait for the decay time however little is live: 32 MiB.
 const MUCH: usize = (32 << 20) / GRANULE;
-/// The slice while pages are backlog, at most: a burst of frees may end at any moment.
+/// The longest interval while there is a purge backlog: a burst of frees may end at any moment.
 const BACKLOG_INTERVAL: u32 = 8;
-/// Granules that go back with one slice, as a guess: blocks may be smaller.
+/// Granules that one slice purges, as a guess: blocks may be smaller.
 const GRANULES_A_SLICE: usize = 64;
-/// Steps that an open pass needs beside those for pages, as a guess.
+/// Slices that an open pass needs beside those for pages, as a guess.
 const SLICES_A_PASS: u64 = 64;
-/// Rounds at which nothing went home before the reclaim ticker ends: a stack needs two or
-/// three to be seen as unused, and so do the runs of the slabs that end with it.
-const QUIET_PASSES: u32 = 8;
-/// In a slow program the first and then every so many passes compact.
+/// The ticker ends after so many passes in a row reclaimed nothing: a stack counts as idle
+/// after two or three, and so do then the runs of the slabs that end with it.
+const MOST_IDLE_PASSES: u32 = 8;
+/// In a slow program the first pass and then every fourth compacts.
 const COMPACT_EVERY: u32 = 4;
 
 impl<P: Platform> Yard<P> {
@@ -45,7 +47,7 @@ impl<P: Platform> Yard<P> {
         self.heap.buddy.waiting_hint() >= PENDING
     }
 
-    /// Begins the reclaim ticker if pages wait to go back.
+    /// Starts the reclaim ticker if enough dirty free pages wait to be purged.
     #[inline]
     pub(in crate::yard) fn start_ticker_if_due(&self) {
         if self.is_pending() && self.interval.load(Ordering::Relaxed) == 0 {
@@ -56,28 +58,28 @@ impl<P: Platform> Yard<P> {
     #[cold]
     #[inline(never)]
     fn start_ticker(&self) {
-        self.quiet_passes.store(0, Ordering::Relaxed);
+        self.idle_passes.store(0, Ordering::Relaxed);
         self.rate.begin();
         self.set_interval(LONGEST_INTERVAL);
-        // A main sheaf may have room for a second of a slow program's frees: the
-        // first of them is to come by, and to take its share of the slice.
+        // A main sheaf may have room for a second of a slow program's frees: the first of them
+        // must take the slow path, and start the row's countdown.
         self.ask_all();
     }
 
-    fn set_interval(&self, slice: u32) {
-        // SeqCst: who was told of an earlier change and asks again sees this one
-        // (`Yard::is_ticking`).
-        let old = self.interval.swap(slice, Ordering::SeqCst);
-        if (old == 0) != (slice == 0)
+    fn set_interval(&self, new: u32) {
+        // SeqCst: a thread that an earlier change notified, and that calls `Yard::is_ticking`
+        // again, sees this change.
+        let old = self.interval.swap(new, Ordering::SeqCst);
+        if (old == 0) != (new == 0)
             && let Some(call) = self.on_ticking.try_get()
         {
-            call(slice != 0);
+            call(new != 0);
         }
-        self.publish_interval(old, slice);
+        self.notify_every_call(old, new);
     }
 
-    /// Tells of a slice that changed, where every call is to come by or was.
-    fn publish_interval(&self, old: u32, new: u32) {
+    /// Calls `on_every_call` if every call must take the slow path from now on, or no longer.
+    fn notify_every_call(&self, old: u32, new: u32) {
         if (old == EVERY_CALL) != (new == EVERY_CALL)
             && let Some(call) = self.on_every_call.try_get()
         {
@@ -85,7 +87,8 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// At a look at the clock during the reclaim ticker: its slice follows from what waits.
+    /// At a look at the clock while the ticker runs: sets the interval by the program's rate and
+    /// by how many slices are left to make.
     fn adapt_interval(&self, now: u64, interval: u32) {
         let calls = if interval == LONGEST_INTERVAL { LOOK_CALLS } else { interval };
         if !self.rate.look(now, calls) {
@@ -95,124 +98,124 @@ impl<P: Platform> Yard<P> {
         if self.is_pending() {
             slices += (self.heap.buddy.waiting_hint() / GRANULES_A_SLICE) as u64;
         }
-        let owing = self.backlog.load(Ordering::Relaxed) > 0;
-        let longest = if owing { BACKLOG_INTERVAL } else { LONGEST_INTERVAL };
-        self.change_interval(interval, self.rate.slice(slices).min(longest));
+        let has_backlog = self.backlog.load(Ordering::Relaxed) > 0;
+        let longest = if has_backlog { BACKLOG_INTERVAL } else { LONGEST_INTERVAL };
+        self.change_interval(interval, self.rate.interval(slices).min(longest));
     }
 
-    /// Only the slice changes: one that ended meanwhile stays ended.
-    fn change_interval(&self, interval: u32, slice: u32) {
+    /// Changes the interval of a running ticker: one that ended meanwhile stays ended.
+    fn change_interval(&self, old: u32, new: u32) {
         // SeqCst: as in `set_interval`.
-        if self
-            .interval
-            .compare_exchange(interval, slice, Ordering::SeqCst, Ordering::Relaxed)
-            .is_ok()
-        {
-            self.publish_interval(interval, slice);
-            if slice < interval / 2 {
-                // Each row has what is left of the longer slice still.
+        if self.interval.compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            self.notify_every_call(old, new);
+            if new < old / 2 {
+                // Each row's countdown still has the rest of the longer interval.
                 self.ask_all();
             }
         }
     }
 
-    /// Called at slow paths: at one that is to look at the clock, and at each while
-    /// something `waits`. A slice of what waits is made where it is its caller's turn.
+    /// Called at a slow path that must look at the clock, and at each while there `is_work`.
+    /// The caller makes a slice if it is its turn (`takes_turn`). If `measures`, the look at the
+    /// clock measures the program's rate.
     pub(in crate::yard) fn tick(
         &self,
         look: bool,
-        slices: bool,
-        waits: bool,
-        is_turn: impl FnOnce() -> bool,
+        measures: bool,
+        is_work: bool,
+        takes_turn: impl FnOnce() -> bool,
     ) {
-        let due = look && self.is_due(slices);
+        let due = look && self.look_at_clock(measures);
         if due {
-            self.count_tick_left();
+            self.count_deferred_tick();
         }
-        if due || waits {
-            let makes = is_turn();
-            if due || makes {
-                self.slice(due, makes);
+        if due || is_work {
+            let makes_slice = takes_turn();
+            if due || makes_slice {
+                self.reclaim(due, makes_slice);
             }
         }
     }
 
-    /// Looks at the clock and makes one slice of what waits, for a thread that helps a
-    /// program which makes no calls itself. True while more waits at once; else the next
-    /// is due after [`Yard::period_ms`], while the yard [beats](Yard::is_ticking).
+    /// Looks at the clock and makes one slice, for a helper thread of a program which makes no
+    /// calls itself. True while there is more to do at once; else the next call is due after
+    /// [`Yard::period_ms`], while the [ticker runs](Yard::is_ticking).
     ///
-    /// It is no call of the program's: it tells nothing of its rate.
-    pub fn tend(&self) -> bool {
+    /// It is no call of the program's, so it does not measure the program's rate.
+    pub fn help_reclaim(&self) -> bool {
         let Some((_slow_path, _)) = self.begin_slow_path(0) else {
             return false;
         };
-        let due = self.comes(self.platform().now_ms());
-        (due || self.waits()) && self.slice(due, true) && self.waits()
+        let due = self.claim_tick(self.platform().now_ms());
+        (due || self.has_work()) && self.reclaim(due, true) && self.has_work()
     }
 
-    /// Begins a pass if a tick is due, and makes a slice if it is to. False if another
-    /// thread is at it.
+    /// Begins a pass if a tick is `due`, and makes a slice if `makes_slice`. False if another
+    /// thread holds the drain lock.
     #[inline]
-    fn slice(&self, due: bool, makes: bool) -> bool {
+    fn reclaim(&self, due: bool, makes_slice: bool) -> bool {
         let slow = self.is_slow();
-        // Several threads may pay at once.
+        // Without the lock: several threads may purge the backlog at once.
         if !slow && !due && self.purge_backlog() {
             return true;
         }
         let Some(mut pass) = self.drain.try_lock(self.platform()) else {
             return false;
         };
-        // In a slow program, now and then, stacks in use go home too. Their
-        // objects lie where a burst left them, each may hold a slab, and what is
-        // taken next comes from few.
+        // In a slow program, every fourth pass flushes stacks in use too. Their objects lie
+        // where a burst left them and each may pin a slab; the refills that follow take their
+        // objects from few slabs.
         let nth = self.slow_passes.load(Ordering::Relaxed);
         if due && pass.begin(slow && nth.is_multiple_of(COMPACT_EVERY)) {
             self.slow_passes.store(if slow { nth.wrapping_add(1) } else { 0 }, Ordering::Relaxed);
             self.open.store(1, Ordering::Relaxed);
             self.heap.sheaves.look(self.platform());
         }
-        if !makes {
+        if !makes_slice {
             return true;
         }
-        // A slow program makes few slices: what holds slabs goes home first, and then both
-        // the slabs and what is backlog go back.
+        // A slow program makes few slices: the objects that pin slabs are flushed first, and then
+        // both those slabs' pages and the backlog are purged.
         if !(slow && pass.is_flushing()) && self.purge_backlog() {
             pass.count_purge();
             return true;
         }
-        // The quick look may have been too early: another thread ended the pass.
+        // Another thread may have ended the pass since `has_work` read `open`.
         if !pass.is_open() {
             return true;
         }
-        let ended = self.go_on(&mut pass);
+        let ended = self.run_slice(&mut pass);
         #[cfg(any(test, feature = "machine"))]
-        let ended = ended.or_else(|| self.go_on_as_planted(&mut pass));
-        if let Some(went) = ended {
+        let ended = ended.or_else(|| self.run_slices_as_planted(&mut pass));
+        if let Some(reclaimed) = ended {
             self.open.store(0, Ordering::Relaxed);
-            self.end_pass(went);
+            self.end_pass(reclaimed);
         }
         true
     }
 
-    /// True while a slice waits to be made, as of a moment ago.
+    /// True while a pass is open or there is a purge backlog. Takes no lock, so the answer may
+    /// be out of date.
     #[inline]
-    pub(in crate::yard) fn waits(&self) -> bool {
+    pub(in crate::yard) fn has_work(&self) -> bool {
         self.open.load(Ordering::Relaxed) != 0 || self.backlog.load(Ordering::Relaxed) != 0
     }
 
-    /// Gives a part of the pages back that are backlog. False if there is nothing to do.
+    /// Purges a part of the backlog. False if there is nothing to purge.
     fn purge_backlog(&self) -> bool {
         let backlog = self.backlog.load(Ordering::Relaxed);
-        let went = if backlog > 0 { self.heap.purge_part(0) } else { None };
+        let purged = if backlog > 0 { self.heap.purge_part(0) } else { None };
         if backlog > 0 {
-            // An allocation that raised it meanwhile says so again with the next.
-            self.backlog.store(backlog.saturating_sub(went.unwrap_or(backlog)), Ordering::Relaxed);
+            // This may overwrite a raise by another thread, whose next call raises it again.
+            let rest = backlog.saturating_sub(purged.unwrap_or(backlog));
+            self.backlog.store(rest, Ordering::Relaxed);
         }
-        went.is_some()
+        purged.is_some()
     }
 
-    /// Weighs what waits against what is live: what is too much is backlog. Not where large
-    /// blocks come and go: who asks for one makes room.
+    /// Raises the purge backlog to the dirty free pages that are too many beside the live
+    /// memory. Not where large blocks come and go: there the allocation of one makes room
+    /// ([`crate::yard::large`]).
     fn raise_backlog(&self, interval: u32) {
         let dirty = self.heap.buddy.waiting_hint();
         if dirty > MUCH && !self.is_large_warm() {
@@ -225,33 +228,34 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    /// Granules that are not free, of which there are so many, and those of mappings.
+    /// Live granules: those of the region less so many that are `free`, and those of mappings.
     pub(in crate::yard) fn live_granules(&self, free: usize) -> usize {
         let heap = &self.heap;
         heap.region.top() - free + heap.mappings.live().1 / GRANULE
     }
 
-    /// True if slow paths come rarely, as far as is known: the rate is measured during the
-    /// reclaim ticker alone.
+    /// True if the program is known to be slow ([`super::rate`]): the rate is measured only while
+    /// the ticker runs.
     pub(in crate::yard) fn is_slow(&self) -> bool {
         self.is_ticking() && self.rate.is_slow()
     }
 
-    /// Looks at the clock; true for one caller when a tick is due.
-    fn is_due(&self, slices: bool) -> bool {
+    /// Looks at the clock, which adapts the interval and the backlog while the ticker runs. True
+    /// for one caller when a tick is due.
+    fn look_at_clock(&self, measures: bool) -> bool {
         let now = self.platform().now_ms();
         let interval = self.interval.load(Ordering::Relaxed);
         if interval != 0 {
-            if slices {
+            if measures {
                 self.adapt_interval(now, interval);
             }
             self.raise_backlog(interval);
         }
-        self.comes(now)
+        self.claim_tick(now)
     }
 
     /// True for one caller when a tick is due.
-    fn comes(&self, now: u64) -> bool {
+    fn claim_tick(&self, now: u64) -> bool {
         let last = self.last_tick.load(Ordering::Relaxed);
         now >= last + self.period_ms()
             && self
@@ -267,35 +271,37 @@ impl<P: Platform> Yard<P> {
     }
 
     #[cfg(any(test, feature = "machine"))]
-    fn go_on_as_planted(&self, pass: &mut super::pass::Pass) -> Option<bool> {
+    fn run_slices_as_planted(&self, pass: &mut super::pass::Pass) -> Option<bool> {
         let whole = self.whole_passes.load(Ordering::Relaxed) != 0;
-        whole.then(|| std::iter::repeat_with(|| self.go_on(pass)).flatten().next())?
+        whole.then(|| std::iter::repeat_with(|| self.run_slice(pass)).flatten().next())?
     }
 
-    fn end_pass(&self, went: bool) {
-        let quiet = !went && !self.is_pending();
-        let passes = if quiet { self.quiet_passes.load(Ordering::Relaxed) + 1 } else { 0 };
-        self.quiet_passes.store(passes, Ordering::Relaxed);
-        if passes >= QUIET_PASSES {
+    fn end_pass(&self, reclaimed: bool) {
+        let idle = !reclaimed && !self.is_pending();
+        let passes = if idle { self.idle_passes.load(Ordering::Relaxed) + 1 } else { 0 };
+        self.idle_passes.store(passes, Ordering::Relaxed);
+        if passes >= MOST_IDLE_PASSES {
             self.set_interval(0);
         }
     }
 
-    /// The next free of each cache on each row takes the slow path: none is left to the row,
-    /// and its stacks are asked. Either alone may get lost, the one by the owner's count,
-    /// the other by a slow path that puts another stack there.
+    /// Makes the next free of each cache on each row take the slow path: ends the countdowns,
+    /// and asks the stacks ([`Entry::ask`](crate::platform::Entry::ask)). Either alone may be
+    /// lost: the first to the owner's concurrent count, the second to a slow path that puts
+    /// another stack into the entry.
     ///
-    /// A slow path that is under way may have read what there was before, and grant its row
-    /// frees without end. So it asks again as it ends ([`crate::yard::slow_path`]).
+    /// A slow path under way may have read the interval before it changed, and then restart its
+    /// row's countdown at the old one. So a slow path asks again at its end if `asked` changed
+    /// meanwhile ([`crate::yard::slow_path`]).
     pub(in crate::yard) fn ask_all(&self) {
-        // SeqCst: either we come after what a slow path stored, or that slow path, which
-        // leaves the gate between its stores and its look, sees this. On x86-64 each of the
-        // two exchanges is a fence.
+        // SeqCst: either our stores below come after those of a slow path under way, or that
+        // slow path sees this count: it leaves the gate between its stores and its load
+        // (`Yard::asks`). On x86-64 each of the two exchanges is a fence.
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.ask_rows();
     }
 
-    /// How often all rows were asked so far.
+    /// How often [`Yard::ask_all`] asked all rows so far.
     pub(in crate::yard) fn asks(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }

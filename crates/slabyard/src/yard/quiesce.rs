@@ -1,5 +1,5 @@
-//! Looking at a yard while nothing in it moves: the gate is closed, and where
-//! the platform can, every CPU's stacks are stopped.
+//! Quiescence: a yard whose gate is closed, so that no slow path is under way, and where, if
+//! the platform can, every CPU's stacks are stopped. Checks and counts read it meanwhile.
 
 use super::Yard;
 use super::gate::Purpose;
@@ -9,18 +9,17 @@ use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 
-/// A yard that stands still.
-pub struct Quiet<'a, P> {
+/// A quiesced yard.
+pub struct Quiesced<'a, P> {
     yard: &'a Yard<P>,
-    /// True if stacks of other CPUs stand still too.
+    /// True if the stacks of other CPUs are stopped too.
     pub stopped: bool,
 }
 
 impl<P: Platform> Yard<P> {
-    /// Runs `f` while the yard stands still. `None` inside of a slow path that a
-    /// signal interrupted, and if another thread's fork takes longer than a second. `f`
-    /// allocates nothing.
-    pub fn quietly<R>(&self, f: impl FnOnce(&Quiet<'_, P>) -> R) -> Option<R> {
+    /// Runs `f` while the yard is quiesced. `None` in a signal handler that interrupted a slow
+    /// path, and if another thread's fork takes longer than a second. `f` allocates nothing.
+    pub fn quiesce<R>(&self, f: impl FnOnce(&Quiesced<'_, P>) -> R) -> Option<R> {
         let p = self.platform();
         if p.depth().load(Ordering::Relaxed) & INSIDE != 0 {
             return None;
@@ -31,11 +30,11 @@ impl<P: Platform> Yard<P> {
         }
         p.depth().fetch_or(INSIDE, Ordering::Relaxed);
         let guard = self.drain.lock(p);
-        let mut quiet = Quiet { yard: self, stopped: false };
-        quiet.stopped = p.can_stop() && quiet.stop();
-        let result = f(&quiet);
-        if quiet.stopped {
-            quiet.start();
+        let mut quiesced = Quiesced { yard: self, stopped: false };
+        quiesced.stopped = p.can_stop() && quiesced.stop();
+        let result = f(&quiesced);
+        if quiesced.stopped {
+            quiesced.start();
         }
         drop(guard);
         p.depth().fetch_and(!INSIDE, Ordering::Relaxed);
@@ -44,7 +43,7 @@ impl<P: Platform> Yard<P> {
     }
 }
 
-impl<'a, P: Platform> Quiet<'a, P> {
+impl<'a, P: Platform> Quiesced<'a, P> {
     /// The yard.
     #[must_use]
     pub fn yard(&self) -> &'a Yard<P> {
@@ -77,8 +76,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
             seen.store(u64::from(top), Ordering::Relaxed);
         };
         self.entries().for_each(|(row, slot)| mark(row, slot));
-        // As in `Platform::stop`: marks that a committing store overwrote are
-        // made again.
+        // As in `Platform::stop`: it marks again where a committing store overwrote the mark.
         loop {
             if !yard.platform().fence() {
                 for (row, slot) in self.entries() {
@@ -128,7 +126,7 @@ impl<'a, P: Platform> Quiet<'a, P> {
         }
     }
 
-    /// Objects of a class in CPUs' stacks: how many.
+    /// The number of a class's objects in CPUs' stacks.
     #[must_use]
     pub fn parked_cpu(&self, class: usize) -> usize {
         let shape = self.yard.cache(class).shape();
@@ -150,8 +148,8 @@ impl<'a, P: Platform> Quiet<'a, P> {
         sum
     }
 
-    /// True if the rows are private and none but the caller's has a stack: without a
-    /// stop, another thread pops from its row while we look at it.
+    /// True if the rows are private and only the caller's has a stack. Without a stop, another
+    /// thread would pop from its row while we read it.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         let p = self.yard.platform();
