@@ -108,7 +108,7 @@ impl<P: Platform> PageHeap<P> {
         // Once, by one thread: the program may map what is given up from then on.
         let making = self.sheaves.making(p);
         let growing = self.region.growing(p);
-        if !p.is_in_steps() && self.region.unreserve(p, &growing) {
+        if !p.maps_on_commit() && self.region.unreserve(p, &growing) {
             self.sheaves.unreserve(p, &making);
             self.advice.unreserve(p);
             p.unreserve_own();

@@ -63,7 +63,7 @@ impl Region {
         self.granules.store(granules, Ordering::Relaxed);
         self.top.store(unit, Ordering::Relaxed);
         // In steps, entries become readable as the region grows.
-        let reach = if p.is_in_steps() { 0 } else { granules.next_power_of_two() };
+        let reach = if p.maps_on_commit() { 0 } else { granules.next_power_of_two() };
         self.reach.store(reach, Ordering::Relaxed);
         let ready = self.descriptors.reserve(p, granules)
             // `free` reads the entry of any distance below a power of two.

@@ -59,9 +59,9 @@ pub trait Platform: Park + Sync {
     /// charged. `None` where the system refuses.
     fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize>;
 
-    /// True if reservations are addresses and nothing else: what is not committed is not
-    /// readable either, for [`Use::Map`] too.
-    fn is_in_steps(&self) -> bool {
+    /// True if reservations are mapped on commit: what is not committed is not mapped, and so
+    /// not readable, for [`Use::Map`] too.
+    fn maps_on_commit(&self) -> bool {
         false
     }
 
@@ -71,11 +71,11 @@ pub trait Platform: Park + Sync {
 
     /// Gives up a part of a reservation that is not committed, so that the system does not
     /// count it. It may be committed later as before; nothing there is readable until then.
-    /// Once for each part: it may be somebody else's afterwards.
+    /// Call it once for each part: afterwards another mapping may lie there.
     fn unreserve(&self, _address: usize, _bytes: usize) {}
 
-    /// Gives up what the platform has itself and does not use. The last one of them:
-    /// [`Platform::is_in_steps`] from now on, where anything was given up.
+    /// Gives up the address space that the platform itself reserved and does not use. Called
+    /// last: from now on [`Platform::maps_on_commit`] is true, if anything was given up.
     fn unreserve_own(&self) {}
 
     /// Asks for the pages of a committed part, which will be written soon, by one call.
@@ -88,7 +88,8 @@ pub trait Platform: Park + Sync {
     /// [`Stretch::NONE`]: each of its pages holds what it held, or zeros.
     fn give_back(&self, stretches: &mut [Stretch]);
 
-    /// True if the system puts huge pages under what did not ask for them, a while later too.
+    /// True if the system puts huge pages under memory that did not ask for them, at a page
+    /// fault or a while later.
     fn has_huge_pages(&self) -> bool {
         false
     }
@@ -96,10 +97,10 @@ pub trait Platform: Park + Sync {
     /// Asks the system not to put huge pages under a part of a reservation.
     fn keep_small_pages(&self, _address: usize, _bytes: usize) {}
 
-    /// Takes that back for a committed part.
+    /// Takes [`Platform::keep_small_pages`] back for a committed part.
     fn allow_huge_pages(&self, _address: usize, _bytes: usize) {}
 
-    /// Bytes of a committed part that are in memory. 0 where the system does not tell.
+    /// Bytes of a committed part that are in memory; 0 where the system does not report it.
     fn resident(&self, _address: usize, _bytes: usize) -> usize {
         0
     }
@@ -113,7 +114,7 @@ pub trait Platform: Park + Sync {
     /// Grows or shrinks a mapping, moving it if need be, contents kept.
     fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize>;
 
-    /// Moves what committed pages hold to a mapping of its own, of at least as many bytes;
+    /// Moves the contents of committed pages to a mapping of its own, of at least as many bytes;
     /// the pages read as zero afterwards and stay usable. `None` where the system cannot or
     /// does not; nothing has changed then.
     fn move_out(&self, _address: usize, _bytes: usize, _new_bytes: usize) -> Option<usize> {
@@ -135,8 +136,8 @@ pub trait Platform: Park + Sync {
     /// the platform hands rows to threads.
     fn enter(&self);
 
-    /// True if another CPU's sequence can be fenced, as far as is known: [`Platform::stop`]
-    /// may be refused all the same, and this is false from then on.
+    /// True if another CPU's sequence can be fenced, as far as is known: the system may refuse
+    /// [`Platform::stop`] all the same, and then this is false from then on.
     fn can_stop(&self) -> bool;
 
     /// When it returns true, no sequence that began before is still able to commit. False
@@ -149,7 +150,7 @@ pub trait Platform: Park + Sync {
     /// True if each row belongs to one thread, and not to all that run on a CPU.
     fn has_private_rows(&self) -> bool;
 
-    /// False if nobody can have used a row: a private slot never given out.
+    /// False if no thread can have used a row: a private slot never given out.
     fn row_used(&self, _row: usize) -> bool {
         true
     }
@@ -189,7 +190,7 @@ pub trait Platform: Park + Sync {
     /// slot of each; its third part receives the top that each had. False if the
     /// system refuses a fence: no stack is stopped then.
     ///
-    /// The caller makes sure that nobody else stops or starts these stacks, and
+    /// The caller makes sure that no other thread stops or starts these stacks, and
     /// that [`Platform::can_stop`] was true. A stack in use may take several fences.
     fn stop(&self, stops: &mut [(usize, Slot, u32)]) -> bool {
         for (row, slot, top) in stops.iter_mut() {
@@ -235,15 +236,15 @@ pub trait Platform: Park + Sync {
         }
     }
 
-    /// Takes the marks back that no fence followed.
+    /// Takes marks back after a refused fence.
     fn unmark(&self, stops: &[(usize, Slot, u32)]) {
         for (row, slot, top) in stops {
             self.rows().entry(*row, *slot).unmark(*top);
         }
     }
 
-    /// Told of each slab operation: objects put into one slab, or taken out of it.
-    /// For who counts them.
+    /// Called at each slab operation (objects put into one slab, or taken out of it), for
+    /// platforms that count them.
     #[inline]
     fn slab_operation(&self) {}
 }

@@ -13,17 +13,17 @@
 //!                   +-------+------+------+------+------+- - -
 //! ```
 //!
-//! A place is a word; its number counts words from row 0's begin, so that numbers
-//! of 32 bits reach 16 GiB. `top` is the number of the topmost object's place (the
-//! guard's, if there is none), `end` that of the last place that may be filled.
+//! An element is a word; its number counts words from row 0's begin, so that numbers
+//! of 32 bits reach 16 GiB. `top` is the number of the topmost object's element (the
+//! guard's, if there is none), `end` that of the last element that may be filled.
 //!
 //! Invariants:
 //! * the guard and the elements -1 and 0 hold 0, which is no object's address: what
-//!   a pop finds there tells that the stack is empty, stopped or absent;
+//!   a pop that reads it takes the slow path: the stack is empty, stopped or absent;
 //! * `top` is -1 while the stack is stopped, and 0 if there is none: an entry of
 //!   zeros is empty and full at once, every call takes the slow path;
 //! * slot 0 is zeros for ever: it is what the page map says of a page that is no
-//!   slab, and it is place 0;
+//!   slab, and it is element 0;
 //! * two rows whose entries are zeros lie [`ZERO_ROWS_AT`] from row 0: they belong to
 //!   the CPU numbers -1 (no sequence registered) and -2 (registration failed).
 //!
@@ -42,8 +42,8 @@ pub const ROW_BYTES: usize = 4096;
 /// From one row to the next; nothing is between. The sequences read the CPU number
 /// where it counts in this unit, and need no shift.
 pub const ROW_STRIDE: usize = 1 << 16;
-/// Where in a row the word of the frees lies that are left until the next slow path: behind
-/// the entries. Each free that begins the sequence takes one off; one that finds none left
+/// The offset in a row of its countdown word ([`crate::yard`]'s `reclaim::countdown`), behind
+/// the entries. Each free that begins the sequence counts it down; one that finds it below zero
 /// takes the slow path.
 pub const COUNTDOWN_AT: usize = SLOTS * ENTRY_BYTES;
 /// Where the rows of zeros lie, from row 0: the sequences keep 32 bits of the row's
@@ -51,7 +51,7 @@ pub const COUNTDOWN_AT: usize = SLOTS * ENTRY_BYTES;
 pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_STRIDE;
 /// Rows whose entries are zeros.
 pub const ZERO_ROWS: usize = 2;
-/// Bytes of a place.
+/// Bytes of an element.
 pub const ELEMENT_BYTES: usize = 8;
 
 /// Number of an entry within its row.
@@ -82,10 +82,10 @@ pub struct Stopped;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Stack {
-    /// The topmost object's place; the guard's if it is empty; 0 if there is no
+    /// The topmost object's element; the guard's if it is empty; 0 if there is no
     /// stack.
     pub top: u32,
-    /// The last place that a push may fill.
+    /// The last element that a push may fill.
     pub end: u32,
 }
 
@@ -122,10 +122,10 @@ impl Stack {
     }
 }
 
-/// The words in header of the rows.
+/// The words of the header, in front of the rows.
 pub type Header = [AtomicU64; slabyard_abi::region::HEADER_WORDS];
 
-/// `top` of a stopped stack: as a signed number, the place -1.
+/// `top` of a stopped stack: as a signed number, the element -1.
 pub const STOPPED: u32 = u32::MAX;
 
 /// A stack in its row.
@@ -144,13 +144,13 @@ const _: () = {
 };
 
 impl Entry {
-    /// The topmost object's place as last stored; [`STOPPED`] if it is stopped.
+    /// The topmost object's element as last stored; [`STOPPED`] if it is stopped.
     #[inline]
     pub fn top(&self) -> u32 {
         self.top.load(Ordering::Relaxed)
     }
 
-    /// The last place that a push may fill, as last stored.
+    /// The last element that a push may fill, as last stored.
     #[inline]
     pub fn end(&self) -> u32 {
         self.end.load(Ordering::Relaxed)
@@ -173,12 +173,12 @@ impl Entry {
         self.top.swap(STOPPED, Ordering::AcqRel)
     }
 
-    /// Takes a mark back that no fence followed. Its owner may have read the top before the
-    /// mark and commit at any moment: where it has, its store replaced the mark, and a plain
-    /// store here would bring objects back that it took. Where the mark is still there, the
-    /// owner's store, if one is on its way, follows from this same top.
+    /// Takes a mark back after a refused fence. The owner may have read the top before the mark
+    /// and commit at any moment. If it has committed, its store replaced the mark, and a plain
+    /// store here would put back objects that it took. If the mark is still there, a store of
+    /// the owner that is still to come follows from this same top.
     pub(crate) fn unmark(&self, top: u32) {
-        // Release: as in `start`. That it fails says that the owner went on.
+        // Release: as in `start`. It fails if the owner has committed.
         let _ = self.top.compare_exchange(STOPPED, top, Ordering::Release, Ordering::Relaxed);
     }
 
@@ -188,17 +188,17 @@ impl Entry {
         self.top() == STOPPED
     }
 
-    /// Gives a stopped stack back to its owner, with `top` as its topmost place.
+    /// Gives a stopped stack back to its owner, with `top` as its topmost element.
     pub fn start(&self, top: u32) {
         // Release: the owner's plain load of `top` sees the objects below it
         // (on x86-64 all loads acquire; the machine's are ordered by its lock).
         self.top.store(top, Ordering::Release);
     }
 
-    /// Starts a stopped stack's entry without a stack: the stopper keeps it.
+    /// Starts a stopped entry without a stack: the thread that stopped it keeps the stack.
     pub fn start_without(&self) {
         self.end.store(0, Ordering::Relaxed);
-        // Release: who sees that the stack is gone sees an end of 0 too.
+        // Release: a thread that sees that the stack is gone sees an end of 0 too.
         self.top.store(0, Ordering::Release);
     }
 
@@ -264,7 +264,7 @@ impl Rows {
             (elements.0 + elements.1 - base) / ELEMENT_BYTES < 1 << 31,
             "elements are numbered"
         );
-        // A pop from a stopped stack reads the place below row 0: it stays zero.
+        // A pop from a stopped stack reads the element below row 0: it stays zero.
         assert!(base - header >= size_of::<Header>() + ELEMENT_BYTES, "the header has room");
         self.header.store(header, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
@@ -273,7 +273,7 @@ impl Rows {
         self.count.store(count, Ordering::Release);
     }
 
-    /// The words that others find the yard by (`abi::region::Word`).
+    /// The header's words, by which readers find the yard (`abi::region::Word`).
     ///
     /// # Panics
     /// Before [`Rows::set`].
@@ -308,22 +308,22 @@ impl Rows {
         (self.elements[0].load(Ordering::Relaxed), self.elements[1].load(Ordering::Relaxed))
     }
 
-    /// Number of the place at an address.
+    /// Number of the element at an address.
     #[inline]
     pub fn element_number(&self, address: usize) -> u32 {
         ((address - self.base()) / ELEMENT_BYTES) as u32
     }
 
-    /// The place of a number, which is 0 or one of a stack's.
+    /// The element of a number, which is 0 or one of a stack's.
     #[cfg(any(test, feature = "machine"))]
-    pub(super) fn place(&self, number: u32) -> &AtomicUsize {
-        // SAFETY: place 0 is row 0's first entry; stacks lie in the elements that
+    pub(super) fn element(&self, number: u32) -> &AtomicUsize {
+        // SAFETY: element 0 is row 0's first entry; stacks lie in the elements that
         // `set` was promised, committed.
         unsafe { &*((self.base() + number as usize * ELEMENT_BYTES) as *const AtomicUsize) }
     }
 
-    /// Frees that a row has left until its next slow path, signed: negative once they are
-    /// spent. A hint: the owner takes off without a lock, so another's store may be lost.
+    /// A row's countdown to its next slow path, signed: negative when it has run out. A hint:
+    /// the owner counts without a lock, so another thread's store may be lost.
     ///
     /// # Panics
     /// If there is no such row.

@@ -1,7 +1,7 @@
-//! Cache lines that are asked for before they are needed, so that their misses come together.
-//! Hints: they read and write nothing that the program sees, and fault at no address.
+//! Prefetches of cache lines before they are needed, so that their misses overlap. They are
+//! hints: they change nothing that the program sees, and fault at no address.
 
-/// Says that the line at an address will be read soon.
+/// Prefetches the line at an address to read it.
 #[inline]
 pub fn fetch_to_read(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -13,7 +13,7 @@ pub fn fetch_to_read(address: usize) {
     let _ = address;
 }
 
-/// Says that the line at an address will be written soon.
+/// Prefetches the line at an address to write it.
 #[inline]
 pub fn fetch_to_write(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -15,7 +15,7 @@ use core::ops::{Deref, DerefMut};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Rank {
-    /// Draining rows: rounds, trim, verify. One thread at a time.
+    /// Drains of rows: reclaim passes, trim, verify. One thread at a time.
     Drain = 0,
     /// A cache's barn: lists of full and of empty sheaves.
     Barn = 1,
@@ -25,7 +25,7 @@ pub enum Rank {
     Pool = 3,
     /// Growing the region's committed part.
     Grow = 4,
-    /// What the system was told of huge pages.
+    /// The advice on huge pages that was given to the system.
     Advice = 5,
     /// The buddy's free lists.
     Pages = 6,

@@ -1,7 +1,7 @@
-//! The system calls that change mappings, each with what is got where a filter (seccomp)
+//! The system calls that change mappings, each with its fallback where a filter (seccomp)
 //! refuses an option of it.
 //!
-//! Neighbour: [`super::memory`] says what is mapped where.
+//! Neighbour: [`super::memory`] decides what is mapped where.
 
 use crate::platform::sys;
 
@@ -20,7 +20,7 @@ pub(super) fn advise(address: usize, bytes: usize, advice: usize) {
 pub(super) fn protect(address: usize, bytes: usize) -> bool {
     // SAFETY: a part of our own reservation.
     let done = unsafe { sys::call(sys::MPROTECT, [address, bytes, PROT_RW, 0, 0, 0]) };
-    // By a filter: in place of what is there, which is ours, and not charged, so that this
+    // A filter refused it: map in place of what is there, which is ours, and not charged, so that this
     // is not refused half done. (Kernels before 6.12 unmap first.)
     done == 0
         || is_filtered(done)
@@ -54,8 +54,8 @@ pub(super) fn mmap(bytes: usize, protection: usize, extra: usize) -> Option<usiz
 }
 
 pub(super) fn mmap_at(at: usize, bytes: usize, protection: usize, extra: usize) -> Option<usize> {
-    /// What a filter may refuse, and what is got without: memory that is charged when it
-    /// becomes usable, and the address as a hint.
+    /// The options that a filter may refuse. Without them, memory is charged when it becomes
+    /// usable, and the address is a hint.
     const OPTIONAL: usize = MAP_NORESERVE | MAP_FIXED_NOREPLACE;
     let made = try_mmap(at, bytes, protection, extra);
     if extra & OPTIONAL != 0 && is_filtered(made) {
@@ -78,8 +78,8 @@ fn is_filtered(result: isize) -> bool {
     ok_address(result).is_none() && result != -ENOMEM && result != -EEXIST
 }
 
-/// Maps with alignment by cutting the ends off a larger mapping. What is to be written is
-/// charged, so that it becomes usable only once it is cut.
+/// Maps with alignment by cutting the ends off a larger mapping. Memory that will be written is
+/// charged, so it is made usable only after the cut.
 pub(super) fn mmap_aligned(
     bytes: usize,
     align: usize,

@@ -1,5 +1,5 @@
-//! Transparent huge pages: whether the system makes them of what did not ask for them, and
-//! advice for parts of a reservation (madvise(2)).
+//! Transparent huge pages: whether the system makes them of mappings that did not ask for them,
+//! and advice for parts of a reservation (madvise(2)).
 
 use super::calls::advise;
 use crate::platform::sys;
@@ -19,7 +19,7 @@ const UNKNOWN: u32 = 0;
 const EVERYWHERE: u32 = 1;
 const ON_REQUEST: u32 = 2;
 
-/// What is known of the setting: it is read once, by who needs it.
+/// The setting, read at its first use.
 pub(super) struct Setting(AtomicU32);
 
 impl Setting {
@@ -31,7 +31,8 @@ impl Setting {
         self.0.store(EVERYWHERE, Ordering::Relaxed);
     }
 
-    /// True if what did not ask for huge pages has them too; false where it cannot be read.
+    /// True if mappings that did not ask for huge pages get them too; false where the setting
+    /// cannot be read.
     pub(super) fn is_everywhere(&self) -> bool {
         if self.0.load(Ordering::Relaxed) == UNKNOWN {
             let mut buffer = [0u8; 64];
@@ -47,13 +48,13 @@ fn says_everywhere(text: &[u8]) -> bool {
     text.starts_with(b"[always]")
 }
 
-/// No huge pages from now on, of those that are not there yet.
+/// Advises against huge pages from now on; those that are there stay.
 pub(super) fn keep_small_pages(address: usize, bytes: usize) {
     advise(address, bytes, MADV_NOHUGEPAGE);
 }
 
-/// Takes that back. There is no advice that makes a mapping as it was; a new one in its place
-/// would be, but what was there may be gone if the system refuses it.
+/// Takes that advice back. No advice restores a mapping to its original state; a new mapping in
+/// its place would, but the memory may be lost if the system refuses it.
 pub(super) fn allow_huge_pages(address: usize, bytes: usize) {
     advise(address, bytes, MADV_HUGEPAGE);
 }

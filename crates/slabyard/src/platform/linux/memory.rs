@@ -1,4 +1,4 @@
-//! Mappings: the block of rows, what is reserved and committed piece by piece, and
+//! Memory from Linux: the block of rows, reservations that are committed piece by piece, and
 //! mappings of their own.
 //!
 //! ```text
@@ -8,24 +8,24 @@
 //! +------+-------+------+-------------+---------------+- - - - - - - -+
 //!        ^ usable from the begin ................... ^ committed later
 //! ```
-//! A process that does little is to pay for few calls, so what every process needs is
-//! made usable by one.
+//! A process that does little must make few system calls, so one call makes usable what every
+//! process needs.
 //!
-//! Core files are to hold what is committed and not the reserve of terabytes, whoever
-//! writes them. The kernel leaves out private mappings in which nothing was written, but
-//! debuggers do not; so the reserve is advised against, apart from its first part, and
-//! the advice is taken back ahead of what is committed: [`Reservation`].
+//! Core files must hold what is committed and not the reserve of terabytes, whether the kernel
+//! or a debugger writes them. The kernel leaves out private mappings in which nothing was
+//! written, but debuggers do not; so [`Reservation`] advises against dumping the reserve, apart
+//! from its first part, and takes the advice back ahead of what is committed.
 //!
-//! Where address space is limited (`ulimit -v`) a reserve would be taken from what the
-//! program may have. So nothing is reserved then, and memory is mapped as it is committed,
-//! *in steps*: what keeps the addresses free is where they lie ([`Home`]). A reserve is given
-//! up to the same end where the program asks for what counts it later, as `mlockall` does.
+//! Where address space is limited (`ulimit -v`), a reserve would count against the program's
+//! limit. Then nothing is reserved, and memory is *mapped on commit*: its addresses stay free
+//! meanwhile because of where they lie ([`AddressRange`]). A reserve is given up in the same
+//! way when the program makes a call that counts it later, such as `mlockall`.
 
+use super::address_range::AddressRange;
 use super::calls::{
     MAP_NORESERVE, PROT_NONE, PROT_RW, advise, is_mapped_here, mmap, mmap_aligned, mmap_at,
     ok_address, protect, unmap,
 };
-use super::home::Home;
 use super::huge::{HUGE_PAGE, keep_small_pages};
 use super::process;
 use crate::platform::stack::{ROW_BYTES, ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
@@ -36,7 +36,7 @@ use crate::sync::{AtomicUsize, Ordering};
 /// refuses it less, and 300 at least.
 const MOST_ELEMENTS: usize = 192 << 20;
 const LEAST_ELEMENTS: usize = 4 << 20;
-/// Elements that are usable from the begin.
+/// Bytes of elements that are usable from the begin.
 const FIRST_ELEMENTS: usize = 128 << 10;
 /// Bytes of a reservation that core files may hold from the begin.
 const FIRST_OF_ARENA: usize = 2 << 20;
@@ -58,10 +58,10 @@ const MADV_POPULATE_WRITE: usize = 23;
 pub(super) struct Memory {
     /// First address and end of what is usable from the begin.
     usable: [AtomicUsize; 2],
-    /// Where the next small table goes, and the end of their room.
+    /// The address of the next small table, and the end of the room for them.
     small: [AtomicUsize; 2],
-    home: Home,
-    /// 1 if what was reserved was given up.
+    range: AddressRange,
+    /// 1 if the reservations were given up.
     given_up: AtomicUsize,
     reservations: [Reservation; RESERVATIONS],
 }
@@ -73,15 +73,15 @@ struct Reservation {
     /// The first address that core files leave out.
     left_out: AtomicUsize,
     end: AtomicUsize,
-    /// 1 if what is not committed is not mapped.
-    in_steps: AtomicUsize,
-    /// Below this address are no huge pages.
+    /// 1 if the part that is not committed is not mapped: it is mapped on commit.
+    mapped_on_commit: AtomicUsize,
+    /// Huge pages are advised against below this address.
     small_pages_end: AtomicUsize,
     /// Bytes of a table that were committed; of memory for objects [`NOT_COUNTED`].
     table_bytes: AtomicUsize,
 }
 
-/// Who has memory for objects says which pages it has.
+/// The count of an arena: its owner gives the advice on huge pages.
 const NOT_COUNTED: usize = usize::MAX / 2;
 
 impl Reservation {
@@ -90,15 +90,15 @@ impl Reservation {
             first: AtomicUsize::new(0),
             left_out: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
-            in_steps: AtomicUsize::new(0),
+            mapped_on_commit: AtomicUsize::new(0),
             small_pages_end: AtomicUsize::new(0),
             table_bytes: AtomicUsize::new(0),
         }
     }
 
-    /// So much of a table is committed next. A table is written here and there, and parts of
-    /// it go back: it is to have no huge pages, as soon as it is large enough to get one.
-    /// Else they come with a page fault, or a minute later (`khugepaged`).
+    /// Counts what is committed of a table next. A table is written here and there, and parts of
+    /// it are purged: as soon as it is large enough for a huge page, huge pages are advised
+    /// against. Otherwise they come with a page fault, or a minute later (`khugepaged`).
     fn grows_by(&self, bytes: usize) {
         let old = self.table_bytes.fetch_add(bytes, Ordering::Relaxed);
         if old < HUGE_PAGE && old + bytes >= HUGE_PAGE {
@@ -109,12 +109,12 @@ impl Reservation {
         }
     }
 
-    fn is_in_steps(&self) -> bool {
-        self.in_steps.load(Ordering::Relaxed) == 1
+    fn maps_on_commit(&self) -> bool {
+        self.mapped_on_commit.load(Ordering::Relaxed) == 1
     }
 
-    /// Maps what is committed.
-    fn map_step(&self, begin: usize, bytes: usize) -> bool {
+    /// Maps a part that is mapped on commit.
+    fn map_committed(&self, begin: usize, bytes: usize) -> bool {
         if !map_here(begin, bytes) {
             return false;
         }
@@ -125,15 +125,15 @@ impl Reservation {
         true
     }
 
-    /// Lets core files hold what lies from `begin` to `end`. Where it goes on from what they
-    /// hold, ahead of it, so that growing needs few calls.
+    /// Lets core files hold the bytes from `begin` to `end`. If these follow what core files
+    /// hold already, it goes further ahead, so that growing needs few calls.
     fn keep(&self, begin: usize, end: usize) {
         let left_out = self.left_out.load(Ordering::Relaxed);
         if end <= left_out {
             return;
         }
         if begin > left_out {
-            // The begin of another table in it: what lies between stays left out.
+            // The begin of another table in it: the bytes between stay left out.
             return advise(begin, end - begin, MADV_DODUMP);
         }
         let first = self.first.load(Ordering::Relaxed);
@@ -148,22 +148,22 @@ impl Memory {
         Memory {
             usable: [const { AtomicUsize::new(0) }; 2],
             small: [const { AtomicUsize::new(0) }; 2],
-            home: Home::new(),
+            range: AddressRange::new(),
             given_up: AtomicUsize::new(0),
             reservations: [const { Reservation::none() }; RESERVATIONS],
         }
     }
 
     /// True if nothing is reserved, and memory is mapped as it is committed.
-    pub(super) fn is_in_steps(&self) -> bool {
-        self.home.is_there() || self.given_up.load(Ordering::Acquire) == 1
+    pub(super) fn maps_on_commit(&self) -> bool {
+        self.range.is_there() || self.given_up.load(Ordering::Acquire) == 1
     }
 
-    /// Remembers address space, of which what is not committed is not mapped.
-    fn remember_home(&self, first: usize, end: usize, what: Use) -> bool {
+    /// Remembers address space that is mapped on commit.
+    fn remember_range(&self, first: usize, end: usize, what: Use) -> bool {
         let free = self.take_reservation(first, what);
         if let Some(free) = free {
-            free.in_steps.store(1, Ordering::Relaxed);
+            free.mapped_on_commit.store(1, Ordering::Relaxed);
             free.left_out.store(end, Ordering::Relaxed);
             free.end.store(end, Ordering::Release);
         }
@@ -179,8 +179,8 @@ impl Memory {
         Some(free)
     }
 
-    /// Remembers a reservation, of which core files leave out what lies behind
-    /// `left_out`; where there is no room for it, all of it and what is not committed.
+    /// Remembers a reservation, of which core files leave out what lies behind `left_out`. If
+    /// there is no room to remember it, they leave out all of it but what is committed later.
     fn remember(&self, first: usize, left_out: usize, end: usize, what: Use) {
         let left_out = if let Some(free) = self.take_reservation(first, what) {
             free.left_out.store(left_out, Ordering::Relaxed);
@@ -207,13 +207,13 @@ impl Memory {
         let small = (SMALL + nr_rows * SMALL_PER_ROW).next_multiple_of(page);
         let mut elements = MOST_ELEMENTS.next_multiple_of(page);
         if let Some(limit) = process::address_limit() {
-            self.home.find(page, limit);
+            self.range.find(page, limit);
         }
-        if self.home.is_there() {
-            return self.init_in_steps(page, nr_rows, rows, [row_bytes, small, elements]);
+        if self.range.is_there() {
+            return self.init_mapped_on_commit(page, nr_rows, rows, [row_bytes, small, elements]);
         }
-        // A page that is never written, so that the mapping that can be written begins
-        // with the header, whoever maps memory below.
+        // A page that is never written keeps the kernel from merging the header's mapping with
+        // memory below it: the writable mapping begins with the header.
         let base = loop {
             match reserve_rows(2 * page, row_bytes + small + elements) {
                 Some(base) => break base,
@@ -241,11 +241,17 @@ impl Memory {
         true
     }
 
-    /// As [`Memory::init`] goes on, where address space is limited: of the rows, too, only
-    /// their pages are mapped, and not what lies between.
-    fn init_in_steps(&self, page: usize, nr_rows: usize, rows: &Rows, bytes: [usize; 3]) -> bool {
+    /// The rest of [`Memory::init`] where address space is limited: of the rows, too, it maps
+    /// only their pages, and not what lies between.
+    fn init_mapped_on_commit(
+        &self,
+        page: usize,
+        nr_rows: usize,
+        rows: &Rows,
+        bytes: [usize; 3],
+    ) -> bool {
         let [row_bytes, small, elements] = bytes;
-        let Some(header) = self.home.take(page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE, page)
+        let Some(header) = self.range.take(page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE, page)
         else {
             return false;
         };
@@ -257,7 +263,7 @@ impl Memory {
                 || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
             && (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, row_pages(page)))
             && map_here(small_at, end - small_at)
-            && self.remember_home(header, elements_at + elements, Use::Table);
+            && self.remember_range(header, elements_at + elements, Use::Table);
         if !is_there {
             return false;
         }
@@ -281,15 +287,15 @@ impl Memory {
         {
             return Some(address);
         }
-        if self.home.is_there() {
-            let address = self.home.take(bytes, align.max(page))?;
-            return self.remember_home(address, address + bytes, what).then_some(address);
+        if self.range.is_there() {
+            let address = self.range.take(bytes, align.max(page))?;
+            return self.remember_range(address, address + bytes, what).then_some(address);
         }
-        // None of it is charged: it cannot be touched, or not be written.
+        // None of it is charged: it is inaccessible, or read-only.
         let protection = if what == Use::Map { PROT_READ } else { PROT_NONE };
         let address = match mmap(bytes, protection, MAP_NORESERVE)? {
             address if address.is_multiple_of(align) => address,
-            // A kernel before 6.7 does not align what is large to huge pages.
+            // A kernel before 6.7 does not align large mappings to huge pages.
             elsewhere => {
                 unmap(elsewhere, bytes);
                 mmap_aligned(bytes, align, page, protection, MAP_NORESERVE)?
@@ -321,8 +327,8 @@ impl Memory {
         if let Some(table) = reservation {
             table.grows_by(address + bytes - fresh);
         }
-        if let Some(reservation) = reservation.filter(|r| r.is_in_steps()) {
-            return reservation.map_step(fresh, address + bytes - fresh);
+        if let Some(reservation) = reservation.filter(|r| r.maps_on_commit()) {
+            return reservation.map_committed(fresh, address + bytes - fresh);
         }
         if !protect(fresh, address + bytes - fresh) {
             return false;
@@ -334,8 +340,7 @@ impl Memory {
         true
     }
 
-    /// Unmaps a part of a reservation that is not committed, which is mapped in steps from
-    /// now on.
+    /// Unmaps a part of a reservation that is not committed; from now on it is mapped on commit.
     pub(super) fn unreserve(&self, address: usize, bytes: usize) {
         let [first, usable_end] = [0, 1].map(|i| self.usable[i].load(Ordering::Relaxed));
         let end = address + bytes;
@@ -343,7 +348,7 @@ impl Memory {
         if address < end
             && let Some(reservation) = self.reservation(address)
         {
-            reservation.in_steps.store(1, Ordering::Relaxed);
+            reservation.mapped_on_commit.store(1, Ordering::Relaxed);
             unmap(address, end - address);
         }
     }
@@ -365,7 +370,7 @@ impl Memory {
     }
 
     pub(super) fn unmap(&self, address: usize, bytes: usize) {
-        // Of a reservation, too: while the region looks for its size.
+        // It may be a reservation, too: while the region searches for its size.
         if let Some(gone) = self.reservation(address) {
             gone.end.store(0, Ordering::Relaxed);
             gone.first.store(0, Ordering::Release);
@@ -405,9 +410,9 @@ pub(super) fn touch_ahead(address: usize, bytes: usize) {
     advise(address, bytes, MADV_POPULATE_WRITE);
 }
 
-/// By one call for all stretches where the kernel has it, which is since Linux 6.15 for a
-/// process's own memory without a descriptor (process_madvise(2)), and if they are to go
-/// `together`; else one by one.
+/// Purges stretches: by one call for all if `together` and the kernel has that call, which is
+/// since Linux 6.15 for a process's own memory without a descriptor (process_madvise(2)); else
+/// one by one.
 pub(super) fn give_back(stretches: &mut [Stretch], together: bool) {
     /// The calling process, as a descriptor.
     const PIDFD_SELF: usize = -10_000isize as usize;
@@ -458,7 +463,7 @@ pub(super) fn move_out(address: usize, bytes: usize, new_bytes: usize) -> Option
     let grown = remap(moved, bytes, new_bytes);
     if grown.is_none() {
         let flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-        // SAFETY: to where it came from, which nobody else uses meanwhile.
+        // SAFETY: to where it came from, which no other thread uses meanwhile.
         let back = unsafe { sys::call(sys::MREMAP, [moved, bytes, bytes, flags, address, 0]) };
         if ok_address(back).is_none() {
             // SAFETY: both are ours, of so many bytes, and not the same.
@@ -482,8 +487,8 @@ fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
         if !cfg!(target_arch = "x86_64") {
             return Some(base);
         }
-        let wanted = base + ZERO_ROWS_AT;
-        if map_here(wanted, ZEROS) {
+        let zeros_at = base + ZERO_ROWS_AT;
+        if map_here(zeros_at, ZEROS) {
             return Some(base);
         }
         unmap(first, bytes);

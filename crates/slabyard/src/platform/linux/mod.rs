@@ -1,23 +1,23 @@
 //! Linux: rows by restartable sequences, or private slots.
 //!
-//! Three modes, one fast path: what differs is where the field `rseq_cs` and the
-//! CPU number in header of it lie.
+//! Three modes, one fast path: they differ in where the field `rseq_cs` and the CPU number in
+//! front of it lie.
 //!
 //! 1. The area that the C library registered (`__rseq_offset`).
 //! 2. Our own registration of the thread block's area, made by each thread at
 //!    its first slow path.
 //! 3. Private slots: the block's CPU number is a slot that belongs to the thread
-//!    until it ends; nothing is fenced and nobody can be stopped.
+//!    until it ends; no sequence is fenced, and no other thread's stacks can be stopped.
 //!
 //! Rows are told apart by the CPU number and not by the denser `mm_cid`: a
 //! thread whose registration failed has the CPU number -2, which leads to a row
-//! of zeros, but the `mm_cid` 0, which leads to somebody's row.
+//! of zeros, but the `mm_cid` 0, which leads to another thread's row.
 //!
-//! [`process`] finds out what this process and machine have, [`memory`] maps, in address
-//! space that [`home`] keeps where it is limited.
+//! [`process`] finds out what this process and machine have; [`memory`] maps, in the range of
+//! [`address_range`] where address space is limited.
 
+mod address_range;
 mod calls;
-mod home;
 mod huge;
 mod memory;
 mod process;
@@ -61,7 +61,7 @@ pub struct Linux {
     setup: Setup,
     membarrier: AtomicU32,
     restricted: AtomicBool,
-    /// Slots that were ever given out: those below.
+    /// All slots below this number were given out at least once.
     slots_given: AtomicUsize,
     /// Private slots in use, one bit each.
     slots: [AtomicU64; MAX_SLOTS / 64],
@@ -70,7 +70,7 @@ pub struct Linux {
     on_slot: AtomicUsize,
 }
 
-/// What was found at the begin, and stays: each slow path asks for it several times.
+/// What `init` found, and what stays: each slow path reads it several times.
 struct Setup {
     mode: AtomicU32,
     /// Offset of `rseq_cs` from the thread pointer.
@@ -83,7 +83,7 @@ unsafe extern "C" {
 }
 
 impl Linux {
-    /// A platform that is not ready yet.
+    /// A platform before [`Linux::init`].
     #[must_use]
     pub const fn new() -> Self {
         Linux {
@@ -103,8 +103,8 @@ impl Linux {
         }
     }
 
-    /// Finds the mode, or takes the wanted one if it is possible, and makes the
-    /// rows. False if there is no memory for them. Call it once.
+    /// Finds the mode, or takes the requested one if it is possible, and makes the rows. False
+    /// if there is no memory for them. Call it once.
     pub fn init(&self, wanted: Option<Mode>) -> bool {
         let (mode, cs_offset) = process::choose(wanted);
         let page_bytes = process::page_bytes();
@@ -160,7 +160,7 @@ impl Linux {
         }
     }
 
-    /// In the child of a fork: registrations are asked for anew.
+    /// In the child of a fork: registers anew.
     pub fn after_fork(&self) {
         if !self.is_restricted() {
             self.membarrier.store(NOT_READY, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl Linux {
         self.membarrier.store(REFUSED, Ordering::Relaxed);
     }
 
-    /// Takes it that the system makes huge pages everywhere (`always`), whatever it says.
+    /// Assumes that the system makes huge pages everywhere (`always`), whatever its setting.
     pub fn assume_huge_pages(&self) {
         self.huge_pages.assume();
     }
@@ -200,7 +200,7 @@ impl Linux {
         self.restricted.load(Ordering::Relaxed)
     }
 
-    /// Sets what is called when a thread got a private slot.
+    /// Sets the function to call when a thread got a private slot.
     pub fn on_slot(&self, call: fn()) {
         self.on_slot.store(call as usize, Ordering::Relaxed);
     }
@@ -217,9 +217,9 @@ impl Linux {
         self.free_slot(slot as usize);
     }
 
-    /// After a fork, in the child: slots of threads that are not there any more, or that
-    /// ended during the fork and could not drain their rows.
-    /// Their rows keep their objects until another row takes them in, before
+    /// In the child of a fork: the slots of threads that do not exist there, or that ended
+    /// during the fork and could not drain their rows. Their rows keep their objects until
+    /// [`Yard::adopt_rows`](crate::yard::Yard::adopt_rows) drains them, which comes before
     /// [`Linux::free_slot`].
     pub fn foreign_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let mine = rseq::thread().cpu_id.load(Ordering::Relaxed) as usize;
@@ -334,8 +334,8 @@ impl Platform for Linux {
         self.memory.reserve(self.page_bytes(), bytes, align, what)
     }
 
-    fn is_in_steps(&self) -> bool {
-        self.memory.is_in_steps()
+    fn maps_on_commit(&self) -> bool {
+        self.memory.maps_on_commit()
     }
 
     fn commit(&self, address: usize, bytes: usize) -> bool {
@@ -434,7 +434,7 @@ impl Platform for Linux {
 
     fn fence(&self) -> bool {
         may_call(self);
-        // SAFETY: no memory is passed. Without a CPU, all that run our threads.
+        // SAFETY: no memory is passed. Without a CPU argument it fences all that run our threads.
         let done = unsafe {
             sys::call(sys::MEMBARRIER, [MEMBARRIER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0])
         };

@@ -25,8 +25,8 @@ pub(super) fn register(thread: &Thread) -> bool {
     unsafe { sys::call(sys::RSEQ, [area, 32, 0, rseq::SIGNATURE as usize, 0, 0]) == 0 }
 }
 
-/// The mode, and the offset of `rseq_cs` from the thread pointer: the wanted mode if it
-/// is possible.
+/// The mode, and the offset of `rseq_cs` from the thread pointer: the requested mode if it is
+/// possible.
 pub(super) fn choose(wanted: Option<Mode>) -> (Mode, usize) {
     const CS: usize = 8;
     let own = rseq::thread_offset() + CS;
@@ -45,7 +45,7 @@ pub(super) fn choose(wanted: Option<Mode>) -> (Mode, usize) {
     (Mode::Slots, own)
 }
 
-/// What `ulimit -v` allows, in bytes; `None` without a limit.
+/// The limit of address space (`ulimit -v`) in bytes; `None` without a limit.
 pub(super) fn address_limit() -> Option<usize> {
     const RLIMIT_AS: i32 = 9;
     let mut limits = [usize::MAX; 2];
@@ -87,7 +87,7 @@ fn mask_width(text: &[u8]) -> Option<usize> {
 }
 
 fn mask_bits() -> usize {
-    /// What the kernel's masks have on the largest machines.
+    /// Bytes of the kernel's masks on the largest machines.
     const MOST: usize = 8192;
     let mut mask = [0u64; MOST / 64];
     let (bytes, first) = (size_of_val(&mask), mask.as_mut_ptr() as usize);
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_tells_how_many_cpus_there_may_be() {
+    fn a_mask_s_width_bounds_the_number_of_cpus() {
         let width = |mask: &str| mask_width(format!("Name:\tx\nCpus_allowed:\t{mask}").as_bytes());
         assert_eq!(width("3\nCpus_allowed_list:\t0-1\n"), Some(4));
         assert_eq!(width("ffff\n"), Some(16));

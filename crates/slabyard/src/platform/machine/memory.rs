@@ -140,7 +140,7 @@ impl Memory {
         Some(address)
     }
 
-    /// Counts a request for `bytes` more; true if it is granted.
+    /// Counts a request for `bytes` more; false if it is refused.
     fn grants(&mut self, bytes: usize) -> bool {
         let n = self.requests;
         self.requests += 1;
@@ -197,7 +197,7 @@ impl Memory {
         }
     }
 
-    /// False if a page of it is locked: what lies before that went, as with the system.
+    /// False if a page of it is locked: the pages before that one are purged, as on Linux.
     pub fn give_back(&mut self, address: usize, bytes: usize) -> bool {
         if let Some(locked) = self.locked.range(address..address + bytes).next().copied() {
             if locked > address {

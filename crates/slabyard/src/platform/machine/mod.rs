@@ -56,7 +56,7 @@ pub struct Config {
     /// The request of this number (from 0) for memory is refused: the calls of
     /// `commit`, `map` and `remap` that grows.
     pub refuse_commit: Option<u64>,
-    /// False: each thread has a private row, and nobody can be stopped.
+    /// False: each thread has a private row, and no other thread's stacks can be stopped.
     pub can_stop: bool,
     /// True: a thread has no row before its first slow path. Private rows are
     /// always late.
@@ -126,7 +126,7 @@ pub struct Machine {
     schedule: Schedule,
     memory: Mutex<Memory>,
     now_ms: AtomicU64,
-    /// Fences that are granted still.
+    /// How many more fences succeed.
     fences_left: AtomicU64,
     fence_was_refused: AtomicBool,
 }
@@ -219,13 +219,13 @@ impl Machine {
         self.memory().refuse(n);
     }
 
-    /// Locks the pages in a range, as `mlock` does, or unlocks them: what is asked to go
-    /// back and holds a locked page is refused.
+    /// Locks the pages in a range, as `mlock` does, or unlocks them: `give_back` refuses a
+    /// stretch that holds a locked page.
     pub fn lock_pages(&self, address: usize, bytes: usize, locked: bool) {
         self.memory().lock_pages(address, bytes, locked);
     }
 
-    /// Grants so many fences from now on, and then none, as a filter does that a program
+    /// Lets so many more fences succeed and refuses the rest, as a filter does that a program
     /// installs after its start.
     pub fn grant_fences(&self, n: u64) {
         self.fences_left.store(n, Ordering::Relaxed);

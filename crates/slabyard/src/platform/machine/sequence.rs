@@ -13,7 +13,7 @@ use super::{Broken, Machine};
 use crate::platform::Park;
 use crate::sync::Ordering;
 
-/// Leave of a thread to commit on a CPU.
+/// A thread's right to commit on a CPU.
 struct Token {
     cpu: usize,
     generation: u64,
@@ -47,7 +47,7 @@ impl Machine {
         self.is_valid(token).then_some(())
     }
 
-    /// The step in header of the committing store.
+    /// The step in front of the committing store.
     fn before_commit(&self, token: &Token) -> Option<()> {
         self.step();
         (self.config.broken == Broken::CommitWithoutCheck || self.is_valid(token)).then_some(())
@@ -71,10 +71,10 @@ impl Machine {
             let entry = self.rows.entry(row, slot);
             let top = entry.top();
             self.inside(token)?;
-            // The place -1, where a stopped stack's top is, holds 0.
+            // The element -1, where a stopped stack's top is, holds 0.
             let object = match top {
                 STOPPED => 0,
-                top => self.rows.place(top).load(Ordering::Relaxed),
+                top => self.rows.element(top).load(Ordering::Relaxed),
             };
             if object == 0 {
                 return Some(None);
@@ -99,11 +99,11 @@ impl Machine {
                 return Some(false);
             }
             self.inside(token)?;
-            if self.rows.place(top).load(Ordering::Relaxed) == object {
+            if self.rows.element(top).load(Ordering::Relaxed) == object {
                 return Some(false);
             }
             self.inside(token)?;
-            self.rows.place(top + 1).store(object, Ordering::Relaxed);
+            self.rows.element(top + 1).store(object, Ordering::Relaxed);
             self.before_commit(token)?;
             entry.commit(top + 1);
             Some(true)

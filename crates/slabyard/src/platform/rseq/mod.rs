@@ -45,7 +45,7 @@ pub mod flags {
     pub const TRIED: u32 = 1;
     /// The thread's slot was given back; it takes slow paths from now on.
     pub const EXITED: u32 = 2;
-    /// A child that shares the process's memory may run with this block: its sequences are
-    /// nobody's, so that it has no row.
+    /// A child that shares the process's memory (vfork) may run with this block: the kernel
+    /// restarts none of its sequences, so it has no row.
     pub const NO_ROW: u32 = 4;
 }

@@ -77,8 +77,8 @@ fn entry(rows: usize, slot: usize) -> Option<&'static Entry> {
     Some(unsafe { &*((rows + row * ROW_STRIDE + slot) as *const Entry) })
 }
 
-/// The place of a number: 0, or one of a stack in use.
-fn place(rows: usize, number: u32) -> &'static AtomicUsize {
+/// The element of a number: 0, or one of a stack in use.
+fn element(rows: usize, number: u32) -> &'static AtomicUsize {
     // SAFETY: the callers below are promised valid rows, and with them elements.
     unsafe { &*((rows + number as usize * ELEMENT_BYTES) as *const AtomicUsize) }
 }
@@ -90,7 +90,7 @@ fn place(rows: usize, number: u32) -> &'static AtomicUsize {
 pub unsafe fn pop(rows: usize, slot: usize, _cs_offset: usize) -> Option<usize> {
     let entry = entry(rows, slot)?;
     let top = entry.top();
-    match place(rows, top).load(Ordering::Relaxed) {
+    match element(rows, top).load(Ordering::Relaxed) {
         0 => None,
         object => {
             entry.commit(top - 1);
@@ -108,10 +108,10 @@ pub unsafe fn push(rows: usize, slot: usize, _cs_offset: usize, object: usize) -
         return false;
     };
     let top = entry.top();
-    if top >= entry.end() || place(rows, top).load(Ordering::Relaxed) == object {
+    if top >= entry.end() || element(rows, top).load(Ordering::Relaxed) == object {
         return false;
     }
-    place(rows, top + 1).store(object, Ordering::Relaxed);
+    element(rows, top + 1).store(object, Ordering::Relaxed);
     entry.commit(top + 1);
     true
 }

@@ -5,7 +5,7 @@
 //!
 //! | register | holds |
 //! |---|---|
-//! | `rdx` | offset of the field `rseq_cs` from `fs`; then the number of the top's place |
+//! | `rdx` | offset of the field `rseq_cs` from `fs`; then the number of the top's element |
 //! | `rdi` | the object (push) |
 //! | `rsi` | row 0, from which elements are numbered (`free_sized`: `r8`) |
 //! | `rcx` | the entry's distance from it |
@@ -20,7 +20,7 @@
 //! The CPU number is read two bytes in front of where it stands: these are zeros (the
 //! high half of `cpu_id_start`, a number below 2^16), so that the 32 bits read are the
 //! number times [`ROW_STRIDE`], and the slot's offset
-//! takes the place of the zeros.
+//! replaces the zeros.
 //!
 //! Sources: `man 2 rseq`, the kernel's `Documentation/userspace-api/rseq.rst`.
 
@@ -68,8 +68,8 @@ macro_rules! rseq_announce {
     };
 }
 
-/// Load the top's place, signed: -1 is a place too. It holds 0: slow; commit the
-/// place below. `object` is `rax`, or `eax` to save a byte: then an object whose low 32
+/// Load the top's element, signed: -1 is an element too. It holds 0: slow; commit the
+/// element below. `object` is `rax`, or `eax` to save a byte: then an object whose low 32
 /// bits are 0 takes the slow path.
 #[doc(hidden)]
 #[macro_export]
@@ -95,7 +95,7 @@ macro_rules! rseq_pop {
 }
 
 /// `top >= end` (a stopped stack's top is above all), or the object is on top
-/// already: slow; store the object; commit its place. `rows` is the register of row 0.
+/// already: slow; store the object; commit its element. `rows` is the register of row 0.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_push {

@@ -1,12 +1,14 @@
-//! Where a limited process keeps its addresses: far below all that is mapped.
+//! The address range that a process uses where its address space is limited: far below all that
+//! is mapped, and mapped only as it is committed.
 //!
-//! Under a limit of address space nothing is reserved. The kernel maps from high addresses
-//! down, into the first gap that is large enough, and a process cannot have more than its
-//! limit; so what lies several limits below its lowest library stays free but for who asks
-//! for an address there. What is there nevertheless is not replaced: memory ends there.
+//! Under such a limit (`ulimit -v`) nothing is reserved. The kernel maps from high addresses
+//! down, into the first gap that is large enough, and a process cannot map more than its limit;
+//! so what lies several limits below its lowest library stays free, unless the program asks for
+//! an address there. A mapping that is there nevertheless is not replaced: a commit there
+//! fails.
 //!
 //! ```text
-//!   home                              gap                     the kernel's choice
+//!   range                             gap                     the kernel's choice
 //! - - -+---------+--------+------+- - - - - - - - - - - - -+----------------------+
 //!      | tables  | region | rows |  as much as the limit,   | ... program, library |
 //! - - -+---------+--------+------+- 16 times - - - - - - - -+----------------------+
@@ -16,30 +18,30 @@
 use super::calls::{MAP_NORESERVE, PROT_NONE, is_mapped_here, mmap, unmap};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Limits that lie between the home and what the kernel chooses addresses for.
+/// The gap between the range and the addresses that the kernel chooses, in limits.
 const LIMITS: usize = 16;
 const LEAST_GAP: usize = 64 << 30;
 const MOST_GAP: usize = 8 << 40;
-/// The gap is a part of so many of what lies below the kernel's choice.
+/// The gap is at most this part of what lies below the kernel's choice.
 const PART: usize = 8;
-/// Addresses that are looked at for one that is free.
+/// Addresses that are tried for one that is free.
 const LOOKS: usize = 16;
 
-/// The address below which the next part lies; 0 where there is no home.
-pub(super) struct Home {
+/// The address below which the next part lies; 0 where there is no range.
+pub(super) struct AddressRange {
     next: AtomicUsize,
 }
 
-impl Home {
+impl AddressRange {
     pub(super) const fn new() -> Self {
-        Home { next: AtomicUsize::new(0) }
+        AddressRange { next: AtomicUsize::new(0) }
     }
 
     pub(super) fn is_there(&self) -> bool {
         self.next.load(Ordering::Relaxed) != 0
     }
 
-    /// Finds it, for a process of such a limit.
+    /// Chooses the range, for a process of such a limit.
     pub(super) fn find(&self, page: usize, limit: usize) {
         let Some(chosen) = mmap(page, PROT_NONE, MAP_NORESERVE) else {
             return;
@@ -49,7 +51,7 @@ impl Home {
         self.next.store((chosen - gap) / page * page, Ordering::Relaxed);
     }
 
-    /// The first address of a part of so many bytes, of which nothing is mapped.
+    /// Takes a part of so many bytes, of which nothing is mapped: its first address.
     pub(super) fn take(&self, bytes: usize, align: usize) -> Option<usize> {
         for _ in 0..LOOKS {
             let next = self.next.load(Ordering::Relaxed);
