@@ -2,7 +2,7 @@
 //! the text report that carries them, the page by which a process asks to be
 //! read at its end, and the table of run-time options.
 //!
-//! Floor 1 of the house: everybody may import it, it imports nobody.
+//! Floor 1 of the workspace: any crate may import it, and it imports none.
 //! The walk "I am a number on the screen" starts here: a counter's name is
 //! written once, in [`counters::CACHE_FIELDS`] or [`counters::YARD_FIELDS`],
 //! and the writer, the reader, the table's heading and the JSON key use it.

@@ -1,7 +1,7 @@
 //! The readable region: how another process, or the reader of a core file, finds
 //! and reads a yard. No thread, socket or signal in the target is needed.
 //!
-//! A yard has a page, its *front*, at the begin of a private, writable mapping. It
+//! A yard has a page, its *header*, at the begin of a private, writable mapping. It
 //! begins with [`MAGIC`] and [`VERSION`]; [`Word`] numbers its 64-bit words, which
 //! say where everything is; [`Mail`] numbers the words of the mailbox, through
 //! which a yard is asked to shrink or to change a tunable. What a word points to
@@ -18,14 +18,14 @@
 //!
 //! Numbers are little-endian on every platform that this version describes.
 
-/// What a front begins with.
+/// What a header begins with.
 pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
 /// and refuses all others.
 pub const VERSION: u64 = 3;
 
-/// Words of the front that may be other than 0, mailbox included.
+/// Words of the header that may be other than 0, mailbox included.
 pub const HEADER_WORDS: usize = 256;
 
 macro_rules! words {
@@ -48,7 +48,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Words of the front, behind the two of the magic. `...At` is the address of a
+    /// Words of the header, behind the two of the magic. `...At` is the address of a
     /// 64-bit word that changes, other addresses are where something begins.
     Word from 2, WORDS {
         Version: "version of the layout";
@@ -120,7 +120,7 @@ words! {
     }
 }
 
-/// Words of the mailbox, from the front's begin.
+/// Words of the mailbox, from the header's begin.
 pub const MAIL_AT: usize = 128;
 
 words! {
@@ -292,8 +292,8 @@ pub mod row {
     pub const RUN_ORDERS: usize = 8;
 }
 
-/// Sheaves: arrays of elements behind the rows. A top is the number of a place: bytes
-/// from row 0, divided by 8. The guard's place is that of an empty sheaf.
+/// Sheaves: arrays of elements behind the rows. A top is the number of an element: bytes
+/// from row 0, divided by 8. The guard's element is that of an empty sheaf.
 pub mod sheaf {
     /// Bytes of a sheaf of each size. Those of one size follow each other; behind as many
     /// as there is room for, the word `Sheaves`, those of the next size begin.
@@ -304,13 +304,13 @@ pub mod sheaf {
     pub const COUNT: usize = 4;
     /// Offset of the guard.
     pub const GUARD: usize = 8;
-    /// Offset of the first object's place.
+    /// Offset of the first object's element.
     pub const OBJECTS: usize = 16;
     /// No sheaf.
     pub const NONE: u32 = u32::MAX;
 }
 
-/// Descriptors: what is known of each granule, 64 bytes each.
+/// Descriptors: the state of each granule, 64 bytes each.
 pub mod descriptor {
     /// Bytes of a descriptor.
     pub const BYTES: usize = 64;

@@ -4,7 +4,7 @@
 //! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
 //! `errno`.
 
-use crate::bad;
+use crate::misuse;
 use crate::entry::own_malloc;
 use crate::start;
 use crate::state::{YARD, is_closed};
@@ -76,18 +76,18 @@ pub(crate) extern "C" fn free_slow(pointer: *mut c_void) {
 
 fn release(function: &str, address: usize) {
     if !start::ready() {
-        return bad::found_at_call(function, address, Place::Foreign);
+        return misuse::found_at_call(function, address, Place::Foreign);
     }
     let freed = if is_closed() { YARD.free_fast(address) } else { YARD.free(address) };
     if let Err(place) = freed {
-        bad::found_at_call(function, address, place);
+        misuse::found_at_call(function, address, place);
     }
 }
 
 /// Frees by the fast path first.
 fn free_now(address: usize) {
     if let Err(place) = YARD.free_fast(address) {
-        bad::found_at_call("free", address, place);
+        misuse::found_at_call("free", address, place);
     }
 }
 
@@ -132,7 +132,7 @@ extern "C" fn realloc(pointer: *mut c_void, bytes: usize) -> *mut c_void {
 
 fn resize(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
     let address = pointer as usize;
-    let have = if start::ready() { bad::usable_or_bad(function, address) } else { None };
+    let have = if start::ready() { misuse::usable_or_misuse(function, address) } else { None };
     let Some(have) = have else { return null_mut() };
     if bytes <= isize::MAX as usize
         && let Some(address) = YARD.resize(address, bytes)
@@ -225,7 +225,7 @@ extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
     if pointer.is_null() || !start::ready() {
         return 0;
     }
-    bad::usable_or_bad("malloc_usable_size", pointer as usize).unwrap_or(0)
+    misuse::usable_or_misuse("malloc_usable_size", pointer as usize).unwrap_or(0)
 }
 
 #[unsafe(no_mangle)]

@@ -1,7 +1,7 @@
-//! The C++ operators that know a size: they look at whether it is the object's.
-//! What `new` does without memory is in [`crate::throw`].
+//! The C++ operators that get a size: they check whether it is the object's. [`crate::throw`]
+//! has what `new` does without memory.
 
-use crate::bad;
+use crate::misuse;
 use crate::c::{ALIGN, free_slow};
 use crate::start;
 use crate::state::YARD;
@@ -14,19 +14,19 @@ pub(crate) extern "C" fn delete_sized_slow(pointer: *mut c_void, bytes: usize) {
     release_sized("sized free", pointer, bytes, ALIGN);
 }
 
-/// Frees, after a look at whether the size is the object's.
+/// Frees, after a check of whether the size is the object's.
 pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, align: usize) {
     if !pointer.is_null() && start::ready() {
         let address = pointer as usize;
         let class = classes::class_for_aligned(bytes, align.max(ALIGN));
         match YARD.place_of(address) {
             Place::Object { class: found, begin: true, .. } if class != Some(found) => {
-                bad::wrong_size(function, address, bytes, Some(found));
+                misuse::wrong_size(function, address, bytes, Some(found));
             }
             // A small block is large only where a handler interrupted malloc:
             // then it is a mapping, not a run.
             Place::Large(have) if bytes > have || class.is_some() && is_run(pointer) => {
-                bad::wrong_size(function, address, bytes, None);
+                misuse::wrong_size(function, address, bytes, None);
             }
             _ => {}
         }

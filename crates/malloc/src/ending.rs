@@ -1,11 +1,10 @@
-//! The ends of which no destructor learns: `_exit`, `_Exit` and `quick_exit`. There
-//! `slabyard run` is asked to read the yard from outside, by the page that
-//! `slabyard_abi::ending` describes; the process waits for that, and ends as it would
-//! have.
+//! The ends of a process that run no destructor: `_exit`, `_Exit` and `quick_exit`. There the
+//! library asks `slabyard run` to read the yard from outside, by the page that
+//! `slabyard_abi::ending` describes; the process waits for that, and ends as it would have.
 //!
-//! `_exit` is called where nothing of ours may be relied on: in a handler on a small
-//! stack in the middle of `malloc`, beside threads that hold any lock, after the heap
-//! was damaged. So no counter is read here and no lock is taken.
+//! A program may call `_exit` where nothing of ours can be relied on: in a handler on a small
+//! stack in the middle of `malloc`, beside threads that hold any lock, after it damaged the
+//! heap. So these functions read no counter and take no lock.
 //!
 //! Invariants: in a process that is not the page's owner, be it a forked child or the
 //! child of a `vfork`, these functions ask for the process id and end it; the owner
@@ -20,7 +19,7 @@ use slabyard_abi::ending::{ASKED, BYTES, EndPage, IDLE, SUFFIX};
 /// Bytes of the longest path, with the zero at its end.
 pub(crate) const LONGEST: usize = 4096;
 
-/// How often the owner looks whether it is still to wait, and nanoseconds between.
+/// How often the owner looks whether it must still wait, and nanoseconds between.
 const PATIENCE: u32 = 100;
 const LOOK_NS: i64 = 100_000_000;
 
@@ -49,7 +48,7 @@ unsafe extern "C" {
 pub(crate) enum Owner {
     /// This process, which uses it from now on.
     This,
-    /// Another, or nobody can tell: nothing is to be reported from here.
+    /// Another process, or an unknown one: this one must not report.
     Other,
     /// There is no page: the report is not `run`'s.
     NoPage,
@@ -119,9 +118,9 @@ extern "C" fn ask_last() {
     ask();
 }
 
-/// Has `f` called at a quick end of the process: as the first that asks for it, last. glibc's
-/// `at_quick_exit` is a part of each program, which calls what is named first here, and
-/// which wants the library that the function is of; musl's looks at one argument.
+/// Registers `f` to be called at a quick end of the process: the first to register is called
+/// last. glibc's `at_quick_exit` is linked into each program and calls the first function named
+/// here, which takes the library that `f` is of; musl's reads one argument.
 #[cfg(target_arch = "x86_64")]
 fn at_quick_exit(f: extern "C" fn()) {
     type Register = extern "C" fn(extern "C" fn(), *const u8) -> i32;
@@ -142,8 +141,8 @@ fn at_quick_exit(f: extern "C" fn()) {
     unsafe { at_quick_exit(f) };
 }
 
-/// Has `run` read this process, which ends now; true if it was asked. It gets no signal
-/// any more, which could end it otherwise than it wanted.
+/// Asks `run` to read this process, which ends now; true if it did ask. All signals stay
+/// blocked: one could end the process with another status.
 pub(crate) fn ask() -> bool {
     const SIG_SETMASK: i32 = 2;
     let page = PAGE.load(Ordering::Relaxed);
@@ -155,7 +154,7 @@ pub(crate) fn ask() -> bool {
     let all: Signals = [u64::MAX; 16];
     // SAFETY: our own set, of the C library's size.
     unsafe { pthread_sigmask(SIG_SETMASK, &raw const all, null_mut()) };
-    // SeqCst: what this thread did to the yard is read after it.
+    // SeqCst: `run` reads after it what this thread did to the yard.
     page.state.store(ASKED, Ordering::SeqCst);
     wake(&page.state);
     for _ in 0..PATIENCE {

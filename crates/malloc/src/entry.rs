@@ -3,7 +3,7 @@
 //! On x86-64 the exported functions are the sequences themselves (text in
 //! `slabyard::platform::rseq`). Instructions of an uninterrupted call: `malloc`
 //! 18, `free` 23, of which 2 catch a double free of the object that was freed
-//! last, and 2 count the frees that are left until the next slow path; no locked
+//! last, and 2 count down to the next periodic slow path; no locked
 //! instruction, one committing store. `malloc` is one line of 64
 //! bytes, `free` two: a line more costs more time than five instructions do. `ci/golden`
 //! pins both.
@@ -148,8 +148,8 @@ mod fast {
         #[unsafe(no_mangle)] _Znam => new_slow,
         #[unsafe(no_mangle)] _ZnwmRKSt9nothrow_t => new_nothrow_slow,
         #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_nothrow_slow,
-        // `malloc` for the library's other functions: whoever else defines a `malloc`, a
-        // `calloc` of ours is not made of it.
+        // `malloc` under a name of our own, for the library's other functions: our `calloc` must
+        // not call a `malloc` that another library defines.
         own_malloc => malloc_slow,
     }
     freeing! {

@@ -1,12 +1,12 @@
 //! Filters of system calls (seccomp(2)) that a program installs after its start.
 //!
-//! A filter may end the process at a call that it does not know, and nobody can ask it
-//! before. So `prctl` and `syscall` are ours too: they make the call that they are asked
-//! for, and where it installs a filter the library makes from then on only the calls that
-//! any allocator makes (`slabyard::platform::linux::Linux::restrict`).
+//! A filter may end the process at a call that it does not know, and cannot be queried before.
+//! So the library defines `prctl` and `syscall` too: they make the requested call, and if it
+//! installs a filter, the library makes from then on only the calls that any allocator makes
+//! (`slabyard::platform::linux::Linux::restrict`).
 //!
-//! Not seen are filters that a program installs by an instruction of its own; where one
-//! refuses a call and does not end the process, each call's answer is handled.
+//! The library does not see a filter that a program installs by an instruction of its own; if
+//! such a filter refuses a call and does not end the process, the caller handles the error.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -37,7 +37,7 @@ extern "C" fn failed(result: isize) -> c_long {
     -1
 }
 
-/// As the C library's, which has no frame either: the child of a call that it makes may
+/// As the C library's, which has no stack frame either: the child of a call that it makes may
 /// return from it too.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]

@@ -2,9 +2,9 @@
 //! in the child. A stack is always whole (one committing store), so threads on
 //! the fast path need not be waited for.
 //!
-//! From our handler to the fork itself the C library runs other handlers and takes locks
-//! of its own, which other threads may hold while they allocate. So nobody waits for the
-//! gate meanwhile: a slow path is served as one in a handler that interrupted another.
+//! Between our handler and the fork itself the C library runs other handlers and takes locks
+//! of its own, which other threads may hold while they allocate. So no thread waits long for the
+//! gate meanwhile: the yard serves its call as that of a handler that interrupted a slow path.
 
 use crate::state::YARD;
 use crate::{helper, observe};

@@ -1,12 +1,12 @@
-//! The helper: with `SLABYARD_HELPER=1` a thread of ours does what waits while the
-//! program makes no calls.
+//! The helper: with `SLABYARD_HELPER=1`, a thread of the library makes the slices of reclaim
+//! passes while the program makes no calls.
 //!
-//! It sleeps without waking until the reclaim ticker begins, and until that ends it looks at
-//! the clock once in a tick and makes the steps of the round ([`Yard::help_reclaim`]).
+//! It sleeps without waking until the reclaim ticker begins. Until the ticker ends, it looks at
+//! the clock once a tick and makes the slices of the pass ([`Yard::help_reclaim`]).
 //!
-//! It is made in the constructor and in the child of a fork, and never from an
-//! allocation, not even after its visit: the C library frees with the lock of its
-//! threads' stacks held, which `pthread_create` takes.
+//! It is made in the constructor and in the child of a fork, and never from an allocation, not
+//! even after its slow path: the C library frees with the lock of its threads' stacks held,
+//! which `pthread_create` takes.
 //!
 //! The process ends as if the helper were not there: if the main thread ends alone
 //! (`pthread_exit`), the helper ends first, so that the program's last thread is the
@@ -20,7 +20,7 @@ use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::platform::Park;
 
-/// What [`WORD`] says: nothing new, the reclaim ticker began, the helper is to end.
+/// Values of [`WORD`]: nothing new, the reclaim ticker began, the helper must end.
 const CALM: u32 = 0;
 const BEGAN: u32 = 1;
 const END: u32 = 2;
@@ -60,12 +60,12 @@ unsafe extern "C" {
     fn pthread_sigmask(how: i32, signals: *const Signals, old: *mut Signals) -> i32;
 }
 
-/// Says whether there is to be one.
+/// Sets whether the process has a helper.
 pub(crate) fn set_wanted(wanted: bool) {
     WANTED.store(wanted, Ordering::Relaxed);
 }
 
-/// Makes the helper if it is wanted. The main thread calls it, before all others.
+/// Makes the helper if the option asks for it. The main thread calls it, before all others.
 pub(crate) fn begin() {
     if !WANTED.load(Ordering::Relaxed) {
         return;
@@ -89,7 +89,7 @@ pub(crate) fn after_fork() {
     WORD.store(CALM, Ordering::Relaxed);
     // While there is one thread: see there.
     YARD.platform().prepare_fence();
-    // SAFETY: this thread's own word; fork's caller is not to see ours.
+    // SAFETY: this thread's own word; fork's caller must not see our error number.
     unsafe {
         let errno = *__errno_location();
         make();
@@ -152,7 +152,7 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
         if said == Err(END) {
             return null::<u8>().cast_mut();
         }
-        // The reclaim ticker that this tells of, or an earlier word told of, is seen below:
+        // `is_ticking` below sees the ticker whose begin this word or an earlier one announced:
         // the exchange that began it is SeqCst, too.
         fence(Ordering::SeqCst);
         while YARD.is_ticking() && WORD.load(Ordering::Relaxed) != END && YARD.help_reclaim() {}

@@ -1,6 +1,6 @@
-//! What glibc's users ask of their allocator: `mallinfo`, `malloc_info`,
-//! `malloc_stats`, `mallopt`. Numbers are those of the counters; glibc's words
-//! are kept where they mean something here.
+//! glibc's functions about the allocator: `mallinfo`, `malloc_info`, `malloc_stats`, `mallopt`.
+//! Their numbers are those of our counters; glibc's names are kept where they mean something
+//! here.
 
 use crate::start;
 use crate::state::YARD;
@@ -165,8 +165,8 @@ extern "C" fn mallopt(parameter: c_int, _value: c_int) -> c_int {
     c_int::from(matches!(parameter, -8..=-1 | 1))
 }
 
-/// Checks the whole yard: 0 if it is sound, 1 if it is not (and says why), 2 if
-/// it cannot be looked at now.
+/// Checks the whole yard: 0 if it is sound, 1 if it is not (and reports why), 2 if it cannot be
+/// checked now.
 #[unsafe(no_mangle)]
 extern "C" fn slabyard_verify() -> c_int {
     if !start::ready() {

@@ -1,17 +1,17 @@
 //! A drop-in malloc: the C and C++ allocation functions on one yard.
 //!
-//! The only `static` yard of the house is here ([`state`]). `malloc` and `free`
-//! themselves are the pop and push sequences ([`entry`]); everything they cannot
-//! do in one committing store comes to [`c`]. [`start`] makes the yard ready at
-//! the first call, whoever makes it, and [`fork`], [`bad`], [`report`],
-//! [`ending`] do what their names say.
+//! The only `static` yard of the workspace is here ([`state`]). `malloc` and `free` themselves
+//! are the pop and push sequences ([`entry`]); what they cannot do in one committing store is in
+//! [`c`]. [`start`] makes the yard ready at the first call, from any function; [`fork`] closes
+//! the gate around forks; [`misuse`] reports misuse; [`report`] and [`ending`] report the
+//! counters at the process's end.
 //!
 //! What is shipped has neither the standard library nor an unwinder: they would cost
 //! each process another library to load, and pages. [`throw`] throws nevertheless.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 
-mod bad;
+mod misuse;
 mod c;
 mod cxx;
 mod ending;
@@ -36,8 +36,8 @@ mod weak;
 #[link(name = "c")]
 unsafe extern "C" {}
 
-// The core library's own code is compiled with unwinding and names this function, where
-// it is not optimised as one with ours. Nobody calls it: our panics unwind nothing. Weak
+// The core library's own code is compiled with unwinding and refers to this function, unless
+// it is optimised as one with ours. It is never called: our panics unwind nothing. Weak
 // and hidden, as other libraries have one that is meant.
 #[cfg(panic = "abort")]
 core::arch::global_asm!(
@@ -50,7 +50,7 @@ core::arch::global_asm!(
 
 #[cfg(panic = "abort")]
 slabyard::without_std! {
-    /// A bug of ours: there is nothing to go on with.
+    /// A bug of ours: the process cannot continue.
     #[panic_handler]
     fn panic(info: &core::panic::PanicInfo) -> ! {
         text::say!("{info}");

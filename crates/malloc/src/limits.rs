@@ -1,9 +1,11 @@
-//! What makes the system count address space that is reserved and not used: it is given up
-//! before, so that the program finds what it would find without us.
+//! The calls after which the system counts address space that is reserved and not used:
+//! `mlockall` and limits of address space. The library gives the reserve up before the call, so
+//! that the call has the result that it would have without us.
 //!
 //! `mlockall` counts all that is mapped against `RLIMIT_MEMLOCK`, which is 8 MiB mostly. A
-//! limit of address space that a program sets itself counts it too; one that was there
-//! before the program is seen at the start. Who makes the system call by hand is refused.
+//! limit of address space that a program sets itself counts it too; the library sees one that
+//! was set before the program at the start. A program that makes the system call itself, without
+//! the C function, is refused.
 
 use crate::start;
 use crate::state::YARD;
@@ -44,7 +46,7 @@ extern "C" fn mlockall(flags: c_int) -> c_int {
 
 fn set_limits(pid: c_int, resource: c_int, new: *const Limits, old: *mut Limits) -> c_int {
     const RLIMIT_AS: c_int = 9;
-    // Not only of this process's own number: what is given up once is not missed.
+    // Not only for this process's own number: giving the reserve up needlessly does no harm.
     if resource == RLIMIT_AS && !new.is_null() {
         unreserve();
     }

@@ -21,7 +21,7 @@ fn is_foreign() -> bool {
     getauxval(AT_SECURE) != 0
 }
 
-/// Variables of the command, which the library does not look at.
+/// Variables of the command, which the library ignores.
 const OTHERS: &[&[u8]] = &[b"SLABYARD_LIB", b"SLABYARD_BLESS", b"SLABYARD_BENCH_OURS"];
 
 /// The options' values, by [`Key`].

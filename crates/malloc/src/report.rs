@@ -1,5 +1,5 @@
-//! The end: the report that `slabyard run` asked for, and the check of the whole
-//! yard that `SLABYARD_VERIFY_AT_EXIT` asks for.
+//! The process's end: the report that `slabyard run` asked for, and the check of the whole yard
+//! that `SLABYARD_VERIFY_AT_EXIT` asks for.
 
 use crate::ending::{self, LONGEST, Owner, Signals};
 use crate::info::{Counted, count};
@@ -18,7 +18,7 @@ static VERIFY: AtomicBool = AtomicBool::new(false);
 /// The report's path: a copy, because programs that set their title write over
 /// their environment.
 static PATH: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
-/// Who is to report; 0 is nobody.
+/// The process that must report; 0: none.
 static PID: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
@@ -34,9 +34,9 @@ pub(crate) fn set_verify(on: bool) {
     VERIFY.store(on, Ordering::Relaxed);
 }
 
-/// Learns where the report goes, if it is this process that is to report. What `run` set
-/// stays in the environment: this process may begin another program, whose report is
-/// wanted then, and each process that it starts finds that it is not meant.
+/// Reads where the report goes, if this process must report. What `run` set stays in the
+/// environment: if this process executes another program, that one must report; each child
+/// finds that the report is not its own.
 pub(crate) fn remember() {
     options::look_up(REPORT_ENV, |path| {
         if path.count_bytes() >= LONGEST {
@@ -109,11 +109,11 @@ fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
         return Err(errno());
     }
     let mut out = Output::new(fd);
-    let told = tell(&mut out, pid, counted).is_ok() && out.flush();
-    let result = if told { Ok(()) } else { Err(errno()) };
+    let written = write_to(&mut out, pid, counted).is_ok() && out.flush();
+    let result = if written { Ok(()) } else { Err(errno()) };
     // SAFETY: opened above.
     let closed = unsafe { close(fd) } == 0;
-    if told && !closed { Err(errno()) } else { result }
+    if written \&\& !closed { Err(errno()) } else { result }
 }
 
 pub(crate) fn errno() -> i32 {
@@ -121,7 +121,7 @@ pub(crate) fn errno() -> i32 {
     unsafe { *__errno_location() }
 }
 
-fn tell(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result {
+fn write_to(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result {
     let mut writer = Writer::new(out)?;
     writer.process(pid)?;
     writer.yard(&counted.yard)?;
@@ -133,7 +133,7 @@ fn tell(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result {
     writer.end()
 }
 
-/// Resident bytes of this process; 0 if the system does not tell.
+/// Resident bytes of this process; 0 if the system does not report them.
 fn resident_bytes() -> u64 {
     let mut buffer = [0; 128];
     let text = read_begin(c"/proc/self/statm", &mut buffer);

@@ -1,10 +1,10 @@
-//! The first call, whoever makes it; and what waits for the constructor, when
-//! the C library is ready.
+//! The start: the first call of any function makes the yard ready, and the constructor, which
+//! runs when the C library is ready, does the rest.
 
 use crate::options::Options;
 use crate::state::{FAST, YARD, choose_limit, choose_mask};
 use crate::text::say;
-use crate::{bad, fork, helper, observe, report};
+use crate::{fork, helper, misuse, observe, report};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::platform::linux::Mode;
 use slabyard::yard::Settings;
@@ -85,7 +85,7 @@ fn begin(options: &Options) -> bool {
         reserve_bytes: options.get(Key::Reserve) as usize,
         decay_ms: options.get(Key::DecayMs) as u32,
     };
-    YARD.on_misuse(bad::found_at_home);
+    YARD.on_misuse(misuse::found_at_flush);
     YARD.on_ticking(|begins| {
         if begins {
             helper::wake();
@@ -93,7 +93,7 @@ fn begin(options: &Options) -> bool {
     });
     YARD.on_every_call(choose_limit);
     YARD.heap.region.on_reach(choose_mask);
-    bad::set_policy(options.get(Key::OnError));
+    misuse::set_policy(options.get(Key::OnError));
     YARD.check_frees(options.get(Key::CheckFrees) as u32);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);
     if options.get(Key::Observable) == 1 {
@@ -116,14 +116,14 @@ pub(crate) fn mode_number(mode: Mode) -> u64 {
     }
 }
 
-/// A thread got a private slot: its end is to give it back.
+/// Called when a thread got a private slot: sets the key whose destructor gives it back.
 fn remember_slot() {
     // SAFETY: our own key.
     unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1)) };
 }
 
 /// Destructor of the key. Other keys' destructors may free and allocate after
-/// us, so the slot goes back in the third of the four rounds that POSIX promises.
+/// us, so the slot is given back in the third of the four iterations that POSIX promises.
 unsafe extern "C" fn thread_ends(round: *mut u8) {
     let round = round as usize;
     if round < 3 {
@@ -148,7 +148,7 @@ extern "C" fn constructor() {
 
 extern "C" fn destructor() {
     if ready() {
-        bad::at_exit();
+        misuse::at_exit();
         report::at_exit();
     }
 }

@@ -5,7 +5,7 @@ use slabyard::cache::classes::{self, ENTRIES, LARGEST};
 use slabyard::platform::linux::Linux;
 use slabyard::yard::Yard;
 
-/// The one yard.
+/// The process's yard.
 pub(crate) static YARD: Yard<Linux> = Yard::new(Linux::new());
 
 /// What `malloc` and `free` read: one cache line. The first values send every
@@ -85,7 +85,7 @@ impl Fast {
 /// no call takes the fast path.
 static CHILDREN: AtomicUsize = AtomicUsize::new(0);
 
-/// Holds the fast path closed for one child more, or no longer. [`choose`] makes it so.
+/// Counts a child for which the fast path is closed, or takes it off. [`choose`] applies it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn hold_open(open: bool) {
     // SeqCst: as in `choose_limit`.
@@ -96,8 +96,8 @@ pub(crate) fn hold_open(open: bool) {
     }
 }
 
-/// True while slow paths are to try the fast path first: it is closed for all, because of
-/// one who may not take it.
+/// True while slow paths must try the fast path first: it is closed for all threads because one
+/// may not take it.
 #[inline]
 pub(crate) fn is_closed() -> bool {
     CHILDREN.load(Ordering::Relaxed) != 0
@@ -110,7 +110,7 @@ pub(crate) fn choose() {
     choose_limit();
 }
 
-/// Sets the mask for what the page map reaches.
+/// Sets the mask for the addresses that the page map reaches.
 pub(crate) fn choose_mask() {
     use slabyard::platform::GRANULE;
     loop {
@@ -131,13 +131,14 @@ pub(crate) fn choose_mask() {
     }
 }
 
-/// Sets the limit that is wanted: while each call is to come by, no size is below it.
+/// Sets the limit that holds now: 0 while each call must take the slow path, so that no size is
+/// below it.
 pub(crate) fn choose_limit() {
     loop {
         let none = YARD.wants_every_call() || is_closed();
         FAST.limit.store(if none { 0 } else { LARGEST + 1 }, Ordering::Release);
         // Of two threads that store different limits, one sees here that the other
-        // changed what is wanted, and stores again. The fence keeps the store before
+        // changed the condition, and stores again. The fence keeps the store before
         // the load; its partner is the exchange that changes the interval, or the children.
         fence(Ordering::SeqCst);
         if (YARD.wants_every_call() || is_closed()) == none {

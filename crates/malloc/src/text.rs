@@ -31,7 +31,7 @@ impl Line {
 
     /// Writes the line to standard error.
     pub(crate) fn to_stderr(&self) {
-        // SAFETY: the buffer is ours; a failed write has nowhere to be told.
+        // SAFETY: the buffer is ours; a failed write cannot be reported.
         unsafe { write(2, self.buffer.as_ptr(), self.len) };
     }
 }

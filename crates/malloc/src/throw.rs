@@ -2,10 +2,10 @@
 //! handler throws, and throws `std::bad_alloc` without one, through whatever C++
 //! runtime the program has.
 //!
-//! What is thrown must find no frame of Rust on its way, as the library is built
-//! without unwinding: that spares each process the unwinder's library, and the panic
-//! machinery that belongs to it. So the frame that calls what may throw is written
-//! here, with the directives by which an unwinder steps over it.
+//! An exception must find no stack frame of Rust on its way, as the library is built without
+//! unwinding: that spares each process the unwinder's library, and the panic machinery that
+//! belongs to it. So the stack frame that calls what may throw is written here in assembly, with
+//! the directives by which an unwinder passes it.
 
 use crate::c::{ALIGN, allocate, malloc_slow};
 use crate::text::{abort, say};
@@ -16,7 +16,7 @@ unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// What is called where there is no memory. It may throw: Rust must not call it.
+/// The function to call where there is no memory. It may throw: Rust must not call it.
 type Remedy = unsafe extern "C" fn();
 
 /// The C++ runtime's function of this name, if the program has one.
@@ -163,7 +163,7 @@ extern "C" fn new_or_throw(_bytes: usize, _align: usize) -> *mut c_void {
     )
 }
 
-/// Goes on at [`new_or_throw`] without a frame of its own.
+/// Jumps to [`new_or_throw`] without a stack frame of its own.
 macro_rules! throwing {
     ($(#[$attribute:meta])* $visible:vis $name:ident) => {
         $(#[$attribute])*

@@ -1,19 +1,18 @@
 //! Children that share their parent's memory: of `vfork`, and of `clone` with CLONE_VM and
 //! CLONE_VFORK.
 //!
-//! Such a child runs with its parent's thread-local data, while that thread sleeps and
-//! others go on. The kernel does not know its sequences (it unregisters them), so that
-//! nothing restarts one that another thread interrupts, and the CPU number that they read
-//! is its parent's last. POSIX lets a child do next to nothing; programs allocate all the
-//! same.
+//! Such a child runs with its parent's thread-local data, while that thread sleeps and other
+//! threads go on. The kernel unregisters the child's sequences, so it does not restart one that
+//! another thread interrupts, and the CPU number that they read is its parent's last. POSIX lets
+//! a child do next to nothing; programs allocate all the same.
 //!
 //! So while one may run, the fast path is closed for the process ([`crate::state`]), and the
 //! thread that it shares has no row (`slabyard::platform::linux::Linux::leave_row`): its
 //! slow paths are served from slabs, under locks. Other threads take their sequences inside
 //! of the slow path.
 //!
-//! Not known here are children of a plain system call that is made without the C library's
-//! functions.
+//! The library does not see children of a system call that the program makes without the C
+//! library's functions.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -49,7 +48,7 @@ fn after(was_child: bool) {
     choose();
 }
 
-/// The end of `vfork` in the parent: what the system said, as the C library says it.
+/// The end of `vfork` in the parent: returns the system's result as the C library does.
 extern "C" fn after_vfork(result: isize, was_child: bool) -> c_int {
     after(was_child);
     if (-4095..0).contains(&result) {

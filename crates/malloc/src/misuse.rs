@@ -1,8 +1,9 @@
-//! Misuse use: a message that names the function, the pointer, the cause and the
-//! cache; then what `SLABYARD_ON_ERROR` says: abort, or go on.
+//! Reports of misuse: a message that names the function, the pointer, the cause and the cache;
+//! then the library aborts or goes on, as `SLABYARD_ON_ERROR` says.
 //!
-//! A wrong size alone harms nobody here, because the page map knows the right one: unless
-//! it is to abort, it is said once for each class, and the object is freed by its own size.
+//! A wrong size alone does no harm here, because the page map knows the right one: unless the
+//! option says to abort, it is reported once for each class, and the object is freed by its own
+//! size.
 
 use crate::state::YARD;
 use crate::text::{abort, say};
@@ -12,16 +13,16 @@ use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
 use slabyard::yard::Place;
 
-/// What follows a report: the option's words, in their order.
+/// What follows a report: the values of the option, in their order.
 const AUTO: u8 = 0;
 const ABORT: u8 = 1;
 const REPORT: u8 = 2;
 
 static POLICY: AtomicU8 = AtomicU8::new(AUTO);
-/// Wrong sizes were said of objects of these classes, and behind them of large blocks.
-static SAID: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; CLASSES + 1];
+/// Classes of which a wrong size was reported, and behind them large blocks.
+static REPORTED: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; CLASSES + 1];
 
-/// Sets what follows a report, by the number of the option's word.
+/// Sets what follows a report, by the number of the option's value.
 pub(crate) fn set_policy(word: u64) {
     let policy = match word {
         1 => ABORT,
@@ -37,24 +38,24 @@ fn end() {
     }
 }
 
-/// At the process's end: misuse that was not noticed before, because nothing was flushed.
+/// At the process's end: looks for misuse in parked objects, which no flush has examined.
 pub(crate) fn at_exit() {
     YARD.check_parked();
 }
 
-/// Found when an object went home to its slab.
-pub(crate) fn found_at_home(bad: &Misuse) {
-    let class = classes::class_of(Slot(bad.slot)).unwrap_or(0);
-    let cause = match bad.cause {
+/// Reports misuse that the flush of an object to its slab found.
+pub(crate) fn found_at_flush(found: &Misuse) {
+    let class = classes::class_of(Slot(found.slot)).unwrap_or(0);
+    let cause = match found.cause {
         Cause::DoubleFree => "double free of an object",
         Cause::Interior => "interior pointer, not the begin of an object",
         Cause::WrongSize => "wrong size: not an object",
     };
-    say!("free({:#x}): {cause} of cache {}", bad.address, Name(class));
+    say!("free({:#x}): {cause} of cache {}", found.address, Name(class));
     end();
 }
 
-/// Found when a function was called.
+/// Reports misuse that a call found in its argument.
 #[cold]
 pub(crate) fn found_at_call(function: &str, address: usize, place: Place) {
     match place {
@@ -86,11 +87,11 @@ pub(crate) fn found_at_call(function: &str, address: usize, place: Place) {
     end();
 }
 
-/// The size named is not that of the object, or of the large block.
+/// Reports a size that is not that of the object, or of the large block.
 #[cold]
 pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Option<usize>) {
     let policy = POLICY.load(Ordering::Relaxed);
-    if SAID[class.unwrap_or(CLASSES)].swap(true, Ordering::Relaxed) && policy != ABORT {
+    if REPORTED[class.unwrap_or(CLASSES)].swap(true, Ordering::Relaxed) && policy != ABORT {
         return;
     }
     match class {
@@ -105,9 +106,9 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
     }
 }
 
-/// Looks at an address that must be a live allocation; tells if it is not.
+/// The usable bytes of an address that must be a live allocation; reports it if it is not.
 #[inline]
-pub(crate) fn usable_or_bad(function: &str, address: usize) -> Option<usize> {
+pub(crate) fn usable_or_misuse(function: &str, address: usize) -> Option<usize> {
     let usable = YARD.usable(address);
     if usable.is_none() {
         found_at_call(function, address, YARD.place_of(address));
