@@ -1,5 +1,5 @@
-//! The page that `slabyard run` and the program that it started share: by it the
-//! program is read at an end of which no destructor learns.
+//! The page that `slabyard run` and the program that it started share: by it the program asks to
+//! be read at an end that runs no destructor.
 //!
 //! `exit` runs our destructor, which writes the report (see [`crate::report`]). `_exit`
 //! and `quick_exit` do not: there the library asks on this page to be read, and waits
@@ -13,8 +13,8 @@
 //! run        reads the owner's memory; state ASKED -> IDLE, wakes the owner
 //! ```
 //!
-//! The owner's id stays the same over exec, so that each program of a chain that is on
-//! Slabyard comes here, and the last one's numbers count. Forked children have another.
+//! The owner's id stays the same over exec, so that each program of a chain that runs on
+//! Slabyard uses this page, and the last one's numbers count. Forked children have another id.
 //! The page holds nothing that a program could break in `run`: a stray write leads to a
 //! report that is missing.
 

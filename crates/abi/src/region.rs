@@ -3,9 +3,9 @@
 //!
 //! A yard has a page, its *header*, at the begin of a private, writable mapping. It
 //! begins with [`MAGIC`] and [`VERSION`]; [`Word`] numbers its 64-bit words, which
-//! say where everything is; [`Mail`] numbers the words of the mailbox, through
-//! which a yard is asked to shrink or to change a tunable. What a word points to
-//! is described by the constants below and by [`CacheWord`].
+//! hold the addresses of everything else; [`Mail`] numbers the words of the mailbox, through
+//! which another process asks a yard to shrink or to change a tunable. The constants below and
+//! [`CacheWord`] describe what a word points to.
 //!
 //! The state itself is the yard's own plain memory. A reader of a process that
 //! runs sees it move:
@@ -52,7 +52,7 @@ words! {
     /// 64-bit word that changes, other addresses are where something begins.
     Word from 2, WORDS {
         Version: "version of the layout";
-        HeaderBytes: "bytes of the front";
+        HeaderBytes: "bytes of the header";
         Mode: "how CPUs are told apart: 1 the C library's rseq, 2 own rseq, 3 private slots";
         PageBytes: "bytes of a page of the machine";
         Rows: "address of row 0";
@@ -75,7 +75,7 @@ words! {
         Gate: "address of the first of the gate's stripes: 32 bits, threads inside of slow paths";
         NrStripes: "stripes of the gate";
         StripeBytes: "bytes from one stripe to the next";
-        FixedMetadata: "bytes of the allocator's own memory that do not change: rows and front";
+        FixedMetadata: "bytes of the allocator's own memory that do not change: rows and header";
         MetadataAt0: "bytes committed for descriptors";
         MetadataAt1: "bytes committed for the page map";
         MetadataAt2: "bytes committed for dirty bits";

@@ -4,8 +4,8 @@
 //! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
 //! `errno`.
 
-use crate::misuse;
 use crate::entry::own_malloc;
+use crate::misuse;
 use crate::start;
 use crate::state::{YARD, is_closed};
 use core::ffi::{c_int, c_void};

@@ -1,8 +1,8 @@
 //! The C++ operators that get a size: they check whether it is the object's. [`crate::throw`]
 //! has what `new` does without memory.
 
-use crate::misuse;
 use crate::c::{ALIGN, free_slow};
+use crate::misuse;
 use crate::start;
 use crate::state::YARD;
 use core::ffi::c_void;

@@ -11,7 +11,6 @@
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 
-mod misuse;
 mod c;
 mod cxx;
 mod ending;
@@ -22,6 +21,7 @@ mod helper;
 mod info;
 mod limits;
 mod loader;
+mod misuse;
 mod observe;
 mod options;
 mod report;

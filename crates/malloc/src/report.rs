@@ -113,7 +113,7 @@ fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
     let result = if written { Ok(()) } else { Err(errno()) };
     // SAFETY: opened above.
     let closed = unsafe { close(fd) } == 0;
-    if written \&\& !closed { Err(errno()) } else { result }
+    if written && !closed { Err(errno()) } else { result }
 }
 
 pub(crate) fn errno() -> i32 {

@@ -1,9 +1,9 @@
-//! The bound on one call (`slabyard::yard::bound`), asked of each call: on modelled
-//! machines, threads from 1 to 64 allocate and free in bursts and in trickles, all
-//! classes, runs and mappings, and hand objects to each other, while ticks fall due.
+//! The bound on one call (`slabyard::yard::bound`), checked at each call: on modelled machines,
+//! threads from 1 to 64 allocate and free in bursts and in trickles, all classes, runs and
+//! mappings, and hand objects to each other, while ticks fall due.
 //!
-//! What a thread asked of the machine is counted before and after each call. That no
-//! system call is made under a list's lock, the machine asserts by itself.
+//! The tests read a thread's counts of requests to the machine before and after each call. The
+//! machine itself asserts that no system call is made under a list's lock.
 
 use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::platform::machine::{Body, Config, Machine, Tally};
@@ -90,7 +90,7 @@ impl Scene {
         if bytes <= LARGEST_RUN {
             return self.call(alloc);
         }
-        // Beside its step it may give back as much as it takes, in whole huge pages.
+        // Beside its slice it may purge as much as it takes, in whole huge pages.
         let before = self.yard.platform().tally();
         let address = alloc();
         let after = self.yard.platform().tally();
@@ -173,7 +173,7 @@ fn run(config: Config, threads: usize, rounds: usize, most: usize) -> [u64; 4] {
     };
     scene.yard.platform().run((0..threads).map(body).collect());
     scene.check();
-    // One thread alone: nothing that is left waits for more than it may do.
+    // One thread alone: the bound suffices for all the work that is left.
     scene.work(seed, 4, 2000);
     scene.shared.lock().unwrap().drain(..).for_each(|address| scene.free(address));
     scene.trickle(&mut Random(seed), 500);
@@ -182,7 +182,7 @@ fn run(config: Config, threads: usize, rounds: usize, most: usize) -> [u64; 4] {
 }
 
 #[test]
-fn no_call_does_more_than_it_may() {
+fn no_call_exceeds_its_bound() {
     let mut most = [0; 4];
     for (seed, threads, rounds, objects) in
         [(0, 1, 60, 4000), (1, 2, 30, 3000), (2, 8, 12, 1500), (3, 64, 3, 500)]
@@ -213,7 +213,7 @@ fn no_call_does_more_than_it_may() {
 }
 
 #[test]
-fn objects_from_a_thousand_slabs_go_home_within_the_bound() {
+fn objects_of_a_thousand_slabs_are_flushed_within_the_bound() {
     let scene = Scene::new(Config { preemption: 0, ..Config::default() }, CLASSES);
     let mut random = Random(5);
     let mut mine: Vec<_> = (0..400_000).map(|_| scene.alloc(64)).collect();
@@ -233,10 +233,10 @@ fn objects_from_a_thousand_slabs_go_home_within_the_bound() {
 }
 
 #[test]
-fn a_sheaf_goes_home_and_is_filled_by_pieces() {
+fn a_sheaf_is_flushed_and_refilled_by_pieces() {
     let scene = Scene::new(Config { preemption: 0, ..Config::default() }, CLASSES);
     let mut random = Random(9);
-    // No time passes: no call makes a step of a round, what is counted is its own.
+    // No time passes: no call makes a slice of a pass, and all counts are of its own work.
     let mut mine: Vec<_> = (0..100_000).map(|_| scene.alloc(64)).collect();
     for at in (1..mine.len()).rev() {
         mine.swap(at, random.below(at + 1));
@@ -252,7 +252,7 @@ fn a_sheaf_goes_home_and_is_filled_by_pieces() {
 }
 
 #[test]
-fn a_call_that_makes_a_whole_round_is_found() {
+fn a_call_that_makes_a_whole_pass_is_found() {
     let config = Config { preemption: 0, max_steps: u64::MAX, ..Config::default() };
     let scene = Scene::new(config, CLASSES);
     scene.yard.plant_whole_passes();

@@ -1,5 +1,5 @@
-//! Checks for misuse in slow paths and at the end (`yard/checks.rs`): a second free is told,
-//! wherever the object is parked, and nothing is told of a right program.
+//! Checks for misuse in slow paths and at the end (`yard/checks.rs`): they report a second free
+//! wherever the object is parked, and report nothing of a correct program.
 
 use slabyard::pages::Cause;
 use slabyard::platform::machine::{Body, Config, Machine};
@@ -11,13 +11,13 @@ const CPUS: usize = 3;
 const SIZES: [usize; 5] = [16, 64, 240, 1000, 9000];
 
 thread_local! {
-    static TOLD: RefCell<Vec<(usize, Cause)>> = const { RefCell::new(Vec::new()) };
+    static REPORTED: RefCell<Vec<(usize, Cause)>> = const { RefCell::new(Vec::new()) };
 }
 
 fn yard(seed: u64) -> Yard<Machine> {
     let yard = Yard::new(Machine::new(Config { cpus: CPUS, seed, ..Config::default() }));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
-    yard.on_misuse(|bad| TOLD.with_borrow_mut(|told| told.push((bad.address, bad.cause))));
+    yard.on_misuse(|found| REPORTED.with_borrow_mut(|all| all.push((found.address, found.cause))));
     yard
 }
 
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What a right program does: it allocates and frees on all CPUs, and trims now and then.
+/// A correct program: it allocates and frees on all CPUs, and trims now and then.
 struct Program<'a> {
     yard: &'a Yard<Machine>,
     random: Random,
@@ -82,7 +82,7 @@ fn is_in_a_slab(yard: &Yard<Machine>, address: usize) -> bool {
 }
 
 #[test]
-fn each_second_free_is_told_at_once_while_all_are_checked() {
+fn each_second_free_is_reported_at_once_while_all_are_checked() {
     for seed in 0..8 {
         let yard = yard(seed);
         yard.check_frees(u32::MAX);
@@ -90,14 +90,14 @@ fn each_second_free_is_told_at_once_while_all_are_checked() {
         let mut tried = 0;
         for _ in 0..6000 {
             program.step();
-            assert_eq!(TOLD.take(), [], "a right program, seed {seed}");
+            assert_eq!(REPORTED.take(), [], "a correct program, seed {seed}");
             let n = program.freed.len();
             if n > 0 && program.random.below(10) == 0 {
                 let address = program.freed[program.random.below(n)];
                 if is_in_a_slab(&yard, address) {
                     assert!(yard.looks_freed(address));
                     assert_eq!(yard.free_fast(address), Ok(()));
-                    assert_eq!(TOLD.take(), [(address, Cause::DoubleFree)], "seed {seed}");
+                    assert_eq!(REPORTED.take(), [(address, Cause::DoubleFree)], "seed {seed}");
                     tried += 1;
                 }
             }
@@ -122,23 +122,23 @@ fn so_many_frees_are_checked() {
     for object in [p, q, p] {
         yard.free_fast(object).expect("a live object");
     }
-    assert_eq!(TOLD.take(), [(p, Cause::DoubleFree)]);
+    assert_eq!(REPORTED.take(), [(p, Cause::DoubleFree)]);
     for object in [r, s, q] {
         yard.free_fast(object).expect("a live object");
     }
-    assert_eq!(TOLD.take(), [], "of the fourth on nobody looks closely");
+    assert_eq!(REPORTED.take(), [], "from the fourth on frees are not checked closely");
     yard.check_parked();
-    assert_eq!(TOLD.take(), [(q, Cause::DoubleFree)]);
+    assert_eq!(REPORTED.take(), [(q, Cause::DoubleFree)]);
 }
 
 #[test]
-fn the_look_at_the_end_finds_what_is_parked_twice() {
+fn the_check_at_the_end_finds_what_is_parked_twice() {
     for seed in 0..20 {
         let yard = yard(seed);
         let mut program = Program::new(&yard, seed);
         (0..600).for_each(|_| program.step());
         yard.check_parked();
-        assert_eq!(TOLD.take(), [], "a right program, seed {seed}");
+        assert_eq!(REPORTED.take(), [], "a correct program, seed {seed}");
 
         let bytes = SIZES[seed as usize % SIZES.len()];
         let mut others: Vec<_> = (0..4).map(|_| yard.alloc(bytes, 16).expect("memory")).collect();
@@ -157,20 +157,20 @@ fn the_look_at_the_end_finds_what_is_parked_twice() {
             // Parked twice on one.
             _ => others.iter().for_each(|other| yard.free_fast(*other).expect("a live object")),
         }
-        assert_eq!(TOLD.take(), []);
+        assert_eq!(REPORTED.take(), []);
         if !is_in_a_slab(&yard, p) {
             continue;
         }
-        yard.free_fast(p).expect("at most it is told");
-        if TOLD.with_borrow(Vec::is_empty) {
+        yard.free_fast(p).expect("at most it is reported");
+        if REPORTED.with_borrow(Vec::is_empty) {
             yard.check_parked();
         }
-        assert_eq!(TOLD.take(), [(p, Cause::DoubleFree)], "seed {seed}, {bytes} bytes");
+        assert_eq!(REPORTED.take(), [(p, Cause::DoubleFree)], "seed {seed}, {bytes} bytes");
     }
 }
 
 #[test]
-fn the_first_large_blocks_go_when_they_are_freed_until_one_was() {
+fn the_first_large_blocks_fault_after_their_free_until_one_was_freed() {
     let yard = yard(1);
     let block = || yard.alloc(200_000, 16).expect("memory");
     let is_run = |address: &usize| yard.heap.run_bytes(*address).is_some();
@@ -185,13 +185,13 @@ fn the_first_large_blocks_go_when_they_are_freed_until_one_was() {
 }
 
 #[test]
-fn nothing_is_told_while_threads_move_what_is_parked() {
+fn nothing_is_reported_while_threads_move_parked_objects() {
     for seed in 0..20 {
         let preemption = 20;
         let machine = Machine::new(Config { cpus: CPUS, seed, preemption, ..Config::default() });
         let yard = Yard::new(machine);
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
-        yard.on_misuse(|bad| panic!("told of a right program: {bad:?}"));
+        yard.on_misuse(|found| panic!("reported of a correct program: {found:?}"));
         yard.check_frees(if seed % 2 == 0 { u32::MAX } else { 0 });
         let work = |thread: u64| {
             let mut random = Random(seed * 16 + thread);

@@ -1,4 +1,4 @@
-//! While a thread forks, nobody waits for it: others may hold what it waits for.
+//! While a thread forks, no other thread waits for it: it may wait for a lock that they hold.
 
 use slabyard::platform::Park;
 use slabyard::platform::machine::{Body, Config, Machine};
@@ -12,9 +12,9 @@ fn yard_on(config: Config) -> Yard<Machine> {
 }
 
 /// A thread that forks waits for a lock, as of the C library's streams, whose holder
-/// allocates, frees, resizes, trims and asks for numbers: the machine finds a deadlock.
+/// allocates, frees, resizes, trims and counts: the machine would report a deadlock.
 #[test]
-fn who_holds_a_lock_that_fork_waits_for_is_served() {
+fn a_thread_with_a_lock_that_fork_waits_for_is_served() {
     for seed in 0..200 {
         for can_stop in [true, false] {
             let yard = yard_on(Config { seed, can_stop, preemption: 300, ..Config::default() });
@@ -28,7 +28,7 @@ fn who_holds_a_lock_that_fork_waits_for_is_served() {
                 }
                 yard.free(kept).expect("a live object");
                 yard.trim();
-                // It may say that it cannot: it does not wait for ever.
+                // It may fail, but it must not wait for ever.
                 let _ = yard.verify();
                 held.store(0, Ordering::SeqCst);
                 machine.wake(&held);
@@ -41,7 +41,7 @@ fn who_holds_a_lock_that_fork_waits_for_is_served() {
                 yard.open();
             });
             yard.platform().run(vec![holder, forks]);
-            // A slow path: what was put off is done.
+            // A slow path: it does the deferred frees.
             yard.drain_thread();
             if !can_stop {
                 // Private rows of ended threads.

@@ -1,6 +1,6 @@
-//! Pages that the system does not take back (locked ones, or a filter that refuses the
-//! call) are no clean pages: `calloc` learns that they may hold anything, and they neither
-//! keep a program busy nor what lies beside them from going back.
+//! Pages that the system refuses to purge (locked ones, or by a filter that refuses the call)
+//! count as dirty: `calloc` zeroes them, they do not keep a program busy, and they do not keep
+//! the pages beside them from being purged.
 
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
@@ -123,7 +123,7 @@ fn one_locked_page_keeps_its_neighbours_for_a_call_alone() {
 }
 
 #[test]
-fn what_is_refused_does_not_keep_a_program_busy() {
+fn refused_pages_do_not_keep_a_program_busy() {
     let yard = yard_on(GRANULE);
     let (base, p) = (yard.heap.region.base(), yard.platform());
     p.lock_pages(base, 64 << 20, true);
@@ -137,7 +137,7 @@ fn what_is_refused_does_not_keep_a_program_busy() {
     let kept = yard.heap.free_count().dirty * GRANULE;
     assert!(kept >= 31 << 20, "{kept} bytes of 32 MiB are dirty still");
     assert!(!yard.is_ticking(), "nothing can go back");
-    // Once the system takes it, it goes.
+    // Once the system accepts it, it is purged.
     p.lock_pages(base, 64 << 20, false);
     assert!(yard.trim());
     let count = yard.heap.free_count();

@@ -61,7 +61,7 @@ fn storm_on(config: Config) {
     storm_with_fences(config, None);
 }
 
-/// As [`storm_on`]; of the fences of each stop so many are granted, and one fewer at the
+/// As [`storm_on`]; so many fences of each stop succeed, and one fewer at the
 /// next, down to none.
 fn storm_with_fences(config: Config, most: Option<u64>) {
     let machine = Machine::new(config);

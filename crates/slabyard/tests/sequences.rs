@@ -75,7 +75,7 @@ impl Text {
             }
         }
         let descriptor = descriptor.expect("an instruction that loads the descriptor");
-        // SAFETY: that is what the sequence tells the kernel.
+        // SAFETY: the sequence passes this address to the kernel.
         let found = unsafe { *descriptor };
         assert_eq!((found.version, found.flags), (0, 0));
         // SAFETY: the kernel reads the same word, which lies in our text.
@@ -99,7 +99,7 @@ fn make_writable(code: usize, bytes: usize) {
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Runs every case of a sequence; the first that went wrong is told.
+/// Runs every case of a sequence; reports the first that went wrong.
 fn check(sequence: &Sequence) -> Result<usize, String> {
     let text = Text::of(sequence.code);
     let mut nr_cases = 0;

@@ -30,7 +30,7 @@ use std::time::Instant;
 use token::{FOUND, HUNG};
 use worker::{Load, Sequence};
 
-/// Tells the child that it is the child.
+/// Marks the child.
 const CHILD: &str = "SLABYARD_STRESS_CHILD";
 const OPS: &str = "SLABYARD_STRESS_OPS";
 /// Allocations and frees of each mode in a plain `cargo test`.
@@ -171,9 +171,9 @@ impl CauseText for slabyard::pages::Misuse {
     fn cause_text(&self) -> &'static str {
         use slabyard::pages::Cause;
         match self.cause {
-            Cause::DoubleFree => "the allocator tells of a double free",
-            Cause::Interior => "the allocator tells of an address inside of an object",
-            Cause::WrongSize => "the allocator tells of a wrong size",
+            Cause::DoubleFree => "the allocator reports a double free",
+            Cause::Interior => "the allocator reports an address inside of an object",
+            Cause::WrongSize => "the allocator reports a wrong size",
         }
     }
 }

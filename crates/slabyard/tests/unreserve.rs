@@ -1,5 +1,5 @@
-//! A reserve that is given up: the process is small, what is live stays, and the heap grows
-//! on behind it, as far as nobody else maps memory there.
+//! A reserve that is given up: the process is small, live objects stay, and the heap grows
+//! behind its end until it meets a mapping of others.
 
 use slabyard::platform::linux::Linux;
 use slabyard::platform::{GRANULE, Platform};

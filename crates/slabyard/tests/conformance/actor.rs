@@ -1,4 +1,4 @@
-//! The body of all conformance runs: one who calls a yard by seeded choice and
+//! The body of all conformance runs: an actor calls a yard by seeded choice and
 //! keeps the oracle's books.
 //!
 //! Alone on the machine, it compares the whole yard with the oracle after every
@@ -7,7 +7,7 @@
 //! the same time is found.
 
 use super::books;
-use super::oracle::{Held, Home, Oracle, Random};
+use super::oracle::{Held, Kind, Oracle, Random};
 use slabyard::cache::classes;
 use slabyard::platform::machine::Machine;
 use slabyard::platform::stack::SLOTS;
@@ -166,7 +166,7 @@ impl<'a> Actor<'a> {
                 assert!(address.is_multiple_of(align.max(16)), "{address:#x} for {request:?}");
                 let held = self.look(address);
                 assert!(held.bytes >= bytes, "{held:x?} for {request:?}");
-                assert!(way != Way::Nested || held.home == Home::Mapping, "{held:x?}");
+                assert!(way != Way::Nested || held.kind == Kind::Mapping, "{held:x?}");
                 self.books().give(held);
             }
             None => self.refused += 1,
@@ -180,14 +180,14 @@ impl<'a> Actor<'a> {
     /// What the yard says of a live allocation.
     fn look(&self, address: usize) -> Held {
         let yard = self.yard;
-        let (home, bytes) = match yard.place_of(address) {
-            Place::Object { begin: true, bytes, .. } => (Home::Slab, bytes),
-            Place::Large(bytes) if yard.heap.own_bytes(address).is_some() => (Home::Mapping, bytes),
-            Place::Large(bytes) => (Home::Run, bytes),
+        let (kind, bytes) = match yard.place_of(address) {
+            Place::Object { begin: true, bytes, .. } => (Kind::Slab, bytes),
+            Place::Large(bytes) if yard.heap.own_bytes(address).is_some() => (Kind::Mapping, bytes),
+            Place::Large(bytes) => (Kind::Run, bytes),
             other => panic!("{address:#x} is live, and the yard says {other:?}"),
         };
         assert_eq!(yard.usable(address), Some(bytes));
-        Held { address, bytes, home }
+        Held { address, bytes, kind }
     }
 
     /// Frees any allocation. False if there is none.
@@ -204,7 +204,7 @@ impl<'a> Actor<'a> {
         };
         assert_eq!(freed, Ok(()), "{held:x?}");
         // With others, the deferred free may be done already.
-        if way == Way::Nested && held.home != Home::Mapping && self.is_alone() {
+        if way == Way::Nested && held.kind != Kind::Mapping && self.is_alone() {
             self.books().deferred.push(held);
         }
         if way == Way::Slow {
@@ -238,8 +238,8 @@ impl<'a> Actor<'a> {
         match resized {
             None => assert_eq!(now, held, "refused, and yet it changed"),
             Some(address) => {
-                assert!(now.bytes >= bytes && now.home == held.home, "{held:x?} is {now:x?}");
-                assert!(address == held.address || held.home == Home::Mapping);
+                assert!(now.bytes >= bytes && now.kind == held.kind, "{held:x?} is {now:x?}");
+                assert!(address == held.address || held.kind == Kind::Mapping);
             }
         }
         self.books().give(now);
@@ -253,12 +253,12 @@ impl<'a> Actor<'a> {
             return;
         };
         let inside = self.yard.free(held.address + 8);
-        match held.home {
-            Home::Slab => {
+        match held.kind {
+            Kind::Slab => {
                 let found = matches!(inside, Err(Place::Object { begin: false, .. }));
                 assert!(found, "{inside:?} for the middle of {held:x?}");
             }
-            Home::Run | Home::Mapping => {
+            Kind::Run | Kind::Mapping => {
                 assert_eq!(inside, Err(Place::Inside), "{held:x?}");
                 let last = held.address + held.bytes - GRANULE;
                 if last != held.address {
@@ -266,12 +266,12 @@ impl<'a> Actor<'a> {
                 }
             }
         }
-        if held.home == Home::Slab || !self.is_alone() {
+        if held.kind == Kind::Slab || !self.is_alone() {
             return self.books().give(held);
         }
         assert_eq!(self.yard.free(held.address), Ok(()));
         let again = self.yard.free(held.address);
-        let gone = if held.home == Home::Run { Place::Free } else { Place::Foreign };
+        let gone = if held.kind == Kind::Run { Place::Free } else { Place::Foreign };
         assert_eq!(again, Err(gone), "freed twice: {held:x?}");
     }
 
@@ -325,7 +325,7 @@ impl<'a> Actor<'a> {
         books::audit(self.yard, &sums).unwrap();
     }
 
-    /// Frees everything, and finds the yard bare.
+    /// Frees everything, and finds the yard empty.
     pub fn finish(&mut self) {
         while self.books().len() > 0 {
             let way = if self.random.chance(30) { Way::Slow } else { Way::Fast };

@@ -32,7 +32,7 @@ impl Random {
 
 /// Where an allocation lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum Kind {
     Slab,
     Run,
     Mapping,
@@ -44,7 +44,7 @@ pub struct Held {
     pub address: usize,
     /// Usable bytes: nobody else may have one of them.
     pub bytes: usize,
-    pub home: Home,
+    pub kind: Kind,
 }
 
 /// All allocations that are handed out.
@@ -101,10 +101,10 @@ impl Oracle {
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();
         for held in self.held.values().chain(&self.deferred) {
-            let (n, bytes) = match held.home {
-                Home::Slab => (&mut sums.objects, &mut sums.object_bytes),
-                Home::Run => (&mut sums.runs, &mut sums.run_bytes),
-                Home::Mapping => (&mut sums.mappings, &mut sums.mapped_bytes),
+            let (n, bytes) = match held.kind {
+                Kind::Slab => (&mut sums.objects, &mut sums.object_bytes),
+                Kind::Run => (&mut sums.runs, &mut sums.run_bytes),
+                Kind::Mapping => (&mut sums.mappings, &mut sums.mapped_bytes),
             };
             *n += 1;
             *bytes += held.bytes as u64;

@@ -47,15 +47,15 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
     time_goes_on(p, around);
 }
 
-/// Places for the objects of `n` stacks, each with a word of zero in header.
+/// Elements for `n` stacks, each with a word of zero in front.
 pub fn arrays<P: Platform>(p: &P, n: usize, capacity: usize) -> Vec<usize> {
     let (base, reserved) = p.rows().elements();
     // The first word counts the bytes in use; it reads as 0 at first.
-    let used = place(base, 0).load(Ordering::Relaxed).max(8);
+    let used = element(base, 0).load(Ordering::Relaxed).max(8);
     let end = used + n * (capacity + 1) * 8;
     assert!(end <= reserved, "address space");
     assert!(p.commit(base, end.next_multiple_of(p.page_bytes())), "memory");
-    place(base, 0).store(end, Ordering::Relaxed);
+    element(base, 0).store(end, Ordering::Relaxed);
     (0..n).map(|i| base + used + (i * (capacity + 1) + 1) * 8).collect()
 }
 
@@ -72,14 +72,14 @@ pub fn array_of<P: Platform>(p: &P, top: u32, arrays: &[usize]) -> (usize, usize
     (objects, (top + 1 - p.rows().element_number(objects)) as usize)
 }
 
-/// A place in a stack's array.
-pub fn place(objects: usize, i: usize) -> &'static AtomicUsize {
+/// An element of a stack's array.
+pub fn element(objects: usize, i: usize) -> &'static AtomicUsize {
     // SAFETY: callers pass arrays of `arrays`, which nobody frees while the
     // platform lives, and indices below their capacity.
     unsafe { &*((objects + i * 8) as *const AtomicUsize) }
 }
 
-/// Gives this CPU an empty stack with places of its own; tells where they are.
+/// Gives this CPU an empty stack with elements of its own; returns their address.
 fn new_stack<P: Platform>(p: &P, slot: Slot) -> usize {
     let objects = arrays(p, 1, CAPACITY as usize)[0];
     assert_eq!(p.exchange(slot, stack(p, objects, 0, CAPACITY)), Ok(Stack::NONE));
@@ -137,10 +137,10 @@ fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
     let first = new_stack(p, slot);
     assert!(p.push(slot, A) && p.push(slot, B));
     let second = arrays(p, 1, CAPACITY as usize)[0];
-    place(second, 0).store(C, Ordering::Relaxed);
+    element(second, 0).store(C, Ordering::Relaxed);
     let old = p.exchange(slot, stack(p, second, 1, 1));
     assert_eq!(old, Ok(stack(p, first, 2, CAPACITY)));
-    let held = [0, 1].map(|i| place(first, i).load(Ordering::Relaxed));
+    let held = [0, 1].map(|i| element(first, i).load(Ordering::Relaxed));
     assert_eq!(held, [A, B]);
     assert!(!p.push(slot, A), "the new capacity");
     assert_eq!(p.pop(slot), Some(C));
@@ -177,7 +177,7 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
         assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
     }
     assert_eq!((entry.top(), entry.end()), (STOPPED, three.end));
-    let held = [0, 1, 2].map(|i| place(objects, i).load(Ordering::Relaxed));
+    let held = [0, 1, 2].map(|i| element(objects, i).load(Ordering::Relaxed));
     assert_eq!(held, [A, B, C]);
     // The stopper takes the topmost object and gives the others back.
     for (r, _, top) in stops {
@@ -190,16 +190,16 @@ fn tables_read_as_zero<P: Platform>(p: &P) {
     let page = p.page_bytes();
     let table = p.reserve(page * 4, page * 8, Use::Map).expect("address space");
     assert!(table.is_multiple_of(page * 8), "aligned");
-    assert_eq!(place(table + page, 0).load(Ordering::Relaxed), 0, "before it is committed");
+    assert_eq!(element(table + page, 0).load(Ordering::Relaxed), 0, "before it is committed");
     assert!(p.commit(table, page * 2));
-    place(table, 0).store(A, Ordering::Relaxed);
-    place(table + page, 0).store(B, Ordering::Relaxed);
+    element(table, 0).store(A, Ordering::Relaxed);
+    element(table + page, 0).store(B, Ordering::Relaxed);
     assert!(p.commit(table, page * 3), "again, and one page more");
     p.give_back(&mut [Stretch { address: table, bytes: page }]);
-    assert_eq!(place(table, 0).load(Ordering::Relaxed), 0, "given back");
-    assert_eq!(place(table + page, 0).load(Ordering::Relaxed), B, "kept");
-    place(table, 0).store(C, Ordering::Relaxed);
-    assert_eq!(place(table, 0).load(Ordering::Relaxed), C, "still usable");
+    assert_eq!(element(table, 0).load(Ordering::Relaxed), 0, "given back");
+    assert_eq!(element(table + page, 0).load(Ordering::Relaxed), B, "kept");
+    element(table, 0).store(C, Ordering::Relaxed);
+    assert_eq!(element(table, 0).load(Ordering::Relaxed), C, "still usable");
 }
 
 fn arena_is_zero_after_give_back<P: Platform>(p: &P) {

@@ -7,7 +7,7 @@ use slabyard::platform::{Platform, Stretch, Use};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Tells the child that it is the child.
+/// Marks the child.
 const MODE: &str = "SLABYARD_TEST_PLATFORM_MODE";
 
 #[test]

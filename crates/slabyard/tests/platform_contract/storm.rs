@@ -1,7 +1,7 @@
 //! Several threads push, pop and exchange, one stops and drains: no object may
 //! get lost or be in two hands.
 
-use crate::checks::{array_of, arrays, place, stack};
+use crate::checks::{array_of, arrays, element, stack};
 use slabyard::platform::stack::STOPPED;
 use slabyard::platform::{Platform, Slot};
 use std::sync::Mutex;
@@ -60,7 +60,7 @@ impl Storm {
         }
     }
 
-    /// A worker: goes on while `more` says so, which is told the round.
+    /// A worker: goes on while `more` says so, which gets the number of the turn.
     pub fn work<P: Platform>(&self, p: &P, worker: usize, more: &mut dyn FnMut(u64) -> bool) {
         let mut random = Random(self.seed << 8 | (worker as u64 + 1) << 1 | 1);
         let mut mine: Vec<usize> = (0..SHARE).map(|i| worker * SHARE + i + 1).collect();
@@ -136,7 +136,7 @@ impl Storm {
         let count = count.min(mine.len());
         for i in 0..count {
             let object = mine.pop().expect("counted");
-            place(objects, i).store(object, Ordering::Relaxed);
+            element(objects, i).store(object, Ordering::Relaxed);
             self.give(object);
         }
         let new = stack(p, objects, count as u32, CAPACITY);
@@ -150,13 +150,14 @@ impl Storm {
 
     /// Takes the objects of the stack with this top.
     fn contents<P: Platform>(&self, p: &P, top: u32) -> Vec<usize> {
-        assert_ne!(top, STOPPED, "nobody else stops");
+        assert_ne!(top, STOPPED, "no other thread stops");
         if top == 0 {
             return Vec::new();
         }
         let (objects, count) = array_of(p, top, &self.arrays);
         assert!(count <= CAPACITY as usize, "{count} objects in a stack");
-        let taken: Vec<_> = (0..count).map(|i| place(objects, i).load(Ordering::Relaxed)).collect();
+        let taken: Vec<_> =
+            (0..count).map(|i| element(objects, i).load(Ordering::Relaxed)).collect();
         for object in &taken {
             self.take(*object);
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Objects in a stack at most.
 pub const CAPACITY: u32 = 3;
-/// Words of an array: a guard, the objects' places.
+/// Words of an array: a guard, the objects.
 const STRIDE: usize = CAPACITY as usize + 1;
 /// Arrays of a scene.
 const ARRAYS: usize = 6;
@@ -72,7 +72,7 @@ pub struct Scene {
     /// Numbers of arrays that no stack has.
     spares: RefCell<Vec<usize>>,
     /// The CPU of the case, and another one if this process has it.
-    home: usize,
+    cpu: usize,
     other: Option<usize>,
     /// Rows left stopped, with their tops.
     stopped: RefCell<Vec<(usize, u32)>>,
@@ -97,14 +97,14 @@ impl Scene {
             held: RefCell::default(),
             nr_objects: Cell::new(0),
             spares: RefCell::new((0..ARRAYS).collect()),
-            home: cpus[0],
+            cpu: cpus[0],
             other,
             stopped: RefCell::default(),
             address: Cell::new(0),
             byte: Cell::new(0),
             rip: RefCell::default(),
         };
-        let cpus = || scene.other.into_iter().chain([scene.home]);
+        let cpus = || scene.other.into_iter().chain([scene.cpu]);
         for cpu in cpus() {
             go_to(cpu);
             // That of a case that went wrong, or none.
@@ -148,11 +148,11 @@ impl Scene {
         stack(array, count)
     }
 
-    /// Plants the breakpoint, makes the call, and tells where it was interrupted.
+    /// Plants the breakpoint, makes the call, and returns where it was interrupted.
     pub fn play(&self, address: usize, call: fn(&Scene)) -> Vec<usize> {
         self.address.set(address);
         // SAFETY: the text was made writable; the byte is put back by the
-        // handler, or below where the call did not come by.
+        // handler, or below where the call did not reach it.
         unsafe {
             self.byte.set(ptr::read_volatile(address as *const u8));
             CURRENT.store(ptr::from_ref(self).cast_mut(), Ordering::SeqCst);
@@ -170,7 +170,7 @@ impl Scene {
     /// Each object is in a hand or in a stack, once.
     pub fn verify(&self) -> Result<(), String> {
         let mut all = self.held.take();
-        for cpu in self.other.into_iter().chain([self.home]) {
+        for cpu in self.other.into_iter().chain([self.cpu]) {
             go_to(cpu);
             let old = LINUX.exchange(SLOT, Stack::NONE).expect("a row");
             all.extend(contents(old.top));
@@ -195,16 +195,16 @@ impl Scene {
                 self.held.borrow_mut().rotate_right(1);
                 push(self);
             }
-            Action::Ask => LINUX.rows().entry(self.home, SLOT).ask(),
+            Action::Ask => LINUX.rows().entry(self.cpu, SLOT).ask(),
             Action::Drain => self.stop(|_| 0),
             Action::DrainTop => self.stop(|count| count.saturating_sub(1)),
             Action::Stop => self.stop(|count| count),
             Action::SlowPath => {
-                go_to(self.other.unwrap_or(self.home));
+                go_to(self.other.unwrap_or(self.cpu));
                 pop(self);
-                go_to(self.home);
+                go_to(self.cpu);
             }
-            Action::Move => go_to(self.other.unwrap_or(self.home)),
+            Action::Move => go_to(self.other.unwrap_or(self.cpu)),
         }
     }
 
@@ -225,8 +225,8 @@ impl Scene {
     }
 }
 
-/// Number of an array's first place: all scenes use the same arrays, which begin
-/// where the platform keeps places.
+/// Number of an array's first element: all scenes use the same arrays, which begin
+/// where the platform keeps elements.
 fn guard_of(array: usize) -> u32 {
     LINUX.rows().element_number(LINUX.rows().elements().0) + (array * STRIDE) as u32
 }
@@ -239,7 +239,7 @@ pub fn commit_arrays() {
 
 fn place(number: u32) -> &'static AtomicUsize {
     let address = LINUX.rows().base() + number as usize * ELEMENT_BYTES;
-    // SAFETY: callers pass places of `commit_arrays`, which stay.
+    // SAFETY: callers pass elements of `commit_arrays`, which stay.
     unsafe { &*(address as *const AtomicUsize) }
 }
 

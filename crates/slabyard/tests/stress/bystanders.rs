@@ -1,5 +1,5 @@
-//! Who works on the yard beside the workers: signal handlers that allocate, a
-//! thread that trims and checks, and the watch that tells of progress.
+//! The threads beside the workers: signal handlers that allocate, a thread that trims and
+//! checks the yard, and the watch that reports progress.
 
 use crate::token::{self, HUNG, Held};
 use crate::worker::{Load, Random};
@@ -109,7 +109,7 @@ pub fn trim(load: &Load) {
     }
 }
 
-/// Tells of progress on a terminal; ends a run that hangs. Allocates nothing of
+/// Reports progress on a terminal; ends a run that hangs. Allocates nothing of
 /// the yard.
 pub fn watch(load: &Load) {
     let terminal = std::io::stderr().is_terminal();

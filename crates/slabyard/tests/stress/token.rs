@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Both words of every freed object are overwritten, so free memory holds no
-//! token with the tag LIVE: one that is met there belongs to somebody else.
+//! token with the tag LIVE: one that is met there belongs to another owner.
 
 use slabyard::platform::linux::Linux;
 use slabyard::verify::{Fault, Sound};
@@ -26,7 +26,7 @@ const FREE: u64 = 0x5a << 56;
 const TAG: u64 = 0xff << 56;
 const BYTES_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 25;
-/// The largest object that a token can tell of.
+/// The largest object that a token can describe.
 pub const LARGEST: usize = (1 << BYTES_BITS) - 1;
 
 /// An object owned.
@@ -45,13 +45,13 @@ pub fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Tells of an error and ends the process.
+/// Reports an error and ends the process.
 pub fn wrong(what: &str, address: usize, found: u64, expected: u64) {
     eprintln!("error: {what} at {address:#x}: found {found:#018x}, expected {expected:#018x}");
     end(FOUND);
 }
 
-/// Tells of an unsound yard and ends the process.
+/// Reports an unsound yard and ends the process.
 pub fn wrong_yard(when: &str, verified: &Option<Result<Sound, Fault>>) {
     match verified {
         Some(Err(fault)) => eprintln!("error: {when}: {fault}"),

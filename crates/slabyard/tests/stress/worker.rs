@@ -42,7 +42,7 @@ pub struct Load {
     /// True once all workers have ended.
     pub over: AtomicBool,
     /// Kernel's numbers of the threads to interrupt, 0 for none: the workers' and
-    /// that of the one who trims.
+    /// that of the thread that trims.
     pub threads: [AtomicI32; WORKERS + 1],
     places: Vec<Mutex<Option<Held>>>,
 }

@@ -1,5 +1,6 @@
-//! During the reclaim ticker the fast path stays fast, and what was freed last is allocated
-//! next; and yet a program comes by. What waits is bounded, however old it is.
+//! While the reclaim ticker runs, the fast path stays fast and the object freed last is
+//! allocated next; and yet slow paths come often enough. The dirty free pages are bounded,
+//! however young they are.
 
 use slabyard::cache::classes;
 use slabyard::platform::machine::{Body, Config, Machine};
@@ -15,11 +16,11 @@ fn slow_paths(yard: &Yard<Machine>, class: usize) -> u32 {
     unsafe { &*(version as *const AtomicU32) }.load(Ordering::Relaxed)
 }
 
-/// A yard with pages that wait to go back.
-fn yard_with_heartbeat() -> Yard<Machine> {
+/// A yard with dirty free pages that wait to be purged.
+fn yard_with_ticker() -> Yard<Machine> {
     let yard = Yard::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
-    // The row has frees left without end, and no sheaf that could be asked.
+    // The row's countdown is at its largest number, and there is no sheaf to ask.
     let object = yard.alloc_fast(448, 16).expect("memory");
     yard.free_fast(object).expect("a live object");
     assert!(yard.trim());
@@ -27,13 +28,13 @@ fn yard_with_heartbeat() -> Yard<Machine> {
     for run in runs {
         yard.free(run).expect("a live run");
     }
-    assert!(yard.is_ticking(), "pages wait to go back");
+    assert!(yard.is_ticking(), "pages wait to be purged");
     yard
 }
 
 #[test]
 fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
-    let yard = yard_with_heartbeat();
+    let yard = yard_with_ticker();
     let class = classes::class_for(448).expect("a class");
     let capacity = yard.cache(class).sheaf_capacity();
     let (n, before) = (100 * capacity, slow_paths(&yard, class));
@@ -46,7 +47,7 @@ fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
 }
 
 /// Frees outnumber allocations, so that main and spare sheaf are nearly full most of the
-/// time: that they change places for the room that is left must not cost a slow path for
+/// time: that they are exchanged for the room that is left must not cost a slow path for
 /// each few frees.
 #[test]
 fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
@@ -60,7 +61,7 @@ fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
     for run in runs {
         yard.free(run).expect("a live run");
     }
-    assert!(yard.is_ticking(), "pages wait to go back");
+    assert!(yard.is_ticking(), "pages wait to be purged");
     let class = classes::class_for(32).expect("a class");
     let (mut frees, before) = (0, slow_paths(&yard, class));
     for object in objects {
@@ -77,7 +78,7 @@ fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
 
 #[test]
 fn what_was_freed_last_is_allocated_next() {
-    let yard = yard_with_heartbeat();
+    let yard = yard_with_ticker();
     let mut last = yard.alloc_fast(448, 16).expect("memory");
     for _ in 0..1000 {
         yard.free_fast(last).expect("a live object");
@@ -88,10 +89,10 @@ fn what_was_freed_last_is_allocated_next() {
     assert!(yard.is_ticking(), "the clock of the machine stands still");
 }
 
-/// Pairs that no sheaf's end makes slow: for how many milliseconds, with so many of them
-/// in each, until nothing waits.
+/// Makes pairs of calls that no full or empty sheaf sends to the slow path, so many in each
+/// millisecond, until no dirty free page is left: after how many milliseconds.
 fn milliseconds_of_pairs(pairs: u32) -> u64 {
-    let yard = yard_with_heartbeat();
+    let yard = yard_with_ticker();
     let begin = yard.platform().now_ms();
     while yard.heap.buddy.dirty_hint() > 0 {
         for _ in 0..pairs {
@@ -99,13 +100,13 @@ fn milliseconds_of_pairs(pairs: u32) -> u64 {
             yard.free_fast(object).expect("a live object");
         }
         yard.platform().advance(1);
-        assert!(yard.platform().now_ms() < begin + 5000, "nobody comes by");
+        assert!(yard.platform().now_ms() < begin + 5000, "no slow path makes the slices");
     }
     yard.platform().now_ms() - begin
 }
 
 #[test]
-fn what_waits_goes_back_at_any_pace() {
+fn free_pages_are_purged_at_any_rate_of_calls() {
     for pairs in [1, 10, 100, 10_000] {
         let ms = milliseconds_of_pairs(pairs);
         assert!(ms <= 1000, "{ms} ms at {pairs} pairs in each");
@@ -113,8 +114,8 @@ fn what_waits_goes_back_at_any_pace() {
 }
 
 #[test]
-fn in_a_slow_program_allocations_make_steps_too() {
-    let yard = yard_with_heartbeat();
+fn in_a_slow_program_allocations_make_slices_too() {
+    let yard = yard_with_ticker();
     let runs: Vec<_> = (0..100).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
     for run in runs {
         yard.free(run).expect("a live run");
@@ -128,12 +129,12 @@ fn in_a_slow_program_allocations_make_steps_too() {
         yard.free_fast(object).expect("a live object");
         yard.platform().advance(1);
     }
-    assert!(by_allocations > 10, "{by_allocations} of {} steps", given());
+    assert!(by_allocations > 10, "{by_allocations} of {} slices", given());
 }
 
 /// Runs that were freed and have aged, in a yard whose clock stands still from now on.
 fn yard_with_aged_runs() -> Yard<Machine> {
-    let yard = yard_with_heartbeat();
+    let yard = yard_with_ticker();
     let runs: Vec<_> = (0..40).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
     for run in runs {
         yard.free(run).expect("a live run");
@@ -143,7 +144,7 @@ fn yard_with_aged_runs() -> Yard<Machine> {
 }
 
 #[test]
-fn frees_leave_steps_to_the_allocations() {
+fn frees_leave_slices_to_the_allocations() {
     let yard = yard_with_aged_runs();
     let given = || yard.platform().tally().give_backs;
     let (mut by_allocations, mut by_frees) = (0, 0);
@@ -156,15 +157,15 @@ fn frees_leave_steps_to_the_allocations() {
         yard.free(run).expect("a live run");
         by_frees += given() - before;
     }
-    assert!(by_allocations >= 20, "{by_allocations} steps");
-    assert!(by_frees <= 1, "{by_frees} steps by frees, {by_allocations} by allocations");
+    assert!(by_allocations >= 20, "{by_allocations} slices");
+    assert!(by_frees <= 1, "{by_frees} slices by frees, {by_allocations} by allocations");
 }
 
-/// Who finds that a tick is due begins the round, and its steps are the allocations' too.
+/// A free that finds that a tick is due begins the pass, and leaves its slices to allocations.
 #[test]
-fn a_free_that_finds_a_tick_due_leaves_the_step() {
+fn a_free_that_finds_a_tick_due_leaves_the_slice() {
     let yard = yard_with_aged_runs();
-    // A fence is the first step of a round that finds stacks at rest.
+    // A fence is the first slice of a pass that finds idle stacks.
     let fences = || yard.platform().tally().fences;
     let (mut by_allocations, mut by_frees) = (0, 0);
     for nth in 0..40_000 {
@@ -172,7 +173,7 @@ fn a_free_that_finds_a_tick_due_leaves_the_step() {
             yard.platform().advance(1);
         }
         if nth % 200 == 0 {
-            // A stack that will be at rest.
+            // A stack that will be idle.
             let object = yard.alloc_fast(16 + nth / 200 * 16 % 1024, 16).expect("memory");
             yard.free_fast(object).expect("a live object");
         }
@@ -183,12 +184,12 @@ fn a_free_that_finds_a_tick_due_leaves_the_step() {
         yard.free(run).expect("a live run");
         by_frees += fences() - before;
     }
-    assert!(by_allocations > 0, "no round");
+    assert!(by_allocations > 0, "no pass");
     assert_eq!(by_frees, 0, "{by_allocations} by allocations");
 }
 
 #[test]
-fn where_nobody_allocates_frees_make_the_steps() {
+fn without_allocations_frees_make_the_slices() {
     let yard = yard_with_aged_runs();
     let runs: Vec<_> = (0..2000).map(|_| yard.alloc(40_000, 16).expect("memory")).collect();
     let freed = || yard.platform().tally().give_backs;
@@ -196,19 +197,19 @@ fn where_nobody_allocates_frees_make_the_steps() {
     let before = freed();
     let free = |run: &usize| yard.free(*run).expect("a live run");
     let (first, later) = runs.split_at(500);
-    // Who frees all that it has may allocate soon after. A few steps: after so long the
-    // program seems slow.
+    // A program that frees all that it has may allocate soon after. A few slices: after so long
+    // the program seems slow.
     first.iter().for_each(free);
-    assert!(freed() <= before + 5, "{} steps at once", freed() - before);
+    assert!(freed() <= before + 5, "{} slices at once", freed() - before);
     for some in later.chunks(10) {
         yard.platform().advance(2);
         some.iter().for_each(free);
     }
-    assert!(freed() >= before + 20, "{} steps", freed() - before);
+    assert!(freed() >= before + 20, "{} slices", freed() - before);
 }
 
 #[test]
-fn a_burst_of_frees_gives_back_while_it_lasts() {
+fn a_burst_of_frees_purges_while_it_lasts() {
     const MUCH: usize = 32 << 20;
     let yard = Yard::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
@@ -226,9 +227,9 @@ fn a_burst_of_frees_gives_back_while_it_lasts() {
     assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
 }
 
-/// Where much is backlog nobody is waited for: a burst may end at any moment.
+/// With a large backlog frees wait for no allocation: a burst may end at any moment.
 #[test]
-fn a_burst_that_takes_no_time_gives_back_what_is_much() {
+fn a_burst_that_takes_no_time_purges_a_large_backlog() {
     const MUCH: usize = (32 << 20) + (64 << 20);
     let yard = Yard::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
@@ -238,7 +239,7 @@ fn a_burst_that_takes_no_time_gives_back_what_is_much() {
         yard.free_fast(object).expect("a live object");
     }
     let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
-    assert!(waiting > MUCH / 2, "{waiting} bytes wait: who frees counts on no work");
+    assert!(waiting > MUCH / 2, "{waiting} bytes wait: frees leave slices to allocations");
     assert!(waiting < MUCH + MUCH / 8, "{waiting} bytes wait");
 }
 
@@ -252,17 +253,17 @@ fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {
     yard.platform().depth().load(Ordering::Relaxed) != before
 }
 
-/// A thread holds its sheaf in a slow path, or puts one back, while another one begins the
-/// reclaim ticker: it must hear of it all the same.
+/// A thread holds its sheaf in a slow path, or puts one back, while another one starts the
+/// reclaim ticker: the first one's countdown must start all the same.
 #[test]
-fn a_slow_path_that_is_under_way_hears_of_the_heartbeat() {
+fn a_slow_path_under_way_when_the_ticker_starts_follows_it() {
     let seeds = if cfg!(debug_assertions) { 100 } else { 1000 };
     for seed in 0..seeds {
         let config = Config { seed, cpus: 2, preemption: 300, ..Config::default() };
         let yard = Yard::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
         let run = yard.alloc(500_000, 16).expect("memory");
-        // Each CPU has a sheaf with objects and with room, and frees left without end.
+        // Each CPU has a sheaf with objects and with room, and a countdown at its largest number.
         for cpu in 0..2 {
             yard.platform().set_cpu(cpu);
             let objects: Vec<_> =
@@ -281,10 +282,13 @@ fn a_slow_path_that_is_under_way_hears_of_the_heartbeat() {
             yard.free(run).expect("a live run");
         });
         yard.platform().run(vec![sheaves, interval]);
-        assert!(yard.is_ticking(), "pages wait to go back");
+        assert!(yard.is_ticking(), "pages wait to be purged");
         for cpu in 0..2 {
             yard.platform().set_cpu(cpu);
-            assert!(takes_a_slow_path(&yard, 600), "CPU {cpu} does not hear of it, seed {seed}");
+            assert!(
+                takes_a_slow_path(&yard, 600),
+                "CPU {cpu} does not follow the ticker, seed {seed}"
+            );
         }
     }
 }

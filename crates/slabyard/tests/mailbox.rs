@@ -1,5 +1,5 @@
-//! The mailbox on the modelled machine: what another process asks of a yard is done by
-//! the next slow path, once, and the yard stays whole.
+//! The mailbox on the modelled machine: the next slow path serves another process's request,
+//! once, and the yard stays sound.
 
 use slabyard::cache::classes;
 use slabyard::platform::Platform;
@@ -64,25 +64,25 @@ fn use_some(yard: &Yard<Machine>) {
 }
 
 #[test]
-fn the_front_tells_where_everything_is() {
+fn the_header_holds_every_address() {
     let yard: &'static Yard<Machine> = Box::leak(Box::new(yard_on(Config::default())));
     yard.publish(1);
     let header = yard.platform().rows().header();
-    let told = |word: Word| header[word.index()].load(Ordering::Relaxed);
+    let published = |word: Word| header[word.index()].load(Ordering::Relaxed);
     let magic: Vec<u8> =
         header[..2].iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect();
     assert_eq!(magic, MAGIC);
-    assert_eq!(told(Word::Version), VERSION);
-    assert_eq!(told(Word::Region), yard.heap.region.base() as u64);
-    assert_eq!(told(Word::NrCaches), classes::CLASSES as u64);
-    let second = told(Word::Caches) + told(Word::CacheStride);
+    assert_eq!(published(Word::Version), VERSION);
+    assert_eq!(published(Word::Region), yard.heap.region.base() as u64);
+    assert_eq!(published(Word::NrCaches), classes::CLASSES as u64);
+    let second = published(Word::Caches) + published(Word::CacheStride);
     assert_eq!(second, yard.cache(1).shown_at() as u64);
     // SAFETY: words of a cache, read as what they are.
     let name = unsafe { *((second as usize + CacheWord::Name0.index() * 8) as *const [u8; 16]) };
     assert_eq!(&name[..10], b"malloc-32\0");
-    // Nothing said where nothing is: every address is there.
+    // No address is missing.
     for (word, name, _) in slabyard_abi::region::WORDS {
-        assert!(told(*word) != 0, "{name}");
+        assert!(published(*word) != 0, "{name}");
     }
 }
 
@@ -93,7 +93,7 @@ fn a_shrink_of_one_cache_and_of_all_is_done_once() {
     let slabs = yard.cache(CLASS).nr_slabs();
     assert!(slabs > 0);
     ask(&yard, 7, Request::Shrink as u64, CLASS as u64, 0, 0);
-    assert_eq!(answer(&yard, 7), None, "nobody came by yet");
+    assert_eq!(answer(&yard, 7), None, "no slow path came yet");
     slow_path(&yard);
     assert_eq!(answer(&yard, 7), Some(Outcome::Done));
     assert_eq!(word(&yard, Mail::Old), u64::from(slabs));
@@ -103,7 +103,7 @@ fn a_shrink_of_one_cache_and_of_all_is_done_once() {
     verify(&yard);
     use_some(&yard);
     slow_path(&yard);
-    assert!(yard.cache(CLASS).nr_slabs() > 0, "a request is done once");
+    assert!(yard.cache(CLASS).nr_slabs() > 0, "a request is served once");
     ask(&yard, 8, Request::Shrink as u64, WHOLE_YARD, 0, 0);
     slow_path(&yard);
     assert_eq!(answer(&yard, 8), Some(Outcome::Done));
@@ -112,13 +112,13 @@ fn a_shrink_of_one_cache_and_of_all_is_done_once() {
 }
 
 #[test]
-fn where_nobody_can_be_stopped_a_shrink_is_asked_for() {
+fn where_no_cpu_can_be_stopped_a_shrink_is_requested_of_threads() {
     let yard = yard_on(Config { can_stop: false, ..Config::default() });
     use_some(&yard);
     ask(&yard, 9, Request::Shrink as u64, WHOLE_YARD, 0, 0);
     slow_path(&yard);
     assert_eq!(answer(&yard, 9), Some(Outcome::Asked));
-    assert_eq!(yard.cache(CLASS).nr_slabs(), 0, "the row of who serves is drained");
+    assert_eq!(yard.cache(CLASS).nr_slabs(), 0, "the row of the thread that serves is drained");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn every_tunable_is_set_and_holds() {
 }
 
 #[test]
-fn a_new_limit_sends_home_what_is_held_by_the_old_one() {
+fn a_new_limit_flushes_what_the_old_one_allowed() {
     let yard = yard_on(Config::default());
     let parked = || {
         let c = yard.quiesce(|quiesced| Yard::count_cache(quiesced, CLASS)).expect("no slow path");
@@ -178,7 +178,7 @@ fn a_new_limit_sends_home_what_is_held_by_the_old_one() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_changes_nothing() {
+fn an_impossible_request_is_refused_and_changes_nothing() {
     let yard = yard_on(Config::default());
     use_some(&yard);
     let capacity = yard.cache(CLASS).sheaf_capacity();
@@ -202,7 +202,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_torn_request_is_not_done() {
+fn a_torn_request_is_not_served() {
     let yard = yard_on(Config::default());
     ask(&yard, 5, Request::Set as u64, CLASS as u64, key("sheaf_capacity"), 100);
     put(&yard, Mail::Value, 101);
