@@ -34,9 +34,9 @@ pub const ASKED: u32 = 1;
 #[repr(C)]
 #[derive(Default)]
 pub struct EndPage {
-    /// Who may use it: the process that `run` started; 0 until then.
+    /// The process that may use it: the one that `run` started; 0 until then.
     pub owner: AtomicU32,
-    /// Who reads: without that process the owner does not wait.
+    /// The reading process: without it the owner does not wait.
     pub reader: AtomicU32,
     /// Programs on Slabyard that the owner was so far, one after the other.
     pub begun: AtomicU32,

@@ -18,7 +18,7 @@
 //!
 //! Numbers are little-endian on every platform that this version describes.
 
-/// What a header begins with.
+/// The magic with which a header begins.
 pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
@@ -124,7 +124,7 @@ words! {
 pub const MAIL_AT: usize = 128;
 
 words! {
-    /// Words of the mailbox. Who asks writes the request, then [`Mail::Asked`]; the
+    /// Words of the mailbox. A requester writes the request, then [`Mail::Asked`]; the
     /// next slow path of any thread does it, writes the answer, and then
     /// [`Mail::Answered`]. A request whose check is wrong is not done.
     Mail from MAIL_AT, MAIL_WORDS {
@@ -163,15 +163,15 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// What a yard can be asked.
+    /// The requests that a yard serves.
     Request {
-        Shrink = 1, "everything parked goes home, empty slabs end, free pages go back";
+        Shrink = 1, "parked objects return to their slabs, empty slabs end, free pages go back";
         Set = 2, "a tunable takes a new value";
     }
 }
 
 numbered! {
-    /// What became of a request.
+    /// The outcome of a request.
     Outcome {
         Done = 1, "done";
         Asked = 2, "done for what the thread that served it can reach; other threads were asked";
@@ -278,7 +278,7 @@ pub mod row {
     pub const SLOTS: usize = 256;
     /// Bytes of an entry: `top` (32 bits), then `end` (32 bits).
     pub const ENTRY_BYTES: usize = 8;
-    /// Offset of `end` in an entry. Who writes 0 there sends the next free to its
+    /// Offset of `end` in an entry. Writing 0 there sends the next free to its
     /// slow path.
     pub const END: usize = 4;
     /// `top` of a stopped entry; 0 is one without a stack.

@@ -30,7 +30,7 @@ const END: u32 = 2;
 const STACKS: [usize; 3] = [64 << 10, 1 << 20, 64 << 20];
 
 /// The option.
-static WANTED: AtomicBool = AtomicBool::new(false);
+static ENABLED: AtomicBool = AtomicBool::new(false);
 /// The helper sleeps on it.
 static WORD: AtomicU32 = AtomicU32::new(CALM);
 /// The helper, as the C library names it; 0: there is none.
@@ -61,19 +61,19 @@ unsafe extern "C" {
 }
 
 /// Sets whether the process has a helper.
-pub(crate) fn set_wanted(wanted: bool) {
-    WANTED.store(wanted, Ordering::Relaxed);
+pub(crate) fn set_enabled(enabled: bool) {
+    ENABLED.store(enabled, Ordering::Relaxed);
 }
 
 /// Makes the helper if the option asks for it. The main thread calls it, before all others.
 pub(crate) fn begin() {
-    if !WANTED.load(Ordering::Relaxed) {
+    if !ENABLED.load(Ordering::Relaxed) {
         return;
     }
     let mut key = 0;
-    // SAFETY: the destructor has the signature that the C library wants.
+    // SAFETY: the destructor has the signature that the C library requires.
     if unsafe { pthread_key_create(&raw mut key, Some(main_thread_ends)) } != 0 {
-        WANTED.store(false, Ordering::Relaxed);
+        ENABLED.store(false, Ordering::Relaxed);
         return say!("no key is left: there is no helper thread");
     }
     KEY.store(key, Ordering::Relaxed);
@@ -82,7 +82,7 @@ pub(crate) fn begin() {
 
 /// In the child of a fork, which has its one thread alone.
 pub(crate) fn after_fork() {
-    if !WANTED.load(Ordering::Relaxed) {
+    if !ENABLED.load(Ordering::Relaxed) {
         return;
     }
     THREAD.store(0, Ordering::Relaxed);
@@ -173,6 +173,6 @@ unsafe extern "C" fn main_thread_ends(_: *mut u8) {
     }
     WORD.store(END, Ordering::SeqCst);
     YARD.platform().wake(&WORD);
-    // SAFETY: our own thread, which nobody else waits for.
+    // SAFETY: our own thread, which no other thread joins.
     unsafe { pthread_join(thread, null_mut()) };
 }

@@ -58,7 +58,7 @@ slabyard::without_std! {
     }
 
     /// Nothing here allocates through Rust, but `alloc` is linked where the engines for
-    /// replays are built in one go with us, and wants this.
+    /// replays are built in one go with us, and requires this.
     #[global_allocator]
     static RUST: c::Rust = c::Rust;
 }

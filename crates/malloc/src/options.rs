@@ -15,7 +15,7 @@ unsafe extern "C" {
     safe fn getauxval(kind: usize) -> usize;
 }
 
-/// True if the environment is of somebody with fewer rights than this process.
+/// True if the environment is that of a caller with fewer rights than this process.
 fn is_foreign() -> bool {
     const AT_SECURE: usize = 23;
     getauxval(AT_SECURE) != 0
@@ -75,7 +75,7 @@ fn each_variable(mut f: impl FnMut(&[u8], &[u8])) {
             f(&entry[..i], &entry[i + 1..]);
         }
     };
-    // SAFETY: the C library's array of strings; nobody changes it while the first
+    // SAFETY: the C library's array of strings; no thread changes it while the first
     // allocation is under way.
     unsafe {
         let mut at = environ;

@@ -103,7 +103,7 @@ fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
     let signals: Signals = core::array::from_fn(|i| u64::from(i == 0) << (SIGXFSZ - 1));
     // SAFETY: our own set, of the C library's size.
     unsafe { pthread_sigmask(SIG_BLOCK, &raw const signals, core::ptr::null_mut()) };
-    // SAFETY: `remember` left a zero behind the path, which nobody changes any more.
+    // SAFETY: `remember` left a zero behind the path, which no thread changes any more.
     let fd = unsafe { open(PATH.as_ptr().cast(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666) };
     if fd < 0 {
         return Err(errno());

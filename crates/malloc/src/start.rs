@@ -58,24 +58,24 @@ fn start() -> bool {
 }
 
 fn begin(options: &Options) -> bool {
-    let wanted = match options.get(Key::Mode) {
+    let requested = match options.get(Key::Mode) {
         1 => Some(Mode::Library),
         2 => Some(Mode::Own),
         3 => Some(Mode::Slots),
         _ => None,
     };
     let platform = YARD.platform();
-    if !platform.init(wanted) {
+    if !platform.init(requested) {
         return false;
     }
-    if let Some(wanted) = wanted
-        && wanted != platform.mode()
+    if let Some(mode) = requested
+        && mode != platform.mode()
     {
         say!("SLABYARD_MODE is not possible here: mode {} is used", mode_number(platform.mode()));
     }
     if platform.mode() == Mode::Slots {
         let mut key = 0;
-        // SAFETY: the destructor has the signature that the C library wants.
+        // SAFETY: the destructor has the signature that the C library requires.
         if unsafe { pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
             KEY.store(key, Ordering::Relaxed);
             platform.on_slot(remember_slot);
@@ -99,7 +99,7 @@ fn begin(options: &Options) -> bool {
     if options.get(Key::Observable) == 1 {
         observe::allow();
     }
-    helper::set_wanted(options.get(Key::Helper) == 1);
+    helper::set_enabled(options.get(Key::Helper) == 1);
     if !YARD.init(settings) {
         return false;
     }
@@ -124,11 +124,11 @@ fn remember_slot() {
 
 /// Destructor of the key. Other keys' destructors may free and allocate after
 /// us, so the slot is given back in the third of the four iterations that POSIX promises.
-unsafe extern "C" fn thread_ends(round: *mut u8) {
-    let round = round as usize;
-    if round < 3 {
+unsafe extern "C" fn thread_ends(iteration: *mut u8) {
+    let iteration = iteration as usize;
+    if iteration < 3 {
         // SAFETY: our own key.
-        unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), (round + 1) as *const u8) };
+        unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), (iteration + 1) as *const u8) };
         return;
     }
     YARD.drain_thread();

@@ -1,6 +1,6 @@
-//! Misuse use of the library, one program each: `misuse/NN-name.c`.
+//! Misuse of the library, one program each: `misuse/NN-name.c`.
 //!
-//! What it is: one test a program and mode. A program's first lines tell when
+//! What it is: one test a program and mode. A program's first lines state when
 //! it must be stopped and with what words ([`Expectation`]); [`judge`] compares
 //! that with what happened; the table of `misuse/README.md` is made from the
 //! same lines. Neighbour: `process_runner`.

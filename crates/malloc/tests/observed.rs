@@ -1,6 +1,6 @@
 //! Real processes looked at from outside while they run on the library.
 //!
-//! What it is: `observed/*.c` publish what they hold; what `slabyard_observe` tells of
+//! What it is: `observed/*.c` publish what they hold; what `slabyard_observe` reports of
 //! them must be that. They are looked at without being stopped, except where a test
 //! says so.
 //! Neighbours: `process_runner` compiles and starts them.
@@ -62,8 +62,8 @@ impl Target {
         writeln!(stdin, "{line}").expect("the program reads");
     }
 
-    /// Tells the program what to do, and waits until it has.
-    fn tell(&mut self, line: &str) {
+    /// Sends the program a command, and waits until it is done.
+    fn command(&mut self, line: &str) {
         self.write(line);
         assert_eq!(self.line(), "done");
     }
@@ -111,11 +111,11 @@ fn the_difference_of_two_looks_is_what_was_allocated() {
         let Some(mut target) = Target::known(mode) else { return };
         let live = |target: &Target| exact(&target.look(), "malloc-208", "live");
         let before = live(&target);
-        target.tell("a 12345 200");
+        target.command("a 12345 200");
         assert_eq!(live(&target), before + 12345, "{mode:?}");
-        target.tell("f 345");
+        target.command("f 345");
         assert_eq!(live(&target), before + 12000, "{mode:?}");
-        target.tell("f 12000");
+        target.command("f 12000");
         assert_eq!(live(&target), before, "{mode:?}");
     }
 }
@@ -125,7 +125,7 @@ fn the_places_of_a_standing_process_add_up_to_the_byte() {
     for mode in MODES {
         let Some(mut target) = Target::known(mode) else { return };
         for line in ["a 50000 64", "a 100 300000", "a 7 3000000", "f 90", "a 9999 1000"] {
-            target.tell(line);
+            target.command(line);
             target.stop();
             let look = target.look();
             assert_eq!(identity::check(&look), [], "{mode:?} {line}");
@@ -142,7 +142,7 @@ fn the_places_of_a_standing_process_add_up_to_the_byte() {
 fn threads_that_were_stopped_anywhere_are_told_within_bounds() {
     let Some(mut crowd) = Crowd::start(8, 20_000, 5) else { return };
     let base = exact(&crowd.target.look(), "malloc-512", "live");
-    crowd.target.tell("");
+    crowd.target.command("");
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(3));
         crowd.target.stop();
@@ -212,7 +212,7 @@ fn the_true_value_lies_in_the_range_while_threads_allocate() {
     // 200 000 objects: eight slow paths with two sheaves of 64 each are half a percent.
     let Some(mut crowd) = Crowd::start(8, 200_000, 4) else { return };
     let base = exact(&crowd.target.look(), "malloc-512", "live");
-    crowd.target.tell("");
+    crowd.target.command("");
     let (least, most) = crowd.bounds();
     let (mut inside, mut widths, mut slow) = (0, Vec::new(), Vec::new());
     for _ in 0..1000 {
@@ -240,7 +240,7 @@ fn the_true_value_lies_in_the_range_while_threads_allocate() {
 fn a_core_file_tells_what_the_process_told() {
     let Some(mut target) = Target::known(Mode::Rseq) else { return };
     for line in ["a 30000 100", "a 20 500000", "a 3 2000000", "f 15"] {
-        target.tell(line);
+        target.command(line);
     }
     target.stop();
     let prefix = format!("{}/observed", env!("CARGO_TARGET_TMPDIR"));
@@ -266,7 +266,7 @@ fn a_core_file_tells_what_the_process_told() {
 
     assert_eq!(core.caches, live.caches);
     let mut totals = live.totals.clone();
-    assert!(totals.remove("resident").is_some(), "a core file does not tell this");
+    assert!(totals.remove("resident").is_some(), "a core file does not hold this");
     assert_eq!(core.totals, totals);
     assert_eq!(core.source.pid, Some(target.pid()));
     assert_eq!(core.source.program.as_deref(), Some("known"));
@@ -275,7 +275,7 @@ fn a_core_file_tells_what_the_process_told() {
 }
 
 /// Turns of the loop, which makes up to some hundred million a second; a slow path that
-/// nobody asks for is far more turns away.
+/// no request causes is far more turns away.
 const AT_ONCE: u64 = 2_000_000;
 
 #[test]
@@ -285,8 +285,8 @@ fn a_loop_of_one_malloc_and_free_serves_a_shrink_at_once() {
         let counts = counts_of(&path, 1);
         let turns = || counted(&counts, 1);
         let Some(mut target) = Target::start("observed/known.c", mode, &[&path]) else { return };
-        target.tell("loop");
-        // Nothing waits to go back that would call for slow paths, and the first frees of
+        target.command("loop");
+        // No page waits to be purged, which would cause slow paths, and the first frees of
         // a process, which are slow, are over.
         let end = Instant::now() + LIMIT;
         while turns() < 10 * AT_ONCE && Instant::now() < end {
@@ -314,8 +314,8 @@ fn a_loop_of_one_malloc_and_free_serves_a_shrink_at_once() {
 #[test]
 fn an_idle_process_keeps_a_request_until_it_comes_by() {
     let Some(mut target) = Target::known(Mode::Rseq) else { return };
-    target.tell("a 20000 64");
-    target.tell("f 19000");
+    target.command("a 20000 64");
+    target.command("f 19000");
     let slabs = exact(&target.look(), "malloc-64", "slabs");
     let shrink = Ask::Shrink { cache: Some("malloc-64".into()) };
     let soon = Duration::from_millis(30);
@@ -323,25 +323,25 @@ fn an_idle_process_keeps_a_request_until_it_comes_by() {
     let first = ask(pid, &shrink, soon);
     assert!(matches!(first, Err(Error::Queued { .. })), "{first:?}");
     assert!(first.unwrap_err().to_string().starts_with("queued"));
-    // The same once more is the same request; another one finds no place.
+    // The same once more is the same request; another one is refused.
     let second = ask(pid, &shrink, soon);
     assert!(matches!(second, Err(Error::Queued { .. })), "{second:?}");
     let other = ask(pid, &set(None, "decay_ms", 9), soon);
     assert!(matches!(other, Err(Error::Busy { .. })), "{other:?}");
 
-    target.tell("f 100");
+    target.command("f 100");
     let after = exact(&target.look(), "malloc-64", "slabs");
     assert!(after < slabs, "{slabs} slabs before, {after} after");
     assert_eq!(exact(&target.look(), "malloc-64", "parked_node"), 0);
 }
 
-/// The answer to a request of a process that is told `line` meanwhile.
+/// The answer to a request of a process that gets the command `line` meanwhile.
 fn served(target: &mut Target, request: Ask, line: &str) -> Result<Answer, Error> {
     let pid = target.pid();
     let asking = std::thread::spawn(move || ask(pid, &request, LIMIT));
     let end = Instant::now() + LIMIT;
     while !asking.is_finished() && Instant::now() < end {
-        target.tell(line);
+        target.command(line);
         std::thread::sleep(Duration::from_millis(1));
     }
     asking.join().expect("no panic")
@@ -351,7 +351,7 @@ fn served(target: &mut Target, request: Ask, line: &str) -> Result<Answer, Error
 fn tunables_change_while_it_runs_and_no_object_is_lost() {
     for mode in [Mode::Rseq, Mode::Slots] {
         let Some(mut target) = Target::known(mode) else { return };
-        target.tell("a 5000 200");
+        target.command("a 5000 200");
         let live = exact(&target.look(), "malloc-208", "live");
         let name = Some("malloc-208");
         for (tunable, field, value) in [
@@ -374,7 +374,7 @@ fn tunables_change_while_it_runs_and_no_object_is_lost() {
         assert_eq!(identity::check(&look), []);
         assert!(exact(&look, "malloc-208", "live") < live);
         target.signal("-CONT");
-        target.tell("f 5000");
+        target.command("f 5000");
         assert_eq!(exact(&target.look(), "malloc-208", "live"), live - 5000);
     }
 }
@@ -397,7 +397,7 @@ fn what_cannot_be_right_is_refused_before_it_is_asked() {
     assert!(text(set(Some("malloc-65"), "barn_full", 1)).contains("has no cache malloc-65"));
     assert!(text(Ask::Shrink { cache: Some("dentry".into()) }).contains("slabyard list"));
     // None of them was placed, to wait there for a process that makes no calls: a request
-    // finds the place free.
+    // finds the mailbox free.
     let placed = ask(target.pid(), &Ask::Shrink { cache: None }, Duration::ZERO);
     assert!(matches!(placed, Err(Error::Queued { .. })), "{placed:?}");
 }

@@ -143,7 +143,7 @@ fn a_late_limit_is_the_programs() {
     }
 }
 
-/// The same where nobody says how many CPUs there may be: a chroot without /sys.
+/// The same where the system does not report how many CPUs there may be: a chroot without /sys.
 #[test]
 fn a_limit_is_the_programs_without_sysfs() {
     let Some(program) = program("c/limited.c") else {
@@ -172,7 +172,7 @@ fn it_needs_the_c_library_alone() {
     assert!(needed.iter().all(|line| line.contains("[libc.") || loader(line)), "{needed:#?}");
 }
 
-/// Asking to be observable, at the start and in each child, shows nowhere: not in the
+/// Asking to be observable, at the start and in each child, has no visible effect: not in the
 /// output and not in `errno`, where the system does not know the request.
 #[test]
 fn being_observable_changes_nothing() {
@@ -222,7 +222,7 @@ fn a_helper_changes_nothing() {
     }
 }
 
-/// The report at the end tells the mode: none falls back to another silently.
+/// The report at the end states the mode: none falls back to another silently.
 #[test]
 fn each_mode_is_the_one_asked_for() {
     let Some(program) = program("c/exports.c") else {
@@ -270,7 +270,7 @@ mod planted {
                     }
                     outcomes.push(outcome);
                 }
-                panic!("not the failure wanted: {outcomes:#?}");
+                panic!("not the expected failure: {outcomes:#?}");
             })*
         };
     }
@@ -301,7 +301,7 @@ mod planted {
         let settings = [("HELPER_JUDGES", "1"), ("SLABYARD_DECAY_MS", "5000")];
         let outcome = program.run(Mode::Rseq, &settings, LIMIT);
         assert!(!outcome.succeeded(), "pages went back by themselves");
-        assert!(outcome.stderr.contains("pages, "), "not the failure wanted: {outcome:#?}");
+        assert!(outcome.stderr.contains("pages, "), "not the expected failure: {outcome:#?}");
     }
 
     /// The C library's own malloc is not for handlers: it crashes or hangs.

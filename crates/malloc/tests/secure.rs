@@ -118,7 +118,7 @@ fn a_report_is_written_with_the_callers_rights_alone() {
         let output = place.run(mode, &[], &[("SLABYARD_REPORT", &file)]);
         assert!(output.status.success(), "mode {mode:o}: {output:?}");
         assert_eq!(fs::read_to_string(&file).expect("the file"), "root's", "mode {mode:o}");
-        // Who asked is told that it cannot be, where it may ask.
+        // A program that asked gets a message that the report is not possible, if it may ask.
         assert_eq!(!output.stderr.is_empty(), heard, "mode {mode:o}: {output:?}");
     });
 }

@@ -131,12 +131,12 @@ fn refused_pages_do_not_keep_a_program_busy() {
     for block in &blocks {
         yard.free(*block).expect("a live run");
     }
-    assert!(yard.is_ticking(), "pages wait to go back");
+    assert!(yard.is_ticking(), "pages wait to be purged");
     assert!(!yard.trim(), "all is locked");
     returned_after(&yard, 8 * u64::from(DECAY_MS));
     let kept = yard.heap.free_count().dirty * GRANULE;
     assert!(kept >= 31 << 20, "{kept} bytes of 32 MiB are dirty still");
-    assert!(!yard.is_ticking(), "nothing can go back");
+    assert!(!yard.is_ticking(), "no page can be purged");
     // Once the system accepts it, it is purged.
     p.lock_pages(base, 64 << 20, false);
     assert!(yard.trim());

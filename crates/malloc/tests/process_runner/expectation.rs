@@ -9,9 +9,9 @@ use super::Outcome;
 /// When misuse is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Aborted within the bad call.
+    /// Aborted within the call that is misuse.
     AtOnce,
-    /// Aborted later, when objects go back to their slabs.
+    /// Aborted later, when objects are flushed to their slabs.
     AtFlush,
     /// Aborted when the process ends.
     AtExit,
@@ -56,7 +56,7 @@ impl Expectation {
             "fine" => When::Fine,
             other => return Err(format!("`{other}` is no WHEN")),
         };
-        let deed = comments.next().ok_or("the second line does not tell the deed")?.to_owned();
+        let deed = comments.next().ok_or("the second line does not state the misuse")?.to_owned();
         let variable = match comments.next() {
             None => None,
             Some(c) => {

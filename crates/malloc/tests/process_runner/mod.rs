@@ -126,7 +126,7 @@ impl Program {
         let stem = Path::new(source).file_stem()?.to_str()?;
         let path = output(source, &format!("{stem}.musl"));
         let library = library().display().to_string();
-        // What the library wants of another C library is weak.
+        // What the library needs of another C library is weak.
         let arguments = [library, "-Wl,--allow-shlib-undefined".to_owned()];
         build(source, &path, &arguments, Some("musl-gcc")).then_some(Program { path })
     }
@@ -274,7 +274,7 @@ fn compile(source: &str, path: &Path, arguments: &[String], compiler: Option<&st
     if source.extension().is_some_and(|e| e == "cc") {
         command.arg("-std=c++17");
     }
-    // The misuse is wanted: `-w`. The calls must be made: `-fno-builtin`.
+    // The misuse is intended: `-w`. The calls must be made: `-fno-builtin`.
     command.args(["-O1", "-g", "-w", "-fno-builtin", "-pthread"]);
     command.arg(&source).arg("-o").arg(&aside).args(arguments).arg("-ldl");
     match command.output() {

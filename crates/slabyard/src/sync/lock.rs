@@ -98,7 +98,7 @@ impl<T> Lock<T> {
         Guard { lock: self, park }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if no thread holds it.
     #[inline]
     pub fn try_lock<'a, P: Park>(&'a self, park: &'a P) -> Option<Guard<'a, T, P>> {
         self.word.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).ok()?;
@@ -189,7 +189,7 @@ mod tests {
             std::thread::yield_now();
         }
         fn wait_at_most(&self, _: &AtomicU32, _: u32, _: u64) {
-            unreachable!("one thread alone waits for nobody");
+            unreachable!("a single thread never waits");
         }
         fn wake(&self, _: &AtomicU32) {}
         fn held(&self) -> &AtomicU32 {

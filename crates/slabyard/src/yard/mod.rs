@@ -43,7 +43,7 @@ const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as 
 pub struct Settings {
     /// Address space to reserve, in bytes.
     pub reserve_bytes: usize,
-    /// After this time free pages go back, in milliseconds.
+    /// The decay time: free pages go back to the system after it, in milliseconds.
     pub decay_ms: u32,
 }
 
@@ -264,7 +264,7 @@ impl<P: Platform> Yard<P> {
     }
 
     /// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
-    /// may hold locks, or while another thread forks, which must wait for nobody. Makes a
+    /// may hold locks, or while another thread forks, which must not wait for us. Makes a
     /// mapping, which needs no lock.
     #[cold]
     fn alloc_outside(&self, bytes: usize, align: usize) -> Option<usize> {

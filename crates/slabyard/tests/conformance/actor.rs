@@ -153,7 +153,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    /// Allocates: what comes must be nobody's, aligned, and large enough.
+    /// Allocates: the address must be free, aligned, and large enough.
     pub fn alloc(&mut self, request: Request, way: Way) -> Option<usize> {
         let (yard, Request { bytes, align }) = (self.yard, request);
         let got = match way {
@@ -333,6 +333,6 @@ impl<'a> Actor<'a> {
         }
         self.yard.trim();
         self.deferred_are_done();
-        books::bare(self.yard).unwrap();
+        books::empty(self.yard).unwrap();
     }
 }

@@ -10,8 +10,8 @@ use slabyard::verify::Sound;
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YARD_FIELDS, YardCounters};
 
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, wanted: T) -> Result<(), String> {
-    if found == wanted { Ok(()) } else { Err(format!("{what}: {found:?}, and not {wanted:?}")) }
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?}, and not {expected:?}")) }
 }
 
 /// What `verify` says of a yard.
@@ -67,7 +67,7 @@ pub fn inspect(yard: &Yard<Machine>, sums: &Sums) -> Result<Sound, String> {
 
 /// After everything was freed and the yard was trimmed: all memory is in free
 /// blocks, and given back.
-pub fn bare(yard: &Yard<Machine>) -> Result<(), String> {
+pub fn empty(yard: &Yard<Machine>) -> Result<(), String> {
     let sound = inspect(yard, &Sums::default())?;
     let granules = all_granules(yard) as u64;
     let all_free = Sound { free_granules: granules, ..Sound::default() };

@@ -331,7 +331,7 @@ fn of_free_blocks_of_a_size_the_lowest_is_taken() {
         let _says = Says::of(&config);
         let unit = config.page_bytes;
         let yard = yard_of_blocks(config);
-        // Of each pair one is freed, so that none joins another.
+        // Of each pair one is freed, so that none coalesces with another.
         let bytes = unit.max(64 << 10);
         let mut runs: Vec<_> = (0..16).map(|_| yard.alloc(bytes, bytes).expect("memory")).collect();
         runs.sort_unstable();

@@ -42,7 +42,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub address: usize,
-    /// Usable bytes: nobody else may have one of them.
+    /// Usable bytes: no other allocation may have one of them.
     pub bytes: usize,
     pub kind: Kind,
 }
@@ -69,7 +69,7 @@ pub struct Sums {
 }
 
 impl Oracle {
-    /// Something is handed out: no byte of it may be somebody's.
+    /// Something is handed out: no byte of it may be of another allocation.
     pub fn give(&mut self, new: Held) {
         let end = new.address + new.bytes;
         let below = self.held.range(..end).next_back().map(|(_, held)| *held);

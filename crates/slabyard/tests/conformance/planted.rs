@@ -40,7 +40,7 @@ impl Scene {
         let mut live: Vec<_> = (0..3000).map(|_| get(bytes)).collect();
         let (run, mapping) = (get(50_000), get(2 << 20));
         let (machine, g) = (yard.platform(), &yard.heap);
-        // Every second object of the first slabs goes home, so that they are
+        // Every second object of the first slabs is flushed, so that they are
         // partial; some more are parked.
         for i in (0..1000).rev() {
             yard.cache(CLASS).free_direct(g, live.remove(2 * i));
@@ -258,7 +258,7 @@ fn a_run_freed_behind_its_count_is_found() {
 
 #[test]
 fn a_run_counted_twice_is_found() {
-    // Half of the run becomes a run of its own, which nobody counted.
+    // Half of the run becomes a run of its own, which is not counted.
     plant("runs", |scene| {
         let g = &scene.yard.heap;
         let first = g.region.granule_of(scene.run).expect("a run");
@@ -346,7 +346,7 @@ fn a_free_block_of_a_wrong_order_is_found() {
     });
 }
 
-/// Adds 1 to a word that readers outside are told.
+/// Adds 1 to a word that is published to readers.
 fn publish_wrongly(scene: &Scene, word: CacheWord) {
     let words = scene.yard.cache(CLASS).shown_at() as *const AtomicU64;
     // SAFETY: the cache's words, as its type says; a number of theirs is in bounds.

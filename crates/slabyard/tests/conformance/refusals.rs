@@ -70,14 +70,14 @@ fn each_refused_request_leaves_the_yard_whole() {
 #[test]
 fn a_single_refusal_is_made_up_for_by_a_drain() {
     for bytes in [16, 4096, 18_720, 18_721, 1 << 20, 3 << 20] {
-        let wanted = (0..).find(|n| {
+        let first = (0..).find(|n| {
             let yard = yard_on(Config::default());
             let before = yard.platform().requests();
             yard.platform().refuse(Some(*n));
             assert!(yard.alloc(bytes, 16).is_some(), "{bytes} bytes, request {n} refused");
             yard.platform().requests() - before <= *n
         });
-        assert!(wanted >= Some(1), "{bytes} bytes take no memory");
+        assert!(first >= Some(1), "{bytes} bytes take no memory");
     }
 }
 
@@ -86,10 +86,10 @@ fn a_handler_s_refused_mapping_is_told() {
     let yard = yard_on(Config::default());
     yard.platform().refuse(Some(0));
     assert_eq!(nested(yard.platform(), || yard.alloc(100, 16)), None);
-    books::bare(&yard).unwrap();
-    let address = nested(yard.platform(), || yard.alloc(100, 16)).expect("the next is granted");
+    books::empty(&yard).unwrap();
+    let address = nested(yard.platform(), || yard.alloc(100, 16)).expect("the next succeeds");
     assert_eq!(yard.free(address), Ok(()));
-    books::bare(&yard).unwrap();
+    books::empty(&yard).unwrap();
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn a_refused_growth_leaves_the_mapping_as_it_was() {
     yard.platform().refuse(Some(0));
     assert_eq!(yard.resize(address, 4 << 20), None);
     assert_eq!(yard.usable(address), Some(2 << 20));
-    let grown = yard.resize(address, 4 << 20).expect("the next is granted");
+    let grown = yard.resize(address, 4 << 20).expect("the next succeeds");
     assert_eq!((yard.usable(address), yard.usable(grown)), (None, Some(4 << 20)));
     assert_eq!(yard.free(grown), Ok(()));
-    books::bare(&yard).unwrap();
+    books::empty(&yard).unwrap();
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn run(config: Config, checked: usize) {
     assert_eq!(actor.refused, 0, "memory was refused on a machine that has enough");
 }
 
-/// A program that does next to nothing: what waits goes back, and the reclaim ticker ends.
+/// A program that does next to nothing: free pages are purged, and the reclaim ticker ends.
 fn quieten(actor: &mut Actor<'_>) {
     let mut calls = 0;
     while actor.yard.is_ticking() {
@@ -50,7 +50,7 @@ fn quieten(actor: &mut Actor<'_>) {
         let address = actor.yard.alloc_fast(64, 16).expect("memory");
         assert_eq!(actor.yard.free_fast(address), Ok(()));
         actor.yard.platform().advance(1);
-        // A slow_path did what handlers had left.
+        // A slow path did the deferred frees of handlers.
         actor.books().deferred.clear();
         calls += 1;
     }
@@ -163,7 +163,7 @@ fn a_request_of_nothing_is_served_at_every_alignment() {
             assert_eq!(yard.free(address), Ok(()));
         }
         yard.trim();
-        books::bare(&yard).unwrap();
+        books::empty(&yard).unwrap();
     });
 }
 
@@ -219,7 +219,7 @@ fn absurd_requests_are_refused_and_cost_nothing() {
     for (bytes, align) in [(most, 16), (most + 1, 16), (usize::MAX, 4096), (1, 1 << 63)] {
         assert_eq!(yard.alloc(bytes, align), None, "{bytes} at {align}");
     }
-    books::bare(&yard).unwrap();
+    books::empty(&yard).unwrap();
 }
 
 #[test]
@@ -249,28 +249,28 @@ fn what_a_handler_freed_comes_home_with_the_next_slow_path() {
 }
 
 #[test]
-fn an_object_freed_twice_is_set_aside_when_it_comes_home() {
-    static TOLD: AtomicUsize = AtomicUsize::new(0);
+fn an_object_freed_twice_is_set_aside_at_its_flush() {
+    static REPORTED: AtomicUsize = AtomicUsize::new(0);
     each_machine(|machine| {
         let yard: Yard<_> = yard_on(machine);
-        yard.on_misuse(|bad| {
-            assert_eq!(bad.cause, slabyard::pages::Cause::DoubleFree);
-            TOLD.fetch_add(1, Ordering::Relaxed);
+        yard.on_misuse(|found| {
+            assert_eq!(found.cause, slabyard::pages::Cause::DoubleFree);
+            REPORTED.fetch_add(1, Ordering::Relaxed);
         });
-        let told = TOLD.load(Ordering::Relaxed);
+        let reported = REPORTED.load(Ordering::Relaxed);
         let [first, second] = [(); 2].map(|()| yard.alloc(64, 16).expect("memory"));
         for address in [first, second, first] {
             assert_eq!(yard.free_fast(address), Ok(()));
         }
         // On the stack's top already: found at once.
         assert_eq!(yard.free_fast(first), Ok(()));
-        assert_eq!(TOLD.load(Ordering::Relaxed), told + 1);
+        assert_eq!(REPORTED.load(Ordering::Relaxed), reported + 1);
         let fault = books::verify(&yard).unwrap_err();
         assert!(fault.starts_with("object free or parked twice"), "{fault}");
         yard.trim();
-        assert_eq!(TOLD.load(Ordering::Relaxed), told + 2);
+        assert_eq!(REPORTED.load(Ordering::Relaxed), reported + 2);
         assert_eq!(yard.set_aside(), 2);
-        books::bare(&yard).unwrap();
+        books::empty(&yard).unwrap();
     });
 }
 

@@ -63,7 +63,7 @@ fn oversee(yard: &Yard<Machine>, machine: &Machine, rounds: usize) {
 
 /// All threads have ended: the whole yard against the oracle.
 fn reckon(yard: &Yard<Machine>, oracle: &Mutex<Oracle>, threads: usize, can_stop: bool) {
-    // A slow_path: what handlers freed comes home.
+    // A slow path: it does the frees that handlers deferred.
     yard.drain_thread();
     let sums = oracle.lock().unwrap().sums();
     books::audit(yard, &sums).unwrap();

@@ -74,7 +74,7 @@ pub fn array_of<P: Platform>(p: &P, top: u32, arrays: &[usize]) -> (usize, usize
 
 /// An element of a stack's array.
 pub fn element(objects: usize, i: usize) -> &'static AtomicUsize {
-    // SAFETY: callers pass arrays of `arrays`, which nobody frees while the
+    // SAFETY: callers pass arrays of `arrays`, which no thread frees while the
     // platform lives, and indices below their capacity.
     unsafe { &*((objects + i * 8) as *const AtomicUsize) }
 }
@@ -162,7 +162,7 @@ fn asked_push_is_slow<P: Platform>(p: &P, row: usize, slot: Slot) {
 fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
     let objects = new_stack(p, slot);
     assert!(p.push(slot, A) && p.push(slot, B) && p.push(slot, C));
-    // Stopped with the stacks of all other rows, which nobody uses.
+    // Stopped with the stacks of all other rows, which no thread uses.
     let mut stops: Vec<_> = (0..p.rows().len()).map(|r| (r, slot, 7)).collect();
     assert!(p.stop(&mut stops));
     let three = stack(p, objects, 3, CAPACITY);
@@ -282,9 +282,9 @@ fn refusal_changes_nothing<P: Platform>(p: &P, around: &Surroundings<'_>) {
     (around.while_refused)(&mut || refused[2] = p.remap(mapping, page, page * 64).is_none());
     assert_eq!(refused, [true; 3]);
     assert_eq!((read(p, arena), read(p, mapping)), (A, B));
-    assert!(p.commit(arena, page * 64), "granted now");
+    assert!(p.commit(arena, page * 64), "succeeds now");
     assert_eq!((read(p, arena), read(p, arena + page * 63)), (A, 0));
-    let mapping = p.remap(mapping, page, page * 64).expect("granted now");
+    let mapping = p.remap(mapping, page, page * 64).expect("succeeds now");
     assert_eq!(read(p, mapping), B);
     p.unmap(mapping, page * 64);
 }

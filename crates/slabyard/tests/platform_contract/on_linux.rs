@@ -89,7 +89,7 @@ fn tells_what_is_in_memory(linux: &Linux) {
     assert!(linux.commit(arena, bytes));
     assert_eq!(linux.resident(arena, bytes), 0);
     for nth in [0, 7, 599] {
-        // SAFETY: committed above, and nobody else's.
+        // SAFETY: committed above, and ours alone.
         unsafe { ((arena + nth * page) as *mut u8).write(1) };
     }
     linux.give_back(&mut [Stretch { address: arena + 7 * page, bytes: page }]);
@@ -121,7 +121,7 @@ fn keeps_the_contract(linux: &Linux, mode: Mode) {
 fn loses_and_doubles_nothing(linux: &Linux) {
     let storm = Storm::new(linux, 4, 1);
     let end = Instant::now() + Duration::from_millis(1000);
-    // Looking at the clock is the longer part of a round.
+    // Looking at the clock takes longer than a turn.
     let until_end = |n: u64| !n.is_multiple_of(256) || Instant::now() < end;
     std::thread::scope(|scope| {
         for worker in 0..4 {

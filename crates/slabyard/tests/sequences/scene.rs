@@ -66,7 +66,7 @@ static CURRENT: AtomicPtr<Scene> = AtomicPtr::new(ptr::null_mut());
 /// cell stays borrowed while a sequence runs.
 pub struct Scene {
     action: Action,
-    /// Objects in nobody's stack.
+    /// Objects in no stack.
     held: RefCell<Vec<usize>>,
     nr_objects: Cell<usize>,
     /// Numbers of arrays that no stack has.

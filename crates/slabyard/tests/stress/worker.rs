@@ -34,7 +34,7 @@ pub struct Load {
     /// The yard under load.
     pub yard: &'static Yard<Linux>,
     sequence: Sequence,
-    /// Calls wanted.
+    /// Calls to make.
     pub ops: u64,
     begun: AtomicU64,
     /// Calls made.
@@ -183,7 +183,7 @@ impl Load {
             }
             let before = worker.sequence;
             worker.part();
-            // Each allocation is freed by somebody.
+            // Some worker frees each allocation.
             self.done.fetch_add(2 * (worker.sequence - before), Ordering::Relaxed);
         }
         while let Some(held) = worker.kept.pop() {

@@ -20,7 +20,7 @@ pub(super) fn advise(address: usize, bytes: usize, advice: usize) {
 pub(super) fn protect(address: usize, bytes: usize) -> bool {
     // SAFETY: a part of our own reservation.
     let done = unsafe { sys::call(sys::MPROTECT, [address, bytes, PROT_RW, 0, 0, 0]) };
-    // A filter refused it: map in place of what is there, which is ours, and not charged, so that this
+    // A filter refused it. The new mapping replaces what is there, which is ours, and is not charged, so that this
     // is not refused half done. (Kernels before 6.12 unmap first.)
     done == 0
         || is_filtered(done)

@@ -54,7 +54,7 @@ const MADV_DODUMP: usize = 17;
 /// Since Linux 5.14; before that each page is faulted in as it is written.
 const MADV_POPULATE_WRITE: usize = 23;
 
-/// What was reserved so far.
+/// The reservations of the process.
 pub(super) struct Memory {
     /// First address and end of what is usable from the begin.
     usable: [AtomicUsize; 2],

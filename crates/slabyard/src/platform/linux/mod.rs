@@ -47,7 +47,7 @@ const SLOTS_PART: usize = 256;
 const MEMBARRIER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
 
-// What is known of `membarrier`.
+// The state of `membarrier`.
 const NOT_READY: u32 = 0;
 const REGISTERED: u32 = 1;
 /// It was refused after it was registered.
@@ -105,8 +105,8 @@ impl Linux {
 
     /// Finds the mode, or takes the requested one if it is possible, and makes the rows. False
     /// if there is no memory for them. Call it once.
-    pub fn init(&self, wanted: Option<Mode>) -> bool {
-        let (mode, cs_offset) = process::choose(wanted);
+    pub fn init(&self, requested: Option<Mode>) -> bool {
+        let (mode, cs_offset) = process::choose(requested);
         let page_bytes = process::page_bytes();
         self.setup.mode.store(mode as u32, Ordering::Relaxed);
         self.setup.cs_offset.store(cs_offset, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What this process and machine have: the mode that is possible, the page size, the
+//! Properties of this process and machine: the mode that is possible, the page size, the
 //! CPUs, and the limit of address space.
 
 use super::Mode;
@@ -27,15 +27,15 @@ pub(super) fn register(thread: &Thread) -> bool {
 
 /// The mode, and the offset of `rseq_cs` from the thread pointer: the requested mode if it is
 /// possible.
-pub(super) fn choose(wanted: Option<Mode>) -> (Mode, usize) {
+pub(super) fn choose(requested: Option<Mode>) -> (Mode, usize) {
     const CS: usize = 8;
     let own = rseq::thread_offset() + CS;
     let library = rseq::library_area().filter(|offset| rseq::cpu_id(*offset) >= 0);
-    if let (Some(offset), None | Some(Mode::Library)) = (library, wanted) {
+    if let (Some(offset), None | Some(Mode::Library)) = (library, requested) {
         return (Mode::Library, offset.wrapping_add(CS));
     }
     let sequences = cfg!(target_arch = "x86_64");
-    if wanted != Some(Mode::Slots) && library.is_none() && sequences {
+    if requested != Some(Mode::Slots) && library.is_none() && sequences {
         let thread = rseq::thread();
         if register(thread) {
             thread.flags.fetch_or(flags::TRIED, Ordering::Relaxed);

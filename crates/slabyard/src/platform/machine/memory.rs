@@ -141,7 +141,7 @@ impl Memory {
     }
 
     /// Counts a request for `bytes` more; false if it is refused.
-    fn grants(&mut self, bytes: usize) -> bool {
+    fn charge(&mut self, bytes: usize) -> bool {
         let n = self.requests;
         self.requests += 1;
         let in_use = self.committed_bytes + self.mapped_bytes;
@@ -165,7 +165,7 @@ impl Memory {
         let (i, pages) = self.pages(address, bytes);
         let known = self.reservations[i].committed.range(pages.clone()).count();
         let fresh = (pages.len() - known) * self.page_bytes;
-        if !self.grants(fresh) {
+        if !self.charge(fresh) {
             return false;
         }
         self.committed_bytes += fresh;
@@ -224,7 +224,7 @@ impl Memory {
         assert!(align.is_power_of_two(), "alignment {align}");
         assert!(bytes > 0, "a mapping of nothing");
         let bytes = self.whole_pages(bytes)?;
-        if !self.grants(bytes) {
+        if !self.charge(bytes) {
             return None;
         }
         self.place_mapping(bytes, align)
@@ -242,7 +242,7 @@ impl Memory {
 
     fn place_mapping(&mut self, bytes: usize, align: usize) -> Option<usize> {
         let address = self.next_mapping.next_multiple_of(align.max(self.page_bytes));
-        // A page that belongs to nobody follows each mapping.
+        // An unmapped page follows each mapping.
         self.next_mapping = address.checked_add(bytes)?.checked_add(self.page_bytes)?;
         self.mappings.insert(address, bytes);
         self.mapped_bytes += bytes;
@@ -282,7 +282,7 @@ impl Memory {
         assert!(new_bytes > 0, "a mapping of nothing");
         let new = self.whole_pages(new_bytes)?;
         let old = self.known_mapping(address, old_bytes);
-        if new > old && !self.grants(new - old) {
+        if new > old && !self.charge(new - old) {
             return None;
         }
         self.take_mapping(address, old_bytes);

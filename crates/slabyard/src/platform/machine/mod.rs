@@ -248,7 +248,7 @@ impl Park for Machine {
     }
 
     fn wait_at_most(&self, _: &AtomicU32, _: u32, ms: u64) {
-        // As if nobody woke it.
+        // As if no thread woke it.
         self.take_step();
         self.advance(ms);
     }
@@ -351,11 +351,11 @@ impl Platform for Machine {
         assert!(self.config.can_stop, "a fence on a machine that cannot stop");
         self.called();
         self.count(|tally| tally.fences += 1);
-        let granted = self
+        let succeeds = self
             .fences_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .is_ok();
-        if !granted {
+        if !succeeds {
             self.fence_was_refused.store(true, Ordering::Relaxed);
         } else if self.config.broken != Broken::FenceDoesNothing {
             for generation in &self.generations {
@@ -363,7 +363,7 @@ impl Platform for Machine {
             }
         }
         self.take_step();
-        granted
+        succeeds
     }
 
     fn row_hint(&self) -> Option<usize> {

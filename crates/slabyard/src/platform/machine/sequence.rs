@@ -5,7 +5,7 @@
 //! one does: the kernel moves it to the abort address before it goes on. So a
 //! sequence never computes with two halves of different stacks.
 //!
-//! With private rows (`can_stop` false) there is no token: nobody else uses the
+//! With private rows (`can_stop` false) there is no token: no other thread uses the
 //! row, and nothing restarts.
 
 use super::super::stack::{Entry, STOPPED, Slot, Stack, Stopped};

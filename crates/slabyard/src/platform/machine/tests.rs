@@ -161,9 +161,9 @@ fn every_request_can_be_refused() {
     for n in 0..4 {
         let machine = Machine::new(Config { refuse_commit: Some(n), ..Config::default() });
         let arena = machine.reserve(1 << 20, 4096, Use::Arena).expect("address space");
-        let granted: Vec<bool> = (0..4).map(|i| machine.commit(arena + i * 4096, 4096)).collect();
-        let nr_refused = granted.iter().filter(|g| !**g).count();
-        assert!(nr_refused == 1 && !granted[usize::try_from(n).unwrap()], "{granted:?}");
+        let succeeded: Vec<bool> = (0..4).map(|i| machine.commit(arena + i * 4096, 4096)).collect();
+        let nr_refused = succeeded.iter().filter(|g| !**g).count();
+        assert!(nr_refused == 1 && !succeeded[usize::try_from(n).unwrap()], "{succeeded:?}");
         assert_eq!(machine.committed_bytes(), 3 * 4096);
     }
 }

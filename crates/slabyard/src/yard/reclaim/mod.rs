@@ -1,4 +1,4 @@
-//! What gives memory back: parked objects that nobody uses return to their slabs, empty slabs
+//! Reclaim, which gives memory back: idle parked objects return to their slabs, empty slabs
 //! end, and free pages return to the system.
 //!
 //! ```text
