@@ -336,7 +336,7 @@ pub mod descriptor {
     pub const SLAB: u8 = 4;
     /// A free block whose pages are being given back.
     pub const PURGING: u8 = 5;
-    /// A freed run that is not joined yet.
+    /// A freed run that is not coalesced yet.
     pub const FREED: u8 = 6;
 }
 

@@ -229,7 +229,7 @@ impl KernelCache {
             }
     }
 
-    /// The CPU slab goes home with what is free of it: to its node's list, or to
+    /// The CPU slab is flushed with its free objects: to its node's list, or to
     /// its end.
     pub(crate) fn deactivate(&mut self, cpu: usize) {
         let slab = core::mem::replace(&mut self.cpus[cpu].slab, NONE);
@@ -265,7 +265,7 @@ impl KernelCache {
         self.counters.add(counter, 1);
     }
 
-    /// All that a CPU has goes home: its slab and its list.
+    /// Flushes all that a CPU holds: its slab and its list.
     pub fn flush_cpu(&mut self, cpu: usize) {
         if self.cpus[cpu].slab != NONE {
             self.counters.add(Counter::CpuslabFlush, 1);

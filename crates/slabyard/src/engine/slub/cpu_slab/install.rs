@@ -37,7 +37,7 @@ impl KernelCache {
     }
 
     /// A CPU's slab, whose `free` objects are the CPU's own. One that it has already
-    /// goes home.
+    /// is flushed.
     pub fn install_cpu_slab(&mut self, cpu: usize, free: u32) -> u32 {
         if !self.rules.has_cpu_slabs() {
             return match free {

@@ -205,7 +205,7 @@ impl KernelCache {
         ends
     }
 
-    /// All that CPUs hold goes home, empty slabs end, and the others are sorted,
+    /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,
     /// the fullest first (of those with up to 32 free objects).
     pub fn shrink(&mut self) {
         const PROMOTED: u32 = 32;
