@@ -19,7 +19,6 @@ use super::large::RUN_CALLS;
 use super::{Place, Yard};
 use crate::cache::classes::{self, CLASSES};
 use crate::engine::slub::Shape;
-use crate::engine::slub::flush::run_from;
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::slab::{Object, Word};
@@ -235,6 +234,47 @@ impl<P: Platform> Yard<P> {
         }
         false
     }
+}
+
+/// How many of the last objects lie side by side, each next to the one before, up or down,
+/// from the one at an address, whose bit is `nth` in a word whose last object is `last`; and
+/// their bits. A program that frees a structure in the order in which it made it leaves such
+/// runs.
+#[inline]
+fn run_from(
+    objects: &[AtomicUsize],
+    address: usize,
+    size: usize,
+    nth: u32,
+    last: u32,
+) -> (usize, u64) {
+    let Some(next) = objects.last() else { return (0, 0) };
+    let step = next.load(Ordering::Relaxed).wrapping_sub(address);
+    let bits = |run: usize| (1u64 << run) - 1;
+    if step == size.wrapping_neg() {
+        let run = run_length(objects, address, step, nth as usize);
+        (run, bits(run) << (nth - run as u32))
+    } else if step == size {
+        let run = run_length(objects, address, step, (last - nth) as usize);
+        (run, bits(run) << nth << 1)
+    } else {
+        (0, 0)
+    }
+}
+
+/// How many of the last objects, at most so many, lie `step` bytes from the one before each,
+/// and the first of them from `address`.
+#[inline]
+fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize) -> usize {
+    let objects = &objects[objects.len().saturating_sub(most)..];
+    let (mut left, mut expected) = (objects, address.wrapping_add(step));
+    while let Some((top, others)) = left.split_last()
+        && top.load(Ordering::Relaxed) == expected
+    {
+        expected = expected.wrapping_add(step);
+        left = others;
+    }
+    objects.len() - left.len()
 }
 
 /// Words of bitmaps, with a bit for each object that is free or was seen.

@@ -149,7 +149,6 @@ fn group_objects<'a, P: Platform>(
     mut objects: &'a [AtomicUsize],
 ) -> &'a [AtomicUsize] {
     let (offset, bytes) = geometry.span_of(group.word);
-    let (last, _) = geometry.divide(bytes as u32 - 1);
     let begin = g.region.address(group.slab) + offset;
     let mut mask = group.mask;
     while let Some((top, others)) = objects.split_last() {
@@ -167,57 +166,10 @@ fn group_objects<'a, P: Platform>(
             g.misuse(Cause::DoubleFree, address, shape.slot);
         } else {
             mask |= bit;
-            let (run, bits) = run_from(objects, address, geometry.size as usize, nth, last);
-            // Else the loop checks each by itself, and reports the one that is free already.
-            if mask & bits == 0 {
-                mask |= bits;
-                objects = &objects[..objects.len() - run];
-            }
         }
     }
     group.mask = mask;
     objects
-}
-
-/// How many of the last objects lie side by side, each next to the one before, up or down,
-/// from the one at an address, whose bit is `nth` in a word whose last object is `last`; and
-/// their bits. Such runs are most of a flush where a program frees a structure in the order
-/// in which it was made, or frees what it popped from a stack that was filled from a slab.
-#[inline]
-pub(crate) fn run_from(
-    objects: &[AtomicUsize],
-    address: usize,
-    size: usize,
-    nth: u32,
-    last: u32,
-) -> (usize, u64) {
-    let Some(next) = objects.last() else { return (0, 0) };
-    let step = next.load(Ordering::Relaxed).wrapping_sub(address);
-    let bits = |run: usize| (1u64 << run) - 1;
-    if step == size.wrapping_neg() {
-        let run = run_length(objects, address, step, nth as usize);
-        (run, bits(run) << (nth - run as u32))
-    } else if step == size {
-        let run = run_length(objects, address, step, (last - nth) as usize);
-        (run, bits(run) << nth << 1)
-    } else {
-        (0, 0)
-    }
-}
-
-/// How many of the last objects, at most so many, lie `step` bytes from the one before each,
-/// and the first of them from `address`.
-#[inline]
-fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize) -> usize {
-    let objects = &objects[objects.len().saturating_sub(most)..];
-    let (mut left, mut expected) = (objects, address.wrapping_add(step));
-    while let Some((top, others)) = left.split_last()
-        && top.load(Ordering::Relaxed) == expected
-    {
-        expected = expected.wrapping_add(step);
-        left = others;
-    }
-    objects.len() - left.len()
 }
 
 /// Reports an address that is no object of this cache.
