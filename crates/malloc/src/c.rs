@@ -1,36 +1,25 @@
-//! The C functions: slow paths of `malloc` and `free`, and all the others.
+//! The C functions but `malloc` and `free`, which are [`crate::entry`].
 //!
 //! Behaviour as in C23, POSIX and glibc's manual: zero sizes give unique
 //! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
 //! `errno`.
 
 use crate::entry::own_malloc;
+use crate::errno::set_errno;
 use crate::misuse;
+use crate::slow::{ALIGN, ENOMEM, allocate_slow, free_slow, given, release_sized};
 use crate::start;
-use crate::state::{YARD, is_closed};
+use crate::state::{YARD, ready};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::{LARGEST, request_for_aligned};
 use slabyard::platform::{GRANULE, Platform};
-use slabyard::yard::Place;
 
-const ENOMEM: c_int = 12;
 const EINVAL: c_int = 22;
-/// Every allocation is aligned to this.
-pub(crate) const ALIGN: usize = 16;
 /// Up to so many bytes, `calloc` writes to each page. Programs look into a table before
 /// they enter something, and a page that is read first is faulted in twice, once as the
 /// page of zeros; a large table may be sparse.
 const TOUCHED: usize = 256 << 10;
-
-unsafe extern "C" {
-    fn __errno_location() -> *mut c_int;
-}
-
-fn set_errno(value: c_int) {
-    // SAFETY: this thread's own word.
-    unsafe { *__errno_location() = value };
-}
 
 /// Allocates; null and ENOMEM without memory.
 #[inline]
@@ -38,49 +27,6 @@ pub(crate) fn allocate(bytes: usize, align: usize) -> *mut c_void {
     match request_for_aligned(bytes, align) {
         Some(request) => own_malloc(request),
         None => allocate_slow(bytes, align),
-    }
-}
-
-#[cold]
-fn allocate_slow(bytes: usize, align: usize) -> *mut c_void {
-    given(if start::ensure() { YARD.alloc(bytes, align) } else { None })
-}
-
-#[cold]
-pub(crate) extern "C" fn malloc_slow(bytes: usize) -> *mut c_void {
-    given(if !start::ensure() {
-        None
-    } else if is_closed() {
-        YARD.alloc_fast(bytes, ALIGN)
-    } else {
-        YARD.alloc(bytes, ALIGN)
-    })
-}
-
-/// The address as a pointer; null and ENOMEM without one.
-fn given(address: Option<usize>) -> *mut c_void {
-    if let Some(address) = address {
-        return address as *mut c_void;
-    }
-    set_errno(ENOMEM);
-    null_mut()
-}
-
-#[cold]
-pub(crate) extern "C" fn free_slow(pointer: *mut c_void) {
-    if pointer.is_null() {
-        return;
-    }
-    release("free", pointer as usize);
-}
-
-fn release(function: &str, address: usize) {
-    if !start::ready() {
-        return misuse::found_at_call(function, address, Place::Foreign);
-    }
-    let freed = if is_closed() { YARD.free_fast(address) } else { YARD.free(address) };
-    if let Err(place) = freed {
-        misuse::found_at_call(function, address, place);
     }
 }
 
@@ -132,7 +78,7 @@ extern "C" fn realloc(pointer: *mut c_void, bytes: usize) -> *mut c_void {
 
 fn resize(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
     let address = pointer as usize;
-    let have = if start::ready() { misuse::usable_or_misuse(function, address) } else { None };
+    let have = if ready() { misuse::usable_or_misuse(function, address) } else { None };
     let Some(have) = have else { return null_mut() };
     if bytes <= isize::MAX as usize
         && let Some(address) = YARD.resize(address, bytes)
@@ -160,7 +106,7 @@ extern "C" fn reallocarray(pointer: *mut c_void, n: usize, each: usize) -> *mut 
 
 #[unsafe(no_mangle)]
 extern "C" fn free_aligned_sized(pointer: *mut c_void, align: usize, bytes: usize) {
-    crate::cxx::release_sized("free_aligned_sized", pointer, bytes, align);
+    release_sized("free_aligned_sized", pointer, bytes, align);
 }
 
 #[unsafe(no_mangle)]
@@ -222,7 +168,7 @@ extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
 
 #[unsafe(no_mangle)]
 extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
-    if pointer.is_null() || !start::ready() {
+    if pointer.is_null() || !ready() {
         return 0;
     }
     misuse::usable_or_misuse("malloc_usable_size", pointer as usize).unwrap_or(0)
@@ -230,7 +176,7 @@ extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
 
 #[unsafe(no_mangle)]
 extern "C" fn malloc_trim(_pad: usize) -> c_int {
-    c_int::from(start::ready() && YARD.trim())
+    c_int::from(ready() && YARD.trim())
 }
 
 /// The same for Rust's `alloc`.

@@ -1,41 +1,58 @@
-//! The C++ operators that get a size: they check whether it is the object's. [`crate::throw`]
-//! has what `new` does without memory.
+//! The C++ operators with an alignment: `new`, which begins with the fast path of a size that
+//! has it, and `delete` with a size. [`crate::entry`] has those without one, and
+//! [`crate::throw`] what `new` does without memory.
 
-use crate::c::{ALIGN, free_slow};
-use crate::misuse;
-use crate::start;
-use crate::state::YARD;
+use crate::c::allocate;
+use crate::slow::{ALIGN, release_sized};
+use crate::throw::{nothrow_by_runtime, trying};
+use core::arch::naked_asm;
 use core::ffi::c_void;
-use slabyard::cache::classes;
-use slabyard::yard::Place;
 
-#[cold]
-pub(crate) extern "C" fn delete_sized_slow(pointer: *mut c_void, bytes: usize) {
-    release_sized("sized free", pointer, bytes, ALIGN);
+/// Memory, or null.
+extern "C" fn attempt(bytes: usize, align: usize) -> *mut c_void {
+    allocate(bytes, align.max(ALIGN))
 }
 
-/// Frees, after a check of whether the size is the object's.
-pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, align: usize) {
-    if !pointer.is_null() && start::ready() {
-        let address = pointer as usize;
-        let class = classes::class_for_aligned(bytes, align.max(ALIGN));
-        match YARD.place_of(address) {
-            Place::Object { class: found, begin: true, .. } if class != Some(found) => {
-                misuse::wrong_size(function, address, bytes, Some(found));
-            }
-            // A small block is large only where a handler interrupted malloc:
-            // then it is a mapping, not a run.
-            Place::Large(have) if bytes > have || class.is_some() && is_run(pointer) => {
-                misuse::wrong_size(function, address, bytes, None);
-            }
-            _ => {}
+trying!(aligned_or_throw, attempt);
+
+/// Jumps to [`aligned_or_throw`] without a stack frame of its own.
+macro_rules! throwing {
+    ($($name:ident),*) => {$(
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        extern "C" fn $name(_bytes: usize, _align: usize) -> *mut c_void {
+            #[cfg(target_arch = "x86_64")]
+            naked_asm!("jmp {to}", to = sym aligned_or_throw);
+            #[cfg(target_arch = "aarch64")]
+            naked_asm!("b {to}", to = sym aligned_or_throw);
+            #[cfg(target_arch = "riscv64")]
+            naked_asm!("tail {to}", to = sym aligned_or_throw);
         }
-    }
-    free_slow(pointer);
+    )*};
+}
+throwing!(_ZnwmSt11align_val_t, _ZnamSt11align_val_t);
+
+fn nothrow_aligned(bytes: usize, align: usize) -> *mut c_void {
+    let pointer = allocate(bytes, align.max(ALIGN));
+    if pointer.is_null() { nothrow_by_runtime(bytes, align.max(ALIGN)) } else { pointer }
 }
 
-fn is_run(pointer: *mut c_void) -> bool {
-    YARD.heap.run_bytes(pointer as usize).is_some()
+#[unsafe(no_mangle)]
+extern "C" fn _ZnwmSt11align_val_tRKSt9nothrow_t(
+    bytes: usize,
+    align: usize,
+    _: *const u8,
+) -> *mut c_void {
+    nothrow_aligned(bytes, align)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn _ZnamSt11align_val_tRKSt9nothrow_t(
+    bytes: usize,
+    align: usize,
+    _: *const u8,
+) -> *mut c_void {
+    nothrow_aligned(bytes, align)
 }
 
 #[unsafe(no_mangle)]

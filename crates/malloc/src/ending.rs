@@ -10,7 +10,7 @@
 //! child of a `vfork`, these functions ask for the process id and end it; the owner
 //! waits for [`PATIENCE`] looks at most, and not at all without a reader.
 
-use crate::report::errno;
+use crate::errno::errno;
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

@@ -15,8 +15,7 @@ pub(crate) use fast::own_malloc;
 
 #[cfg(target_arch = "x86_64")]
 mod fast {
-    use crate::c::{free_slow, malloc_slow};
-    use crate::cxx::delete_sized_slow;
+    use crate::slow::{delete_sized_slow, free_slow, malloc_slow};
     use crate::state::{FAST, at};
     use crate::throw::{new_nothrow_slow, new_slow};
     use core::arch::naked_asm;
@@ -163,8 +162,7 @@ mod fast {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod fast {
-    use crate::c::{free_slow, malloc_slow};
-    use crate::cxx::delete_sized_slow;
+    use crate::slow::{delete_sized_slow, free_slow, malloc_slow};
     use crate::state::YARD;
     use crate::throw::new_nothrow_slow;
     use core::ffi::c_void;
@@ -173,7 +171,7 @@ mod fast {
         ($($(#[$exported:meta])? $name:ident => $slow:ident),* $(,)?) => {$(
             $(#[$exported])?
             pub(crate) extern "C" fn $name(bytes: usize) -> *mut c_void {
-                if crate::start::ready()
+                if crate::state::ready()
                     && let Some(address) = YARD.alloc_fast(bytes, 16)
                 {
                     return address as *mut c_void;
@@ -186,7 +184,7 @@ mod fast {
         ($($name:ident),* $(,)?) => {$(
             #[unsafe(no_mangle)]
             extern "C" fn $name(pointer: *mut c_void) {
-                if pointer.is_null() || !crate::start::ready() {
+                if pointer.is_null() || !crate::state::ready() {
                     return;
                 }
                 if YARD.free_fast(pointer as usize).is_err() {

@@ -10,14 +10,10 @@
 
 #![cfg(target_arch = "x86_64")]
 
-use crate::start;
-use crate::state::YARD;
+use crate::errno::set_errno;
+use crate::state::{YARD, ready};
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_long};
-
-unsafe extern "C" {
-    fn __errno_location() -> *mut c_int;
-}
 
 const SYS_PRCTL: u32 = 157;
 const SYS_SECCOMP: u32 = 317;
@@ -25,15 +21,14 @@ const PR_SET_SECCOMP: u32 = 22;
 
 /// A filter is about to be installed.
 extern "C" fn comes() {
-    if start::ready() {
+    if ready() {
         YARD.restrict();
     }
 }
 
 /// A call failed.
 extern "C" fn failed(result: isize) -> c_long {
-    // SAFETY: this thread's own word.
-    unsafe { *__errno_location() = -result as c_int };
+    set_errno(-result as c_int);
     -1
 }
 

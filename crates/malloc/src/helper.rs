@@ -14,6 +14,7 @@
 //!
 //! [`Yard::help_reclaim`]: slabyard::yard::Yard::help_reclaim
 
+use crate::errno::keeping_errno;
 use crate::state::YARD;
 use crate::text::say;
 use core::ptr::{null, null_mut};
@@ -43,7 +44,6 @@ type Signals = [u64; 16];
 type Attributes = [u64; 16];
 
 unsafe extern "C" {
-    fn __errno_location() -> *mut i32;
     fn prctl(what: i32, ...) -> i32;
     fn pthread_attr_destroy(attributes: *mut Attributes) -> i32;
     fn pthread_attr_init(attributes: *mut Attributes) -> i32;
@@ -89,12 +89,8 @@ pub(crate) fn after_fork() {
     WORD.store(CALM, Ordering::Relaxed);
     // While there is one thread: see there.
     YARD.platform().prepare_fence();
-    // SAFETY: this thread's own word; fork's caller must not see our error number.
-    unsafe {
-        let errno = *__errno_location();
-        make();
-        *__errno_location() = errno;
-    }
+    // fork's caller must not see our error number.
+    keeping_errno(make);
 }
 
 /// The reclaim ticker began. In a slow path, which holds no lock here.

@@ -2,7 +2,7 @@
 //! Their numbers are those of our counters; glibc's names are kept where they mean something
 //! here.
 
-use crate::start;
+use crate::state;
 use crate::state::YARD;
 use crate::text::{Line, say};
 use core::ffi::{c_char, c_int, c_void};
@@ -19,7 +19,7 @@ pub(crate) struct Counted {
 
 /// Counts; `None` where the yard cannot be stopped (a handler inside malloc).
 pub(crate) fn count() -> Option<Counted> {
-    if !start::ready() {
+    if !state::ready() {
         return None;
     }
     let mut caches = [CacheCounters::default(); CLASSES];
@@ -169,7 +169,7 @@ extern "C" fn mallopt(parameter: c_int, _value: c_int) -> c_int {
 /// checked now.
 #[unsafe(no_mangle)]
 extern "C" fn slabyard_verify() -> c_int {
-    if !start::ready() {
+    if !state::ready() {
         return 2;
     }
     match YARD.verify() {

@@ -2,7 +2,7 @@
 //!
 //! The only `static` yard of the workspace is here ([`state`]). `malloc` and `free` themselves
 //! are the pop and push sequences ([`entry`]); what they cannot do in one committing store is in
-//! [`c`]. [`start`] makes the yard ready at the first call, from any function; [`fork`] closes
+//! [`slow`]; [`c`] and [`cxx`] have the other functions. [`start`] makes the yard ready at the first call, from any function; [`fork`] closes
 //! the gate around forks; [`misuse`] reports misuse; [`report`] and [`ending`] report the
 //! counters at the process's end.
 //!
@@ -15,6 +15,7 @@ mod c;
 mod cxx;
 mod ending;
 mod entry;
+mod errno;
 mod filter;
 mod fork;
 mod helper;
@@ -25,6 +26,7 @@ mod misuse;
 mod observe;
 mod options;
 mod report;
+mod slow;
 mod start;
 mod state;
 mod text;

@@ -7,7 +7,7 @@
 //! was set before the program at the start. A program that makes the system call itself, without
 //! the C function, is refused.
 
-use crate::start;
+use crate::state;
 use crate::state::YARD;
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -32,7 +32,7 @@ unsafe extern "C" {
 }
 
 fn unreserve() {
-    if start::ready() {
+    if state::ready() {
         YARD.unreserve();
     }
 }

@@ -5,13 +5,13 @@
 //! 1), a process may allow it: `SLABYARD_OBSERVABLE=1`, for its children too. A child that runs
 //! another program inherits the variable; a forked child gives the permission anew.
 
+use crate::errno::keeping_errno;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 static ALLOWED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
     fn prctl(what: i32, ...) -> i32;
-    fn __errno_location() -> *mut i32;
 }
 
 /// Allows any process of the same user to read and write this one's memory.
@@ -19,13 +19,10 @@ pub(crate) fn allow() {
     const PR_SET_PTRACER: i32 = 0x5961_6d61;
     const ANY: usize = usize::MAX;
     ALLOWED.store(true, Ordering::Relaxed);
-    // SAFETY: numbers only, and this thread's error number. A kernel without Yama refuses
-    // it, where nothing is needed: neither the first malloc nor a fork shows that.
-    unsafe {
-        let errno = *__errno_location();
-        prctl(PR_SET_PTRACER, ANY, 0usize, 0usize, 0usize);
-        *__errno_location() = errno;
-    }
+    // A kernel without Yama refuses it, where nothing is needed: neither the first malloc nor a
+    // fork shows that.
+    // SAFETY: numbers only.
+    keeping_errno(|| unsafe { prctl(PR_SET_PTRACER, ANY, 0usize, 0usize, 0usize) });
 }
 
 /// In the child of a fork, which does not have its parent's permission.

@@ -2,10 +2,10 @@
 //! that `SLABYARD_VERIFY_AT_EXIT` asks for.
 
 use crate::ending::{self, LONGEST, Owner, Signals};
+use crate::errno::errno;
 use crate::info::{Counted, count};
 use crate::options::{self, Keep};
-use crate::start::mode_number;
-use crate::state::YARD;
+use crate::state::{YARD, mode_number};
 use crate::text::{Line, Output, abort, say};
 use core::ffi::{CStr, c_char};
 use core::fmt::Write as _;
@@ -27,7 +27,6 @@ unsafe extern "C" {
     fn read(fd: i32, bytes: *mut u8, n: usize) -> isize;
     fn close(fd: i32) -> i32;
     fn pthread_sigmask(how: i32, signals: *const Signals, old: *mut Signals) -> i32;
-    fn __errno_location() -> *mut i32;
 }
 
 pub(crate) fn set_verify(on: bool) {
@@ -114,11 +113,6 @@ fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
     // SAFETY: opened above.
     let closed = unsafe { close(fd) } == 0;
     if written && !closed { Err(errno()) } else { result }
-}
-
-pub(crate) fn errno() -> i32 {
-    // SAFETY: this thread's own word.
-    unsafe { *__errno_location() }
 }
 
 fn write_to(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result {

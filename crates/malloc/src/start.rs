@@ -2,7 +2,9 @@
 //! runs when the C library is ready, does the rest.
 
 use crate::options::Options;
-use crate::state::{FAST, YARD, choose_limit, choose_mask};
+use crate::state::{
+    COLD, FAILED, FAST, READY, STARTING, STATE, YARD, choose_limit, choose_mask, mode_number, ready,
+};
 use crate::text::say;
 use crate::{fork, helper, misuse, observe, report};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -10,25 +12,12 @@ use slabyard::platform::linux::Mode;
 use slabyard::yard::Settings;
 use slabyard_abi::options::Key;
 
-const COLD: u32 = 0;
-const STARTING: u32 = 1;
-const READY: u32 = 2;
-const FAILED: u32 = 3;
-
-static STATE: AtomicU32 = AtomicU32::new(COLD);
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
     fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
     fn pthread_setspecific(key: u32, value: *const u8) -> i32;
     fn sched_yield() -> i32;
-}
-
-/// True once the yard can be used.
-#[inline]
-pub(crate) fn ready() -> bool {
-    // Acquire pairs with the Release in `start`.
-    STATE.load(Ordering::Acquire) == READY
 }
 
 /// Makes the yard ready if it is not; false if there is no memory for it.
@@ -105,15 +94,6 @@ fn begin(options: &Options) -> bool {
     }
     YARD.publish(mode_number(platform.mode()));
     true
-}
-
-/// The mode as users count it.
-pub(crate) fn mode_number(mode: Mode) -> u64 {
-    match mode {
-        Mode::Library => 1,
-        Mode::Own => 2,
-        Mode::Slots => 3,
-    }
 }
 
 /// Called when a thread got a private slot: sets the key whose destructor gives it back.

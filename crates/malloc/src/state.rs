@@ -1,12 +1,36 @@
-//! The yard of the process, and the words that the fast path reads.
+//! The yard of the process, whether it is ready, and the words that the fast path reads.
 
-use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::cache::classes::{self, ENTRIES, LARGEST};
-use slabyard::platform::linux::Linux;
+use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::Yard;
 
 /// The process's yard.
 pub(crate) static YARD: Yard<Linux> = Yard::new(Linux::new());
+
+pub(crate) const COLD: u32 = 0;
+pub(crate) const STARTING: u32 = 1;
+pub(crate) const READY: u32 = 2;
+pub(crate) const FAILED: u32 = 3;
+
+/// How far the yard's start is; [`crate::start`] changes it.
+pub(crate) static STATE: AtomicU32 = AtomicU32::new(COLD);
+
+/// True once the yard can be used.
+#[inline]
+pub(crate) fn ready() -> bool {
+    // Acquire pairs with the Release in `start`.
+    STATE.load(Ordering::Acquire) == READY
+}
+
+/// The mode as users count it.
+pub(crate) fn mode_number(mode: Mode) -> u64 {
+    match mode {
+        Mode::Library => 1,
+        Mode::Own => 2,
+        Mode::Slots => 3,
+    }
+}
 
 /// What `malloc` and `free` read: one cache line. The first values send every
 /// call to the slow path: no size is below the limit 0, and every address

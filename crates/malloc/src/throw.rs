@@ -7,7 +7,7 @@
 //! belongs to it. So the stack frame that calls what may throw is written here in assembly, with
 //! the directives by which an unwinder passes it.
 
-use crate::c::{ALIGN, allocate, malloc_slow};
+use crate::slow::{ALIGN, malloc_slow};
 use crate::text::{abort, say};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_void};
@@ -38,15 +38,20 @@ fn new_handler() -> Option<Remedy> {
     }
 }
 
-/// Memory, or null.
-extern "C" fn attempt(bytes: usize, align: usize) -> *mut c_void {
-    // On x86-64 the pop of `new` found nothing.
-    let popped = cfg!(target_arch = "x86_64") && align <= ALIGN;
-    if popped { malloc_slow(bytes) } else { allocate(bytes, align.max(ALIGN)) }
+/// Memory, or null. On x86-64 the pop of `new` found nothing; elsewhere each attempt begins
+/// with one.
+extern "C" fn attempt(bytes: usize, _align: usize) -> *mut c_void {
+    #[cfg(not(target_arch = "x86_64"))]
+    if crate::state::ready()
+        && let Some(address) = crate::state::YARD.alloc_fast(bytes, ALIGN)
+    {
+        return address as *mut c_void;
+    }
+    malloc_slow(bytes)
 }
 
 /// What to call before the next attempt: the new handler, or what throws.
-extern "C" fn remedy() -> Remedy {
+pub(crate) extern "C" fn remedy() -> Remedy {
     if let Some(handler) = new_handler() {
         return handler;
     }
@@ -59,109 +64,106 @@ extern "C" fn remedy() -> Remedy {
     unsafe { core::mem::transmute(throw) }
 }
 
-/// Tries until there is memory, or something is thrown.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-extern "C" fn new_or_throw(_bytes: usize, _align: usize) -> *mut c_void {
-    naked_asm!(
-        ".cfi_startproc",
-        "push rbx",
-        ".cfi_def_cfa_offset 16",
-        ".cfi_offset rbx, -16",
-        "push r12",
-        ".cfi_def_cfa_offset 24",
-        ".cfi_offset r12, -24",
-        "sub rsp, 8",
-        ".cfi_def_cfa_offset 32",
-        "mov rbx, rdi",
-        "mov r12, rsi",
-        "2: mov rdi, rbx",
-        "mov rsi, r12",
-        "call {attempt}",
-        "test rax, rax",
-        "jne 3f",
-        "call {remedy}",
-        "call rax",
-        "jmp 2b",
-        "3: add rsp, 8",
-        ".cfi_def_cfa_offset 24",
-        "pop r12",
-        ".cfi_def_cfa_offset 16",
-        "pop rbx",
-        ".cfi_def_cfa_offset 8",
-        "ret",
-        ".cfi_endproc",
-        attempt = sym attempt,
-        remedy = sym remedy,
-    )
+/// A function that asks `$attempt` until there is memory, or something is thrown.
+macro_rules! trying {
+    ($name:ident, $attempt:ident) => {
+        #[unsafe(naked)]
+        extern "C" fn $name(_bytes: usize, _align: usize) -> *mut c_void {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rbx",
+                ".cfi_def_cfa_offset 16",
+                ".cfi_offset rbx, -16",
+                "push r12",
+                ".cfi_def_cfa_offset 24",
+                ".cfi_offset r12, -24",
+                "sub rsp, 8",
+                ".cfi_def_cfa_offset 32",
+                "mov rbx, rdi",
+                "mov r12, rsi",
+                "2: mov rdi, rbx",
+                "mov rsi, r12",
+                "call {attempt}",
+                "test rax, rax",
+                "jne 3f",
+                "call {remedy}",
+                "call rax",
+                "jmp 2b",
+                "3: add rsp, 8",
+                ".cfi_def_cfa_offset 24",
+                "pop r12",
+                ".cfi_def_cfa_offset 16",
+                "pop rbx",
+                ".cfi_def_cfa_offset 8",
+                "ret",
+                ".cfi_endproc",
+                attempt = sym $attempt,
+                remedy = sym $crate::throw::remedy,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "stp x29, x30, [sp, #-32]!",
+                ".cfi_def_cfa_offset 32",
+                ".cfi_offset x29, -32",
+                ".cfi_offset x30, -24",
+                "stp x19, x20, [sp, #16]",
+                ".cfi_offset x19, -16",
+                ".cfi_offset x20, -8",
+                "mov x19, x0",
+                "mov x20, x1",
+                "2: mov x0, x19",
+                "mov x1, x20",
+                "bl {attempt}",
+                "cbnz x0, 3f",
+                "bl {remedy}",
+                "blr x0",
+                "b 2b",
+                "3: ldp x19, x20, [sp, #16]",
+                "ldp x29, x30, [sp], #32",
+                ".cfi_def_cfa_offset 0",
+                "ret",
+                ".cfi_endproc",
+                attempt = sym $attempt,
+                remedy = sym $crate::throw::remedy,
+            );
+            #[cfg(target_arch = "riscv64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "addi sp, sp, -32",
+                ".cfi_def_cfa_offset 32",
+                "sd ra, 24(sp)",
+                ".cfi_offset ra, -8",
+                "sd s0, 16(sp)",
+                ".cfi_offset s0, -16",
+                "sd s1, 8(sp)",
+                ".cfi_offset s1, -24",
+                "mv s0, a0",
+                "mv s1, a1",
+                "2: mv a0, s0",
+                "mv a1, s1",
+                "call {attempt}",
+                "bnez a0, 3f",
+                "call {remedy}",
+                "jalr a0",
+                "j 2b",
+                "3: ld ra, 24(sp)",
+                "ld s0, 16(sp)",
+                "ld s1, 8(sp)",
+                "addi sp, sp, 32",
+                ".cfi_def_cfa_offset 0",
+                "ret",
+                ".cfi_endproc",
+                attempt = sym $attempt,
+                remedy = sym $crate::throw::remedy,
+            );
+        }
+    };
 }
+pub(crate) use trying;
 
-/// Tries until there is memory, or something is thrown.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-extern "C" fn new_or_throw(_bytes: usize, _align: usize) -> *mut c_void {
-    naked_asm!(
-        ".cfi_startproc",
-        "stp x29, x30, [sp, #-32]!",
-        ".cfi_def_cfa_offset 32",
-        ".cfi_offset x29, -32",
-        ".cfi_offset x30, -24",
-        "stp x19, x20, [sp, #16]",
-        ".cfi_offset x19, -16",
-        ".cfi_offset x20, -8",
-        "mov x19, x0",
-        "mov x20, x1",
-        "2: mov x0, x19",
-        "mov x1, x20",
-        "bl {attempt}",
-        "cbnz x0, 3f",
-        "bl {remedy}",
-        "blr x0",
-        "b 2b",
-        "3: ldp x19, x20, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
-        ".cfi_def_cfa_offset 0",
-        "ret",
-        ".cfi_endproc",
-        attempt = sym attempt,
-        remedy = sym remedy,
-    )
-}
-
-/// Tries until there is memory, or something is thrown.
-#[cfg(target_arch = "riscv64")]
-#[unsafe(naked)]
-extern "C" fn new_or_throw(_bytes: usize, _align: usize) -> *mut c_void {
-    naked_asm!(
-        ".cfi_startproc",
-        "addi sp, sp, -32",
-        ".cfi_def_cfa_offset 32",
-        "sd ra, 24(sp)",
-        ".cfi_offset ra, -8",
-        "sd s0, 16(sp)",
-        ".cfi_offset s0, -16",
-        "sd s1, 8(sp)",
-        ".cfi_offset s1, -24",
-        "mv s0, a0",
-        "mv s1, a1",
-        "2: mv a0, s0",
-        "mv a1, s1",
-        "call {attempt}",
-        "bnez a0, 3f",
-        "call {remedy}",
-        "jalr a0",
-        "j 2b",
-        "3: ld ra, 24(sp)",
-        "ld s0, 16(sp)",
-        "ld s1, 8(sp)",
-        "addi sp, sp, 32",
-        ".cfi_def_cfa_offset 0",
-        "ret",
-        ".cfi_endproc",
-        attempt = sym attempt,
-        remedy = sym remedy,
-    )
-}
+trying!(new_or_throw, attempt);
 
 /// Jumps to [`new_or_throw`] without a stack frame of its own.
 macro_rules! throwing {
@@ -179,18 +181,6 @@ macro_rules! throwing {
             naked_asm!("li a1, {align}", "tail {to}", align = const ALIGN, to = sym new_or_throw);
         }
     };
-    ($name:ident aligned) => {
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        extern "C" fn $name(_bytes: usize, _align: usize) -> *mut c_void {
-            #[cfg(target_arch = "x86_64")]
-            naked_asm!("jmp {to}", to = sym new_or_throw);
-            #[cfg(target_arch = "aarch64")]
-            naked_asm!("b {to}", to = sym new_or_throw);
-            #[cfg(target_arch = "riscv64")]
-            naked_asm!("tail {to}", to = sym new_or_throw);
-        }
-    };
 }
 
 throwing!(
@@ -198,7 +188,7 @@ throwing!(
     #[cfg(target_arch = "x86_64")]
     pub(crate) new_slow
 );
-// Elsewhere there is no fast path of its own text: each attempt begins with a pop.
+// Elsewhere there is no fast path of its own text.
 throwing!(
     #[cfg(not(target_arch = "x86_64"))]
     #[unsafe(no_mangle)]
@@ -209,14 +199,6 @@ throwing!(
     #[unsafe(no_mangle)]
     _Znam
 );
-throwing!(_ZnwmSt11align_val_t aligned);
-throwing!(_ZnamSt11align_val_t aligned);
-
-fn nothrow_aligned(bytes: usize, align: usize) -> *mut c_void {
-    let pointer = allocate(bytes, align.max(ALIGN));
-    if pointer.is_null() { nothrow_by_runtime(bytes, align.max(ALIGN)) } else { pointer }
-}
-
 #[cold]
 pub(crate) extern "C" fn new_nothrow_slow(bytes: usize) -> *mut c_void {
     let pointer = malloc_slow(bytes);
@@ -225,7 +207,7 @@ pub(crate) extern "C" fn new_nothrow_slow(bytes: usize) -> *mut c_void {
 
 /// Out of memory in a `nothrow` operator: the C++ runtime's own one calls our
 /// throwing `new`, which calls the new handler, and turns what is thrown into null.
-fn nothrow_by_runtime(bytes: usize, align: usize) -> *mut c_void {
+pub(crate) fn nothrow_by_runtime(bytes: usize, align: usize) -> *mut c_void {
     // The next definition after ours (dlsym(3)).
     const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
     // SAFETY: the names are those of functions of these types, which throw nothing.
@@ -248,22 +230,4 @@ fn nothrow_by_runtime(bytes: usize, align: usize) -> *mut c_void {
             core::mem::transmute(next);
         next(bytes, nothrow)
     }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn _ZnwmSt11align_val_tRKSt9nothrow_t(
-    bytes: usize,
-    align: usize,
-    _: *const u8,
-) -> *mut c_void {
-    nothrow_aligned(bytes, align)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn _ZnamSt11align_val_tRKSt9nothrow_t(
-    bytes: usize,
-    align: usize,
-    _: *const u8,
-) -> *mut c_void {
-    nothrow_aligned(bytes, align)
 }

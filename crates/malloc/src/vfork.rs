@@ -16,13 +16,14 @@
 
 #![cfg(target_arch = "x86_64")]
 
+use crate::errno::{keeping_errno, set_errno};
 use crate::start;
+use crate::state;
 use crate::state::{YARD, choose, hold_open};
 use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_void};
 
 unsafe extern "C" {
-    fn __errno_location() -> *mut c_int;
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
@@ -38,7 +39,7 @@ extern "C" fn before() -> bool {
 
 /// In the parent, as its child has ended or become another program.
 fn after(was_child: bool) {
-    if !start::ready() {
+    if !state::ready() {
         return;
     }
     if !was_child {
@@ -52,8 +53,7 @@ fn after(was_child: bool) {
 extern "C" fn after_vfork(result: isize, was_child: bool) -> c_int {
     after(was_child);
     if (-4095..0).contains(&result) {
-        // SAFETY: this thread's own word.
-        unsafe { *__errno_location() = -result as c_int };
+        set_errno(-result as c_int);
         return -1;
     }
     result as c_int
@@ -107,8 +107,7 @@ extern "C" fn clone(
     // SAFETY: the next definition after ours (dlsym(3)).
     let next = unsafe { dlsym(RTLD_NEXT, c"clone".as_ptr()) };
     if next.is_null() {
-        // SAFETY: this thread's own word.
-        unsafe { *__errno_location() = ENOSYS };
+        set_errno(ENOSYS);
         return -1;
     }
     // SAFETY: the C library's function, of these arguments.
@@ -117,12 +116,8 @@ extern "C" fn clone(
     let was_child = shares && before();
     let result = next(function, stack, flags, argument, parent_tid, tls, child_tid);
     if shares {
-        // SAFETY: this thread's own word, which the child shares.
-        unsafe {
-            let errno = *__errno_location();
-            after(was_child);
-            *__errno_location() = errno;
-        }
+        // The child shares it.
+        keeping_errno(|| after(was_child));
     }
     result
 }

@@ -4,7 +4,7 @@
 //! Neighbours, each with a piece of that work: a requested drain ([`super::reclaim::drain`]), a
 //! slice of a reclaim pass ([`super::reclaim::ticker`]), another process's request
 //! ([`super::mailbox`]), deferred frees ([`super::deferred`]), a block of a freed run to
-//! coalesce ([`crate::pages`]'s `freed`).
+//! coalesce ([`crate::pages::coalesce`]).
 //! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
 //! finds [`INSIDE`] and enters none. No thread is in one while a thread forks.
 

@@ -8,7 +8,7 @@
 //!     |   8 passes found nothing to do      |  | each slow path: one slice               v
 //!     +-------------------------------------+--+------------------------------- pass: stacks,
 //!                                              |                                caches, runs,
-//!                                              +--- purge backlog first         pages, tables
+//!                                              +--- purge backlog first         pages, metadata
 //! ```
 //!
 //! [`ticker`] decides when a pass begins and how often a slow path must run; [`rate`] measures
