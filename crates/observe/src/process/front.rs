@@ -25,7 +25,7 @@ pub(crate) struct Front {
     pub(crate) page_bytes: u64,
     pub(crate) rows: u64,
     pub(crate) nr_rows: usize,
-    pub(crate) places: u64,
+    pub(crate) elements: u64,
     /// Sheaves of each size that there is room for.
     pub(crate) sheaves: u64,
     pub(crate) region: u64,
@@ -90,7 +90,7 @@ impl Front {
             page_bytes,
             rows,
             nr_rows: small(Word::NrRows, 1, MOST_ROWS)?,
-            places: within(Word::Elements, rows, u64::MAX >> 1)?,
+            elements: within(Word::Elements, rows, u64::MAX >> 1)?,
             sheaves: within(Word::Sheaves, 1, MOST_SHEAVES)?,
             region: place(Word::Region, granules * GRANULE as u64)?,
             granules,
@@ -142,7 +142,7 @@ impl Front {
         if top == row::STOPPED {
             return Top::Stopped;
         }
-        let Some(bytes) = (self.rows + u64::from(top) * 8).checked_sub(self.places) else {
+        let Some(bytes) = (self.rows + u64::from(top) * 8).checked_sub(self.elements) else {
             return Top::Odd;
         };
         let mut bytes = bytes;
@@ -163,7 +163,7 @@ impl Front {
     }
 }
 
-/// More sheaves than any yard has room for: their places have numbers of 32 bits.
+/// More sheaves than any yard has room for: their elements have numbers of 32 bits.
 const MOST_SHEAVES: u64 = 1 << 22;
 
 /// What an entry's top says.

@@ -147,7 +147,7 @@ impl Planted {
         planted
     }
 
-    /// A front, rows and places at an address.
+    /// A front, rows and elements at an address.
     pub(crate) fn front(&self, at: u64) {
         self.room(at, (PLACES - FRONT) as usize);
         let words = [

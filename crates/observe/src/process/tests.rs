@@ -253,7 +253,7 @@ fn a_word_that_cannot_be_is_named() {
         (Word::CacheStride, "CacheStride", 8),
         (Word::Granules, "Granules", 0),
         (Word::Descriptors, "Descriptors", u64::MAX - 8),
-        (Word::Elements, "Places", 16),
+        (Word::Elements, "Elements", 16),
         (Word::Sheaves, "Sheaves", 0),
         (Word::StripeBytes, "StripeBytes", 0),
     ] {
