@@ -24,4 +24,4 @@ pub mod snapshot;
 pub mod tell;
 pub mod trace;
 
-pub use slabyard::engine::slub::cpu_slab::counters;
+pub use slabyard::engine::cpu_slabs::counters;

@@ -14,6 +14,7 @@
 //! rows, it does not check the objects that are parked there.
 
 use crate::cache::classes::{self, CLASSES};
+use crate::engine::Engine;
 use crate::pages::{Cause, Kind};
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
@@ -80,7 +81,7 @@ fn expect(what: &'static str, at: usize, found: u64, expected: u64) -> Result<()
     if found == expected { Ok(()) } else { Err(Fault { what, at, found, expected }) }
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Checks the whole yard. `None` in a signal handler that interrupted a slow path.
     ///
     /// # Errors
@@ -96,19 +97,24 @@ impl<P: Platform> Yard<P> {
 }
 
 /// Calls `f` with each parked object, and with its slot.
-fn each_parked<P: Platform>(quiesced: &Quiesced<'_, P>, mut f: impl FnMut(Slot, usize)) {
+fn each_parked<P: Platform, E: Engine>(
+    quiesced: &Quiesced<'_, P, E>,
+    mut f: impl FnMut(Slot, usize),
+) {
     if quiesced.stopped || quiesced.is_alone() {
         quiesced.each_parked_cpu(&mut f);
     }
     let yard = quiesced.yard();
     for class in 0..CLASSES {
-        yard.cache(class).each_parked_node(&yard.heap, |a| f(classes::slot_of(class), a));
+        let cache = yard.cache(class);
+        let parked = |address| f(classes::slot_of(class), address);
+        cache.engine.each_parked(cache.on(&yard.heap), parked);
     }
 }
 
 /// Marks each parked object as free in its slab's bitmap: a bit that is set already is a fault.
 /// It marks until the first fault; [`unmark_first`] clears the marks in the same order.
-fn mark_parked<P: Platform>(quiesced: &Quiesced<'_, P>) -> Result<u64, Fault> {
+fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<u64, Fault> {
     let g = &quiesced.yard().heap;
     let (mut n, mut fault) = (0, None);
     each_parked(quiesced, |slot, address| {
@@ -151,7 +157,7 @@ fn mark_parked<P: Platform>(quiesced: &Quiesced<'_, P>) -> Result<u64, Fault> {
     }
 }
 
-fn unmark_first<P: Platform>(quiesced: &Quiesced<'_, P>, mut n: u64) {
+fn unmark_first<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, mut n: u64) {
     let g = &quiesced.yard().heap;
     each_parked(quiesced, |slot, address| {
         let Some(class) = classes::class_of(slot) else {
@@ -168,14 +174,17 @@ fn unmark_first<P: Platform>(quiesced: &Quiesced<'_, P>, mut n: u64) {
     });
 }
 
-fn unmark_parked<P: Platform>(quiesced: &Quiesced<'_, P>, already: bool) {
+fn unmark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, already: bool) {
     if !already {
         unmark_first(quiesced, u64::MAX);
     }
 }
 
 /// Walks the region; the `parked` objects are marked as free.
-fn check_pages<P: Platform>(quiesced: &Quiesced<'_, P>, parked: u64) -> Result<Sound, Fault> {
+fn check_pages<P: Platform, E: Engine>(
+    quiesced: &Quiesced<'_, P, E>,
+    parked: u64,
+) -> Result<Sound, Fault> {
     let yard = quiesced.yard();
     let g = &yard.heap;
     let mut sound = Sound { parked, ..Sound::default() };
@@ -231,12 +240,14 @@ fn check_pages<P: Platform>(quiesced: &Quiesced<'_, P>, parked: u64) -> Result<S
     for class in 0..CLASSES {
         let cache = yard.cache(class);
         expect("slabs of class", class, slabs[class], u64::from(cache.nr_slabs()))?;
-        expect("listed slabs of class", class, listed[class], u64::from(cache.nr_partial(g)))?;
+        expect("listed slabs of class", class, listed[class], u64::from(cache.on(g).nr_partial()))?;
         let mut walked = 0;
-        cache.each_partial(g, |_, _| walked += 1);
+        cache.on(g).each_partial(|_, _| walked += 1);
         expect("partial list of class", class, walked, listed[class])?;
         let whole = slabs[class] * u64::from(cache.shape().geometry.objects);
-        expect("class published as it is", class, u64::from(cache.is_published(g)), 1)?;
+        let on = cache.on(g);
+        let published = on.is_list_published() && cache.engine.is_published(on);
+        expect("class published as it is", class, u64::from(published), 1)?;
         expect("objects out of class", class, cache.out(), whole - free[class])?;
         sound.slabs += slabs[class];
         objects += slabs[class] * u64::from(cache.shape().geometry.objects);
@@ -257,8 +268,8 @@ fn check_pages<P: Platform>(quiesced: &Quiesced<'_, P>, parked: u64) -> Result<S
 }
 
 /// Checks one slab; returns whether it is listed.
-fn check_slab<P: Platform>(
-    quiesced: &Quiesced<'_, P>,
+fn check_slab<P: Platform, E: Engine>(
+    quiesced: &Quiesced<'_, P, E>,
     class: usize,
     slab: u32,
     sound: &mut Sound,

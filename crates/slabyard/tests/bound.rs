@@ -72,7 +72,7 @@ struct Scene {
 impl Scene {
     fn new(config: Config, classes: usize) -> Self {
         let first = config.seed as usize;
-        let yard = Yard::new(Machine::new(config));
+        let yard = <Yard<_>>::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 8 << 30, decay_ms: 80 }));
         Scene { yard, shared: Mutex::default(), most: Most::default(), classes, first }
     }

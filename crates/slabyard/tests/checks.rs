@@ -15,7 +15,7 @@ thread_local! {
 }
 
 fn yard(seed: u64) -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(Config { cpus: CPUS, seed, ..Config::default() }));
+    let yard = <Yard<_>>::new(Machine::new(Config { cpus: CPUS, seed, ..Config::default() }));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
     yard.on_misuse(|found| REPORTED.with_borrow_mut(|all| all.push((found.address, found.cause))));
     yard
@@ -189,7 +189,7 @@ fn nothing_is_reported_while_threads_move_parked_objects() {
     for seed in 0..20 {
         let preemption = 20;
         let machine = Machine::new(Config { cpus: CPUS, seed, preemption, ..Config::default() });
-        let yard = Yard::new(machine);
+        let yard = <Yard<_>>::new(machine);
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 100 }));
         yard.on_misuse(|found| panic!("reported of a correct program: {found:?}"));
         yard.check_frees(if seed % 2 == 0 { u32::MAX } else { 0 });

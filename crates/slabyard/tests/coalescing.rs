@@ -11,7 +11,7 @@ const MOST: usize = 8;
 const KEPT: usize = 2;
 
 fn yard(reserve_bytes: usize) -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes, decay_ms: 250 }));
     yard
 }

@@ -49,7 +49,7 @@ fn each_machine(mut f: impl FnMut(Config)) {
 /// A yard on a machine, ready.
 fn yard_on(config: Config) -> Yard<Machine> {
     let decay_ms = [20, 0, 250][(config.seed % 3) as usize];
-    let yard = Yard::new(Machine::new(config));
+    let yard = <Yard<_>>::new(Machine::new(config));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms }));
     yard
 }

@@ -13,7 +13,7 @@ const LARGE_ORDER: u32 = 7;
 const SLICES: u32 = 2;
 
 fn yard() -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     yard
 }

@@ -6,7 +6,7 @@ use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
 
 fn yard_on(config: Config) -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(config));
+    let yard = <Yard<_>>::new(Machine::new(config));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     yard
 }

@@ -11,7 +11,7 @@ const RUN: usize = 16;
 /// Granules that are free after each thread took its runs: nothing was freed.
 fn left_over(seed: u64) -> (usize, usize) {
     let config = Config { cpus: 2, seed, ..Config::default() };
-    let yard = Yard::new(Machine::new(config));
+    let yard = <Yard<_>>::new(Machine::new(config));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     let take = |_: &Machine| {
         for _ in 0..RUNS {

@@ -10,7 +10,7 @@ const LINE: usize = 64;
 
 /// Number of lines with objects of both CPUs, which take so many each, in turn.
 fn shared_lines(bytes: usize, objects: usize) -> usize {
-    let yard = Yard::new(Machine::new(Config { cpus: 2, ..Config::default() }));
+    let yard = <Yard<_>>::new(Machine::new(Config { cpus: 2, ..Config::default() }));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     let mut users = HashMap::<usize, u32>::new();
     for nth in 0..2 * objects {

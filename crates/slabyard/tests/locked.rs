@@ -9,7 +9,7 @@ use slabyard::yard::{Settings, Yard};
 const DECAY_MS: u32 = 250;
 
 fn yard_on(page_bytes: usize) -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(Config { page_bytes, ..Config::default() }));
+    let yard = <Yard<_>>::new(Machine::new(Config { page_bytes, ..Config::default() }));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: DECAY_MS }));
     yard
 }

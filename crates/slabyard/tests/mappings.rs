@@ -11,7 +11,7 @@ use std::collections::HashSet;
 const SHORT: usize = 256;
 
 fn yard() -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(Config { memory_bytes: 1 << 46, ..Config::default() }));
+    let yard = <Yard<_>>::new(Machine::new(Config { memory_bytes: 1 << 46, ..Config::default() }));
     assert!(yard.init(Settings { reserve_bytes: 1 << 40, decay_ms: 250 }));
     yard
 }

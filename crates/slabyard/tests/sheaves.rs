@@ -12,7 +12,7 @@ const OBJECTS: u32 = 1000;
 const WINDOW: usize = 4;
 
 fn yard() -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     yard
 }

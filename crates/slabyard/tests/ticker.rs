@@ -18,7 +18,7 @@ fn slow_paths(yard: &Yard<Machine>, class: usize) -> u32 {
 
 /// A yard with dirty free pages that wait to be purged.
 fn yard_with_ticker() -> Yard<Machine> {
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     // The row's countdown is at its largest number, and there is no sheaf to ask.
     let object = yard.alloc_fast(448, 16).expect("memory");
@@ -52,7 +52,7 @@ fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
 #[test]
 fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
     const STEP: u32 = 64;
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     let alloc = || yard.alloc_fast(32, 16).expect("memory");
     let free = |object| yard.free_fast(object).expect("a live object");
@@ -211,7 +211,7 @@ fn without_allocations_frees_make_the_slices() {
 #[test]
 fn a_burst_of_frees_purges_while_it_lasts() {
     const MUCH: usize = 32 << 20;
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     let objects: Vec<_> =
         (0..160_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
@@ -231,7 +231,7 @@ fn a_burst_of_frees_purges_while_it_lasts() {
 #[test]
 fn a_burst_that_takes_no_time_purges_a_large_backlog() {
     const MUCH: usize = (32 << 20) + (64 << 20);
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     let objects: Vec<_> =
         (0..400_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
@@ -260,7 +260,7 @@ fn a_slow_path_under_way_when_the_ticker_starts_follows_it() {
     let seeds = if cfg!(debug_assertions) { 100 } else { 1000 };
     for seed in 0..seeds {
         let config = Config { seed, cpus: 2, preemption: 300, ..Config::default() };
-        let yard = Yard::new(Machine::new(config));
+        let yard = <Yard<_>>::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
         let run = yard.alloc(500_000, 16).expect("memory");
         // Each CPU has a sheaf with objects and with room, and a countdown at its largest number.

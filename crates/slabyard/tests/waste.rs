@@ -20,7 +20,7 @@ use slabyard::yard::{Settings, Yard};
 /// A yard on a modelled machine with pages of 4 KiB.
 fn yard() -> Box<Yard<Machine>> {
     let config = Config { cpus: 1, page_bytes: GRANULE, ..Config::default() };
-    let yard = Box::new(Yard::new(Machine::new(config)));
+    let yard = Box::new(<Yard<_>>::new(Machine::new(config)));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, ..Settings::default() }));
     yard
 }

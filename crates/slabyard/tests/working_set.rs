@@ -3,6 +3,8 @@
 //! before.
 
 use slabyard::cache::classes;
+use slabyard::engine::Engine;
+use slabyard::engine::Sheaves;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 
@@ -20,7 +22,7 @@ struct Scene {
 
 impl Scene {
     fn new(bytes: usize) -> Self {
-        let yard = Yard::new(Machine::new(Config::default()));
+        let yard = <Yard<_>>::new(Machine::new(Config::default()));
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 8 * TICK_MS as u32 }));
         Scene { yard, class: classes::class_for(bytes).expect("a class"), live: Vec::new() }
     }
@@ -38,11 +40,12 @@ impl Scene {
     }
 
     fn limit(&self) -> u32 {
-        self.yard.cache(self.class).barn_limits().0
+        Sheaves::barn_limits(self.yard.cache(self.class)).0
     }
 
     fn full(&self) -> u32 {
-        self.yard.cache(self.class).nr_full(&self.yard.heap)
+        let cache = self.yard.cache(self.class);
+        cache.engine.nr_full(cache.on(&self.yard.heap))
     }
 
     /// The program goes on with another class, so that reclaim passes go on.
@@ -118,7 +121,8 @@ fn the_limit_falls_while_all_objects_are_live() {
 #[test]
 fn a_limit_that_was_set_stays() {
     let mut scene = Scene::new(BYTES);
-    scene.yard.cache(scene.class).set_barn_full_limit(&scene.yard.heap, 3);
+    let cache = scene.yard.cache(scene.class);
+    cache.engine.set(cache.on(&scene.yard.heap), "barn_full", 3).expect("a tunable");
     scene.go_up_and_down();
     assert_eq!((scene.limit(), scene.full()), (3, 3));
 }

@@ -3,7 +3,7 @@
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
 use crate::prepare::Prepared;
-use slabyard::engine::slub::cpu_slab::Rules;
+use slabyard::engine::cpu_slabs::Rules;
 
 /// What to run.
 pub struct Plan<'a> {

@@ -7,7 +7,7 @@
 //! there on. `docs/size-classes.md` shows the waste of each class; `tests/waste.rs` checks
 //! every size.
 
-use crate::engine::slub::SPARE;
+use crate::engine::SPARE;
 use crate::platform::Slot;
 use core::fmt;
 

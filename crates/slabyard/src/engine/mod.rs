@@ -1,5 +1,123 @@
 //! Floor 4: policy. Engines move objects between containers; they own no
 //! `unsafe` code.
+//!
+//! An [`Engine`] is the slow paths of one cache. The fast paths never reach it: a pop and a
+//! push work on a stack, and what an engine keeps in that stack (a sheaf, an array of
+//! objects, the free objects of one slab) is its own affair. An engine without stacks leaves
+//! the entries of its caches zeros, so every call takes the slow path.
+//!
+//! An engine stands on the slabs of its cache ([`PageSlabs`]): the page heap, and what each
+//! cache has whatever its engine ([`header`]). These take objects out of slabs ([`partial`])
+//! and return them ([`flush`]).
+//!
+//! # Lock order ([`crate::sync::Rank`], asserted in debug builds)
+//!
+//! 1. `Drain`: one thread at a time stops other CPUs' stacks.
+//! 2. `Barn`: the two lists of sheaves of one cache, and how many full ones it keeps.
+//! 3. `List`: the partial list of one cache; `listed` of each slab; who may take
+//!    bits of a listed slab; that a slab ends.
+//! 4. `Pool`: the free sheaves, in no entry and no barn.
+//! 5. `Grow`: the committed end of the region, until what is new is on the buddy's lists.
+//! 6. `Pages`: the buddy's lists.
+//!
+//! No system call is made, and no other lock taken, under `Barn`, `List` or `Pages`.
 #![forbid(unsafe_code)]
 
-pub mod slub;
+#[cfg(any(test, feature = "cpu-slab"))]
+pub mod cpu_slabs;
+pub mod flush;
+pub mod header;
+pub mod partial;
+pub mod sheaves;
+mod shown;
+
+pub use header::{Header, SPARE, Shape};
+pub use sheaves::Sheaves;
+pub use shown::Moving;
+
+use crate::pages::PageHeap;
+use crate::platform::{Platform, Slot};
+use crate::sync::AtomicUsize;
+
+/// The slabs of a cache on the page heap: what an engine stands on.
+pub struct PageSlabs<'a, P> {
+    /// The platform and its pages.
+    pub heap: &'a PageHeap<P>,
+    /// The cache.
+    pub cache: &'a Header,
+}
+
+impl<P> Clone for PageSlabs<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for PageSlabs<'_, P> {}
+
+/// What a reclaim pass has still to do in a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Parked objects to return to their slabs.
+    pub unused: u32,
+    /// No slow path ran since the last pass.
+    pub idle: bool,
+}
+
+/// A tunable of a cache that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Its value before.
+    pub old: u32,
+    /// The cache's stacks have the old value until they are drained.
+    pub drains: bool,
+}
+
+/// The slow paths of one cache.
+pub trait Engine: Sized + Sync {
+    /// The state of a cache that is not in use.
+    const NEW: Self;
+
+    /// Begins the state of a cache whose header has its shape.
+    fn begin(&self, cache: &Header);
+
+    /// Allocates an object and returns its address; `None` if there is no memory.
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize>;
+
+    /// Frees an object. Called when the fast path found this CPU's stack full, stopped or
+    /// asked to drain, or found the object on its top.
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize);
+
+    /// Returns the objects of a stopped stack to their slabs. The caller takes the stack away.
+    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, objects: &[AtomicUsize]) {
+        let _moving = on.cache.moving_aside();
+        on.return_to_slabs(objects, u32::MAX);
+    }
+
+    /// Flushes one of this CPU's own stacks without stopping another: what a platform that
+    /// cannot stop stacks does for the row of the calling thread.
+    fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot);
+
+    /// Makes a piece of a reclaim pass, by about `most` slab operations. At the pass's first
+    /// call `found` is `None`; it is `None` again once there is nothing more to do. Returns
+    /// true if it returned objects or ended slabs.
+    fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool;
+
+    /// Returns all that is parked on the node to the slabs, and ends the empty ones.
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>);
+
+    /// Changes a tunable of `abi::region::TUNABLES`; `None` if the engine has none of this
+    /// name.
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed>;
+
+    /// Calls `f` with each object that is parked on the node.
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize));
+
+    /// True if the words that readers see agree with the engine's containers (for `verify`).
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool;
+}

@@ -10,7 +10,7 @@
 //!
 //! The tests count what calls do, and compare it with these numbers.
 
-use crate::engine::slub::Shape;
+use crate::engine::Shape;
 use crate::pages::huge::HUGE;
 use crate::pages::purge;
 use crate::platform::GRANULE;
@@ -21,7 +21,7 @@ pub const OWN_SLAB_OPERATIONS: u64 = Shape::MOST_PIECE as u64;
 
 /// Slab operations of a call: its own, and in its slice as many as a sheaf has objects, because
 /// a slice may flush one whole stack.
-pub const SLAB_OPERATIONS: u64 = OWN_SLAB_OPERATIONS + Shape::SHEAF_OBJECTS as u64;
+pub const SLAB_OPERATIONS: u64 = OWN_SLAB_OPERATIONS + Shape::STACK_OBJECTS as u64;
 
 /// Fences of all CPUs in a call.
 pub const FENCES: u64 = 1;

@@ -18,7 +18,7 @@
 use super::large::RUN_CALLS;
 use super::{Place, Yard};
 use crate::cache::classes::{self, CLASSES};
-use crate::engine::slub::Shape;
+use crate::engine::{Engine, Shape};
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::slab::{Object, Word};
@@ -107,7 +107,7 @@ impl Checks {
     }
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Makes the next so many frees take the slow path and its close checks; `u32::MAX`: all.
     pub fn check_frees(&self, frees: u32) {
         self.checks.left.store(frees, Ordering::Relaxed);
@@ -166,7 +166,7 @@ impl<P: Platform> Yard<P> {
             return true;
         }
         let mut found = false;
-        cache.each_parked_node(g, |parked| found |= parked == address);
+        cache.engine.each_parked(cache.on(g), |parked| found |= parked == address);
         found
     }
 

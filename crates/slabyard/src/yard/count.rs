@@ -6,26 +6,27 @@
 
 use super::{Quiesced, Yard};
 use crate::cache::classes::CLASSES;
-use crate::engine::slub::Cache;
+use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Counts one class of a quiesced yard.
-    pub fn count_cache(quiesced: &Quiesced<'_, P>, class: usize) -> CacheCounters {
+    pub fn count_cache(quiesced: &Quiesced<'_, P, E>, class: usize) -> CacheCounters {
         let yard = quiesced.yard();
-        let cache: &Cache = yard.cache(class);
+        let cache = yard.cache(class);
         let shape = cache.shape();
         let geometry = &shape.geometry;
         let (mut partial, mut empty, mut free) = (0, 0, 0u64);
-        cache.each_partial(&yard.heap, |_, n| {
+        let on = cache.on(&yard.heap);
+        on.each_partial(|_, n| {
             partial += 1;
             empty += u64::from(n == geometry.objects);
             free += u64::from(n);
         });
         let mut parked_node = 0;
-        cache.each_parked_node(&yard.heap, |_| parked_node += 1);
+        cache.engine.each_parked(on, |_| parked_node += 1);
         let slabs = u64::from(cache.nr_slabs());
         let total = slabs * u64::from(geometry.objects);
         let parked_cpu = quiesced.parked_cpu(class) as u64;
@@ -52,7 +53,7 @@ impl<P: Platform> Yard<P> {
     /// Counts a quiesced yard, and calls `each` with the counters of every class. The counters
     /// that only the platform knows (resident bytes, mode) stay 0.
     pub fn count(
-        quiesced: &Quiesced<'_, P>,
+        quiesced: &Quiesced<'_, P, E>,
         mut each: impl FnMut(usize, &CacheCounters),
     ) -> YardCounters {
         let yard = quiesced.yard();

@@ -6,6 +6,7 @@
 
 use super::{Place, Yard};
 use crate::cache::classes;
+use crate::engine::Engine;
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::sync::Ordering;
@@ -13,7 +14,7 @@ use crate::sync::Ordering;
 /// The first word of an object that `run_deferred` has taken off the list: no link.
 const DONE: usize = usize::MAX;
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Defers a free of a handler that interrupted a slow path to the end of the next slow path.
     /// The object's first word is the link.
     pub(super) fn defer(&self, address: usize) {

@@ -5,8 +5,9 @@
 //! the mailbox's words change afterwards.
 
 use super::Yard;
+use crate::cache::Cache;
 use crate::cache::classes::CLASSES;
-use crate::engine::slub::Cache;
+use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 use slabyard_abi::region::{MAGIC, VERSION, Word};
@@ -14,7 +15,7 @@ use slabyard_abi::region::{MAGIC, VERSION, Word};
 /// `abi::region` defines the layout for such machines only.
 const READABLE: bool = cfg!(all(target_pointer_width = "64", target_endian = "little"));
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Makes the yard readable from outside: writes the header, which holds the yard's
     /// addresses. The yard is ready. `mode` is how CPUs are told apart: 1 by the C library's
     /// rseq, 2 by our own rseq, 3 by private slots.
@@ -28,7 +29,7 @@ impl<P: Platform> Yard<P> {
         self.publish_word(Word::HeaderBytes, self.platform().page_bytes() as u64);
         self.publish_word(Word::Caches, self.caches[0].shown_at() as u64);
         self.publish_word(Word::NrCaches, CLASSES as u64);
-        self.publish_word(Word::CacheStride, size_of::<Cache>() as u64);
+        self.publish_word(Word::CacheStride, size_of::<Cache<E>>() as u64);
         let [gate, stripes, bytes] = self.gate.words();
         self.publish_word(Word::Gate, gate as u64);
         self.publish_word(Word::NrStripes, stripes as u64);

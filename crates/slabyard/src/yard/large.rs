@@ -19,6 +19,7 @@
 
 use super::{Place, Yard};
 use crate::cache::classes;
+use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
@@ -50,7 +51,7 @@ const ALIGN: usize = 16;
 /// A run larger than this makes room for the new pages that it takes.
 const SMALLEST_LARGE: usize = 64 << 10;
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     pub(super) fn alloc_large(&self, bytes: usize, align: usize) -> Option<usize> {
         let bytes = bytes.max(1);
         let need = bytes.max(align);

@@ -7,8 +7,9 @@
 //! is never served; no request, whatever its words, damages the yard.
 
 use super::Yard;
+use crate::cache::Cache;
 use crate::cache::classes::{self, CLASSES};
-use crate::engine::slub::Cache;
+use crate::engine::{Changed, Engine};
 use crate::pages::percpu;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
@@ -34,7 +35,7 @@ enum Scope {
     Class(usize),
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     fn mail(&self, word: Mail) -> u64 {
         self.word(word.index()).load(Ordering::Relaxed)
     }
@@ -107,7 +108,7 @@ impl<P: Platform> Yard<P> {
         }
     }
 
-    fn in_scope(&self, scope: &Scope) -> &[Cache] {
+    fn in_scope(&self, scope: &Scope) -> &[Cache<E>] {
         match scope {
             Scope::Yard => &self.caches,
             Scope::Class(class) => &self.caches[*class..=*class],
@@ -122,7 +123,7 @@ impl<P: Platform> Yard<P> {
             Scope::Class(class) => self.drain_class(*class),
         }
         for cache in self.in_scope(scope) {
-            cache.shrink_node(&self.heap);
+            cache.engine.shrink(cache.on(&self.heap));
         }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_where(|slot| percpu::order_of(slot).is_some());
@@ -172,7 +173,9 @@ impl<P: Platform> Yard<P> {
             "node_limit" => {
                 let old = self.heap.node_limit();
                 self.heap.set_node_limit(value as usize);
-                self.caches.iter().for_each(|cache| cache.flush_barn_above(&self.heap, 0));
+                for cache in &self.caches {
+                    cache.engine.shrink(cache.on(&self.heap));
+                }
                 old as u64
             }
             _ => return Answer::refused(Outcome::Unknown),
@@ -181,35 +184,16 @@ impl<P: Platform> Yard<P> {
     }
 
     fn set_of_cache(&self, class: usize, row: &TunableRow, value: u64) -> Answer {
-        let (g, cache, value) = (&self.heap, &self.caches[class], value as u32);
-        let (full, empty) = cache.barn_limits();
-        let mut outcome = Outcome::Done;
-        let old = match row.name {
-            "sheaf_capacity" => {
-                let old = cache.sheaf_capacity();
-                cache.set_sheaf_capacity(value);
-                // Stacks that are made from now on have the new capacity.
-                self.drain_class(class);
-                outcome = self.reach();
-                old
-            }
-            "min_partial" => {
-                let old = cache.min_partial();
-                cache.set_min_partial(value);
-                old
-            }
-            "barn_full" => {
-                cache.set_barn_full_limit(g, value);
-                cache.flush_barn_above(g, value);
-                full
-            }
-            "barn_empty" => {
-                cache.set_barn_empty_limit(value);
-                cache.barn_forget_empty(g);
-                empty
-            }
-            _ => return Answer::refused(Outcome::Unknown),
+        let cache = &self.caches[class];
+        let changed = cache.engine.set(cache.on(&self.heap), row.name, value as u32);
+        let Some(Changed { old, drains }) = changed else {
+            return Answer::refused(Outcome::Unknown);
         };
-        Answer { outcome, old: old.into(), new: value.into(), bytes: 0 }
+        let mut outcome = Outcome::Done;
+        if drains {
+            self.drain_class(class);
+            outcome = self.reach();
+        }
+        Answer { outcome, old: old.into(), new: value, bytes: 0 }
     }
 }

@@ -21,8 +21,9 @@ mod slow_path;
 pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
 pub use quiesce::Quiesced;
 
+use crate::cache::Cache;
 use crate::cache::classes::{self, CLASSES};
-use crate::engine::slub::{Cache, Shape};
+use crate::engine::{Engine, Shape, Sheaves};
 use crate::pages::table::Table;
 use crate::pages::{Kind, Misuse, PageHeap};
 use crate::platform::stack::SLOTS;
@@ -76,10 +77,10 @@ pub enum Place {
 }
 
 /// One whole allocator.
-pub struct Yard<P> {
+pub struct Yard<P, E = Sheaves> {
     /// Platform and pages.
     pub heap: PageHeap<P>,
-    caches: [Cache; CLASSES],
+    caches: [Cache<E>; CLASSES],
     gate: Gate,
     checks: Checks,
     /// Free pages go back after this time, in milliseconds.
@@ -130,7 +131,7 @@ fn calls_of(bytes: usize) -> u32 {
     (MOST >> doublings.min(6)).max(RUN_CALLS)
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// A yard before [`Yard::init`].
     pub const fn new(platform: P) -> Self {
         Yard {
@@ -178,7 +179,7 @@ impl<P: Platform> Yard<P> {
         for (class, (cache, (size, order))) in self.caches.iter().zip(classes::ROWS).enumerate() {
             let geometry = Geometry::new(size, order.max(unit_order));
             let shape = Shape::new(geometry, classes::slot_of(class).0);
-            cache.init(classes::Name(class), shape);
+            cache.begin(classes::Name(class), shape);
         }
         true
     }
@@ -216,7 +217,7 @@ impl<P: Platform> Yard<P> {
 
     /// The cache of a class.
     #[inline]
-    pub fn cache(&self, class: usize) -> &Cache {
+    pub fn cache(&self, class: usize) -> &Cache<E> {
         &self.caches[class]
     }
 
@@ -282,7 +283,8 @@ impl<P: Platform> Yard<P> {
 
     fn alloc_once(&self, bytes: usize, align: usize) -> Option<usize> {
         if let Some(class) = classes::class_for_aligned(bytes, align) {
-            return self.caches[class].alloc_slow(&self.heap);
+            let cache = &self.caches[class];
+            return cache.engine.alloc(cache.on(&self.heap));
         }
         self.alloc_large(bytes, align)
     }
@@ -343,7 +345,8 @@ impl<P: Platform> Yard<P> {
             if !address.is_multiple_of(16) {
                 return Err(self.place_of(address));
             }
-            self.caches[class].free_slow(&self.heap, address);
+            let cache = &self.caches[class];
+            cache.engine.free(cache.on(&self.heap), address);
             return Ok(());
         }
         if self.free_large(address) {

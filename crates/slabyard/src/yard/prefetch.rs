@@ -4,11 +4,12 @@
 //! other.
 
 use super::Yard;
-use crate::engine::slub::Cache;
+use crate::cache::Cache;
+use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::sync::{fetch_to_read, fetch_to_write};
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// For an allocation: the words of the yard and of its cache.
     #[inline]
     pub(super) fn fetch_for_alloc(&self, class: Option<usize>) {
@@ -27,8 +28,8 @@ impl<P: Platform> Yard<P> {
         if let Some(class) = class {
             let cache = core::ptr::from_ref(&self.caches[class]) as usize;
             // The compiler unrolls a loop whose count is a constant.
-            const LINES: usize = size_of::<Cache>().div_ceil(64);
-            (0..LINES).for_each(|line| fetch_to_write(cache + 64 * line));
+            let lines = size_of::<Cache<E>>().div_ceil(64);
+            (0..lines).for_each(|line| fetch_to_write(cache + 64 * line));
         }
     }
 

@@ -4,22 +4,23 @@
 use super::Yard;
 use super::gate::Purpose;
 use super::slow_path::INSIDE;
+use crate::engine::Engine;
 use crate::pages::percpu;
 use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 
 /// A quiesced yard.
-pub struct Quiesced<'a, P> {
-    yard: &'a Yard<P>,
+pub struct Quiesced<'a, P, E> {
+    yard: &'a Yard<P, E>,
     /// True if the stacks of other CPUs are stopped too.
     pub stopped: bool,
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Runs `f` while the yard is quiesced. `None` in a signal handler that interrupted a slow
     /// path, and if another thread's fork takes longer than a second. `f` allocates nothing.
-    pub fn quiesce<R>(&self, f: impl FnOnce(&Quiesced<'_, P>) -> R) -> Option<R> {
+    pub fn quiesce<R>(&self, f: impl FnOnce(&Quiesced<'_, P, E>) -> R) -> Option<R> {
         let p = self.platform();
         if p.depth().load(Ordering::Relaxed) & INSIDE != 0 {
             return None;
@@ -43,10 +44,10 @@ impl<P: Platform> Yard<P> {
     }
 }
 
-impl<'a, P: Platform> Quiesced<'a, P> {
+impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     /// The yard.
     #[must_use]
-    pub fn yard(&self) -> &'a Yard<P> {
+    pub fn yard(&self) -> &'a Yard<P, E> {
         self.yard
     }
 

@@ -12,6 +12,7 @@ use super::Yard;
 use super::gate::{Inside, Purpose};
 use super::large::RUN_CALLS;
 use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
+use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
@@ -45,10 +46,10 @@ fn crosses(multiple: u32, before: u32, after: u32) -> bool {
     (before ^ after) & (2 * multiple).wrapping_neg() != 0
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
     /// handler that interrupted one, and while another thread forks.
-    pub(super) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P>> {
+    pub(super) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P, E>> {
         let slow_path = self.slow_path_as(Caller::Allocation, calls, false)?;
         // An allocation of a run has enough to do.
         if calls != RUN_CALLS && self.heap.has_uncoalesced() {
@@ -59,11 +60,11 @@ impl<P: Platform> Yard<P> {
 
     /// As [`Yard::slow_path`], of a free. If its row's countdown ran out (`spent`), this is the
     /// periodic slow path, which comes once in the reclaim ticker's interval.
-    pub(super) fn slow_path_of_free(&self, calls: u32, spent: bool) -> Option<SlowPath<'_, P>> {
+    pub(super) fn slow_path_of_free(&self, calls: u32, spent: bool) -> Option<SlowPath<'_, P, E>> {
         self.slow_path_as(Caller::Free, calls, spent)
     }
 
-    fn slow_path_as(&self, caller: Caller, calls: u32, spent: bool) -> Option<SlowPath<'_, P>> {
+    fn slow_path_as(&self, caller: Caller, calls: u32, spent: bool) -> Option<SlowPath<'_, P, E>> {
         let interval = self.interval.load(Ordering::Relaxed);
         let coalesces = spent && self.heap.has_uncoalesced();
         // `shorten_countdown` ended the countdown early, after fewer frees than the interval.
@@ -117,7 +118,7 @@ impl<P: Platform> Yard<P> {
     /// Enters a slow path, and answers requests, but makes no slice. Returns the guard and the
     /// depth word before it.
     #[inline(always)]
-    pub(super) fn begin_slow_path(&self, calls: u32) -> Option<(SlowPath<'_, P>, u32)> {
+    pub(super) fn begin_slow_path(&self, calls: u32) -> Option<(SlowPath<'_, P, E>, u32)> {
         let p = self.platform();
         let depth = p.depth();
         let before = depth.load(Ordering::Relaxed);
@@ -163,7 +164,7 @@ impl<P: Platform> Yard<P> {
     }
 }
 
-impl Yard<crate::platform::linux::Linux> {
+impl<E: Engine> Yard<crate::platform::linux::Linux, E> {
     /// Called before the program installs a filter of system calls: when it returns, no slow
     /// path is under way that began before and makes calls which a filter may punish
     /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
@@ -178,8 +179,8 @@ impl Yard<crate::platform::linux::Linux> {
 }
 
 /// The guard of a slow path under way.
-pub(super) struct SlowPath<'a, P: Platform> {
-    yard: &'a Yard<P>,
+pub(super) struct SlowPath<'a, P: Platform, E: Engine> {
+    yard: &'a Yard<P, E>,
     inside: Inside<'a>,
     /// The depth word that it stores at its end.
     after: u32,
@@ -187,7 +188,7 @@ pub(super) struct SlowPath<'a, P: Platform> {
     asks: u32,
 }
 
-impl<P: Platform> Drop for SlowPath<'_, P> {
+impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
     fn drop(&mut self) {
         let yard = self.yard;
         let p = yard.platform();

@@ -43,7 +43,7 @@ impl Scene {
         // Every second object of the first slabs is flushed, so that they are
         // partial; some more are parked.
         for i in (0..1000).rev() {
-            yard.cache(CLASS).free_direct(g, live.remove(2 * i));
+            yard.cache(CLASS).on(g).free_direct(live.remove(2 * i));
         }
         for _ in 0..100 {
             assert_eq!(yard.free_fast(live.swap_remove(1000)), Ok(()));
@@ -87,7 +87,7 @@ impl Scene {
     /// Slabs on the partial list of which nothing is parked.
     fn listed(&self) -> Vec<u32> {
         let mut slabs = Vec::new();
-        self.yard.cache(CLASS).each_partial(&self.yard.heap, |slab, _| slabs.push(slab));
+        self.yard.cache(CLASS).on(&self.yard.heap).each_partial(|slab, _| slabs.push(slab));
         let parked: Vec<_> = self.parked().iter().map(|at| self.object(*at).slab).collect();
         slabs.retain(|slab| !parked.contains(slab));
         assert!(slabs.len() > 2, "too few partial slabs");

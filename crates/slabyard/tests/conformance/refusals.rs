@@ -109,7 +109,7 @@ fn a_refused_growth_leaves_the_mapping_as_it_was() {
 fn a_yard_says_that_it_cannot_begin() {
     for n in 0.. {
         let machine = Machine::new(Config { refuse_commit: Some(n), ..Config::default() });
-        let yard = Yard::new(machine);
+        let yard = <Yard<_>>::new(machine);
         if yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 0 }) {
             assert!(n > 3 && yard.platform().requests() == n, "begun without request {n}");
             break;

@@ -4,6 +4,7 @@ use super::actor::{Actor, Company, Request, Way, nested};
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_on};
 use slabyard::cache::classes;
+use slabyard::engine::Engine;
 use slabyard::platform::machine::Config;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::{GRANULE, Platform, Slot};
@@ -109,7 +110,7 @@ fn a_larger_capacity_finds_larger_sheaves() {
             counts.max().flatten()
         };
         assert!(most() <= Some(32));
-        cache.set_sheaf_capacity(500);
+        cache.engine.set(cache.on(&yard.heap), "sheaf_capacity", 500).expect("a tunable");
         let largest = most();
         assert!(largest > Some(262), "{largest:?} objects in the largest sheaf of 500");
     });
@@ -130,7 +131,8 @@ fn large_objects_wait_in_no_barn() {
             for object in held {
                 assert_eq!(yard.free_fast(object.expect("memory")), Ok(()));
             }
-            assert_eq!(cache.nr_full(&yard.heap) > 0, full, "objects of {bytes} bytes");
+            let nr_full = cache.engine.nr_full(cache.on(&yard.heap));
+            assert_eq!(nr_full > 0, full, "objects of {bytes} bytes");
         }
     });
 }

@@ -14,6 +14,7 @@
 //! ([`crate::platform::Entry::ask`]).
 
 use super::rate::LONGEST_INTERVAL;
+use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
@@ -22,7 +23,7 @@ fn left(word: &AtomicU32) -> i32 {
     word.load(Ordering::Relaxed).cast_signed()
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if the countdown of this CPU's row ran out: this free takes the slow path.
     #[inline]
     pub(in crate::yard) fn is_countdown_over(&self) -> bool {

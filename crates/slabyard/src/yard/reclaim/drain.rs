@@ -7,6 +7,7 @@
 //! Neighbour: [`super::pass`] drains what is idle, without a request, slice by slice.
 
 use crate::cache::classes;
+use crate::engine::Engine;
 use crate::pages::percpu;
 use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot, Stack};
@@ -20,7 +21,7 @@ pub(in crate::yard) const BATCH: usize = 64;
 /// Row, slot and top of stacks to stop.
 pub(in crate::yard) type Stops = [(usize, Slot, u32); BATCH];
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Drains the stacks in the slots that `selects` accepts: of all rows, or of the caller's
     /// row where the platform cannot stop other CPUs. Called with the drain lock held.
     pub(in crate::yard) fn drain_where(&self, selects: impl Fn(Slot) -> bool) {
@@ -79,7 +80,8 @@ impl<P: Platform> Yard<P> {
     pub(in crate::yard) fn flush_stopped(&self, row: usize, slot: Slot, top: u32) {
         let (p, sheaves) = (self.platform(), &self.heap.sheaves);
         if let Some(class) = classes::class_of(slot) {
-            self.caches[class].drain_stopped(&self.heap, top);
+            let cache = &self.caches[class];
+            cache.engine.flush_stopped(cache.on(&self.heap), sheaves.objects_of(top));
         } else if percpu::order_of(slot).is_some() {
             for run in sheaves.objects_of(top) {
                 self.heap.free_parked_run(run.load(Ordering::Relaxed));
@@ -92,7 +94,8 @@ impl<P: Platform> Yard<P> {
     /// Drains a stack of the calling thread's own row.
     pub(in crate::yard) fn drain_own(&self, slot: Slot) {
         if let Some(class) = classes::class_of(slot) {
-            self.caches[class].drain_own_slot(&self.heap, slot);
+            let cache = &self.caches[class];
+            cache.engine.flush_own(cache.on(&self.heap), slot);
         } else if percpu::order_of(slot).is_some() {
             while let Some(address) = self.platform().pop(slot) {
                 self.heap.free_parked_run(address);
@@ -106,7 +109,7 @@ impl<P: Platform> Yard<P> {
         let _guard = self.drain.lock(self.platform());
         self.drain_where(|_| true);
         for cache in &self.caches {
-            cache.shrink_node(&self.heap);
+            cache.engine.shrink(cache.on(&self.heap));
         }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_where(|_| true);
@@ -153,7 +156,9 @@ impl<P: Platform> Yard<P> {
 
     fn drain_row(&self) {
         for class in 0..classes::CLASSES {
-            self.caches[class].drain_own(&self.heap);
+            let shape = self.caches[class].shape();
+            self.drain_own(shape.main());
+            self.drain_own(shape.spare());
         }
         for order in 0..percpu::LISTED_ORDERS {
             self.drain_own(Slot(percpu::FIRST_SLOT + order as u16));
@@ -178,7 +183,7 @@ impl<P: Platform> Yard<P> {
                 let _moving = class.map(|class| self.caches[class].moving());
                 while let Some(address) = self.heap.sheaves.pop(&mut sheaf) {
                     match class {
-                        Some(class) => self.caches[class].free_direct(&self.heap, address),
+                        Some(class) => self.caches[class].on(&self.heap).free_direct(address),
                         None => self.heap.free_parked_run(address),
                     }
                 }

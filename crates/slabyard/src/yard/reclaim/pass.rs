@@ -17,8 +17,7 @@
 //! request.
 
 use super::drain::{BATCH, Stops};
-use crate::engine::slub::age::Found;
-use crate::engine::slub::{Cache, Shape};
+use crate::engine::{Engine, Found, Header, Shape};
 use crate::pages::percpu;
 use crate::platform::stack::{SLOTS, STOPPED};
 use crate::platform::{Entry, Platform, Slot};
@@ -28,7 +27,7 @@ use crate::yard::Yard;
 /// A stack is idle when so many passes in a row found its top unchanged.
 const IDLE_PASSES: u32 = 2;
 /// Objects that one slice flushes out of stacks, unless one stack alone has more.
-const MOST_OBJECTS: u32 = Shape::SHEAF_OBJECTS;
+const MOST_OBJECTS: u32 = Shape::STACK_OBJECTS;
 /// Slab operations of one slice that flushes a barn's sheaf, in a slow program.
 const SLOW_SLICE: u32 = MOST_OBJECTS;
 /// Entries looked at in one slice: the rows of eight CPUs.
@@ -131,7 +130,7 @@ impl Pass {
     }
 }
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Runs one slice of an open pass. If the pass ends with it, returns whether the pass
     /// reclaimed anything.
     pub(in crate::yard) fn run_slice(&self, pass: &mut Pass) -> Option<bool> {
@@ -140,7 +139,7 @@ impl<P: Platform> Yard<P> {
             let slice = match pass.phase {
                 Phase::Stacks if pass.compact => self.drain_idle(pass, 0, 1),
                 Phase::Stacks => self.drain_idle(pass, IDLE_PASSES, 1),
-                Phase::Caches => self.trim_cache(pass),
+                Phase::Caches => self.reclaim_cache(pass),
                 Phase::Runs => self.drain_idle(pass, 0, percpu::FIRST_SLOT),
                 Phase::Pages => g.purge_part(self.age_ms()).into(),
                 Phase::Metadata => g.release_metadata_part().then_some(0).into(),
@@ -251,25 +250,16 @@ impl<P: Platform> Yard<P> {
         (age >= passes).then_some(count)
     }
 
-    /// Flushes a piece of an unused sheaf of a barn, or ends a few empty slabs of a cache.
-    fn trim_cache(&self, pass: &mut Pass) -> Slice {
-        let g = &self.heap;
+    /// Reclaims a piece of what a cache has parked or kept and does not use.
+    fn reclaim_cache(&self, pass: &mut Pass) -> Slice {
         while let Some(cache) = self.caches.get(pass.class) {
-            let mut found = pass.found.take().unwrap_or_else(|| cache.found(g));
-            if found.unused > 0 {
-                let flushed = cache.flush_piece_aside(g, self.flush_slice(cache));
-                found.unused = found.unused.saturating_sub(flushed);
-                if flushed > 0 {
-                    pass.found = Some(found);
-                    return Slice::Reclaimed;
-                }
+            let (on, most) = (cache.on(&self.heap), self.flush_slice(cache));
+            let reclaimed = cache.engine.reclaim(on, &mut pass.found, most);
+            if pass.found.is_none() {
+                pass.class += 1;
             }
-            pass.class += 1;
-            if found.idle {
-                cache.barn_forget_empty(g);
-                if cache.nr_slabs() > 0 && cache.discard_some(g) > 0 {
-                    return Slice::Reclaimed;
-                }
+            if reclaimed {
+                return Slice::Reclaimed;
             }
         }
         Slice::PhaseDone
@@ -277,7 +267,7 @@ impl<P: Platform> Yard<P> {
 
     /// Slab operations of a slice: few in a fast program, whose calls must stay short; more in
     /// a slow one, whose rarer slow paths leave fewer slices for the same work.
-    fn flush_slice(&self, cache: &Cache) -> u32 {
+    fn flush_slice(&self, cache: &Header) -> u32 {
         if self.is_slow() { SLOW_SLICE } else { cache.shape().slice }
     }
 

@@ -15,6 +15,7 @@
 
 use super::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::cache::classes;
+use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -37,7 +38,7 @@ const MOST_IDLE_PASSES: u32 = 8;
 /// In a slow program the first pass and then every fourth compacts.
 const COMPACT_EVERY: u32 = 4;
 
-impl<P: Platform> Yard<P> {
+impl<P: Platform, E: Engine> Yard<P, E> {
     /// Milliseconds from one tick to the next.
     pub fn period_ms(&self) -> u64 {
         u64::from(self.decay_ms() / 8).max(1)

@@ -19,9 +19,9 @@
 //! lost, the limit follows later. The limit changes under the barn's lock alone, so that
 //! one that was set by hand stays.
 
+use super::Sheaves;
 use super::barn::most_full;
-use super::{Cache, Shape};
-use crate::pages::PageHeap;
+use crate::engine::{Header, PageSlabs, Shape};
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -63,7 +63,7 @@ impl WorkingSet {
     }
 }
 
-impl Cache {
+impl Sheaves {
     /// Counts objects that were flushed because the barn was full.
     pub(super) fn count_flushed(&self, objects: u32) {
         self.working_set.flushed.fetch_add(objects, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Cache {
 
     /// Counts objects that were refilled from slabs because the barn had none; raises the
     /// limit if enough of them had been flushed before.
-    pub(super) fn count_refilled<P: Platform>(&self, g: &PageHeap<P>, objects: u32) {
+    pub(super) fn count_refilled<P: Platform>(&self, on: PageSlabs<'_, P>, objects: u32) {
         let WorkingSet { flushed, overflow_misses, .. } = &self.working_set;
         let left = flushed.load(Ordering::Relaxed);
         if left == 0 || self.working_set.is_fixed() {
@@ -80,41 +80,41 @@ impl Cache {
         let missed = left.min(objects);
         flushed.store(left - missed, Ordering::Relaxed);
         let misses = overflow_misses.load(Ordering::Relaxed) + missed;
-        let price = RISE * self.sheaf_capacity();
+        let price = RISE * on.cache.sheaf_capacity();
         if misses >= price {
-            self.raise(g, misses / price);
+            self.raise(on, misses / price);
         }
         overflow_misses.store(misses % price, Ordering::Relaxed);
     }
 
     #[cold]
-    fn raise<P: Platform>(&self, g: &PageHeap<P>, sheaves: u32) {
-        let _barn = self.barn.lock(&g.platform);
+    fn raise<P: Platform>(&self, on: PageSlabs<'_, P>, sheaves: u32) {
+        let _barn = self.barn.lock(&on.heap.platform);
         if !self.working_set.is_fixed() {
-            let limit = self.barn_limits().0;
-            let raised = (limit + sheaves).min(self.highest_limit()).max(limit);
-            self.shown.barn_full_limit.store(raised.into(), Ordering::Relaxed);
+            let limit = Self::barn_limits(on.cache).0;
+            let raised = (limit + sheaves).min(Self::highest_limit(on.cache)).max(limit);
+            on.cache.shown.barn_full_limit.store(raised.into(), Ordering::Relaxed);
         }
     }
 
     /// The highest limit that use may raise it to.
-    fn highest_limit(&self) -> u32 {
-        if self.shape().geometry.size > Shape::SMALL {
+    fn highest_limit(cache: &Header) -> u32 {
+        if cache.shape().geometry.size > Shape::SMALL {
             return u32::MAX;
         }
-        (self.out() / SMALL_PART) as u32 / self.sheaf_capacity()
+        (cache.out() / SMALL_PART) as u32 / cache.sheaf_capacity()
     }
 
     /// Called at each reclaim pass, under the barn's lock: so many full sheaves were unused
     /// since the last one.
-    pub(super) fn lower_limit(&self, sheaves: u32) {
+    pub(super) fn lower_limit(&self, cache: &Header, sheaves: u32) {
         self.working_set.flushed.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
-            let least = most_full(self.shape().geometry.size);
-            let limit = self.barn_limits().0;
+            let least = most_full(cache.shape().geometry.size);
+            let limit = Self::barn_limits(cache).0;
             let fall = sheaves.max(limit.saturating_sub(least).div_ceil(FALL));
             let limit = limit.saturating_sub(fall).max(least);
-            self.shown.barn_full_limit.store(limit.into(), Ordering::Relaxed);
+            cache.shown.barn_full_limit.store(limit.into(), Ordering::Relaxed);
         }
     }
 }

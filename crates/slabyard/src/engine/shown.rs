@@ -2,7 +2,7 @@
 //! objects are, its shape and its tunables.
 //!
 //! Neighbours: the barn and the partial list keep their counts under their locks, and
-//! publish them here before they unlock; [`super::Cache`] reads tunables from here.
+//! publish them here before they unlock; [`super::Header`] and the engines read tunables from here.
 //!
 //! # The version rule
 //!

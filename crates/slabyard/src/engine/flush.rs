@@ -1,8 +1,7 @@
 //! The flush: returns the objects of a sheaf to their slabs, as bits of the free sets.
 //!
-//! Neighbours: [`super::free`] and [`super::age`] call it; the free set
-//! ([`crate::slab::freeset`]) takes the bits; [`super::node`] relists or ends a slab that
-//! stopped being full or became empty.
+//! Neighbours: engines call it; the free set ([`crate::slab::freeset`]) takes the bits;
+//! [`super::partial`] relists or ends a slab that stopped being full or became empty.
 //!
 //! Objects that were freed one after the other often lie near each other. So the flush
 //! groups them by bitmap word in a small hash table, and puts a group into its slab when
@@ -13,7 +12,7 @@
 //! It checks that an address lies in a slab of this cache once for each group, and that it
 //! is the begin of an object for each object.
 
-use super::{Cache, Shape};
+use super::{PageSlabs, Shape};
 use crate::pages::{Cause, PageHeap};
 use crate::platform::Platform;
 use crate::slab::freeset::Word;
@@ -46,30 +45,25 @@ impl Group {
     }
 }
 
-impl Cache {
+impl<P: Platform> PageSlabs<'_, P> {
     /// Returns one object to its slab and bypasses the sheaves.
-    pub fn free_direct<P: Platform>(&self, g: &PageHeap<P>, address: usize) {
-        let shape = self.shape();
-        match g.resolve(&shape.geometry, shape.slot, address) {
+    pub fn free_direct(self, address: usize) {
+        let shape = self.cache.shape();
+        match self.heap.resolve(&shape.geometry, shape.slot, address) {
             Ok(Object { slab, index }) => {
                 let (word, mask) = Word::of(index);
-                let returned = self.put_group(g, shape, &Group { slab, word, mask });
-                self.shown.out.fetch_sub(returned, Ordering::Relaxed);
+                let returned = self.put_group(shape, &Group { slab, word, mask });
+                self.cache.shown.out.fetch_sub(returned, Ordering::Relaxed);
             }
-            Err(cause) => g.misuse(cause, address, shape.slot),
+            Err(cause) => self.heap.misuse(cause, address, shape.slot),
         }
     }
 
     /// Returns objects to their slabs, the last of them first, by at most so many slab
     /// operations; says how many objects. It reports an address that is no object of this
     /// cache as misuse, and counts it among them.
-    pub fn return_to_slabs<P: Platform>(
-        &self,
-        g: &PageHeap<P>,
-        objects: &[AtomicUsize],
-        most: u32,
-    ) -> u32 {
-        let shape = self.shape();
+    pub fn return_to_slabs(self, objects: &[AtomicUsize], most: u32) -> u32 {
+        let shape = self.cache.shape();
         // A copy: the compiler would read shared memory again for each object.
         let geometry = shape.geometry;
         let mut groups = [Group::NONE; GROUPS];
@@ -79,16 +73,16 @@ impl Cache {
         let (mut left, mut fetched) = (objects, objects.len());
         while let Some((top, others)) = left.split_last() {
             let address = top.load(Ordering::Relaxed);
-            let Some((slab, word)) = g.word_at(&geometry, address) else {
-                report(g, shape, address);
+            let Some((slab, word)) = self.heap.word_at(&geometry, address) else {
+                report(self.heap, shape, address);
                 left = others;
                 continue;
             };
             let bucket = Group::bucket(slab, word);
             let group = &mut groups[bucket];
             if (slab, word) != (group.slab, group.word) {
-                if !g.is_slab(slab, shape.slot) {
-                    report(g, shape, address);
+                if !self.heap.is_slab(slab, shape.slot) {
+                    report(self.heap, shape, address);
                     left = others;
                     continue;
                 }
@@ -98,7 +92,7 @@ impl Cache {
                 opened += 1;
                 used |= 1 << bucket;
                 if group.mask != 0 {
-                    returned += self.put_group(g, shape, group);
+                    returned += self.put_group(shape, group);
                 }
                 *group = Group { slab, word, mask: 0 };
                 // Fetches for each object once at most, and for none that is in a group.
@@ -107,32 +101,32 @@ impl Cache {
                 while fetched > ahead {
                     fetched -= 1;
                     let address = objects[fetched].load(Ordering::Relaxed);
-                    g.region.fetch_descriptor_ahead(g.slab_at(&geometry, address));
+                    self.heap.region.fetch_descriptor_ahead(self.heap.slab_at(&geometry, address));
                 }
             }
-            left = group_objects(g, shape, &geometry, group, left);
+            left = group_objects(self.heap, shape, &geometry, group, left);
         }
         while used != 0 {
-            returned += self.put_group(g, shape, &groups[used.trailing_zeros() as usize]);
+            returned += self.put_group(shape, &groups[used.trailing_zeros() as usize]);
             used &= used - 1;
         }
-        self.shown.out.fetch_sub(returned, Ordering::Relaxed);
+        self.cache.shown.out.fetch_sub(returned, Ordering::Relaxed);
         (objects.len() - left.len()) as u32
     }
 
     /// Puts a group into its slab; returns how many objects. If all were free already,
     /// nothing changes.
-    fn put_group<P: Platform>(&self, g: &PageHeap<P>, shape: &Shape, group: &Group) -> u64 {
+    fn put_group(self, shape: &Shape, group: &Group) -> u64 {
         let &Group { slab, word, mask } = group;
-        let Put { version, before, added, mut twice } = g.put(slab, word, mask);
+        let Put { version, before, added, mut twice } = self.heap.put(slab, word, mask);
         while twice != 0 {
             let index = word.index_of(twice.trailing_zeros());
-            let address = g.address_of(&shape.geometry, Object { slab, index });
-            g.misuse(Cause::DoubleFree, address, shape.slot);
+            let address = self.heap.address_of(&shape.geometry, Object { slab, index });
+            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
             twice &= twice - 1;
         }
         if added > 0 && (before == 0 || before + added == shape.geometry.objects) {
-            self.relist(g, slab, version);
+            self.relist(slab, version);
         }
         u64::from(added)
     }

@@ -1,0 +1,199 @@
+//! What each cache has, whatever its engine: its shape, the words that readers see, the
+//! partial list, and whether it is idle.
+//!
+//! Neighbours: [`super::shown`] has the words, [`super::partial`] the list; an engine keeps
+//! its own state beside this.
+
+use super::partial::Partial;
+use super::shown::{Moving, Shown};
+use crate::platform::Slot;
+use crate::slab::Geometry;
+use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
+use core::fmt;
+
+/// Distance from a cache's main slot to its spare slot.
+pub const SPARE: u16 = slabyard_abi::region::row::SPARE as u16;
+
+/// What is fixed when a cache begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Shape of its slabs.
+    pub geometry: Geometry,
+    /// Slot of its main stacks.
+    pub slot: u16,
+    /// Objects in a full stack, until another number is set.
+    pub stack_objects: u32,
+    /// Slab operations in one piece of work: see [`Self::MOST_PIECE`].
+    pub piece: u32,
+    /// Slab operations of one slice of a reclaim pass: see [`Self::MOST_SLICE`].
+    pub slice: u32,
+}
+
+impl Shape {
+    /// A stack holds at most this many bytes of objects that are larger than
+    /// [`Self::SMALL`], or [`Self::STACK_LEAST`] objects.
+    pub const STACK_BYTES: u32 = 32 << 10;
+    /// Objects of at most a cache line: of these a stack holds [`Self::STACK_OBJECTS`],
+    /// because they take little memory and programs allocate them most.
+    pub const SMALL: u32 = 64;
+    /// A stack holds at most this many objects.
+    pub const STACK_OBJECTS: u32 = slabyard_abi::region::SHEAF_OBJECTS as u32;
+
+    /// A stack has room for at least this many objects of any size.
+    pub const STACK_LEAST: u32 = 8;
+
+    /// A slow path flushes objects to slabs, or takes them out of many slabs, in one piece
+    /// of at most so many slab operations: each may miss the CPU's caches two or three
+    /// times. A piece of large objects is smaller: their slabs have few objects.
+    pub const MOST_PIECE: u32 = 8;
+    const LEAST_PIECE: u32 = 2;
+    /// A slice of a reclaim pass makes more operations than a piece: a pass has few slices
+    /// for much work, and most calls run none.
+    pub const MOST_SLICE: u32 = 32;
+    /// Where sheaves and barn are full, larger objects bypass the sheaves, one at a time.
+    const LARGEST_IN_PIECES: u32 = 512;
+
+    /// The shape for a geometry.
+    #[must_use]
+    pub fn new(geometry: Geometry, slot: u16) -> Self {
+        let size = geometry.size;
+        let stack_objects = if size <= Self::SMALL {
+            Self::STACK_OBJECTS
+        } else {
+            (Self::STACK_BYTES / size).max(Self::STACK_LEAST)
+        };
+        let slice = (stack_objects / 16).clamp(Self::LEAST_PIECE, Self::MOST_SLICE);
+        let piece = slice.min(Self::MOST_PIECE);
+        Shape { geometry, slot, stack_objects, piece, slice }
+    }
+
+    /// True for objects that a free returns to their slab directly where sheaves and barn
+    /// are full: few lie in a slab, so that a piece of several would save little.
+    #[inline]
+    #[must_use]
+    pub const fn may_bypass(&self) -> bool {
+        self.geometry.size > Self::LARGEST_IN_PIECES
+    }
+
+    /// Slot of the main stack.
+    #[inline]
+    #[must_use]
+    pub const fn main(&self) -> Slot {
+        Slot(self.slot)
+    }
+
+    /// Slot of the spare stack.
+    #[inline]
+    #[must_use]
+    pub const fn spare(&self) -> Slot {
+        Slot(self.slot + SPARE)
+    }
+}
+
+/// The part of a cache that all engines have.
+pub struct Header {
+    pub(super) shown: Shown,
+    shape: Once<Shape>,
+    pub(super) partial: Lock<Partial>,
+    /// Slow paths begun until the last reclaim pass: the next pass finds the cache idle if
+    /// the number is still the same.
+    seen: AtomicU32,
+}
+
+impl Header {
+    /// The header of a cache that is not in use.
+    #[must_use]
+    pub const fn new() -> Self {
+        Header {
+            shown: Shown::new(),
+            shape: Once::new(),
+            partial: Lock::new(Rank::List, Partial::new()),
+            seen: AtomicU32::new(0),
+        }
+    }
+
+    /// Gives the cache its shape, once, before its first use. [`Header::show`] follows.
+    pub fn begin(&self, name: impl fmt::Display, shape: Shape) {
+        let (shown, geometry) = (&self.shown, &shape.geometry);
+        let set = |word: &AtomicU64, value: u32| word.store(value.into(), Ordering::Relaxed);
+        set(&shown.object_size, geometry.size);
+        set(&shown.slab_size, geometry.size);
+        set(&shown.order, geometry.order);
+        set(&shown.objects, geometry.objects);
+        // SLUB: clamp(ilog2(size) / 2, 5, 10).
+        set(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
+        shown.set_name(name);
+        self.shape.set(shape);
+    }
+
+    /// Shows the cache to readers outside: last, because they know by it that it is in use.
+    pub fn show(&self) {
+        self.shown.slot.store(self.shape().slot.into(), Ordering::Release);
+    }
+
+    /// Address of the words that others read (`abi::region::CacheWord`).
+    pub fn shown_at(&self) -> usize {
+        core::ptr::from_ref(&self.shown) as usize
+    }
+
+    /// Its shape.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        self.shape.get()
+    }
+
+    /// Slabs of the cache.
+    pub fn nr_slabs(&self) -> u32 {
+        self.shown.nr_slabs.load(Ordering::Relaxed) as u32
+    }
+
+    /// True with more than a few slabs: then a refill takes more objects, and makes new
+    /// slabs ahead of need.
+    pub(super) fn is_busy(&self) -> bool {
+        self.nr_slabs() >= 4
+    }
+
+    /// Slabs that stay on the partial list although they are empty.
+    pub fn min_partial(&self) -> u32 {
+        self.shown.min_partial.load(Ordering::Relaxed) as u32
+    }
+
+    /// Changes `min_partial`, from the next free on; returns the old one.
+    pub fn set_min_partial(&self, slabs: u32) -> u32 {
+        self.shown.min_partial.swap(slabs.into(), Ordering::Relaxed) as u32
+    }
+
+    /// Objects in a full stack: 0 for an engine without stacks.
+    pub fn sheaf_capacity(&self) -> u32 {
+        self.shown.sheaf_capacity.load(Ordering::Relaxed) as u32
+    }
+
+    /// Objects that left their slabs: live, parked or in transit.
+    pub fn out(&self) -> u64 {
+        self.shown.out.load(Ordering::Relaxed)
+    }
+
+    /// Marks that a slow path that moves objects of this cache is under way, until the
+    /// value is dropped.
+    pub fn moving(&self) -> Moving<'_> {
+        Moving::new(&self.shown)
+    }
+
+    /// As [`Header::moving`], for reclaim, which must not make the cache look busy.
+    pub fn moving_aside(&self) -> Moving<'_> {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        self.moving()
+    }
+
+    /// True if no slow path ran since the last call. Asked once a reclaim pass.
+    pub(super) fn is_idle(&self) -> bool {
+        let begun = self.shown.begun();
+        self.seen.swap(begun, Ordering::Relaxed) == begun
+    }
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,72 @@
+//! The slow path of an allocation: the fast path found this CPU's stack empty or stopped.
+
+use super::Sheaves;
+use crate::engine::PageSlabs;
+use crate::pages::Sheaf;
+use crate::platform::Platform;
+use crate::slab::Word;
+
+/// Objects that a cache of few slabs puts into a sheaf.
+const FIRST_OBJECTS: u32 = Word::OBJECTS;
+
+/// About so many objects, in whole words of a bitmap where these are fewer.
+fn in_whole_words(objects: u32) -> u32 {
+    const WORD: u32 = Word::OBJECTS;
+    if objects < WORD { objects } else { (objects + WORD / 2) / WORD * WORD }
+}
+
+impl Sheaves {
+    /// Allocates an object and returns its address; `None` if there is no memory.
+    pub fn alloc_slow<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        let _moving = on.cache.moving();
+        let main = on.cache.shape().main();
+        let Ok(first) = self.check_out(on, main) else {
+            return on.alloc_direct();
+        };
+        let full = match first {
+            // The thread moved to another CPU, a push came between, or an entry of zeros
+            // sends every call to the slow path.
+            Some(sheaf) if !sheaf.is_empty() => Some(sheaf),
+            first => self.fill(on, first),
+        };
+        // Without memory for a sheaf, a slab may still have an object.
+        let Some(mut full) = full else { return on.alloc_direct() };
+        let object = on.heap.sheaves.pop(&mut full);
+        self.check_in(on, main, full, on.cache.sheaf_capacity());
+        object
+    }
+
+    /// Exchanges an empty sheaf (or none) for one with objects: this CPU's spare, else a full
+    /// one from the barn, else the same sheaf refilled from slabs to the half. Half, because
+    /// the program frees too: its next free would have to put a full one away.
+    /// In a cache of few slabs it takes fewer: most caches of a small process stay so, and
+    /// the elements of each sheaf would touch two pages.
+    fn fill<P: Platform>(&self, on: PageSlabs<'_, P>, empty: Option<Sheaf>) -> Option<Sheaf> {
+        let spare = on.cache.shape().spare();
+        let half = in_whole_words(on.cache.sheaf_capacity().div_ceil(2));
+        let want = if on.cache.is_busy() { half } else { half.min(FIRST_OBJECTS) };
+        if self.peek(on, spare).is_some_and(|n| n > 0) {
+            match self.check_out(on, spare).ok().flatten() {
+                Some(sheaf) if !sheaf.is_empty() => {
+                    if let Some(empty) = empty {
+                        self.check_in_spare(on, empty);
+                    }
+                    return Some(sheaf);
+                }
+                Some(second) => self.check_in_spare(on, second),
+                None => {}
+            }
+        }
+        let empty = empty.or_else(|| self.barn_take_empty(on))?;
+        let mut empty = match self.barn_swap(on, empty) {
+            Ok(full) => return Some(full),
+            Err(empty) => empty,
+        };
+        if on.refill(&mut empty, want) {
+            self.count_refilled(on, empty.len());
+            return Some(empty);
+        }
+        self.barn_put_empty(on, empty);
+        None
+    }
+}

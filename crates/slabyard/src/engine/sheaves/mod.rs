@@ -1,0 +1,107 @@
+//! The sheaves engine: SLUB with its sheaves front.
+//!
+//! A cache is a chain of containers, from the fast path down: each CPU's main and spare
+//! [sheaf](check_out), the node's [barn] of full and empty sheaves, the node's list
+//! of partial slabs ([`super::partial`]), the pages below. Walks: "I am a malloc(64)
+//! call" comes through [`alloc`], "I am a freed object" through [`free`].
+//!
+//! # Equation (asserted by `verify`)
+//!
+//! For each slab: free + parked + in transit + live = objects.
+
+pub mod alloc;
+pub mod barn;
+pub mod check_out;
+pub mod free;
+pub mod reclaim;
+mod working_set;
+
+use super::{Changed, Engine, Found, Header, PageSlabs, Shape};
+use crate::platform::{Platform, Slot};
+use crate::sync::{Lock, Ordering, Rank};
+use working_set::WorkingSet;
+
+/// What a cache with sheaves has beside its header.
+pub struct Sheaves {
+    barn: Lock<barn::Barn>,
+    working_set: WorkingSet,
+}
+
+impl Engine for Sheaves {
+    const NEW: Self =
+        Sheaves { barn: Lock::new(Rank::Barn, barn::Barn::new()), working_set: WorkingSet::new() };
+
+    fn begin(&self, cache: &Header) {
+        let (shown, shape) = (&cache.shown, cache.shape());
+        shown.sheaf_capacity.store(shape.stack_objects.into(), Ordering::Relaxed);
+        let full = barn::most_full(shape.geometry.size);
+        shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
+        shown.barn_empty_limit.store(barn::MOST_EMPTY.into(), Ordering::Relaxed);
+    }
+
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        self.alloc_slow(on)
+    }
+
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
+        self.free_slow(on, address);
+    }
+
+    fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
+        let _moving = on.cache.moving_aside();
+        if let Ok(Some(mut sheaf)) = self.check_out(on, slot) {
+            self.flush(on, &mut sheaf, u32::MAX);
+            self.barn_put_empty(on, sheaf);
+        }
+    }
+
+    fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool {
+        self.reclaim_piece(on, found, most)
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.flush_barn_above(on, 0);
+        self.barn_forget_empty(on);
+        on.discard_all_empty();
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        let cache = on.cache;
+        let (full, empty) = Self::barn_limits(cache);
+        let old = match name {
+            "sheaf_capacity" => {
+                let old = cache.sheaf_capacity();
+                let objects = value.clamp(1, Shape::STACK_OBJECTS);
+                // Each stack takes it over in its next slow path.
+                cache.shown.sheaf_capacity.store(objects.into(), Ordering::Relaxed);
+                return Some(Changed { old, drains: true });
+            }
+            "min_partial" => cache.set_min_partial(value),
+            "barn_full" => {
+                self.set_barn_full_limit(on, value);
+                self.flush_barn_above(on, value);
+                full
+            }
+            "barn_empty" => {
+                cache.shown.barn_empty_limit.store(value.into(), Ordering::Relaxed);
+                self.barn_forget_empty(on);
+                empty
+            }
+            _ => return None,
+        };
+        Some(Changed { old, drains: false })
+    }
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
+        self.each_in_barn(on, f);
+    }
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        self.is_barn_published(on)
+    }
+}
