@@ -132,80 +132,18 @@ fn in_a_slow_program_allocations_make_slices_too() {
     assert!(by_allocations > 10, "{by_allocations} of {} slices", given());
 }
 
-/// Runs that were freed and have aged, in a yard whose clock stands still from now on.
-fn yard_with_aged_runs() -> Yard<Machine> {
-    let yard = yard_with_ticker();
-    let runs: Vec<_> = (0..40).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
-    for run in runs {
-        yard.free(run).expect("a live run");
-    }
-    yard.platform().advance(1000);
-    yard
-}
-
-#[test]
-fn frees_leave_slices_to_the_allocations() {
-    let yard = yard_with_aged_runs();
-    let given = || yard.platform().tally().give_backs;
-    let (mut by_allocations, mut by_frees) = (0, 0);
-    // Calls about runs are slow paths.
-    for _ in 0..1000 {
-        let before = given();
-        let run = yard.alloc(40_000, 16).expect("memory");
-        by_allocations += given() - before;
-        let before = given();
-        yard.free(run).expect("a live run");
-        by_frees += given() - before;
-    }
-    assert!(by_allocations >= 20, "{by_allocations} slices");
-    assert!(by_frees <= 1, "{by_frees} slices by frees, {by_allocations} by allocations");
-}
-
-/// A free that finds that a tick is due begins the pass, and leaves its slices to allocations.
-#[test]
-fn a_free_that_finds_a_tick_due_leaves_the_slice() {
-    let yard = yard_with_aged_runs();
-    // A fence is the first slice of a pass that finds idle stacks.
-    let fences = || yard.platform().tally().fences;
-    let (mut by_allocations, mut by_frees) = (0, 0);
-    for nth in 0..40_000 {
-        if nth % 20 == 0 {
-            yard.platform().advance(1);
-        }
-        if nth % 200 == 0 {
-            // A stack that will be idle.
-            let object = yard.alloc_fast(16 + nth / 200 * 16 % 1024, 16).expect("memory");
-            yard.free_fast(object).expect("a live object");
-        }
-        let before = fences();
-        let run = yard.alloc(40_000, 16).expect("memory");
-        by_allocations += fences() - before;
-        let before = fences();
-        yard.free(run).expect("a live run");
-        by_frees += fences() - before;
-    }
-    assert!(by_allocations > 0, "no pass");
-    assert_eq!(by_frees, 0, "{by_allocations} by allocations");
-}
-
 #[test]
 fn without_allocations_frees_make_the_slices() {
-    let yard = yard_with_aged_runs();
+    let yard = yard_with_ticker();
     let runs: Vec<_> = (0..2000).map(|_| yard.alloc(40_000, 16).expect("memory")).collect();
-    let freed = || yard.platform().tally().give_backs;
+    let given = || yard.platform().tally().give_backs;
     yard.platform().advance(1000);
-    let before = freed();
-    let free = |run: &usize| yard.free(*run).expect("a live run");
-    let (first, later) = runs.split_at(500);
-    // A program that frees all that it has may allocate soon after. A few slices: after so long
-    // the program seems slow.
-    first.iter().for_each(free);
-    assert!(freed() <= before + 5, "{} slices at once", freed() - before);
-    for some in later.chunks(10) {
+    let before = given();
+    for some in runs.chunks(10) {
         yard.platform().advance(2);
-        some.iter().for_each(free);
+        some.iter().for_each(|run| yard.free(*run).expect("a live run"));
     }
-    assert!(freed() >= before + 20, "{} slices", freed() - before);
+    assert!(given() >= before + 20, "{} slices", given() - before);
 }
 
 #[test]
@@ -227,10 +165,10 @@ fn a_burst_of_frees_purges_while_it_lasts() {
     assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
 }
 
-/// With a large backlog frees wait for no allocation: a burst may end at any moment.
+/// The clock stands still: the backlog is purged all the same.
 #[test]
-fn a_burst_that_takes_no_time_purges_a_large_backlog() {
-    const MUCH: usize = (32 << 20) + (64 << 20);
+fn a_burst_that_takes_no_time_purges_its_backlog() {
+    const MUCH: usize = 32 << 20;
     let yard = <Yard<_>>::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
     let objects: Vec<_> =
@@ -239,11 +177,10 @@ fn a_burst_that_takes_no_time_purges_a_large_backlog() {
         yard.free_fast(object).expect("a live object");
     }
     let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
-    assert!(waiting > MUCH / 2, "{waiting} bytes wait: frees leave slices to allocations");
-    assert!(waiting < MUCH + MUCH / 8, "{waiting} bytes wait");
+    assert!(waiting > MUCH / 2, "{waiting} bytes wait");
+    assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
 }
 
-/// Pairs of a small size, of which at least one must take the slow path.
 fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {
     let before = yard.platform().depth().load(Ordering::Relaxed);
     for _ in 0..pairs {

@@ -23,10 +23,7 @@ use crate::platform::Platform;
 use crate::sync::{Guard, Ordering};
 
 /// Most runs on the list.
-const MOST: u32 = 8;
-/// With so many runs the next free coalesces a block; with fewer, the next allocation that
-/// takes the slow path.
-const MUCH: u32 = 5;
+const MOST: u32 = 16;
 /// So many runs stay for requests of their size: slabs of one size end and begin.
 const KEPT: u32 = 2;
 
@@ -140,12 +137,6 @@ impl<P: Platform> PageHeap<P> {
     #[inline]
     pub fn has_uncoalesced(&self) -> bool {
         self.buddy.freed.load(Ordering::Relaxed) > KEPT
-    }
-
-    /// True if the next free should coalesce one, as of a moment ago.
-    #[inline]
-    pub fn has_many_uncoalesced(&self) -> bool {
-        self.buddy.freed.load(Ordering::Relaxed) >= MUCH
     }
 
     /// Coalesces a block of a freed run.

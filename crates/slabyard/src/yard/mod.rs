@@ -35,6 +35,7 @@ use gate::Gate;
 use large::RUN_CALLS;
 use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
+use slow_path::Background;
 
 /// Addresses that the system chooses have 48 bits at most.
 const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
@@ -91,9 +92,6 @@ pub struct Yard<P, E = Sheaves> {
     last_tick: AtomicU64,
     /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
     open: AtomicU32,
-    /// Slow frees since the last slow allocation that made no slice although there was one to
-    /// make, up to a limit; then ticks.
-    deferred_slices: AtomicU32,
     rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     interval: AtomicU32,
@@ -144,7 +142,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             drain: Lock::new(Rank::Drain, Pass::new()),
             last_tick: AtomicU64::new(0),
             open: AtomicU32::new(0),
-            deferred_slices: AtomicU32::new(0),
             rate: Rate::new(),
             interval: AtomicU32::new(0),
             asked: AtomicU32::new(0),
@@ -249,7 +246,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return None;
         }
         self.fetch_for_alloc(classes::class_for_aligned(bytes, align));
-        let Some(_slow_path) = self.slow_path(calls_of(bytes)) else {
+        let Some(_slow_path) = self.enter(calls_of(bytes), Background::Any) else {
             return self.alloc_outside(bytes, align);
         };
         self.alloc_or_drain(bytes, align)

@@ -61,18 +61,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.checks.mark(row);
     }
 
-    /// Ends the countdown of this CPU's row: its next free takes the slow path. Returns how many
-    /// frees the row made since the countdown started at the ticker's interval.
-    pub(in crate::yard) fn shorten_countdown(&self) -> u32 {
-        let p = self.platform();
-        let Some(row) = p.row_hint() else { return 0 };
-        let word = p.rows().countdown(row);
-        let start = self.interval.load(Ordering::Relaxed).saturating_sub(1);
-        let left = left(word).max(0).cast_unsigned();
-        word.store(0, Ordering::Relaxed);
-        start.saturating_sub(left)
-    }
-
     /// Counts one free of this CPU's row; false if the countdown ran out. The sequences of
     /// `free` do the same themselves.
     #[inline]

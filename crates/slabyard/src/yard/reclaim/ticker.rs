@@ -20,7 +20,7 @@ use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::large::WARM_PART;
-use crate::yard::slow_path::LOOK_CALLS;
+use crate::yard::slow_path::{Background, LOOK_CALLS};
 
 /// The ticker runs while there are so many dirty free granules: 256 KiB.
 const PENDING: usize = 64;
@@ -116,45 +116,22 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// Called at a slow path that must look at the clock, and at each while there `is_work`.
-    /// The caller makes a slice if it is its turn (`takes_turn`). If `measures`, the look at the
-    /// clock measures the program's rate.
-    pub(in crate::yard) fn tick(
-        &self,
-        look: bool,
-        measures: bool,
-        is_work: bool,
-        takes_turn: impl FnOnce() -> bool,
-    ) {
-        let due = look && self.look_at_clock(measures);
-        if due {
-            self.count_deferred_tick();
-        }
-        if due || is_work {
-            let makes_slice = takes_turn();
-            if due || makes_slice {
-                self.reclaim(due, makes_slice);
-            }
-        }
-    }
-
     /// Looks at the clock and makes one slice, for a helper thread of a program which makes no
     /// calls itself. True while there is more to do at once; else the next call is due after
     /// [`Yard::period_ms`], while the [ticker runs](Yard::is_ticking).
     ///
     /// It is no call of the program's, so it does not measure the program's rate.
     pub fn help_reclaim(&self) -> bool {
-        let Some((_slow_path, _)) = self.begin_slow_path(0) else {
+        let Some(_slow_path) = self.enter(0, Background::None) else {
             return false;
         };
         let due = self.claim_tick(self.platform().now_ms());
-        (due || self.has_work()) && self.reclaim(due, true) && self.has_work()
+        (due || self.has_work()) && self.reclaim(due) && self.has_work()
     }
 
-    /// Begins a pass if a tick is `due`, and makes a slice if `makes_slice`. False if another
-    /// thread holds the drain lock.
-    #[inline]
-    fn reclaim(&self, due: bool, makes_slice: bool) -> bool {
+    /// Begins a pass if a tick is `due`, and makes a slice. False if another thread holds the
+    /// drain lock.
+    pub(in crate::yard) fn reclaim(&self, due: bool) -> bool {
         let slow = self.is_slow();
         // Without the lock: several threads may purge the backlog at once.
         if !slow && !due && self.purge_backlog() {
@@ -171,9 +148,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.slow_passes.store(if slow { nth.wrapping_add(1) } else { 0 }, Ordering::Relaxed);
             self.open.store(1, Ordering::Relaxed);
             self.heap.sheaves.look(self.platform());
-        }
-        if !makes_slice {
-            return true;
         }
         // A slow program makes few slices: the objects that pin slabs are flushed first, and then
         // both those slabs' pages and the backlog are purged.
@@ -243,7 +217,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Looks at the clock, which adapts the interval and the backlog while the ticker runs. True
     /// for one caller when a tick is due.
-    fn look_at_clock(&self, measures: bool) -> bool {
+    pub(in crate::yard) fn look_at_clock(&self, measures: bool) -> bool {
         let now = self.platform().now_ms();
         let interval = self.interval.load(Ordering::Relaxed);
         if interval != 0 {
