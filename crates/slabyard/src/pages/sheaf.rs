@@ -126,8 +126,8 @@ pub struct SheafPool {
     small: Table<Elements<{ ROOM[0] }>>,
     middle: Table<Elements<{ ROOM[1] }>>,
     large: Table<Elements<{ ROOM[2] }>>,
-    /// Number of the first table's first element.
-    first: AtomicU32,
+    /// Number of each size's first element.
+    begins: [AtomicU32; SIZES],
     /// Sheaves of each size that there is room for.
     most: AtomicU32,
     free: Lock<[Free; SIZES]>,
@@ -139,7 +139,7 @@ impl SheafPool {
             small: Table::new(),
             middle: Table::new(),
             large: Table::new(),
-            first: AtomicU32::new(0),
+            begins: [const { AtomicU32::new(0) }; SIZES],
             most: AtomicU32::new(0),
             free: Lock::new(Rank::Pool, [Free::NEW; SIZES]),
         }
@@ -154,7 +154,11 @@ impl SheafPool {
         self.middle.set(base + most * BYTES[0], most * BYTES[1]);
         self.large.set(base + most * (BYTES[0] + BYTES[1]), most * BYTES[2]);
         self.most.store(most as u32, Ordering::Relaxed);
-        self.first.store(p.rows().element_number(base), Ordering::Relaxed);
+        let mut begin = p.rows().element_number(base);
+        for (word, stride) in self.begins.iter().zip(STRIDES) {
+            word.store(begin, Ordering::Relaxed);
+            begin += most as u32 * stride;
+        }
     }
 
     /// Address of the first sheaf, and how many of each size there is room for.
@@ -354,12 +358,12 @@ impl SheafPool {
     /// Number of the first element of the sheaves of a size.
     #[inline]
     fn begin_of(&self, size: usize) -> u32 {
-        let before: u32 = STRIDES[..size].iter().sum();
-        self.first.load(Ordering::Relaxed) + self.most.load(Ordering::Relaxed) * before
+        self.begins[size].load(Ordering::Relaxed)
     }
 
     /// Index and number of objects of the sheaf that is the stack with this top; `None` if
     /// there is none, or the stack is stopped, so that the entry does not hold its top.
+    #[inline]
     fn locate(&self, top: u32) -> Option<(u32, u32)> {
         if top == 0 || top == STOPPED {
             return None;
