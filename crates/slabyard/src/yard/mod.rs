@@ -245,20 +245,21 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if bytes > MOST_BYTES || align > MOST_BYTES {
             return None;
         }
-        self.fetch_for_alloc(classes::class_for_aligned(bytes, align));
+        let class = classes::class_for_aligned(bytes, align);
+        self.fetch_for_alloc(class);
         let Some(_slow_path) = self.enter(calls_of(bytes), Background::Any) else {
             return self.alloc_outside(bytes, align);
         };
-        self.alloc_or_drain(bytes, align)
+        self.alloc_or_drain(class, bytes, align)
     }
 
     /// The caller is in a slow path.
-    fn alloc_or_drain(&self, bytes: usize, align: usize) -> Option<usize> {
-        if let Some(address) = self.alloc_once(bytes, align) {
+    fn alloc_or_drain(&self, class: Option<usize>, bytes: usize, align: usize) -> Option<usize> {
+        if let Some(address) = self.alloc_once(class, bytes, align) {
             return Some(address);
         }
         self.drain_all();
-        self.alloc_once(bytes, align)
+        self.alloc_once(class, bytes, align)
     }
 
     /// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
@@ -275,11 +276,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         // The last resort: the number of mappings is at its limit.
         self.gate.wait_for_fork(self.platform());
         let _slow_path = self.slow_path(calls_of(bytes))?;
-        self.alloc_or_drain(bytes, align)
+        self.alloc_or_drain(classes::class_for_aligned(bytes, align), bytes, align)
     }
 
-    fn alloc_once(&self, bytes: usize, align: usize) -> Option<usize> {
-        if let Some(class) = classes::class_for_aligned(bytes, align) {
+    fn alloc_once(&self, class: Option<usize>, bytes: usize, align: usize) -> Option<usize> {
+        if let Some(class) = class {
             let cache = &self.caches[class];
             return cache.engine.alloc(cache.on(&self.heap));
         }
