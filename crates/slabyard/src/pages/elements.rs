@@ -77,9 +77,20 @@ pub(super) struct View<'a> {
     pub objects: &'a [AtomicUsize],
 }
 
-impl<'a, const N: usize> From<&'a Elements<N>> for View<'a> {
+impl View<'_> {
+    /// The sheaf whose guard lies at an address.
+    ///
+    /// # Safety
+    /// A sheaf with room for so many objects lies there, which stays for ever and is changed
+    /// as atomic numbers only.
     #[inline]
-    fn from(elements: &'a Elements<N>) -> Self {
-        View { next: &elements.next, count: &elements.count, objects: &elements.objects }
+    pub(super) unsafe fn at(guard: usize, room: usize) -> Self {
+        let head = (guard - core::mem::offset_of!(Elements<0>, guard)) as *const Elements<0>;
+        // SAFETY: the caller's promise.
+        let Elements { next, count, .. } = unsafe { &*head };
+        let objects = guard + ELEMENT_BYTES;
+        // SAFETY: as above; the objects lie behind the guard.
+        let objects = unsafe { core::slice::from_raw_parts(objects as *const AtomicUsize, room) };
+        View { next, count, objects }
     }
 }

@@ -17,11 +17,13 @@ pub mod percpu;
 pub mod purge;
 pub mod region;
 pub mod sheaf;
+mod sheaf_pool;
 pub mod table;
 
 pub use descriptor::{Descriptor, Kind};
 pub use region::Region;
-pub use sheaf::{Filling, Sheaf, SheafPool};
+pub use sheaf::{Filling, Sheaf};
+pub use sheaf_pool::SheafPool;
 
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};

@@ -1,0 +1,219 @@
+//! The pool of sheaves: it makes arrays of elements of three sizes ([`super::elements`]), for
+//! the stacks of rows and for barns, and keeps the unused ones.
+//!
+//! Neighbours: engines take sheaves here, as [`super::sheaf`]'s handles; a reclaim pass asks
+//! for the pages of the unused ones.
+
+use super::elements::{BYTES, Elements, LARGE, ROOM, SIZES, STRIDES, size_for};
+use super::sheaf::{NO_SHEAF, Sheaf};
+use super::table::Table;
+use crate::platform::stack::ELEMENT_BYTES;
+use crate::platform::{Platform, Stretch};
+use crate::sync::{AtomicU32, AtomicUsize, Guard, Lock, Ordering, Rank};
+
+/// Reclaim passes of a window: the reclaim ticker runs for two windows after the last pass
+/// that found work.
+const WINDOW: u32 = 4;
+
+/// Sheaves of one size.
+#[derive(Clone, Copy)]
+pub(super) struct Free {
+    /// Sheaves whose pages may be in use, the last one used first.
+    head: u32,
+    /// Sheaves whose inner pages were given back.
+    released: u32,
+    /// Sheaves ever made.
+    made: u32,
+    /// Sheaves on the list of `head`, the fewest of them in this window, and the passes of
+    /// this window so far.
+    nr: u32,
+    least: u32,
+    looks: u32,
+    /// Sheaves whose pages are to be given back: so many were unused in the last window.
+    unused: u32,
+}
+
+impl Free {
+    const NEW: Free =
+        Free { head: NO_SHEAF, released: NO_SHEAF, made: 0, nr: 0, least: 0, looks: 0, unused: 0 };
+
+    /// Counts that a sheaf leaves the list.
+    fn leaves(&mut self) {
+        self.nr -= 1;
+        self.least = self.least.min(self.nr);
+        self.unused = self.unused.min(self.nr);
+    }
+
+    /// Marks all of them as unused.
+    fn rest_all(&mut self) {
+        self.unused = self.nr;
+    }
+}
+
+/// Held by the one thread that may make sheaves.
+pub(super) type Making<'a, P> = Guard<'a, [Free; SIZES], P>;
+
+/// All sheaves of a yard.
+pub struct SheafPool {
+    small: Table<Elements<{ ROOM[0] }>>,
+    middle: Table<Elements<{ ROOM[1] }>>,
+    large: Table<Elements<{ ROOM[2] }>>,
+    /// Address of the element 0.
+    pub(super) origin: AtomicUsize,
+    /// Number of each size's first element.
+    pub(super) begins: [AtomicU32; SIZES],
+    /// Sheaves of each size that there is room for.
+    pub(super) most: AtomicU32,
+    free: Lock<[Free; SIZES]>,
+}
+
+impl SheafPool {
+    pub(super) const fn new() -> Self {
+        SheafPool {
+            small: Table::new(),
+            middle: Table::new(),
+            large: Table::new(),
+            origin: AtomicUsize::new(0),
+            begins: [const { AtomicU32::new(0) }; SIZES],
+            most: AtomicU32::new(0),
+            free: Lock::new(Rank::Pool, [Free::NEW; SIZES]),
+        }
+    }
+
+    pub(super) fn init<P: Platform>(&self, p: &P) {
+        let (base, bytes) = p.rows().elements();
+        // Whole lines, so that each part is of whole pages.
+        let step = p.page_bytes() / 64;
+        let most = bytes / BYTES.iter().sum::<usize>() / step * step;
+        self.small.set(base, most * BYTES[0]);
+        self.middle.set(base + most * BYTES[0], most * BYTES[1]);
+        self.large.set(base + most * (BYTES[0] + BYTES[1]), most * BYTES[2]);
+        self.most.store(most as u32, Ordering::Relaxed);
+        self.origin.store(p.rows().base(), Ordering::Relaxed);
+        let mut begin = p.rows().element_number(base);
+        for (word, stride) in self.begins.iter().zip(STRIDES) {
+            word.store(begin, Ordering::Relaxed);
+            begin += most as u32 * stride;
+        }
+    }
+
+    /// Address of the first sheaf, and how many of each size there is room for.
+    pub(super) fn begin(&self) -> (usize, usize) {
+        (self.small.base(), self.most.load(Ordering::Relaxed) as usize)
+    }
+
+    /// Addresses of the numbers of bytes committed for sheaves of each size.
+    pub(super) fn words_at(&self) -> [usize; SIZES] {
+        [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
+    }
+
+    /// Locks the making of sheaves. Taken before the lock of the region's growth.
+    pub(super) fn making<'a, P: Platform>(&'a self, p: &'a P) -> Making<'a, P> {
+        self.free.lock(p)
+    }
+
+    /// Gives up the address space for sheaves that do not exist yet.
+    pub(super) fn unreserve<P: Platform>(&self, p: &P, _held: &Making<'_, P>) {
+        self.small.unreserve(p);
+        self.middle.unreserve(p);
+        self.large.unreserve(p);
+        let (base, bytes) = p.rows().elements();
+        let used = self.begin().1 * BYTES.iter().sum::<usize>();
+        p.unreserve(base + used, bytes - used);
+    }
+
+    /// Bytes of the elements.
+    pub fn metadata_bytes(&self) -> usize {
+        self.small.committed_bytes() + self.middle.committed_bytes() + self.large.committed_bytes()
+    }
+
+    /// An empty sheaf with room for so many objects, or for as many as any has; `None` if
+    /// there is no memory for one.
+    pub fn take<P: Platform>(&self, p: &P, objects: u32) -> Option<Sheaf> {
+        let mut sizes = self.free.lock(p);
+        (size_for(objects)..SIZES).find_map(|size| {
+            let free = &mut sizes[size];
+            let first = size as u32 * self.most.load(Ordering::Relaxed);
+            let index = if free.head != NO_SHEAF {
+                let index = free.head;
+                free.head = self.listed(index).next.load(Ordering::Relaxed);
+                free.leaves();
+                index
+            } else if free.released != NO_SHEAF {
+                let index = free.released;
+                free.released = self.listed(index).next.load(Ordering::Relaxed);
+                index
+            } else {
+                let items = free.made as usize + 1;
+                let is_there = match size {
+                    0 => self.small.ensure(p, items),
+                    1 => self.middle.ensure(p, items),
+                    _ => self.large.ensure(p, items),
+                };
+                if !is_there {
+                    return None;
+                }
+                free.made += 1;
+                first + free.made - 1
+            };
+            Some(self.at(index, 0))
+        })
+    }
+
+    /// Takes an empty sheaf back.
+    pub fn give<P: Platform>(&self, p: &P, sheaf: Sheaf) {
+        debug_assert!(sheaf.is_empty());
+        let size = sheaf.size();
+        let free = &mut self.free.lock(p)[size];
+        self.link(&mut free.head, sheaf);
+        free.nr += 1;
+    }
+
+    /// Called at each reclaim pass. At the end of a window of `WINDOW` passes, it marks as
+    /// unused as many large sheaves as were free all that time. The program takes and gives
+    /// the others, and would fault their pages in again (the working set of a depot: Bonwick
+    /// and Adams, "Magazines and vmem", USENIX 2001).
+    pub fn look<P: Platform>(&self, p: &P) {
+        let free = &mut self.free.lock(p)[LARGE];
+        free.looks += 1;
+        if free.looks >= WINDOW {
+            free.unused = free.least;
+            free.least = free.nr;
+            free.looks = 0;
+        }
+    }
+
+    /// Gives the inner pages of all free large sheaves back; returns how many bytes.
+    pub fn rest<P: Platform>(&self, p: &P) -> usize {
+        self.free.lock(p)[LARGE].rest_all();
+        core::iter::from_fn(|| self.rest_one(p)).sum()
+    }
+
+    /// Gives the inner pages of one [unused](SheafPool::look) large sheaf back; returns how
+    /// many bytes, or `None` if there is no such sheaf.
+    pub fn rest_one<P: Platform>(&self, p: &P) -> Option<usize> {
+        let page = p.page_bytes();
+        // Smaller sheaves share their pages.
+        let mut sizes = self.free.lock(p);
+        let free = &mut sizes[LARGE];
+        free.unused = free.unused.checked_sub(1)?;
+        let index = free.head;
+        free.head = self.listed(index).next.load(Ordering::Relaxed);
+        free.leaves();
+        drop(sizes);
+        // The sheaf is in transit, and no lock is held. Pages that hold elements for objects
+        // alone, not the links.
+        let objects = self.listed(index).objects.as_ptr() as usize;
+        let begin = objects.next_multiple_of(page);
+        let end = (objects + ROOM[LARGE] * ELEMENT_BYTES) / page * page;
+        let mut inner = [Stretch { address: begin, bytes: end.saturating_sub(begin) }];
+        if inner[0].bytes > 0 {
+            p.give_back(&mut inner);
+        }
+        let [Stretch { bytes: given, .. }] = inner;
+        let free = &mut self.free.lock(p)[LARGE];
+        self.listed(index).next.store(free.released, Ordering::Relaxed);
+        free.released = index;
+        Some(given)
+    }
+}
