@@ -36,11 +36,20 @@ impl Line {
     }
 }
 
+impl Line {
+    /// Adds as many bytes as there is room for; returns the others.
+    fn add<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
+        let room = &mut self.buffer[self.len..];
+        let (now, later) = text.split_at(text.len().min(room.len()));
+        room[..now.len()].copy_from_slice(now);
+        self.len += now.len();
+        later
+    }
+}
+
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let n = text.len().min(self.buffer.len() - self.len);
-        self.buffer[self.len..self.len + n].copy_from_slice(&text.as_bytes()[..n]);
-        self.len += n;
+        self.add(text.as_bytes());
         Ok(())
     }
 }
@@ -74,18 +83,12 @@ impl Output {
 
 impl Write for Output {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
+        let mut rest = self.part.add(text.as_bytes());
         while !rest.is_empty() {
-            if self.part.len == self.part.buffer.len() && !self.flush() {
+            if !self.flush() {
                 return Err(fmt::Error);
             }
-            let room = self.part.buffer.len() - self.part.len;
-            let (now, later) = rest.split_at(rest.floor_char_boundary(room));
-            if now.is_empty() && !self.flush() {
-                return Err(fmt::Error);
-            }
-            self.part.write_str(now)?;
-            rest = later;
+            rest = self.part.add(rest);
         }
         Ok(())
     }
