@@ -93,5 +93,6 @@ fields! {
         nr_mapped: Runs, false, "live mappings of their own";
         mode: Count, false, "how CPUs are told apart: 1 the C library's rseq, 2 own rseq, 3 private slots";
         nr_cpus: Count, false, "rows of sheaves in use";
+        engine: Count, false, "the engine that serves, by its number";
     }
 }

@@ -1,6 +1,6 @@
 //! What crosses a process boundary: the counters of a cache and of a yard,
 //! the text report that carries them, the page by which a process asks to be
-//! read at its end, and the table of run-time options.
+//! read at its end, and the tables of engines and of run-time options.
 //!
 //! Floor 1 of the workspace: any crate may import it, and it imports none.
 //! The walk "I am a number on the screen" starts here: a counter's name is
@@ -12,6 +12,7 @@
 
 pub mod counters;
 pub mod ending;
+pub mod engines;
 pub mod options;
 pub mod region;
 pub mod report;

@@ -1,6 +1,8 @@
 //! Run-time options: one row each, from which the parser, the warnings, the
 //! command's `--set` and the manual are made.
 
+use crate::engines;
+
 /// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -48,6 +50,8 @@ pub enum Key {
     Observable,
     /// A thread gives pages back while the program makes no calls.
     Helper,
+    /// Which engine serves the process.
+    Engine,
     /// Where the report goes.
     Report,
 }
@@ -101,6 +105,12 @@ pub static OPTIONS: &[Opt] = &[
         kind: Kind::Switch,
         default: 0,
         help: "a thread of ours gives free pages back while the program makes no calls",
+    },
+    Opt {
+        env: "SLABYARD_ENGINE",
+        kind: Kind::Word(engines::NAMES),
+        default: 0,
+        help: "the engine, in the library that holds all of them (set by `slabyard run --engine`)",
     },
     Opt {
         env: "SLABYARD_REPORT",

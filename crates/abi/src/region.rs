@@ -89,6 +89,7 @@ words! {
         Sheaves: "sheaves of each size that there is room for";
         MetadataAt7: "bytes committed for middle sheaves";
         MetadataAt8: "bytes committed for large sheaves";
+        Engine: "the engine that serves, by its number";
     }
 }
 
@@ -341,6 +342,6 @@ pub mod descriptor {
 }
 
 const _: () = {
-    assert!(Word::SetAsideAt.index() < MAIL_AT);
+    assert!(Word::Engine.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

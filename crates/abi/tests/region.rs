@@ -1,6 +1,7 @@
 //! `docs/region.md` has the tables of `abi::region` as they are. Its text is written by
 //! hand, its tables by `SLABYARD_BLESS=1 cargo test -p slabyard-abi --test region`.
 
+use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::{
     CACHE_WORDS, HEADER_WORDS, MAIL_AT, MAIL_WORDS, Mail, TUNABLES, WORDS, Word, check,
 };
@@ -37,6 +38,15 @@ fn tunables() -> String {
     text
 }
 
+fn engines() -> String {
+    let mut text = String::from("| number | name | what it is |\n|---|---|---|\n");
+    for engine in EngineName::ALL {
+        let row = engine.row();
+        let _ = writeln!(text, "| {} | `{}` | {} |", engine.number(), row.name, row.help);
+    }
+    text
+}
+
 /// Puts a table where its markers are.
 fn with_table(text: &str, name: &str, table: &str) -> String {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
@@ -54,6 +64,7 @@ fn the_document_has_the_tables() {
         ("cache", rows(CACHE_WORDS.iter().map(|(w, name, help)| (w.index(), *name, *help)))),
         ("mailbox", rows(MAIL_WORDS.iter().map(|(w, name, help)| (w.index(), *name, *help)))),
         ("tunables", tunables()),
+        ("engines", engines()),
     ];
     for (name, table) in &tables {
         right = with_table(&right, name, table);

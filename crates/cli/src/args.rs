@@ -12,8 +12,11 @@ use crate::show::ShowArgs;
 use crate::shrink::ShrinkArgs;
 use crate::snapshot::SnapshotArgs;
 use crate::top::TopArgs;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use slabyard_abi::counters::{CACHE_FIELDS, Field, YARD_FIELDS};
+use slabyard_abi::engines::{ENGINES, EngineName};
+use slabyard_abi::options::{Key, row};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -33,6 +36,7 @@ Examples:
   slabyard run -- python3 script.py         the table goes to standard error
   slabyard run --report json --report-file r.json -- make
   slabyard run --set decay_ms=100 --set verify_at_exit=1 -- redis-server
+  slabyard run --engine plain -- make       on another engine, to compare
 
 The exit code is the program's own; a program that a signal ends ends this
 command by the same signal. 127: not found, 126: cannot be executed, 2: usage,
@@ -92,9 +96,10 @@ pub enum Command {
     after_long_help = run_long_help()
 )]
 pub struct RunArgs {
-    /// The engine that serves the program: `slub` is the one that there is
-    #[arg(long, default_value = "slub", value_parser = engine)]
-    pub engine: Engine,
+    /// The engine that serves the program, by the library that holds all of them; without it
+    /// the library that holds `slub` alone, which is smaller
+    #[arg(long, value_name = "NAME", env = row(Key::Engine).env, value_parser = engine())]
+    pub engine: Option<EngineName>,
     /// Change an option of the allocator; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = settings::parse)]
     pub settings: Vec<Setting>,
@@ -120,23 +125,11 @@ pub struct RunArgs {
     pub program: Vec<OsString>,
 }
 
-/// The engines that the preloaded library holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// Sheaves and barns in front of slabs
-    Slub,
-}
-
-/// Not clap's list of values: who types `slab` or `slob` means that engine, and did not
-/// miss a letter of another.
-fn engine(name: &str) -> Result<Engine, String> {
-    match name {
-        "slub" => Ok(Engine::Slub),
-        "slab" | "slob" => {
-            Err(format!("the library holds no engine `{name}`: programs run on `slub` alone"))
-        }
-        _ => Err("there is no such engine: programs run on `slub`".into()),
-    }
+/// The names of the engines, for help, completions and errors.
+fn engine() -> impl TypedValueParser<Value = EngineName> {
+    let values = ENGINES.iter().map(|row| PossibleValue::new(row.name).help(row.help));
+    let named = |name: String| EngineName::ALL.iter().copied().find(|e| e.row().name == name);
+    PossibleValuesParser::new(values).try_map(move |name| named(name).ok_or("no such engine"))
 }
 
 /// The forms of a report.
@@ -179,7 +172,7 @@ fn run_long_help() -> String {
         text,
         "\nIn the table, parked is parked_cpu and parked_node together, used is the \
          share of the bytes that live objects take, and `-` is unknown.\n\
-         SLABYARD_LIB names the library where it is not found by itself."
+         SLABYARD_LIB names the library where it is not found by itself, whatever --engine says."
     );
     text
 }
@@ -215,6 +208,7 @@ mod tests {
     fn only_what_exists_is_accepted() {
         for line in [
             "slabyard run --engine slob -- ls",
+            "slabyard run --engine= -- ls",
             "slabyard run --bogus -- ls",
             "slabyard run --set colour=blue -- ls",
             "slabyard run",

@@ -4,7 +4,7 @@
 //! Neighbour: `abi::options`, whose table and parser the library uses as
 //! well, so that both take and refuse the same values.
 
-use slabyard_abi::options::{self, Kind, OPTIONS, Opt, Refused};
+use slabyard_abi::options::{self, Key, Kind, OPTIONS, Opt, Refused, row};
 use thiserror::Error;
 
 const PREFIX: &str = "SLABYARD_";
@@ -70,8 +70,9 @@ pub fn parse(text: &str) -> Result<Setting, SettingError> {
 
 /// The keys that people may set, with their options.
 pub fn keys() -> impl Iterator<Item = (String, &'static Opt)> {
-    // What takes any text is between this command and the library.
-    let settable = OPTIONS.iter().filter(|o| o.kind != Kind::Text);
+    // These are between this command and the library, which `--engine` chooses as well.
+    let ours = [row(Key::Report).env, row(Key::Engine).env];
+    let settable = OPTIONS.iter().filter(move |o| !ours.contains(&o.env));
     settable.map(|o| (o.env.trim_start_matches(PREFIX).to_ascii_lowercase(), o))
 }
 
@@ -124,7 +125,9 @@ mod tests {
         for (key, _) in keys() {
             assert!(text.contains(&key), "{text}");
         }
-        assert!(parse("report=x").is_err(), "the report's file is not for people to set");
+        for ours in ["report=x", "engine=slub"] {
+            assert!(parse(ours).is_err(), "{ours} is not for people to set");
+        }
     }
 
     #[test]

@@ -219,6 +219,7 @@ totals! {
     set_aside: Objects beside, "objects that were found corrupt and set aside";
     mode: Count beside, "how CPUs are told apart: 1 the C library's rseq, 2 own rseq, 3 private slots";
     nr_cpus: Count beside, "rows of sheaves in use";
+    engine: Text beside, "the engine that serves, by its name";
     decay_ms: Milliseconds beside, "time after which free pages go back";
     node_limit: Bytes beside, "most bytes that all barns hold together";
     slab: Bytes beside, "the kernel's slab memory, as meminfo tells";

@@ -6,6 +6,7 @@
 //! report is a name of [`crate::fields`].
 
 use crate::snapshot::{Cache, Kind, Snapshot, Source};
+use crate::value::Value;
 use slabyard_abi::counters::{CACHE_FIELDS, YARD_FIELDS};
 use slabyard_abi::report::{MAGIC, VERSION};
 use std::collections::BTreeMap;
@@ -105,7 +106,9 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
                 seen.once("yard", line)?;
                 let is_known = |key: &str| YARD_FIELDS.iter().any(|f| f.name == key);
                 let told = numbers(rest, is_known).map_err(damaged)?;
-                snapshot.totals = told.map(|(key, n)| (key.to_owned(), n.into())).collect();
+                let value =
+                    |key: &str, n| if key == "engine" { Value::engine(n) } else { n.into() };
+                snapshot.totals = told.map(|(key, n)| (key.to_owned(), value(key, n))).collect();
             }
             "cache" => snapshot.caches.push(cache(rest).map_err(damaged)?),
             "end" => {

@@ -5,6 +5,7 @@
 //! value is exact.
 
 use serde::{Deserialize, Serialize};
+use slabyard_abi::engines::EngineName;
 
 /// One value. In JSON a number, `[low, high]`, or a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,13 @@ impl Value {
     #[must_use]
     pub fn between(a: u64, b: u64) -> Value {
         if a == b { Value::Exact(a) } else { Value::Range(a.min(b), a.max(b)) }
+    }
+
+    /// The name of the engine that has this number; of a later version's the number.
+    #[must_use]
+    pub fn engine(number: u64) -> Value {
+        let name = EngineName::of(number).map(|engine| engine.row().name);
+        name.map_or(Value::Exact(number), |name| Value::Text(name.into()))
     }
 
     /// Both ends; `None` for words.

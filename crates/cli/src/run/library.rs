@@ -1,30 +1,46 @@
-//! Finds the library to preload, without configuration.
+//! Finds the library to preload, without configuration: the one that people use, or the one
+//! that holds all engines.
 //!
 //! Beside the command (a build tree, an unpacked archive), or in the `lib`
 //! directories of the prefix that holds it. `SLABYARD_LIB` overrides.
 
 use anyhow::{Context, bail};
+use slabyard_abi::engines::EngineName;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-const NAME: &str = "libslabyard_malloc.so";
 const ENV: &str = "SLABYARD_LIB";
 
-/// The library's absolute path.
-pub fn find() -> anyhow::Result<PathBuf> {
+/// One library: its file, and the package that builds it.
+struct Library {
+    file: &'static str,
+    package: &'static str,
+}
+
+const MALLOC: Library = Library { file: "libslabyard_malloc.so", package: "slabyard-malloc" };
+const ENGINES: Library = Library { file: "libslabyard_engines.so", package: "slabyard-engines" };
+
+/// The absolute path of the library for an engine, or of the one that people use.
+pub fn find(engine: Option<EngineName>) -> anyhow::Result<PathBuf> {
+    let Library { file, package } = if engine.is_some() { ENGINES } else { MALLOC };
     if let Some(named) = std::env::var_os(ENV).filter(|v| !v.is_empty()) {
         return from_env(&named);
     }
     let exe = std::env::current_exe().context("cannot tell where this command is")?;
-    let places = places(&exe);
+    let places = places(&exe, file);
     if let Some(found) = places.iter().find(|p| p.is_file()) {
         return Ok(found.clone());
     }
     let tried: String = places.iter().map(|p| format!("\n  {}", p.display())).collect();
     bail!(
-        "{NAME} not found; build it (cargo build -p slabyard-malloc), install it beside \
+        "{file} not found; build it (cargo build -p {package}), install it beside \
          this command, or name it in {ENV}; tried:{tried}"
     )
+}
+
+/// True for a library of ours, by its file's name.
+pub fn is_ours(path: &Path) -> bool {
+    [MALLOC, ENGINES].iter().any(|ours| path.file_name() == Some(ours.file.as_ref()))
 }
 
 fn from_env(named: &OsStr) -> anyhow::Result<PathBuf> {
@@ -37,12 +53,12 @@ fn from_env(named: &OsStr) -> anyhow::Result<PathBuf> {
 }
 
 /// Where the library may be, for a command that is at `exe`.
-fn places(exe: &Path) -> Vec<PathBuf> {
+fn places(exe: &Path, file: &str) -> Vec<PathBuf> {
     let beside = exe.parent();
     let prefix = beside.and_then(Path::parent);
     let under = ["lib/slabyard", "lib", "lib64"];
     let installed = under.iter().filter_map(|d| Some(prefix?.join(d)));
-    beside.map(Path::to_owned).into_iter().chain(installed).map(|d| d.join(NAME)).collect()
+    beside.map(Path::to_owned).into_iter().chain(installed).map(|d| d.join(file)).collect()
 }
 
 #[cfg(test)]
@@ -51,9 +67,10 @@ mod tests {
 
     #[test]
     fn a_build_tree_and_an_installation_are_looked_through_in_order() {
-        let places = places(Path::new("/usr/bin/slabyard"));
+        let places = places(Path::new("/usr/bin/slabyard"), MALLOC.file);
         let want = ["bin", "lib/slabyard", "lib", "lib64"];
-        let want: Vec<_> = want.iter().map(|d| Path::new("/usr").join(d).join(NAME)).collect();
+        let want: Vec<_> =
+            want.iter().map(|d| Path::new("/usr").join(d).join(MALLOC.file)).collect();
         assert_eq!(places, want);
     }
 }

@@ -13,7 +13,7 @@ mod signals;
 
 pub use child::Ending;
 
-use crate::args::{Engine, Form, RunArgs};
+use crate::args::{Form, RunArgs};
 use crate::failure::Failure;
 use crate::stdin::DASH;
 use anyhow::bail;
@@ -29,7 +29,6 @@ const PRELOAD_ENV: &str = "LD_PRELOAD";
 
 /// Runs the program to its end and reports.
 pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
-    let Engine::Slub = args.engine;
     if args.report == Form::None && args.report_file.is_some() {
         return Err(Failure::Usage("--report none leaves nothing for --report-file".into()));
     }
@@ -38,7 +37,7 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
                     or give it the name of a file";
         return Err(Failure::Usage(text.into()));
     }
-    let library = library::find()?;
+    let library = library::find(args.engine)?;
     let report = Report::prepare(args)?;
     let mut command = command(args, &library)?;
     match &report {
@@ -63,6 +62,9 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
     for setting in &args.settings {
         command.env(setting.env, &setting.value);
     }
+    if let Some(engine) = args.engine {
+        command.env(row(Key::Engine).env, engine.row().name);
+    }
     if args.observable {
         command.env(row(Key::Observable).env, "1");
     }
@@ -72,7 +74,8 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Our library in front of those that are preloaded already, once.
+/// Our library in front of those that are preloaded already; of ours it alone, because a
+/// second one would make a yard that serves nobody.
 fn preload(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString> {
     // The dynamic loader parts names at both, and has no way to quote them.
     let separator = |byte: &u8| matches!(byte, b' ' | b':');
@@ -86,9 +89,10 @@ fn preload(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString>
     }
     let mut all = library.to_owned();
     for other in existing.unwrap_or_default().as_bytes().split(separator) {
-        if !other.is_empty() && other != library.as_bytes() {
+        let other = OsStr::from_bytes(other);
+        if !other.is_empty() && other != library && !library::is_ours(Path::new(other)) {
             all.push(":");
-            all.push(OsStr::from_bytes(other));
+            all.push(other);
         }
     }
     Ok(all)
@@ -105,6 +109,7 @@ mod tests {
         assert_eq!(all(""), "/l.so");
         assert_eq!(all("a.so b.so"), "/l.so:a.so:b.so");
         assert_eq!(all("a.so:/l.so"), "/l.so:a.so");
+        assert_eq!(all("/x/libslabyard_malloc.so:a.so:libslabyard_engines.so"), "/l.so:a.so");
     }
 
     #[test]

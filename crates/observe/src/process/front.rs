@@ -22,6 +22,7 @@ pub(crate) struct Front {
     /// Address of the front.
     pub(crate) at: u64,
     pub(crate) mode: u64,
+    pub(crate) engine: u64,
     pub(crate) page_bytes: u64,
     pub(crate) rows: u64,
     pub(crate) nr_rows: usize,
@@ -87,6 +88,7 @@ impl Front {
         let front = Front {
             at,
             mode: get(Word::Mode),
+            engine: get(Word::Engine),
             page_bytes,
             rows,
             nr_rows: small(Word::NrRows, 1, MOST_ROWS)?,

@@ -60,7 +60,7 @@ const OF_CACHE: &[(&str, Ends)] =
 const RANGES: &[&str] = &["live", "in_transit"];
 
 /// Totals that say how things are set, which need no history.
-const SETTINGS: &[&str] = &["mode", "nr_cpus", "decay_ms", "node_limit"];
+const SETTINGS: &[&str] = &["mode", "nr_cpus", "engine", "decay_ms", "node_limit"];
 
 fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
     let pick = Pick { top: Some(top), ..Pick::by_bytes() };

@@ -1,0 +1,56 @@
+//! The engines: which there are, their names and their numbers, one row each. The option
+//! `SLABYARD_ENGINE` and `slabyard run --engine` take the names; [`crate::region`] and
+//! [`crate::report`] carry the number.
+
+/// One engine.
+pub struct EngineRow {
+    /// Its name.
+    pub name: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+macro_rules! engines {
+    ($($item:ident $name:literal: $help:literal;)*) => {
+        /// An engine: the index of its row in [`ENGINES`] is its number.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum EngineName { $(#[doc = $help] $item,)* }
+
+        impl EngineName {
+            /// Each of them, by number.
+            pub const ALL: &[EngineName] = &[$(EngineName::$item,)*];
+        }
+
+        /// All engines, by number; the first is the default.
+        pub static ENGINES: &[EngineRow] = &[$(EngineRow { name: $name, help: $help },)*];
+
+        /// The names, for the option.
+        pub(crate) const NAMES: &[&str] = &[$($name,)*];
+    };
+}
+
+engines! {
+    Slub "slub": "sheaves of free objects for each CPU, and barns, in front of slabs";
+    Plain "plain": "slabs and their partial lists alone: nothing for each CPU, one lock for each call";
+}
+
+impl EngineName {
+    /// The engine of a number.
+    #[must_use]
+    pub fn of(number: u64) -> Option<EngineName> {
+        EngineName::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// Its row.
+    #[must_use]
+    pub fn row(self) -> &'static EngineRow {
+        &ENGINES[self as usize]
+    }
+}
