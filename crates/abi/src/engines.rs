@@ -32,7 +32,7 @@ macro_rules! engines {
 
 engines! {
     Slub "slub": "sheaves of free objects for each CPU, and barns, in front of slabs";
-    Plain "plain": "slabs and their partial lists alone: nothing for each CPU, one lock for each call";
+    Plain "plain": "slabs and their partial lists alone, with nothing for each CPU";
 }
 
 impl EngineName {

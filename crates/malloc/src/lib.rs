@@ -2,9 +2,12 @@
 //!
 //! The only `static` yard of the workspace is here ([`state`]). `malloc` and `free` themselves
 //! are the pop and push sequences ([`entry`]); what they cannot do in one committing store is in
-//! [`slow`]; [`c`] and [`cxx`] have the other functions. [`start`] makes the yard ready at the first call, from any function; [`fork`] closes
-//! the gate around forks; [`misuse`] reports misuse; [`report`] and [`ending`] report the
-//! counters at the process's end.
+//! [`slow`]; [`c`] and [`cxx`] have the other functions. [`start`] makes the yard ready at the
+//! first call, from any function; [`fork`] closes the gate around forks; [`misuse`] reports
+//! misuse; [`report`] and [`ending`] report the counters at the process's end.
+//!
+//! Two packages build these sources: `slabyard-malloc`, whose yard has the engine that people
+//! use, and `slabyard-engines`, which sets `any_engine` and whose yard has any ([`state`]).
 //!
 //! What is shipped has neither the standard library nor an unwinder: they would cost
 //! each process another library to load, and pages. [`throw`] throws nevertheless.

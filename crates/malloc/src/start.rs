@@ -3,7 +3,8 @@
 
 use crate::options::Options;
 use crate::state::{
-    COLD, FAILED, FAST, READY, STARTING, STATE, YARD, choose_limit, choose_mask, mode_number, ready,
+    COLD, FAILED, FAST, READY, STARTING, STATE, YARD, choose_engine, choose_limit, choose_mask,
+    mode_number, ready,
 };
 use crate::text::say;
 use crate::{fork, helper, misuse, observe, report};
@@ -89,6 +90,7 @@ fn begin(options: &Options) -> bool {
         observe::allow();
     }
     helper::set_enabled(options.get(Key::Helper) == 1);
+    choose_engine(options.get(Key::Engine));
     if !YARD.init(settings) {
         return false;
     }

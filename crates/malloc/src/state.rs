@@ -5,8 +5,30 @@ use slabyard::cache::classes::{self, ENTRIES, LARGEST};
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::Yard;
 
+#[cfg(any_engine)]
+pub(crate) use slabyard::engine::Any as Engine;
+/// The engine: the one that people use, or, in the package `slabyard-engines`, any of them.
+#[cfg(not(any_engine))]
+pub(crate) use slabyard::engine::Sheaves as Engine;
+
 /// The process's yard.
-pub(crate) static YARD: Yard<Linux> = Yard::new(Linux::new());
+pub(crate) static YARD: Yard<Linux, Engine> = Yard::new(Linux::new());
+
+/// Chooses the engine by its number.
+#[cfg(any_engine)]
+pub(crate) fn choose_engine(number: u64) {
+    if let Some(engine) = slabyard_abi::engines::EngineName::of(number) {
+        YARD.choose(engine);
+    }
+}
+
+/// There is no choice.
+#[cfg(not(any_engine))]
+pub(crate) fn choose_engine(number: u64) {
+    if number != YARD.engine().number() {
+        crate::text::say!("SLABYARD_ENGINE is not possible here: the library has `slub` alone");
+    }
+}
 
 pub(crate) const COLD: u32 = 0;
 pub(crate) const STARTING: u32 = 1;

@@ -168,6 +168,15 @@ impl Header {
         self.shown.sheaf_capacity.load(Ordering::Relaxed) as u32
     }
 
+    /// True if the published words say that the cache has no sheaves: of an engine without
+    /// stacks (for `verify`).
+    pub(super) fn has_no_sheaves(&self) -> bool {
+        let shown = &self.shown;
+        [&shown.sheaf_capacity, &shown.barn_objects, &shown.barn_full, &shown.barn_empty]
+            .iter()
+            .all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
     /// Objects that left their slabs: live, parked or in transit.
     pub fn out(&self) -> u64 {
         self.shown.out.load(Ordering::Relaxed)

@@ -23,21 +23,26 @@
 //! No system call is made, and no other lock taken, under `Barn`, `List` or `Pages`.
 #![forbid(unsafe_code)]
 
+pub mod any;
 #[cfg(any(test, feature = "cpu-slab"))]
 pub mod cpu_slabs;
 pub mod flush;
 pub mod header;
 pub mod partial;
+pub mod plain;
 pub mod sheaves;
 mod shown;
 
+pub use any::Any;
 pub use header::{Header, SPARE, Shape};
+pub use plain::Plain;
 pub use sheaves::Sheaves;
 pub use shown::Moving;
 
 use crate::pages::PageHeap;
 use crate::platform::{Platform, Slot};
 use crate::sync::AtomicUsize;
+use slabyard_abi::engines::EngineName;
 
 /// The slabs of a cache on the page heap: what an engine stands on.
 pub struct PageSlabs<'a, P> {
@@ -77,6 +82,9 @@ pub struct Changed {
 pub trait Engine: Sized + Sync {
     /// The state of a cache that is not in use.
     const NEW: Self;
+
+    /// Which engine it is.
+    fn name(&self) -> EngineName;
 
     /// Begins the state of a cache whose header has its shape.
     fn begin(&self, cache: &Header);

@@ -8,7 +8,7 @@ const EMPTY: u32 = 0;
 const WRITING: u32 = 1;
 const SET: u32 = 2;
 
-/// A cell that is set at most once and then only read.
+/// A cell that is set at most once and then only read. The value is never dropped.
 pub struct Once<T> {
     state: AtomicU32,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -18,10 +18,11 @@ pub struct Once<T> {
 // and published, and nobody writes it again.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
-impl<T: Copy> Once<T> {
+impl<T> Once<T> {
     /// An empty cell.
     #[must_use]
     pub const fn new() -> Self {
+        const { assert!(!core::mem::needs_drop::<T>()) };
         Once { state: AtomicU32::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
@@ -61,7 +62,7 @@ impl<T: Copy> Once<T> {
     }
 }
 
-impl<T: Copy> Default for Once<T> {
+impl<T> Default for Once<T> {
     fn default() -> Self {
         Self::new()
     }

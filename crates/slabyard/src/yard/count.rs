@@ -84,6 +84,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         // the region without its first, unused page; mappings; tables.
         let unused = g.platform.page_bytes() / GRANULE;
         sum.committed = granules(g.region.top() - unused) + sum.mapped + sum.metadata;
+        sum.engine = yard.engine().number();
         sum.nr_cpus = quiesced.rows_in_use() as u64;
         sum
     }

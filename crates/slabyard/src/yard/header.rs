@@ -26,6 +26,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.heap.publish_header();
         self.publish_word(Word::Version, VERSION);
         self.publish_word(Word::Mode, mode);
+        self.publish_word(Word::Engine, self.engine().number());
         self.publish_word(Word::HeaderBytes, self.platform().page_bytes() as u64);
         self.publish_word(Word::Caches, self.caches[0].shown_at() as u64);
         self.publish_word(Word::NrCaches, CLASSES as u64);

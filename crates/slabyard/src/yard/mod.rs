@@ -23,7 +23,7 @@ pub use quiesce::Quiesced;
 
 use crate::cache::Cache;
 use crate::cache::classes::{self, CLASSES};
-use crate::engine::{Engine, Shape, Sheaves};
+use crate::engine::{Any, Engine, Shape, Sheaves};
 use crate::pages::table::Table;
 use crate::pages::{Kind, Misuse, PageHeap};
 use crate::platform::stack::SLOTS;
@@ -35,6 +35,7 @@ use gate::Gate;
 use large::RUN_CALLS;
 use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
+use slabyard_abi::engines::EngineName;
 use slow_path::Background;
 
 /// Addresses that the system chooses have 48 bits at most.
@@ -129,6 +130,15 @@ fn calls_of(bytes: usize) -> u32 {
     (MOST >> doublings.min(6)).max(RUN_CALLS)
 }
 
+impl<P: Platform> Yard<P, Any> {
+    /// Chooses the engine of all caches. Call it before [`Yard::init`].
+    pub fn choose(&self, engine: EngineName) {
+        for cache in &self.caches {
+            cache.engine.choose(engine);
+        }
+    }
+}
+
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// A yard before [`Yard::init`].
     pub const fn new(platform: P) -> Self {
@@ -210,6 +220,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub fn platform(&self) -> &P {
         &self.heap.platform
+    }
+
+    /// The engine that serves.
+    pub fn engine(&self) -> EngineName {
+        self.caches[0].engine.name()
     }
 
     /// The cache of a class.

@@ -19,6 +19,7 @@ mod working_set;
 use super::{Changed, Engine, Found, Header, PageSlabs, Shape};
 use crate::platform::{Platform, Slot};
 use crate::sync::{Lock, Ordering, Rank};
+use slabyard_abi::engines::EngineName;
 use working_set::WorkingSet;
 
 /// What a cache with sheaves has beside its header.
@@ -30,6 +31,10 @@ pub struct Sheaves {
 impl Engine for Sheaves {
     const NEW: Self =
         Sheaves { barn: Lock::new(Rank::Barn, barn::Barn::new()), working_set: WorkingSet::new() };
+
+    fn name(&self) -> EngineName {
+        EngineName::Slub
+    }
 
     fn begin(&self, cache: &Header) {
         let (shown, shape) = (&cache.shown, cache.shape());
