@@ -1,20 +1,44 @@
-//! Conformance of the engine: one body over an oracle ([`actor`]), on modelled
-//! machines of 4, 16 and 64 KiB pages, 1, 2 and 8 CPUs, with and without a way
+//! Conformance of the engines: one body over an oracle ([`actor`]), for each engine, on
+//! modelled machines of 4, 16 and 64 KiB pages, 1, 2 and 8 CPUs, with and without a way
 //! to stop another CPU.
 //!
 //! * no address is handed out twice, alignment and size hold ([`oracle`]);
 //! * `verify`, the counters, the oracle and the machine agree ([`books`]);
 //! * so they do after preempted threads ([`threads`]) and refused memory
 //!   ([`refusals`]);
-//! * each of these checks finds the bug that it is for ([`planted`]).
+//! * each of these checks finds the bug that it is for ([`planted`], [`engines`]).
 //!
 //! A failure names its machine and seed. `ci/miri` runs the tests whose names
 //! begin with `miri_` under Miri.
+
+/// Tests of each engine: a module of the test's name, with one test an engine.
+macro_rules! each_engine {
+    ($($(#[$meta:meta])* fn $name:ident<$engine:ident>() $body:block)*) => {$(
+        mod $name {
+            use super::*;
+
+            $(#[$meta])*
+            fn body<$engine: slabyard::engine::Engine>() $body
+
+            #[test]
+            fn slub() {
+                body::<slabyard::engine::Sheaves>();
+            }
+
+            #[test]
+            fn plain() {
+                body::<slabyard::engine::Plain>();
+            }
+        }
+    )*};
+}
 
 #[path = "conformance/actor.rs"]
 mod actor;
 #[path = "conformance/books.rs"]
 mod books;
+#[path = "conformance/engines.rs"]
+mod engines;
 #[path = "conformance/large.rs"]
 mod large;
 #[path = "conformance/oracle.rs"]
@@ -28,6 +52,7 @@ mod sequences;
 #[path = "conformance/threads.rs"]
 mod threads;
 
+use slabyard::engine::Engine;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 
@@ -46,12 +71,22 @@ fn each_machine(mut f: impl FnMut(Config)) {
     }
 }
 
-/// A yard on a machine, ready.
+/// A yard of sheaves on a machine, ready.
 fn yard_on(config: Config) -> Yard<Machine> {
-    let decay_ms = [20, 0, 250][(config.seed % 3) as usize];
-    let yard = <Yard<_>>::new(Machine::new(config));
-    assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms }));
+    yard_of(config)
+}
+
+/// A yard of any engine on a machine, ready.
+fn yard_of<E: Engine>(config: Config) -> Yard<Machine, E> {
+    let settings = settings(&config);
+    let yard = Yard::new(Machine::new(config));
+    assert!(yard.init(settings));
     yard
+}
+
+fn settings(config: &Config) -> Settings {
+    let decay_ms = [20, 0, 250][(config.seed % 3) as usize];
+    Settings { reserve_bytes: 256 << 20, decay_ms }
 }
 
 /// Says which run failed.

@@ -9,6 +9,7 @@
 use super::books;
 use super::oracle::{Held, Kind, Oracle, Random};
 use slabyard::cache::classes;
+use slabyard::engine::Engine;
 use slabyard::platform::machine::Machine;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::{GRANULE, Platform, Slot};
@@ -41,8 +42,8 @@ pub enum Company {
     Others,
 }
 
-pub struct Actor<'a> {
-    pub yard: &'a Yard<Machine>,
+pub struct Actor<'a, E> {
+    pub yard: &'a Yard<Machine, E>,
     pub oracle: &'a Mutex<Oracle>,
     pub random: Random,
     pub company: Company,
@@ -78,9 +79,9 @@ pub fn nested<R>(machine: &Machine, f: impl FnOnce() -> R) -> R {
     result
 }
 
-impl<'a> Actor<'a> {
+impl<'a, E: Engine> Actor<'a, E> {
     pub fn new(
-        yard: &'a Yard<Machine>,
+        yard: &'a Yard<Machine, E>,
         oracle: &'a Mutex<Oracle>,
         seed: u64,
         company: Company,

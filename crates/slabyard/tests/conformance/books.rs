@@ -2,6 +2,7 @@
 //! counters, and what the oracle and the machine know.
 
 use super::oracle::Sums;
+use slabyard::engine::Engine;
 use slabyard::pages::Kind;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::Machine;
@@ -15,13 +16,13 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> 
 }
 
 /// What `verify` says of a yard.
-pub fn verify(yard: &Yard<Machine>) -> Result<Sound, String> {
+pub fn verify<E: Engine>(yard: &Yard<Machine, E>) -> Result<Sound, String> {
     yard.verify().ok_or("verify refused outside of a slow path")?.map_err(|fault| fault.to_string())
 }
 
 /// The counters, and their sums: each cache's objects are in one place, and the
 /// parts of the committed memory add up.
-pub fn counters(yard: &Yard<Machine>) -> Result<YardCounters, String> {
+pub fn counters<E: Engine>(yard: &Yard<Machine, E>) -> Result<YardCounters, String> {
     let mut fault = Ok(());
     let mut one = |class: usize, c: &CacheCounters| {
         let sum = c.live + c.parked_cpu + c.parked_node + c.free_partial;
@@ -40,7 +41,7 @@ pub fn counters(yard: &Yard<Machine>) -> Result<YardCounters, String> {
 
 /// What the counters say against what the oracle and the machine know. Nobody
 /// else uses the yard.
-pub fn audit(yard: &Yard<Machine>, sums: &Sums) -> Result<YardCounters, String> {
+pub fn audit<E: Engine>(yard: &Yard<Machine, E>, sums: &Sums) -> Result<YardCounters, String> {
     let machine = yard.platform();
     let sum = counters(yard)?;
     expect("bytes of live objects", sum.live, sums.object_bytes)?;
@@ -58,7 +59,7 @@ pub fn audit(yard: &Yard<Machine>, sums: &Sums) -> Result<YardCounters, String> 
 
 /// `verify` against the oracle. Nobody else uses the yard, and no other thread
 /// has a private row with objects.
-pub fn inspect(yard: &Yard<Machine>, sums: &Sums) -> Result<Sound, String> {
+pub fn inspect<E: Engine>(yard: &Yard<Machine, E>, sums: &Sums) -> Result<Sound, String> {
     let sound = verify(yard)?;
     expect("live objects", sound.live, sums.objects)?;
     expect("live runs", sound.runs, sums.runs)?;
@@ -67,7 +68,7 @@ pub fn inspect(yard: &Yard<Machine>, sums: &Sums) -> Result<Sound, String> {
 
 /// After everything was freed and the yard was trimmed: all memory is in free
 /// blocks, and given back.
-pub fn empty(yard: &Yard<Machine>) -> Result<(), String> {
+pub fn empty<E: Engine>(yard: &Yard<Machine, E>) -> Result<(), String> {
     let sound = inspect(yard, &Sums::default())?;
     let granules = all_granules(yard) as u64;
     let all_free = Sound { free_granules: granules, ..Sound::default() };
@@ -79,13 +80,13 @@ pub fn empty(yard: &Yard<Machine>) -> Result<(), String> {
 }
 
 /// Granules of the region that are committed.
-pub fn all_granules(yard: &Yard<Machine>) -> usize {
+pub fn all_granules<E: Engine>(yard: &Yard<Machine, E>) -> usize {
     let region = &yard.heap.region;
     region.top() - slabyard::platform::Platform::page_bytes(yard.platform()) / GRANULE
 }
 
 /// The first granule that begins a thing of this kind.
-pub fn find(yard: &Yard<Machine>, kind: Kind) -> u32 {
+pub fn find<E: Engine>(yard: &Yard<Machine, E>, kind: Kind) -> u32 {
     let region = &yard.heap.region;
     (1..region.top() as u32)
         .find(|i| region.descriptor(*i).kind() == kind)

@@ -3,7 +3,8 @@
 
 use super::actor::{Actor, Company, Request, Way, any_request, nested};
 use super::oracle::{Oracle, Random};
-use super::{PAGES, Says, books, yard_on};
+use super::{PAGES, Says, books, yard_of, yard_on};
+use slabyard::engine::Engine;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 use std::sync::Mutex;
@@ -12,7 +13,7 @@ const STEPS: usize = 120;
 
 /// Allocations, frees and resizes from a seed, checked after every call: how
 /// many allocations were refused.
-fn script(yard: &Yard<Machine>, seed: u64) -> u32 {
+fn script<E: Engine>(yard: &Yard<Machine, E>, seed: u64) -> u32 {
     let oracle = Mutex::new(Oracle::default());
     let mut actor = Actor::new(yard, &oracle, seed, Company::Alone);
     let mut requests = Random::new(!seed);
@@ -32,13 +33,13 @@ fn script(yard: &Yard<Machine>, seed: u64) -> u32 {
 }
 
 /// Runs the script with the `n`-th request refused, for every `n` there is.
-fn refuse_each(config: &Config) {
+fn refuse_each<E: Engine>(config: &Config) {
     let mut nr_refused = 0;
     for n in 0.. {
         let config = Config { refuse_commit: None, ..config.clone() };
         let _says = Says(format!("{config:?}, request {n} refused"));
         let seed = config.seed;
-        let yard = yard_on(config);
+        let yard = yard_of::<E>(config);
         let machine = yard.platform();
         let before = machine.requests();
         machine.refuse(Some(n));
@@ -55,29 +56,31 @@ fn refuse_each(config: &Config) {
     assert!(nr_refused <= STEPS as u32, "{nr_refused} allocations refused for good");
 }
 
-#[test]
-fn each_refused_request_leaves_the_yard_whole() {
-    for page_bytes in PAGES {
-        for can_stop in [true, false] {
-            let seeds = if cfg!(debug_assertions) { 1 } else { 3 };
-            for seed in 0..seeds {
-                refuse_each(&Config { page_bytes, can_stop, seed, ..Config::default() });
+each_engine! {
+    fn each_refused_request_leaves_the_yard_whole<E>() {
+        for page_bytes in PAGES {
+            for can_stop in [true, false] {
+                let seeds = if cfg!(debug_assertions) { 1 } else { 3 };
+                for seed in 0..seeds {
+                    refuse_each::<E>(&Config { page_bytes, can_stop, seed, ..Config::default() });
+                }
             }
         }
     }
 }
 
-#[test]
-fn a_single_refusal_is_made_up_for_by_a_drain() {
-    for bytes in [16, 4096, 18_720, 18_721, 1 << 20, 3 << 20] {
-        let first = (0..).find(|n| {
-            let yard = yard_on(Config::default());
-            let before = yard.platform().requests();
-            yard.platform().refuse(Some(*n));
-            assert!(yard.alloc(bytes, 16).is_some(), "{bytes} bytes, request {n} refused");
-            yard.platform().requests() - before <= *n
-        });
-        assert!(first >= Some(1), "{bytes} bytes take no memory");
+each_engine! {
+    fn a_single_refusal_is_made_up_for_by_a_drain<E>() {
+        for bytes in [16, 4096, 18_720, 18_721, 1 << 20, 3 << 20] {
+            let first = (0..).find(|n| {
+                let yard = yard_of::<E>(Config::default());
+                let before = yard.platform().requests();
+                yard.platform().refuse(Some(*n));
+                assert!(yard.alloc(bytes, 16).is_some(), "{bytes} bytes, request {n} refused");
+                yard.platform().requests() - before <= *n
+            });
+            assert!(first >= Some(1), "{bytes} bytes take no memory");
+        }
     }
 }
 
@@ -117,45 +120,47 @@ fn a_yard_says_that_it_cannot_begin() {
     }
 }
 
-/// Machines so small that they are full at some point of every script.
-#[test]
-fn a_full_machine_refuses_and_recovers() {
-    let seeds = if cfg!(debug_assertions) { 6 } else { 24 };
-    for page_bytes in PAGES {
-        for (seed, spare) in (0..seeds).flat_map(|seed| [1 << 20, 4 << 20].map(|kib| (seed, kib))) {
-            let config = Config { page_bytes, seed, ..Config::default() };
-            let begun = yard_on(config.clone()).platform().committed_bytes();
-            let yard = yard_on(Config { memory_bytes: begun + spare, ..config.clone() });
-            let _says = Says(format!("{config:?}, {spare} bytes spare"));
-            for round in 0..3 {
-                script(&yard, seed + round);
+each_engine! {
+    /// Machines so small that they are full at some point of every script.
+    fn a_full_machine_refuses_and_recovers<E>() {
+        let seeds = if cfg!(debug_assertions) { 6 } else { 24 };
+        for page_bytes in PAGES {
+            for (seed, spare) in (0..seeds).flat_map(|seed| [1 << 20, 4 << 20].map(|kib| (seed, kib))) {
+                let config = Config { page_bytes, seed, ..Config::default() };
+                let begun = yard_of::<E>(config.clone()).platform().committed_bytes();
+                let yard = yard_of::<E>(Config { memory_bytes: begun + spare, ..config.clone() });
+                let _says = Says(format!("{config:?}, {spare} bytes spare"));
+                for round in 0..3 {
+                    script(&yard, seed + round);
+                }
             }
         }
     }
 }
 
-/// Fills the machine with one size; all of it is usable again after the frees.
-#[test]
-fn what_filled_the_machine_once_fills_it_again() {
-    for page_bytes in PAGES {
-        for bytes in [64, 1552, 18_720, 40_000, 1 << 20] {
-            let config = Config { page_bytes, ..Config::default() };
-            let begun = yard_on(config.clone()).platform().committed_bytes();
-            let yard = yard_on(Config { memory_bytes: begun + (3 << 20), ..config });
-            let oracle = Mutex::new(Oracle::default());
-            let mut actor = Actor::new(&yard, &oracle, 0, Company::Alone);
-            let counts = [(); 3].map(|()| {
-                let mut n = 0;
-                while actor.alloc(Request { bytes, align: 16 }, Way::Fast).is_some() {
-                    n += 1;
-                }
-                actor.check();
-                actor.finish();
-                n
-            });
-            // Runs are aligned to whole blocks, which the region's growth is not.
-            let again = counts[1] * 10 >= counts[0] * 9 && counts[2] == counts[1];
-            assert!(counts[0] > 0 && again, "{bytes} bytes on pages of {page_bytes}: {counts:?}");
+each_engine! {
+    /// Fills the machine with one size; all of it is usable again after the frees.
+    fn what_filled_the_machine_once_fills_it_again<E>() {
+        for page_bytes in PAGES {
+            for bytes in [64, 1552, 18_720, 40_000, 1 << 20] {
+                let config = Config { page_bytes, ..Config::default() };
+                let begun = yard_of::<E>(config.clone()).platform().committed_bytes();
+                let yard = yard_of::<E>(Config { memory_bytes: begun + (3 << 20), ..config });
+                let oracle = Mutex::new(Oracle::default());
+                let mut actor = Actor::new(&yard, &oracle, 0, Company::Alone);
+                let counts = [(); 3].map(|()| {
+                    let mut n = 0;
+                    while actor.alloc(Request { bytes, align: 16 }, Way::Fast).is_some() {
+                        n += 1;
+                    }
+                    actor.check();
+                    actor.finish();
+                    n
+                });
+                // Runs are aligned to whole blocks, which the region's growth is not.
+                let again = counts[1] * 10 >= counts[0] * 9 && counts[2] == counts[1];
+                assert!(counts[0] > 0 && again, "{bytes} bytes on pages of {page_bytes}: {counts:?}");
+            }
         }
     }
 }

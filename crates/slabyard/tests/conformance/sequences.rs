@@ -2,7 +2,7 @@
 
 use super::actor::{Actor, Company, Request, Way, nested};
 use super::oracle::Oracle;
-use super::{Says, books, each_machine, yard_on};
+use super::{Says, books, each_machine, yard_of, yard_on};
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::platform::machine::Config;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// `checked` steps with a check after each, and 10 times as many with a check
 /// now and then.
-fn run(config: Config, checked: usize) {
+fn run<E: Engine>(config: Config, checked: usize) {
     let _says = Says::of(&config);
     let seed = config.seed;
-    let yard = yard_on(config);
+    let yard = yard_of::<E>(config);
     yard.on_ticking(count_beat);
     let oracle = Mutex::new(Oracle::default());
     let mut actor = Actor::new(&yard, &oracle, seed, Company::Alone);
@@ -44,7 +44,7 @@ fn run(config: Config, checked: usize) {
 }
 
 /// A program that does next to nothing: free pages are purged, and the reclaim ticker ends.
-fn quieten(actor: &mut Actor<'_>) {
+fn quieten<E: Engine>(actor: &mut Actor<'_, E>) {
     let mut calls = 0;
     while actor.yard.is_ticking() {
         assert!(calls < 5000, "the reclaim ticker does not end");
@@ -137,52 +137,56 @@ fn large_objects_wait_in_no_barn() {
     });
 }
 
-#[test]
-fn every_call_keeps_the_books() {
-    each_machine(|machine| {
-        for seed in 0..if cfg!(debug_assertions) { 3 } else { 9 } {
-            run(Config { seed, late_rows: seed % 2 == 1, ..machine.clone() }, 200);
-        }
-    });
-    let beats = BEATS.each_ref().map(|n| n.load(Ordering::Relaxed));
-    assert!(beats[0] > 10 && beats[1] > 10, "heartbeats ended and begun: {beats:?}");
+each_engine! {
+    fn every_call_keeps_the_books<E>() {
+        each_machine(|machine| {
+            for seed in 0..if cfg!(debug_assertions) { 3 } else { 9 } {
+                run::<E>(Config { seed, late_rows: seed % 2 == 1, ..machine.clone() }, 200);
+            }
+        });
+        let beats = BEATS.each_ref().map(|n| n.load(Ordering::Relaxed));
+        assert!(beats[0] > 10 && beats[1] > 10, "heartbeats ended and begun: {beats:?}");
+    }
 }
 
-#[test]
-fn miri_every_call_keeps_the_books() {
-    let steps = if cfg!(miri) { 15 } else { 30 };
-    run(Config { seed: 4, ..Config::default() }, steps);
+each_engine! {
+    fn miri_every_call_keeps_the_books<E>() {
+        let steps = if cfg!(miri) { 15 } else { 30 };
+        run::<E>(Config { seed: 4, ..Config::default() }, steps);
+    }
 }
 
-#[test]
-fn a_request_of_nothing_is_served_at_every_alignment() {
-    each_machine(|machine| {
-        let yard = yard_on(machine);
-        for shift in 0..24 {
-            let address = yard.alloc(0, 1 << shift).expect("memory");
-            assert!(address.is_multiple_of(1 << shift));
-            assert!(yard.usable(address) >= Some(1));
-            assert_eq!(yard.free(address), Ok(()));
-        }
-        yard.trim();
-        books::empty(&yard).unwrap();
-    });
+each_engine! {
+    fn a_request_of_nothing_is_served_at_every_alignment<E>() {
+        each_machine(|machine| {
+            let yard = yard_of::<E>(machine);
+            for shift in 0..24 {
+                let address = yard.alloc(0, 1 << shift).expect("memory");
+                assert!(address.is_multiple_of(1 << shift));
+                assert!(yard.usable(address) >= Some(1));
+                assert_eq!(yard.free(address), Ok(()));
+            }
+            yard.trim();
+            books::empty(&yard).unwrap();
+        });
+    }
 }
 
-#[test]
-fn trim_says_whether_memory_went_back() {
-    each_machine(|machine| {
-        let yard = yard_on(machine);
-        assert!(!yard.trim(), "there is nothing yet");
-        for bytes in [64, 18_000, 100_000] {
-            let address = yard.alloc(bytes, 16).expect("memory");
-            assert_eq!(yard.free_fast(address), Ok(()));
-            let before = yard.platform().given_back_bytes();
-            assert!(yard.trim(), "{bytes} bytes");
-            assert!(yard.platform().given_back_bytes() > before);
-            assert!(!yard.trim(), "{bytes} bytes, nothing more");
-        }
-    });
+each_engine! {
+    fn trim_says_whether_memory_went_back<E>() {
+        each_machine(|machine| {
+            let yard = yard_of::<E>(machine);
+            assert!(!yard.trim(), "there is nothing yet");
+            for bytes in [64, 18_000, 100_000] {
+                let address = yard.alloc(bytes, 16).expect("memory");
+                assert_eq!(yard.free_fast(address), Ok(()));
+                let before = yard.platform().given_back_bytes();
+                assert!(yard.trim(), "{bytes} bytes");
+                assert!(yard.platform().given_back_bytes() > before);
+                assert!(!yard.trim(), "{bytes} bytes, nothing more");
+            }
+        });
+    }
 }
 
 #[test]
@@ -214,40 +218,42 @@ fn trim_takes_stacks_away_and_unused_sheaves_give_their_pages_back() {
     });
 }
 
-#[test]
-fn absurd_requests_are_refused_and_cost_nothing() {
-    let yard = yard_on(Config { memory_bytes: 1 << 40, ..Config::default() });
-    let most = isize::MAX as usize;
-    for (bytes, align) in [(most, 16), (most + 1, 16), (usize::MAX, 4096), (1, 1 << 63)] {
-        assert_eq!(yard.alloc(bytes, align), None, "{bytes} at {align}");
+each_engine! {
+    fn absurd_requests_are_refused_and_cost_nothing<E>() {
+        let yard = yard_of::<E>(Config { memory_bytes: 1 << 40, ..Config::default() });
+        let most = isize::MAX as usize;
+        for (bytes, align) in [(most, 16), (most + 1, 16), (usize::MAX, 4096), (1, 1 << 63)] {
+            assert_eq!(yard.alloc(bytes, align), None, "{bytes} at {align}");
+        }
+        books::empty(&yard).unwrap();
     }
-    books::empty(&yard).unwrap();
 }
 
-#[test]
-fn what_a_handler_freed_comes_home_with_the_next_slow_path() {
-    each_machine(|machine| {
-        let yard = yard_on(machine);
-        let oracle = Mutex::new(Oracle::default());
-        let mut actor = Actor::new(&yard, &oracle, 1, Company::Alone);
-        let sizes = [16, 1000, classes::LARGEST, 100_000, LARGEST_RUN, LARGEST_RUN + 1];
-        for bytes in sizes.into_iter().cycle().take(60) {
-            actor.alloc(Request { bytes, align: 16 }, Way::Slow).expect("memory");
-        }
-        while actor.free(Way::Nested) {}
-        // Mappings are ended at once, the others wait.
-        assert_eq!(oracle.lock().unwrap().deferred.len(), 50);
-        actor.check();
-        nested(yard.platform(), || {
-            assert!(yard.verify().is_none() && !yard.trim());
+each_engine! {
+    fn what_a_handler_freed_comes_home_with_the_next_slow_path<E>() {
+        each_machine(|machine| {
+            let yard = yard_of::<E>(machine);
+            let oracle = Mutex::new(Oracle::default());
+            let mut actor = Actor::new(&yard, &oracle, 1, Company::Alone);
+            let sizes = [16, 1000, classes::LARGEST, 100_000, LARGEST_RUN, LARGEST_RUN + 1];
+            for bytes in sizes.into_iter().cycle().take(60) {
+                actor.alloc(Request { bytes, align: 16 }, Way::Slow).expect("memory");
+            }
+            while actor.free(Way::Nested) {}
+            // Mappings are ended at once, the others wait.
+            assert_eq!(oracle.lock().unwrap().deferred.len(), 50);
+            actor.check();
+            nested(yard.platform(), || {
+                assert!(yard.verify().is_none() && !yard.trim());
+                yard.drain_thread();
+            });
+            actor.check();
             yard.drain_thread();
+            oracle.lock().unwrap().deferred.clear();
+            actor.check();
+            actor.finish();
         });
-        actor.check();
-        yard.drain_thread();
-        oracle.lock().unwrap().deferred.clear();
-        actor.check();
-        actor.finish();
-    });
+    }
 }
 
 #[test]

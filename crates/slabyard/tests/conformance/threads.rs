@@ -3,22 +3,23 @@
 
 use super::actor::{Actor, Company};
 use super::oracle::Oracle;
-use super::{Says, books, each_machine, yard_on};
+use super::{Says, books, each_machine, yard_of};
+use slabyard::engine::{Engine, Sheaves};
 use slabyard::platform::machine::{Body, Broken, Config, Machine};
 use slabyard::yard::Yard;
 use std::process::Command;
 use std::sync::Mutex;
 
 /// One run: threads that allocate and free, an overseer, then the reckoning.
-pub fn run(config: Config, threads: usize, steps: usize) {
-    run_with_fences(config, threads, steps, u64::MAX);
+pub fn run<E: Engine>(config: Config, threads: usize, steps: usize) {
+    run_with_fences::<E>(config, threads, steps, u64::MAX);
 }
 
 /// As [`run`]; after so many fences the system refuses them, until the threads have ended.
-fn run_with_fences(config: Config, threads: usize, steps: usize, fences: u64) {
+fn run_with_fences<E: Engine>(config: Config, threads: usize, steps: usize, fences: u64) {
     let _says = Says::of(&config);
     let (seed, can_stop) = (config.seed, config.can_stop);
-    let yard = yard_on(config);
+    let yard = yard_of::<E>(config);
     let oracle = Mutex::new(Oracle::default());
     for round in 0..if cfg!(miri) { 1 } else { 2 } {
         let worker = |n: usize| -> Body<'_> {
@@ -46,7 +47,7 @@ fn run_with_fences(config: Config, threads: usize, steps: usize, fences: u64) {
     assert_eq!((yard.set_aside(), actor.refused), (0, 0));
 }
 
-fn oversee(yard: &Yard<Machine>, machine: &Machine, rounds: usize) {
+fn oversee<E: Engine>(yard: &Yard<Machine, E>, machine: &Machine, rounds: usize) {
     for round in 0..rounds {
         match round % 4 {
             0 => drop(books::verify(yard).unwrap()),
@@ -62,7 +63,12 @@ fn oversee(yard: &Yard<Machine>, machine: &Machine, rounds: usize) {
 }
 
 /// All threads have ended: the whole yard against the oracle.
-fn reckon(yard: &Yard<Machine>, oracle: &Mutex<Oracle>, threads: usize, can_stop: bool) {
+fn reckon<E: Engine>(
+    yard: &Yard<Machine, E>,
+    oracle: &Mutex<Oracle>,
+    threads: usize,
+    can_stop: bool,
+) {
     // A slow path: it does the frees that handlers deferred.
     yard.drain_thread();
     let sums = oracle.lock().unwrap().sums();
@@ -75,36 +81,39 @@ fn reckon(yard: &Yard<Machine>, oracle: &Mutex<Oracle>, threads: usize, can_stop
     books::inspect(yard, &sums).unwrap();
 }
 
-#[test]
-fn preempted_threads_keep_the_books() {
-    let seeds = if cfg!(debug_assertions) { 2 } else { 10 };
-    each_machine(|machine| {
-        for seed in 0..seeds {
-            let preemption = [20, 100, 500][(seed % 3) as usize];
-            let late_rows = seed % 2 == 0;
-            let config = Config { seed, preemption, late_rows, ..machine.clone() };
-            run(config, 2 + machine.cpus.min(3), 80);
-        }
-    });
+each_engine! {
+    fn preempted_threads_keep_the_books<E>() {
+        let seeds = if cfg!(debug_assertions) { 2 } else { 10 };
+        each_machine(|machine| {
+            for seed in 0..seeds {
+                let preemption = [20, 100, 500][(seed % 3) as usize];
+                let late_rows = seed % 2 == 0;
+                let config = Config { seed, preemption, late_rows, ..machine.clone() };
+                run::<E>(config, 2 + machine.cpus.min(3), 80);
+            }
+        });
+    }
 }
 
-/// A filter that comes after the start: what was marked as stopped and is not, is whole.
-#[test]
-fn fences_that_are_refused_later_hand_out_nothing_twice() {
-    let seeds = if cfg!(debug_assertions) { 5 } else { 40 };
-    for seed in 0..seeds {
-        for cpus in [1, 2, 8] {
-            let preemption = [20, 100, 500][(seed % 3) as usize];
-            let config = Config { seed, cpus, preemption, ..Config::default() };
-            run_with_fences(config, 2 + cpus.min(3), 80, seed % 5);
+each_engine! {
+    /// A filter that comes after the start: what was marked as stopped and is not, is whole.
+    fn fences_that_are_refused_later_hand_out_nothing_twice<E>() {
+        let seeds = if cfg!(debug_assertions) { 5 } else { 40 };
+        for seed in 0..seeds {
+            for cpus in [1, 2, 8] {
+                let preemption = [20, 100, 500][(seed % 3) as usize];
+                let config = Config { seed, cpus, preemption, ..Config::default() };
+                run_with_fences::<E>(config, 2 + cpus.min(3), 80, seed % 5);
+            }
         }
     }
 }
 
-#[test]
-fn miri_preempted_threads_keep_the_books() {
-    let steps = if cfg!(miri) { 8 } else { 40 };
-    run(Config { seed: 1, ..Config::default() }, 2, steps);
+each_engine! {
+    fn miri_preempted_threads_keep_the_books<E>() {
+        let steps = if cfg!(miri) { 8 } else { 40 };
+        run::<E>(Config { seed: 1, ..Config::default() }, 2, steps);
+    }
 }
 
 /// On a machine with a planted bug the same body must fail. It may fail by a
@@ -120,7 +129,7 @@ fn is_found(test: &str) -> bool {
 
 fn run_broken(broken: Broken) {
     for seed in 0..40 {
-        run(Config { seed, preemption: 300, broken, ..Config::default() }, 4, 80);
+        run::<Sheaves>(Config { seed, preemption: 300, broken, ..Config::default() }, 4, 80);
     }
 }
 
