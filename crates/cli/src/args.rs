@@ -12,12 +12,13 @@ use crate::show::ShowArgs;
 use crate::shrink::ShrinkArgs;
 use crate::snapshot::SnapshotArgs;
 use crate::top::TopArgs;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use slabyard_abi::counters::{CACHE_FIELDS, Field, YARD_FIELDS};
-use slabyard_abi::engines::{ENGINES, EngineName};
+use slabyard_abi::engines::{ENGINES, EngineName, EngineRow};
 use slabyard_abi::options::{Key, row};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -98,7 +99,7 @@ pub enum Command {
 pub struct RunArgs {
     /// The engine that serves the program, by the library that holds all of them; without it
     /// the library that holds `slub` alone, which is smaller
-    #[arg(long, value_name = "NAME", env = row(Key::Engine).env, value_parser = engine())]
+    #[arg(long, value_name = "NAME", env = row(Key::Engine).env, value_parser = Engines)]
     pub engine: Option<EngineName>,
     /// Change an option of the allocator; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = settings::parse)]
@@ -125,11 +126,32 @@ pub struct RunArgs {
     pub program: Vec<OsString>,
 }
 
-/// The names of the engines, for help, completions and errors.
-fn engine() -> impl TypedValueParser<Value = EngineName> {
-    let values = ENGINES.iter().map(|row| PossibleValue::new(row.name).help(row.help));
-    let named = |name: String| EngineName::ALL.iter().copied().find(|e| e.row().name == name);
-    PossibleValuesParser::new(values).try_map(move |name| named(name).ok_or("no such engine"))
+/// The engines' names, for help, completions and errors. Clap's own list of values would take
+/// a name that is none for one with a wrong letter: who types `slab` does not mean `slub`.
+#[derive(Clone)]
+struct Engines;
+
+impl TypedValueParser for Engines {
+    type Value = EngineName;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _: Option<&clap::Arg>,
+        name: &OsStr,
+    ) -> Result<EngineName, clap::Error> {
+        let found = EngineName::ALL.iter().copied().find(|engine| name == engine.row().name);
+        found.ok_or_else(|| {
+            let known: Vec<_> = ENGINES.iter().map(|row| row.name).collect();
+            let text = format!("there is no engine `{}`: {}\n", name.display(), known.join(", "));
+            clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command)
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let value = |row: &'static EngineRow| PossibleValue::new(row.name).help(row.help);
+        Some(Box::new(ENGINES.iter().map(value)))
+    }
 }
 
 /// The forms of a report.

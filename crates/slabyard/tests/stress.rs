@@ -1,5 +1,5 @@
-//! The owner-token stress: 64 threads on one yard, each way to tell CPUs apart
-//! in a process of its own.
+//! The owner-token stress: 64 threads on one yard, each engine and each way to tell CPUs
+//! apart in a process of its own.
 //!
 //! Every object carries its owner's token ([`token`]); workers ([`worker`])
 //! allocate, free and hand over; bystanders ([`bystanders`]) send signals whose
@@ -22,8 +22,10 @@ mod token;
 #[path = "stress/worker.rs"]
 mod worker;
 
+use slabyard::engine::Any;
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::{Settings, Yard};
+use slabyard_abi::engines::EngineName;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::Instant;
@@ -41,28 +43,46 @@ const PLANTED_OPS: u64 = 100_000_000;
 const DONE: i32 = 17;
 const NOT_THERE: i32 = 18;
 
-static YARD: Yard<Linux> = Yard::new(Linux::new());
+/// A yard of the engine that a test chooses.
+type Stressed = Yard<Linux, Any>;
+
+static YARD: Stressed = Yard::new(Linux::new());
 
 #[test]
 fn with_the_librarys_sequences() {
-    sound("with_the_librarys_sequences", Mode::Library);
+    sound("with_the_librarys_sequences", Mode::Library, EngineName::Slub);
 }
 
 #[test]
 fn with_own_sequences() {
-    sound("with_own_sequences", Mode::Own);
+    sound("with_own_sequences", Mode::Own, EngineName::Slub);
 }
 
 #[test]
 fn with_private_slots() {
-    sound("with_private_slots", Mode::Slots);
+    sound("with_private_slots", Mode::Slots, EngineName::Slub);
+}
+
+#[test]
+fn plain_with_the_librarys_sequences() {
+    sound("plain_with_the_librarys_sequences", Mode::Library, EngineName::Plain);
+}
+
+#[test]
+fn plain_with_own_sequences() {
+    sound("plain_with_own_sequences", Mode::Own, EngineName::Plain);
+}
+
+#[test]
+fn plain_with_private_slots() {
+    sound("plain_with_private_slots", Mode::Slots, EngineName::Plain);
 }
 
 #[test]
 fn a_shared_slot_is_found() {
     const NAME: &str = "a_shared_slot_is_found";
     if is_child() {
-        run(Mode::Slots, Sequence::Broken, PLANTED_OPS);
+        run(Mode::Slots, EngineName::Slub, Sequence::Broken, PLANTED_OPS);
     }
     let started = Instant::now();
     let status = command(NAME).status().expect("a child");
@@ -76,7 +96,7 @@ fn a_shared_slot_is_found() {
 fn a_handler_allocates_while_its_thread_closes_the_gate() {
     const NAME: &str = "a_handler_allocates_while_its_thread_closes_the_gate";
     if is_child() {
-        begin(Mode::Library);
+        begin(Mode::Library, EngineName::Slub);
         bystanders::interrupt_gate(&YARD);
         token::end(DONE);
     }
@@ -101,10 +121,10 @@ fn command(test: &str) -> Command {
 }
 
 /// Runs the test `name` in a child, which must find nothing.
-fn sound(name: &str, mode: Mode) {
+fn sound(name: &str, mode: Mode, engine: EngineName) {
     if is_child() {
         let ops = std::env::var(OPS).map_or(FEW_OPS, |n| n.parse().expect("a number"));
-        run(mode, Sequence::Right, ops);
+        run(mode, engine, Sequence::Right, ops);
     }
     let mut child = command(name);
     if mode == Mode::Own {
@@ -126,13 +146,14 @@ fn accept(name: &str, mut child: Command) {
 }
 
 /// In the child: makes the yard ready.
-fn begin(mode: Mode) {
+fn begin(mode: Mode, engine: EngineName) {
     let platform = YARD.platform();
     assert!(platform.init(Some(mode)));
     if platform.mode() != mode {
         // An old kernel or C library, another architecture, valgrind.
         std::process::exit(NOT_THERE);
     }
+    YARD.choose(engine);
     // Short, so that decay, reclaim ticker and draining of idle stacks take part.
     assert!(YARD.init(Settings { reserve_bytes: 64 << 30, decay_ms: 20 }));
     YARD.on_misuse(|bad| token::wrong(bad.cause_text(), bad.address, 0, 0));
@@ -144,8 +165,8 @@ fn begin(mode: Mode) {
 }
 
 /// The child: ends the process.
-fn run(mode: Mode, sequence: Sequence, ops: u64) -> ! {
-    begin(mode);
+fn run(mode: Mode, engine: EngineName, sequence: Sequence, ops: u64) -> ! {
+    begin(mode, engine);
     let load = Load::new(&YARD, sequence, ops);
     load.run();
     // Twice: the first one's ended slabs are in this CPU's lists of runs.

@@ -26,16 +26,16 @@ fn the_version_is_the_packages() {
 
 #[test]
 fn another_engine_is_refused_with_those_that_exist() {
-    for (engine, says) in [
-        ("slab", "no engine `slab`: programs run on `slub` alone"),
-        ("slob", "no engine `slob`: programs run on `slub` alone"),
-        ("slubb", "no such engine: programs run on `slub`"),
-        ("", "no such engine"),
-    ] {
-        let output = slabyard(&["run", "--engine", engine, "--", "true"]);
-        assert_eq!(output.status.code(), Some(2));
-        let said = text(&output.stderr);
-        assert!(said.contains(says) && !said.contains("similar"), "{said}");
+    for engine in ["slab", "slob", "slubb", "SLUB", ""] {
+        let option = slabyard(&["run", "--engine", engine, "--", "true"]);
+        let mut variable = Command::new(SLABYARD);
+        variable.args(["run", "--", "true"]).env("SLABYARD_ENGINE", engine);
+        for output in [option, variable.output().unwrap()] {
+            assert_eq!(output.status.code(), Some(2));
+            let said = text(&output.stderr);
+            let says = format!("there is no engine `{engine}`: slub, plain");
+            assert!(said.contains(&says) && !said.contains("similar"), "{said}");
+        }
     }
 }
 
@@ -44,7 +44,9 @@ fn completions_know_the_subcommand() {
     for shell in ["bash", "zsh", "fish"] {
         let output = slabyard(&["completions", shell]);
         assert!(output.status.success());
-        assert!(text(&output.stdout).contains("report-file"), "{shell}");
+        let script = text(&output.stdout);
+        let parts = ["report-file", "engine", "plain"];
+        assert!(parts.iter().all(|part| script.contains(part)), "{shell}");
     }
 }
 
@@ -54,7 +56,7 @@ fn manual_pages_are_written_and_stay_out_of_the_help() {
     let output = slabyard(&["man", directory.path().to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(directory.path().join("slabyard-run.1")).unwrap();
-    assert!(page.contains("decay_ms"), "{page}");
+    assert!(["decay_ms", "plain"].iter().all(|part| page.contains(part)), "{page}");
     assert!(text(&slabyard(&["man"]).stdout).contains(".TH slabyard 1"));
     assert!(!text(&slabyard(&["--help"]).stdout).contains("man "));
 }

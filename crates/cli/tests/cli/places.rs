@@ -10,10 +10,10 @@ fn link(exe: PathBuf) -> std::io::Result<()> {
     std::fs::hard_link(SLABYARD, exe)
 }
 
-fn run(stage: &Stage, exe: &str) -> Output {
+fn run(stage: &Stage, exe: &str, options: &[&str]) -> Output {
     let mut command = Command::new(stage.path(exe));
     stage.surround(&mut command);
-    command.env_remove("SLABYARD_LIB").args(["run", "--"]);
+    command.env_remove("SLABYARD_LIB").arg("run").args(options).arg("--");
     command.arg(stage.program()).arg("echo $LD_PRELOAD").output().unwrap()
 }
 
@@ -27,11 +27,17 @@ fn beside_the_command_or_under_its_prefix() {
     link(stage.path("bin/slabyard")).unwrap();
     // From the last place to the first: each must win over those before.
     for directory in ["lib64", "lib", "lib/slabyard", "bin"] {
-        let library = stage.path(directory).join("libslabyard_malloc.so");
-        std::fs::copy(stage.library(), &library).unwrap();
-        let output = run(&stage, "bin/slabyard");
-        assert_eq!(text(&output.stdout), format!("{}\n", library.display()));
-        assert!(text(&output.stderr).contains("malloc-96"), "{directory}");
+        for (options, file) in [
+            (&[][..], "libslabyard_malloc.so"),
+            (&["--engine", "slub"], "libslabyard_engines.so"),
+            (&["--engine", "plain"], "libslabyard_engines.so"),
+        ] {
+            let library = stage.path(directory).join(file);
+            std::fs::copy(stage.library(), &library).unwrap();
+            let output = run(&stage, "bin/slabyard", options);
+            assert_eq!(text(&output.stdout), format!("{}\n", library.display()));
+            assert!(text(&output.stderr).contains("malloc-96"), "{directory}");
+        }
     }
 }
 
@@ -40,12 +46,16 @@ fn without_a_library_the_message_says_what_to_do() {
     let Some(stage) = Stage::new() else { return };
     std::fs::create_dir(stage.path("bin")).unwrap();
     link(stage.path("bin/slabyard")).unwrap();
-    let output = run(&stage, "bin/slabyard");
-    assert_eq!(output.status.code(), Some(3));
-    assert!(output.stdout.is_empty());
-    let message = text(&output.stderr);
-    for part in ["libslabyard_malloc.so not found", "cargo build", "SLABYARD_LIB", "lib/slabyard"] {
-        assert!(message.contains(part), "{message}");
+    for (options, name) in [(&[][..], "malloc"), (&["--engine", "slub"], "engines")] {
+        let output = run(&stage, "bin/slabyard", options);
+        assert_eq!(output.status.code(), Some(3));
+        assert!(output.stdout.is_empty());
+        let message = text(&output.stderr);
+        let missing = format!("libslabyard_{name}.so not found");
+        let build = format!("cargo build -p slabyard-{name}");
+        for part in [&missing, &build, "SLABYARD_LIB", "lib/slabyard"] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 }
 

@@ -61,6 +61,26 @@ fn settings_reach_the_program_and_the_last_one_counts() {
 }
 
 #[test]
+fn the_engine_reaches_the_program_and_a_command_in_it() {
+    let Some(stage) = Stage::new() else { return };
+    let script = "echo [$SLABYARD_ENGINE]";
+    assert_eq!(text(&stage.sh(&["--engine", "plain"], script).stdout), "[plain]\n");
+    assert_eq!(text(&stage.sh(&[], script).stdout), "[]\n");
+    // The command in it preloads the other library alone.
+    let [malloc, engines] = ["malloc", "engines"].map(|name| {
+        let library = stage.path(&format!("libslabyard_{name}.so"));
+        std::fs::copy(stage.library(), &library).unwrap();
+        library
+    });
+    let script = "\"$0\" run --report none -- sh -c 'echo $LD_PRELOAD $SLABYARD_ENGINE'";
+    let mut command = stage.slabyard_on(&malloc);
+    command.args(["run", "--report", "none", "--engine", "plain", "--", "env"]);
+    command.arg(format!("SLABYARD_LIB={}", engines.display()));
+    let output = command.args(["sh", "-c", script, crate::stage::SLABYARD]).output().unwrap();
+    assert_eq!(text(&output.stdout), format!("{} plain\n", engines.display()));
+}
+
+#[test]
 fn observable_is_asked_of_the_library() {
     let Some(stage) = Stage::new() else { return };
     let script = "echo [$SLABYARD_OBSERVABLE]";

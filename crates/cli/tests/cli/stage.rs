@@ -97,6 +97,7 @@ impl Stage {
             .env("TMPDIR", self.path("tmp"))
             .env_remove("LD_PRELOAD")
             .env_remove("SLABYARD_OBSERVABLE")
+            .env_remove("SLABYARD_ENGINE")
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
     }

@@ -5,6 +5,7 @@ use crate::token;
 use crate::worker::{Load, Random};
 use slabyard::cache::classes::{self, CLASSES};
 use slabyard::platform::Platform;
+use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, WHOLE_YARD, check};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -35,13 +36,15 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
     let class = random.below(CLASSES as u64);
     let row = &TUNABLES[random.below(TUNABLES.len() as u64) as usize];
     let scope = if row.of_yard { WHOLE_YARD } else { class };
+    let engine = load.yard.engine();
+    let has_tunable = row.of_yard || row.name == "min_partial" || engine == EngineName::Slub;
     // Small values: what is parked changes most.
     let within = row.least + random.below(row.most.min(1200) - row.least + 1);
     let (request, expected) = match random.below(8) {
         0 => ([token, Request::Shrink as u64, WHOLE_YARD, 0, 0], true),
         1..4 => ([token, Request::Shrink as u64, class, 0, 0], true),
         4 => ([token, Request::Set as u64, scope, row.number, row.most + 1], false),
-        _ => ([token, Request::Set as u64, scope, row.number, within], true),
+        _ => ([token, Request::Set as u64, scope, row.number, within], has_tunable),
     };
     let words = [Mail::Asked, Mail::What, Mail::Cache, Mail::Key, Mail::Value];
     for (word, value) in words.iter().zip(request).skip(1) {

@@ -1,10 +1,9 @@
 //! The threads beside the workers: signal handlers that allocate, a thread that trims and
 //! checks the yard, and the watch that reports progress.
 
+use crate::Stressed;
 use crate::token::{self, HUNG, Held};
 use crate::worker::{Load, Random};
-use slabyard::platform::linux::Linux;
-use slabyard::yard::Yard;
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -17,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two signals.
 const PAUSE: Duration = Duration::from_micros(300);
 
-static HANDLED: AtomicPtr<Yard<Linux>> = AtomicPtr::new(std::ptr::null_mut());
+static HANDLED: AtomicPtr<Stressed> = AtomicPtr::new(std::ptr::null_mut());
 static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
@@ -27,13 +26,13 @@ thread_local! {
     static LEFT: Cell<bool> = const { Cell::new(false) };
 }
 
-fn yard() -> Option<&'static Yard<Linux>> {
+fn yard() -> Option<&'static Stressed> {
     // SAFETY: only `install` stores here, a yard that stays.
     unsafe { HANDLED.load(Ordering::Acquire).as_ref() }
 }
 
 /// Sets the handler.
-pub fn install(yard: &'static Yard<Linux>) {
+pub fn install(yard: &'static Stressed) {
     HANDLED.store(std::ptr::from_ref(yard).cast_mut(), Ordering::Release);
     // SAFETY: a zeroed action is a valid one, and the handler has the right type.
     unsafe {
@@ -67,7 +66,7 @@ extern "C" fn handler(_signal: i32) {
 }
 
 /// This thread ends: handlers keep nothing from now on.
-pub fn leave(yard: &Yard<Linux>) {
+pub fn leave(yard: &Stressed) {
     LEFT.set(true);
     if let Some(held) = STASH.take() {
         held.free(yard);
@@ -138,7 +137,7 @@ pub fn watch(load: &Load) {
 
 /// One thread closes and opens the gate without end, another sends it signals,
 /// whose handlers take slow paths.
-pub fn interrupt_gate(yard: &'static Yard<Linux>) {
+pub fn interrupt_gate(yard: &'static Stressed) {
     const ROUNDS: u64 = 20_000;
     install(yard);
     // SAFETY: plain system calls.

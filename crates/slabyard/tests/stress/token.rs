@@ -11,9 +11,8 @@
 //! Both words of every freed object are overwritten, so free memory holds no
 //! token with the tag LIVE: one that is met there belongs to another owner.
 
-use slabyard::platform::linux::Linux;
+use crate::Stressed;
 use slabyard::verify::{Fault, Sound};
-use slabyard::yard::Yard;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Exit code: an error was found.
@@ -75,7 +74,7 @@ fn places(address: usize, bytes: usize) -> [usize; 2] {
 impl Held {
     /// Allocates and signs. `None` without memory.
     pub fn alloc(
-        yard: &Yard<Linux>,
+        yard: &Stressed,
         bytes: usize,
         align: usize,
         owner: u64,
@@ -111,7 +110,7 @@ impl Held {
     }
 
     /// Checks, takes the token away and frees.
-    pub fn free(self, yard: &Yard<Linux>) {
+    pub fn free(self, yard: &Stressed) {
         self.check();
         for place in places(self.address, self.bytes) {
             word(place).store(self.token & !TAG | FREE, Ordering::Relaxed);

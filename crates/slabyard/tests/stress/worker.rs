@@ -1,11 +1,11 @@
 //! The workers: what they allocate, how long they keep it, whom they give it to.
 
+use crate::Stressed;
 use crate::asker;
 use crate::bystanders;
 use crate::token::{self, Held, LARGEST};
-use slabyard::platform::linux::{Linux, Mode};
+use slabyard::platform::linux::Mode;
 use slabyard::platform::{Platform, rseq};
-use slabyard::yard::Yard;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ pub enum Sequence {
 /// One run.
 pub struct Load {
     /// The yard under load.
-    pub yard: &'static Yard<Linux>,
+    pub yard: &'static Stressed,
     sequence: Sequence,
     /// Calls to make.
     pub ops: u64,
@@ -84,7 +84,7 @@ struct Worker<'a> {
 }
 
 impl Load {
-    pub fn new(yard: &'static Yard<Linux>, sequence: Sequence, ops: u64) -> Self {
+    pub fn new(yard: &'static Stressed, sequence: Sequence, ops: u64) -> Self {
         Load {
             yard,
             sequence,
