@@ -1,6 +1,6 @@
 //! Runs C and C++ programs under the preload library, one process each.
 //!
-//! What it is: [`library`] builds the library that is under test, [`Program`]
+//! What it is: [`library`] and [`engines`] build the libraries under test, [`Program`]
 //! compiles a program of the tests once, [`Program::run`] runs it in a
 //! [`Mode`] and gives an [`Outcome`], which [`expectation`] judges.
 //! Neighbours: `process.rs` (programs that must pass) and `misuse.rs` (programs
@@ -37,6 +37,10 @@ pub enum Mode {
     OwnRseq,
     /// The library with a private slot for each thread.
     Slots,
+    /// The plain engine, of the library of all engines, on the C library's rseq area.
+    PlainRseq,
+    /// The same with a private slot for each thread.
+    PlainSlots,
     /// Without the library: the programs ask for what any malloc keeps.
     Libc,
 }
@@ -48,6 +52,8 @@ impl Mode {
             "rseq" => Mode::Rseq,
             "own_rseq" => Mode::OwnRseq,
             "slots" => Mode::Slots,
+            "plain_rseq" => Mode::PlainRseq,
+            "plain_slots" => Mode::PlainSlots,
             "libc" => Mode::Libc,
             _ => panic!("no mode is named {name}"),
         }
@@ -55,15 +61,21 @@ impl Mode {
 
     fn set_up(self, command: &mut Command) {
         let word = match self {
-            Mode::Rseq => "rseq",
+            Mode::Rseq | Mode::PlainRseq => "rseq",
             Mode::OwnRseq => {
                 command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
                 "own-rseq"
             }
-            Mode::Slots => "slots",
+            Mode::Slots | Mode::PlainSlots => "slots",
             Mode::Libc => return,
         };
-        command.env("LD_PRELOAD", library()).env("SLABYARD_MODE", word);
+        let library = if matches!(self, Mode::PlainRseq | Mode::PlainSlots) {
+            command.env("SLABYARD_ENGINE", "plain");
+            engines()
+        } else {
+            library()
+        };
+        command.env("LD_PRELOAD", library).env("SLABYARD_MODE", word);
     }
 }
 
@@ -80,13 +92,19 @@ pub fn library() -> &'static Path {
     LIBRARY.get_or_init(|| {
         let library = match std::env::var_os("SLABYARD_LIB") {
             Some(path) => PathBuf::from(path),
-            None => build_library(),
+            None => build_library("malloc"),
         };
         fs::canonicalize(&library).unwrap_or_else(|e| panic!("{}: {e}", library.display()))
     })
 }
 
-fn build_library() -> PathBuf {
+/// The library of all engines, of this build's profile.
+pub fn engines() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| build_library("engines"))
+}
+
+fn build_library(name: &str) -> PathBuf {
     // <target>/<profile>/deps/<this test>
     let me = std::env::current_exe().expect("the test's own path");
     let profile_dir = me.ancestors().nth(2).expect("a profile's directory");
@@ -96,14 +114,14 @@ fn build_library() -> PathBuf {
         Some(name) => name,
     };
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "slabyard-malloc", "--profile", profile])
+        .args(["build", "--quiet", "--package", &format!("slabyard-{name}"), "--profile", profile])
         .arg("--target-dir")
         .arg(target_dir)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo");
     assert!(status.success(), "the library does not build");
-    profile_dir.join("libslabyard_malloc.so")
+    profile_dir.join(format!("libslabyard_{name}.so"))
 }
 
 /// A program of the tests, compiled.
