@@ -6,6 +6,7 @@
 //! machine itself asserts that no system call is made under a list's lock.
 
 use slabyard::cache::classes::{CLASSES, ROWS};
+use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::platform::machine::{Body, Config, Machine, Tally};
 use slabyard::yard::{LARGEST_RUN, Settings, Yard, bound};
 use std::sync::Mutex;
@@ -60,8 +61,8 @@ impl Most {
 }
 
 /// A yard, and allocations that any thread may free.
-struct Scene {
-    yard: Yard<Machine>,
+struct Scene<E = Sheaves> {
+    yard: Yard<Machine, E>,
     shared: Mutex<Vec<usize>>,
     most: Most,
     /// Classes that are asked for, and which.
@@ -69,10 +70,10 @@ struct Scene {
     first: usize,
 }
 
-impl Scene {
+impl<E: Engine> Scene<E> {
     fn new(config: Config, classes: usize) -> Self {
         let first = config.seed as usize;
-        let yard = <Yard<_>>::new(Machine::new(config));
+        let yard = Yard::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 8 << 30, decay_ms: 80 }));
         Scene { yard, shared: Mutex::default(), most: Most::default(), classes, first }
     }
@@ -162,11 +163,11 @@ impl Scene {
     }
 }
 
-fn run(config: Config, threads: usize, rounds: usize, most: usize) -> [u64; 4] {
+fn run<E: Engine>(config: Config, threads: usize, rounds: usize, most: usize) -> [u64; 4] {
     let seed = config.seed;
     // The machine has some thousand sheaves.
     let classes = if threads > 2 { 5 } else { CLASSES };
-    let scene = Scene::new(Config { max_threads: threads, ..config }, classes);
+    let scene = Scene::<E>::new(Config { max_threads: threads, ..config }, classes);
     let body = |n: usize| -> Body<'_> {
         let scene = &scene;
         Box::new(move |_| scene.work(seed << 8 ^ n as u64, rounds, most))
@@ -183,6 +184,15 @@ fn run(config: Config, threads: usize, rounds: usize, most: usize) -> [u64; 4] {
 
 #[test]
 fn no_call_exceeds_its_bound() {
+    no_call_of_an_engine_exceeds_its_bound::<Sheaves>();
+}
+
+#[test]
+fn no_call_of_the_plain_engine_exceeds_its_bound() {
+    no_call_of_an_engine_exceeds_its_bound::<Plain>();
+}
+
+fn no_call_of_an_engine_exceeds_its_bound<E: Engine>() {
     let mut most = [0; 4];
     for (seed, threads, rounds, objects) in
         [(0, 1, 60, 4000), (1, 2, 30, 3000), (2, 8, 12, 1500), (3, 64, 3, 500)]
@@ -202,7 +212,7 @@ fn no_call_exceeds_its_bound() {
                     max_steps: u64::MAX,
                     ..Config::default()
                 };
-                let one = run(config, threads, rounds, objects);
+                let one = run::<E>(config, threads, rounds, objects);
                 most = std::array::from_fn(|i| most[i].max(one[i]));
             }
         }
@@ -214,7 +224,7 @@ fn no_call_exceeds_its_bound() {
 
 #[test]
 fn objects_of_a_thousand_slabs_are_flushed_within_the_bound() {
-    let scene = Scene::new(Config { preemption: 0, ..Config::default() }, CLASSES);
+    let scene = <Scene>::new(Config { preemption: 0, ..Config::default() }, CLASSES);
     let mut random = Random(5);
     let mut mine: Vec<_> = (0..400_000).map(|_| scene.alloc(64)).collect();
     for at in (1..mine.len()).rev() {
@@ -234,7 +244,7 @@ fn objects_of_a_thousand_slabs_are_flushed_within_the_bound() {
 
 #[test]
 fn a_sheaf_is_flushed_and_refilled_by_pieces() {
-    let scene = Scene::new(Config { preemption: 0, ..Config::default() }, CLASSES);
+    let scene = <Scene>::new(Config { preemption: 0, ..Config::default() }, CLASSES);
     let mut random = Random(9);
     // No time passes: no call makes a slice of a pass, and all counts are of its own work.
     let mut mine: Vec<_> = (0..100_000).map(|_| scene.alloc(64)).collect();
@@ -254,7 +264,7 @@ fn a_sheaf_is_flushed_and_refilled_by_pieces() {
 #[test]
 fn a_call_that_makes_a_whole_pass_is_found() {
     let config = Config { preemption: 0, max_steps: u64::MAX, ..Config::default() };
-    let scene = Scene::new(config, CLASSES);
+    let scene = <Scene>::new(config, CLASSES);
     scene.yard.plant_whole_passes();
     scene.work(1, 30, 3000);
     assert!(!scene.most.is_within(), "one call did {:?} and no more", scene.most.numbers());
@@ -262,7 +272,7 @@ fn a_call_that_makes_a_whole_pass_is_found() {
 
 #[test]
 fn a_call_that_drains_everything_is_found() {
-    let scene = Scene::new(Config::default(), CLASSES);
+    let scene = <Scene>::new(Config::default(), CLASSES);
     scene.work(2, 10, 3000);
     assert!(scene.most.is_within());
     scene.call(|| scene.yard.trim());

@@ -1,23 +1,24 @@
 //! While a thread forks, no other thread waits for it: it may wait for a lock that they hold.
 
+use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::platform::Park;
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
 
-fn yard_on(config: Config) -> Yard<Machine> {
-    let yard = <Yard<_>>::new(Machine::new(config));
+fn yard_on<E: Engine>(config: Config) -> Yard<Machine, E> {
+    let yard = Yard::new(Machine::new(config));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     yard
 }
 
 /// A thread that forks waits for a lock, as of the C library's streams, whose holder
 /// allocates, frees, resizes, trims and counts: the machine would report a deadlock.
-#[test]
-fn a_thread_with_a_lock_that_fork_waits_for_is_served() {
+fn a_thread_with_a_lock_is_served<E: Engine>() {
     for seed in 0..200 {
         for can_stop in [true, false] {
-            let yard = yard_on(Config { seed, can_stop, preemption: 300, ..Config::default() });
+            let yard =
+                yard_on::<E>(Config { seed, can_stop, preemption: 300, ..Config::default() });
             let held = AtomicU32::new(1);
             let kept = yard.alloc(100, 16).expect("memory");
             let holder: Body<'_> = Box::new(|machine| {
@@ -51,4 +52,14 @@ fn a_thread_with_a_lock_that_fork_waits_for_is_served() {
             assert_eq!((sound.live, sound.runs), (0, 0), "seed {seed}");
         }
     }
+}
+
+#[test]
+fn a_thread_with_a_lock_that_fork_waits_for_is_served() {
+    a_thread_with_a_lock_is_served::<Sheaves>();
+}
+
+#[test]
+fn so_it_is_by_the_plain_engine() {
+    a_thread_with_a_lock_is_served::<Plain>();
 }
