@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
 /// and refuses all others.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// Words of the header that may be other than 0, mailbox included.
 pub const HEADER_WORDS: usize = 256;
@@ -75,7 +75,7 @@ words! {
         Gate: "address of the first of the gate's stripes: 32 bits, threads inside of slow paths";
         NrStripes: "stripes of the gate";
         StripeBytes: "bytes from one stripe to the next";
-        FixedMetadata: "bytes of the allocator's own memory that do not change: rows and header";
+        FixedMetadata: "bytes of the allocator's own memory that do not change: the header";
         MetadataAt0: "bytes committed for descriptors";
         MetadataAt1: "bytes committed for the page map";
         MetadataAt2: "bytes committed for dirty bits";
@@ -90,6 +90,7 @@ words! {
         MetadataAt7: "bytes committed for middle sheaves";
         MetadataAt8: "bytes committed for large sheaves";
         Engine: "the engine that serves, by its number";
+        RowBytesAt: "bytes of each row that are in use: the allocator's own memory, too";
     }
 }
 
@@ -271,12 +272,10 @@ pub const GRANULE: usize = 4096;
 
 /// Rows: one a CPU, of entries.
 pub mod row {
-    /// Bytes of a row.
-    pub const BYTES: usize = 4096;
-    /// From one row to the next.
+    /// From one row to the next. What `RowBytesAt` says of it is in use.
     pub const STRIDE: usize = 1 << 16;
     /// Entries in a row.
-    pub const SLOTS: usize = 256;
+    pub const SLOTS: usize = STRIDE / ENTRY_BYTES;
     /// Bytes of an entry: `top` (32 bits), then `end` (32 bits).
     pub const ENTRY_BYTES: usize = 8;
     /// Offset of `end` in an entry. Writing 0 there sends the next free to its
@@ -284,13 +283,22 @@ pub mod row {
     pub const END: usize = 4;
     /// `top` of a stopped entry; 0 is one without a stack.
     pub const STOPPED: u32 = u32::MAX;
-    /// From a cache's main slot to its spare slot.
-    pub const SPARE: usize = 128;
+    /// Offset of the row's countdown (32 bits), in place of slot 1's entry. Slot 0's entry is
+    /// zeros for ever.
+    pub const COUNTDOWN: usize = 8;
     /// Slot of the list of free runs of one granule; runs of 2, 4 ... granules
     /// follow.
-    pub const FIRST_RUNS: usize = 120;
+    pub const FIRST_RUNS: usize = 2;
     /// Lists of free runs.
     pub const RUN_ORDERS: usize = 8;
+    /// Slot of the first cache's main sheaves; the next cache's follows behind its spare slot.
+    pub const FIRST_CACHE: usize = FIRST_RUNS + RUN_ORDERS;
+    /// From a cache's main slot to its spare slot.
+    pub const SPARE: usize = 1;
+    /// From a cache's main slot to the next cache's.
+    pub const PAIR: usize = 2;
+    /// Caches that rows have slots for.
+    pub const CACHES: usize = (SLOTS - FIRST_CACHE) / PAIR;
 }
 
 /// Sheaves: arrays of elements behind the rows. A top is the number of an element: bytes

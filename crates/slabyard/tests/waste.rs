@@ -89,7 +89,7 @@ fn the_machine_commits_what_was_computed() {
         let own = yard.quiesce(|quiesced| Yard::count(quiesced, |_, _| ())).expect("no slow path");
         let machine = yard.platform().committed_bytes();
         // The machine gives the rows and the header page before them without counting them.
-        let header = yard.platform().page_bytes() + slabyard::platform::stack::ROW_BYTES;
+        let header = yard.platform().page_bytes() + slabyard::platform::stack::FIRST_ROW_BYTES;
         assert_eq!(own.committed as usize, machine + header);
     }
 }

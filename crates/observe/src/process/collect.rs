@@ -18,8 +18,10 @@ const FEW_ROWS: usize = 250;
 /// next private slots.
 const SPARE_ROWS: usize = 32;
 
-/// A row without a stack: most private slots were never used.
-pub(crate) const NO_STACKS: [u8; row::BYTES] = [0; row::BYTES];
+/// True if a row has no stack: most private slots were never used.
+pub(crate) fn has_stack(row: &[u8]) -> bool {
+    row[row::FIRST_RUNS * row::ENTRY_BYTES..].iter().any(|byte| *byte != 0)
+}
 
 /// The words of one cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,8 @@ impl Words {
     /// Slot of the main sheaves; `None` for a cache that is not in use.
     pub(crate) fn slot(&self) -> Option<usize> {
         let slot = usize::try_from(self.get(CacheWord::Slot)).ok()?;
-        (1..row::FIRST_RUNS).contains(&slot).then_some(slot)
+        let is_main = slot.is_multiple_of(row::PAIR);
+        (row::FIRST_CACHE..row::SLOTS).contains(&slot).then_some(slot).filter(|_| is_main)
     }
 
     /// Slow paths begun and ended.
@@ -77,7 +80,7 @@ pub(crate) struct Take {
 pub(crate) type Counters = [Option<u64>; COUNTERS.len()];
 
 /// Words of the front that say where a counter is.
-pub(crate) const COUNTERS: [Word; 20] = [
+pub(crate) const COUNTERS: [Word; 21] = [
     Word::TopAt,
     Word::FreeGranulesAt,
     Word::DirtyGranulesAt,
@@ -97,6 +100,7 @@ pub(crate) const COUNTERS: [Word; 20] = [
     Word::DecayMsAt,
     Word::NodeLimitAt,
     Word::SetAsideAt,
+    Word::RowBytesAt,
     // Not an address: stands for the gate's stripes, summed.
     Word::Gate,
 ];
@@ -117,7 +121,8 @@ pub(crate) struct Collect {
 /// Reads everything.
 pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fault> {
     let caches = Part { address: front.caches, bytes: front.nr_caches * front.cache_stride };
-    let rows: Vec<Part> = front.rows(front.nr_rows).collect();
+    let row_bytes = front.row_bytes(memory)?;
+    let rows: Vec<Part> = front.rows(front.nr_rows, row_bytes).collect();
     let gate = Part { address: front.gate, bytes: front.nr_stripes * front.stripe_bytes };
     let at: Vec<Option<u64>> =
         COUNTERS[..COUNTERS.len() - 1].iter().map(|word| front.address(*word)).collect();
@@ -132,18 +137,19 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
         parts.extend(&group);
     }
     let bytes = memory::read(memory, &parts)?;
-    let step = group_bytes + rows.len() * row::BYTES;
+    let step = group_bytes + rows.len() * row_bytes;
     let group_at = |i: usize| &bytes[i * step..i * step + group_bytes];
-    let rows_at = |i: usize| &bytes[i * step + group_bytes..(i + 1) * step];
+    let rows_at =
+        |i: usize| Rows { bytes: &bytes[i * step + group_bytes..(i + 1) * step], row_bytes };
 
-    let in_use: BTreeSet<usize> = used(rows_at(0)).chain(used(rows_at(1))).collect();
+    let in_use: BTreeSet<usize> = rows_at(0).used().chain(rows_at(1).used()).collect();
     let cache_words = |i: usize, cache: usize| {
         Words::of(&group_at(i)[cache * front.cache_stride..][..CACHE_WORDS.len() * 8])
     };
     let takes = (0..front.nr_caches).map(|cache| {
         let words = [0, 1, 2].map(|i| cache_words(i, cache));
         let slot = words[0].slot();
-        Take { words, tops: [0, 1].map(|i| tops(front, slot, rows_at(i), &in_use)) }
+        Take { words, tops: [0, 1].map(|i| tops(front, slot, &rows_at(i), &in_use)) }
     });
     let counters = [0, 1, 2].map(|i| {
         let mut numbers = memory::words(&group_at(i)[caches.bytes..]);
@@ -159,7 +165,7 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
     Ok(Collect {
         takes: takes.collect(),
         counters,
-        parked_pages: [0, 1].map(|i| parked_pages(front, rows_at(i))),
+        parked_pages: [0, 1].map(|i| parked_pages(front, &rows_at(i))),
         rows_in_use: in_use.len() as u64,
         rows_again: in_use.last().map_or(0, |last| last + 1) + SPARE_ROWS,
     })
@@ -179,12 +185,13 @@ pub(crate) fn again(
         bytes: CACHE_WORDS.len() * 8,
     };
     let slot = Words::of(&memory::read(memory, &[words])?).slot();
+    let row_bytes = front.row_bytes(memory)?;
     let entries: Vec<Part> = match slot {
         Some(slot) if rows <= FEW_ROWS => (0..rows)
             .flat_map(|r| [front.entry(r, slot), front.entry(r, slot + row::SPARE)])
             .map(|address| Part { address, bytes: row::ENTRY_BYTES })
             .collect(),
-        Some(_) => front.rows(rows).collect(),
+        Some(_) => front.rows(rows, row_bytes).collect(),
         None => Vec::new(),
     };
     let rows_bytes: usize = entries.iter().map(|p| p.bytes).sum();
@@ -198,7 +205,8 @@ pub(crate) fn again(
     let rows_at = |i: usize| &bytes[i * step + words.bytes..(i + 1) * step];
     let tops_at = |i: usize| {
         if rows > FEW_ROWS {
-            return tops(front, slot, rows_at(i), &(0..rows).collect());
+            let rows_at = Rows { bytes: rows_at(i), row_bytes };
+            return tops(front, slot, &rows_at, &(0..rows).collect());
         }
         let pair = |pair: &[u8]| [0, row::ENTRY_BYTES].map(|at| front.top(memory::half(pair, at)));
         (0..).zip(rows_at(i).chunks(2 * row::ENTRY_BYTES).map(pair)).collect()
@@ -209,20 +217,44 @@ pub(crate) fn again(
     })
 }
 
+/// What was read of all rows: so many bytes of each.
+struct Rows<'a> {
+    bytes: &'a [u8],
+    row_bytes: usize,
+}
+
+impl Rows<'_> {
+    fn each(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.chunks(self.row_bytes)
+    }
+
+    /// Numbers of the rows with a stack in any entry.
+    fn used(&self) -> impl Iterator<Item = usize> {
+        self.each().enumerate().filter(|(_, row)| has_stack(row)).map(|(number, _)| number)
+    }
+
+    /// What an entry's top says; an entry of a page that came into use just now has no stack.
+    fn top(&self, front: &Front, number: usize, slot: usize) -> Top {
+        let at = slot * row::ENTRY_BYTES;
+        if at + row::ENTRY_BYTES > self.row_bytes {
+            return Top::None;
+        }
+        front.top(memory::half(self.bytes, number * self.row_bytes + at))
+    }
+}
+
 /// Tops in the rows of these numbers.
-fn tops(front: &Front, slot: Option<usize>, rows: &[u8], numbers: &BTreeSet<usize>) -> Tops {
+fn tops(front: &Front, slot: Option<usize>, rows: &Rows<'_>, numbers: &BTreeSet<usize>) -> Tops {
     let Some(slot) = slot else { return Vec::new() };
-    let top = |number: usize, slot: usize| {
-        front.top(memory::half(rows, number * row::BYTES + slot * row::ENTRY_BYTES))
-    };
+    let top = |number: usize, slot: usize| rows.top(front, number, slot);
     let pair =
         |number: &usize| (*number as u32, [top(*number, slot), top(*number, slot + row::SPARE)]);
     numbers.iter().map(pair).collect()
 }
 
-fn parked_pages(front: &Front, rows: &[u8]) -> u64 {
+fn parked_pages(front: &Front, rows: &Rows<'_>) -> u64 {
     let mut granules = 0u64;
-    for row in rows.chunks(row::BYTES).filter(|row| **row != NO_STACKS) {
+    for row in rows.each().filter(|row| has_stack(row)) {
         for order in 0..row::RUN_ORDERS {
             let entry = (row::FIRST_RUNS + order) * row::ENTRY_BYTES;
             if let Top::Count(count) = front.top(memory::half(row, entry)) {
@@ -231,10 +263,4 @@ fn parked_pages(front: &Front, rows: &[u8]) -> u64 {
         }
     }
     granules.saturating_mul(slabyard_abi::region::GRANULE as u64)
-}
-
-/// Numbers of the rows with a stack in any entry.
-fn used(rows: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    let rows = rows.chunks(row::BYTES).enumerate();
-    rows.filter(|(_, row)| **row != NO_STACKS).map(|(number, _)| number)
 }

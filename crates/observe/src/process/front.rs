@@ -4,14 +4,16 @@
 //! Invariants: what a front says is hostile until [`Front::decode`] has bounded it: no
 //! number in a [`Front`] makes a read larger than tens of megabytes.
 
-use super::memory::Part;
+use super::memory::{self, Fault, Memory, Part};
 use slabyard_abi::region::{CACHE_WORDS, GRANULE, HEADER_WORDS, MAGIC, VERSION, Word, row, sheaf};
 
 /// Most rows: CPUs that a kernel can have.
 const MOST_ROWS: u64 = 8192;
 /// Most caches: a row has slots for so many.
-const MOST_CACHES: u64 = row::SPARE as u64;
+const MOST_CACHES: u64 = row::CACHES as u64;
 const MOST_STRIDE: u64 = 4096;
+/// What each yard uses of a row, at least.
+const LEAST_ROW_BYTES: usize = 4096;
 const MOST_STRIPES: u64 = 1024;
 /// Descriptors are numbered by 32 bits.
 const MOST_GRANULES: u64 = 1 << 32;
@@ -125,9 +127,19 @@ impl Front {
         self.page_bytes / GRANULE as u64
     }
 
-    /// The first rows, one part each.
-    pub(crate) fn rows(&self, first: usize) -> impl Iterator<Item = Part> + '_ {
-        let part = |row| Part { address: self.entry(row, 0), bytes: row::BYTES };
+    /// Bytes of each row that are in use now.
+    pub(crate) fn row_bytes(&self, memory: &dyn Memory) -> Result<usize, Fault> {
+        let Some(address) = self.address(Word::RowBytesAt) else {
+            return Ok(LEAST_ROW_BYTES);
+        };
+        let bytes = memory::read(memory, &[Part { address, bytes: 8 }])?;
+        let bytes = memory::words(&bytes).next().unwrap_or(0);
+        Ok((bytes as usize / 8 * 8).clamp(LEAST_ROW_BYTES, row::STRIDE))
+    }
+
+    /// So many bytes of each of the first rows, one part each.
+    pub(crate) fn rows(&self, first: usize, bytes: usize) -> impl Iterator<Item = Part> + '_ {
+        let part = move |row| Part { address: self.entry(row, 0), bytes };
         (0..first.min(self.nr_rows)).map(part)
     }
 

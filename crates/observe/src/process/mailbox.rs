@@ -11,7 +11,7 @@
 //! Who asks at the same time as others may find its request written over, or its answer
 //! by the next one's: it asks again. Each request does the same when it is done twice.
 
-use super::collect::NO_STACKS;
+use super::collect::has_stack;
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Part, Writable};
 use slabyard_abi::region::{MAIL_AT, MAIL_WORDS, Mail, check, row};
@@ -130,12 +130,13 @@ impl Mailbox<'_> {
     /// stack. A row that is exchanged at this moment keeps its end: the next nudge
     /// finds it.
     fn nudge(&self, slots: &[usize]) -> Result<(), Fault> {
-        let rows: Vec<Part> = self.front.rows(self.rows).collect();
+        let row_bytes = self.front.row_bytes(self.memory)?;
+        let rows: Vec<Part> = self.front.rows(self.rows, row_bytes).collect();
         let bytes = memory::read(self.memory, &rows)?;
         let mut ends = Vec::new();
-        let used = bytes.chunks(row::BYTES).enumerate().filter(|(_, row)| *row != NO_STACKS);
+        let used = bytes.chunks(row_bytes).enumerate().filter(|(_, row)| has_stack(row));
         for (number, row) in used {
-            for slot in slots {
+            for slot in slots.iter().filter(|slot| (*slot + 1) * row::ENTRY_BYTES <= row_bytes) {
                 let entry = slot * row::ENTRY_BYTES;
                 let stack = matches!(self.front.top(memory::half(row, entry)), Top::Count(_));
                 if stack && memory::half(row, entry + row::END) != 0 {

@@ -29,7 +29,7 @@ pub(crate) const COUNTERS: u64 = 0x4000_0001_0000;
 pub(crate) const GATE: u64 = 0x4000_0002_0000;
 pub(crate) const TOP: u64 = 26;
 /// Slot of the cache "known", whose number is 1: cache 0 is not in use.
-pub(crate) const SLOT: usize = 7;
+pub(crate) const SLOT: usize = row::FIRST_CACHE + 7 * row::PAIR;
 
 /// Objects that its program holds.
 pub(crate) const LIVE: u64 = 357;
@@ -105,7 +105,7 @@ impl Planted {
         for (i, number) in counters.into_iter().chain([16384; 9]).enumerate() {
             planted.put(COUNTERS + i as u64 * 8, number);
         }
-        for (i, number) in [250u64, 16 << 20, 0].into_iter().enumerate() {
+        for (i, number) in [250u64, 16 << 20, 0, 4096].into_iter().enumerate() {
             planted.put(COUNTERS + (16 + i as u64) * 8, number);
         }
 
@@ -168,12 +168,12 @@ impl Planted {
             (Word::Gate, GATE),
             (Word::NrStripes, 2),
             (Word::StripeBytes, 64),
-            (Word::FixedMetadata, 12288),
+            (Word::FixedMetadata, 4096),
         ];
         for (word, value) in words {
             self.put(at + word.index() as u64 * 8, value);
         }
-        for (i, word) in super::collect::COUNTERS[..19].iter().enumerate() {
+        for (i, word) in super::collect::COUNTERS[..20].iter().enumerate() {
             self.put(at + word.index() as u64 * 8, COUNTERS + i as u64 * 8);
         }
         for (i, word) in MAGIC.as_chunks::<8>().0.iter().enumerate() {

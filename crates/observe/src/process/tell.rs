@@ -201,9 +201,11 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
         Word::MetadataAt7,
         Word::MetadataAt8,
     ];
-    let metadata = metadata_words
-        .iter()
-        .try_fold(Span::exact(front.fixed_metadata), |sum, w| Some(sum.plus(look.counter(*w)?)));
+    let metadata = look.counter(Word::RowBytesAt).and_then(|row_bytes| {
+        let rows = row_bytes.times(front.nr_rows as u64);
+        let fixed = rows.plus(Span::exact(front.fixed_metadata));
+        metadata_words.iter().try_fold(fixed, |sum, w| Some(sum.plus(look.counter(*w)?)))
+    });
     let mapped = look.counter(Word::MappedAt);
     let free = look.counter(Word::FreeGranulesAt);
     let runs = look.counter(Word::RunGranulesAt).map(bytes);

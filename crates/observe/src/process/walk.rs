@@ -9,7 +9,7 @@
 use super::front::Front;
 use super::memory::{self, Fault, Memory, Part};
 use crate::snapshot::{Place, Slab};
-use slabyard_abi::region::{GRANULE, descriptor, row};
+use slabyard_abi::region::{GRANULE, descriptor};
 use std::collections::BTreeMap;
 
 /// Descriptors in one read: 256 KiB.
@@ -63,6 +63,7 @@ pub(crate) fn walk(
 ) -> Result<Walk, Fault> {
     let mut walk = Walk::default();
     let mut told = 0;
+    let shapes: BTreeMap<usize, &Shape> = shapes.iter().map(|s| (s.slot, s)).collect();
     let top = top.min(front.granules);
     let mut at = front.unit();
     while at < top {
@@ -75,7 +76,7 @@ pub(crate) fn walk(
         let bytes = memory::read(memory, &[part])?;
         while at < first + descriptors {
             let head = &bytes[(at - first) as usize * descriptor::BYTES..][..descriptor::BYTES];
-            let shape = slab_of(head, shapes);
+            let shape = slab_of(head, &shapes);
             if let Some(shape) = shape {
                 let slab = slab(front, at, head, shape);
                 let slabs = walk.caches.entry(shape.slot).or_default();
@@ -100,10 +101,10 @@ pub(crate) fn walk(
 }
 
 /// The shape of the slab that begins here, if one does.
-fn slab_of<'a>(head: &[u8], shapes: &'a [Shape]) -> Option<&'a Shape> {
+fn slab_of<'a>(head: &[u8], shapes: &BTreeMap<usize, &'a Shape>) -> Option<&'a Shape> {
     let word = memory::half(head, descriptor::HEAD);
-    let slot = (word >> 16) as usize % row::SPARE;
-    (word as u8 == descriptor::SLAB).then(|| shapes.iter().find(|s| s.slot == slot))?
+    let slot = (word >> 16) as usize;
+    (word as u8 == descriptor::SLAB).then(|| shapes.get(&slot).copied())?
 }
 
 fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {

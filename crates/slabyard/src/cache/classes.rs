@@ -7,9 +7,9 @@
 //! there on. `docs/size-classes.md` shows the waste of each class; `tests/waste.rs` checks
 //! every size.
 
-use crate::engine::SPARE;
 use crate::platform::Slot;
 use core::fmt;
+use slabyard_abi::region::row;
 
 /// Number of classes.
 pub const CLASSES: usize = SIZES.len();
@@ -43,11 +43,11 @@ pub const ENTRIES: usize = LARGEST / STEP + 1;
 /// From `(bytes + 15) / 16` to the slot's offset in a row.
 pub type Table = [u16; ENTRIES];
 
-/// Slot of a class's main sheaves. Slot 0 belongs to no class.
+/// Slot of a class's main sheaves.
 #[inline]
 #[must_use]
 pub const fn slot_of(class: usize) -> Slot {
-    Slot(class as u16 + 1)
+    Slot((row::FIRST_CACHE + class * row::PAIR) as u16)
 }
 
 /// The name of a class's cache.
@@ -64,8 +64,9 @@ impl fmt::Display for Name {
 #[inline]
 #[must_use]
 pub const fn class_of(slot: Slot) -> Option<usize> {
-    let main = slot.0 % SPARE;
-    if main >= 1 && main as usize <= CLASSES { Some(main as usize - 1) } else { None }
+    // A slot in front of the first cache's becomes a number that is too large.
+    let class = slot.0.wrapping_sub(row::FIRST_CACHE as u16) as usize / row::PAIR;
+    if class < CLASSES { Some(class) } else { None }
 }
 
 /// The smallest class for a request, if it is not too large for any.
@@ -168,12 +169,26 @@ mod tests {
 
     #[test]
     fn slots_are_distinct_from_page_lists() {
-        let last = slot_of(CLASSES - 1).0;
-        assert!(last < crate::pages::percpu::FIRST_SLOT);
-        for class in 0..CLASSES {
-            assert_eq!(class_of(slot_of(class)), Some(class));
+        use crate::pages::percpu::{FIRST_SLOT, LISTED_ORDERS};
+        let listed = FIRST_SLOT..FIRST_SLOT + LISTED_ORDERS as u16;
+        let of_caches = (0..CLASSES).flat_map(|class| {
+            let Slot(main) = slot_of(class);
+            [(main, class), (main + row::SPARE as u16, class)]
+        });
+        let classes: std::collections::BTreeMap<u16, usize> = of_caches.collect();
+        assert_eq!(classes.len(), 2 * CLASSES);
+        for slot in 0..=u16::MAX {
+            assert_eq!(class_of(Slot(slot)), classes.get(&slot).copied());
+            assert!(!(listed.contains(&slot) && classes.contains_key(&slot)));
         }
-        assert_eq!(class_of(Slot(0)), None);
+    }
+
+    #[test]
+    fn both_entries_of_a_class_are_in_one_cache_line() {
+        for class in 0..CLASSES {
+            let main = slot_of(class).offset();
+            assert_eq!(main / 64, Slot(slot_of(class).0 + row::SPARE as u16).offset() / 64);
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Floor 5: caches as their users see them: a header and an engine, and the size classes of
-//! malloc.
+//! Floor 5: caches as their users see them: a header and an engine, the size classes of malloc,
+//! and which slots are in use.
 
 pub mod classes;
+pub mod used;
 
 use crate::engine::{Engine, Header, PageSlabs, Shape, Sheaves};
 use crate::pages::PageHeap;

@@ -25,7 +25,8 @@ pub use region::Region;
 pub use sheaf::{Filling, Sheaf};
 pub use sheaf_pool::SheafPool;
 
-use crate::platform::{GRANULE, Platform};
+use crate::platform::stack::ENTRY_BYTES;
+use crate::platform::{GRANULE, Platform, Slot};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
 use slabyard_abi::region::Word;
 
@@ -141,17 +142,22 @@ impl<P: Platform> PageHeap<P> {
         self.node_limit.store(bytes, Ordering::Relaxed);
     }
 
+    /// Makes a slot's entries usable in all rows. False if the system refuses.
+    pub fn commit_slot(&self, slot: Slot) -> bool {
+        let p = &self.platform;
+        let bytes = (slot.offset() + ENTRY_BYTES).next_multiple_of(p.page_bytes());
+        // As `unreserve`: rows are committed, or given up, by one thread.
+        let _growing = self.region.growing(p);
+        bytes <= p.rows().row_bytes() || p.commit_rows(bytes)
+    }
+
     /// Bytes of tables, of rows and of the header.
     pub fn metadata_bytes(&self) -> usize {
         self.region.metadata_bytes()
             + self.sheaves.metadata_bytes()
             + self.mappings.metadata_bytes()
-            + self.fixed_metadata_bytes()
-    }
-
-    fn fixed_metadata_bytes(&self) -> usize {
-        let rows = self.platform.rows().len() * crate::platform::stack::ROW_BYTES;
-        rows + self.platform.page_bytes()
+            + self.platform.rows().committed_bytes()
+            + self.platform.page_bytes()
     }
 
     /// Publishes the addresses of all tables and counters in the header, for readers outside
@@ -170,7 +176,8 @@ impl<P: Platform> PageHeap<P> {
         tell(Word::TopAt, self.region.top_at());
         tell(Word::Descriptors, self.region.descriptors_base());
         tell(Word::Map, self.region.map_base());
-        tell(Word::FixedMetadata, self.fixed_metadata_bytes());
+        tell(Word::FixedMetadata, self.platform.page_bytes());
+        tell(Word::RowBytesAt, rows.row_bytes_at());
         tell(Word::NodeLimitAt, self.node_limit.as_ptr() as usize);
         tell(Word::SetAsideAt, self.set_aside.as_ptr() as usize);
         let [descriptors, map, dirty] = self.region.metadata_at();

@@ -1,5 +1,5 @@
 //! Per-CPU lists of free runs, in front of the buddy: stacks of the platform, one slot for
-//! each order.
+//! each order, in front of those of the caches.
 //!
 //! A run on such a list is of kind [`Kind::Parked`] and dirty.
 //!
@@ -8,7 +8,6 @@
 
 use super::PageHeap;
 use super::descriptor::Kind;
-use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
 
 /// Orders (in granules) that have a list.
@@ -16,7 +15,6 @@ pub const LISTED_ORDERS: u32 = slabyard_abi::region::row::RUN_ORDERS as u32;
 /// Slot of order 0's list; further orders follow.
 pub const FIRST_SLOT: u16 = slabyard_abi::region::row::FIRST_RUNS as u16;
 
-const _: () = assert!(FIRST_SLOT as usize + LISTED_ORDERS as usize <= SLOTS / 2);
 /// A list holds at most this many bytes, but at least one run.
 const LIST_BYTES: usize = 128 << 10;
 

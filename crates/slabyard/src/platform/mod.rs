@@ -132,6 +132,11 @@ pub trait Platform: Park + Sync {
     /// The rows of stacks.
     fn rows(&self) -> &Rows;
 
+    /// Makes so many bytes of each row usable, whole pages, which read as zero. False if the
+    /// system refuses: then no more are usable than before. One caller at a time, of this and of
+    /// [`Platform::unreserve_own`].
+    fn commit_rows(&self, bytes: usize) -> bool;
+
     /// Called at the start of every slow path: gives this thread its row, where
     /// the platform hands rows to threads.
     fn enter(&self);

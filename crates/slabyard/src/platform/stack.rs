@@ -1,10 +1,10 @@
 //! The one structure that assembly touches: a bounded stack in 8 bytes.
 //!
 //! ```text
-//! row (a page for each CPU)            entry (8 bytes)
-//! +--------+--------+-- - --+          0       4       8
-//! | slot 0 | slot 1 |  255  |          +-------+-------+
-//! +--------+--------+-- - --+          |  top  |  end  |
+//! row (64 KiB for each CPU)            entry (8 bytes)
+//! +--------+-----------+----+-- - --+  0       4       8
+//! | slot 0 | countdown |  2 |  8191 |  +-------+-------+
+//! +--------+-----------+----+-- - --+  |  top  |  end  |
 //!                                      +-------+-------+
 //!                                          |       |
 //! elements (words, numbered from row 0)      v       v
@@ -16,6 +16,10 @@
 //! An element is a word; its number counts words from row 0's begin, so that numbers
 //! of 32 bits reach 16 GiB. `top` is the number of the topmost object's element (the
 //! guard's, if there is none), `end` that of the last element that may be filled.
+//!
+//! A cache uses two entries side by side, in one cache line: its main sheaf's and its spare
+//! sheaf's. The first page of each row is usable from the begin, further ones when caches come
+//! that use them ([`super::Platform::commit_rows`]).
 //!
 //! Invariants:
 //! * the guard and the elements -1 and 0 hold 0, which is no object's address: what
@@ -33,19 +37,19 @@
 
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Entries in a row.
-pub const SLOTS: usize = 256;
+/// Entries in a row: as many as 16 bits of an offset reach.
+pub const SLOTS: usize = ROW_STRIDE / ENTRY_BYTES;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 8;
-/// Bytes of a row: a page, so that it lies on its CPU's node.
-pub const ROW_BYTES: usize = 4096;
-/// From one row to the next; nothing is between. The sequences read the CPU number
+/// Bytes of a row that are usable from the begin: a page, so that it lies on its CPU's node.
+pub const FIRST_ROW_BYTES: usize = 4096;
+/// From one row to the next; a row has as many bytes. The sequences read the CPU number
 /// where it counts in this unit, and need no shift.
 pub const ROW_STRIDE: usize = 1 << 16;
-/// The offset in a row of its countdown word ([`crate::yard`]'s `reclaim::countdown`), behind
-/// the entries. Each free that begins the sequence counts it down; one that finds it below zero
-/// takes the slow path.
-pub const COUNTDOWN_AT: usize = SLOTS * ENTRY_BYTES;
+/// The offset in a row of its countdown word ([`crate::yard`]'s `reclaim::countdown`), in place
+/// of slot 1's entry. Each free that begins the sequence counts it down; one that finds it below
+/// zero takes the slow path.
+pub const COUNTDOWN_AT: usize = slabyard_abi::region::row::COUNTDOWN;
 /// Where the rows of zeros lie, from row 0: the sequences keep 32 bits of the row's
 /// distance, so that -2 and -1 lead here.
 pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_STRIDE;
@@ -140,7 +144,8 @@ const _: () = {
     assert!(size_of::<Entry>() == ENTRY_BYTES && ENTRY_BYTES == row::ENTRY_BYTES);
     assert!(core::mem::offset_of!(Entry, end) == row::END);
     assert!(SLOTS == row::SLOTS && STOPPED == row::STOPPED);
-    assert!(ROW_BYTES == row::BYTES && ROW_STRIDE == row::STRIDE);
+    assert!(ROW_STRIDE == row::STRIDE);
+    assert!(COUNTDOWN_AT == ENTRY_BYTES, "no cache uses slot 1");
 };
 
 impl Entry {
@@ -231,6 +236,8 @@ pub struct Rows {
     header: AtomicUsize,
     base: AtomicUsize,
     count: AtomicUsize,
+    /// Bytes of each row that are usable: whole pages.
+    row_bytes: AtomicUsize,
     /// Address and bytes of what is left for stacks.
     elements: [AtomicUsize; 2],
 }
@@ -243,6 +250,7 @@ impl Rows {
             header: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
+            row_bytes: AtomicUsize::new(FIRST_ROW_BYTES),
             elements: [const { AtomicUsize::new(0) }; 2],
         }
     }
@@ -298,6 +306,28 @@ impl Rows {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Bytes of each row that are usable.
+    #[inline]
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all rows that are usable.
+    pub fn committed_bytes(&self) -> usize {
+        self.len() * self.row_bytes()
+    }
+
+    /// Address of the number of bytes of each row that are usable.
+    pub fn row_bytes_at(&self) -> usize {
+        self.row_bytes.as_ptr() as usize
+    }
+
+    /// So many bytes of each row are usable from now on.
+    pub(super) fn set_row_bytes(&self, bytes: usize) {
+        debug_assert!(bytes <= ROW_STRIDE);
+        self.row_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// True before [`Rows::set`].
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -330,7 +360,7 @@ impl Rows {
     #[inline]
     pub fn countdown(&self, row: usize) -> &AtomicU32 {
         assert!(row < self.len());
-        // SAFETY: inside the rows that `set` was promised, behind the entries.
+        // SAFETY: inside the rows that `set` was promised, in their first page.
         unsafe { &*((self.base() + row * ROW_STRIDE + COUNTDOWN_AT) as *const AtomicU32) }
     }
 

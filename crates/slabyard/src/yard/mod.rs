@@ -16,6 +16,7 @@ mod mailbox;
 mod prefetch;
 mod quiesce;
 mod reclaim;
+mod seen;
 mod slow_path;
 
 pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
@@ -23,10 +24,9 @@ pub use quiesce::Quiesced;
 
 use crate::cache::Cache;
 use crate::cache::classes::{self, CLASSES};
+use crate::cache::used::Used;
 use crate::engine::{Any, Engine, Shape, Sheaves};
-use crate::pages::table::Table;
 use crate::pages::{Kind, Misuse, PageHeap};
-use crate::platform::stack::SLOTS;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
@@ -35,6 +35,7 @@ use gate::Gate;
 use large::RUN_CALLS;
 use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
+use seen::Seen;
 use slabyard_abi::engines::EngineName;
 use slow_path::Background;
 
@@ -87,8 +88,8 @@ pub struct Yard<P, E = Sheaves> {
     checks: Checks,
     /// Free pages go back after this time, in milliseconds.
     decay_ms: AtomicU64,
-    /// One word for each entry of each row: the top that the last pass read, and its age.
-    seen: Table<AtomicU64>,
+    used: Used,
+    seen: Seen,
     drain: Lock<Pass>,
     last_tick: AtomicU64,
     /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
@@ -148,7 +149,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             gate: Gate::new(),
             checks: Checks::new(),
             decay_ms: AtomicU64::new(0),
-            seen: Table::new(),
+            used: Used::new(),
+            seen: Seen::new(),
             drain: Lock::new(Rank::Drain, Pass::new()),
             last_tick: AtomicU64::new(0),
             open: AtomicU32::new(0),
@@ -175,11 +177,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn init(&self, settings: Settings) -> bool {
         let p = &self.heap.platform;
         self.set_decay_ms(settings.decay_ms);
-        let entries = p.rows().len() * SLOTS;
-        if !(self.heap.init(settings.reserve_bytes)
-            && self.seen.reserve(p, entries)
-            && self.seen.ensure(p, entries))
-        {
+        if !(self.heap.init(settings.reserve_bytes) && self.seen.init(p)) {
             return false;
         }
         let unit_order = (p.page_bytes() / GRANULE).ilog2();

@@ -6,7 +6,6 @@ use super::gate::Purpose;
 use super::slow_path::INSIDE;
 use crate::engine::Engine;
 use crate::pages::percpu;
-use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 
@@ -53,7 +52,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
 
     /// Row and slot of each entry that has a stack.
     fn entries(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        self.entries_of((1..SLOTS as u16).map(Slot))
+        self.entries_of(self.yard.used.slots(0))
     }
 
     fn entries_of(
@@ -73,8 +72,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         let rows = yard.platform().rows();
         let mark = |row: usize, slot: Slot| {
             let top = rows.entry(row, slot).mark_stopped();
-            let seen = yard.seen.get(row * SLOTS + slot.0 as usize);
-            seen.store(u64::from(top), Ordering::Relaxed);
+            yard.seen.get(row, slot).store(u64::from(top), Ordering::Relaxed);
         };
         self.entries().for_each(|(row, slot)| mark(row, slot));
         // As in `Platform::stop`: it marks again where a committing store overwrote the mark.
@@ -107,7 +105,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
 
     /// The top that a stack had when it was marked as stopped.
     fn marked_top(&self, row: usize, slot: Slot) -> u32 {
-        self.yard.seen.get(row * SLOTS + slot.0 as usize).load(Ordering::Relaxed) as u32
+        self.yard.seen.get(row, slot).load(Ordering::Relaxed) as u32
     }
 
     fn top_of(&self, row: usize, slot: Slot) -> u32 {
@@ -164,7 +162,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         let p = self.yard.platform();
         (0..p.rows().len())
             .filter(|row| p.row_used(*row))
-            .filter(|row| (1..SLOTS as u16).any(|slot| !p.rows().entry(*row, Slot(slot)).is_none()))
+            .filter(|row| self.yard.used.slots(0).any(|s| !p.rows().entry(*row, s).is_none()))
             .count()
     }
 }

@@ -15,6 +15,7 @@ use slabyard::platform::stack::SLOTS;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::sync::Ordering;
 use slabyard::yard::{LARGEST_RUN, Place, Yard};
+use slabyard_abi::region::row;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A request.
@@ -294,7 +295,7 @@ impl<'a, E: Engine> Actor<'a, E> {
             return;
         };
         let percent = [20, 100][self.random.below(2)];
-        let mut stops: Vec<_> = (1..SLOTS as u16)
+        let mut stops: Vec<_> = (row::FIRST_RUNS as u16..SLOTS as u16)
             .filter(|_| self.random.chance(percent))
             .filter(|slot| !machine.rows().entry(row, Slot(*slot)).is_none())
             .map(|slot| (row, Slot(slot), 0))

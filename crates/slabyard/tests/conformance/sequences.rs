@@ -9,6 +9,7 @@ use slabyard::platform::machine::Config;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::yard::{LARGEST_RUN, Yard};
+use slabyard_abi::region::row;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -200,7 +201,7 @@ fn trim_takes_stacks_away_and_unused_sheaves_give_their_pages_back() {
         assert_eq!(yard.free_fast(address), Ok(()));
         let (p, sheaves) = (yard.platform(), &yard.heap.sheaves);
         let stacks = || {
-            let slots = (0..SLOTS as u16).map(Slot);
+            let slots = (row::FIRST_RUNS as u16..SLOTS as u16).map(Slot);
             slots.filter(|slot| !p.rows().entry(0, *slot).is_none()).count()
         };
         assert!(stacks() > 0);

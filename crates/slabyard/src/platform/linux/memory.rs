@@ -28,7 +28,7 @@ use super::calls::{
 };
 use super::huge::{HUGE_PAGE, keep_small_pages};
 use super::process;
-use crate::platform::stack::{ROW_BYTES, ROW_STRIDE, Rows, SLOTS, ZERO_ROWS, ZERO_ROWS_AT};
+use crate::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::platform::{Stretch, Use, sys};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -43,9 +43,9 @@ const FIRST_OF_ARENA: usize = 2 << 20;
 const FIRST_OF_TABLE: usize = 64 << 10;
 /// Reservations that are known; there are no more than these in a process.
 const RESERVATIONS: usize = 8;
-/// Room for small tables, and more for each row: a word for each entry.
+/// Room for small tables, and more for each row: a word for some 250 of its entries.
 const SMALL: usize = 128 << 10;
-const SMALL_PER_ROW: usize = SLOTS * size_of::<u64>();
+const SMALL_PER_ROW: usize = 2 << 10;
 
 const PROT_READ: usize = 1;
 const MADV_DONTNEED: usize = 4;
@@ -238,6 +238,7 @@ impl Memory {
         self.remember(header, end, elements_at + elements, Use::Table);
         // SAFETY: reserved and made usable above, for ever.
         unsafe { rows.set(header, base, nr_rows, (elements_at, elements)) };
+        rows.set_row_bytes(first_row_bytes(page));
         true
     }
 
@@ -261,7 +262,7 @@ impl Memory {
         let is_there = map_here(header, page)
             && (!cfg!(target_arch = "x86_64")
                 || map_here(base + ZERO_ROWS_AT, ZERO_ROWS * ROW_STRIDE))
-            && (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, row_pages(page)))
+            && (0..nr_rows).all(|nr| map_here(base + nr * ROW_STRIDE, first_row_bytes(page)))
             && map_here(small_at, end - small_at)
             && self.remember_range(header, elements_at + elements, Use::Table);
         if !is_there {
@@ -271,6 +272,7 @@ impl Memory {
         set(&self.small, small_at, elements_at);
         // SAFETY: mapped above, for ever.
         unsafe { rows.set(header, base, nr_rows, (elements_at, elements)) };
+        rows.set_row_bytes(first_row_bytes(page));
         true
     }
 
@@ -353,9 +355,26 @@ impl Memory {
         }
     }
 
-    /// Unmaps what lies between the rows.
-    pub(super) fn unreserve_own(&self, page: usize, rows: &Rows) {
-        let row = row_pages(page);
+    /// Makes the bytes of each row up to `bytes` usable: most often they are there already, and
+    /// else it maps them.
+    pub(super) fn commit_rows(&self, rows: &Rows, bytes: usize) -> bool {
+        let have = rows.row_bytes();
+        let more = bytes.min(ROW_STRIDE).saturating_sub(have);
+        let at = |row: usize| rows.base() + row * ROW_STRIDE + have;
+        if more > 0 && self.maps_on_commit() {
+            let mapped = (0..rows.len()).take_while(|row| map_here(at(*row), more)).count();
+            if mapped < rows.len() {
+                (0..mapped).for_each(|row| unmap(at(row), more));
+                return false;
+            }
+        }
+        rows.set_row_bytes(have + more);
+        true
+    }
+
+    /// Unmaps what of the rows is not in use.
+    pub(super) fn unreserve_own(&self, rows: &Rows) {
+        let row = rows.row_bytes();
         for nr in 0..if row < ROW_STRIDE { rows.len() } else { 0 } {
             unmap(rows.base() + nr * ROW_STRIDE + row, ROW_STRIDE - row);
         }
@@ -379,9 +398,9 @@ impl Memory {
     }
 }
 
-/// Bytes of the pages of a row.
-fn row_pages(page: usize) -> usize {
-    ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE)
+/// Bytes of each row that are usable from the begin.
+fn first_row_bytes(page: usize) -> usize {
+    FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE)
 }
 
 fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {

@@ -349,7 +349,12 @@ impl Platform for Linux {
     }
 
     fn unreserve_own(&self) {
-        self.memory.unreserve_own(self.page_bytes(), &self.rows);
+        self.memory.unreserve_own(&self.rows);
+    }
+
+    fn commit_rows(&self, bytes: usize) -> bool {
+        may_call(self);
+        self.memory.commit_rows(&self.rows, bytes)
     }
 
     fn touch_ahead(&self, address: usize, bytes: usize) {

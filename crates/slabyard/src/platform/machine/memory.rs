@@ -162,14 +162,28 @@ impl Memory {
     }
 
     pub fn commit(&mut self, address: usize, bytes: usize) -> bool {
-        let (i, pages) = self.pages(address, bytes);
-        let known = self.reservations[i].committed.range(pages.clone()).count();
-        let fresh = (pages.len() - known) * self.page_bytes;
+        self.commit_all(core::iter::once(address), bytes)
+    }
+
+    /// Commits so many bytes at each address, or nothing: one request.
+    pub fn commit_all(
+        &mut self,
+        addresses: impl Iterator<Item = usize> + Clone,
+        bytes: usize,
+    ) -> bool {
+        let fresh = |address| {
+            let (i, pages) = self.pages(address, bytes);
+            pages.len() - self.reservations[i].committed.range(pages).count()
+        };
+        let fresh = addresses.clone().map(fresh).sum::<usize>() * self.page_bytes;
         if !self.charge(fresh) {
             return false;
         }
         self.committed_bytes += fresh;
-        self.reservations[i].committed.extend(pages);
+        for address in addresses {
+            let (i, pages) = self.pages(address, bytes);
+            self.reservations[i].committed.extend(pages);
+        }
         true
     }
 

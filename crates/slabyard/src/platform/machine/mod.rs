@@ -153,6 +153,7 @@ impl Machine {
         let rows = Rows::new();
         // SAFETY: a zeroed table that stays until the machine is dropped.
         unsafe { rows.set(header, base, nr_rows, (base + row_bytes, elements)) };
+        rows.set_row_bytes(super::stack::FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE));
         Machine {
             rows,
             generations: (0..config.cpus).map(|_| AtomicU64::new(0)).collect(),
@@ -278,6 +279,18 @@ impl Platform for Machine {
     fn commit(&self, address: usize, bytes: usize) -> bool {
         self.called();
         self.memory().commit(address, bytes)
+    }
+
+    fn commit_rows(&self, bytes: usize) -> bool {
+        self.called();
+        let (rows, have) = (&self.rows, self.rows.row_bytes());
+        let more = bytes.min(ROW_STRIDE).saturating_sub(have);
+        let at = |row| rows.base() + row * ROW_STRIDE + have;
+        let done = more == 0 || self.memory().commit_all((0..rows.len()).map(at), more);
+        if done {
+            rows.set_row_bytes(have + more);
+        }
+        done
     }
 
     fn touch_ahead(&self, address: usize, bytes: usize) {

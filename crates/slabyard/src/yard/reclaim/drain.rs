@@ -9,7 +9,6 @@
 use crate::cache::classes;
 use crate::engine::Engine;
 use crate::pages::percpu;
-use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot, Stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -39,7 +38,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             if !p.row_used(row) {
                 continue;
             }
-            for slot in (1..SLOTS as u16).map(Slot).filter(|slot| selects(*slot)) {
+            for slot in self.used.slots(0).filter(|slot| selects(*slot)) {
                 if self.heap.sheaves.count_of(p.rows().entry(row, slot).top()).is_none() {
                     continue;
                 }
@@ -57,7 +56,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     fn drain_own_where(&self, selects: impl Fn(Slot) -> bool) {
-        (1..SLOTS as u16).map(Slot).filter(|slot| selects(*slot)).for_each(|s| self.drain_own(s));
+        self.used.slots(0).filter(|slot| selects(*slot)).for_each(|s| self.drain_own(s));
     }
 
     /// Stops these stacks, returns their objects to the slabs, and takes the stacks out of
@@ -149,7 +148,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Some(row) = self.platform().row_hint() else {
             return;
         };
-        if self.seen.get(row * SLOTS).swap(requests, Ordering::Relaxed) != requests {
+        if self.seen.get(row, Slot(0)).swap(requests, Ordering::Relaxed) != requests {
             self.drain_row();
         }
     }
@@ -171,7 +170,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Some(_slow_path) = self.slow_path(LOOK_CALLS) else { return };
         let p = self.platform();
         for row in rows {
-            for slot in (1..SLOTS as u16).map(Slot) {
+            for slot in self.used.slots(0) {
                 let entry = p.rows().entry(row, slot);
                 let Ok(stack) = entry.replace(Stack::NONE) else {
                     continue;

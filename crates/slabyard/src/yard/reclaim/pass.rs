@@ -19,7 +19,7 @@
 use super::drain::{BATCH, Stops};
 use crate::engine::{Engine, Found, Header, Shape};
 use crate::pages::percpu;
-use crate::platform::stack::{SLOTS, STOPPED};
+use crate::platform::stack::STOPPED;
 use crate::platform::{Entry, Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -30,8 +30,8 @@ const IDLE_PASSES: u32 = 2;
 const MOST_OBJECTS: u32 = Shape::STACK_OBJECTS;
 /// Slab operations of one slice that flushes a barn's sheaf, in a slow program.
 const SLOW_SLICE: u32 = MOST_OBJECTS;
-/// Entries looked at in one slice: the rows of eight CPUs.
-const LOOKS: usize = 8 * SLOTS;
+/// Entries looked at in one slice: those of malloc's classes in the rows of some 15 CPUs.
+const LOOKS: usize = 2048;
 
 /// The phases of a pass, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +52,15 @@ enum Phase {
     Ended,
 }
 
+/// The stacks that a phase drains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stacks {
+    /// Of all slots in use.
+    All,
+    /// CPUs' lists of runs, whose slots come first.
+    Runs,
+}
+
 /// The outcome of one slice.
 enum Slice {
     /// It flushed, ended or purged something.
@@ -68,8 +77,8 @@ pub(in crate::yard) struct Pass {
     compact: bool,
     /// It has flushed unused sheaves, ended slabs or purged pages.
     reclaimed: bool,
-    /// The next entry: row and slot as one number.
-    at: usize,
+    /// The next entry: its row and slot.
+    at: (usize, u16),
     /// The next cache, and what the pass found of it.
     class: usize,
     found: Option<Found>,
@@ -83,7 +92,7 @@ impl Pass {
             phase: Phase::Ended,
             compact: false,
             reclaimed: false,
-            at: 0,
+            at: (0, 0),
             class: 0,
             found: None,
             slices: [0; 2],
@@ -118,7 +127,7 @@ impl Pass {
     }
 
     fn next_phase(&mut self) {
-        self.at = 0;
+        self.at = (0, 0);
         self.phase = match self.phase {
             Phase::Stacks => Phase::Caches,
             Phase::Caches if self.compact => Phase::Runs,
@@ -137,10 +146,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         loop {
             let g = &self.heap;
             let slice = match pass.phase {
-                Phase::Stacks if pass.compact => self.drain_idle(pass, 0, 1),
-                Phase::Stacks => self.drain_idle(pass, IDLE_PASSES, 1),
+                Phase::Stacks if pass.compact => self.drain_idle(pass, 0, Stacks::All),
+                Phase::Stacks => self.drain_idle(pass, IDLE_PASSES, Stacks::All),
                 Phase::Caches => self.reclaim_cache(pass),
-                Phase::Runs => self.drain_idle(pass, 0, percpu::FIRST_SLOT),
+                Phase::Runs => self.drain_idle(pass, 0, Stacks::Runs),
                 Phase::Pages => g.purge_part(self.age_ms()).into(),
                 Phase::Metadata => g.release_metadata_part().then_some(0).into(),
                 Phase::Sheaves => g.sheaves.rest_one(&g.platform).into(),
@@ -163,28 +172,30 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// Drains stacks whose tops did not change for so many passes, in slots from `first` on:
-    /// as many as have [`MOST_OBJECTS`] objects together, or one.
-    fn drain_idle(&self, pass: &mut Pass, passes: u32, first: u16) -> Slice {
+    /// The next slot of a row from a number on whose stack a phase drains.
+    fn next_stack(&self, stacks: Stacks, slot: u16) -> Option<Slot> {
+        let next = self.used.next_slot(slot)?;
+        (stacks == Stacks::All || percpu::order_of(next).is_some()).then_some(next)
+    }
+
+    /// Drains stacks whose tops did not change for so many passes: as many as have
+    /// [`MOST_OBJECTS`] objects together, or one.
+    fn drain_idle(&self, pass: &mut Pass, passes: u32, stacks: Stacks) -> Slice {
         let p = self.platform();
         if !p.can_stop() {
-            return self.drain_idle_own(pass, passes, first);
+            return self.drain_idle_own(pass, passes, stacks);
         }
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let (mut n, mut objects, mut looks) = (0, 0, 0);
-        let end = p.rows().len() * SLOTS;
-        while pass.at < end && looks < LOOKS && n < BATCH {
+        let end = p.rows().len();
+        while pass.at.0 < end && looks < LOOKS && n < BATCH {
             looks += 1;
-            let (row, slot) = (pass.at / SLOTS, (pass.at % SLOTS) as u16);
-            if !p.row_used(row) {
-                pass.at = (row + 1) * SLOTS;
+            let (row, slot) = pass.at;
+            let slot = self.next_stack(stacks, slot).filter(|_| p.row_used(row));
+            let Some(slot) = slot else {
+                pass.at = (row + 1, 0);
                 continue;
-            }
-            if slot < first {
-                pass.at += usize::from(first - slot);
-                continue;
-            }
-            let slot = Slot(slot);
+            };
             if let Some(count) = self.idle(row, slot, p.rows().entry(row, slot), passes) {
                 if n > 0 && objects + count > MOST_OBJECTS {
                     break;
@@ -193,10 +204,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 stops[n] = (row, slot, 0);
                 n += 1;
             }
-            pass.at += 1;
+            pass.at = (row, slot.0 + 1);
         }
         if n == 0 {
-            return if pass.at < end { Slice::Searched } else { Slice::PhaseDone };
+            return if pass.at.0 < end { Slice::Searched } else { Slice::PhaseDone };
         }
         p.stop_idle(&mut stops[..n]);
         let mut flushed = 0;
@@ -214,15 +225,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// As [`Yard::drain_idle`], of the caller's own row: where the platform cannot stop other CPUs.
-    fn drain_idle_own(&self, pass: &mut Pass, passes: u32, first: u16) -> Slice {
+    fn drain_idle_own(&self, pass: &mut Pass, passes: u32, stacks: Stacks) -> Slice {
         let p = self.platform();
         let Some(row) = p.row_hint() else {
             return Slice::PhaseDone;
         };
         let (mut flushed, mut reclaimed) = (0, false);
-        pass.at = pass.at.max(first.into());
-        while pass.at < SLOTS {
-            let slot = Slot(pass.at as u16);
+        while let Some(slot) = self.next_stack(stacks, pass.at.1) {
             if let Some(count) = self.idle(row, slot, p.rows().entry(row, slot), passes) {
                 if reclaimed && flushed + count > MOST_OBJECTS {
                     return Slice::Reclaimed;
@@ -231,7 +240,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 flushed += count;
                 reclaimed = true;
             }
-            pass.at += 1;
+            pass.at.1 = slot.0 + 1;
         }
         if reclaimed { Slice::Reclaimed } else { Slice::PhaseDone }
     }
@@ -243,7 +252,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if passes == 0 {
             return Some(count);
         }
-        let seen = self.seen.get(row * SLOTS + slot.0 as usize);
+        let seen = self.seen.get(row, slot);
         let old = seen.load(Ordering::Relaxed);
         let age = if old as u32 == top { (old >> 32) as u32 + 1 } else { 0 };
         seen.store(u64::from(age) << 32 | u64::from(top), Ordering::Relaxed);
