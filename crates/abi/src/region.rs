@@ -70,8 +70,10 @@ words! {
         NrMappedAt: "live mappings of their own";
         MappedAt: "bytes of live mappings";
         Caches: "address of the first cache's words";
-        NrCaches: "caches";
+        NrCaches: "caches of malloc's classes: those with the first numbers";
         CacheStride: "bytes from one cache's words to the next cache's";
+        CreatedAt: "address of the words of the first created cache; 0 before there was one";
+        NrCreatedAt: "slots of created caches that were ever in use";
         Gate: "address of the first of the gate's stripes: 32 bits, threads inside of slow paths";
         NrStripes: "stripes of the gate";
         StripeBytes: "bytes from one stripe to the next";
@@ -90,6 +92,8 @@ words! {
         MetadataAt7: "bytes committed for middle sheaves";
         MetadataAt8: "bytes committed for large sheaves";
         Engine: "the engine that serves, by its number";
+        MetadataAt9: "bytes committed for created caches";
+        MetadataAt10: "bytes committed for what the tick remembers of them";
         RowBytesAt: "bytes of each row that are in use: the allocator's own memory, too";
     }
 }
@@ -115,6 +119,7 @@ words! {
         MinPartial: "empty slabs kept on the partial list: a tunable";
         BarnFullLimit: "most full sheaves in the barn: a tunable";
         BarnEmptyLimit: "most empty sheaves in the barn: a tunable";
+        Generation: "tells the cache from earlier ones of its slot: from 1 on";
         Name0: "bytes 0 to 7 of its name";
         Name1: "bytes 8 to 15";
         Name2: "bytes 16 to 23";

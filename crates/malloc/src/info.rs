@@ -23,7 +23,12 @@ pub(crate) fn count() -> Option<Counted> {
         return None;
     }
     let mut caches = [CacheCounters::default(); CLASSES];
-    let yard = YARD.quiesce(|quiesced| Yard::count(quiesced, |class, c| caches[class] = *c))?;
+    let mut each = |number: usize, c: &CacheCounters| {
+        if let Some(cache) = caches.get_mut(number) {
+            *cache = *c;
+        }
+    };
+    let yard = YARD.quiesce(|quiesced| Yard::count(quiesced, &mut each))?;
     Some(Counted { yard, caches })
 }
 

@@ -8,7 +8,8 @@
 use crate::state::YARD;
 use crate::text::{abort, say};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use slabyard::cache::classes::{self, CLASSES, Name};
+use slabyard::cache::classes::{CLASSES, Name};
+use slabyard::cache::slots::number_of;
 use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
 use slabyard::yard::Place;
@@ -45,7 +46,7 @@ pub(crate) fn at_exit() {
 
 /// Reports misuse that the flush of an object to its slab found.
 pub(crate) fn found_at_flush(found: &Misuse) {
-    let class = classes::class_of(Slot(found.slot)).unwrap_or(0);
+    let class = number_of(Slot(found.slot)).filter(|number| *number < CLASSES).unwrap_or(0);
     let cause = match found.cause {
         Cause::DoubleFree => "double free of an object",
         Cause::Interior => "interior pointer, not the begin of an object",

@@ -7,20 +7,24 @@
 //! * the words of a cache that are published to readers agree with its lists and its barn;
 //! * slabs found in the region = slabs counted, for each cache; objects counted as
 //!   out of their slabs = objects - free;
+//! * no entry has a stack but those of slots in use, and no slab is of a cache that is not
+//!   there;
 //! * every granule below the top belongs to one thing, and free granules are in
 //!   the buddy's lists, dirty ones counted; parked ones in a CPU's list.
 //!
 //! While it runs, the yard is quiesced ([`Yard::quiesce`]). Where the platform cannot stop other
 //! rows, it does not check the objects that are parked there.
 
-use crate::cache::classes::{self, CLASSES};
+use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::pages::{Cause, Kind};
+use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
 use crate::yard::{Quiesced, Yard};
 use core::fmt;
+use slabyard_abi::region::row;
 
 /// An equation that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +93,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn verify(&self) -> Option<Result<Sound, Fault>> {
         self.quiesce(|quiesced| {
             let marked = mark_parked(quiesced);
-            let checked = marked.and_then(|parked| check_pages(quiesced, parked));
+            let checked = marked.and_then(|parked| {
+                check_unused(quiesced)?;
+                check_pages(quiesced, parked)
+            });
             unmark_parked(quiesced, marked.is_err());
             checked
         })
@@ -105,9 +112,9 @@ fn each_parked<P: Platform, E: Engine>(
         quiesced.each_parked_cpu(&mut f);
     }
     let yard = quiesced.yard();
-    for class in 0..CLASSES {
-        let cache = yard.cache(class);
-        let parked = |address| f(classes::slot_of(class), address);
+    for number in yard.caches().used.caches() {
+        let cache = yard.cache(number);
+        let parked = |address| f(slot_of(number), address);
         cache.engine.each_parked(cache.on(&yard.heap), parked);
     }
 }
@@ -121,7 +128,7 @@ fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<
         if fault.is_some() {
             return;
         }
-        let Some(class) = classes::class_of(slot) else {
+        let Some(number) = number_of(slot) else {
             if g.parked_granules(address) == 0 {
                 fault = Some(Fault {
                     what: "parked run is no run",
@@ -132,7 +139,7 @@ fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<
             }
             return;
         };
-        let shape = quiesced.yard().cache(class).shape();
+        let shape = quiesced.yard().cache(number).shape();
         match g.resolve(&shape.geometry, shape.slot, address) {
             Err(_) => {
                 fault =
@@ -160,14 +167,14 @@ fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<
 fn unmark_first<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, mut n: u64) {
     let g = &quiesced.yard().heap;
     each_parked(quiesced, |slot, address| {
-        let Some(class) = classes::class_of(slot) else {
+        let Some(number) = number_of(slot) else {
             return;
         };
         if n == 0 {
             return;
         }
         n -= 1;
-        let shape = quiesced.yard().cache(class).shape();
+        let shape = quiesced.yard().cache(number).shape();
         if let Ok(Object { slab, index }) = g.resolve(&shape.geometry, shape.slot, address) {
             g.mark(slab, index, false);
         }
@@ -180,6 +187,25 @@ fn unmark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, already:
     }
 }
 
+/// Checks that no entry has a stack but those of slots in use.
+fn check_unused<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<(), Fault> {
+    let (rows, used) = (quiesced.yard().platform().rows(), &quiesced.yard().caches().used);
+    let slots = (rows.row_bytes() / ENTRY_BYTES) as u16;
+    let mut next = row::FIRST_RUNS as u16;
+    while next < slots {
+        if let Some(slot) = used.next_slot(next).filter(|slot| slot.0 == next) {
+            next = slot.0 + 1;
+            continue;
+        }
+        for row in 0..rows.len() {
+            let (what, at) = ("stack of no cache", rows.entry(row, Slot(next)).top());
+            expect(what, next.into(), at.into(), 0)?;
+        }
+        next += 1;
+    }
+    Ok(())
+}
+
 /// Walks the region; the `parked` objects are marked as free.
 fn check_pages<P: Platform, E: Engine>(
     quiesced: &Quiesced<'_, P, E>,
@@ -188,9 +214,10 @@ fn check_pages<P: Platform, E: Engine>(
     let yard = quiesced.yard();
     let g = &yard.heap;
     let mut sound = Sound { parked, ..Sound::default() };
-    let mut slabs = [0u64; CLASSES];
-    let mut listed = [0u64; CLASSES];
-    let mut free = [0u64; CLASSES];
+    // A check before this one may have ended with a fault.
+    for number in yard.caches().numbers() {
+        yard.cache(number).tally.take();
+    }
     let mut free_granules = 0usize;
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
@@ -225,32 +252,33 @@ fn check_pages<P: Platform, E: Engine>(
                 descriptor.granules.load(Ordering::Relaxed) as usize
             }
             Kind::Slab => {
-                let Some(class) = classes::class_of(Slot(descriptor.slot())) else {
+                let number = number_of(Slot(descriptor.slot()));
+                let Some(number) = number.filter(|number| yard.caches().is_there(*number)) else {
                     return Err(Fault { what: "slab of no cache", at, found: 0, expected: 1 });
                 };
-                slabs[class] += 1;
-                free[class] += u64::from(g.free_of(at as u32).1);
-                listed[class] += u64::from(check_slab(quiesced, class, at as u32, &mut sound)?);
-                yard.cache(class).shape().geometry.granules() as usize
+                let free = u64::from(g.free_of(at as u32).1);
+                let listed = check_slab(quiesced, number, at as u32, &mut sound)?;
+                yard.cache(number).tally.add([1, listed.into(), free]);
+                yard.cache(number).shape().geometry.granules() as usize
             }
         };
         at += granules.max(1);
     }
     expect("granules beyond the top", at, at as u64, g.region.top() as u64)?;
-    for class in 0..CLASSES {
-        let cache = yard.cache(class);
-        expect("slabs of class", class, slabs[class], u64::from(cache.nr_slabs()))?;
-        expect("listed slabs of class", class, listed[class], u64::from(cache.on(g).nr_partial()))?;
+    for number in yard.caches().numbers() {
+        let cache = yard.cache(number);
+        let (on, objects_a_slab) = (cache.on(g), u64::from(cache.shape().geometry.objects));
+        let [slabs, listed, free] = cache.tally.take();
+        expect("slabs of cache", number, slabs, u64::from(cache.nr_slabs()))?;
+        expect("listed slabs of cache", number, listed, u64::from(on.nr_partial()))?;
         let mut walked = 0;
-        cache.on(g).each_partial(|_, _| walked += 1);
-        expect("partial list of class", class, walked, listed[class])?;
-        let whole = slabs[class] * u64::from(cache.shape().geometry.objects);
-        let on = cache.on(g);
+        on.each_partial(|_, _| walked += 1);
+        expect("partial list of cache", number, walked, listed)?;
         let published = on.is_list_published() && cache.engine.is_published(on);
-        expect("class published as it is", class, u64::from(published), 1)?;
-        expect("objects out of class", class, cache.out(), whole - free[class])?;
-        sound.slabs += slabs[class];
-        objects += slabs[class] * u64::from(cache.shape().geometry.objects);
+        expect("cache published as it is", number, u64::from(published), 1)?;
+        expect("objects out of cache", number, cache.out(), slabs * objects_a_slab - free)?;
+        sound.slabs += slabs;
+        objects += slabs * objects_a_slab;
     }
     expect("bits of slabs", 0, objects - sound.live, sound.free + parked)?;
     // Runs are parked and taken in slow paths only: exact without a stop too.
@@ -270,12 +298,12 @@ fn check_pages<P: Platform, E: Engine>(
 /// Checks one slab; returns whether it is listed.
 fn check_slab<P: Platform, E: Engine>(
     quiesced: &Quiesced<'_, P, E>,
-    class: usize,
+    number: usize,
     slab: u32,
     sound: &mut Sound,
 ) -> Result<bool, Fault> {
     let g = &quiesced.yard().heap;
-    let geometry = &quiesced.yard().cache(class).shape().geometry;
+    let geometry = &quiesced.yard().cache(number).shape().geometry;
     let at = g.region.address(slab);
     let (_, free) = g.free_of(slab);
     let bits = g.bits_of(slab, geometry);
@@ -286,7 +314,7 @@ fn check_slab<P: Platform, E: Engine>(
     expect("slab listed", at, u64::from(listed), u64::from(free > 0))?;
     for granule in slab..slab + geometry.granules() {
         let map = usize::from(g.region.map_value(granule));
-        expect("page map", at, map as u64, classes::slot_of(class).offset() as u64)?;
+        expect("page map", at, map as u64, slot_of(number).offset() as u64)?;
     }
     sound.free += u64::from(free);
     sound.live += u64::from(geometry.objects - bits);

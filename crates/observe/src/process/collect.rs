@@ -80,7 +80,7 @@ pub(crate) struct Take {
 pub(crate) type Counters = [Option<u64>; COUNTERS.len()];
 
 /// Words of the front that say where a counter is.
-pub(crate) const COUNTERS: [Word; 21] = [
+pub(crate) const COUNTERS: [Word; 23] = [
     Word::TopAt,
     Word::FreeGranulesAt,
     Word::DirtyGranulesAt,
@@ -97,6 +97,8 @@ pub(crate) const COUNTERS: [Word; 21] = [
     Word::MetadataAt6,
     Word::MetadataAt7,
     Word::MetadataAt8,
+    Word::MetadataAt9,
+    Word::MetadataAt10,
     Word::DecayMsAt,
     Word::NodeLimitAt,
     Word::SetAsideAt,
@@ -120,13 +122,14 @@ pub(crate) struct Collect {
 
 /// Reads everything.
 pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fault> {
-    let caches = Part { address: front.caches, bytes: front.nr_caches * front.cache_stride };
+    let caches = front.caches(memory)?;
     let row_bytes = front.row_bytes(memory)?;
     let rows: Vec<Part> = front.rows(front.nr_rows, row_bytes).collect();
     let gate = Part { address: front.gate, bytes: front.nr_stripes * front.stripe_bytes };
     let at: Vec<Option<u64>> =
         COUNTERS[..COUNTERS.len() - 1].iter().map(|word| front.address(*word)).collect();
-    let mut group = vec![caches];
+    let mut group = vec![caches.classes, caches.created];
+    group.retain(|part| part.bytes > 0);
     group.extend(at.iter().flatten().map(|address| Part { address: *address, bytes: 8 }));
     group.push(gate);
     let group_bytes: usize = group.iter().map(|p| p.bytes).sum();
@@ -146,13 +149,13 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
     let cache_words = |i: usize, cache: usize| {
         Words::of(&group_at(i)[cache * front.cache_stride..][..CACHE_WORDS.len() * 8])
     };
-    let takes = (0..front.nr_caches).map(|cache| {
+    let takes = (0..caches.bytes() / front.cache_stride).map(|cache| {
         let words = [0, 1, 2].map(|i| cache_words(i, cache));
         let slot = words[0].slot();
         Take { words, tops: [0, 1].map(|i| tops(front, slot, &rows_at(i), &in_use)) }
     });
     let counters = [0, 1, 2].map(|i| {
-        let mut numbers = memory::words(&group_at(i)[caches.bytes..]);
+        let mut numbers = memory::words(&group_at(i)[caches.bytes()..]);
         let mut all: Counters = [None; COUNTERS.len()];
         for (counter, address) in all.iter_mut().zip(&at) {
             *counter = address.and_then(|_| numbers.next());
@@ -180,10 +183,8 @@ pub(crate) fn again(
     rows: usize,
 ) -> Result<Take, Fault> {
     let rows = rows.min(front.nr_rows);
-    let words = Part {
-        address: front.caches + (cache * front.cache_stride) as u64,
-        bytes: CACHE_WORDS.len() * 8,
-    };
+    let address = front.caches(memory)?.address(cache * front.cache_stride);
+    let words = Part { address, bytes: CACHE_WORDS.len() * 8 };
     let slot = Words::of(&memory::read(memory, &[words])?).slot();
     let row_bytes = front.row_bytes(memory)?;
     let entries: Vec<Part> = match slot {

@@ -44,6 +44,28 @@ pub(crate) struct Front {
     words: Vec<u64>,
 }
 
+/// Where the words of caches lie: of malloc's classes, and of created ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tables {
+    pub(crate) classes: Part,
+    pub(crate) created: Part,
+}
+
+impl Tables {
+    /// Bytes of the words of all caches.
+    pub(crate) fn bytes(&self) -> usize {
+        self.classes.bytes + self.created.bytes
+    }
+
+    /// Address of what lies at an offset in both together.
+    pub(crate) fn address(&self, offset: usize) -> u64 {
+        match offset.checked_sub(self.classes.bytes) {
+            None => self.classes.address + offset as u64,
+            Some(behind) => self.created.address + behind as u64,
+        }
+    }
+}
+
 /// Why a front cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
@@ -135,6 +157,27 @@ impl Front {
         let bytes = memory::read(memory, &[Part { address, bytes: 8 }])?;
         let bytes = memory::words(&bytes).next().unwrap_or(0);
         Ok((bytes as usize / 8 * 8).clamp(LEAST_ROW_BYTES, row::STRIDE))
+    }
+
+    /// The words of all caches: of malloc's classes, and of the created ones that there were so
+    /// far, which follow them in numbers.
+    pub(crate) fn caches(&self, memory: &dyn Memory) -> Result<Tables, Fault> {
+        let classes = Part { address: self.caches, bytes: self.nr_caches * self.cache_stride };
+        let none = Tables { classes, created: Part { address: self.caches, bytes: 0 } };
+        let words = [Word::CreatedAt, Word::NrCreatedAt].map(|word| self.address(word));
+        let [Some(address), Some(count)] = words else { return Ok(none) };
+        let bytes =
+            memory::read(memory, &[address, count].map(|at| Part { address: at, bytes: 8 }))?;
+        let mut numbers = memory::words(&bytes);
+        let (address, count) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if address == 0 {
+            return Ok(none);
+        }
+        if address > u64::MAX >> 1 {
+            return Err(Fault::Absent(address));
+        }
+        let count = count.min(MOST_CACHES - self.nr_caches as u64) as usize;
+        Ok(Tables { created: Part { address, bytes: count * self.cache_stride }, ..none })
     }
 
     /// So many bytes of each of the first rows, one part each.

@@ -73,6 +73,10 @@ fn cache(
     use CacheWord as W;
     let ends = [look.begin.caches.get(number)?, look.end.caches.get(number)?];
     let last = ends[1].words;
+    // Another cache has the slot by now.
+    if ends[0].words.get(W::Generation) != last.get(W::Generation) {
+        return None;
+    }
     let slot = last.slot()?;
     let both = |f: &dyn Fn(&Judged) -> Span| f(ends[0]).hull(f(ends[1]));
     let word = |w: W| both(&|j| j.word(w));
@@ -200,6 +204,8 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
         Word::MetadataAt6,
         Word::MetadataAt7,
         Word::MetadataAt8,
+        Word::MetadataAt9,
+        Word::MetadataAt10,
     ];
     let metadata = look.counter(Word::RowBytesAt).and_then(|row_bytes| {
         let rows = row_bytes.times(front.nr_rows as u64);

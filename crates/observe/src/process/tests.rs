@@ -76,8 +76,8 @@ fn a_still_yard_is_told_exactly() {
         ("mapped", 1 << 20),
         ("free_runs", 4 * 4096),
         ("returned", 3 * 4096),
-        ("metadata", 12288 + 9 * 16384),
-        ("committed", 25 * 4096 + (1 << 20) + 12288 + 9 * 16384),
+        ("metadata", 12288 + 11 * 16384),
+        ("committed", 25 * 4096 + (1 << 20) + 12288 + 11 * 16384),
         ("in_transit", 0),
         ("padding", 0),
         ("nr_cpus", 2),
@@ -89,6 +89,66 @@ fn a_still_yard_is_told_exactly() {
     for (name, number) in totals {
         assert_eq!(snapshot.total(name), Some(&Value::Exact(number)), "{name}");
     }
+}
+
+/// A created cache's words lie in another table; its slot lies behind the first page of a row.
+#[test]
+fn created_caches_come_and_go() {
+    const CREATED: u64 = 0x3000_0000_0000;
+    const SAID: u64 = planted::COUNTERS + 2048;
+    let slot = row::SLOTS - row::PAIR;
+    let planted = Planted::yard();
+    planted.word(Word::CreatedAt, SAID);
+    planted.word(Word::NrCreatedAt, SAID + 8);
+    let names = || sound(&planted).caches.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(), ["known"], "none was created yet");
+
+    planted.room(CREATED, 2 * planted::STRIDE as usize);
+    let of_second = |word: CacheWord| CREATED + planted::STRIDE + word.index() as u64 * 8;
+    planted.put(SAID, CREATED);
+    planted.put(SAID + 8, 2);
+    let words = [
+        (CacheWord::Slot, slot as u64),
+        (CacheWord::ObjectSize, 24),
+        (CacheWord::SlabSize, 24),
+        (CacheWord::Order, 2),
+        (CacheWord::Objects, 682),
+        (CacheWord::Generation, 3),
+        (CacheWord::Name0, u64::from_le_bytes(*b"created\0")),
+    ];
+    words.into_iter().for_each(|(word, value)| planted.put(of_second(word), value));
+    assert_eq!(names(), ["known", "created"]);
+
+    // Its stack is seen as soon as the yard says that so much of a row is in use.
+    planted.stack(1, slot, 9, 4);
+    planted.put(of_second(CacheWord::Out), 4);
+    let parked = |snapshot: &Snapshot| {
+        snapshot.cache("created").and_then(|cache| cache.value("parked_cpu").cloned())
+    };
+    let row_bytes = planted::COUNTERS + 21 * 8;
+    assert_eq!(planted.get(row_bytes), 4096);
+    let snapshot = look(&planted).expect("a yard");
+    assert_eq!(parked(&snapshot), Some(Value::Exact(0)));
+    planted.put(row_bytes, row::STRIDE as u64);
+    let snapshot = look(&planted).expect("a yard");
+    assert_eq!(parked(&snapshot), Some(Value::Exact(4)));
+
+    planted.put(of_second(CacheWord::Slot), 0);
+    assert_eq!(names(), ["known"], "it was destroyed");
+    planted.put(SAID, u64::MAX - 8);
+    assert!(matches!(look(&planted), Err(Lost::Fault(Fault::Absent(_)))));
+}
+
+#[test]
+fn a_cache_that_another_replaced_meanwhile_is_not_told() {
+    let planted = Planted::yard();
+    let mut generation = 0;
+    planted.moving(move |segments, _| {
+        generation += 1u64;
+        segments.put(Planted::cache_word(CacheWord::Generation), &generation.to_le_bytes());
+    });
+    let snapshot = look(&planted).expect("a yard");
+    assert!(snapshot.cache("known").is_none());
 }
 
 #[test]
@@ -193,7 +253,7 @@ fn a_yard_that_never_rests_is_told_within_bounds() {
 #[test]
 fn the_fast_path_moves_tops_and_nothing_else() {
     let planted = Planted::yard();
-    let mut state = 88172645463325252u64;
+    let mut state = 88172645463325253u64;
     planted.moving(move |segments, _| {
         state ^= state << 13;
         state ^= state >> 7;

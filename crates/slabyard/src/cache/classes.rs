@@ -7,9 +7,9 @@
 //! there on. `docs/size-classes.md` shows the waste of each class; `tests/waste.rs` checks
 //! every size.
 
+use super::slots::{self, slot_of};
 use crate::platform::Slot;
 use core::fmt;
-use slabyard_abi::region::row;
 
 /// Number of classes.
 pub const CLASSES: usize = SIZES.len();
@@ -43,13 +43,6 @@ pub const ENTRIES: usize = LARGEST / STEP + 1;
 /// From `(bytes + 15) / 16` to the slot's offset in a row.
 pub type Table = [u16; ENTRIES];
 
-/// Slot of a class's main sheaves.
-#[inline]
-#[must_use]
-pub const fn slot_of(class: usize) -> Slot {
-    Slot((row::FIRST_CACHE + class * row::PAIR) as u16)
-}
-
 /// The name of a class's cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Name(pub usize);
@@ -60,13 +53,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// The class of a main or spare slot.
-#[inline]
-#[must_use]
-pub const fn class_of(slot: Slot) -> Option<usize> {
-    // A slot in front of the first cache's becomes a number that is too large.
-    let class = slot.0.wrapping_sub(row::FIRST_CACHE as u16) as usize / row::PAIR;
-    if class < CLASSES { Some(class) } else { None }
+/// The class of a class's slot.
+const fn class_of(slot: Slot) -> Option<usize> {
+    match slots::number_of(slot) {
+        Some(class) if class < CLASSES => Some(class),
+        _ => None,
+    }
 }
 
 /// The smallest class for a request, if it is not too large for any.
@@ -165,30 +157,6 @@ mod tests {
             assert_eq!(offset, slot_of(class).offset());
         }
         assert_eq!(class_for(LARGEST + 1), None);
-    }
-
-    #[test]
-    fn slots_are_distinct_from_page_lists() {
-        use crate::pages::percpu::{FIRST_SLOT, LISTED_ORDERS};
-        let listed = FIRST_SLOT..FIRST_SLOT + LISTED_ORDERS as u16;
-        let of_caches = (0..CLASSES).flat_map(|class| {
-            let Slot(main) = slot_of(class);
-            [(main, class), (main + row::SPARE as u16, class)]
-        });
-        let classes: std::collections::BTreeMap<u16, usize> = of_caches.collect();
-        assert_eq!(classes.len(), 2 * CLASSES);
-        for slot in 0..=u16::MAX {
-            assert_eq!(class_of(Slot(slot)), classes.get(&slot).copied());
-            assert!(!(listed.contains(&slot) && classes.contains_key(&slot)));
-        }
-    }
-
-    #[test]
-    fn both_entries_of_a_class_are_in_one_cache_line() {
-        for class in 0..CLASSES {
-            let main = slot_of(class).offset();
-            assert_eq!(main / 64, Slot(slot_of(class).0 + row::SPARE as u16).offset() / 64);
-        }
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! Floor 5: caches as their users see them: a header and an engine, the size classes of malloc,
-//! and which slots are in use.
+//! the table of all caches, and which slots are in use.
 
 pub mod classes;
+pub mod settings;
+pub mod slots;
+pub mod table;
 pub mod used;
+
+pub use settings::CacheSettings;
+pub use table::{CacheId, Caches};
 
 use crate::engine::{Engine, Header, PageSlabs, Shape, Sheaves};
 use crate::pages::PageHeap;
+use crate::sync::{AtomicU64, Ordering};
 use core::fmt;
 use core::ops::Deref;
 
@@ -14,18 +21,44 @@ pub struct Cache<E = Sheaves> {
     header: Header,
     /// Its slow paths.
     pub engine: E,
+    /// What `verify` counts of it.
+    pub(crate) tally: Tally,
+}
+
+/// What `verify` counts of a cache, under the drain lock: slabs, listed slabs, free objects.
+pub(crate) struct Tally([AtomicU64; 3]);
+
+impl Tally {
+    /// Adds to the three counts.
+    pub(crate) fn add(&self, counts: [u64; 3]) {
+        for (count, more) in self.0.iter().zip(counts) {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the counts and begins anew.
+    pub(crate) fn take(&self) -> [u64; 3] {
+        self.0.each_ref().map(|count| count.swap(0, Ordering::Relaxed))
+    }
 }
 
 impl<E: Engine> Cache<E> {
     /// A cache that is not in use.
     #[must_use]
     pub const fn new() -> Self {
-        Cache { header: Header::new(), engine: E::NEW }
+        let tally = Tally([const { AtomicU64::new(0) }; 3]);
+        Cache { header: Header::new(), engine: E::NEW, tally }
+    }
+
+    /// A cache that is not in use, with the engine of another.
+    #[must_use]
+    pub fn like(other: &Self) -> Self {
+        Cache { engine: E::like(&other.engine), ..Self::new() }
     }
 
     /// Gives the cache its shape, once, before its first use.
-    pub fn begin(&self, name: impl fmt::Display, shape: Shape) {
-        self.header.begin(name, shape);
+    pub fn begin(&self, name: impl fmt::Display, shape: Shape, generation: u32) {
+        self.header.begin(name, shape, generation);
         self.engine.begin(&self.header);
         self.header.show();
     }

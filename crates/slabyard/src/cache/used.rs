@@ -1,18 +1,20 @@
 //! The slots in use: a bit for each pair of entries. What walks over the entries of all rows
-//! walks over these, so that its work is in proportion to the caches that a program uses.
+//! walks over these pairs, so that its work is in proportion to the caches that a program uses.
 //!
 //! ```text
 //! pair   0                 1..4            5..66             67..4095
 //!       | zeros, countdown | lists of runs | malloc's classes | created caches
 //! ```
 //!
-//! Neighbours: [`super::classes`] numbers the classes' slots; drains, passes and checks of
-//! [`crate::yard`] walk.
+//! Neighbours: [`super::table`] has the caches; drains, passes and checks of [`crate::yard`]
+//! walk.
 //! Invariants: the pairs of the lists of runs and of malloc's classes are in use for ever; pair
-//! 0 never is. A word of the summary may be set although no pair of its word is in use, and
-//! never the other way round.
+//! 0 never is. A created cache's pair is in use from its first slow allocation until it is
+//! destroyed; no other pair has stacks (`verify` checks it). A word of the summary may be set
+//! although no pair of its word is in use, and never the other way round.
 
 use super::classes::CLASSES;
+use super::slots::slot_of;
 use crate::platform::Slot;
 use crate::platform::stack::SLOTS;
 use crate::sync::{AtomicU64, Ordering};
@@ -53,6 +55,41 @@ impl Used {
         used
     }
 
+    /// From now on a cache's slots are in use.
+    pub(super) fn insert(&self, number: usize) {
+        let (word, bit) = at(number);
+        // The summary first: a walk that misses the pair misses an empty one, whose first
+        // allocation is under way.
+        self.summary.fetch_or(1 << word, Ordering::Relaxed);
+        self.words[word].fetch_or(bit, Ordering::Relaxed);
+    }
+
+    /// A cache's slots are in use no more.
+    pub(super) fn remove(&self, number: usize) {
+        let (word, bit) = at(number);
+        self.words[word].fetch_and(!bit, Ordering::Relaxed);
+    }
+
+    /// True if a cache's slots are in use.
+    #[inline]
+    pub(super) fn contains(&self, number: usize) -> bool {
+        let (word, bit) = at(number);
+        self.words[word].load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// The first cache whose slots are in use, from a number on.
+    #[inline]
+    #[must_use]
+    pub fn next_cache(&self, number: usize) -> Option<usize> {
+        let first = row::FIRST_CACHE / row::PAIR;
+        Some(self.next(first + number)? - first)
+    }
+
+    /// The caches whose slots are in use.
+    pub fn caches(&self) -> impl Iterator<Item = usize> + Clone {
+        core::iter::successors(self.next_cache(0), |number| self.next_cache(number + 1))
+    }
+
     /// The first pair in use from `pair` on.
     #[inline]
     fn next(&self, pair: usize) -> Option<usize> {
@@ -90,6 +127,13 @@ impl Used {
     }
 }
 
+/// Word and bit of a cache's pair.
+#[inline]
+fn at(number: usize) -> (usize, u64) {
+    let pair = usize::from(slot_of(number).0) / row::PAIR;
+    (pair / 64, 1 << (pair % 64))
+}
+
 /// The bits of a word whose pairs are in use for ever.
 const fn fixed(word: usize) -> u64 {
     let (mut bits, mut pair) = (0, word * 64);
@@ -105,5 +149,28 @@ const fn fixed(word: usize) -> u64 {
 impl Default for Used {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::slots::MOST_CACHES;
+    use std::vec::Vec;
+
+    #[test]
+    fn a_walk_finds_the_slots_in_use_and_no_others() {
+        let used = Used::new();
+        let fixed: Vec<u16> = (2..(10 + 2 * CLASSES) as u16).collect();
+        let walk = |used: &Used| used.slots(0).map(|slot| slot.0).collect::<Vec<_>>();
+        assert_eq!(walk(&used), fixed);
+        let created = [CLASSES, CLASSES + 1, 1000, MOST_CACHES - 1];
+        created.iter().for_each(|number| used.insert(*number));
+        let slots = created.iter().flat_map(|number| [0, 1].map(|i| slot_of(*number).0 + i));
+        assert_eq!(walk(&used), fixed.iter().copied().chain(slots).collect::<Vec<_>>());
+        assert!(used.caches().eq((0..CLASSES).chain(created)));
+        assert_eq!(used.slots(slot_of(1000).0 + 1).next(), Some(Slot(slot_of(1000).0 + 1)));
+        created.iter().for_each(|number| used.remove(*number));
+        assert_eq!(walk(&used), fixed);
     }
 }

@@ -40,6 +40,12 @@ macro_rules! on_chosen {
 impl Engine for Any {
     const NEW: Self = Any(Once::new());
 
+    fn like(other: &Self) -> Self {
+        let any = Self::NEW;
+        any.choose(other.name());
+        any
+    }
+
     fn name(&self) -> EngineName {
         on_chosen!(self, engine => engine.name())
     }

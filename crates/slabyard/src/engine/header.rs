@@ -7,7 +7,7 @@
 use super::partial::Partial;
 use super::shown::{Moving, Shown};
 use crate::platform::Slot;
-use crate::slab::Geometry;
+use crate::slab::{Constructor, Geometry};
 use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
 use core::fmt;
 
@@ -19,6 +19,8 @@ pub const SPARE: u16 = slabyard_abi::region::row::SPARE as u16;
 pub struct Shape {
     /// Shape of its slabs.
     pub geometry: Geometry,
+    /// Makes the objects of each new slab.
+    pub constructor: Option<Constructor>,
     /// Slot of its main stacks.
     pub slot: u16,
     /// Objects in a full stack, until another number is set.
@@ -64,7 +66,7 @@ impl Shape {
         };
         let slice = (stack_objects / 16).clamp(Self::LEAST_PIECE, Self::MOST_SLICE);
         let piece = slice.min(Self::MOST_PIECE);
-        Shape { geometry, slot, stack_objects, piece, slice }
+        Shape { geometry, constructor: None, slot, stack_objects, piece, slice }
     }
 
     /// True for objects that a free returns to their slab directly where sheaves and barn
@@ -113,15 +115,17 @@ impl Header {
     }
 
     /// Gives the cache its shape, once, before its first use. [`Header::show`] follows.
-    pub fn begin(&self, name: impl fmt::Display, shape: Shape) {
+    /// `generation` tells it from earlier caches of its slot.
+    pub fn begin(&self, name: impl fmt::Display, shape: Shape, generation: u32) {
         let (shown, geometry) = (&self.shown, &shape.geometry);
         let set = |word: &AtomicU64, value: u32| word.store(value.into(), Ordering::Relaxed);
-        set(&shown.object_size, geometry.size);
+        set(&shown.object_size, geometry.object);
         set(&shown.slab_size, geometry.size);
         set(&shown.order, geometry.order);
         set(&shown.objects, geometry.objects);
         // SLUB: clamp(ilog2(size) / 2, 5, 10).
         set(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
+        set(&shown.generation, generation);
         shown.set_name(name);
         self.shape.set(shape);
     }
@@ -129,6 +133,21 @@ impl Header {
     /// Shows the cache to readers outside: last, because they know by it that it is in use.
     pub fn show(&self) {
         self.shown.slot.store(self.shape().slot.into(), Ordering::Release);
+    }
+
+    /// Hides the cache from readers outside: it is no more.
+    pub fn hide(&self) {
+        self.shown.slot.store(0, Ordering::Release);
+    }
+
+    /// Tells the cache from earlier ones of its slot.
+    pub fn generation(&self) -> u32 {
+        self.shown.generation.load(Ordering::Relaxed) as u32
+    }
+
+    /// True if no slow path moves objects of this cache.
+    pub fn is_still(&self) -> bool {
+        self.shown.is_still()
     }
 
     /// Address of the words that others read (`abi::region::CacheWord`).

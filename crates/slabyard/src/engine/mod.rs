@@ -79,9 +79,14 @@ pub struct Changed {
 }
 
 /// The slow paths of one cache.
-pub trait Engine: Sized + Sync {
+pub trait Engine: Sized + Send + Sync {
     /// The state of a cache that is not in use.
     const NEW: Self;
+
+    /// The state of a cache that is not in use, of the engine that another cache has.
+    fn like(_other: &Self) -> Self {
+        Self::NEW
+    }
 
     /// Which engine it is.
     fn name(&self) -> EngineName;

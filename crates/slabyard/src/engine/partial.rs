@@ -147,6 +147,9 @@ impl<P: Platform> PageSlabs<'_, P> {
         let shape = self.cache.shape();
         let geometry = &shape.geometry;
         let Some(slab) = self.heap.take_block(geometry.order) else { return 0 };
+        if let Some(constructor) = &shape.constructor {
+            self.heap.construct(slab, geometry, constructor);
+        }
         self.heap.begin_slab(slab, geometry, shape.slot);
         self.cache.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
         let (version, _) = self.heap.free_of(slab);

@@ -38,6 +38,7 @@ pub(super) struct Shown {
     pub min_partial: AtomicU64,
     pub barn_full_limit: AtomicU64,
     pub barn_empty_limit: AtomicU64,
+    pub generation: AtomicU64,
     pub name: [AtomicU64; 4],
 }
 
@@ -67,6 +68,7 @@ const _: () = {
         min_partial: MinPartial;
         barn_full_limit: BarnFullLimit;
         barn_empty_limit: BarnEmptyLimit;
+        generation: Generation;
         name: Name0;
     }
     assert!(size_of::<Shown>() == CacheWord::Name3.index() * 8 + 8);
@@ -95,6 +97,7 @@ impl Shown {
             min_partial: AtomicU64::new(0),
             barn_full_limit: AtomicU64::new(0),
             barn_empty_limit: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             name: [const { AtomicU64::new(0) }; 4],
         }
     }
@@ -107,6 +110,14 @@ impl Shown {
         for (word, bytes) in self.name.iter().zip(bytes.bytes.as_chunks().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
+    }
+
+    /// True if as many slow paths ended as begun.
+    pub(super) fn is_still(&self) -> bool {
+        // Acquire: the caller sees what the slow paths that ended did. Pairs with the Release of
+        // `Moving`'s end. That word first: slow paths only begin later.
+        let ended = self.ended.load(Ordering::Acquire);
+        self.begun.load(Ordering::Relaxed) == ended
     }
 
     /// Slow paths begun: a wrapping count, compared with an earlier one.

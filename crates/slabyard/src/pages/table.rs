@@ -3,7 +3,9 @@
 
 use crate::platform::{Platform, Stretch, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering, fetch_to_write};
+use core::cell::UnsafeCell;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 
 /// Types whose zeroed bytes are a value, and which are shared between threads.
 ///
@@ -17,6 +19,36 @@ unsafe impl Zeroed for AtomicU16 {}
 unsafe impl Zeroed for AtomicU64 {}
 // SAFETY: as above.
 unsafe impl Zeroed for AtomicUsize {}
+
+/// Room for a value of a table that is written when it is needed, and may be written again.
+#[repr(transparent)]
+pub struct Room<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: room without a value has any bytes; `put` and `get` say who may use the value.
+unsafe impl<T: Send + Sync> Zeroed for Room<T> {}
+// SAFETY: as above; a value may be written by another thread than reads it.
+unsafe impl<T: Send + Sync> Sync for Room<T> {}
+
+impl<T> Room<T> {
+    /// Writes a value. The one before, if there was one, is not dropped.
+    ///
+    /// # Safety
+    /// No other thread uses the value before, or reads this one before it is published.
+    pub unsafe fn put(&self, value: T) {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.0.get()).write(value) };
+    }
+
+    /// The value.
+    ///
+    /// # Safety
+    /// One was written.
+    #[inline]
+    pub unsafe fn get(&self) -> &T {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.0.get()).assume_init_ref() }
+    }
+}
 
 /// The least that is committed at once, in bytes.
 const STEP: usize = 64 << 10;
@@ -141,6 +173,16 @@ impl<T: Zeroed> Table<T> {
     #[inline]
     pub fn base(&self) -> usize {
         self.base.load(Ordering::Relaxed)
+    }
+
+    /// Address of the address of the first item: of 0 before the table was reserved.
+    pub fn base_at(&self) -> usize {
+        self.base.as_ptr() as usize
+    }
+
+    /// True once room was reserved.
+    pub fn is_reserved(&self) -> bool {
+        self.reserved_bytes.load(Ordering::Acquire) != 0
     }
 
     /// Address of the number of bytes committed.

@@ -1,5 +1,14 @@
-//! The geometry of a cache: stride, order, objects in a slab; and the division that finds
-//! the object of an address.
+//! The geometry of a cache: first offset, stride, order, objects in a slab; and the division
+//! that finds the object of an address.
+//!
+//! ```text
+//! slab, aligned to its size
+//! +- - - -+-----------+- - -+-----------+- - -+ - - - - - -+
+//! | first | object 0  |     | object 1  |     |  padding   |
+//! +- - - -+-----------+- - -+-----------+- - -+ - - - - - -+
+//!         |<- object->|
+//!         |<---- size ----->|
+//! ```
 
 use super::freeset::Word;
 use crate::platform::GRANULE;
@@ -7,8 +16,12 @@ use crate::platform::GRANULE;
 /// Shape of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
+    /// Bytes of an object that its owner uses.
+    pub object: u32,
     /// Bytes from one object to the next.
     pub size: u32,
+    /// Where object 0 begins in the slab.
+    pub first: u32,
     /// A slab is 2^order granules.
     pub order: u32,
     /// Objects in a slab.
@@ -28,11 +41,72 @@ impl Geometry {
     /// than 256 KiB: the free set has no more bits, and the reciprocal is exact up to there.
     #[must_use]
     pub const fn new(size: u32, order: u32) -> Self {
-        let bytes = (GRANULE as u32) << order;
-        assert!(1 < size && size <= bytes && bytes <= 256 << 10);
-        assert!(bytes / size <= Self::MOST_OBJECTS);
-        Geometry { size, order, objects: bytes / size, reciprocal: u64::MAX / size as u64 + 1 }
+        Self::with_first(size, size, 0, order)
     }
+
+    /// Slabs of 2^order granules for objects of `object` bytes, `size` bytes from one to the
+    /// next, the first of them `first` bytes behind the slab's begin.
+    ///
+    /// # Panics
+    /// As [`Geometry::new`], and if an object is larger than its stride.
+    #[must_use]
+    pub const fn with_first(object: u32, size: u32, first: u32, order: u32) -> Self {
+        let bytes = (GRANULE as u32) << order;
+        assert!(1 < size && size <= bytes && bytes <= Self::LARGEST_SLAB && object <= size);
+        assert!(first < bytes && size <= bytes - first);
+        let objects = (bytes - first) / size;
+        assert!(objects <= Self::MOST_OBJECTS);
+        let reciprocal = u64::MAX / size as u64 + 1;
+        Geometry { object, size, first, order, objects, reciprocal }
+    }
+
+    /// The geometry for objects of so many bytes, aligned to `align`, of which the first begins
+    /// at the first aligned offset from `first` on: the smallest slabs that hold 8 objects or
+    /// more and waste a sixteenth at most, else the largest ones. `least_order` is that of a
+    /// page of the machine. `None` if these are no objects for slabs.
+    #[must_use]
+    pub const fn fitting(object: u32, align: u32, first: u32, least_order: u32) -> Option<Self> {
+        let least_align = if align < Self::LEAST_ALIGN { Self::LEAST_ALIGN } else { align };
+        if !align.is_power_of_two() || object > Self::LARGEST || align > Self::LARGEST_ALIGN {
+            return None;
+        }
+        let size = if object < Self::SMALLEST { Self::SMALLEST } else { object };
+        let size = size.next_multiple_of(least_align);
+        if first > Self::LARGEST {
+            return None;
+        }
+        let first = first.next_multiple_of(least_align);
+        // As malloc's classes: larger slabs for objects of up to two cache lines.
+        let mut order = if size <= 128 { 3 } else { 2 };
+        if order < least_order {
+            order = least_order;
+        }
+        loop {
+            let bytes = (GRANULE as u32) << order;
+            let is_largest = bytes == Self::LARGEST_SLAB;
+            if bytes > first + size {
+                let objects = (bytes - first) / size;
+                if is_largest || objects >= 8 && (bytes - objects * size) * 16 <= bytes {
+                    return Some(Self::with_first(object, size, first, order));
+                }
+            }
+            if is_largest {
+                return None;
+            }
+            order += 1;
+        }
+    }
+
+    const LARGEST_SLAB: u32 = 256 << 10;
+    /// The largest object that [`Geometry::fitting`] takes, and the largest alignment: a slab
+    /// is aligned to 16 KiB at least.
+    pub const LARGEST: u32 = 32 << 10;
+    /// As [`Geometry::LARGEST`].
+    pub const LARGEST_ALIGN: u32 = 16 << 10;
+    /// The least stride: a granule's part of the free set has 256 bits.
+    pub const SMALLEST: u32 = 16;
+    /// SLUB aligns objects to a word, too.
+    const LEAST_ALIGN: u32 = 8;
 
     /// Granules of a slab.
     #[inline]
@@ -57,17 +131,16 @@ impl Geometry {
     pub(crate) fn span_of(&self, word: Word) -> (usize, usize) {
         let first = word.index_of(0);
         let objects = self.objects.min(first + 64) - first;
-        (self.address_of(0, first), self.address_of(0, objects))
+        (self.address_of(0, first), objects as usize * self.size as usize)
     }
 
-    /// Bytes behind the last object.
+    /// Bytes in front of the first object and behind the last.
     #[must_use]
     pub const fn padding(&self) -> usize {
         self.slab_bytes() - self.objects as usize * self.size as usize
     }
 
-    /// Number of the object that an offset within the slab lies in, and whether it begins
-    /// there.
+    /// Number of the object that an offset from object 0 lies in, and whether it begins there.
     ///
     /// The upper half of the product is the quotient, and the lower one is below the
     /// reciprocal where nothing remains. Exact: an offset is below 2^18, and a size at most
@@ -79,18 +152,28 @@ impl Geometry {
         ((product >> 64) as u32, (product as u64) < self.reciprocal)
     }
 
+    /// Number of the object that an offset within the slab lies in; a number of no object for
+    /// an offset in front of object 0.
+    #[inline]
+    #[must_use]
+    pub(super) const fn index_at(&self, offset: u32) -> (u32, bool) {
+        // Less than 0 becomes almost 2^32, and its quotient more than all objects: a size is
+        // below 2^18, and so are all the offsets.
+        self.divide(offset.wrapping_sub(self.first))
+    }
+
     /// Address of an object of a slab that begins at `begin`.
     #[inline]
     #[must_use]
     pub const fn address_of(&self, begin: usize, index: u32) -> usize {
-        begin + index as usize * self.size as usize
+        begin + self.first as usize + index as usize * self.size as usize
     }
 
     /// Number of the object that begins at an offset within the slab, if one does.
     #[inline]
     #[must_use]
     pub const fn object_at(&self, offset: u32) -> Option<u32> {
-        let (index, begins) = self.divide(offset);
+        let (index, begins) = self.index_at(offset);
         if begins && index < self.objects { Some(index) } else { None }
     }
 }
@@ -118,17 +201,53 @@ mod tests {
     }
 
     #[test]
+    fn objects_begin_where_the_first_offset_says() {
+        for (object, align, first) in [
+            (1, 1, 0),
+            (24, 8, 0),
+            (24, 8, 8),
+            (56, 64, 1),
+            (100, 4, 12),
+            (1000, 256, 64),
+            (4096, 4096, 4096),
+            (20000, 8, 7),
+            (32768, 16384, 0),
+        ] {
+            let g = Geometry::fitting(object, align, first, 0).expect("objects for slabs");
+            assert!(g.object == object && g.size >= object && g.first >= first);
+            assert!(g.objects >= 4 && g.padding() >= g.first as usize);
+            let begins = |offset: u32| {
+                let behind = offset.checked_sub(g.first)?;
+                let index = behind / g.size;
+                (behind % g.size == 0 && index < g.objects).then_some(index)
+            };
+            for offset in 0..g.slab_bytes() as u32 {
+                assert_eq!(g.object_at(offset), begins(offset), "{offset} of {g:?}");
+                if let Some(index) = g.object_at(offset) {
+                    assert_eq!(g.address_of(0, index), offset as usize);
+                    assert!(offset.is_multiple_of(align), "{offset} of {g:?}");
+                }
+            }
+        }
+        for (object, align) in [(Geometry::LARGEST + 1, 8), (8, 3), (8, 32 << 10), (8, 0)] {
+            assert_eq!(Geometry::fitting(object, align, 0, 0), None);
+        }
+    }
+
+    #[test]
     fn words_span_all_objects_and_nothing_else() {
-        for (size, order) in classes::ROWS {
-            let g = Geometry::new(size, order);
-            let mut end = 0;
+        let with_first = Geometry::fitting(40, 8, 24, 0).expect("objects for slabs");
+        let classes = classes::ROWS.map(|(size, order)| Geometry::new(size, order));
+        for g in classes.into_iter().chain([with_first]) {
+            let (size, first) = (g.size, g.first as usize);
+            let mut end = first;
             for word in g.words() {
                 let (begin, bytes) = g.span_of(word);
                 assert_eq!(begin, end, "objects of {size} bytes");
                 assert!(bytes <= 64 * size as usize, "{bytes} of 64 objects of {size} bytes");
                 end = begin + bytes;
             }
-            assert_eq!(end + g.padding(), g.slab_bytes(), "objects of {size} bytes");
+            assert_eq!(end - first + g.padding(), g.slab_bytes(), "objects of {size} bytes");
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Floor 3: slabs. [`geometry`] says how many objects of a size fit, [`freeset`] which of
-//! them are free; this module finds the slab and the object of an address.
+//! them are free, [`constructor`] how they begin; this module finds the slab and the object of
+//! an address.
 
+pub mod constructor;
 pub mod freeset;
 pub mod geometry;
 
+pub use constructor::Constructor;
 pub use freeset::{Put, Version, Word};
 pub use geometry::Geometry;
 
@@ -63,7 +66,7 @@ impl<P: Platform> PageHeap<P> {
     #[inline]
     pub fn word_at(&self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
         let (slab, offset) = self.spot(geometry, address)?;
-        let (index, _) = geometry.divide(offset);
+        let (index, _) = geometry.index_at(offset);
         (index < geometry.objects).then_some((slab, Word::of(index).0))
     }
 

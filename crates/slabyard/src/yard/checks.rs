@@ -17,7 +17,7 @@
 
 use super::large::RUN_CALLS;
 use super::{Place, Yard};
-use crate::cache::classes::{self, CLASSES};
+use crate::cache::slots::slot_of;
 use crate::engine::{Engine, Shape};
 use crate::pages::Cause;
 use crate::platform::Platform;
@@ -120,7 +120,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Where the address lies, if it is not the begin of an object.
     #[cold]
     pub(super) fn check_free(&self, class: usize, address: usize) -> Result<bool, Place> {
-        let shape = self.caches[class].shape();
+        let shape = self.caches.get(class).shape();
         if !self.heap.begins_object(&shape.geometry, address) {
             return Err(self.place_of(address));
         }
@@ -152,7 +152,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if an object is free in its slab, or parked anywhere.
     #[cold]
     fn is_free(&self, class: usize, address: usize) -> bool {
-        let (g, cache) = (&self.heap, &self.caches[class]);
+        let (g, cache) = (&self.heap, self.caches.get(class));
         let shape = cache.shape();
         match g.resolve(&shape.geometry, shape.slot, address) {
             Err(_) => return false,
@@ -175,7 +175,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     fn any_stack(&self, class: usize, mut f: impl FnMut(&[AtomicUsize]) -> bool) -> bool {
         let p = self.platform();
-        let shape = self.caches[class].shape();
+        let shape = self.caches.get(class).shape();
         self.checks.any_row(p.rows().len(), |row| {
             [shape.main(), shape.spare()].into_iter().any(|slot| {
                 let entry = p.rows().entry(row, slot);
@@ -190,14 +190,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let mut seen = Seen { words: [(u32::MAX, Word::FIRST, 0); WORDS], nr: 0 };
         // Other threads may move objects meanwhile: a real fault is found each time.
         let mut is_odd = |class| (0..3).all(|_| self.is_odd(class, &mut seen));
-        if !(0..CLASSES).any(&mut is_odd) {
+        if !self.caches.used.caches().any(&mut is_odd) {
             return;
         }
         if let Some(Err(fault)) = self.verify()
             && let Some(cause) = fault.misuse()
             && let Some(class) = self.class_at(fault.at)
         {
-            let slot = classes::slot_of(class).0;
+            let slot = slot_of(class).0;
             self.heap.misuse(cause, fault.at, slot);
         }
     }
@@ -205,7 +205,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if a class's parked objects look damaged.
     fn is_odd(&self, class: usize, seen: &mut Seen) -> bool {
         seen.nr = 0;
-        let shape = self.caches[class].shape();
+        let shape = self.caches.get(class).shape();
         self.any_stack(class, |objects| self.is_odd_in(shape, seen, objects))
     }
 

@@ -5,14 +5,13 @@
 //! - parked.
 
 use super::{Quiesced, Yard};
-use crate::cache::classes::CLASSES;
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Counts one class of a quiesced yard.
+    /// Counts one cache of a quiesced yard.
     pub fn count_cache(quiesced: &Quiesced<'_, P, E>, class: usize) -> CacheCounters {
         let yard = quiesced.yard();
         let cache = yard.cache(class);
@@ -32,7 +31,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let parked_cpu = quiesced.parked_cpu(class) as u64;
         let page_order = (yard.platform().page_bytes() / GRANULE).ilog2();
         CacheCounters {
-            object_size: u64::from(geometry.size),
+            object_size: u64::from(geometry.object),
             slab_size: u64::from(geometry.size),
             order: u64::from(geometry.order - page_order),
             objs_per_slab: u64::from(geometry.objects),
@@ -50,7 +49,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// Counts a quiesced yard, and calls `each` with the counters of every class. The counters
+    /// Counts a quiesced yard, and calls `each` with number and counters of every cache. The counters
     /// that only the platform knows (resident bytes, mode) stay 0.
     pub fn count(
         quiesced: &Quiesced<'_, P, E>,
@@ -59,7 +58,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let yard = quiesced.yard();
         let g = &yard.heap;
         let mut sum = YardCounters::default();
-        for class in 0..CLASSES {
+        for class in yard.caches.numbers() {
             let c = Self::count_cache(quiesced, class);
             each(class, &c);
             sum.live += c.live * c.slab_size;
@@ -79,7 +78,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         sum.parked_pages = granules(quiesced.parked_granules());
         sum.free_runs = granules(free.free);
         sum.returned = granules(free.free - free.dirty);
-        sum.metadata = (g.metadata_bytes() + yard.seen.committed_bytes()) as u64;
+        let of_caches = yard.caches.metadata_bytes() + yard.seen.committed_bytes();
+        sum.metadata = (g.metadata_bytes() + of_caches) as u64;
         // Measured by itself, not as the sum of the parts: the committed part of
         // the region without its first, unused page; mappings; tables.
         let unused = g.platform.page_bytes() / GRANULE;

@@ -5,7 +5,7 @@
 //! Neighbour: [`super::slow_path`], whose end calls [`Yard::run_deferred`].
 
 use super::{Place, Yard};
-use crate::cache::classes;
+use crate::cache::slots::slot_of;
 use crate::engine::Engine;
 use crate::pages::Cause;
 use crate::platform::Platform;
@@ -52,13 +52,19 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             if next == DONE {
                 // Handlers freed it twice: the list is a cycle.
                 if let Some(class) = self.class_at(at) {
-                    self.heap.misuse(Cause::DoubleFree, at, classes::slot_of(class).0);
+                    self.heap.misuse(Cause::DoubleFree, at, slot_of(class).0);
                 }
                 return;
             }
             // SAFETY: as above.
             unsafe { self.platform().write_word(at, DONE) };
-            let freed = self.free_inside(self.class_at(at), at);
+            let class = self.class_at(at);
+            let shape = class.map(|class| self.caches.get(class).shape());
+            if let Some(constructor) = shape.and_then(|shape| shape.constructor) {
+                // The link overwrote what it made.
+                constructor.call(at);
+            }
+            let freed = self.free_inside(class, at);
             debug_assert!(freed.is_ok());
             at = next;
         }

@@ -28,14 +28,20 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.publish_word(Word::Mode, mode);
         self.publish_word(Word::Engine, self.engine().number());
         self.publish_word(Word::HeaderBytes, self.platform().page_bytes() as u64);
-        self.publish_word(Word::Caches, self.caches[0].shown_at() as u64);
+        self.publish_word(Word::Caches, self.caches.classes()[0].shown_at() as u64);
         self.publish_word(Word::NrCaches, CLASSES as u64);
         self.publish_word(Word::CacheStride, size_of::<Cache<E>>() as u64);
         let [gate, stripes, bytes] = self.gate.words();
         self.publish_word(Word::Gate, gate as u64);
         self.publish_word(Word::NrStripes, stripes as u64);
         self.publish_word(Word::StripeBytes, bytes as u64);
-        self.publish_word(Word::MetadataAt6, self.seen.committed_at() as u64);
+        let [created, nr_created, bytes] = self.caches.words_at();
+        self.publish_word(Word::CreatedAt, created as u64);
+        self.publish_word(Word::NrCreatedAt, nr_created as u64);
+        self.publish_word(Word::MetadataAt9, bytes as u64);
+        let [first, created] = self.seen.committed_at();
+        self.publish_word(Word::MetadataAt6, first as u64);
+        self.publish_word(Word::MetadataAt10, created as u64);
         self.publish_word(Word::DecayMsAt, self.decay_ms.as_ptr() as u64);
         let header = self.platform().rows().header();
         for (word, bytes) in header.iter().zip(MAGIC.as_chunks().0) {

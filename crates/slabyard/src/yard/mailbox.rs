@@ -8,7 +8,6 @@
 
 use super::Yard;
 use crate::cache::Cache;
-use crate::cache::classes::{self, CLASSES};
 use crate::engine::{Changed, Engine};
 use crate::pages::percpu;
 use crate::platform::{GRANULE, Platform};
@@ -32,7 +31,7 @@ impl Answer {
 /// What a request applies to.
 enum Scope {
     Yard,
-    Class(usize),
+    Cache(usize),
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -98,7 +97,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     fn answer_to(&self, what: u64, cache: u64, key: u64, value: u64) -> Answer {
         let scope = match usize::try_from(cache) {
             _ if cache == WHOLE_YARD => Scope::Yard,
-            Ok(class) if class < CLASSES => Scope::Class(class),
+            Ok(number) if self.caches.is_there(number) => Scope::Cache(number),
             _ => return Answer::refused(Outcome::Unknown),
         };
         match Request::of(what) {
@@ -108,23 +107,25 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    fn in_scope(&self, scope: &Scope) -> &[Cache<E>] {
+    fn each_in_scope(&self, scope: &Scope, f: impl FnMut(&Cache<E>)) {
         match scope {
-            Scope::Yard => &self.caches,
-            Scope::Class(class) => &self.caches[*class..=*class],
+            Scope::Yard => self.caches.used.caches().map(|n| self.caches.get(n)).for_each(f),
+            Scope::Cache(number) => core::iter::once(self.caches.get(*number)).for_each(f),
         }
     }
 
     fn shrink(&self, scope: &Scope) -> Answer {
-        let slabs = || self.in_scope(scope).iter().map(|c| u64::from(c.nr_slabs())).sum();
+        let slabs = || {
+            let mut slabs = 0;
+            self.each_in_scope(scope, |cache| slabs += u64::from(cache.nr_slabs()));
+            slabs
+        };
         let old = slabs();
         match scope {
             Scope::Yard => self.drain_where(|_| true),
-            Scope::Class(class) => self.drain_class(*class),
+            Scope::Cache(number) => self.drain_cache(*number),
         }
-        for cache in self.in_scope(scope) {
-            cache.engine.shrink(cache.on(&self.heap));
-        }
+        self.each_in_scope(scope, |cache| cache.engine.shrink(cache.on(&self.heap)));
         // Ended slabs went to this CPU's lists of runs.
         self.drain_where(|slot| percpu::order_of(slot).is_some());
         let granules = self.heap.purge(0, usize::MAX);
@@ -132,11 +133,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let sheaves = self.heap.sheaves.rest(self.platform());
         let bytes = (granules * GRANULE + sheaves) as u64;
         Answer { outcome: self.reach(), old, new: slabs(), bytes }
-    }
-
-    /// Drains one cache's stacks of all CPUs.
-    fn drain_class(&self, class: usize) {
-        self.drain_where(|slot| classes::class_of(slot) == Some(class));
     }
 
     /// The outcome of a drain: done, or, where the platform cannot stop other CPUs, requested of
@@ -157,13 +153,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return Answer::refused(Outcome::OutOfRange);
         }
         match scope {
-            Scope::Yard if row.of_yard => self.set_of_yard(row, value),
-            Scope::Class(class) if !row.of_yard => self.set_of_cache(*class, row, value),
+            Scope::Yard if row.of_yard => self.set_of_yard(scope, row, value),
+            Scope::Cache(number) if !row.of_yard => self.set_of_cache(*number, row, value),
             _ => Answer::refused(Outcome::Unknown),
         }
     }
 
-    fn set_of_yard(&self, row: &TunableRow, value: u64) -> Answer {
+    fn set_of_yard(&self, scope: &Scope, row: &TunableRow, value: u64) -> Answer {
         let old = match row.name {
             "decay_ms" => {
                 let old = self.decay_ms();
@@ -173,9 +169,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             "node_limit" => {
                 let old = self.heap.node_limit();
                 self.heap.set_node_limit(value as usize);
-                for cache in &self.caches {
-                    cache.engine.shrink(cache.on(&self.heap));
-                }
+                self.each_in_scope(scope, |cache| cache.engine.shrink(cache.on(&self.heap)));
                 old as u64
             }
             _ => return Answer::refused(Outcome::Unknown),
@@ -183,15 +177,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Answer { outcome: Outcome::Done, old, new: value, bytes: 0 }
     }
 
-    fn set_of_cache(&self, class: usize, row: &TunableRow, value: u64) -> Answer {
-        let cache = &self.caches[class];
+    fn set_of_cache(&self, number: usize, row: &TunableRow, value: u64) -> Answer {
+        let cache = self.caches.get(number);
         let changed = cache.engine.set(cache.on(&self.heap), row.name, value as u32);
         let Some(Changed { old, drains }) = changed else {
             return Answer::refused(Outcome::Unknown);
         };
         let mut outcome = Outcome::Done;
         if drains {
-            self.drain_class(class);
+            self.drain_cache(number);
             outcome = self.reach();
         }
         Answer { outcome, old: old.into(), new: value, bytes: 0 }

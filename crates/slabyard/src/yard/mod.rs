@@ -8,6 +8,7 @@
 pub mod bound;
 mod checks;
 pub mod count;
+pub mod created;
 mod deferred;
 mod gate;
 mod header;
@@ -22,9 +23,9 @@ mod slow_path;
 pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
 pub use quiesce::Quiesced;
 
-use crate::cache::Cache;
-use crate::cache::classes::{self, CLASSES};
-use crate::cache::used::Used;
+use crate::cache::classes;
+use crate::cache::slots::{number_of, slot_of};
+use crate::cache::{Cache, Caches};
 use crate::engine::{Any, Engine, Shape, Sheaves};
 use crate::pages::{Kind, Misuse, PageHeap};
 use crate::platform::{GRANULE, Platform, Slot};
@@ -60,9 +61,9 @@ impl Default for Settings {
 /// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a slab of the cache of this class, which has so many bytes an object.
+    /// In a slab of the cache of this number, which has so many bytes an object.
     Object {
-        /// Class of the cache.
+        /// Number of the cache: a class of malloc's, or a created one.
         class: usize,
         /// Bytes of an object.
         bytes: usize,
@@ -83,12 +84,11 @@ pub enum Place {
 pub struct Yard<P, E = Sheaves> {
     /// Platform and pages.
     pub heap: PageHeap<P>,
-    caches: [Cache<E>; CLASSES],
+    caches: Caches<E>,
     gate: Gate,
     checks: Checks,
     /// Free pages go back after this time, in milliseconds.
     decay_ms: AtomicU64,
-    used: Used,
     seen: Seen,
     drain: Lock<Pass>,
     last_tick: AtomicU64,
@@ -106,6 +106,9 @@ pub struct Yard<P, E = Sheaves> {
     /// 1: a planted bug, for tests of the bound.
     #[cfg(any(test, feature = "machine"))]
     whole_passes: AtomicU32,
+    /// Not 0: a planted bug, for tests of `verify`: the row behind this one is skipped.
+    #[cfg(any(test, feature = "machine"))]
+    skipped_row: AtomicU32,
     on_ticking: Once<fn(bool)>,
     on_every_call: Once<fn()>,
     /// How often a drain was requested of rows that cannot be stopped: their owners drain them.
@@ -132,9 +135,9 @@ fn calls_of(bytes: usize) -> u32 {
 }
 
 impl<P: Platform> Yard<P, Any> {
-    /// Chooses the engine of all caches. Call it before [`Yard::init`].
+    /// Chooses the engine of all caches, of those that will be created, too. Call it before [`Yard::init`].
     pub fn choose(&self, engine: EngineName) {
-        for cache in &self.caches {
+        for cache in self.caches.classes() {
             cache.engine.choose(engine);
         }
     }
@@ -145,11 +148,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub const fn new(platform: P) -> Self {
         Yard {
             heap: PageHeap::new(platform),
-            caches: [const { Cache::new() }; CLASSES],
+            caches: Caches::new(),
             gate: Gate::new(),
             checks: Checks::new(),
             decay_ms: AtomicU64::new(0),
-            used: Used::new(),
             seen: Seen::new(),
             drain: Lock::new(Rank::Drain, Pass::new()),
             last_tick: AtomicU64::new(0),
@@ -161,6 +163,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             slow_passes: AtomicU32::new(0),
             #[cfg(any(test, feature = "machine"))]
             whole_passes: AtomicU32::new(0),
+            #[cfg(any(test, feature = "machine"))]
+            skipped_row: AtomicU32::new(0),
             on_ticking: Once::new(),
             on_every_call: Once::new(),
             drain_requests: AtomicU32::new(0),
@@ -181,10 +185,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return false;
         }
         let unit_order = (p.page_bytes() / GRANULE).ilog2();
-        for (class, (cache, (size, order))) in self.caches.iter().zip(classes::ROWS).enumerate() {
+        let caches = self.caches.classes().iter().zip(classes::ROWS).enumerate();
+        for (class, (cache, (size, order))) in caches {
             let geometry = Geometry::new(size, order.max(unit_order));
-            let shape = Shape::new(geometry, classes::slot_of(class).0);
-            cache.begin(classes::Name(class), shape);
+            let shape = Shape::new(geometry, slot_of(class).0);
+            cache.begin(classes::Name(class), shape, 1);
         }
         true
     }
@@ -222,13 +227,22 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// The engine that serves.
     pub fn engine(&self) -> EngineName {
-        self.caches[0].engine.name()
+        self.caches.classes()[0].engine.name()
     }
 
-    /// The cache of a class.
+    /// All caches.
     #[inline]
-    pub fn cache(&self, class: usize) -> &Cache<E> {
-        &self.caches[class]
+    pub fn caches(&self) -> &Caches<E> {
+        &self.caches
+    }
+
+    /// The cache of a number: of a class of malloc's, or a created one.
+    ///
+    /// # Panics
+    /// If there never was a cache of this number.
+    #[inline]
+    pub fn cache(&self, number: usize) -> &Cache<E> {
+        self.caches.get(number)
     }
 
     /// True while the reclaim ticker runs.
@@ -294,7 +308,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     fn alloc_once(&self, class: Option<usize>, bytes: usize, align: usize) -> Option<usize> {
         if let Some(class) = class {
-            let cache = &self.caches[class];
+            let cache = &self.caches.classes()[class];
             return cache.engine.alloc(cache.on(&self.heap));
         }
         self.alloc_large(bytes, align)
@@ -305,7 +319,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn alloc_fast(&self, bytes: usize, align: usize) -> Option<usize> {
         if !self.wants_every_call()
             && let Some(class) = classes::class_for_aligned(bytes, align)
-            && let Some(address) = self.platform().pop(classes::slot_of(class))
+            && let Some(address) = self.platform().pop(slot_of(class))
         {
             return Some(address);
         }
@@ -318,7 +332,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
-        let bytes = class.map_or(LARGEST_RUN, |class| classes::ROWS[class].0 as usize);
+        let bytes = class.map_or(LARGEST_RUN, |class| self.bytes_of(class));
         self.fetch_for_free(class, address);
         let spent = self.is_countdown_over();
         if self.checks.are_close() {
@@ -353,10 +367,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     fn free_inside(&self, class: Option<usize>, address: usize) -> Result<(), Place> {
         if let Some(class) = class {
-            if !address.is_multiple_of(16) {
+            if !self.may_begin(class, address) {
                 return Err(self.place_of(address));
             }
-            let cache = &self.caches[class];
+            let cache = self.caches.get(class);
             cache.engine.free(cache.on(&self.heap), address);
             return Ok(());
         }
@@ -384,16 +398,36 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Pushes onto this CPU's sheaf; false for an interior pointer and a full sheaf.
     #[inline]
     fn push(&self, class: usize, address: usize) -> bool {
-        address.is_multiple_of(16) && self.platform().push(classes::slot_of(class), address)
+        self.may_begin(class, address) && self.platform().push(slot_of(class), address)
     }
 
-    /// Class of the slab at an address.
+    /// Bytes from one object of a cache to the next.
+    #[inline]
+    fn bytes_of(&self, class: usize) -> usize {
+        match classes::ROWS.get(class) {
+            Some((bytes, _)) => *bytes as usize,
+            None => self.caches.get(class).shape().geometry.size as usize,
+        }
+    }
+
+    /// False where no object of a cache begins. Only objects of malloc's classes are all aligned
+    /// to 16 bytes.
+    #[inline]
+    fn may_begin(&self, class: usize, address: usize) -> bool {
+        if class < classes::CLASSES {
+            return address.is_multiple_of(16);
+        }
+        self.heap.begins_object(&self.caches.get(class).shape().geometry, address)
+    }
+
+    /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
+    /// cache.
     #[inline]
     pub fn class_at(&self, address: usize) -> Option<usize> {
         let granule = self.heap.region.granule_of(address)?;
         match self.heap.region.map_value(granule) {
             0 => None,
-            offset => classes::class_of(Slot::at(offset)),
+            offset => number_of(Slot::at(offset)),
         }
     }
 
@@ -401,8 +435,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn place_of(&self, address: usize) -> Place {
         let region = &self.heap.region;
         if let Some(class) = self.class_at(address) {
-            let geometry = &self.caches[class].shape().geometry;
-            let bytes = geometry.size as usize;
+            let geometry = &self.caches.get(class).shape().geometry;
+            let bytes = geometry.object as usize;
             let begin = self.heap.begins_object(geometry, address);
             return Place::Object { class, bytes, begin };
         }

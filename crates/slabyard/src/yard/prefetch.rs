@@ -26,7 +26,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         ];
         words.into_iter().for_each(fetch_to_read);
         if let Some(class) = class {
-            let cache = core::ptr::from_ref(&self.caches[class]) as usize;
+            let cache = core::ptr::from_ref(self.caches.get(class)) as usize;
             // The compiler unrolls a loop whose count is a constant.
             let lines = size_of::<Cache<E>>().div_ceil(64);
             (0..lines).for_each(|line| fetch_to_write(cache + 64 * line));
@@ -39,7 +39,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(super) fn fetch_for_free(&self, class: Option<usize>, address: usize) {
         self.fetch_for_alloc(class);
         let heap = &self.heap;
-        let descriptor = match class.map(|class| self.caches[class].shape()) {
+        let descriptor = match class.map(|class| self.caches.get(class).shape()) {
             None => heap.region.granule_of(address),
             Some(shape) => shape.may_bypass().then(|| heap.slab_at(&shape.geometry, address)),
         };

@@ -52,7 +52,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
 
     /// Row and slot of each entry that has a stack.
     fn entries(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        self.entries_of(self.yard.used.slots(0))
+        self.entries_of(self.yard.caches.used.slots(0))
     }
 
     fn entries_of(
@@ -162,7 +162,9 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         let p = self.yard.platform();
         (0..p.rows().len())
             .filter(|row| p.row_used(*row))
-            .filter(|row| self.yard.used.slots(0).any(|s| !p.rows().entry(*row, s).is_none()))
+            .filter(|row| {
+                self.yard.caches.used.slots(0).any(|s| !p.rows().entry(*row, s).is_none())
+            })
             .count()
     }
 }

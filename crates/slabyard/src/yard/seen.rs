@@ -5,46 +5,62 @@
 //! Neighbours: [`super::reclaim::pass`] and [`super::quiesce`] write it; each under the drain
 //! lock.
 //! Invariant: a slot's words follow those of the slot before it, so that slots without a cache
-//! need no memory.
+//! need no memory. The words of created caches' slots are a table of their own, which most
+//! processes do not reserve.
 
-use crate::cache::classes::{self, CLASSES};
+use crate::cache::classes::CLASSES;
+use crate::cache::slots::slot_of;
 use crate::pages::table::Table;
+use crate::platform::stack::SLOTS;
 use crate::platform::{Platform, Slot};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Slots of the lists of runs and of malloc's classes, and those in front of them.
-const FIRST_SLOTS: usize = classes::slot_of(CLASSES).0 as usize;
+const FIRST_SLOTS: usize = slot_of(CLASSES).0 as usize;
 
 /// A word for each entry of each row.
 pub(super) struct Seen {
     rows: AtomicUsize,
-    words: Table<AtomicU64>,
+    first: Table<AtomicU64>,
+    created: Table<AtomicU64>,
 }
 
 impl Seen {
     pub(super) const fn new() -> Self {
-        Seen { rows: AtomicUsize::new(0), words: Table::new() }
+        Seen { rows: AtomicUsize::new(0), first: Table::new(), created: Table::new() }
     }
 
-    /// Makes the words. False without memory.
+    /// Makes the words of the first slots. False without memory.
     pub(super) fn init<P: Platform>(&self, p: &P) -> bool {
         let rows = p.rows().len();
         self.rows.store(rows, Ordering::Relaxed);
-        self.words.reserve(p, FIRST_SLOTS * rows) && self.words.ensure(p, FIRST_SLOTS * rows)
+        self.first.reserve(p, FIRST_SLOTS * rows) && self.first.ensure(p, FIRST_SLOTS * rows)
+    }
+
+    /// Makes the words of a created cache's slots, up to its last one. False without memory.
+    /// Called with the drain lock held.
+    pub(super) fn ensure<P: Platform>(&self, p: &P, last: Slot) -> bool {
+        let rows = self.rows.load(Ordering::Relaxed);
+        (self.created.is_reserved() || self.created.reserve(p, (SLOTS - FIRST_SLOTS) * rows))
+            && self.created.ensure(p, (usize::from(last.0) + 1 - FIRST_SLOTS) * rows)
     }
 
     /// The word of an entry.
     #[inline]
     pub(super) fn get(&self, row: usize, slot: Slot) -> &AtomicU64 {
-        self.words.get(usize::from(slot.0) * self.rows.load(Ordering::Relaxed) + row)
+        let (slot, rows) = (usize::from(slot.0), self.rows.load(Ordering::Relaxed));
+        match slot.checked_sub(FIRST_SLOTS) {
+            None => self.first.get(slot * rows + row),
+            Some(slot) => self.created.get(slot * rows + row),
+        }
     }
 
     pub(super) fn committed_bytes(&self) -> usize {
-        self.words.committed_bytes()
+        self.first.committed_bytes() + self.created.committed_bytes()
     }
 
-    /// Address of the number of bytes committed.
-    pub(super) fn committed_at(&self) -> usize {
-        self.words.committed_at()
+    /// Addresses of the numbers of bytes committed.
+    pub(super) fn committed_at(&self) -> [usize; 2] {
+        [self.first.committed_at(), self.created.committed_at()]
     }
 }

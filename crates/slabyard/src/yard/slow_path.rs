@@ -93,6 +93,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         after
     }
 
+    /// True in a signal handler that interrupted a slow path.
+    pub(super) fn is_inside(&self) -> bool {
+        self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0
+    }
+
     /// Closes the gate for a fork: when it returns, no slow path is under way, and none begins
     /// until [`Yard::open`]. Meanwhile the yard serves other threads' calls as it serves those
     /// of a handler that interrupted a slow path.

@@ -4,7 +4,7 @@
 use super::actor::{Actor, Company};
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, settings, yard_of};
-use slabyard::cache::classes;
+use slabyard::cache::{classes, slots};
 use slabyard::engine::{Any, Changed, Engine, Found, Header, PageSlabs, Plain};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Platform, Slot, Stack};
@@ -52,10 +52,11 @@ fn the_plain_engine_has_nothing_for_each_cpu() {
         let oracle = Mutex::new(Oracle::default());
         let mut actor = Actor::new(&yard, &oracle, 3, Company::Alone);
         let p = yard.platform();
-        let slots = || (0..classes::CLASSES).map(classes::slot_of);
+        let of_classes = || (0..classes::CLASSES).map(slots::slot_of);
         for _ in 0..200 {
             actor.step();
-            let mut entries = (0..p.rows().len()).flat_map(|row| slots().map(move |s| (row, s)));
+            let mut entries =
+                (0..p.rows().len()).flat_map(|row| of_classes().map(move |s| (row, s)));
             assert!(entries.all(|(row, slot)| p.rows().entry(row, slot).is_none()));
         }
         actor.finish();
@@ -86,7 +87,7 @@ const BYTES: usize = 64;
 const CLASS: usize = 3;
 
 /// A planted bug of an engine that is plain otherwise.
-trait Bug: Sync {
+trait Bug: Sync + Send {
     const NEW: Self;
 
     fn free<P: Platform>(on: PageSlabs<'_, P>, address: usize);

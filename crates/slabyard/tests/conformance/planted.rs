@@ -6,7 +6,7 @@ use super::actor::{Actor, Company, Request, Way};
 use super::books::{self, find};
 use super::oracle::{Oracle, Sums};
 use super::yard_on;
-use slabyard::cache::classes;
+use slabyard::cache::{classes, slots};
 use slabyard::pages::{Descriptor, Kind, percpu};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::stack::Stack;
@@ -76,7 +76,7 @@ impl Scene {
 
     /// Addresses of parked objects in this CPU's main stack.
     fn parked(&self) -> Vec<usize> {
-        let slot = classes::slot_of(CLASS);
+        let slot = slots::slot_of(CLASS);
         let top = self.yard.platform().rows().entry(0, slot).top();
         let objects = self.yard.heap.sheaves.objects_of(top).iter();
         let parked: Vec<_> = objects.map(|object| object.load(Ordering::Relaxed)).collect();
@@ -142,14 +142,14 @@ fn a_free_that_was_counted_twice_is_found() {
 fn an_object_parked_twice_is_found() {
     plant("object free or parked twice", |scene| {
         let first = scene.parked()[0];
-        assert!(scene.yard.platform().push(classes::slot_of(CLASS), first));
+        assert!(scene.yard.platform().push(slots::slot_of(CLASS), first));
     });
 }
 
 #[test]
 fn a_live_object_that_is_parked_is_found() {
     plant("live objects", |scene| {
-        assert!(scene.yard.platform().push(classes::slot_of(CLASS), scene.live[0]));
+        assert!(scene.yard.platform().push(slots::slot_of(CLASS), scene.live[0]));
     });
 }
 
@@ -158,14 +158,14 @@ fn an_object_parked_with_another_class_is_found() {
     plant("parked object is none", |scene| {
         let other = scene.yard.alloc(1000, 16).expect("memory");
         let class = scene.yard.class_at(other).expect("an object");
-        assert!(scene.yard.platform().push(classes::slot_of(class), scene.live[0]));
+        assert!(scene.yard.platform().push(slots::slot_of(class), scene.live[0]));
     });
 }
 
 #[test]
 fn a_dropped_sheaf_is_found() {
     plant("live objects", |scene| {
-        let slot = classes::slot_of(CLASS);
+        let slot = slots::slot_of(CLASS);
         let sheaf = scene.yard.platform().exchange(slot, Stack::NONE).expect("a stack");
         assert!(scene.yard.heap.sheaves.count_of(sheaf.top) > Some(0));
     });
@@ -195,7 +195,7 @@ fn a_slab_that_thinks_it_is_unlisted_is_found() {
 
 #[test]
 fn slabs_that_a_list_lost_are_found() {
-    plant("partial list of class", |scene| {
+    plant("partial list of cache", |scene| {
         let slab = scene.listed()[0];
         scene.yard.heap.region.descriptor(slab).next.store(0, Ordering::Relaxed);
     });
@@ -203,7 +203,7 @@ fn slabs_that_a_list_lost_are_found() {
 
 #[test]
 fn a_slab_that_its_cache_does_not_know_is_found() {
-    plant("slabs of class", |scene| {
+    plant("slabs of cache", |scene| {
         let g = &scene.yard.heap;
         let shape = scene.yard.cache(CLASS).shape();
         let slab = g.take_block(shape.geometry.order).expect("memory");
@@ -230,7 +230,7 @@ fn a_slab_of_no_cache_is_found() {
 
 #[test]
 fn a_wrong_page_map_is_found() {
-    for value in [0, classes::slot_of(CLASS + 1).offset() as u16] {
+    for value in [0, slots::slot_of(CLASS + 1).offset() as u16] {
         plant("page map", |scene| {
             scene.yard.heap.region.set_map(scene.listed()[1] + 1, 1, value);
         });
@@ -355,7 +355,7 @@ fn publish_wrongly(scene: &Scene, word: CacheWord) {
 
 #[test]
 fn objects_out_that_nobody_counted_are_found() {
-    plant("objects out of class", |scene| publish_wrongly(scene, CacheWord::Out));
+    plant("objects out of cache", |scene| publish_wrongly(scene, CacheWord::Out));
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_list_and_a_barn_told_wrongly_are_found() {
     for word in
         [CacheWord::NrPartial, CacheWord::PartialHead, CacheWord::BarnObjects, CacheWord::BarnFull]
     {
-        plant("class published as it is", |scene| publish_wrongly(scene, word));
+        plant("cache published as it is", |scene| publish_wrongly(scene, word));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::actor::{Actor, Company, Request, Way, nested};
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of, yard_on};
-use slabyard::cache::classes;
+use slabyard::cache::{classes, slots};
 use slabyard::engine::Engine;
 use slabyard::platform::machine::Config;
 use slabyard::platform::stack::SLOTS;
@@ -96,7 +96,7 @@ fn a_larger_capacity_finds_larger_sheaves() {
         let yard = yard_on(config);
         let class = classes::class_for(2048).expect("a class");
         let cache = yard.cache(class);
-        let (p, slot) = (yard.platform(), classes::slot_of(class));
+        let (p, slot) = (yard.platform(), slots::slot_of(class));
         let now = || {
             let tops = (0..p.rows().len()).map(|row| p.rows().entry(row, slot).top());
             tops.filter_map(|top| yard.heap.sheaves.count_of(top)).max()

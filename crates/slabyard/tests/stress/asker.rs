@@ -3,7 +3,7 @@
 
 use crate::token;
 use crate::worker::{Load, Random};
-use slabyard::cache::classes::{self, CLASSES};
+use slabyard::cache::classes::CLASSES;
 use slabyard::platform::Platform;
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, WHOLE_YARD, check};
@@ -56,7 +56,7 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
     // The next free of the class is a slow one.
     let rows = load.yard.platform().rows();
     for row in 0..rows.len() {
-        let entry = rows.entry(row, classes::slot_of(class as usize));
+        let entry = rows.entry(row, slabyard::cache::slots::slot_of(class as usize));
         if !entry.is_none() {
             entry.ask();
         }

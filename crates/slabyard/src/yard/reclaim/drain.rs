@@ -6,7 +6,7 @@
 //!
 //! Neighbour: [`super::pass`] drains what is idle, without a request, slice by slice.
 
-use crate::cache::classes;
+use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::pages::percpu;
 use crate::platform::{Platform, Slot, Stack};
@@ -31,32 +31,49 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// False if the system refused to stop them: some stacks may not be drained.
     fn drain_rows(&self, selects: impl Fn(Slot) -> bool) -> bool {
-        let p = self.platform();
+        let (p, selects) = (self.platform(), &selects);
+        let slots = |row| self.caches.used.slots(0).map(move |slot| (row, slot));
+        let rows = (0..p.rows().len()).filter(|row| p.row_used(*row));
+        self.drain_stacks(rows.flat_map(slots).filter(|(_, slot)| selects(*slot)))
+    }
+
+    /// Drains the stacks of these entries. False if the system refused to stop them: some may
+    /// not be drained. Called with the drain lock held.
+    pub(in crate::yard) fn drain_stacks(
+        &self,
+        entries: impl Iterator<Item = (usize, Slot)>,
+    ) -> bool {
+        let rows = self.platform().rows();
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let mut n = 0;
-        for row in 0..p.rows().len() {
-            if !p.row_used(row) {
+        for (row, slot) in entries {
+            if self.heap.sheaves.count_of(rows.entry(row, slot).top()).is_none() {
                 continue;
             }
-            for slot in self.used.slots(0).filter(|slot| selects(*slot)) {
-                if self.heap.sheaves.count_of(p.rows().entry(row, slot).top()).is_none() {
-                    continue;
+            stops[n] = (row, slot, 0);
+            n += 1;
+            if n == BATCH {
+                if !self.drain_stops(&mut stops) {
+                    return false;
                 }
-                stops[n] = (row, slot, 0);
-                n += 1;
-                if n == BATCH {
-                    if !self.drain_stops(&mut stops) {
-                        return false;
-                    }
-                    n = 0;
-                }
+                n = 0;
             }
         }
         self.drain_stops(&mut stops[..n])
     }
 
+    /// Drains one cache's stacks: of all rows, or of the caller's row where the platform cannot
+    /// stop other CPUs. Called with the drain lock held.
+    pub(in crate::yard) fn drain_cache(&self, number: usize) {
+        let shape = self.caches.get(number).shape();
+        if !(self.platform().can_stop() && self.drain_stacks(self.stacks_of(shape))) {
+            self.drain_own(shape.main());
+            self.drain_own(shape.spare());
+        }
+    }
+
     fn drain_own_where(&self, selects: impl Fn(Slot) -> bool) {
-        self.used.slots(0).filter(|slot| selects(*slot)).for_each(|s| self.drain_own(s));
+        self.caches.used.slots(0).filter(|slot| selects(*slot)).for_each(|s| self.drain_own(s));
     }
 
     /// Stops these stacks, returns their objects to the slabs, and takes the stacks out of
@@ -78,8 +95,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// the stack out of its row.
     pub(in crate::yard) fn flush_stopped(&self, row: usize, slot: Slot, top: u32) {
         let (p, sheaves) = (self.platform(), &self.heap.sheaves);
-        if let Some(class) = classes::class_of(slot) {
-            let cache = &self.caches[class];
+        if let Some(number) = number_of(slot) {
+            let cache = self.caches.get(number);
             cache.engine.flush_stopped(cache.on(&self.heap), sheaves.objects_of(top));
         } else if percpu::order_of(slot).is_some() {
             for run in sheaves.objects_of(top) {
@@ -92,8 +109,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Drains a stack of the calling thread's own row.
     pub(in crate::yard) fn drain_own(&self, slot: Slot) {
-        if let Some(class) = classes::class_of(slot) {
-            let cache = &self.caches[class];
+        if let Some(number) = number_of(slot) {
+            let cache = self.caches.get(number);
             cache.engine.flush_own(cache.on(&self.heap), slot);
         } else if percpu::order_of(slot).is_some() {
             while let Some(address) = self.platform().pop(slot) {
@@ -107,7 +124,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(in crate::yard) fn drain_all(&self) -> usize {
         let _guard = self.drain.lock(self.platform());
         self.drain_where(|_| true);
-        for cache in &self.caches {
+        for number in self.caches.used.caches() {
+            let cache = self.caches.get(number);
             cache.engine.shrink(cache.on(&self.heap));
         }
         // Ended slabs went to this CPU's lists of runs.
@@ -153,42 +171,42 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
+    /// Drains the caller's row. The runs of the slabs that end go to the buddy at last.
     fn drain_row(&self) {
-        for class in 0..classes::CLASSES {
-            let shape = self.caches[class].shape();
-            self.drain_own(shape.main());
-            self.drain_own(shape.spare());
-        }
-        for order in 0..percpu::LISTED_ORDERS {
-            self.drain_own(Slot(percpu::FIRST_SLOT + order as u16));
-        }
+        let _guard = self.drain.lock(self.platform());
+        self.drain_own_where(|slot| number_of(slot).is_some());
+        self.drain_own_where(|slot| percpu::order_of(slot).is_some());
     }
 
     /// Returns to the slabs what rows without an owner hold: the private slots of threads that
     /// do not exist in the child of a fork.
     pub fn adopt_rows(&self, rows: impl Iterator<Item = usize>) {
         let Some(_slow_path) = self.slow_path(LOOK_CALLS) else { return };
-        let p = self.platform();
+        let _guard = self.drain.lock(self.platform());
         for row in rows {
-            for slot in self.used.slots(0) {
-                let entry = p.rows().entry(row, slot);
-                let Ok(stack) = entry.replace(Stack::NONE) else {
-                    continue;
-                };
-                let Some(mut sheaf) = self.heap.sheaves.adopt(stack) else {
-                    continue;
-                };
-                let class = classes::class_of(slot);
-                let _moving = class.map(|class| self.caches[class].moving());
-                while let Some(address) = self.heap.sheaves.pop(&mut sheaf) {
-                    match class {
-                        Some(class) => self.caches[class].on(&self.heap).free_direct(address),
-                        None => self.heap.free_parked_run(address),
-                    }
-                }
-                self.heap.sheaves.give(p, sheaf);
+            self.caches.used.slots(0).for_each(|slot| self.take_stack(row, slot));
+        }
+    }
+
+    /// Takes a stack as it stands out of an entry that no other thread uses, and returns its
+    /// objects to the slabs. Called with the drain lock held.
+    pub(in crate::yard) fn take_stack(&self, row: usize, slot: Slot) {
+        let p = self.platform();
+        let Ok(stack) = p.rows().entry(row, slot).replace(Stack::NONE) else {
+            return;
+        };
+        let Some(mut sheaf) = self.heap.sheaves.adopt(stack) else {
+            return;
+        };
+        let cache = number_of(slot).map(|number| self.caches.get(number));
+        let _moving = cache.map(|cache| cache.moving_aside());
+        while let Some(address) = self.heap.sheaves.pop(&mut sheaf) {
+            match cache {
+                Some(cache) => cache.on(&self.heap).free_direct(address),
+                None => self.heap.free_parked_run(address),
             }
         }
+        self.heap.sheaves.give(p, sheaf);
     }
 
     /// Drains the calling thread's own row: for a thread that ends with a

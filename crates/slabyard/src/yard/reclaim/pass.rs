@@ -32,6 +32,8 @@ const MOST_OBJECTS: u32 = Shape::STACK_OBJECTS;
 const SLOW_SLICE: u32 = MOST_OBJECTS;
 /// Entries looked at in one slice: those of malloc's classes in the rows of some 15 CPUs.
 const LOOKS: usize = 2048;
+/// Caches looked at in one slice: all of malloc's classes.
+const CACHE_LOOKS: usize = 64;
 
 /// The phases of a pass, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,8 +81,8 @@ pub(in crate::yard) struct Pass {
     reclaimed: bool,
     /// The next entry: its row and slot.
     at: (usize, u16),
-    /// The next cache, and what the pass found of it.
-    class: usize,
+    /// The number of the next cache, and what the pass found of it.
+    cache: usize,
     found: Option<Found>,
     /// Slices made before the phase of pages, and from there on.
     slices: [u32; 2],
@@ -93,7 +95,7 @@ impl Pass {
             compact: false,
             reclaimed: false,
             at: (0, 0),
-            class: 0,
+            cache: 0,
             found: None,
             slices: [0; 2],
         }
@@ -109,6 +111,13 @@ impl Pass {
         }
         *self = Pass { phase: Phase::Stacks, compact, reclaimed: open, ..Pass::new() };
         true
+    }
+
+    /// A cache is no more: what the pass found of it is nothing.
+    pub(in crate::yard) fn forget(&mut self, number: usize) {
+        if self.cache == number {
+            self.found = None;
+        }
     }
 
     /// True during the phases that return parked objects to slabs.
@@ -174,7 +183,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// The next slot of a row from a number on whose stack a phase drains.
     fn next_stack(&self, stacks: Stacks, slot: u16) -> Option<Slot> {
-        let next = self.used.next_slot(slot)?;
+        let next = self.caches.used.next_slot(slot)?;
         (stacks == Stacks::All || percpu::order_of(next).is_some()).then_some(next)
     }
 
@@ -261,17 +270,25 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Reclaims a piece of what a cache has parked or kept and does not use.
     fn reclaim_cache(&self, pass: &mut Pass) -> Slice {
-        while let Some(cache) = self.caches.get(pass.class) {
+        for _ in 0..CACHE_LOOKS {
+            let Some(number) = self.caches.used.next_cache(pass.cache) else {
+                return Slice::PhaseDone;
+            };
+            if number != pass.cache {
+                // What was found was of a cache that is no more.
+                (pass.cache, pass.found) = (number, None);
+            }
+            let cache = self.caches.get(number);
             let (on, most) = (cache.on(&self.heap), self.flush_slice(cache));
             let reclaimed = cache.engine.reclaim(on, &mut pass.found, most);
             if pass.found.is_none() {
-                pass.class += 1;
+                pass.cache += 1;
             }
             if reclaimed {
                 return Slice::Reclaimed;
             }
         }
-        Slice::PhaseDone
+        Slice::Searched
     }
 
     /// Slab operations of a slice: few in a fast program, whose calls must stay short; more in

@@ -14,7 +14,7 @@
 //! program's rate and the work that is left ([`super::rate`]).
 
 use super::rate::{EVERY_CALL, LONGEST_INTERVAL};
-use crate::cache::classes;
+use crate::cache::slots::slot_of;
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
@@ -288,8 +288,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let p = self.platform();
         for row in (0..p.rows().len()).filter(|row| p.row_used(*row)) {
             p.rows().countdown(row).store(0, Ordering::Relaxed);
-            for class in 0..classes::CLASSES {
-                let entry = p.rows().entry(row, classes::slot_of(class));
+            for number in self.caches.used.caches() {
+                let entry = p.rows().entry(row, slot_of(number));
                 if !entry.is_none() {
                     entry.ask();
                 }

@@ -1,0 +1,235 @@
+//! The table of all caches. Malloc's classes have the first numbers and are there for ever;
+//! behind them come created caches, whose memory is committed as they come.
+//!
+//! ```text
+//! number     0 .. 61            62 ..               4090
+//!           | malloc's classes | created caches         |
+//!             in the yard        in a table of its own
+//! state of a created number:
+//!   vacant ---create---> there ---destroy---> retired ---a fence of all CPUs---> vacant
+//! ```
+//!
+//! Neighbours: [`crate::yard`]'s `created` makes and destroys caches; drains, passes and checks
+//! walk over those in [use](Caches::used), a few of them over all that are there.
+//! Invariants: the drain lock's holder alone changes which caches are there, and every walk
+//! over created caches holds it, or the gate is closed. A number that is neither there nor in
+//! use has no slab, no stack and nothing parked.
+
+use super::Cache;
+use super::classes::CLASSES;
+use super::slots::{MOST_CACHES, slot_of};
+use super::used::Used;
+use crate::engine::Engine;
+use crate::pages::table::{Room, Table};
+use crate::platform::{Platform, Slot};
+use crate::sync::{AtomicU64, Ordering};
+
+/// Created caches that there may be.
+pub const MOST_CREATED: usize = MOST_CACHES - CLASSES;
+const WORDS: usize = MOST_CREATED.div_ceil(64);
+
+/// Names a created cache: no other cache of the yard ever has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheId {
+    number: u16,
+    generation: u32,
+}
+
+impl CacheId {
+    /// The cache's number.
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.number as usize
+    }
+
+    /// The slot of its main stacks.
+    #[inline]
+    #[must_use]
+    pub const fn slot(self) -> Slot {
+        slot_of(self.number())
+    }
+}
+
+/// A bit for each created number.
+struct Bits([AtomicU64; WORDS]);
+
+impl Bits {
+    const fn new() -> Self {
+        Bits([const { AtomicU64::new(0) }; WORDS])
+    }
+
+    fn contains(&self, index: usize) -> bool {
+        self.0[index / 64].load(Ordering::Acquire) >> (index % 64) & 1 == 1
+    }
+
+    fn change(&self, index: usize, to: bool) {
+        let bit = 1 << (index % 64);
+        // Release pairs with the Acquire in `contains`: a thread that finds a cache there finds
+        // what it is.
+        if to {
+            self.0[index / 64].fetch_or(bit, Ordering::Release);
+        } else {
+            self.0[index / 64].fetch_and(!bit, Ordering::Release);
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(word, bits)| {
+            let bits = bits.load(Ordering::Acquire);
+            let rest = |bits: &u64| Some(bits & (bits - 1)).filter(|bits| *bits != 0);
+            core::iter::successors(Some(bits).filter(|bits| *bits != 0), rest)
+                .map(move |bits| word * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+}
+
+/// All caches.
+pub struct Caches<E> {
+    classes: [Cache<E>; CLASSES],
+    created: Table<Room<Cache<E>>>,
+    /// Created numbers below this were in use at some time.
+    made: AtomicU64,
+    there: Bits,
+    retired: Bits,
+    /// The slots in use.
+    pub used: Used,
+}
+
+impl<E: Engine> Caches<E> {
+    pub(crate) const fn new() -> Self {
+        Caches {
+            classes: [const { Cache::new() }; CLASSES],
+            created: Table::new(),
+            made: AtomicU64::new(0),
+            there: Bits::new(),
+            retired: Bits::new(),
+            used: Used::new(),
+        }
+    }
+
+    /// Malloc's classes.
+    #[inline]
+    pub fn classes(&self) -> &[Cache<E>; CLASSES] {
+        &self.classes
+    }
+
+    /// A cache by its number.
+    ///
+    /// # Panics
+    /// If there never was a cache of this number.
+    #[inline]
+    pub fn get(&self, number: usize) -> &Cache<E> {
+        match self.classes.get(number) {
+            Some(class) => class,
+            None => self.created(number - CLASSES),
+        }
+    }
+
+    fn made(&self) -> usize {
+        // Acquire: a thread that sees the number sees the cache. Pairs with the Release in `put`.
+        self.made.load(Ordering::Acquire) as usize
+    }
+
+    #[inline]
+    fn created(&self, index: usize) -> &Cache<E> {
+        assert!(index < self.made(), "no such cache");
+        // SAFETY: `put` wrote it before it raised `made`.
+        unsafe { self.created.get(index).get() }
+    }
+
+    /// True if a cache of this number is there.
+    #[inline]
+    pub fn is_there(&self, number: usize) -> bool {
+        number < CLASSES || number < MOST_CACHES && self.there.contains(number - CLASSES)
+    }
+
+    /// The cache that an id names, if it is there.
+    #[inline]
+    pub fn find(&self, id: CacheId) -> Option<&Cache<E>> {
+        if !self.is_there(id.number()) {
+            return None;
+        }
+        Some(self.get(id.number())).filter(|cache| cache.generation() == id.generation)
+    }
+
+    /// Numbers of all caches that are there.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..CLASSES).chain(self.there.each().map(|index| CLASSES + index))
+    }
+
+    /// From now on a created cache's slots are in use: called before its first object leaves a
+    /// slab.
+    #[inline]
+    pub(crate) fn begin_use(&self, number: usize) {
+        if !self.used.contains(number) {
+            self.used.insert(number);
+        }
+    }
+
+    /// The lowest number without a cache; `fence` is called if a destroyed cache's number would
+    /// do, after a fence of all CPUs. `None` if all are there. The drain lock is held.
+    pub(crate) fn vacant(&self, fence: impl FnOnce()) -> Option<usize> {
+        let made = self.made();
+        let vacant = |taken: &dyn Fn(usize) -> u64| {
+            (0..made.div_ceil(64)).find_map(|word| {
+                let index = word * 64 + taken(word).trailing_ones() as usize;
+                (index < made.min((word + 1) * 64)).then_some(index)
+            })
+        };
+        let word = |bits: &Bits, word: usize| bits.0[word].load(Ordering::Relaxed);
+        let both = |w: usize| word(&self.there, w) | word(&self.retired, w);
+        let found = vacant(&both).or_else(|| {
+            vacant(&|w| word(&self.there, w)).inspect(|_| {
+                fence();
+                self.retired.0.iter().for_each(|bits| bits.store(0, Ordering::Relaxed));
+            })
+        });
+        found.or_else(|| (made < MOST_CREATED).then_some(made)).map(|index| CLASSES + index)
+    }
+
+    /// Makes room for a created number. False if the system refuses. The drain lock is held.
+    pub(crate) fn ensure<P: Platform>(&self, p: &P, number: usize) -> bool {
+        (self.created.is_reserved() || self.created.reserve(p, MOST_CREATED))
+            && self.created.ensure(p, number - CLASSES + 1)
+    }
+
+    /// Puts a new cache into a [vacant](Caches::vacant) number that has room; `begin` gives it
+    /// its shape and the generation that it gets. The drain lock is held.
+    pub(crate) fn put(&self, number: usize, begin: impl FnOnce(&Cache<E>, u32)) -> CacheId {
+        let index = number - CLASSES;
+        let made = self.made();
+        debug_assert!(index <= made && !self.is_there(number) && !self.used.contains(number));
+        let generation = if index < made { self.created(index).generation() + 1 } else { 1 };
+        let room = self.created.get(index);
+        // SAFETY: the number is vacant: no call is about the cache before, which its destroyer
+        // promised, and no walk meets it; the drain lock keeps other creators away.
+        unsafe { room.put(Cache::like(&self.classes[0])) };
+        // SAFETY: written above.
+        begin(unsafe { room.get() }, generation);
+        // Release pairs with the Acquire in `made`.
+        self.made.fetch_max(index as u64 + 1, Ordering::Release);
+        self.there.change(index, true);
+        CacheId { number: number as u16, generation }
+    }
+
+    /// Takes a cache out whose last object is back in its slab and whose slabs have ended. The
+    /// drain lock is held.
+    pub(crate) fn take_out(&self, number: usize) {
+        self.get(number).hide();
+        self.used.remove(number);
+        self.retired.change(number - CLASSES, true);
+        self.there.change(number - CLASSES, false);
+    }
+
+    /// Bytes of the table of created caches.
+    pub fn metadata_bytes(&self) -> usize {
+        self.created.committed_bytes()
+    }
+
+    /// For readers outside: the addresses of the table's address, of how many numbers were in
+    /// use, and of the bytes committed.
+    pub(crate) fn words_at(&self) -> [usize; 3] {
+        [self.created.base_at(), self.made.as_ptr() as usize, self.created.committed_at()]
+    }
+}

@@ -1,0 +1,267 @@
+//! Created caches: how they come, serve calls, and go while other CPUs run.
+//!
+//! Destroying a cache is a drain that must reach everything: both stacks of every row are
+//! stopped, by one fence for many, and flushed; then the barn; then all its slabs end. If an
+//! object is still live, the cache stays as it is, but for what was parked. Where stacks cannot
+//! be stopped they are taken out of their rows as they stand, because no call is under way that
+//! uses them.
+//!
+//! Neighbours: [`crate::cache::table`] has the caches, [`super::reclaim::drain`] the drains.
+//! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
+//! meet a whole cache or none. What the system refuses leaves everything as it was.
+
+use super::large::RUN_CALLS;
+use super::slow_path::{LOOK_CALLS, SlowPath};
+use super::{Place, Yard, calls_of};
+use crate::cache::{Cache, CacheId, CacheSettings};
+use crate::engine::{Engine, Shape};
+use crate::platform::{GRANULE, Platform, Slot};
+use core::fmt;
+
+/// A thread waits for so many forks, each a second at most.
+const MOST_FORKS: u32 = 64;
+
+/// Why no cache was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotCreated {
+    /// These are no objects for slabs: too large, or an alignment that is no power of two.
+    Settings,
+    /// As many caches are there as rows have slots for.
+    TooMany,
+    /// The system refuses memory.
+    Memory,
+    /// The caller is a signal handler that interrupted a slow path, or forks take too long.
+    Interrupted,
+}
+
+/// Why a cache was not destroyed. It serves calls as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotDestroyed {
+    /// There is no such cache.
+    Unknown,
+    /// So many of its objects are live, or in the hands of a call that is under way.
+    Live(u64),
+    /// The caller is a signal handler that interrupted a slow path, or forks take too long.
+    Interrupted,
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Makes a cache. A name of more than 32 bytes is cut off.
+    ///
+    /// # Errors
+    /// See [`NotCreated`]; nothing has changed then.
+    pub fn create_cache(
+        &self,
+        name: impl fmt::Display,
+        settings: &CacheSettings,
+    ) -> Result<CacheId, NotCreated> {
+        let page_order = (self.platform().page_bytes() / GRANULE).ilog2();
+        let geometry = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
+        let shape = |number| {
+            let shape = Shape::new(geometry, crate::cache::slots::slot_of(number).0);
+            Shape { constructor: settings.constructor, ..shape }
+        };
+        let Some(_slow_path) = self.slow_path_after_fork() else {
+            return Err(NotCreated::Interrupted);
+        };
+        let create = || self.create_once(&name, shape);
+        match create() {
+            Err(NotCreated::Memory) => {
+                self.drain_all();
+                create()
+            }
+            result => result,
+        }
+    }
+
+    fn create_once(
+        &self,
+        name: &impl fmt::Display,
+        shape: impl Fn(usize) -> Shape,
+    ) -> Result<CacheId, NotCreated> {
+        let p = self.platform();
+        let _guard = self.drain.lock(p);
+        // A sequence that read the page map before a destroyed cache's slabs ended is over after
+        // the fence. Where it is refused, there is none: that would be a call about an object
+        // of a destroyed cache.
+        let fence = || {
+            let _ = p.can_stop() && p.fence();
+        };
+        let number = self.caches.vacant(fence).ok_or(NotCreated::TooMany)?;
+        let shape = shape(number);
+        let has_room = self.caches.ensure(p, number)
+            && self.seen.ensure(p, shape.spare())
+            && self.heap.commit_slot(shape.spare());
+        if !has_room {
+            return Err(NotCreated::Memory);
+        }
+        Ok(self.caches.put(number, |cache, generation| cache.begin(name, shape, generation)))
+    }
+
+    /// Destroys a cache that has no live object.
+    ///
+    /// # Errors
+    /// See [`NotDestroyed`]: then the cache is there as before, and nothing is parked of it.
+    ///
+    /// # Safety
+    /// No other thread makes a call on this cache meanwhile, with one exception: where the
+    /// platform can stop other CPUs, threads may free objects of it, and that the last of them
+    /// is freed is found out here. No call names the cache afterwards.
+    pub unsafe fn destroy_cache(&self, id: CacheId) -> Result<(), NotDestroyed> {
+        let Some(_slow_path) = self.slow_path_after_fork() else {
+            return Err(NotDestroyed::Interrupted);
+        };
+        self.run_deferred();
+        let mut pass = self.drain.lock(self.platform());
+        let cache = self.caches.find(id).ok_or(NotDestroyed::Unknown)?;
+        // A free under way may put an empty sheaf into a row after its drain: the next turn
+        // finds it. While no slow path is under way and no object live, there is nothing that
+        // could bring one.
+        loop {
+            self.take_stacks(cache.shape());
+            cache.engine.shrink(cache.on(&self.heap));
+            if cache.out() > 0 || !cache.is_still() {
+                return Err(NotDestroyed::Live(cache.out()));
+            }
+            if !self.has_stacks(cache.shape()) {
+                break;
+            }
+        }
+        debug_assert!(cache.nr_slabs() == 0, "empty slabs ended");
+        pass.forget(id.number());
+        self.caches.take_out(id.number());
+        Ok(())
+    }
+
+    /// Row and slot of each entry of a cache that has a stack.
+    pub(super) fn stacks_of(&self, shape: &Shape) -> impl Iterator<Item = (usize, Slot)> {
+        let (p, slots) = (self.platform(), [shape.main(), shape.spare()]);
+        (0..p.rows().len())
+            .filter(|row| p.row_used(*row) && !self.skips_as_planted(*row))
+            .flat_map(move |row| slots.map(|slot| (row, slot)))
+            .filter(|(row, slot)| !p.rows().entry(*row, *slot).is_none())
+    }
+
+    /// Plants a bug: caches are destroyed and drained without a look at this row.
+    #[cfg(any(test, feature = "machine"))]
+    pub fn plant_skipped_row(&self, row: usize) {
+        self.skipped_row.store(row as u32 + 1, crate::sync::Ordering::Relaxed);
+    }
+
+    #[cfg(any(test, feature = "machine"))]
+    fn skips_as_planted(&self, row: usize) -> bool {
+        self.skipped_row.load(crate::sync::Ordering::Relaxed) == row as u32 + 1
+    }
+
+    #[cfg(not(any(test, feature = "machine")))]
+    fn skips_as_planted(&self, _row: usize) -> bool {
+        false
+    }
+
+    fn has_stacks(&self, shape: &Shape) -> bool {
+        self.stacks_of(shape).next().is_some()
+    }
+
+    /// Takes a cache's stacks out of all rows and returns their objects to the slabs. The drain
+    /// lock is held.
+    fn take_stacks(&self, shape: &Shape) {
+        if self.platform().can_stop() && self.drain_stacks(self.stacks_of(shape)) {
+            return;
+        }
+        self.stacks_of(shape).for_each(|(row, slot)| self.take_stack(row, slot));
+    }
+
+    /// Drains a cache's stacks and barn, and ends its empty slabs. False if it is not there, and
+    /// in a signal handler that interrupted a slow path.
+    pub fn shrink_cache(&self, id: CacheId) -> bool {
+        let Some(_slow_path) = self.slow_path(LOOK_CALLS) else {
+            return false;
+        };
+        let _guard = self.drain.lock(self.platform());
+        let Some(cache) = self.caches.find(id) else { return false };
+        self.drain_cache(id.number());
+        cache.engine.shrink(cache.on(&self.heap));
+        true
+    }
+
+    /// The cache that an id names, if it is there.
+    pub fn find_cache(&self, id: CacheId) -> Option<&Cache<E>> {
+        self.caches.find(id)
+    }
+
+    /// Allocates an object of a cache, by the fast path first. `None` if there is no memory, and
+    /// no such cache.
+    #[inline]
+    pub fn alloc_from(&self, id: CacheId) -> Option<usize> {
+        if !self.wants_every_call()
+            && let Some(address) = self.platform().pop(id.slot())
+        {
+            return Some(address);
+        }
+        self.alloc_from_slow(id)
+    }
+
+    /// Allocates an object of a cache in the slow path.
+    pub fn alloc_from_slow(&self, id: CacheId) -> Option<usize> {
+        let cache = self.caches.find(id)?;
+        self.fetch_for_alloc(Some(id.number()));
+        let bytes = cache.shape().geometry.size as usize;
+        let Some(_slow_path) = self.slow_path(calls_of(bytes)) else {
+            return self.alloc_from_outside(id, cache);
+        };
+        self.alloc_or_drain_from(id, cache)
+    }
+
+    fn alloc_or_drain_from(&self, id: CacheId, cache: &Cache<E>) -> Option<usize> {
+        self.caches.begin_use(id.number());
+        let alloc = || cache.engine.alloc(cache.on(&self.heap));
+        alloc().or_else(|| {
+            self.drain_all();
+            alloc()
+        })
+    }
+
+    /// As [`Yard::alloc`] outside of a slow path: the object is a mapping.
+    #[cold]
+    fn alloc_from_outside(&self, id: CacheId, cache: &Cache<E>) -> Option<usize> {
+        let shape = cache.shape();
+        let align = 1 << shape.geometry.size.trailing_zeros();
+        let Some(address) = self.heap.map_own(shape.geometry.size as usize, align) else {
+            let _slow_path = self.slow_path_after_fork()?;
+            return self.alloc_or_drain_from(id, cache);
+        };
+        if let Some(constructor) = &shape.constructor {
+            constructor.call(address);
+        }
+        Some(address)
+    }
+
+    /// Enters a slow path; waits for forks that are under way.
+    fn slow_path_after_fork(&self) -> Option<SlowPath<'_, P, E>> {
+        (0..MOST_FORKS).find_map(|_| {
+            let slow_path = self.slow_path(RUN_CALLS);
+            if slow_path.is_none() && !self.is_inside() {
+                self.gate.wait_for_fork(self.platform());
+            }
+            slow_path
+        })
+    }
+
+    /// Frees an object of a cache, by the fast path first.
+    ///
+    /// # Errors
+    /// Where the address lies, if it is no live object of this cache; nothing has changed.
+    #[inline]
+    pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), Place> {
+        match self.class_at(address) {
+            Some(number) if number == id.number() => {
+                if self.count_down() && self.push(number, address) {
+                    return Ok(());
+                }
+                self.free(address)
+            }
+            Some(_) => Err(self.place_of(address)),
+            None => self.free(address),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Threads of a real process: 16 of them make 4,000 caches, allocate from all of them, free what
+//! the next thread allocated, destroy the caches and make them again; in each way to tell CPUs
+//! apart. Malloc's classes are in use meanwhile.
+//!
+//! * `SLABYARD_CACHES_ROUNDS`: how often all caches are made and destroyed; the ignored test has
+//!   1,000 rounds.
+
+use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::platform::linux::{Linux, Mode};
+use slabyard::yard::created::NotDestroyed;
+use slabyard::yard::{Settings, Yard};
+use std::process::Command;
+use std::sync::{Barrier, Mutex};
+use std::time::Instant;
+
+const CHILD: &str = "SLABYARD_CACHES_CHILD";
+const ROUNDS: &str = "SLABYARD_CACHES_ROUNDS";
+const CACHES: usize = 4000;
+const THREADS: usize = 16;
+const FEW_ROUNDS: usize = 3;
+/// Rounds after which the whole yard is checked, beside the last.
+const CHECKS: usize = 50;
+
+static YARD: Yard<Linux> = Yard::new(Linux::new());
+
+#[test]
+fn thousands_of_caches_with_the_librarys_sequences() {
+    in_child("thousands_of_caches_with_the_librarys_sequences", Mode::Library, FEW_ROUNDS);
+}
+
+#[test]
+fn thousands_of_caches_with_private_slots() {
+    in_child("thousands_of_caches_with_private_slots", Mode::Slots, FEW_ROUNDS);
+}
+
+#[test]
+#[ignore = "takes some minutes: `ci/caches-by-hand` runs it"]
+fn a_thousand_rounds_of_thousands_of_caches() {
+    in_child("a_thousand_rounds_of_thousands_of_caches", Mode::Library, 1000);
+}
+
+/// Runs a test in a process of its own: a yard is never given up.
+fn in_child(name: &str, mode: Mode, rounds: usize) {
+    if std::env::var_os(CHILD).is_some() {
+        let rounds = std::env::var(ROUNDS).map_or(rounds, |n| n.parse().expect("a number"));
+        return run(mode, rounds);
+    }
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", &format!("on_linux::{name}"), "--include-ignored", "--nocapture"]);
+    let status = child.env(CHILD, "1").status().expect("a child");
+    assert!(status.success(), "{status}");
+}
+
+fn run(mode: Mode, rounds: usize) {
+    assert!(YARD.platform().init(Some(mode)));
+    assert!(YARD.init(Settings::default()));
+    if YARD.platform().mode() != mode {
+        println!("{mode:?} is not there");
+        return;
+    }
+    YARD.platform().prepare_fence();
+    let scene = Scene {
+        ids: (0..CACHES).map(|_| Mutex::new(None)).collect(),
+        barrier: Barrier::new(THREADS),
+        handed: (0..THREADS).map(|_| Mutex::default()).collect(),
+    };
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let scene = &scene;
+            scope.spawn(move || (0..rounds).for_each(|round| scene.round(thread, round)));
+        }
+    });
+    let sound = YARD.verify().expect("outside of a slow path").expect("a sound yard");
+    // What a thread's private slot has parked of malloc's classes is not live.
+    println!("{rounds} rounds in {:?}: {sound:?}", began.elapsed());
+    if mode != Mode::Slots {
+        assert_eq!(sound.live, 0);
+    }
+    assert!(YARD.caches().numbers().eq(0..slabyard::cache::classes::CLASSES));
+    assert_eq!(YARD.set_aside(), 0);
+}
+
+struct Scene {
+    ids: Vec<Mutex<Option<CacheId>>>,
+    barrier: Barrier,
+    handed: Vec<Mutex<Vec<(usize, usize)>>>,
+}
+
+fn bytes_of(cache: usize, round: usize) -> usize {
+    8 + (cache * 31 + round) % 90 * 8
+}
+
+impl Scene {
+    fn id(&self, cache: usize) -> CacheId {
+        self.ids[cache].lock().expect("no panic").expect("a cache that is there")
+    }
+
+    /// One life of all caches.
+    fn round(&self, thread: usize, round: usize) {
+        for cache in (thread..CACHES).step_by(THREADS) {
+            let settings = CacheSettings::of(bytes_of(cache, round) as u32);
+            let id = YARD.create_cache(format_args!("cache-{cache}"), &settings);
+            *self.ids[cache].lock().expect("no panic") = Some(id.expect("a cache"));
+        }
+        self.barrier.wait();
+        // Each thread begins elsewhere: caches are taken into use by several at once.
+        for nth in 0..CACHES {
+            let cache = (nth + thread * CACHES / THREADS) % CACHES;
+            let address = YARD.alloc_from(self.id(cache)).expect("memory");
+            let token = address ^ thread << 56;
+            // SAFETY: a live object of 8 bytes at least.
+            unsafe { (address as *mut usize).write(token) };
+            self.handed[thread].lock().expect("no panic").push((cache, address));
+            let other = YARD.alloc_fast(nth % 500, 16).expect("memory");
+            assert_eq!(YARD.free_fast(other), Ok(()));
+        }
+        self.barrier.wait();
+        if thread == 0 {
+            // SAFETY: no other thread makes a call on a cache before the next barrier.
+            let kept = unsafe { YARD.destroy_cache(self.id(round % CACHES)) };
+            assert_eq!(kept, Err(NotDestroyed::Live(THREADS as u64)));
+            if round.is_multiple_of(CHECKS) {
+                YARD.verify().expect("outside of a slow path").expect("a sound yard");
+            }
+        }
+        self.barrier.wait();
+        let neighbour = (thread + 1) % THREADS;
+        for (cache, address) in self.handed[neighbour].lock().expect("no panic").drain(..) {
+            // SAFETY: a live object that its owner handed over.
+            let token = unsafe { (address as *const usize).read() };
+            assert_eq!(token, address ^ neighbour << 56, "the object of another");
+            assert_eq!(YARD.free_to(self.id(cache), address), Ok(()));
+        }
+        // Half of the caches go while other threads still free objects of the other half.
+        let [first, second] = [0, 1].map(|half| {
+            (thread..CACHES).step_by(THREADS).filter(move |cache| cache / THREADS % 2 == half)
+        });
+        self.barrier.wait();
+        first.chain(second).for_each(|cache| {
+            // SAFETY: all threads have freed what they had of it.
+            let destroyed = unsafe { YARD.destroy_cache(self.id(cache)) };
+            assert_eq!(destroyed, Ok(()), "cache {cache}");
+            *self.ids[cache].lock().expect("no panic") = None;
+        });
+        self.barrier.wait();
+    }
+}

@@ -1,0 +1,244 @@
+//! Preempted threads on the modelled machine: each makes caches, allocates from them, hands the
+//! objects to the others, which free them, and destroys its caches again and again until the
+//! last object is free, while malloc's classes are in use and one thread verifies and trims.
+
+use super::{sound, yard_on};
+use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::platform::Park;
+use slabyard::platform::machine::{Body, Broken, Config, Machine};
+use slabyard::yard::Yard;
+use slabyard::yard::created::{NotCreated, NotDestroyed};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+/// Random numbers from a seed (splitmix64, public domain by S. Vigna).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// What is handed out, and to free by whoever takes it.
+#[derive(Default)]
+struct Shared {
+    /// Begin and end of each live object.
+    live: BTreeMap<usize, usize>,
+    /// Objects that wait for the thread that frees them.
+    handed: Vec<(CacheId, usize)>,
+    /// Live objects of each cache of the scene.
+    count: BTreeMap<usize, u64>,
+    destroyed: u64,
+    /// Times that a cache was not destroyed because an object was live.
+    remained: u64,
+}
+
+impl Shared {
+    fn hand_out(&mut self, id: CacheId, address: usize, bytes: usize) {
+        let before = self.live.range(..address + bytes).next_back();
+        assert!(before.is_none_or(|(_, end)| *end <= address), "{address:#x} is handed out twice");
+        self.live.insert(address, address + bytes);
+        self.handed.push((id, address));
+        *self.count.entry(id.number()).or_default() += 1;
+    }
+}
+
+/// A cache of a thread's own.
+#[derive(Clone, Copy)]
+struct Own {
+    id: CacheId,
+    bytes: u32,
+    closing: bool,
+}
+
+struct Scene {
+    yard: Yard<Machine>,
+    shared: Mutex<Shared>,
+    can_stop: bool,
+}
+
+impl Scene {
+    fn new(config: Config) -> Self {
+        let can_stop = config.can_stop;
+        Scene { yard: yard_on(config), shared: Mutex::default(), can_stop }
+    }
+
+    fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn work(&self, seed: u64, steps: usize) {
+        let yard = &self.yard;
+        let mut random = Random(seed);
+        let mut own: Vec<Own> = Vec::new();
+        for _ in 0..steps {
+            match random.below(10) {
+                0 if own.len() < 6 => {
+                    let bytes = [1, 24, 64, 100, 700, 5000][random.below(6)];
+                    match yard.create_cache("own", &CacheSettings::of(bytes)) {
+                        Ok(id) => own.push(Own { id, bytes, closing: false }),
+                        // The thread that forks was preempted for long.
+                        Err(why) => assert_eq!(why, NotCreated::Interrupted),
+                    }
+                }
+                1..=4 if !own.is_empty() => {
+                    let Own { id, bytes, closing } = own[random.below(own.len())];
+                    if !closing {
+                        let address = yard.alloc_from(id).expect("memory");
+                        self.shared().hand_out(id, address, bytes as usize);
+                    }
+                }
+                5..=7 => self.free(&mut random),
+                8 if !own.is_empty() => {
+                    let nth = random.below(own.len());
+                    own[nth].closing = true;
+                    if self.destroy(own[nth].id) {
+                        own.swap_remove(nth);
+                    }
+                }
+                _ => {
+                    let bytes = random.below(3000);
+                    let address = yard.alloc_fast(bytes, 16).expect("memory");
+                    assert_eq!(yard.free_fast(address), Ok(()));
+                }
+            }
+        }
+        let mut tries = 0;
+        while let Some(last) = own.last() {
+            tries += 1;
+            assert!(tries < 100_000, "an object is lost: the cache stays for ever");
+            // Another thread may have taken the last object, and not freed it yet.
+            yard.platform().step();
+            self.free(&mut random);
+            if self.destroy(last.id) {
+                own.pop();
+            }
+        }
+    }
+
+    /// Frees an object that any thread handed over.
+    fn free(&self, random: &mut Random) {
+        let taken = {
+            let mut shared = self.shared();
+            let n = shared.handed.len();
+            let taken = (n > 0).then(|| shared.handed.swap_remove(random.below(n)));
+            taken.inspect(|(_, address)| {
+                shared.live.remove(address);
+            })
+        };
+        if let Some((id, address)) = taken {
+            assert_eq!(self.yard.free_to(id, address), Ok(()));
+            *self.shared().count.get_mut(&id.number()).expect("counted") -= 1;
+        }
+    }
+
+    /// Tries to destroy a cache of which nothing more is allocated. Where other rows cannot be
+    /// stopped, not before the last free has returned.
+    fn destroy(&self, id: CacheId) -> bool {
+        let live = self.shared().count.get(&id.number()).copied().unwrap_or(0);
+        if live > 0 && !self.can_stop {
+            return false;
+        }
+        // SAFETY: its owner alone allocates from it, and does so no more; frees may be under
+        // way where stacks can be stopped.
+        match unsafe { self.yard.destroy_cache(id) } {
+            Ok(()) => {
+                self.shared().destroyed += 1;
+                true
+            }
+            // One that was freed while a thread forked may be in the hands of the slow path
+            // that frees it in the end.
+            Err(NotDestroyed::Live(_)) => {
+                self.shared().remained += u64::from(live > 0);
+                false
+            }
+            Err(NotDestroyed::Interrupted) => false,
+            Err(NotDestroyed::Unknown) => panic!("it is there"),
+        }
+    }
+
+    fn oversee(&self, machine: &Machine, rounds: usize) {
+        for round in 0..rounds {
+            match round % 3 {
+                0 => drop(self.yard.verify().expect("no slow path").expect("a sound yard")),
+                1 => drop(self.yard.trim()),
+                _ => {
+                    self.yard.close();
+                    self.yard.open();
+                }
+            }
+            machine.advance(30);
+        }
+    }
+}
+
+fn run(config: Config, threads: usize, steps: usize) -> (u64, u64) {
+    let seed = config.seed;
+    let scene = Scene::new(Config { max_threads: threads + 1, ..config });
+    let worker = |n: usize| -> Body<'_> {
+        let scene = &scene;
+        Box::new(move |_| {
+            scene.work(seed << 8 ^ n as u64, steps);
+            scene.yard.drain_thread();
+        })
+    };
+    let mut bodies: Vec<Body<'_>> = (0..threads).map(worker).collect();
+    bodies.push(Box::new(|machine| scene.oversee(machine, steps / 20)));
+    scene.yard.platform().run(bodies);
+    scene.yard.drain_thread();
+    if !scene.can_stop {
+        scene.yard.adopt_rows(1..=threads + 1);
+    }
+    // Objects that are still handed over are of no cache: all caches are gone.
+    let sound = sound(&scene.yard);
+    let shared = scene.shared();
+    assert_eq!((sound.live, shared.handed.len()), (0, 0));
+    assert!(scene.yard.caches().numbers().eq(0..slabyard::cache::classes::CLASSES));
+    assert_eq!(scene.yard.set_aside(), 0);
+    (shared.destroyed, shared.remained)
+}
+
+fn seeds(n: u64) -> std::ops::Range<u64> {
+    0..if cfg!(debug_assertions) { n.div_ceil(4) } else { n }
+}
+
+#[test]
+fn caches_come_and_go_under_preempted_threads() {
+    let (mut destroyed, mut remained) = (0, 0);
+    for seed in seeds(16) {
+        for can_stop in [true, false] {
+            let preemption = [20, 100, 300][seed as usize % 3];
+            let config = Config { cpus: 16, can_stop, seed, preemption, ..Config::default() };
+            let counts = run(config, 16, 150);
+            destroyed += counts.0;
+            remained += counts.1;
+        }
+    }
+    assert!(destroyed > 200 && remained > 20, "{destroyed} destroyed, {remained} remained");
+}
+
+#[test]
+fn caches_come_and_go_on_few_cpus() {
+    for seed in seeds(24) {
+        let config = Config { cpus: 2, seed, preemption: 200, ..Config::default() };
+        run(config, 4, 200);
+    }
+}
+
+/// The planted bug: a fence that does nothing, so that a free under way commits into a stack
+/// that was stopped, and is lost with its cache.
+#[test]
+fn a_destroy_without_its_fence_is_found() {
+    let found = (0..200).find(|seed| {
+        let broken = Broken::FenceDoesNothing;
+        let config = Config { cpus: 2, seed: *seed, preemption: 300, broken, ..Config::default() };
+        catch_unwind(AssertUnwindSafe(|| run(config, 4, 200))).is_err()
+    });
+    assert!(found.is_some(), "the planted bug was not found");
+}
