@@ -64,7 +64,7 @@ check_redis() {
 }
 
 check_postgres() {
-    local bin dir=$SCRATCH/postgres user=postgres as=() pid
+    local bin dir=$SCRATCH/postgres user=postgres as=() pid library
     bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
     [ -n "$bin" ] || bin=$(dirname "$(command -v initdb || echo /none/initdb)")
     [ -x "$bin/initdb" ] || { skip "postgresql is not installed"; return; }
@@ -75,9 +75,9 @@ check_postgres() {
     # It refuses to run as root; another user may not read the build's directory.
     mkdir -p "$dir/lib"
     cp "$SLABYARD" "$dir/lib/slabyard"
-    if [ -e "$(dirname "$SLABYARD")/libslabyard_malloc.so" ]; then
-        cp "$(dirname "$SLABYARD")/libslabyard_malloc.so" "$dir/lib/"
-    fi
+    for library in "$(dirname "$SLABYARD")"/libslabyard_*.so; do
+        [ ! -e "$library" ] || cp "$library" "$dir/lib/"
+    done
     if [ "$(id -u)" = 0 ]; then
         id "$user" >/dev/null 2>&1 || user=nobody
         chown -R "$user" "$dir" && chmod 755 "$SCRATCH"
