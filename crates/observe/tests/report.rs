@@ -93,6 +93,22 @@ proptest! {
 }
 
 #[test]
+fn the_engine_has_its_name_and_a_later_one_its_number() {
+    for (engine, want) in [
+        (0, Value::Text("slub".into())),
+        (1, Value::Text("plain".into())),
+        (u64::MAX, Value::Exact(u64::MAX)),
+    ] {
+        let yard = YardCounters { engine, ..YardCounters::default() };
+        let snapshot = parse(written(42, &yard, &[]).as_bytes()).unwrap();
+        assert_eq!(snapshot.total("engine"), Some(&want));
+    }
+    // Before there were several, reports named none.
+    let old = b"slabyard-report 1\nyard live=64\nend 1\n";
+    assert_eq!(parse(old).unwrap().total("engine"), None);
+}
+
+#[test]
 fn every_prefix_of_a_report_is_truncated() {
     let text = written(42, &YardCounters::default(), &[("c".into(), CacheCounters::default())]);
     for at in 0..text.len() {

@@ -152,6 +152,18 @@ fn a_cache_that_another_replaced_meanwhile_is_not_told() {
 }
 
 #[test]
+fn the_engine_has_its_name_and_a_later_one_its_number() {
+    let engine = |number| {
+        let planted = Planted::yard();
+        planted.word(Word::Engine, number);
+        sound(&planted).total("engine").cloned()
+    };
+    assert_eq!(engine(0), Some(Value::Text("slub".into())));
+    assert_eq!(engine(1), Some(Value::Text("plain".into())));
+    assert_eq!(engine(1 << 40), Some(Value::Exact(1 << 40)));
+}
+
+#[test]
 fn every_name_is_a_name_of_the_table() {
     let snapshot = sound(&Planted::yard());
     for name in snapshot.caches[0].readings.keys() {
