@@ -57,6 +57,9 @@ pub trait Park {
     fn held(&self) -> &AtomicU32;
     /// A place where the modelled machine may switch to another thread.
     fn step(&self) {}
+    /// A lock was taken, without a try: the modelled machine counts it.
+    #[inline]
+    fn locked(&self) {}
 }
 
 const FREE: u32 = 0;
@@ -91,6 +94,7 @@ impl<T> Lock<T> {
     pub fn lock<'a, P: Park>(&'a self, park: &'a P) -> Guard<'a, T, P> {
         self.enter(park);
         park.step();
+        park.locked();
         // Acquire pairs with the Release in `Guard::drop`.
         if self.word.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.lock_slow(park);

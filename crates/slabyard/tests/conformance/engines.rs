@@ -82,6 +82,29 @@ fn min_partial_is_the_plain_engine_s_one_tunable() {
     assert_eq!([0, 7, 2].map(partial_after), [0, 7, 2]);
 }
 
+#[test]
+fn the_plain_engine_takes_one_lock_on_each_path() {
+    let yard = yard_of::<Plain>(Config::default());
+    let cache = yard.cache(CLASS);
+    let on = cache.on(&yard.heap);
+    let locks_of = |call: &mut dyn FnMut()| {
+        let before = yard.platform().tally().locks;
+        call();
+        yard.platform().tally().locks - before
+    };
+    let mut objects = vec![cache.engine.alloc(on).expect("memory")];
+    while on.nr_partial() > 0 {
+        let takes = locks_of(&mut || objects.push(cache.engine.alloc(on).expect("memory")));
+        assert_eq!(takes, 1, "the list has a slab");
+    }
+    // The slab was full; then it has free objects; then it is empty.
+    let last = objects.len() - 1;
+    for (number, object) in objects.into_iter().enumerate() {
+        let puts = locks_of(&mut || cache.engine.free(on, object));
+        assert_eq!(puts, u64::from(number == 0 || number == last), "object {number}");
+    }
+}
+
 /// Objects that the bugs are planted on.
 const BYTES: usize = 64;
 const CLASS: usize = 3;

@@ -85,6 +85,8 @@ pub enum Broken {
 pub struct Tally {
     /// Objects put into one slab or taken out of it: how often.
     pub slab_operations: u64,
+    /// Locks taken.
+    pub locks: u64,
     /// Fences.
     pub fences: u64,
     /// Calls of `give_back`.
@@ -264,6 +266,10 @@ impl Park for Machine {
 
     fn step(&self) {
         self.take_step();
+    }
+
+    fn locked(&self) {
+        self.count(|tally| tally.locks += 1);
     }
 }
 
