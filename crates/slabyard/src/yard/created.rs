@@ -12,10 +12,11 @@
 
 use super::large::RUN_CALLS;
 use super::slow_path::{LOOK_CALLS, SlowPath};
+use super::stacks::Stacks;
 use super::{Place, Yard, calls_of};
 use crate::cache::{Cache, CacheId, CacheSettings};
 use crate::engine::{Engine, Shape};
-use crate::platform::{GRANULE, Platform, Slot};
+use crate::platform::{GRANULE, Platform};
 use core::fmt;
 
 /// A thread waits for so many forks, each a second at most.
@@ -118,12 +119,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         // finds it. While no slow path is under way and no object live, there is nothing that
         // could bring one.
         loop {
-            self.take_stacks(cache.shape());
+            self.take_stacks(id.number());
             cache.engine.shrink(cache.on(&self.heap));
             if cache.out() > 0 || !cache.is_still() {
                 return Err(NotDestroyed::Live(cache.out()));
             }
-            if !self.has_stacks(cache.shape()) {
+            if self.entries(Stacks::Cache(id.number())).next().is_none() {
                 break;
             }
         }
@@ -133,42 +134,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Ok(())
     }
 
-    /// Row and slot of each entry of a cache that has a stack.
-    pub(super) fn stacks_of(&self, shape: &Shape) -> impl Iterator<Item = (usize, Slot)> {
-        let (p, slots) = (self.platform(), [shape.main(), shape.spare()]);
-        (0..p.rows().len())
-            .filter(|row| p.row_used(*row) && !self.skips_as_planted(*row))
-            .flat_map(move |row| slots.map(|slot| (row, slot)))
-            .filter(|(row, slot)| !p.rows().entry(*row, *slot).is_none())
-    }
-
-    /// Plants a bug: caches are destroyed and drained without a look at this row.
-    #[cfg(any(test, feature = "machine"))]
-    pub fn plant_skipped_row(&self, row: usize) {
-        self.skipped_row.store(row as u32 + 1, crate::sync::Ordering::Relaxed);
-    }
-
-    #[cfg(any(test, feature = "machine"))]
-    fn skips_as_planted(&self, row: usize) -> bool {
-        self.skipped_row.load(crate::sync::Ordering::Relaxed) == row as u32 + 1
-    }
-
-    #[cfg(not(any(test, feature = "machine")))]
-    fn skips_as_planted(&self, _row: usize) -> bool {
-        false
-    }
-
-    fn has_stacks(&self, shape: &Shape) -> bool {
-        self.stacks_of(shape).next().is_some()
-    }
-
     /// Takes a cache's stacks out of all rows and returns their objects to the slabs. The drain
     /// lock is held.
-    fn take_stacks(&self, shape: &Shape) {
-        if self.platform().can_stop() && self.drain_stacks(self.stacks_of(shape)) {
-            return;
+    fn take_stacks(&self, number: usize) {
+        let stacks = Stacks::Cache(number);
+        if !(self.platform().can_stop() && self.drain_rows(stacks)) {
+            self.entries(stacks).for_each(|(row, slot)| self.take_stack(row, slot));
         }
-        self.stacks_of(shape).for_each(|(row, slot)| self.take_stack(row, slot));
     }
 
     /// Drains a cache's stacks and barn, and ends its empty slabs. False if it is not there, and
@@ -179,7 +151,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         };
         let _guard = self.drain.lock(self.platform());
         let Some(cache) = self.caches.find(id) else { return false };
-        self.drain_cache(id.number());
+        self.drain_stacks(Stacks::Cache(id.number()));
         cache.engine.shrink(cache.on(&self.heap));
         true
     }

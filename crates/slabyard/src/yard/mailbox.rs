@@ -7,9 +7,9 @@
 //! is never served; no request, whatever its words, damages the yard.
 
 use super::Yard;
+use super::stacks::Stacks;
 use crate::cache::Cache;
 use crate::engine::{Changed, Engine};
-use crate::pages::percpu;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
@@ -107,27 +107,32 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    fn each_in_scope(&self, scope: &Scope, f: impl FnMut(&Cache<E>)) {
-        match scope {
-            Scope::Yard => self.caches.used.caches().map(|n| self.caches.get(n)).for_each(f),
-            Scope::Cache(number) => core::iter::once(self.caches.get(*number)).for_each(f),
-        }
+    /// The caches that a request is about, of those whose slots are in use.
+    fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Cache<E>> {
+        let (first, last) = match *scope {
+            Scope::Yard => (0, usize::MAX),
+            Scope::Cache(number) => (number, number),
+        };
+        let next =
+            move |number| self.caches.used.next_cache(number).filter(|number| *number <= last);
+        core::iter::successors(next(first), move |number| next(number + 1))
+            .map(|number| self.caches.get(number))
+    }
+
+    fn shrink_caches(&self, scope: &Scope) {
+        self.in_scope(scope).for_each(|cache| cache.engine.shrink(cache.on(&self.heap)));
     }
 
     fn shrink(&self, scope: &Scope) -> Answer {
-        let slabs = || {
-            let mut slabs = 0;
-            self.each_in_scope(scope, |cache| slabs += u64::from(cache.nr_slabs()));
-            slabs
-        };
+        let slabs = || self.in_scope(scope).map(|cache| u64::from(cache.nr_slabs())).sum();
         let old = slabs();
-        match scope {
-            Scope::Yard => self.drain_where(|_| true),
-            Scope::Cache(number) => self.drain_cache(*number),
-        }
-        self.each_in_scope(scope, |cache| cache.engine.shrink(cache.on(&self.heap)));
+        self.drain_stacks(match *scope {
+            Scope::Yard => Stacks::All,
+            Scope::Cache(number) => Stacks::Cache(number),
+        });
+        self.shrink_caches(scope);
         // Ended slabs went to this CPU's lists of runs.
-        self.drain_where(|slot| percpu::order_of(slot).is_some());
+        self.drain_stacks(Stacks::Runs);
         let granules = self.heap.purge(0, usize::MAX);
         self.heap.release_metadata();
         let sheaves = self.heap.sheaves.rest(self.platform());
@@ -169,7 +174,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             "node_limit" => {
                 let old = self.heap.node_limit();
                 self.heap.set_node_limit(value as usize);
-                self.each_in_scope(scope, |cache| cache.engine.shrink(cache.on(&self.heap)));
+                self.shrink_caches(scope);
                 old as u64
             }
             _ => return Answer::refused(Outcome::Unknown),
@@ -185,7 +190,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         };
         let mut outcome = Outcome::Done;
         if drains {
-            self.drain_cache(number);
+            self.drain_stacks(Stacks::Cache(number));
             outcome = self.reach();
         }
         Answer { outcome, old: old.into(), new: value, bytes: 0 }

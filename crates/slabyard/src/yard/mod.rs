@@ -19,6 +19,7 @@ mod quiesce;
 mod reclaim;
 mod seen;
 mod slow_path;
+mod stacks;
 
 pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
 pub use quiesce::Quiesced;

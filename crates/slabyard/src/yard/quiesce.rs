@@ -4,6 +4,7 @@
 use super::Yard;
 use super::gate::Purpose;
 use super::slow_path::INSIDE;
+use super::stacks::{Entries, Stacks};
 use crate::engine::Engine;
 use crate::pages::percpu;
 use crate::platform::{Platform, Slot};
@@ -51,19 +52,8 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     }
 
     /// Row and slot of each entry that has a stack.
-    fn entries(&self) -> impl Iterator<Item = (usize, Slot)> + '_ {
-        self.entries_of(self.yard.caches.used.slots(0))
-    }
-
-    fn entries_of(
-        &self,
-        slots: impl Iterator<Item = Slot> + Clone,
-    ) -> impl Iterator<Item = (usize, Slot)> {
-        let p = self.yard.platform();
-        (0..p.rows().len())
-            .filter(|row| p.row_used(*row))
-            .flat_map(move |row| slots.clone().map(move |slot| (row, slot)))
-            .filter(|(row, slot)| !p.rows().entry(*row, *slot).is_none())
+    fn entries(&self) -> Entries<'a, P, E> {
+        self.yard.entries(Stacks::All)
     }
 
     /// False if the system refuses: no stack is stopped then.
@@ -128,8 +118,8 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     /// The number of a class's objects in CPUs' stacks.
     #[must_use]
     pub fn parked_cpu(&self, class: usize) -> usize {
-        let shape = self.yard.cache(class).shape();
-        self.entries_of([shape.main(), shape.spare()].into_iter())
+        self.yard
+            .entries(Stacks::Cache(class))
             .filter_map(|(row, slot)| self.yard.heap.sheaves.count_of(self.top_of(row, slot)))
             .map(|count| count as usize)
             .sum()
@@ -159,12 +149,11 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     /// Rows that have a stack.
     #[must_use]
     pub fn rows_in_use(&self) -> usize {
-        let p = self.yard.platform();
-        (0..p.rows().len())
-            .filter(|row| p.row_used(*row))
-            .filter(|row| {
-                self.yard.caches.used.slots(0).any(|s| !p.rows().entry(*row, s).is_none())
-            })
-            .count()
+        let (mut rows, mut last) = (0, None);
+        for (row, _) in self.entries() {
+            rows += usize::from(last != Some(row));
+            last = Some(row);
+        }
+        rows
     }
 }

@@ -13,6 +13,7 @@ use crate::platform::{Platform, Slot, Stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::slow_path::LOOK_CALLS;
+use crate::yard::stacks::Stacks;
 
 /// Stacks stopped at once: one fence for all.
 pub(in crate::yard) const BATCH: usize = 64;
@@ -21,32 +22,21 @@ pub(in crate::yard) const BATCH: usize = 64;
 pub(in crate::yard) type Stops = [(usize, Slot, u32); BATCH];
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Drains the stacks in the slots that `selects` accepts: of all rows, or of the caller's
-    /// row where the platform cannot stop other CPUs. Called with the drain lock held.
-    pub(in crate::yard) fn drain_where(&self, selects: impl Fn(Slot) -> bool) {
-        if !(self.platform().can_stop() && self.drain_rows(&selects)) {
-            self.drain_own_where(selects);
+    /// Drains stacks: of all rows, or of the caller's row where the platform cannot stop other
+    /// CPUs. Called with the drain lock held.
+    pub(in crate::yard) fn drain_stacks(&self, stacks: Stacks) {
+        if !(self.platform().can_stop() && self.drain_rows(stacks)) {
+            self.drain_own_stacks(stacks);
         }
     }
 
-    /// False if the system refused to stop them: some stacks may not be drained.
-    fn drain_rows(&self, selects: impl Fn(Slot) -> bool) -> bool {
-        let (p, selects) = (self.platform(), &selects);
-        let slots = |row| self.caches.used.slots(0).map(move |slot| (row, slot));
-        let rows = (0..p.rows().len()).filter(|row| p.row_used(*row));
-        self.drain_stacks(rows.flat_map(slots).filter(|(_, slot)| selects(*slot)))
-    }
-
-    /// Drains the stacks of these entries. False if the system refused to stop them: some may
-    /// not be drained. Called with the drain lock held.
-    pub(in crate::yard) fn drain_stacks(
-        &self,
-        entries: impl Iterator<Item = (usize, Slot)>,
-    ) -> bool {
+    /// False if the system refused to stop them: some stacks may not be drained. Called with the
+    /// drain lock held.
+    pub(in crate::yard) fn drain_rows(&self, stacks: Stacks) -> bool {
         let rows = self.platform().rows();
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let mut n = 0;
-        for (row, slot) in entries {
+        for (row, slot) in self.entries(stacks) {
             if self.heap.sheaves.count_of(rows.entry(row, slot).top()).is_none() {
                 continue;
             }
@@ -62,18 +52,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.drain_stops(&mut stops[..n])
     }
 
-    /// Drains one cache's stacks: of all rows, or of the caller's row where the platform cannot
-    /// stop other CPUs. Called with the drain lock held.
-    pub(in crate::yard) fn drain_cache(&self, number: usize) {
-        let shape = self.caches.get(number).shape();
-        if !(self.platform().can_stop() && self.drain_stacks(self.stacks_of(shape))) {
-            self.drain_own(shape.main());
-            self.drain_own(shape.spare());
+    fn drain_own_stacks(&self, stacks: Stacks) {
+        let mut next = 0;
+        while let Some(slot) = self.next_stack(stacks, next) {
+            self.drain_own(slot);
+            next = slot.0 + 1;
         }
-    }
-
-    fn drain_own_where(&self, selects: impl Fn(Slot) -> bool) {
-        self.caches.used.slots(0).filter(|slot| selects(*slot)).for_each(|s| self.drain_own(s));
     }
 
     /// Stops these stacks, returns their objects to the slabs, and takes the stacks out of
@@ -123,13 +107,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// page. Returns the granules purged. The caller is inside a slow path.
     pub(in crate::yard) fn drain_all(&self) -> usize {
         let _guard = self.drain.lock(self.platform());
-        self.drain_where(|_| true);
+        self.drain_stacks(Stacks::All);
         for number in self.caches.used.caches() {
             let cache = self.caches.get(number);
             cache.engine.shrink(cache.on(&self.heap));
         }
         // Ended slabs went to this CPU's lists of runs.
-        self.drain_where(|_| true);
+        self.drain_stacks(Stacks::All);
         let purged = self.heap.purge(0, usize::MAX);
         self.heap.release_metadata();
         self.heap.sheaves.rest(self.platform());
@@ -174,8 +158,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Drains the caller's row. The runs of the slabs that end go to the buddy at last.
     fn drain_row(&self) {
         let _guard = self.drain.lock(self.platform());
-        self.drain_own_where(|slot| number_of(slot).is_some());
-        self.drain_own_where(|slot| percpu::order_of(slot).is_some());
+        self.drain_own_stacks(Stacks::Caches);
+        self.drain_own_stacks(Stacks::Runs);
     }
 
     /// Returns to the slabs what rows without an owner hold: the private slots of threads that
@@ -184,7 +168,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Some(_slow_path) = self.slow_path(LOOK_CALLS) else { return };
         let _guard = self.drain.lock(self.platform());
         for row in rows {
-            self.caches.used.slots(0).for_each(|slot| self.take_stack(row, slot));
+            let mut next = 0;
+            while let Some(slot) = self.next_stack(Stacks::All, next) {
+                self.take_stack(row, slot);
+                next = slot.0 + 1;
+            }
         }
     }
 

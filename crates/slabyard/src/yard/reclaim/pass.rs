@@ -18,11 +18,11 @@
 
 use super::drain::{BATCH, Stops};
 use crate::engine::{Engine, Found, Header, Shape};
-use crate::pages::percpu;
 use crate::platform::stack::STOPPED;
 use crate::platform::{Entry, Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::Yard;
+use crate::yard::stacks::Stacks;
 
 /// A stack is idle when so many passes in a row found its top unchanged.
 const IDLE_PASSES: u32 = 2;
@@ -52,15 +52,6 @@ enum Phase {
     Sheaves,
     /// No pass is open.
     Ended,
-}
-
-/// The stacks that a phase drains.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stacks {
-    /// Of all slots in use.
-    All,
-    /// CPUs' lists of runs, whose slots come first.
-    Runs,
 }
 
 /// The outcome of one slice.
@@ -179,12 +170,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             pass.slices[usize::from(pass.phase >= Phase::Pages)] += 1;
             return None;
         }
-    }
-
-    /// The next slot of a row from a number on whose stack a phase drains.
-    fn next_stack(&self, stacks: Stacks, slot: u16) -> Option<Slot> {
-        let next = self.caches.used.next_slot(slot)?;
-        (stacks == Stacks::All || percpu::order_of(next).is_some()).then_some(next)
     }
 
     /// Drains stacks whose tops did not change for so many passes: as many as have

@@ -14,13 +14,14 @@
 //! program's rate and the work that is left ([`super::rate`]).
 
 use super::rate::{EVERY_CALL, LONGEST_INTERVAL};
-use crate::cache::slots::slot_of;
+use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::large::WARM_PART;
 use crate::yard::slow_path::{Background, LOOK_CALLS};
+use crate::yard::stacks::Stacks;
 
 /// The ticker runs while there are so many dirty free granules: 256 KiB.
 const PENDING: usize = 64;
@@ -285,14 +286,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[cold]
     #[inline(never)]
     pub(in crate::yard) fn ask_rows(&self) {
-        let p = self.platform();
-        for row in (0..p.rows().len()).filter(|row| p.row_used(*row)) {
-            p.rows().countdown(row).store(0, Ordering::Relaxed);
-            for number in self.caches.used.caches() {
-                let entry = p.rows().entry(row, slot_of(number));
-                if !entry.is_none() {
-                    entry.ask();
-                }
+        let rows = self.platform().rows();
+        (0..rows.len()).filter(|row| self.platform().row_used(*row)).for_each(|row| {
+            rows.countdown(row).store(0, Ordering::Relaxed);
+        });
+        for (row, slot) in self.entries(Stacks::Caches) {
+            // A spare stack takes no push.
+            if number_of(slot).is_some_and(|number| slot_of(number) == slot) {
+                rows.entry(row, slot).ask();
             }
         }
     }

@@ -1,0 +1,94 @@
+//! Walks over the stacks of all rows: which entries a drain, a pass or a check is about.
+//!
+//! Neighbours: [`crate::cache::used`] says which slots are in use, so a walk costs in
+//! proportion to them; [`super::reclaim`] and [`super::quiesce`] walk.
+//! Invariant: a walk over created caches' stacks holds the drain lock.
+
+use super::Yard;
+use crate::cache::slots::slot_of;
+use crate::engine::{Engine, SPARE};
+use crate::pages::percpu;
+use crate::platform::{Platform, Slot};
+
+/// Stacks of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stacks {
+    /// All: of caches and of lists of runs.
+    All,
+    /// Lists of runs.
+    Runs,
+    /// Of all caches.
+    Caches,
+    /// Of the cache of a number.
+    Cache(usize),
+}
+
+/// Row and slot of entries that have a stack.
+pub(super) struct Entries<'a, P, E> {
+    yard: &'a Yard<P, E>,
+    stacks: Stacks,
+    row: usize,
+    slot: u16,
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// The next slot in use, from a number on.
+    pub(super) fn next_stack(&self, stacks: Stacks, slot: u16) -> Option<Slot> {
+        let used = &self.caches.used;
+        match stacks {
+            Stacks::All => used.next_slot(slot),
+            Stacks::Runs => used.next_slot(slot).filter(|slot| percpu::order_of(*slot).is_some()),
+            Stacks::Caches => used.next_slot(slot.max(slot_of(0).0)),
+            Stacks::Cache(number) => {
+                let main = slot_of(number).0;
+                let next = slot.max(main);
+                (next <= main + SPARE).then_some(Slot(next))
+            }
+        }
+    }
+
+    /// The entries of all rows that have a stack.
+    pub(super) fn entries(&self, stacks: Stacks) -> Entries<'_, P, E> {
+        Entries { yard: self, stacks, row: 0, slot: 0 }
+    }
+
+    /// Plants a bug: caches are destroyed and drained without a look at this row.
+    #[cfg(any(test, feature = "machine"))]
+    pub fn plant_skipped_row(&self, row: usize) {
+        self.skipped_row.store(row as u32 + 1, crate::sync::Ordering::Relaxed);
+    }
+
+    #[cfg(any(test, feature = "machine"))]
+    fn skips_as_planted(&self, row: usize, stacks: Stacks) -> bool {
+        let skipped = self.skipped_row.load(crate::sync::Ordering::Relaxed);
+        matches!(stacks, Stacks::Cache(_)) && skipped == row as u32 + 1
+    }
+
+    #[cfg(not(any(test, feature = "machine")))]
+    fn skips_as_planted(&self, _row: usize, _stacks: Stacks) -> bool {
+        false
+    }
+}
+
+impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
+    type Item = (usize, Slot);
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<(usize, Slot)> {
+        let p = self.yard.platform();
+        while self.row < p.rows().len() {
+            let (row, stacks) = (self.row, self.stacks);
+            let is_there = p.row_used(row) && !self.yard.skips_as_planted(row, stacks);
+            let next = if is_there { self.yard.next_stack(stacks, self.slot) } else { None };
+            let Some(slot) = next else {
+                (self.row, self.slot) = (row + 1, 0);
+                continue;
+            };
+            self.slot = slot.0 + 1;
+            if !p.rows().entry(row, slot).is_none() {
+                return Some((row, slot));
+            }
+        }
+        None
+    }
+}
