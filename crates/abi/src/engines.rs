@@ -12,17 +12,17 @@ pub struct EngineRow {
 
 macro_rules! engines {
     ($($item:ident $name:literal: $help:literal;)*) => {
-        /// An engine: the index of its row in [`ENGINES`] is its number.
+        /// An engine.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum EngineName { $(#[doc = $help] $item,)* }
 
         impl EngineName {
-            /// Each of them, by number.
+            /// Each of them, in the order of [`ENGINES`].
             pub const ALL: &[EngineName] = &[$(EngineName::$item,)*];
         }
 
-        /// All engines, by number; the first is the default.
+        /// All engines; the first is the default.
         pub static ENGINES: &[EngineRow] = &[$(EngineRow { name: $name, help: $help },)*];
 
         /// The names, for the option.
@@ -39,13 +39,13 @@ impl EngineName {
     /// The engine of a number.
     #[must_use]
     pub fn of(number: u64) -> Option<EngineName> {
-        EngineName::ALL.get(usize::try_from(number).ok()?).copied()
+        EngineName::ALL.iter().copied().find(|engine| engine.number() == number)
     }
 
-    /// Its number.
+    /// Its number: not 0, which stands for a word that says nothing.
     #[must_use]
     pub const fn number(self) -> u64 {
-        self as u64
+        self as u64 + 1
     }
 
     /// Its row.

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::cache::classes::{self, ENTRIES, LARGEST};
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::Yard;
+use slabyard_abi::engines::EngineName;
 
 #[cfg(any_engine)]
 pub(crate) use slabyard::engine::Any as Engine;
@@ -14,18 +15,18 @@ pub(crate) use slabyard::engine::Sheaves as Engine;
 /// The process's yard.
 pub(crate) static YARD: Yard<Linux, Engine> = Yard::new(Linux::new());
 
-/// Chooses the engine by its number.
+/// Chooses the engine, by the value of its option.
 #[cfg(any_engine)]
-pub(crate) fn choose_engine(number: u64) {
-    if let Some(engine) = slabyard_abi::engines::EngineName::of(number) {
-        YARD.choose(engine);
+pub(crate) fn choose_engine(option: u64) {
+    if let Some(engine) = EngineName::ALL.get(option as usize) {
+        YARD.choose(*engine);
     }
 }
 
 /// There is no choice.
 #[cfg(not(any_engine))]
-pub(crate) fn choose_engine(number: u64) {
-    if number != YARD.engine().number() {
+pub(crate) fn choose_engine(option: u64) {
+    if EngineName::ALL.get(option as usize) != Some(&YARD.engine()) {
         crate::text::say!("SLABYARD_ENGINE is not possible here: the library has `slub` alone");
     }
 }

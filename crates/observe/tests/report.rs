@@ -95,8 +95,8 @@ proptest! {
 #[test]
 fn the_engine_has_its_name_and_a_later_one_its_number() {
     for (engine, want) in [
-        (0, Value::Text("slub".into())),
-        (1, Value::Text("plain".into())),
+        (1, Value::Text("slub".into())),
+        (2, Value::Text("plain".into())),
         (u64::MAX, Value::Exact(u64::MAX)),
     ] {
         let yard = YardCounters { engine, ..YardCounters::default() };

@@ -262,5 +262,7 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
     put("nr_cpus", Some(Span::between(look.begin.rows_in_use, look.end.rows_in_use)));
     put("decay_ms", look.counter(Word::DecayMsAt));
     put("node_limit", look.counter(Word::NodeLimitAt));
-    totals.insert("engine".into(), Value::engine(front.engine));
+    if front.engine != 0 {
+        totals.insert("engine".into(), Value::engine(front.engine));
+    }
 }
