@@ -77,6 +77,16 @@ impl Shape {
         self.geometry.size > Self::LARGEST_IN_PIECES
     }
 
+    /// About how many calls make one slow path, as an estimate for the look at the clock: a
+    /// stack is filled to the half.
+    #[inline]
+    #[must_use]
+    pub const fn calls(&self) -> u32 {
+        const MOST: u32 = 64;
+        let half = self.stack_objects / 2;
+        if half < MOST { half } else { MOST }
+    }
+
     /// Slot of the main stack.
     #[inline]
     #[must_use]

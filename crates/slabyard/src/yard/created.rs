@@ -13,7 +13,7 @@
 use super::large::RUN_CALLS;
 use super::slow_path::{LOOK_CALLS, SlowPath};
 use super::stacks::Stacks;
-use super::{Place, Yard, calls_of};
+use super::{Place, Yard};
 use crate::cache::{Cache, CacheId, CacheSettings};
 use crate::engine::{Engine, Shape};
 use crate::platform::{GRANULE, Platform};
@@ -176,9 +176,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Allocates an object of a cache in the slow path.
     pub fn alloc_from_slow(&self, id: CacheId) -> Option<usize> {
         let cache = self.caches.find(id)?;
-        self.fetch_for_alloc(Some(id.number()));
-        let bytes = cache.shape().geometry.size as usize;
-        let Some(_slow_path) = self.slow_path(calls_of(bytes)) else {
+        self.fetch_for_alloc(Some(cache));
+        let Some(_slow_path) = self.slow_path(cache.shape().calls()) else {
             return self.alloc_from_outside(id, cache);
         };
         self.alloc_or_drain_from(id, cache)
@@ -227,7 +226,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), Place> {
         match self.class_at(address) {
             Some(number) if number == id.number() => {
-                if self.count_down() && self.push(number, address) {
+                if self.count_down() && self.push(self.caches.get(number), address) {
                     return Ok(());
                 }
                 self.free(address)

@@ -58,13 +58,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             }
             // SAFETY: as above.
             unsafe { self.platform().write_word(at, DONE) };
-            let class = self.class_at(at);
-            let shape = class.map(|class| self.caches.get(class).shape());
-            if let Some(constructor) = shape.and_then(|shape| shape.constructor) {
+            let cache = self.class_at(at).map(|class| self.caches.get(class));
+            if let Some(constructor) = cache.and_then(|cache| cache.shape().constructor) {
                 // The link overwrote what it made.
                 constructor.call(at);
             }
-            let freed = self.free_inside(class, at);
+            let freed = self.free_inside(cache, at);
             debug_assert!(freed.is_ok());
             at = next;
         }

@@ -126,13 +126,10 @@ pub struct Yard<P, E = Sheaves> {
     backlog: AtomicUsize,
 }
 
-/// How many calls about objects of so many bytes make one slow path, as an estimate for the
-/// depth word's count: sheaves hold fewer of larger objects.
+/// About how many calls about a cache, or about runs, make one slow path.
 #[inline]
-fn calls_of(bytes: usize) -> u32 {
-    const MOST: u32 = 64;
-    let doublings = usize::BITS - (bytes >> 9).leading_zeros();
-    (MOST >> doublings.min(6)).max(RUN_CALLS)
+fn calls_of<E: Engine>(cache: Option<&Cache<E>>) -> u32 {
+    cache.map_or(RUN_CALLS, |cache| cache.shape().calls())
 }
 
 impl<P: Platform> Yard<P, Any> {
@@ -274,27 +271,33 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return None;
         }
         let class = classes::class_for_aligned(bytes, align);
-        self.fetch_for_alloc(class);
-        let Some(_slow_path) = self.enter(calls_of(bytes), Background::Any) else {
-            return self.alloc_outside(bytes, align);
+        let cache = class.map(|class| &self.caches.classes()[class]);
+        self.fetch_for_alloc(cache);
+        let Some(_slow_path) = self.enter(calls_of(cache), Background::Any) else {
+            return self.alloc_outside(cache, bytes, align);
         };
-        self.alloc_or_drain(class, bytes, align)
+        self.alloc_or_drain(cache, bytes, align)
     }
 
     /// The caller is in a slow path.
-    fn alloc_or_drain(&self, class: Option<usize>, bytes: usize, align: usize) -> Option<usize> {
-        if let Some(address) = self.alloc_once(class, bytes, align) {
+    fn alloc_or_drain(
+        &self,
+        cache: Option<&Cache<E>>,
+        bytes: usize,
+        align: usize,
+    ) -> Option<usize> {
+        if let Some(address) = self.alloc_once(cache, bytes, align) {
             return Some(address);
         }
         self.drain_all();
-        self.alloc_once(class, bytes, align)
+        self.alloc_once(cache, bytes, align)
     }
 
     /// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
     /// may hold locks, or while another thread forks, which must not wait for us. Makes a
     /// mapping, which needs no lock.
     #[cold]
-    fn alloc_outside(&self, bytes: usize, align: usize) -> Option<usize> {
+    fn alloc_outside(&self, cache: Option<&Cache<E>>, bytes: usize, align: usize) -> Option<usize> {
         if let Some(address) = self.heap.map_own(bytes.max(1), align) {
             return Some(address);
         }
@@ -303,16 +306,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         // The last resort: the number of mappings is at its limit.
         self.gate.wait_for_fork(self.platform());
-        let _slow_path = self.slow_path(calls_of(bytes))?;
-        self.alloc_or_drain(classes::class_for_aligned(bytes, align), bytes, align)
+        let _slow_path = self.slow_path(calls_of(cache))?;
+        self.alloc_or_drain(cache, bytes, align)
     }
 
-    fn alloc_once(&self, class: Option<usize>, bytes: usize, align: usize) -> Option<usize> {
-        if let Some(class) = class {
-            let cache = &self.caches.classes()[class];
-            return cache.engine.alloc(cache.on(&self.heap));
+    fn alloc_once(&self, cache: Option<&Cache<E>>, bytes: usize, align: usize) -> Option<usize> {
+        match cache {
+            Some(cache) => cache.engine.alloc(cache.on(&self.heap)),
+            None => self.alloc_large(bytes, align),
         }
-        self.alloc_large(bytes, align)
     }
 
     /// Allocates by the fast path first.
@@ -333,21 +335,21 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
-        let bytes = class.map_or(LARGEST_RUN, |class| self.bytes_of(class));
-        self.fetch_for_free(class, address);
+        let cache = class.map(|class| self.caches.get(class));
+        self.fetch_for_free(cache, address);
         let spent = self.is_countdown_over();
         if self.checks.are_close() {
             return self.free_closely(class, address, spent);
         }
-        let Some(_slow_path) = self.slow_path_of_free(calls_of(bytes), spent) else {
+        let Some(_slow_path) = self.slow_path_of_free(calls_of(cache), spent) else {
             self.defer(address);
             return Ok(());
         };
         // The periodic slow path: the sheaf may have room.
-        if spent && class.is_some_and(|class| self.push(class, address)) {
+        if spent && cache.is_some_and(|cache| self.push(cache, address)) {
             return Ok(());
         }
-        self.free_inside(class, address)
+        self.free_inside(cache, address)
     }
 
     /// As [`Yard::free`], with the close checks of [`checks`].
@@ -358,27 +360,24 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.defer(address);
             return Ok(());
         };
-        if let Some(class) = class
-            && (!self.check_free(class, address)? || spent && self.push(class, address))
+        let cache = class.map(|class| self.caches.get(class));
+        if let Some((class, cache)) = class.zip(cache)
+            && (!self.check_free(class, address)? || spent && self.push(cache, address))
         {
             return Ok(());
         }
-        self.free_inside(class, address)
+        self.free_inside(cache, address)
     }
 
-    fn free_inside(&self, class: Option<usize>, address: usize) -> Result<(), Place> {
-        if let Some(class) = class {
-            if !self.may_begin(class, address) {
-                return Err(self.place_of(address));
+    fn free_inside(&self, cache: Option<&Cache<E>>, address: usize) -> Result<(), Place> {
+        match cache {
+            Some(cache) if self.may_begin(cache, address) => {
+                cache.engine.free(cache.on(&self.heap), address);
+                Ok(())
             }
-            let cache = self.caches.get(class);
-            cache.engine.free(cache.on(&self.heap), address);
-            return Ok(());
+            None if self.free_large(address) => Ok(()),
+            _ => Err(self.place_of(address)),
         }
-        if self.free_large(address) {
-            return Ok(());
-        }
-        Err(self.place_of(address))
     }
 
     /// Frees by the fast path first.
@@ -389,7 +388,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_fast(&self, address: usize) -> Result<(), Place> {
         if let Some(class) = self.class_at(address)
             && self.count_down()
-            && self.push(class, address)
+            && self.push(self.caches.get(class), address)
         {
             return Ok(());
         }
@@ -398,27 +397,19 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Pushes onto this CPU's sheaf; false for an interior pointer and a full sheaf.
     #[inline]
-    fn push(&self, class: usize, address: usize) -> bool {
-        self.may_begin(class, address) && self.platform().push(slot_of(class), address)
-    }
-
-    /// Bytes from one object of a cache to the next.
-    #[inline]
-    fn bytes_of(&self, class: usize) -> usize {
-        match classes::ROWS.get(class) {
-            Some((bytes, _)) => *bytes as usize,
-            None => self.caches.get(class).shape().geometry.size as usize,
-        }
+    fn push(&self, cache: &Cache<E>, address: usize) -> bool {
+        self.may_begin(cache, address) && self.platform().push(cache.shape().main(), address)
     }
 
     /// False where no object of a cache begins. Only objects of malloc's classes are all aligned
     /// to 16 bytes.
     #[inline]
-    fn may_begin(&self, class: usize, address: usize) -> bool {
-        if class < classes::CLASSES {
+    fn may_begin(&self, cache: &Cache<E>, address: usize) -> bool {
+        let shape = cache.shape();
+        if shape.slot < slot_of(classes::CLASSES).0 {
             return address.is_multiple_of(16);
         }
-        self.heap.begins_object(&self.caches.get(class).shape().geometry, address)
+        self.heap.begins_object(&shape.geometry, address)
     }
 
     /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created

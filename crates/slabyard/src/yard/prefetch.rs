@@ -12,7 +12,7 @@ use crate::sync::{fetch_to_read, fetch_to_write};
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// For an allocation: the words of the yard and of its cache.
     #[inline]
-    pub(super) fn fetch_for_alloc(&self, class: Option<usize>) {
+    pub(super) fn fetch_for_alloc(&self, cache: Option<&Cache<E>>) {
         let buddy = &self.heap.buddy;
         let words = [
             self.interval.as_ptr() as usize,
@@ -25,8 +25,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             buddy.freed_at(),
         ];
         words.into_iter().for_each(fetch_to_read);
-        if let Some(class) = class {
-            let cache = core::ptr::from_ref(self.caches.get(class)) as usize;
+        if let Some(cache) = cache {
+            let cache = core::ptr::from_ref(cache) as usize;
             // The compiler unrolls a loop whose count is a constant.
             let lines = size_of::<Cache<E>>().div_ceil(64);
             (0..lines).for_each(|line| fetch_to_write(cache + 64 * line));
@@ -36,10 +36,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// For a free: these, and the descriptor where its slab or run begins, which it will write
     /// if the object returns to its slab without passing through a sheaf.
     #[inline]
-    pub(super) fn fetch_for_free(&self, class: Option<usize>, address: usize) {
-        self.fetch_for_alloc(class);
+    pub(super) fn fetch_for_free(&self, cache: Option<&Cache<E>>, address: usize) {
+        self.fetch_for_alloc(cache);
         let heap = &self.heap;
-        let descriptor = match class.map(|class| self.caches.get(class).shape()) {
+        let descriptor = match cache.map(|cache| cache.shape()) {
             None => heap.region.granule_of(address),
             Some(shape) => shape.may_bypass().then(|| heap.slab_at(&shape.geometry, address)),
         };
