@@ -24,4 +24,4 @@ pub mod snapshot;
 pub mod tell;
 pub mod trace;
 
-pub use slabyard::engine::cpu_slabs::counters;
+pub use slabyard::engine::counters;

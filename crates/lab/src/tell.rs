@@ -13,7 +13,7 @@ use crate::replay::{Replayed, Start};
 use crate::rules::{Accounting, Settings};
 use crate::snapshot::KernelSnapshot;
 use crate::trace::Trace;
-use slabyard::engine::cpu_slabs::counters::Counter;
+use slabyard::engine::counters::Counter;
 use slabyard::engine::cpu_slabs::{Front, KernelCache};
 use slabyard_observe::fields::{Kind as FieldKind, field};
 use slabyard_observe::snapshot::{Kind, Machine, Missing, Place, Slab, Source};

@@ -2,7 +2,7 @@
 //! stands among objects, and a piece makes no more slab operations than it may.
 
 use slabyard::cache::classes;
-use slabyard::engine::Sheaves;
+use slabyard::engine::flush::return_to_slabs;
 use slabyard::pages::Cause;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::slab::Object;
@@ -39,7 +39,7 @@ fn flush(yard: &Yard<Machine>, objects: &[usize], most: u32) -> (Vec<(usize, Cau
     let before = yard.platform().tally().slab_operations;
     while !left.is_empty() {
         let begin = yard.platform().tally().slab_operations;
-        let flushed = cache.on(&yard.heap).return_to_slabs(&left, most);
+        let flushed = return_to_slabs(cache.on(&yard.heap), &left, most);
         assert!(flushed > 0, "a piece flushes something");
         assert!(yard.platform().tally().slab_operations - begin <= most.into());
         left.truncate(left.len() - flushed as usize);
@@ -150,7 +150,7 @@ fn objects_bypass_the_sheaves_where_the_yards_barns_are_full() {
     let yard = yard();
     let cache = yard.cache(classes::class_for(LARGE).expect("a class"));
     let capacity = cache.sheaf_capacity() as usize;
-    assert!(Sheaves::barn_limits(cache).0 > 0, "room of its own");
+    assert!(cache.barn_limits().0 > 0, "room of its own");
     yard.heap.set_node_limit(0);
     let live = alloc(&yard, LARGE, 2 * capacity + 50);
     let (parked, others) = live.split_at(2 * capacity);

@@ -2,7 +2,6 @@
 //! once, and the yard stays sound.
 
 use slabyard::cache::classes;
-use slabyard::engine::Sheaves;
 use slabyard::platform::Platform;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
@@ -139,7 +138,7 @@ fn every_tunable_is_set_and_holds() {
     }
     assert_eq!(cache.sheaf_capacity(), 4);
     assert_eq!(cache.min_partial(), 3);
-    assert_eq!(Sheaves::barn_limits(cache), (3, 3));
+    assert_eq!(cache.barn_limits(), (3, 3));
     assert_eq!(yard.decay_ms(), 3);
     assert_eq!(yard.heap.node_limit(), 3);
     // With sheaves of 4 and nothing for barns, a CPU parks 8 objects and no more.

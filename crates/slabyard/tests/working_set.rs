@@ -4,7 +4,6 @@
 
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
-use slabyard::engine::Sheaves;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 
@@ -40,7 +39,7 @@ impl Scene {
     }
 
     fn limit(&self) -> u32 {
-        Sheaves::barn_limits(self.yard.cache(self.class)).0
+        self.yard.cache(self.class).barn_limits().0
     }
 
     fn full(&self) -> u32 {

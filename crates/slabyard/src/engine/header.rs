@@ -206,6 +206,12 @@ impl Header {
             .all(|word| word.load(Ordering::Relaxed) == 0)
     }
 
+    /// Most full and most empty sheaves of the barn: 0 for an engine without sheaves.
+    pub fn barn_limits(&self) -> (u32, u32) {
+        let limit = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
+        (limit(&self.shown.barn_full_limit), limit(&self.shown.barn_empty_limit))
+    }
+
     /// Objects that left their slabs: live, parked or in transit.
     pub fn out(&self) -> u64 {
         self.shown.out.load(Ordering::Relaxed)

@@ -6,9 +6,10 @@
 //! objects, the free objects of one slab) is its own affair. An engine without stacks leaves
 //! the entries of its caches zeros, so every call takes the slow path.
 //!
-//! An engine stands on the slabs of its cache ([`PageSlabs`]): the page heap, and what each
-//! cache has whatever its engine ([`header`]). These take objects out of slabs ([`partial`])
-//! and return them ([`flush`]).
+//! An engine stands on the slabs of its cache ([`slabs`]): those of the page heap
+//! ([`PageSlabs`]), or the lab's, which are numbers. Policy takes objects out of them
+//! ([`partial`]) and returns them ([`flush`]), whichever they are. What each cache has,
+//! whatever its engine, is its [`header`].
 //!
 //! # Lock order ([`crate::sync::Rank`], asserted in debug builds)
 //!
@@ -24,41 +25,29 @@
 #![forbid(unsafe_code)]
 
 pub mod any;
+pub mod counters;
 #[cfg(any(test, feature = "cpu-slab"))]
 pub mod cpu_slabs;
 pub mod flush;
 pub mod header;
+mod page_slabs;
 pub mod partial;
 pub mod plain;
 pub mod sheaves;
 mod shown;
+pub mod slabs;
 
 pub use any::Any;
+pub use counters::Counter;
 pub use header::{Header, SPARE, Shape};
+pub use page_slabs::PageSlabs;
 pub use plain::Plain;
 pub use sheaves::Sheaves;
 pub use shown::Moving;
 
-use crate::pages::PageHeap;
 use crate::platform::{Platform, Slot};
 use crate::sync::AtomicUsize;
 use slabyard_abi::engines::EngineName;
-
-/// The slabs of a cache on the page heap: what an engine stands on.
-pub struct PageSlabs<'a, P> {
-    /// The platform and its pages.
-    pub heap: &'a PageHeap<P>,
-    /// The cache.
-    pub cache: &'a Header,
-}
-
-impl<P> Clone for PageSlabs<'_, P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P> Copy for PageSlabs<'_, P> {}
 
 /// What a reclaim pass has still to do in a cache.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +93,7 @@ pub trait Engine: Sized + Send + Sync {
     /// Returns the objects of a stopped stack to their slabs. The caller takes the stack away.
     fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, objects: &[AtomicUsize]) {
         let _moving = on.cache.moving_aside();
-        on.return_to_slabs(objects, u32::MAX);
+        flush::return_to_slabs(on, objects, u32::MAX);
     }
 
     /// Flushes one of this CPU's own stacks without stopping another: what a platform that

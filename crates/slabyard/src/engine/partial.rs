@@ -24,12 +24,11 @@
 //! For each cache: slabs that begin in the region = `nr_slabs`; listed slabs = `nr_partial`;
 //! `out` = objects - free.
 
-use super::PageSlabs;
+use super::slabs::{Counted, Refill, Slabs};
+use super::{Counter, Header};
 use crate::pages::descriptor::NIL;
-use crate::pages::{PageHeap, Sheaf};
-use crate::platform::Platform;
-use crate::slab::{Geometry, Version, Word};
-use crate::sync::Ordering;
+use crate::slab::{Version, Word};
+use crate::sync::{Guard, Ordering};
 
 pub(super) struct Partial {
     head: u32,
@@ -37,250 +36,301 @@ pub(super) struct Partial {
     nr_partial: u32,
 }
 
+/// An end of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Head,
+    Tail,
+}
+
 impl Partial {
     pub(super) const fn new() -> Self {
         Partial { head: NIL, tail: NIL, nr_partial: 0 }
     }
 
-    fn append<P: Platform>(&mut self, g: &PageHeap<P>, slab: u32) {
-        let descriptor = g.region.descriptor(slab);
-        descriptor.time.store(LISTED, Ordering::Relaxed);
-        descriptor.next.store(NIL, Ordering::Relaxed);
-        descriptor.prev.store(self.tail, Ordering::Relaxed);
-        if self.tail == NIL {
+    /// Lists a slab that is on no list.
+    pub(super) fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
+        let (prev, next) = match end {
+            End::Head => (NIL, self.head),
+            End::Tail => (self.tail, NIL),
+        };
+        on.set_listed(slab, true);
+        on.set_next(slab, next);
+        on.set_prev(slab, prev);
+        if prev == NIL {
             self.head = slab;
         } else {
-            g.region.descriptor(self.tail).next.store(slab, Ordering::Relaxed);
+            on.set_next(prev, slab);
         }
-        self.tail = slab;
+        if next == NIL {
+            self.tail = slab;
+        } else {
+            on.set_prev(next, slab);
+        }
         self.nr_partial += 1;
+        on.count(Counter::ListLockSlabs, 1);
     }
 
-    fn unlink<P: Platform>(&mut self, g: &PageHeap<P>, slab: u32) {
-        let descriptor = g.region.descriptor(slab);
-        let next = descriptor.next.load(Ordering::Relaxed);
-        let prev = descriptor.prev.load(Ordering::Relaxed);
+    pub(super) fn unlink<S: Slabs>(&mut self, on: S, slab: u32) {
+        let (next, prev) = (on.next(slab), on.prev(slab));
         if prev == NIL {
             self.head = next;
         } else {
-            g.region.descriptor(prev).next.store(next, Ordering::Relaxed);
+            on.set_next(prev, next);
         }
         if next == NIL {
             self.tail = prev;
         } else {
-            g.region.descriptor(next).prev.store(prev, Ordering::Relaxed);
+            on.set_prev(next, prev);
         }
-        descriptor.time.store(0, Ordering::Relaxed);
+        on.set_listed(slab, false);
         self.nr_partial -= 1;
+        on.count(Counter::ListLockSlabs, 1);
+    }
+
+    /// Publishes the list's head and length to readers outside. Under its lock.
+    pub(super) fn publish(&self, cache: &Header) {
+        cache.shown.nr_partial.store(self.nr_partial.into(), Ordering::Relaxed);
+        cache.shown.partial_head.store(self.head.into(), Ordering::Relaxed);
     }
 }
 
 /// Most empty slabs that end under one hold of the lock.
 const ENDED_AT_ONCE: u32 = 16;
-/// Value of a slab descriptor's `time` while the slab is on the partial list.
-const LISTED: u32 = 1;
 
-impl<P: Platform> PageSlabs<'_, P> {
-    /// Fills a sheaf up to `want` objects: from partial slabs, and if these give
-    /// nothing, from a new slab. Returns false if the sheaf is still empty.
-    pub(super) fn refill(self, sheaf: &mut Sheaf, want: u32) -> bool {
-        let room = want.min(self.heap.sheaves.room(sheaf)).saturating_sub(sheaf.len());
-        let mut filling = self.heap.sheaves.filling(sheaf);
-        self.take_objects(room, |begin, stride, mask| filling.push_each(begin, stride, mask));
-        !sheaf.is_empty()
+/// Takes the list's lock.
+fn lock<S: Slabs>(on: &S) -> Guard<'_, Partial, S::Park> {
+    on.count(Counter::ListLock, 1);
+    on.cache().partial.lock(on.park())
+}
+
+/// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f` gets
+/// those of one bitmap word at a time. A cache that has few slabs makes one at most, and none
+/// while it has free objects: the caller may need a single one.
+///
+/// If `most` is a word's objects or more, it takes whole words, and leaves the last word
+/// where that would be too many. A [whole](Refill::Whole) refill takes all that it may.
+pub(super) fn take_objects<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Taken)) {
+    if most == 0 {
+        return;
     }
-
-    /// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f`
-    /// gets the address of the first object of a bitmap word, the stride, and the bits of
-    /// those that were taken. A cache that has few slabs makes one at most, and none while
-    /// it has free objects: the caller may need a single one.
-    ///
-    /// If `most` is a word's objects or more, it takes whole words, and leaves the last word
-    /// where that would be too many.
-    pub(super) fn take_objects(self, most: u32, mut f: impl FnMut(usize, usize, u64)) {
-        if most == 0 {
-            return;
+    let fills = on.rules().refill == Refill::Whole;
+    let whole = !fills && most >= Word::OBJECTS;
+    let (mut missing, more) = if fills {
+        (take_detached(on, most, &mut f), false)
+    } else {
+        take_partial(on, most, whole, &mut f)
+    };
+    let least = if whole { Word::OBJECTS } else { 1 };
+    let cache = on.cache();
+    while missing == most || missing >= least && (fills || !more && cache.is_busy()) {
+        match take_new(on, missing, whole, &mut f) {
+            0 => break,
+            taken => missing -= taken,
         }
-        let whole = most >= Word::OBJECTS;
-        let (mut missing, more) = self.take_partial(most, whole, &mut f);
-        let least = if whole { Word::OBJECTS } else { 1 };
-        while missing == most || missing >= least && !more && self.cache.is_busy() {
-            match self.take_new(missing, whole, &mut f) {
-                0 => break,
-                taken => missing -= taken,
-            }
-        }
-        self.cache.shown.out.fetch_add((most - missing).into(), Ordering::Relaxed);
     }
+    cache.shown.out.fetch_add((most - missing).into(), Ordering::Relaxed);
+}
 
-    /// Takes from the slabs on the partial list, one piece of work; returns how many objects
-    /// are still missing, and whether the list may have more.
-    fn take_partial(
-        self,
-        most: u32,
-        whole: bool,
-        f: &mut impl FnMut(usize, usize, u64),
-    ) -> (u32, bool) {
-        let geometry = &self.cache.shape().geometry;
-        let mut missing = most;
-        let mut looks = self.cache.shape().piece;
-        let mut list = self.cache.partial.lock(&self.heap.platform);
-        while missing > 0 && looks > 0 && list.head != NIL {
-            looks -= 1;
-            let slab = list.head;
-            self.heap.region.fetch_descriptor_ahead(
-                self.heap.region.descriptor(slab).next.load(Ordering::Relaxed),
-            );
-            let (taken, left) = take(self.heap, geometry, slab, missing, whole, &mut *f);
-            missing -= taken;
-            if left > 0 {
-                return (missing, true);
-            }
-            list.unlink(self.heap, slab);
-            self.publish_list(&list);
-        }
-        (missing, looks == 0)
-    }
-
-    /// Takes objects from a new slab; returns how many.
-    fn take_new(self, most: u32, whole: bool, mut f: impl FnMut(usize, usize, u64)) -> u32 {
-        let shape = self.cache.shape();
-        let geometry = &shape.geometry;
-        let Some(slab) = self.heap.take_block(geometry.order) else { return 0 };
-        if let Some(constructor) = &shape.constructor {
-            self.heap.construct(slab, geometry, constructor);
-        }
-        self.heap.begin_slab(slab, geometry, shape.slot);
-        self.cache.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
-        let (version, _) = self.heap.free_of(slab);
-        let (taken, left) = take(self.heap, geometry, slab, most, whole, &mut f);
+/// Takes from the slabs on the partial list, one piece of work; returns how many objects
+/// are still missing, and whether the list may have more.
+fn take_partial<S: Slabs>(
+    on: S,
+    most: u32,
+    whole: bool,
+    f: &mut impl FnMut(S::Taken),
+) -> (u32, bool) {
+    let mut missing = most;
+    let mut looks = on.cache().shape().piece;
+    let mut list = lock(&on);
+    while missing > 0 && looks > 0 && list.head != NIL {
+        looks -= 1;
+        let slab = list.head;
+        on.fetch_ahead(on.next(slab));
+        let (taken, left) = on.take(slab, missing, whole, &mut *f);
+        on.count(Counter::CmpxchgSlab, 1);
+        missing -= taken;
         if left > 0 {
-            self.relist(slab, version);
+            return (missing, true);
         }
-        taken
+        list.unlink(on, slab);
+        list.publish(on.cache());
     }
+    (missing, looks == 0)
+}
 
-    /// Allocates one object from the slabs and bypasses what is parked: for an engine without
-    /// stacks, a CPU whose stack is stopped, and a thread that has no row.
-    pub(super) fn alloc_direct(self) -> Option<usize> {
-        let mut one = None;
-        self.take_objects(1, |begin, stride, mask| {
-            one = Some(begin + mask.trailing_zeros() as usize * stride);
-        });
-        one
-    }
-
-    /// Publishes the list's head and length to readers outside. Under its lock.
-    fn publish_list(&self, list: &Partial) {
-        self.cache.shown.nr_partial.store(list.nr_partial.into(), Ordering::Relaxed);
-        self.cache.shown.partial_head.store(list.head.into(), Ordering::Relaxed);
-    }
-
-    /// True if the published words are those of the list (for `verify`).
-    pub(crate) fn is_list_published(self) -> bool {
-        let published = [&self.cache.shown.nr_partial, &self.cache.shown.partial_head];
-        let list = self.cache.partial.lock(&self.heap.platform);
-        published.map(|word| word.load(Ordering::Relaxed))
-            == [u64::from(list.nr_partial), list.head.into()]
-    }
-
-    /// Lists a slab that has free objects, or ends one that is empty. Called whenever a slab
-    /// stopped being full or became empty; checks under the lock that this is still so.
-    pub(super) fn relist(self, slab: u32, version: Version) {
-        let geometry = &self.cache.shape().geometry;
-        let mut list = self.cache.partial.lock(&self.heap.platform);
-        let (now, free) = self.heap.free_of(slab);
-        if now != version || free == 0 {
-            return;
+/// Takes slabs off the list, as many as give enough, and then their objects; what is left
+/// of the last one returns to the list's head. Returns how many objects are still missing.
+fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u32 {
+    let (mut first, mut last, mut free) = (NIL, NIL, 0);
+    let mut list = lock(&on);
+    while free < most && list.head != NIL {
+        let slab = list.head;
+        list.unlink(on, slab);
+        free += on.free_of(slab).1;
+        on.set_next(slab, NIL);
+        if first == NIL {
+            first = slab;
+        } else {
+            on.set_next(last, slab);
         }
-        let listed = self.heap.region.descriptor(slab).time.load(Ordering::Relaxed) == LISTED;
-        let others = list.nr_partial - u32::from(listed);
-        if free == geometry.objects && others >= self.cache.min_partial() {
-            if listed {
-                list.unlink(self.heap, slab);
-                self.publish_list(&list);
-            }
-            self.heap.end_slab(slab, geometry);
-            drop(list);
-            self.cache.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
-            self.heap.free_block(slab, geometry.order);
-        } else if !listed {
-            list.append(self.heap, slab);
-            self.publish_list(&list);
+        last = slab;
+    }
+    list.publish(on.cache());
+    drop(list);
+    let mut missing = most;
+    while first != NIL {
+        let (slab, version) = (first, on.free_of(first).0);
+        first = on.next(slab);
+        let (taken, left) = on.take(slab, missing, false, &mut *f);
+        on.count(Counter::CmpxchgSlab, 1);
+        missing -= taken;
+        if left > 0 {
+            relist(on, slab, version, Why::Rest);
         }
     }
+    missing
+}
 
-    /// Ends empty slabs, at most [`ENDED_AT_ONCE`], among the first `looks` slabs of the list;
-    /// returns how many.
-    fn discard_empty(self, looks: u32) -> u32 {
-        let geometry = &self.cache.shape().geometry;
-        let mut batch = [0u32; ENDED_AT_ONCE as usize];
-        let (mut n, mut looked) = (0, 0);
-        let mut list = self.cache.partial.lock(&self.heap.platform);
-        let mut at = list.head;
-        while at != NIL && n < batch.len() && looked < looks {
-            let next = self.heap.region.descriptor(at).next.load(Ordering::Relaxed);
-            if self.heap.free_of(at).1 == geometry.objects {
-                list.unlink(self.heap, at);
-                self.heap.end_slab(at, geometry);
-                batch[n] = at;
-                n += 1;
-            }
-            at = next;
-            looked += 1;
+/// Takes objects from a new slab; returns how many.
+fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) -> u32 {
+    let Some(slab) = on.begin() else { return 0 };
+    on.count(Counter::AllocSlab, 1);
+    on.cache().shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
+    let (version, _) = on.free_of(slab);
+    let (taken, left) = on.take(slab, most, whole, f);
+    if left > 0 {
+        relist(on, slab, version, Why::Rest);
+    }
+    taken
+}
+
+/// Allocates one object from the slabs and bypasses what is parked: for an engine without
+/// stacks, a CPU whose stack is stopped, and a thread that has no row.
+pub(super) fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
+    on.count(Counter::AllocSlowpath, 1);
+    let mut one = None;
+    take_objects(on, 1, |taken| one = Some(S::first(taken)));
+    one
+}
+
+/// True if the published words are those of the list (for `verify`).
+pub(crate) fn is_list_published<S: Slabs>(on: S) -> bool {
+    let shown = &on.cache().shown;
+    let published = [&shown.nr_partial, &shown.partial_head];
+    let list = on.cache().partial.lock(on.park());
+    published.map(|word| word.load(Ordering::Relaxed))
+        == [u64::from(list.nr_partial), list.head.into()]
+}
+
+/// Why a slab is relisted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Objects were freed.
+    Freed,
+    /// A refill left some.
+    Rest,
+}
+
+/// Lists a slab that has free objects, or ends one that is empty. Called whenever a slab
+/// stopped being full or became empty; checks under the lock that this is still so.
+pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
+    let cache = on.cache();
+    let mut list = lock(&on);
+    let (now, free) = on.free_of(slab);
+    if now != version || free == 0 {
+        return;
+    }
+    let listed = on.is_listed(slab);
+    let is_empty = free == cache.shape().geometry.objects;
+    let others = match on.rules().counted {
+        Counted::Others => list.nr_partial - u32::from(listed),
+        Counted::All => list.nr_partial,
+    };
+    if is_empty && others >= cache.min_partial() {
+        if listed {
+            list.unlink(on, slab);
+            list.publish(cache);
+            on.count(Counter::FreeRemovePartial, 1);
         }
-        self.publish_list(&list);
+        on.end(slab);
         drop(list);
-        for slab in &batch[..n] {
-            self.cache.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
-            self.heap.free_block(*slab, geometry.order);
-        }
-        n as u32
+        ended(on, slab);
+        return;
     }
-
-    /// Ends some of the empty slabs that the list kept for the next allocations, at most
-    /// [`ENDED_AT_ONCE`]. Returns how many.
-    pub(super) fn discard_some_empty(self) -> u32 {
-        if self.cache.nr_slabs() == 0 {
-            return 0;
-        }
-        // An empty slab stays only while fewer than `min_partial` others are listed, and is
-        // appended at the tail: the slabs behind these were not empty when they came.
-        self.discard_empty(self.cache.min_partial().saturating_add(ENDED_AT_ONCE))
-    }
-
-    /// Ends all empty slabs.
-    pub(super) fn discard_all_empty(self) {
-        while self.discard_empty(u32::MAX) == ENDED_AT_ONCE {}
-    }
-
-    /// Calls `f` with each slab on the partial list and its free objects.
-    pub fn each_partial(self, mut f: impl FnMut(u32, u32)) {
-        let list = self.cache.partial.lock(&self.heap.platform);
-        let mut at = list.head;
-        while at != NIL {
-            f(at, self.heap.free_of(at).1);
-            at = self.heap.region.descriptor(at).next.load(Ordering::Relaxed);
-        }
-    }
-
-    /// Slabs on the partial list, as counted.
-    pub fn nr_partial(self) -> u32 {
-        self.cache.partial.lock(&self.heap.platform).nr_partial
+    on.count(Counter::EmptyKept, is_empty.into());
+    if !listed {
+        let end = match (why, on.rules().refill) {
+            (Why::Rest, Refill::Whole) => End::Head,
+            _ => End::Tail,
+        };
+        list.add(on, slab, end);
+        list.publish(cache);
+        on.count(Counter::FreeAddPartial, (why == Why::Freed).into());
     }
 }
 
-/// As [`PageHeap::take`]; `f` gets the address of the word's first object, the stride and
-/// the bits that were taken.
-fn take<P: Platform>(
-    g: &PageHeap<P>,
-    geometry: &Geometry,
-    slab: u32,
-    most: u32,
-    whole: bool,
-    f: &mut impl FnMut(usize, usize, u64),
-) -> (u32, u32) {
-    let begin = g.region.address(slab);
-    let first = |word: Word| geometry.address_of(begin, word.index_of(0));
-    g.take(slab, most, whole, |word, mask| f(first(word), geometry.size as usize, mask))
+/// Counts a slab that ended, and gives its pages back.
+fn ended<S: Slabs>(on: S, slab: u32) {
+    on.count(Counter::FreeSlab, 1);
+    on.cache().shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+    on.give_back(slab);
+}
+
+/// Ends empty slabs, at most [`ENDED_AT_ONCE`], among the first `looks` slabs of the list;
+/// returns how many.
+fn discard_empty<S: Slabs>(on: S, looks: u32) -> u32 {
+    let cache = on.cache();
+    let mut batch = [0u32; ENDED_AT_ONCE as usize];
+    let (mut n, mut looked) = (0, 0);
+    let mut list = lock(&on);
+    let mut at = list.head;
+    while at != NIL && n < batch.len() && looked < looks {
+        let next = on.next(at);
+        if on.free_of(at).1 == cache.shape().geometry.objects {
+            list.unlink(on, at);
+            on.end(at);
+            batch[n] = at;
+            n += 1;
+        }
+        at = next;
+        looked += 1;
+    }
+    list.publish(cache);
+    drop(list);
+    for slab in &batch[..n] {
+        ended(on, *slab);
+    }
+    n as u32
+}
+
+/// Ends some of the empty slabs that the list kept for the next allocations, at most
+/// [`ENDED_AT_ONCE`]. Returns how many.
+pub(super) fn discard_some_empty<S: Slabs>(on: S) -> u32 {
+    if on.cache().nr_slabs() == 0 {
+        return 0;
+    }
+    // An empty slab stays only while fewer than `min_partial` others are listed, and is
+    // appended at the tail: the slabs behind these were not empty when they came.
+    discard_empty(on, on.cache().min_partial().saturating_add(ENDED_AT_ONCE))
+}
+
+/// Ends all empty slabs.
+pub(super) fn discard_all_empty<S: Slabs>(on: S) {
+    while discard_empty(on, u32::MAX) == ENDED_AT_ONCE {}
+}
+
+/// Calls `f` with each slab on the partial list and its free objects.
+pub fn each_partial<S: Slabs>(on: S, mut f: impl FnMut(u32, u32)) {
+    let list = on.cache().partial.lock(on.park());
+    let mut at = list.head;
+    while at != NIL {
+        f(at, on.free_of(at).1);
+        at = on.next(at);
+    }
+}
+
+/// Slabs on the partial list, as counted.
+pub fn nr_partial<S: Slabs>(on: S) -> u32 {
+    on.cache().partial.lock(on.park()).nr_partial
 }

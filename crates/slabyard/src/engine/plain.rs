@@ -14,7 +14,8 @@
 //!
 //! For each slab: free + live = objects, because nothing is parked.
 
-use super::{Changed, Engine, Found, Header, PageSlabs};
+use super::slabs::Slabs;
+use super::{Changed, Engine, Found, Header, PageSlabs, partial};
 use crate::platform::{Platform, Slot};
 use slabyard_abi::engines::EngineName;
 
@@ -32,7 +33,7 @@ impl Engine for Plain {
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
         let _moving = on.cache.moving();
-        on.alloc_direct()
+        on.alloc_below()
     }
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
@@ -48,11 +49,11 @@ impl Engine for Plain {
         _found: &mut Option<Found>,
         _most: u32,
     ) -> bool {
-        on.cache.is_idle() && on.discard_some_empty() > 0
+        on.cache.is_idle() && partial::discard_some_empty(on) > 0
     }
 
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        on.discard_all_empty();
+        partial::discard_all_empty(on);
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {

@@ -252,4 +252,9 @@ pub trait Platform: Park + Sync {
     /// platforms that count them.
     #[inline]
     fn slab_operation(&self) {}
+
+    /// Called where policy counts something, by the number of the counter, for platforms that
+    /// keep the counts.
+    #[inline]
+    fn count(&self, _counter: usize, _n: u32) {}
 }

@@ -7,6 +7,7 @@ use super::books::{self, find};
 use super::oracle::{Oracle, Sums};
 use super::yard_on;
 use slabyard::cache::{classes, slots};
+use slabyard::engine::partial::each_partial;
 use slabyard::pages::{Descriptor, Kind, percpu};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::stack::Stack;
@@ -87,7 +88,7 @@ impl Scene {
     /// Slabs on the partial list of which nothing is parked.
     fn listed(&self) -> Vec<u32> {
         let mut slabs = Vec::new();
-        self.yard.cache(CLASS).on(&self.yard.heap).each_partial(|slab, _| slabs.push(slab));
+        each_partial(self.yard.cache(CLASS).on(&self.yard.heap), |slab, _| slabs.push(slab));
         let parked: Vec<_> = self.parked().iter().map(|at| self.object(*at).slab).collect();
         slabs.retain(|slab| !parked.contains(slab));
         assert!(slabs.len() > 2, "too few partial slabs");

@@ -3,9 +3,9 @@
 //! [`KernelCache::choose`] changes nothing: what asks "which slab would be next?"
 //! asks the rules themselves.
 
-use super::counters::Counter;
 use super::lists::End;
 use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
+use crate::engine::counters::Counter;
 
 /// Where the next object comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Frees: to the CPU slab, or the slow way to any other slab.
 
-use super::counters::Counter;
 use super::lists::End;
 use super::{Accounting, Freezing, KernelCache, State};
+use crate::engine::counters::Counter;
 
 impl KernelCache {
     /// Frees an object of a slab on a CPU.

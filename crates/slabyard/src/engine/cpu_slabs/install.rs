@@ -59,7 +59,7 @@ impl KernelCache {
 
     /// Says that the installed state is where counting begins.
     pub fn begin(&mut self) {
-        self.counters = super::counters::Counters::default();
+        self.counters = crate::engine::counters::Counters::default();
         self.pages.clear();
     }
 

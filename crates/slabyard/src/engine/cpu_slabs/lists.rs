@@ -3,8 +3,8 @@
 //!
 //! A slab is in one list at most; its [`State`] says in which.
 
-use super::counters::Counter;
 use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
+use crate::engine::counters::Counter;
 
 /// Neighbours of a slab in its list.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 //! Containers of a [`KernelCache`], from the fast path down: each CPU's sheaves
 //! ([`sheaves`]), its CPU slab ([`alloc`]), its CPU partial list, each node's
 //! partial list ([`lists`]), the pages below. What is returned goes by [`free`].
-//! [`counters`] tells what was done, under the kernel's names; [`walk`] shows what is
+//! [`crate::engine::counters`] tells what was done, under the kernel's names; [`walk`] shows what is
 //! where, [`audit`] checks the equations below.
 //!
 //! Slabs are counted, not filled: an object is a token that names its slab, and
@@ -34,7 +34,6 @@
 
 pub mod alloc;
 pub mod audit;
-pub mod counters;
 pub mod follow;
 pub mod free;
 pub mod install;
@@ -44,9 +43,9 @@ pub mod sheaves;
 mod tests;
 pub mod walk;
 
+use crate::engine::counters::{Counter, Counters};
 use ::alloc::vec;
 use ::alloc::vec::Vec;
-use counters::{Counter, Counters};
 use lists::Links;
 
 /// No slab.

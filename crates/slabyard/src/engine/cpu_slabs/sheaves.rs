@@ -5,9 +5,9 @@
 //! from, and flushed to, the CPU slab and its lists; in 7.x from the node's list.
 //! Objects of another node than the CPU's pass sheaves by.
 
-use super::counters::Counter;
 use super::lists::End;
 use super::{Front, KernelCache, NONE};
+use crate::engine::counters::Counter;
 use ::alloc::vec::Vec;
 
 /// Most full sheaves of a barn, and most empty ones.

@@ -1,8 +1,8 @@
 //! The paths one by one, against the counts that delayed freezing was proposed
 //! with; random calls with an audit after each; planted bugs.
 
-use super::counters::Counter as C;
 use super::*;
+use crate::engine::counters::Counter as C;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const RULES: Rules = Rules {

@@ -1,9 +1,8 @@
 //! The slow path of an allocation: the fast path found this CPU's stack empty or stopped.
 
 use super::Sheaves;
-use crate::engine::PageSlabs;
-use crate::pages::Sheaf;
-use crate::platform::Platform;
+use crate::engine::slabs::{Held, Refill, Stacks};
+use crate::engine::{Counter, partial};
 use crate::slab::Word;
 
 /// Objects that a cache of few slabs puts into a sheaf.
@@ -15,13 +14,13 @@ fn in_whole_words(objects: u32) -> u32 {
     if objects < WORD { objects } else { (objects + WORD / 2) / WORD * WORD }
 }
 
-impl Sheaves {
+impl<C> Sheaves<C> {
     /// Allocates an object and returns its address; `None` if there is no memory.
-    pub fn alloc_slow<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
-        let _moving = on.cache.moving();
-        let main = on.cache.shape().main();
-        let Ok(first) = self.check_out(on, main) else {
-            return on.alloc_direct();
+    pub fn alloc_slow<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Object> {
+        let _moving = on.cache().moving();
+        let main = on.cache().shape().main();
+        let Ok(first) = on.check_out(main) else {
+            return on.alloc_below();
         };
         let full = match first {
             // The thread moved to another CPU, a push came between, or an entry of zeros
@@ -30,23 +29,18 @@ impl Sheaves {
             first => self.fill(on, first),
         };
         // Without memory for a sheaf, a slab may still have an object.
-        let Some(mut full) = full else { return on.alloc_direct() };
-        let object = on.heap.sheaves.pop(&mut full);
-        self.check_in(on, main, full, on.cache.sheaf_capacity());
+        let Some(mut full) = full else { return on.alloc_below() };
+        let object = on.pop(&mut full);
+        self.check_in(on, main, full, on.cache().sheaf_capacity());
         object
     }
 
     /// Exchanges an empty sheaf (or none) for one with objects: this CPU's spare, else a full
-    /// one from the barn, else the same sheaf refilled from slabs to the half. Half, because
-    /// the program frees too: its next free would have to put a full one away.
-    /// In a cache of few slabs it takes fewer: most caches of a small process stay so, and
-    /// the elements of each sheaf would touch two pages.
-    fn fill<P: Platform>(&self, on: PageSlabs<'_, P>, empty: Option<Sheaf>) -> Option<Sheaf> {
-        let spare = on.cache.shape().spare();
-        let half = in_whole_words(on.cache.sheaf_capacity().div_ceil(2));
-        let want = if on.cache.is_busy() { half } else { half.min(FIRST_OBJECTS) };
-        if self.peek(on, spare).is_some_and(|n| n > 0) {
-            match self.check_out(on, spare).ok().flatten() {
+    /// one from the barn, else the same sheaf refilled.
+    fn fill<S: Stacks<Chain = C>>(&self, on: S, empty: Option<S::Sheaf>) -> Option<S::Sheaf> {
+        let spare = on.cache().shape().spare();
+        if on.peek(spare).is_some_and(|n| n > 0) {
+            match on.check_out(spare).ok().flatten() {
                 Some(sheaf) if !sheaf.is_empty() => {
                     if let Some(empty) = empty {
                         self.check_in_spare(on, empty);
@@ -62,11 +56,37 @@ impl Sheaves {
             Ok(full) => return Some(full),
             Err(empty) => empty,
         };
-        if on.refill(&mut empty, want) {
-            self.count_refilled(on, empty.len());
-            return Some(empty);
+        self.refill(on, &mut empty);
+        if empty.is_empty() {
+            self.barn_put_empty(on, empty);
+            return None;
         }
-        self.barn_put_empty(on, empty);
-        None
+        on.count(Counter::SheafRefill, empty.len());
+        self.count_refilled(on, empty.len());
+        Some(empty)
+    }
+
+    /// Refills an empty sheaf from the slabs: by our rules to the half, because the program
+    /// frees too: its next free would have to put a full one away.
+    /// In a cache of few slabs it takes fewer: most caches of a small process stay so, and
+    /// the elements of each sheaf would touch two pages.
+    fn refill<S: Stacks<Chain = C>>(&self, on: S, sheaf: &mut S::Sheaf) {
+        let capacity = on.cache().sheaf_capacity();
+        let want = match on.rules().refill {
+            Refill::Whole | Refill::Below => capacity,
+            Refill::Half => {
+                let half = in_whole_words(capacity.div_ceil(2));
+                if on.cache().is_busy() { half } else { half.min(FIRST_OBJECTS) }
+            }
+        };
+        let want = want.min(on.room(sheaf));
+        if on.rules().refill != Refill::Below {
+            return partial::take_objects(on, want, on.filling(sheaf));
+        }
+        while sheaf.len() < want
+            && let Some(object) = on.alloc_below()
+        {
+            on.push(sheaf, object);
+        }
     }
 }

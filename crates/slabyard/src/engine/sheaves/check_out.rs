@@ -1,4 +1,4 @@
-//! A CPU's main and spare sheaf: a slow path checks one out of its entry, works on it in
+//! A CPU's main and spare sheaf: a slow path checks one out of its stack, works on it in
 //! private, and checks it in.
 //!
 //! While a sheaf is checked out, its entry is empty and full at once: another thread on
@@ -6,57 +6,32 @@
 //! we then find in the entry is surplus, and goes to the barn.
 
 use super::Sheaves;
-use crate::engine::PageSlabs;
-use crate::pages::Sheaf;
-use crate::platform::{Platform, Slot, Stack, Stopped};
+use crate::engine::slabs::{Held, Stacks};
+use crate::platform::Slot;
 
-impl Sheaves {
-    /// Checks the sheaf out of this CPU's entry.
-    pub(super) fn check_out<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        slot: Slot,
-    ) -> Result<Option<Sheaf>, Stopped> {
-        let stack = on.heap.platform.exchange(slot, Stack::NONE)?;
-        Ok(on.heap.sheaves.adopt(stack))
-    }
-
-    /// Objects in this CPU's sheaf, without checking it out; `None` if there is no sheaf. A
-    /// hint: the thread may move to another CPU.
-    pub(super) fn peek<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) -> Option<u32> {
-        on.heap
-            .sheaves
-            .count_of(on.heap.platform.rows().entry(on.heap.platform.row_hint()?, slot).top())
-    }
-
+impl<C> Sheaves<C> {
     /// Checks a sheaf in to this CPU's entry, with room for pushes up to `capacity`.
-    pub(super) fn check_in<P: Platform>(
+    pub(super) fn check_in<S: Stacks<Chain = C>>(
         &self,
-        on: PageSlabs<'_, P>,
+        on: S,
         slot: Slot,
-        sheaf: Sheaf,
+        sheaf: S::Sheaf,
         capacity: u32,
     ) {
-        let new = on.heap.sheaves.publish(sheaf, capacity);
-        let surplus = match on.heap.platform.exchange(slot, new) {
-            Ok(old) => on.heap.sheaves.adopt(old),
-            // Stopped: no other thread has seen the new one, it is ours again.
-            Err(Stopped) => on.heap.sheaves.adopt(new),
-        };
-        if let Some(sheaf) = surplus {
-            self.put_away(on, sheaf);
+        if let Some(surplus) = on.check_in(slot, sheaf, capacity) {
+            self.put_away(on, surplus);
         }
     }
 
     /// Checks the spare sheaf in to its entry.
-    pub(super) fn check_in_spare<P: Platform>(&self, on: PageSlabs<'_, P>, sheaf: Sheaf) {
+    pub(super) fn check_in_spare<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
         // The fast path never pushes to a spare: its capacity is 0.
-        self.check_in(on, on.cache.shape().spare(), sheaf, 0);
+        self.check_in(on, on.cache().shape().spare(), sheaf, 0);
     }
 
     /// Puts a surplus sheaf into the barn.
     #[cold]
-    pub(super) fn put_away<P: Platform>(&self, on: PageSlabs<'_, P>, sheaf: Sheaf) {
+    pub(super) fn put_away<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
         if sheaf.is_empty() {
             self.barn_put_empty(on, sheaf);
         } else {

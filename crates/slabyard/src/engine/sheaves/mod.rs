@@ -16,21 +16,30 @@ pub mod free;
 pub mod reclaim;
 mod working_set;
 
-use super::{Changed, Engine, Found, Header, PageSlabs, Shape};
+use super::slabs::Stacks;
+use super::{Changed, Engine, Found, Header, PageSlabs, Shape, partial};
+use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
 use crate::sync::{Lock, Ordering, Rank};
 use slabyard_abi::engines::EngineName;
 use working_set::WorkingSet;
 
-/// What a cache with sheaves has beside its header.
-pub struct Sheaves {
-    barn: Lock<barn::Barn>,
+/// What a cache with sheaves has beside its header. `C` is a barn's list of sheaves.
+pub struct Sheaves<C = u32> {
+    barn: Lock<barn::Barn<C>>,
     working_set: WorkingSet,
 }
 
+impl<C> Sheaves<C> {
+    /// The state of a cache that is not in use; `full` and `empty` are lists of no sheaf.
+    pub(super) const fn new(full: C, empty: C) -> Self {
+        let barn = Lock::new(Rank::Barn, barn::Barn::new(full, empty));
+        Sheaves { barn, working_set: WorkingSet::new() }
+    }
+}
+
 impl Engine for Sheaves {
-    const NEW: Self =
-        Sheaves { barn: Lock::new(Rank::Barn, barn::Barn::new()), working_set: WorkingSet::new() };
+    const NEW: Self = Sheaves::new(NO_SHEAF, NO_SHEAF);
 
     fn name(&self) -> EngineName {
         EngineName::Slub
@@ -54,7 +63,7 @@ impl Engine for Sheaves {
 
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
         let _moving = on.cache.moving_aside();
-        if let Ok(Some(mut sheaf)) = self.check_out(on, slot) {
+        if let Ok(Some(mut sheaf)) = on.check_out(slot) {
             self.flush(on, &mut sheaf, u32::MAX);
             self.barn_put_empty(on, sheaf);
         }
@@ -72,12 +81,12 @@ impl Engine for Sheaves {
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
         self.flush_barn_above(on, 0);
         self.barn_forget_empty(on);
-        on.discard_all_empty();
+        partial::discard_all_empty(on);
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         let cache = on.cache;
-        let (full, empty) = Self::barn_limits(cache);
+        let (full, empty) = cache.barn_limits();
         let old = match name {
             "sheaf_capacity" => {
                 let old = cache.sheaf_capacity();

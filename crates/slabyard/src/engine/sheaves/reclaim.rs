@@ -5,21 +5,21 @@
 //! flushing. The caller holds the drain lock.
 
 use super::Sheaves;
-use crate::engine::{Found, PageSlabs};
-use crate::platform::Platform;
+use crate::engine::slabs::{Held, Stacks};
+use crate::engine::{Found, partial};
 
-impl Sheaves {
+impl<C> Sheaves<C> {
     /// Flushes a piece of an unused sheaf, else ends some empty slabs of an idle cache; true
     /// if it did either.
-    pub(super) fn reclaim_piece<P: Platform>(
+    pub(super) fn reclaim_piece<S: Stacks<Chain = C>>(
         &self,
-        on: PageSlabs<'_, P>,
+        on: S,
         found: &mut Option<Found>,
         most: u32,
     ) -> bool {
         let mut left = found.take().unwrap_or_else(|| Found {
-            unused: self.barn_unused(on) * on.cache.sheaf_capacity(),
-            idle: on.cache.is_idle(),
+            unused: self.barn_unused(on) * on.cache().sheaf_capacity(),
+            idle: on.cache().is_idle(),
         });
         if left.unused > 0 {
             let flushed = self.flush_piece(on, most);
@@ -33,18 +33,18 @@ impl Sheaves {
             return false;
         }
         self.barn_forget_empty(on);
-        on.discard_some_empty() > 0
+        partial::discard_some_empty(on) > 0
     }
 
     /// Flushes full sheaves of the barn until so many are left.
-    pub(super) fn flush_barn_above<P: Platform>(&self, on: PageSlabs<'_, P>, sheaves: u32) {
+    pub(super) fn flush_barn_above<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         while self.nr_full(on) > sheaves && self.flush_piece(on, u32::MAX) > 0 {}
     }
 
     /// Flushes a full sheaf of the barn, or as much of it as so many slab operations return
     /// to slabs; returns how many objects.
-    fn flush_piece<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> u32 {
-        let _moving = on.cache.moving_aside();
+    fn flush_piece<S: Stacks<Chain = C>>(&self, on: S, most: u32) -> u32 {
+        let _moving = on.cache().moving_aside();
         let Some(mut sheaf) = self.barn_take_full(on) else {
             return 0;
         };

@@ -21,8 +21,8 @@
 
 use super::Sheaves;
 use super::barn::most_full;
-use crate::engine::{Header, PageSlabs, Shape};
-use crate::platform::Platform;
+use crate::engine::slabs::Stacks;
+use crate::engine::{Header, Shape};
 use crate::sync::{AtomicU32, Ordering};
 
 /// Sheaves' worth of overflow misses for which the limit rises by one.
@@ -63,7 +63,7 @@ impl WorkingSet {
     }
 }
 
-impl Sheaves {
+impl<C> Sheaves<C> {
     /// Counts objects that were flushed because the barn was full.
     pub(super) fn count_flushed(&self, objects: u32) {
         self.working_set.flushed.fetch_add(objects, Ordering::Relaxed);
@@ -71,16 +71,16 @@ impl Sheaves {
 
     /// Counts objects that were refilled from slabs because the barn had none; raises the
     /// limit if enough of them had been flushed before.
-    pub(super) fn count_refilled<P: Platform>(&self, on: PageSlabs<'_, P>, objects: u32) {
+    pub(super) fn count_refilled<S: Stacks<Chain = C>>(&self, on: S, objects: u32) {
         let WorkingSet { flushed, overflow_misses, .. } = &self.working_set;
         let left = flushed.load(Ordering::Relaxed);
-        if left == 0 || self.working_set.is_fixed() {
+        if left == 0 || !on.rules().adapts || self.working_set.is_fixed() {
             return;
         }
         let missed = left.min(objects);
         flushed.store(left - missed, Ordering::Relaxed);
         let misses = overflow_misses.load(Ordering::Relaxed) + missed;
-        let price = RISE * on.cache.sheaf_capacity();
+        let price = RISE * on.cache().sheaf_capacity();
         if misses >= price {
             self.raise(on, misses / price);
         }
@@ -88,12 +88,12 @@ impl Sheaves {
     }
 
     #[cold]
-    fn raise<P: Platform>(&self, on: PageSlabs<'_, P>, sheaves: u32) {
-        let _barn = self.barn.lock(&on.heap.platform);
+    fn raise<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
+        let _barn = self.barn.lock(on.park());
         if !self.working_set.is_fixed() {
-            let limit = Self::barn_limits(on.cache).0;
-            let raised = (limit + sheaves).min(Self::highest_limit(on.cache)).max(limit);
-            on.cache.shown.barn_full_limit.store(raised.into(), Ordering::Relaxed);
+            let limit = on.cache().barn_limits().0;
+            let raised = (limit + sheaves).min(Self::highest_limit(on.cache())).max(limit);
+            on.cache().shown.barn_full_limit.store(raised.into(), Ordering::Relaxed);
         }
     }
 
@@ -111,7 +111,7 @@ impl Sheaves {
         self.working_set.flushed.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
             let least = most_full(cache.shape().geometry.size);
-            let limit = Self::barn_limits(cache).0;
+            let limit = cache.barn_limits().0;
             let fall = sheaves.max(limit.saturating_sub(least).div_ceil(FALL));
             let limit = limit.saturating_sub(fall).max(least);
             cache.shown.barn_full_limit.store(limit.into(), Ordering::Relaxed);

@@ -38,6 +38,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes for the elements of stacks.
 const ELEMENTS: usize = 16 << 20;
+/// Counters that there is room for.
+const COUNTERS: usize = 64;
 
 /// What the machine is made of.
 #[derive(Clone, Debug)]
@@ -131,6 +133,7 @@ pub struct Machine {
     /// How many more fences succeed.
     fences_left: AtomicU64,
     fence_was_refused: AtomicBool,
+    counted: [AtomicU64; COUNTERS],
 }
 
 impl Machine {
@@ -165,6 +168,7 @@ impl Machine {
             now_ms: AtomicU64::new(0),
             fences_left: AtomicU64::new(u64::MAX),
             fence_was_refused: AtomicBool::new(false),
+            counted: [const { AtomicU64::new(0) }; COUNTERS],
             config,
         }
     }
@@ -200,7 +204,12 @@ impl Machine {
         *self.here().tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, f: impl FnOnce(&mut Tally)) {
+    /// What policy counted so far, by the number of the counter.
+    pub fn counted(&self) -> [u64; COUNTERS] {
+        core::array::from_fn(|counter| self.counted[counter].load(Ordering::Relaxed))
+    }
+
+    fn note(&self, f: impl FnOnce(&mut Tally)) {
         // Its thread alone takes this lock: it never waits.
         f(&mut self.here().tally.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -269,7 +278,7 @@ impl Park for Machine {
     }
 
     fn locked(&self) {
-        self.count(|tally| tally.locks += 1);
+        self.note(|tally| tally.locks += 1);
     }
 }
 
@@ -301,7 +310,7 @@ impl Platform for Machine {
 
     fn touch_ahead(&self, address: usize, bytes: usize) {
         self.called();
-        self.count(|tally| {
+        self.note(|tally| {
             tally.touches += 1;
             tally.touched_bytes += bytes as u64;
         });
@@ -310,7 +319,7 @@ impl Platform for Machine {
 
     fn give_back(&self, stretches: &mut [Stretch]) {
         self.called();
-        self.count(|tally| {
+        self.note(|tally| {
             tally.give_backs += 1;
             tally.give_back_bytes += stretches.iter().map(|s| s.bytes as u64).sum::<u64>();
         });
@@ -369,7 +378,7 @@ impl Platform for Machine {
     fn fence(&self) -> bool {
         assert!(self.config.can_stop, "a fence on a machine that cannot stop");
         self.called();
-        self.count(|tally| tally.fences += 1);
+        self.note(|tally| tally.fences += 1);
         let succeeds = self
             .fences_left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
@@ -406,7 +415,11 @@ impl Platform for Machine {
     }
 
     fn slab_operation(&self) {
-        self.count(|tally| tally.slab_operations += 1);
+        self.note(|tally| tally.slab_operations += 1);
+    }
+
+    fn count(&self, counter: usize, n: u32) {
+        self.counted[counter].fetch_add(n.into(), Ordering::Relaxed);
     }
 
     unsafe fn read_word(&self, address: usize) -> usize {

@@ -84,12 +84,14 @@ impl Counters {
         self.values[counter as usize]
     }
 
+    /// Adds to one.
     #[inline]
-    pub(crate) fn add(&mut self, counter: Counter, n: u32) {
+    pub fn add(&mut self, counter: Counter, n: u32) {
         self.values[counter as usize] += u64::from(n);
     }
 
-    pub(crate) fn drained(&mut self, slabs: u32) {
+    /// Counts a free that drained so many slabs.
+    pub fn drained(&mut self, slabs: u32) {
         let bucket = slabs.max(1).next_power_of_two().ilog2() as usize;
         self.drains[bucket.min(DRAIN_BUCKETS - 1)] += 1;
     }

@@ -1,0 +1,367 @@
+//! The slabs of a yard: policy's view of the page heap.
+//!
+//! Neighbours: [`super::slabs`] says what each function owes; [`crate::slab::freeset`] has the
+//! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the
+//! stacks.
+
+use super::slabs::{Group, Held, Rules, Slabs, Stacks};
+use super::{Counter, Header, flush, partial};
+use crate::pages::{Cause, PageHeap, Sheaf};
+use crate::platform::{Platform, Slot, Stack, Stopped};
+use crate::slab::{Geometry, Object, Put, Version, Word};
+use crate::sync::{AtomicUsize, Ordering};
+
+/// The slabs of a cache on the page heap: what an engine stands on.
+pub struct PageSlabs<'a, P> {
+    /// The platform and its pages.
+    pub heap: &'a PageHeap<P>,
+    /// The cache.
+    pub cache: &'a Header,
+}
+
+impl<P> Clone for PageSlabs<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for PageSlabs<'_, P> {}
+
+/// Objects of one bitmap word: the bits of `mask`, `stride` bytes from each other, that of
+/// bit 0 at `begin`.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    begin: usize,
+    stride: usize,
+    mask: u64,
+}
+
+/// Value of a slab descriptor's `time` while the slab is on the partial list.
+const LISTED: u32 = 1;
+
+impl<P: Platform> Slabs for PageSlabs<'_, P> {
+    type Object = usize;
+    type Element = AtomicUsize;
+    type Taken = Taken;
+    type Park = P;
+
+    #[inline]
+    fn cache(&self) -> &Header {
+        self.cache
+    }
+
+    #[inline]
+    fn park(&self) -> &P {
+        &self.heap.platform
+    }
+
+    #[inline]
+    fn rules(&self) -> Rules {
+        Rules::SLABYARD
+    }
+
+    #[inline]
+    fn count(self, counter: Counter, n: u32) {
+        self.heap.platform.count(counter as usize, n);
+    }
+
+    #[inline]
+    fn begin(self) -> Option<u32> {
+        let shape = self.cache.shape();
+        let slab = self.heap.take_block(shape.geometry.order)?;
+        if let Some(constructor) = &shape.constructor {
+            self.heap.construct(slab, &shape.geometry, constructor);
+        }
+        self.heap.begin_slab(slab, &shape.geometry, shape.slot);
+        Some(slab)
+    }
+
+    #[inline]
+    fn end(self, slab: u32) {
+        self.heap.end_slab(slab, &self.cache.shape().geometry);
+    }
+
+    #[inline]
+    fn give_back(self, slab: u32) {
+        self.heap.free_block(slab, self.cache.shape().geometry.order);
+    }
+
+    #[inline]
+    fn free_of(self, slab: u32) -> (Version, u32) {
+        self.heap.free_of(slab)
+    }
+
+    #[inline]
+    fn take(self, slab: u32, most: u32, whole: bool, mut f: impl FnMut(Taken)) -> (u32, u32) {
+        let geometry = &self.cache.shape().geometry;
+        let begin = self.heap.region.address(slab);
+        let stride = geometry.size as usize;
+        self.heap.take(slab, most, whole, |word, mask| {
+            f(Taken { begin: geometry.address_of(begin, word.index_of(0)), stride, mask });
+        })
+    }
+
+    #[inline]
+    fn put(self, group: &Group) -> Put {
+        let &Group { slab, word, mask } = group;
+        let put = self.heap.put(slab, word, mask);
+        let mut twice = put.twice;
+        while twice != 0 {
+            let index = word.index_of(twice.trailing_zeros());
+            let object = Object { slab, index };
+            self.report_double_free(self.heap.address_of(&self.cache.shape().geometry, object));
+            twice &= twice - 1;
+        }
+        put
+    }
+
+    #[inline]
+    fn next(self, slab: u32) -> u32 {
+        self.heap.region.descriptor(slab).next.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_next(self, slab: u32, next: u32) {
+        self.heap.region.descriptor(slab).next.store(next, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn prev(self, slab: u32) -> u32 {
+        self.heap.region.descriptor(slab).prev.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_prev(self, slab: u32, prev: u32) {
+        self.heap.region.descriptor(slab).prev.store(prev, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_listed(self, slab: u32) -> bool {
+        self.heap.region.descriptor(slab).time.load(Ordering::Relaxed) == LISTED
+    }
+
+    #[inline]
+    fn set_listed(self, slab: u32, is_listed: bool) {
+        let time = if is_listed { LISTED } else { 0 };
+        self.heap.region.descriptor(slab).time.store(time, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn fetch_ahead(self, slab: u32) {
+        self.heap.region.fetch_descriptor_ahead(slab);
+    }
+
+    #[inline]
+    fn first(taken: Taken) -> usize {
+        taken.begin + taken.mask.trailing_zeros() as usize * taken.stride
+    }
+
+    #[inline]
+    fn load(element: &AtomicUsize) -> usize {
+        element.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn word_of(self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
+        self.heap.word_at(geometry, address)
+    }
+
+    #[inline]
+    fn fetch_object_ahead(self, geometry: &Geometry, address: usize) {
+        self.heap.region.fetch_descriptor_ahead(self.heap.slab_at(geometry, address));
+    }
+
+    #[inline]
+    fn is_slab(self, slab: u32) -> bool {
+        self.heap.is_slab(slab, self.cache.shape().slot)
+    }
+
+    #[inline]
+    fn group<'e>(
+        self,
+        geometry: &Geometry,
+        group: &mut Group,
+        mut objects: &'e [AtomicUsize],
+    ) -> &'e [AtomicUsize] {
+        let (offset, bytes) = geometry.span_of(group.word);
+        let begin = self.heap.region.address(group.slab) + offset;
+        let mut mask = group.mask;
+        while let Some((top, others)) = objects.split_last() {
+            let address = top.load(Ordering::Relaxed);
+            let offset = address.wrapping_sub(begin);
+            if offset >= bytes {
+                break;
+            }
+            objects = others;
+            let (nth, begins) = geometry.divide(offset as u32);
+            let bit = 1u64.wrapping_shl(nth);
+            if !begins {
+                self.heap.misuse(Cause::Interior, address, self.cache.shape().slot);
+            } else if mask & bit != 0 {
+                self.report_double_free(address);
+            } else {
+                mask |= bit;
+            }
+        }
+        group.mask = mask;
+        objects
+    }
+
+    #[cold]
+    fn report(self, address: usize) {
+        let shape = self.cache.shape();
+        let cause = self.heap.resolve(&shape.geometry, shape.slot, address).err();
+        self.heap.misuse(cause.unwrap_or(Cause::WrongSize), address, shape.slot);
+    }
+
+    #[inline]
+    fn alloc_below(self) -> Option<usize> {
+        partial::alloc_direct(self)
+    }
+
+    #[inline]
+    fn free_below(self, address: usize) {
+        self.free_direct(address);
+    }
+}
+
+impl<P: Platform> PageSlabs<'_, P> {
+    /// Returns one object to its slab and bypasses the sheaves.
+    pub fn free_direct(self, address: usize) {
+        let shape = self.cache.shape();
+        match self.heap.resolve(&shape.geometry, shape.slot, address) {
+            Ok(Object { slab, index }) => {
+                let (word, mask) = Word::of(index);
+                flush::put_one(self, &Group { slab, word, mask });
+            }
+            Err(cause) => self.heap.misuse(cause, address, shape.slot),
+        }
+    }
+}
+
+impl Held for Sheaf {
+    #[inline]
+    fn len(&self) -> u32 {
+        Sheaf::len(self)
+    }
+}
+
+impl<P: Platform> Stacks for PageSlabs<'_, P> {
+    type Sheaf = Sheaf;
+    type Chain = u32;
+
+    #[inline]
+    fn new_sheaf(self, objects: u32) -> Option<Sheaf> {
+        self.heap.sheaves.take(&self.heap.platform, objects)
+    }
+
+    #[inline]
+    fn give_sheaf(self, sheaf: Sheaf) {
+        self.heap.sheaves.give(&self.heap.platform, sheaf);
+    }
+
+    #[inline]
+    fn room(self, sheaf: &Sheaf) -> u32 {
+        self.heap.sheaves.room(sheaf)
+    }
+
+    #[inline]
+    fn push(self, sheaf: &mut Sheaf, address: usize) {
+        self.heap.sheaves.push(sheaf, address);
+    }
+
+    #[inline]
+    fn pop(self, sheaf: &mut Sheaf) -> Option<usize> {
+        self.heap.sheaves.pop(sheaf)
+    }
+
+    #[inline]
+    fn is_top(self, sheaf: &Sheaf, address: usize) -> bool {
+        self.heap.sheaves.top(sheaf) == Some(address)
+    }
+
+    #[inline]
+    fn report_double_free(self, address: usize) {
+        self.heap.misuse(Cause::DoubleFree, address, self.cache.shape().slot);
+    }
+
+    #[inline]
+    fn filling<'s>(&'s self, sheaf: &'s mut Sheaf) -> impl FnMut(Taken) + 's {
+        let mut filling = self.heap.sheaves.filling(sheaf);
+        move |Taken { begin, stride, mask }| filling.push_each(begin, stride, mask)
+    }
+
+    #[inline]
+    fn elements<'s>(&'s self, sheaf: &'s Sheaf) -> &'s [AtomicUsize] {
+        self.heap.sheaves.objects(sheaf)
+    }
+
+    #[inline]
+    fn shorten(self, sheaf: &mut Sheaf, objects: u32) {
+        self.heap.sheaves.shorten(sheaf, objects);
+    }
+
+    #[inline]
+    fn link(self, chain: &mut u32, sheaf: Sheaf) {
+        self.heap.sheaves.link(chain, sheaf);
+    }
+
+    #[inline]
+    fn unlink(self, chain: &mut u32) -> Option<Sheaf> {
+        self.heap.sheaves.unlink(chain)
+    }
+
+    #[inline]
+    fn head(chain: &u32) -> u32 {
+        *chain
+    }
+
+    fn each_linked(self, chain: &u32, f: impl FnMut(usize)) {
+        self.heap.sheaves.each_listed(*chain, f);
+    }
+
+    #[inline]
+    fn node_bytes(&self) -> &AtomicUsize {
+        &self.heap.parked_node_bytes
+    }
+
+    #[inline]
+    fn node_limit(self) -> usize {
+        self.heap.node_limit()
+    }
+
+    #[inline]
+    fn check_out(self, slot: Slot) -> Result<Option<Sheaf>, Stopped> {
+        let stack = self.heap.platform.exchange(slot, Stack::NONE)?;
+        Ok(self.heap.sheaves.adopt(stack))
+    }
+
+    #[inline]
+    fn check_in(self, slot: Slot, sheaf: Sheaf, capacity: u32) -> Option<Sheaf> {
+        let new = self.heap.sheaves.publish(sheaf, capacity);
+        match self.heap.platform.exchange(slot, new) {
+            Ok(old) => self.heap.sheaves.adopt(old),
+            // Stopped: no other thread has seen the new one, it is ours again.
+            Err(Stopped) => self.heap.sheaves.adopt(new),
+        }
+    }
+
+    #[inline]
+    fn peek(self, slot: Slot) -> Option<u32> {
+        let row = self.heap.platform.row_hint()?;
+        self.heap.sheaves.count_of(self.heap.platform.rows().entry(row, slot).top())
+    }
+
+    #[inline]
+    fn is_full(self, capacity: u32, address: usize) -> bool {
+        let Some(row) = self.heap.platform.row_hint() else { return false };
+        let shape = self.cache.shape();
+        let top = |slot| self.heap.platform.rows().entry(row, slot).top();
+        if self.heap.sheaves.count_of(top(shape.spare())) < Some(capacity) {
+            return false;
+        }
+        let main = self.heap.sheaves.objects_of(top(shape.main()));
+        main.len() >= capacity as usize
+            && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
+    }
+}

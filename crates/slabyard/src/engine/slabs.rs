@@ -1,0 +1,247 @@
+//! What policy needs of the slabs of a cache, and by which rules it uses them.
+//!
+//! [`super::partial`], [`super::flush`] and [`super::sheaves`] are written once, on these two
+//! traits. [`super::PageSlabs`] implements them for a yard: bitmaps, stacks and locks. The
+//! lab is to implement them by numbers: an object is the number of its slab
+//! (and word), a slab 24 bytes. What differs between our sheaves and the kernel's is a row of
+//! [`Rules`], which a yard's compiler knows.
+//!
+//! Invariant: on an unpreempted machine both count the same, for the same calls
+//!.
+
+use super::{Counter, Header};
+use crate::platform::Park;
+use crate::platform::{Slot, Stopped};
+use crate::slab::{Geometry, Put, Version, Word};
+use crate::sync::AtomicUsize;
+
+/// From which slabs a refill takes, and how many objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refill {
+    /// A sheaf to the half, from slabs that stay listed while they have free objects, by
+    /// whole words of their bitmaps. New slabs only if these had none, or the cache is busy.
+    Half,
+    /// A whole sheaf, from slabs that leave the list first; what is left of one returns to the
+    /// list's head. New slabs for the rest (7.x).
+    Whole,
+    /// A whole sheaf, from [below](Slabs::alloc_below), one object at a time (6.18).
+    Below,
+}
+
+/// What is flushed where spare and barn are full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// A piece of the main sheaf, from its top, grouped by bitmap word.
+    Piece,
+    /// The whole spare sheaf, [down](Slabs::free_below) one object after the other.
+    Spare,
+}
+
+/// Which of two full sheaves goes to the barn; the other one is the spare then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// What the spare was.
+    Spare,
+    /// The main one.
+    Main,
+}
+
+/// Which slabs on the list a slab that became empty counts, before it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// The others.
+    Others,
+    /// All: itself, too, if it is listed.
+    All,
+}
+
+/// The rules of sheaves: where ours and the kernel's differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How a sheaf is refilled.
+    pub refill: Refill,
+    /// What is flushed.
+    pub flush: Flush,
+    /// What the barn is offered.
+    pub offered: Offered,
+    /// What `min_partial` is compared with.
+    pub counted: Counted,
+    /// True: the barn's limit of full sheaves follows use, and larger objects may bypass full
+    /// sheaves. False: the limit is fixed.
+    pub adapts: bool,
+}
+
+impl Rules {
+    /// Ours.
+    pub const SLABYARD: Rules = Rules {
+        refill: Refill::Half,
+        flush: Flush::Piece,
+        offered: Offered::Spare,
+        counted: Counted::Others,
+        adapts: true,
+    };
+    /// The kernel's from 7.0 on.
+    pub const KERNEL: Rules = Rules {
+        refill: Refill::Whole,
+        flush: Flush::Spare,
+        offered: Offered::Main,
+        counted: Counted::All,
+        adapts: false,
+    };
+}
+
+/// Objects of one bitmap word, which are to be put into their slab by one operation. Slabs of
+/// numbers have no bits: there, the mask has as many bits as there are objects.
+#[derive(Clone, Copy)]
+pub struct Group {
+    /// Their slab.
+    pub slab: u32,
+    /// Their word.
+    pub word: Word,
+    /// Their bits.
+    pub mask: u64,
+}
+
+/// The slabs of a cache at one node, and its partial list.
+pub trait Slabs: Copy {
+    /// A free object in transit.
+    type Object: Copy;
+    /// An object as a stack or sheaf holds it.
+    type Element;
+    /// Objects of one bitmap word that were taken.
+    type Taken: Copy;
+    /// Who waits for locks.
+    type Park: Park;
+
+    /// The cache: shape, tunables, published words, partial list.
+    fn cache(&self) -> &Header;
+    /// Who waits for its locks.
+    fn park(&self) -> &Self::Park;
+    /// The rules of its sheaves.
+    fn rules(&self) -> Rules;
+    /// Counts what was done.
+    fn count(self, counter: Counter, n: u32);
+
+    /// Begins a slab whose objects are all free, in no list; `None` without memory.
+    fn begin(self) -> Option<u32>;
+    /// Ends an empty slab that is on no list, under the list's lock.
+    fn end(self, slab: u32);
+    /// Gives the pages of a slab that ended back, under no lock.
+    fn give_back(self, slab: u32);
+    /// A slab's version and free objects.
+    fn free_of(self, slab: u32) -> (Version, u32);
+    /// Takes free objects, up to `most`; with `whole`, whole words alone. `f` gets those of
+    /// one word at a time. Returns how many it took, and how many are left. The caller holds
+    /// the list's lock, or nobody else knows the slab.
+    fn take(self, slab: u32, most: u32, whole: bool, f: impl FnMut(Self::Taken)) -> (u32, u32);
+    /// Puts objects of one word into their slab by one operation; reports those that were
+    /// free already.
+    fn put(self, group: &Group) -> Put;
+
+    /// The slab behind another one on the list.
+    fn next(self, slab: u32) -> u32;
+    /// Changes what is behind a slab.
+    fn set_next(self, slab: u32, next: u32);
+    /// The slab in front of another one.
+    fn prev(self, slab: u32) -> u32;
+    /// Changes what is in front of a slab.
+    fn set_prev(self, slab: u32, prev: u32);
+    /// True if a slab is on the list.
+    fn is_listed(self, slab: u32) -> bool;
+    /// Says whether it is.
+    fn set_listed(self, slab: u32, is_listed: bool);
+    /// The list's first slab may be needed soon.
+    fn fetch_ahead(self, _slab: u32) {}
+
+    /// The first of the objects that were taken.
+    fn first(taken: Self::Taken) -> Self::Object;
+    /// The object that an element holds.
+    fn load(element: &Self::Element) -> Self::Object;
+    /// The slab that an object would lie in, and the word; `None` if it lies in none.
+    fn word_of(self, geometry: &Geometry, object: Self::Object) -> Option<(u32, Word)>;
+    /// The slab that an object would lie in, unchecked, may be needed soon.
+    fn fetch_object_ahead(self, _geometry: &Geometry, _object: Self::Object) {}
+    /// True if a slab of this cache begins there.
+    fn is_slab(self, slab: u32) -> bool;
+    /// Moves the last objects into a group, as long as they lie in its word; returns the
+    /// others.
+    fn group<'e>(
+        self,
+        geometry: &Geometry,
+        group: &mut Group,
+        objects: &'e [Self::Element],
+    ) -> &'e [Self::Element];
+    /// Reports what is no object of this cache.
+    fn report(self, object: Self::Object);
+
+    /// Allocates one object from what is below the sheaves.
+    fn alloc_below(self) -> Option<Self::Object>;
+    /// Frees one object to what is below the sheaves.
+    fn free_below(self, object: Self::Object);
+}
+
+/// An array of objects that its holder alone reaches.
+pub trait Held {
+    /// Objects in it.
+    fn len(&self) -> u32;
+    /// True without objects.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Slabs, and the stacks of a CPU in front of them.
+pub trait Stacks: Slabs {
+    /// A sheaf out of its stack.
+    type Sheaf: Held;
+    /// A list of sheaves in a barn.
+    type Chain;
+
+    /// An empty sheaf with room for so many objects; `None` without memory.
+    fn new_sheaf(self, objects: u32) -> Option<Self::Sheaf>;
+    /// Takes an empty sheaf back.
+    fn give_sheaf(self, sheaf: Self::Sheaf);
+    /// Objects that it has room for.
+    fn room(self, sheaf: &Self::Sheaf) -> u32;
+    /// Pushes an object; the caller has checked that there is room.
+    fn push(self, sheaf: &mut Self::Sheaf, object: Self::Object);
+    /// Takes the top object.
+    fn pop(self, sheaf: &mut Self::Sheaf) -> Option<Self::Object>;
+    /// True if this object is on top: it is free already.
+    fn is_top(self, sheaf: &Self::Sheaf, object: Self::Object) -> bool;
+    /// Reports an object that was free already.
+    fn report_double_free(self, object: Self::Object);
+    /// Begins to add what is taken, the last bit of a word first.
+    fn filling<'s>(&'s self, sheaf: &'s mut Self::Sheaf) -> impl FnMut(Self::Taken) + 's;
+    /// Its elements, the top one last.
+    fn elements<'s>(&'s self, sheaf: &'s Self::Sheaf) -> &'s [Self::Element];
+    /// Takes so many objects off the top, which the caller has.
+    fn shorten(self, sheaf: &mut Self::Sheaf, objects: u32);
+
+    /// Puts a sheaf into a list, under its lock.
+    fn link(self, chain: &mut Self::Chain, sheaf: Self::Sheaf);
+    /// Takes the sheaf out that was put in last, under its lock.
+    fn unlink(self, chain: &mut Self::Chain) -> Option<Self::Sheaf>;
+    /// What readers outside find as the list's head.
+    fn head(chain: &Self::Chain) -> u32;
+    /// Calls `f` with each object in a list's sheaves, under its lock.
+    fn each_linked(self, chain: &Self::Chain, f: impl FnMut(Self::Object));
+    /// Bytes in all barns.
+    fn node_bytes(&self) -> &AtomicUsize;
+    /// Most bytes in all barns.
+    fn node_limit(self) -> usize;
+
+    /// Checks the sheaf out of this CPU's stack.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the stack is stopped, or this thread has none.
+    fn check_out(self, slot: Slot) -> Result<Option<Self::Sheaf>, Stopped>;
+    /// Checks a sheaf in to this CPU's stack, with room for pushes up to `capacity`. Returns
+    /// the one that was found there meanwhile; the same one, if the stack is stopped.
+    fn check_in(self, slot: Slot, sheaf: Self::Sheaf, capacity: u32) -> Option<Self::Sheaf>;
+    /// Objects in this CPU's sheaf, as of a moment ago; `None` without one.
+    fn peek(self, slot: Slot) -> Option<u32>;
+    /// True if both sheaves of this CPU have `capacity` objects, as of a moment ago, and this
+    /// object is not on top of the main one.
+    fn is_full(self, capacity: u32, object: Self::Object) -> bool;
+}
