@@ -186,7 +186,7 @@ pub fn of(loaded: &Loaded, case: &Case, start: Start, replayed: &Replayed) -> Fi
             caches[at].aliases.push(name.clone());
         }
     }
-    let mut counters = Counters::default();
+    let counters = Counters::default();
     replayed.caches.iter().for_each(|cache| counters.merge(cache.counters()));
     let (peak, peak_bytes) = peaks(case, replayed, &caches);
     let totals = Totals {

@@ -7,6 +7,7 @@ use super::figures::{CacheFigures, Figures, Point, State, Sum, Totals, named};
 use super::input::Loaded;
 use super::{ReplayArgs, start_name};
 use serde::Serialize;
+use slabyard_lab::counters::DRAIN_BUCKETS;
 use slabyard_lab::replay::Start;
 use slabyard_lab::rules::{Accounting, Freezing, Front, OrderFormula};
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ struct Root<'a> {
     caches: &'a [CacheFigures],
     totals: &'a Totals,
     counters: BTreeMap<&'static str, u64>,
-    drains: &'a [u64],
+    drains: [u64; DRAIN_BUCKETS],
     frees_left_out: u64,
     contradictions: ContradictionsJson,
     unlike: Option<&'a str>,
@@ -149,7 +150,7 @@ pub fn text(
         caches: &figures.caches,
         totals: &figures.totals,
         counters: named(&figures.counters).collect(),
-        drains: &figures.counters.drains,
+        drains: figures.counters.drains(),
         frees_left_out: figures.frees_left_out,
         contradictions: ContradictionsJson {
             frees_missing: figures.contradictions.frees_missing,

@@ -181,7 +181,7 @@ fn counters(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) 
     }
     text.push('\n');
     grid.write_with_words(text, colour);
-    let drains = &figures.counters.drains;
+    let drains = figures.counters.drains();
     if drains.iter().all(|n| *n == 0) {
         return;
     }

@@ -88,13 +88,16 @@ struct Pairs {
     gone: Vec<bool>,
 }
 
+/// None of the kernel's slabs.
+const UNKNOWN: u32 = u32::MAX;
+
 impl Pairs {
     fn pair(&mut self, cache: usize, kernel: u32, model: u32) {
         self.model_of[kernel as usize] = model;
         self.gone[kernel as usize] = false;
         let known = &mut self.kernel_of[cache];
         if known.len() <= model as usize {
-            known.resize(model as usize + 1, NONE);
+            known.resize(model as usize + 1, UNKNOWN);
         }
         known[model as usize] = kernel;
     }
@@ -121,7 +124,7 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
     }
     let nr_cpus = plan.node_of.len();
     // The slab that the kernel last allocated from, per cache and CPU.
-    let mut last = vec![NONE; caches.len() * nr_cpus];
+    let mut last = vec![UNKNOWN; caches.len() * nr_cpus];
     let mut scores = vec![Score::default(); caches.len()];
     let closings = closings(prepared);
     let mut closed = 0;
@@ -157,7 +160,7 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
                 if let Page::Freed(model) = page {
                     // A slab that only the snapshot counts has no partner.
                     let kernel = pairs.kernel_of[number].get(model as usize).copied();
-                    if let Some(kernel) = kernel.filter(|kernel| *kernel != NONE) {
+                    if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
                         pairs.model_of[kernel as usize] = NONE;
                         pairs.gone[kernel as usize] = true;
                     }

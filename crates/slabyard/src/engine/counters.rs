@@ -1,6 +1,8 @@
 //! What a cache did: the kernel's counters under their names (`SLUB_STATS`), and
 //! what the kernel does not count.
 
+use core::cell::Cell;
+
 macro_rules! counters {
     ($($name:ident $text:literal $help:literal,)*) => {
         /// One counter.
@@ -65,15 +67,16 @@ pub const DRAIN_BUCKETS: usize = 12;
 /// All counters of a cache.
 #[derive(Clone, Debug)]
 pub struct Counters {
-    values: [u64; Counter::ALL.len()],
-    /// Frees by the number of slabs that they drained: bucket `n` counts those of
-    /// more than 2^(n-1) and at most 2^n. The unlucky free's cost.
-    pub drains: [u64; DRAIN_BUCKETS],
+    values: [Cell<u64>; Counter::ALL.len()],
+    drains: [Cell<u64>; DRAIN_BUCKETS],
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        Counters { values: [0; Counter::ALL.len()], drains: [0; DRAIN_BUCKETS] }
+        Counters {
+            values: [const { Cell::new(0) }; Counter::ALL.len()],
+            drains: [const { Cell::new(0) }; DRAIN_BUCKETS],
+        }
     }
 }
 
@@ -81,28 +84,37 @@ impl Counters {
     /// Value of one.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
-        self.values[counter as usize]
+        self.values[counter as usize].get()
     }
 
     /// Adds to one.
     #[inline]
-    pub fn add(&mut self, counter: Counter, n: u32) {
-        self.values[counter as usize] += u64::from(n);
+    pub fn add(&self, counter: Counter, n: u32) {
+        let value = &self.values[counter as usize];
+        value.set(value.get() + u64::from(n));
     }
 
     /// Counts a free that drained so many slabs.
-    pub fn drained(&mut self, slabs: u32) {
+    pub fn drained(&self, slabs: u32) {
         let bucket = slabs.max(1).next_power_of_two().ilog2() as usize;
-        self.drains[bucket.min(DRAIN_BUCKETS - 1)] += 1;
+        let drains = &self.drains[bucket.min(DRAIN_BUCKETS - 1)];
+        drains.set(drains.get() + 1);
+    }
+
+    /// Frees by the number of slabs that they drained: bucket `n` counts those of
+    /// more than 2^(n-1) and at most 2^n. The unlucky free's cost.
+    #[must_use]
+    pub fn drains(&self) -> [u64; DRAIN_BUCKETS] {
+        self.drains.each_ref().map(Cell::get)
     }
 
     /// Adds another cache's.
-    pub fn merge(&mut self, other: &Counters) {
-        for (to, from) in self.values.iter_mut().zip(other.values) {
-            *to += from;
+    pub fn merge(&self, other: &Counters) {
+        for (to, from) in self.values.iter().zip(&other.values) {
+            to.set(to.get() + from.get());
         }
-        for (to, from) in self.drains.iter_mut().zip(other.drains) {
-            *to += from;
+        for (to, from) in self.drains.iter().zip(&other.drains) {
+            to.set(to.get() + from.get());
         }
     }
 }

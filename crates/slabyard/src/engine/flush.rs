@@ -12,9 +12,9 @@
 //! It checks that an address lies in a slab of this cache once for each group, and that it
 //! is the begin of an object for each object.
 
-use super::Counter;
 use super::partial::{Why, relist};
 use super::slabs::{Group, Slabs};
+use super::{Counter, Shape};
 use crate::slab::freeset::Word;
 use crate::sync::Ordering;
 
@@ -37,9 +37,9 @@ impl Group {
 }
 
 /// Returns one group to its slab and bypasses the sheaves.
-pub(super) fn put_one<S: Slabs>(on: S, group: &Group) {
+pub(super) fn put_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
     on.count(Counter::FreeSlowpath, 1);
-    let returned = put_group(on, group);
+    let returned = put_group(on, shape, group);
     on.cache().shown.out.fetch_sub(returned, Ordering::Relaxed);
 }
 
@@ -47,8 +47,10 @@ pub(super) fn put_one<S: Slabs>(on: S, group: &Group) {
 /// operations; says how many objects. It reports an address that is no object of this
 /// cache as misuse, and counts it among them.
 pub fn return_to_slabs<S: Slabs>(on: S, objects: &[S::Element], most: u32) -> u32 {
+    let cache = on.cache();
+    let shape = cache.shape();
     // A copy: the compiler would read shared memory again for each object.
-    let geometry = on.cache().shape().geometry;
+    let geometry = shape.geometry;
     let mut groups = [Group::NONE; GROUPS];
     // A bit for each group that is not empty.
     let mut used = 0u32;
@@ -57,15 +59,15 @@ pub fn return_to_slabs<S: Slabs>(on: S, objects: &[S::Element], most: u32) -> u3
     while let Some((top, others)) = left.split_last() {
         let object = S::load(top);
         let Some((slab, word)) = on.word_of(&geometry, object) else {
-            on.report(object);
+            on.report(shape, object);
             left = others;
             continue;
         };
         let bucket = Group::bucket(slab, word);
         let group = &mut groups[bucket];
         if (slab, word) != (group.slab, group.word) {
-            if !on.is_slab(slab) {
-                on.report(object);
+            if !on.is_slab(shape, slab) {
+                on.report(shape, object);
                 left = others;
                 continue;
             }
@@ -75,7 +77,7 @@ pub fn return_to_slabs<S: Slabs>(on: S, objects: &[S::Element], most: u32) -> u3
             opened += 1;
             used |= 1 << bucket;
             if group.mask != 0 {
-                returned += put_group(on, group);
+                returned += put_group(on, shape, group);
             }
             *group = Group { slab, word, mask: 0 };
             // Fetches for each object once at most, and for none that is in a group.
@@ -86,23 +88,23 @@ pub fn return_to_slabs<S: Slabs>(on: S, objects: &[S::Element], most: u32) -> u3
                 on.fetch_object_ahead(&geometry, S::load(&objects[fetched]));
             }
         }
-        left = on.group(&geometry, group, left);
+        left = on.group(shape, &geometry, group, left);
     }
     while used != 0 {
-        returned += put_group(on, &groups[used.trailing_zeros() as usize]);
+        returned += put_group(on, shape, &groups[used.trailing_zeros() as usize]);
         used &= used - 1;
     }
-    on.cache().shown.out.fetch_sub(returned, Ordering::Relaxed);
+    cache.shown.out.fetch_sub(returned, Ordering::Relaxed);
     (objects.len() - left.len()) as u32
 }
 
 /// Puts a group into its slab; returns how many objects. If all were free already,
 /// nothing changes.
-fn put_group<S: Slabs>(on: S, group: &Group) -> u64 {
-    let put = on.put(group);
+pub(super) fn put_group<S: Slabs>(on: S, shape: &Shape, group: &Group) -> u64 {
+    let put = on.put(shape, group);
     on.count(Counter::CmpxchgSlab, 1);
     let free = put.before + put.added;
-    if put.added > 0 && (put.before == 0 || free == on.cache().shape().geometry.objects) {
+    if put.added > 0 && (put.before == 0 || free == shape.geometry.objects) {
         relist(on, group.slab, put.version, Why::Freed);
     }
     u64::from(put.added)

@@ -182,6 +182,19 @@ impl Header {
         self.nr_slabs() >= 4
     }
 
+    /// The first slab of the partial list and the list's length, as published.
+    #[cfg(any(test, feature = "cpu-slab"))]
+    pub(super) fn listed(&self) -> (u32, u32) {
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
+        (word(&self.shown.partial_head), word(&self.shown.nr_partial))
+    }
+
+    /// Objects in the barn's full sheaves, as published.
+    #[cfg(any(test, feature = "cpu-slab"))]
+    pub(super) fn barn_objects(&self) -> u64 {
+        self.shown.barn_objects.load(Ordering::Relaxed)
+    }
+
     /// Slabs that stay on the partial list although they are empty.
     pub fn min_partial(&self) -> u32 {
         self.shown.min_partial.load(Ordering::Relaxed) as u32
@@ -210,6 +223,12 @@ impl Header {
     pub fn barn_limits(&self) -> (u32, u32) {
         let limit = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
         (limit(&self.shown.barn_full_limit), limit(&self.shown.barn_empty_limit))
+    }
+
+    /// Changes them.
+    pub(super) fn set_barn_limits(&self, full: u32, empty: u32) {
+        self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
+        self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
     }
 
     /// Objects that left their slabs: live, parked or in transit.

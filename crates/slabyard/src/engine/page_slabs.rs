@@ -5,7 +5,7 @@
 //! stacks.
 
 use super::slabs::{Group, Held, Rules, Slabs, Stacks};
-use super::{Counter, Header, flush, partial};
+use super::{Counter, Header, Shape, flush, partial};
 use crate::pages::{Cause, PageHeap, Sheaf};
 use crate::platform::{Platform, Slot, Stack, Stopped};
 use crate::slab::{Geometry, Object, Put, Version, Word};
@@ -101,15 +101,15 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
         })
     }
 
-    #[inline]
-    fn put(self, group: &Group) -> Put {
+    #[inline(always)]
+    fn put(self, shape: &Shape, group: &Group) -> Put {
         let &Group { slab, word, mask } = group;
         let put = self.heap.put(slab, word, mask);
         let mut twice = put.twice;
         while twice != 0 {
             let index = word.index_of(twice.trailing_zeros());
-            let object = Object { slab, index };
-            self.report_double_free(self.heap.address_of(&self.cache.shape().geometry, object));
+            let address = self.heap.address_of(&shape.geometry, Object { slab, index });
+            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
             twice &= twice - 1;
         }
         put
@@ -156,29 +156,30 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
         taken.begin + taken.mask.trailing_zeros() as usize * taken.stride
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(element: &AtomicUsize) -> usize {
         element.load(Ordering::Relaxed)
     }
 
-    #[inline]
+    #[inline(always)]
     fn word_of(self, geometry: &Geometry, address: usize) -> Option<(u32, Word)> {
         self.heap.word_at(geometry, address)
     }
 
-    #[inline]
+    #[inline(always)]
     fn fetch_object_ahead(self, geometry: &Geometry, address: usize) {
         self.heap.region.fetch_descriptor_ahead(self.heap.slab_at(geometry, address));
     }
 
-    #[inline]
-    fn is_slab(self, slab: u32) -> bool {
-        self.heap.is_slab(slab, self.cache.shape().slot)
+    #[inline(always)]
+    fn is_slab(self, shape: &Shape, slab: u32) -> bool {
+        self.heap.is_slab(slab, shape.slot)
     }
 
-    #[inline]
+    #[inline(always)]
     fn group<'e>(
         self,
+        shape: &Shape,
         geometry: &Geometry,
         group: &mut Group,
         mut objects: &'e [AtomicUsize],
@@ -196,9 +197,9 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
             let (nth, begins) = geometry.divide(offset as u32);
             let bit = 1u64.wrapping_shl(nth);
             if !begins {
-                self.heap.misuse(Cause::Interior, address, self.cache.shape().slot);
+                self.heap.misuse(Cause::Interior, address, shape.slot);
             } else if mask & bit != 0 {
-                self.report_double_free(address);
+                self.heap.misuse(Cause::DoubleFree, address, shape.slot);
             } else {
                 mask |= bit;
             }
@@ -207,11 +208,9 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
         objects
     }
 
-    #[cold]
-    fn report(self, address: usize) {
-        let shape = self.cache.shape();
-        let cause = self.heap.resolve(&shape.geometry, shape.slot, address).err();
-        self.heap.misuse(cause.unwrap_or(Cause::WrongSize), address, shape.slot);
+    #[inline(always)]
+    fn report(self, shape: &Shape, address: usize) {
+        report(self.heap, shape, address);
     }
 
     #[inline]
@@ -232,7 +231,7 @@ impl<P: Platform> PageSlabs<'_, P> {
         match self.heap.resolve(&shape.geometry, shape.slot, address) {
             Ok(Object { slab, index }) => {
                 let (word, mask) = Word::of(index);
-                flush::put_one(self, &Group { slab, word, mask });
+                flush::put_one(self, shape, &Group { slab, word, mask });
             }
             Err(cause) => self.heap.misuse(cause, address, shape.slot),
         }
@@ -364,4 +363,11 @@ impl<P: Platform> Stacks for PageSlabs<'_, P> {
         main.len() >= capacity as usize
             && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
     }
+}
+
+/// Reports an address that is no object of a cache of this shape.
+#[cold]
+fn report<P: Platform>(heap: &PageHeap<P>, shape: &Shape, address: usize) {
+    let cause = heap.resolve(&shape.geometry, shape.slot, address).err();
+    heap.misuse(cause.unwrap_or(Cause::WrongSize), address, shape.slot);
 }

@@ -2,16 +2,15 @@
 //!
 //! [`super::partial`], [`super::flush`] and [`super::sheaves`] are written once, on these two
 //! traits. [`super::PageSlabs`] implements them for a yard: bitmaps, stacks and locks. The
-//! lab is to implement them by numbers: an object is the number of its slab
-//! (and word), a slab 24 bytes. What differs between our sheaves and the kernel's is a row of
+//! lab implements them by numbers (`CountedSlabs`): an object is the number of its slab, a
+//! slab is 24 bytes. What differs between our sheaves and the kernel's is a row of
 //! [`Rules`], which a yard's compiler knows.
 //!
 //! Invariant: on an unpreempted machine both count the same, for the same calls
-//!.
+//! (`crates/lab/tests/one_policy.rs`).
 
-use super::{Counter, Header};
-use crate::platform::Park;
-use crate::platform::{Slot, Stopped};
+use super::{Counter, Header, Shape};
+use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
 use crate::sync::AtomicUsize;
 
@@ -135,8 +134,8 @@ pub trait Slabs: Copy {
     /// the list's lock, or nobody else knows the slab.
     fn take(self, slab: u32, most: u32, whole: bool, f: impl FnMut(Self::Taken)) -> (u32, u32);
     /// Puts objects of one word into their slab by one operation; reports those that were
-    /// free already.
-    fn put(self, group: &Group) -> Put;
+    /// free already. The caller has the shape at hand, here and below.
+    fn put(self, shape: &Shape, group: &Group) -> Put;
 
     /// The slab behind another one on the list.
     fn next(self, slab: u32) -> u32;
@@ -162,17 +161,18 @@ pub trait Slabs: Copy {
     /// The slab that an object would lie in, unchecked, may be needed soon.
     fn fetch_object_ahead(self, _geometry: &Geometry, _object: Self::Object) {}
     /// True if a slab of this cache begins there.
-    fn is_slab(self, slab: u32) -> bool;
+    fn is_slab(self, shape: &Shape, slab: u32) -> bool;
     /// Moves the last objects into a group, as long as they lie in its word; returns the
     /// others.
     fn group<'e>(
         self,
+        shape: &Shape,
         geometry: &Geometry,
         group: &mut Group,
         objects: &'e [Self::Element],
     ) -> &'e [Self::Element];
     /// Reports what is no object of this cache.
-    fn report(self, object: Self::Object);
+    fn report(self, shape: &Shape, object: Self::Object);
 
     /// Allocates one object from what is below the sheaves.
     fn alloc_below(self) -> Option<Self::Object>;

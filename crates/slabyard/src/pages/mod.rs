@@ -76,10 +76,10 @@ pub struct PageHeap<P> {
     on_misuse: Once<fn(&Misuse)>,
 }
 
-impl<P: Platform> PageHeap<P> {
-    /// Most bytes that the barns of a yard hold together, until another number is set.
-    pub const NODE_LIMIT: usize = 16 << 20;
+/// Most bytes that the barns of a yard hold together, until another number is set.
+pub const NODE_LIMIT: usize = 16 << 20;
 
+impl<P: Platform> PageHeap<P> {
     /// The page heap of a platform that is not ready yet.
     pub const fn new(platform: P) -> Self {
         PageHeap {
@@ -90,7 +90,7 @@ impl<P: Platform> PageHeap<P> {
             sheaves: SheafPool::new(),
             mappings: mappings::Mappings::new(),
             parked_node_bytes: AtomicUsize::new(0),
-            node_limit: AtomicUsize::new(Self::NODE_LIMIT),
+            node_limit: AtomicUsize::new(NODE_LIMIT),
             set_aside: AtomicU64::new(0),
             versions: AtomicU32::new(0),
             on_misuse: Once::new(),

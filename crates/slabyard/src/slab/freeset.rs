@@ -33,6 +33,12 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u32);
 
+impl Version {
+    /// The version of slabs that nobody may take for another one.
+    #[cfg(any(test, feature = "cpu-slab"))]
+    pub(crate) const ONLY: Version = Version(1);
+}
+
 /// What a `put` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

@@ -108,6 +108,12 @@ impl Geometry {
     /// SLUB aligns objects to a word, too.
     const LEAST_ALIGN: u32 = 8;
 
+    /// Slabs of so many objects that are counted only: no granule holds them.
+    #[cfg(any(test, feature = "cpu-slab"))]
+    pub(crate) const fn counted(objects: u32) -> Self {
+        Geometry { object: 1, size: 1, first: 0, order: 0, objects, reciprocal: u64::MAX }
+    }
+
     /// Granules of a slab.
     #[inline]
     #[must_use]

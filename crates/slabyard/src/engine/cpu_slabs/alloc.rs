@@ -3,9 +3,9 @@
 //! [`KernelCache::choose`] changes nothing: what asks "which slab would be next?"
 //! asks the rules themselves.
 
-use super::lists::End;
 use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
-use crate::engine::counters::Counter;
+use crate::engine::Counter;
+use crate::engine::partial::End;
 
 /// Where the next object comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,14 @@ impl KernelCache {
     /// Allocates on a CPU, from a node if one is named: the object's slab.
     #[inline]
     pub fn alloc(&mut self, cpu: usize, node: Option<u16>) -> u32 {
-        if !self.sheaves.is_empty()
-            && let Some(slab) = self.alloc_from_sheaf(cpu, node)
-        {
-            return slab;
+        if !self.stacks.is_empty() && node.is_none_or(|node| node == self.node_of[cpu]) {
+            return self.alloc_from_sheaf(cpu);
         }
+        self.alloc_from_slab(cpu, node)
+    }
+
+    #[inline]
+    pub(crate) fn alloc_from_slab(&self, cpu: usize, node: Option<u16>) -> u32 {
         if !self.rules.has_cpu_slabs() {
             return self.alloc_one(cpu, node);
         }
@@ -41,9 +44,9 @@ impl KernelCache {
     }
 
     /// One object from a node's first slab, which stays on its list (7.x).
-    fn alloc_one(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+    fn alloc_one(&self, cpu: usize, node: Option<u16>) -> u32 {
         self.counters.add(Counter::AllocSlowpath, 1);
-        self.slow_paths = self.slow_paths.wrapping_add(1);
+        self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
         self.counters.add(Counter::ListLock, 1);
         let (slab, is_listed) = match self.choose(cpu, node) {
             Choice::NodePartial(slab) => {
@@ -56,9 +59,9 @@ impl KernelCache {
                 (self.begin_slab(near.min(self.nodes.len() as u16 - 1)), false)
             }
         };
-        let it = &mut self.slabs[slab as usize];
-        it.free -= 1;
-        match (it.free, is_listed) {
+        let it = self.slab(slab);
+        it.free.set(it.free.get() - 1);
+        match (it.free.get(), is_listed) {
             (0, true) => self.remove_partial(slab),
             (1.., false) => self.add_partial(slab, End::Head),
             _ => {}
@@ -67,57 +70,58 @@ impl KernelCache {
     }
 
     #[inline]
-    pub(crate) fn alloc_from_cpu_slab(&mut self, cpu: usize, node: Option<u16>) -> u32 {
-        let c = &mut self.cpus[cpu];
-        if c.free > 0 && (node.is_none() || node == Some(self.slabs[c.slab as usize].node)) {
-            c.free -= 1;
-            let slab = c.slab;
+    pub(crate) fn alloc_from_cpu_slab(&self, cpu: usize, node: Option<u16>) -> u32 {
+        let c = &self.cpus[cpu];
+        if c.free.get() > 0 && (node.is_none() || node == Some(self.slab(c.slab.get()).node.get()))
+        {
+            c.free.set(c.free.get() - 1);
+            let slab = c.slab.get();
             self.counters.add(Counter::AllocFastpath, 1);
             return slab;
         }
         self.alloc_slow(cpu, node)
     }
 
-    fn alloc_slow(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+    fn alloc_slow(&self, cpu: usize, node: Option<u16>) -> u32 {
         self.counters.add(Counter::AllocSlowpath, 1);
-        self.slow_paths = self.slow_paths.wrapping_add(1);
-        let slab = self.cpus[cpu].slab;
-        if slab != NONE && node.is_some_and(|node| node != self.slabs[slab as usize].node) {
+        self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
+        let slab = self.cpus[cpu].slab.get();
+        if slab != NONE && node.is_some_and(|node| node != self.slab(slab).node.get()) {
             self.counters.add(Counter::AllocNodeMismatch, 1);
             self.deactivate(cpu);
         }
         let choice = self.choose(cpu, node);
         self.take(cpu, node, choice);
-        self.cpus[cpu].free -= 1;
-        self.cpus[cpu].slab
+        self.cpus[cpu].free.set(self.cpus[cpu].free.get() - 1);
+        self.cpus[cpu].slab.get()
     }
 
     /// Where the next object of a CPU comes from.
     #[must_use]
     pub fn choose(&self, cpu: usize, node: Option<u16>) -> Choice {
         let c = &self.cpus[cpu];
-        if c.free > 0 {
+        if c.free.get() > 0 {
             return Choice::Own;
         }
-        if c.slab != NONE && self.slabs[c.slab as usize].free > 0 {
+        if c.slab.get() != NONE && self.slab(c.slab.get()).free.get() > 0 {
             return Choice::Refill;
         }
-        let fits = |slab: u32| node.is_none_or(|node| self.slabs[slab as usize].node == node);
-        if c.partial.head != NONE && fits(c.partial.head) {
-            return Choice::CpuPartial(c.partial.head);
+        let fits = |slab: u32| node.is_none_or(|node| self.slab(slab).node.get() == node);
+        if c.partial.get().head != NONE && fits(c.partial.get().head) {
+            return Choice::CpuPartial(c.partial.get().head);
         }
         let near = node.unwrap_or(self.node_of[cpu]) as usize;
-        if let Some(list) = self.nodes.get(near)
-            && list.head != NONE
+        if near < self.nodes.len()
+            && let (head, 1..) = self.node_partial(near)
         {
-            return Choice::NodePartial(list.head);
+            return Choice::NodePartial(head);
         }
-        if node.is_none() && self.slow_paths % 1024 < self.rules.remote_ratio {
+        if node.is_none() && self.slow_paths.get() % 1024 < self.rules.remote_ratio {
             let nr_nodes = self.nodes.len();
             for step in 1..nr_nodes {
-                let list = &self.nodes[(near + step) % nr_nodes];
-                if list.nr_partial > self.rules.min_partial {
-                    return Choice::NodePartial(list.head);
+                let (head, nr_partial) = self.node_partial((near + step) % nr_nodes);
+                if nr_partial > self.rules.min_partial {
+                    return Choice::NodePartial(head);
                 }
             }
         }
@@ -125,11 +129,11 @@ impl KernelCache {
     }
 
     /// Makes a choice true: afterwards the CPU has free objects of its own.
-    pub(crate) fn take(&mut self, cpu: usize, node: Option<u16>, choice: Choice) {
+    pub(crate) fn take(&self, cpu: usize, node: Option<u16>, choice: Choice) {
         if choice == Choice::Own {
             return;
         }
-        if self.cpus[cpu].slab != NONE {
+        if self.cpus[cpu].slab.get() != NONE {
             // Looks for what others freed; without any, the same compare-exchange
             // leaves the slab behind.
             self.counters.add(Counter::CmpxchgSlab, 1);
@@ -156,29 +160,30 @@ impl KernelCache {
         }
     }
 
-    pub(crate) fn take_over(&mut self, cpu: usize) {
-        let slab = self.cpus[cpu].slab as usize;
-        self.cpus[cpu].free += core::mem::take(&mut self.slabs[slab].free);
+    pub(crate) fn take_over(&self, cpu: usize) {
+        let slab = self.cpus[cpu].slab.get();
+        self.cpus[cpu].free.set(self.cpus[cpu].free.get() + self.slab(slab).free.take());
     }
 
     /// The CPU slab has no free object: it is full and nobody's.
-    fn leave(&mut self, cpu: usize) {
-        let slab = core::mem::replace(&mut self.cpus[cpu].slab, NONE);
-        self.slabs[slab as usize].state = State::Full;
+    fn leave(&self, cpu: usize) {
+        let slab = self.cpus[cpu].slab.replace(NONE);
+        self.slab(slab).state.set(State::Full);
         self.counters.add(Counter::DeactivateBypass, 1);
     }
 
     /// A slab that is in no list becomes the CPU's, all its free objects with it.
-    pub(crate) fn freeze(&mut self, cpu: usize, slab: u32) {
-        let it = &mut self.slabs[slab as usize];
-        (it.state, it.cpu) = (State::CpuSlab, cpu as u16);
-        self.cpus[cpu].slab = slab;
+    pub(crate) fn freeze(&self, cpu: usize, slab: u32) {
+        let it = self.slab(slab);
+        it.state.set(State::CpuSlab);
+        it.cpu.set(cpu as u16);
+        self.cpus[cpu].slab.set(slab);
         self.take_over(cpu);
     }
 
     /// Under one hold of the list lock: the slab to use (the list's first), and those
     /// behind it for the CPU's list.
-    fn take_from_node(&mut self, cpu: usize, slab: u32) {
+    fn take_from_node(&self, cpu: usize, slab: u32) {
         let eager = self.rules.freezing == Freezing::Eager;
         self.counters.add(Counter::ListLock, 1);
         self.counters.add(Counter::AllocFromPartial, 1);
@@ -186,7 +191,7 @@ impl KernelCache {
         self.counters.add(Counter::CmpxchgUnderLock, u32::from(eager));
         let mut behind = self.next_of(slab);
         self.remove_partial(slab);
-        let mut available = self.slabs[slab as usize].free;
+        let mut available = self.slab(slab).free.get();
         let mut moved = 0;
         while self.wants_more(moved, available) {
             let next = behind;
@@ -195,7 +200,7 @@ impl KernelCache {
             }
             behind = self.next_of(next);
             self.remove_partial(next);
-            available += self.slabs[next as usize].free;
+            available += self.slab(next).free.get();
             moved += 1;
             if eager {
                 self.counters.add(Counter::CmpxchgSlab, 1);
@@ -231,19 +236,19 @@ impl KernelCache {
 
     /// The CPU slab is flushed with its free objects: to its node's list, or to
     /// its end.
-    pub(crate) fn deactivate(&mut self, cpu: usize) {
-        let slab = core::mem::replace(&mut self.cpus[cpu].slab, NONE);
+    pub(crate) fn deactivate(&self, cpu: usize) {
+        let slab = self.cpus[cpu].slab.replace(NONE);
         if slab == NONE {
             return;
         }
-        let own = core::mem::take(&mut self.cpus[cpu].free);
-        let it = &mut self.slabs[slab as usize];
-        let remote = it.free > 0;
-        it.free += own;
-        it.state = State::Full;
+        let own = self.cpus[cpu].free.take();
+        let it = self.slab(slab);
+        let remote = it.free.get() > 0;
+        it.free.set(it.free.get() + own);
+        it.state.set(State::Full);
         self.counters.add(Counter::CmpxchgSlab, 1);
         self.counters.add(Counter::DeactivateRemoteFrees, u32::from(remote));
-        if self.slabs[slab as usize].free == 0 {
+        if self.slab(slab).free.get() == 0 {
             self.counters.add(Counter::DeactivateFull, 1);
             return;
         }
@@ -266,8 +271,8 @@ impl KernelCache {
     }
 
     /// Flushes all that a CPU holds: its slab and its list.
-    pub fn flush_cpu(&mut self, cpu: usize) {
-        if self.cpus[cpu].slab != NONE {
+    pub fn flush_cpu(&self, cpu: usize) {
+        if self.cpus[cpu].slab.get() != NONE {
             self.counters.add(Counter::CpuslabFlush, 1);
             self.deactivate(cpu);
         }

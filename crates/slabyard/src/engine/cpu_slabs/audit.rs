@@ -38,12 +38,12 @@ impl KernelCache {
     #[must_use]
     pub fn places(&self) -> Places {
         let mut sum = Places::default();
-        for slab in &self.slabs {
-            let empty = u32::from(slab.free == self.rules.objects);
-            let free = u64::from(slab.free);
-            sum.slabs += u32::from(slab.state != State::Gone);
-            match slab.state {
-                State::Gone => continue,
+        for (_, slab) in self.each_slab() {
+            let empty = u32::from(slab.free.get() == self.rules.objects);
+            let free = u64::from(slab.free.get());
+            sum.slabs += 1;
+            match slab.state.get() {
+                State::Gone => {}
                 State::Full => sum.full += 1,
                 State::NodePartial => {
                     sum.node_partial += 1;
@@ -56,7 +56,7 @@ impl KernelCache {
                     sum.free_cpu_partial += free;
                 }
                 State::CpuSlab => {
-                    let own = u64::from(self.cpus[slab.cpu as usize].free);
+                    let own = u64::from(self.cpus[slab.cpu.get() as usize].free.get());
                     sum.cpu_slabs += 1;
                     sum.free_cpu_slab += free + own;
                 }
@@ -74,80 +74,79 @@ impl KernelCache {
     /// # Errors
     /// What is wrong, in words.
     pub fn audit(&self, live: Option<&dyn Fn(u32) -> u32>) -> Result<(), String> {
-        let mut seen = vec![0u8; self.slabs.len()];
+        let mut seen = vec![0u8; self.numbers.table.len() as usize];
         let mut see = |slab: u32, state: State| -> Result<(), String> {
-            let it = self.slabs.get(slab as usize).ok_or(format!("no slab {slab}"))?;
-            if it.state != state {
-                return Err(format!(
-                    "slab {slab} is in the list of {state:?} and says {:?}",
-                    it.state
-                ));
+            let seen = seen.get_mut(slab as usize).ok_or(format!("no slab {slab}"))?;
+            let said = self.state(slab);
+            if said != state {
+                return Err(format!("slab {slab} is in the list of {state:?} and says {said:?}"));
             }
-            seen[slab as usize] += 1;
+            *seen += 1;
             Ok(())
         };
-        for list in &self.nodes {
-            let (mut at, mut n) = (list.head, 0);
-            while at != NONE && n <= list.nr_partial {
+        for node in 0..self.nodes.len() {
+            let (head, nr_partial) = self.node_partial(node);
+            let (mut at, mut n) = (head, 0);
+            while at != NONE && n <= nr_partial {
                 see(at, State::NodePartial)?;
                 (at, n) = (self.next_of(at), n + 1);
             }
-            if n != list.nr_partial {
-                return Err(format!("a node's list has {n} slabs and counts {}", list.nr_partial));
+            if n != nr_partial {
+                return Err(format!("a node's list has {n} slabs and counts {nr_partial}"));
             }
         }
         for cpu in &self.cpus {
-            let (mut at, mut n, mut counted) = (cpu.partial.head, 0, 0);
-            while at != NONE && n <= cpu.partial.slabs {
+            let (mut at, mut n, mut counted) = (cpu.partial.get().head, 0, 0);
+            while at != NONE && n <= cpu.partial.get().slabs {
                 see(at, State::CpuPartial)?;
-                counted += self.slabs[at as usize].counted;
+                counted += self.slab(at).counted.get();
                 (at, n) = (self.next_of(at), n + 1);
             }
-            if (n, counted) != (cpu.partial.slabs, cpu.partial.objects) {
+            if (n, counted) != (cpu.partial.get().slabs, cpu.partial.get().objects) {
                 return Err(format!("a CPU partial list of {n} slabs, {counted} objects: {cpu:?}"));
             }
             if n > 0 && !self.rules.cpu_partial_lists {
                 return Err(format!("a CPU partial list in a kernel without any: {cpu:?}"));
             }
-            if cpu.slab != NONE {
-                see(cpu.slab, State::CpuSlab)?;
+            if cpu.slab.get() != NONE {
+                see(cpu.slab.get(), State::CpuSlab)?;
                 if !self.rules.has_cpu_slabs() {
                     return Err(format!("a CPU slab in a kernel without any: {cpu:?}"));
                 }
             }
         }
-        let mut in_sheaves: Vec<u32> = vec![0; self.slabs.len()];
+        let mut in_sheaves: Vec<u32> = vec![0; seen.len()];
         self.each_in_sheaves(|slab| in_sheaves[slab as usize] += 1);
         let mut nr_slabs = 0;
-        for (number, slab) in self.slabs.iter().enumerate() {
-            let listed = seen[number];
-            let own =
-                if slab.state == State::CpuSlab { self.cpus[slab.cpu as usize].free } else { 0 };
-            let fits = match slab.state {
+        for number in 1..seen.len() {
+            let slab = self.slab(number as u32);
+            let (state, free, listed) = (slab.state.get(), slab.free.get(), seen[number]);
+            let own = self.free_of(number as u32) - free;
+            let fits = match state {
                 State::Gone => listed == 0 && in_sheaves[number] == 0,
                 // With free objects it would be lost: no list leads to it.
-                State::Full => listed == 0 && slab.free == 0,
-                State::NodePartial | State::CpuPartial => listed == 1 && slab.free > 0,
+                State::Full => listed == 0 && free == 0,
+                State::NodePartial | State::CpuPartial => listed == 1 && free > 0,
                 State::CpuSlab => listed == 1,
             };
             if !fits {
                 return Err(format!("slab {number} is unreachable or in a wrong list: {slab:?}"));
             }
-            if slab.state == State::Gone {
+            if state == State::Gone {
                 continue;
             }
             nr_slabs += 1;
             let Some(live) = live else { continue };
             let live = live(number as u32);
-            if slab.free + own + in_sheaves[number] + live != self.rules.objects {
+            if free + own + in_sheaves[number] + live != self.rules.objects {
                 return Err(format!(
-                    "slab {number}: {} free, {own} on its CPU, {} in sheaves, {live} live of {}",
-                    slab.free, in_sheaves[number], self.rules.objects
+                    "slab {number}: {free} free, {own} on its CPU, {} in sheaves, {live} live of {}",
+                    in_sheaves[number], self.rules.objects
                 ));
             }
         }
-        if nr_slabs != self.nr_slabs {
-            return Err(format!("{nr_slabs} slabs, counted {}", self.nr_slabs));
+        if nr_slabs != self.nr_slabs() {
+            return Err(format!("{nr_slabs} slabs, counted {}", self.nr_slabs()));
         }
         Ok(())
     }

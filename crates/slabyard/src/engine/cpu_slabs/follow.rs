@@ -4,8 +4,8 @@
 //! why. Used to ask the rules one step at a time (the lab's check).
 
 use super::alloc::{ANY_NODE, Choice};
-use super::lists::End;
 use super::{KernelCache, NONE, State};
+use crate::engine::partial::End;
 
 impl KernelCache {
     /// Follows what a real kernel did: an object of this slab was allocated on
@@ -13,14 +13,14 @@ impl KernelCache {
     ///
     /// If the slab is not where the rules would look, it is taken from where it
     /// is.
-    pub fn follow(&mut self, cpu: usize, slab: u32) -> bool {
-        if self.cpus[cpu].slab == slab && self.cpus[cpu].free > 0 {
-            self.cpus[cpu].free -= 1;
+    pub fn follow(&self, cpu: usize, slab: u32) -> bool {
+        if self.cpus[cpu].slab.get() == slab && self.cpus[cpu].free.get() > 0 {
+            self.cpus[cpu].free.set(self.cpus[cpu].free.get() - 1);
             return true;
         }
         let choice = self.choose(cpu, ANY_NODE);
         let chosen = match choice {
-            Choice::Own | Choice::Refill => Some(self.cpus[cpu].slab),
+            Choice::Own | Choice::Refill => Some(self.cpus[cpu].slab.get()),
             Choice::CpuPartial(head) | Choice::NodePartial(head) => Some(head),
             Choice::New => None,
         };
@@ -29,33 +29,33 @@ impl KernelCache {
         } else if !self.seize(cpu, slab) {
             return false;
         }
-        self.cpus[cpu].free -= 1;
+        self.cpus[cpu].free.set(self.cpus[cpu].free.get() - 1);
         true
     }
 
     /// Makes a slab the CPU's against the rules, from wherever it is.
-    fn seize(&mut self, cpu: usize, slab: u32) -> bool {
-        if self.slabs[slab as usize].state == State::Full {
+    fn seize(&self, cpu: usize, slab: u32) -> bool {
+        if self.slab(slab).state.get() == State::Full {
             self.disown_partial(cpu);
         }
-        match self.slabs[slab as usize].state {
+        match self.slab(slab).state.get() {
             State::Gone => return false,
-            State::Full if self.slabs[slab as usize].free == 0 => return false,
+            State::Full if self.slab(slab).free.get() == 0 => return false,
             State::Full => {}
             State::NodePartial => self.remove_partial(slab),
             State::CpuPartial => self.remove_cpu_partial(slab),
             State::CpuSlab => {
-                let other = self.slabs[slab as usize].cpu as usize;
+                let other = self.slab(slab).cpu.get() as usize;
                 if other == cpu {
                     self.take_over(cpu);
-                    return self.cpus[cpu].free > 0;
+                    return self.cpus[cpu].free.get() > 0;
                 }
-                if self.cpus[other].free + self.slabs[slab as usize].free == 0 {
+                if self.cpus[other].free.get() + self.slab(slab).free.get() == 0 {
                     return false;
                 }
-                let own = core::mem::take(&mut self.cpus[other].free);
-                self.slabs[slab as usize].free += own;
-                self.cpus[other].slab = NONE;
+                let own = self.cpus[other].free.take();
+                self.slab(slab).free.set(self.slab(slab).free.get() + own);
+                self.cpus[other].slab.set(NONE);
             }
         }
         self.put_back(cpu);
@@ -65,10 +65,10 @@ impl KernelCache {
 
     /// A real CPU made a slab, so its partial list was empty. What the model has there
     /// was freed elsewhere: it goes to another CPU's list; on one CPU, to the node's.
-    fn disown_partial(&mut self, cpu: usize) {
+    fn disown_partial(&self, cpu: usize) {
         let nr_cpus = self.cpus.len();
-        while self.cpus[cpu].partial.head != NONE {
-            let slab = self.cpus[cpu].partial.head;
+        while self.cpus[cpu].partial.get().head != NONE {
+            let slab = self.cpus[cpu].partial.get().head;
             self.remove_cpu_partial(slab);
             if nr_cpus == 1 {
                 self.add_partial(slab, End::Tail);
@@ -79,19 +79,19 @@ impl KernelCache {
     }
 
     /// The CPU slab that a real CPU had left already.
-    fn put_back(&mut self, cpu: usize) {
-        let old = core::mem::replace(&mut self.cpus[cpu].slab, NONE);
+    fn put_back(&self, cpu: usize) {
+        let old = self.cpus[cpu].slab.replace(NONE);
         if old == NONE {
             return;
         }
-        let own = core::mem::take(&mut self.cpus[cpu].free);
-        let it = &mut self.slabs[old as usize];
-        it.free += own;
-        it.state = State::Full;
-        if it.free > 0 {
+        let own = self.cpus[cpu].free.take();
+        let it = self.slab(old);
+        it.free.set(it.free.get() + own);
+        it.state.set(State::Full);
+        if it.free.get() > 0 {
             // What is free came after the real CPU had left the slab, full: so it
             // joined the list of the CPU that freed it.
-            let by = if own == 0 { it.freed_by as usize } else { cpu };
+            let by = if own == 0 { it.freed_by.get() as usize } else { cpu };
             if self.rules.cpu_partial_lists {
                 self.put_cpu_partial(by, old, true);
             } else {
@@ -101,7 +101,7 @@ impl KernelCache {
     }
 
     /// Begins a slab because a real kernel did; it becomes the CPU's.
-    pub fn follow_new(&mut self, cpu: usize) -> u32 {
+    pub fn follow_new(&self, cpu: usize) -> u32 {
         let slab = self.begin_slab(self.node_of[cpu]);
         let seized = self.seize(cpu, slab);
         debug_assert!(seized, "a new slab has free objects");
@@ -110,21 +110,21 @@ impl KernelCache {
 
     /// Ends a slab because a real kernel did. Returns false if an object of it is
     /// in use.
-    pub fn follow_freed(&mut self, slab: u32) -> bool {
-        let it = self.slabs[slab as usize];
-        match it.state {
+    pub fn follow_freed(&self, slab: u32) -> bool {
+        let it = self.slab(slab);
+        match it.state.get() {
             State::Gone => return false,
             State::CpuSlab => {
-                let cpu = it.cpu as usize;
-                if it.free + self.cpus[cpu].free < self.rules.objects {
+                let cpu = it.cpu.get() as usize;
+                if it.free.get() + self.cpus[cpu].free.get() < self.rules.objects {
                     return false;
                 }
-                let own = core::mem::take(&mut self.cpus[cpu].free);
-                self.cpus[cpu].slab = NONE;
-                self.slabs[slab as usize].free += own;
-                self.slabs[slab as usize].state = State::Full;
+                let own = self.cpus[cpu].free.take();
+                self.cpus[cpu].slab.set(NONE);
+                self.slab(slab).free.set(self.slab(slab).free.get() + own);
+                self.slab(slab).state.set(State::Full);
             }
-            _ if it.free < self.rules.objects => return false,
+            _ if it.free.get() < self.rules.objects => return false,
             State::NodePartial => self.remove_partial(slab),
             State::CpuPartial => self.remove_cpu_partial(slab),
             State::Full => {}

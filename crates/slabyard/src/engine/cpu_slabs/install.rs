@@ -5,29 +5,29 @@
 //! lists, waits at its node's: no rule would ever look for it on the CPU.
 
 use super::KernelCache;
-use super::lists::End;
+use crate::engine::partial::End;
 
 impl KernelCache {
-    fn install(&mut self, node: u16, free: u32) -> u32 {
+    fn install(&self, node: u16, free: u32) -> u32 {
         let slab = self.begin_slab(node);
-        self.slabs[slab as usize].free = free.min(self.rules.objects);
+        self.slab(slab).free.set(free.min(self.rules.objects));
         slab
     }
 
     /// A slab without a free object.
-    pub fn install_full(&mut self, node: u16) -> u32 {
+    pub fn install_full(&self, node: u16) -> u32 {
         self.install(node, 0)
     }
 
     /// A slab at the tail of its node's list, with `free` objects: 1 or more.
-    pub fn install_node_partial(&mut self, node: u16, free: u32) -> u32 {
+    pub fn install_node_partial(&self, node: u16, free: u32) -> u32 {
         let slab = self.install(node, free);
         self.add_partial(slab, End::Tail);
         slab
     }
 
     /// A slab at the head of a CPU partial list, with `free` objects: 1 or more.
-    pub fn install_cpu_partial(&mut self, cpu: usize, free: u32) -> u32 {
+    pub fn install_cpu_partial(&self, cpu: usize, free: u32) -> u32 {
         if !self.rules.cpu_partial_lists {
             return self.install_node_partial(self.node_of[cpu], free);
         }
@@ -38,7 +38,7 @@ impl KernelCache {
 
     /// A CPU's slab, whose `free` objects are the CPU's own. One that it has already
     /// is flushed.
-    pub fn install_cpu_slab(&mut self, cpu: usize, free: u32) -> u32 {
+    pub fn install_cpu_slab(&self, cpu: usize, free: u32) -> u32 {
         if !self.rules.has_cpu_slabs() {
             return match free {
                 0 => self.install_full(self.node_of[cpu]),
@@ -53,19 +53,19 @@ impl KernelCache {
 
     /// A slab in no list, with `free` objects, for [`KernelCache::follow`] to use at
     /// once.
-    pub fn install_loose(&mut self, cpu: usize, free: u32) -> u32 {
+    pub fn install_loose(&self, cpu: usize, free: u32) -> u32 {
         self.install(self.node_of[cpu], free)
     }
 
     /// Says that the installed state is where counting begins.
     pub fn begin(&mut self) {
         self.counters = crate::engine::counters::Counters::default();
-        self.pages.clear();
+        self.pages.get_mut().clear();
     }
 
     /// Says that the slab installed last was there before: no [`Page`](super::Page)
     /// tells of it.
     pub fn forget_last_page(&mut self) {
-        self.pages.pop();
+        self.pages.get_mut().pop();
     }
 }

@@ -1,36 +1,15 @@
-//! The lists of partial slabs: one for each node, doubly linked, taken from the
+//! The lists of partial slabs: one for each node ([`crate::engine::partial`]), taken from the
 //! head; one for each CPU, last in first out.
 //!
 //! A slab is in one list at most; its [`State`] says in which.
 
 use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
-use crate::engine::counters::Counter;
-
-/// Neighbours of a slab in its list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Links {
-    next: u32,
-    prev: u32,
-}
-
-impl Links {
-    pub(crate) const NONE: Links = Links { next: NONE, prev: NONE };
-}
-
-/// A node's list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NodePartial {
-    pub(crate) head: u32,
-    tail: u32,
-    pub(crate) nr_partial: u32,
-}
-
-impl NodePartial {
-    pub(crate) const EMPTY: NodePartial = NodePartial { head: NONE, tail: NONE, nr_partial: 0 };
-}
+use crate::engine::Counter;
+use crate::engine::partial::End;
+use crate::engine::slabs::Slabs;
 
 /// A CPU's list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CpuPartial {
     pub(crate) head: u32,
     pub(crate) slabs: u32,
@@ -42,87 +21,60 @@ impl CpuPartial {
     pub(crate) const EMPTY: CpuPartial = CpuPartial { head: NONE, slabs: 0, objects: 0 };
 }
 
-/// End of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Head,
-    Tail,
-}
+const _: () = assert!(NONE == 0, "what `default` has for no slab");
 
 impl KernelCache {
-    fn links(&mut self, slab: u32) -> &mut Links {
-        &mut self.slabs[slab as usize].links
-    }
-
     /// Puts a slab that is in no list on its node's.
-    pub(crate) fn add_partial(&mut self, slab: u32, end: End) {
-        let node = self.slabs[slab as usize].node as usize;
-        let NodePartial { head, tail, .. } = self.nodes[node];
-        let (prev, next) = if end == End::Head { (NONE, head) } else { (tail, NONE) };
-        *self.links(slab) = Links { next, prev };
-        match prev {
-            NONE => self.nodes[node].head = slab,
-            prev => self.links(prev).next = slab,
-        }
-        match next {
-            NONE => self.nodes[node].tail = slab,
-            next => self.links(next).prev = slab,
-        }
-        self.nodes[node].nr_partial += 1;
-        self.slabs[slab as usize].state = State::NodePartial;
-        self.counters.add(Counter::ListLockSlabs, 1);
+    pub(crate) fn add_partial(&self, slab: u32, end: End) {
+        let on = self.at_node_of(0, slab);
+        let mut list = on.cache().partial.lock(on.park());
+        list.add(on, slab, end);
+        list.publish(on.cache());
     }
 
     /// Takes a slab off its node's list.
-    pub(crate) fn remove_partial(&mut self, slab: u32) {
-        let node = self.slabs[slab as usize].node as usize;
-        let Links { next, prev } = *self.links(slab);
-        match prev {
-            NONE => self.nodes[node].head = next,
-            prev => self.links(prev).next = next,
-        }
-        match next {
-            NONE => self.nodes[node].tail = prev,
-            next => self.links(next).prev = prev,
-        }
-        *self.links(slab) = Links::NONE;
-        self.nodes[node].nr_partial -= 1;
-        self.slabs[slab as usize].state = State::Full;
-        self.counters.add(Counter::ListLockSlabs, 1);
+    pub(crate) fn remove_partial(&self, slab: u32) {
+        let on = self.at_node_of(0, slab);
+        let mut list = on.cache().partial.lock(on.park());
+        list.unlink(on, slab);
+        list.publish(on.cache());
+    }
+
+    /// The first slab of a node's list, and its length.
+    pub(crate) fn node_partial(&self, node: usize) -> (u32, u32) {
+        self.nodes[node].header.listed()
     }
 
     /// The slab behind another one in its list.
     pub(crate) fn next_of(&self, slab: u32) -> u32 {
-        self.slabs[slab as usize].links.next
+        self.slab(slab).next.get()
     }
 
     /// Puts a slab that is in no list on a CPU's; `drain` says that a list without
     /// room is drained first. Returns how many slabs that were.
-    pub(crate) fn put_cpu_partial(&mut self, cpu: usize, slab: u32, drain: bool) -> u32 {
-        let rules = self.rules;
-        let free = self.slabs[slab as usize].free;
-        let list = self.cpus[cpu].partial;
+    pub(crate) fn put_cpu_partial(&self, cpu: usize, slab: u32, drain: bool) -> u32 {
+        let rules = &self.rules;
+        let it = self.slab(slab);
+        let free = it.free.get();
+        let partial = &self.cpus[cpu].partial;
+        let list = partial.get();
         let is_over = list.head != NONE
             && match rules.accounting {
                 Accounting::Objects => list.objects > rules.cpu_partial,
                 Accounting::Slabs => list.slabs >= rules.cpu_partial_slabs,
                 Accounting::Exact => list.objects + free > rules.cpu_partial,
             };
-        let mut drained = CpuPartial::EMPTY;
-        if drain && is_over {
-            drained = core::mem::replace(&mut self.cpus[cpu].partial, CpuPartial::EMPTY);
-        }
-        let head = self.cpus[cpu].partial.head;
-        *self.links(slab) = Links { next: head, prev: NONE };
+        let drained = if drain && is_over { partial.take() } else { CpuPartial::EMPTY };
+        let CpuPartial { head, slabs, objects } = partial.get();
+        it.next.set(head);
+        it.prev.set(NONE);
         if head != NONE {
-            self.links(head).prev = slab;
+            self.slab(head).prev.set(slab);
         }
-        let list = &mut self.cpus[cpu].partial;
-        list.head = slab;
-        list.slabs += 1;
-        list.objects += free;
-        let it = &mut self.slabs[slab as usize];
-        (it.state, it.cpu, it.counted) = (State::CpuPartial, cpu as u16, free);
+        partial.set(CpuPartial { head: slab, slabs: slabs + 1, objects: objects + free });
+        it.state.set(State::CpuPartial);
+        it.cpu.set(cpu as u16);
+        it.counted.set(free);
         if drained.head != NONE {
             self.counters.add(Counter::CpuPartialDrain, 1);
             self.put_partials(drained.head);
@@ -135,27 +87,27 @@ impl KernelCache {
     }
 
     /// Takes a slab off a CPU partial list.
-    pub(crate) fn remove_cpu_partial(&mut self, slab: u32) {
-        let cpu = self.slabs[slab as usize].cpu as usize;
-        let counted = self.slabs[slab as usize].counted;
-        let Links { next, prev } = *self.links(slab);
+    pub(crate) fn remove_cpu_partial(&self, slab: u32) {
+        let it = self.slab(slab);
+        let partial = &self.cpus[it.cpu.get() as usize].partial;
+        let mut list = partial.get();
+        let (next, prev) = (it.next.get(), it.prev.get());
         match prev {
-            NONE => self.cpus[cpu].partial.head = next,
-            prev => self.links(prev).next = next,
+            NONE => list.head = next,
+            prev => self.slab(prev).next.set(next),
         }
         if next != NONE {
-            self.links(next).prev = prev;
+            self.slab(next).prev.set(prev);
         }
-        *self.links(slab) = Links::NONE;
-        let list = &mut self.cpus[cpu].partial;
         list.slabs -= 1;
-        list.objects -= counted;
-        self.slabs[slab as usize].state = State::Full;
+        list.objects -= it.counted.get();
+        partial.set(list);
+        it.state.set(State::Full);
     }
 
     /// All slabs of a CPU partial list go to their nodes' lists. Returns how many.
-    pub(crate) fn drain(&mut self, cpu: usize) -> u32 {
-        let list = core::mem::replace(&mut self.cpus[cpu].partial, CpuPartial::EMPTY);
+    pub(crate) fn drain(&self, cpu: usize) -> u32 {
+        let list = self.cpus[cpu].partial.take();
         if list.head != NONE {
             self.put_partials(list.head);
         }
@@ -165,11 +117,11 @@ impl KernelCache {
     /// A chain of slabs, unlinked from its CPU, goes to the nodes' lists: from the
     /// last that joined to the first, each to the tail. Those that are empty end,
     /// if the list is long enough.
-    fn put_partials(&mut self, first: u32) {
-        let (mut at, mut locked) = (first, NONE);
+    fn put_partials(&self, first: u32) {
+        let (mut at, mut locked) = (first, u32::MAX);
         while at != NONE {
             let next = self.next_of(at);
-            let node = u32::from(self.slabs[at as usize].node);
+            let node = u32::from(self.slab(at).node.get());
             if node != locked {
                 // The lock is kept from slab to slab of one node.
                 self.counters.add(Counter::ListLock, 1);
@@ -179,8 +131,7 @@ impl KernelCache {
                 self.counters.add(Counter::CmpxchgSlab, 1);
                 self.counters.add(Counter::CmpxchgUnderLock, 1);
             }
-            *self.links(at) = Links::NONE;
-            self.slabs[at as usize].state = State::Full;
+            self.slab(at).state.set(State::Full);
             if self.ends_if_empty(at) {
                 self.counters.add(Counter::DeactivateEmpty, 1);
                 self.discard(at);
@@ -194,20 +145,20 @@ impl KernelCache {
     }
 
     /// True if a slab is empty and its node's list is long enough.
-    pub(crate) fn ends_if_empty(&mut self, slab: u32) -> bool {
-        let it = &self.slabs[slab as usize];
-        if it.free < self.rules.objects {
+    pub(crate) fn ends_if_empty(&self, slab: u32) -> bool {
+        let it = self.slab(slab);
+        if it.free.get() < self.rules.objects {
             return false;
         }
         // The slab itself counts, if it is on the list.
-        let ends = self.nodes[it.node as usize].nr_partial >= self.rules.min_partial;
+        let ends = self.node_partial(it.node.get() as usize).1 >= self.rules.min_partial;
         self.counters.add(Counter::EmptyKept, u32::from(!ends));
         ends
     }
 
     /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,
     /// the fullest first (of those with up to 32 free objects).
-    pub fn shrink(&mut self) {
+    pub fn shrink(&self) {
         const PROMOTED: u32 = 32;
         self.flush_sheaves();
         for cpu in 0..self.cpus.len() {
@@ -215,7 +166,7 @@ impl KernelCache {
         }
         for node in 0..self.nodes.len() {
             let mut listed = ::alloc::vec::Vec::new();
-            let mut at = self.nodes[node].head;
+            let mut at = self.node_partial(node).0;
             while at != NONE {
                 listed.push(at);
                 at = self.next_of(at);
@@ -224,13 +175,13 @@ impl KernelCache {
                 self.remove_partial(*slab);
             }
             // A bucket's slabs come in reverse order: each is moved to its head.
-            let key = |slab: &u32| self.slabs[*slab as usize].free;
+            let key = |slab: &u32| self.slab(*slab).free.get();
             let (mut few, many): (::alloc::vec::Vec<u32>, _) =
                 listed.iter().partition(|slab| key(slab) <= PROMOTED);
             few.reverse();
             few.sort_by_key(key);
             for slab in few.into_iter().chain(many) {
-                if self.slabs[slab as usize].free == self.rules.objects {
+                if self.slab(slab).free.get() == self.rules.objects {
                     self.discard(slab);
                 } else {
                     self.add_partial(slab, End::Tail);

@@ -4,11 +4,11 @@
 //! Containers of a [`KernelCache`], from the fast path down: each CPU's sheaves
 //! ([`sheaves`]), its CPU slab ([`alloc`]), its CPU partial list, each node's
 //! partial list ([`lists`]), the pages below. What is returned goes by [`free`].
-//! [`crate::engine::counters`] tells what was done, under the kernel's names; [`walk`] shows what is
+//! [`super::counters`] tells what was done, under the kernel's names; [`walk`] shows what is
 //! where, [`audit`] checks the equations below.
 //!
-//! Slabs are counted, not filled: an object is a token that names its slab, and
-//! which object of the slab it is does not matter to any of these rules. One call
+//! Slabs are counted, not filled: they are [`numbers`]. Sheaves, barns and nodes' lists are
+//! those of a yard ([`super::sheaves`], [`super::partial`]), by the kernel's rules. One call
 //! is under way at a time; what a kernel does under a lock or by a
 //! compare-exchange is counted where it would do it.
 //!
@@ -34,22 +34,31 @@
 
 pub mod alloc;
 pub mod audit;
+pub mod counted;
 pub mod follow;
 pub mod free;
 pub mod install;
 pub mod lists;
+mod numbers;
 pub mod sheaves;
 #[cfg(test)]
 mod tests;
 pub mod walk;
 
-use crate::engine::counters::{Counter, Counters};
+use super::counters::Counters;
+use super::slabs::{self, Refill};
+use super::{Header, Shape, Sheaves};
+use crate::pages::descriptor::NIL;
+use crate::slab::{Geometry, Word};
+use crate::sync::AtomicUsize;
 use ::alloc::vec;
 use ::alloc::vec::Vec;
-use lists::Links;
+use core::cell::{Cell, RefCell};
+use counted::{Alone, CountedSheaf, CpuStacks};
+use numbers::Numbers;
 
 /// No slab.
-pub const NONE: u32 = u32::MAX;
+pub const NONE: u32 = NIL;
 
 /// When a slab that is taken off the node's list is frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,10 +145,11 @@ impl Rules {
 }
 
 /// Where a slab is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
     /// Of nobody: its number is free for the next slab.
+    #[default]
     Gone,
     /// In no list: it has no free object.
     Full,
@@ -151,47 +161,42 @@ pub enum State {
     CpuSlab,
 }
 
-/// A slab.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slab {
-    /// Free objects that are not its CPU's.
-    pub(crate) free: u32,
-    /// Free objects as its CPU partial list has counted them.
-    pub(crate) counted: u32,
-    pub(crate) links: Links,
-    /// CPU that has it, in its list or as its slab.
-    pub(crate) cpu: u16,
-    pub(crate) node: u16,
-    /// CPU that last freed an object of it while another CPU had it.
-    pub(crate) freed_by: u16,
-    pub(crate) state: State,
+/// What a CPU has of a cache, sheaves apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cpu {
+    pub(crate) slab: Cell<u32>,
+    /// Free objects of the slab that only this CPU may take.
+    pub(crate) free: Cell<u32>,
+    pub(crate) partial: Cell<lists::CpuPartial>,
 }
 
-/// What a CPU has of a cache, sheaves apart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cpu {
-    pub(crate) slab: u32,
-    /// Free objects of the slab that only this CPU may take.
-    pub(crate) free: u32,
-    pub(crate) partial: lists::CpuPartial,
+/// What a node has of a cache: its words, partial list and barn.
+pub(crate) struct Node {
+    pub(crate) header: Header,
+    pub(crate) sheaves: Sheaves<Vec<CountedSheaf>>,
 }
 
 /// One cache of a modelled kernel.
 pub struct KernelCache {
     rules: Rules,
-    pub(crate) slabs: Vec<Slab>,
-    gone: Vec<u32>,
+    sheaf_rules: slabs::Rules,
+    numbers: Numbers,
+    /// True: no kernel's, but a yard's.
+    is_of_yard: bool,
     pub(crate) cpus: Vec<Cpu>,
-    pub(crate) nodes: Vec<lists::NodePartial>,
-    pub(crate) sheaves: Vec<sheaves::CpuSheaves>,
-    pub(crate) barns: Vec<sheaves::Barn>,
+    pub(crate) nodes: Vec<Node>,
+    /// Stacks of each CPU: none without sheaves.
+    pub(crate) stacks: Vec<CpuStacks>,
     /// Node of each CPU.
     node_of: Vec<u16>,
-    nr_slabs: u32,
+    nr_slabs: Cell<u32>,
+    /// Bytes in barns.
+    node_bytes: AtomicUsize,
+    alone: Alone,
     counters: Counters,
     /// Slabs begun and ended, in order, until somebody takes them.
-    pages: Vec<Page>,
-    slow_paths: u32,
+    pages: RefCell<Vec<Page>>,
+    slow_paths: Cell<u32>,
 }
 
 /// A slab that begins or ends.
@@ -203,6 +208,9 @@ pub enum Page {
     Freed(u32),
 }
 
+/// Most full sheaves of a kernel's barn, and most empty ones.
+const MOST_SHEAVES: u32 = 10;
+
 impl KernelCache {
     /// A cache without slabs. `node_of` gives the node of each CPU.
     ///
@@ -212,24 +220,64 @@ impl KernelCache {
     pub fn new(mut rules: Rules, node_of: &[u16]) -> Self {
         // Kernels without CPU slabs have no lists of them.
         rules.cpu_partial_lists &= rules.has_cpu_slabs();
+        let refill = if rules.has_cpu_slabs() { Refill::Below } else { Refill::Whole };
+        let sheaf_rules = slabs::Rules { refill, ..slabs::Rules::KERNEL };
+        let geometry = Geometry::counted(rules.objects);
+        let stack_objects = match rules.front {
+            Front::CpuSlabs => 0,
+            Front::SheavesOverCpuSlabs | Front::Sheaves => rules.sheaf_capacity,
+        };
+        let shape = Shape { stack_objects, ..Shape::new(geometry, 0) };
+        let cache = Self::with(rules, sheaf_rules, shape, node_of);
+        for node in &cache.nodes {
+            node.header.set_min_partial(rules.min_partial);
+            node.header.set_barn_limits(MOST_SHEAVES, MOST_SHEAVES);
+        }
+        cache
+    }
+
+    /// A cache of a yard: no kernel's. Below its sheaves are its slabs alone.
+    #[must_use]
+    pub fn of_yard(shape: Shape, sheaf_rules: slabs::Rules, cpus: usize) -> Self {
+        let rules = Rules {
+            objects: shape.geometry.objects,
+            min_partial: 0,
+            cpu_partial: 0,
+            cpu_partial_slabs: 0,
+            cpu_partial_lists: false,
+            freezing: Freezing::Delayed,
+            accounting: Accounting::Slabs,
+            front: Front::Sheaves,
+            sheaf_capacity: shape.stack_objects,
+            remote_ratio: 0,
+            planted: Planted::None,
+        };
+        KernelCache {
+            numbers: Numbers::of_words(rules.objects.div_ceil(Word::OBJECTS)),
+            is_of_yard: true,
+            ..Self::with(rules, sheaf_rules, shape, &vec![0; cpus])
+        }
+    }
+
+    fn with(rules: Rules, sheaf_rules: slabs::Rules, shape: Shape, node_of: &[u16]) -> Self {
         assert!(!node_of.is_empty() && rules.objects > 0);
         let nr_nodes = node_of.iter().copied().max().map_or(1, |node| node as usize + 1);
-        let cpu = Cpu { slab: NONE, free: 0, partial: lists::CpuPartial::EMPTY };
-        let has_sheaves = rules.front != Front::CpuSlabs && rules.sheaf_capacity > 0;
-        let (sheaves, barns) = if has_sheaves { (node_of.len(), nr_nodes) } else { (0, 0) };
+        let nr_stacks = if shape.stack_objects > 0 { node_of.len() } else { 0 };
         KernelCache {
             rules,
-            slabs: Vec::new(),
-            gone: Vec::new(),
-            cpus: vec![cpu; node_of.len()],
-            nodes: vec![lists::NodePartial::EMPTY; nr_nodes],
-            sheaves: (0..sheaves).map(|_| sheaves::CpuSheaves::default()).collect(),
-            barns: (0..barns).map(|_| sheaves::Barn::default()).collect(),
+            sheaf_rules,
+            numbers: Numbers::of_words(1),
+            is_of_yard: false,
+            cpus: vec![Cpu::default(); node_of.len()],
+            nodes: (0..nr_nodes).map(|_| Node::new(shape)).collect(),
+            stacks: (0..nr_stacks).map(|_| CpuStacks::default()).collect(),
             node_of: node_of.to_vec(),
-            nr_slabs: 0,
+            nr_slabs: Cell::new(0),
+            node_bytes: AtomicUsize::new(0),
+            alone: Alone::default(),
             counters: Counters::default(),
-            pages: Vec::new(),
-            slow_paths: 0,
+            pages: RefCell::default(),
+            slow_paths: Cell::new(0),
         }
     }
 
@@ -242,7 +290,7 @@ impl KernelCache {
     /// Slabs that it has.
     #[must_use]
     pub fn nr_slabs(&self) -> u32 {
-        self.nr_slabs
+        self.nr_slabs.get()
     }
 
     /// What it did.
@@ -254,52 +302,27 @@ impl KernelCache {
     /// Where a slab is.
     #[must_use]
     pub fn state(&self, slab: u32) -> State {
-        self.slabs[slab as usize].state
+        self.slab(slab).state.get()
     }
 
     /// Slabs begun and ended since the last call, in order.
     pub fn take_pages(&mut self) -> ::alloc::vec::Drain<'_, Page> {
-        self.pages.drain(..)
+        self.pages.get_mut().drain(..)
     }
 
     /// True if there are any for [`KernelCache::take_pages`].
     #[inline]
     #[must_use]
-    pub fn has_pages(&self) -> bool {
-        !self.pages.is_empty()
+    pub fn has_pages(&mut self) -> bool {
+        !self.pages.get_mut().is_empty()
     }
+}
 
-    /// Begins a slab whose objects are all free, in no list.
-    pub(crate) fn begin_slab(&mut self, node: u16) -> u32 {
-        let slab = Slab {
-            free: self.rules.objects,
-            counted: 0,
-            links: Links::NONE,
-            cpu: 0,
-            node,
-            freed_by: 0,
-            state: State::Full,
-        };
-        let number = if let Some(number) = self.gone.pop() {
-            self.slabs[number as usize] = slab;
-            number
-        } else {
-            self.slabs.push(slab);
-            self.slabs.len() as u32 - 1
-        };
-        self.nr_slabs += 1;
-        self.counters.add(Counter::AllocSlab, 1);
-        self.pages.push(Page::New(number));
-        number
-    }
-
-    /// Ends a slab that is empty and in no list.
-    pub(crate) fn discard(&mut self, slab: u32) {
-        debug_assert_eq!(self.slabs[slab as usize].free, self.rules.objects);
-        self.slabs[slab as usize].state = State::Gone;
-        self.gone.push(slab);
-        self.nr_slabs -= 1;
-        self.counters.add(Counter::FreeSlab, 1);
-        self.pages.push(Page::Freed(slab));
+impl Node {
+    fn new(shape: Shape) -> Self {
+        let (header, sheaves) = (Header::new(), Sheaves::new(Vec::new(), Vec::new()));
+        header.begin("", shape, 0);
+        Sheaves::<Vec<CountedSheaf>>::publish_limits(&header);
+        Node { header, sheaves }
     }
 }

@@ -1,198 +1,105 @@
-//! Sheaves and barns: each CPU's main and spare sheaf, each node's barn of full
-//! and empty ones.
+//! Sheaves and barns in front of a kernel's slabs: the policy of [`crate::engine::sheaves`],
+//! by the kernel's rules.
 //!
 //! An object in a sheaf counts as in use in its slab. In 6.18 a sheaf is refilled
 //! from, and flushed to, the CPU slab and its lists; in 7.x from the node's list.
 //! Objects of another node than the CPU's pass sheaves by.
 
-use super::lists::End;
-use super::{Front, KernelCache, NONE};
-use crate::engine::counters::Counter;
+use super::KernelCache;
+use super::counted::{CountedSheaf, CountedSlabs};
+use crate::engine::{Counter, Sheaves};
 use ::alloc::vec::Vec;
 
-/// Most full sheaves of a barn, and most empty ones.
-const MOST: usize = 10;
-
-/// A CPU's sheaves: numbers of slabs, one for each object.
-#[derive(Debug, Default)]
-pub(crate) struct CpuSheaves {
-    pub(crate) main: Vec<u32>,
-    pub(crate) spare: Option<Vec<u32>>,
-}
-
-/// A node's sheaves.
-#[derive(Debug, Default)]
-pub(crate) struct Barn {
-    pub(crate) full: Vec<Vec<u32>>,
-    nr_empty: usize,
-}
-
 impl KernelCache {
-    fn capacity(&self) -> usize {
-        self.rules.sheaf_capacity as usize
+    fn policy(&self, on: CountedSlabs<'_>) -> &Sheaves<Vec<CountedSheaf>> {
+        &self.nodes[on.node as usize].sheaves
     }
 
-    fn barn_of(&mut self, cpu: usize) -> &mut Barn {
-        &mut self.barns[self.node_of[cpu] as usize]
+    /// A CPU's policy, and what it stands on.
+    #[must_use]
+    pub fn policy_at(&self, cpu: usize) -> (&Sheaves<Vec<CountedSheaf>>, CountedSlabs<'_>) {
+        let on = self.at(cpu);
+        (self.policy(on), on)
     }
 
-    /// `None` if the slab path is to serve.
-    pub(crate) fn alloc_from_sheaf(&mut self, cpu: usize, node: Option<u16>) -> Option<u32> {
-        if node.is_some_and(|node| node != self.node_of[cpu]) {
-            return None;
-        }
-        if self.sheaves[cpu].main.is_empty() {
-            self.fill_main(cpu);
-        }
-        let slab = self.sheaves[cpu].main.pop()?;
+    /// Slab of an object, and its word of the slab's bitmap.
+    #[must_use]
+    pub fn place_of(&self, object: u32) -> (u32, u32) {
+        let shift = self.numbers.shift;
+        (object >> shift, object & ((1 << shift) - 1))
+    }
+
+    /// Says which numbers the next slabs get: where slabs lie is the page heap's affair, and
+    /// the groups of a flush depend on it.
+    pub fn number_next(&self, numbers: impl IntoIterator<Item = u32>) {
+        self.numbers.give(numbers);
+    }
+
+    /// Allocates an object on a CPU from its sheaves: the object's number.
+    #[inline]
+    pub fn alloc_from_sheaf(&mut self, cpu: usize) -> u32 {
         self.counters.add(Counter::AllocCpuSheaf, 1);
-        Some(slab)
+        let main = self.stacks[cpu].main.get_mut();
+        if let Some(object) = main.as_mut().and_then(|sheaf| sheaf.0.pop()) {
+            return object;
+        }
+        self.alloc_from_other_sheaf(cpu)
     }
 
-    /// Another sheaf in place of the empty main one.
-    fn fill_main(&mut self, cpu: usize) {
-        let pcs = &mut self.sheaves[cpu];
-        if let Some(spare) = pcs.spare.as_mut().filter(|spare| !spare.is_empty()) {
-            core::mem::swap(spare, &mut pcs.main);
-            return;
-        }
-        if let Some(full) = self.barn_of(cpu).full.pop() {
-            self.counters.add(Counter::BarnGet, 1);
-            self.sheaves[cpu].main = full;
-            self.barn_of(cpu).nr_empty += 1;
-            return;
-        }
-        self.counters.add(Counter::BarnGetFail, 1);
-        let want = self.capacity();
-        let mut sheaf = core::mem::take(&mut self.sheaves[cpu].main);
-        match self.rules.front {
-            Front::Sheaves => self.refill_from_node(cpu, &mut sheaf, want),
-            _ => {
-                for _ in 0..want {
-                    let slab = self.alloc_from_cpu_slab(cpu, None);
-                    sheaf.push(slab);
-                }
-            }
-        }
-        self.counters.add(Counter::SheafRefill, sheaf.len() as u32);
-        self.sheaves[cpu].main = sheaf;
+    fn alloc_from_other_sheaf(&self, cpu: usize) -> u32 {
+        let on = self.at(cpu);
+        self.policy(on).alloc_slow(on).expect("numbers without end")
     }
 
-    /// Whole slabs are taken off the node's list, as many as give enough; what is
-    /// too much goes back, at the list's head.
-    fn refill_from_node(&mut self, cpu: usize, sheaf: &mut Vec<u32>, want: usize) {
-        let node = self.node_of[cpu] as usize;
-        let mut taken = Vec::new();
-        let mut sum = 0;
-        self.counters.add(Counter::ListLock, 1);
-        while sum < want && self.nodes[node].head != NONE {
-            let slab = self.nodes[node].head;
-            self.remove_partial(slab);
-            sum += self.slabs[slab as usize].free as usize;
-            taken.push(slab);
-        }
-        for slab in taken {
-            self.counters.add(Counter::CmpxchgSlab, 1);
-            self.take_objects(slab, sheaf, want);
-            if self.slabs[slab as usize].free > 0 {
-                self.counters.add(Counter::ListLock, 1);
-                self.add_partial(slab, End::Head);
-            }
-        }
-        while sheaf.len() < want {
-            let slab = self.begin_slab(node as u16);
-            self.take_objects(slab, sheaf, want);
-            if self.slabs[slab as usize].free > 0 {
-                self.counters.add(Counter::ListLock, 1);
-                self.add_partial(slab, End::Head);
-            }
-        }
-    }
-
-    fn take_objects(&mut self, slab: u32, sheaf: &mut Vec<u32>, want: usize) {
-        let it = &mut self.slabs[slab as usize];
-        let n = (it.free as usize).min(want - sheaf.len());
-        it.free -= n as u32;
-        sheaf.extend(core::iter::repeat_n(slab, n));
-    }
-
-    /// False if the slab path is to serve.
-    pub(crate) fn free_to_sheaf(&mut self, cpu: usize, slab: u32) -> bool {
-        if self.slabs[slab as usize].node != self.node_of[cpu] {
-            return false;
-        }
-        if self.sheaves[cpu].main.len() >= self.capacity() {
-            self.empty_main(cpu);
-        }
-        self.sheaves[cpu].main.push(slab);
+    /// Frees an object on a CPU to its sheaves; returns false if it bypassed them.
+    #[inline]
+    pub fn free_to_sheaf(&mut self, cpu: usize, object: u32) {
         self.counters.add(Counter::FreeCpuSheaf, 1);
-        true
-    }
-
-    /// A sheaf with room in place of the full main one.
-    fn empty_main(&mut self, cpu: usize) {
-        let capacity = self.capacity();
-        let barn = &mut self.barns[self.node_of[cpu] as usize];
-        let pcs = &mut self.sheaves[cpu];
-        match &mut pcs.spare {
-            None => {
-                // An empty one from the barn, or a new one.
-                barn.nr_empty = barn.nr_empty.saturating_sub(1);
-                pcs.spare = Some(core::mem::take(&mut pcs.main));
-            }
-            Some(spare) if spare.len() < capacity => core::mem::swap(spare, &mut pcs.main),
-            Some(_) if barn.full.len() < MOST => {
-                barn.full.push(core::mem::take(&mut pcs.main));
-                barn.nr_empty = barn.nr_empty.saturating_sub(1);
-                self.counters.add(Counter::BarnPut, 1);
-            }
-            Some(spare) => {
-                let mut flushed = core::mem::take(spare);
-                self.counters.add(Counter::BarnPutFail, 1);
-                self.flush_sheaf(cpu, &mut flushed);
-                let pcs = &mut self.sheaves[cpu];
-                pcs.spare = Some(core::mem::replace(&mut pcs.main, flushed));
-            }
+        let capacity = self.rules.sheaf_capacity as usize;
+        let main = self.stacks[cpu].main.get_mut();
+        match main.as_mut().filter(|sheaf| sheaf.0.len() < capacity) {
+            Some(sheaf) => sheaf.0.push(object),
+            None => self.free_to_other_sheaf(cpu, object),
         }
     }
 
-    /// Objects of a sheaf go to their slabs.
-    fn flush_sheaf(&mut self, cpu: usize, sheaf: &mut Vec<u32>) {
-        self.counters.add(Counter::SheafFlush, sheaf.len() as u32);
-        for slab in sheaf.drain(..) {
-            self.free_to_slab(cpu, slab);
-        }
+    fn free_to_other_sheaf(&self, cpu: usize, object: u32) {
+        let on = self.at(cpu);
+        self.policy(on).free_slow(on, object);
     }
 
     /// All sheaves go to their slabs.
-    pub(crate) fn flush_sheaves(&mut self) {
-        for cpu in 0..self.sheaves.len() {
-            let pcs = core::mem::take(&mut self.sheaves[cpu]);
-            for mut sheaf in core::iter::once(pcs.main).chain(pcs.spare) {
-                self.flush_sheaf(cpu, &mut sheaf);
+    pub(crate) fn flush_sheaves(&self) {
+        for cpu in 0..self.stacks.len() {
+            let (on, stacks) = (self.at(cpu), &self.stacks[cpu]);
+            for mut sheaf in stacks.main.take().into_iter().chain(stacks.spare.take()) {
+                self.policy(on).flush(on, &mut sheaf, u32::MAX);
             }
         }
-        for node in 0..self.barns.len() {
+        for node in 0..self.nodes.len() {
             let cpu = self.node_of.iter().position(|of| *of as usize == node).unwrap_or(0);
-            for mut sheaf in core::mem::take(&mut self.barns[node]).full {
-                self.flush_sheaf(cpu, &mut sheaf);
-            }
+            let on = CountedSlabs { node: node as u16, ..self.at(cpu) };
+            self.policy(on).flush_barn_above(on, 0);
         }
     }
 
     /// Free objects in sheaves of CPUs and in barns.
     #[must_use]
     pub fn in_sheaves(&self) -> (usize, usize) {
-        let cpus = (0..self.sheaves.len()).map(|cpu| self.in_sheaves_of(cpu)).sum();
-        let barns = (0..self.barns.len()).map(|node| self.in_barn_of(node as u16)).sum();
+        let cpus = (0..self.stacks.len()).map(|cpu| self.in_sheaves_of(cpu)).sum();
+        let barns = (0..self.nodes.len()).map(|node| self.in_barn_of(node as u16)).sum();
         (cpus, barns)
     }
 
     /// Calls `f` with the slab of each object in a sheaf.
     pub(crate) fn each_in_sheaves(&self, mut f: impl FnMut(u32)) {
-        for pcs in &self.sheaves {
-            pcs.main.iter().chain(pcs.spare.iter().flatten()).for_each(|slab| f(*slab));
+        let shift = self.numbers.shift;
+        for stack in self.stacks.iter().flat_map(|stacks| [&stacks.main, &stacks.spare]) {
+            stack.borrow().iter().flat_map(|sheaf| &sheaf.0).for_each(|object| f(object >> shift));
         }
-        self.barns.iter().flat_map(|barn| &barn.full).flatten().for_each(|slab| f(*slab));
+        for node in 0..self.nodes.len() {
+            let on = CountedSlabs { node: node as u16, ..self.at(0) };
+            self.policy(on).each_in_barn(on, |object| f(object >> shift));
+        }
     }
 }

@@ -193,9 +193,9 @@ fn a_drain_costs_an_exchange_a_slab_only_if_freezing_is_eager() {
         let full = cache.install_full(0);
         assert_eq!(cost(&mut cache, |c| c.free(0, full)), expected);
         assert_eq!(cache.counters.get(C::CpuPartialDrain), 1);
-        assert_eq!(cache.counters.drains[2], 1, "a free that drained 3 slabs");
-        assert_eq!(cache.nodes[0].nr_partial, 3);
-        assert_eq!(cache.cpus[0].partial.slabs, 1, "the new one alone");
+        assert_eq!(cache.counters.drains()[2], 1, "a free that drained 3 slabs");
+        assert_eq!(cache.node_partial(0).1, 3);
+        assert_eq!(cache.cpus[0].partial.get().slabs, 1, "the new one alone");
     }
 }
 
@@ -230,7 +230,7 @@ fn limits_by_objects_count_what_joins_and_by_slabs_the_slabs() {
         for _ in 0..100 {
             let slab = cache.install_full(0);
             cache.free(0, slab);
-            longest = longest.max(cache.cpus[0].partial.slabs);
+            longest = longest.max(cache.cpus[0].partial.get().slabs);
             cache.audit(None).unwrap();
         }
         longest
@@ -280,7 +280,7 @@ fn an_empty_slab_is_kept_while_the_list_is_short() {
 
 #[test]
 fn shrink_sorts_the_fullest_first_and_ends_the_empty() {
-    let mut cache = KernelCache::new(Rules { objects: 64, ..RULES }, &[0]);
+    let cache = KernelCache::new(Rules { objects: 64, ..RULES }, &[0]);
     for free in [40, 5, 64, 1, 50, 32] {
         cache.install_node_partial(0, free);
     }
@@ -327,7 +327,7 @@ fn what_the_rules_do_not_have_is_not_put_in_place() {
 #[test]
 fn a_slab_left_early_waits_at_its_node_where_there_are_no_lists() {
     for cpu_partial_lists in [true, false] {
-        let mut cache = KernelCache::new(Rules { cpu_partial_lists, ..RULES }, &[0, 0]);
+        let cache = KernelCache::new(Rules { cpu_partial_lists, ..RULES }, &[0, 0]);
         let left = cache.install_cpu_slab(0, 2);
         let used = cache.install_node_partial(0, 1);
         assert!(cache.follow(0, used));

@@ -3,8 +3,9 @@
 //!
 //! Neighbours: [`audit`](super::audit) sums over all of them and checks the books.
 
+use super::counted::CpuStacks;
+use super::numbers::Slab;
 use super::{KernelCache, NONE, State};
-use ::alloc::vec::Vec;
 
 impl KernelCache {
     /// CPUs of the machine.
@@ -19,26 +20,32 @@ impl KernelCache {
         self.nodes.len()
     }
 
+    /// The slabs that there are, by number.
+    pub(crate) fn each_slab(&self) -> impl Iterator<Item = (u32, &Slab)> {
+        let all = (1..self.numbers.table.len()).map(|number| (number, self.slab(number)));
+        all.filter(|(_, slab)| slab.state.get() != State::Gone)
+    }
+
     /// Slabs of a node, wherever they are.
     #[must_use]
     pub fn nr_slabs_of(&self, node: u16) -> u32 {
-        let of = |slab: &&super::Slab| slab.state != State::Gone && slab.node == node;
-        self.slabs.iter().filter(of).count() as u32
+        self.each_slab().filter(|(_, slab)| slab.node.get() == node).count() as u32
     }
 
     /// Free objects in a CPU's sheaves.
     #[must_use]
     pub fn in_sheaves_of(&self, cpu: usize) -> usize {
-        let of = |pcs: &super::sheaves::CpuSheaves| {
-            pcs.main.len() + pcs.spare.as_ref().map_or(0, Vec::len)
-        };
-        self.sheaves.get(cpu).map_or(0, of)
+        let Some(CpuStacks { main, spare }) = self.stacks.get(cpu) else { return 0 };
+        [main, spare]
+            .map(|stack| stack.borrow().as_ref().map_or(0, |sheaf| sheaf.0.len()))
+            .iter()
+            .sum()
     }
 
     /// Free objects in a node's barn.
     #[must_use]
     pub fn in_barn_of(&self, node: u16) -> usize {
-        self.barns.get(node as usize).map_or(0, |barn| barn.full.iter().map(Vec::len).sum())
+        self.nodes.get(node as usize).map_or(0, |node| node.header.barn_objects() as usize)
     }
 
     /// Free objects of a slab on a CPU partial list as the list has counted them: with
@@ -46,37 +53,38 @@ impl KernelCache {
     /// joined.
     #[must_use]
     pub fn counted(&self, slab: u32) -> u32 {
-        self.slabs[slab as usize].counted
+        self.slab(slab).counted.get()
     }
 
     /// The slab of a CPU and its own free objects in it, if it has one.
     #[must_use]
     pub fn cpu_slab(&self, cpu: usize) -> Option<(u32, u32)> {
         let c = &self.cpus[cpu];
-        (c.slab != NONE).then_some((c.slab, c.free))
+        (c.slab.get() != NONE).then(|| (c.slab.get(), c.free.get()))
     }
 
     /// Slabs on a CPU's partial list, the next one to be used first.
     pub fn each_cpu_partial(&self, cpu: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.chain(self.cpus[cpu].partial.head)
+        self.chain(self.cpus[cpu].partial.get().head)
     }
 
     /// Slabs on a node's list from its head, each with its free objects.
     pub fn each_node_partial(&self, node: u16) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.chain(self.nodes[node as usize].head)
+        self.chain(self.node_partial(node as usize).0)
     }
 
     fn chain(&self, head: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let next = move |at: &u32| Some(self.next_of(*at)).filter(|next| *next != NONE);
         core::iter::successors(Some(head).filter(|head| *head != NONE), next)
-            .map(|slab| (slab, self.slabs[slab as usize].free))
+            .map(|slab| (slab, self.slab(slab).free.get()))
     }
 
     /// Free objects of a slab, its CPU's own included.
     #[must_use]
     pub fn free_of(&self, slab: u32) -> u32 {
-        let it = &self.slabs[slab as usize];
-        let own = if it.state == State::CpuSlab { self.cpus[it.cpu as usize].free } else { 0 };
-        it.free + own
+        let it = self.slab(slab);
+        let is_of_cpu = it.state.get() == State::CpuSlab;
+        let own = if is_of_cpu { self.cpus[it.cpu.get() as usize].free.get() } else { 0 };
+        it.free.get() + own
     }
 }

@@ -132,7 +132,7 @@ impl<C> Sheaves<C> {
 
     /// Returns the top objects of a sheaf to their slabs, by at most so many slab operations;
     /// says how many objects.
-    pub(super) fn flush<S: Stacks<Chain = C>>(
+    pub(in crate::engine) fn flush<S: Stacks<Chain = C>>(
         &self,
         on: S,
         sheaf: &mut S::Sheaf,

@@ -16,8 +16,7 @@ pub mod free;
 pub mod reclaim;
 mod working_set;
 
-use super::slabs::Stacks;
-use super::{Changed, Engine, Found, Header, PageSlabs, Shape, partial};
+use super::{Changed, Engine, Found, Header, PageSlabs, Shape};
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
 use crate::sync::{Lock, Ordering, Rank};
@@ -36,6 +35,13 @@ impl<C> Sheaves<C> {
         let barn = Lock::new(Rank::Barn, barn::Barn::new(full, empty));
         Sheaves { barn, working_set: WorkingSet::new() }
     }
+
+    /// Gives a cache that begins its sheaves' capacity and its barn's limits.
+    pub(super) fn publish_limits(cache: &Header) {
+        let shape = cache.shape();
+        cache.shown.sheaf_capacity.store(shape.stack_objects.into(), Ordering::Relaxed);
+        cache.set_barn_limits(barn::most_full(shape.geometry.size), barn::MOST_EMPTY);
+    }
 }
 
 impl Engine for Sheaves {
@@ -46,11 +52,7 @@ impl Engine for Sheaves {
     }
 
     fn begin(&self, cache: &Header) {
-        let (shown, shape) = (&cache.shown, cache.shape());
-        shown.sheaf_capacity.store(shape.stack_objects.into(), Ordering::Relaxed);
-        let full = barn::most_full(shape.geometry.size);
-        shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
-        shown.barn_empty_limit.store(barn::MOST_EMPTY.into(), Ordering::Relaxed);
+        Self::publish_limits(cache);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
@@ -62,11 +64,7 @@ impl Engine for Sheaves {
     }
 
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
-        let _moving = on.cache.moving_aside();
-        if let Ok(Some(mut sheaf)) = on.check_out(slot) {
-            self.flush(on, &mut sheaf, u32::MAX);
-            self.barn_put_empty(on, sheaf);
-        }
+        self.flush_stack(on, slot);
     }
 
     fn reclaim<P: Platform>(
@@ -79,9 +77,7 @@ impl Engine for Sheaves {
     }
 
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        self.flush_barn_above(on, 0);
-        self.barn_forget_empty(on);
-        partial::discard_all_empty(on);
+        self.shrink_node(on);
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {

@@ -7,11 +7,12 @@
 use super::Sheaves;
 use crate::engine::slabs::{Held, Stacks};
 use crate::engine::{Found, partial};
+use crate::platform::Slot;
 
 impl<C> Sheaves<C> {
     /// Flushes a piece of an unused sheaf, else ends some empty slabs of an idle cache; true
     /// if it did either.
-    pub(super) fn reclaim_piece<S: Stacks<Chain = C>>(
+    pub fn reclaim_piece<S: Stacks<Chain = C>>(
         &self,
         on: S,
         found: &mut Option<Found>,
@@ -36,8 +37,24 @@ impl<C> Sheaves<C> {
         partial::discard_some_empty(on) > 0
     }
 
+    /// Flushes one of this CPU's own stacks.
+    pub fn flush_stack<S: Stacks<Chain = C>>(&self, on: S, slot: Slot) {
+        let _moving = on.cache().moving_aside();
+        if let Ok(Some(mut sheaf)) = on.check_out(slot) {
+            self.flush(on, &mut sheaf, u32::MAX);
+            self.barn_put_empty(on, sheaf);
+        }
+    }
+
+    /// Returns all that is parked in the barn to the slabs, and ends the empty ones.
+    pub fn shrink_node<S: Stacks<Chain = C>>(&self, on: S) {
+        self.flush_barn_above(on, 0);
+        self.barn_forget_empty(on);
+        partial::discard_all_empty(on);
+    }
+
     /// Flushes full sheaves of the barn until so many are left.
-    pub(super) fn flush_barn_above<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
+    pub(in crate::engine) fn flush_barn_above<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         while self.nr_full(on) > sheaves && self.flush_piece(on, u32::MAX) > 0 {}
     }
 

@@ -1,0 +1,346 @@
+//! What policy stands on in the lab: [`numbers`](super::numbers) in place of pages.
+//!
+//! Neighbours: [`crate::engine::slabs`] says what each function owes; [`KernelCache`] holds
+//! what is counted. One call is under way at a time, so locks never wait.
+
+use super::{KernelCache, State};
+use crate::engine::slabs::{Group, Held, Rules, Slabs, Stacks};
+use crate::engine::{Counter, Header, SPARE, Shape, flush, partial};
+use crate::pages::NODE_LIMIT;
+use crate::platform::{Park, Slot, Stopped};
+use crate::slab::{Geometry, Put, Version, Word};
+use crate::sync::{AtomicU32, AtomicUsize};
+use ::alloc::vec::Vec;
+use core::cell::RefCell;
+use core::iter::repeat_n;
+
+/// One thread waits for nobody.
+#[derive(Default)]
+pub struct Alone {
+    held: AtomicU32,
+}
+
+impl Park for Alone {
+    fn wait(&self, _: &AtomicU32, _: u32) {
+        unreachable!("a lock that is held already");
+    }
+    fn wait_at_most(&self, _: &AtomicU32, _: u32, _: u64) {
+        unreachable!("a lock that is held already");
+    }
+    fn wake(&self, _: &AtomicU32) {}
+    fn held(&self) -> &AtomicU32 {
+        &self.held
+    }
+}
+
+impl KernelCache {
+    /// The slabs of a CPU's node.
+    #[inline]
+    pub(crate) fn at(&self, cpu: usize) -> CountedSlabs<'_> {
+        CountedSlabs { cache: self, cpu, node: self.node_of[cpu] }
+    }
+
+    /// The slabs of another one's node, which a CPU has to do with.
+    #[inline]
+    pub(crate) fn at_node_of(&self, cpu: usize, slab: u32) -> CountedSlabs<'_> {
+        CountedSlabs { cache: self, cpu, node: self.slab(slab).node.get() }
+    }
+}
+
+/// The slabs of a cache at one node, as a CPU has to do with them.
+#[derive(Clone, Copy)]
+pub struct CountedSlabs<'a> {
+    pub(crate) cache: &'a KernelCache,
+    pub(crate) cpu: usize,
+    pub(crate) node: u16,
+}
+
+impl Slabs for CountedSlabs<'_> {
+    type Object = u32;
+    type Element = u32;
+    /// A word, and how many of its objects.
+    type Taken = (u32, u32);
+    type Park = Alone;
+
+    #[inline]
+    fn cache(&self) -> &Header {
+        &self.cache.nodes[self.node as usize].header
+    }
+
+    #[inline]
+    fn park(&self) -> &Alone {
+        &self.cache.alone
+    }
+
+    #[inline]
+    fn rules(&self) -> Rules {
+        self.cache.sheaf_rules
+    }
+
+    #[inline]
+    fn count(self, counter: Counter, n: u32) {
+        self.cache.counters.add(counter, n);
+    }
+
+    fn begin(self) -> Option<u32> {
+        Some(self.cache.new_slab(self.node))
+    }
+
+    fn end(self, slab: u32) {
+        self.cache.end_slab(slab);
+    }
+
+    fn give_back(self, _slab: u32) {}
+
+    #[inline]
+    fn free_of(self, slab: u32) -> (Version, u32) {
+        (Version::ONLY, self.cache.slab(slab).free.get())
+    }
+
+    fn take(self, slab: u32, most: u32, whole: bool, mut f: impl FnMut((u32, u32))) -> (u32, u32) {
+        let numbers = &self.cache.numbers;
+        let free = &self.cache.slab(slab).free;
+        let may = free.get().min(most);
+        let mut taken = 0;
+        if numbers.shift == 0 {
+            if !whole || free.get() <= most {
+                taken = may;
+                f((slab, taken));
+            }
+        } else {
+            let mut words = numbers.words.borrow_mut();
+            let first = slab << numbers.shift;
+            let mut of_words = [0; Geometry::MOST_OBJECTS as usize / Word::OBJECTS as usize];
+            let mut nth = 0;
+            while taken < may {
+                let has = u32::from(words[first as usize + nth]);
+                if whole && has > most - taken {
+                    break;
+                }
+                of_words[nth] = has.min(may - taken);
+                taken += of_words[nth];
+                words[first as usize + nth] -= of_words[nth] as u8;
+                nth += 1;
+            }
+            for (nth, n) in of_words[..nth].iter().enumerate().rev().filter(|(_, n)| **n > 0) {
+                f((first + nth as u32, *n));
+            }
+        }
+        free.set(free.get() - taken);
+        (taken, free.get())
+    }
+
+    fn put(self, _: &Shape, group: &Group) -> Put {
+        let &Group { slab, word, mask } = group;
+        let numbers = &self.cache.numbers;
+        let added = mask.count_ones();
+        if numbers.shift > 0 {
+            let number = (slab << numbers.shift) + word.0;
+            numbers.words.borrow_mut()[number as usize] += added as u8;
+        }
+        let free = &self.cache.slab(slab).free;
+        let before = free.replace(free.get() + added);
+        debug_assert!(free.get() <= self.cache.rules.objects, "more objects freed than there are");
+        Put { version: Version::ONLY, before, added, twice: 0 }
+    }
+
+    #[inline]
+    fn next(self, slab: u32) -> u32 {
+        self.cache.slab(slab).next.get()
+    }
+
+    #[inline]
+    fn set_next(self, slab: u32, next: u32) {
+        self.cache.slab(slab).next.set(next);
+    }
+
+    #[inline]
+    fn prev(self, slab: u32) -> u32 {
+        self.cache.slab(slab).prev.get()
+    }
+
+    #[inline]
+    fn set_prev(self, slab: u32, prev: u32) {
+        self.cache.slab(slab).prev.set(prev);
+    }
+
+    #[inline]
+    fn is_listed(self, slab: u32) -> bool {
+        self.cache.slab(slab).state.get() == State::NodePartial
+    }
+
+    #[inline]
+    fn set_listed(self, slab: u32, is_listed: bool) {
+        let state = if is_listed { State::NodePartial } else { State::Full };
+        self.cache.slab(slab).state.set(state);
+    }
+
+    fn first((word, _): (u32, u32)) -> u32 {
+        word
+    }
+
+    #[inline]
+    fn load(element: &u32) -> u32 {
+        *element
+    }
+
+    #[inline]
+    fn word_of(self, _: &Geometry, object: u32) -> Option<(u32, Word)> {
+        let shift = self.cache.numbers.shift;
+        Some((object >> shift, Word(object & ((1 << shift) - 1))))
+    }
+
+    #[inline]
+    fn is_slab(self, _: &Shape, _slab: u32) -> bool {
+        true
+    }
+
+    fn group<'e>(
+        self,
+        _: &Shape,
+        _: &Geometry,
+        group: &mut Group,
+        objects: &'e [u32],
+    ) -> &'e [u32] {
+        let word = (group.slab << self.cache.numbers.shift) + group.word.0;
+        let n = objects.iter().rev().take_while(|object| **object == word).count();
+        for _ in 0..n {
+            group.mask = group.mask << 1 | 1;
+        }
+        &objects[..objects.len() - n]
+    }
+
+    fn report(self, _: &Shape, object: u32) {
+        unreachable!("{object} is an object of this cache");
+    }
+
+    fn alloc_below(self) -> Option<u32> {
+        if self.cache.is_of_yard {
+            return partial::alloc_direct(self);
+        }
+        Some(self.cache.alloc_from_slab(self.cpu, None))
+    }
+
+    #[inline]
+    fn free_below(self, object: u32) {
+        if !self.cache.is_of_yard {
+            return self.cache.free_to_slab(self.cpu, object);
+        }
+        let (slab, word) =
+            (object >> self.cache.numbers.shift, object & ((1 << self.cache.numbers.shift) - 1));
+        flush::put_one(self, self.cache().shape(), &Group { slab, word: Word(word), mask: 1 });
+    }
+}
+
+/// A sheaf of numbers.
+#[derive(Debug, Default)]
+pub struct CountedSheaf(pub(crate) Vec<u32>);
+
+impl Held for CountedSheaf {
+    #[inline]
+    fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+}
+
+/// A CPU's stacks.
+#[derive(Default)]
+pub(crate) struct CpuStacks {
+    pub(crate) main: RefCell<Option<CountedSheaf>>,
+    pub(crate) spare: RefCell<Option<CountedSheaf>>,
+}
+
+impl CountedSlabs<'_> {
+    fn stack(&self, slot: Slot) -> &RefCell<Option<CountedSheaf>> {
+        let stacks = &self.cache.stacks[self.cpu];
+        if slot.0 < SPARE { &stacks.main } else { &stacks.spare }
+    }
+}
+
+impl Stacks for CountedSlabs<'_> {
+    type Sheaf = CountedSheaf;
+    type Chain = Vec<CountedSheaf>;
+
+    fn new_sheaf(self, _objects: u32) -> Option<CountedSheaf> {
+        Some(CountedSheaf::default())
+    }
+
+    fn give_sheaf(self, _sheaf: CountedSheaf) {}
+
+    #[inline]
+    fn room(self, _: &CountedSheaf) -> u32 {
+        u32::MAX
+    }
+
+    #[inline]
+    fn push(self, sheaf: &mut CountedSheaf, object: u32) {
+        sheaf.0.push(object);
+    }
+
+    #[inline]
+    fn pop(self, sheaf: &mut CountedSheaf) -> Option<u32> {
+        sheaf.0.pop()
+    }
+
+    #[inline]
+    fn is_top(self, _: &CountedSheaf, _: u32) -> bool {
+        false
+    }
+
+    fn report_double_free(self, object: u32) {
+        unreachable!("{object} is any object of its word");
+    }
+
+    fn filling<'s>(&'s self, sheaf: &'s mut CountedSheaf) -> impl FnMut((u32, u32)) + 's {
+        |(word, n)| sheaf.0.extend(repeat_n(word, n as usize))
+    }
+
+    fn elements<'s>(&'s self, sheaf: &'s CountedSheaf) -> &'s [u32] {
+        &sheaf.0
+    }
+
+    fn shorten(self, sheaf: &mut CountedSheaf, objects: u32) {
+        sheaf.0.truncate(sheaf.0.len() - objects as usize);
+    }
+
+    fn link(self, chain: &mut Vec<CountedSheaf>, sheaf: CountedSheaf) {
+        chain.push(sheaf);
+    }
+
+    fn unlink(self, chain: &mut Vec<CountedSheaf>) -> Option<CountedSheaf> {
+        chain.pop()
+    }
+
+    fn head(chain: &Vec<CountedSheaf>) -> u32 {
+        chain.len() as u32
+    }
+
+    fn each_linked(self, chain: &Vec<CountedSheaf>, f: impl FnMut(u32)) {
+        chain.iter().rev().flat_map(|sheaf| &sheaf.0).copied().for_each(f);
+    }
+
+    fn node_bytes(&self) -> &AtomicUsize {
+        &self.cache.node_bytes
+    }
+
+    fn node_limit(self) -> usize {
+        if self.cache.is_of_yard { NODE_LIMIT } else { usize::MAX }
+    }
+
+    fn check_out(self, slot: Slot) -> Result<Option<CountedSheaf>, Stopped> {
+        Ok(self.stack(slot).take())
+    }
+
+    fn check_in(self, slot: Slot, sheaf: CountedSheaf, _capacity: u32) -> Option<CountedSheaf> {
+        self.stack(slot).replace(Some(sheaf))
+    }
+
+    fn peek(self, slot: Slot) -> Option<u32> {
+        self.stack(slot).borrow().as_ref().map(Held::len)
+    }
+
+    fn is_full(self, capacity: u32, _object: u32) -> bool {
+        let shape = self.cache().shape();
+        [shape.main(), shape.spare()].iter().all(|slot| self.peek(*slot) >= Some(capacity))
+    }
+}
