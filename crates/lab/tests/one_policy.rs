@@ -85,7 +85,7 @@ impl Pair {
     /// The slabs that began since the last call, the first one first.
     fn begun(&mut self) -> Vec<u32> {
         let region = &self.yard.heap.region;
-        let slot = classes::slot_of(self.class).0;
+        let slot = self.yard.cache(self.class).shape().slot;
         let slabs = (1..region.top() as u32).map(|granule| (granule, region.descriptor(granule)));
         let mut begun: Vec<(u64, u32)> = slabs
             .filter(|(_, it)| it.kind() == Kind::Slab && it.slot() == slot)

@@ -5,6 +5,7 @@ use super::actor::{Actor, Company};
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, settings, yard_of};
 use slabyard::cache::{classes, slots};
+use slabyard::engine::partial::nr_partial;
 use slabyard::engine::{Any, Changed, Engine, Found, Header, PageSlabs, Plain};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Platform, Slot, Stack};
@@ -77,7 +78,7 @@ fn min_partial_is_the_plain_engine_s_one_tunable() {
         let take = |_| yard.alloc(BYTES, 16).expect("memory");
         let objects: Vec<_> = (0..20 * cache.shape().geometry.objects).map(take).collect();
         objects.into_iter().for_each(|object| assert_eq!(yard.free(object), Ok(())));
-        on.nr_partial()
+        nr_partial(on)
     };
     assert_eq!([0, 7, 2].map(partial_after), [0, 7, 2]);
 }
@@ -93,7 +94,7 @@ fn the_plain_engine_takes_one_lock_on_each_path() {
         yard.platform().tally().locks - before
     };
     let mut objects = vec![cache.engine.alloc(on).expect("memory")];
-    while on.nr_partial() > 0 {
+    while nr_partial(on) > 0 {
         let takes = locks_of(&mut || objects.push(cache.engine.alloc(on).expect("memory")));
         assert_eq!(takes, 1, "the list has a slab");
     }
