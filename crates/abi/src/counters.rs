@@ -48,6 +48,17 @@ macro_rules! fields {
             name: stringify!($name), unit: Unit::$unit, help: $help, part: $part,
             get: |t| t.$name, set: |t, v| t.$name = v,
         },)*];
+        impl $ty {
+            /// The names of all numbers, in the order of display. Apart from the table, whose
+            /// units and help a library that only writes them need not carry.
+            pub const NAMES: &[&str] = &[$(stringify!($name),)*];
+
+            /// All numbers, in the same order.
+            #[must_use]
+            pub fn values(&self) -> [u64; Self::NAMES.len()] {
+                [$(self.$name,)*]
+            }
+        }
     };
 }
 

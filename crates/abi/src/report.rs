@@ -13,7 +13,7 @@
 //! missing is unknown, not 0. `end` carries the number of lines before it
 //! (without the first): a file without a right `end` is truncated.
 
-use crate::counters::{CACHE_FIELDS, CacheCounters, YARD_FIELDS, YardCounters};
+use crate::counters::{CacheCounters, YardCounters};
 use core::fmt::{self, Write};
 
 /// First word of a report.
@@ -58,10 +58,7 @@ impl<'a, W: Write> Writer<'a, W> {
     pub fn yard(&mut self, yard: &YardCounters) -> fmt::Result {
         self.lines += 1;
         write!(self.out, "yard")?;
-        for f in YARD_FIELDS {
-            write!(self.out, " {}={}", f.name, (f.get)(yard))?;
-        }
-        writeln!(self.out)
+        self.numbers(YardCounters::NAMES, &yard.values())
     }
 
     /// One cache.
@@ -71,8 +68,12 @@ impl<'a, W: Write> Writer<'a, W> {
     pub fn cache(&mut self, name: &str, cache: &CacheCounters) -> fmt::Result {
         self.lines += 1;
         write!(self.out, "cache {name}")?;
-        for f in CACHE_FIELDS {
-            write!(self.out, " {}={}", f.name, (f.get)(cache))?;
+        self.numbers(CacheCounters::NAMES, &cache.values())
+    }
+
+    fn numbers(&mut self, names: &[&str], values: &[u64]) -> fmt::Result {
+        for (name, value) in names.iter().zip(values) {
+            write!(self.out, " {name}={value}")?;
         }
         writeln!(self.out)
     }

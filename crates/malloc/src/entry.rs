@@ -20,7 +20,6 @@ mod fast {
     use crate::throw::{new_nothrow_slow, new_slow};
     use core::arch::naked_asm;
     use core::ffi::c_void;
-    use slabyard::cache::classes::OFFSETS;
     use slabyard::platform::stack::COUNTDOWN_AT;
     use slabyard::{rseq_announce, rseq_pop, rseq_push};
 
@@ -113,8 +112,7 @@ mod fast {
                     "movzx r10d, word ptr [rdx + rax * 2]",
                     "lea eax, [rsi + 15]",
                     "shr eax, 4",
-                    "lea rdx, [rip + {main}]",
-                    "cmp r10w, word ptr [rdx + rax * 2]",
+                    "cmp r10w, word ptr [r8 + rax * 2 + {table}]",
                     "jne 29f",
                     "mov rdx, qword ptr [r8 + {cs}]",
                     "mov r8, qword ptr [r8 + {rows}]",
@@ -127,7 +125,7 @@ mod fast {
                     "29: jmp {slow}",
                     ".p2align 6",
                     fast = sym FAST,
-                    main = sym OFFSETS,
+                    table = const at::TABLE,
                     slow = sym delete_sized_slow,
                     base = const at::BASE,
                     mask = const at::MASK,

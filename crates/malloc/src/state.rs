@@ -1,7 +1,7 @@
 //! The yard of the process, whether it is ready, and the words that the fast path reads.
 
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering, fence};
-use slabyard::cache::classes::{self, ENTRIES, LARGEST};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use slabyard::cache::classes::{ENTRIES, LARGEST, OFFSETS};
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::Yard;
 use slabyard_abi::engines::EngineName;
@@ -73,9 +73,8 @@ pub(crate) struct Fast {
     pub mask: AtomicUsize,
     /// The page map.
     pub map: AtomicUsize,
-    /// From size to slot offset: a copy of [`classes::OFFSETS`], because it lies at a fixed
-    /// distance from the other words.
-    pub table: [AtomicU16; ENTRIES],
+    /// From size to slot offset, at a fixed distance from the other words.
+    pub table: [u16; ENTRIES],
 }
 
 /// Offsets of [`Fast`]'s words, for the assembly.
@@ -106,7 +105,7 @@ pub(crate) static FAST: Fast = Fast {
     base: AtomicUsize::new(1),
     mask: AtomicUsize::new(usize::MAX),
     map: AtomicUsize::new(0),
-    table: [const { AtomicU16::new(0) }; ENTRIES],
+    table: OFFSETS,
 };
 
 impl Fast {
@@ -114,9 +113,6 @@ impl Fast {
     pub(crate) fn open(&self) {
         use slabyard::platform::Platform;
         let region = &YARD.heap.region;
-        for (to, from) in self.table.iter().zip(&classes::OFFSETS) {
-            to.store(*from, Ordering::Relaxed);
-        }
         self.cs_offset.store(YARD.platform().cs_offset(), Ordering::Relaxed);
         self.rows.store(YARD.platform().rows().base(), Ordering::Relaxed);
         self.map.store(region.map_base(), Ordering::Relaxed);

@@ -106,10 +106,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 /// Calls `f` with each parked object, and with its slot.
 fn each_parked<P: Platform, E: Engine>(
     quiesced: &Quiesced<'_, P, E>,
-    mut f: impl FnMut(Slot, usize),
+    f: &mut dyn FnMut(Slot, usize),
 ) {
     if quiesced.stopped || quiesced.is_alone() {
-        quiesced.each_parked_cpu(&mut f);
+        quiesced.each_parked_cpu(f);
     }
     let yard = quiesced.yard();
     for number in yard.caches().used.caches() {
@@ -124,7 +124,7 @@ fn each_parked<P: Platform, E: Engine>(
 fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<u64, Fault> {
     let g = &quiesced.yard().heap;
     let (mut n, mut fault) = (0, None);
-    each_parked(quiesced, |slot, address| {
+    each_parked(quiesced, &mut |slot, address| {
         if fault.is_some() {
             return;
         }
@@ -166,7 +166,7 @@ fn mark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result<
 
 fn unmark_first<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, mut n: u64) {
     let g = &quiesced.yard().heap;
-    each_parked(quiesced, |slot, address| {
+    each_parked(quiesced, &mut |slot, address| {
         let Some(number) = number_of(slot) else {
             return;
         };

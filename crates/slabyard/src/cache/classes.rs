@@ -7,8 +7,7 @@
 //! there on. `docs/size-classes.md` shows the waste of each class; `tests/waste.rs` checks
 //! every size.
 
-use super::slots::{self, slot_of};
-use crate::platform::Slot;
+use super::slots::slot_of;
 use core::fmt;
 
 /// Number of classes.
@@ -37,11 +36,8 @@ const SIZES: [(u32, u32); 62] = [
 /// The table has one entry for so many bytes of request size.
 const STEP: usize = 16;
 
-/// Entries of [`Table`].
+/// Entries of [`OFFSETS`].
 pub const ENTRIES: usize = LARGEST / STEP + 1;
-
-/// From `(bytes + 15) / 16` to the slot's offset in a row.
-pub type Table = [u16; ENTRIES];
 
 /// The name of a class's cache.
 #[derive(Clone, Copy, Debug)]
@@ -53,20 +49,11 @@ impl fmt::Display for Name {
     }
 }
 
-/// The class of a class's slot.
-const fn class_of(slot: Slot) -> Option<usize> {
-    match slots::number_of(slot) {
-        Some(class) if class < CLASSES => Some(class),
-        _ => None,
-    }
-}
-
 /// The smallest class for a request, if it is not too large for any.
 #[inline]
 #[must_use]
 pub fn class_for(bytes: usize) -> Option<usize> {
-    let offset = OFFSETS.get(bytes.div_ceil(STEP))?;
-    class_of(Slot::at(*offset))
+    CLASS_OF.get(bytes.div_ceil(STEP)).map(|class| usize::from(*class))
 }
 
 /// The smallest class whose objects are all aligned to `align` (a power of two): slabs
@@ -74,7 +61,16 @@ pub fn class_for(bytes: usize) -> Option<usize> {
 #[inline]
 #[must_use]
 pub fn class_for_aligned(bytes: usize, align: usize) -> Option<usize> {
-    class_for(request_for_aligned(bytes, align)?)
+    if align <= STEP {
+        return class_for(bytes);
+    }
+    if align > SMALLEST_SLAB || bytes > LARGEST {
+        return None;
+    }
+    // A shift divides by a power of two. A request of 0 bytes is served as one of 1.
+    let shift = align.trailing_zeros();
+    let multiples = bytes.saturating_sub(1) >> shift;
+    Some(ALIGNED[(LARGEST >> shift) + multiples].into())
 }
 
 /// A request without alignment that [`class_for_aligned`]'s class serves.
@@ -84,26 +80,20 @@ pub fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
     if align <= STEP {
         return Some(bytes);
     }
-    if align > SMALLEST_SLAB || bytes > LARGEST {
-        return None;
-    }
-    // A shift divides by a power of two. A request of 0 bytes is served as one of 1.
-    let shift = align.trailing_zeros();
-    let multiples = bytes.saturating_sub(1) >> shift;
-    Some(ALIGNED[(LARGEST >> shift) + multiples] as usize)
+    class_for_aligned(bytes, align).map(|class| ROWS[class].0 as usize)
 }
 
 const SMALLEST_SLAB: usize = 16 << 10;
 
-/// Strides for aligned requests: for each alignment, and each multiple of it up to
-/// [`LARGEST`], the stride of the smallest class that holds so much and is a multiple of the
+/// Classes for aligned requests: for each alignment, and each multiple of it up to
+/// [`LARGEST`], the smallest class that holds so much and whose stride is a multiple of the
 /// alignment. The entries of an alignment begin at the index that is their number, as the
 /// levels of a binary heap do: 16 KiB has two entries, 8 KiB four.
-static ALIGNED: [u16; LARGEST / STEP] = aligned_table();
+static ALIGNED: [u8; LARGEST / STEP] = aligned_table();
 
-const _: () = assert!(LARGEST.is_power_of_two());
+const _: () = assert!(LARGEST.is_power_of_two() && CLASSES <= u8::MAX as usize);
 
-const fn aligned_table() -> [u16; LARGEST / STEP] {
+const fn aligned_table() -> [u8; LARGEST / STEP] {
     let mut table = [0; LARGEST / STEP];
     let mut align = SMALLEST_SLAB;
     while align > STEP {
@@ -116,7 +106,7 @@ const fn aligned_table() -> [u16; LARGEST / STEP] {
             if size.is_multiple_of(align) {
                 let mut multiple = 0;
                 while multiple < size / align {
-                    table[nr + multiple] = size as u16;
+                    table[nr + multiple] = class as u8;
                     multiple += 1;
                 }
             }
@@ -126,21 +116,33 @@ const fn aligned_table() -> [u16; LARGEST / STEP] {
     table
 }
 
-const fn table() -> Table {
+const fn table() -> [u8; ENTRIES] {
     let mut table = [0; ENTRIES];
     let (mut entry, mut class) = (0, 0);
     while entry < ENTRIES {
         while (SIZES[class].0 as usize) < entry * STEP {
             class += 1;
         }
-        table[entry] = slot_of(class).offset() as u16;
+        table[entry] = class as u8;
         entry += 1;
     }
     table
 }
 
-/// From a request, in steps of 16 bytes, to the offset of its main stack in a row.
-pub static OFFSETS: Table = table();
+/// From `(bytes + 15) / 16` to the class.
+static CLASS_OF: [u8; ENTRIES] = table();
+
+/// From `(bytes + 15) / 16` to the offset of the class's main stack in a row: what the fast
+/// path reads, in a static of its own.
+pub const OFFSETS: [u16; ENTRIES] = {
+    let (classes, mut offsets) = (table(), [0; ENTRIES]);
+    let mut entry = 0;
+    while entry < ENTRIES {
+        offsets[entry] = slot_of(classes[entry] as usize).offset() as u16;
+        entry += 1;
+    }
+    offsets
+};
 
 #[cfg(test)]
 mod tests {
@@ -149,12 +151,12 @@ mod tests {
 
     #[test]
     fn every_request_finds_its_smallest_class() {
+        let offsets = OFFSETS;
         for bytes in 0..=LARGEST {
             let class = class_for(bytes).unwrap();
             assert!(SIZES[class].0 as usize >= bytes);
             assert!(class == 0 || (SIZES[class - 1].0 as usize) < bytes);
-            let offset = OFFSETS[bytes.div_ceil(STEP)] as usize;
-            assert_eq!(offset, slot_of(class).offset());
+            assert_eq!(offsets[bytes.div_ceil(STEP)] as usize, slot_of(class).offset());
         }
         assert_eq!(class_for(LARGEST + 1), None);
     }

@@ -346,22 +346,23 @@ impl<P: Platform> Stacks for PageSlabs<'_, P> {
     }
 
     #[inline]
-    fn peek(self, slot: Slot) -> Option<u32> {
+    fn spare_len(self) -> Option<u32> {
         let row = self.heap.platform.row_hint()?;
-        self.heap.sheaves.count_of(self.heap.platform.rows().entry(row, slot).top())
+        // No push goes to a spare stack: its end is its guard.
+        self.heap.platform.rows().entry(row, self.cache.shape().spare()).above_end()
     }
 
     #[inline]
     fn is_full(self, capacity: u32, address: usize) -> bool {
-        let Some(row) = self.heap.platform.row_hint() else { return false };
-        let shape = self.cache.shape();
-        let top = |slot| self.heap.platform.rows().entry(row, slot).top();
-        if self.heap.sheaves.count_of(top(shape.spare())) < Some(capacity) {
+        if self.spare_len() < Some(capacity) {
             return false;
         }
-        let main = self.heap.sheaves.objects_of(top(shape.main()));
-        main.len() >= capacity as usize
-            && main.last().is_some_and(|top| top.load(Ordering::Relaxed) != address)
+        let Some(row) = self.heap.platform.row_hint() else { return false };
+        let main = self.heap.platform.rows().entry(row, self.cache.shape().main());
+        // The end of a stack that was asked to drain is 0, which says nothing.
+        main.end() != 0
+            && main.above_end().is_some()
+            && self.heap.sheaves.top_object(main) != Some(address)
     }
 }
 

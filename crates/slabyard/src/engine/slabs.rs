@@ -239,8 +239,8 @@ pub trait Stacks: Slabs {
     /// Checks a sheaf in to this CPU's stack, with room for pushes up to `capacity`. Returns
     /// the one that was found there meanwhile; the same one, if the stack is stopped.
     fn check_in(self, slot: Slot, sheaf: Self::Sheaf, capacity: u32) -> Option<Self::Sheaf>;
-    /// Objects in this CPU's sheaf, as of a moment ago; `None` without one.
-    fn peek(self, slot: Slot) -> Option<u32>;
+    /// Objects in this CPU's spare sheaf, as of a moment ago; `None` without one.
+    fn spare_len(self) -> Option<u32>;
     /// True if both sheaves of this CPU have `capacity` objects, as of a moment ago, and this
     /// object is not on top of the main one.
     fn is_full(self, capacity: u32, object: Self::Object) -> bool;

@@ -8,7 +8,7 @@
 use super::elements::{GUARD, LARGE, ROOM, SIZES, STRIDES, View};
 use super::sheaf_pool::SheafPool;
 use crate::platform::Platform;
-use crate::platform::stack::{ELEMENT_BYTES, STOPPED, Stack};
+use crate::platform::stack::{ELEMENT_BYTES, Entry, STOPPED, Stack};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// No sheaf.
@@ -236,6 +236,20 @@ impl SheafPool {
         self.locate(top).map_or(&[], |(size, guard, count)| {
             &self.elements_at(guard, size as usize).objects[..count as usize]
         })
+    }
+
+    /// The object on top of an entry's stack, as of a moment ago.
+    #[inline]
+    pub fn top_object(&self, entry: &Entry) -> Option<usize> {
+        let top = entry.top();
+        if top == 0 || top == STOPPED {
+            return None;
+        }
+        let element = self.origin.load(Ordering::Relaxed) + top as usize * ELEMENT_BYTES;
+        // SAFETY: an entry's top is an element of a sheaf that was made: its memory stays for
+        // ever, and is changed as atomic numbers only.
+        let element = unsafe { &*(element as *const AtomicUsize) };
+        Some(element.load(Ordering::Relaxed)).filter(|object| *object != 0)
     }
 
     /// Puts a sheaf into a list whose head is `head` (under the list's lock).

@@ -161,6 +161,16 @@ impl Entry {
         self.end.load(Ordering::Relaxed)
     }
 
+    /// Elements from the end to the top, as of a moment ago: 0 or more where no push fits.
+    /// `None` if one fits, and if there is no stack or it is stopped.
+    #[inline]
+    pub fn above_end(&self) -> Option<u32> {
+        match self.top() {
+            0 | STOPPED => None,
+            top => top.checked_sub(self.end()),
+        }
+    }
+
     /// True if there is no stack; a stopped one is there.
     #[inline]
     pub fn is_none(&self) -> bool {

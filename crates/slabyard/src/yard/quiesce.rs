@@ -107,7 +107,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     }
 
     /// Calls `f` with slot and address of each object and run in CPUs' stacks.
-    pub fn each_parked_cpu(&self, mut f: impl FnMut(Slot, usize)) {
+    pub fn each_parked_cpu(&self, f: &mut dyn FnMut(Slot, usize)) {
         for (row, slot) in self.entries() {
             for object in self.yard.heap.sheaves.objects_of(self.top_of(row, slot)) {
                 f(slot, object.load(Ordering::Relaxed));
@@ -129,7 +129,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     #[must_use]
     pub fn parked_granules(&self) -> usize {
         let mut sum = 0;
-        self.each_parked_cpu(|slot, address| {
+        self.each_parked_cpu(&mut |slot, address| {
             if percpu::order_of(slot).is_some() {
                 sum += self.yard.heap.parked_granules(address);
             }

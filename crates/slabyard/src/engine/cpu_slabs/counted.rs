@@ -335,12 +335,13 @@ impl Stacks for CountedSlabs<'_> {
         self.stack(slot).replace(Some(sheaf))
     }
 
-    fn peek(self, slot: Slot) -> Option<u32> {
-        self.stack(slot).borrow().as_ref().map(Held::len)
+    fn spare_len(self) -> Option<u32> {
+        self.stack(self.cache().shape().spare()).borrow().as_ref().map(Held::len)
     }
 
     fn is_full(self, capacity: u32, _object: u32) -> bool {
-        let shape = self.cache().shape();
-        [shape.main(), shape.spare()].iter().all(|slot| self.peek(*slot) >= Some(capacity))
+        let main = self.stack(self.cache().shape().main());
+        self.spare_len() >= Some(capacity)
+            && main.borrow().as_ref().map(Held::len) >= Some(capacity)
     }
 }

@@ -39,7 +39,7 @@ impl<C> Sheaves<C> {
     /// one from the barn, else the same sheaf refilled.
     fn fill<S: Stacks<Chain = C>>(&self, on: S, empty: Option<S::Sheaf>) -> Option<S::Sheaf> {
         let spare = on.cache().shape().spare();
-        if on.peek(spare).is_some_and(|n| n > 0) {
+        if on.spare_len().is_some_and(|n| n > 0) {
             match on.check_out(spare).ok().flatten() {
                 Some(sheaf) if !sheaf.is_empty() => {
                     if let Some(empty) = empty {

@@ -62,7 +62,7 @@ impl<C> Sheaves<C> {
     ) -> Result<S::Sheaf, S::Sheaf> {
         let (capacity, spare) = (on.cache().sheaf_capacity(), on.cache().shape().spare());
         let has_room = |objects| objects < capacity || self.barn_has_room(on);
-        if !on.peek(spare).is_some_and(has_room) {
+        if !on.spare_len().is_some_and(has_room) {
             return Err(main);
         }
         let Ok(Some(other)) = on.check_out(spare) else { return Err(main) };
@@ -94,7 +94,7 @@ impl<C> Sheaves<C> {
             Ok(room) => return room,
             Err(full) => full,
         };
-        if on.peek(on.cache().shape().spare()).is_none()
+        if on.spare_len().is_none()
             && let Some(empty) = self.barn_take_empty(on)
         {
             self.check_in_spare(on, full);
