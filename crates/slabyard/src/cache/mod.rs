@@ -17,6 +17,7 @@ use core::fmt;
 use core::ops::Deref;
 
 /// One cache: objects of one geometry.
+#[repr(C)]
 pub struct Cache<E = Sheaves> {
     header: Header,
     /// Its slow paths.
@@ -43,6 +44,9 @@ impl Tally {
 }
 
 impl<E: Engine> Cache<E> {
+    /// Bytes of it that slow paths use.
+    pub(crate) const BYTES: usize = core::mem::offset_of!(Self, tally);
+
     /// A cache that is not in use.
     #[must_use]
     pub const fn new() -> Self {

@@ -29,7 +29,9 @@ const FIRST: usize = row::FIRST_RUNS / row::PAIR;
 const FIXED_END: usize = row::FIRST_CACHE / row::PAIR + CLASSES;
 
 // The summary has a bit for each word; a class's two entries are one pair.
-const _: () = assert!(WORDS == 64 && row::FIRST_RUNS % row::PAIR == 0 && row::RUN_ORDERS % 2 == 0);
+const _: () = assert!(
+    WORDS == 64 && row::FIRST_RUNS.is_multiple_of(row::PAIR) && row::RUN_ORDERS.is_multiple_of(2)
+);
 
 /// Pairs of entries, a bit each.
 pub struct Used {

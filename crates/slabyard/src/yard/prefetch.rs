@@ -28,7 +28,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if let Some(cache) = cache {
             let cache = core::ptr::from_ref(cache) as usize;
             // The compiler unrolls a loop whose count is a constant.
-            let lines = size_of::<Cache<E>>().div_ceil(64);
+            let lines = Cache::<E>::BYTES.div_ceil(64);
             (0..lines).for_each(|line| fetch_to_write(cache + 64 * line));
         }
     }

@@ -10,6 +10,7 @@ use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::created::NotDestroyed;
 use slabyard::yard::{Settings, Yard};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
@@ -20,6 +21,9 @@ const THREADS: usize = 16;
 const FEW_ROUNDS: usize = 3;
 /// Rounds after which the whole yard is checked, beside the last.
 const CHECKS: usize = 50;
+const FORKS: usize = 30;
+/// What a child says that found nothing.
+const SOUND: i32 = 17;
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
@@ -39,11 +43,27 @@ fn a_thousand_rounds_of_thousands_of_caches() {
     in_child("a_thousand_rounds_of_thousands_of_caches", Mode::Library, 1000);
 }
 
-/// Runs a test in a process of its own: a yard is never given up.
+#[test]
+fn children_destroy_caches_with_the_librarys_sequences() {
+    with_body("children_destroy_caches_with_the_librarys_sequences", || forks(Mode::Library));
+}
+
+#[test]
+fn children_destroy_caches_with_private_slots() {
+    with_body("children_destroy_caches_with_private_slots", || forks(Mode::Slots));
+}
+
 fn in_child(name: &str, mode: Mode, rounds: usize) {
-    if std::env::var_os(CHILD).is_some() {
+    with_body(name, || {
         let rounds = std::env::var(ROUNDS).map_or(rounds, |n| n.parse().expect("a number"));
-        return run(mode, rounds);
+        run(mode, rounds);
+    });
+}
+
+/// Runs a test in a process of its own: a yard is never given up.
+fn with_body(name: &str, body: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        return body();
     }
     let mut child = Command::new(std::env::current_exe().expect("this program"));
     child.args(["--exact", &format!("on_linux::{name}"), "--include-ignored", "--nocapture"]);
@@ -51,14 +71,94 @@ fn in_child(name: &str, mode: Mode, rounds: usize) {
     assert!(status.success(), "{status}");
 }
 
-fn run(mode: Mode, rounds: usize) {
+/// False if the machine has no such mode.
+fn begin(mode: Mode) -> bool {
     assert!(YARD.platform().init(Some(mode)));
     assert!(YARD.init(Settings::default()));
+    YARD.platform().prepare_fence();
     if YARD.platform().mode() != mode {
         println!("{mode:?} is not there");
+    }
+    YARD.platform().mode() == mode
+}
+
+/// Threads make caches, use and destroy them, while another forks: each child checks the yard,
+/// and destroys the caches whose objects all were free, wherever its parent's threads had
+/// parked them.
+fn forks(mode: Mode) {
+    if !begin(mode) {
         return;
     }
-    YARD.platform().prepare_fence();
+    let create = |n: usize| {
+        YARD.create_cache(n, &CacheSettings::of(bytes_of(n, 0) as u32)).expect("a cache")
+    };
+    let idle: Vec<CacheId> = (0..200).map(create).collect();
+    let (done, parked) = (AtomicBool::new(false), Barrier::new(5));
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (idle, done, parked) = (&idle, &done, &parked);
+            scope.spawn(move || {
+                for id in idle {
+                    let object = YARD.alloc_from(*id).expect("memory");
+                    assert_eq!(YARD.free_to(*id, object), Ok(()));
+                }
+                parked.wait();
+                while !done.load(Ordering::Relaxed) {
+                    let own = create(thread);
+                    let objects: Vec<usize> =
+                        (0..50).map(|_| YARD.alloc_from(own).expect("memory")).collect();
+                    objects.iter().for_each(|o| assert_eq!(YARD.free_to(own, *o), Ok(())));
+                    // SAFETY: no other thread knows it.
+                    assert_eq!(unsafe { YARD.destroy_cache(own) }, Ok(()));
+                }
+            });
+        }
+        parked.wait();
+        for _ in 0..FORKS {
+            YARD.close();
+            // SAFETY: the child makes calls on the yard and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                in_fork(&idle);
+            }
+            YARD.open();
+            let mut status = 0;
+            // SAFETY: a child of ours.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, SOUND << 8, "the child found something");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    YARD.verify().expect("outside of a slow path").expect("a sound yard");
+}
+
+/// In the child of a fork, whose parent's locks may be held for ever: it ends with a number.
+fn in_fork(idle: &[CacheId]) -> ! {
+    let platform = YARD.platform();
+    platform.after_fork();
+    YARD.forget_others();
+    YARD.open();
+    platform.prepare_fence();
+    YARD.adopt_rows(platform.foreign_slots());
+    let is_sound = || matches!(YARD.verify(), Some(Ok(_)));
+    let mut found = if is_sound() { SOUND } else { 1 };
+    for id in idle {
+        // SAFETY: there is no other thread.
+        if unsafe { YARD.destroy_cache(*id) } != Ok(()) {
+            found = 2;
+        }
+    }
+    if !is_sound() {
+        found = 3;
+    }
+    // SAFETY: it takes a number and does not return.
+    unsafe { libc::_exit(found) }
+}
+
+fn run(mode: Mode, rounds: usize) {
+    if !begin(mode) {
+        return;
+    }
     let scene = Scene {
         ids: (0..CACHES).map(|_| Mutex::new(None)).collect(),
         barrier: Barrier::new(THREADS),
