@@ -5,7 +5,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 5 | [`yard`], [`cache`], [`verify`] |
+//! | 5 | [`yard`], [`cache`], [`created`], `large`, [`observe`], [`verify`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings |
@@ -20,7 +20,10 @@
 extern crate alloc;
 
 pub mod cache;
+pub mod created;
 pub mod engine;
+mod large;
+pub mod observe;
 pub mod pages;
 pub mod platform;
 pub mod slab;

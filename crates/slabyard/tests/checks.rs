@@ -1,4 +1,4 @@
-//! Checks for misuse in slow paths and at the end (`yard/checks.rs`): they report a second free
+//! Checks for misuse in slow paths and at the end (`verify/close.rs`): they report a second free
 //! wherever the object is parked, and report nothing of a correct program.
 
 use slabyard::engine::{Engine, Plain, Sheaves};

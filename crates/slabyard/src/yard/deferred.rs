@@ -17,7 +17,7 @@ const DONE: usize = usize::MAX;
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Defers a free of a handler that interrupted a slow path to the end of the next slow path.
     /// The object's first word is the link.
-    pub(super) fn defer(&self, address: usize) {
+    pub(crate) fn defer(&self, address: usize) {
         if !matches!(self.place_of(address), Place::Object { begin: true, .. } | Place::Large(_)) {
             return;
         }
@@ -44,7 +44,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn run_deferred(&self) {
+    pub(crate) fn run_deferred(&self) {
         let mut at = self.deferred.swap(0, Ordering::Acquire);
         while at != 0 {
             // SAFETY: `defer` put it there; it is ours now.

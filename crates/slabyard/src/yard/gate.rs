@@ -19,7 +19,7 @@ const STRIPES: usize = 16;
 /// Why the gate is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// A check or a count reads the quiesced yard.
     Look = 1,
     /// The process forks.
@@ -59,10 +59,10 @@ struct Stripe(AtomicU32);
 
 /// A thread inside: the stripe that counts it.
 #[derive(Clone, Copy)]
-pub(super) struct Inside<'a>(&'a AtomicU32);
+pub(crate) struct Inside<'a>(&'a AtomicU32);
 
 /// The gate: counts of the threads inside, and whether and by whom it is closed.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     closed: AtomicU32,
     /// 1: this fork takes longer than [`ENTER_WAITS_MS`].
     is_long: AtomicU32,
@@ -72,7 +72,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Gate {
             closed: AtomicU32::new(OPEN),
             is_long: AtomicU32::new(0),
@@ -82,7 +82,7 @@ impl Gate {
     }
 
     /// Address of the first stripe, how many there are, bytes from one to the next.
-    pub(super) fn words(&self) -> [usize; 3] {
+    pub(crate) fn words(&self) -> [usize; 3] {
         [self.stripes.as_ptr() as usize, STRIPES, size_of::<Stripe>()]
     }
 
@@ -97,7 +97,7 @@ impl Gate {
 
     /// The stripe that counts the caller inside; `None` if a fork is under way.
     #[inline]
-    pub(super) fn enter<P: Platform>(&self, p: &P) -> Option<Inside<'_>> {
+    pub(crate) fn enter<P: Platform>(&self, p: &P) -> Option<Inside<'_>> {
         let stripe = self.stripe(p);
         stripe.fetch_add(1, Ordering::SeqCst);
         if self.closed.load(Ordering::SeqCst) == OPEN {
@@ -140,7 +140,7 @@ impl Gate {
         }
     }
 
-    pub(super) fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
+    pub(crate) fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
         stripe.fetch_sub(1, Ordering::SeqCst);
         if self.closed.load(Ordering::SeqCst) != OPEN {
             p.wake(stripe);
@@ -149,7 +149,7 @@ impl Gate {
 
     /// Closes the gate and waits until no thread is inside. The caller is outside. False if
     /// another thread's fork does not end in time: the caller has not closed the gate then.
-    pub(super) fn close<P: Platform>(&self, p: &P, purpose: Purpose) -> bool {
+    pub(crate) fn close<P: Platform>(&self, p: &P, purpose: Purpose) -> bool {
         // The owner first: a handler that interrupts us finds the gate either
         // open or ours, and never waits for the thread below it.
         let me = Self::me(p);
@@ -195,7 +195,7 @@ impl Gate {
     }
 
     /// Opens the gate that this thread closed: once for each time.
-    pub(super) fn open<P: Platform>(&self, p: &P) {
+    pub(crate) fn open<P: Platform>(&self, p: &P) {
         let owner = self.owner.load(Ordering::SeqCst);
         if owner & Owner::COUNT > 1 {
             // In a handler that interrupted a fork, before the fork opens the gate or while it
@@ -215,18 +215,18 @@ impl Gate {
     /// In the child of a fork: forgets the parent's threads that the gate was just refusing. The
     /// child's one thread is outside, or `inside` if it forked in a handler that interrupted a
     /// slow path.
-    pub(super) fn forget_others<P: Platform>(&self, p: &P, inside: bool) {
+    pub(crate) fn forget_others<P: Platform>(&self, p: &P, inside: bool) {
         self.stripes.iter().for_each(|Stripe(stripe)| stripe.store(0, Ordering::SeqCst));
         self.stripe(p).store(u32::from(inside), Ordering::SeqCst);
     }
 
     /// True while a fork is under way.
-    pub(super) fn is_forking(&self) -> bool {
+    pub(crate) fn is_forking(&self) -> bool {
         self.closed.load(Ordering::Relaxed) == Purpose::Fork as u32
     }
 
     /// Waits for a fork to end, for [`LOOK_WAITS_MS`] at most.
-    pub(super) fn wait_for_fork<P: Platform>(&self, p: &P) {
+    pub(crate) fn wait_for_fork<P: Platform>(&self, p: &P) {
         for _ in 0..LOOK_WAITS_MS / SLEEP_MS {
             if !self.is_forking() {
                 return;

@@ -6,35 +6,27 @@
 //! [`crate::verify`] checks the whole yard.
 
 pub mod bound;
-mod checks;
-pub mod count;
-pub mod created;
-mod deferred;
-mod gate;
-mod header;
-mod large;
-mod mailbox;
+pub(crate) mod deferred;
+pub(crate) mod gate;
 mod prefetch;
-mod quiesce;
-mod reclaim;
-mod seen;
-mod slow_path;
-mod stacks;
+pub(crate) mod reclaim;
+pub(crate) mod seen;
+pub(crate) mod slow_path;
+pub(crate) mod stacks;
 
-pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
-pub use quiesce::Quiesced;
+pub use crate::large::{LARGEST_RUN, LARGEST_WARM_RUN};
 
 use crate::cache::classes;
 use crate::cache::slots::{number_of, slot_of};
 use crate::cache::{Cache, Caches};
 use crate::engine::{Any, Engine, Shape, Sheaves};
+use crate::large::{Large, RUN_CALLS};
 use crate::pages::{Kind, Misuse, PageHeap};
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
-use checks::Checks;
+use crate::verify::close::Checks;
 use gate::Gate;
-use large::RUN_CALLS;
 use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
 use seen::Seen;
@@ -85,19 +77,19 @@ pub enum Place {
 pub struct Yard<P, E = Sheaves> {
     /// Platform and pages.
     pub heap: PageHeap<P>,
-    caches: Caches<E>,
-    gate: Gate,
-    checks: Checks,
+    pub(crate) caches: Caches<E>,
+    pub(crate) gate: Gate,
+    pub(crate) checks: Checks,
     /// Free pages go back after this time, in milliseconds.
-    decay_ms: AtomicU64,
-    seen: Seen,
-    drain: Lock<Pass>,
+    pub(crate) decay_ms: AtomicU64,
+    pub(crate) seen: Seen,
+    pub(crate) drain: Lock<Pass>,
     last_tick: AtomicU64,
     /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
     open: AtomicU32,
     rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
-    interval: AtomicU32,
+    pub(crate) interval: AtomicU32,
     /// How often [`Yard::ask_all`] ran: a slow path under way at that time asks again.
     asked: AtomicU32,
     /// Passes in a row that reclaimed nothing.
@@ -113,17 +105,12 @@ pub struct Yard<P, E = Sheaves> {
     on_ticking: Once<fn(bool)>,
     on_every_call: Once<fn()>,
     /// How often a drain was requested of rows that cannot be stopped: their owners drain them.
-    drain_requests: AtomicU32,
-    /// When a large block was last freed, in milliseconds plus one; 0: never.
-    large_freed: AtomicU64,
-    /// The size of that block.
-    large_freed_bytes: AtomicUsize,
-    /// The most live granules at the allocation of a large block.
-    peak: AtomicUsize,
+    pub(crate) drain_requests: AtomicU32,
+    pub(crate) large: Large,
     /// Frees made by handlers that interrupted a slow path: a list through the objects.
     deferred: AtomicUsize,
     /// The purge backlog: free granules that the next slow paths purge, however young they are.
-    backlog: AtomicUsize,
+    pub(crate) backlog: AtomicUsize,
 }
 
 /// About how many calls about a cache, or about runs, make one slow path.
@@ -166,9 +153,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             on_ticking: Once::new(),
             on_every_call: Once::new(),
             drain_requests: AtomicU32::new(0),
-            large_freed: AtomicU64::new(0),
-            large_freed_bytes: AtomicUsize::new(0),
-            peak: AtomicUsize::new(0),
+            large: Large::new(),
             deferred: AtomicUsize::new(0),
             backlog: AtomicUsize::new(0),
         }
@@ -280,7 +265,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// The caller is in a slow path.
-    fn alloc_or_drain(
+    pub(crate) fn alloc_or_drain(
         &self,
         cache: Option<&Cache<E>>,
         bytes: usize,
@@ -297,7 +282,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// may hold locks, or while another thread forks, which must not wait for us. Makes a
     /// mapping, which needs no lock.
     #[cold]
-    fn alloc_outside(&self, cache: Option<&Cache<E>>, bytes: usize, align: usize) -> Option<usize> {
+    pub(crate) fn alloc_outside(
+        &self,
+        cache: Option<&Cache<E>>,
+        bytes: usize,
+        align: usize,
+    ) -> Option<usize> {
         if let Some(address) = self.heap.map_own(bytes.max(1), align) {
             return Some(address);
         }
@@ -352,7 +342,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.free_inside(cache, address)
     }
 
-    /// As [`Yard::free`], with the close checks of [`checks`].
+    /// As [`Yard::free`], with the close checks of [`crate::verify::close`].
     #[cold]
     #[inline(never)]
     fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
@@ -369,7 +359,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.free_inside(cache, address)
     }
 
-    fn free_inside(&self, cache: Option<&Cache<E>>, address: usize) -> Result<(), Place> {
+    pub(crate) fn free_inside(
+        &self,
+        cache: Option<&Cache<E>>,
+        address: usize,
+    ) -> Result<(), Place> {
         match cache {
             Some(cache) if self.may_begin(cache, address) => {
                 cache.engine.free(cache.on(&self.heap), address);
@@ -397,7 +391,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Pushes onto this CPU's sheaf; false for an interior pointer and a full sheaf.
     #[inline]
-    fn push(&self, cache: &Cache<E>, address: usize) -> bool {
+    pub(crate) fn push(&self, cache: &Cache<E>, address: usize) -> bool {
         self.may_begin(cache, address) && self.platform().push(cache.shape().main(), address)
     }
 

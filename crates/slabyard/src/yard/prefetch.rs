@@ -12,7 +12,7 @@ use crate::sync::{fetch_to_read, fetch_to_write};
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// For an allocation: the words of the yard and of its cache.
     #[inline]
-    pub(super) fn fetch_for_alloc(&self, cache: Option<&Cache<E>>) {
+    pub(crate) fn fetch_for_alloc(&self, cache: Option<&Cache<E>>) {
         let buddy = &self.heap.buddy;
         let words = [
             self.interval.as_ptr() as usize,
@@ -36,7 +36,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// For a free: these, and the descriptor where its slab or run begins, which it will write
     /// if the object returns to its slab without passing through a sheaf.
     #[inline]
-    pub(super) fn fetch_for_free(&self, cache: Option<&Cache<E>>, address: usize) {
+    pub(crate) fn fetch_for_free(&self, cache: Option<&Cache<E>>, address: usize) {
         self.fetch_for_alloc(cache);
         let heap = &self.heap;
         let descriptor = match cache.map(|cache| cache.shape()) {

@@ -2,7 +2,7 @@
 //! how many passes it has been the same. While the yard is quiesced, the top of the stopped
 //! stack. In place of slot 0, which has no stack: the last drain that the row answered.
 //!
-//! Neighbours: [`super::reclaim::pass`] and [`super::quiesce`] write it; each under the drain
+//! Neighbours: [`super::reclaim::pass`] and [`crate::observe`] write it; each under the drain
 //! lock.
 //! Invariant: a slot's words follow those of the slot before it, so that slots without a cache
 //! need no memory. The words of created caches' slots are a table of their own, which most
@@ -19,19 +19,19 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 const FIRST_SLOTS: usize = slot_of(CLASSES).0 as usize;
 
 /// A word for each entry of each row.
-pub(super) struct Seen {
+pub(crate) struct Seen {
     rows: AtomicUsize,
     first: Table<AtomicU64>,
     created: Table<AtomicU64>,
 }
 
 impl Seen {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Seen { rows: AtomicUsize::new(0), first: Table::new(), created: Table::new() }
     }
 
     /// Makes the words of the first slots. False without memory.
-    pub(super) fn init<P: Platform>(&self, p: &P) -> bool {
+    pub(crate) fn init<P: Platform>(&self, p: &P) -> bool {
         let rows = p.rows().len();
         self.rows.store(rows, Ordering::Relaxed);
         self.first.reserve(p, FIRST_SLOTS * rows) && self.first.ensure(p, FIRST_SLOTS * rows)
@@ -39,7 +39,7 @@ impl Seen {
 
     /// Makes the words of a created cache's slots, up to its last one. False without memory.
     /// Called with the drain lock held.
-    pub(super) fn ensure<P: Platform>(&self, p: &P, last: Slot) -> bool {
+    pub(crate) fn ensure<P: Platform>(&self, p: &P, last: Slot) -> bool {
         let rows = self.rows.load(Ordering::Relaxed);
         (self.created.is_reserved() || self.created.reserve(p, (SLOTS - FIRST_SLOTS) * rows))
             && self.created.ensure(p, (usize::from(last.0) + 1 - FIRST_SLOTS) * rows)
@@ -47,7 +47,7 @@ impl Seen {
 
     /// The word of an entry.
     #[inline]
-    pub(super) fn get(&self, row: usize, slot: Slot) -> &AtomicU64 {
+    pub(crate) fn get(&self, row: usize, slot: Slot) -> &AtomicU64 {
         let (slot, rows) = (usize::from(slot.0), self.rows.load(Ordering::Relaxed));
         match slot.checked_sub(FIRST_SLOTS) {
             None => self.first.get(slot * rows + row),
@@ -55,12 +55,12 @@ impl Seen {
         }
     }
 
-    pub(super) fn committed_bytes(&self) -> usize {
+    pub(crate) fn committed_bytes(&self) -> usize {
         self.first.committed_bytes() + self.created.committed_bytes()
     }
 
     /// Addresses of the numbers of bytes committed.
-    pub(super) fn committed_at(&self) -> [usize; 2] {
+    pub(crate) fn committed_at(&self) -> [usize; 2] {
         [self.first.committed_at(), self.created.committed_at()]
     }
 }

@@ -2,7 +2,7 @@
 //! does a bounded piece of the background work that is due.
 //!
 //! Neighbours: on entry, a requested drain ([`super::reclaim::drain`]) and another process's
-//! request ([`super::mailbox`]); on leaving, deferred frees ([`super::deferred`]), a slice of a
+//! request ([`crate::observe::mailbox`]); on leaving, deferred frees ([`super::deferred`]), a slice of a
 //! reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
 //! ([`crate::pages::coalesce`]).
 //! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
@@ -10,17 +10,17 @@
 
 use super::Yard;
 use super::gate::{Inside, Purpose};
-use super::large::RUN_CALLS;
 use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::engine::Engine;
+use crate::large::RUN_CALLS;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
 /// Bit of the depth word: this thread is inside of a slow path. The other bits count the
 /// thread's calls, as its slow paths estimate them.
-pub(super) const INSIDE: u32 = 1;
+pub(crate) const INSIDE: u32 = 1;
 /// While the reclaim ticker runs, a thread looks at the clock once in so many calls.
-pub(super) const LOOK_CALLS: u32 = 128;
+pub(crate) const LOOK_CALLS: u32 = 128;
 /// While it does not run, once in so many.
 const REST_CALLS: u32 = 1024;
 
@@ -34,18 +34,18 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
     /// handler that interrupted one, and while another thread forks.
     #[inline(never)]
-    pub(super) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P, E>> {
+    pub(crate) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P, E>> {
         self.enter(calls, Background::Any)
     }
 
     /// As [`Yard::slow_path`], of a free. If its row's countdown ran out (`spent`), this is the
     /// periodic slow path, which comes once in the reclaim ticker's interval.
-    pub(super) fn slow_path_of_free(&self, calls: u32, spent: bool) -> Option<SlowPath<'_, P, E>> {
+    pub(crate) fn slow_path_of_free(&self, calls: u32, spent: bool) -> Option<SlowPath<'_, P, E>> {
         self.enter(calls, if spent { Background::Spent } else { Background::Free })
     }
 
     #[inline(always)]
-    pub(super) fn enter(&self, calls: u32, background: Background) -> Option<SlowPath<'_, P, E>> {
+    pub(crate) fn enter(&self, calls: u32, background: Background) -> Option<SlowPath<'_, P, E>> {
         let p = self.platform();
         let depth = p.depth();
         let before = depth.load(Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// True in a signal handler that interrupted a slow path.
-    pub(super) fn is_inside(&self) -> bool {
+    pub(crate) fn is_inside(&self) -> bool {
         self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0
     }
 
@@ -139,7 +139,7 @@ impl<E: Engine> Yard<crate::platform::linux::Linux, E> {
 
 /// What kind of call takes the slow path, for its background work.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Background {
+pub(crate) enum Background {
     /// An allocation, or another call that may take its time.
     Any,
     /// A free.
@@ -151,7 +151,7 @@ pub(super) enum Background {
 }
 
 /// The guard of a slow path under way.
-pub(super) struct SlowPath<'a, P: Platform, E: Engine> {
+pub(crate) struct SlowPath<'a, P: Platform, E: Engine> {
     yard: &'a Yard<P, E>,
     inside: Inside<'a>,
     /// The depth word before it.

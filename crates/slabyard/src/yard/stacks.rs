@@ -1,7 +1,7 @@
 //! Walks over the stacks of all rows: which entries a drain, a pass or a check is about.
 //!
 //! Neighbours: [`crate::cache::used`] says which slots are in use, so a walk costs in
-//! proportion to them; [`super::reclaim`] and [`super::quiesce`] walk.
+//! proportion to them; [`super::reclaim`] and [`crate::observe`] walk.
 //! Invariant: a walk over created caches' stacks holds the drain lock.
 
 use super::Yard;
@@ -12,7 +12,7 @@ use crate::platform::{Platform, Slot};
 
 /// Stacks of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stacks {
+pub(crate) enum Stacks {
     /// All: of caches and of lists of runs.
     All,
     /// Lists of runs.
@@ -24,7 +24,7 @@ pub(super) enum Stacks {
 }
 
 /// Row and slot of entries that have a stack.
-pub(super) struct Entries<'a, P, E> {
+pub(crate) struct Entries<'a, P, E> {
     yard: &'a Yard<P, E>,
     stacks: Stacks,
     row: usize,
@@ -33,7 +33,7 @@ pub(super) struct Entries<'a, P, E> {
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// The next slot in use, from a number on.
-    pub(super) fn next_stack(&self, stacks: Stacks, slot: u16) -> Option<Slot> {
+    pub(crate) fn next_stack(&self, stacks: Stacks, slot: u16) -> Option<Slot> {
         let used = &self.caches.used;
         match stacks {
             Stacks::All => used.next_slot(slot),
@@ -48,7 +48,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// The entries of all rows that have a stack.
-    pub(super) fn entries(&self, stacks: Stacks) -> Entries<'_, P, E> {
+    pub(crate) fn entries(&self, stacks: Stacks) -> Entries<'_, P, E> {
         Entries { yard: self, stacks, row: 0, slot: 0 }
     }
 

@@ -6,8 +6,8 @@
 //!   1,000 rounds.
 
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::created::NotDestroyed;
 use slabyard::platform::linux::{Linux, Mode};
-use slabyard::yard::created::NotDestroyed;
 use slabyard::yard::{Settings, Yard};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

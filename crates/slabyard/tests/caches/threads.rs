@@ -4,10 +4,10 @@
 
 use super::{sound, yard_on};
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::platform::Park;
 use slabyard::platform::machine::{Body, Broken, Config, Machine};
 use slabyard::yard::Yard;
-use slabyard::yard::created::{NotCreated, NotDestroyed};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

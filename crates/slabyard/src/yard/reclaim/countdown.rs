@@ -26,7 +26,7 @@ fn left(word: &AtomicU32) -> i32 {
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if the countdown of this CPU's row ran out: this free takes the slow path.
     #[inline]
-    pub(in crate::yard) fn is_countdown_over(&self) -> bool {
+    pub(crate) fn is_countdown_over(&self) -> bool {
         let p = self.platform();
         p.row_hint().is_some_and(|row| left(p.rows().countdown(row)) < 0)
     }
@@ -34,7 +34,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// In a slow path: starts this CPU's countdown at the ticker's interval, or at the largest
     /// number without a ticker. The longest interval starts anew at each slow path, which did
     /// what the countdown is for. A shorter one runs to its end, because it measures the rate.
-    pub(in crate::yard) fn restart_countdown(&self) {
+    pub(crate) fn restart_countdown(&self) {
         let p = self.platform();
         let interval = self.interval.load(Ordering::Relaxed);
         p.step();
@@ -64,7 +64,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Counts one free of this CPU's row; false if the countdown ran out. The sequences of
     /// `free` do the same themselves.
     #[inline]
-    pub(in crate::yard) fn count_down(&self) -> bool {
+    pub(crate) fn count_down(&self) -> bool {
         let p = self.platform();
         p.row_hint().is_some_and(|row| {
             let word = p.rows().countdown(row);

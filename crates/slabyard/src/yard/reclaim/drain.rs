@@ -16,15 +16,15 @@ use crate::yard::slow_path::LOOK_CALLS;
 use crate::yard::stacks::Stacks;
 
 /// Stacks stopped at once: one fence for all.
-pub(in crate::yard) const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 
 /// Row, slot and top of stacks to stop.
-pub(in crate::yard) type Stops = [(usize, Slot, u32); BATCH];
+pub(crate) type Stops = [(usize, Slot, u32); BATCH];
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Drains stacks: of all rows, or of the caller's row where the platform cannot stop other
     /// CPUs. Called with the drain lock held.
-    pub(in crate::yard) fn drain_stacks(&self, stacks: Stacks) {
+    pub(crate) fn drain_stacks(&self, stacks: Stacks) {
         if !(self.platform().can_stop() && self.drain_rows(stacks)) {
             self.drain_own_stacks(stacks);
         }
@@ -32,7 +32,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// False if the system refused to stop them: some stacks may not be drained. Called with the
     /// drain lock held.
-    pub(in crate::yard) fn drain_rows(&self, stacks: Stacks) -> bool {
+    pub(crate) fn drain_rows(&self, stacks: Stacks) -> bool {
         let rows = self.platform().rows();
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let mut n = 0;
@@ -77,7 +77,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Returns the objects of a stopped stack to the slabs (its runs to the buddy), and takes
     /// the stack out of its row.
-    pub(in crate::yard) fn flush_stopped(&self, row: usize, slot: Slot, top: u32) {
+    pub(crate) fn flush_stopped(&self, row: usize, slot: Slot, top: u32) {
         let (p, sheaves) = (self.platform(), &self.heap.sheaves);
         if let Some(number) = number_of(slot) {
             let cache = self.caches.get(number);
@@ -92,7 +92,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Drains a stack of the calling thread's own row.
-    pub(in crate::yard) fn drain_own(&self, slot: Slot) {
+    pub(crate) fn drain_own(&self, slot: Slot) {
         if let Some(number) = number_of(slot) {
             let cache = self.caches.get(number);
             cache.engine.flush_own(cache.on(&self.heap), slot);
@@ -105,7 +105,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Drains all stacks and barns and purges all free pages, because the system refused a
     /// page. Returns the granules purged. The caller is inside a slow path.
-    pub(in crate::yard) fn drain_all(&self) -> usize {
+    pub(crate) fn drain_all(&self) -> usize {
         let _guard = self.drain.lock(self.platform());
         self.drain_stacks(Stacks::All);
         for number in self.caches.used.caches() {
@@ -135,13 +135,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Where the platform cannot stop other CPUs: requests a drain of each row. The next free of
     /// each thread takes the slow path, which sees the request.
-    pub(in crate::yard) fn request_drains(&self) {
+    pub(crate) fn request_drains(&self) {
         self.drain_requests.fetch_add(1, Ordering::Relaxed);
         self.ask_all();
     }
 
     /// In a slow path: drains the caller's row if a drain was requested since its last.
-    pub(in crate::yard) fn answer_drain(&self) {
+    pub(crate) fn answer_drain(&self) {
         let requests = u64::from(self.drain_requests.load(Ordering::Relaxed));
         if requests == 0 {
             return;
@@ -178,7 +178,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Takes a stack as it stands out of an entry that no other thread uses, and returns its
     /// objects to the slabs. Called with the drain lock held.
-    pub(in crate::yard) fn take_stack(&self, row: usize, slot: Slot) {
+    pub(crate) fn take_stack(&self, row: usize, slot: Slot) {
         let p = self.platform();
         let Ok(stack) = p.rows().entry(row, slot).replace(Stack::NONE) else {
             return;

@@ -18,8 +18,8 @@
 //! Neighbours: [`crate::yard::slow_path`] gives each slow path its slice; the engine's `age`
 //! and the page heap's `purge` do what a slice is about.
 
-pub(in crate::yard) mod countdown;
-pub(in crate::yard) mod drain;
-pub(in crate::yard) mod pass;
-pub(in crate::yard) mod rate;
-pub(in crate::yard) mod ticker;
+pub(crate) mod countdown;
+pub(crate) mod drain;
+pub(crate) mod pass;
+pub(crate) mod rate;
+pub(crate) mod ticker;

@@ -65,7 +65,7 @@ enum Slice {
 }
 
 /// The position of a pass.
-pub(in crate::yard) struct Pass {
+pub(crate) struct Pass {
     phase: Phase,
     compact: bool,
     /// It has flushed unused sheaves, ended slabs or purged pages.
@@ -80,7 +80,7 @@ pub(in crate::yard) struct Pass {
 }
 
 impl Pass {
-    pub(in crate::yard) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Pass {
             phase: Phase::Ended,
             compact: false,
@@ -95,7 +95,7 @@ impl Pass {
     /// Begins a pass. It replaces an open pass that has spent as many slices on purging pages as
     /// on the phases before: what became idle meanwhile must not wait until much memory is
     /// purged. False if the open pass continues.
-    pub(in crate::yard) fn begin(&mut self, compact: bool) -> bool {
+    pub(crate) fn begin(&mut self, compact: bool) -> bool {
         let open = self.is_open();
         if open && (self.phase < Phase::Pages || self.slices[1] < self.slices[0]) {
             return false;
@@ -105,24 +105,24 @@ impl Pass {
     }
 
     /// A cache is no more: what the pass found of it is nothing.
-    pub(in crate::yard) fn forget(&mut self, number: usize) {
+    pub(crate) fn forget(&mut self, number: usize) {
         if self.cache == number {
             self.found = None;
         }
     }
 
     /// True during the phases that return parked objects to slabs.
-    pub(in crate::yard) fn is_flushing(&self) -> bool {
+    pub(crate) fn is_flushing(&self) -> bool {
         self.phase < Phase::Pages
     }
 
     /// A slice purged a part of the backlog instead of continuing the pass.
-    pub(in crate::yard) fn count_purge(&mut self) {
+    pub(crate) fn count_purge(&mut self) {
         self.slices[1] += 1;
     }
 
     /// True while there may be something to do.
-    pub(in crate::yard) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.phase != Phase::Ended
     }
 
@@ -142,7 +142,7 @@ impl Pass {
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Runs one slice of an open pass. If the pass ends with it, returns whether the pass
     /// reclaimed anything.
-    pub(in crate::yard) fn run_slice(&self, pass: &mut Pass) -> Option<bool> {
+    pub(crate) fn run_slice(&self, pass: &mut Pass) -> Option<bool> {
         loop {
             let g = &self.heap;
             let slice = match pass.phase {

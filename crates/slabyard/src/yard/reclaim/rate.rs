@@ -7,9 +7,9 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Frees until the next slow path, at most.
-pub(in crate::yard) const LONGEST_INTERVAL: u32 = 256;
+pub(crate) const LONGEST_INTERVAL: u32 = 256;
 /// The shortest interval: each free, and each allocation too, takes the slow path.
-pub(in crate::yard) const EVERY_CALL: u32 = 1;
+pub(crate) const EVERY_CALL: u32 = 1;
 /// A gap between two looks at the clock that is long enough to measure the rate. A coarse
 /// clock's resolution is 4 ms, or 10 ms.
 const GAP_MS: u64 = 12;
@@ -24,7 +24,7 @@ const SLOW_PATH_MS: u64 = 16;
 const DONE_MS: u64 = 100;
 
 /// The rate of a program.
-pub(in crate::yard) struct Rate {
+pub(crate) struct Rate {
     last: AtomicU64,
     /// The window: when it began, and the looks at the clock since.
     begun: AtomicU64,
@@ -34,7 +34,7 @@ pub(in crate::yard) struct Rate {
 }
 
 impl Rate {
-    pub(in crate::yard) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Rate {
             last: AtomicU64::new(0),
             begun: AtomicU64::new(0),
@@ -44,13 +44,13 @@ impl Rate {
     }
 
     /// Forgets what was measured: the next look begins anew.
-    pub(in crate::yard) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.last.store(0, Ordering::Relaxed);
         self.rate.store(u64::MAX, Ordering::Relaxed);
     }
 
     /// Records a look at the clock, about `frees` after the last. True if it measured the rate.
-    pub(in crate::yard) fn look(&self, now: u64, frees: u32) -> bool {
+    pub(crate) fn look(&self, now: u64, frees: u32) -> bool {
         let last = self.last.load(Ordering::Relaxed);
         self.last.store(now, Ordering::Relaxed);
         if last == 0 {
@@ -77,12 +77,12 @@ impl Rate {
     }
 
     /// True if the program frees so rarely that slow paths are few.
-    pub(in crate::yard) fn is_slow(&self) -> bool {
+    pub(crate) fn is_slow(&self) -> bool {
         self.rate.load(Ordering::Relaxed) < SLOW
     }
 
     /// The interval, in frees, at which so many slices are made in time.
-    pub(in crate::yard) fn interval(&self, slices: u64) -> u32 {
+    pub(crate) fn interval(&self, slices: u64) -> u32 {
         let rate = self.rate.load(Ordering::Relaxed).min(1 << 32);
         let often = rate * SLOW_PATH_MS / 1000;
         let enough = rate * DONE_MS / 1000 / slices.max(1);

@@ -16,10 +16,10 @@
 use super::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
+use crate::large::WARM_PART;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::large::WARM_PART;
 use crate::yard::slow_path::{Background, LOOK_CALLS};
 use crate::yard::stacks::Stacks;
 
@@ -51,7 +51,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Starts the reclaim ticker if enough dirty free pages wait to be purged.
     #[inline]
-    pub(in crate::yard) fn start_ticker_if_due(&self) {
+    pub(crate) fn start_ticker_if_due(&self) {
         if self.is_pending() && self.interval.load(Ordering::Relaxed) == 0 {
             self.start_ticker();
         }
@@ -132,7 +132,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Begins a pass if a tick is `due`, and makes a slice. False if another thread holds the
     /// drain lock.
-    pub(in crate::yard) fn reclaim(&self, due: bool) -> bool {
+    pub(crate) fn reclaim(&self, due: bool) -> bool {
         let slow = self.is_slow();
         // Without the lock: several threads may purge the backlog at once.
         if !slow && !due && self.purge_backlog() {
@@ -173,7 +173,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// True while a pass is open or there is a purge backlog. Takes no lock, so the answer may
     /// be out of date.
     #[inline]
-    pub(in crate::yard) fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.open.load(Ordering::Relaxed) != 0 || self.backlog.load(Ordering::Relaxed) != 0
     }
 
@@ -191,7 +191,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Raises the purge backlog to the dirty free pages that are too many beside the live
     /// memory. Not where large blocks come and go: there the allocation of one makes room
-    /// ([`crate::yard::large`]).
+    /// ([`crate::large`]).
     fn raise_backlog(&self, interval: u32) {
         let dirty = self.heap.buddy.waiting_hint();
         if dirty > MUCH && !self.is_large_warm() {
@@ -205,20 +205,20 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Live granules: those of the region less so many that are `free`, and those of mappings.
-    pub(in crate::yard) fn live_granules(&self, free: usize) -> usize {
+    pub(crate) fn live_granules(&self, free: usize) -> usize {
         let heap = &self.heap;
         heap.region.top() - free + heap.mappings.live().1 / GRANULE
     }
 
     /// True if the program is known to be slow ([`super::rate`]): the rate is measured only while
     /// the ticker runs.
-    pub(in crate::yard) fn is_slow(&self) -> bool {
+    pub(crate) fn is_slow(&self) -> bool {
         self.is_ticking() && self.rate.is_slow()
     }
 
     /// Looks at the clock, which adapts the interval and the backlog while the ticker runs. True
     /// for one caller when a tick is due.
-    pub(in crate::yard) fn look_at_clock(&self, measures: bool) -> bool {
+    pub(crate) fn look_at_clock(&self, measures: bool) -> bool {
         let now = self.platform().now_ms();
         let interval = self.interval.load(Ordering::Relaxed);
         if interval != 0 {
@@ -269,7 +269,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// A slow path under way may have read the interval before it changed, and then restart its
     /// row's countdown at the old one. So a slow path asks again at its end if `asked` changed
     /// meanwhile ([`crate::yard::slow_path`]).
-    pub(in crate::yard) fn ask_all(&self) {
+    pub(crate) fn ask_all(&self) {
         // SeqCst: either our stores below come after those of a slow path under way, or that
         // slow path sees this count: it leaves the gate between its stores and its load
         // (`Yard::asks`). On x86-64 each of the two exchanges is a fence.
@@ -278,14 +278,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// How often [`Yard::ask_all`] asked all rows so far.
-    pub(in crate::yard) fn asks(&self) -> u32 {
+    pub(crate) fn asks(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }
 
     /// As [`Yard::ask_all`], for a slow path that was under way then.
     #[cold]
     #[inline(never)]
-    pub(in crate::yard) fn ask_rows(&self) {
+    pub(crate) fn ask_rows(&self) {
         let rows = self.platform().rows();
         (0..rows.len()).filter(|row| self.platform().row_used(*row)).for_each(|row| {
             rows.countdown(row).store(0, Ordering::Relaxed);

@@ -1,17 +1,17 @@
 //! The mailbox: another process writes a request into this yard's header, and the next slow
 //! path of any thread serves it (`abi::region::Mail`).
 //!
-//! Neighbour: [`super::reclaim::drain`], whose drains it uses. One thread serves at a time,
+//! Neighbour: [`crate::yard::reclaim::drain`], whose drains it uses. One thread serves at a time,
 //! under the drain lock.
 //! Invariants: a request is served at most once; one that two requesters wrote over each other
 //! is never served; no request, whatever its words, damages the yard.
 
-use super::Yard;
-use super::stacks::Stacks;
 use crate::cache::Cache;
 use crate::engine::{Changed, Engine};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
+use crate::yard::Yard;
+use crate::yard::stacks::Stacks;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
 
 /// The answer to a request.
@@ -49,7 +49,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// In a slow path: serves a request, if there is one.
     #[inline]
-    pub(super) fn answer_mail(&self) {
+    pub(crate) fn answer_mail(&self) {
         if self.has_mail() {
             self.serve();
         }

@@ -4,12 +4,12 @@
 //! Invariant: the magic is written last, so that a reader that finds it finds the rest; only
 //! the mailbox's words change afterwards.
 
-use super::Yard;
 use crate::cache::Cache;
 use crate::cache::classes::CLASSES;
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
+use crate::yard::Yard;
 use slabyard_abi::region::{MAGIC, VERSION, Word};
 
 /// `abi::region` defines the layout for such machines only.
@@ -55,7 +55,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// A word of the header.
-    pub(super) fn word(&self, index: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         &self.platform().rows().header()[index]
     }
 }

@@ -1,14 +1,14 @@
 //! Quiescence: a yard whose gate is closed, so that no slow path is under way, and where, if
 //! the platform can, every CPU's stacks are stopped. Checks and counts read it meanwhile.
 
-use super::Yard;
-use super::gate::Purpose;
-use super::slow_path::INSIDE;
-use super::stacks::{Entries, Stacks};
 use crate::engine::Engine;
 use crate::pages::percpu;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
+use crate::yard::Yard;
+use crate::yard::gate::Purpose;
+use crate::yard::slow_path::INSIDE;
+use crate::yard::stacks::{Entries, Stacks};
 
 /// A quiesced yard.
 pub struct Quiesced<'a, P, E> {

@@ -12,17 +12,17 @@
 //! owner got its object after the pop.) Of objects that the caller does not own, as at the end,
 //! a look while other threads move them is a guess, and [`crate::verify`] decides.
 //!
-//! Neighbour: [`super::reclaim::countdown`] sends frees here, and marks the rows on which frees
+//! Neighbour: [`crate::yard::reclaim::countdown`] sends frees here, and marks the rows on which frees
 //! were made.
 
-use super::large::RUN_CALLS;
-use super::{Place, Yard};
 use crate::cache::slots::slot_of;
 use crate::engine::{Engine, Shape};
+use crate::large::RUN_CALLS;
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::slab::{Object, Word};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::yard::{Place, Yard};
 
 /// Bitmap words that the check at the end keeps of one cache: objects of further words are not
 /// checked. A small process parks some 64 objects of a size, in 2 to 4 words.
@@ -35,7 +35,7 @@ const LOOKS: usize = 16;
 const ROWS: usize = 256;
 
 /// The state of the close checks.
-pub(super) struct Checks {
+pub(crate) struct Checks {
     /// How many more frees are checked closely.
     left: AtomicU32,
     /// 1: the program freed a block that was made a mapping to fault after its free.
@@ -44,7 +44,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Checks {
             left: AtomicU32::new(0),
             block_freed: AtomicU32::new(0),
@@ -54,7 +54,7 @@ impl Checks {
 
     /// Records that frees were made on a row.
     #[inline]
-    pub(super) fn mark(&self, row: usize) {
+    pub(crate) fn mark(&self, row: usize) {
         let (word, bit) = (&self.rows[row % ROWS / 64], 1 << (row % 64));
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
@@ -83,17 +83,17 @@ impl Checks {
 
     /// True while frees are checked closely.
     #[inline]
-    pub(super) fn are_close(&self) -> bool {
+    pub(crate) fn are_close(&self) -> bool {
         self.left.load(Ordering::Relaxed) != 0
     }
 
     /// Records that a mapping which could have been a run was freed: such blocks come and go.
-    pub(super) fn block_freed(&self) {
+    pub(crate) fn block_freed(&self) {
         self.block_freed.store(1, Ordering::Relaxed);
     }
 
     /// True while blocks are made mappings, to fault if they are used after their free.
-    pub(super) fn are_blocks_to_fault(&self) -> bool {
+    pub(crate) fn are_blocks_to_fault(&self) -> bool {
         self.are_close() && self.block_freed.load(Ordering::Relaxed) == 0
     }
 
@@ -119,7 +119,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// Where the address lies, if it is not the begin of an object.
     #[cold]
-    pub(super) fn check_free(&self, class: usize, address: usize) -> Result<bool, Place> {
+    pub(crate) fn check_free(&self, class: usize, address: usize) -> Result<bool, Place> {
         let shape = self.caches.get(class).shape();
         if !self.heap.begins_object(&shape.geometry, address) {
             return Err(self.place_of(address));

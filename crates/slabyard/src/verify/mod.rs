@@ -15,14 +15,17 @@
 //! While it runs, the yard is quiesced ([`Yard::quiesce`]). Where the platform cannot stop other
 //! rows, it does not check the objects that are parked there.
 
+pub(crate) mod close;
+
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::{Engine, partial};
+use crate::observe::Quiesced;
 use crate::pages::{Cause, Kind};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
-use crate::yard::{Quiesced, Yard};
+use crate::yard::Yard;
 use core::fmt;
 use slabyard_abi::region::row;
 

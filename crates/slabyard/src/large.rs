@@ -13,15 +13,15 @@
 //! as much room as the last freed large block had. A run that outgrows its room moves its pages
 //! out to a mapping ([`crate::pages`]'s `grown`). (glibc adapts its threshold for `mmap` to what
 //! is freed to the same end: mallopt(3).)
-//! While frees are checked closely ([`super::checks`]), the first few blocks above
+//! While frees are checked closely ([`crate::verify::close`]), the first few blocks above
 //! [`SMALLEST_FAULTING`] are mappings too, until one of them is freed: the kernel stops a
 //! program that uses such a block after its free, and a program that replaces it gets runs.
 
-use super::{Place, Yard};
 use crate::cache::classes;
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::yard::{Place, Yard};
 
 /// The largest block that is always a run. A larger one is a mapping, unless large blocks come
 /// and go.
@@ -40,10 +40,10 @@ const SMALLEST_FAULTING: usize = 128 << 10;
 const MOST_FAULTING: usize = 16;
 
 /// Each call about a run or a mapping is a slow path.
-pub(super) const RUN_CALLS: u32 = 1;
+pub(crate) const RUN_CALLS: u32 = 1;
 
 /// Dirty free pages may raise the peak by this part of it.
-pub(super) const WARM_PART: usize = 4;
+pub(crate) const WARM_PART: usize = 4;
 
 /// The alignment of blocks that `realloc` makes.
 const ALIGN: usize = 16;
@@ -51,8 +51,28 @@ const ALIGN: usize = 16;
 /// A run larger than this makes room for the new pages that it takes.
 const SMALLEST_LARGE: usize = 64 << 10;
 
+/// What a yard remembers of its large blocks.
+pub(crate) struct Large {
+    /// When one was last freed, in milliseconds plus one; 0: never.
+    freed: AtomicU64,
+    /// The size of that block.
+    freed_bytes: AtomicUsize,
+    /// The most live granules at the allocation of one.
+    peak: AtomicUsize,
+}
+
+impl Large {
+    pub(crate) const fn new() -> Self {
+        Large {
+            freed: AtomicU64::new(0),
+            freed_bytes: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        }
+    }
+}
+
 impl<P: Platform, E: Engine> Yard<P, E> {
-    pub(super) fn alloc_large(&self, bytes: usize, align: usize) -> Option<usize> {
+    pub(crate) fn alloc_large(&self, bytes: usize, align: usize) -> Option<usize> {
         let bytes = bytes.max(1);
         let need = bytes.max(align);
         if need <= LARGEST_RUN {
@@ -107,7 +127,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let heap = &self.heap;
         let free = heap.free_count();
         let live = self.live_granules(free.free);
-        let peak = self.peak.fetch_max(live, Ordering::Relaxed).max(live);
+        let peak = self.large.peak.fetch_max(live, Ordering::Relaxed).max(live);
         let surplus = (live + free.dirty).saturating_sub(peak + peak / WARM_PART);
         if surplus == 0 || free.dirty == 0 {
             return;
@@ -122,14 +142,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Frees the run or mapping that begins at an address; false if none does.
-    pub(super) fn free_large(&self, address: usize) -> bool {
+    pub(crate) fn free_large(&self, address: usize) -> bool {
         let run = self.heap.free_live_run(address);
         let Some(bytes) = run.or_else(|| self.heap.unmap_own(address)) else {
             return false;
         };
         if bytes > LARGEST_RUN {
-            self.large_freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
-            self.large_freed_bytes.store(bytes, Ordering::Relaxed);
+            self.large.freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
+            self.large.freed_bytes.store(bytes, Ordering::Relaxed);
         } else if run.is_none() {
             self.checks.block_freed();
         }
@@ -142,9 +162,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// True if a large block was freed within the decay time.
-    pub(super) fn is_large_warm(&self) -> bool {
+    pub(crate) fn is_large_warm(&self) -> bool {
         // 0: never.
-        let freed = self.large_freed.load(Ordering::Relaxed);
+        let freed = self.large.freed.load(Ordering::Relaxed);
         freed != 0 && self.platform().now_ms() + 1 - freed < u64::from(self.decay_ms())
     }
 
@@ -163,7 +183,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     fn alloc_large_growing(&self, bytes: usize) -> Option<usize> {
-        let room = self.large_freed_bytes.load(Ordering::Relaxed).min(LARGEST_WARM_RUN);
+        let room = self.large.freed_bytes.load(Ordering::Relaxed).min(LARGEST_WARM_RUN);
         if bytes <= LARGEST_WARM_RUN
             && self.is_large_warm()
             && let Some(address) = self.alloc_warm_in(room, bytes, ALIGN)

@@ -6,17 +6,17 @@
 //! be stopped they are taken out of their rows as they stand, because no call is under way that
 //! uses them.
 //!
-//! Neighbours: [`crate::cache::table`] has the caches, [`super::reclaim::drain`] the drains.
+//! Neighbours: [`crate::cache::table`] has the caches, `yard::reclaim::drain` the drains.
 //! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
 //! meet a whole cache or none. What the system refuses leaves everything as it was.
 
-use super::large::RUN_CALLS;
-use super::slow_path::{LOOK_CALLS, SlowPath};
-use super::stacks::Stacks;
-use super::{Place, Yard};
 use crate::cache::{Cache, CacheId, CacheSettings};
 use crate::engine::{Engine, Shape};
+use crate::large::RUN_CALLS;
 use crate::platform::{GRANULE, Platform};
+use crate::yard::slow_path::{LOOK_CALLS, SlowPath};
+use crate::yard::stacks::Stacks;
+use crate::yard::{Place, Yard};
 use core::fmt;
 
 /// A thread waits for so many forks, each a second at most.

@@ -4,10 +4,11 @@
 //! Live objects are not counted as they come and go: live = objects - free bits
 //! - parked.
 
-use super::{Quiesced, Yard};
+use super::Quiesced;
 use crate::engine::{Engine, partial};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
+use crate::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
