@@ -65,7 +65,7 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
         self.heap.platform.count(counter as usize, n);
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin(self) -> Option<u32> {
         let shape = self.cache.shape();
         let slab = self.heap.take_block(shape.geometry.order)?;
@@ -91,7 +91,7 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
         self.heap.free_of(slab)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(self, slab: u32, most: u32, whole: bool, mut f: impl FnMut(Taken)) -> (u32, u32) {
         let geometry = &self.cache.shape().geometry;
         let begin = self.heap.region.address(slab);
@@ -352,7 +352,7 @@ impl<P: Platform> Stacks for PageSlabs<'_, P> {
         self.heap.platform.rows().entry(row, self.cache.shape().spare()).above_end()
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_full(self, capacity: u32, address: usize) -> bool {
         if self.spare_len() < Some(capacity) {
             return false;

@@ -14,6 +14,7 @@
 //! | partial | 1 to all - 1 | yes | holder of the list lock |
 //! | full | 0 | no | no thread: there are none |
 //! | empty, kept | all | yes | holder of the list lock |
+//! | off the list, in the lab | 1 to all | no | the refill that took it off |
 //! | passing | 1 to all | no | no thread: the one whose `put` changed it is about to list or end it |
 //!
 //! A slab that is empty with `min_partial` slabs on the list ends under the list
@@ -134,7 +135,7 @@ pub(super) fn take_objects<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Take
 
 /// Takes from the slabs on the partial list, one piece of work; returns how many objects
 /// are still missing, and whether the list may have more.
-fn take_partial<S: Slabs>(
+pub(super) fn take_partial<S: Slabs>(
     on: S,
     most: u32,
     whole: bool,
@@ -242,12 +243,7 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
         return;
     }
     let listed = on.is_listed(slab);
-    let is_empty = free == cache.shape().geometry.objects;
-    let others = match on.rules().counted {
-        Counted::Others => list.nr_partial - u32::from(listed),
-        Counted::All => list.nr_partial,
-    };
-    if is_empty && others >= cache.min_partial() {
+    if ends(on, list.nr_partial, free, listed) {
         if listed {
             list.unlink(on, slab);
             list.publish(cache);
@@ -258,7 +254,6 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
         ended(on, slab);
         return;
     }
-    on.count(Counter::EmptyKept, is_empty.into());
     if !listed {
         let end = match (why, on.rules().refill) {
             (Why::Rest, Refill::Whole) => End::Head,
@@ -268,6 +263,21 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
         list.publish(cache);
         on.count(Counter::FreeAddPartial, (why == Why::Freed).into());
     }
+}
+
+/// True if a slab with so many free objects is empty, and the list of so many slabs is long
+/// enough without it.
+pub(super) fn ends<S: Slabs>(on: S, nr_partial: u32, free: u32, listed: bool) -> bool {
+    if free < on.cache().shape().geometry.objects {
+        return false;
+    }
+    let counted = match on.rules().counted {
+        Counted::Others => nr_partial - u32::from(listed),
+        Counted::All => nr_partial,
+    };
+    let ends = counted >= on.cache().min_partial();
+    on.count(Counter::EmptyKept, (!ends).into());
+    ends
 }
 
 /// Counts a slab that ended, and gives its pages back.

@@ -21,7 +21,8 @@ pub enum Refill {
     /// whole words of their bitmaps. New slabs only if these had none, or the cache is busy.
     Half,
     /// A whole sheaf, from slabs that leave the list first; what is left of one returns to the
-    /// list's head. New slabs for the rest (7.x).
+    /// list's head. New slabs for the rest (7.x). For the lab, where one call is under way at
+    /// a time: on pages, a free that makes such a slab empty would end it.
     Whole,
     /// A whole sheaf, from [below](Slabs::alloc_below), one object at a time (6.18).
     Below,
@@ -149,7 +150,7 @@ pub trait Slabs: Copy {
     fn is_listed(self, slab: u32) -> bool;
     /// Says whether it is.
     fn set_listed(self, slab: u32, is_listed: bool);
-    /// The list's first slab may be needed soon.
+    /// A slab may be needed soon.
     fn fetch_ahead(self, _slab: u32) {}
 
     /// The first of the objects that were taken.

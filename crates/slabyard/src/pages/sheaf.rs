@@ -232,6 +232,7 @@ impl SheafPool {
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner
     /// asks), from the number of its top.
+    #[inline]
     pub fn objects_of(&self, top: u32) -> &[AtomicUsize] {
         self.locate(top).map_or(&[], |(size, guard, count)| {
             &self.elements_at(guard, size as usize).objects[..count as usize]

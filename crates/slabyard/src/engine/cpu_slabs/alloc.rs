@@ -4,8 +4,10 @@
 //! asks the rules themselves.
 
 use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
-use crate::engine::Counter;
 use crate::engine::partial::End;
+use crate::engine::slabs::{Group, Slabs};
+use crate::engine::{Counter, partial};
+use crate::slab::Word;
 
 /// Where the next object comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,24 +49,16 @@ impl KernelCache {
     fn alloc_one(&self, cpu: usize, node: Option<u16>) -> u32 {
         self.counters.add(Counter::AllocSlowpath, 1);
         self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
+        if let Choice::NodePartial(slab) = self.choose(cpu, node) {
+            self.counters.add(Counter::CmpxchgUnderLock, 1);
+            partial::take_partial(self.at_node_of(cpu, slab), 1, false, &mut |_| ());
+            return slab;
+        }
         self.counters.add(Counter::ListLock, 1);
-        let (slab, is_listed) = match self.choose(cpu, node) {
-            Choice::NodePartial(slab) => {
-                self.counters.add(Counter::CmpxchgSlab, 1);
-                self.counters.add(Counter::CmpxchgUnderLock, 1);
-                (slab, true)
-            }
-            _ => {
-                let near = node.unwrap_or(self.node_of[cpu]);
-                (self.begin_slab(near.min(self.nodes.len() as u16 - 1)), false)
-            }
-        };
-        let it = self.slab(slab);
-        it.free.set(it.free.get() - 1);
-        match (it.free.get(), is_listed) {
-            (0, true) => self.remove_partial(slab),
-            (1.., false) => self.add_partial(slab, End::Head),
-            _ => {}
+        let near = node.unwrap_or(self.node_of[cpu]);
+        let slab = self.begin_slab(near.min(self.nodes.len() as u16 - 1));
+        if let (_, 1..) = self.at_node_of(cpu, slab).take(slab, 1, false, |_| ()) {
+            self.add_partial(slab, End::Head);
         }
         slab
     }
@@ -161,8 +155,25 @@ impl KernelCache {
     }
 
     pub(crate) fn take_over(&self, cpu: usize) {
-        let slab = self.cpus[cpu].slab.get();
-        self.cpus[cpu].free.set(self.cpus[cpu].free.get() + self.slab(slab).free.take());
+        let c = &self.cpus[cpu];
+        let slab = c.slab.get();
+        let (taken, _) = self.at_node_of(cpu, slab).take(slab, u32::MAX, false, |_| ());
+        c.free.set(c.free.get() + taken);
+    }
+
+    /// The CPU's own objects return to the slab that it leaves. Returns what was free already.
+    pub(crate) fn return_own(&self, cpu: usize, slab: u32) -> u32 {
+        let on = self.at_node_of(cpu, slab);
+        let (_, before) = on.free_of(slab);
+        let mut own = self.cpus[cpu].free.take();
+        while own > 0 {
+            let n = own.min(Word::OBJECTS);
+            let mask = u64::MAX >> (Word::OBJECTS - n);
+            let _put = on.put(on.cache().shape(), &Group { slab, word: Word::FIRST, mask });
+            own -= n;
+        }
+        self.slab(slab).state.set(State::Full);
+        before
     }
 
     /// The CPU slab has no free object: it is full and nobody's.
@@ -241,11 +252,7 @@ impl KernelCache {
         if slab == NONE {
             return;
         }
-        let own = self.cpus[cpu].free.take();
-        let it = self.slab(slab);
-        let remote = it.free.get() > 0;
-        it.free.set(it.free.get() + own);
-        it.state.set(State::Full);
+        let remote = self.return_own(cpu, slab) > 0;
         self.counters.add(Counter::CmpxchgSlab, 1);
         self.counters.add(Counter::DeactivateRemoteFrees, u32::from(remote));
         if self.slab(slab).free.get() == 0 {

@@ -53,8 +53,7 @@ impl KernelCache {
                 if self.cpus[other].free.get() + self.slab(slab).free.get() == 0 {
                     return false;
                 }
-                let own = self.cpus[other].free.take();
-                self.slab(slab).free.set(self.slab(slab).free.get() + own);
+                self.return_own(other, slab);
                 self.cpus[other].slab.set(NONE);
             }
         }
@@ -84,14 +83,11 @@ impl KernelCache {
         if old == NONE {
             return;
         }
-        let own = self.cpus[cpu].free.take();
-        let it = self.slab(old);
-        it.free.set(it.free.get() + own);
-        it.state.set(State::Full);
-        if it.free.get() > 0 {
+        let own = self.cpus[cpu].free.get();
+        if self.return_own(cpu, old) + own > 0 {
             // What is free came after the real CPU had left the slab, full: so it
             // joined the list of the CPU that freed it.
-            let by = if own == 0 { it.freed_by.get() as usize } else { cpu };
+            let by = if own == 0 { self.slab(old).freed_by.get() as usize } else { cpu };
             if self.rules.cpu_partial_lists {
                 self.put_cpu_partial(by, old, true);
             } else {
@@ -119,10 +115,8 @@ impl KernelCache {
                 if it.free.get() + self.cpus[cpu].free.get() < self.rules.objects {
                     return false;
                 }
-                let own = self.cpus[cpu].free.take();
+                self.return_own(cpu, slab);
                 self.cpus[cpu].slab.set(NONE);
-                self.slab(slab).free.set(self.slab(slab).free.get() + own);
-                self.slab(slab).state.set(State::Full);
             }
             _ if it.free.get() < self.rules.objects => return false,
             State::NodePartial => self.remove_partial(slab),

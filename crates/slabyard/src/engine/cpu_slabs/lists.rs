@@ -4,9 +4,9 @@
 //! A slab is in one list at most; its [`State`] says in which.
 
 use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
-use crate::engine::Counter;
 use crate::engine::partial::End;
 use crate::engine::slabs::Slabs;
+use crate::engine::{Counter, partial};
 
 /// A CPU's list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -144,16 +144,11 @@ impl KernelCache {
         }
     }
 
-    /// True if a slab is empty and its node's list is long enough.
+    /// True if a slab on no node's list is empty, and its node's list is long enough.
     pub(crate) fn ends_if_empty(&self, slab: u32) -> bool {
-        let it = self.slab(slab);
-        if it.free.get() < self.rules.objects {
-            return false;
-        }
-        // The slab itself counts, if it is on the list.
-        let ends = self.node_partial(it.node.get() as usize).1 >= self.rules.min_partial;
-        self.counters.add(Counter::EmptyKept, u32::from(!ends));
-        ends
+        let on = self.at_node_of(0, slab);
+        let (_, free) = on.free_of(slab);
+        partial::ends(on, on.cache().listed().1, free, on.is_listed(slab))
     }
 
     /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,

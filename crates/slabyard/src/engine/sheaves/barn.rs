@@ -1,6 +1,6 @@
 //! The barn: one node's full and empty sheaves of a cache, which CPUs exchange whole with it.
 //!
-//! Neighbours: [`super::alloc`] takes full sheaves, [`super::free`] puts them, [`super::age`]
+//! Neighbours: [`super::alloc`] takes full sheaves, [`super::free`] puts them, [`super::reclaim`]
 //! flushes the unused ones; [`super::working_set`] sets the limit.
 
 use super::Sheaves;
