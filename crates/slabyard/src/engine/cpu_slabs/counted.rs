@@ -5,7 +5,7 @@
 
 use super::{KernelCache, State};
 use crate::engine::slabs::{Group, Held, Rules, Slabs, Stacks};
-use crate::engine::{Counter, Header, SPARE, Shape, flush, partial};
+use crate::engine::{Counter, Header, Shape, flush, partial};
 use crate::pages::NODE_LIMIT;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
@@ -253,7 +253,7 @@ pub(crate) struct CpuStacks {
 impl CountedSlabs<'_> {
     fn stack(&self, slot: Slot) -> &RefCell<Option<CountedSheaf>> {
         let stacks = &self.cache.stacks[self.cpu];
-        if slot.0 < SPARE { &stacks.main } else { &stacks.spare }
+        if slot == self.cache().shape().main() { &stacks.main } else { &stacks.spare }
     }
 }
 
