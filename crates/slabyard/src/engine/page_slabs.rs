@@ -4,9 +4,9 @@
 //! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the
 //! stacks.
 
-use super::slabs::{Group, Held, Rules, Slabs, Stacks};
+use super::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
-use crate::pages::{Cause, PageHeap, Sheaf};
+use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::{Platform, Slot, Stack, Stopped};
 use crate::slab::{Geometry, Object, Put, Version, Word};
 use crate::sync::{AtomicUsize, Ordering};
@@ -39,11 +39,45 @@ pub struct Taken {
 /// Value of a slab descriptor's `time` while the slab is on the partial list.
 const LISTED: u32 = 1;
 
+impl Links for Descriptor {
+    #[inline]
+    fn next(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_next(&self, next: u32) {
+        self.next.store(next, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn prev(&self) -> u32 {
+        self.prev.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_prev(&self, prev: u32) {
+        self.prev.store(prev, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_listed(&self) -> bool {
+        self.time.load(Ordering::Relaxed) == LISTED
+    }
+
+    #[inline]
+    fn set_listed(&self, is_listed: bool) {
+        self.time.store(if is_listed { LISTED } else { 0 }, Ordering::Relaxed);
+    }
+}
+
 impl<P: Platform> Slabs for PageSlabs<'_, P> {
     type Object = usize;
     type Element = AtomicUsize;
     type Taken = Taken;
+    type Links = Descriptor;
     type Park = P;
+    const MAY_DETACH: bool = false;
 
     #[inline]
     fn cache(&self) -> &Header {
@@ -66,8 +100,7 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
     }
 
     #[inline(always)]
-    fn begin(self) -> Option<u32> {
-        let shape = self.cache.shape();
+    fn begin(self, shape: &Shape) -> Option<u32> {
         let slab = self.heap.take_block(shape.geometry.order)?;
         if let Some(constructor) = &shape.constructor {
             self.heap.construct(slab, &shape.geometry, constructor);
@@ -77,13 +110,13 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
     }
 
     #[inline]
-    fn end(self, slab: u32) {
-        self.heap.end_slab(slab, &self.cache.shape().geometry);
+    fn end(self, shape: &Shape, slab: u32) {
+        self.heap.end_slab(slab, &shape.geometry);
     }
 
     #[inline]
-    fn give_back(self, slab: u32) {
-        self.heap.free_block(slab, self.cache.shape().geometry.order);
+    fn give_back(self, shape: &Shape, slab: u32) {
+        self.heap.free_block(slab, shape.geometry.order);
     }
 
     #[inline]
@@ -92,8 +125,15 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
     }
 
     #[inline(always)]
-    fn take(self, slab: u32, most: u32, whole: bool, mut f: impl FnMut(Taken)) -> (u32, u32) {
-        let geometry = &self.cache.shape().geometry;
+    fn take(
+        self,
+        shape: &Shape,
+        slab: u32,
+        most: u32,
+        whole: bool,
+        mut f: impl FnMut(Taken),
+    ) -> (u32, u32) {
+        let geometry = &shape.geometry;
         let begin = self.heap.region.address(slab);
         let stride = geometry.size as usize;
         self.heap.take(slab, most, whole, |word, mask| {
@@ -116,34 +156,8 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
     }
 
     #[inline]
-    fn next(self, slab: u32) -> u32 {
-        self.heap.region.descriptor(slab).next.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn set_next(self, slab: u32, next: u32) {
-        self.heap.region.descriptor(slab).next.store(next, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn prev(self, slab: u32) -> u32 {
-        self.heap.region.descriptor(slab).prev.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn set_prev(self, slab: u32, prev: u32) {
-        self.heap.region.descriptor(slab).prev.store(prev, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn is_listed(self, slab: u32) -> bool {
-        self.heap.region.descriptor(slab).time.load(Ordering::Relaxed) == LISTED
-    }
-
-    #[inline]
-    fn set_listed(self, slab: u32, is_listed: bool) {
-        let time = if is_listed { LISTED } else { 0 };
-        self.heap.region.descriptor(slab).time.store(time, Ordering::Relaxed);
+    fn links(&self, slab: u32) -> &Descriptor {
+        self.heap.region.descriptor(slab)
     }
 
     #[inline]
@@ -353,12 +367,12 @@ impl<P: Platform> Stacks for PageSlabs<'_, P> {
     }
 
     #[inline(always)]
-    fn is_full(self, capacity: u32, address: usize) -> bool {
+    fn is_full(self, shape: &Shape, capacity: u32, address: usize) -> bool {
         if self.spare_len() < Some(capacity) {
             return false;
         }
         let Some(row) = self.heap.platform.row_hint() else { return false };
-        let main = self.heap.platform.rows().entry(row, self.cache.shape().main());
+        let main = self.heap.platform.rows().entry(row, shape.main());
         // The end of a stack that was asked to drain is 0, which says nothing.
         main.end() != 0
             && main.above_end().is_some()

@@ -25,8 +25,8 @@
 //! For each cache: slabs that begin in the region = `nr_slabs`; listed slabs = `nr_partial`;
 //! `out` = objects - free.
 
-use super::slabs::{Counted, Refill, Slabs};
-use super::{Counter, Header};
+use super::slabs::{Counted, Links, Refill, Slabs};
+use super::{Counter, Header, Shape};
 use crate::pages::descriptor::NIL;
 use crate::slab::{Version, Word};
 use crate::sync::{Guard, Ordering};
@@ -55,36 +55,38 @@ impl Partial {
             End::Head => (NIL, self.head),
             End::Tail => (self.tail, NIL),
         };
-        on.set_listed(slab, true);
-        on.set_next(slab, next);
-        on.set_prev(slab, prev);
+        let links = on.links(slab);
+        links.set_listed(true);
+        links.set_next(next);
+        links.set_prev(prev);
         if prev == NIL {
             self.head = slab;
         } else {
-            on.set_next(prev, slab);
+            on.links(prev).set_next(slab);
         }
         if next == NIL {
             self.tail = slab;
         } else {
-            on.set_prev(next, slab);
+            on.links(next).set_prev(slab);
         }
         self.nr_partial += 1;
         on.count(Counter::ListLockSlabs, 1);
     }
 
     pub(super) fn unlink<S: Slabs>(&mut self, on: S, slab: u32) {
-        let (next, prev) = (on.next(slab), on.prev(slab));
+        let links = on.links(slab);
+        let (next, prev) = (links.next(), links.prev());
         if prev == NIL {
             self.head = next;
         } else {
-            on.set_next(prev, next);
+            on.links(prev).set_next(next);
         }
         if next == NIL {
             self.tail = prev;
         } else {
-            on.set_prev(next, prev);
+            on.links(next).set_prev(prev);
         }
-        on.set_listed(slab, false);
+        links.set_listed(false);
         self.nr_partial -= 1;
         on.count(Counter::ListLockSlabs, 1);
     }
@@ -115,7 +117,7 @@ pub(super) fn take_objects<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Take
     if most == 0 {
         return;
     }
-    let fills = on.rules().refill == Refill::Whole;
+    let fills = S::MAY_DETACH && on.rules().refill == Refill::Whole;
     let whole = !fills && most >= Word::OBJECTS;
     let (mut missing, more) = if fills {
         (take_detached(on, most, &mut f), false)
@@ -141,21 +143,23 @@ pub(super) fn take_partial<S: Slabs>(
     whole: bool,
     f: &mut impl FnMut(S::Taken),
 ) -> (u32, bool) {
+    let cache = on.cache();
+    let shape = cache.shape();
     let mut missing = most;
-    let mut looks = on.cache().shape().piece;
+    let mut looks = shape.piece;
     let mut list = lock(&on);
     while missing > 0 && looks > 0 && list.head != NIL {
         looks -= 1;
         let slab = list.head;
-        on.fetch_ahead(on.next(slab));
-        let (taken, left) = on.take(slab, missing, whole, &mut *f);
+        on.fetch_ahead(on.links(slab).next());
+        let (taken, left) = on.take(shape, slab, missing, whole, &mut *f);
         on.count(Counter::CmpxchgSlab, 1);
         missing -= taken;
         if left > 0 {
             return (missing, true);
         }
         list.unlink(on, slab);
-        list.publish(on.cache());
+        list.publish(cache);
     }
     (missing, looks == 0)
 }
@@ -169,21 +173,23 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
         let slab = list.head;
         list.unlink(on, slab);
         free += on.free_of(slab).1;
-        on.set_next(slab, NIL);
+        on.links(slab).set_next(NIL);
         if first == NIL {
             first = slab;
         } else {
-            on.set_next(last, slab);
+            on.links(last).set_next(slab);
         }
         last = slab;
     }
     list.publish(on.cache());
     drop(list);
+    let cache = on.cache();
+    let shape = cache.shape();
     let mut missing = most;
     while first != NIL {
         let (slab, version) = (first, on.free_of(first).0);
-        first = on.next(slab);
-        let (taken, left) = on.take(slab, missing, false, &mut *f);
+        first = on.links(slab).next();
+        let (taken, left) = on.take(shape, slab, missing, false, &mut *f);
         on.count(Counter::CmpxchgSlab, 1);
         missing -= taken;
         if left > 0 {
@@ -195,11 +201,13 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
 
 /// Takes objects from a new slab; returns how many.
 fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) -> u32 {
-    let Some(slab) = on.begin() else { return 0 };
+    let cache = on.cache();
+    let shape = cache.shape();
+    let Some(slab) = on.begin(shape) else { return 0 };
     on.count(Counter::AllocSlab, 1);
-    on.cache().shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
+    cache.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
     let (version, _) = on.free_of(slab);
-    let (taken, left) = on.take(slab, most, whole, f);
+    let (taken, left) = on.take(shape, slab, most, whole, f);
     if left > 0 {
         relist(on, slab, version, Why::Rest);
     }
@@ -237,21 +245,22 @@ pub(super) enum Why {
 /// stopped being full or became empty; checks under the lock that this is still so.
 pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
     let cache = on.cache();
+    let shape = cache.shape();
     let mut list = lock(&on);
     let (now, free) = on.free_of(slab);
     if now != version || free == 0 {
         return;
     }
-    let listed = on.is_listed(slab);
-    if ends(on, list.nr_partial, free, listed) {
+    let listed = on.links(slab).is_listed();
+    if ends(on, shape, list.nr_partial, free, listed) {
         if listed {
             list.unlink(on, slab);
             list.publish(cache);
             on.count(Counter::FreeRemovePartial, 1);
         }
-        on.end(slab);
+        on.end(shape, slab);
         drop(list);
-        ended(on, slab);
+        ended(on, shape, slab);
         return;
     }
     if !listed {
@@ -267,8 +276,14 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
 
 /// True if a slab with so many free objects is empty, and the list of so many slabs is long
 /// enough without it.
-pub(super) fn ends<S: Slabs>(on: S, nr_partial: u32, free: u32, listed: bool) -> bool {
-    if free < on.cache().shape().geometry.objects {
+pub(super) fn ends<S: Slabs>(
+    on: S,
+    shape: &Shape,
+    nr_partial: u32,
+    free: u32,
+    listed: bool,
+) -> bool {
+    if free < shape.geometry.objects {
         return false;
     }
     let counted = match on.rules().counted {
@@ -281,25 +296,26 @@ pub(super) fn ends<S: Slabs>(on: S, nr_partial: u32, free: u32, listed: bool) ->
 }
 
 /// Counts a slab that ended, and gives its pages back.
-fn ended<S: Slabs>(on: S, slab: u32) {
+fn ended<S: Slabs>(on: S, shape: &Shape, slab: u32) {
     on.count(Counter::FreeSlab, 1);
     on.cache().shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
-    on.give_back(slab);
+    on.give_back(shape, slab);
 }
 
 /// Ends empty slabs, at most [`ENDED_AT_ONCE`], among the first `looks` slabs of the list;
 /// returns how many.
 fn discard_empty<S: Slabs>(on: S, looks: u32) -> u32 {
     let cache = on.cache();
+    let shape = cache.shape();
     let mut batch = [0u32; ENDED_AT_ONCE as usize];
     let (mut n, mut looked) = (0, 0);
     let mut list = lock(&on);
     let mut at = list.head;
     while at != NIL && n < batch.len() && looked < looks {
-        let next = on.next(at);
-        if on.free_of(at).1 == cache.shape().geometry.objects {
+        let next = on.links(at).next();
+        if on.free_of(at).1 == shape.geometry.objects {
             list.unlink(on, at);
-            on.end(at);
+            on.end(shape, at);
             batch[n] = at;
             n += 1;
         }
@@ -309,7 +325,7 @@ fn discard_empty<S: Slabs>(on: S, looks: u32) -> u32 {
     list.publish(cache);
     drop(list);
     for slab in &batch[..n] {
-        ended(on, *slab);
+        ended(on, shape, *slab);
     }
     n as u32
 }
@@ -336,7 +352,7 @@ pub fn each_partial<S: Slabs>(on: S, mut f: impl FnMut(u32, u32)) {
     let mut at = list.head;
     while at != NIL {
         f(at, on.free_of(at).1);
-        at = on.next(at);
+        at = on.links(at).next();
     }
 }
 

@@ -21,8 +21,7 @@ pub enum Refill {
     /// whole words of their bitmaps. New slabs only if these had none, or the cache is busy.
     Half,
     /// A whole sheaf, from slabs that leave the list first; what is left of one returns to the
-    /// list's head. New slabs for the rest (7.x). For the lab, where one call is under way at
-    /// a time: on pages, a free that makes such a slab empty would end it.
+    /// list's head. New slabs for the rest (7.x). See [`Slabs::MAY_DETACH`].
     Whole,
     /// A whole sheaf, from [below](Slabs::alloc_below), one object at a time (6.18).
     Below,
@@ -102,6 +101,22 @@ pub struct Group {
     pub mask: u64,
 }
 
+/// A slab's part of the partial list, under the list's lock.
+pub trait Links {
+    /// The slab behind it.
+    fn next(&self) -> u32;
+    /// Changes what is behind it.
+    fn set_next(&self, next: u32);
+    /// The slab in front of it.
+    fn prev(&self) -> u32;
+    /// Changes what is in front of it.
+    fn set_prev(&self, prev: u32);
+    /// True if it is on the list.
+    fn is_listed(&self) -> bool;
+    /// Says whether it is.
+    fn set_listed(&self, is_listed: bool);
+}
+
 /// The slabs of a cache at one node, and its partial list.
 pub trait Slabs: Copy {
     /// A free object in transit.
@@ -110,8 +125,14 @@ pub trait Slabs: Copy {
     type Element;
     /// Objects of one bitmap word that were taken.
     type Taken: Copy;
+    /// A slab's part of the list.
+    type Links: Links;
     /// Who waits for locks.
     type Park: Park;
+    /// True where one call is under way at a time, so that a refill may take slabs off the
+    /// list before their objects ([`Refill::Whole`]): on pages, a free that makes such a slab
+    /// empty would end it.
+    const MAY_DETACH: bool;
 
     /// The cache: shape, tunables, published words, partial list.
     fn cache(&self) -> &Header;
@@ -122,34 +143,32 @@ pub trait Slabs: Copy {
     /// Counts what was done.
     fn count(self, counter: Counter, n: u32);
 
-    /// Begins a slab whose objects are all free, in no list; `None` without memory.
-    fn begin(self) -> Option<u32>;
+    /// Begins a slab whose objects are all free, in no list; `None` without memory. The caller
+    /// has the shape at hand, here and below.
+    fn begin(self, shape: &Shape) -> Option<u32>;
     /// Ends an empty slab that is on no list, under the list's lock.
-    fn end(self, slab: u32);
+    fn end(self, shape: &Shape, slab: u32);
     /// Gives the pages of a slab that ended back, under no lock.
-    fn give_back(self, slab: u32);
+    fn give_back(self, shape: &Shape, slab: u32);
     /// A slab's version and free objects.
     fn free_of(self, slab: u32) -> (Version, u32);
     /// Takes free objects, up to `most`; with `whole`, whole words alone. `f` gets those of
     /// one word at a time. Returns how many it took, and how many are left. The caller holds
     /// the list's lock, or nobody else knows the slab.
-    fn take(self, slab: u32, most: u32, whole: bool, f: impl FnMut(Self::Taken)) -> (u32, u32);
+    fn take(
+        self,
+        shape: &Shape,
+        slab: u32,
+        most: u32,
+        whole: bool,
+        f: impl FnMut(Self::Taken),
+    ) -> (u32, u32);
     /// Puts objects of one word into their slab by one operation; reports those that were
-    /// free already. The caller has the shape at hand, here and below.
+    /// free already.
     fn put(self, shape: &Shape, group: &Group) -> Put;
 
-    /// The slab behind another one on the list.
-    fn next(self, slab: u32) -> u32;
-    /// Changes what is behind a slab.
-    fn set_next(self, slab: u32, next: u32);
-    /// The slab in front of another one.
-    fn prev(self, slab: u32) -> u32;
-    /// Changes what is in front of a slab.
-    fn set_prev(self, slab: u32, prev: u32);
-    /// True if a slab is on the list.
-    fn is_listed(self, slab: u32) -> bool;
-    /// Says whether it is.
-    fn set_listed(self, slab: u32, is_listed: bool);
+    /// Where a slab is linked to its neighbours on the list.
+    fn links(&self, slab: u32) -> &Self::Links;
     /// A slab may be needed soon.
     fn fetch_ahead(self, _slab: u32) {}
 
@@ -244,5 +263,5 @@ pub trait Stacks: Slabs {
     fn spare_len(self) -> Option<u32>;
     /// True if both sheaves of this CPU have `capacity` objects, as of a moment ago, and this
     /// object is not on top of the main one.
-    fn is_full(self, capacity: u32, object: Self::Object) -> bool;
+    fn is_full(self, shape: &Shape, capacity: u32, object: Self::Object) -> bool;
 }

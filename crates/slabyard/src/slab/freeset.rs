@@ -157,6 +157,7 @@ impl<P: Platform> PageHeap<P> {
     /// With `whole`, it takes all of a word's objects or none: then it may take fewer than
     /// `most` although some are left. The objects of a word begin and end with a cache line,
     /// so that CPUs which take from one slab at the same time share none of its lines.
+    #[inline(always)]
     pub fn take(
         &self,
         slab: u32,

@@ -57,7 +57,8 @@ impl KernelCache {
         self.counters.add(Counter::ListLock, 1);
         let near = node.unwrap_or(self.node_of[cpu]);
         let slab = self.begin_slab(near.min(self.nodes.len() as u16 - 1));
-        if let (_, 1..) = self.at_node_of(cpu, slab).take(slab, 1, false, |_| ()) {
+        let on = self.at_node_of(cpu, slab);
+        if let (_, 1..) = on.take(on.cache().shape(), slab, 1, false, |_| ()) {
             self.add_partial(slab, End::Head);
         }
         slab
@@ -157,7 +158,8 @@ impl KernelCache {
     pub(crate) fn take_over(&self, cpu: usize) {
         let c = &self.cpus[cpu];
         let slab = c.slab.get();
-        let (taken, _) = self.at_node_of(cpu, slab).take(slab, u32::MAX, false, |_| ());
+        let on = self.at_node_of(cpu, slab);
+        let (taken, _) = on.take(on.cache().shape(), slab, u32::MAX, false, |_| ());
         c.free.set(c.free.get() + taken);
     }
 

@@ -3,8 +3,9 @@
 //! Neighbours: [`crate::engine::slabs`] says what each function owes; [`KernelCache`] holds
 //! what is counted. One call is under way at a time, so locks never wait.
 
+use super::numbers::Slab;
 use super::{KernelCache, State};
-use crate::engine::slabs::{Group, Held, Rules, Slabs, Stacks};
+use crate::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
 use crate::engine::{Counter, Header, Shape, flush, partial};
 use crate::pages::NODE_LIMIT;
 use crate::platform::{Park, Slot, Stopped};
@@ -55,12 +56,46 @@ pub struct CountedSlabs<'a> {
     pub(crate) node: u16,
 }
 
+impl Links for Slab {
+    #[inline]
+    fn next(&self) -> u32 {
+        self.next.get()
+    }
+
+    #[inline]
+    fn set_next(&self, next: u32) {
+        self.next.set(next);
+    }
+
+    #[inline]
+    fn prev(&self) -> u32 {
+        self.prev.get()
+    }
+
+    #[inline]
+    fn set_prev(&self, prev: u32) {
+        self.prev.set(prev);
+    }
+
+    #[inline]
+    fn is_listed(&self) -> bool {
+        self.state.get() == State::NodePartial
+    }
+
+    #[inline]
+    fn set_listed(&self, is_listed: bool) {
+        self.state.set(if is_listed { State::NodePartial } else { State::Full });
+    }
+}
+
 impl Slabs for CountedSlabs<'_> {
     type Object = u32;
     type Element = u32;
     /// A word, and how many of its objects.
     type Taken = (u32, u32);
+    type Links = Slab;
     type Park = Alone;
+    const MAY_DETACH: bool = true;
 
     #[inline]
     fn cache(&self) -> &Header {
@@ -82,22 +117,29 @@ impl Slabs for CountedSlabs<'_> {
         self.cache.counters.add(counter, n);
     }
 
-    fn begin(self) -> Option<u32> {
+    fn begin(self, _: &Shape) -> Option<u32> {
         Some(self.cache.new_slab(self.node))
     }
 
-    fn end(self, slab: u32) {
+    fn end(self, _: &Shape, slab: u32) {
         self.cache.end_slab(slab);
     }
 
-    fn give_back(self, _slab: u32) {}
+    fn give_back(self, _: &Shape, _slab: u32) {}
 
     #[inline]
     fn free_of(self, slab: u32) -> (Version, u32) {
         (Version::ONLY, self.cache.slab(slab).free.get())
     }
 
-    fn take(self, slab: u32, most: u32, whole: bool, mut f: impl FnMut((u32, u32))) -> (u32, u32) {
+    fn take(
+        self,
+        _: &Shape,
+        slab: u32,
+        most: u32,
+        whole: bool,
+        mut f: impl FnMut((u32, u32)),
+    ) -> (u32, u32) {
         let numbers = &self.cache.numbers;
         let free = &self.cache.slab(slab).free;
         let may = free.get().min(most);
@@ -145,34 +187,8 @@ impl Slabs for CountedSlabs<'_> {
     }
 
     #[inline]
-    fn next(self, slab: u32) -> u32 {
-        self.cache.slab(slab).next.get()
-    }
-
-    #[inline]
-    fn set_next(self, slab: u32, next: u32) {
-        self.cache.slab(slab).next.set(next);
-    }
-
-    #[inline]
-    fn prev(self, slab: u32) -> u32 {
-        self.cache.slab(slab).prev.get()
-    }
-
-    #[inline]
-    fn set_prev(self, slab: u32, prev: u32) {
-        self.cache.slab(slab).prev.set(prev);
-    }
-
-    #[inline]
-    fn is_listed(self, slab: u32) -> bool {
-        self.cache.slab(slab).state.get() == State::NodePartial
-    }
-
-    #[inline]
-    fn set_listed(self, slab: u32, is_listed: bool) {
-        let state = if is_listed { State::NodePartial } else { State::Full };
-        self.cache.slab(slab).state.set(state);
+    fn links(&self, slab: u32) -> &Slab {
+        self.cache.slab(slab)
     }
 
     fn first((word, _): (u32, u32)) -> u32 {
@@ -339,8 +355,8 @@ impl Stacks for CountedSlabs<'_> {
         self.stack(self.cache().shape().spare()).borrow().as_ref().map(Held::len)
     }
 
-    fn is_full(self, capacity: u32, _object: u32) -> bool {
-        let main = self.stack(self.cache().shape().main());
+    fn is_full(self, shape: &Shape, capacity: u32, _object: u32) -> bool {
+        let main = self.stack(shape.main());
         self.spare_len() >= Some(capacity)
             && main.borrow().as_ref().map(Held::len) >= Some(capacity)
     }

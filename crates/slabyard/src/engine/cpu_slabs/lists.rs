@@ -5,7 +5,7 @@
 
 use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
 use crate::engine::partial::End;
-use crate::engine::slabs::Slabs;
+use crate::engine::slabs::{Links, Slabs};
 use crate::engine::{Counter, partial};
 
 /// A CPU's list.
@@ -148,7 +148,13 @@ impl KernelCache {
     pub(crate) fn ends_if_empty(&self, slab: u32) -> bool {
         let on = self.at_node_of(0, slab);
         let (_, free) = on.free_of(slab);
-        partial::ends(on, on.cache().listed().1, free, on.is_listed(slab))
+        partial::ends(
+            on,
+            on.cache().shape(),
+            on.cache().listed().1,
+            free,
+            on.links(slab).is_listed(),
+        )
     }
 
     /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,

@@ -17,7 +17,7 @@ use core::iter::repeat_with;
 
 /// A slab.
 #[derive(Debug, Default)]
-pub(crate) struct Slab {
+pub struct Slab {
     /// Free objects that are not its CPU's.
     pub(crate) free: Cell<u32>,
     /// Free objects as its CPU partial list has counted them.

@@ -41,10 +41,12 @@ impl<C> Sheaves<C> {
     /// should: this CPU's sheaves and the barn are full, as far as one can see without checking
     /// them out. False for the object on top, which is free already.
     fn should_bypass<S: Stacks<Chain = C>>(&self, on: S, object: S::Object, capacity: u32) -> bool {
+        let cache = on.cache();
+        let shape = cache.shape();
         on.rules().adapts
-            && on.cache().shape().may_bypass()
+            && shape.may_bypass()
             && !self.barn_has_room(on)
-            && on.is_full(capacity, object)
+            && on.is_full(shape, capacity, object)
     }
 
     /// Makes the main sheaf the spare and returns a sheaf with room: the old spare, if it has
