@@ -12,9 +12,8 @@
 
 use crate::cache::{Cache, CacheId, CacheSettings};
 use crate::engine::{Engine, Shape};
-use crate::large::RUN_CALLS;
 use crate::platform::{GRANULE, Platform};
-use crate::yard::slow_path::{LOOK_CALLS, SlowPath};
+use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, SlowPath};
 use crate::yard::stacks::Stacks;
 use crate::yard::{Place, Yard};
 use core::fmt;

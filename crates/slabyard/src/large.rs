@@ -21,6 +21,7 @@ use crate::cache::classes;
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::yard::slow_path::RUN_CALLS;
 use crate::yard::{Place, Yard};
 
 /// The largest block that is always a run. A larger one is a mapping, unless large blocks come
@@ -38,9 +39,6 @@ const SMALLEST_FAULTING: usize = 128 << 10;
 
 /// No such mapping is made where there are so many mappings: each costs two system calls.
 const MOST_FAULTING: usize = 16;
-
-/// Each call about a run or a mapping is a slow path.
-pub(crate) const RUN_CALLS: u32 = 1;
 
 /// Dirty free pages may raise the peak by this part of it.
 pub(crate) const WARM_PART: usize = 4;

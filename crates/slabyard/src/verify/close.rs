@@ -17,11 +17,11 @@
 
 use crate::cache::slots::slot_of;
 use crate::engine::{Engine, Shape};
-use crate::large::RUN_CALLS;
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::slab::{Object, Word};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::yard::slow_path::RUN_CALLS;
 use crate::yard::{Place, Yard};
 
 /// Bitmap words that the check at the end keeps of one cache: objects of further words are not

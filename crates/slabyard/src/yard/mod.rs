@@ -8,6 +8,7 @@
 pub mod bound;
 pub(crate) mod deferred;
 pub(crate) mod gate;
+mod place;
 mod prefetch;
 pub(crate) mod reclaim;
 pub(crate) mod seen;
@@ -15,14 +16,15 @@ pub(crate) mod slow_path;
 pub(crate) mod stacks;
 
 pub use crate::large::{LARGEST_RUN, LARGEST_WARM_RUN};
+pub use place::Place;
 
 use crate::cache::classes;
-use crate::cache::slots::{number_of, slot_of};
+use crate::cache::slots::slot_of;
 use crate::cache::{Cache, Caches};
 use crate::engine::{Any, Engine, Shape, Sheaves};
-use crate::large::{Large, RUN_CALLS};
-use crate::pages::{Kind, Misuse, PageHeap};
-use crate::platform::{GRANULE, Platform, Slot};
+use crate::large::Large;
+use crate::pages::{Misuse, PageHeap};
+use crate::platform::{GRANULE, Platform};
 use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use crate::verify::close::Checks;
@@ -31,7 +33,7 @@ use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
 use seen::Seen;
 use slabyard_abi::engines::EngineName;
-use slow_path::Background;
+use slow_path::{Background, RUN_CALLS};
 
 /// Addresses that the system chooses have 48 bits at most.
 const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
@@ -49,28 +51,6 @@ impl Default for Settings {
     fn default() -> Self {
         Settings { reserve_bytes: 1 << 40, decay_ms: 250 }
     }
-}
-
-/// Where an address lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In a slab of the cache of this number, which has so many bytes an object.
-    Object {
-        /// Number of the cache: a class of malloc's, or a created one.
-        class: usize,
-        /// Bytes of an object.
-        bytes: usize,
-        /// True if the address is the begin of an object.
-        begin: bool,
-    },
-    /// The begin of a live run or mapping of so many bytes.
-    Large(usize),
-    /// Inside of a live run or mapping, not its begin.
-    Inside,
-    /// In memory of the yard that is free.
-    Free,
-    /// Not of this yard.
-    Foreign,
 }
 
 /// One whole allocator.
@@ -404,58 +384,5 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return address.is_multiple_of(16);
         }
         self.heap.begins_object(&shape.geometry, address)
-    }
-
-    /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
-    /// cache.
-    #[inline]
-    pub fn class_at(&self, address: usize) -> Option<usize> {
-        let granule = self.heap.region.granule_of(address)?;
-        match self.heap.region.map_value(granule) {
-            0 => None,
-            offset => number_of(Slot::at(offset)),
-        }
-    }
-
-    /// Where an address lies. Takes no lock; for live allocations it is exact.
-    pub fn place_of(&self, address: usize) -> Place {
-        let region = &self.heap.region;
-        if let Some(class) = self.class_at(address) {
-            let geometry = &self.caches.get(class).shape().geometry;
-            let bytes = geometry.object as usize;
-            let begin = self.heap.begins_object(geometry, address);
-            return Place::Object { class, bytes, begin };
-        }
-        let Some(granule) = region.granule_of(address) else {
-            return match self.heap.own_bytes(address) {
-                Some(bytes) => Place::Large(bytes),
-                None if self.heap.mappings.contains(address) => Place::Inside,
-                None => Place::Foreign,
-            };
-        };
-        if let Some(bytes) = self.heap.run_bytes(address) {
-            return Place::Large(bytes);
-        }
-        // It may lie inside of a run: that begins at the nearest granule below which begins
-        // anything.
-        for first in (granule.saturating_sub((LARGEST_WARM_RUN / GRANULE) as u32)..=granule).rev() {
-            let descriptor = region.descriptor(first);
-            match descriptor.kind() {
-                Kind::None => {}
-                Kind::Run if granule - first < descriptor.granules.load(Ordering::Relaxed) => {
-                    return Place::Inside;
-                }
-                _ => break,
-            }
-        }
-        Place::Free
-    }
-
-    /// Bytes that the live allocation at an address may use.
-    pub fn usable(&self, address: usize) -> Option<usize> {
-        match self.place_of(address) {
-            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
-            _ => None,
-        }
     }
 }

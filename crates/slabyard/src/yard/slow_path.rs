@@ -12,10 +12,11 @@ use super::Yard;
 use super::gate::{Inside, Purpose};
 use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::engine::Engine;
-use crate::large::RUN_CALLS;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
+/// Each call about a run or a mapping is a slow path.
+pub(crate) const RUN_CALLS: u32 = 1;
 /// Bit of the depth word: this thread is inside of a slow path. The other bits count the
 /// thread's calls, as its slow paths estimate them.
 pub(crate) const INSIDE: u32 = 1;

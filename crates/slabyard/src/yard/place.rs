@@ -1,0 +1,89 @@
+//! Where an address lies, by the page map and the descriptors.
+//!
+//! Neighbours: frees of what is no live object, `realloc` and `malloc_usable_size` ask.
+//! Invariant: no lock is taken; for a live allocation of the caller's the answer is exact.
+
+use super::Yard;
+use crate::cache::slots::number_of;
+use crate::engine::Engine;
+use crate::large::LARGEST_WARM_RUN;
+use crate::pages::Kind;
+use crate::platform::{GRANULE, Platform, Slot};
+use crate::sync::Ordering;
+
+/// Where an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a slab of the cache of this number, which has so many bytes an object.
+    Object {
+        /// Number of the cache: a class of malloc's, or a created one.
+        class: usize,
+        /// Bytes of an object.
+        bytes: usize,
+        /// True if the address is the begin of an object.
+        begin: bool,
+    },
+    /// The begin of a live run or mapping of so many bytes.
+    Large(usize),
+    /// Inside of a live run or mapping, not its begin.
+    Inside,
+    /// In memory of the yard that is free.
+    Free,
+    /// Not of this yard.
+    Foreign,
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
+    /// cache.
+    #[inline]
+    pub fn class_at(&self, address: usize) -> Option<usize> {
+        let granule = self.heap.region.granule_of(address)?;
+        match self.heap.region.map_value(granule) {
+            0 => None,
+            offset => number_of(Slot::at(offset)),
+        }
+    }
+
+    /// Where an address lies. Takes no lock; for live allocations it is exact.
+    pub fn place_of(&self, address: usize) -> Place {
+        let region = &self.heap.region;
+        if let Some(class) = self.class_at(address) {
+            let geometry = &self.caches.get(class).shape().geometry;
+            let bytes = geometry.object as usize;
+            let begin = self.heap.begins_object(geometry, address);
+            return Place::Object { class, bytes, begin };
+        }
+        let Some(granule) = region.granule_of(address) else {
+            return match self.heap.own_bytes(address) {
+                Some(bytes) => Place::Large(bytes),
+                None if self.heap.mappings.contains(address) => Place::Inside,
+                None => Place::Foreign,
+            };
+        };
+        if let Some(bytes) = self.heap.run_bytes(address) {
+            return Place::Large(bytes);
+        }
+        // It may lie inside of a run: that begins at the nearest granule below which begins
+        // anything.
+        for first in (granule.saturating_sub((LARGEST_WARM_RUN / GRANULE) as u32)..=granule).rev() {
+            let descriptor = region.descriptor(first);
+            match descriptor.kind() {
+                Kind::None => {}
+                Kind::Run if granule - first < descriptor.granules.load(Ordering::Relaxed) => {
+                    return Place::Inside;
+                }
+                _ => break,
+            }
+        }
+        Place::Free
+    }
+
+    /// Bytes that the live allocation at an address may use.
+    pub fn usable(&self, address: usize) -> Option<usize> {
+        match self.place_of(address) {
+            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
