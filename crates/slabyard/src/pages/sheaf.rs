@@ -5,7 +5,7 @@
 //!
 //! Neighbours: [`super::sheaf_pool`] makes sheaves; engines publish them as stacks.
 
-use super::elements::{GUARD, LARGE, ROOM, SIZES, STRIDES, View};
+use super::elements::{GUARD, LARGE, ROOM, SIZES, STRIDES, View, size_for};
 use super::sheaf_pool::SheafPool;
 use crate::platform::Platform;
 use crate::platform::stack::{ELEMENT_BYTES, Entry, STOPPED, Stack};
@@ -22,7 +22,8 @@ const _: () = assert!(NO_SHEAF == slabyard_abi::region::sheaf::NONE);
 pub struct Sheaf {
     /// Number of its guard's element, from which its elements are found.
     guard: u32,
-    size: u32,
+    /// Objects that it has room for: [`ROOM`] of its size.
+    room: u32,
     count: u32,
 }
 
@@ -39,7 +40,7 @@ impl Sheaf {
     }
 
     pub(super) fn size(&self) -> usize {
-        self.size as usize
+        size_for(self.room)
     }
 
     /// True without objects.
@@ -100,45 +101,47 @@ impl SheafPool {
     #[inline]
     pub(super) fn at(&self, index: u32, count: u32) -> Sheaf {
         let (size, nr) = self.spot(index);
-        Sheaf { guard: self.begin_of(size) + nr * STRIDES[size] + GUARD, size: size as u32, count }
+        let guard = self.begin_of(size) + nr * STRIDES[size] + GUARD;
+        Sheaf { guard, room: ROOM[size] as u32, count }
     }
 
     /// The index of a sheaf, by which lists name it.
     fn index_of(&self, sheaf: &Sheaf) -> u32 {
-        let element = sheaf.guard - self.begin_of(sheaf.size as usize);
+        let size = sheaf.size();
+        let element = sheaf.guard - self.begin_of(size);
         // Divided by constants.
-        let nr = match sheaf.size {
+        let nr = match size {
             0 => element / STRIDES[0],
             1 => element / STRIDES[1],
             _ => element / STRIDES[2],
         };
-        sheaf.size * self.most.load(Ordering::Relaxed) + nr
+        size as u32 * self.most.load(Ordering::Relaxed) + nr
     }
 
     #[inline]
     fn elements(&self, sheaf: &Sheaf) -> View<'_> {
-        self.elements_at(sheaf.guard, sheaf.size as usize)
+        self.elements_at(sheaf.guard, sheaf.room)
     }
 
     #[inline]
-    fn elements_at(&self, guard: u32, size: usize) -> View<'_> {
+    fn elements_at(&self, guard: u32, room: u32) -> View<'_> {
         let guard = self.origin.load(Ordering::Relaxed) + guard as usize * ELEMENT_BYTES;
-        // SAFETY: the guard is one of a sheaf of this size that was made: its memory stays for
+        // SAFETY: the guard is one of a sheaf with this room that was made: its memory stays for
         // ever, and is changed as atomic numbers only.
-        unsafe { View::at(guard, ROOM[size]) }
+        unsafe { View::at(guard, room as usize) }
     }
 
     /// As [`SheafPool::elements`], of a sheaf on a list.
     #[inline]
     pub(super) fn listed(&self, index: u32) -> View<'_> {
         let (size, nr) = self.spot(index);
-        self.elements_at(self.begin_of(size) + nr * STRIDES[size] + GUARD, size)
+        self.elements_at(self.begin_of(size) + nr * STRIDES[size] + GUARD, ROOM[size] as u32)
     }
 
     /// Objects that this sheaf has room for.
     #[inline]
     pub fn room(&self, sheaf: &Sheaf) -> u32 {
-        ROOM[sheaf.size as usize] as u32
+        sheaf.room
     }
 
     /// Pushes an object; the caller has checked that there is room.
@@ -191,7 +194,7 @@ impl SheafPool {
         self.begins[size].load(Ordering::Relaxed)
     }
 
-    /// Size of the sheaf that is the stack with this top, number of its guard's element, and
+    /// Room of the sheaf that is the stack with this top, number of its guard's element, and
     /// number of its objects; `None` if there is none, or the stack is stopped, so that the
     /// entry does not hold its top.
     #[inline]
@@ -202,19 +205,19 @@ impl SheafPool {
         let size = (1..SIZES).rev().find(|size| top >= self.begin_of(*size)).unwrap_or(0);
         let word = top - self.begin_of(size);
         // Divided by constants.
-        let element = match size {
-            0 => word % STRIDES[0],
-            1 => word % STRIDES[1],
-            _ => word % STRIDES[2],
+        let (element, room) = match size {
+            0 => (word % STRIDES[0], ROOM[0]),
+            1 => (word % STRIDES[1], ROOM[1]),
+            _ => (word % STRIDES[2], ROOM[2]),
         };
         let count = element - GUARD;
-        Some((size as u32, top - count, count))
+        Some((room as u32, top - count, count))
     }
 
     /// The sheaf of a stack that was exchanged out of its entry.
     #[inline]
     pub fn adopt(&self, stack: Stack) -> Option<Sheaf> {
-        self.locate(stack.top).map(|(size, guard, count)| Sheaf { guard, size, count })
+        self.locate(stack.top).map(|(room, guard, count)| Sheaf { guard, room, count })
     }
 
     /// Number of objects of a stack, from its top; `None` without a stack.
@@ -225,8 +228,8 @@ impl SheafPool {
     /// Takes the sheaf of a stopped stack with this top back into the pool. The caller has
     /// taken the stack out of its entry and returned its objects.
     pub fn give_stopped<P: Platform>(&self, p: &P, top: u32) {
-        if let Some((size, guard, _)) = self.locate(top) {
-            self.give(p, Sheaf { guard, size, count: 0 });
+        if let Some((room, guard, _)) = self.locate(top) {
+            self.give(p, Sheaf { guard, room, count: 0 });
         }
     }
 
@@ -234,8 +237,8 @@ impl SheafPool {
     /// asks), from the number of its top.
     #[inline]
     pub fn objects_of(&self, top: u32) -> &[AtomicUsize] {
-        self.locate(top).map_or(&[], |(size, guard, count)| {
-            &self.elements_at(guard, size as usize).objects[..count as usize]
+        self.locate(top).map_or(&[], |(room, guard, count)| {
+            &self.elements_at(guard, room).objects[..count as usize]
         })
     }
 
