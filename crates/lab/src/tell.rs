@@ -191,7 +191,8 @@ fn clean(text: &str) -> String {
 fn lists(model: &KernelCache, begin: u64, slab_bytes: u64, order: u8) -> Vec<Slab> {
     let objects = model.rules().objects;
     let slab = |(number, free): (u32, u32), place| Slab {
-        page: begin + u64::from(number) * slab_bytes,
+        // The model counts its slabs from 1.
+        page: begin + u64::from(number - 1) * slab_bytes,
         order: order.into(),
         objects,
         inuse: objects - free,

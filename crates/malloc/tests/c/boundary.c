@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 #define BOUNDARY ((uint64_t)1 << 32)
@@ -23,7 +24,7 @@ static uint64_t boundary_in(void *run)
     return first % BOUNDARY == 0 ? first : at < first + MIB ? at : 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     uint64_t wanted = 0;
     int nr_runs = 0, nr = 0, i;
@@ -44,6 +45,11 @@ int main(void)
     free(runs[--nr_runs]);
     while (nr < OBJECTS && (nr == 0 || (uintptr_t)objects[nr - 1] != wanted))
         objects[nr++] = malloc(SIZE);
+    /* About once in a hundred runs, by where the system puts the memory: once more. */
+    if ((uintptr_t)objects[nr - 1] != wanted && argc < 4) {
+        char *again[] = {argv[0], "again", argc > 1 ? "again" : NULL, argc > 2 ? "again" : NULL, NULL};
+        execv("/proc/self/exe", again);
+    }
     CHECK((uintptr_t)objects[nr - 1] == wanted, "no object begins at a multiple of 4 GiB");
 
     /* It comes back each time. */
