@@ -5,11 +5,11 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 5 | [`yard`], [`cache`], [`created`], `large`, [`observe`], [`verify`] |
+//! | 5 | [`yard`], [`cache`], [`created`], `large`, `place`, [`observe`], [`verify`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings |
-//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine |
+//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine; `gate` |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
 //! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
@@ -22,9 +22,11 @@ extern crate alloc;
 pub mod cache;
 pub mod created;
 pub mod engine;
+mod gate;
 mod large;
 pub mod observe;
 pub mod pages;
+mod place;
 pub mod platform;
 pub mod slab;
 pub mod sync;

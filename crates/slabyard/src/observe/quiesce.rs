@@ -2,11 +2,11 @@
 //! the platform can, every CPU's stacks are stopped. Checks and counts read it meanwhile.
 
 use crate::engine::Engine;
+use crate::gate::Purpose;
 use crate::pages::percpu;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::gate::Purpose;
 use crate::yard::slow_path::INSIDE;
 use crate::yard::stacks::{Entries, Stacks};
 

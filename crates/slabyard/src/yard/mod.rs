@@ -7,8 +7,6 @@
 
 pub mod bound;
 pub(crate) mod deferred;
-pub(crate) mod gate;
-mod place;
 mod prefetch;
 pub(crate) mod reclaim;
 pub(crate) mod seen;
@@ -16,19 +14,20 @@ pub(crate) mod slow_path;
 pub(crate) mod stacks;
 
 pub use crate::large::{LARGEST_RUN, LARGEST_WARM_RUN};
-pub use place::Place;
+pub use crate::place::Place;
 
 use crate::cache::classes;
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, Caches};
 use crate::engine::{Any, Engine, Shape, Sheaves};
+use crate::gate::Gate;
 use crate::large::Large;
 use crate::pages::{Misuse, PageHeap};
 use crate::platform::{GRANULE, Platform};
 use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use crate::verify::close::Checks;
-use gate::Gate;
+use crate::verify::planted::Planted;
 use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
 use seen::Seen;
@@ -76,12 +75,7 @@ pub struct Yard<P, E = Sheaves> {
     idle_passes: AtomicU32,
     /// Passes since the program became slow.
     slow_passes: AtomicU32,
-    /// 1: a planted bug, for tests of the bound.
-    #[cfg(any(test, feature = "machine"))]
-    whole_passes: AtomicU32,
-    /// Not 0: a planted bug, for tests of `verify`: the row behind this one is skipped.
-    #[cfg(any(test, feature = "machine"))]
-    skipped_row: AtomicU32,
+    pub(crate) planted: Planted,
     on_ticking: Once<fn(bool)>,
     on_every_call: Once<fn()>,
     /// How often a drain was requested of rows that cannot be stopped: their owners drain them.
@@ -126,10 +120,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             asked: AtomicU32::new(0),
             idle_passes: AtomicU32::new(0),
             slow_passes: AtomicU32::new(0),
-            #[cfg(any(test, feature = "machine"))]
-            whole_passes: AtomicU32::new(0),
-            #[cfg(any(test, feature = "machine"))]
-            skipped_row: AtomicU32::new(0),
+            planted: Planted::new(),
             on_ticking: Once::new(),
             on_every_call: Once::new(),
             drain_requests: AtomicU32::new(0),

@@ -9,9 +9,9 @@
 //! finds [`INSIDE`] and enters none. No thread is in one while a thread forks.
 
 use super::Yard;
-use super::gate::{Inside, Purpose};
 use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::engine::Engine;
+use crate::gate::{Inside, Purpose};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 

@@ -51,23 +51,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn entries(&self, stacks: Stacks) -> Entries<'_, P, E> {
         Entries { yard: self, stacks, row: 0, slot: 0 }
     }
-
-    /// Plants a bug: caches are destroyed and drained without a look at this row.
-    #[cfg(any(test, feature = "machine"))]
-    pub fn plant_skipped_row(&self, row: usize) {
-        self.skipped_row.store(row as u32 + 1, crate::sync::Ordering::Relaxed);
-    }
-
-    #[cfg(any(test, feature = "machine"))]
-    fn skips_as_planted(&self, row: usize, stacks: Stacks) -> bool {
-        let skipped = self.skipped_row.load(crate::sync::Ordering::Relaxed);
-        matches!(stacks, Stacks::Cache(_)) && skipped == row as u32 + 1
-    }
-
-    #[cfg(not(any(test, feature = "machine")))]
-    fn skips_as_planted(&self, _row: usize, _stacks: Stacks) -> bool {
-        false
-    }
 }
 
 impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
@@ -78,7 +61,8 @@ impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
         let p = self.yard.platform();
         while self.row < p.rows().len() {
             let (row, stacks) = (self.row, self.stacks);
-            let is_there = p.row_used(row) && !self.yard.skips_as_planted(row, stacks);
+            let skipped = matches!(stacks, Stacks::Cache(_)) && self.yard.planted.skips(row);
+            let is_there = p.row_used(row) && !skipped;
             let next = if is_there { self.yard.next_stack(stacks, self.slot) } else { None };
             let Some(slot) = next else {
                 (self.row, self.slot) = (row + 1, 0);

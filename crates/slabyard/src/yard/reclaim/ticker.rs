@@ -160,9 +160,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if !pass.is_open() {
             return true;
         }
-        let ended = self.run_slice(&mut pass);
-        #[cfg(any(test, feature = "machine"))]
-        let ended = ended.or_else(|| self.run_slices_as_planted(&mut pass));
+        let mut ended = self.run_slice(&mut pass);
+        while ended.is_none() && self.planted.makes_whole_passes() {
+            ended = self.run_slice(&mut pass);
+        }
         if let Some(reclaimed) = ended {
             self.open.store(0, Ordering::Relaxed);
             self.end_pass(reclaimed);
@@ -238,18 +239,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 .last_tick
                 .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
-    }
-
-    /// Plants a bug: slow paths make whole passes.
-    #[cfg(any(test, feature = "machine"))]
-    pub fn plant_whole_passes(&self) {
-        self.whole_passes.store(1, Ordering::Relaxed);
-    }
-
-    #[cfg(any(test, feature = "machine"))]
-    fn run_slices_as_planted(&self, pass: &mut super::pass::Pass) -> Option<bool> {
-        let whole = self.whole_passes.load(Ordering::Relaxed) != 0;
-        whole.then(|| std::iter::repeat_with(|| self.run_slice(pass)).flatten().next())?
     }
 
     fn end_pass(&self, reclaimed: bool) {

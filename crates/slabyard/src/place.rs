@@ -3,13 +3,13 @@
 //! Neighbours: frees of what is no live object, `realloc` and `malloc_usable_size` ask.
 //! Invariant: no lock is taken; for a live allocation of the caller's the answer is exact.
 
-use super::Yard;
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::large::LARGEST_WARM_RUN;
 use crate::pages::Kind;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::sync::Ordering;
+use crate::yard::Yard;
 
 /// Where an address lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

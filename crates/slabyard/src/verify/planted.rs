@@ -1,0 +1,66 @@
+//! Bugs planted in a yard, so that tests see its checks find them. In a library that people use
+//! there are none, and no code for them.
+//!
+//! Neighbours: [`crate::yard::stacks`] and [`crate::yard::reclaim::ticker`] ask; the modelled
+//! machine plants others ([`crate::platform::machine`]).
+
+#[cfg(any(test, feature = "machine"))]
+use crate::sync::{AtomicU32, Ordering};
+
+/// The bugs planted in a yard.
+#[cfg(any(test, feature = "machine"))]
+pub(crate) struct Planted {
+    /// 1: slow paths make whole passes.
+    whole_passes: AtomicU32,
+    /// Not 0: the row before this one is skipped.
+    skipped: AtomicU32,
+}
+
+#[cfg(any(test, feature = "machine"))]
+impl Planted {
+    pub(crate) const fn new() -> Self {
+        Planted { whole_passes: AtomicU32::new(0), skipped: AtomicU32::new(0) }
+    }
+
+    /// True if a slow path shall make a whole pass, against the bound on a call.
+    pub(crate) fn makes_whole_passes(&self) -> bool {
+        self.whole_passes.load(Ordering::Relaxed) != 0
+    }
+
+    /// True if walks over one cache's stacks shall pass this row by.
+    pub(crate) fn skips(&self, row: usize) -> bool {
+        self.skipped.load(Ordering::Relaxed) == row as u32 + 1
+    }
+}
+
+/// The bugs planted in a yard: none.
+#[cfg(not(any(test, feature = "machine")))]
+pub(crate) struct Planted;
+
+#[cfg(not(any(test, feature = "machine")))]
+impl Planted {
+    pub(crate) const fn new() -> Self {
+        Planted
+    }
+
+    pub(crate) fn makes_whole_passes(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn skips(&self, _row: usize) -> bool {
+        false
+    }
+}
+
+#[cfg(any(test, feature = "machine"))]
+impl<P: crate::platform::Platform, E: crate::engine::Engine> crate::yard::Yard<P, E> {
+    /// Plants a bug: slow paths make whole passes.
+    pub fn plant_whole_passes(&self) {
+        self.planted.whole_passes.store(1, Ordering::Relaxed);
+    }
+
+    /// Plants a bug: caches are destroyed and drained without a look at this row.
+    pub fn plant_skipped_row(&self, row: usize) {
+        self.planted.skipped.store(row as u32 + 1, Ordering::Relaxed);
+    }
+}
