@@ -5,25 +5,15 @@
 //! The tests read a thread's counts of requests to the machine before and after each call. The
 //! machine itself asserts that no system call is made under a list's lock.
 
+mod random;
+
+use random::Random;
 use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::platform::machine::{Body, Config, Machine, Tally};
 use slabyard::yard::{LARGEST_RUN, Settings, Yard, bound};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Random numbers from a seed (splitmix64, public domain by S. Vigna).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-}
 
 /// The most that one call did.
 #[derive(Default)]
@@ -146,7 +136,7 @@ impl<E: Engine> Scene<E> {
     }
 
     fn work(&self, seed: u64, rounds: usize, most: usize) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..rounds {
             match random.below(3) {
                 0 => self.trickle(&mut random, most / 8),
@@ -177,7 +167,7 @@ fn run<E: Engine>(config: Config, threads: usize, rounds: usize, most: usize) ->
     // One thread alone: the bound suffices for all the work that is left.
     scene.work(seed, 4, 2000);
     scene.shared.lock().unwrap().drain(..).for_each(|address| scene.free(address));
-    scene.trickle(&mut Random(seed), 500);
+    scene.trickle(&mut Random::new(seed), 500);
     scene.check();
     scene.most.numbers()
 }
@@ -225,7 +215,7 @@ fn no_call_of_an_engine_exceeds_its_bound<E: Engine>() {
 #[test]
 fn objects_of_a_thousand_slabs_are_flushed_within_the_bound() {
     let scene = <Scene>::new(Config { preemption: 0, ..Config::default() }, CLASSES);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut mine: Vec<_> = (0..400_000).map(|_| scene.alloc(64)).collect();
     for at in (1..mine.len()).rev() {
         mine.swap(at, random.below(at + 1));
@@ -245,7 +235,7 @@ fn objects_of_a_thousand_slabs_are_flushed_within_the_bound() {
 #[test]
 fn a_sheaf_is_flushed_and_refilled_by_pieces() {
     let scene = <Scene>::new(Config { preemption: 0, ..Config::default() }, CLASSES);
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     // No time passes: no call makes a slice of a pass, and all counts are of its own work.
     let mut mine: Vec<_> = (0..100_000).map(|_| scene.alloc(64)).collect();
     for at in (1..mine.len()).rev() {

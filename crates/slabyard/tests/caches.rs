@@ -11,6 +11,7 @@
 mod on_linux;
 #[path = "caches/one.rs"]
 mod one;
+mod random;
 #[path = "caches/ten.rs"]
 #[cfg(target_os = "linux")]
 mod ten;

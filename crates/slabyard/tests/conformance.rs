@@ -45,6 +45,7 @@ mod large;
 mod oracle;
 #[path = "conformance/planted.rs"]
 mod planted;
+mod random;
 #[path = "conformance/refusals.rs"]
 mod refusals;
 #[path = "conformance/sequences.rs"]

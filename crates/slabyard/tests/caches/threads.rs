@@ -2,6 +2,7 @@
 //! objects to the others, which free them, and destroys its caches again and again until the
 //! last object is free, while malloc's classes are in use and one thread verifies and trims.
 
+use super::random::Random;
 use super::{sound, yard_on};
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
@@ -11,19 +12,6 @@ use slabyard::yard::Yard;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-
-/// Random numbers from a seed (splitmix64, public domain by S. Vigna).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-}
 
 /// What is handed out, and to free by whoever takes it.
 #[derive(Default)]
@@ -75,7 +63,7 @@ impl Scene {
 
     fn work(&self, seed: u64, steps: usize) {
         let yard = &self.yard;
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut own: Vec<Own> = Vec::new();
         for _ in 0..steps {
             match random.below(10) {

@@ -7,7 +7,8 @@
 //! the same time is found.
 
 use super::books;
-use super::oracle::{Held, Kind, Oracle, Random};
+use super::oracle::{Held, Kind, Oracle};
+use super::random::Random;
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::platform::machine::Machine;

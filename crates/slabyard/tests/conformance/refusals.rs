@@ -2,7 +2,8 @@
 //! some point on. Nothing may get lost, and what was refused works later.
 
 use super::actor::{Actor, Company, Request, Way, any_request, nested};
-use super::oracle::{Oracle, Random};
+use super::oracle::Oracle;
+use super::random::Random;
 use super::{PAGES, Says, books, yard_of, yard_on};
 use slabyard::engine::Engine;
 use slabyard::platform::machine::{Config, Machine};
