@@ -11,28 +11,8 @@
 //! A failure names its machine and seed. `ci/miri` runs the tests whose names
 //! begin with `miri_` under Miri.
 
-/// Tests of each engine: a module of the test's name, with one test an engine.
-macro_rules! each_engine {
-    ($($(#[$meta:meta])* fn $name:ident<$engine:ident>() $body:block)*) => {$(
-        mod $name {
-            use super::*;
-
-            $(#[$meta])*
-            fn body<$engine: slabyard::engine::Engine>() $body
-
-            #[test]
-            fn slub() {
-                body::<slabyard::engine::Sheaves>();
-            }
-
-            #[test]
-            fn plain() {
-                body::<slabyard::engine::Plain>();
-            }
-        }
-    )*};
-}
-
+#[macro_use]
+mod each_engine;
 #[path = "conformance/actor.rs"]
 mod actor;
 #[path = "conformance/books.rs"]

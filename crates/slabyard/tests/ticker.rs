@@ -1,8 +1,15 @@
 //! While the reclaim ticker runs, the fast path stays fast and the object freed last is
 //! allocated next; and yet slow paths come often enough. The dirty free pages are bounded,
 //! however young they are.
+//!
+//! Tests of the fast path, and of a sheaf that a slow path holds, are about sheaves alone:
+//! every call of the plain engine is a slow path. The others run on each engine.
+
+#[macro_use]
+mod each_engine;
 
 use slabyard::cache::classes;
+use slabyard::engine::Engine;
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::platform::{GRANULE, Park, Platform};
 use slabyard::sync::{AtomicU32, Ordering};
@@ -17,8 +24,8 @@ fn slow_paths(yard: &Yard<Machine>, class: usize) -> u32 {
 }
 
 /// A yard with dirty free pages that wait to be purged.
-fn yard_with_ticker() -> Yard<Machine> {
-    let yard = <Yard<_>>::new(Machine::new(Config::default()));
+fn yard_with_ticker<E: Engine>() -> Yard<Machine, E> {
+    let yard = Yard::new(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     // The row's countdown is at its largest number, and there is no sheaf to ask.
     let object = yard.alloc_fast(448, 16).expect("memory");
@@ -34,7 +41,7 @@ fn yard_with_ticker() -> Yard<Machine> {
 
 #[test]
 fn allocations_take_the_slow_path_once_in_half_a_sheaf() {
-    let yard = yard_with_ticker();
+    let yard: Yard<Machine> = yard_with_ticker();
     let class = classes::class_for(448).expect("a class");
     let capacity = yard.cache(class).sheaf_capacity();
     let (n, before) = (100 * capacity, slow_paths(&yard, class));
@@ -78,7 +85,7 @@ fn two_sheaves_that_are_nearly_full_cost_no_more_slow_paths() {
 
 #[test]
 fn what_was_freed_last_is_allocated_next() {
-    let yard = yard_with_ticker();
+    let yard: Yard<Machine> = yard_with_ticker();
     let mut last = yard.alloc_fast(448, 16).expect("memory");
     for _ in 0..1000 {
         yard.free_fast(last).expect("a live object");
@@ -91,8 +98,8 @@ fn what_was_freed_last_is_allocated_next() {
 
 /// Makes pairs of calls that no full or empty sheaf sends to the slow path, so many in each
 /// millisecond, until no dirty free page is left: after how many milliseconds.
-fn milliseconds_of_pairs(pairs: u32) -> u64 {
-    let yard = yard_with_ticker();
+fn milliseconds_of_pairs<E: Engine>(pairs: u32) -> u64 {
+    let yard: Yard<Machine, E> = yard_with_ticker();
     let begin = yard.platform().now_ms();
     while yard.heap.buddy.dirty_hint() > 0 {
         for _ in 0..pairs {
@@ -105,80 +112,77 @@ fn milliseconds_of_pairs(pairs: u32) -> u64 {
     yard.platform().now_ms() - begin
 }
 
-#[test]
-fn free_pages_are_purged_at_any_rate_of_calls() {
-    for pairs in [1, 10, 100, 10_000] {
-        let ms = milliseconds_of_pairs(pairs);
-        assert!(ms <= 1000, "{ms} ms at {pairs} pairs in each");
-    }
-}
-
-#[test]
-fn in_a_slow_program_allocations_make_slices_too() {
-    let yard = yard_with_ticker();
-    let runs: Vec<_> = (0..100).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
-    for run in runs {
-        yard.free(run).expect("a live run");
-    }
-    let given = || yard.platform().tally().give_backs;
-    let mut by_allocations = 0;
-    while yard.heap.buddy.dirty_hint() > 0 {
-        let before = given();
-        let object = yard.alloc_fast(448, 16).expect("memory");
-        by_allocations += given() - before;
-        yard.free_fast(object).expect("a live object");
-        yard.platform().advance(1);
-    }
-    assert!(by_allocations > 10, "{by_allocations} of {} slices", given());
-}
-
-#[test]
-fn without_allocations_frees_make_the_slices() {
-    let yard = yard_with_ticker();
-    let runs: Vec<_> = (0..2000).map(|_| yard.alloc(40_000, 16).expect("memory")).collect();
-    let given = || yard.platform().tally().give_backs;
-    yard.platform().advance(1000);
-    let before = given();
-    for some in runs.chunks(10) {
-        yard.platform().advance(2);
-        some.iter().for_each(|run| yard.free(*run).expect("a live run"));
-    }
-    assert!(given() >= before + 20, "{} slices", given() - before);
-}
-
-#[test]
-fn a_burst_of_frees_purges_while_it_lasts() {
-    const MUCH: usize = 32 << 20;
-    let yard = <Yard<_>>::new(Machine::new(Config::default()));
-    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
-    let objects: Vec<_> =
-        (0..160_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
-    // A million a second; nothing is old.
-    for some in objects.chunks(1000) {
-        yard.platform().advance(1);
-        for object in some {
-            yard.free_fast(*object).expect("a live object");
+each_engine! {
+    fn free_pages_are_purged_at_any_rate_of_calls<E>() {
+        for pairs in [1, 10, 100, 10_000] {
+            let ms = milliseconds_of_pairs::<E>(pairs);
+            assert!(ms <= 1000, "{ms} ms at {pairs} pairs in each");
         }
     }
-    let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
-    assert!(waiting > MUCH / 2, "{waiting} bytes wait: the decay time is not for nothing");
-    assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
-}
 
-/// The clock stands still: the backlog is purged all the same.
-#[test]
-fn a_burst_that_takes_no_time_purges_its_backlog() {
-    const MUCH: usize = 32 << 20;
-    let yard = <Yard<_>>::new(Machine::new(Config::default()));
-    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
-    let objects: Vec<_> =
-        (0..400_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
-    for object in objects {
-        yard.free_fast(object).expect("a live object");
+    fn in_a_slow_program_allocations_make_slices_too<E>() {
+        let yard: Yard<Machine, E> = yard_with_ticker();
+        let runs: Vec<_> = (0..100).map(|_| yard.alloc(500_000, 16).expect("memory")).collect();
+        for run in runs {
+            yard.free(run).expect("a live run");
+        }
+        let given = || yard.platform().tally().give_backs;
+        let mut by_allocations = 0;
+        while yard.heap.buddy.dirty_hint() > 0 {
+            let before = given();
+            let object = yard.alloc_fast(448, 16).expect("memory");
+            by_allocations += given() - before;
+            yard.free_fast(object).expect("a live object");
+            yard.platform().advance(1);
+        }
+        assert!(by_allocations > 10, "{by_allocations} of {} slices", given());
     }
-    let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
-    assert!(waiting > MUCH / 2, "{waiting} bytes wait");
-    assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
+
+    fn without_allocations_frees_make_the_slices<E>() {
+        let yard: Yard<Machine, E> = yard_with_ticker();
+        let runs: Vec<_> = (0..2000).map(|_| yard.alloc(40_000, 16).expect("memory")).collect();
+        let given = || yard.platform().tally().give_backs;
+        yard.platform().advance(1000);
+        let before = given();
+        for some in runs.chunks(10) {
+            yard.platform().advance(2);
+            some.iter().for_each(|run| yard.free(*run).expect("a live run"));
+        }
+        assert!(given() >= before + 20, "{} slices", given() - before);
+    }
+
+    fn a_burst_of_frees_purges_while_it_lasts<E>() {
+        const MUCH: usize = 32 << 20;
+        let yard: Yard<Machine, E> = Yard::new(Machine::new(Config::default()));
+        assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+        let objects: Vec<_> =
+            (0..160_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
+        // A million a second; nothing is old.
+        for some in objects.chunks(1000) {
+            yard.platform().advance(1);
+            for object in some {
+                yard.free_fast(*object).expect("a live object");
+            }
+        }
+        let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
+        assert!(waiting > MUCH / 2, "{waiting} bytes wait: the decay time is not for nothing");
+        assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
+    }
+
+    /// The clock stands still: the backlog is purged all the same.
+    fn a_burst_that_takes_no_time_purges_its_backlog<E>() {
+        const MUCH: usize = 32 << 20;
+        let yard: Yard<Machine, E> = Yard::new(Machine::new(Config::default()));
+        assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+        let objects: Vec<_> =
+            (0..400_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
+        for object in objects {
+            yard.free_fast(object).expect("a live object");
+        }
+        let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
+        assert!(waiting > MUCH / 2, "{waiting} bytes wait");
+        assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
+    }
 }
 
 fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {

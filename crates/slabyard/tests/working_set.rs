@@ -1,6 +1,8 @@
 //! A barn's limit follows use: a program whose number of objects goes up and down by more than
 //! sheaves hold comes to exchange whole sheaves; one that frees for good parks no more than
 //! before.
+//!
+//! All of it is about sheaves: the plain engine has no barn.
 
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
