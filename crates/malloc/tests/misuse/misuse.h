@@ -6,7 +6,8 @@
  * WHEN is `at-once` (aborted within the bad call), `at-flush` (aborted later,
  * when objects go back to their slabs), `at-exit` (aborted when the process ends),
  * `faults` (stopped by the kernel within the bad use), `not-caught`, `warned` (a line
- * on stderr, then on as if nothing was), or `fine`.
+ * on stderr, then on as if nothing was), or `fine`. On the plain engine, which parks
+ * nothing, `at-flush` and `at-exit` are `at-once`.
  * Its second line says in words what it does. A line `env: NAME=VALUE` sets a
  * variable for it.
  *

@@ -25,6 +25,16 @@ pub enum When {
     Fine,
 }
 
+impl When {
+    /// The same of an engine that puts each freed object into its slab at once.
+    pub fn where_nothing_is_parked(self) -> When {
+        match self {
+            When::AtFlush | When::AtExit => When::AtOnce,
+            other => other,
+        }
+    }
+}
+
 /// The first lines of a program.
 #[derive(Debug)]
 pub struct Expectation {

@@ -59,6 +59,11 @@ impl Mode {
         }
     }
 
+    /// True if the plain engine serves.
+    pub fn is_plain(self) -> bool {
+        matches!(self, Mode::PlainRseq | Mode::PlainSlots)
+    }
+
     fn set_up(self, command: &mut Command) {
         let word = match self {
             Mode::Rseq | Mode::PlainRseq => "rseq",
@@ -69,7 +74,7 @@ impl Mode {
             Mode::Slots | Mode::PlainSlots => "slots",
             Mode::Libc => return,
         };
-        let library = if matches!(self, Mode::PlainRseq | Mode::PlainSlots) {
+        let library = if self.is_plain() {
             command.env("SLABYARD_ENGINE", "plain");
             engines()
         } else {
