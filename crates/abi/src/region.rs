@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
 /// and refuses all others.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 
 /// Words of the header that may be other than 0, mailbox included.
 pub const HEADER_WORDS: usize = 256;
@@ -138,9 +138,10 @@ words! {
         Asked: "token of the last request: not 0, another one each time";
         What: "what is asked: a number of `Request`";
         Cache: "the cache's number, or 2^64 - 1 for the whole yard";
+        Generation: "the cache's generation, as its requester saw it; 0 for the whole yard";
         Key: "the tunable: a number of `Tunable`";
         Value: "its new value";
-        Check: "`check` of the five words before";
+        Check: "`check` of the six words before";
         Answered: "token of the last request that was done or refused";
         Result: "what became of it: a number of `Outcome`";
         Old: "the tunable's old value; of a shrink, slabs before";
@@ -258,9 +259,9 @@ pub static TUNABLES: &[TunableRow] = &[
     },
 ];
 
-/// The number that [`Mail::Check`] must hold, from the five words before it.
+/// The number that [`Mail::Check`] must hold, from the six words before it.
 #[must_use]
-pub const fn check(request: [u64; 5]) -> u64 {
+pub const fn check(request: [u64; 6]) -> u64 {
     // FNV-1a over words (Fowler, Noll, Vo): against requests torn by another
     // requester, not against malice.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

@@ -88,7 +88,7 @@ fn words_do_not_overlap() {
 
 #[test]
 fn a_check_tells_every_word_apart() {
-    let request = [1, 2, 3, 4, 5];
+    let request = [1, 2, 3, 4, 5, 6];
     for i in 0..request.len() {
         for bit in 0..64 {
             let mut other = request;

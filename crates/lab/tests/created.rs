@@ -5,10 +5,14 @@ use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
 use slabyard_observe::identity;
-use slabyard_observe::process;
+use slabyard_observe::process::{self, Ask};
 use slabyard_observe::snapshot::Snapshot;
 use slabyard_observe::value::Value;
 use slabyard_observe::want::Want;
+use std::time::Duration;
+
+/// A request is served sooner.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 static YARD: Yard<Linux> = Yard::new(Linux::new());
 
@@ -60,4 +64,14 @@ fn created_caches_are_read_by_name_and_to_the_object() {
     let again = YARD.create_cache("again", &CacheSettings::of(64)).expect("a cache");
     assert_eq!(again.number(), ids[1].number());
     assert_eq!(names(&look()), ["created-0", "again"]);
+
+    // A request names the cache that is there now, not the one that had its number.
+    let request = Ask::Shrink { cache: Some("again".to_owned()) };
+    let asking = std::thread::spawn(move || process::ask(std::process::id(), &request, PATIENCE));
+    while !asking.is_finished() {
+        let object = YARD.alloc(100_000, 16).expect("memory");
+        YARD.free(object).expect("a live run");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    asking.join().expect("no panic").expect("it is served");
 }

@@ -7,7 +7,7 @@ use super::collect::{self, Collect, Words};
 use super::mailbox::{Letter, Mailbox, Sent, get};
 use super::yards;
 use super::{Error, Target};
-use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
+use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
 use std::time::{Duration, Instant};
 
 /// What a process is asked.
@@ -54,23 +54,34 @@ pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
     let target = Target::open(pid)?;
     let front = yards::front(&target.memory).map_err(|why| target.error(why))?;
     let seen = collect::collect(&target.memory, &front).map_err(|why| target.error(why.into()))?;
-    let letter = letter(pid, ask, &names(&seen))?;
+    let letter = letter(pid, ask, &caches(&seen))?;
     let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
     let sent = mailbox.send(&letter, end).map_err(|why| target.error(why.into()))?;
     answer(pid, ask, sent)
 }
 
-/// Name, number and slot of each cache in use.
-type Names = Vec<(String, u64, usize)>;
+/// A cache in use, as a request names it.
+struct Named {
+    name: String,
+    number: u64,
+    generation: u64,
+    slot: usize,
+}
 
-fn names(seen: &Collect) -> Names {
+impl Named {
+    fn of((number, words): (u64, Words)) -> Option<Named> {
+        let (name, slot) = (words.name(), words.slot()?);
+        Some(Named { name, number, generation: words.get(CacheWord::Generation), slot })
+    }
+}
+
+fn caches(seen: &Collect) -> Vec<Named> {
     let words = seen.takes.iter().map(|take| take.words[2]);
-    let named = |(number, words): (u64, Words)| Some((words.name(), number, words.slot()?));
-    (0..).zip(words).filter_map(named).collect()
+    (0..).zip(words).filter_map(Named::of).collect()
 }
 
 /// A request in words of the mailbox, if it can be right.
-fn letter(pid: u32, ask: &Ask, names: &Names) -> Result<Letter, Error> {
+fn letter(pid: u32, ask: &Ask, caches: &[Named]) -> Result<Letter, Error> {
     let (what, cache, key, value) = match ask {
         Ask::Shrink { cache } => (Request::Shrink, cache, 0, 0),
         Ask::Set { cache, tunable, value } => {
@@ -82,16 +93,16 @@ fn letter(pid: u32, ask: &Ask, names: &Names) -> Result<Letter, Error> {
         }
     };
     let named = |name: &String| {
-        let found = names.iter().find(|(n, ..)| n == name);
+        let found = caches.iter().find(|cache| cache.name == *name);
         found.ok_or_else(|| Error::UnknownCache { pid, cache: name.clone() })
     };
     let found = cache.as_ref().map(named).transpose()?;
-    let number = found.map_or(WHOLE_YARD, |(_, number, _)| *number);
+    let (number, generation) = found.map_or((WHOLE_YARD, 0), |c| (c.number, c.generation));
     let slots = match found {
-        Some((_, _, slot)) => vec![*slot],
-        None => names.iter().map(|(.., slot)| *slot).collect(),
+        Some(cache) => vec![cache.slot],
+        None => caches.iter().map(|cache| cache.slot).collect(),
     };
-    Ok(Letter { words: [what as u64, number, key, value], slots })
+    Ok(Letter { words: [what as u64, number, generation, key, value], slots })
 }
 
 fn tunable_of(name: &str, of_yard: bool) -> Result<&'static TunableRow, Error> {

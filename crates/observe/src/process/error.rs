@@ -137,7 +137,8 @@ pub enum Error {
     },
     /// The process did not know what was asked.
     #[error(
-        "process {pid} does not know this request; its library may be older than this slabyard"
+        "process {pid} refuses this request: its engine does not have the tunable, or the cache \
+         was destroyed meanwhile"
     )]
     Refused {
         /// Its id.

@@ -18,11 +18,11 @@ use slabyard_abi::region::{MAIL_AT, MAIL_WORDS, Mail, check, row};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What to write: the words `What`, `Cache`, `Key`, `Value`; and slots of the caches
+/// What to write: the words `What`, `Cache`, `Generation`, `Key`, `Value`; and slots of the caches
 /// whose frees are to come by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Letter {
-    pub(crate) words: [u64; 4],
+    pub(crate) words: [u64; 5],
     pub(crate) slots: Vec<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Mailbox<'_> {
                 }
                 Some(token) if asked == token && is_whole(&mail) => {}
                 // Somebody asked the same: the answer is ours, too.
-                _ if asked != answered && is_whole(&mail) && mail[1..5] == letter.words => {
+                _ if asked != answered && is_whole(&mail) && mail[1..6] == letter.words => {
                     token = Some(asked);
                 }
                 // Another request waits: ours, if it was placed, was overwritten.
@@ -118,10 +118,10 @@ impl Mailbox<'_> {
 
     /// Writes the request, and then the word that says that it is there.
     fn place(&self, letter: &Letter, token: u64) -> Result<(), Fault> {
-        let [what, cache, key, value] = letter.words;
-        let check = check([token, what, cache, key, value]);
-        let bytes: Vec<u8> =
-            [what, cache, key, value, check].iter().flat_map(|w| w.to_le_bytes()).collect();
+        let [what, cache, generation, key, value] = letter.words;
+        let check = check([token, what, cache, generation, key, value]);
+        let words = letter.words.iter().chain([&check]);
+        let bytes: Vec<u8> = words.flat_map(|w| w.to_le_bytes()).collect();
         self.memory.write(&[self.at(Mail::What)], &bytes)?;
         self.memory.write(&[self.at(Mail::Asked)], &token.to_le_bytes())
     }
@@ -155,8 +155,8 @@ pub(crate) fn get(mail: &[u64; NR_MAIL], word: Mail) -> u64 {
 
 /// True if a request is as its requester wrote it.
 fn is_whole(mail: &[u64; NR_MAIL]) -> bool {
-    let [asked, what, cache, key, value, sum, ..] = *mail;
-    check([asked, what, cache, key, value]) == sum
+    let [asked, what, cache, generation, key, value, sum, ..] = *mail;
+    check([asked, what, cache, generation, key, value]) == sum
 }
 
 /// True if the same torn request was seen for so long that nobody is at it any more.
@@ -221,7 +221,7 @@ mod tests {
         yards::front(planted).expect("a yard")
     }
 
-    fn letter_of(words: [u64; 4]) -> Letter {
+    fn letter_of(words: [u64; 5]) -> Letter {
         Letter { words, slots: vec![SLOT] }
     }
 
@@ -232,22 +232,23 @@ mod tests {
 
     /// Serves whole requests as a yard does until it is the only one to know the yard;
     /// gives what was asked.
-    fn server(planted: &Arc<Planted>) -> std::thread::JoinHandle<Vec<[u64; 4]>> {
+    fn server(planted: &Arc<Planted>) -> std::thread::JoinHandle<Vec<[u64; 5]>> {
         let planted = Arc::clone(planted);
         std::thread::spawn(move || {
             let mut served = Vec::new();
             let end = Instant::now() + LONG_ENOUGH;
             while Arc::strong_count(&planted) > 1 && Instant::now() < end {
-                let [asked, what, cache, key, value, sum] =
-                    [Mail::Asked, Mail::What, Mail::Cache, Mail::Key, Mail::Value, Mail::Check]
-                        .map(|word| planted.get(at(word)));
-                let whole = check([asked, what, cache, key, value]) == sum;
+                let words = [Mail::What, Mail::Cache, Mail::Generation, Mail::Key, Mail::Value];
+                let words = words.map(|word| planted.get(at(word)));
+                let (asked, sum) = (planted.get(at(Mail::Asked)), planted.get(at(Mail::Check)));
+                let [what, cache, generation, key, value] = words;
+                let whole = check([asked, what, cache, generation, key, value]) == sum;
                 if whole && asked != planted.get(at(Mail::Answered)) {
                     planted.put(at(Mail::Result), Outcome::Done as u64);
                     planted.put(at(Mail::Old), value);
                     planted.put(at(Mail::New), value + 1);
                     planted.put(at(Mail::Answered), asked);
-                    served.push([what, cache, key, value]);
+                    served.push(words);
                 }
                 std::thread::sleep(Duration::from_micros(50));
             }
@@ -259,7 +260,7 @@ mod tests {
     fn a_request_is_placed_whole_and_its_answer_read() {
         let planted = Arc::new(Planted::yard());
         let serving = server(&planted);
-        let letter = letter_of([Request::Set as u64, 1, 2, 40]);
+        let letter = letter_of([Request::Set as u64, 1, 1, 2, 40]);
         let Sent::Answered(mail) = send(&planted, &letter, LONG_ENOUGH) else { panic!() };
         drop(planted);
         assert_eq!(serving.join().unwrap(), [letter.words]);
@@ -270,7 +271,7 @@ mod tests {
     #[test]
     fn nobody_comes_by() {
         let planted = Planted::yard();
-        let letter = letter_of([Request::Shrink as u64, 1, 0, 0]);
+        let letter = letter_of([Request::Shrink as u64, 1, 1, 0, 0]);
         assert_eq!(send(&planted, &letter, SHORTLY), Sent::Queued);
         assert_ne!(planted.get(at(Mail::Asked)), 0);
         // The next free of this cache comes by: on every row that has a stack of it.
@@ -283,7 +284,7 @@ mod tests {
         assert_ne!(spare >> 32, 0, "nobody frees to a spare sheaf");
         // Others that want the same wait for the same; who wants something else, waits.
         assert_eq!(send(&planted, &letter, SHORTLY), Sent::Queued);
-        let other = letter_of([Request::Shrink as u64, 0, 0, 0]);
+        let other = letter_of([Request::Shrink as u64, 0, 1, 0, 0]);
         assert_eq!(send(&planted, &other, SHORTLY), Sent::Busy);
         assert_eq!(planted.get(at(Mail::Cache)), 1, "the first one waits still");
     }
@@ -294,7 +295,7 @@ mod tests {
         planted.put(at(Mail::Asked), 99);
         planted.put(at(Mail::Check), 1);
         let serving = server(&planted);
-        let letter = letter_of([Request::Shrink as u64, 1, 0, 0]);
+        let letter = letter_of([Request::Shrink as u64, 1, 1, 0, 0]);
         assert!(matches!(send(&planted, &letter, LONG_ENOUGH), Sent::Answered(_)));
         drop(planted);
         assert_eq!(serving.join().unwrap(), [letter.words]);
@@ -308,7 +309,7 @@ mod tests {
             .map(|value| {
                 let planted = Arc::clone(&planted);
                 std::thread::spawn(move || {
-                    send(&planted, &letter_of([Request::Set as u64, 1, 2, value]), LONG_ENOUGH)
+                    send(&planted, &letter_of([Request::Set as u64, 1, 1, 2, value]), LONG_ENOUGH)
                 })
             })
             .collect();
@@ -319,7 +320,7 @@ mod tests {
         }
         drop(planted);
         let served = serving.join().unwrap();
-        assert!((0..6).all(|value| served.iter().any(|words| words[3] == value)), "{served:?}");
+        assert!((0..6).all(|value| served.iter().any(|words| words[4] == value)), "{served:?}");
     }
 
     #[test]

@@ -147,10 +147,13 @@ impl<E: Engine> Caches<E> {
     /// The cache that an id names, if it is there.
     #[inline]
     pub fn find(&self, id: CacheId) -> Option<&Cache<E>> {
-        if !self.is_there(id.number()) {
-            return None;
-        }
-        Some(self.get(id.number())).filter(|cache| cache.generation() == id.generation)
+        self.is_there_in(id.number(), id.generation.into()).then(|| self.get(id.number()))
+    }
+
+    /// True if a cache of this number and generation is there.
+    #[inline]
+    pub fn is_there_in(&self, number: usize, generation: u64) -> bool {
+        self.is_there(number) && u64::from(self.get(number).generation()) == generation
     }
 
     /// Numbers of all caches that are there.

@@ -4,7 +4,8 @@
 //! Neighbour: [`crate::yard::reclaim::drain`], whose drains it uses. One thread serves at a time,
 //! under the drain lock.
 //! Invariants: a request is served at most once; one that two requesters wrote over each other
-//! is never served; no request, whatever its words, damages the yard.
+//! is never served; one about a cache that is gone is refused, whichever cache has its number
+//! now; no request, whatever its words, damages the yard.
 
 use crate::cache::Cache;
 use crate::engine::{Changed, Engine};
@@ -73,6 +74,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             asked,
             self.mail(Mail::What),
             self.mail(Mail::Cache),
+            self.mail(Mail::Generation),
             self.mail(Mail::Key),
             self.mail(Mail::Value),
         ];
@@ -80,8 +82,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return;
         }
         let begin = p.now_ns();
-        let [_, what, cache, key, value] = request;
-        let answer = self.answer_to(what, cache, key, value);
+        let answer = self.answer_to(request);
         let put = |word: Mail, value: u64| {
             self.word(word.index()).store(value, Ordering::Relaxed);
         };
@@ -94,10 +95,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.word(Mail::Answered.index()).store(asked, Ordering::Release);
     }
 
-    fn answer_to(&self, what: u64, cache: u64, key: u64, value: u64) -> Answer {
+    fn answer_to(&self, [_, what, cache, generation, key, value]: [u64; 6]) -> Answer {
         let scope = match usize::try_from(cache) {
             _ if cache == WHOLE_YARD => Scope::Yard,
-            Ok(number) if self.caches.is_there(number) => Scope::Cache(number),
+            // The cache that the requester saw may be gone, and another one have its number.
+            Ok(number) if self.caches.is_there_in(number, generation) => Scope::Cache(number),
             _ => return Answer::refused(Outcome::Unknown),
         };
         match Request::of(what) {

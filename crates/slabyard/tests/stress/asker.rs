@@ -41,12 +41,13 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
     // Small values: what is parked changes most.
     let within = row.least + random.below(row.most.min(1200) - row.least + 1);
     let (request, expected) = match random.below(8) {
-        0 => ([token, Request::Shrink as u64, WHOLE_YARD, 0, 0], true),
-        1..4 => ([token, Request::Shrink as u64, class, 0, 0], true),
-        4 => ([token, Request::Set as u64, scope, row.number, row.most + 1], false),
-        _ => ([token, Request::Set as u64, scope, row.number, within], has_tunable),
+        0 => ([token, Request::Shrink as u64, WHOLE_YARD, 0, 0, 0], true),
+        1..4 => ([token, Request::Shrink as u64, class, 1, 0, 0], true),
+        4 => ([token, Request::Shrink as u64, class, 2, 0, 0], false),
+        5 => ([token, Request::Set as u64, scope, 1, row.number, row.most + 1], false),
+        _ => ([token, Request::Set as u64, scope, 1, row.number, within], has_tunable),
     };
-    let words = [Mail::Asked, Mail::What, Mail::Cache, Mail::Key, Mail::Value];
+    let words = [Mail::Asked, Mail::What, Mail::Cache, Mail::Generation, Mail::Key, Mail::Value];
     for (word, value) in words.iter().zip(request).skip(1) {
         header[word.index()].store(value, Ordering::Relaxed);
     }
