@@ -89,6 +89,13 @@ def identity(path):
         expect(f"{place} of all caches", of_all[place], totals[place])
 
 
+def nothing_parked(path):
+    """An engine without sheaves hands out and takes back, and keeps nothing."""
+    totals = load(path)["totals"]
+    expect("bytes parked for CPUs", totals["parked_cpu"], 0)
+    expect("bytes parked in barns", totals["parked_node"], 0)
+
+
 def same(old, new, but=()):
     """Two looks tell the same of every cache and of the whole."""
     a, b = load(old), load(new)
@@ -338,8 +345,8 @@ def plant(source, target, where, change):
         json.dump(look, file)
 
 
-RULES = (identity, same, same_core, shown, shrunk, exact_after, field, fewer_slabs, many_slabs,
-         difference, table, series, watch, geometry, between, quiet, plant)
+RULES = (identity, nothing_parked, same, same_core, shown, shrunk, exact_after, field, fewer_slabs,
+         many_slabs, difference, table, series, watch, geometry, between, quiet, plant)
 
 {rule.__name__: rule for rule in RULES}[sys.argv[1]](*sys.argv[2:])
 for text in wrong[:20]:
