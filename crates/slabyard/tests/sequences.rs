@@ -35,6 +35,8 @@ struct Sequence {
     counts: std::ops::Range<u32>,
     /// Makes the call and books what it did.
     call: fn(&Scene),
+    /// Stacks take objects of their tag alone.
+    is_tagged: bool,
 }
 
 /// `struct rseq_cs`, as the kernel reads it.
@@ -107,7 +109,7 @@ fn check(sequence: &Sequence) -> Result<usize, String> {
         for action in ACTIONS {
             for count in sequence.counts.clone() {
                 let case = format!("{} at {n}, {action:?}, {count} objects", sequence.name);
-                let Some(scene) = Scene::new(action, count) else {
+                let Some(scene) = Scene::new(action, count, sequence.is_tagged) else {
                     continue;
                 };
                 let rip = scene.play(*address, sequence.call);
@@ -152,12 +154,14 @@ fn every_instruction_can_be_interrupted() {
     let kinds = [
         ("pop", 1..CAPACITY + 1, scene::pop as fn(&Scene)),
         ("push", 0..CAPACITY, scene::push),
+        ("push-if", 0..CAPACITY, scene::push_if),
         ("exchange", 0..CAPACITY + 1, scene::exchange),
     ];
     let code = rseq::code();
     assert_eq!(code.map(|(name, _)| name), kinds.clone().map(|(name, ..)| name));
     for ((name, counts, call), (_, code)) in kinds.into_iter().zip(code) {
-        let done = check(&Sequence { name, code, counts, call });
+        let is_tagged = name == "push-if";
+        let done = check(&Sequence { name, code, counts, call, is_tagged });
         match done {
             Ok(nr_cases) => println!("{name}: {nr_cases} cases"),
             Err(what) => panic!("{what}"),
@@ -167,10 +171,14 @@ fn every_instruction_can_be_interrupted() {
 
 /// A sequence with a planted bug must be found out.
 fn is_found(name: &'static str, code: usize, counts: std::ops::Range<u32>, call: fn(&Scene)) {
+    is_found_as("lost or doubled", Sequence { name, code, counts, call, is_tagged: false });
+}
+
+fn is_found_as(expected: &str, sequence: Sequence) {
     let Some(_turn) = begin() else { return };
-    let found = check(&Sequence { name, code, counts, call });
+    let found = check(&sequence);
     let what = found.expect_err("the planted bug was not found");
-    assert!(what.contains("lost or doubled"), "{what}");
+    assert!(what.contains(expected), "{what}");
     println!("found: {what}");
 }
 
@@ -193,4 +201,16 @@ fn push_that_stores_the_object_too_late_is_found() {
     is_found("early push", planted::push_early as *const () as usize, 0..CAPACITY, |scene| {
         scene::push_by(scene, planted::push_early);
     });
+}
+
+#[test]
+fn push_if_that_reads_the_tag_too_early_is_found() {
+    let sequence = Sequence {
+        name: "push-if with an early tag",
+        code: planted::push_if_early as *const () as usize,
+        counts: 0..CAPACITY,
+        call: |scene| scene::push_by(scene, planted::push_if_early),
+        is_tagged: true,
+    };
+    is_found_as("of another slab", sequence);
 }

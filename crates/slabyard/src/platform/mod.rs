@@ -167,6 +167,10 @@ pub trait Platform: Park + Sync {
     /// the object is on its top already.
     fn push(&self, slot: Slot, object: usize) -> bool;
 
+    /// As [`Platform::push`], for stacks with a [`stack::Tag`]: false, too, if the object does not
+    /// have it.
+    fn push_if(&self, slot: Slot, object: usize) -> bool;
+
     /// Replaces this CPU's stack as a whole and returns the one that was there.
     ///
     /// # Errors

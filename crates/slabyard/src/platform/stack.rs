@@ -21,6 +21,11 @@
 //! sheaf's. The first page of each row is usable from the begin, further ones when caches come
 //! that use them ([`super::Platform::commit_rows`]).
 //!
+//! A stack may have a *tag*, in the two elements behind its end: an address, and a mask of the
+//! bits in which an object must agree with it. By it a CPU slab's stack takes the objects of its
+//! slab alone ([`super::Platform::push_if`]), and one exchange turns stack and tag. Two zeros
+//! let each object pass.
+//!
 //! Invariants:
 //! * the guard and the elements -1 and 0 hold 0, which is no object's address: what
 //!   a pop that reads it takes the slow path: the stack is empty, stopped or absent;
@@ -123,6 +128,28 @@ impl Stack {
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.top == 0
+    }
+}
+
+/// Which objects a stack takes: those whose address agrees with `base` in the bits of `mask`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Address of an object that it takes, or of their slab.
+    pub base: usize,
+    /// Bits in which the address of an object must agree with it.
+    pub mask: usize,
+}
+
+impl Tag {
+    /// Elements behind a stack's end.
+    pub const ELEMENTS: u32 = 2;
+    /// It takes every object.
+    pub const ANY: Tag = Tag { base: 0, mask: 0 };
+
+    /// The tag of a stack with this end; `word` reads an element.
+    #[inline]
+    pub fn of(end: u32, word: impl Fn(u32) -> usize) -> Self {
+        Tag { base: word(end + 1), mask: word(end + 2) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What every platform promises to one thread.
 
-use slabyard::platform::stack::STOPPED;
+use slabyard::platform::stack::{STOPPED, Tag};
 use slabyard::platform::{GRANULE, Platform, Slot, Stack, Stopped, Stretch, Use};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,6 +34,7 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
     zeros_are_empty_and_full(p, Slot(7));
     last_in_first_out(p, Slot(8));
     top_is_refused(p, Slot(9));
+    tag_decides(p, Slot(13));
     exchange_returns_what_was_there(p, Slot(10));
     asked_push_is_slow(p, row, Slot(11));
     if p.can_stop() {
@@ -47,16 +48,18 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
     time_goes_on(p, around);
 }
 
-/// Elements for `n` stacks, each with a word of zero in front.
+/// Elements for `n` stacks, each with a word of zero in front and a tag that takes every object
+/// behind.
 pub fn arrays<P: Platform>(p: &P, n: usize, capacity: usize) -> Vec<usize> {
     let (base, reserved) = p.rows().elements();
     // The first word counts the bytes in use; it reads as 0 at first.
     let used = element(base, 0).load(Ordering::Relaxed).max(8);
-    let end = used + n * (capacity + 1) * 8;
+    let words = capacity + 1 + Tag::ELEMENTS as usize;
+    let end = used + n * words * 8;
     assert!(end <= reserved, "address space");
     assert!(p.commit(base, end.next_multiple_of(p.page_bytes())), "memory");
     element(base, 0).store(end, Ordering::Relaxed);
-    (0..n).map(|i| base + used + (i * (capacity + 1) + 1) * 8).collect()
+    (0..n).map(|i| base + used + (i * words + 1) * 8).collect()
 }
 
 /// The stack of the `count` objects in an array.
@@ -93,7 +96,7 @@ fn rows_come_in_time<P: Platform>(p: &P, around: &Surroundings<'_>) {
         if late_rows {
             assert_eq!(p.row_hint(), None);
             assert_eq!(p.pop(slot), None);
-            assert!(!p.push(slot, A));
+            assert!(!p.push(slot, A) && !p.push_if(slot, A));
             assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
         }
         p.enter();
@@ -133,6 +136,33 @@ fn top_is_refused<P: Platform>(p: &P, slot: Slot) {
     assert!(p.push(slot, A), "what lies above the top is no object");
 }
 
+fn tag_decides<P: Platform>(p: &P, slot: Slot) {
+    assert!(!p.push_if(slot, A), "no stack");
+    let first = new_stack(p, slot);
+    assert!(p.push_if(slot, A), "zeros take every object");
+    let second = arrays(p, 1, CAPACITY as usize)[0];
+    let mask = !(GRANULE - 1);
+    for (i, word) in [A, mask].into_iter().enumerate() {
+        element(second, CAPACITY as usize + i).store(word, Ordering::Relaxed);
+    }
+    let tagged = stack(p, second, 0, CAPACITY);
+    assert_eq!(p.exchange(slot, tagged), Ok(stack(p, first, 1, CAPACITY)));
+    assert!(!p.push_if(slot, A - 1) && !p.push_if(slot, A + GRANULE), "of other slabs");
+    assert!(p.push_if(slot, A) && !p.push_if(slot, A), "freed twice in a row");
+    for offset in [GRANULE - 1, 1, 16] {
+        assert!(p.push_if(slot, A + offset), "of the slab");
+    }
+    assert!(!p.push_if(slot, A + 2), "beyond the capacity");
+    assert_eq!(
+        (p.pop(slot), p.pop(slot), p.pop(slot)),
+        (Some(A + 16), Some(A + 1), Some(A + GRANULE - 1))
+    );
+    assert!(p.push(slot, C), "a push asks for no tag");
+    assert_eq!(p.pop(slot), Some(C));
+    assert_eq!(p.exchange(slot, Stack::NONE), Ok(stack(p, second, 1, CAPACITY)));
+    assert!(!p.push_if(slot, A));
+}
+
 fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
     let first = new_stack(p, slot);
     assert!(p.push(slot, A) && p.push(slot, B));
@@ -152,7 +182,7 @@ fn asked_push_is_slow<P: Platform>(p: &P, row: usize, slot: Slot) {
     let objects = new_stack(p, slot);
     assert!(p.push(slot, A));
     p.rows().entry(row, slot).ask();
-    assert!(!p.push(slot, B), "the end is 0");
+    assert!(!p.push(slot, B) && !p.push_if(slot, B), "the end is 0");
     let again = stack(p, objects, 1, CAPACITY);
     assert_eq!(p.exchange(slot, again), Ok(Stack { end: 0, ..again }));
     assert!(p.push(slot, B));
@@ -173,7 +203,7 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
     for _ in 0..2 {
         assert!(entry.is_stopped());
         assert_eq!(p.pop(slot), None);
-        assert!(!p.push(slot, GRANULE * 9));
+        assert!(!p.push(slot, GRANULE * 9) && !p.push_if(slot, GRANULE * 9));
         assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
     }
     assert_eq!((entry.top(), entry.end()), (STOPPED, three.end));

@@ -1,4 +1,5 @@
-//! Sequences with a bug: the last store lies behind the end of the section.
+//! Sequences with a bug: the last store lies behind the end of the section, or a load in front
+//! of its begin.
 
 use std::arch::naked_asm;
 
@@ -80,6 +81,43 @@ pub unsafe extern "sysv64" fn push_early(
         "mov dword ptr [rsi + rcx], edx",
         "22:",
         "mov qword ptr [rsi + rdx * 8], rdi",
+        slabyard::rseq_descriptor!(),
+        "mov eax, 1",
+        "ret",
+        "29: xor eax, eax",
+        "ret",
+    )
+}
+
+/// Pushes if the object has the stack's tag, but looks at the tag before the section begins.
+#[unsafe(naked)]
+pub unsafe extern "sysv64" fn push_if_early(
+    object: usize,
+    rows: usize,
+    cs_offset: usize,
+    slot: usize,
+) -> usize {
+    naked_asm!(
+        "mov r9, rdx",
+        "mov r10, rcx",
+        "mov ecx, dword ptr fs:[rdx - 6]",
+        "mov cx, r10w",
+        "mov eax, dword ptr [rsi + rcx + 4]",
+        "mov r8, qword ptr [rsi + rax * 8 + 8]",
+        "xor r8, rdi",
+        "and r8, qword ptr [rsi + rax * 8 + 16]",
+        "20: mov rdx, r9",
+        slabyard::rseq_announce!(),
+        "mov cx, r10w",
+        "mov edx, dword ptr [rsi + rcx]",
+        "cmp edx, dword ptr [rsi + rcx + 4]",
+        "jae 29f",
+        "test r8, r8",
+        "jne 29f",
+        "mov qword ptr [rsi + rdx * 8 + 8], rdi",
+        "inc edx",
+        "mov dword ptr [rsi + rcx], edx",
+        "22:",
         slabyard::rseq_descriptor!(),
         "mov eax, 1",
         "ret",

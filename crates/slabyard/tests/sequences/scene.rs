@@ -5,7 +5,7 @@
 //! it leaves in the scene, for `verify`.
 
 use crate::{LINUX, SLOT};
-use slabyard::platform::stack::ELEMENT_BYTES;
+use slabyard::platform::stack::{ELEMENT_BYTES, Tag};
 use slabyard::platform::{Platform, Stack, rseq};
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -13,8 +13,11 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Objects in a stack at most.
 pub const CAPACITY: u32 = 3;
-/// Words of an array: a guard, the objects.
-const STRIDE: usize = CAPACITY as usize + 1;
+/// Words of an array: a guard, the objects, a tag.
+const STRIDE: usize = CAPACITY as usize + 1 + Tag::ELEMENTS as usize;
+/// Objects are of two slabs, which this bit of their address tells apart. A stack's tag is that
+/// of one of them.
+const SLAB: usize = 1 << 40;
 /// Arrays of a scene.
 const ARRAYS: usize = 6;
 
@@ -66,6 +69,8 @@ static CURRENT: AtomicPtr<Scene> = AtomicPtr::new(ptr::null_mut());
 /// cell stays borrowed while a sequence runs.
 pub struct Scene {
     action: Action,
+    /// Stacks have objects of their tag alone.
+    is_tagged: bool,
     /// Objects in no stack.
     held: RefCell<Vec<usize>>,
     nr_objects: Cell<usize>,
@@ -86,7 +91,7 @@ pub struct Scene {
 impl Scene {
     /// Stacks of `count` objects on two CPUs, and as many in the hand; `None` if
     /// the action needs a second CPU and there is none.
-    pub fn new(action: Action, count: u32) -> Option<Scene> {
+    pub fn new(action: Action, count: u32, is_tagged: bool) -> Option<Scene> {
         let cpus = allowed_cpus();
         let other = cpus.get(1).copied();
         if other.is_none() && matches!(action, Action::SlowPath | Action::Move) {
@@ -94,6 +99,7 @@ impl Scene {
         }
         let scene = Scene {
             action,
+            is_tagged,
             held: RefCell::default(),
             nr_objects: Cell::new(0),
             spares: RefCell::new((0..ARRAYS).collect()),
@@ -118,8 +124,9 @@ impl Scene {
             go_to(cpu);
             let _none = LINUX.exchange(SLOT, scene.new_stack(count)).expect("a row");
         }
-        for _ in 0..CAPACITY + 2 {
-            let object = scene.new_object();
+        for n in 0..CAPACITY + 2 {
+            let slab = if n % 2 == 0 { 0 } else { SLAB };
+            let object = scene.new_object() | slab;
             scene.held.borrow_mut().push(object);
         }
         Some(scene)
@@ -141,6 +148,7 @@ impl Scene {
 
     fn new_stack(&self, count: u32) -> Stack {
         let array = self.spare().expect("an array");
+        set_tag(array, 0);
         for i in 0..count as usize {
             let object = self.new_object();
             place(guard_of(array) + 1 + i as u32).store(object, Ordering::Relaxed);
@@ -169,11 +177,20 @@ impl Scene {
 
     /// Each object is in a hand or in a stack, once.
     pub fn verify(&self) -> Result<(), String> {
-        let mut all = self.held.take();
+        let mut all: Vec<_> = self.held.take().iter().map(|object| object & !SLAB).collect();
         for cpu in self.other.into_iter().chain([self.cpu]) {
             go_to(cpu);
             let old = LINUX.exchange(SLOT, Stack::NONE).expect("a row");
-            all.extend(contents(old.top));
+            let objects = contents(old.top);
+            let tag = Tag::of(old.end, |number| place(number).load(Ordering::Relaxed));
+            let is_strange = |object: &&usize| (**object ^ tag.base) & tag.mask != 0;
+            if self.is_tagged
+                && old.end != 0
+                && let Some(object) = objects.iter().find(is_strange)
+            {
+                return Err(format!("of another slab: {object:x} in a stack of {tag:x?}"));
+            }
+            all.extend(objects.iter().map(|object| object & !SLAB));
         }
         all.sort_unstable();
         if !all.iter().copied().eq((1..=self.nr_objects.get()).map(|i| i * 4096)) {
@@ -186,14 +203,14 @@ impl Scene {
     fn interfere(&self) {
         match self.action {
             Action::Nothing => {}
-            Action::Push => push(self),
+            Action::Push => self.push(),
             Action::Pop => pop(self),
             Action::PopAll => (0..CAPACITY).for_each(|_| pop(self)),
             Action::Exchange => exchange(self),
             Action::Replace => {
                 pop(self);
                 self.held.borrow_mut().rotate_right(1);
-                push(self);
+                self.push();
             }
             Action::Ask => LINUX.rows().entry(self.cpu, SLOT).ask(),
             Action::Drain => self.stop(|_| 0),
@@ -206,6 +223,10 @@ impl Scene {
             }
             Action::Move => go_to(self.other.unwrap_or(self.cpu)),
         }
+    }
+
+    fn push(&self) {
+        if self.is_tagged { push_if(self) } else { push(self) }
     }
 
     /// Stops this slot in all rows and leaves `keep` of the objects in each.
@@ -247,6 +268,14 @@ fn stack(array: usize, count: u32) -> Stack {
     Stack { top: guard_of(array) + count, end: guard_of(array) + CAPACITY }
 }
 
+/// Gives an array the tag of an object's slab.
+fn set_tag(array: usize, object: usize) {
+    let end = guard_of(array) + CAPACITY;
+    for (nth, word) in [object & SLAB, SLAB].into_iter().enumerate() {
+        place(end + 1 + nth as u32).store(word, Ordering::Relaxed);
+    }
+}
+
 /// Objects of the stack with this top, the lowest first.
 fn contents(top: u32) -> Vec<usize> {
     if top == 0 {
@@ -272,12 +301,24 @@ pub fn push(scene: &Scene) {
     }
 }
 
+/// A push by the platform, if the object is of the stack's slab. The next object in the hand is
+/// of the other slab.
+pub fn push_if(scene: &Scene) {
+    let Some(object) = scene.take() else {
+        return;
+    };
+    if !LINUX.push_if(SLOT, object) {
+        scene.held.borrow_mut().push(object);
+    }
+}
+
 /// An exchange by the platform, for a stack with one object.
 pub fn exchange(scene: &Scene) {
     let (Some(object), Some(array)) = (scene.take(), scene.spares.borrow_mut().pop()) else {
         return;
     };
     place(guard_of(array) + 1).store(object, Ordering::Relaxed);
+    set_tag(array, object);
     let new = stack(array, 1);
     let old = LINUX.exchange(SLOT, new).unwrap_or(new);
     scene.held.borrow_mut().extend(contents(old.top));

@@ -486,6 +486,15 @@ impl Platform for Linux {
     }
 
     #[inline]
+    fn push_if(&self, slot: Slot, object: usize) -> bool {
+        if self.has_left_row() {
+            return false;
+        }
+        // SAFETY: as above.
+        unsafe { rseq::push_if(self.rows.base(), slot.offset(), self.cs_offset(), object) }
+    }
+
+    #[inline]
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
         if self.has_left_row() {
             return Err(Stopped);

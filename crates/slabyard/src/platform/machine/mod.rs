@@ -406,6 +406,10 @@ impl Platform for Machine {
         self.push_in_steps(slot, object)
     }
 
+    fn push_if(&self, slot: Slot, object: usize) -> bool {
+        self.push_if_in_steps(slot, object)
+    }
+
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
         self.exchange_in_steps(slot, new)
     }

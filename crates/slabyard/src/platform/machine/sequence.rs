@@ -1,4 +1,4 @@
-//! The three sequences on the modelled machine, with a step between any two of
+//! The four sequences on the modelled machine, with a step between any two of
 //! their loads and stores.
 //!
 //! A thread that lost its token finds out at its next instruction, as the real
@@ -8,7 +8,7 @@
 //! With private rows (`can_stop` false) there is no token: no other thread uses the
 //! row, and nothing restarts.
 
-use super::super::stack::{Entry, STOPPED, Slot, Stack, Stopped};
+use super::super::stack::{Entry, STOPPED, Slot, Stack, Stopped, Tag};
 use super::{Broken, Machine};
 use crate::platform::Park;
 use crate::sync::Ordering;
@@ -96,6 +96,37 @@ impl Machine {
             self.inside(token)?;
             // The top of a stopped stack is above every end.
             if top >= entry.end() {
+                return Some(false);
+            }
+            self.inside(token)?;
+            if self.rows.element(top).load(Ordering::Relaxed) == object {
+                return Some(false);
+            }
+            self.inside(token)?;
+            self.rows.element(top + 1).store(object, Ordering::Relaxed);
+            self.before_commit(token)?;
+            entry.commit(top + 1);
+            Some(true)
+        })
+    }
+
+    pub(super) fn push_if_in_steps(&self, slot: Slot, object: usize) -> bool {
+        self.restarting(|token| {
+            let Some(row) = self.row() else {
+                return Some(false);
+            };
+            self.inside(token)?;
+            let entry = self.rows.entry(row, slot);
+            let top = entry.top();
+            self.inside(token)?;
+            let end = entry.end();
+            if top >= end {
+                return Some(false);
+            }
+            self.inside(token)?;
+            let word = |number| self.rows.element(number).load(Ordering::Relaxed);
+            let Tag { base, mask } = Tag::of(end, word);
+            if (object ^ base) & mask != 0 {
                 return Some(false);
             }
             self.inside(token)?;

@@ -5,7 +5,7 @@
 //! The thread block hangs on a key of the C library.
 
 use super::Thread;
-use crate::platform::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped};
+use crate::platform::stack::{ELEMENT_BYTES, Entry, ROW_STRIDE, Stack, Stopped, Tag};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Signature of an abort address: none here.
@@ -114,6 +114,21 @@ pub unsafe fn push(rows: usize, slot: usize, _cs_offset: usize, object: usize) -
     element(rows, top + 1).store(object, Ordering::Relaxed);
     entry.commit(top + 1);
     true
+}
+
+/// Pushes to this thread's stack if the object has the stack's tag.
+///
+/// # Safety
+/// As [`pop`].
+pub unsafe fn push_if(rows: usize, slot: usize, cs_offset: usize, object: usize) -> bool {
+    let Some(entry) = entry(rows, slot) else {
+        return false;
+    };
+    let word = |number| element(rows, number).load(Ordering::Relaxed);
+    // An entry of zeros has the tag of a row's first elements, and no room.
+    let Tag { base, mask } = Tag::of(entry.end(), word);
+    // SAFETY: the caller's promise.
+    (object ^ base) & mask == 0 && unsafe { push(rows, slot, cs_offset, object) }
 }
 
 /// Exchanges this thread's stack.

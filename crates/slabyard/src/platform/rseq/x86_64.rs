@@ -127,6 +127,62 @@ macro_rules! rseq_push {
     };
 }
 
+/// As [`rseq_push`], and slow if the object has not the [tag](crate::platform::stack) that lies
+/// behind the stack's end. `end` is a register of 32 bits and `end64` the same, `other` another.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! rseq_push_if {
+    ($rows:literal, $end:literal, $end64:literal, $other:literal) => {
+        concat!(
+            "
+            mov edx, dword ptr [",
+            $rows,
+            " + rcx]
+            mov ",
+            $end,
+            ", dword ptr [",
+            $rows,
+            " + rcx + 4]
+            cmp edx, ",
+            $end,
+            "
+            jae 29f
+            mov ",
+            $other,
+            ", qword ptr [",
+            $rows,
+            " + ",
+            $end64,
+            " * 8 + 8]
+            xor ",
+            $other,
+            ", rdi
+            test ",
+            $other,
+            ", qword ptr [",
+            $rows,
+            " + ",
+            $end64,
+            " * 8 + 16]
+            jne 29f
+            cmp qword ptr [",
+            $rows,
+            " + rdx * 8], rdi
+            je 29f
+            mov qword ptr [",
+            $rows,
+            " + rdx * 8 + 8], rdi
+            inc edx
+            mov dword ptr [",
+            $rows,
+            " + rcx], edx
+        22:
+            ",
+            $crate::rseq_descriptor!()
+        )
+    };
+}
+
 #[unsafe(naked)]
 unsafe extern "sysv64" fn pop_raw(slot: usize, rows: usize, cs_offset: usize) -> usize {
     naked_asm!(
@@ -155,6 +211,27 @@ unsafe extern "sysv64" fn push_raw(
         rseq_announce!(),
         "mov cx, r10w",
         rseq_push!("rsi"),
+        "mov eax, 1",
+        "ret",
+        "29: xor eax, eax",
+        "ret",
+    )
+}
+
+#[unsafe(naked)]
+unsafe extern "sysv64" fn push_if_raw(
+    object: usize,
+    rows: usize,
+    cs_offset: usize,
+    slot: usize,
+) -> usize {
+    naked_asm!(
+        "mov r9, rdx",
+        "mov r10, rcx",
+        "20: mov rdx, r9",
+        rseq_announce!(),
+        "mov cx, r10w",
+        rseq_push_if!("rsi", "eax", "rax", "r8"),
         "mov eax, 1",
         "ret",
         "29: xor eax, eax",
@@ -217,6 +294,16 @@ pub unsafe fn push(rows: usize, slot: usize, cs_offset: usize, object: usize) ->
     unsafe { push_raw(object, rows, cs_offset, slot) != 0 }
 }
 
+/// Pushes to this CPU's stack if the object has the stack's tag.
+///
+/// # Safety
+/// As [`pop`].
+#[inline]
+pub unsafe fn push_if(rows: usize, slot: usize, cs_offset: usize, object: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { push_if_raw(object, rows, cs_offset, slot) != 0 }
+}
+
 /// Exchanges this CPU's stack.
 ///
 /// # Errors
@@ -239,10 +326,11 @@ pub unsafe fn exchange(
 
 /// First byte of a sequence's function, for tests that plant breakpoints.
 #[must_use]
-pub fn code() -> [(&'static str, usize); 3] {
+pub fn code() -> [(&'static str, usize); 4] {
     [
         ("pop", pop_raw as *const () as usize),
         ("push", push_raw as *const () as usize),
+        ("push-if", push_if_raw as *const () as usize),
         ("exchange", exchange_raw as *const () as usize),
     ]
 }
