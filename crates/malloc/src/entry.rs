@@ -21,7 +21,35 @@ mod fast {
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::platform::stack::COUNTDOWN_AT;
-    use slabyard::{rseq_announce, rseq_pop, rseq_push};
+    use slabyard::{rseq_announce, rseq_pop};
+
+    /// The push of `free`, whose scratch registers are `eax` and `r8`.
+    #[cfg(not(any_engine))]
+    macro_rules! push {
+        () => {
+            slabyard::rseq_push!("rsi")
+        };
+    }
+    /// The push of a free with a size, whose scratch registers are `eax` and `r10`.
+    #[cfg(not(any_engine))]
+    macro_rules! push_sized {
+        () => {
+            slabyard::rseq_push!("r8")
+        };
+    }
+    // Some engines' stacks take the objects of one slab.
+    #[cfg(any_engine)]
+    macro_rules! push {
+        () => {
+            slabyard::rseq_push_if!("rsi", "eax", "rax", "r8")
+        };
+    }
+    #[cfg(any_engine)]
+    macro_rules! push_sized {
+        () => {
+            slabyard::rseq_push_if!("r8", "eax", "rax", "r10")
+        };
+    }
 
     // The alignment at a function's end is its section's, and so its begin's.
 
@@ -76,7 +104,7 @@ mod fast {
                     "dec dword ptr [rsi + rcx + {frees}]",
                     "js 29f",
                     "mov cx, word ptr [r8 + rax * 2]",
-                    rseq_push!("rsi"),
+                    push!(),
                     "ret",
                     "29: jmp {slow}",
                     ".p2align 6",
@@ -120,7 +148,7 @@ mod fast {
                     "dec dword ptr [r8 + rcx + {frees}]",
                     "js 29f",
                     "mov cx, r10w",
-                    rseq_push!("r8"),
+                    push_sized!(),
                     "ret",
                     "29: jmp {slow}",
                     ".p2align 6",

@@ -12,7 +12,7 @@ use slabyard_abi::engines::EngineName;
 pub struct Any(Once<Chosen>);
 
 enum Chosen {
-    Slub(Sheaves),
+    Slub(Sheaves<u32, true>),
     Plain(Plain),
 }
 
@@ -21,7 +21,7 @@ impl Any {
     /// has the engine `slub`.
     pub fn choose(&self, name: EngineName) -> bool {
         self.0.set(match name {
-            EngineName::Slub => Chosen::Slub(Sheaves::NEW),
+            EngineName::Slub => Chosen::Slub(Engine::NEW),
             EngineName::Plain => Chosen::Plain(Plain::NEW),
         })
     }
@@ -39,6 +39,7 @@ macro_rules! on_chosen {
 
 impl Engine for Any {
     const NEW: Self = Any(Once::new());
+    const TAGGED: bool = true;
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;

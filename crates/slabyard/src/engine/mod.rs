@@ -71,6 +71,8 @@ pub struct Changed {
 pub trait Engine: Sized + Send + Sync {
     /// The state of a cache that is not in use.
     const NEW: Self;
+    /// True if stacks have tags, for which pushes ask.
+    const TAGGED: bool = false;
 
     /// The state of a cache that is not in use, of the engine that another cache has.
     fn like(_other: &Self) -> Self {

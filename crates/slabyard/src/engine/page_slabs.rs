@@ -7,6 +7,7 @@
 use super::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
+use crate::platform::stack::Tag;
 use crate::platform::{Platform, Slot, Stack, Stopped};
 use crate::slab::{Geometry, Object, Put, Version, Word};
 use crate::sync::{AtomicUsize, Ordering};
@@ -350,8 +351,12 @@ impl<P: Platform> Stacks for PageSlabs<'_, P> {
     }
 
     #[inline]
-    fn check_in(self, slot: Slot, sheaf: Sheaf, capacity: u32) -> Option<Sheaf> {
-        let new = self.heap.sheaves.publish(sheaf, capacity);
+    fn check_in(self, slot: Slot, sheaf: Sheaf, capacity: u32, tag: Option<Tag>) -> Option<Sheaf> {
+        let sheaves = &self.heap.sheaves;
+        let new = match tag {
+            None => sheaves.publish(sheaf, capacity),
+            Some(tag) => sheaves.publish_tagged(sheaf, capacity, tag),
+        };
         match self.heap.platform.exchange(slot, new) {
             Ok(old) => self.heap.sheaves.adopt(old),
             // Stopped: no other thread has seen the new one, it is ours again.

@@ -10,6 +10,7 @@
 //! (`crates/lab/tests/one_policy.rs`).
 
 use super::{Counter, Header, Shape};
+use crate::platform::stack::Tag;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
 use crate::sync::AtomicUsize;
@@ -257,8 +258,15 @@ pub trait Stacks: Slabs {
     /// [`Stopped`] if the stack is stopped, or this thread has none.
     fn check_out(self, slot: Slot) -> Result<Option<Self::Sheaf>, Stopped>;
     /// Checks a sheaf in to this CPU's stack, with room for pushes up to `capacity`. Returns
-    /// the one that was found there meanwhile; the same one, if the stack is stopped.
-    fn check_in(self, slot: Slot, sheaf: Self::Sheaf, capacity: u32) -> Option<Self::Sheaf>;
+    /// the one that was found there meanwhile; the same one, if the stack is stopped. Where
+    /// pushes ask for a tag, `tag` is the stack's.
+    fn check_in(
+        self,
+        slot: Slot,
+        sheaf: Self::Sheaf,
+        capacity: u32,
+        tag: Option<Tag>,
+    ) -> Option<Self::Sheaf>;
     /// Objects in this CPU's spare sheaf, as of a moment ago; `None` without one.
     fn spare_len(self) -> Option<u32>;
     /// True if both sheaves of this CPU have `capacity` objects, as of a moment ago, and this

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! Elements (of 9, 33 or 129 cache lines; an odd number spreads over L1's sets)
-//! +------+-----+-------+------------------------------------------+
-//! | next | len | guard | objects[0] objects[1] ...                  |
-//! +------+-----+-------+------------------------------------------+
+//! +------+-----+-------+-----------------------------------+-----+
+//! | next | len | guard | objects[0] objects[1] ...         | tag |
+//! +------+-----+-------+-----------------------------------+-----+
 //!                ^ top of an empty stack
 //! ```
 //! The guard holds 0: a pop that reads it knows that the stack is empty. A row refers to
-//! an element by its number ([`crate::platform::stack`]).
+//! an element by its number ([`crate::platform::stack`]). The tag of a stack that has one lies
+//! behind its end: in the last two words, or in objects where its capacity is lower.
 //!
 //! A sheaf of large objects holds few: with one size for all, each would touch a page of its
 //! own, while sheaves of the smaller sizes share pages. Each size has a part of the memory,
@@ -18,7 +19,7 @@
 //! `abi::region::sheaf`.
 
 use super::table::Zeroed;
-use crate::platform::stack::ELEMENT_BYTES;
+use crate::platform::stack::{ELEMENT_BYTES, Tag};
 use crate::sync::{AtomicU32, AtomicUsize};
 pub(super) use slabyard_abi::region::sheaf::BYTES;
 
@@ -39,6 +40,7 @@ pub(super) struct Elements<const N: usize> {
     count: AtomicU32,
     guard: AtomicUsize,
     objects: [AtomicUsize; N],
+    tag: [AtomicUsize; Tag::ELEMENTS as usize],
 }
 
 // SAFETY: atomic numbers only.

@@ -8,7 +8,7 @@
 use super::elements::{GUARD, LARGE, ROOM, SIZES, STRIDES, View, size_for};
 use super::sheaf_pool::SheafPool;
 use crate::platform::Platform;
-use crate::platform::stack::{ELEMENT_BYTES, Entry, STOPPED, Stack};
+use crate::platform::stack::{ELEMENT_BYTES, Entry, STOPPED, Stack, Tag};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// No sheaf.
@@ -185,6 +185,20 @@ impl SheafPool {
         let end = sheaf.guard + capacity.min(self.room(&sheaf));
         let stack = Stack { top: sheaf.guard + sheaf.count, end };
         core::mem::forget(sheaf);
+        stack
+    }
+
+    /// As [`SheafPool::publish`], with a tag, which lies behind all objects that there are: those
+    /// of a sheaf from before the capacity was lowered, too.
+    pub fn publish_tagged(&self, sheaf: Sheaf, capacity: u32, tag: Tag) -> Stack {
+        let capacity = capacity.max(sheaf.count);
+        let stack = self.publish(sheaf, capacity);
+        let behind = self.origin.load(Ordering::Relaxed) + (stack.end as usize + 1) * ELEMENT_BYTES;
+        // SAFETY: behind the end of a stack there are two elements of its sheaf, in memory that
+        // stays for ever and is changed as atomic numbers only.
+        let words = unsafe { &*(behind as *const [AtomicUsize; Tag::ELEMENTS as usize]) };
+        words[0].store(tag.base, Ordering::Relaxed);
+        words[1].store(tag.mask, Ordering::Relaxed);
         stack
     }
 

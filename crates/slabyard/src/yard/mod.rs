@@ -360,10 +360,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.free(address)
     }
 
-    /// Pushes onto this CPU's sheaf; false for an interior pointer and a full sheaf.
+    /// Pushes onto this CPU's stack; false for an interior pointer, a full stack, and one that
+    /// takes other objects.
     #[inline]
     pub(crate) fn push(&self, cache: &Cache<E>, address: usize) -> bool {
-        self.may_begin(cache, address) && self.platform().push(cache.shape().main(), address)
+        let (p, main) = (self.platform(), cache.shape().main());
+        let push = if E::TAGGED { P::push_if } else { P::push };
+        self.may_begin(cache, address) && push(p, main, address)
     }
 
     /// False where no object of a cache begins. Only objects of malloc's classes are all aligned

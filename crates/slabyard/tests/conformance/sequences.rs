@@ -7,6 +7,7 @@ use slabyard::cache::{classes, slots};
 use slabyard::engine::Engine;
 use slabyard::platform::machine::Config;
 use slabyard::platform::stack::SLOTS;
+use slabyard::platform::stack::Tag;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::yard::{LARGEST_RUN, Yard};
 use slabyard_abi::region::row;
@@ -71,14 +72,14 @@ fn a_sheaf_is_as_large_as_its_cache_needs() {
         let _says = Says::of(&config);
         let yard = yard_on(config);
         let (p, sheaves) = (yard.platform(), &yard.heap.sheaves);
-        for (objects, room) in [(1, 70), (70, 70), (71, 262), (262, 262), (263, 1030), (1022, 1030)]
+        for (objects, room) in [(1, 68), (68, 68), (69, 260), (260, 260), (261, 1028), (1022, 1028)]
         {
             let take = || sheaves.take(p, objects).expect("memory");
             let (first, second) = (take(), take());
             assert_eq!((sheaves.room(&first), sheaves.room(&second)), (room, room));
             let stacks = [first, second].map(|sheaf| sheaves.publish(sheaf, 2000));
-            // Words of a sheaf: of the objects, and two more.
-            assert_eq!(stacks[1].top.abs_diff(stacks[0].top), room + 2);
+            // Words of a sheaf: of the objects, two in front, and a tag.
+            assert_eq!(stacks[1].top.abs_diff(stacks[0].top), room + 2 + Tag::ELEMENTS);
             for stack in stacks {
                 assert_eq!(stack.end, stack.top + room, "a stack holds what there is room for");
                 assert_eq!(sheaves.count_of(stack.top), Some(0));

@@ -8,6 +8,7 @@ use super::{KernelCache, State};
 use crate::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
 use crate::engine::{Counter, Header, Shape, flush, partial};
 use crate::pages::NODE_LIMIT;
+use crate::platform::stack::Tag;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
 use crate::sync::{AtomicU32, AtomicUsize};
@@ -347,7 +348,13 @@ impl Stacks for CountedSlabs<'_> {
         Ok(self.stack(slot).take())
     }
 
-    fn check_in(self, slot: Slot, sheaf: CountedSheaf, _capacity: u32) -> Option<CountedSheaf> {
+    fn check_in(
+        self,
+        slot: Slot,
+        sheaf: CountedSheaf,
+        _capacity: u32,
+        _tag: Option<Tag>,
+    ) -> Option<CountedSheaf> {
         self.stack(slot).replace(Some(sheaf))
     }
 

@@ -14,7 +14,7 @@ fn in_whole_words(objects: u32) -> u32 {
     if objects < WORD { objects } else { (objects + WORD / 2) / WORD * WORD }
 }
 
-impl<C> Sheaves<C> {
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Allocates an object and returns its address; `None` if there is no memory.
     pub fn alloc_slow<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Object> {
         let _moving = on.cache().moving();

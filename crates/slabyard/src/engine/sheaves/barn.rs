@@ -69,7 +69,7 @@ impl<C> Barn<C> {
     }
 }
 
-impl<C> Sheaves<C> {
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     fn bytes_of(cache: &Header, sheaf: &impl Held) -> usize {
         sheaf.len() as usize * cache.shape().geometry.size as usize
     }

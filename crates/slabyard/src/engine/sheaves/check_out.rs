@@ -8,8 +8,9 @@
 use super::Sheaves;
 use crate::engine::slabs::{Held, Stacks};
 use crate::platform::Slot;
+use crate::platform::stack::Tag;
 
-impl<C> Sheaves<C> {
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Checks a sheaf in to this CPU's entry, with room for pushes up to `capacity`.
     pub(super) fn check_in<S: Stacks<Chain = C>>(
         &self,
@@ -18,7 +19,9 @@ impl<C> Sheaves<C> {
         sheaf: S::Sheaf,
         capacity: u32,
     ) {
-        if let Some(surplus) = on.check_in(slot, sheaf, capacity) {
+        // It takes every object. Nothing is pushed to a spare, whose end lies below its objects.
+        let tag = (TAGGED && slot == on.cache().shape().main()).then_some(Tag::ANY);
+        if let Some(surplus) = on.check_in(slot, sheaf, capacity, tag) {
             self.put_away(on, surplus);
         }
     }

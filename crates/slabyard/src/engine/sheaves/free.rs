@@ -5,7 +5,7 @@ use super::Sheaves;
 use crate::engine::slabs::{Flush, Held, Offered, Stacks};
 use crate::engine::{Counter, flush};
 
-impl<C> Sheaves<C> {
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Frees an object. Called when the fast path found this CPU's stack full, stopped or
     /// asked to drain, or found the object on its top.
     pub fn free_slow<S: Stacks<Chain = C>>(&self, on: S, object: S::Object) {

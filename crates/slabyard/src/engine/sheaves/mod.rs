@@ -23,13 +23,14 @@ use crate::sync::{Lock, Ordering, Rank};
 use slabyard_abi::engines::EngineName;
 use working_set::WorkingSet;
 
-/// What a cache with sheaves has beside its header. `C` is a barn's list of sheaves.
-pub struct Sheaves<C = u32> {
+/// What a cache with sheaves has beside its header. `C` is a barn's list of sheaves; `TAGGED`
+/// says that pushes ask for a stack's tag, because other engines of the yard need it.
+pub struct Sheaves<C = u32, const TAGGED: bool = false> {
     barn: Lock<barn::Barn<C>>,
     working_set: WorkingSet,
 }
 
-impl<C> Sheaves<C> {
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// The state of a cache that is not in use; `full` and `empty` are lists of no sheaf.
     pub(super) const fn new(full: C, empty: C) -> Self {
         let barn = Lock::new(Rank::Barn, barn::Barn::new(full, empty));
@@ -44,8 +45,9 @@ impl<C> Sheaves<C> {
     }
 }
 
-impl Engine for Sheaves {
-    const NEW: Self = Sheaves::new(NO_SHEAF, NO_SHEAF);
+impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
+    const TAGGED: bool = TAGGED;
+    const NEW: Self = Self::new(NO_SHEAF, NO_SHEAF);
 
     fn name(&self) -> EngineName {
         EngineName::Slub

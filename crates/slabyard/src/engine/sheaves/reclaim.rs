@@ -9,7 +9,7 @@ use crate::engine::slabs::{Held, Stacks};
 use crate::engine::{Found, partial};
 use crate::platform::Slot;
 
-impl<C> Sheaves<C> {
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Flushes a piece of an unused sheaf, else ends some empty slabs of an idle cache; true
     /// if it did either.
     pub fn reclaim_piece<S: Stacks<Chain = C>>(

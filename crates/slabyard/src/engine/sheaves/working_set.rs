@@ -63,7 +63,7 @@ impl WorkingSet {
     }
 }
 
-impl<C> Sheaves<C> {
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Counts objects that were flushed because the barn was full.
     pub(super) fn count_flushed(&self, objects: u32) {
         self.working_set.flushed.fetch_add(objects, Ordering::Relaxed);
