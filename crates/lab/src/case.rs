@@ -6,7 +6,7 @@ use crate::replay::{Parked, Plan, Start};
 use crate::rules::Settings;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::Trace;
-use slabyard::engine::cpu_slabs::Rules;
+use slabyard::engine::counted::Rules;
 
 /// What a replay needs, owned.
 pub struct Case {

@@ -3,7 +3,7 @@
 //! `cargo test --release -p slabyard-lab --test check -- --nocapture` prints the
 //! figures.
 
-use slabyard::engine::cpu_slabs::{Planted, Rules};
+use slabyard::engine::counted::{Planted, Rules};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::goals::{Context, Goal, Traced, goals};
 use slabyard_lab::check::{Report, Spread, check};

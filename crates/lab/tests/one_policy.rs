@@ -5,8 +5,8 @@
 //! yard's cache for objects of its size, and generated ones.
 
 use slabyard::cache::classes::{self, CLASSES};
+use slabyard::engine::counted::KernelCache;
 use slabyard::engine::counters::Counter;
-use slabyard::engine::cpu_slabs::KernelCache;
 use slabyard::engine::slabs::{Rules, Slabs};
 use slabyard::engine::{Engine, Found, Header, partial};
 use slabyard::pages::Kind;

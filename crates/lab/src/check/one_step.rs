@@ -11,8 +11,8 @@
 
 use crate::prepare::{Op, Prepared};
 use crate::replay::{Plan, start};
-use slabyard::engine::cpu_slabs::alloc::Choice;
-use slabyard::engine::cpu_slabs::{Front, KernelCache, NONE, Page};
+use slabyard::engine::counted::calls::Choice;
+use slabyard::engine::counted::{Front, KernelCache, NONE, Page};
 
 /// Hits among questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

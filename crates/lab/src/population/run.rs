@@ -7,8 +7,8 @@
 use super::{CacheLoad, PopulationLoad};
 use crate::geometry::{self, SizeError};
 use crate::rules::Settings;
-use slabyard::engine::cpu_slabs::KernelCache;
-use slabyard::engine::cpu_slabs::audit::Places;
+use slabyard::engine::counted::KernelCache;
+use slabyard::engine::counted::audit::Places;
 
 /// What a population takes.
 #[derive(Clone, Debug, PartialEq, Eq)]

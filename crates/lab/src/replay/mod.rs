@@ -17,7 +17,7 @@ pub mod start;
 use crate::prepare::Op;
 use crate::prepare::truth::Change;
 use report::Sample;
-use slabyard::engine::cpu_slabs::{KernelCache, NONE, Page};
+use slabyard::engine::counted::{KernelCache, NONE, Page};
 
 pub use plan::{Parked, Plan, Start};
 

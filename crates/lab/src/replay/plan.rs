@@ -3,7 +3,7 @@
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
 use crate::prepare::Prepared;
-use slabyard::engine::cpu_slabs::Rules;
+use slabyard::engine::counted::Rules;
 
 /// What to run.
 pub struct Plan<'a> {

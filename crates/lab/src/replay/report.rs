@@ -1,7 +1,7 @@
 //! What is where, at one moment of a replay.
 
-use slabyard::engine::cpu_slabs::KernelCache;
-use slabyard::engine::cpu_slabs::audit::Places;
+use slabyard::engine::counted::KernelCache;
+use slabyard::engine::counted::audit::Places;
 
 /// All caches at one moment.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 
 use super::plan::{Parked, Plan, Start};
 use crate::prepare::{Op, Prepared};
-use slabyard::engine::cpu_slabs::{Accounting, KernelCache, NONE, Rules};
+use slabyard::engine::counted::{Accounting, KernelCache, NONE, Rules};
 
 /// Of the choices that a snapshot leaves open.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;

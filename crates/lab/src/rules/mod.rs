@@ -13,7 +13,7 @@ mod settings;
 
 pub use here::running_kernel;
 pub use settings::{Key, SettingError, Settings, SizeRule, keys};
-pub use slabyard::engine::cpu_slabs::{Accounting, Freezing};
+pub use slabyard::engine::counted::{Accounting, Freezing};
 
 use thiserror::Error;
 

@@ -25,8 +25,9 @@
 #![forbid(unsafe_code)]
 
 pub mod any;
-pub mod counters;
 #[cfg(any(test, feature = "cpu-slab"))]
+pub mod counted;
+pub mod counters;
 pub mod cpu_slabs;
 pub mod flush;
 pub mod header;

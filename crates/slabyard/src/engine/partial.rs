@@ -49,6 +49,16 @@ impl Partial {
         Partial { head: NIL, tail: NIL, nr_partial: 0 }
     }
 
+    /// Slabs on it.
+    pub(super) fn len(&self) -> u32 {
+        self.nr_partial
+    }
+
+    /// The slab at the head.
+    pub(super) fn first(&self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
+    }
+
     /// Lists a slab that is on no list.
     pub(super) fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
         let (prev, next) = match end {
@@ -102,7 +112,7 @@ impl Partial {
 const ENDED_AT_ONCE: u32 = 16;
 
 /// Takes the list's lock.
-fn lock<S: Slabs>(on: &S) -> Guard<'_, Partial, S::Park> {
+pub(super) fn lock<S: Slabs>(on: &S) -> Guard<'_, Partial, S::Park> {
     on.count(Counter::ListLock, 1);
     on.cache().partial.lock(on.park())
 }
@@ -199,13 +209,19 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
     missing
 }
 
+/// Begins a slab, on no list; `None` without memory.
+pub(super) fn begin<S: Slabs>(on: S, shape: &Shape) -> Option<u32> {
+    let slab = on.begin(shape)?;
+    on.count(Counter::AllocSlab, 1);
+    on.cache().shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
+    Some(slab)
+}
+
 /// Takes objects from a new slab; returns how many.
 fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) -> u32 {
     let cache = on.cache();
     let shape = cache.shape();
-    let Some(slab) = on.begin(shape) else { return 0 };
-    on.count(Counter::AllocSlab, 1);
-    cache.shown.nr_slabs.fetch_add(1, Ordering::Relaxed);
+    let Some(slab) = begin(on, shape) else { return 0 };
     let (version, _) = on.free_of(slab);
     let (taken, left) = on.take(shape, slab, most, whole, f);
     if left > 0 {
@@ -237,6 +253,9 @@ pub(crate) fn is_list_published<S: Slabs>(on: S) -> bool {
 pub(super) enum Why {
     /// Objects were freed.
     Freed,
+    /// Objects were freed to a slab that had free ones: if it is on no list, a CPU has it, and
+    /// nothing is to be done.
+    Emptied,
     /// A refill left some.
     Rest,
 }
@@ -252,6 +271,10 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
         return;
     }
     let listed = on.links(slab).is_listed();
+    if why == Why::Emptied && !listed {
+        on.count(Counter::ListLockVain, 1);
+        return;
+    }
     if ends(on, shape, list.nr_partial, free, listed) {
         if listed {
             list.unlink(on, slab);
@@ -270,7 +293,7 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
         };
         list.add(on, slab, end);
         list.publish(cache);
-        on.count(Counter::FreeAddPartial, (why == Why::Freed).into());
+        on.count(Counter::FreeAddPartial, (why != Why::Rest).into());
     }
 }
 
@@ -295,8 +318,14 @@ pub(super) fn ends<S: Slabs>(
     ends
 }
 
+/// Ends an empty slab that is on no list and that no other thread can put on one.
+pub(super) fn end<S: Slabs>(on: S, shape: &Shape, slab: u32) {
+    on.end(shape, slab);
+    ended(on, shape, slab);
+}
+
 /// Counts a slab that ended, and gives its pages back.
-fn ended<S: Slabs>(on: S, shape: &Shape, slab: u32) {
+pub(super) fn ended<S: Slabs>(on: S, shape: &Shape, slab: u32) {
     on.count(Counter::FreeSlab, 1);
     on.cache().shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
     on.give_back(shape, slab);

@@ -1,193 +1,104 @@
-//! The lists of partial slabs: one for each node ([`crate::engine::partial`]), taken from the
-//! head; one for each CPU, last in first out.
+//! CPU partial lists: each CPU's, last in first out.
 //!
-//! A slab is in one list at most; its [`State`] says in which.
+//! A list without room is drained as a whole, by the free that brings one more slab: the
+//! unlucky free.
 
-use super::{Accounting, Freezing, KernelCache, NONE, Planted, State};
-use crate::engine::partial::End;
-use crate::engine::slabs::{Links, Slabs};
-use crate::engine::{Counter, partial};
+use super::{CpuSlabs, Freezing, Planted};
+use crate::engine::partial::{self, End};
+use crate::engine::slabs::Held;
+use crate::engine::{Counter, Shape};
 
-/// A CPU's list.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CpuPartial {
-    pub(crate) head: u32,
-    pub(crate) slabs: u32,
-    /// Free objects as [`Rules::accounting`](super::Rules) counts them.
-    pub(crate) objects: u32,
+/// Slabs that end under one hold of the list lock: more than a list has.
+const ENDED_AT_ONCE: usize = 64;
+
+/// Puts a slab that a free found full on this CPU's list, which is drained first if it has no
+/// room. Returns how many slabs that were.
+pub(crate) fn put<S: CpuSlabs>(on: S, slab: u32) -> u32 {
+    let rules = on.cpu_rules();
+    let Some(mut list) = on.check_out_list() else {
+        put_on_node(on, slab);
+        return 0;
+    };
+    let free = on.near(slab).free_of(slab).1;
+    let mut drained = 0;
+    if rules.is_over(list.len(), on.objects_of(&list), free) {
+        on.count(Counter::CpuPartialDrain, 1);
+        drained = drain(on, &mut list);
+    }
+    if !on.park(&mut list, slab, free) {
+        put_on_node(on, slab);
+    }
+    if rules.keeps_nothing() {
+        drained += drain(on, &mut list);
+    }
+    check_in(on, list);
+    drained
 }
 
-impl CpuPartial {
-    pub(crate) const EMPTY: CpuPartial = CpuPartial { head: NONE, slabs: 0, objects: 0 };
+/// Puts a slab on its node's list that has no place on a CPU's.
+fn put_on_node<S: CpuSlabs>(on: S, slab: u32) {
+    let on = on.near(slab);
+    let mut list = partial::lock(&on);
+    put_back(on, on.cache().shape(), slab, &mut list);
+    list.publish(on.cache());
 }
 
-const _: () = assert!(NONE == 0, "what `default` has for no slab");
-
-impl KernelCache {
-    /// Puts a slab that is in no list on its node's.
-    pub(crate) fn add_partial(&self, slab: u32, end: End) {
-        let on = self.at_node_of(0, slab);
-        let mut list = on.cache().partial.lock(on.park());
-        list.add(on, slab, end);
-        list.publish(on.cache());
+/// Checks a list in. What is found there meanwhile is drained.
+pub(super) fn check_in<S: CpuSlabs>(on: S, list: S::List) {
+    if let Some(mut surplus) = on.check_in_list(list) {
+        drain(on, &mut surplus);
+        on.give_list(surplus);
     }
+}
 
-    /// Takes a slab off its node's list.
-    pub(crate) fn remove_partial(&self, slab: u32) {
-        let on = self.at_node_of(0, slab);
-        let mut list = on.cache().partial.lock(on.park());
-        list.unlink(on, slab);
-        list.publish(on.cache());
-    }
-
-    /// The first slab of a node's list, and its length.
-    pub(crate) fn node_partial(&self, node: usize) -> (u32, u32) {
-        self.nodes[node].header.listed()
-    }
-
-    /// The slab behind another one in its list.
-    pub(crate) fn next_of(&self, slab: u32) -> u32 {
-        self.slab(slab).next.get()
-    }
-
-    /// Puts a slab that is in no list on a CPU's; `drain` says that a list without
-    /// room is drained first. Returns how many slabs that were.
-    pub(crate) fn put_cpu_partial(&self, cpu: usize, slab: u32, drain: bool) -> u32 {
-        let rules = &self.rules;
-        let it = self.slab(slab);
-        let free = it.free.get();
-        let partial = &self.cpus[cpu].partial;
-        let list = partial.get();
-        let is_over = list.head != NONE
-            && match rules.accounting {
-                Accounting::Objects => list.objects > rules.cpu_partial,
-                Accounting::Slabs => list.slabs >= rules.cpu_partial_slabs,
-                Accounting::Exact => list.objects + free > rules.cpu_partial,
-            };
-        let drained = if drain && is_over { partial.take() } else { CpuPartial::EMPTY };
-        let CpuPartial { head, slabs, objects } = partial.get();
-        it.next.set(head);
-        it.prev.set(NONE);
-        if head != NONE {
-            self.slab(head).prev.set(slab);
-        }
-        partial.set(CpuPartial { head: slab, slabs: slabs + 1, objects: objects + free });
-        it.state.set(State::CpuPartial);
-        it.cpu.set(cpu as u16);
-        it.counted.set(free);
-        if drained.head != NONE {
-            self.counters.add(Counter::CpuPartialDrain, 1);
-            self.put_partials(drained.head);
-        }
-        if rules.accounting == Accounting::Objects && rules.cpu_partial == 0 {
-            // To 5.15 a limit of 0 keeps nothing.
-            return drained.slabs + self.drain(cpu);
-        }
-        drained.slabs
-    }
-
-    /// Takes a slab off a CPU partial list.
-    pub(crate) fn remove_cpu_partial(&self, slab: u32) {
-        let it = self.slab(slab);
-        let partial = &self.cpus[it.cpu.get() as usize].partial;
-        let mut list = partial.get();
-        let (next, prev) = (it.next.get(), it.prev.get());
-        match prev {
-            NONE => list.head = next,
-            prev => self.slab(prev).next.set(next),
-        }
-        if next != NONE {
-            self.slab(next).prev.set(prev);
-        }
-        list.slabs -= 1;
-        list.objects -= it.counted.get();
-        partial.set(list);
-        it.state.set(State::Full);
-    }
-
-    /// All slabs of a CPU partial list go to their nodes' lists. Returns how many.
-    pub(crate) fn drain(&self, cpu: usize) -> u32 {
-        let list = self.cpus[cpu].partial.take();
-        if list.head != NONE {
-            self.put_partials(list.head);
-        }
-        list.slabs
-    }
-
-    /// A chain of slabs, unlinked from its CPU, goes to the nodes' lists: from the
-    /// last that joined to the first, each to the tail. Those that are empty end,
-    /// if the list is long enough.
-    fn put_partials(&self, first: u32) {
-        let (mut at, mut locked) = (first, u32::MAX);
-        while at != NONE {
-            let next = self.next_of(at);
-            let node = u32::from(self.slab(at).node.get());
-            if node != locked {
-                // The lock is kept from slab to slab of one node.
-                self.counters.add(Counter::ListLock, 1);
-                locked = node;
+/// Puts all slabs of a list that is checked out on their nodes' lists, from the last that joined
+/// to the first, each to the tail; those that are empty end, if the node's list is long enough.
+/// Returns how many slabs.
+pub(crate) fn drain<S: CpuSlabs>(on: S, list: &mut S::List) -> u32 {
+    let mut drained = 0;
+    let mut next = on.unpark(list);
+    while let Some(first) = next {
+        let on = on.near(first);
+        let (cache, shape) = (on.cache(), on.cache().shape());
+        let mut ended = [0; ENDED_AT_ONCE];
+        let mut n = 0;
+        // The lock is kept from slab to slab of one node.
+        let mut of_node = partial::lock(&on);
+        while let Some(slab) = next
+            && n < ended.len()
+            && core::ptr::eq(on.near(slab).cache(), cache)
+        {
+            drained += 1;
+            if put_back(on, shape, slab, &mut of_node) {
+                ended[n] = slab;
+                n += 1;
             }
-            if self.rules.freezing == Freezing::Eager {
-                self.counters.add(Counter::CmpxchgSlab, 1);
-                self.counters.add(Counter::CmpxchgUnderLock, 1);
-            }
-            self.slab(at).state.set(State::Full);
-            if self.ends_if_empty(at) {
-                self.counters.add(Counter::DeactivateEmpty, 1);
-                self.discard(at);
-            } else {
-                let to_head = self.rules.planted == Planted::DrainToHead;
-                self.add_partial(at, if to_head { End::Head } else { End::Tail });
-                self.counters.add(Counter::FreeAddPartial, 1);
-            }
-            at = next;
+            next = on.unpark(list);
         }
+        of_node.publish(cache);
+        drop(of_node);
+        ended[..n].iter().for_each(|slab| partial::ended(on, shape, *slab));
     }
+    drained
+}
 
-    /// True if a slab on no node's list is empty, and its node's list is long enough.
-    pub(crate) fn ends_if_empty(&self, slab: u32) -> bool {
-        let on = self.at_node_of(0, slab);
-        let (_, free) = on.free_of(slab);
-        partial::ends(
-            on,
-            on.cache().shape(),
-            on.cache().listed().1,
-            free,
-            on.links(slab).is_listed(),
-        )
+/// Puts a slab from a CPU's list on its node's, which is locked; true if it ended instead.
+fn put_back<S: CpuSlabs>(on: S, shape: &Shape, slab: u32, list: &mut partial::Partial) -> bool {
+    if on.cpu_rules().freezing == Freezing::Eager {
+        on.count(Counter::CmpxchgSlab, 1);
+        on.count(Counter::CmpxchgUnderLock, 1);
+        on.thaw(slab);
     }
-
-    /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,
-    /// the fullest first (of those with up to 32 free objects).
-    pub fn shrink(&self) {
-        const PROMOTED: u32 = 32;
-        self.flush_sheaves();
-        for cpu in 0..self.cpus.len() {
-            self.flush_cpu(cpu);
-        }
-        for node in 0..self.nodes.len() {
-            let mut listed = ::alloc::vec::Vec::new();
-            let mut at = self.node_partial(node).0;
-            while at != NONE {
-                listed.push(at);
-                at = self.next_of(at);
-            }
-            for slab in &listed {
-                self.remove_partial(*slab);
-            }
-            // A bucket's slabs come in reverse order: each is moved to its head.
-            let key = |slab: &u32| self.slab(*slab).free.get();
-            let (mut few, many): (::alloc::vec::Vec<u32>, _) =
-                listed.iter().partition(|slab| key(slab) <= PROMOTED);
-            few.reverse();
-            few.sort_by_key(key);
-            for slab in few.into_iter().chain(many) {
-                if self.slab(slab).free.get() == self.rules.objects {
-                    self.discard(slab);
-                } else {
-                    self.add_partial(slab, End::Tail);
-                }
-            }
-        }
+    if partial::ends(on, shape, list.len(), on.free_of(slab).1, false) {
+        on.count(Counter::DeactivateEmpty, 1);
+        on.end(shape, slab);
+        return true;
     }
+    let end = match on.cpu_rules().planted {
+        Planted::DrainToHead => End::Head,
+        _ => End::Tail,
+    };
+    list.add(on, slab, end);
+    on.count(Counter::FreeAddPartial, 1);
+    false
 }

@@ -1,16 +1,11 @@
-//! SLUB with its CPU-slabs front, as kernels to 6.19 have it, and their sheaves
-//! (6.18 before CPU slabs, 7.x in their place), on a machine of any shape.
+//! CPU slabs: the policy of SLUB as kernels to 6.19 have it, by [`rules`].
 //!
-//! Containers of a [`KernelCache`], from the fast path down: each CPU's sheaves
-//! ([`sheaves`]), its CPU slab ([`alloc`]), its CPU partial list, each node's
-//! partial list ([`lists`]), the pages below. What is returned goes by [`free`].
-//! [`super::counters`] tells what was done, under the kernel's names; [`walk`] shows what is
-//! where, [`audit`] checks the equations below.
+//! Containers of a cache, from the fast path down: each CPU's slab, whose free objects are the
+//! CPU's alone ([`alloc`], [`free`]); each CPU's partial list ([`lists`]); the node's partial list
+//! ([`super::partial`]); the pages below.
 //!
-//! Slabs are counted, not filled: they are [`numbers`]. Sheaves, barns and nodes' lists are
-//! those of a yard ([`super::sheaves`], [`super::partial`]), by the kernel's rules. One call
-//! is under way at a time; what a kernel does under a lock or by a
-//! compare-exchange is counted where it would do it.
+//! A thread checks a CPU's slab, or its partial list, out of its entry, works on it in private,
+//! and checks it in. What it finds there meanwhile is surplus, and goes to the node's list.
 //!
 //! # States of a slab
 //!
@@ -21,308 +16,113 @@
 //! | CPU partial | frozen | - | 1 to all |
 //! | CPU slab | frozen | frozen | any, and the CPU's own |
 //!
-//! Sources: C. Lameter's design (2007) and its changes as told by the kernel's
-//! commit messages: 49e2258586b4 (CPU partial lists), b47291ef02b0 (slabs counted,
-//! not objects), the series "slub: Delay freezing of CPU partial slabs" (2023), the
-//! series "SLUB percpu sheaves" (2025).
-//!
-//! # Equations
-//!
-//! For each slab: free + on its CPU + live + in sheaves = objects. For each cache:
-//! slabs in each state add up to `nr_slabs`; without CPU slabs in the rules no CPU has
-//! one, and without CPU partial lists all of these are empty.
+//! A frozen slab is its CPU's: a free only adds to it. Who takes a full slab's first free
+//! object back puts it on a list.
 
 pub mod alloc;
-pub mod audit;
-pub mod counted;
-pub mod follow;
 pub mod free;
-pub mod install;
 pub mod lists;
-mod numbers;
-pub mod sheaves;
-#[cfg(test)]
-mod tests;
-pub mod walk;
+pub mod rules;
 
-use super::counters::Counters;
-use super::slabs::{self, Refill};
-use super::{Header, Shape, Sheaves};
-use crate::pages::descriptor::NIL;
-use crate::slab::{Geometry, Word};
-use crate::sync::AtomicUsize;
-use ::alloc::vec;
-use ::alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
-use counted::{Alone, CountedSheaf, CpuStacks};
-use numbers::Numbers;
+use super::Shape;
+use super::slabs::{Group, Held, Slabs};
+use crate::platform::Stopped;
+use crate::slab::Version;
+pub use rules::{Accounting, Freezing, Front, Planted, Rules};
 
-/// No slab.
-pub const NONE: u32 = NIL;
-
-/// When a slab that is taken off the node's list is frozen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freezing {
-    /// As it leaves the node's list, under the list lock (to 6.7).
-    Eager,
-    /// When it is picked for use (from 6.8).
-    Delayed,
+/// A CPU's slab, out of its entry.
+#[must_use]
+pub struct CpuSlab<O> {
+    /// The slab.
+    pub slab: u32,
+    /// Its objects that the CPU alone may take.
+    pub own: O,
 }
 
-/// How much a CPU partial list may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accounting {
-    /// Free objects, counted as a slab joins the list (to 5.15).
-    Objects,
-    /// Slabs (from 5.16).
-    Slabs,
-    /// Free objects, counted at every free; a slab that becomes empty leaves the
-    /// list at once. No kernel does it.
-    Exact,
-}
-
-/// What a CPU looks into first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
-    /// Its CPU slab.
-    CpuSlabs,
-    /// Its sheaves, refilled by the way of its CPU slab (6.18, caches that ask).
-    SheavesOverCpuSlabs,
-    /// Its sheaves, refilled from the node's list (7.x).
-    Sheaves,
-}
-
-/// A bug or a wrong rule, which a checker must find.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Planted {
-    /// No bug.
-    #[default]
-    None,
-    /// Slabs taken off the node's list in one go are forgotten where CPU partial
-    /// lists are off: the first version of delayed freezing (October 2023).
-    LoseExtraSlabs,
-    /// Drained slabs join the node's list at its head.
-    DrainToHead,
-    /// Only the slab to use is taken off the node's list.
-    NoBatchMove,
-}
-
-/// What is fixed for a cache.
+/// What a free to a slab found.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    /// Objects in a slab.
-    pub objects: u32,
-    /// Slabs kept on a node's list although they are empty.
-    pub min_partial: u32,
-    /// Free objects that a CPU partial list may hold ([`Accounting::Objects`],
-    /// [`Accounting::Exact`]).
-    pub cpu_partial: u32,
-    /// Slabs that it may hold ([`Accounting::Slabs`]).
-    pub cpu_partial_slabs: u32,
-    /// False: there are no CPU partial lists.
-    pub cpu_partial_lists: bool,
-    /// When slabs are frozen.
-    pub freezing: Freezing,
-    /// What is counted.
-    pub accounting: Accounting,
-    /// Where a CPU looks first.
-    pub front: Front,
-    /// Objects in a sheaf; 0: no sheaves, whatever the front.
-    pub sheaf_capacity: u32,
-    /// Part, in 1024ths, of the slow paths that look at other nodes' lists.
-    pub remote_ratio: u32,
-    /// A planted bug.
-    pub planted: Planted,
+#[must_use]
+pub struct Freed {
+    /// The slab.
+    pub version: Version,
+    /// Free objects before.
+    pub before: u32,
+    /// Objects added.
+    pub added: u32,
+    /// The slab was frozen.
+    pub frozen: bool,
+    /// The slab is on a CPU partial list, as far as one can see.
+    pub parked: bool,
+    /// By [`Accounting::Exact`], the free made the slab empty and took it off its CPU partial
+    /// list: it is the caller's.
+    pub unparked: bool,
 }
 
-impl Rules {
-    /// False from 7.0 on and in SLUB_TINY: objects come from nodes' lists alone, or
-    /// from sheaves.
-    #[must_use]
-    pub fn has_cpu_slabs(&self) -> bool {
-        self.front != Front::Sheaves
+/// Slabs, and what CPUs have of them.
+pub trait CpuSlabs: Slabs {
+    /// Objects that a CPU alone may take.
+    type Own: Held;
+    /// A CPU partial list, out of its entry: last in, first out.
+    type List: Held;
+
+    /// The rules.
+    fn cpu_rules(&self) -> &Rules;
+    /// True if an object of this slab is what the allocation asks for.
+    fn fits(self, _slab: u32) -> bool {
+        true
     }
-}
+    /// The same CPU, and the slabs of another slab's node.
+    fn near(self, _slab: u32) -> Self {
+        self
+    }
+    /// The same CPU, and the slabs of the `nth` other node, if the allocation may look there.
+    fn elsewhere(self, _nth: usize) -> Option<Self> {
+        None
+    }
 
-/// Where a slab is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// Of nobody: its number is free for the next slab.
-    #[default]
-    Gone,
-    /// In no list: it has no free object.
-    Full,
-    /// On its node's list.
-    NodePartial,
-    /// On a CPU partial list.
-    CpuPartial,
-    /// A CPU's slab.
-    CpuSlab,
-}
-
-/// What a CPU has of a cache, sheaves apart.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Cpu {
-    pub(crate) slab: Cell<u32>,
-    /// Free objects of the slab that only this CPU may take.
-    pub(crate) free: Cell<u32>,
-    pub(crate) partial: Cell<lists::CpuPartial>,
-}
-
-/// What a node has of a cache: its words, partial list and barn.
-pub(crate) struct Node {
-    pub(crate) header: Header,
-    pub(crate) sheaves: Sheaves<Vec<CountedSheaf>>,
-}
-
-/// One cache of a modelled kernel.
-pub struct KernelCache {
-    rules: Rules,
-    sheaf_rules: slabs::Rules,
-    numbers: Numbers,
-    /// True: no kernel's, but a yard's.
-    is_of_yard: bool,
-    pub(crate) cpus: Vec<Cpu>,
-    pub(crate) nodes: Vec<Node>,
-    /// Stacks of each CPU: none without sheaves.
-    pub(crate) stacks: Vec<CpuStacks>,
-    /// Node of each CPU.
-    node_of: Vec<u16>,
-    nr_slabs: Cell<u32>,
-    /// Bytes in barns.
-    node_bytes: AtomicUsize,
-    alone: Alone,
-    counters: Counters,
-    /// Slabs begun and ended, in order, until somebody takes them.
-    pages: RefCell<Vec<Page>>,
-    slow_paths: Cell<u32>,
-}
-
-/// A slab that begins or ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
-    /// It was made.
-    New(u32),
-    /// It was given back.
-    Freed(u32),
-}
-
-/// Most full sheaves of a kernel's barn, and most empty ones.
-const MOST_SHEAVES: u32 = 10;
-
-impl KernelCache {
-    /// A cache without slabs. `node_of` gives the node of each CPU.
+    /// Checks this CPU's slab out of its entry.
     ///
-    /// # Panics
-    /// Without a CPU, or if a slab has no object.
-    #[must_use]
-    pub fn new(mut rules: Rules, node_of: &[u16]) -> Self {
-        // Kernels without CPU slabs have no lists of them.
-        rules.cpu_partial_lists &= rules.has_cpu_slabs();
-        let refill = if rules.has_cpu_slabs() { Refill::Below } else { Refill::Whole };
-        let sheaf_rules = slabs::Rules { refill, ..slabs::Rules::KERNEL };
-        let geometry = Geometry::counted(rules.objects);
-        let stack_objects = match rules.front {
-            Front::CpuSlabs => 0,
-            Front::SheavesOverCpuSlabs | Front::Sheaves => rules.sheaf_capacity,
-        };
-        let shape = Shape { stack_objects, ..Shape::new(geometry, 0) };
-        let cache = Self::with(rules, sheaf_rules, shape, node_of);
-        for node in &cache.nodes {
-            node.header.set_min_partial(rules.min_partial);
-            node.header.set_barn_limits(MOST_SHEAVES, MOST_SHEAVES);
-        }
-        cache
-    }
+    /// # Errors
+    /// [`Stopped`] if the entry is stopped, or this thread has none.
+    fn check_out_slab(self) -> Result<Option<CpuSlab<Self::Own>>, Stopped>;
+    /// Checks a slab in; returns the one that was found there meanwhile, or the same one if the
+    /// entry is stopped.
+    fn check_in_slab(self, slab: CpuSlab<Self::Own>) -> Option<CpuSlab<Self::Own>>;
+    /// Room for a slab's objects; `None` without memory.
+    fn new_own(self) -> Option<Self::Own>;
+    /// Takes it back, without objects.
+    fn give_own(self, own: Self::Own);
+    /// Takes an object.
+    fn pop_own(self, slab: &mut CpuSlab<Self::Own>) -> Option<Self::Object>;
 
-    /// A cache of a yard: no kernel's. Below its sheaves are its slabs alone.
-    #[must_use]
-    pub fn of_yard(shape: Shape, sheaf_rules: slabs::Rules, cpus: usize) -> Self {
-        let rules = Rules {
-            objects: shape.geometry.objects,
-            min_partial: 0,
-            cpu_partial: 0,
-            cpu_partial_slabs: 0,
-            cpu_partial_lists: false,
-            freezing: Freezing::Delayed,
-            accounting: Accounting::Slabs,
-            front: Front::Sheaves,
-            sheaf_capacity: shape.stack_objects,
-            remote_ratio: 0,
-            planted: Planted::None,
-        };
-        KernelCache {
-            numbers: Numbers::of_words(rules.objects.div_ceil(Word::OBJECTS)),
-            is_of_yard: true,
-            ..Self::with(rules, sheaf_rules, shape, &vec![0; cpus])
-        }
-    }
+    /// Takes a slab's free objects over, for as many as there is room, and freezes it, by one
+    /// compare-exchange; where it has none, that thaws it. Returns how many it took.
+    fn take_over(self, shape: &Shape, slab: u32, own: &mut Self::Own) -> u32;
+    /// Returns objects to their slab and thaws it, by one compare-exchange. Returns the free
+    /// objects before and after.
+    fn put_back(self, shape: &Shape, slab: u32, own: &mut Self::Own) -> (u32, u32);
+    /// Frees objects of one word to a slab, by one compare-exchange; with `freezes`, that freezes
+    /// a slab that was full.
+    fn free_into(self, shape: &Shape, group: &Group, freezes: bool) -> Freed;
+    /// Freezes a slab for a CPU partial list.
+    fn freeze(self, slab: u32);
+    /// Thaws a slab of a CPU partial list.
+    fn thaw(self, slab: u32);
 
-    fn with(rules: Rules, sheaf_rules: slabs::Rules, shape: Shape, node_of: &[u16]) -> Self {
-        assert!(!node_of.is_empty() && rules.objects > 0);
-        let nr_nodes = node_of.iter().copied().max().map_or(1, |node| node as usize + 1);
-        let nr_stacks = if shape.stack_objects > 0 { node_of.len() } else { 0 };
-        KernelCache {
-            rules,
-            sheaf_rules,
-            numbers: Numbers::of_words(1),
-            is_of_yard: false,
-            cpus: vec![Cpu::default(); node_of.len()],
-            nodes: (0..nr_nodes).map(|_| Node::new(shape)).collect(),
-            stacks: (0..nr_stacks).map(|_| CpuStacks::default()).collect(),
-            node_of: node_of.to_vec(),
-            nr_slabs: Cell::new(0),
-            node_bytes: AtomicUsize::new(0),
-            alone: Alone::default(),
-            counters: Counters::default(),
-            pages: RefCell::default(),
-            slow_paths: Cell::new(0),
-        }
-    }
-
-    /// Its rules.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    /// Slabs that it has.
-    #[must_use]
-    pub fn nr_slabs(&self) -> u32 {
-        self.nr_slabs.get()
-    }
-
-    /// What it did.
-    #[must_use]
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Where a slab is.
-    #[must_use]
-    pub fn state(&self, slab: u32) -> State {
-        self.slab(slab).state.get()
-    }
-
-    /// Slabs begun and ended since the last call, in order.
-    pub fn take_pages(&mut self) -> ::alloc::vec::Drain<'_, Page> {
-        self.pages.get_mut().drain(..)
-    }
-
-    /// True if there are any for [`KernelCache::take_pages`].
-    #[inline]
-    #[must_use]
-    pub fn has_pages(&mut self) -> bool {
-        !self.pages.get_mut().is_empty()
-    }
-}
-
-impl Node {
-    fn new(shape: Shape) -> Self {
-        let (header, sheaves) = (Header::new(), Sheaves::new(Vec::new(), Vec::new()));
-        header.begin("", shape, 0);
-        Sheaves::<Vec<CountedSheaf>>::publish_limits(&header);
-        Node { header, sheaves }
-    }
+    /// Checks this CPU's partial list out of its entry: an empty one where there is none.
+    /// `None` if the entry is stopped, or there is no memory.
+    fn check_out_list(self) -> Option<Self::List>;
+    /// Checks a list in; returns the one that was found there meanwhile, or the same one if the
+    /// entry is stopped.
+    fn check_in_list(self, list: Self::List) -> Option<Self::List>;
+    /// Free objects of a list's slabs, as its accounting counts them.
+    fn objects_of(self, list: &Self::List) -> u32;
+    /// Puts a slab with so many free objects on a list; false if there is no room.
+    fn park(self, list: &mut Self::List, slab: u32, free: u32) -> bool;
+    /// Takes the slab that came last off a list.
+    fn unpark(self, list: &mut Self::List) -> Option<u32>;
+    /// The slab that would be next.
+    fn next_parked(self, list: &Self::List) -> Option<u32>;
+    /// Takes a list back, without slabs.
+    fn give_list(self, list: Self::List);
 }

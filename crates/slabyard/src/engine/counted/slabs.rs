@@ -39,13 +39,13 @@ impl KernelCache {
     /// The slabs of a CPU's node.
     #[inline]
     pub(crate) fn at(&self, cpu: usize) -> CountedSlabs<'_> {
-        CountedSlabs { cache: self, cpu, node: self.node_of[cpu] }
+        CountedSlabs { cache: self, cpu, node: self.node_of[cpu], wanted: None }
     }
 
     /// The slabs of another one's node, which a CPU has to do with.
     #[inline]
     pub(crate) fn at_node_of(&self, cpu: usize, slab: u32) -> CountedSlabs<'_> {
-        CountedSlabs { cache: self, cpu, node: self.slab(slab).node.get() }
+        CountedSlabs { node: self.slab(slab).node.get(), ..self.at(cpu) }
     }
 }
 
@@ -55,6 +55,8 @@ pub struct CountedSlabs<'a> {
     pub(crate) cache: &'a KernelCache,
     pub(crate) cpu: usize,
     pub(crate) node: u16,
+    /// The node that an allocation asks for.
+    pub(crate) wanted: Option<u16>,
 }
 
 impl Links for Slab {

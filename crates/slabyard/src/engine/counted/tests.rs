@@ -1,6 +1,7 @@
 //! The paths one by one, against the counts that delayed freezing was proposed
 //! with; random calls with an audit after each; planted bugs.
 
+use super::calls::Choice;
 use super::*;
 use crate::engine::counters::Counter as C;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -348,7 +349,23 @@ impl Random {
     }
 }
 
-/// Random calls, an audit after each; what is wrong, if anything.
+/// The slab that the next object comes from, if it is one that there is already and sheaves are
+/// not in front of it.
+fn expected(cache: &KernelCache, cpu: usize, node: Option<u16>) -> Option<u32> {
+    let own = cache.cpu_slab(cpu).map(|(slab, _)| slab);
+    let strange = own.is_some_and(|slab| node.is_some_and(|n| n != cache.slab(slab).node.get()));
+    if !cache.stacks.is_empty() || !cache.rules.has_cpu_slabs() || strange {
+        return None;
+    }
+    match cache.choose(cpu, node) {
+        Choice::Own | Choice::Refill => own,
+        Choice::CpuPartial(slab) | Choice::NodePartial(slab) => Some(slab),
+        Choice::New => None,
+    }
+}
+
+/// Random calls, an audit after each, and a look at what comes next before each allocation; what
+/// is wrong, if anything.
 fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
     let mut random = Random(seed | 1);
     let mut cache = KernelCache::new(rules, node_of);
@@ -362,7 +379,12 @@ fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
             98 => cache.flush_cpu(cpu),
             n if n < up || live.is_empty() => {
                 let node = (random.below(8) == 0).then_some(0);
-                live.push(cache.alloc(cpu, node));
+                let expected = expected(&cache, cpu, node);
+                let slab = cache.alloc(cpu, node);
+                if expected.is_some_and(|of| of != slab) {
+                    return Err(format!("step {step}: {expected:?} was next, not {slab}"));
+                }
+                live.push(slab);
             }
             _ => {
                 let slab = live.swap_remove(random.below(live.len()));

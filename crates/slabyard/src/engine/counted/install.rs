@@ -32,7 +32,7 @@ impl KernelCache {
             return self.install_node_partial(self.node_of[cpu], free);
         }
         let slab = self.install(self.node_of[cpu], free);
-        self.put_cpu_partial(cpu, slab, false);
+        self.park_on(cpu, slab);
         slab
     }
 
@@ -47,7 +47,7 @@ impl KernelCache {
         }
         self.deactivate(cpu);
         let slab = self.install(self.node_of[cpu], free);
-        self.freeze(cpu, slab);
+        self.give_slab(cpu, slab);
         slab
     }
 

@@ -6,7 +6,7 @@
 //! Objects of another node than the CPU's pass sheaves by.
 
 use super::KernelCache;
-use super::counted::{CountedSheaf, CountedSlabs};
+use super::slabs::{CountedSheaf, CountedSlabs};
 use crate::engine::{Counter, Sheaves};
 use ::alloc::vec::Vec;
 

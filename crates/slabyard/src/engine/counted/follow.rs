@@ -3,7 +3,7 @@
 //! After a difference it is a guess where the other slabs are; each rule here says
 //! why. Used to ask the rules one step at a time (the lab's check).
 
-use super::alloc::{ANY_NODE, Choice};
+use super::calls::{ANY_NODE, Choice};
 use super::{KernelCache, NONE, State};
 use crate::engine::partial::End;
 
@@ -25,7 +25,7 @@ impl KernelCache {
             Choice::New => None,
         };
         if chosen == Some(slab) {
-            self.take(cpu, ANY_NODE, choice);
+            self.take_next(cpu);
         } else if !self.seize(cpu, slab) {
             return false;
         }
@@ -47,7 +47,9 @@ impl KernelCache {
             State::CpuSlab => {
                 let other = self.slab(slab).cpu.get() as usize;
                 if other == cpu {
-                    self.take_over(cpu);
+                    let own = self.cpus[cpu].free.get();
+                    self.give_slab(cpu, slab);
+                    self.cpus[cpu].free.set(self.cpus[cpu].free.get() + own);
                     return self.cpus[cpu].free.get() > 0;
                 }
                 if self.cpus[other].free.get() + self.slab(slab).free.get() == 0 {
@@ -58,7 +60,7 @@ impl KernelCache {
             }
         }
         self.put_back(cpu);
-        self.freeze(cpu, slab);
+        self.give_slab(cpu, slab);
         true
     }
 
@@ -72,7 +74,7 @@ impl KernelCache {
             if nr_cpus == 1 {
                 self.add_partial(slab, End::Tail);
             } else {
-                self.put_cpu_partial((cpu + 1) % nr_cpus, slab, true);
+                self.put_cpu_partial((cpu + 1) % nr_cpus, slab);
             }
         }
     }
@@ -89,7 +91,7 @@ impl KernelCache {
             // joined the list of the CPU that freed it.
             let by = if own == 0 { self.slab(old).freed_by.get() as usize } else { cpu };
             if self.rules.cpu_partial_lists {
-                self.put_cpu_partial(by, old, true);
+                self.put_cpu_partial(by, old);
             } else {
                 self.add_partial(old, End::Tail);
             }

@@ -1,0 +1,163 @@
+//! The calls of a cache of numbers: allocations and frees by the fast path, which counts here,
+//! and else by policy; and where policy would look next.
+//!
+//! [`KernelCache::choose`] changes nothing: what asks "which slab would be next?" asks it. The
+//! tests compare it with what policy then does.
+
+use super::{KernelCache, NONE};
+use crate::engine::cpu_slabs::{alloc, free};
+use crate::engine::partial::{self, End};
+use crate::engine::slabs::{Group, Slabs};
+use crate::engine::{Counter, Header};
+use crate::slab::Word;
+
+/// Where the next object comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The CPU slab's objects that the CPU has.
+    Own,
+    /// Those of it that others freed.
+    Refill,
+    /// The slab at the head of the CPU partial list.
+    CpuPartial(u32),
+    /// The slab at the head of a node's list.
+    NodePartial(u32),
+    /// A new slab.
+    New,
+}
+
+/// Any node will do.
+pub const ANY_NODE: Option<u16> = None;
+
+impl KernelCache {
+    /// Allocates on a CPU, from a node if one is named: the object's slab.
+    #[inline]
+    pub fn alloc(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+        if !self.stacks.is_empty() && node.is_none_or(|node| node == self.node_of[cpu]) {
+            return self.alloc_from_sheaf(cpu);
+        }
+        self.alloc_from_slab(cpu, node)
+    }
+
+    #[inline]
+    pub(crate) fn alloc_from_slab(&self, cpu: usize, node: Option<u16>) -> u32 {
+        if !self.rules.has_cpu_slabs() {
+            return self.alloc_one(cpu, node);
+        }
+        self.alloc_from_cpu_slab(cpu, node)
+    }
+
+    /// One object from a node's first slab, which stays on its list (7.x).
+    fn alloc_one(&self, cpu: usize, node: Option<u16>) -> u32 {
+        self.counters.add(Counter::AllocSlowpath, 1);
+        self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
+        if let Choice::NodePartial(slab) = self.choose(cpu, node) {
+            self.counters.add(Counter::CmpxchgUnderLock, 1);
+            partial::take_partial(self.at_node_of(cpu, slab), 1, false, &mut |_| ());
+            return slab;
+        }
+        self.counters.add(Counter::ListLock, 1);
+        let near = node.unwrap_or(self.node_of[cpu]);
+        let slab = self.begin_slab(near.min(self.nodes.len() as u16 - 1));
+        let on = self.at_node_of(cpu, slab);
+        if let (_, 1..) = on.take(on.cache().shape(), slab, 1, false, |_| ()) {
+            self.add_partial(slab, End::Head);
+        }
+        slab
+    }
+
+    #[inline]
+    pub(crate) fn alloc_from_cpu_slab(&self, cpu: usize, node: Option<u16>) -> u32 {
+        let c = &self.cpus[cpu];
+        if c.free.get() > 0 && (node.is_none() || node == Some(self.slab(c.slab.get()).node.get()))
+        {
+            c.free.set(c.free.get() - 1);
+            let slab = c.slab.get();
+            self.counters.add(Counter::AllocFastpath, 1);
+            return slab;
+        }
+        self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
+        alloc::alloc_slow(self.at_wanted(cpu, node)).expect("numbers without end")
+    }
+
+    /// Where the next object of a CPU comes from.
+    #[must_use]
+    pub fn choose(&self, cpu: usize, node: Option<u16>) -> Choice {
+        let c = &self.cpus[cpu];
+        if c.free.get() > 0 {
+            return Choice::Own;
+        }
+        if c.slab.get() != NONE && self.slab(c.slab.get()).free.get() > 0 {
+            return Choice::Refill;
+        }
+        let fits = |slab: u32| node.is_none_or(|node| self.slab(slab).node.get() == node);
+        if c.partial.get().head != NONE && fits(c.partial.get().head) {
+            return Choice::CpuPartial(c.partial.get().head);
+        }
+        let near = node.unwrap_or(self.node_of[cpu]) as usize;
+        if near < self.nodes.len()
+            && let (head, 1..) = self.node_partial(near)
+        {
+            return Choice::NodePartial(head);
+        }
+        if node.is_none() && self.looks_elsewhere() {
+            let nr_nodes = self.nodes.len();
+            for step in 1..nr_nodes {
+                let (head, nr_partial) = self.node_partial((near + step) % nr_nodes);
+                if nr_partial > self.rules.min_partial {
+                    return Choice::NodePartial(head);
+                }
+            }
+        }
+        Choice::New
+    }
+
+    /// True if this slow path looks at other nodes' lists.
+    pub(super) fn looks_elsewhere(&self) -> bool {
+        self.slow_paths.get() % 1024 < self.rules.remote_ratio
+    }
+
+    /// Gives a CPU the slab that policy chooses next.
+    pub(super) fn take_next(&self, cpu: usize) {
+        let on = self.at(cpu);
+        let old = self.take_cpu_slab(cpu);
+        let slab = alloc::next_slab(on, old).expect("numbers without end");
+        alloc::check_in(on, slab);
+    }
+
+    /// Frees an object of a slab on a CPU.
+    #[inline]
+    pub fn free(&mut self, cpu: usize, slab: u32) {
+        if !self.stacks.is_empty() && self.slab(slab).node.get() == self.node_of[cpu] {
+            return self.free_to_sheaf(cpu, slab);
+        }
+        self.free_to_slab(cpu, slab);
+    }
+
+    #[inline]
+    pub(crate) fn free_to_slab(&self, cpu: usize, slab: u32) {
+        if self.cpus[cpu].slab.get() == slab {
+            self.cpus[cpu].free.set(self.cpus[cpu].free.get() + 1);
+            self.counters.add(Counter::FreeFastpath, 1);
+            return;
+        }
+        let on = self.at(cpu);
+        let group = Group { slab, word: Word::FIRST, mask: 1 };
+        let drained = free::free_to_slab(on, Header::shape(on.cache()), &group);
+        if drained > 0 {
+            self.counters.drained(drained);
+        }
+    }
+
+    /// The CPU's slab is flushed with its free objects: to its node's list, or to its end.
+    pub(crate) fn deactivate(&self, cpu: usize) {
+        if let Some(slab) = self.take_cpu_slab(cpu) {
+            let _no_objects = alloc::deactivate(self.at(cpu), slab);
+        }
+    }
+
+    /// Flushes all that a CPU holds: its slab and its list.
+    pub fn flush_cpu(&self, cpu: usize) {
+        alloc::flush_cpu(self.at(cpu));
+    }
+}

@@ -1,0 +1,119 @@
+//! The lists of partial slabs: one for each node ([`crate::engine::partial`]), one for each CPU
+//! ([`crate::engine::cpu_slabs`]).
+//!
+//! A slab is in one list at most; its [`State`] says in which.
+
+use super::{KernelCache, NONE, State};
+use crate::engine::cpu_slabs::lists;
+use crate::engine::partial::End;
+use crate::engine::slabs::Slabs;
+
+/// A CPU's list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuPartial {
+    pub(crate) head: u32,
+    pub(crate) slabs: u32,
+    /// Free objects as [`Rules::accounting`](super::Rules) counts them.
+    pub(crate) objects: u32,
+}
+
+const _: () = assert!(NONE == 0, "what `default` has for no slab");
+
+impl KernelCache {
+    /// Puts a slab that is in no list on its node's.
+    pub(crate) fn add_partial(&self, slab: u32, end: End) {
+        let on = self.at_node_of(0, slab);
+        let mut list = on.cache().partial.lock(on.park());
+        list.add(on, slab, end);
+        list.publish(on.cache());
+    }
+
+    /// Takes a slab off its node's list.
+    pub(crate) fn remove_partial(&self, slab: u32) {
+        let on = self.at_node_of(0, slab);
+        let mut list = on.cache().partial.lock(on.park());
+        list.unlink(on, slab);
+        list.publish(on.cache());
+    }
+
+    /// The first slab of a node's list, and its length.
+    pub(crate) fn node_partial(&self, node: usize) -> (u32, u32) {
+        self.nodes[node].header.listed()
+    }
+
+    /// The slab behind another one in its list.
+    pub(crate) fn next_of(&self, slab: u32) -> u32 {
+        self.slab(slab).next.get()
+    }
+
+    /// Puts a slab that is in no list on a CPU's.
+    pub(crate) fn put_cpu_partial(&self, cpu: usize, slab: u32) {
+        lists::put(self.at(cpu), slab);
+    }
+
+    /// Takes a slab off a CPU partial list.
+    pub(crate) fn remove_cpu_partial(&self, slab: u32) {
+        let partial = &self.cpus[self.slab(slab).cpu.get() as usize].partial;
+        let mut list = partial.get();
+        self.unlink_parked(&mut list, slab);
+        partial.set(list);
+    }
+
+    /// Takes a slab off a CPU partial list that is in hand.
+    pub(super) fn unlink_parked(&self, list: &mut CpuPartial, slab: u32) {
+        let it = self.slab(slab);
+        let (next, prev) = (it.next.get(), it.prev.get());
+        match prev {
+            NONE => list.head = next,
+            prev => self.slab(prev).next.set(next),
+        }
+        if next != NONE {
+            self.slab(next).prev.set(prev);
+        }
+        list.slabs -= 1;
+        list.objects -= it.counted.get();
+        it.state.set(State::Full);
+    }
+
+    /// Objects were freed to a slab on a CPU partial list, which counts exactly.
+    pub(super) fn count_parked(&self, slab: u32, objects: u32) {
+        let it = self.slab(slab);
+        it.counted.set(it.counted.get() + objects);
+        let partial = &self.cpus[it.cpu.get() as usize].partial;
+        partial.set(CpuPartial { objects: partial.get().objects + objects, ..partial.get() });
+    }
+
+    /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,
+    /// the fullest first (of those with up to 32 free objects).
+    pub fn shrink(&self) {
+        const PROMOTED: u32 = 32;
+        self.flush_sheaves();
+        for cpu in 0..self.cpus.len() {
+            self.flush_cpu(cpu);
+        }
+        for node in 0..self.nodes.len() {
+            let mut listed = ::alloc::vec::Vec::new();
+            let mut at = self.node_partial(node).0;
+            while at != NONE {
+                listed.push(at);
+                at = self.next_of(at);
+            }
+            for slab in &listed {
+                self.remove_partial(*slab);
+            }
+            // A bucket's slabs come in reverse order: each is moved to its head.
+            let key = |slab: &u32| self.slab(*slab).free.get();
+            let (mut few, many): (::alloc::vec::Vec<u32>, _) =
+                listed.iter().partition(|slab| key(slab) <= PROMOTED);
+            few.reverse();
+            few.sort_by_key(key);
+            for slab in few.into_iter().chain(many) {
+                if self.slab(slab).free.get() == self.rules.objects {
+                    self.discard(slab);
+                } else {
+                    self.add_partial(slab, End::Tail);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A cache whose slabs are counted, not filled: that of a modelled kernel, on a machine of any
+//! shape, or of a yard.
+//!
+//! Its slabs are [`numbers`]. Sheaves and barns ([`super::sheaves`]), CPU slabs and CPU partial
+//! lists ([`super::cpu_slabs`]) and nodes' partial lists ([`super::partial`]) are policy that
+//! yards have, too, by the kernel's rules: 6.18 has sheaves before CPU slabs, 7.x in their place.
+//! [`calls`] allocate and free. One call is under way at a time; what a kernel does under a
+//! lock or by a compare-exchange is counted where it would do it, under the kernel's names
+//! ([`super::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below.
+//!
+//! # Equations
+//!
+//! For each slab: free + on its CPU + live + in sheaves = objects. For each cache:
+//! slabs in each state add up to `nr_slabs`; without CPU slabs in the rules no CPU has
+//! one, and without CPU partial lists all of these are empty.
+
+pub mod audit;
+pub mod calls;
+pub mod follow;
+pub mod install;
+pub mod lists;
+mod numbers;
+mod on_cpu;
+pub mod sheaves;
+pub mod slabs;
+#[cfg(test)]
+mod tests;
+pub mod walk;
+
+use super::counters::Counters;
+pub use super::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
+use super::slabs::{Refill, Rules as SheafRules};
+use super::{Header, Shape, Sheaves};
+use crate::pages::descriptor::NIL;
+use crate::slab::{Geometry, Word};
+use crate::sync::AtomicUsize;
+use ::alloc::vec;
+use ::alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use numbers::Numbers;
+use slabs::{Alone, CountedSheaf, CpuStacks};
+
+/// No slab.
+pub const NONE: u32 = NIL;
+
+/// Where a slab is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Of nobody: its number is free for the next slab.
+    #[default]
+    Gone,
+    /// In no list: it has no free object.
+    Full,
+    /// On its node's list.
+    NodePartial,
+    /// On a CPU partial list.
+    CpuPartial,
+    /// A CPU's slab.
+    CpuSlab,
+}
+
+/// What a CPU has of a cache, sheaves apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cpu {
+    pub(crate) slab: Cell<u32>,
+    /// Free objects of the slab that only this CPU may take.
+    pub(crate) free: Cell<u32>,
+    pub(crate) partial: Cell<lists::CpuPartial>,
+}
+
+/// What a node has of a cache: its words, partial list and barn.
+pub(crate) struct Node {
+    pub(crate) header: Header,
+    pub(crate) sheaves: Sheaves<Vec<CountedSheaf>>,
+}
+
+/// One cache of a modelled kernel.
+pub struct KernelCache {
+    rules: Rules,
+    sheaf_rules: SheafRules,
+    numbers: Numbers,
+    /// True: no kernel's, but a yard's.
+    is_of_yard: bool,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) nodes: Vec<Node>,
+    /// Stacks of each CPU: none without sheaves.
+    pub(crate) stacks: Vec<CpuStacks>,
+    /// Node of each CPU.
+    node_of: Vec<u16>,
+    nr_slabs: Cell<u32>,
+    /// Bytes in barns.
+    node_bytes: AtomicUsize,
+    alone: Alone,
+    counters: Counters,
+    /// Slabs begun and ended, in order, until somebody takes them.
+    pages: RefCell<Vec<Page>>,
+    slow_paths: Cell<u32>,
+}
+
+/// A slab that begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// It was made.
+    New(u32),
+    /// It was given back.
+    Freed(u32),
+}
+
+/// Most full sheaves of a kernel's barn, and most empty ones.
+const MOST_SHEAVES: u32 = 10;
+
+impl KernelCache {
+    /// A cache without slabs. `node_of` gives the node of each CPU.
+    ///
+    /// # Panics
+    /// Without a CPU, or if a slab has no object.
+    #[must_use]
+    pub fn new(mut rules: Rules, node_of: &[u16]) -> Self {
+        // Kernels without CPU slabs have no lists of them.
+        rules.cpu_partial_lists &= rules.has_cpu_slabs();
+        let refill = if rules.has_cpu_slabs() { Refill::Below } else { Refill::Whole };
+        let sheaf_rules = SheafRules { refill, ..SheafRules::KERNEL };
+        let geometry = Geometry::counted(rules.objects);
+        let stack_objects = match rules.front {
+            Front::CpuSlabs => 0,
+            Front::SheavesOverCpuSlabs | Front::Sheaves => rules.sheaf_capacity,
+        };
+        let shape = Shape { stack_objects, ..Shape::new(geometry, 0) };
+        let cache = Self::with(rules, sheaf_rules, shape, node_of);
+        for node in &cache.nodes {
+            node.header.set_min_partial(rules.min_partial);
+            node.header.set_barn_limits(MOST_SHEAVES, MOST_SHEAVES);
+        }
+        cache
+    }
+
+    /// A cache of a yard: no kernel's. Below its sheaves are its slabs alone.
+    #[must_use]
+    pub fn of_yard(shape: Shape, sheaf_rules: SheafRules, cpus: usize) -> Self {
+        let rules = Rules {
+            objects: shape.geometry.objects,
+            min_partial: 0,
+            cpu_partial: 0,
+            cpu_partial_slabs: 0,
+            cpu_partial_lists: false,
+            freezing: Freezing::Delayed,
+            accounting: Accounting::Slabs,
+            front: Front::Sheaves,
+            sheaf_capacity: shape.stack_objects,
+            remote_ratio: 0,
+            planted: Planted::None,
+        };
+        KernelCache {
+            numbers: Numbers::of_words(rules.objects.div_ceil(Word::OBJECTS)),
+            is_of_yard: true,
+            ..Self::with(rules, sheaf_rules, shape, &vec![0; cpus])
+        }
+    }
+
+    fn with(rules: Rules, sheaf_rules: SheafRules, shape: Shape, node_of: &[u16]) -> Self {
+        assert!(!node_of.is_empty() && rules.objects > 0);
+        let nr_nodes = node_of.iter().copied().max().map_or(1, |node| node as usize + 1);
+        let nr_stacks = if shape.stack_objects > 0 { node_of.len() } else { 0 };
+        KernelCache {
+            rules,
+            sheaf_rules,
+            numbers: Numbers::of_words(1),
+            is_of_yard: false,
+            cpus: vec![Cpu::default(); node_of.len()],
+            nodes: (0..nr_nodes).map(|_| Node::new(shape)).collect(),
+            stacks: (0..nr_stacks).map(|_| CpuStacks::default()).collect(),
+            node_of: node_of.to_vec(),
+            nr_slabs: Cell::new(0),
+            node_bytes: AtomicUsize::new(0),
+            alone: Alone::default(),
+            counters: Counters::default(),
+            pages: RefCell::default(),
+            slow_paths: Cell::new(0),
+        }
+    }
+
+    /// Its rules.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Slabs that it has.
+    #[must_use]
+    pub fn nr_slabs(&self) -> u32 {
+        self.nr_slabs.get()
+    }
+
+    /// What it did.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Where a slab is.
+    #[must_use]
+    pub fn state(&self, slab: u32) -> State {
+        self.slab(slab).state.get()
+    }
+
+    /// Slabs begun and ended since the last call, in order.
+    pub fn take_pages(&mut self) -> ::alloc::vec::Drain<'_, Page> {
+        self.pages.get_mut().drain(..)
+    }
+
+    /// True if there are any for [`KernelCache::take_pages`].
+    #[inline]
+    #[must_use]
+    pub fn has_pages(&mut self) -> bool {
+        !self.pages.get_mut().is_empty()
+    }
+}
+
+impl Node {
+    fn new(shape: Shape) -> Self {
+        let (header, sheaves) = (Header::new(), Sheaves::new(Vec::new(), Vec::new()));
+        header.begin("", shape, 0);
+        Sheaves::<Vec<CountedSheaf>>::publish_limits(&header);
+        Node { header, sheaves }
+    }
+}

@@ -1,0 +1,124 @@
+//! The rules of CPU slabs: where kernels to 6.19 differ from each other, what no kernel does,
+//! and what is planted for tests.
+//!
+//! Sources: C. Lameter's design (2007) and its changes as told by the kernel's commit messages:
+//! 49e2258586b4 (CPU partial lists), b47291ef02b0 (slabs counted, not objects), the series
+//! "slub: Delay freezing of CPU partial slabs" (2023), the series "SLUB percpu sheaves" (2025).
+
+/// When a slab that is taken off the node's list is frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freezing {
+    /// As it leaves the node's list, under the list lock (to 6.7).
+    Eager,
+    /// When it is picked for use (from 6.8).
+    Delayed,
+}
+
+/// How much a CPU partial list may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accounting {
+    /// Free objects, counted as a slab joins the list (to 5.15).
+    Objects,
+    /// Slabs (from 5.16).
+    Slabs,
+    /// Free objects, counted at every free; a slab that becomes empty leaves the
+    /// list at once. No kernel does it.
+    Exact,
+}
+
+/// What a CPU looks into first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// Its CPU slab.
+    CpuSlabs,
+    /// Its sheaves, refilled by the way of its CPU slab (6.18, caches that ask).
+    SheavesOverCpuSlabs,
+    /// Its sheaves, refilled from the node's list (7.x).
+    Sheaves,
+}
+
+/// A bug or a wrong rule, which a checker must find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Planted {
+    /// No bug.
+    #[default]
+    None,
+    /// Slabs taken off the node's list in one go are forgotten where CPU partial
+    /// lists are off: the first version of delayed freezing (October 2023).
+    LoseExtraSlabs,
+    /// Drained slabs join the node's list at its head.
+    DrainToHead,
+    /// Only the slab to use is taken off the node's list.
+    NoBatchMove,
+}
+
+/// What is fixed for a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Objects in a slab.
+    pub objects: u32,
+    /// Slabs kept on a node's list although they are empty.
+    pub min_partial: u32,
+    /// Free objects that a CPU partial list may hold ([`Accounting::Objects`],
+    /// [`Accounting::Exact`]).
+    pub cpu_partial: u32,
+    /// Slabs that it may hold ([`Accounting::Slabs`]).
+    pub cpu_partial_slabs: u32,
+    /// False: there are no CPU partial lists.
+    pub cpu_partial_lists: bool,
+    /// When slabs are frozen.
+    pub freezing: Freezing,
+    /// What is counted.
+    pub accounting: Accounting,
+    /// Where a CPU looks first.
+    pub front: Front,
+    /// Objects in a sheaf; 0: no sheaves, whatever the front.
+    pub sheaf_capacity: u32,
+    /// Part, in 1024ths, of the slow paths that look at other nodes' lists.
+    pub remote_ratio: u32,
+    /// A planted bug.
+    pub planted: Planted,
+}
+
+impl Rules {
+    /// False from 7.0 on and in SLUB_TINY: objects come from nodes' lists alone, or
+    /// from sheaves.
+    #[must_use]
+    pub fn has_cpu_slabs(&self) -> bool {
+        self.front != Front::Sheaves
+    }
+
+    /// True if one more slab is to move from a node's list to a CPU's, which got so many
+    /// already, with so many free objects.
+    pub(super) fn wants_more(&self, moved: u32, available: u32) -> bool {
+        match self.planted {
+            Planted::NoBatchMove => return false,
+            Planted::LoseExtraSlabs if !self.cpu_partial_lists => return true,
+            _ => {}
+        }
+        self.cpu_partial_lists
+            && match self.accounting {
+                Accounting::Objects | Accounting::Exact => available <= self.cpu_partial / 2,
+                // Half of the limit and one more, but none where the limit is 0.
+                Accounting::Slabs => {
+                    self.cpu_partial_slabs > 0 && moved <= self.cpu_partial_slabs / 2
+                }
+            }
+    }
+
+    /// True if a list of so many slabs, with so many objects as it counts them, has no room for
+    /// a slab with `free` objects.
+    pub(super) fn is_over(&self, slabs: u32, objects: u32, free: u32) -> bool {
+        slabs > 0
+            && match self.accounting {
+                Accounting::Objects => objects > self.cpu_partial,
+                Accounting::Slabs => slabs >= self.cpu_partial_slabs,
+                Accounting::Exact => objects + free > self.cpu_partial,
+            }
+    }
+
+    /// True if lists keep nothing: to 5.15 a limit of 0 does that; later one slab stays.
+    pub(super) fn keeps_nothing(&self) -> bool {
+        self.accounting == Accounting::Objects && self.cpu_partial == 0
+    }
+}
