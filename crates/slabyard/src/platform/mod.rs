@@ -18,6 +18,8 @@ mod sys;
 pub use crate::sync::lock::Park;
 pub use stack::{Entry, Rows, Slot, Stack, Stopped};
 
+use crate::sync::AtomicU64;
+
 /// Bytes of the unit in which pages are counted, whatever the machine's page.
 pub const GRANULE: usize = 4096;
 
@@ -193,6 +195,14 @@ pub trait Platform: Park + Sync {
     /// # Safety
     /// As [`Platform::read_word`], and nobody else uses the object.
     unsafe fn write_word(&self, address: usize, word: usize);
+
+    /// A word of memory for objects that holds none, for several threads at once. It reads as
+    /// zero where the memory does.
+    ///
+    /// # Safety
+    /// `address` lies in a committed part of a [`Use::Arena`] of this platform, aligned to 8, and
+    /// nobody uses the word but by this function while the reference lives.
+    unsafe fn word_in_slab(&self, address: usize) -> &AtomicU64;
 
     /// Stops stacks: when it returns true, their owners find them neither poppable
     /// nor pushable, and the caller owns what they hold. `stops` gives row and

@@ -42,6 +42,7 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
     }
     tables_read_as_zero(p);
     arena_is_zero_after_give_back(p);
+    words_in_slabs_are_words_of_the_arena(p);
     mappings_keep_their_contents(p);
     pages_move_out(p, around);
     refusal_changes_nothing(p, around);
@@ -252,6 +253,28 @@ fn arena_is_zero_after_give_back<P: Platform>(p: &P) {
     assert_eq!(read(p, arena + page * 2), 9, "still usable");
     p.give_back(&mut [stretch(3), stretch(1)]);
     assert_eq!(words(), [0, 9, 0], "several at once");
+}
+
+fn words_in_slabs_are_words_of_the_arena<P: Platform>(p: &P) {
+    let page = p.page_bytes();
+    let arena = p.reserve(page * 2, page, Use::Arena).expect("address space");
+    assert!(p.commit(arena, page * 2));
+    write(p, arena + 8, A);
+    // SAFETY: committed words that nobody uses.
+    let [first, second, last] =
+        [0, 8, 2 * page - 8].map(|at| unsafe { p.word_in_slab(arena + at) });
+    assert_eq!((first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)), (0, A as u64));
+    assert_eq!(first.fetch_or(6, Ordering::Relaxed), 0);
+    last.store(7, Ordering::Relaxed);
+    // SAFETY: as above.
+    let again = unsafe { p.word_in_slab(arena) };
+    assert_eq!(again.fetch_and(!2, Ordering::Relaxed), 6);
+    assert_eq!((read(p, arena), read(p, arena + 2 * page - 8)), (4, 7));
+    write(p, arena, 9);
+    assert_eq!(first.load(Ordering::Relaxed), 9);
+    p.give_back(&mut [Stretch { address: arena, bytes: page }]);
+    let words = [first, second, last].map(|word| word.load(Ordering::Relaxed));
+    assert_eq!(words, [0, 0, 7], "given back");
 }
 
 fn mappings_keep_their_contents<P: Platform>(p: &P) {

@@ -517,4 +517,10 @@ impl Platform for Linux {
         // SAFETY: the caller's promise.
         unsafe { *(address as *mut usize) = word };
     }
+
+    #[inline]
+    unsafe fn word_in_slab(&self, address: usize) -> &AtomicU64 {
+        // SAFETY: the caller's promise.
+        unsafe { &*(address as *const AtomicU64) }
+    }
 }

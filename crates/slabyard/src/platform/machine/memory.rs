@@ -9,7 +9,9 @@
 
 use super::super::Use;
 use super::Config;
+use crate::sync::{AtomicU64, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
@@ -26,6 +28,9 @@ pub(super) struct Memory {
     mappings: BTreeMap<usize, usize>,
     /// Words of objects that are not 0.
     words: BTreeMap<usize, usize>,
+    /// Words that threads share, in place of those in `words`. They stay: references to them
+    /// live as long as the machine.
+    shared: BTreeMap<usize, Box<AtomicU64>>,
     /// Addresses of locked pages.
     locked: BTreeSet<usize>,
     next_arena: usize,
@@ -80,6 +85,7 @@ impl Memory {
             reservations: Vec::new(),
             mappings: BTreeMap::new(),
             words: BTreeMap::new(),
+            shared: BTreeMap::new(),
             locked: BTreeSet::new(),
             next_arena: ARENAS,
             next_mapping: MAPPINGS,
@@ -313,24 +319,41 @@ impl Memory {
     }
 
     fn move_words(&mut self, from: usize, bytes: usize, to: usize) {
-        let words: Vec<_> =
-            self.words.range(from..from + bytes).map(|(a, w)| (a - from + to, *w)).collect();
+        let own = self.words.range(from..from + bytes).map(|(a, w)| (*a, *w));
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed) as usize;
+        let shared = self.shared.range(from..from + bytes).map(|(a, w)| (*a, load(w)));
+        let words: Vec<_> = own.chain(shared).map(|(a, w)| (a - from + to, w)).collect();
         self.forget_words(from, bytes);
         self.words.extend(words);
     }
 
     pub fn read_word(&self, address: usize) -> usize {
         self.check_word(address);
-        self.words.get(&address).copied().unwrap_or(0)
+        match self.shared.get(&address) {
+            Some(word) => word.load(Ordering::Relaxed) as usize,
+            None => self.words.get(&address).copied().unwrap_or(0),
+        }
     }
 
     pub fn write_word(&mut self, address: usize, word: usize) {
         self.check_word(address);
-        if word == 0 {
+        if let Some(shared) = self.shared.get(&address) {
+            shared.store(word as u64, Ordering::Relaxed);
+        } else if word == 0 {
             self.words.remove(&address);
         } else {
             self.words.insert(address, word);
         }
+    }
+
+    /// A word for several threads, which stays where it is as long as the memory.
+    pub fn shared_word(&mut self, address: usize) -> *const AtomicU64 {
+        self.check_word(address);
+        let words = &mut self.words;
+        &raw const **self
+            .shared
+            .entry(address)
+            .or_insert_with(|| Box::new(AtomicU64::new(words.remove(&address).unwrap_or(0) as u64)))
     }
 
     fn check_word(&self, address: usize) {
@@ -346,9 +369,11 @@ impl Memory {
     }
 
     fn forget_words(&mut self, address: usize, bytes: usize) {
-        let gone: Vec<_> = self.words.range(address..address + bytes).map(|(a, _)| *a).collect();
+        let range = address..address + bytes;
+        let gone: Vec<_> = self.words.range(range.clone()).map(|(a, _)| *a).collect();
         for address in gone {
             self.words.remove(&address);
         }
+        self.shared.range(range).for_each(|(_, word)| word.store(0, Ordering::Relaxed));
     }
 }

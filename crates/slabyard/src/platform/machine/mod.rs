@@ -433,4 +433,12 @@ impl Platform for Machine {
     unsafe fn write_word(&self, address: usize, word: usize) {
         self.memory().write_word(address, word);
     }
+
+    unsafe fn word_in_slab(&self, address: usize) -> &AtomicU64 {
+        // Another thread may run before each access.
+        self.take_step();
+        let word = self.memory().shared_word(address);
+        // SAFETY: it is boxed, and stays until the machine is dropped.
+        unsafe { &*word }
+    }
 }
