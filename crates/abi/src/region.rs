@@ -339,7 +339,8 @@ pub mod descriptor {
     pub const WORD: usize = 16;
     /// Offset of a slab's mark: 1 if it is on its partial list (32 bits).
     pub const LISTED: usize = 24;
-    /// Offset of this granule's part of the free set: 256 bits.
+    /// Offset of this granule's part of the free set: 256 bits. Further ones are a slab's first
+    /// words.
     pub const BITS: usize = 32;
     /// Kinds: what begins at a granule.
     pub const FREE: u8 = 1;

@@ -4,7 +4,8 @@
 //!   system refuses, forks, and planted bugs that `verify` must find;
 //! * preempted threads on the modelled machine ([`threads`]);
 //! * threads of a real process ([`on_linux`]): 4,000 caches, made and destroyed again;
-//! * what caches that a program does not use cost it ([`ten`]).
+//! * what caches that a program does not use cost it ([`ten`]);
+//! * objects of 8 bytes, whose slabs hold a part of their free set ([`small`]).
 
 #[path = "caches/on_linux.rs"]
 #[cfg(target_os = "linux")]
@@ -12,6 +13,8 @@ mod on_linux;
 #[path = "caches/one.rs"]
 mod one;
 mod random;
+#[path = "caches/small.rs"]
+mod small;
 #[path = "caches/ten.rs"]
 #[cfg(target_os = "linux")]
 mod ten;

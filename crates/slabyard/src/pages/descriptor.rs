@@ -7,7 +7,7 @@
 //! Only the first descriptor of a run carries a [`Kind`]; the others have
 //! [`Kind::None`]. So one load says whether a run begins at a granule.
 //! The free set of a slab extends over the descriptors of all its granules: 256 bits
-//! each, enough for objects of 16 bytes.
+//! each, enough for objects of 16 bytes; smaller ones have further bits in the slab.
 
 use super::table::Zeroed;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

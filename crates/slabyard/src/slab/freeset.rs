@@ -8,6 +8,13 @@
 //! +-----------+-------------+
 //! ```
 //!
+//! A slab of more objects than its descriptors have bits, of 8 bytes in 32 KiB, has the further
+//! words at its begin, in front of its objects:
+//!
+//! ```text
+//! descriptors: words 0 to 31          slab: words 32 to 63   object 0   object 1 ...
+//! ```
+//!
 //! * [`put`](PageHeap::put) sets bits first (a bit that is set already is a double
 //!   free) and then adds to `free`: at each moment, bits set >= free.
 //! * [`take`](PageHeap::take), under the list lock or on a slab that no other
@@ -62,6 +69,9 @@ impl Word {
     pub const OBJECTS: u32 = u64::BITS;
     /// The word of object 0.
     pub const FIRST: Word = Word(0);
+    /// The first word that may lie in a slab: the smallest slabs that have such words are 8
+    /// granules. Malloc's classes have so high numbers on pages of 64 KiB alone.
+    pub(super) const FIRST_IN_SLAB: Word = Word(32);
 
     /// Word and bit of an object.
     #[inline]
@@ -73,7 +83,7 @@ impl Word {
     /// Number of the object of a bit of this word.
     #[inline]
     #[must_use]
-    pub fn index_of(self, bit: u32) -> u32 {
+    pub const fn index_of(self, bit: u32) -> u32 {
         self.0 * 64 + bit
     }
 }
@@ -87,10 +97,36 @@ fn parts(word: u64) -> (Version, u32) {
 /// Words of the largest bitmap.
 const MOST_WORDS: usize = Geometry::MOST_OBJECTS as usize / 64;
 
+/// Words of the bitmap in one descriptor.
+const WORDS: u32 = DESCRIPTOR_BITS as u32 / 64;
+
 impl<P: Platform> PageHeap<P> {
+    #[inline]
     fn bits(&self, slab: u32, word: Word) -> &AtomicU64 {
-        const WORDS: u32 = DESCRIPTOR_BITS as u32 / 64;
+        if word.0 >= Word::FIRST_IN_SLAB.0 {
+            return self.any_bits(slab, word);
+        }
+        self.bits_in_descriptor(slab, word)
+    }
+
+    #[inline]
+    fn bits_in_descriptor(&self, slab: u32, word: Word) -> &AtomicU64 {
         &self.region.descriptor(slab + word.0 / WORDS).bits[(word.0 % WORDS) as usize]
+    }
+
+    /// As `bits`, with less text. The descriptor has the order from the slab's begin on.
+    #[cold]
+    #[inline(never)]
+    fn any_bits(&self, slab: u32, word: Word) -> &AtomicU64 {
+        match word.0.checked_sub(WORDS << self.region.descriptor(slab).order()) {
+            None => self.bits_in_descriptor(slab, word),
+            Some(nth) => {
+                let at = nth as usize * size_of::<AtomicU64>();
+                // SAFETY: the word lies in a slab, which is committed, in front of its objects
+                // (`Geometry`), and the free set alone uses it.
+                unsafe { self.platform.word_in_slab(self.region.address(slab) + at) }
+            }
+        }
     }
 
     /// A number that none of the last 2^32 slabs had; never 0.
@@ -104,6 +140,8 @@ impl<P: Platform> PageHeap<P> {
     /// Begins a slab in a new run, with all objects free. Writes the page map last.
     pub fn begin_slab(&self, slab: u32, geometry: &Geometry, slot: u16) {
         let descriptor = self.region.descriptor(slab);
+        // Where the bits lie follows from the order.
+        descriptor.set(Kind::None, geometry.order, slot);
         let mut left = geometry.objects;
         for word in geometry.words() {
             let n = left.min(64);
@@ -171,18 +209,7 @@ impl<P: Platform> PageHeap<P> {
         let (_, free) = parts(head.word.load(Ordering::Acquire));
         let may = free.min(most);
         let mut masks = [0; MOST_WORDS];
-        let (mut words, mut taken) = (0, 0);
-        while taken < may {
-            let bits = self.bits(slab, Word(words)).load(Ordering::Relaxed);
-            if whole && bits.count_ones() > most - taken {
-                break;
-            }
-            // `put` may have set some of the bits and not counted them yet.
-            let mask = lowest(bits, may - taken);
-            masks[words as usize] = mask;
-            taken += mask.count_ones();
-            words += 1;
-        }
+        let (words, taken) = self.choose(slab, may, most, whole, &mut masks);
         // Release, because each value of the word carries the bits of all `put`s before it.
         // Pairs with the Acquire above in the next `take`.
         let (_, before) = parts(head.word.fetch_sub(taken.into(), Ordering::AcqRel));
@@ -196,9 +223,33 @@ impl<P: Platform> PageHeap<P> {
         (taken, before - taken)
     }
 
+    /// The bits that `take` takes, of at most `may` objects: how many words, and how many objects.
+    fn choose(
+        &self,
+        slab: u32,
+        may: u32,
+        most: u32,
+        whole: bool,
+        masks: &mut [u64; MOST_WORDS],
+    ) -> (u32, u32) {
+        let (mut words, mut taken) = (0, 0);
+        while taken < may {
+            let bits = self.bits(slab, Word(words)).load(Ordering::Relaxed);
+            if whole && bits.count_ones() > most - taken {
+                break;
+            }
+            // `put` may have set some of the bits and not counted them yet.
+            let mask = lowest(bits, may - taken);
+            masks[words as usize] = mask;
+            taken += mask.count_ones();
+            words += 1;
+        }
+        (words, taken)
+    }
+
     /// Free objects by the bitmap.
     pub fn bits_of(&self, slab: u32, geometry: &Geometry) -> u32 {
-        let free = |word| self.bits(slab, word).load(Ordering::Relaxed).count_ones();
+        let free = |word| self.any_bits(slab, word).load(Ordering::Relaxed).count_ones();
         geometry.words().map(free).sum()
     }
 
@@ -206,7 +257,7 @@ impl<P: Platform> PageHeap<P> {
     /// clears it again); returns whether it was set.
     pub fn mark(&self, slab: u32, index: u32, free: bool) -> bool {
         let (word, bit) = Word::of(index);
-        let word = self.bits(slab, word);
+        let word = self.any_bits(slab, word);
         let old = if free {
             word.fetch_or(bit, Ordering::Relaxed)
         } else {
@@ -217,13 +268,13 @@ impl<P: Platform> PageHeap<P> {
 
     /// The bits of a word: of objects that are free, or that a `put` is about to count.
     pub fn free_bits(&self, slab: u32, word: Word) -> u64 {
-        self.bits(slab, word).load(Ordering::Relaxed)
+        self.any_bits(slab, word).load(Ordering::Relaxed)
     }
 
     /// True if an object's bit is set.
     pub fn is_free(&self, slab: u32, index: u32) -> bool {
         let (word, bit) = Word::of(index);
-        self.bits(slab, word).load(Ordering::Relaxed) & bit != 0
+        self.any_bits(slab, word).load(Ordering::Relaxed) & bit != 0
     }
 }
 

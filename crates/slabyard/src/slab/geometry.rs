@@ -3,14 +3,18 @@
 //!
 //! ```text
 //! slab, aligned to its size
-//! +- - - -+-----------+- - -+-----------+- - -+ - - - - - -+
-//! | first | object 0  |     | object 1  |     |  padding   |
-//! +- - - -+-----------+- - -+-----------+- - -+ - - - - - -+
-//!         |<- object->|
-//!         |<---- size ----->|
+//! +- - - - - - - -+-----------+- - -+-----------+- - -+ - - - - - -+
+//! | words         | object 0  |     | object 1  |     |  padding   |
+//! +- - - - - - - -+-----------+- - -+-----------+- - -+ - - - - - -+
+//! |<--- first --->|<- object->|
+//!                 |<---- size ----->|
 //! ```
+//!
+//! The words of the free set that the slab's descriptors have no room for lie at its begin, in
+//! whole cache lines: of objects of 8 bytes alone.
 
 use super::freeset::Word;
+use crate::pages::descriptor::DESCRIPTOR_BITS;
 use crate::platform::GRANULE;
 
 /// Shape of a cache's slabs.
@@ -31,7 +35,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Most objects of a slab: of 16 bytes in 64 KiB, the largest page.
+    /// Most objects of a slab: of 16 bytes in 64 KiB, the largest page, or of 8 in 32 KiB.
     pub const MOST_OBJECTS: u32 = 4096;
 
     /// Slabs of 2^order granules for objects of `size` bytes.
@@ -55,15 +59,20 @@ impl Geometry {
         assert!(1 < size && size <= bytes && bytes <= Self::LARGEST_SLAB && object <= size);
         assert!(first < bytes && size <= bytes - first);
         let objects = (bytes - first) / size;
-        assert!(objects <= Self::MOST_OBJECTS);
+        assert!(objects <= Self::MOST_OBJECTS && objects <= bits_in_descriptors(order));
+        Self::of(object, size, first, order, objects)
+    }
+
+    const fn of(object: u32, size: u32, first: u32, order: u32, objects: u32) -> Self {
         let reciprocal = u64::MAX / size as u64 + 1;
         Geometry { object, size, first, order, objects, reciprocal }
     }
 
     /// The geometry for objects of so many bytes, aligned to `align`, of which the first begins
-    /// at the first aligned offset from `first` on: the smallest slabs that hold 8 objects or
-    /// more and waste a sixteenth at most, else the largest ones. `least_order` is that of a
-    /// page of the machine. `None` if these are no objects for slabs.
+    /// at the first aligned offset from `first` on, behind the words of the free set in the
+    /// slab: the smallest slabs that hold 8 objects or more and waste a sixteenth at most, or as
+    /// many objects as a slab may have; else the largest ones. `least_order` is that of a page
+    /// of the machine. `None` if these are no objects for slabs.
     #[must_use]
     pub const fn fitting(object: u32, align: u32, first: u32, least_order: u32) -> Option<Self> {
         let least_align = if align < Self::LEAST_ALIGN { Self::LEAST_ALIGN } else { align };
@@ -85,9 +94,10 @@ impl Geometry {
             let bytes = (GRANULE as u32) << order;
             let is_largest = bytes == Self::LARGEST_SLAB;
             if bytes > first + size {
-                let objects = (bytes - first) / size;
-                if is_largest || objects >= 8 && (bytes - objects * size) * 16 <= bytes {
-                    return Some(Self::with_first(object, size, first, order));
+                let (first, objects) = Self::placed(bytes, size, first, order);
+                let is_good = objects >= 8 && (bytes - objects * size) * 16 <= bytes;
+                if is_largest || is_good || objects == Self::MOST_OBJECTS {
+                    return Some(Self::of(object, size, first, order, objects));
                 }
             }
             if is_largest {
@@ -97,14 +107,25 @@ impl Geometry {
         }
     }
 
+    /// Where object 0 begins behind the words in the slab, and how many objects fit, where
+    /// without such words it would begin at `first`.
+    const fn placed(bytes: u32, size: u32, first: u32, order: u32) -> (u32, u32) {
+        let fitting = least((bytes - first) / size, Self::MOST_OBJECTS);
+        let further = fitting.saturating_sub(bits_in_descriptors(order));
+        let words = further.div_ceil(Word::OBJECTS);
+        assert!(words == 0 || bits_in_descriptors(order) >= Word::FIRST_IN_SLAB.index_of(0));
+        let first = first + (words * size_of::<u64>() as u32).next_multiple_of(LINE);
+        (first, least((bytes - first) / size, Self::MOST_OBJECTS))
+    }
+
     const LARGEST_SLAB: u32 = 256 << 10;
     /// The largest object that [`Geometry::fitting`] takes, and the largest alignment: a slab
     /// is aligned to 16 KiB at least.
     pub const LARGEST: u32 = 32 << 10;
     /// As [`Geometry::LARGEST`].
     pub const LARGEST_ALIGN: u32 = 16 << 10;
-    /// The least stride: a granule's part of the free set has 256 bits.
-    pub const SMALLEST: u32 = 16;
+    /// The least stride: a word, because a deferred free makes one a link.
+    pub const SMALLEST: u32 = 8;
     /// SLUB aligns objects to a word, too.
     const LEAST_ALIGN: u32 = 8;
 
@@ -184,6 +205,18 @@ impl Geometry {
     }
 }
 
+/// Bytes of a cache line.
+const LINE: u32 = 64;
+
+/// Bits of the free set in the descriptors of a slab.
+const fn bits_in_descriptors(order: u32) -> u32 {
+    (DESCRIPTOR_BITS as u32) << order
+}
+
+const fn least(a: u32, b: u32) -> u32 {
+    if a < b { a } else { b }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +243,9 @@ mod tests {
     fn objects_begin_where_the_first_offset_says() {
         for (object, align, first) in [
             (1, 1, 0),
+            (8, 8, 100),
+            (8, 8, 5000),
+            (16, 16, 32768),
             (24, 8, 0),
             (24, 8, 8),
             (56, 64, 1),
@@ -241,10 +277,42 @@ mod tests {
     }
 
     #[test]
+    fn every_word_lies_in_a_descriptor_or_in_front_of_the_objects() {
+        let all = (0..=16).flat_map(|object| {
+            let firsts = [0, 1, 64, 200, 1792, 1793, 4000, 20000, 32768];
+            firsts.into_iter().flat_map(move |first| (0..=4).map(move |o| (object, first, o)))
+        });
+        for (object, first, least_order) in all {
+            let g = Geometry::fitting(object, 1, first, least_order).expect("objects for slabs");
+            let case = format!("{object} bytes from {first} on: {g:?}");
+            assert!(
+                g.size == object.max(1).next_multiple_of(8) && g.order >= least_order,
+                "{case}"
+            );
+            let words = g.words().count() as u32;
+            assert_eq!(words, g.objects.div_ceil(64), "{case}");
+            let in_slab = words.saturating_sub(4 * g.granules());
+            // They are all numbered as the free set expects, and are followed by what was asked.
+            assert!(in_slab == 0 || 4 * g.granules() >= Word::FIRST_IN_SLAB.0, "{case}");
+            assert!(8 * in_slab + first <= g.first, "{case}");
+            assert!(g.first - first < 8 * in_slab + 64 + 8, "{case}");
+            assert!(in_slab == 0 || g.size == 8, "{case}");
+            // There is no room for one more, but that no slab has more.
+            let end = g.address_of(0, g.objects);
+            assert!(end <= g.slab_bytes(), "{case}");
+            let is_full = g.slab_bytes() - end < g.size as usize;
+            assert!(is_full || g.objects == Geometry::MOST_OBJECTS, "{case}");
+        }
+        let g = Geometry::fitting(8, 8, 0, 0).expect("objects for slabs");
+        assert_eq!((g.objects, g.first, g.slab_bytes()), (4064, 256, 32 << 10));
+    }
+
+    #[test]
     fn words_span_all_objects_and_nothing_else() {
         let with_first = Geometry::fitting(40, 8, 24, 0).expect("objects for slabs");
         let classes = classes::ROWS.map(|(size, order)| Geometry::new(size, order));
-        for g in classes.into_iter().chain([with_first]) {
+        let small = Geometry::fitting(8, 8, 24, 0).expect("objects for slabs");
+        for g in classes.into_iter().chain([with_first, small]) {
             let (size, first) = (g.size, g.first as usize);
             let mut end = first;
             for word in g.words() {
