@@ -1,14 +1,19 @@
-//! Created caches of a live yard, read from outside as another process's are.
+//! Created caches, read from outside: of this process's yard, of another process's, and of a core
+//! file.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use slabyard::cache::{CacheId, CacheSettings};
+use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
-use slabyard_observe::identity;
 use slabyard_observe::process::{self, Ask};
 use slabyard_observe::snapshot::Snapshot;
 use slabyard_observe::value::Value;
 use slabyard_observe::want::Want;
+use slabyard_observe::{corefile, identity};
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A request is served sooner.
@@ -74,4 +79,88 @@ fn created_caches_are_read_by_name_and_to_the_object() {
         std::thread::sleep(Duration::from_millis(1));
     }
     asking.join().expect("no panic").expect("it is served");
+}
+
+const CHILD: &str = "SLABYARD_CREATED_CHILD";
+const SMALL: &str = "small_objects_are_counted_in_a_process_and_in_its_core_file";
+/// Objects that the child allocates, and every how many it frees one.
+const SMALL_OBJECTS: usize = 20_000;
+const FREED_EVERY: usize = 3;
+
+/// In a process of its own: a cache of objects of 8 bytes, two thirds of them live. It waits to
+/// be looked at until its input ends.
+fn hold_small_objects<E: Engine>(yard: &'static Yard<Linux, E>) {
+    assert!(yard.platform().init(None));
+    assert!(yard.init(Settings::default()));
+    yard.publish(yard.platform().mode() as u64);
+    let id = yard.create_cache("small", &CacheSettings::of(5)).expect("a cache");
+    let objects: Vec<usize> =
+        (0..SMALL_OBJECTS).map(|_| yard.alloc_from(id).expect("memory")).collect();
+    for object in &objects {
+        // SAFETY: 5 bytes of an object that is live.
+        unsafe { std::ptr::write_bytes(*object as *mut u8, 0xff, 5) };
+    }
+    for object in objects.iter().step_by(FREED_EVERY) {
+        assert_eq!(yard.free_to(id, *object), Ok(()));
+    }
+    assert!(yard.verify().expect("outside of a slow path").is_ok());
+    println!("\nready");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+fn check_small_objects(snapshot: &Snapshot) {
+    assert_eq!(identity::check(snapshot), []);
+    let cache = snapshot.cache("small").expect("the cache");
+    let value = |name: &str| cache.value(name).and_then(|value| value.bounds()).expect("a number");
+    let live = (SMALL_OBJECTS - SMALL_OBJECTS.div_ceil(FREED_EVERY)) as u64;
+    assert_eq!(value("live"), (live, live));
+    let shape = ["object_size", "slab_size", "objs_per_slab"].map(|name| value(name).0);
+    assert_eq!(shape, [5, 8, 4064]);
+    let total = value("total_objects").0;
+    assert_eq!(total % 4064, 0);
+    let free = ["parked_cpu", "parked_node", "free_partial"].map(|name| value(name).0);
+    assert_eq!(live + free.iter().sum::<u64>(), total, "{free:?}");
+    let partial = cache.fullness.as_ref().expect("slabs one by one");
+    assert!(partial.iter().all(|(used, _)| *used <= 4064), "{partial:?}");
+}
+
+#[test]
+fn small_objects_are_counted_in_a_process_and_in_its_core_file() {
+    static OF_SHEAVES: Yard<Linux, Sheaves> = Yard::new(Linux::new());
+    static OF_SLABS: Yard<Linux, Plain> = Yard::new(Linux::new());
+    match std::env::var(CHILD).as_deref() {
+        Ok("slub") => return hold_small_objects(&OF_SHEAVES),
+        Ok(_) => return hold_small_objects(&OF_SLABS),
+        Err(_) => {}
+    }
+    for engine in ["slub", "plain"] {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", SMALL, "--nocapture"]).env(CHILD, engine);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a child");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let is_ready = lines.by_ref().map_while(Result::ok).any(|line| line == "ready");
+        let want = Want { all: true, slabs: true };
+        let live = process::sample(child.id(), want);
+        let (id, prefix) =
+            (child.id().to_string(), format!("{}/small", env!("CARGO_TARGET_TMPDIR")));
+        let dumped = Command::new("gcore").args(["-o", &prefix, &id]).stdin(Stdio::null()).output();
+        let path = PathBuf::from(format!("{prefix}.{id}"));
+        let core = corefile::sample(&path, want);
+        let _ = std::fs::remove_file(&path);
+        drop(child.stdin.take());
+        assert!(child.wait().expect("its end").success() && is_ready);
+        let live = live.expect("a look");
+        assert_eq!(live.total("engine"), Some(&Value::Text(engine.into())));
+        check_small_objects(&live);
+        match dumped {
+            Err(_) => println!("skipped: gcore is not installed"),
+            Ok(dumped) => {
+                assert!(dumped.status.success(), "{dumped:?}");
+                let core = core.expect("a core file");
+                check_small_objects(&core);
+                assert_eq!(core.caches, live.caches);
+            }
+        }
+    }
 }
