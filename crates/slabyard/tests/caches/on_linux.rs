@@ -1,12 +1,13 @@
 //! Threads of a real process: 16 of them make 4,000 caches, allocate from all of them, free what
 //! the next thread allocated, destroy the caches and make them again; in each way to tell CPUs
-//! apart. Malloc's classes are in use meanwhile.
+//! apart. Malloc's classes are in use meanwhile. Objects of a word change threads, too.
 //!
 //! * `SLABYARD_CACHES_ROUNDS`: how often all caches are made and destroyed; the ignored test has
 //!   1,000 rounds.
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
+use slabyard::platform::Platform;
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::{Settings, Yard};
 use std::process::Command;
@@ -35,6 +36,18 @@ fn thousands_of_caches_with_the_librarys_sequences() {
 #[test]
 fn thousands_of_caches_with_private_slots() {
     in_child("thousands_of_caches_with_private_slots", Mode::Slots, FEW_ROUNDS);
+}
+
+#[test]
+fn small_objects_change_threads_with_the_librarys_sequences() {
+    with_body("small_objects_change_threads_with_the_librarys_sequences", || {
+        small_objects(Mode::Library);
+    });
+}
+
+#[test]
+fn small_objects_change_threads_with_private_slots() {
+    with_body("small_objects_change_threads_with_private_slots", || small_objects(Mode::Slots));
 }
 
 #[test]
@@ -80,6 +93,49 @@ fn begin(mode: Mode) -> bool {
         println!("{mode:?} is not there");
     }
     YARD.platform().mode() == mode
+}
+
+/// Threads fill objects of a word, look that they keep it, and free those of another thread.
+fn small_objects(mode: Mode) {
+    const OBJECTS: usize = 10_000;
+    if !begin(mode) {
+        return;
+    }
+    let id = YARD.create_cache("small", &CacheSettings::of(8)).expect("a cache");
+    let handed: [Mutex<Vec<usize>>; 4] = Default::default();
+    let barrier = Barrier::new(handed.len());
+    let work = |thread: usize| {
+        for round in 0..20 {
+            let mark = |nth: usize| (thread * 1000 + round) * OBJECTS + nth;
+            let own: Vec<usize> =
+                (0..OBJECTS).map(|_| YARD.alloc_from(id).expect("memory")).collect();
+            for (nth, object) in own.iter().enumerate() {
+                // SAFETY: a word of an object that is this thread's.
+                unsafe { YARD.platform().write_word(*object, mark(nth)) };
+            }
+            barrier.wait();
+            for (nth, object) in own.iter().enumerate() {
+                // SAFETY: as above.
+                assert_eq!(unsafe { YARD.platform().read_word(*object) }, mark(nth));
+            }
+            *handed[thread].lock().expect("no panic") = own;
+            barrier.wait();
+            let others = &handed[(thread + 1) % handed.len()];
+            for object in std::mem::take(&mut *others.lock().expect("no panic")) {
+                assert_eq!(YARD.free_to(id, object), Ok(()));
+            }
+        }
+        YARD.drain_thread();
+    };
+    let work = &work;
+    std::thread::scope(|scope| {
+        (0..handed.len()).for_each(|nth| drop(scope.spawn(move || work(nth))))
+    });
+    let sound = YARD.verify().expect("outside of a slow path").expect("a sound yard");
+    assert_eq!(sound.live, 0);
+    // SAFETY: no other thread runs.
+    assert_eq!(unsafe { YARD.destroy_cache(id) }, Ok(()));
+    assert_eq!(YARD.set_aside(), 0);
 }
 
 /// Threads make caches, use and destroy them, while another forks: each child checks the yard,
