@@ -1,6 +1,7 @@
 //! Objects of 8 bytes and less: a slab has more of them than its descriptors have bits, so a part
 //! of the free set lies in the slab, in front of the objects.
 
+use super::random::Random;
 use super::{begun, sound};
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
@@ -23,20 +24,9 @@ thread_local! {
     static REPORTED: RefCell<Vec<(usize, Cause)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Random numbers from a seed (Knuth's linear congruence).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % n
-    }
-
-    fn shuffle(&mut self, objects: &mut [usize]) {
-        for i in (1..objects.len()).rev() {
-            objects.swap(i, self.below(i + 1));
-        }
+fn shuffle(random: &mut Random, objects: &mut [usize]) {
+    for i in (1..objects.len()).rev() {
+        objects.swap(i, random.below(i + 1));
     }
 }
 
@@ -73,7 +63,7 @@ fn object_at<E: Engine>(yard: &Yard<Machine, E>, id: CacheId, address: usize) ->
 /// used before, and in memory that is clean.
 fn fill_and_free<E: Engine>(page_bytes: usize) {
     let yard = yard_of::<E>(Config { page_bytes, ..Config::default() });
-    let mut random = Random(page_bytes as u64);
+    let mut random = Random::new(page_bytes as u64);
     for bytes in 1..=8 {
         let (id, geometry) = create(&yard, bytes);
         let Geometry { objects, size, .. } = geometry;
@@ -101,12 +91,12 @@ fn fill_and_free<E: Engine>(page_bytes: usize) {
             let place = Place::Object { class: id.number(), bytes: bytes as usize, begin: false };
             assert!(is_object || yard.free(inside) == Err(place), "{inside:#x} is an object");
         }
-        random.shuffle(&mut all);
+        shuffle(&mut random, &mut all);
         free_all(&yard, id, &all.split_off(n / 2));
         all.extend(alloc_many(&yard, id, n / 3));
         assert_eq!(sound(&yard).live, all.len() as u64);
         assert_eq!(destroy(&yard, id), Err(NotDestroyed::Live(all.len() as u64)));
-        random.shuffle(&mut all);
+        shuffle(&mut random, &mut all);
         free_all(&yard, id, &all);
         assert!(yard.shrink_cache(id));
         assert_eq!(yard.cache(id.number()).nr_slabs(), 0, "all are free");
@@ -139,7 +129,7 @@ fn each_object_has_a_bit_of_its_own() {
         let slab = heap.take_block(g.order).expect("memory");
         heap.begin_slab(slab, &g, shape.slot);
         let mut free: BTreeSet<u32> = (0..g.objects).collect();
-        let mut random = Random(first.into());
+        let mut random = Random::new(first.into());
         for step in 0..600 {
             if random.below(2) == 0 {
                 let (most, whole) = (1 + random.below(500) as u32, random.below(2) == 0);
@@ -156,7 +146,7 @@ fn each_object_has_a_bit_of_its_own() {
             } else {
                 let (word, _) = Word::of(random.below(g.objects as usize) as u32);
                 let last = (g.objects - word.index_of(0)).min(64);
-                let mask = (random.0 | random.0 << 31) & u64::MAX >> (64 - last);
+                let mask = random.next() & u64::MAX >> (64 - last);
                 let objects = (0..last).filter(|bit| mask >> bit & 1 != 0);
                 let fresh = objects.filter(|bit| free.insert(word.index_of(*bit))).count();
                 let put = heap.put(slab, word, mask);
@@ -316,7 +306,7 @@ fn exchange<E: Engine>(config: Config) {
     let shared = Mutex::new((objects.iter().copied().collect::<BTreeSet<_>>(), objects));
     let lock = || shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let work = |nth: usize| {
-        let mut random = Random(seed << 8 | nth as u64);
+        let mut random = Random::new(seed << 8 | nth as u64);
         for _ in 0..12 {
             for _ in 0..random.below(120) {
                 let object = yard.alloc_from(id).expect("memory");
