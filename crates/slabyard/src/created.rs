@@ -111,7 +111,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Some(_slow_path) = self.slow_path_after_fork() else {
             return Err(NotDestroyed::Interrupted);
         };
-        self.run_deferred();
+        self.finish_deferred();
         let mut pass = self.drain.lock(self.platform());
         let cache = self.caches.find(id).ok_or(NotDestroyed::Unknown)?;
         // A free under way may put an empty sheaf into a row after its drain: the next turn

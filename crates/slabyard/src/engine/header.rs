@@ -183,7 +183,6 @@ impl Header {
     }
 
     /// The first slab of the partial list and the list's length, as published.
-    #[cfg(any(test, feature = "cpu-slab"))]
     pub(super) fn listed(&self) -> (u32, u32) {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
         (word(&self.shown.partial_head), word(&self.shown.nr_partial))

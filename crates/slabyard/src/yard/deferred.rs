@@ -29,7 +29,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         loop {
             // SAFETY: a live allocation that its owner gave to us.
             unsafe { self.platform().write_word(address, head) };
-            // Release pairs with the Acquire in `run_deferred`.
+            // Release pairs with the Acquire in `free_deferred`.
             match self.deferred.compare_exchange_weak(
                 head,
                 address,
@@ -45,7 +45,24 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[cold]
     #[inline(never)]
     pub(crate) fn run_deferred(&self) {
-        let mut at = self.deferred.swap(0, Ordering::Acquire);
+        self.running_deferred.fetch_add(1, Ordering::Relaxed);
+        self.free_deferred();
+        // Release pairs with the Acquire in `finish_deferred`.
+        self.running_deferred.fetch_sub(1, Ordering::Release);
+    }
+
+    /// As [`Yard::run_deferred`], and waits for those that other threads run: no lock is held.
+    pub(crate) fn finish_deferred(&self) {
+        self.run_deferred();
+        while let running @ 1.. = self.running_deferred.load(Ordering::Acquire) {
+            self.platform().wait_at_most(&self.running_deferred, running, 1);
+        }
+    }
+
+    fn free_deferred(&self) {
+        // Acquire pairs with the Release in `defer`; Release: who finds the list empty because of
+        // this sees the count of `run_deferred`.
+        let mut at = self.deferred.swap(0, Ordering::AcqRel);
         while at != 0 {
             // SAFETY: `defer` put it there; it is ours now.
             let next = unsafe { self.platform().read_word(at) };

@@ -83,6 +83,8 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) large: Large,
     /// Frees made by handlers that interrupted a slow path: a list through the objects.
     deferred: AtomicUsize,
+    /// Threads that free what was deferred.
+    running_deferred: AtomicU32,
     /// The purge backlog: free granules that the next slow paths purge, however young they are.
     pub(crate) backlog: AtomicUsize,
 }
@@ -126,6 +128,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             drain_requests: AtomicU32::new(0),
             large: Large::new(),
             deferred: AtomicUsize::new(0),
+            running_deferred: AtomicU32::new(0),
             backlog: AtomicUsize::new(0),
         }
     }

@@ -207,8 +207,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Live granules: those of the region less so many that are `free`, and those of mappings.
     pub(crate) fn live_granules(&self, free: usize) -> usize {
-        let heap = &self.heap;
-        heap.region.top() - free + heap.mappings.live().1 / GRANULE
+        self.heap.region.top() - free + self.heap.mappings.live().1 / GRANULE
     }
 
     /// True if the program is known to be slow ([`super::rate`]): the rate is measured only while
