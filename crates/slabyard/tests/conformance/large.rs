@@ -131,6 +131,29 @@ fn a_run_that_cannot_grow_moves_out() {
     });
 }
 
+/// A program is slow by its calls; by the pages that it touches in each it is not.
+#[test]
+fn a_slow_program_keeps_the_pages_of_large_blocks_for_the_decay_time() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let take = |bytes| yard.alloc(bytes, 16).expect("memory");
+        let replace_for = |ms: u32, has_pages: &dyn Fn() -> bool| {
+            (0..ms / 10).all(|_| {
+                let block = take(LARGEST_RUN + 1);
+                yard.platform().advance(10);
+                assert_eq!(yard.free(block), Ok(()));
+                has_pages()
+            })
+        };
+        replace_for(2000, &|| true);
+        assert_eq!(yard.free(take(8 * HUGE_BYTES)), Ok(()));
+        let has_pages = || yard.heap.free_count().dirty >= 8 * HUGE;
+        assert!(replace_for(DECAY_MS - 10, &has_pages), "given back before its time");
+        assert!(!replace_for(2000, &has_pages), "kept beyond the decay time");
+    });
+}
+
 /// Granules of live large blocks, and of free pages that were not given back.
 fn kept(yard: &Yard<Machine>) -> (usize, usize) {
     let (runs, mapped) = (yard.heap.buddy.runs().1, yard.heap.mappings.live().1);

@@ -33,9 +33,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// False if the system refused to stop them: some stacks may not be drained. Called with the
     /// drain lock held.
     pub(crate) fn drain_rows(&self, stacks: Stacks) -> bool {
-        let rows = self.platform().rows();
+        let (rows, mut n) = (self.platform().rows(), 0);
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
-        let mut n = 0;
         for (row, slot) in self.entries(stacks) {
             if self.heap.sheaves.count_of(rows.entry(row, slot).top()).is_none() {
                 continue;

@@ -283,9 +283,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// The age at which a pass purges free pages: the decay time, and less in a slow program,
-    /// which has fewer slices for the same work, and to which page faults cost less.
+    /// which has fewer slices for the same work, and to which page faults cost less. Not where
+    /// large blocks come and go: few calls touch many pages there.
     fn age_ms(&self) -> u32 {
-        if self.is_slow() { self.period_ms() as u32 } else { self.decay_ms() }
+        let soon = self.is_slow() && !self.is_large_warm();
+        if soon { self.period_ms() as u32 } else { self.decay_ms() }
     }
 }
 
