@@ -17,9 +17,6 @@
  *   faults MINOR SWITCHES
  *
  * with the process's minor page faults and involuntary context switches.
- *
- * Histograms are of logarithmic steps below 0.8 %, after Tene's HdrHistogram:
- * the exponent and the 7 bits below the highest.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -35,18 +32,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "histogram.h"
 #include "load.h"
 
-enum { STEP_BITS = 7, STEPS = 1 << STEP_BITS, BUCKETS = (64 - STEP_BITS + 1) * STEPS };
 enum { MAX_THREADS = 64, SLOTS = 20000, CHURN = 3 * SLOTS, SHARED = 1024 };
 enum { EMPTY, MALLOC, FREE, KINDS };
 
 static const char *const kind_names[KINDS] = {"empty", "malloc", "free"};
-
-struct histogram {
-    uint64_t count, max;
-    uint32_t buckets[BUCKETS];
-};
 
 struct thread {
     pthread_t id;
@@ -69,49 +61,11 @@ static void die(const char *what)
     _exit(3);
 }
 
-static unsigned bucket_of(uint64_t value)
-{
-    if (value < STEPS)
-        return (unsigned)value;
-    unsigned shift = 63u - (unsigned)__builtin_clzll(value) - STEP_BITS;
-    return (shift + 1) * STEPS + (unsigned)(value >> shift & (STEPS - 1));
-}
-
-/* The middle of a bucket. */
-static double value_of(unsigned bucket)
-{
-    if (bucket < STEPS)
-        return bucket;
-    unsigned shift = bucket / STEPS - 1;
-    uint64_t least = ((uint64_t)STEPS | bucket % STEPS) << shift;
-    return (double)least + (double)((1ull << shift) - 1) / 2;
-}
-
-static void count(struct histogram *h, uint64_t value)
-{
-    h->count++;
-    h->buckets[bucket_of(value)]++;
-    if (value > h->max)
-        h->max = value;
-}
-
 static uint64_t monotonic_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static inline uint64_t tsc(void)
-{
-#ifdef __x86_64__
-    uint32_t low, high;
-    /* Fenced on both sides: nothing of the call is done before or after. */
-    __asm__ volatile("lfence\n\trdtsc\n\tlfence" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-#else
-    return 0;
-#endif
 }
 
 static inline uint64_t reading(void)
@@ -189,17 +143,6 @@ static void *work(void *argument)
     return NULL;
 }
 
-static double percentile(const struct histogram *h, double share)
-{
-    uint64_t rank = (uint64_t)(share * (double)h->count), below = 0;
-    for (unsigned bucket = 0; bucket < BUCKETS; bucket++) {
-        below += h->buckets[bucket];
-        if (below > rank)
-            return value_of(bucket);
-    }
-    return (double)h->max;
-}
-
 static void tell(const char *name, const struct histogram *h, double unit_ns)
 {
     static const double shares[] = {0.5, 0.99, 0.999, 0.9999};
@@ -211,14 +154,6 @@ static void tell(const char *name, const struct histogram *h, double unit_ns)
     n += snprintf(line + n, sizeof line - (size_t)n, " %.1f\n", (double)h->max * unit_ns);
     if (write(1, line, (size_t)n) != n)
         _exit(3);
-}
-
-static void add(struct histogram *to, const struct histogram *from)
-{
-    to->count += from->count;
-    to->max = from->max > to->max ? from->max : to->max;
-    for (unsigned bucket = 0; bucket < BUCKETS; bucket++)
-        to->buckets[bucket] += from->buckets[bucket];
 }
 
 static void bind(int nr, char **cpus)
