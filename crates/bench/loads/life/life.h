@@ -1,5 +1,5 @@
-/* What the loads of `life` share: their description, random numbers, and
- * objects that bear a mark.
+/* What the loads of `life` share, and those of `kernel` with them: their
+ * description, random numbers, and objects that bear a mark.
  *
  * A load knows no allocator. It writes its owner's mark at both ends of each
  * object and looks for it before the object goes, so that an allocator that
@@ -51,6 +51,10 @@ int noop(void);
 /* Ends the process with 1 and words. */
 _Noreturn void fail(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 _Noreturn void spoiled(const void *at, size_t size) __attribute__((cold));
+
+/* False unless the whole word is a scale above 0, or a whole number. */
+bool parse_scale(const char *word, double *scale);
+bool parse_number(const char *word, uint64_t *number);
 
 /* A table of zeros from the system. */
 void *map_table(size_t nr, size_t size);

@@ -11,9 +11,7 @@
  */
 #include "life.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -36,25 +34,6 @@ _Noreturn static void misused(const char *problem, const char *word)
     exit(2);
 }
 
-static double parse_scale(const char *word)
-{
-    char *end;
-    double scale = strtod(word, &end);
-    if (end == word || *end || !(scale > 0 && scale <= 1e6))
-        misused("a scale is a number above 0, at most 1000000", word);
-    return scale;
-}
-
-static uint64_t parse_seed(const char *word)
-{
-    char *end;
-    errno = 0;
-    uint64_t seed = strtoull(word, &end, 10);
-    if (end == word || *end || errno || *word == '-')
-        misused("a seed is a whole number", word);
-    return seed;
-}
-
 static struct job parse_job(char **words)
 {
     struct job job = {.scale = 1, .seed = 1};
@@ -63,10 +42,11 @@ static struct job parse_job(char **words)
             misused("unknown option", words[0]);
         if (!words[1])
             misused("a number is missing after", words[0]);
-        if (!strcmp(words[0], "--scale"))
-            job.scale = parse_scale(words[1]);
-        else
-            job.seed = parse_seed(words[1]);
+        bool scales = !strcmp(words[0], "--scale");
+        if (scales && !parse_scale(words[1], &job.scale))
+            misused("a scale is a number above 0, at most 1000000", words[1]);
+        if (!scales && !parse_number(words[1], &job.seed))
+            misused("a seed is a whole number", words[1]);
     }
     return job;
 }

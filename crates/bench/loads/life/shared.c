@@ -1,6 +1,7 @@
-/* Failing, tables and threads: the part of life.h that is not in a hurry. */
+/* Failing, numbers, tables and threads: the part of life.h that is not in a hurry. */
 #include "life.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +11,8 @@
 /* By _exit: after a broken heap, handlers of exit may hang. */
 void fail(const char *format, ...)
 {
-    char text[256] = "life: ";
-    size_t used = strlen(text);
+    char text[256];
+    size_t used = (size_t)snprintf(text, sizeof text / 2, "%.32s: ", program_invocation_short_name);
     va_list arguments;
     va_start(arguments, format);
     int n = vsnprintf(text + used, sizeof text - used - 1, format, arguments);
@@ -27,6 +28,21 @@ void fail(const char *format, ...)
 void spoiled(const void *at, size_t size)
 {
     fail("the object of %zu bytes at %p is not as it was left", size, at);
+}
+
+bool parse_scale(const char *word, double *scale)
+{
+    char *end;
+    *scale = strtod(word, &end);
+    return end != word && !*end && *scale > 0 && *scale <= 1e6;
+}
+
+bool parse_number(const char *word, uint64_t *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtoull(word, &end, 10);
+    return *word >= '0' && *word <= '9' && !*end && !errno;
 }
 
 void *map_table(size_t nr, size_t size)
