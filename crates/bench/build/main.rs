@@ -28,6 +28,19 @@ const LOAD_FLAGS: &[&str] = &[
     "-pthread",
 ];
 
+/// The allocator that is broken on purpose.
+const LIBRARY_FLAGS: &[&str] = &[
+    "-O2",
+    "-std=gnu11",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fno-builtin-malloc",
+    "-fno-builtin-free",
+    "-fPIC",
+    "-shared",
+];
+
 /// The switches and definitions of mimalloc's own release build of its shared
 /// library.
 const MIMALLOC_FLAGS: &[&str] = &[
@@ -62,6 +75,10 @@ fn main() {
         compile(LOAD_FLAGS, &[], &[source], &out.join(name));
     }
     compile(LOAD_FLAGS, &[], &sources_in("loads/life"), &out.join("life"));
+    let mut kernel = sources_in("loads/kernel");
+    kernel.push(PathBuf::from("loads/life/shared.c"));
+    compile(LOAD_FLAGS, &[], &kernel, &out.join("kernel"));
+    compile(LIBRARY_FLAGS, &[], &[PathBuf::from("loads/torn.c")], &out.join("libtorn.so"));
 
     let include = env::var_os("DEP_MIMALLOC_INCLUDE_DIR")
         .map(PathBuf::from)

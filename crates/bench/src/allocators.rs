@@ -20,6 +20,7 @@ const REST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rest"));
 const LATENCY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/latency"));
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
 const LIFE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/life"));
+const KERNEL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernel"));
 const BURST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/burst"));
 const JSON_ROUNDS: &[u8] = include_bytes!("../loads/json_rounds.py");
 
@@ -29,6 +30,9 @@ pub const OURS: usize = 0;
 pub const MIMALLOC_AT: usize = 1;
 /// The C library, without a preload.
 pub const GLIBC: usize = 2;
+
+/// The program of the loads that kernel developers use, in user space.
+pub const KERNEL_LOADS: &str = "kernel";
 
 /// Name of an earlier build of ours, where it is measured beside this one.
 pub const EARLIER: &str = "earlier";
@@ -102,6 +106,7 @@ impl Bench {
         bench.unpack("latency", LATENCY)?;
         bench.unpack("launch", LAUNCH)?;
         bench.unpack("life", LIFE)?;
+        bench.unpack(KERNEL_LOADS, KERNEL)?;
         bench.unpack("json_rounds.py", JSON_ROUNDS)?;
         Ok(bench)
     }
@@ -117,6 +122,11 @@ impl Bench {
             .and_then(|mut file| file.write_all(bytes))
             .with_context(|| path.display().to_string())?;
         Ok(path)
+    }
+
+    /// The program of loads that is meant: the embedded one of [`KERNEL_LOADS`], or a file.
+    pub fn program_named(&self, word: &Path) -> PathBuf {
+        if word.as_os_str() == KERNEL_LOADS { self.program(KERNEL_LOADS) } else { word.to_owned() }
     }
 
     /// Path of an unpacked program.

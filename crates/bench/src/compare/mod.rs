@@ -34,8 +34,8 @@ pub use report::Raw;
 pub fn run(options: &CompareOptions) -> Result<Measured> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let everybody = chosen_allocators(&bench, options)?;
-    let program = options.program.as_deref();
-    let runner = Runner::new(&bench, program, options.scale, options.timeout_s);
+    let program = options.program.as_deref().map(|program| bench.program_named(program));
+    let runner = Runner::new(&bench, program.as_deref(), options.scale, options.timeout_s);
     let everybody = only_preloaded(everybody, &runner)?;
     for absent in &everybody.absent {
         eprintln!("slabyard-bench: {} is left out: {}", absent.name, absent.why);

@@ -91,7 +91,19 @@ impl Runner {
         command.args(tracer);
         let out = self.add_load(&mut command, load).output().context("launch")?;
         interrupt::check()?;
-        outcome(&out)
+        outcome(measured(&out)?)
+    }
+
+    /// One run of a load that is told more than its name: its measures, and what it said.
+    pub fn run_with(
+        &self,
+        load: &str,
+        more: &[String],
+        allocator: &Allocator,
+    ) -> Result<([u64; NR_MEASURES], String)> {
+        let out = self.command(load, allocator).args(more).output().context("launch")?;
+        interrupt::check()?;
+        measured(&out)
     }
 
     fn command(&self, load: &str, allocator: &Allocator) -> Command {
@@ -120,9 +132,7 @@ impl Runs for Runner {
     const WORK: &'static str = "operations";
 
     fn run(&self, load: &str, allocator: &Allocator) -> Result<Run> {
-        let out = self.command(load, allocator).output().context("launch")?;
-        interrupt::check()?;
-        outcome(&out)
+        outcome(self.run_with(load, &[], allocator)?)
     }
 }
 
@@ -133,9 +143,8 @@ fn load_of(line: &str) -> Option<Load> {
     Some(Load { name: name.to_owned(), threads, words: words.trim().to_owned() })
 }
 
-/// Reads the load's `ops N`, and launch's line after it.
-fn outcome(out: &Output) -> Result<Run> {
-    let (measures, text) = measured(out)?;
+/// Reads the load's `ops N`.
+fn outcome((measures, text): ([u64; NR_MEASURES], String)) -> Result<Run> {
     let ops = text.lines().find_map(|line| line.strip_prefix("ops "));
     let work = ops.and_then(|ops| ops.trim().parse().ok()).context("the load said no `ops N`")?;
     Ok(Run { measures, work })
@@ -242,6 +251,7 @@ fn checked_run<R: Runs>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocators::KERNEL_LOADS;
     use crate::compare::measures::{CPU, FAULTS, MAPPINGS, PEAK, WALL};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
@@ -290,6 +300,20 @@ esac
         let bench = bench();
         let loads = Runner::new(&bench, None, 1.0, 1).loads().unwrap();
         assert!(loads.iter().all(|load| load.threads > 0), "{loads:?}");
+    }
+
+    #[test]
+    fn kernel_loads_are_a_program_of_loads() {
+        let bench = bench();
+        let program = bench.program_named(Path::new(KERNEL_LOADS));
+        let runner = Runner::new(&bench, Some(&program), 0.001, 20);
+        let loads = runner.loads().unwrap();
+        let names: [&str; 4] = std::array::from_fn(|i| loads[i].name.as_str());
+        assert_eq!(names, ["messaging", "packets", "fork-bomb", "drain"]);
+        let glibc = &bench.allocators[crate::allocators::GLIBC];
+        let work = names.map(|name| runner.run(name, glibc).unwrap().work);
+        // The scale leaves a loop, and a cycle, at least.
+        assert_eq!(work, [5 * 20 * 20, 1000, 20, 20_000]);
     }
 
     #[test]
