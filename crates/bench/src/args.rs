@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::loads::LOADS;
 use crate::real::PROGRAMS;
+use crate::shapes::{self, LoadOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +25,9 @@ Examples:
   target/release/slabyard-bench compare --earlier old/libslabyard_malloc.so --scale 0.5
   target/release/slabyard-bench rest --times 1 --check
   target/release/slabyard-bench latency --threads 1
+  target/release/slabyard-bench compare --program kernel --rounds 3
   target/release/slabyard-bench programs --list
+  target/release/slabyard-bench load messaging -g 5 -l 1000
 
 Exit codes: 0 done, 1 a goal was missed (with --check), 2 usage, 3 cannot (and why).";
 
@@ -64,6 +67,9 @@ pub enum Suite {
     /// Time of single calls: percentiles of malloc and of free, beside all peers
     #[command(after_help = EXAMPLES)]
     Latency(LatencyOptions),
+    /// One load in the shape of those that kernel developers use, on any allocators
+    #[command(after_help = shapes::EXAMPLES)]
+    Load(LoadOptions),
     /// What being looked at once a second costs a program
     #[command(after_help = EXAMPLES)]
     Look(LookOptions),
@@ -215,7 +221,7 @@ pub struct CompareOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = LOAD_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(1..))]
     pub timeout_s: u32,
     /// Another program of loads, that answers `--list`, `NAME` and
-    /// `NAME --scale FACTOR` as the embedded one does
+    /// `NAME --scale FACTOR` as the embedded one does; `kernel` names those of `load`
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]

@@ -5,7 +5,7 @@
 //! C library's. `compare` runs many loads to their end beside all `peers`.
 //! `programs` does so with real ones.
 //! `rest` asks what comes back after a burst, `latency` how long single calls
-//! take, `look` what being looked at costs. `all` runs those that measure beside all
+//! take, `look` what being looked at costs. `load` runs one load on any allocators. `all` runs those that measure beside all
 //! peers, and writes the document.
 //! The loads are C programs (`loads/`) that know no allocator; `build/`
 //! builds them and the peers, `allocators` unpacks and preloads, `worker`
@@ -24,6 +24,7 @@ mod goals;
 mod instructions;
 mod interrupt;
 mod latency;
+mod load;
 mod loads;
 mod look;
 mod machine;
@@ -34,6 +35,7 @@ mod programs;
 mod real;
 mod rest;
 mod screen;
+mod shapes;
 mod speed;
 mod stats;
 mod thp;
@@ -74,6 +76,7 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Programs(options) => programs::run(options)?.publish(&options.common),
         Suite::Rest(options) => rest::run(options)?.publish(&options.common),
         Suite::Latency(options) => latency::run(options)?.publish(&options.common),
+        Suite::Load(options) => load::run(options),
         Suite::All(options) => all::run(options),
         Suite::Look(options) => look::run(options),
     }

@@ -1,0 +1,128 @@
+//! One load of `loads/kernel`, in turns on the allocators that are named.
+//!
+//! Neighbours: `shapes` has the loads and their settings, `said` what a run tells, `report`
+//! is all of it as it is written down, `text` shows it; `compare`'s runner starts a run and takes its measures.
+
+mod report;
+mod said;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use fastrand::Rng;
+
+use crate::allocators::{Allocator, Bench, KERNEL_LOADS};
+use crate::compare::runs::Runner;
+use crate::goals::Verdict;
+use crate::machine::Machine;
+use crate::peers::everybody;
+use crate::shapes::LoadOptions;
+use crate::{interrupt, screen};
+use report::{Report, in_words};
+use said::{Run, run_of};
+
+/// Runs the load.
+pub fn run(options: &LoadOptions) -> Result<Verdict> {
+    let bench = Bench::open(ours_of(options))?;
+    let machine = Machine::read()?;
+    let allocators = chosen(&bench, &options.preload)?;
+    let runs = measure(&bench, &allocators, options)?;
+    let report = Report::new(&machine, &allocators, options, &runs);
+    let heading = screen::heading(&machine, &allocators);
+    let text = format!("{heading}\n{}", text::body(&report, &options.shape));
+    screen::publish(&text, &report, options.json.as_deref())?;
+    Ok(Verdict::Met)
+}
+
+/// Nobody has to build ours to run a load on other libraries.
+fn ours_of(options: &LoadOptions) -> Option<&Path> {
+    let wanted = options.preload.is_empty() || options.preload.iter().any(|word| word == "ours");
+    if wanted { options.ours.as_deref() } else { Some(Path::new("mimalloc")) }
+}
+
+/// The allocators that were named, in the order of their names.
+fn chosen(bench: &Bench, words: &[String]) -> Result<Vec<Allocator>> {
+    if words.is_empty() {
+        return Ok(bench.allocators.clone());
+    }
+    // The others take a moment to be looked at.
+    let known = |name: &str| bench.allocators.iter().any(|allocator| allocator.name == name);
+    let peers = if words.iter().all(|word| known(word) || word.contains('/')) {
+        None
+    } else {
+        Some(everybody(bench, None))
+    };
+    let found = peers.as_ref().map_or(&bench.allocators, |peers| &peers.allocators);
+    let absent = peers.as_ref().map_or(&[][..], |peers| &peers.absent);
+    let one = |word: &String| {
+        if let Some(allocator) = found.iter().find(|allocator| allocator.name == word) {
+            return Ok(allocator.clone());
+        }
+        if let Some(absent) = absent.iter().find(|absent| absent.name == word) {
+            anyhow::bail!("{word}: {}", absent.why);
+        }
+        let library = fs::canonicalize(word)
+            .with_context(|| format!("--preload {word}: no peer, and no file"))?;
+        // As long as the process: an allocator's name is mostly a constant.
+        bench.checked(word.clone().leak(), Some(library))
+    };
+    words.iter().map(one).collect()
+}
+
+/// Every allocator in each round, in an order drawn anew.
+fn measure(
+    bench: &Bench,
+    allocators: &[Allocator],
+    options: &LoadOptions,
+) -> Result<Vec<Vec<Run>>> {
+    let program = bench.program(KERNEL_LOADS);
+    let runner = Runner::new(bench, Some(&program), 1.0, options.timeout_s);
+    let mut runs: Vec<Vec<Run>> = vec![Vec::new(); allocators.len()];
+    let bar = screen::progress(options.rounds as usize * allocators.len());
+    let mut random = Rng::new();
+    for _ in 0..options.rounds {
+        let mut order: Vec<usize> = (0..allocators.len()).collect();
+        random.shuffle(&mut order);
+        for a in order {
+            bar.set_message(format!("{}, {}", options.shape.name(), allocators[a].name));
+            let run = one(&runner, &allocators[a], options)?;
+            let earlier = runs.iter().flatten().next().map_or(run.ops, |earlier| earlier.ops);
+            ensure!(
+                run.ops == earlier,
+                "{} {}; others did {earlier}",
+                run.ops,
+                options.shape.unit()
+            );
+            runs[a].push(run);
+            bar.inc(1);
+            interrupt::check()?;
+        }
+    }
+    bar.finish_and_clear();
+    Ok(runs)
+}
+
+fn one(runner: &Runner, allocator: &Allocator, options: &LoadOptions) -> Result<Run> {
+    let name = options.shape.name();
+    let (measures, text) = runner
+        .run_with(name, &words(options), allocator)
+        .with_context(|| format!("{name} on {}", allocator.name))?;
+    run_of(&measures, &text).with_context(|| format!("{name} on {} said {text:?}", allocator.name))
+}
+
+/// What the program is told after the load's name.
+fn words(options: &LoadOptions) -> Vec<String> {
+    let settings = options.shape.settings();
+    let mut words: Vec<String> =
+        settings.iter().map(|(name, value)| format!("{name}={}", in_words(value))).collect();
+    words.extend(["--seed".to_owned(), options.seed.to_string()]);
+    if let Some(value) = options.plant.and_then(|plant| plant.to_possible_value()) {
+        words.extend(["--plant".to_owned(), value.get_name().to_owned()]);
+    }
+    words
+}
