@@ -53,6 +53,14 @@ fn small_extents(among: &Range<usize>) -> usize {
     extents.filter(|at| small.iter().any(|range| range.contains(at))).count()
 }
 
+/// Each leaves a part of one behind it.
+fn large_runs_begin_with_a_huge_page() {
+    for _ in 0..8 {
+        let run = YARD.heap.alloc_run(3 * MIB, 16).expect("address space");
+        assert_eq!(run % (HUGE * GRANULE), 0);
+    }
+}
+
 #[test]
 fn a_sparse_extent_has_small_pages_until_it_is_free() {
     if !small_pages::is_ready(&YARD) {
@@ -77,4 +85,5 @@ fn a_sparse_extent_has_small_pages_until_it_is_free() {
 
     free_all_but(&mut objects, |_| false);
     assert_eq!(small_extents(&among), before, "all others are free");
+    large_runs_begin_with_a_huge_page();
 }

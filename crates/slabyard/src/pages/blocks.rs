@@ -36,10 +36,12 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub fn new(granules: usize, room: usize, align: usize) -> Self {
+    /// With huge pages, a run larger than one begins with one. Without them it need not, so that
+    /// it fits into gaps between others.
+    pub fn new(granules: usize, room: usize, align: usize, huge_pages: bool) -> Self {
         let order = room.max(align).next_power_of_two().ilog2();
         // The alignment of a run in its own block, or of one that may begin anywhere.
-        let below = if room > HUGE {
+        let below = if huge_pages && room > HUGE {
             HUGE_ORDER
         } else if room > SMALL {
             SMALL.ilog2()

@@ -184,7 +184,8 @@ impl<P: Platform> PageHeap<P> {
     fn take_run_in(&self, room: usize, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / super::GRANULE;
         let [room, granules] = [room, granules].map(|n| n.next_multiple_of(unit));
-        let mut wanted = Wanted::new(granules, room, align.max(unit));
+        let huge_pages = room > HUGE && self.platform.has_huge_pages();
+        let mut wanted = Wanted::new(granules, room, align.max(unit), huge_pages);
         if wanted.order as usize >= ORDERS {
             return None;
         }

@@ -260,6 +260,19 @@ fn runs_that_lay_side_by_side_make_a_place_for_a_larger_one() {
 }
 
 #[test]
+fn a_large_run_begins_behind_another_where_there_are_no_huge_pages() {
+    each_machine(|config| {
+        let _says = Says::of(&config);
+        let yard = warm_yard(config);
+        let take = |bytes| yard.alloc(bytes, 16).expect("memory");
+        let bytes = 2 * HUGE_BYTES + LARGEST_RUN;
+        let former = take(2 * bytes);
+        assert_eq!(yard.free(former), Ok(()));
+        assert_eq!([take(bytes), take(bytes)], [former, former + bytes]);
+    });
+}
+
+#[test]
 fn what_somebody_asked_for_goes_back_in_whole_huge_pages() {
     each_machine(|config| {
         let _says = Says::of(&config);
