@@ -70,7 +70,7 @@ impl<E: Engine> Cache<E> {
     /// Its slabs on the page heap: what its engine stands on.
     #[inline]
     pub fn on<'a, P>(&'a self, heap: &'a PageHeap<P>) -> PageSlabs<'a, P> {
-        PageSlabs { heap, cache: &self.header }
+        PageSlabs { heap, cache: &self.header, rules: () }
     }
 }
 

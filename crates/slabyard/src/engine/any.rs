@@ -3,7 +3,9 @@
 //! The library that holds every engine has a yard of it; a yard of one engine emits no code
 //! of the others. Neighbours: an engine that is added here gets a row in `abi::engines`.
 
+use super::cpu_slabs::{OnCpus, Rules};
 use super::{Changed, Engine, Found, Header, PageSlabs, Plain, Sheaves};
+use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 use crate::sync::{AtomicUsize, Once};
 use slabyard_abi::engines::EngineName;
@@ -13,6 +15,7 @@ pub struct Any(Once<Chosen>);
 
 enum Chosen {
     Slub(Sheaves<u32, true>),
+    CpuSlabs(OnCpus),
     Plain(Plain),
 }
 
@@ -27,11 +30,21 @@ impl Any {
     }
 }
 
+impl Any {
+    /// Chooses SLUB with CPU slabs, by rules of this kind; false if an engine is chosen already.
+    pub fn choose_cpu_slabs(&self, rules: &Rules) -> bool {
+        let engine = OnCpus::NEW;
+        engine.follow(rules);
+        self.0.set(Chosen::CpuSlabs(engine))
+    }
+}
+
 /// The call on the engine that was chosen.
 macro_rules! on_chosen {
     ($any:expr, $engine:ident => $call:expr) => {
         match $any.0.get() {
             Chosen::Slub($engine) => $call,
+            Chosen::CpuSlabs($engine) => $call,
             Chosen::Plain($engine) => $call,
         }
     };
@@ -43,7 +56,10 @@ impl Engine for Any {
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;
-        any.choose(other.name());
+        match other.0.get() {
+            Chosen::CpuSlabs(engine) => any.0.set(Chosen::CpuSlabs(OnCpus::like(engine))),
+            _ => any.choose(other.name()),
+        };
         any
     }
 
@@ -64,8 +80,8 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.free(on, address));
     }
 
-    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, objects: &[AtomicUsize]) {
-        on_chosen!(self, engine => engine.flush_stopped(on, objects));
+    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot, stack: Sheaf) -> Sheaf {
+        on_chosen!(self, engine => engine.flush_stopped(on, slot, stack))
     }
 
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
@@ -91,6 +107,26 @@ impl Engine for Any {
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
         on_chosen!(self, engine => engine.each_parked(on, f));
+    }
+
+    fn each_object<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        slot: Slot,
+        elements: &[AtomicUsize],
+        f: &mut dyn FnMut(usize),
+    ) {
+        on_chosen!(self, engine => engine.each_object(on, slot, elements, f));
+    }
+
+    fn each_slab<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        slot: Slot,
+        stack: &Sheaf,
+        f: &mut dyn FnMut(u32),
+    ) {
+        on_chosen!(self, engine => engine.each_slab(on, slot, stack, f));
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {

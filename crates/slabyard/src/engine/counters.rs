@@ -53,6 +53,7 @@ counters! {
     BarnPut "barn_put" "Full sheaves to the barn.",
     BarnPutFail "barn_put_fail" "Full sheaves that it did not take.",
     CmpxchgSlab "cmpxchg_slab" "Compare-exchanges of a slab's word that a kernel would make.",
+    CmpxchgFail "cmpxchg_double_fail" "Those of them that failed, because another CPU changed the word.",
     CmpxchgUnderLock "cmpxchg_under_list_lock" "Those of them made under a list lock.",
     ListLock "list_lock" "Acquisitions of a list lock.",
     ListLockSlabs "list_lock_slabs" "Slabs linked or unlinked under it.",

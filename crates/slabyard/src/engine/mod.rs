@@ -46,8 +46,9 @@ pub use plain::Plain;
 pub use sheaves::Sheaves;
 pub use shown::Moving;
 
+use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicUsize, Ordering};
 use slabyard_abi::engines::EngineName;
 
 /// What a reclaim pass has still to do in a cache.
@@ -93,10 +94,19 @@ pub trait Engine: Sized + Send + Sync {
     /// asked to drain, or found the object on its top.
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize);
 
-    /// Returns the objects of a stopped stack to their slabs. The caller takes the stack away.
-    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, objects: &[AtomicUsize]) {
+    /// Flushes a stack of any row, which is out of its entry or stopped there: returns its objects
+    /// to their slabs, and returns the array.
+    fn flush_stopped<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        _slot: Slot,
+        mut stack: Sheaf,
+    ) -> Sheaf {
         let _moving = on.cache.moving_aside();
-        flush::return_to_slabs(on, objects, u32::MAX);
+        let objects = Sheaf::len(&stack);
+        flush::return_to_slabs(on, on.heap.sheaves.objects(&stack), u32::MAX);
+        on.heap.sheaves.shorten(&mut stack, objects);
+        stack
     }
 
     /// Flushes one of this CPU's own stacks without stopping another: what a platform that
@@ -122,6 +132,28 @@ pub trait Engine: Sized + Send + Sync {
 
     /// Calls `f` with each object that is parked on the node.
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize));
+
+    /// Calls `f` with each object that the elements of a stack stand for.
+    fn each_object<P: Platform>(
+        &self,
+        _on: PageSlabs<'_, P>,
+        _slot: Slot,
+        elements: &[AtomicUsize],
+        f: &mut dyn FnMut(usize),
+    ) {
+        elements.iter().for_each(|object| f(object.load(Ordering::Relaxed)));
+    }
+
+    /// Calls `f` with each slab that a stack's CPU has: it may have free objects, and is on no
+    /// list of the node (for `verify`).
+    fn each_slab<P: Platform>(
+        &self,
+        _on: PageSlabs<'_, P>,
+        _slot: Slot,
+        _stack: &Sheaf,
+        _f: &mut dyn FnMut(u32),
+    ) {
+    }
 
     /// True if the words that readers see agree with the engine's containers (for `verify`).
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool;

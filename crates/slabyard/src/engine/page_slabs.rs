@@ -4,7 +4,7 @@
 //! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the
 //! stacks.
 
-use super::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
+use super::slabs::{Group, Held, Links, Ruled, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
@@ -13,28 +13,30 @@ use crate::slab::{Geometry, Object, Put, Version, Word};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The slabs of a cache on the page heap: what an engine stands on.
-pub struct PageSlabs<'a, P> {
+pub struct PageSlabs<'a, P, R = ()> {
     /// The platform and its pages.
     pub heap: &'a PageHeap<P>,
     /// The cache.
     pub cache: &'a Header,
+    /// The rules of its engine, if they are not always the same.
+    pub rules: R,
 }
 
-impl<P> Clone for PageSlabs<'_, P> {
+impl<P, R: Copy> Clone for PageSlabs<'_, P, R> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for PageSlabs<'_, P> {}
+impl<P, R: Copy> Copy for PageSlabs<'_, P, R> {}
 
 /// Objects of one bitmap word: the bits of `mask`, `stride` bytes from each other, that of
 /// bit 0 at `begin`.
 #[derive(Clone, Copy)]
 pub struct Taken {
-    begin: usize,
-    stride: usize,
-    mask: u64,
+    pub(super) begin: usize,
+    pub(super) stride: usize,
+    pub(super) mask: u64,
 }
 
 /// Value of a slab descriptor's `time` while the slab is on the partial list.
@@ -72,7 +74,7 @@ impl Links for Descriptor {
     }
 }
 
-impl<P: Platform> Slabs for PageSlabs<'_, P> {
+impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     type Object = usize;
     type Element = AtomicUsize;
     type Taken = Taken;
@@ -92,7 +94,7 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
 
     #[inline]
     fn rules(&self) -> Rules {
-        Rules::SLABYARD
+        R::RULES
     }
 
     #[inline]
@@ -146,13 +148,7 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
     fn put(self, shape: &Shape, group: &Group) -> Put {
         let &Group { slab, word, mask } = group;
         let put = self.heap.put(slab, word, mask);
-        let mut twice = put.twice;
-        while twice != 0 {
-            let index = word.index_of(twice.trailing_zeros());
-            let address = self.heap.address_of(&shape.geometry, Object { slab, index });
-            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
-            twice &= twice - 1;
-        }
+        self.report_twice(shape, slab, word, put.twice);
         put
     }
 
@@ -239,7 +235,18 @@ impl<P: Platform> Slabs for PageSlabs<'_, P> {
     }
 }
 
-impl<P: Platform> PageSlabs<'_, P> {
+impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
+    /// Reports the objects of a word that were free already.
+    #[inline]
+    pub(super) fn report_twice(&self, shape: &Shape, slab: u32, word: Word, mut twice: u64) {
+        while twice != 0 {
+            let index = word.index_of(twice.trailing_zeros());
+            let address = self.heap.address_of(&shape.geometry, Object { slab, index });
+            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
+            twice &= twice - 1;
+        }
+    }
+
     /// Returns one object to its slab and bypasses the sheaves.
     pub fn free_direct(self, address: usize) {
         let shape = self.cache.shape();

@@ -90,6 +90,16 @@ impl Rules {
     };
 }
 
+/// What an engine has beside a cache, by which its [`Rules`] follow.
+pub trait Ruled: Copy {
+    /// The rules.
+    const RULES: Rules;
+}
+
+impl Ruled for () {
+    const RULES: Rules = Rules::SLABYARD;
+}
+
 /// Objects of one bitmap word, which are to be put into their slab by one operation. Slabs of
 /// numbers have no bits: there, the mask has as many bits as there are objects.
 #[derive(Clone, Copy)]

@@ -1,6 +1,7 @@
 //! Quiescence: a yard whose gate is closed, so that no slow path is under way, and where, if
 //! the platform can, every CPU's stacks are stopped. Checks and counts read it meanwhile.
 
+use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::gate::Purpose;
 use crate::pages::percpu;
@@ -109,20 +110,47 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     /// Calls `f` with slot and address of each object and run in CPUs' stacks.
     pub fn each_parked_cpu(&self, f: &mut dyn FnMut(Slot, usize)) {
         for (row, slot) in self.entries() {
-            for object in self.yard.heap.sheaves.objects_of(self.top_of(row, slot)) {
-                f(slot, object.load(Ordering::Relaxed));
-            }
+            self.each_in_stack(slot, self.top_of(row, slot), f);
         }
     }
 
-    /// The number of a class's objects in CPUs' stacks.
+    fn each_in_stack(&self, slot: Slot, top: u32, f: &mut dyn FnMut(Slot, usize)) {
+        let elements = self.yard.heap.sheaves.objects_of(top);
+        match number_of(slot).map(|number| self.yard.cache(number)) {
+            Some(cache) => {
+                let on = cache.on(&self.yard.heap);
+                cache.engine.each_object(on, slot, elements, &mut |object| f(slot, object));
+            }
+            None => elements.iter().for_each(|run| f(slot, run.load(Ordering::Relaxed))),
+        }
+    }
+
+    /// Calls `f` with each slab that a CPU has: it may have free objects and is on no list.
+    pub(crate) fn each_slab_of_cpus(&self, f: &mut dyn FnMut(u32)) {
+        for (row, slot) in self.entries() {
+            self.each_slab_of_stack(row, slot, f);
+        }
+    }
+
+    fn each_slab_of_stack(&self, row: usize, slot: Slot, f: &mut dyn FnMut(u32)) {
+        let Some(cache) = number_of(slot).map(|number| self.yard.cache(number)) else { return };
+        let on = cache.on(&self.yard.heap);
+        self.yard.heap.sheaves.look_at(self.top_of(row, slot), |stack| {
+            cache.engine.each_slab(on, slot, stack, f);
+        });
+    }
+
+    /// The number of a cache's objects in CPUs' stacks, and of the free ones of slabs that CPUs
+    /// have.
     #[must_use]
     pub fn parked_cpu(&self, class: usize) -> usize {
-        self.yard
-            .entries(Stacks::Cache(class))
-            .filter_map(|(row, slot)| self.yard.heap.sheaves.count_of(self.top_of(row, slot)))
-            .map(|count| count as usize)
-            .sum()
+        let mut sum = 0;
+        for (row, slot) in self.yard.entries(Stacks::Cache(class)) {
+            self.each_in_stack(slot, self.top_of(row, slot), &mut |_, _| sum += 1);
+            let mut add_free = |slab| sum += self.yard.heap.free_of(slab).1 as usize;
+            self.each_slab_of_stack(row, slot, &mut add_free);
+        }
+        sum
     }
 
     /// Granules in CPUs' lists of runs.

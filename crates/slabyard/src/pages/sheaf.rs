@@ -9,7 +9,7 @@ use super::elements::{GUARD, LARGE, ROOM, SIZES, STRIDES, View, size_for};
 use super::sheaf_pool::SheafPool;
 use crate::platform::Platform;
 use crate::platform::stack::{ELEMENT_BYTES, Entry, STOPPED, Stack, Tag};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// No sheaf.
 pub const NO_SHEAF: u32 = u32::MAX;
@@ -234,6 +234,14 @@ impl SheafPool {
         self.locate(stack.top).map(|(room, guard, count)| Sheaf { guard, room, count })
     }
 
+    /// Calls `f` with the sheaf of a stack that its owner cannot touch, from its top.
+    pub fn look_at<T>(&self, top: u32, f: impl FnOnce(&Sheaf) -> T) -> Option<T> {
+        let sheaf = self.adopt(Stack { top, end: 0 })?;
+        let found = f(&sheaf);
+        core::mem::forget(sheaf);
+        Some(found)
+    }
+
     /// Number of objects of a stack, from its top; `None` without a stack.
     pub fn count_of(&self, top: u32) -> Option<u32> {
         self.locate(top).map(|(.., count)| count)
@@ -268,6 +276,13 @@ impl SheafPool {
         // ever, and is changed as atomic numbers only.
         let element = unsafe { &*(element as *const AtomicUsize) };
         Some(element.load(Ordering::Relaxed)).filter(|object| *object != 0)
+    }
+
+    /// Two words of a sheaf that is no item of a list, which its holder may use, and who finds it
+    /// in its entry reads.
+    pub fn notes(&self, sheaf: &Sheaf) -> [&AtomicU32; 2] {
+        let View { next, count, .. } = self.elements(sheaf);
+        [next, count]
     }
 
     /// Puts a sheaf into a list whose head is `head` (under the list's lock).

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! word (in the first descriptor)          bits (256 in each descriptor of the slab)
-//! 63        32 31           0
-//! +-----------+-------------+        bit i set: object i is free
-//! |  version  |    free     |
-//! +-----------+-------------+
+//! 63        32 31    16 15    0
+//! +-----------+--------+-------+    bit i set: object i is free
+//! |  version  | flags  | free  |
+//! +-----------+--------+-------+
 //! ```
 //!
 //! A slab of more objects than its descriptors have bits, of 8 bytes in 32 KiB, has the further
@@ -27,6 +27,8 @@
 //!
 //! Equation: free + parked + in transit + live = objects, while no `put` is under way.
 //!
+//! The flags are of slabs that CPUs have ([`super::frozen`]).
+//!
 //! Neighbours: [`super::Geometry`] gives the number of objects; the engine's partial list
 //! decides who may take.
 
@@ -41,6 +43,11 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct Version(u32);
 
 impl Version {
+    /// Its number.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
     /// The version of slabs that nobody may take for another one.
     #[cfg(any(test, feature = "cpu-slab"))]
     pub(crate) const ONLY: Version = Version(1);
@@ -73,6 +80,16 @@ impl Word {
     /// granules. Malloc's classes have so high numbers on pages of 64 KiB alone.
     pub(super) const FIRST_IN_SLAB: Word = Word(32);
 
+    /// The word of a number.
+    pub(crate) const fn nth(number: usize) -> Word {
+        Word(number as u32)
+    }
+
+    /// Its number.
+    pub(crate) const fn number(self) -> usize {
+        self.0 as usize
+    }
+
     /// Word and bit of an object.
     #[inline]
     #[must_use]
@@ -88,21 +105,23 @@ impl Word {
     }
 }
 
-const FREE_MASK: u64 = u32::MAX as u64;
+const FREE_MASK: u64 = u16::MAX as u64;
 
-fn parts(word: u64) -> (Version, u32) {
+const _: () = assert!(Geometry::MOST_OBJECTS < u16::MAX as u32);
+
+pub(super) fn parts(word: u64) -> (Version, u32) {
     (Version((word >> 32) as u32), (word & FREE_MASK) as u32)
 }
 
 /// Words of the largest bitmap.
-const MOST_WORDS: usize = Geometry::MOST_OBJECTS as usize / 64;
+pub(crate) const MOST_WORDS: usize = Geometry::MOST_OBJECTS as usize / 64;
 
 /// Words of the bitmap in one descriptor.
 const WORDS: u32 = DESCRIPTOR_BITS as u32 / 64;
 
 impl<P: Platform> PageHeap<P> {
     #[inline]
-    fn bits(&self, slab: u32, word: Word) -> &AtomicU64 {
+    pub(super) fn bits(&self, slab: u32, word: Word) -> &AtomicU64 {
         if word.0 >= Word::FIRST_IN_SLAB.0 {
             return self.any_bits(slab, word);
         }
@@ -224,7 +243,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// The bits that `take` takes, of at most `may` objects: how many words, and how many objects.
-    fn choose(
+    pub(super) fn choose(
         &self,
         slab: u32,
         may: u32,

@@ -4,6 +4,7 @@
 
 pub mod constructor;
 pub mod freeset;
+pub mod frozen;
 pub mod geometry;
 
 pub use constructor::Constructor;

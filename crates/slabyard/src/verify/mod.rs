@@ -97,10 +97,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn verify(&self) -> Option<Result<Sound, Fault>> {
         self.quiesce(|quiesced| {
             let marked = mark_parked(quiesced);
+            mark_held(quiesced, HELD);
             let checked = marked.and_then(|parked| {
                 check_unused(quiesced)?;
                 check_pages(quiesced, parked)
             });
+            mark_held(quiesced, 0);
             unmark_parked(quiesced, marked.is_err());
             checked
         })
@@ -189,6 +191,20 @@ fn unmark_parked<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, already:
     if !already {
         unmark_first(quiesced, u64::MAX);
     }
+}
+
+/// Value of a slab descriptor's `time` while it is known that a CPU has the slab.
+const HELD: u32 = 2;
+
+/// Marks the slabs that CPUs have; one that is listed, too, keeps its mark as such, and is found
+/// by that.
+fn mark_held<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>, mark: u32) {
+    let region = &quiesced.yard().heap.region;
+    quiesced.each_slab_of_cpus(&mut |slab| {
+        let time = &region.descriptor(slab).time;
+        let from = if mark == HELD { 0 } else { HELD };
+        let _ = time.compare_exchange(from, mark, Ordering::Relaxed, Ordering::Relaxed);
+    });
 }
 
 /// Checks that no entry has a stack but those of slots in use.
@@ -314,8 +330,11 @@ fn check_slab<P: Platform, E: Engine>(
     if bits < free || bits > geometry.objects {
         return Err(Fault { what: "bits of slab", at, found: bits.into(), expected: free.into() });
     }
-    let listed = g.region.descriptor(slab).time.load(Ordering::Relaxed) == 1;
-    expect("slab listed", at, u64::from(listed), u64::from(free > 0))?;
+    let time = g.region.descriptor(slab).time.load(Ordering::Relaxed);
+    let listed = time == 1;
+    if time != HELD {
+        expect("slab listed", at, u64::from(listed), u64::from(free > 0))?;
+    }
     for granule in slab..slab + geometry.granules() {
         let map = usize::from(g.region.map_value(granule));
         expect("page map", at, map as u64, slot_of(number).offset() as u64)?;

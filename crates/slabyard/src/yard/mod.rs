@@ -19,6 +19,7 @@ pub use crate::place::Place;
 use crate::cache::classes;
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, Caches};
+use crate::engine::cpu_slabs::Rules;
 use crate::engine::{Any, Engine, Shape, Sheaves};
 use crate::gate::Gate;
 use crate::large::Large;
@@ -98,9 +99,12 @@ fn calls_of<E: Engine>(cache: Option<&Cache<E>>) -> u32 {
 impl<P: Platform> Yard<P, Any> {
     /// Chooses the engine of all caches, of those that will be created, too. Call it before [`Yard::init`].
     pub fn choose(&self, engine: EngineName) {
-        for cache in self.caches.classes() {
-            cache.engine.choose(engine);
-        }
+        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose(engine));
+    }
+
+    /// As [`Yard::choose`]: SLUB with CPU slabs, by rules of this kind.
+    pub fn choose_cpu_slabs(&self, rules: &Rules) {
+        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose_cpu_slabs(rules));
     }
 }
 

@@ -7,10 +7,10 @@ use super::{Says, books, each_machine, settings, yard_of};
 use slabyard::cache::{classes, slots};
 use slabyard::engine::partial::nr_partial;
 use slabyard::engine::{Any, Changed, Engine, Found, Header, PageSlabs, Plain};
+use slabyard::pages::Sheaf;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Platform, Slot, Stack};
 use slabyard::slab::{Object, Word};
-use slabyard::sync::AtomicUsize;
 use slabyard::yard::Yard;
 use slabyard_abi::engines::EngineName;
 use std::sync::Mutex;
@@ -137,7 +137,16 @@ impl<B: Bug> Engine for Broken<B> {
     }
 
     /// It does not drain what it published.
-    fn flush_stopped<P: Platform>(&self, _on: PageSlabs<'_, P>, _objects: &[AtomicUsize]) {}
+    fn flush_stopped<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        _slot: Slot,
+        mut stack: Sheaf,
+    ) -> Sheaf {
+        let objects = stack.len();
+        on.heap.sheaves.shorten(&mut stack, objects);
+        stack
+    }
 
     fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
 

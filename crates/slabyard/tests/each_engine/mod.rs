@@ -15,6 +15,11 @@ macro_rules! each_engine {
             }
 
             #[test]
+            fn cpu_slabs() {
+                body::<slabyard::engine::cpu_slabs::OnCpus>();
+            }
+
+            #[test]
             fn plain() {
                 body::<slabyard::engine::Plain>();
             }

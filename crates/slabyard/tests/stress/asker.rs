@@ -5,7 +5,6 @@ use crate::token;
 use crate::worker::{Load, Random};
 use slabyard::cache::classes::CLASSES;
 use slabyard::platform::Platform;
-use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, WHOLE_YARD, check};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -36,8 +35,8 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
     let class = random.below(CLASSES as u64);
     let row = &TUNABLES[random.below(TUNABLES.len() as u64) as usize];
     let scope = if row.of_yard { WHOLE_YARD } else { class };
-    let engine = load.yard.engine();
-    let has_tunable = row.of_yard || row.name == "min_partial" || engine == EngineName::Slub;
+    let has_sheaves = load.yard.cache(0).sheaf_capacity() > 0;
+    let has_tunable = row.of_yard || row.name == "min_partial" || has_sheaves;
     // Small values: what is parked changes most.
     let within = row.least + random.below(row.most.min(1200) - row.least + 1);
     let (request, expected) = match random.below(8) {

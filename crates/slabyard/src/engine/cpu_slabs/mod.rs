@@ -20,14 +20,17 @@
 //! object back puts it on a list.
 
 pub mod alloc;
+mod engine;
 pub mod free;
 pub mod lists;
+mod on_pages;
 pub mod rules;
 
 use super::Shape;
 use super::slabs::{Group, Held, Slabs};
 use crate::platform::Stopped;
 use crate::slab::Version;
+pub use engine::OnCpus;
 pub use rules::{Accounting, Freezing, Front, Planted, Rules};
 
 /// A CPU's slab, out of its entry.
@@ -66,7 +69,7 @@ pub trait CpuSlabs: Slabs {
     type List: Held;
 
     /// The rules.
-    fn cpu_rules(&self) -> &Rules;
+    fn cpu_rules(self) -> Rules;
     /// True if an object of this slab is what the allocation asks for.
     fn fits(self, _slab: u32) -> bool {
         true

@@ -81,6 +81,24 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Rules of a kind, for caches whose limits follow from their objects.
+    #[must_use]
+    pub const fn of_kind(freezing: Freezing, accounting: Accounting, lists: bool) -> Self {
+        Rules {
+            objects: 0,
+            min_partial: 0,
+            cpu_partial: 0,
+            cpu_partial_slabs: 0,
+            cpu_partial_lists: lists,
+            freezing,
+            accounting,
+            front: Front::CpuSlabs,
+            sheaf_capacity: 0,
+            remote_ratio: 0,
+            planted: Planted::None,
+        }
+    }
+
     /// False from 7.0 on and in SLUB_TINY: objects come from nodes' lists alone, or
     /// from sheaves.
     #[must_use]

@@ -8,7 +8,7 @@
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
-use crate::pages::percpu;
+use crate::pages::{Sheaf, percpu};
 use crate::platform::{Platform, Slot, Stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -77,17 +77,24 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Returns the objects of a stopped stack to the slabs (its runs to the buddy), and takes
     /// the stack out of its row.
     pub(crate) fn flush_stopped(&self, row: usize, slot: Slot, top: u32) {
-        let (p, sheaves) = (self.platform(), &self.heap.sheaves);
+        let stack = Stack { top, end: 0 };
+        let empty = self.heap.sheaves.adopt(stack).map(|stack| self.flush_stack(slot, stack));
+        self.platform().rows().entry(row, slot).start_without();
+        if let Some(empty) = empty {
+            self.heap.sheaves.give(self.platform(), empty);
+        }
+    }
+
+    /// Returns what a stack has that no other thread reaches; returns the array.
+    fn flush_stack(&self, slot: Slot, mut stack: Sheaf) -> Sheaf {
         if let Some(number) = number_of(slot) {
             let cache = self.caches.get(number);
-            cache.engine.flush_stopped(cache.on(&self.heap), sheaves.objects_of(top));
-        } else if percpu::order_of(slot).is_some() {
-            for run in sheaves.objects_of(top) {
-                self.heap.free_parked_run(run.load(Ordering::Relaxed));
-            }
+            return cache.engine.flush_stopped(cache.on(&self.heap), slot, stack);
         }
-        p.rows().entry(row, slot).start_without();
-        sheaves.give_stopped(p, top);
+        while let Some(run) = self.heap.sheaves.pop(&mut stack) {
+            self.heap.free_parked_run(run);
+        }
+        stack
     }
 
     /// Drains a stack of the calling thread's own row.
@@ -182,18 +189,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Ok(stack) = p.rows().entry(row, slot).replace(Stack::NONE) else {
             return;
         };
-        let Some(mut sheaf) = self.heap.sheaves.adopt(stack) else {
-            return;
-        };
-        let cache = number_of(slot).map(|number| self.caches.get(number));
-        let _moving = cache.map(|cache| cache.moving_aside());
-        while let Some(address) = self.heap.sheaves.pop(&mut sheaf) {
-            match cache {
-                Some(cache) => cache.on(&self.heap).free_direct(address),
-                None => self.heap.free_parked_run(address),
-            }
+        if let Some(stack) = self.heap.sheaves.adopt(stack) {
+            self.heap.sheaves.give(p, self.flush_stack(slot, stack));
         }
-        self.heap.sheaves.give(p, sheaf);
     }
 
     /// Drains the calling thread's own row: for a thread that ends with a

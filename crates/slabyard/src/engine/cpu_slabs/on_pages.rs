@@ -1,0 +1,275 @@
+//! What CPUs have of a cache of a yard: the policy of CPU slabs works on it.
+//!
+//! A CPU's slab is the main stack: its elements are the slab's objects that the CPU alone may
+//! take, its tag lets a free push objects of this slab only. A CPU partial list is the spare
+//! stack, whose elements are [`Parked`] slabs; nothing is pushed to it or popped from it but by a
+//! thread that checked it out. Of both, the first note of the array ([`Sheaf`]) names the slab, or
+//! counts the objects.
+//!
+//! [`Sheaf`]: crate::pages::Sheaf
+
+use super::{Accounting, CpuSlab, CpuSlabs, Freed, Rules};
+use crate::engine::slabs::{self, Group, Links, Ruled, Slabs};
+use crate::engine::{Counter, PageSlabs, Shape};
+use crate::pages::{Cause, Sheaf};
+use crate::platform::stack::Tag;
+use crate::platform::{Platform, Stack, Stopped};
+use crate::slab::freeset::MOST_WORDS;
+use crate::slab::frozen::{Exchanged, FROZEN, PARKED};
+use crate::slab::{Version, Word};
+use crate::sync::Ordering;
+
+/// A slab on a CPU partial list, as the list's element.
+///
+/// By [`Accounting::Exact`] the other half is the slab's version: the slab may have left the list
+/// meanwhile. Else it is how many free objects the slab had when it joined.
+#[derive(Clone, Copy)]
+pub(super) struct Parked {
+    pub(super) slab: u32,
+    other: u32,
+}
+
+impl Parked {
+    const SHIFT: u32 = 32;
+
+    pub(super) const fn of(element: usize) -> Self {
+        Parked { slab: element as u32, other: (element >> Self::SHIFT) as u32 }
+    }
+
+    const fn element(self) -> usize {
+        (self.other as usize) << Self::SHIFT | self.slab as usize
+    }
+}
+
+/// A link of a slab on a CPU partial list, in place of the slab in front of it.
+const ON_CPU_LIST: u32 = u32::MAX;
+
+impl Ruled for Rules {
+    const RULES: slabs::Rules =
+        slabs::Rules { refill: slabs::Refill::Below, ..slabs::Rules::KERNEL };
+}
+
+impl<P: Platform> PageSlabs<'_, P, Rules> {
+    fn count_failed(&self, exchanged: &Exchanged) {
+        self.count(Counter::CmpxchgFail, exchanged.failed);
+    }
+
+    /// The slab whose CPU slab an array holds.
+    pub(super) fn slab_of(&self, own: &Sheaf) -> u32 {
+        self.heap.sheaves.notes(own)[0].load(Ordering::Relaxed)
+    }
+
+    fn cpu_slab_in(self, stack: Stack) -> Option<CpuSlab<Sheaf>> {
+        let own = self.heap.sheaves.adopt(stack)?;
+        Some(CpuSlab { slab: self.slab_of(&own), own })
+    }
+
+    /// True if a parked slab is still on the list.
+    pub(super) fn is_on_list(&self, parked: Parked) -> bool {
+        if self.rules.accounting != Accounting::Exact {
+            return true;
+        }
+        let word = self.heap.region.descriptor(parked.slab).word.load(Ordering::Acquire);
+        word & PARKED != 0 && (word >> Parked::SHIFT) as u32 == parked.other
+    }
+}
+
+impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
+    type Own = Sheaf;
+    type List = Sheaf;
+
+    fn cpu_rules(self) -> Rules {
+        self.rules
+    }
+
+    fn check_out_slab(self) -> Result<Option<CpuSlab<Sheaf>>, Stopped> {
+        let stack = self.heap.platform.exchange(self.cache.shape().main(), Stack::NONE)?;
+        Ok(self.cpu_slab_in(stack))
+    }
+
+    fn check_in_slab(self, slab: CpuSlab<Sheaf>) -> Option<CpuSlab<Sheaf>> {
+        let (heap, shape) = (self.heap, self.cache.shape());
+        let CpuSlab { slab, own } = slab;
+        heap.sheaves.notes(&own)[0].store(slab, Ordering::Relaxed);
+        let tag = Tag { base: heap.region.address(slab), mask: !(shape.geometry.slab_bytes() - 1) };
+        let new = heap.sheaves.publish_tagged(own, u32::MAX, tag);
+        match heap.platform.exchange(shape.main(), new) {
+            Ok(old) => self.cpu_slab_in(old),
+            // Stopped: no other thread has seen the new one, it is ours again.
+            Err(Stopped) => self.cpu_slab_in(new),
+        }
+    }
+
+    fn new_own(self) -> Option<Sheaf> {
+        let objects = self.cache.shape().geometry.objects.min(Shape::STACK_OBJECTS);
+        self.heap.sheaves.take(&self.heap.platform, objects)
+    }
+
+    fn give_own(self, own: Sheaf) {
+        self.heap.sheaves.give(&self.heap.platform, own);
+    }
+
+    fn pop_own(self, slab: &mut CpuSlab<Sheaf>) -> Option<usize> {
+        self.heap.sheaves.pop(&mut slab.own)
+    }
+
+    fn take_over(self, shape: &Shape, slab: u32, own: &mut Sheaf) -> u32 {
+        let (heap, geometry) = (self.heap, &shape.geometry);
+        let (begin, stride) = (heap.region.address(slab), geometry.size as usize);
+        let room = heap.sheaves.room(own) - own.len();
+        let mut filling = heap.sheaves.filling(own);
+        let exchanged = heap.take_frozen(slab, room, |word, mask| {
+            filling.push_each(geometry.address_of(begin, word.index_of(0)), stride, mask);
+        });
+        self.count_failed(&exchanged);
+        let taken = exchanged.before().1 - exchanged.free();
+        self.cache.shown.out.fetch_add(taken.into(), Ordering::Relaxed);
+        taken
+    }
+
+    fn put_back(self, shape: &Shape, slab: u32, own: &mut Sheaf) -> (u32, u32) {
+        let (heap, geometry) = (self.heap, &shape.geometry);
+        let begin = heap.region.address(slab);
+        let mut masks = [0; MOST_WORDS];
+        while let Some(address) = heap.sheaves.pop(own) {
+            let offset = address.wrapping_sub(begin);
+            let index = u32::try_from(offset).ok().and_then(|offset| geometry.object_at(offset));
+            let Some(index) = index else {
+                heap.misuse(Cause::Interior, address, shape.slot);
+                continue;
+            };
+            let (word, bit) = Word::of(index);
+            let mask = &mut masks[word.number()];
+            if *mask & bit != 0 {
+                heap.misuse(Cause::DoubleFree, address, shape.slot);
+            }
+            *mask |= bit;
+        }
+        let exchanged = heap.thaw_with(slab, &mut masks);
+        self.count_failed(&exchanged);
+        for (nth, twice) in masks.into_iter().enumerate() {
+            self.report_twice(shape, slab, Word::nth(nth), twice);
+        }
+        let (before, free) = (exchanged.before().1, exchanged.free());
+        self.cache.shown.out.fetch_sub((free - before).into(), Ordering::Relaxed);
+        (before, free)
+    }
+
+    fn free_into(self, shape: &Shape, group: &Group, freezes: bool) -> Freed {
+        let &Group { slab, word, mask } = group;
+        let objects = u64::from(shape.geometry.objects);
+        let parked = self.links(slab).prev() == ON_CPU_LIST;
+        let free_in = |word: u64| word & u64::from(u16::MAX);
+        let (exchanged, twice) = self.heap.put_with(slab, word, mask, |old, new| {
+            if freezes && free_in(old) == 0 && free_in(new) > 0 && old & FROZEN == 0 {
+                new | FROZEN
+            } else if old & PARKED != 0 && free_in(new) == objects {
+                new & !(FROZEN | PARKED)
+            } else {
+                new
+            }
+        });
+        self.count_failed(&exchanged);
+        self.report_twice(shape, slab, word, twice);
+        let (version, before): (Version, u32) = exchanged.before();
+        let added = exchanged.free() - before;
+        self.cache.shown.out.fetch_sub(added.into(), Ordering::Relaxed);
+        Freed {
+            version,
+            before,
+            added,
+            frozen: exchanged.old & FROZEN != 0,
+            parked,
+            unparked: exchanged.old & PARKED != 0 && exchanged.new & PARKED == 0,
+        }
+    }
+
+    fn freeze(self, slab: u32) {
+        let exchanged = self.heap.set_flags(slab, FROZEN, 0);
+        self.count_failed(&exchanged);
+    }
+
+    fn thaw(self, slab: u32) {
+        let exchanged = self.heap.set_flags(slab, 0, FROZEN | PARKED);
+        self.count_failed(&exchanged);
+    }
+
+    fn check_out_list(self) -> Option<Sheaf> {
+        let (sheaves, p) = (&self.heap.sheaves, &self.heap.platform);
+        let stack = p.exchange(self.cache.shape().spare(), Stack::NONE).ok()?;
+        sheaves.adopt(stack).or_else(|| {
+            let most = self.rules.cpu_partial.max(self.rules.cpu_partial_slabs) + 1;
+            let list = sheaves.take(p, most.min(Shape::STACK_OBJECTS))?;
+            sheaves.notes(&list)[0].store(0, Ordering::Relaxed);
+            Some(list)
+        })
+    }
+
+    fn check_in_list(self, list: Sheaf) -> Option<Sheaf> {
+        let (sheaves, p) = (&self.heap.sheaves, &self.heap.platform);
+        let new = sheaves.publish(list, 0);
+        sheaves.adopt(p.exchange(self.cache.shape().spare(), new).unwrap_or(new))
+    }
+
+    fn objects_of(self, list: &Sheaf) -> u32 {
+        let sheaves = &self.heap.sheaves;
+        if self.rules.accounting != Accounting::Exact {
+            return sheaves.notes(list)[0].load(Ordering::Relaxed);
+        }
+        let parked = sheaves.objects(list).iter().map(|e| Parked::of(e.load(Ordering::Relaxed)));
+        parked.filter(|parked| self.is_on_list(*parked)).map(|p| self.free_of(p.slab).1).sum()
+    }
+
+    fn park(self, list: &mut Sheaf, slab: u32, free: u32) -> bool {
+        let sheaves = &self.heap.sheaves;
+        if list.len() == sheaves.room(list) {
+            return false;
+        }
+        self.links(slab).set_prev(ON_CPU_LIST);
+        let other = if self.rules.accounting == Accounting::Exact {
+            let exchanged = self.heap.set_flags(slab, PARKED, 0);
+            self.count_failed(&exchanged);
+            exchanged.before().0.number()
+        } else {
+            free
+        };
+        sheaves.push(list, Parked { slab, other }.element());
+        let counted = sheaves.notes(list)[0];
+        counted.store(counted.load(Ordering::Relaxed) + free, Ordering::Relaxed);
+        true
+    }
+
+    fn unpark(self, list: &mut Sheaf) -> Option<u32> {
+        let sheaves = &self.heap.sheaves;
+        loop {
+            let parked = Parked::of(sheaves.pop(list)?);
+            if self.rules.accounting == Accounting::Exact {
+                // A free may take it off the list at the same time: the exchange tells.
+                let is_here = |word: u64| {
+                    word & PARKED != 0 && (word >> Parked::SHIFT) as u32 == parked.other
+                };
+                let exchanged = self.heap.exchange_word(parked.slab, |word| {
+                    if is_here(word) { word & !PARKED } else { word }
+                });
+                self.count_failed(&exchanged);
+                if !is_here(exchanged.old) {
+                    continue;
+                }
+            } else {
+                let counted = sheaves.notes(list)[0];
+                let left = counted.load(Ordering::Relaxed) - parked.other;
+                counted.store(left, Ordering::Relaxed);
+            }
+            self.links(parked.slab).set_prev(crate::pages::descriptor::NIL);
+            return Some(parked.slab);
+        }
+    }
+
+    fn next_parked(self, list: &Sheaf) -> Option<u32> {
+        self.heap.sheaves.top(list).map(|element| Parked::of(element).slab)
+    }
+
+    fn give_list(self, list: Sheaf) {
+        self.heap.sheaves.give(&self.heap.platform, list);
+    }
+}

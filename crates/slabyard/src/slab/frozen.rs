@@ -1,0 +1,124 @@
+//! Slabs that CPUs have: flags of the slab word ([`super::freeset`]), changed together with the
+//! free objects by one compare-exchange.
+//!
+//! * [`FROZEN`]: a CPU has the slab, as its CPU slab or on its partial list. A free only adds to
+//!   it; the CPU alone takes bits.
+//! * [`PARKED`]: it is on a CPU's partial list that counts exactly. The free that makes it empty
+//!   takes it off the list, by the exchange that clears the flag.
+//!
+//! Neighbours: the engine of CPU slabs ([`crate::engine::cpu_slabs`]) calls these; each says how
+//! many of its compare-exchanges failed, because another thread changed the word.
+//! Invariants: as of the free set: bits are set before they are counted, and cleared after; who
+//! takes holds the slab: it is frozen, or on no list, or the list's lock is held.
+
+use super::freeset::{MOST_WORDS, Version, Word, parts};
+use crate::pages::PageHeap;
+use crate::platform::Platform;
+use crate::sync::Ordering;
+
+/// A CPU has the slab.
+pub const FROZEN: u64 = 1 << 31;
+/// It is on a CPU's partial list that counts exactly.
+pub const PARKED: u64 = 1 << 30;
+
+/// A slab's word before and after an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Exchanged {
+    /// Before.
+    pub old: u64,
+    /// After.
+    pub new: u64,
+    /// Compare-exchanges that failed.
+    pub failed: u32,
+}
+
+impl Exchanged {
+    /// The slab, and its free objects before.
+    #[must_use]
+    pub fn before(&self) -> (Version, u32) {
+        parts(self.old)
+    }
+
+    /// Free objects after.
+    #[must_use]
+    pub fn free(&self) -> u32 {
+        parts(self.new).1
+    }
+}
+
+impl<P: Platform> PageHeap<P> {
+    /// Changes a slab's word.
+    pub fn exchange_word(&self, slab: u32, next: impl Fn(u64) -> u64) -> Exchanged {
+        let word = &self.region.descriptor(slab).word;
+        let (mut old, mut failed) = (word.load(Ordering::Acquire), 0);
+        loop {
+            self.platform.step();
+            let new = next(old);
+            // AcqRel: as the addition and the subtraction of the free set, whose partners these
+            // are.
+            match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Exchanged { old, new, failed },
+                Err(seen) => old = seen,
+            }
+            failed += 1;
+        }
+    }
+
+    /// Sets flags of a slab and clears others.
+    pub fn set_flags(&self, slab: u32, set: u64, clear: u64) -> Exchanged {
+        self.exchange_word(slab, |word| word & !clear | set)
+    }
+
+    /// Frees the objects of one word; `next` gets the slab's word and that with them counted.
+    /// Returns the exchange and the objects that were free already, which are not counted.
+    pub fn put_with(
+        &self,
+        slab: u32,
+        word: Word,
+        mask: u64,
+        next: impl Fn(u64, u64) -> u64,
+    ) -> (Exchanged, u64) {
+        self.platform.slab_operation();
+        // Relaxed: ordered by the exchange below.
+        let old = self.bits(slab, word).fetch_or(mask, Ordering::Relaxed);
+        let added = u64::from((mask & !old).count_ones());
+        (self.exchange_word(slab, |word| next(word, word + added)), old & mask)
+    }
+
+    /// Returns the objects whose bits `masks` have to a slab and thaws it. The words' objects that
+    /// were free already are left in `masks`, and not counted.
+    pub fn thaw_with(&self, slab: u32, masks: &mut [u64; MOST_WORDS]) -> Exchanged {
+        self.platform.slab_operation();
+        let mut added = 0;
+        for (nth, mask) in masks.iter_mut().enumerate().filter(|(_, mask)| **mask != 0) {
+            // Relaxed: ordered by the exchange below.
+            let old = self.bits(slab, Word(nth as u32)).fetch_or(*mask, Ordering::Relaxed);
+            added += u64::from((*mask & !old).count_ones());
+            *mask &= old;
+        }
+        self.exchange_word(slab, |word| (word + added) & !(FROZEN | PARKED))
+    }
+
+    /// Freezes a slab and takes up to `most` of its free objects; one without any thaws. `f` gets
+    /// each word that has some and their bits, the last word first.
+    pub fn take_frozen(&self, slab: u32, most: u32, mut f: impl FnMut(Word, u64)) -> Exchanged {
+        self.platform.slab_operation();
+        let taken = |word| parts(word).1.min(most);
+        let exchanged = self.exchange_word(slab, |word| match taken(word) {
+            0 => word & !(FROZEN | PARKED),
+            taken => (word - u64::from(taken)) & !PARKED | FROZEN,
+        });
+        let may = taken(exchanged.old);
+        let mut masks = [0; MOST_WORDS];
+        let (words, _) = self.choose(slab, may, most, false, &mut masks);
+        for word in (0..words).rev() {
+            let mask = masks[word as usize];
+            if mask != 0 {
+                self.bits(slab, Word(word)).fetch_and(!mask, Ordering::Relaxed);
+                f(Word(word), mask);
+            }
+        }
+        exchanged
+    }
+}
