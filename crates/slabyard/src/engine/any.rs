@@ -7,7 +7,7 @@ use super::cpu_slabs::{OnCpus, Rules};
 use super::{Changed, Engine, Found, Header, PageSlabs, Plain, Sheaves};
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
-use crate::sync::{AtomicUsize, Once};
+use crate::sync::Once;
 use slabyard_abi::engines::EngineName;
 
 /// The engine of one cache, whichever it is.
@@ -109,14 +109,8 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.each_parked(on, f));
     }
 
-    fn each_object<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        slot: Slot,
-        elements: &[AtomicUsize],
-        f: &mut dyn FnMut(usize),
-    ) {
-        on_chosen!(self, engine => engine.each_object(on, slot, elements, f));
+    fn has_objects_in_spare(&self) -> bool {
+        on_chosen!(self, engine => engine.has_objects_in_spare())
     }
 
     fn each_slab<P: Platform>(

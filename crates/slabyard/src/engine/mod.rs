@@ -48,7 +48,6 @@ pub use shown::Moving;
 
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
-use crate::sync::{AtomicUsize, Ordering};
 use slabyard_abi::engines::EngineName;
 
 /// What a reclaim pass has still to do in a cache.
@@ -133,15 +132,10 @@ pub trait Engine: Sized + Send + Sync {
     /// Calls `f` with each object that is parked on the node.
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize));
 
-    /// Calls `f` with each object that the elements of a stack stand for.
-    fn each_object<P: Platform>(
-        &self,
-        _on: PageSlabs<'_, P>,
-        _slot: Slot,
-        elements: &[AtomicUsize],
-        f: &mut dyn FnMut(usize),
-    ) {
-        elements.iter().for_each(|object| f(object.load(Ordering::Relaxed)));
+    /// True if the elements of spare stacks are objects, as those of main stacks are.
+    #[inline]
+    fn has_objects_in_spare(&self) -> bool {
+        true
     }
 
     /// Calls `f` with each slab that a stack's CPU has: it may have free objects, and is on no

@@ -115,13 +115,12 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     }
 
     fn each_in_stack(&self, slot: Slot, top: u32, f: &mut dyn FnMut(Slot, usize)) {
-        let elements = self.yard.heap.sheaves.objects_of(top);
-        match number_of(slot).map(|number| self.yard.cache(number)) {
-            Some(cache) => {
-                let on = cache.on(&self.yard.heap);
-                cache.engine.each_object(on, slot, elements, &mut |object| f(slot, object));
-            }
-            None => elements.iter().for_each(|run| f(slot, run.load(Ordering::Relaxed))),
+        let cache = number_of(slot).map(|number| self.yard.cache(number));
+        if cache.is_some_and(|it| slot == it.shape().spare() && !it.engine.has_objects_in_spare()) {
+            return;
+        }
+        for object in self.yard.heap.sheaves.objects_of(top) {
+            f(slot, object.load(Ordering::Relaxed));
         }
     }
 

@@ -175,9 +175,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     fn any_stack(&self, class: usize, mut f: impl FnMut(&[AtomicUsize]) -> bool) -> bool {
         let p = self.platform();
-        let shape = self.caches.get(class).shape();
+        let cache = self.caches.get(class);
+        let slots = [cache.shape().main(), cache.shape().spare()];
+        let slots = if cache.engine.has_objects_in_spare() { &slots[..] } else { &slots[..1] };
         self.checks.any_row(p.rows().len(), |row| {
-            [shape.main(), shape.spare()].into_iter().any(|slot| {
+            slots.iter().any(|&slot| {
                 let entry = p.rows().entry(row, slot);
                 !entry.is_none() && f(self.heap.sheaves.objects_of(entry.top()))
             })

@@ -16,7 +16,7 @@ use crate::pages::Sheaf;
 use crate::pages::{Cause, PageHeap};
 use crate::platform::{Platform, Slot};
 use crate::slab::{Geometry, Object, Word};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
 
 /// What a cache has beside its header: the rules, whose limits can change.
@@ -187,16 +187,8 @@ impl Engine for OnCpus {
 
     fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
 
-    fn each_object<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        slot: Slot,
-        elements: &[AtomicUsize],
-        f: &mut dyn FnMut(usize),
-    ) {
-        if slot == on.cache.shape().main() {
-            elements.iter().for_each(|object| f(object.load(Ordering::Relaxed)));
-        }
+    fn has_objects_in_spare(&self) -> bool {
+        false
     }
 
     fn each_slab<P: Platform>(
