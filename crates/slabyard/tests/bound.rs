@@ -9,6 +9,7 @@ mod random;
 
 use random::Random;
 use slabyard::cache::classes::{CLASSES, ROWS};
+use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::platform::machine::{Body, Config, Machine, Tally};
 use slabyard::yard::{LARGEST_RUN, Settings, Yard, bound};
@@ -180,6 +181,7 @@ fn no_call_exceeds_its_bound() {
 #[test]
 fn no_call_of_the_plain_engine_exceeds_its_bound() {
     no_call_of_an_engine_exceeds_its_bound::<Plain>();
+    no_call_of_an_engine_exceeds_its_bound::<OnCpus>();
 }
 
 fn no_call_of_an_engine_exceeds_its_bound<E: Engine>() {

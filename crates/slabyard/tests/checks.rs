@@ -1,6 +1,7 @@
 //! Checks for misuse in slow paths and at the end (`verify/close.rs`): they report a second free
 //! wherever the object is parked, and report nothing of a correct program.
 
+use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::pages::Cause;
 use slabyard::platform::machine::{Body, Config, Machine};
@@ -89,6 +90,7 @@ fn is_in_a_slab<E: Engine>(yard: &Yard<Machine, E>, address: usize) -> bool {
 #[test]
 fn each_second_free_is_reported_at_once_while_all_are_checked() {
     each_second_free_is_reported_at_once::<Sheaves>(u32::MAX);
+    each_second_free_is_reported_at_once::<OnCpus>(u32::MAX);
 }
 
 /// Without a check too: each free reaches its slab.

@@ -1,5 +1,6 @@
 //! While a thread forks, no other thread waits for it: it may wait for a lock that they hold.
 
+use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::platform::Park;
 use slabyard::platform::machine::{Body, Config, Machine};
@@ -62,4 +63,5 @@ fn a_thread_with_a_lock_that_fork_waits_for_is_served() {
 #[test]
 fn so_it_is_by_the_plain_engine() {
     a_thread_with_a_lock_is_served::<Plain>();
+    a_thread_with_a_lock_is_served::<OnCpus>();
 }

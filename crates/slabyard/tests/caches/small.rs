@@ -5,6 +5,7 @@ use super::random::Random;
 use super::{begun, sound};
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
+use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{Engine, Plain, Sheaves};
 use slabyard::pages::Cause;
 use slabyard::platform::machine::{Body, Config, Machine};
@@ -114,6 +115,7 @@ fn small_objects_fill_their_slabs_and_go() {
     for page_bytes in [4 << 10, 16 << 10, 64 << 10] {
         fill_and_free::<Sheaves>(page_bytes);
         fill_and_free::<Plain>(page_bytes);
+        fill_and_free::<OnCpus>(page_bytes);
     }
 }
 
@@ -220,6 +222,7 @@ fn free_twice<E: Engine>() {
 fn a_double_free_is_found_in_the_slabs_own_words() {
     free_twice::<Sheaves>();
     free_twice::<Plain>();
+    free_twice::<OnCpus>();
 }
 
 /// Frees of a handler that interrupts a slow path are linked through the objects, of which a
@@ -266,6 +269,7 @@ fn a_live_object_that_its_slabs_own_words_call_free_is_found() {
     }
     plant::<Sheaves>("bits of slabs", bug);
     plant::<Plain>("bits of slabs", bug);
+    plant::<OnCpus>("bits of slabs", bug);
 }
 
 #[test]
@@ -275,6 +279,7 @@ fn a_free_object_without_its_bit_in_the_slab_is_found() {
     }
     // A parked object's mark makes up for it in its slab.
     plant::<Sheaves>("bits of slabs", bug);
+    plant::<OnCpus>("bits of slabs", bug);
     plant::<Plain>("bits of slab", bug);
 }
 
@@ -358,7 +363,8 @@ fn preempted_threads_exchange_small_objects() {
             let preemption = [20, 100, 300][seed as usize % 3];
             let config = Config { seed, preemption, can_stop, ..Config::default() };
             exchange::<Sheaves>(config.clone());
-            exchange::<Plain>(config);
+            exchange::<Plain>(config.clone());
+            exchange::<OnCpus>(config);
         }
     }
 }
