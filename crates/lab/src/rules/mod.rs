@@ -13,8 +13,9 @@ mod settings;
 
 pub use here::running_kernel;
 pub use settings::{Key, SettingError, Settings, SizeRule, keys};
-pub use slabyard::engine::counted::{Accounting, Freezing};
+pub use slabyard::engine::cpu_slabs::{Accounting, Bands, Freezing};
 
+use slabyard::engine::cpu_slabs::Preset;
 use thiserror::Error;
 
 /// How a cache's order is chosen.
@@ -46,10 +47,6 @@ pub enum Front {
     Sheaves,
 }
 
-/// A number for each band of sizes: below 256 bytes, below 1024, below a page,
-/// and a page or more.
-pub type Bands = [u32; 4];
-
 /// What a kernel release decides.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Release {
@@ -80,9 +77,6 @@ pub struct Release {
     pub sheaf_objects: Option<Bands>,
 }
 
-const OBJECTS_TO_5_15: Bands = [30, 13, 6, 2];
-const OBJECTS_FROM_5_16: Bands = [120, 52, 24, 6];
-
 /// `mm/slub.c` as of 5.9. The rows below say what they change.
 const V5_9: Release = Release {
     name: "5.9",
@@ -91,9 +85,9 @@ const V5_9: Release = Release {
     counted: CountedCpus::Possible,
     max_order: 3,
     order_limit: 10,
-    cpu_partial: Some(OBJECTS_TO_5_15),
-    accounting: Accounting::Objects,
-    freezing: Freezing::Eager,
+    cpu_partial: Some(Preset::V5_9.cpu_partial),
+    accounting: Preset::V5_9.accounting,
+    freezing: Preset::V5_9.freezing,
     front: Front::CpuSlabs,
     min_partial: (5, 10),
     sheaf_objects: None,
@@ -104,8 +98,8 @@ const V5_16: Release = Release {
     name: "5.16",
     version: (5, 16),
     counted: CountedCpus::Present,
-    cpu_partial: Some(OBJECTS_FROM_5_16),
-    accounting: Accounting::Slabs,
+    cpu_partial: Some(Preset::V5_16.cpu_partial),
+    accounting: Preset::V5_16.accounting,
     ..V5_9
 };
 /// Nothing that is computed here; debug caches take one object at a time.
@@ -115,7 +109,7 @@ const V6_8: Release = Release {
     name: "6.8",
     version: (6, 8),
     formula: OrderFormula::HalfWasted,
-    freezing: Freezing::Delayed,
+    freezing: Preset::V6_8.freezing,
     ..V6_1
 };
 /// Sheaves in caches that ask.
@@ -268,6 +262,21 @@ pub fn count_and_last(list: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A yard's CPU slabs and the lab's are those of the same kernels.
+    #[test]
+    fn each_release_with_cpu_slabs_is_a_preset_of_them() {
+        let with_cpu_slabs = RELEASES.iter().filter(|release| release.cpu_partial.is_some());
+        let of_lab: Vec<Preset> = with_cpu_slabs
+            .map(|release| Preset {
+                name: release.name,
+                freezing: release.freezing,
+                accounting: release.accounting,
+                cpu_partial: release.cpu_partial.expect("seen"),
+            })
+            .collect();
+        assert_eq!(of_lab, Preset::ALL);
+    }
 
     #[test]
     fn a_version_finds_the_newest_preset_not_above_it() {

@@ -9,12 +9,15 @@
 //! objects that is not on its node's list is a CPU's, or on a CPU's list.
 
 use super::on_pages::Parked;
-use super::{Accounting, CpuSlab, CpuSlabs, Freezing, Front, Planted, Rules, alloc, free, lists};
+use super::{
+    Accounting, CpuSlab, CpuSlabs, Freezing, Front, Planted, Preset, Rules, alloc, free, lists,
+    presets,
+};
 use crate::engine::slabs::Group;
 use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape, partial};
 use crate::pages::Sheaf;
 use crate::pages::{Cause, PageHeap};
-use crate::platform::{Platform, Slot};
+use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::{Geometry, Object, Word};
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
@@ -79,23 +82,18 @@ impl OnCpus {
         PageSlabs { heap: on.heap, cache: on.cache, rules }
     }
 
-    /// Free objects that a CPU partial list may hold, and the slabs that follow from it
-    /// (`docs/orders.md`: what kernels take, from 5.16 on and before).
+    /// Free objects that a CPU partial list may hold, and the slabs that follow from it.
     fn set_limit(&self, geometry: &Geometry, objects: u32) {
         self.cpu_partial.store(objects, Ordering::Relaxed);
         // Slabs are taken to be half full.
         self.cpu_partial_slabs.store((2 * objects).div_ceil(geometry.objects), Ordering::Relaxed);
     }
 
+    /// The limit of a cache that begins: lists that count objects have few, as kernels to 5.15.
     fn default_limit(&self, geometry: &Geometry) -> u32 {
-        let row = match geometry.size {
-            4096.. => 0,
-            1024.. => 1,
-            256.. => 2,
-            _ => 3,
-        };
         let by_slabs = self.kind.load(Ordering::Relaxed) & kind::SLABS != 0;
-        if by_slabs { [6, 24, 52, 120][row] } else { [2, 6, 13, 30][row] }
+        let preset = if by_slabs { Preset::V5_16 } else { Preset::V5_9 };
+        presets::of_band(&preset.cpu_partial, geometry.size as usize, GRANULE)
     }
 }
 

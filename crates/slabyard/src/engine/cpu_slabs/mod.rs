@@ -24,6 +24,7 @@ mod engine;
 pub mod free;
 pub mod lists;
 mod on_pages;
+pub mod presets;
 pub mod rules;
 
 use super::Shape;
@@ -31,6 +32,7 @@ use super::slabs::{Group, Held, Slabs};
 use crate::platform::Stopped;
 use crate::slab::Version;
 pub use engine::OnCpus;
+pub use presets::{Bands, Preset};
 pub use rules::{Accounting, Freezing, Front, Planted, Rules};
 
 /// A CPU's slab, out of its entry.
