@@ -76,8 +76,8 @@ impl CpuSlabs for CountedSlabs<'_> {
     type List = CpuPartial;
 
     #[inline]
-    fn cpu_rules(self) -> Rules {
-        self.cache.rules
+    fn cpu_rules(&self) -> &Rules {
+        &self.cache.rules
     }
 
     #[inline]

@@ -71,7 +71,7 @@ pub trait CpuSlabs: Slabs {
     type List: Held;
 
     /// The rules.
-    fn cpu_rules(self) -> Rules;
+    fn cpu_rules(&self) -> &Rules;
     /// True if an object of this slab is what the allocation asks for.
     fn fits(self, _slab: u32) -> bool {
         true

@@ -78,8 +78,8 @@ impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
     type Own = Sheaf;
     type List = Sheaf;
 
-    fn cpu_rules(self) -> Rules {
-        self.rules
+    fn cpu_rules(&self) -> &Rules {
+        &self.rules
     }
 
     fn check_out_slab(self) -> Result<Option<CpuSlab<Sheaf>>, Stopped> {
