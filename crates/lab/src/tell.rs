@@ -96,7 +96,7 @@ impl Run<'_> {
                 cache.tell(name, number);
             }
         }
-        for (counter, name, _) in Counter::ALL {
+        for (counter, name, _) in Counter::of_models() {
             // Of sheaves a kernel without them tells nothing.
             let is_there = has_sheaves || !(name.contains("sheaf") || name.starts_with("barn_"));
             if is_there && field(name).is_some_and(|field| field.kind == FieldKind::Counter) {

@@ -211,7 +211,7 @@ pub fn of(loaded: &Loaded, case: &Case, start: Start, replayed: &Replayed) -> Fi
 
 /// Every counter by its kernel's name.
 pub fn named(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
-    Counter::ALL.iter().map(|(counter, name, _)| (*name, counters.get(*counter)))
+    Counter::of_models().map(|(counter, name, _)| (*name, counters.get(*counter)))
 }
 
 /// Slabs made and given back; most and least slabs, as change since the start.

@@ -321,7 +321,7 @@ fn long_help() -> String {
         let _ = writeln!(text, "  {}: {}\n      {}", key.name, key.takes, key.help);
     }
     text.push_str("\nCounters:\n");
-    for (_, name, help) in Counter::ALL {
+    for (_, name, help) in Counter::of_models() {
         let _ = writeln!(text, "  {name}: {help}");
     }
     text.push_str(
@@ -341,7 +341,7 @@ mod tests {
     fn help_names_every_key_and_counter() {
         let help = long_help();
         let names = rules::keys().iter().map(|key| key.name);
-        for name in names.chain(Counter::ALL.iter().map(|(_, name, _)| *name)) {
+        for name in names.chain(Counter::of_models().map(|(_, name, _)| *name)) {
             assert!(help.contains(&format!("\n  {name}: ")), "{name}");
         }
     }

@@ -171,7 +171,7 @@ fn memory(text: &mut String, figures: &Figures, colour: Colour) {
 
 fn counters(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) {
     let mut grid = Grid::new(&["counter", "", ""]);
-    for (counter, name, help) in Counter::ALL {
+    for (counter, name, help) in Counter::of_models() {
         let value = figures.counters.get(*counter);
         match shown {
             Shown::Some if value == 0 => {}

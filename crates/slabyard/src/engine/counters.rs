@@ -16,6 +16,12 @@ macro_rules! counters {
             /// All counters, with name and meaning.
             pub const ALL: &'static [(Counter, &'static str, &'static str)] =
                 &[$((Counter::$name, $text, $help),)*];
+
+            /// Those that a model of a kernel tells: in a model no exchange fails.
+            pub fn of_models() -> impl Iterator<Item = &'static (Counter, &'static str, &'static str)>
+            {
+                Self::ALL.iter().filter(|(counter, ..)| *counter != Counter::CmpxchgFail)
+            }
         }
     };
 }
