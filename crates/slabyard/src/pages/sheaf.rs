@@ -7,7 +7,6 @@
 
 use super::elements::{GUARD, LARGE, ROOM, SIZES, STRIDES, View, size_for};
 use super::sheaf_pool::SheafPool;
-use crate::platform::Platform;
 use crate::platform::stack::{ELEMENT_BYTES, Entry, STOPPED, Stack, Tag};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
@@ -245,14 +244,6 @@ impl SheafPool {
     /// Number of objects of a stack, from its top; `None` without a stack.
     pub fn count_of(&self, top: u32) -> Option<u32> {
         self.locate(top).map(|(.., count)| count)
-    }
-
-    /// Takes the sheaf of a stopped stack with this top back into the pool. The caller has
-    /// taken the stack out of its entry and returned its objects.
-    pub fn give_stopped<P: Platform>(&self, p: &P, top: u32) {
-        if let Some((room, guard, _)) = self.locate(top) {
-            self.give(p, Sheaf { guard, room, count: 0 });
-        }
     }
 
     /// Objects of a stack that its owner cannot touch (stopped, or its owner

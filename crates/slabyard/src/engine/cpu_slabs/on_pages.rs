@@ -39,6 +39,11 @@ impl Parked {
     const fn element(self) -> usize {
         (self.other as usize) << Self::SHIFT | self.slab as usize
     }
+
+    /// True if this is the slab's word while it is on a list that counts exactly.
+    const fn is_in(self, word: u64) -> bool {
+        word & PARKED != 0 && (word >> Self::SHIFT) as u32 == self.other
+    }
 }
 
 /// A link of a slab on a CPU partial list, in place of the slab in front of it.
@@ -69,8 +74,7 @@ impl<P: Platform> PageSlabs<'_, P, Rules> {
         if self.rules.accounting != Accounting::Exact {
             return true;
         }
-        let word = self.heap.region.descriptor(parked.slab).word.load(Ordering::Acquire);
-        word & PARKED != 0 && (word >> Parked::SHIFT) as u32 == parked.other
+        parked.is_in(self.heap.region.descriptor(parked.slab).word.load(Ordering::Acquire))
     }
 }
 
@@ -245,14 +249,11 @@ impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
             let parked = Parked::of(sheaves.pop(list)?);
             if self.rules.accounting == Accounting::Exact {
                 // A free may take it off the list at the same time: the exchange tells.
-                let is_here = |word: u64| {
-                    word & PARKED != 0 && (word >> Parked::SHIFT) as u32 == parked.other
-                };
                 let exchanged = self.heap.exchange_word(parked.slab, |word| {
-                    if is_here(word) { word & !PARKED } else { word }
+                    if parked.is_in(word) { word & !PARKED } else { word }
                 });
                 self.count_failed(&exchanged);
-                if !is_here(exchanged.old) {
+                if !parked.is_in(exchanged.old) {
                     continue;
                 }
             } else {
