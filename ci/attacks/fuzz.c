@@ -31,7 +31,7 @@ struct block {
 static long nr_threads, nr_steps, log_most, log_align, steps_to_trim;
 static int nulls_allowed;
 static char **words;
-static long nr_done, any_made, nr_nulls, nr_ended;
+static long nr_begun, may_step, nr_done, any_made, nr_nulls, nr_ended;
 static struct {
     char locked;
     struct block block;
@@ -215,6 +215,10 @@ static void *thread(void *argument)
     long n, i;
 
     handler_random = random ^ 0x5555;
+    /* What the C library calls as a thread begins is on no list of those that may be called. */
+    __atomic_add_fetch(&nr_begun, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&may_step, __ATOMIC_SEQ_CST))
+        usleep(100);
     for (n = 0; n < nr_steps; n++) {
         if (nr_threads == 0 && n == nr_steps / 3)
             change();
@@ -241,6 +245,9 @@ static void run(long nr_wanted, uint64_t seed, int with_signals)
             break;
     CHECK(n == nr_wanted || nulls_allowed, "thread %ld cannot be made", n);
     nr_threads = n;
+    while (__atomic_load_n(&nr_begun, __ATOMIC_SEQ_CST) < nr_threads)
+        usleep(100);
+    __atomic_store_n(&may_step, 1, __ATOMIC_SEQ_CST);
     if (!nr_threads)
         thread((void *)(uintptr_t)seed);
     while (__atomic_load_n(&nr_ended, __ATOMIC_SEQ_CST) < nr_threads) {

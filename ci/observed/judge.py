@@ -145,6 +145,16 @@ def shrunk(path):
         complain(f"returned memory did not grow: {returned}")
 
 
+def nothing_shrunk(path):
+    """Every cache was asked, and none had parked objects that it could give back."""
+    done = load(path)
+    expect("failed", done["failed"], [])
+    if not done["caches_shrunk"] > 0:
+        complain("no cache was asked")
+    for place in ["parked_cpu", "parked_node"]:
+        expect(place, high(done["totals"][place]["before"]), 0)
+
+
 def exact_after(path, name):
     """Of the one cache of a kernel that was shrunk nothing is parked any more."""
     done = load(path)
@@ -345,8 +355,8 @@ def plant(source, target, where, change):
         json.dump(look, file)
 
 
-RULES = (identity, nothing_parked, same, same_core, shown, shrunk, exact_after, field, fewer_slabs,
-         many_slabs, difference, table, series, watch, geometry, between, quiet, plant)
+RULES = (identity, nothing_parked, same, same_core, shown, shrunk, nothing_shrunk, exact_after, field,
+         fewer_slabs, many_slabs, difference, table, series, watch, geometry, between, quiet, plant)
 
 {rule.__name__: rule for rule in RULES}[sys.argv[1]](*sys.argv[2:])
 for text in wrong[:20]:

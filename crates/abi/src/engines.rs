@@ -32,7 +32,9 @@ macro_rules! engines {
 
 engines! {
     Slub "slub": "sheaves of free objects for each CPU, and barns, in front of slabs";
-    Plain "plain": "slabs and their partial lists alone, with nothing for each CPU";
+    Tiny "tiny": "SLUB_TINY: slabs of two pages and their partial list, with nothing for each CPU: slow";
+    Slab "slab": "an array of free objects for each CPU, and a shared one, in front of slabs";
+    Slob "slob": "blocks of any size in single pages, by first fit under one lock: small, and slow";
 }
 
 impl EngineName {

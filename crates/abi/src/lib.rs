@@ -16,3 +16,4 @@ pub mod engines;
 pub mod options;
 pub mod region;
 pub mod report;
+pub mod stats;

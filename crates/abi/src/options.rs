@@ -26,8 +26,27 @@ pub struct Opt {
     pub kind: Kind,
     /// Value when it is not set (an index for words).
     pub default: u64,
+}
+
+/// A table of options, and apart from it the lines of help, which a library that does not show
+/// them need not carry.
+macro_rules! options {
+    ($(#[$meta:meta])* $table:ident, $helps:ident: $(Opt {
+        env: $env:literal, kind: $kind:expr, default: $default:expr, help: $help:literal,
+    },)*) => {
+        $(#[$meta])*
+        pub static $table: &[Opt] = &[$(Opt { env: $env, kind: $kind, default: $default },)*];
+        static $helps: &[(&str, &str)] = &[$(($env, $help),)*];
+    };
+}
+
+impl Opt {
     /// One line of help.
-    pub help: &'static str,
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        let all = HELPS.iter().chain(ENGINE_HELPS);
+        all.filter(|(env, _)| *env == self.env).map(|(_, help)| *help).next().unwrap_or_default()
+    }
 }
 
 /// Index of each option in [`OPTIONS`].
@@ -56,8 +75,9 @@ pub enum Key {
     Report,
 }
 
-/// All options.
-pub static OPTIONS: &[Opt] = &[
+options! {
+    /// All options, of each library.
+    OPTIONS, HELPS:
     Opt {
         env: "SLABYARD_MODE",
         kind: Kind::Word(&["auto", "rseq", "own-rseq", "slots"]),
@@ -118,7 +138,82 @@ pub static OPTIONS: &[Opt] = &[
         default: 0,
         help: "file for the report at the end (set by `slabyard run`)",
     },
-];
+}
+
+/// Index of each option in [`ENGINE_OPTIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum EngineKey {
+    /// What a CPU allocates from.
+    Front,
+    /// The kernel whose CPU slabs they are.
+    Release,
+    /// When slabs are frozen.
+    Freezing,
+    /// What CPU partial lists count.
+    Accounting,
+    /// Whether there are CPU partial lists.
+    CpuPartialLists,
+    /// A bug that checkers must find.
+    Planted,
+    /// Slow paths are counted.
+    Count,
+}
+
+options! {
+    /// Options of the library that holds all engines.
+    ENGINE_OPTIONS, ENGINE_HELPS:
+    Opt {
+        env: "SLABYARD_FRONT",
+        kind: Kind::Word(&["sheaves", "cpu-slabs", "mixed"]),
+        default: 0,
+        help: "what a CPU allocates from, by the engine slub: its sheaves, its CPU slab, or sheaves over a CPU slab",
+    },
+    Opt {
+        env: "SLABYARD_RELEASE",
+        kind: Kind::Word(&["5.9", "5.16", "6.1", "6.8", "6.18"]),
+        default: 4,
+        help: "the kernel whose CPU slabs they are",
+    },
+    Opt {
+        env: "SLABYARD_FREEZING",
+        kind: Kind::Word(&[
+            "release", "eager", "patch-1", "patch-2", "patch-3", "patch-4", "patch-5", "delayed",
+        ]),
+        default: 0,
+        help: "when slabs are frozen: as the release, eagerly, after so many patches of the series of 2023, or late",
+    },
+    Opt {
+        env: "SLABYARD_ACCOUNTING",
+        kind: Kind::Word(&["release", "objects", "slabs", "exact"]),
+        default: 0,
+        help: "what CPU partial lists count: as the release, free objects as a slab joins, slabs, or free objects exactly",
+    },
+    Opt {
+        env: "SLABYARD_CPU_PARTIAL_LISTS",
+        kind: Kind::Switch,
+        default: 1,
+        help: "whether there are CPU partial lists (CONFIG_SLUB_CPU_PARTIAL)",
+    },
+    Opt {
+        env: "SLABYARD_PLANTED",
+        kind: Kind::Word(&["none", "lost-slabs"]),
+        default: 0,
+        help: "a bug for checkers to find: the slabs that the series of 2023 lost at first, without CPU partial lists",
+    },
+    Opt {
+        env: "SLABYARD_COUNT",
+        kind: Kind::Switch,
+        default: 0,
+        help: "count slow paths, exchanges and list locks of each cache, and time waiting and drains",
+    },
+}
+
+/// The row of an option of the library that holds all engines.
+#[must_use]
+pub fn engine_row(key: EngineKey) -> &'static Opt {
+    &ENGINE_OPTIONS[key as usize]
+}
 
 /// The option's row.
 #[must_use]

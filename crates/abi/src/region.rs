@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
 /// and refuses all others.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 /// Words of the header that may be other than 0, mailbox included.
 pub const HEADER_WORDS: usize = 256;
@@ -95,6 +95,9 @@ words! {
         MetadataAt9: "bytes committed for created caches";
         MetadataAt10: "bytes committed for what the tick remembers of them";
         RowBytesAt: "bytes of each row that are in use: the allocator's own memory, too";
+        Counts: "address of the counts of row 0, the first cache's first; 0 where nothing is counted";
+        CountsRowBytes: "bytes from one row's counts to the next row's";
+        CountsCacheBytes: "bytes from one cache's counts to the next cache's";
     }
 }
 
@@ -119,6 +122,10 @@ words! {
         MinPartial: "empty slabs kept on the partial list: a tunable";
         BarnFullLimit: "most full sheaves in the barn: a tunable";
         BarnEmptyLimit: "most empty sheaves in the barn: a tunable";
+        Front: "what CPUs have of the cache: bits of `front`";
+        CpuPartial: "free objects that a CPU partial list may hold: a tunable";
+        CpuPartialSlabs: "slabs that it may hold, where it counts them";
+        Below: "top of the sheaf that holds CPU slabs below sheaves (`front`); 0 without one";
         Generation: "tells the cache from earlier ones of its slot: from 1 on";
         Name0: "bytes 0 to 7 of its name";
         Name1: "bytes 8 to 15";
@@ -175,6 +182,7 @@ numbered! {
     Request {
         Shrink = 1, "parked objects return to their slabs, empty slabs end, free pages go back";
         Set = 2, "a tunable takes a new value";
+        ShrinkEmpty = 3, "empty slabs leave CPU partial lists and end, free pages go back";
     }
 }
 
@@ -185,6 +193,7 @@ numbered! {
         Asked = 2, "done for what the thread that served it can reach; other threads were asked";
         OutOfRange = 3, "the value is outside of the tunable's bounds";
         Unknown = 4, "no such request, cache or tunable";
+        Own = 5, "done for the thread that served it alone: it cannot reach the others' lists";
     }
 }
 
@@ -200,64 +209,44 @@ pub struct TunableRow {
     pub most: u64,
     /// True if it is the yard's and not a cache's.
     pub of_yard: bool,
-    /// One line of help.
-    pub help: &'static str,
 }
 
 /// Most objects in a sheaf.
 pub const SHEAF_OBJECTS: u64 = 1022;
 
-/// All tunables.
-pub static TUNABLES: &[TunableRow] = &[
-    TunableRow {
-        number: 1,
-        name: "sheaf_capacity",
-        least: 1,
-        most: SHEAF_OBJECTS,
-        of_yard: false,
-        help: "objects in a full sheaf",
-    },
-    TunableRow {
-        number: 2,
-        name: "min_partial",
-        least: 0,
-        most: 1 << 20,
-        of_yard: false,
-        help: "empty slabs kept on the partial list",
-    },
-    TunableRow {
-        number: 3,
-        name: "barn_full",
-        least: 0,
-        most: 1024,
-        of_yard: false,
-        help: "most full sheaves in the barn",
-    },
-    TunableRow {
-        number: 4,
-        name: "barn_empty",
-        least: 0,
-        most: 1024,
-        of_yard: false,
-        help: "most empty sheaves in the barn",
-    },
-    TunableRow {
-        number: 5,
-        name: "decay_ms",
-        least: 0,
-        most: 3_600_000,
-        of_yard: true,
-        help: "milliseconds after which free pages go back",
-    },
-    TunableRow {
-        number: 6,
-        name: "node_limit",
-        least: 0,
-        most: 1 << 40,
-        of_yard: true,
-        help: "most bytes that all barns hold together",
-    },
-];
+macro_rules! tunables {
+    ($($number:literal $name:literal: $least:literal to $most:expr, $of_yard:literal, $help:literal;)*) => {
+        /// All tunables.
+        pub static TUNABLES: &[TunableRow] = &[$(TunableRow {
+            number: $number, name: $name, least: $least, most: $most, of_yard: $of_yard,
+        },)*];
+
+        impl TunableRow {
+            /// One line of help. Apart from the table, which a library that does not show it
+            /// carries.
+            #[must_use]
+            pub const fn help(&self) -> &'static str {
+                match self.number {
+                    $($number => $help,)*
+                    _ => "",
+                }
+            }
+        }
+    };
+}
+
+tunables! {
+    1 "sheaf_capacity": 1 to SHEAF_OBJECTS, false, "objects in a full sheaf";
+    2 "min_partial": 0 to 1 << 20, false, "empty slabs kept on the partial list";
+    3 "barn_full": 0 to 1024, false, "most full sheaves in the barn";
+    4 "barn_empty": 0 to 1024, false, "most empty sheaves in the barn";
+    5 "decay_ms": 0 to 3_600_000, true, "milliseconds after which free pages go back";
+    6 "node_limit": 0 to 1 << 40, true, "most bytes that all barns hold together";
+    7 "cpu_partial": 0 to SHEAF_OBJECTS, false, "free objects that a CPU partial list may hold";
+    8 "limit": 1 to SHEAF_OBJECTS, false, "objects that a CPU's array may hold, of the engine slab";
+    9 "batchcount": 1 to SHEAF_OBJECTS, false, "objects moved into an array, or out of it, at once";
+    10 "sharedfactor": 0 to SHEAF_OBJECTS, false, "batches that the shared array may hold";
+}
 
 /// The number that [`Mail::Check`] must hold, from the six words before it.
 #[must_use]
@@ -325,6 +314,44 @@ pub mod sheaf {
     pub const NONE: u32 = u32::MAX;
 }
 
+/// Bits of [`CacheWord::Front`]: of 0, CPUs have sheaves.
+///
+/// With CPU slabs, the main stack is the CPU slab's free objects that the CPU alone may take, and
+/// the spare stack is the CPU partial list: an element's low half is a slab's granule. What the
+/// high half is depends on what lists count: with [`EXACT`](front::EXACT) the version that the
+/// slab got as it joined, and it is on the list as long as its word has that version and the bit
+/// [`PARKED`](descriptor::word::PARKED); else the free objects that it had as it joined.
+pub mod front {
+    /// CPU slabs; the bits below say of which kind.
+    pub const CPU_SLABS: u64 = 1;
+    /// There are CPU partial lists.
+    pub const LISTS: u64 = 2;
+    /// They count slabs.
+    pub const SLABS: u64 = 4;
+    /// They count free objects exactly.
+    pub const EXACT: u64 = 8;
+    /// Slabs on them are frozen.
+    pub const FREEZES_PARKED: u64 = 16;
+    /// A slab that is to be used is frozen under the list lock.
+    pub const FREEZES_USED_UNDER_LOCK: u64 = 32;
+    /// CPU slabs thaw under the list lock.
+    pub const THAWS_UNDER_LOCK: u64 = 64;
+    /// The CPU slabs are below sheaves, which are the main and the spare stack: without
+    /// [`CPU_SLABS`]. They lie in the sheaf that [`CacheWord::Below`](super::CacheWord::Below)
+    /// names, in banks of [`BANK`] elements: the top of a CPU slab's free objects, whose slab is
+    /// the sheaf's word at [`NEXT`](super::sheaf::NEXT), and the top of a CPU partial list.
+    pub const BELOW_SHEAVES: u64 = 256;
+    /// Elements of a bank.
+    pub const BANK: usize = 4;
+    /// Slabs are lost where there are no CPU partial lists: a planted bug.
+    pub const LOSES_SLABS: u64 = 128;
+    /// Array caches, and none of the above: the main stack is the CPU's array, whose limit is
+    /// [`SheafCapacity`](super::CacheWord::SheafCapacity). The shared array's objects are
+    /// `BarnObjects`, its sheaf `BarnHead`; `CpuPartial` is the batchcount and `CpuPartialSlabs`
+    /// the sharedfactor.
+    pub const ARRAYS: u64 = 512;
+}
+
 /// Descriptors: the state of each granule, 64 bytes each.
 pub mod descriptor {
     /// Bytes of a descriptor.
@@ -335,8 +362,17 @@ pub mod descriptor {
     pub const GRANULES: usize = 4;
     /// Offset of the next descriptor in a list (32 bits).
     pub const NEXT: usize = 8;
-    /// Offset of the slab word: free objects (low half), version of the slab.
+    /// Offset of the slab word: free objects and flags (low half), version of the slab.
     pub const WORD: usize = 16;
+    /// The low half of the slab word.
+    pub mod word {
+        /// The free objects.
+        pub const FREE: u64 = 0xffff;
+        /// A CPU partial list that counts exactly has the slab.
+        pub const PARKED: u64 = 1 << 30;
+        /// A CPU has the slab.
+        pub const FROZEN: u64 = 1 << 31;
+    }
     /// Offset of a slab's mark: 1 if it is on its partial list (32 bits).
     pub const LISTED: usize = 24;
     /// Offset of this granule's part of the free set: 256 bits. Further ones are a slab's first
@@ -357,6 +393,6 @@ pub mod descriptor {
 }
 
 const _: () = {
-    assert!(Word::Engine.index() < MAIL_AT);
+    assert!(Word::CountsCacheBytes.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

@@ -6,6 +6,7 @@
 //! process pid=1234 program=python3
 //! yard live=1024 parked_cpu=0 ...
 //! cache malloc-64 object_size=64 slab_size=64 ...
+//! counts malloc-64 alloc_slowpath=12 ...
 //! end 3
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! (without the first): a file without a right `end` is truncated.
 
 use crate::counters::{CacheCounters, YardCounters};
+use crate::stats::{CACHE_WORDS, WordName};
 use core::fmt::{self, Write};
 
 /// First word of a report.
@@ -69,6 +71,23 @@ impl<'a, W: Write> Writer<'a, W> {
         self.lines += 1;
         write!(self.out, "cache {name}")?;
         self.numbers(CacheCounters::NAMES, &cache.values())
+    }
+
+    /// What one cache counted, by the words of [`crate::stats`]; without a line where it counted
+    /// nothing.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn counts(&mut self, name: &str, counts: &[u64; CACHE_WORDS]) -> fmt::Result {
+        if counts.iter().all(|n| *n == 0) {
+            return Ok(());
+        }
+        self.lines += 1;
+        write!(self.out, "counts {name}")?;
+        for (nth, n) in counts.iter().enumerate().filter(|(_, n)| **n != 0) {
+            write!(self.out, " {}={n}", WordName(nth))?;
+        }
+        writeln!(self.out)
     }
 
     fn numbers(&mut self, names: &[&str], values: &[u64]) -> fmt::Result {

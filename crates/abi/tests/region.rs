@@ -28,7 +28,7 @@ fn tunables() -> String {
         String::from("| number | key | of | takes | what it is |\n|---|---|---|---|---|\n");
     for row in TUNABLES {
         let of = if row.of_yard { "the yard" } else { "a cache" };
-        let (number, name, help) = (row.number, row.name, row.help);
+        let (number, name, help) = (row.number, row.name, row.help());
         let _ = writeln!(
             text,
             "| {number} | `{name}` | {of} | {} to {} | {help} |",

@@ -18,6 +18,7 @@ use crate::args::{
     LATENCY_THREADS, LOAD_TIMEOUT_S, LatencyOptions, PROGRAM_TIMEOUT_S, ProgramsOptions,
     REST_OBJECTS, REST_SECONDS, RestOptions,
 };
+use crate::fronts::Engines;
 use crate::goals::{Goal, Verdict, judge};
 use crate::machine::Machine;
 use crate::measured::Measured;
@@ -48,6 +49,8 @@ fn loads(all: &AllOptions) -> Result<Measured> {
         most_rounds: None,
         only: Vec::new(),
         peers: Vec::new(),
+        fronts: Vec::new(),
+        engines: Engines::default(),
         earlier: None,
         thp: all.thp.clone(),
         scale: 1.0,
@@ -64,6 +67,8 @@ fn real(all: &AllOptions) -> Result<Measured> {
         rounds: all.rounds,
         only: Vec::new(),
         peers: Vec::new(),
+        fronts: Vec::new(),
+        engines: Engines::default(),
         timeout_s: PROGRAM_TIMEOUT_S,
         tcmalloc: all.tcmalloc.clone(),
     })

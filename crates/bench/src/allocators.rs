@@ -26,6 +26,8 @@ const JSON_ROUNDS: &[u8] = include_bytes!("../loads/json_rounds.py");
 
 /// Places in every table of results: the order of [`Bench::allocators`].
 pub const OURS: usize = 0;
+/// The name of ours.
+pub const OURS_NAME: &str = "ours";
 /// The fastest peer.
 pub const MIMALLOC_AT: usize = 1;
 /// The C library, without a preload.
@@ -37,6 +39,9 @@ pub const KERNEL_LOADS: &str = "kernel";
 /// Name of an earlier build of ours, where it is measured beside this one.
 pub const EARLIER: &str = "earlier";
 
+/// A variable and its value.
+pub type Setting = (&'static str, String);
+
 /// One allocator.
 #[derive(Clone, Serialize)]
 pub struct Allocator {
@@ -45,9 +50,9 @@ pub struct Allocator {
     /// The library to preload; none for the C library.
     #[serde(skip)]
     pub preload: Option<PathBuf>,
-    /// A variable that it is run with, and its value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub setting: Option<(&'static str, &'static str)>,
+    /// Variables that it is run with, and their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
     /// What the allocator says of itself, as far as it does.
     pub version: String,
     /// The switches that it was built with, where `build/` built it.
@@ -62,8 +67,13 @@ impl Allocator {
         if let Some(library) = &self.preload {
             command.env("LD_PRELOAD", library);
         }
-        command.envs(self.setting);
+        command.envs(self.environment());
         command
+    }
+
+    /// What it is run with beside its preload.
+    pub fn environment(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.settings.iter().map(|(name, value)| (*name, value.as_str()))
     }
 }
 

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::allocators::OURS_NAME;
+use crate::fronts::{self, Engines};
 use crate::loads::LOADS;
+use crate::questions::{self, ListsOptions, SeriesOptions};
 use crate::real::PROGRAMS;
-use crate::shapes::{self, LoadOptions};
+use crate::shapes::{self, LoadOptions, positive};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,8 +29,11 @@ Examples:
   target/release/slabyard-bench rest --times 1 --check
   target/release/slabyard-bench latency --threads 1
   target/release/slabyard-bench compare --program kernel --rounds 3
+  target/release/slabyard-bench compare --fronts sheaves,6.1,6.8 --peers ours,glibc --rounds 5
   target/release/slabyard-bench programs --list
   target/release/slabyard-bench load messaging -g 5 -l 1000
+  target/release/slabyard-bench series --only packets --rounds 21
+  target/release/slabyard-bench lists --fronts 5.9,5.9+exact
 
 Exit codes: 0 done, 1 a goal was missed (with --check), 2 usage, 3 cannot (and why).";
 
@@ -70,6 +76,12 @@ pub enum Suite {
     /// One load in the shape of those that kernel developers use, on any allocators
     #[command(after_help = shapes::EXAMPLES)]
     Load(LoadOptions),
+    /// Delayed freezing of CPU slabs: before, after each patch of the series of 2023, and after
+    #[command(after_help = questions::SERIES_EXAMPLES)]
+    Series(SeriesOptions),
+    /// CPU partial lists: what they claim and hold after a fork bomb, and what drains cost
+    #[command(after_help = questions::LISTS_EXAMPLES)]
+    Lists(ListsOptions),
     /// What being looked at once a second costs a program
     #[command(after_help = EXAMPLES)]
     Look(LookOptions),
@@ -208,6 +220,12 @@ pub struct CompareOptions {
     /// Only these peers
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
     pub peers: Vec<String>,
+    /// Measure these fronts of the library of all engines, the first in the place of ours:
+    /// `sheaves`, `6.1`, `6.1+eager`, `5.9+exact`, `6.1+no-lists`
+    #[arg(long, value_name = "FRONT", value_delimiter = ',', value_parser = fronts::front)]
+    pub fronts: Vec<String>,
+    #[command(flatten)]
+    pub engines: Engines,
     /// An earlier build of ours, beside this one; and of the peers only those of `--peers`
     #[arg(long, value_name = "PATH")]
     pub earlier: Option<PathBuf>,
@@ -236,14 +254,9 @@ impl CompareOptions {
     }
 }
 
-const PEERS: [&str; 6] = ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "glibc"];
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err("not a number above 0".to_owned()),
-    }
-}
+/// Ours is one where fronts have its place.
+const PEERS: [&str; 7] =
+    ["mimalloc", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc", "glibc", OURS_NAME];
 
 /// A suite that measures beside all peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -312,6 +325,12 @@ pub struct ProgramsOptions {
     /// Only these peers
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PEERS)]
     pub peers: Vec<String>,
+    /// Measure these fronts of the library of all engines, the first in the place of ours:
+    /// `sheaves`, `6.1`, `6.1+eager`, `5.9+exact`, `6.1+no-lists`
+    #[arg(long, value_name = "FRONT", value_delimiter = ',', value_parser = fronts::front)]
+    pub fronts: Vec<String>,
+    #[command(flatten)]
+    pub engines: Engines,
     /// Time after which a run has failed
     #[arg(long, value_name = "SECONDS", default_value_t = PROGRAM_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(1..))]
     pub timeout_s: u32,

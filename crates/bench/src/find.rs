@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::allocators::{Allocator, Bench, digest};
+use crate::allocators::{Allocator, Bench, OURS_NAME, digest};
 use crate::worker::Worker;
 
 const LIBRARY: &str = "libslabyard_malloc.so";
@@ -23,9 +23,13 @@ impl Bench {
         let ours = match ours {
             Some(name) if name.as_os_str() == "mimalloc" => mimalloc.clone(),
             Some(path) => existing(path)?,
-            None => existing(&beside_this_program()?)?,
+            None => existing(&beside_this_program(LIBRARY)?)?,
         };
-        bench.with_versions([("ours", Some(ours)), ("mimalloc", Some(mimalloc)), ("glibc", None)])
+        bench.with_versions([
+            (OURS_NAME, Some(ours)),
+            ("mimalloc", Some(mimalloc)),
+            ("glibc", None),
+        ])
     }
 
     fn with_versions(mut self, found: [(&'static str, Option<PathBuf>); 3]) -> Result<Self> {
@@ -40,7 +44,7 @@ impl Bench {
     pub fn checked(&self, name: &'static str, preload: Option<PathBuf>) -> Result<Allocator> {
         let flags = if name == "mimalloc" { env!("PEER_FLAGS") } else { "" };
         let mut allocator =
-            Allocator { name, preload, setting: None, version: String::new(), flags };
+            Allocator { name, preload, settings: Vec::new(), version: String::new(), flags };
         let worker = Worker::start(self, &allocator, "pair", &[])
             .with_context(|| format!("the {name} allocator does not run"))?;
         allocator.version = match (&allocator.preload, &worker.own_version) {
@@ -52,9 +56,10 @@ impl Bench {
     }
 }
 
-fn beside_this_program() -> Result<PathBuf> {
+/// Where cargo puts a file of the same build.
+pub fn beside_this_program(name: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().context("the place of this program")?;
-    Ok(program.with_file_name(LIBRARY))
+    Ok(program.with_file_name(name))
 }
 
 pub fn existing(path: &Path) -> Result<PathBuf> {

@@ -5,11 +5,14 @@
 //! C library's. `compare` runs many loads to their end beside all `peers`.
 //! `programs` does so with real ones.
 //! `rest` asks what comes back after a burst, `latency` how long single calls
-//! take, `look` what being looked at costs. `load` runs one load on any allocators. `all` runs those that measure beside all
-//! peers, and writes the document.
+//! take, `look` what being looked at costs. `load` runs one load on any allocators,
+//! `series` two of them on CPU slabs before and after the kernel froze them late, `lists` what
+//! their partial lists hold. `all` runs
+//! those that measure beside all peers, and writes the document.
 //! The loads are C programs (`loads/`) that know no allocator; `build/`
 //! builds them and the peers, `allocators` unpacks and preloads, `worker`
-//! keeps a load at hand, `find` finds the allocators, and the measuring modules judge against `goals`.
+//! keeps a load at hand, `find` finds the allocators, `fronts` makes some of one library, and
+//! the measuring modules judge against `goals`.
 //!
 //! Floor 4 of the house, and never published: peers stay out of everybody's
 //! dependencies.
@@ -19,11 +22,14 @@ mod all;
 mod allocators;
 mod args;
 mod compare;
+mod counts;
 mod find;
+mod fronts;
 mod goals;
 mod instructions;
 mod interrupt;
 mod latency;
+mod lists;
 mod load;
 mod loads;
 mod look;
@@ -32,10 +38,13 @@ mod measured;
 mod memory;
 mod peers;
 mod programs;
+mod questions;
 mod real;
 mod rest;
 mod screen;
+mod series;
 mod shapes;
+mod share;
 mod speed;
 mod stats;
 mod thp;
@@ -77,6 +86,8 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Rest(options) => rest::run(options)?.publish(&options.common),
         Suite::Latency(options) => latency::run(options)?.publish(&options.common),
         Suite::Load(options) => load::run(options),
+        Suite::Series(options) => series::run(options),
+        Suite::Lists(options) => lists::run(options),
         Suite::All(options) => all::run(options),
         Suite::Look(options) => look::run(options),
     }

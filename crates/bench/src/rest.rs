@@ -189,7 +189,7 @@ pub fn run(options: &RestOptions) -> Result<Measured> {
 }
 
 fn helped(ours: &Allocator) -> Allocator {
-    Allocator { name: HELPED, setting: Some(("SLABYARD_HELPER", "1")), ..ours.clone() }
+    Allocator { name: HELPED, settings: vec![("SLABYARD_HELPER", "1".to_owned())], ..ours.clone() }
 }
 
 fn measure(bench: &Bench, allocators: &[Allocator], options: &RestOptions) -> Result<Vec<Part>> {

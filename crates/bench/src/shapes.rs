@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 use serde_json::Value;
 
+use crate::fronts::Engines;
+
 /// What stands below the help.
 pub const EXAMPLES: &str = "\
 Examples:
@@ -16,6 +18,8 @@ Examples:
   slabyard-bench load messaging --processes --pipes
   slabyard-bench load packets --pairs 2 --preload ours --preload old/libslabyard_malloc.so
   slabyard-bench load fork-bomb --tasks 100000 --rounds 3
+  slabyard-bench load packets --preload sheaves --preload 6.1+eager --preload 6.1+delayed
+  slabyard-bench load messaging -g 1 -f 4 --cpus 1 --preload 5.9 --preload 5.9+exact
   slabyard-bench load drain --remote --json drain.json
   slabyard-bench load drain --plant spoil                     # what a failure looks like
 
@@ -40,10 +44,17 @@ pub enum Plant {
 pub struct LoadOptions {
     #[command(subcommand)]
     pub shape: Shape,
-    /// Run on this library, or on `ours`, `mimalloc`, `glibc` or another peer; several take
-    /// turns, and the first is set beside the others [default: ours, mimalloc, glibc]
+    /// Run on this library, on `ours`, `mimalloc`, `glibc` or another peer, or on a front of
+    /// the library of all engines (`sheaves`, `6.1`, `6.1+eager`, `5.9+exact`, `6.1+no-lists`);
+    /// several take turns, and the first is set beside the others [default: ours, mimalloc,
+    /// glibc]
     #[arg(long, global = true, value_name = "LIB")]
     pub preload: Vec<String>,
+    #[command(flatten)]
+    pub engines: Engines,
+    /// Use only the first so many of the CPUs that may be used [default: all]
+    #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cpus: Option<u32>,
     /// Our library [default: libslabyard_malloc.so beside this program]
     #[arg(long, global = true, value_name = "PATH", env = "SLABYARD_BENCH_OURS")]
     pub ours: Option<PathBuf>,
@@ -195,6 +206,14 @@ pub struct Drain {
     /// What reads the time
     #[arg(long, value_enum, default_value_t = CLOCK)]
     clock: Clock,
+}
+
+/// A factor of the command line.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("not a number above 0".to_owned()),
+    }
 }
 
 /// A setting of the program: its name, and a number or a word.

@@ -1,7 +1,7 @@
 //! Why the command ends without having done its work, and with which code.
 //!
 //! Codes: 2 usage, as clap has it; 3 cannot; a program that could not be started
-//! gives 126 or 127, as in a shell.
+//! gives 126 or 127, and a signal 128 and its number, as in a shell.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,6 +21,9 @@ pub enum Failure {
         /// What the system says.
         error: io::Error,
     },
+    /// A signal asked us to stop.
+    #[error("stopped by {}; what was running was ended", signal_name(*.0))]
+    Stopped(i32),
     /// Anything else, with its context.
     #[error(transparent)]
     Cannot(#[from] anyhow::Error),
@@ -33,6 +36,8 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Start { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::Start { .. } => 126,
+            // As a shell says it.
+            Failure::Stopped(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
             Failure::Cannot(_) if self.is_broken_pipe() => 0,
             Failure::Cannot(_) => 3,
         }
@@ -46,4 +51,10 @@ impl Failure {
         let io = error.chain().find_map(|e| e.downcast_ref::<io::Error>());
         io.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     }
+}
+
+/// As people know it.
+pub fn signal_name(signal: i32) -> String {
+    let known = nix::sys::signal::Signal::try_from(signal);
+    known.map_or_else(|_| format!("signal {signal}"), |signal| signal.as_str().to_owned())
 }

@@ -2,8 +2,27 @@
 
 use slabyard_lab::rules::Machine;
 
+/// A kernel's allocator, whose rules hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Engine {
+    /// `mm/slub.c`
+    Slub,
+    /// `mm/slab.c`, to 6.7
+    Slab,
+}
+
+impl Engine {
+    /// As typed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Engine::Slub => "slub",
+            Engine::Slab => "slab",
+        }
+    }
+}
+
 /// A machine's parts; what is left out stays as it is.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct MachineArgs {
     /// Bytes of a page, 4k to 64k
     #[arg(long, value_name = "S", value_parser = size)]

@@ -2,13 +2,15 @@
 //!
 //! Floor 5 of the house: it imports `slabyard-lab`, `slabyard-observe` and `slabyard-abi`;
 //! the engine reaches a program as a preloaded library, never from here.
-//! Neighbours: [`args`] is what may be typed, [`run`] starts programs, [`list`],
+//! Neighbours: [`args`] is what may be typed, [`run`] starts programs, [`compare`] holds
+//! engines and kernels against each other, [`list`],
 //! [`show`], [`snapshot`], [`diff`] and [`export`] look, [`shrink`] and [`set`] change,
 //! [`geometry`] asks the lab for slabs, [`replay`] runs traces through it, [`pages`]
 //! what an installation needs.
 #![deny(unsafe_code)]
 
 mod args;
+mod compare;
 mod diff;
 mod export;
 mod failure;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Set(args) => set::run(&args),
         Command::Geometry(args) => geometry::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),
     };

@@ -136,7 +136,7 @@ fn long_help() -> String {
     for row in TUNABLES {
         let mark = if row.of_yard { "*" } else { "" };
         let (least, most) = (row.least, row.most);
-        let _ = writeln!(text, "  {}{mark}: {}, {least} to {most}", row.name, row.help);
+        let _ = writeln!(text, "  {}{mark}: {}, {least} to {most}", row.name, row.help());
     }
     let _ = write!(
         text,

@@ -4,7 +4,7 @@
 //! Neighbour: `abi::options`, whose table and parser the library uses as
 //! well, so that both take and refuse the same values.
 
-use slabyard_abi::options::{self, Key, Kind, OPTIONS, Opt, Refused, row};
+use slabyard_abi::options::{self, ENGINE_OPTIONS, Key, Kind, OPTIONS, Opt, Refused, row};
 use thiserror::Error;
 
 const PREFIX: &str = "SLABYARD_";
@@ -16,6 +16,8 @@ pub struct Setting {
     pub env: &'static str,
     /// What to write there.
     pub value: String,
+    /// True if only the library with all engines takes it.
+    pub of_engines: bool,
 }
 
 /// Why a setting was not taken.
@@ -62,7 +64,10 @@ pub fn parse(text: &str) -> Result<Setting, SettingError> {
     let (key, option) = keys().find(|(known, _)| known == key).ok_or_else(unknown)?;
     let (takes, default) = (takes(option.kind), default(option));
     match options::parse(option, value.as_bytes()) {
-        Ok(_) => Ok(Setting { env: option.env, value: value.into() }),
+        Ok(_) => {
+            let of_engines = ENGINE_OPTIONS.iter().any(|it| it.env == option.env);
+            Ok(Setting { env: option.env, value: value.into(), of_engines })
+        }
         Err(Refused::Malformed) => Err(SettingError::Malformed { key, takes, default }),
         Err(Refused::OutOfRange) => Err(SettingError::OutOfRange { key, takes, default }),
     }
@@ -72,7 +77,8 @@ pub fn parse(text: &str) -> Result<Setting, SettingError> {
 pub fn keys() -> impl Iterator<Item = (String, &'static Opt)> {
     // These are between this command and the library, which `--engine` chooses as well.
     let ours = [row(Key::Report).env, row(Key::Engine).env];
-    let settable = OPTIONS.iter().filter(move |o| !ours.contains(&o.env));
+    let all = OPTIONS.iter().chain(ENGINE_OPTIONS);
+    let settable = all.filter(move |o| !ours.contains(&o.env));
     settable.map(|o| (o.env.trim_start_matches(PREFIX).to_ascii_lowercase(), o))
 }
 
@@ -112,10 +118,13 @@ mod tests {
 
     #[test]
     fn a_key_becomes_its_variable() {
-        let setting = Setting { env: "SLABYARD_DECAY_MS", value: "100".into() };
-        assert_eq!(parse("decay_ms=100"), Ok(setting));
-        let setting = Setting { env: "SLABYARD_RESERVE", value: "64M".into() };
-        assert_eq!(parse("reserve=64M"), Ok(setting));
+        for (text, env, value, of_engines) in [
+            ("decay_ms=100", "SLABYARD_DECAY_MS", "100", false),
+            ("reserve=64M", "SLABYARD_RESERVE", "64M", false),
+            ("release=6.1", "SLABYARD_RELEASE", "6.1", true),
+        ] {
+            assert_eq!(parse(text), Ok(Setting { env, value: value.into(), of_engines }));
+        }
     }
 
     #[test]

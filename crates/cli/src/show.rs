@@ -3,11 +3,12 @@
 use crate::failure::Failure;
 use crate::list::pattern;
 use crate::{look, stdout};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::ValueHint;
 use slabyard_observe::source::{Named, Want};
+use slabyard_observe::view::Style;
 use slabyard_observe::view::pick::Pick;
-use slabyard_observe::view::show;
+use slabyard_observe::view::show::{self, counts, cpu_partial};
 use slabyard_observe::{Cache, Snapshot};
 use std::process::ExitCode;
 
@@ -16,7 +17,13 @@ Examples:
   slabyard show kernel dentry
   slabyard show kernel 'kmalloc-*'              one after the other
   slabyard show $(pgrep -n python3) malloc-64   with each slab on its partial lists
-  slabyard show core.4711 malloc-64 --json";
+  slabyard show core.4711 malloc-64 --json
+  slabyard show $(pgrep -n python3) --cpu-partial         each CPU's partial list, of all caches
+  slabyard show $(pgrep -n python3) malloc-64 --counts    slow paths, exchanges, locks, drains
+  slabyard show $(pgrep -n python3) --counts              the same of all caches together
+
+CPU partial lists are those of a replay (`slabyard replay --save`), or of a process with CPU slabs:
+  slabyard run --engine slub --set front=cpu-slabs --set release=5.9 --set count=1 -- PROGRAM";
 
 /// `slabyard show`.
 #[derive(clap::Args)]
@@ -26,8 +33,14 @@ pub struct ShowArgs {
     #[arg(value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     source: Named,
     /// The cache, by any of its names; or a pattern, for each that it takes
-    #[arg(value_name = "CACHE")]
-    cache: String,
+    #[arg(value_name = "CACHE", required_unless_present_any = ["cpu_partial", "counts"])]
+    cache: Option<String>,
+    /// Only the slabs on each CPU's partial list, from its head [without CACHE: of all caches]
+    #[arg(long)]
+    cpu_partial: bool,
+    /// Only what was counted, by CPU [without CACHE: of all caches together]
+    #[arg(long, conflicts_with = "cpu_partial")]
+    counts: bool,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -40,13 +53,28 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let snapshot = look::sample(&args.source, Want { all: true, slabs })?;
     let style = look::style(&std::io::stdout());
     let mut page = Vec::new();
-    for (nth, cache) in args.caches(&snapshot)?.into_iter().enumerate() {
+    if args.cpu_partial {
+        args.cpu_partial(&mut page, &snapshot, style)?;
+        return stdout::print(&page);
+    }
+    let all;
+    let caches = match &args.cache {
+        Some(name) => args.caches(&snapshot, name)?,
+        None => {
+            all = args.all_counts(&snapshot)?;
+            vec![&all]
+        }
+    };
+    for (nth, cache) in caches.into_iter().enumerate() {
         if args.json {
             show::write_json(&mut page, &snapshot, cache)
         } else {
             let apart: &[u8] = if nth == 0 { b"" } else { b"\n" };
             page.extend_from_slice(apart);
-            show::write(&mut page, &snapshot, cache, style)
+            match args.counts {
+                true => show::write_counts(&mut page, &snapshot, cache, style),
+                false => show::write(&mut page, &snapshot, cache, style),
+            }
         }
         .context("the cache")?;
     }
@@ -55,15 +83,62 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
 
 impl ShowArgs {
     /// The cache with this very name, else those that it takes as a pattern.
-    fn caches<'a>(&self, snapshot: &'a Snapshot) -> Result<Vec<&'a Cache>, Failure> {
-        let is_pattern = self.cache.contains(['*', '?', '[']);
-        if !is_pattern || snapshot.cache(&self.cache).is_some() {
-            return Ok(vec![look::cache(snapshot, &self.source, &self.cache)?]);
+    fn caches<'a>(&self, snapshot: &'a Snapshot, name: &str) -> Result<Vec<&'a Cache>, Failure> {
+        let is_pattern = name.contains(['*', '?', '[']);
+        if !is_pattern || snapshot.cache(name).is_some() {
+            return Ok(vec![look::cache(snapshot, &self.source, name)?]);
         }
-        let patterns = vec![pattern(&self.cache).map_err(Failure::Usage)?];
+        let patterns = vec![pattern(name).map_err(Failure::Usage)?];
         let pick = Pick { patterns, ..Pick::default() };
         let picked = pick.caches(snapshot).caches;
         look::has_match(!picked.is_empty(), &self.source, &pick.patterns)?;
         Ok(picked)
+    }
+
+    /// What all caches counted together.
+    fn all_counts(&self, snapshot: &Snapshot) -> Result<Cache, Failure> {
+        let nothing = || {
+            anyhow!(
+                "{}: no slow path is counted; `slabyard run --set count=1 -- PROGRAM` starts a \
+                 program that counts them, and a kernel needs CONFIG_SLUB_STATS",
+                self.source
+            )
+        };
+        Ok(counts::sum(snapshot).ok_or_else(nothing)?)
+    }
+
+    /// Writes what is on CPUs' lists.
+    fn cpu_partial(
+        &self,
+        page: &mut Vec<u8>,
+        snapshot: &Snapshot,
+        style: Style,
+    ) -> Result<(), Failure> {
+        let caches = match &self.cache {
+            Some(name) => self.caches(snapshot, name)?,
+            None => snapshot.caches.iter().collect(),
+        };
+        let has_lists = |cache: &&Cache| cache.reading("slabs_cpu_partial").is_some();
+        let listed: Vec<&Cache> = caches.iter().copied().filter(has_lists).collect();
+        if listed.is_empty() || self.source == Named::Kernel {
+            let why = match &self.source {
+                Named::Kernel => "a kernel does not show the slabs on its CPU partial lists",
+                _ => "no such cache has CPU slabs",
+            };
+            return Err(anyhow!(
+                "{}: {why}; `slabyard run --engine slub --set front=cpu-slabs -- PROGRAM` starts a \
+                 program that has them",
+                self.source
+            )
+            .into());
+        }
+        if self.json {
+            cpu_partial::write_json(page, snapshot, &listed).context("the lists")?;
+            return Ok(());
+        }
+        for cache in listed {
+            cpu_partial::write(page, snapshot, cache, style).context("the lists")?;
+        }
+        Ok(())
     }
 }

@@ -4,9 +4,10 @@
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::{Parked, Plan, Start};
 use crate::rules::Settings;
+use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::Trace;
-use slabyard::engine::counted::Rules;
+use slabyard::engine::counted::{Front, Rules};
 
 /// What a replay needs, owned.
 pub struct Case {
@@ -90,9 +91,6 @@ impl Case {
             order,
         };
         let prepared = prepare::prepare(&input)?;
-        let machine = &settings.machine;
-        let cpus = machine.online_cpus as usize;
-        let nodes = machine.nodes.max(1) as usize;
         let left_out_share = prepare::left_out::share_at_peak(&input, &prepared);
         let mut case = Case {
             ids: facts.iter().map(|facts| facts.id.clone()).collect(),
@@ -102,21 +100,84 @@ impl Case {
             orders: Vec::new(),
             sizes: facts.iter().map(|facts| facts.slab_size).collect(),
             parked: snapshot.caches.iter().map(parked).collect(),
-            node_of: (0..cpus).map(|cpu| (cpu * nodes / cpus) as u16).collect(),
-            page_size: machine.page_size,
+            node_of: Vec::new(),
+            page_size: 0,
             left_out_share,
             unlike: None,
         };
+        case.rule(trace, snapshot, settings)?;
+        Ok(case)
+    }
+
+    /// Puts other settings in place, for the same trace and snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`]; the case is not to be used then.
+    pub fn rule(
+        &mut self,
+        trace: &Trace,
+        snapshot: &KernelSnapshot,
+        settings: &Settings,
+    ) -> Result<(), Error> {
+        let machine = &settings.machine;
+        let cpus = machine.online_cpus as usize;
+        let nodes = machine.nodes.max(1) as usize;
+        self.node_of = (0..cpus).map(|cpu| (cpu * nodes / cpus) as u16).collect();
+        self.page_size = machine.page_size;
+        self.orders.clear();
+        self.rules.clear();
         for cache in &snapshot.caches {
             let geometry = cache
                 .geometry(settings)
                 .map_err(|why| Error::Geometry { id: cache.id.clone(), why })?;
-            case.orders.push(geometry.order);
-            case.rules.push(geometry.rules(settings));
+            self.orders.push(geometry.order);
+            self.rules.push(geometry.rules(settings));
         }
         let told = snapshot.machine().map(|machine| machine.online_cpus);
-        case.unlike = case.unlike(told.or(trace.header.cpus).unwrap_or(machine.online_cpus));
-        Ok(case)
+        self.unlike = self.unlike(told.or(trace.header.cpus).unwrap_or(machine.online_cpus));
+        Ok(())
+    }
+
+    /// Replays it by the rules of SLAB: with arrays in front of slabs, whose objects are as many
+    /// as the snapshot says, [of a kernel with SLAB](KernelSnapshot::is_of_slab) and the same
+    /// pages, or as the rules say.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`], where a cache has none.
+    pub fn follow_slab(
+        &mut self,
+        snapshot: &KernelSnapshot,
+        rules: &slab::Rules,
+    ) -> Result<(), Error> {
+        let told = snapshot.is_of_slab() && rules.page_size == snapshot.page_size;
+        for (nth, cache) in snapshot.caches.iter().enumerate() {
+            let request = slab::Request {
+                object_size: cache.object_size.unwrap_or(cache.slab_size),
+                keeps_contents: cache.destroy_by_rcu.unwrap_or(false),
+                reclaimable: cache.reclaim_account.unwrap_or(false),
+                ..slab::Request::of(cache.slab_size)
+            };
+            let found = slab::of(&request, rules)
+                .map_err(|why| Error::Geometry { id: cache.id.clone(), why })?;
+            let (objects, order) = match told {
+                true => (cache.objs_per_slab, cache.order),
+                false => (found.objects, found.order),
+            };
+            let front = Front::ArrayCaches(found.limits);
+            self.rules[nth] = Rules {
+                objects,
+                front,
+                min_partial: 0,
+                cpu_partial: 0,
+                cpu_partial_slabs: 0,
+                cpu_partial_lists: false,
+                ..self.rules[nth]
+            };
+            self.orders[nth] = order;
+        }
+        let told = snapshot.machine().map(|machine| machine.online_cpus);
+        self.unlike = self.unlike(told.unwrap_or(self.node_of.len() as u32));
+        Ok(())
     }
 
     /// A cache whose slabs hold another number of objects than the traced ones begins

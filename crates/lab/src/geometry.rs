@@ -130,9 +130,7 @@ impl Geometry {
             freezing: settings.freezing(),
             accounting: settings.accounting(),
             front: match settings.front() {
-                // Without CPU slabs each object comes from the node's list, as in 7.x
-                // without sheaves.
-                _ if settings.tiny => Front::Sheaves,
+                _ if settings.tiny => Front::Nothing,
                 rules::Front::SheavesOnRequest if self.sheaf_capacity > 0 => {
                     Front::SheavesOverCpuSlabs
                 }

@@ -7,10 +7,10 @@
 //! again on a machine after other [`rules`], whose [`geometry`] a kernel would
 //! choose; [`check`] says how near that comes to what the kernel did.
 //! [`tell`] makes of a replay a source that can be looked at as any other.
-//! [`population`] makes a load from snapshots alone.
+//! [`population`] makes a load from snapshots alone. [`slob`] replays SLOB, which has no slabs.
 //!
 //! Modules import downwards only: tell > case, check > replay, population > prepare >
-//! trace, snapshot > geometry > rules > event.
+//! trace, snapshot > geometry > rules > event; slob > trace.
 
 pub mod case;
 pub mod check;
@@ -20,6 +20,8 @@ pub mod population;
 pub mod prepare;
 pub mod replay;
 pub mod rules;
+pub mod slab;
+pub mod slob;
 pub mod snapshot;
 pub mod tell;
 pub mod trace;

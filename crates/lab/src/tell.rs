@@ -70,7 +70,12 @@ impl Run<'_> {
         let (case, model) = (self.case, &self.replayed.caches[nth]);
         let moment = &self.replayed.after.caches[nth];
         let (rules, places) = (model.rules(), &moment.places);
-        let has_sheaves = rules.front != Front::CpuSlabs && rules.sheaf_capacity > 0;
+        let arrays = match rules.front {
+            Front::ArrayCaches(limits) => Some(limits),
+            _ => None,
+        };
+        let has_sheaves =
+            arrays.is_some() || rules.front != Front::CpuSlabs && rules.sheaf_capacity > 0;
         let slab_bytes = u64::from(case.page_size) << case.orders[nth];
         let slabs = u64::from(places.slabs);
         let total = slabs * u64::from(rules.objects);
@@ -82,9 +87,12 @@ impl Run<'_> {
             ("slab_size", Some(case.sizes[nth].into())),
             ("order", Some(case.orders[nth].into())),
             ("objs_per_slab", Some(rules.objects.into())),
-            ("cpu_partial", Some(rules.cpu_partial.into())),
-            ("min_partial", Some(rules.min_partial.into())),
-            ("sheaf_capacity", Some(rules.sheaf_capacity.into())),
+            ("cpu_partial", arrays.is_none().then(|| rules.cpu_partial.into())),
+            ("min_partial", arrays.is_none().then(|| rules.min_partial.into())),
+            ("sheaf_capacity", arrays.is_none().then(|| rules.sheaf_capacity.into())),
+            ("limit", arrays.map(|arrays| arrays.limit.into())),
+            ("batchcount", arrays.map(|arrays| arrays.batchcount.into())),
+            ("sharedfactor", arrays.map(|arrays| arrays.sharedfactor.into())),
             ("live", self.live(moment)),
             // One call at a time.
             ("in_transit", Some(0)),

@@ -3,7 +3,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use slabyard::cache::{CacheId, CacheSettings};
-use slabyard::engine::{Engine, Plain, Sheaves};
+use slabyard::engine::{Engine, Sheaves, Tiny};
 use slabyard::platform::linux::Linux;
 use slabyard::yard::{Settings, Yard};
 use slabyard_observe::process::{self, Ask};
@@ -127,13 +127,13 @@ fn check_small_objects(snapshot: &Snapshot) {
 #[test]
 fn small_objects_are_counted_in_a_process_and_in_its_core_file() {
     static OF_SHEAVES: Yard<Linux, Sheaves> = Yard::new(Linux::new());
-    static OF_SLABS: Yard<Linux, Plain> = Yard::new(Linux::new());
+    static OF_SLABS: Yard<Linux, Tiny> = Yard::new(Linux::new());
     match std::env::var(CHILD).as_deref() {
         Ok("slub") => return hold_small_objects(&OF_SHEAVES),
         Ok(_) => return hold_small_objects(&OF_SLABS),
         Err(_) => {}
     }
-    for engine in ["slub", "plain"] {
+    for engine in ["slub", "tiny"] {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["--exact", SMALL, "--nocapture"]).env(CHILD, engine);
         let mut child =

@@ -4,6 +4,7 @@
 //! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
 //! `errno`.
 
+use crate::choice::request_for_aligned;
 use crate::entry::own_malloc;
 use crate::errno::set_errno;
 use crate::misuse;
@@ -12,7 +13,7 @@ use crate::start;
 use crate::state::{YARD, ready};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use slabyard::cache::classes::{LARGEST, request_for_aligned};
+use slabyard::cache::classes::LARGEST;
 use slabyard::platform::{GRANULE, Platform};
 
 const EINVAL: c_int = 22;

@@ -2,12 +2,13 @@
 //! Their numbers are those of our counters; glibc's names are kept where they mean something
 //! here.
 
+use crate::choice::Name;
 use crate::state;
 use crate::state::YARD;
 use crate::text::{Line, say};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
-use slabyard::cache::classes::{CLASSES, Name};
+use slabyard::cache::classes::CLASSES;
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
 

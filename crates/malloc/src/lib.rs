@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 mod c;
+mod choice;
 mod cxx;
 mod ending;
 mod entry;

@@ -5,10 +5,11 @@
 //! option says to abort, it is reported once for each class, and the object is freed by its own
 //! size.
 
+use crate::choice::Name;
 use crate::state::YARD;
 use crate::text::{abort, say};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use slabyard::cache::classes::{CLASSES, Name};
+use slabyard::cache::classes::CLASSES;
 use slabyard::cache::slots::number_of;
 use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
@@ -51,7 +52,13 @@ pub(crate) fn found_at_flush(found: &Misuse) {
         Cause::DoubleFree => "double free of an object",
         Cause::Interior => "interior pointer, not the begin of an object",
         Cause::WrongSize => "wrong size: not an object",
+        Cause::Overwritten => "write to free memory or in front of an object",
     };
+    #[cfg(any_engine)]
+    if found.cause == Cause::Overwritten {
+        say!("memory at {:#x}: {cause}, of cache {}", found.address, Name(class));
+        return end();
+    }
     say!("free({:#x}): {cause} of cache {}", found.address, Name(class));
     end();
 }

@@ -5,7 +5,9 @@
 
 use crate::text::say;
 use core::ffi::{CStr, c_char};
-use slabyard_abi::options::{self, Key, OPTIONS, Refused};
+#[cfg(any_engine)]
+use slabyard_abi::options::ENGINE_OPTIONS;
+use slabyard_abi::options::{self, Key, OPTIONS, Opt, Refused};
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
@@ -24,9 +26,16 @@ fn is_foreign() -> bool {
 /// Variables of the command, which the library ignores.
 const OTHERS: &[&[u8]] = &[b"SLABYARD_LIB", b"SLABYARD_BLESS", b"SLABYARD_BENCH_OURS"];
 
-/// The options' values, by [`Key`].
+/// Options that the library has beside [`OPTIONS`].
+#[cfg(any_engine)]
+static FURTHER: &[Opt] = ENGINE_OPTIONS;
+#[cfg(not(any_engine))]
+static FURTHER: &[Opt] = &[];
+
+/// The options' values, by [`Key`] and by `EngineKey`.
 pub(crate) struct Options {
     values: [u64; OPTIONS.len()],
+    further: [u64; FURTHER.len()],
 }
 
 impl Options {
@@ -34,14 +43,24 @@ impl Options {
         self.values[key as usize]
     }
 
+    /// The value of an option that the library with all engines has alone.
+    #[cfg(any_engine)]
+    pub(crate) fn of_engines(&self, key: slabyard_abi::options::EngineKey) -> u64 {
+        self.further[key as usize]
+    }
+
     /// Reads them from the environment.
     pub(crate) fn read() -> Self {
-        let mut all = Options { values: [0; OPTIONS.len()] };
-        for (value, row) in all.values.iter_mut().zip(OPTIONS) {
+        let mut all = Options { values: [0; OPTIONS.len()], further: [0; FURTHER.len()] };
+        for (value, row) in all.each_value() {
             *value = row.default;
         }
         each_variable(|name, value| all.take(name, value));
         all
+    }
+
+    fn each_value(&mut self) -> impl Iterator<Item = (&mut u64, &'static Opt)> {
+        self.values.iter_mut().zip(OPTIONS).chain(self.further.iter_mut().zip(FURTHER))
     }
 
     fn take(&mut self, name: &[u8], value: &[u8]) {
@@ -49,12 +68,13 @@ impl Options {
             return;
         }
         let shown = |bytes| core::str::from_utf8(bytes).unwrap_or("?");
-        let Some(i) = OPTIONS.iter().position(|row| row.env.as_bytes() == name) else {
-            say!("{} is no option and is ignored", shown(name));
+        let named = self.each_value().find(|(_, row)| row.env.as_bytes() == name);
+        let Some((to, row)) = named else {
+            say!("{} is no option here and is ignored", shown(name));
             return;
         };
-        match options::parse(&OPTIONS[i], value) {
-            Ok(n) => self.values[i] = n,
+        match options::parse(row, value) {
+            Ok(n) => *to = n,
             Err(Refused::Malformed) => {
                 say!("{}={} does not parse and is ignored", shown(name), shown(value));
             }

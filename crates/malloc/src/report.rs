@@ -1,6 +1,7 @@
 //! The process's end: the report that `slabyard run` asked for, and the check of the whole yard
 //! that `SLABYARD_VERIFY_AT_EXIT` asks for.
 
+use crate::choice::Name;
 use crate::ending::{self, LONGEST, Owner, Signals};
 use crate::errno::errno;
 use crate::info::{Counted, count};
@@ -10,7 +11,6 @@ use crate::text::{Line, Output, abort, say};
 use core::ffi::{CStr, c_char};
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use slabyard::cache::classes::Name;
 use slabyard::platform::Platform;
 use slabyard_abi::report::{REPORT_ENV, Writer};
 
@@ -122,7 +122,12 @@ fn write_to(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result 
     for (class, c) in counted.caches.iter().enumerate() {
         let mut name = Line::new();
         write!(name, "{}", Name(class))?;
-        writer.cache(core::str::from_utf8(name.as_bytes()).unwrap_or("?"), c)?;
+        let name = core::str::from_utf8(name.as_bytes()).unwrap_or("?");
+        writer.cache(name, c)?;
+        #[cfg(any_engine)]
+        if let Some(counts) = YARD.platform().counted(class) {
+            writer.counts(name, &counts)?;
+        }
     }
     writer.end()
 }

@@ -1,13 +1,13 @@
 //! What `malloc`, `free` and their C++ names do where the fast path of [`crate::entry`] cannot
 //! serve them.
 
+use crate::choice::is_other_size;
 use crate::errno::set_errno;
 use crate::misuse;
 use crate::start;
 use crate::state::{YARD, is_closed, ready};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use slabyard::cache::classes;
 use slabyard::yard::Place;
 
 pub(crate) const ENOMEM: c_int = 12;
@@ -66,9 +66,11 @@ pub(crate) extern "C" fn delete_sized_slow(pointer: *mut c_void, bytes: usize) {
 pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, align: usize) {
     if !pointer.is_null() && ready() {
         let address = pointer as usize;
-        let class = classes::class_for_aligned(bytes, align.max(ALIGN));
+        let class = YARD.class_for(bytes, align.max(ALIGN));
         match YARD.place_of(address) {
-            Place::Object { class: found, begin: true, .. } if class != Some(found) => {
+            Place::Object { class: found, begin: true, bytes: have }
+                if class != Some(found) || is_other_size(bytes, have) =>
+            {
                 misuse::wrong_size(function, address, bytes, Some(found));
             }
             // A small block is large only where a handler interrupted malloc:

@@ -3,11 +3,10 @@
 
 use crate::options::Options;
 use crate::state::{
-    COLD, FAILED, FAST, READY, STARTING, STATE, YARD, choose_engine, choose_limit, choose_mask,
-    mode_number, ready,
+    COLD, FAILED, FAST, READY, STARTING, STATE, YARD, choose_limit, choose_mask, mode_number, ready,
 };
 use crate::text::say;
-use crate::{fork, helper, misuse, observe, report};
+use crate::{choice, fork, helper, misuse, observe, report};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::platform::linux::Mode;
 use slabyard::yard::Settings;
@@ -90,7 +89,7 @@ fn begin(options: &Options) -> bool {
         observe::allow();
     }
     helper::set_enabled(options.get(Key::Helper) == 1);
-    choose_engine(options.get(Key::Engine));
+    choice::choose(options);
     if !YARD.init(settings) {
         return false;
     }

@@ -2,34 +2,21 @@
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::cache::classes::{ENTRIES, LARGEST, OFFSETS};
-use slabyard::platform::linux::{Linux, Mode};
+use slabyard::platform::linux::Mode;
 use slabyard::yard::Yard;
-use slabyard_abi::engines::EngineName;
 
 #[cfg(any_engine)]
 pub(crate) use slabyard::engine::Any as Engine;
 /// The engine: the one that people use, or, in the package `slabyard-engines`, any of them.
 #[cfg(not(any_engine))]
 pub(crate) use slabyard::engine::Sheaves as Engine;
+#[cfg(any_engine)]
+pub(crate) use slabyard::platform::linux::CountingLinux as Linux;
+#[cfg(not(any_engine))]
+pub(crate) use slabyard::platform::linux::Linux;
 
 /// The process's yard.
 pub(crate) static YARD: Yard<Linux, Engine> = Yard::new(Linux::new());
-
-/// Chooses the engine, by the value of its option.
-#[cfg(any_engine)]
-pub(crate) fn choose_engine(option: u64) {
-    if let Some(engine) = EngineName::ALL.get(option as usize) {
-        YARD.choose(*engine);
-    }
-}
-
-/// There is no choice.
-#[cfg(not(any_engine))]
-pub(crate) fn choose_engine(option: u64) {
-    if EngineName::ALL.get(option as usize) != Some(&YARD.engine()) {
-        crate::text::say!("SLABYARD_ENGINE is not possible here: the library has `slub` alone");
-    }
-}
 
 pub(crate) const COLD: u32 = 0;
 pub(crate) const STARTING: u32 = 1;

@@ -8,7 +8,9 @@
 mod process_runner;
 
 use process_runner::{LIMIT, Mode, Program};
+use slabyard_abi::counters::CACHE_FIELDS;
 use slabyard_abi::region::Outcome;
+use slabyard_abi::stats::Counter;
 use slabyard_observe::process::{Answer, Ask, Error, ask, sample};
 use slabyard_observe::{Snapshot, Value, Want, corefile, identity};
 use std::fs::File;
@@ -18,7 +20,23 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const MODES: [Mode; 4] = [Mode::Rseq, Mode::OwnRseq, Mode::Slots, Mode::PlainRseq];
+const MODES: [Mode; 14] = [
+    Mode::Rseq,
+    Mode::OwnRseq,
+    Mode::Slots,
+    Mode::TinyRseq,
+    // Lists that count objects and freeze; slabs; objects exactly; frozen late.
+    Mode::CpuSlabs("5.9", "release"),
+    Mode::CpuSlabs("6.1", "slabs"),
+    Mode::CpuSlabs("6.1", "exact"),
+    Mode::CpuSlabs("6.18", "release"),
+    Mode::CpuSlabsSlots("6.8"),
+    Mode::Mixed("release"),
+    Mode::Mixed("exact"),
+    Mode::SlabRseq,
+    Mode::SlabSlots,
+    Mode::SlobRseq,
+];
 
 /// A process of a test: it ends with the test.
 struct Target {
@@ -36,7 +54,16 @@ impl Drop for Target {
 impl Target {
     /// Starts a program and waits until it is ready; `None` without a compiler.
     fn start(source: &str, mode: Mode, arguments: &[&str]) -> Option<Target> {
-        let mut child = Program::compile(source, &[])?.start(mode, arguments);
+        Target::start_with(source, mode, arguments, &[])
+    }
+
+    fn start_with(
+        source: &str,
+        mode: Mode,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Option<Target> {
+        let mut child = Program::compile(source, &[])?.start_with(mode, arguments, variables);
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut target = Target { child, lines };
         assert_eq!(target.line(), "ready");
@@ -109,12 +136,17 @@ fn set(cache: Option<&str>, tunable: &str, value: u64) -> Ask {
 fn the_difference_of_two_looks_is_what_was_allocated() {
     for mode in MODES {
         let Some(mut target) = Target::known(mode) else { return };
-        let live = |target: &Target| exact(&target.look(), "malloc-208", "live");
+        // Of SLOB, a header of 16 bytes and 13 units more.
+        let (cache, each) = match mode {
+            Mode::SlobRseq => ("slob", 14),
+            _ => ("malloc-208", 1),
+        };
+        let live = |target: &Target| exact(&target.look(), cache, "live");
         let before = live(&target);
         target.command("a 12345 200");
-        assert_eq!(live(&target), before + 12345, "{mode:?}");
+        assert_eq!(live(&target), before + 12345 * each, "{mode:?}");
         target.command("f 345");
-        assert_eq!(live(&target), before + 12000, "{mode:?}");
+        assert_eq!(live(&target), before + 12000 * each, "{mode:?}");
         target.command("f 12000");
         assert_eq!(live(&target), before, "{mode:?}");
     }
@@ -122,7 +154,8 @@ fn the_difference_of_two_looks_is_what_was_allocated() {
 
 #[test]
 fn a_look_names_the_engine() {
-    for (mode, engine) in [(Mode::Rseq, "slub"), (Mode::PlainRseq, "plain")] {
+    let engines = [(Mode::Rseq, "slub"), (Mode::TinyRseq, "tiny"), (Mode::SlabRseq, "slab")];
+    for (mode, engine) in engines {
         let Some(target) = Target::known(mode) else { return };
         assert_eq!(target.look().total("engine"), Some(&Value::Text(engine.into())));
     }
@@ -247,8 +280,68 @@ fn the_true_value_lies_in_the_range_while_threads_allocate() {
 
 #[test]
 fn a_core_file_tells_what_the_process_told() {
-    a_core_file_tells(Mode::Rseq);
-    a_core_file_tells(Mode::PlainRseq);
+    for mode in [
+        Mode::Rseq,
+        Mode::TinyRseq,
+        Mode::SlobRseq,
+        MODES[4],
+        MODES[6],
+        MODES[7],
+        MODES[9],
+        MODES[11],
+    ] {
+        a_core_file_tells(mode);
+    }
+}
+
+/// What the library counts of itself at the end, while it stands, is what a look from outside told
+/// before.
+#[test]
+fn the_process_counts_what_is_told_from_outside() {
+    for mode in MODES {
+        let report = format!("{}/inside.{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+        let variables = [("SLABYARD_REPORT", report.as_str()), ("SLABYARD_DECAY_MS", "3600000")];
+        let source = "observed/known.c";
+        let Some(mut target) = Target::start_with(source, mode, &[], &variables) else { return };
+        for line in ["a 5000 200", "f 4700", "a 3000 100", "f 2999", "a 700 3000", "f 333"] {
+            target.command(line);
+        }
+        let want = Want { all: true, slabs: false };
+        let outside = sample(target.pid(), want).expect("a look");
+        drop(target.child.stdin.take());
+        assert!(target.child.wait().expect("its end").success(), "{mode:?}");
+        let text = std::fs::read(&report).expect("a report");
+        let _ = std::fs::remove_file(&report);
+        let inside = slabyard_observe::report::parse(&text).expect("a sound report");
+        let names = CACHE_FIELDS.iter().map(|field| field.name);
+        let has_none = |name: &str| match name {
+            "sheaf_capacity" => mode.has_cpu_slabs() || mode.has_arrays(),
+            "min_partial" => mode.has_arrays(),
+            _ => false,
+        };
+        let names = names.filter(|name| !has_none(name));
+        let used = outside.caches.iter().filter(|cache| cache.exact("slabs") > Some(0));
+        let used: Vec<&str> = used.map(|cache| cache.name.as_str()).collect();
+        let least = if mode == Mode::SlobRseq { 1 } else { 3 };
+        assert!(used.len() >= least, "{mode:?}: {used:?}");
+        for name in names {
+            for cache in &used {
+                let told = [&outside, &inside].map(|it| exact(it, cache, name));
+                assert_eq!(told[0], told[1], "{mode:?} {cache} {name}: outside and inside");
+            }
+        }
+        for cache in used.iter().filter(|_| mode.has_cpu_slabs()) {
+            // The end of the process may add to some.
+            for (name, told) in &outside.cache(cache).expect("it is used").readings {
+                let is_count = Counter::ALL.iter().any(|(_, counter, _)| counter == name);
+                let now = inside.cache(cache).and_then(|c| c.exact(name)).unwrap_or(0);
+                assert!(!is_count || told.value.exact() <= Some(now), "{mode:?} {cache} {name}");
+            }
+            let exact = |name: &str| exact(&outside, cache, name);
+            let ended = exact("alloc_slab") - exact("free_slab");
+            assert_eq!(ended, exact("slabs"), "{mode:?} {cache}");
+        }
+    }
 }
 
 fn a_core_file_tells(mode: Mode) {
@@ -312,7 +405,7 @@ fn a_loop_of_one_malloc_and_free_serves_a_shrink_at_once() {
                 let before = turns();
                 let answer = ask(target.pid(), &shrink, LIMIT);
                 let answer = answer.unwrap_or_else(|why| panic!("{mode:?}: {why}"));
-                let can_stop = mode != Mode::Slots;
+                let can_stop = !mode.has_slots();
                 assert_eq!(answer.outcome == Outcome::Done, can_stop, "{mode:?} {answer:?}");
                 turns() - before
             };
@@ -390,6 +483,50 @@ fn tunables_change_while_it_runs_and_no_object_is_lost() {
         target.signal("-CONT");
         target.command("f 5000");
         assert_eq!(exact(&target.look(), "malloc-208", "live"), live - 5000);
+    }
+}
+
+#[test]
+fn arrays_grow_and_shrink_while_it_runs_and_no_object_is_lost() {
+    for mode in [Mode::SlabRseq, Mode::SlabSlots] {
+        let Some(mut target) = Target::known(mode) else { return };
+        target.command("a 5000 200");
+        let live = exact(&target.look(), "malloc-208", "live");
+        let name = Some("malloc-208");
+        for (tunable, value, refused) in [
+            ("batchcount", 121, true),
+            ("limit", 59, true),
+            ("batchcount", 20, false),
+            ("limit", 20, false),
+            ("sharedfactor", 0, false),
+            ("limit", 1000, false),
+            ("batchcount", 500, false),
+            ("sharedfactor", 2, false),
+        ] {
+            let old = exact(&target.look(), "malloc-208", tunable);
+            let answer = served(&mut target, set(name, tunable, value), "f 1");
+            let new = exact(&target.look(), "malloc-208", tunable);
+            if refused {
+                assert!(matches!(answer, Err(Error::Refused { .. })), "{mode:?} {tunable}");
+                assert_eq!(new, old);
+                continue;
+            }
+            let answer = answer.unwrap_or_else(|why| panic!("{mode:?} {tunable}: {why}"));
+            assert_eq!((answer.old, answer.new), (old, value), "{mode:?} {tunable}");
+            assert_eq!(new, value);
+            target.command("a 3000 200");
+            target.command("f 3000");
+        }
+        target.stop();
+        let look = target.look();
+        assert_eq!(identity::check(&look), []);
+        assert!(exact(&look, "malloc-208", "live") < live);
+        let parked = exact(&look, "malloc-208", "parked_node");
+        assert!((1..=1000).contains(&parked), "{mode:?}: the shared array has {parked}");
+        target.signal("-CONT");
+        let other = served(&mut target, set(name, "sheaf_capacity", 8), "f 1");
+        let other = other.expect_err("arrays are no sheaves").to_string();
+        assert!(other.contains("has array caches, and so no sheaf_capacity"), "{other}");
     }
 }
 

@@ -25,28 +25,28 @@ macro_rules! programs {
 
 // A handler may allocate in the first two modes only.
 programs! {
-    exports: "c/exports.c" in rseq own_rseq slots plain_rseq plain_slots;
-    api: "c/api.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    aligned: "c/aligned.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    cxx: "c/cxx.cc" in rseq own_rseq slots plain_rseq plain_slots libc;
-    threads: "c/threads.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    forks: "c/forks.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    nested_forks: "c/nested_forks.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    deepbind: "c/deepbind.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    signals: "c/signals.c" in rseq own_rseq plain_rseq;
-    early: "c/early.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    nomem: "c/nomem.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    decay: "c/decay.c" in rseq own_rseq slots plain_rseq plain_slots;
-    trim: "c/trim.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    boundary: "c/boundary.c" in rseq own_rseq slots plain_rseq plain_slots;
-    exit: "c/exit.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    cores: "c/cores.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    faults: "c/faults.c" in rseq own_rseq slots plain_rseq plain_slots;
-    helper: "c/helper.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    limited: "c/limited.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    unloaded: "c/unloaded.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    sparse: "c/sparse.c" in rseq own_rseq slots plain_rseq plain_slots libc;
-    locked: "c/locked.c" in rseq own_rseq slots plain_rseq plain_slots libc;
+    exports: "c/exports.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots;
+    api: "c/api.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    aligned: "c/aligned.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    cxx: "c/cxx.cc" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    threads: "c/threads.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    forks: "c/forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    nested_forks: "c/nested_forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    deepbind: "c/deepbind.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    signals: "c/signals.c" in rseq own_rseq tiny_rseq slob_rseq slab_rseq;
+    early: "c/early.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    nomem: "c/nomem.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    decay: "c/decay.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots;
+    trim: "c/trim.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    boundary: "c/boundary.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
+    exit: "c/exit.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    cores: "c/cores.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    faults: "c/faults.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots;
+    helper: "c/helper.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    limited: "c/limited.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    unloaded: "c/unloaded.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    sparse: "c/sparse.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    locked: "c/locked.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
 }
 
 fn program(source: &str) -> Option<Program> {

@@ -86,6 +86,27 @@ pub(crate) fn used(snapshot: &Snapshot, cache: &Cache) -> Option<Value> {
     Some(Value::between(share(low)?, share(high)?))
 }
 
+/// Slabs linked or unlinked at one acquisition of a list lock, in hundredths.
+pub(crate) fn slabs_per_list_lock(_: &Snapshot, cache: &Cache) -> Option<Value> {
+    ratio(cache, "list_lock_slabs", "list_lock", 100)
+}
+
+/// Share of the exchanges of slabs' words that failed.
+pub(crate) fn cmpxchg_failed(_: &Snapshot, cache: &Cache) -> Option<Value> {
+    ratio(cache, "cmpxchg_double_fail", "cmpxchg_slab", 10_000)
+}
+
+/// Nanoseconds that one wait for a list lock took.
+pub(crate) fn list_lock_mean_wait_ns(_: &Snapshot, cache: &Cache) -> Option<Value> {
+    ratio(cache, "list_lock_wait_ns", "list_lock_waited", 1)
+}
+
+/// One counter for each of another, in parts of one; `None` of none.
+fn ratio(cache: &Cache, of: &str, by: &str, parts: u128) -> Option<Value> {
+    let (of, by) = (cache.exact(of)?, cache.exact(by).filter(|n| *n > 0)?);
+    u64::try_from(u128::from(of) * parts / u128::from(by)).ok().map(Value::Exact)
+}
+
 fn told(cache: &Cache, name: &str) -> Option<Value> {
     cache.value(name).cloned()
 }

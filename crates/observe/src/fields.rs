@@ -23,6 +23,8 @@ pub enum Unit {
     Sheaves,
     /// Hundredths of a percent: 10000 is all.
     Share,
+    /// Hundredths of one.
+    Hundredths,
     /// 0 or 1.
     Flag,
     /// Milliseconds.
@@ -104,13 +106,23 @@ fields! {
     objects_partial: Objects Gauge more, "objects in use on the node's partial lists";
     cpu_slabs: Slabs Gauge more, "slabs that CPUs hold: CPU slabs and CPU partial lists";
     slabs_cpu_partial: Slabs Gauge more, "slabs on the partial lists of CPUs";
+    objects_cpu_partial: Objects Gauge more, "free objects on the partial lists of CPUs, as the lists count them";
+    empties_parked: Slabs Gauge more, "slabs without a used object on the partial lists of CPUs";
+    empties_bytes: Bytes Gauge more, "bytes of the slabs without a used object on the partial lists of CPUs";
+    front: Text Attribute more, "what CPUs allocate from, where that is no sheaf";
+    freezing: Text Attribute more, "when slabs are frozen that CPUs hold";
+    accounting: Text Attribute more, "what CPU partial lists count against their limit";
     sheaf_capacity: Objects Tunable more, "objects in a full sheaf";
     barn_full: Sheaves Gauge more, "full sheaves in the barns";
     barn_empty: Sheaves Gauge more, "empty sheaves in the barns";
     barn_full_limit: Sheaves Tunable more, "most full sheaves in a barn";
     barn_empty_limit: Sheaves Tunable more, "most empty sheaves in a barn";
+    limit: Objects Tunable more, "objects that a CPU's array may hold";
+    batchcount: Objects Tunable more, "objects moved into a CPU's array, or out of it, at once";
+    sharedfactor: Count Tunable more, "batches that the node's shared array may hold";
     min_partial: Slabs Tunable more, "slabs on a node's partial list from which on an empty slab ends";
     cpu_partial: Objects Tunable more, "free objects wanted on a CPU's partial list";
+    cpu_partial_slabs: Slabs Attribute more, "slabs that a CPU's partial list may hold: cpu_partial objects, of slabs half full";
     remote_node_defrag_ratio: Count Tunable more, "how willingly objects are taken from other nodes, in percent";
     align: Bytes Attribute more, "objects begin at multiples of it";
     aliases: Count Attribute more, "other caches that share these slabs";
@@ -154,6 +166,18 @@ fields! {
     cpu_partial_free: Count Counter more, "slabs put on CPU partial lists by frees";
     cpu_partial_node: Count Counter more, "slabs put on CPU partial lists from nodes";
     cpu_partial_drain: Count Counter more, "CPU partial lists drained";
+    cmpxchg_slab: Count Counter more, "exchanges of slabs' words that a kernel would make";
+    cmpxchg_under_list_lock: Count Counter more, "of these, those under a list lock";
+    list_lock: Count Counter more, "acquisitions of list locks";
+    list_lock_waited: Count Counter more, "of these, those that found it taken";
+    list_lock_wait_ns: Count Counter more, "nanoseconds that they waited";
+    list_lock_slabs: Count Counter more, "slabs linked or unlinked under list locks";
+    list_lock_vain: Count Counter more, "acquisitions by frees that then had nothing to do";
+    slabs_per_list_lock: Hundredths Gauge more, "slabs linked or unlinked at one acquisition", by derive::slabs_per_list_lock;
+    cmpxchg_failed: Share Gauge more, "share of the exchanges of slabs' words that failed", by derive::cmpxchg_failed;
+    list_lock_mean_wait_ns: Count Gauge more, "nanoseconds of a wait for a list lock", by derive::list_lock_mean_wait_ns;
+    empty_kept: Count Counter more, "empty slabs kept because a node's list was short";
+    empty_parked: Count Counter more, "frees that made a slab on a CPU partial list empty";
     alloc_cpu_sheaf: Count Counter more, "allocations from sheaves";
     free_cpu_sheaf: Count Counter more, "frees to sheaves";
     free_rcu_sheaf: Count Counter more, "frees to sheaves that wait for readers";
@@ -213,6 +237,7 @@ totals! {
     metadata: Bytes part, "the allocator's own memory";
     committed: Bytes beside, "memory that the system lent: the sum of the parts";
     returned: Bytes beside, "the part of free_runs that was given back to the system";
+    empties_parked: Bytes beside, "slabs without a used object on CPU partial lists: parts of parked_cpu and padding";
     resident: Bytes beside, "resident bytes of the whole process, as the system tells";
     nr_runs: Count beside, "live page runs";
     nr_mapped: Count beside, "live mappings of their own";

@@ -8,8 +8,9 @@
 //!                                               + free_partial     = total_objects
 //!         slabs * objs_per_slab                                    = total_objects
 //!         total_objects * slab_size                               <= bytes
-//!         partial + full                                           = slabs
+//!         partial + full + cpu_slabs                               = slabs
 //!         empty                                                   <= partial
+//!         empties_parked <= slabs_cpu_partial                     <= cpu_slabs
 //! ```
 //!
 //! Numbers within bounds agree if some choice of them does; exact ones to the unit.
@@ -104,9 +105,15 @@ fn of_cache(cache: &Cache, findings: &mut Vec<Finding>) {
     compare("slabs times objs_per_slab", objects, Equal, "total_objects", value("total_objects"));
     let bytes = cache.exact("slab_size").and_then(|n| cache.value("total_objects")?.times(n));
     compare("total_objects times slab_size", bytes, AtMost, "bytes", value("bytes"));
-    let slabs = sum([value("partial"), value("full")]);
-    compare("partial and full", slabs, Equal, "slabs", value("slabs"));
+    let held = value("cpu_slabs").or(Some(Value::Exact(0)));
+    let slabs = sum([value("partial"), value("full"), held]);
+    compare("partial, full and cpu_slabs", slabs, Equal, "slabs", value("slabs"));
     compare("empty", value("empty"), AtMost, "partial", value("partial"));
+    let listed = value("slabs_cpu_partial");
+    compare("empties_parked", value("empties_parked"), AtMost, "slabs_cpu_partial", listed.clone());
+    // A kernel counts the two one after the other.
+    let held = value("empties_parked").and(value("cpu_slabs"));
+    compare("slabs_cpu_partial", listed, AtMost, "cpu_slabs", held);
 }
 
 /// The sum, if all are known.
@@ -202,7 +209,8 @@ mod tests {
             ("live", 71, "the sum of the places"),
             ("slabs", 3, "slabs times objs_per_slab"),
             ("bytes", 8191, "total_objects times slab_size"),
-            ("full", 2, "partial and full"),
+            ("full", 2, "partial, full and cpu_slabs"),
+            ("cpu_slabs", 1, "partial, full and cpu_slabs"),
             ("empty", 2, "empty"),
         ] {
             let mut snapshot = sound();

@@ -14,6 +14,7 @@
 pub mod corefile;
 pub mod delta;
 mod derive;
+pub mod drains;
 pub mod fields;
 pub mod file;
 pub mod hidden;

@@ -3,12 +3,13 @@
 //! Neighbours: [`crate::snapshot`] takes the result.
 //! Invariants: a file that lost its tail never parses; lines and keys of
 //! later writers are skipped; a line's number in an error counts from 1; a name in a
-//! report is a name of [`crate::fields`].
+//! report is a name of [`crate::fields`] or of `abi::stats`.
 
 use crate::snapshot::{Cache, Kind, Snapshot, Source};
 use crate::value::Value;
 use slabyard_abi::counters::{CACHE_FIELDS, YARD_FIELDS};
 use slabyard_abi::report::{MAGIC, VERSION};
+use slabyard_abi::stats::{CACHE_WORDS, WordName};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -111,6 +112,7 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
                 snapshot.totals = told.map(|(key, n)| (key.to_owned(), value(key, n))).collect();
             }
             "cache" => snapshot.caches.push(cache(rest).map_err(damaged)?),
+            "counts" => counts(rest, &mut snapshot).map_err(damaged)?,
             "end" => {
                 // The first line and this one are not counted.
                 end(rest, line - 2).map_err(damaged)?;
@@ -164,6 +166,19 @@ fn cache(rest: &str) -> Result<Cache, Damage> {
     let is_known = |key: &str| CACHE_FIELDS.iter().any(|f| f.name == key);
     numbers(rest, is_known)?.for_each(|(key, n)| cache.tell(key, n));
     Ok(cache)
+}
+
+/// What a cache that came before counted.
+fn counts(rest: &str, snapshot: &mut Snapshot) -> Result<(), Damage> {
+    let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let cache = snapshot.caches.iter_mut().find(|cache| cache.name == name);
+    let cache = cache.ok_or(Damage::NoName)?;
+    numbers(rest, is_count)?.for_each(|(key, n)| cache.tell(key, n));
+    Ok(())
+}
+
+fn is_count(key: &str) -> bool {
+    (0..CACHE_WORDS).any(|nth| WordName(nth).to_string() == key)
 }
 
 /// The pairs whose key is known. A later writer's key may hold a value that is no

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, Field, YARD_FIELDS, YardCounters};
 use slabyard_abi::report::{VERSION, Writer};
+use slabyard_abi::stats;
 use slabyard_observe::fields::{TOTALS, field};
 use slabyard_observe::report::{Damage, ReadError, parse};
 use slabyard_observe::snapshot::{Kind, Source};
@@ -96,7 +97,7 @@ proptest! {
 fn the_engine_has_its_name_and_a_later_one_its_number() {
     for (engine, want) in [
         (1, Value::Text("slub".into())),
-        (2, Value::Text("plain".into())),
+        (2, Value::Text("tiny".into())),
         (u64::MAX, Value::Exact(u64::MAX)),
     ] {
         let yard = YardCounters { engine, ..YardCounters::default() };
@@ -189,4 +190,29 @@ fn errors_speak_of_the_line() {
     assert_eq!(error.to_string(), "line 2: damaged: `live=x` is not KEY=NUMBER");
     let error = parse(b"slabyard-report 1\nyard").unwrap_err();
     assert_eq!(error.to_string(), "line 2: the report is truncated");
+}
+
+#[test]
+fn what_a_cache_counted_is_told_by_the_names_of_its_words() {
+    let cache = CacheCounters { live: 7, ..CacheCounters::default() };
+    let mut counts = [0; stats::CACHE_WORDS];
+    counts[stats::Counter::FreeSlowpath as usize] = 12;
+    counts[stats::drain_words(2)[2]] = 900;
+    let mut out = String::new();
+    let mut writer = Writer::new(&mut out).unwrap();
+    writer.cache("malloc-64", &cache).unwrap();
+    writer.counts("malloc-64", &counts).unwrap();
+    writer.counts("malloc-64", &[0; stats::CACHE_WORDS]).unwrap();
+    writer.end().unwrap();
+    assert_eq!(out.lines().count(), 4, "{out}");
+    let snapshot = parse(out.as_bytes()).unwrap();
+    let cache = snapshot.cache("malloc-64").unwrap();
+    let told = ["free_slowpath", "drain_2_longest_ns", "alloc_slowpath", "live"];
+    assert_eq!(told.map(|name| cache.exact(name)), [Some(12), Some(900), None, Some(7)]);
+    // A count takes no other number's place, and belongs to a cache that came before.
+    let parsed = parse(b"slabyard-report 1\ncache a live=1\ncounts a live=9 free_slab=2\nend 2\n");
+    let cache = &parsed.unwrap().caches[0];
+    assert_eq!((cache.exact("live"), cache.exact("free_slab")), (Some(1), Some(2)));
+    let text = "slabyard-report 1\ncounts b free_slab=2\nend 1\n";
+    assert_eq!(damage(text), (2, Damage::NoName));
 }

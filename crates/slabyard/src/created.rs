@@ -56,7 +56,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         settings: &CacheSettings,
     ) -> Result<CacheId, NotCreated> {
         let page_order = (self.platform().page_bytes() / GRANULE).ilog2();
-        let geometry = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
+        let fitting = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
+        let engine = &self.caches.classes()[0].engine;
+        let geometry = fitting.lowered(engine.order(fitting.size, fitting.order, page_order));
         let shape = |number| {
             let shape = Shape::new(geometry, crate::cache::slots::slot_of(number).0);
             Shape { constructor: settings.constructor, ..shape }
@@ -128,6 +130,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             }
         }
         debug_assert!(cache.nr_slabs() == 0, "empty slabs ended");
+        cache.engine.end(cache.on(&self.heap));
         pass.forget(id.number());
         self.caches.take_out(id.number());
         Ok(())

@@ -49,7 +49,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn place_of(&self, address: usize) -> Place {
         let region = &self.heap.region;
         if let Some(class) = self.class_at(address) {
-            let geometry = &self.caches.get(class).shape().geometry;
+            let cache = self.caches.get(class);
+            let geometry = &cache.shape().geometry;
+            if E::SIZED {
+                let size = cache.engine.size_at(cache.on(&self.heap), address);
+                let bytes = size.unwrap_or(geometry.object as usize);
+                return Place::Object { class, bytes, begin: size.is_some() };
+            }
             let bytes = geometry.object as usize;
             let begin = self.heap.begins_object(geometry, address);
             return Place::Object { class, bytes, begin };

@@ -10,7 +10,7 @@ mod random;
 use random::Random;
 use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::engine::cpu_slabs::OnCpus;
-use slabyard::engine::{Engine, Plain, Sheaves};
+use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::platform::machine::{Body, Config, Machine, Tally};
 use slabyard::yard::{LARGEST_RUN, Settings, Yard, bound};
 use std::sync::Mutex;
@@ -179,9 +179,10 @@ fn no_call_exceeds_its_bound() {
 }
 
 #[test]
-fn no_call_of_the_plain_engine_exceeds_its_bound() {
-    no_call_of_an_engine_exceeds_its_bound::<Plain>();
+fn no_call_of_the_engine_tiny_exceeds_its_bound() {
+    no_call_of_an_engine_exceeds_its_bound::<Tiny>();
     no_call_of_an_engine_exceeds_its_bound::<OnCpus>();
+    no_call_of_an_engine_exceeds_its_bound::<ArrayCaches>();
 }
 
 fn no_call_of_an_engine_exceeds_its_bound<E: Engine>() {

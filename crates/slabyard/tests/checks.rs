@@ -2,7 +2,7 @@
 //! wherever the object is parked, and report nothing of a correct program.
 
 use slabyard::engine::cpu_slabs::OnCpus;
-use slabyard::engine::{Engine, Plain, Sheaves};
+use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::yard::{Place, Settings, Yard};
@@ -91,13 +91,14 @@ fn is_in_a_slab<E: Engine>(yard: &Yard<Machine, E>, address: usize) -> bool {
 fn each_second_free_is_reported_at_once_while_all_are_checked() {
     each_second_free_is_reported_at_once::<Sheaves>(u32::MAX);
     each_second_free_is_reported_at_once::<OnCpus>(u32::MAX);
+    each_second_free_is_reported_at_once::<ArrayCaches>(u32::MAX);
 }
 
 /// Without a check too: each free reaches its slab.
 #[test]
-fn each_second_free_is_reported_at_once_by_the_plain_engine() {
-    each_second_free_is_reported_at_once::<Plain>(u32::MAX);
-    each_second_free_is_reported_at_once::<Plain>(0);
+fn each_second_free_is_reported_at_once_by_the_engine_tiny() {
+    each_second_free_is_reported_at_once::<Tiny>(u32::MAX);
+    each_second_free_is_reported_at_once::<Tiny>(0);
 }
 
 fn each_second_free_is_reported_at_once<E: Engine>(checked: u32) {
@@ -128,7 +129,8 @@ fn each_second_free_is_reported_at_once<E: Engine>(checked: u32) {
                 assert!(!yard.looks_freed(*address));
             }
         }
-        assert!(tried > 100, "{tried}");
+        // With `tiny` most slabs end before a second free.
+        assert!(tried > 50, "{tried}");
         yard.verify().expect("no handler").expect("a sound yard");
     }
 }

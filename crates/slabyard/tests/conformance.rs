@@ -60,7 +60,7 @@ fn yard_on(config: Config) -> Yard<Machine> {
 /// A yard of any engine on a machine, ready.
 fn yard_of<E: Engine>(config: Config) -> Yard<Machine, E> {
     let settings = settings(&config);
-    let yard = Yard::new(Machine::new(config));
+    let yard = each_engine::new_yard(Machine::new(config));
     assert!(yard.init(settings));
     yard
 }

@@ -1,7 +1,7 @@
 //! While a thread forks, no other thread waits for it: it may wait for a lock that they hold.
 
 use slabyard::engine::cpu_slabs::OnCpus;
-use slabyard::engine::{Engine, Plain, Sheaves};
+use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
 use slabyard::platform::Park;
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::sync::{AtomicU32, Ordering};
@@ -61,7 +61,9 @@ fn a_thread_with_a_lock_that_fork_waits_for_is_served() {
 }
 
 #[test]
-fn so_it_is_by_the_plain_engine() {
-    a_thread_with_a_lock_is_served::<Plain>();
+fn so_it_is_by_the_engine_tiny() {
+    a_thread_with_a_lock_is_served::<Tiny>();
+    a_thread_with_a_lock_is_served::<Slob>();
     a_thread_with_a_lock_is_served::<OnCpus>();
+    a_thread_with_a_lock_is_served::<ArrayCaches>();
 }

@@ -23,7 +23,7 @@ mod token;
 mod worker;
 
 use slabyard::engine::Any;
-use slabyard::engine::cpu_slabs::{Accounting, Freezing, Planted, Rules};
+use slabyard::engine::cpu_slabs::{Planted, Rules};
 use slabyard::platform::linux::{Linux, Mode};
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::engines::EngineName;
@@ -36,7 +36,7 @@ use worker::{Load, Sequence};
 /// Marks the child.
 const CHILD: &str = "SLABYARD_STRESS_CHILD";
 const OPS: &str = "SLABYARD_STRESS_OPS";
-/// Allocations and frees of each mode in a plain `cargo test`.
+/// Allocations and frees of each mode in a tiny `cargo test`.
 const FEW_OPS: u64 = 2_000_000;
 /// Far more than the planted bug needs to show, on one CPU as well.
 const PLANTED_OPS: u64 = 100_000_000;
@@ -53,19 +53,6 @@ enum Served {
 
 /// Which kind of CPU slabs the child has.
 const KIND: &str = "SLABYARD_STRESS_KIND";
-
-/// Every kind of CPU slabs.
-fn kinds() -> Vec<Rules> {
-    let mut kinds = Vec::new();
-    for freezing in [Freezing::Eager, Freezing::Delayed] {
-        for accounting in [Accounting::Objects, Accounting::Slabs, Accounting::Exact] {
-            for lists in [true, false] {
-                kinds.push(Rules::of_kind(freezing, accounting, lists));
-            }
-        }
-    }
-    kinds
-}
 
 /// A yard of the engine that a test chooses.
 type Stressed = Yard<Linux, Any>;
@@ -88,18 +75,43 @@ fn with_private_slots() {
 }
 
 #[test]
-fn plain_with_the_librarys_sequences() {
-    sound("plain_with_the_librarys_sequences", Mode::Library, Served::By(EngineName::Plain));
+fn tiny_with_the_librarys_sequences() {
+    sound("tiny_with_the_librarys_sequences", Mode::Library, Served::By(EngineName::Tiny));
 }
 
 #[test]
-fn plain_with_own_sequences() {
-    sound("plain_with_own_sequences", Mode::Own, Served::By(EngineName::Plain));
+fn tiny_with_own_sequences() {
+    sound("tiny_with_own_sequences", Mode::Own, Served::By(EngineName::Tiny));
 }
 
 #[test]
-fn plain_with_private_slots() {
-    sound("plain_with_private_slots", Mode::Slots, Served::By(EngineName::Plain));
+fn tiny_with_private_slots() {
+    sound("tiny_with_private_slots", Mode::Slots, Served::By(EngineName::Tiny));
+}
+
+#[test]
+fn slab_with_the_librarys_sequences() {
+    sound("slab_with_the_librarys_sequences", Mode::Library, Served::By(EngineName::Slab));
+}
+
+#[test]
+fn slab_with_own_sequences() {
+    sound("slab_with_own_sequences", Mode::Own, Served::By(EngineName::Slab));
+}
+
+#[test]
+fn slab_with_private_slots() {
+    sound("slab_with_private_slots", Mode::Slots, Served::By(EngineName::Slab));
+}
+
+#[test]
+fn slob_with_the_librarys_sequences() {
+    sound("slob_with_the_librarys_sequences", Mode::Library, Served::By(EngineName::Slob));
+}
+
+#[test]
+fn slob_with_private_slots() {
+    sound("slob_with_private_slots", Mode::Slots, Served::By(EngineName::Slob));
 }
 
 #[test]
@@ -117,19 +129,33 @@ fn cpu_slabs_with_private_slots() {
     sound_cpu_slabs("cpu_slabs_with_private_slots", Mode::Slots);
 }
 
+#[test]
+fn lost_slabs_are_found_with_the_librarys_sequences() {
+    finds_lost_slabs("lost_slabs_are_found_with_the_librarys_sequences", Mode::Library);
+}
+
+#[test]
+fn lost_slabs_are_found_with_own_sequences() {
+    finds_lost_slabs("lost_slabs_are_found_with_own_sequences", Mode::Own);
+}
+
+#[test]
+fn lost_slabs_are_found_with_private_slots() {
+    finds_lost_slabs("lost_slabs_are_found_with_private_slots", Mode::Slots);
+}
+
 /// The first version of delayed freezing forgot slabs where there are no CPU partial lists: on
 /// real CPUs one run finds it, wherever it exists, and nowhere else.
-#[test]
-fn lost_slabs_are_found() {
-    const NAME: &str = "lost_slabs_are_found";
+fn finds_lost_slabs(name: &str, mode: Mode) {
     if is_child() {
         let rules = Rules { planted: Planted::LoseExtraSlabs, ..kind_of_child() };
-        run(Mode::Library, Served::ByCpuSlabs(rules), Sequence::Right, FEW_OPS / 4);
+        run(mode, Served::ByCpuSlabs(rules), Sequence::Right, FEW_OPS / 4);
     }
-    for (nth, kind) in kinds().into_iter().enumerate() {
-        let status = command(NAME).env(KIND, nth.to_string()).status().expect("a child");
+    for (nth, kind) in Rules::kinds().enumerate() {
+        let status = in_mode(command(name), mode).env(KIND, nth.to_string()).status();
+        let status = status.expect("a child");
         match status.code() {
-            Some(NOT_THERE) => return println!("not run: {NAME}: this mode is not there"),
+            Some(NOT_THERE) => return println!("not run: {name}: this mode is not there"),
             Some(FOUND) => assert!(!kind.cpu_partial_lists, "found where it is not: {kind:?}"),
             Some(DONE) => assert!(kind.cpu_partial_lists, "not found: {kind:?}"),
             _ => panic!("{kind:?}: {status}"),
@@ -179,37 +205,38 @@ fn command(test: &str) -> Command {
     child
 }
 
+/// A child that can have the mode.
+fn in_mode(mut child: Command, mode: Mode) -> Command {
+    if mode == Mode::Own {
+        child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    }
+    child
+}
+
 /// Runs the test `name` in a child, which must find nothing.
 fn sound(name: &str, mode: Mode, served: Served) {
     if is_child() {
         let ops = std::env::var(OPS).map_or(FEW_OPS, |n| n.parse().expect("a number"));
         run(mode, served, Sequence::Right, ops);
     }
-    let mut child = command(name);
-    if mode == Mode::Own {
-        child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-    }
-    accept(name, child);
+    accept(name, in_mode(command(name), mode));
 }
 
 fn kind_of_child() -> Rules {
     let nth = std::env::var(KIND).expect("a kind");
-    kinds()[nth.parse::<usize>().expect("a number")]
+    Rules::kinds().nth(nth.parse().expect("a number")).expect("one of the kinds")
 }
 
 /// As [`sound`], of every kind of CPU slabs.
 fn sound_cpu_slabs(name: &str, mode: Mode) {
     if is_child() {
         let ops = std::env::var(OPS).map_or(FEW_OPS, |n| n.parse().expect("a number"));
-        let ops = ops / kinds().len() as u64;
+        let ops = ops / Rules::kinds().count() as u64;
         run(mode, Served::ByCpuSlabs(kind_of_child()), Sequence::Right, ops);
     }
-    for (nth, kind) in kinds().into_iter().enumerate() {
-        let mut child = command(name);
+    for (nth, kind) in Rules::kinds().enumerate() {
+        let mut child = in_mode(command(name), mode);
         child.env(KIND, nth.to_string());
-        if mode == Mode::Own {
-            child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-        }
         accept(&format!("{name}, {kind:?}"), child);
     }
 }
@@ -279,6 +306,7 @@ impl CauseText for slabyard::pages::Misuse {
             Cause::DoubleFree => "the allocator reports a double free",
             Cause::Interior => "the allocator reports an address inside of an object",
             Cause::WrongSize => "the allocator reports a wrong size",
+            Cause::Overwritten => "the allocator reports a write to free memory",
         }
     }
 }

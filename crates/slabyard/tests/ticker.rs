@@ -3,7 +3,7 @@
 //! however young they are.
 //!
 //! Tests of the fast path, and of a sheaf that a slow path holds, are about sheaves alone:
-//! every call of the plain engine is a slow path. The others run on each engine.
+//! every call of the engine `tiny` is a slow path. The others run on each engine.
 
 #[macro_use]
 mod each_engine;
@@ -25,7 +25,7 @@ fn slow_paths(yard: &Yard<Machine>, class: usize) -> u32 {
 
 /// A yard with dirty free pages that wait to be purged.
 fn yard_with_ticker<E: Engine>() -> Yard<Machine, E> {
-    let yard = Yard::new(Machine::new(Config::default()));
+    let yard = each_engine::new_yard(Machine::new(Config::default()));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     // The row's countdown is at its largest number, and there is no sheaf to ask.
     let object = yard.alloc_fast(448, 16).expect("memory");
@@ -153,7 +153,7 @@ each_engine! {
 
     fn a_burst_of_frees_purges_while_it_lasts<E>() {
         const MUCH: usize = 32 << 20;
-        let yard: Yard<Machine, E> = Yard::new(Machine::new(Config::default()));
+        let yard: Yard<Machine, E> = each_engine::new_yard(Machine::new(Config::default()));
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
         let objects: Vec<_> =
             (0..160_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();
@@ -172,7 +172,7 @@ each_engine! {
     /// The clock stands still: the backlog is purged all the same.
     fn a_burst_that_takes_no_time_purges_its_backlog<E>() {
         const MUCH: usize = 32 << 20;
-        let yard: Yard<Machine, E> = Yard::new(Machine::new(Config::default()));
+        let yard: Yard<Machine, E> = each_engine::new_yard(Machine::new(Config::default()));
         assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
         let objects: Vec<_> =
             (0..400_000).map(|_| yard.alloc_fast(1000, 16).expect("memory")).collect();

@@ -55,7 +55,7 @@ _Static_assert(sizeof(struct task) + sizeof(uint32_t) <= TASK_BYTES, "the marks 
 struct line {
     const struct order *order;
     struct ledger *ledger;
-    pthread_barrier_t *gate;
+    struct gate *gate;
     _Atomic(struct task *) *places; /* of all lines, or of this process */
     struct owner owner;
     uint64_t tasks;
@@ -181,7 +181,7 @@ static void *go_on(void *context)
 {
     struct line *line = context;
     bool processes = line->order->values[AS_PROCESSES];
-    pthread_barrier_wait(line->gate);
+    pass(line->gate);
     for (uint64_t n = 0; n < line->tasks; n++)
         if (processes)
             run_as_process(line);
@@ -200,7 +200,7 @@ static void run(const struct order *order)
     struct line *lines = map_table(nr, sizeof *lines);
     struct ledger *ledgers = share_table(nr, sizeof *ledgers);
     _Atomic(struct task *) *places = map_table(order->values[PLACES], sizeof *places);
-    pthread_barrier_t *gate = new_gate(nr);
+    struct gate *gate = new_gate(nr);
     for (unsigned i = 0; i < nr; i++)
         lines[i] = (struct line){
             .order = order,
@@ -213,6 +213,7 @@ static void run(const struct order *order)
         };
     enum kind kind = order->values[AS_PROCESSES] ? PROCESSES : THREADS;
     uint64_t ns = run_members(kind, nr, go_on, lines, sizeof *lines, gate);
+    hold_at(order, LIVE);
     empty_places(&lines[0]);
 
     struct ledger sum = settle(ledgers, nr, "tasks");

@@ -15,6 +15,7 @@
 #include "../life/life.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* A number, or a word that stands for one, that a load takes as NAME=VALUE. */
 struct setting {
@@ -28,9 +29,14 @@ enum { MOST_SETTINGS = 8 };
 
 enum plant { NOTHING, LOSE, SPOIL, KEEP };
 
+/* When a load stays as it is, to be looked at from outside. */
+enum moment { NEVER, LIVE, ENDED };
+
 struct order {
     uint64_t seed;
+    uint64_t cpus; /* at most */
     enum plant plant;
+    enum moment hold;
     uint64_t values[MOST_SETTINGS]; /* as the load's settings */
 };
 
@@ -72,8 +78,9 @@ void *share_table(size_t nr, size_t size);
 
 uint64_t now_ns(void);
 
-/* Once, before anybody is bound to a CPU: asks which CPUs the process may use. */
-void know_cpus(void);
+/* Once, before anybody is bound to a CPU: asks which CPUs the process may use, and
+ * leaves it the first `most` of them. */
+void know_cpus(uint64_t most);
 
 /* Binds the calling thread to the n-th of those CPUs, counted round. */
 void pin_to(unsigned n);
@@ -81,17 +88,31 @@ void pin_to(unsigned n);
 /* What a member is: a thread of this process, or a process. */
 enum kind { THREADS, PROCESSES };
 
-/* A barrier for `nr` members and the one that starts them. */
-pthread_barrier_t *new_gate(unsigned nr);
+/* Where members wait for each other. The first one through notes the time: another
+ * thread, which waits for them, may not run before they are done. */
+struct gate {
+    pthread_barrier_t barrier;
+    _Atomic uint64_t opened_ns; /* 0: nobody is through */
+};
+
+/* For `nr` members. */
+struct gate *new_gate(unsigned nr);
+
+void pass(struct gate *gate);
 
 /* Runs `body` in `nr` members, each with its own one of `contexts`, and waits
  * for all. Each passes the gate when it is ready; the time is from there to the
  * end of the last. */
 uint64_t run_members(enum kind kind, unsigned nr, void *(*body)(void *), void *contexts,
-                     size_t size, pthread_barrier_t *gate);
+                     size_t size, struct gate *gate);
 
 /* The sums; fails if they do not agree. */
 struct ledger settle(const struct ledger *ledgers, unsigned nr, const char *sent_what);
+
+/* If this is the moment to hold: says `held`, and waits for the end of standard input. A
+ * request to the allocator is served by its slow paths, so that the process goes on
+ * making calls meanwhile: a pair each 10 ms. */
+void hold_at(const struct order *order, enum moment moment);
 
 /* `ops N` and `ns N`, which each load says at its end. */
 void say(uint64_t ops, uint64_t ns);

@@ -3,11 +3,15 @@
  *
  *   kernel --list                   NAME THREADS WORDS..., a line a load
  *   kernel --settings NAME          SETTING USUAL LEAST MOST, a line a setting
- *   kernel NAME [SETTING=VALUE]... [--scale F] [--seed N] [--plant FAULT]
+ *   kernel NAME [SETTING=VALUE]... [--scale F] [--seed N] [--cpus N] [--hold live|ended]
+ *          [--plant FAULT]
  *
  * runs one, and says `ops N`, `ns N` and, line by line, what the load's head
  * has beside these. The scale multiplies the setting that says how much is
- * done. FAULT is `lose`, `spoil` or `keep`: the self-check must find it.
+ * done; of CPUs only the first N are used. `--hold` says `held` while the last tasks
+ * of fork-bomb live, or when a load has freed all, and goes on when its standard input
+ * ends. FAULT is `lose`, `spoil` or `keep`: the
+ * self-check must find it.
  *
  * It exits with 1 and words when the self-check found something or the system
  * refused something, and with 2 when it was asked wrongly.
@@ -35,7 +39,7 @@ _Noreturn static void misused(const char *problem, const char *word)
 {
     dprintf(STDERR_FILENO,
             "kernel: %s: %s\nusage: kernel --list | kernel NAME [SETTING=VALUE]... [--scale F] "
-            "[--seed N] [--plant lose|spoil|keep]\nloads:\n",
+            "[--seed N] [--cpus N] [--hold live|ended] [--plant lose|spoil|keep]\nloads:\n",
             problem, word);
     list(STDERR_FILENO);
     exit(2);
@@ -108,6 +112,17 @@ static enum plant parse_plant(const char *word)
     misused("a fault is lose, spoil or keep", word);
 }
 
+static enum moment parse_moment(const struct shape *shape, const char *word)
+{
+    if (!strcmp(word, "ended"))
+        return ENDED;
+    if (strcmp(word, "live"))
+        misused("a moment is live or ended", word);
+    if (shape != &shape_fork_bomb)
+        misused("only fork-bomb has tasks that live, not", shape->name);
+    return LIVE;
+}
+
 static void scale_by(const struct shape *shape, struct order *order, double scale)
 {
     for (int i = 0; shape->settings[i].name; i++) {
@@ -123,7 +138,7 @@ static void scale_by(const struct shape *shape, struct order *order, double scal
 
 static struct order parse_order(const struct shape *shape, char **words)
 {
-    struct order order = {.seed = 1};
+    struct order order = {.seed = 1, .cpus = UINT64_MAX};
     double scale = 1;
     for (int i = 0; shape->settings[i].name; i++)
         order.values[i] = shape->settings[i].usual;
@@ -133,17 +148,22 @@ static struct order parse_order(const struct shape *shape, char **words)
             set(shape, &order, option);
             continue;
         }
-        if (strcmp(option, "--scale") && strcmp(option, "--seed") && strcmp(option, "--plant"))
+        if (strcmp(option, "--scale") && strcmp(option, "--seed") && strcmp(option, "--cpus") &&
+            strcmp(option, "--hold") && strcmp(option, "--plant"))
             misused("unknown option", option);
         const char *value = *++words;
         if (!value)
             misused("a value is missing after", option);
         if (!strcmp(option, "--plant"))
             order.plant = parse_plant(value);
+        else if (!strcmp(option, "--hold"))
+            order.hold = parse_moment(shape, value);
         else if (!strcmp(option, "--scale") && !parse_scale(value, &scale))
             misused("a scale is a number above 0, at most 1000000", value);
         else if (!strcmp(option, "--seed") && !parse_number(value, &order.seed))
             misused("a seed is a whole number", value);
+        else if (!strcmp(option, "--cpus") && !(parse_number(value, &order.cpus) && order.cpus))
+            misused("a number of CPUs is 1 or more", value);
     }
     scale_by(shape, &order, scale);
     return order;
@@ -163,7 +183,8 @@ int main(int argc, char **argv)
     }
     const struct shape *shape = find(argv[1]);
     struct order order = parse_order(shape, argv + 2);
-    know_cpus();
+    know_cpus(order.cpus);
     shape->run(&order);
+    hold_at(&order, ENDED);
     return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,10 +30,14 @@ uint64_t now_ns(void)
 
 static cpu_set_t cpus;
 
-void know_cpus(void)
+void know_cpus(uint64_t most)
 {
     if (sched_getaffinity(0, sizeof cpus, &cpus))
         fail("sched_getaffinity: %s", strerror(errno));
+    for (int cpu = CPU_SETSIZE - 1; (uint64_t)CPU_COUNT(&cpus) > most; cpu--)
+        CPU_CLR(cpu, &cpus);
+    if (sched_setaffinity(0, sizeof cpus, &cpus))
+        fail("sched_setaffinity to %d CPUs: %s", CPU_COUNT(&cpus), strerror(errno));
 }
 
 void pin_to(unsigned n)
@@ -48,19 +53,35 @@ void pin_to(unsigned n)
         fail("sched_setaffinity to CPU %d: %s", cpu, strerror(errno));
 }
 
-pthread_barrier_t *new_gate(unsigned nr)
+struct gate *new_gate(unsigned nr)
 {
-    pthread_barrier_t *gate = share_table(1, sizeof *gate);
+    struct gate *gate = share_table(1, sizeof *gate);
     pthread_barrierattr_t shared;
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-    if (pthread_barrier_init(gate, &shared, nr + 1))
-        fail("no barrier for %u", nr + 1);
+    if (pthread_barrier_init(&gate->barrier, &shared, nr))
+        fail("no barrier for %u", nr);
     return gate;
 }
 
+void pass(struct gate *gate)
+{
+    pthread_barrier_wait(&gate->barrier);
+    uint64_t nobody = 0;
+    /* Relaxed: who reads it has waited for the end of all members. */
+    atomic_compare_exchange_strong_explicit(&gate->opened_ns, &nobody, now_ns(),
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Called when all members have ended. */
+static uint64_t ns_since_open(struct gate *gate)
+{
+    uint64_t end = now_ns();
+    return end - atomic_load_explicit(&gate->opened_ns, memory_order_relaxed);
+}
+
 static uint64_t run_threads_through(unsigned nr, void *(*body)(void *), char *contexts,
-                                    size_t size, pthread_barrier_t *gate)
+                                    size_t size, struct gate *gate)
 {
     pthread_t *threads = map_table(nr, sizeof *threads);
     for (unsigned i = 0; i < nr; i++) {
@@ -68,11 +89,9 @@ static uint64_t run_threads_through(unsigned nr, void *(*body)(void *), char *co
         if (error)
             fail("thread %u of %u does not start: %s", i + 1, nr, strerror(error));
     }
-    pthread_barrier_wait(gate);
-    uint64_t start = now_ns();
     for (unsigned i = 0; i < nr; i++)
         pthread_join(threads[i], NULL);
-    uint64_t ns = now_ns() - start;
+    uint64_t ns = ns_since_open(gate);
     unmap_table(threads, nr, sizeof *threads);
     return ns;
 }
@@ -92,7 +111,7 @@ static void await_member(void)
 }
 
 static uint64_t run_processes_through(unsigned nr, void *(*body)(void *), char *contexts,
-                                      size_t size, pthread_barrier_t *gate)
+                                      size_t size, struct gate *gate)
 {
     pid_t parent = getpid();
     for (unsigned i = 0; i < nr; i++) {
@@ -107,15 +126,13 @@ static uint64_t run_processes_through(unsigned nr, void *(*body)(void *), char *
             _exit(0);
         }
     }
-    pthread_barrier_wait(gate);
-    uint64_t start = now_ns();
     for (unsigned i = 0; i < nr; i++)
         await_member();
-    return now_ns() - start;
+    return ns_since_open(gate);
 }
 
 uint64_t run_members(enum kind kind, unsigned nr, void *(*body)(void *), void *contexts,
-                     size_t size, pthread_barrier_t *gate)
+                     size_t size, struct gate *gate)
 {
     return kind == PROCESSES ? run_processes_through(nr, body, contexts, size, gate)
                              : run_threads_through(nr, body, contexts, size, gate);
@@ -135,6 +152,22 @@ struct ledger settle(const struct ledger *ledgers, unsigned nr, const char *sent
     if (sum.allocated != sum.freed)
         fail("%" PRIu64 " of %" PRIu64 " objects were freed", sum.freed, sum.allocated);
     return sum;
+}
+
+void hold_at(const struct order *order, enum moment moment)
+{
+    if (order->hold != moment)
+        return;
+    dprintf(STDOUT_FILENO, "held\n");
+    for (struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};;) {
+        char word;
+        int ready = poll(&in, 1, 10);
+        if (ready < 0 && errno != EINTR)
+            fail("standard input cannot be waited for: %s", strerror(errno));
+        if (ready > 0 && read(STDIN_FILENO, &word, 1) == 0)
+            return;
+        free(got(malloc(64), 64));
+    }
 }
 
 void say(uint64_t ops, uint64_t ns)

@@ -45,7 +45,7 @@ struct member {
     const struct order *order;
     const struct group *group;
     struct ledger *ledger;
-    pthread_barrier_t *gate;
+    struct gate *gate;
     unsigned at; /* in its group */
     bool sends, planted;
 };
@@ -159,7 +159,7 @@ static void receive_all(struct member *me)
 static void *act(void *context)
 {
     struct member *me = context;
-    pthread_barrier_wait(me->gate);
+    pass(me->gate);
     if (me->sends)
         send_all(me);
     else
@@ -193,7 +193,7 @@ static void run(const struct order *order)
     struct group *groups = map_table(nr_groups, sizeof *groups);
     struct member *members = map_table(nr, sizeof *members);
     struct ledger *ledgers = share_table(nr, sizeof *ledgers);
-    pthread_barrier_t *gate = new_gate(nr);
+    struct gate *gate = new_gate(nr);
 
     raise_files();
     for (uint64_t g = 0; g < nr_groups; g++)

@@ -42,7 +42,7 @@ struct side {
     const struct order *order;
     struct ring *ring;
     struct ledger *ledger;
-    pthread_barrier_t *gate;
+    struct gate *gate;
     uint64_t packets;
     struct owner owner; /* of both sides the same: what comes is known */
     unsigned nr, role;
@@ -160,7 +160,7 @@ static void *act(void *context)
     prctl(PR_SET_TIMERSLACK, 1); /* ns; else each sleep lasts 50 us longer */
     if (me->order->values[PINNED])
         pin_to(2 * me->nr + me->role);
-    pthread_barrier_wait(me->gate);
+    pass(me->gate);
     if (me->role == PRODUCER)
         produce(me);
     else
@@ -176,7 +176,7 @@ static void run(const struct order *order)
     struct ring *rings = map_table(pairs, sizeof *rings);
     struct side *sides = map_table(nr, sizeof *sides);
     struct ledger *ledgers = share_table(nr, sizeof *ledgers);
-    pthread_barrier_t *gate = new_gate(nr);
+    struct gate *gate = new_gate(nr);
     for (unsigned p = 0; p < pairs; p++)
         rings[p].slots = map_table(capacity(order), sizeof(struct slot));
     for (unsigned i = 0; i < nr; i++)

@@ -87,6 +87,9 @@ fn tracer(strace: &Path, allocator: &Allocator, file: &Path) -> Vec<OsString> {
         setting.push(library);
         line.extend([OsString::from("-E"), setting]);
     }
+    for (name, value) in allocator.environment() {
+        line.extend(["-E".to_owned(), format!("{name}={value}")].map(OsString::from));
+    }
     line
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::measures::{MEASURES, OfLoad, PEAK, Run, WALL};
 use super::results::{Mean, Results};
-use crate::allocators::EARLIER;
+use crate::allocators::{EARLIER, OURS_NAME};
 use crate::goals::Goal;
 use crate::stats::{Estimate, Paired, beside, ratio};
 
@@ -54,6 +54,11 @@ impl Loss {
     }
 }
 
+/// Which loads run on: fronts are not held against a limit.
+pub fn open_for(fronts: &[String]) -> fn(&OfLoad) -> bool {
+    if fronts.is_empty() { is_open } else { |_| false }
+}
+
 /// True if a load's runs do not tell on which side of its limit the time beside the
 /// second-best peer's lies.
 pub fn is_open(runs: &OfLoad) -> bool {
@@ -74,6 +79,9 @@ pub fn is_open(runs: &OfLoad) -> bool {
 /// All goals.
 pub fn goals(results: &Results) -> Vec<Goal> {
     let mut goals = vec![complete(results)];
+    if !is_ours(results) {
+        return goals;
+    }
     goals.extend(TIME_PEERS.map(|name| {
         let goal = format!("wall time to {name}'s, mean");
         let limit = format!("<= {TIME_MEAN:.2}, interval below 1");
@@ -100,7 +108,15 @@ pub fn goals(results: &Results) -> Vec<Goal> {
 /// Those of single loads: where something else than the allocator is much of
 /// the time, a mean is only shown.
 pub fn goals_of_each(results: &Results) -> Vec<Goal> {
+    if !is_ours(results) {
+        return vec![complete(results)];
+    }
     vec![complete(results), each(results, WALL, TIME_LOAD), each(results, PEAK, RSS_LOAD)]
+}
+
+/// Fronts are shown side by side: none has a goal but to end its loads.
+pub fn is_ours(results: &Results) -> bool {
+    results.allocators[0] == OURS_NAME
 }
 
 /// Ours ends every load: what it does not end is in no mean.
@@ -192,8 +208,9 @@ fn loss(results: &Results, measure: usize, word: &str, load: usize) -> Option<Lo
         to_best,
         second: second.map(|peer| results.allocators[peer]),
         to_second: second.and_then(|peer| results.ratio(measure, load, peer)),
-        // They tell of other people's allocators.
-        why: explanation(EXPLAINED, word, name).filter(|_| results.allocators[best] != EARLIER),
+        // They tell of ours beside other people's allocators.
+        why: explanation(EXPLAINED, word, name)
+            .filter(|_| is_ours(results) && results.allocators[best] != EARLIER),
     })
 }
 

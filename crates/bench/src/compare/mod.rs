@@ -13,16 +13,18 @@ pub mod runs;
 pub mod tables;
 mod text;
 
+use std::path::Path;
+
 use anyhow::Result;
 
-use crate::allocators::{Allocator, Bench, EARLIER, OURS};
-use crate::args::CompareOptions;
+use crate::allocators::{Allocator, Bench, EARLIER, OURS, OURS_NAME};
+use crate::args::{Common, CompareOptions};
 use crate::find::existing;
 use crate::goals::Goal;
 use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peers::{Absent, Everybody, everybody};
-use crate::{screen, thp};
+use crate::{fronts, screen, thp};
 use measures::Load;
 use report::{Report, Section};
 use results::Results;
@@ -32,7 +34,7 @@ pub use report::Raw;
 
 /// Runs the suite.
 pub fn run(options: &CompareOptions) -> Result<Measured> {
-    let bench = Bench::open(options.common.ours.as_deref())?;
+    let bench = Bench::open(ours_of(&options.common, &options.fronts, &options.peers))?;
     let everybody = chosen_allocators(&bench, options)?;
     let program = options.program.as_deref().map(|program| bench.program_named(program));
     let runner = Runner::new(&bench, program.as_deref(), options.scale, options.timeout_s);
@@ -50,6 +52,12 @@ pub fn run(options: &CompareOptions) -> Result<Measured> {
     Measured::new(heading, text::body(&report), &report, goals(&report.sections))
 }
 
+/// Nobody has to build ours to measure fronts in its place.
+pub fn ours_of<'a>(common: &'a Common, fronts: &[String], peers: &[String]) -> Option<&'a Path> {
+    let wanted = fronts.is_empty() || names_ours(peers);
+    if wanted { common.ours.as_deref() } else { Some(Path::new("mimalloc")) }
+}
+
 /// Those of all sections, each with its section's name where there are several.
 fn goals(sections: &[Section]) -> Vec<Goal> {
     let mut goals = Vec::new();
@@ -65,7 +73,9 @@ fn goals(sections: &[Section]) -> Vec<Goal> {
 fn chosen_allocators(bench: &Bench, options: &CompareOptions) -> Result<Everybody> {
     let Some(path) = &options.earlier else {
         let everybody = everybody(bench, options.tcmalloc.as_deref());
-        return Ok(chosen_peers(everybody, &options.peers));
+        let chosen = chosen_peers(everybody, &options.peers);
+        let fronts = fronts::allocators(bench, &options.engines, &options.fronts)?;
+        return Ok(with_fronts(chosen, fronts, &options.peers));
     };
     let earlier = bench.checked(EARLIER, Some(existing(path)?))?;
     let mut chosen = if options.peers.is_empty() {
@@ -86,6 +96,24 @@ pub fn chosen_peers(everybody: Everybody, names: &[String]) -> Everybody {
     allocators.retain(|allocator| allocator.name == ours || wanted(allocator.name));
     absent.retain(|absent| wanted(absent.name));
     Everybody { allocators, absent }
+}
+
+/// Fronts, if there are some, stand in the place of ours, which is measured beside them if it
+/// is named among the peers.
+pub fn with_fronts(everybody: Everybody, fronts: Vec<Allocator>, peers: &[String]) -> Everybody {
+    if fronts.is_empty() {
+        return everybody;
+    }
+    let Everybody { mut allocators, absent } = everybody;
+    if !names_ours(peers) {
+        allocators.remove(OURS);
+    }
+    allocators.splice(..0, fronts);
+    Everybody { allocators, absent }
+}
+
+fn names_ours(peers: &[String]) -> bool {
+    peers.iter().any(|peer| peer == OURS_NAME)
 }
 
 /// Leaves out peers that the loader does not map into this very program;
@@ -122,7 +150,7 @@ fn sections(
 ) -> Result<Vec<Section>> {
     let measure = |word: &str| -> Result<Section> {
         let (each, most) = (options.rounds, options.most_rounds());
-        let rounds = Rounds { each, most, is_open: judge::is_open };
+        let rounds = Rounds { each, most, is_open: judge::open_for(&options.fronts) };
         let runs = runs::all(runner, loads, allocators, rounds)?;
         let calls = calls::all(runner, loads, allocators)?;
         let names = allocators.iter().map(|allocator| allocator.name).collect();
@@ -144,7 +172,7 @@ mod tests {
     use super::*;
 
     fn allocator(name: &'static str) -> Allocator {
-        Allocator { name, preload: None, setting: None, version: String::new(), flags: "" }
+        Allocator { name, preload: None, settings: Vec::new(), version: String::new(), flags: "" }
     }
 
     fn load(name: &str) -> Load {
@@ -170,5 +198,19 @@ mod tests {
         let names: Vec<&str> = chosen.allocators.iter().map(|a| a.name).collect();
         assert_eq!(names, ["ours", "glibc"]);
         assert!(chosen.absent.is_empty(), "nobody asked for it");
+    }
+
+    #[test]
+    fn fronts_stand_before_the_peers_and_ours_is_one_if_it_is_named() {
+        let beside = |fronts: &[&'static str], peers: &[&str]| {
+            let allocators = ["ours", "glibc"].map(allocator).to_vec();
+            let fronts = fronts.iter().map(|name| allocator(name)).collect();
+            let peers: Vec<String> = peers.iter().map(|&peer| peer.to_owned()).collect();
+            let chosen = with_fronts(Everybody { allocators, absent: Vec::new() }, fronts, &peers);
+            chosen.allocators.iter().map(|a| a.name).collect::<Vec<_>>()
+        };
+        assert_eq!(beside(&[], &[]), ["ours", "glibc"]);
+        assert_eq!(beside(&["sheaves", "6.1"], &["glibc"]), ["sheaves", "6.1", "glibc"]);
+        assert_eq!(beside(&["6.1"], &["ours", "glibc"]), ["6.1", "ours", "glibc"]);
     }
 }

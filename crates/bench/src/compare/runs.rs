@@ -108,6 +108,7 @@ impl Runner {
 
     fn command(&self, load: &str, allocator: &Allocator) -> Command {
         let mut command = self.launched(self.timeout_ms, allocator.preload.as_deref());
+        command.envs(allocator.environment());
         self.add_load(&mut command, load);
         command
     }

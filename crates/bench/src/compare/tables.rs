@@ -7,14 +7,15 @@ use super::judge::Loss;
 use super::measures::{AREA, CPU, FAULTS, Load, MAPPINGS, MEASURES, NR_MEASURES, PEAK, WALL};
 use super::results::Results;
 use crate::screen;
-use crate::stats::Estimate;
+use crate::stats::{Estimate, median};
 
 /// In the order in which they are shown.
 const SHOWN: [usize; NR_MEASURES] = [WALL, CPU, PEAK, AREA, FAULTS, MAPPINGS];
 
 /// Geometric means of ours to each peer's, in each measure.
 pub fn means(results: &Results) -> Table {
-    let mut heading = vec!["ours to"];
+    let first = format!("{} to", results.allocators[0]);
+    let mut heading = vec![first.as_str()];
     heading.extend(SHOWN.map(|m| MEASURES[m].name));
     heading.push("loads");
     let row = |peer: usize| {
@@ -25,6 +26,44 @@ pub fn means(results: &Results) -> Table {
         row
     };
     screen::table(&heading, results.peers().map(row).collect())
+}
+
+/// What stands above [`side_by_side`].
+pub const SIDE_BY_SIDE: &str =
+    "wall time, ms / peak RSS, MiB / mean RSS, MiB; medians, and the first to each in the mean";
+
+/// Time and memory of each allocator in one cell: what one would choose by. The mean of
+/// memory is its integral by the wall time, of each run.
+pub fn side_by_side(results: &Results) -> Table {
+    let mut heading = vec!["load"];
+    heading.extend(&results.allocators);
+    let cell = |load: usize, allocator: usize| {
+        let Some(samples) = &results.samples[load][allocator] else { return "failed".to_owned() };
+        // KiB ms by us: MiB are 1000 / 1024 of it.
+        let mean = samples[AREA].iter().zip(&samples[WALL]).map(|(area, wall)| area / wall);
+        let mean = median(&mean.collect::<Vec<f64>>()) * 1000.0 / 1024.0;
+        let [wall, peak] = [WALL, PEAK].map(|m| number(median(&samples[m]) / MEASURES[m].per_unit));
+        format!("{wall} / {peak} / {}", number(mean))
+    };
+    let everybody = 0..results.allocators.len();
+    let mut rows: Vec<Vec<String>> = (0..results.loads.len())
+        .map(|load| {
+            let name = results.loads[load].name.clone();
+            [name].into_iter().chain(everybody.clone().map(|a| cell(load, a))).collect()
+        })
+        .collect();
+    let of = |m: usize, peer: usize| {
+        results.mean(m, peer).map_or("-".to_owned(), |mean| with_interval(&mean.ratio))
+    };
+    let mean = |m: usize, words: &str| {
+        let peers = results.peers().map(|peer| of(m, peer));
+        [format!("{} to it: {words}", results.allocators[0]), String::new()]
+            .into_iter()
+            .chain(peers)
+            .collect()
+    };
+    rows.extend([mean(WALL, "time"), mean(PEAK, "peak")]);
+    screen::table(&heading, rows)
 }
 
 /// One measure: a load a row, medians, and ours to the second-best peer's.
@@ -124,6 +163,20 @@ mod tests {
         let text = calls(&loads, &["ours", "glibc"], &[vec![some, None]]).to_string();
         assert!(text.contains("1 / 20 / 3") && text.contains("failed"), "{text}");
     }
+    #[test]
+    fn cells_side_by_side_have_time_peak_and_mean() {
+        let mut results = made_up(
+            &["sheaves", "6.1", "glibc"],
+            &[("a", &[Some((9000, 2048)), None, Some((18_000, 4096))])],
+        );
+        // 1024 KiB over 9 ms, which are 9000 us.
+        results.samples[0][0].as_mut().unwrap()[AREA] = vec![9.0 * 1024.0; 3];
+        let text = side_by_side(&results).to_string();
+        assert!(text.contains("9.00 / 2.00 / 1.00") && text.contains("failed"), "{text}");
+        let time = text.lines().find(|line| line.contains("sheaves to it: time")).unwrap();
+        assert!(time.contains("0.500 (0.500 to 0.500)") && time.contains(" - |"), "{text}");
+    }
+
     #[test]
     fn failed_cells_are_shown_as_such() {
         let results = made_up(

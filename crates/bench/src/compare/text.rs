@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::judge;
 use super::measures::WALL;
 use super::report::{Report, Section};
 use super::results::Results;
@@ -56,6 +57,10 @@ fn results(section: &Section) -> String {
     let mut text = format!("### Transparent huge pages: {}\n\n", section.thp);
     text += &steadiness(results);
     let _ = write!(text, "#### Means\n\n{}\n\n", tables::means(results));
+    if !judge::is_ours(results) {
+        let (title, table) = (capital(tables::SIDE_BY_SIDE), tables::side_by_side(results));
+        let _ = write!(text, "#### {title}\n\n{table}\n\n");
+    }
     text += "#### Losses\n\n";
     if section.losses.is_empty() {
         text += "None: no peer is ahead on any load in wall time or in peak RSS.\n\n";

@@ -312,7 +312,7 @@ mod tests {
         let allocator = |name| Allocator {
             name,
             preload: None,
-            setting: None,
+            settings: Vec::new(),
             version: String::new(),
             flags: "",
         };

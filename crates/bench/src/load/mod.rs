@@ -4,7 +4,7 @@
 //! is all of it as it is written down, `text` shows it; `compare`'s runner starts a run and takes its measures.
 
 mod report;
-mod said;
+pub mod said;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -18,11 +18,12 @@ use fastrand::Rng;
 
 use crate::allocators::{Allocator, Bench, KERNEL_LOADS};
 use crate::compare::runs::Runner;
+use crate::fronts::Engines;
 use crate::goals::Verdict;
 use crate::machine::Machine;
 use crate::peers::everybody;
 use crate::shapes::LoadOptions;
-use crate::{interrupt, screen};
+use crate::{fronts, interrupt, screen};
 use report::{Report, in_words};
 use said::{Run, run_of};
 
@@ -30,7 +31,7 @@ use said::{Run, run_of};
 pub fn run(options: &LoadOptions) -> Result<Verdict> {
     let bench = Bench::open(ours_of(options))?;
     let machine = Machine::read()?;
-    let allocators = chosen(&bench, &options.preload)?;
+    let allocators = chosen(&bench, &options.engines, &options.preload)?;
     let runs = measure(&bench, &allocators, options)?;
     let report = Report::new(&machine, &allocators, options, &runs);
     let heading = screen::heading(&machine, &allocators);
@@ -46,17 +47,15 @@ fn ours_of(options: &LoadOptions) -> Option<&Path> {
 }
 
 /// The allocators that were named, in the order of their names.
-fn chosen(bench: &Bench, words: &[String]) -> Result<Vec<Allocator>> {
+fn chosen(bench: &Bench, engines: &Engines, words: &[String]) -> Result<Vec<Allocator>> {
     if words.is_empty() {
         return Ok(bench.allocators.clone());
     }
     // The others take a moment to be looked at.
     let known = |name: &str| bench.allocators.iter().any(|allocator| allocator.name == name);
-    let peers = if words.iter().all(|word| known(word) || word.contains('/')) {
-        None
-    } else {
-        Some(everybody(bench, None))
-    };
+    let is_no_peer = |word: &str| known(word) || word.contains('/') || fronts::is_meant(word);
+    let peers =
+        if words.iter().all(|word| is_no_peer(word)) { None } else { Some(everybody(bench, None)) };
     let found = peers.as_ref().map_or(&bench.allocators, |peers| &peers.allocators);
     let absent = peers.as_ref().map_or(&[][..], |peers| &peers.absent);
     let one = |word: &String| {
@@ -66,8 +65,11 @@ fn chosen(bench: &Bench, words: &[String]) -> Result<Vec<Allocator>> {
         if let Some(absent) = absent.iter().find(|absent| absent.name == word) {
             anyhow::bail!("{word}: {}", absent.why);
         }
+        if fronts::is_meant(word) {
+            return fronts::allocator(bench, engines, word);
+        }
         let library = fs::canonicalize(word)
-            .with_context(|| format!("--preload {word}: no peer, and no file"))?;
+            .with_context(|| format!("--preload {word}: no peer, no front, and no file"))?;
         // As long as the process: an allocator's name is mostly a constant.
         bench.checked(word.clone().leak(), Some(library))
     };
@@ -121,6 +123,7 @@ fn words(options: &LoadOptions) -> Vec<String> {
     let mut words: Vec<String> =
         settings.iter().map(|(name, value)| format!("{name}={}", in_words(value))).collect();
     words.extend(["--seed".to_owned(), options.seed.to_string()]);
+    words.extend(options.cpus.iter().flat_map(|cpus| ["--cpus".to_owned(), cpus.to_string()]));
     if let Some(value) = options.plant.and_then(|plant| plant.to_possible_value()) {
         words.extend(["--plant".to_owned(), value.get_name().to_owned()]);
     }

@@ -9,6 +9,7 @@ use clap::{CommandFactory, Parser};
 use super::*;
 use crate::allocators::GLIBC;
 use crate::args::{Args, Suite};
+use crate::compare::measures::{CPU, WALL};
 
 const TORN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtorn.so"));
 
@@ -40,6 +41,10 @@ fn bench() -> Bench {
     Bench::open(Some(Path::new("mimalloc"))).unwrap()
 }
 
+fn glibc(bench: &Bench) -> &Allocator {
+    &bench.allocators[GLIBC]
+}
+
 fn runner(bench: &Bench) -> Runner {
     Runner::new(bench, Some(&bench.program(KERNEL_LOADS)), 1.0, 20)
 }
@@ -68,6 +73,20 @@ fn every_load_does_its_work_on_every_allocator() {
             assert!(slowest as f64 <= frees.max * 1.01, "{frees:?}");
         }
     }
+}
+
+#[test]
+fn threads_stay_on_the_first_cpus() {
+    let bench = bench();
+    let words = |cpus: &str| words(&options(&format!("messaging -g 1 -f 1 -l 1 --cpus {cpus}")));
+    assert!(words("1").join(" ").ends_with("--cpus 1"));
+    // A CPU's worth of time at most goes by, whoever runs beside.
+    let (measures, _) = runner(&bench)
+        .run_with("packets", &["packets=200000".into(), "--cpus".into(), "1".into()], glibc(&bench))
+        .unwrap();
+    assert!(measures[CPU] <= measures[WALL] * 11 / 10, "{measures:?}");
+    // More than there are: all.
+    one(&runner(&bench), glibc(&bench), &options("packets -n 100 --cpus 4000")).unwrap();
 }
 
 #[test]
@@ -157,6 +176,7 @@ fn program_refuses_what_it_does_not_know() {
         ("drain clock=sun", "to thread: sun"),
         ("drain --scale 0", "a scale is a number above 0"),
         ("drain --seed", "a value is missing after: --seed"),
+        ("drain --cpus 0", "a number of CPUs is 1 or more: 0"),
         ("drain --plant oak", "a fault is lose, spoil or keep: oak"),
         ("drain --quick 1", "unknown option: --quick"),
     ] {
@@ -200,17 +220,22 @@ fn options_stand_before_or_after_the_load() {
 #[test]
 fn allocators_are_found_by_name_and_by_path() {
     let bench = bench();
+    let engines = Engines { engines: Some(bench.program("libmimalloc.so")) };
     let of = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        chosen(&bench, &words).map_err(|error| format!("{error:#}"))
+        chosen(&bench, &engines, &words).map_err(|error| format!("{error:#}"))
     };
     let names = |found: Vec<Allocator>| found.iter().map(|a| a.name).collect::<Vec<_>>();
     assert_eq!(names(of(&[]).unwrap()), ["ours", "mimalloc", "glibc"]);
     assert_eq!(names(of(&["glibc", "mimalloc", "glibc"]).unwrap()), ["glibc", "mimalloc", "glibc"]);
     let path = bench.program("libmimalloc.so").display().to_string();
     assert_eq!(names(of(&[&path]).unwrap()), [path.as_str()]);
+    let fronts = of(&["6.1+eager", "glibc", "sheaves"]).unwrap();
+    assert!(fronts[0].environment().any(|of| of == ("SLABYARD_FREEZING", "eager")));
+    assert_eq!(names(fronts), ["6.1+eager", "glibc", "sheaves"]);
+    assert!(of(&["6.1+early"]).err().unwrap().contains("early is no rule"));
     let error = of(&["glibc", "/nowhere.so"]).err().unwrap();
-    assert!(error.contains("--preload /nowhere.so: no peer, and no file"), "{error}");
+    assert!(error.contains("--preload /nowhere.so: no peer, no front, and no file"), "{error}");
     // The loader warns of a file that is no library, and goes on without.
     let path = bench.program("json_rounds.py").display().to_string();
     assert!(of(&[&path]).err().unwrap().contains("malloc comes from"));

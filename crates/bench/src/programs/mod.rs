@@ -21,7 +21,7 @@ use crate::machine::Machine;
 use crate::measured::Measured;
 use crate::peers::{Absent, everybody};
 use crate::real::{PROGRAMS, Prepared, Program};
-use crate::screen;
+use crate::{fronts, screen};
 use runner::Runner;
 
 /// A program, and whether it is there.
@@ -61,7 +61,7 @@ pub fn tell(options: &ProgramsOptions) -> Result<Verdict> {
 
 /// Runs the suite.
 pub fn run(options: &ProgramsOptions) -> Result<Measured> {
-    let bench = Bench::open(options.common.ours.as_deref())?;
+    let bench = Bench::open(compare::ours_of(&options.common, &options.fronts, &options.peers))?;
     let (there, mut places) = prepared(&bench, &options.only)?;
     for place in &mut places {
         // Where it lies on this machine is of no use elsewhere.
@@ -76,13 +76,15 @@ pub fn run(options: &ProgramsOptions) -> Result<Measured> {
     ensure!(!there.is_empty(), "no program is there; --list tells how to get them");
     let everybody = everybody(&bench, options.tcmalloc.as_deref());
     let everybody = compare::chosen_peers(everybody, &options.peers);
+    let fronts = fronts::allocators(&bench, &options.engines, &options.fronts)?;
+    let everybody = compare::with_fronts(everybody, fronts, &options.peers);
     let (allocators, absent) = (&everybody.allocators, &everybody.absent);
     let machine = Machine::read()?;
 
     let loads: Vec<Load> = there.iter().map(|(name, _)| load(name)).collect();
     let runner = Runner::new(&bench, there, options.timeout_s);
     let most = MOST_TIMES * options.rounds;
-    let rounds = Rounds { each: options.rounds, most, is_open: judge::is_open };
+    let rounds = Rounds { each: options.rounds, most, is_open: judge::open_for(&options.fronts) };
     let runs = runs::all(&runner, &loads, allocators, rounds)?;
     let names = allocators.iter().map(|allocator| allocator.name).collect();
     let results = Results::new(names, loads, runs);
@@ -159,6 +161,9 @@ fn text(report: &Report, results: &Results) -> String {
         report.machine.thp, report.rounds, MOST_TIMES
     );
     text += &format!("\n{}\n", list(report.programs));
+    if !judge::is_ours(results) {
+        text += &format!("\n{}:\n\n{}\n", tables::SIDE_BY_SIDE, tables::side_by_side(results));
+    }
     for measure in [WALL, CPU, PEAK, FAULTS] {
         let (title, table) = tables::titled(results, measure);
         text += &format!("\n{title}:\n\n{table}\n");

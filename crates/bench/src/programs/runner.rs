@@ -36,6 +36,7 @@ impl<'a> Runner<'a> {
         command.arg(self.timeout_ms.to_string()).arg(TICK_MS.to_string());
         command.arg(allocator.preload.as_deref().unwrap_or(Path::new("-")));
         command.args(&program.as_user).arg(&program.executable).args(&program.args);
+        command.envs(allocator.environment());
         command.envs(program.settings.iter().map(|(name, value)| (name, value)));
         command
     }

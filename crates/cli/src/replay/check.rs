@@ -33,10 +33,10 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     same_machine(loaded)?;
     let start = args.start_state();
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
-    let case = super::case(loaded, order, progress)?;
+    let case = super::case(args.engine, loaded, order, progress)?;
     progress.stage("replaying");
     let report = check::check(&case.plan(start)).context("the replay failed")?;
-    let spread = spread(loaded, start, order, progress)?;
+    let spread = spread(args, loaded, start, order, progress)?;
     progress.clear();
     let left_out_share = case.left_out_share;
     let traced = if order.pause_ns.is_some() { Traced::Guest } else { Traced::Hardware };
@@ -48,7 +48,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
         text(args, loaded, start, &found, left_out_share)
     };
     stdout::print(text.as_bytes())?;
-    let doubtful = super::doubts(args, loaded, &case);
+    let doubtful = super::doubts(&args.trace, loaded, &case);
     Ok(ExitCode::from(u8::from(doubtful || !found.all_met())))
 }
 
@@ -100,6 +100,7 @@ fn same_machine(loaded: &Loaded) -> Result<(), Failure> {
 
 /// The figures of other orders of events, one preparation at a time in memory.
 fn spread(
+    args: &ReplayArgs,
     loaded: &Loaded,
     start: Start,
     order: Order,
@@ -108,7 +109,7 @@ fn spread(
     let mut all: Option<Spread> = None;
     for seed in 1..=SEEDS {
         progress.stage(&format!("shaking the order of events, {seed} of {SEEDS}"));
-        let case = super::case(loaded, order.shaken(seed), progress)?;
+        let case = super::case(args.engine, loaded, order.shaken(seed), progress)?;
         let one = Spread::of(&case.plan(start)).context("the replay failed")?;
         all = Some(all.map_or(one, |all| all.with(one)));
     }
@@ -123,7 +124,7 @@ fn text(
     left_out_share: f64,
 ) -> String {
     let colour = Colour::of_stdout();
-    let mut text = super::heading(loaded, start);
+    let mut text = super::heading(args, loaded, start);
     text.push_str("slabs, as change since the start; a/b is the kernel's and the model's\n\n");
     lines(&mut text, found, if args.all { Shown::All } else { Shown::Some }, colour);
     if let Some(Spread { allocated, freed, peak, relative }) = found.spread {

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode, Failure> {
-    let snapshot = input::snapshot_if_any(args)?;
-    let mut trace = input::trace(args, progress)?;
+    let snapshot = input::snapshot_if_any(&args.trace)?;
+    let mut trace = input::trace(&args.trace, progress)?;
     if let Some(snapshot) = &snapshot {
         let known = Header {
             release: snapshot.kernel.clone().unwrap_or_default(),
@@ -29,7 +29,7 @@ pub fn run(args: &ReplayArgs, to: &Path, progress: &Progress) -> Result<ExitCode
         say("without --start the file will not name the kernel");
     }
     if trace.header.source.is_empty() {
-        let name = args.file.file_name().unwrap_or(args.file.as_os_str());
+        let name = args.trace.file.file_name().unwrap_or(args.trace.file.as_os_str());
         trace.header.source = format!("converted from {}", stdin::shown(name.as_ref()));
     }
     if trace.header.page_offset.is_none()

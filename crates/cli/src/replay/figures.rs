@@ -7,13 +7,13 @@
 //! bytes, bytes = live + parked + free_partial + padding.
 //! Neighbours: the lab replays; [`super::table`] and [`super::json`] show.
 
-use super::input::Loaded;
 use serde::Serialize;
 use slabyard_lab::case::Case;
 use slabyard_lab::counters::{Counter, Counters};
 use slabyard_lab::prepare::doubts::Contradictions;
 use slabyard_lab::replay::report::{Moment, Sample};
 use slabyard_lab::replay::{Replayed, Start};
+use slabyard_lab::snapshot::KernelSnapshot;
 use std::collections::BTreeMap;
 
 /// All figures.
@@ -176,12 +176,12 @@ impl CacheFigures {
 }
 
 /// Makes the figures.
-pub fn of(loaded: &Loaded, case: &Case, start: Start, replayed: &Replayed) -> Figures {
+pub fn of(snapshot: &KernelSnapshot, case: &Case, start: Start, replayed: &Replayed) -> Figures {
     let turnovers = turnovers(case, replayed);
     let mut caches: Vec<CacheFigures> = (0..case.ids.len())
-        .map(|nth| one(loaded, case, start, replayed, nth, &turnovers[nth]))
+        .map(|nth| one(snapshot, case, start, replayed, nth, &turnovers[nth]))
         .collect();
-    for (name, id) in &loaded.snapshot.aliases {
+    for (name, id) in &snapshot.aliases {
         if let Ok(at) = caches.binary_search_by(|c| c.name.cmp(id)) {
             caches[at].aliases.push(name.clone());
         }
@@ -239,7 +239,7 @@ fn turnovers(case: &Case, replayed: &Replayed) -> Vec<Turnover> {
 }
 
 fn one(
-    loaded: &Loaded,
+    snapshot: &KernelSnapshot,
     case: &Case,
     start: Start,
     replayed: &Replayed,
@@ -253,7 +253,7 @@ fn one(
     let objects = u64::from(rules.objects);
     let waste = slab_bytes.saturating_sub(objects * u64::from(case.sizes[nth]));
     let slabs = before.slabs.unwrap_or(0);
-    let kernel = &loaded.snapshot.caches[nth];
+    let kernel = &snapshot.caches[nth];
     let same = kernel.objs_per_slab == rules.objects;
     CacheFigures {
         name: case.ids[nth].clone(),

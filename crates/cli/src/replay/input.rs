@@ -4,9 +4,10 @@
 //! Invariants: a file that is wrong, too new, cut off or damaged in any way is a failure
 //! that says what to do; with `--partial` what is left of it is taken, and each gap told.
 
-use super::ReplayArgs;
+use super::TraceArgs;
 use super::screen::Progress;
 use crate::failure::Failure;
+use crate::machine::MachineArgs;
 use crate::say;
 use crate::stdin::{self, shown};
 use anyhow::{Context, anyhow};
@@ -30,7 +31,7 @@ pub struct Loaded {
 }
 
 /// Reads the trace; tells what is missing in it.
-pub fn trace(args: &ReplayArgs, progress: &Progress) -> Result<Trace, Failure> {
+pub fn trace(args: &TraceArgs, progress: &Progress) -> Result<Trace, Failure> {
     let file = shown(&args.file);
     progress.stage(&format!("reading {file}"));
     let trace = if stdin::is_meant(&args.file) {
@@ -71,7 +72,7 @@ pub fn are_missing(trace: &Trace) -> bool {
 }
 
 /// Reads trace and snapshot, and finds the settings.
-pub fn load(args: &ReplayArgs, progress: &Progress) -> Result<Loaded, Failure> {
+pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Result<Loaded, Failure> {
     // Found before the trace is read, which may take long.
     is_there(args)?;
     let (start, dump) = place(args)?;
@@ -80,12 +81,12 @@ pub fn load(args: &ReplayArgs, progress: &Progress) -> Result<Loaded, Failure> {
     let snapshot = open(&start, dump.as_deref())?;
     progress.clear();
     belong_together(&trace, &snapshot)?;
-    let (settings, traced) = settings(args, &trace, &snapshot)?;
+    let (settings, traced) = settings(wanted, &trace, &snapshot)?;
     Ok(Loaded { trace, snapshot, start, settings, traced })
 }
 
 /// Says of a trace that is not there that it is not, and not that it has no snapshot.
-fn is_there(args: &ReplayArgs) -> Result<(), Failure> {
+fn is_there(args: &TraceArgs) -> Result<(), Failure> {
     let file = args.file.display();
     if !stdin::is_meant(&args.file) {
         fs::metadata(&args.file)
@@ -100,7 +101,7 @@ fn is_there(args: &ReplayArgs) -> Result<(), Failure> {
 
 /// The snapshot of `--start`, or the one beside the trace; read for `--convert`,
 /// which does without if there is none.
-pub fn snapshot_if_any(args: &ReplayArgs) -> Result<Option<KernelSnapshot>, Failure> {
+pub fn snapshot_if_any(args: &TraceArgs) -> Result<Option<KernelSnapshot>, Failure> {
     is_there(args)?;
     match place(args) {
         Ok((start, dump)) => open(&start, dump.as_deref()).map(Some),
@@ -110,7 +111,7 @@ pub fn snapshot_if_any(args: &ReplayArgs) -> Result<Option<KernelSnapshot>, Fail
 }
 
 /// The snapshot's file, and the dump in it.
-fn place(args: &ReplayArgs) -> Result<(PathBuf, Option<String>), Failure> {
+fn place(args: &TraceArgs) -> Result<(PathBuf, Option<String>), Failure> {
     let Some(typed) = &args.start else {
         if stdin::is_meant(&args.file) {
             let text = "nothing is beside standard input: give the snapshot that was taken just \
@@ -211,9 +212,19 @@ fn belong_together(trace: &Trace, snapshot: &KernelSnapshot) -> Result<(), Failu
     Ok(())
 }
 
-/// The snapshot's settings with what was typed in their place.
-fn settings(
-    args: &ReplayArgs,
+/// What was typed of the settings; what was not is the traced kernel's.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    pub release: Option<&'a str>,
+    pub machine: &'a MachineArgs,
+    pub nodes: Option<u32>,
+    /// `KEY=VALUE`.
+    pub set: &'a [String],
+}
+
+/// The snapshot's settings with what was typed in their place, and the traced machine.
+pub fn settings(
+    wanted: &Wanted<'_>,
     trace: &Trace,
     snapshot: &KernelSnapshot,
 ) -> Result<(Settings, Machine), Failure> {
@@ -223,13 +234,15 @@ fn settings(
     let traced = snapshot.machine().or(seen);
     let traced = traced.ok_or_else(|| usage(UnknownRules::NoCpus.to_string()))?;
     let told = (!trace.header.release.is_empty()).then_some(trace.header.release.as_str());
-    let version = args.release.as_deref().or(snapshot.kernel.as_deref()).or(told);
+    let version = wanted.release.or(snapshot.kernel.as_deref()).or(told);
     let version = version.ok_or_else(|| usage(UnknownRules::NoVersion.to_string()))?;
+    let mut machine = wanted.machine.on(traced);
+    machine.nodes = wanted.nodes.unwrap_or(machine.nodes);
     let (mut settings, note) =
-        Settings::of_version(version, args.machine(traced)).map_err(|e| usage(e.to_string()))?;
+        Settings::of_version(version, machine).map_err(|e| usage(e.to_string()))?;
     note.iter().for_each(|note| say(note));
     snapshot.boot(&mut settings).map_err(|e| usage(e.to_string()))?;
-    for text in &args.settings {
+    for text in wanted.set {
         settings.set(text).map_err(|e| usage(e.to_string()))?;
     }
     settings.validate().map_err(|e| usage(e.to_string()))?;

@@ -9,7 +9,7 @@ use super::{ReplayArgs, start_name};
 use serde::Serialize;
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use slabyard_lab::replay::Start;
-use slabyard_lab::rules::{Accounting, Freezing, Front, OrderFormula};
+use slabyard_lab::rules::{Accounting, Front, OrderFormula};
 use std::collections::BTreeMap;
 
 /// Where the figures are from.
@@ -29,7 +29,7 @@ impl Source {
     pub fn of(args: &ReplayArgs, loaded: &Loaded) -> Source {
         let times = || loaded.trace.events.iter().map(|event| event.time);
         Source {
-            trace: args.file.display().to_string(),
+            trace: args.trace.file.display().to_string(),
             start: loaded.start.display().to_string(),
             dump: loaded.snapshot.dump.clone(),
             kernel: loaded.snapshot.kernel.clone(),
@@ -44,6 +44,7 @@ impl Source {
 /// The machine and the rules.
 #[derive(Serialize)]
 pub struct SettingsJson {
+    engine: &'static str,
     release: &'static str,
     start: &'static str,
     page_size: u32,
@@ -68,6 +69,7 @@ impl SettingsJson {
         let settings = &loaded.settings;
         let machine = &settings.machine;
         SettingsJson {
+            engine: args.engine.name(),
             release: settings.release.name,
             start: start_name(start),
             page_size: machine.page_size,
@@ -88,10 +90,7 @@ impl SettingsJson {
                 Accounting::Slabs => "slabs",
                 Accounting::Exact => "exact",
             },
-            freezing: match settings.freezing() {
-                Freezing::Eager => "eager",
-                Freezing::Delayed => "delayed",
-            },
+            freezing: settings.freezing().name(),
             front: match settings.front() {
                 Front::CpuSlabs => "cpu_slabs",
                 Front::SheavesOnRequest => "sheaves_on_request",

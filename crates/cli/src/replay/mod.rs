@@ -12,19 +12,19 @@
 
 mod check;
 mod convert;
-mod figures;
-mod input;
+pub mod figures;
+pub mod input;
 mod json;
 mod save;
-mod screen;
+pub mod screen;
 mod table;
 
 use crate::failure::Failure;
-use crate::machine::MachineArgs;
+use crate::machine::{Engine, MachineArgs};
 use crate::{say, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
-use input::Loaded;
+use input::{Loaded, Wanted};
 use save::Moment;
 use screen::{Colour, Progress, seconds};
 use slabyard_lab::case::{self, Case};
@@ -32,7 +32,8 @@ use slabyard_lab::counters::Counter;
 use slabyard_lab::prepare::Order;
 use slabyard_lab::prepare::doubts::{self, Doubt};
 use slabyard_lab::replay::{Start, replay};
-use slabyard_lab::rules::{self, Machine};
+use slabyard_lab::rules;
+use slabyard_lab::slab;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ Examples:
   slabyard replay load.slabtrace                        finds load.before.json beside it
   slabyard replay load.slabtrace --release 5.9 --set cpu_partial=10
   slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
+  slabyard replay load.slabtrace --engine slab          by the rules of mm/slab.c
   slabyard replay load.slabtrace --check                are these rules the kernel's?
   slabyard replay load.slabtrace --save peak.json --save-at peak
   slabyard show peak.json filp                          each CPU's list, slab by slab
@@ -55,21 +57,34 @@ Examples:
 
 What is not given of the machine is the traced one's.";
 
-/// `slabyard replay`.
+/// The trace, and what it begins with.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES, after_long_help = long_help())]
-pub struct ReplayArgs {
+pub struct TraceArgs {
     /// The trace: a file of ours, or a CSV, plain or .zst; `-` is standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    file: PathBuf,
+    pub file: PathBuf,
     /// The snapshot taken just before the trace; FILE#DUMP picks one of several, `-` is standard
     /// input
     /// [default: NAME.before.json or NAME.before.json.zst beside the trace]
     #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::FilePath)]
-    start: Option<PathBuf>,
+    pub start: Option<PathBuf>,
     /// The dump in the snapshot's file
     #[arg(long, value_name = "NAME")]
-    dump: Option<String>,
+    pub dump: Option<String>,
+    /// Take what is left of a trace that was cut off or damaged
+    #[arg(long)]
+    pub partial: bool,
+}
+
+/// `slabyard replay`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = long_help())]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    trace: TraceArgs,
+    /// The kernel's allocator whose rules hold
+    #[arg(long, value_enum, default_value = "slub")]
+    engine: Engine,
     /// The kernel whose rules hold: a version such as 6.12 [default: the traced one]
     #[arg(long, value_name = "R")]
     release: Option<String>,
@@ -99,16 +114,13 @@ pub struct ReplayArgs {
     /// For programs
     #[arg(long)]
     json: bool,
-    /// Take what is left of a trace that was cut off or damaged
-    #[arg(long)]
-    partial: bool,
     /// Write the trace to a file of ours instead of replaying it; `-` is standard output
     #[arg(
         long,
         value_name = "OUT",
         value_hint = ValueHint::FilePath,
         conflicts_with_all = [
-            "release", "page_size", "cpus", "possible_cpus", "nodes", "settings", "check",
+            "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "settings", "check",
             "no_look_ahead", "samples", "every", "all", "json", "counters", "save",
         ]
     )]
@@ -139,7 +151,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(to) = &args.save {
         save::look_before(args, to)?;
     }
-    let loaded = input::load(args, &progress)?;
+    let loaded = input::load(&args.trace, &args.wanted(), &progress)?;
     if args.check {
         return check::run(args, &loaded, &progress);
     }
@@ -148,22 +160,22 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 
 fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<ExitCode, Failure> {
     let start = args.start_state();
-    let case = case(loaded, case::order_of(&loaded.snapshot), progress)?;
+    let case = case(args.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
     let mut plan = case.plan(start);
     plan.sample_every = args.sample_every(case.prepared.steps.len())?;
     progress.stage("replaying");
     let replayed = replay(&plan).context("the replay failed")?;
     progress.clear();
-    let doubtful = doubts(args, loaded, &case);
+    let doubtful = doubts(&args.trace, loaded, &case);
     if let Some(to) = &args.save {
         save::run(args, to, loaded, &plan, &case, &replayed, progress)?;
     }
-    let figures = figures::of(loaded, &case, start, &replayed);
+    let figures = figures::of(&loaded.snapshot, &case, start, &replayed);
     let text = if args.json {
         json::text(args, loaded, start, &figures)?
     } else {
         let shown = if args.all { Shown::All } else { Shown::Some };
-        let mut text = heading(loaded, start) + "\n";
+        let mut text = heading(args, loaded, start) + "\n";
         let counters = if args.counters { Shown::All } else { Shown::Some };
         table::write(&mut text, &figures, shown, counters, Colour::of_stdout());
         text
@@ -174,7 +186,7 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
 
 /// Says why the figures are uncertain. True if that is for the exit code: events that
 /// are missing in what `--partial` asked for are not.
-fn doubts(args: &ReplayArgs, loaded: &Loaded, case: &Case) -> bool {
+pub fn doubts(args: &TraceArgs, loaded: &Loaded, case: &Case) -> bool {
     let mut doubtful = input::are_missing(&loaded.trace) && !args.partial;
     for doubt in doubts::doubts(&case.prepared, &loaded.snapshot) {
         say(&doubt.to_string());
@@ -184,15 +196,24 @@ fn doubts(args: &ReplayArgs, loaded: &Loaded, case: &Case) -> bool {
 }
 
 /// Puts trace, snapshot and settings together.
-fn case(loaded: &Loaded, order: Order, progress: &Progress) -> Result<Case, Failure> {
+pub fn case(
+    engine: Engine,
+    loaded: &Loaded,
+    order: Order,
+    progress: &Progress,
+) -> Result<Case, Failure> {
     if order.jitter_ns == 0 {
         progress.stage("preparing");
     }
     let Loaded { trace, snapshot, settings, .. } = loaded;
-    let case = Case::new(trace, snapshot, settings, order).map_err(|error| match error {
+    let wrong = |error| match error {
         case::Error::Geometry { .. } => Failure::Usage(error.to_string()),
         error => anyhow!(error).context("the trace cannot be replayed").into(),
-    })?;
+    };
+    let mut case = Case::new(trace, snapshot, settings, order).map_err(wrong)?;
+    if engine == Engine::Slab {
+        case.follow_slab(snapshot, &slab::Rules::of(&settings.machine)).map_err(wrong)?;
+    }
     progress.clear();
     let unknown = case.prepared.oddities.unknown_cache;
     if unknown > 0 && order.jitter_ns == 0 {
@@ -204,7 +225,7 @@ fn case(loaded: &Loaded, order: Order, progress: &Progress) -> Result<Case, Fail
 }
 
 /// What was replayed, on what.
-fn heading(loaded: &Loaded, start: Start) -> String {
+fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
     let (trace, settings) = (&loaded.trace, &loaded.settings);
     let machine = &settings.machine;
     let times = || trace.events.iter().map(|event| event.time);
@@ -214,7 +235,10 @@ fn heading(loaded: &Loaded, start: Start) -> String {
         trace.events.len(),
         seconds(length),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
-        settings.rules_name(),
+        match args.engine {
+            Engine::Slub => settings.rules_name(),
+            Engine::Slab => "SLAB".into(),
+        },
         plural(machine.online_cpus, "CPU"),
         plural(machine.nodes, "node"),
         machine.page_size >> 10,
@@ -236,15 +260,13 @@ fn start_name(start: Start) -> &'static str {
 }
 
 impl ReplayArgs {
-    fn start_state(&self) -> Start {
-        if self.no_look_ahead { Start::Snapshot } else { Start::LookAhead }
+    fn wanted(&self) -> Wanted<'_> {
+        let Self { machine, nodes, .. } = self;
+        Wanted { release: self.release.as_deref(), machine, nodes: *nodes, set: &self.settings }
     }
 
-    /// A machine with what was typed in place of what it has.
-    fn machine(&self, machine: Machine) -> Machine {
-        let mut machine = self.machine.on(machine);
-        machine.nodes = self.nodes.unwrap_or(machine.nodes);
-        machine
+    fn start_state(&self) -> Start {
+        if self.no_look_ahead { Start::Snapshot } else { Start::LookAhead }
     }
 
     fn sample_every(&self, steps: usize) -> Result<usize, Failure> {

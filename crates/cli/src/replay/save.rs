@@ -36,7 +36,7 @@ pub fn look_before(args: &ReplayArgs, to: &Path) -> Result<(), Failure> {
     let same = |a: &Path, b: &Path| {
         a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
     };
-    if same(to, &args.file) {
+    if same(to, &args.trace.file) {
         return Err(Failure::Usage(format!("--save {} would write over the trace", to.display())));
     }
     Ok(())
@@ -63,7 +63,7 @@ pub fn run(
             &again
         }
     };
-    let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
+    let name = args.trace.file.file_name().unwrap_or(args.trace.file.as_os_str()).to_string_lossy();
     let run = tell::Run {
         name: &name,
         trace: &loaded.trace,

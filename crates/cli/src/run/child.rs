@@ -17,10 +17,9 @@
 
 use super::last_look::{Looker, Page, Seen};
 use super::signals::{self, Origin, Signals};
-use crate::failure::Failure;
+use crate::failure::{Failure, signal_name};
 use anyhow::Context;
 use nix::libc;
-use nix::sys::signal::Signal;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -50,8 +49,7 @@ impl Ending {
     /// Name of the signal that ended it.
     pub fn signal(self) -> Option<String> {
         let Ending::Signal(signal) = self else { return None };
-        let name = Signal::try_from(signal).map(|s| s.as_str().to_owned());
-        Some(name.unwrap_or_else(|_| format!("signal {signal}")))
+        Some(signal_name(signal))
     }
 
     fn of(status: ExitStatus) -> Option<Ending> {

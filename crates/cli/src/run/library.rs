@@ -5,7 +5,6 @@
 //! directories of the prefix that holds it. `SLABYARD_LIB` overrides.
 
 use anyhow::{Context, bail};
-use slabyard_abi::engines::EngineName;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -20,9 +19,9 @@ struct Library {
 const MALLOC: Library = Library { file: "libslabyard_malloc.so", package: "slabyard-malloc" };
 const ENGINES: Library = Library { file: "libslabyard_engines.so", package: "slabyard-engines" };
 
-/// The absolute path of the library for an engine, or of the one that people use.
-pub fn find(engine: Option<EngineName>) -> anyhow::Result<PathBuf> {
-    let Library { file, package } = if engine.is_some() { ENGINES } else { MALLOC };
+/// The absolute path of the library that holds all engines, or of the one that people use.
+pub fn find(all_engines: bool) -> anyhow::Result<PathBuf> {
+    let Library { file, package } = if all_engines { ENGINES } else { MALLOC };
     if let Some(named) = std::env::var_os(ENV).filter(|v| !v.is_empty()) {
         return from_env(&named);
     }
@@ -41,6 +40,11 @@ pub fn find(engine: Option<EngineName>) -> anyhow::Result<PathBuf> {
 /// True for a library of ours, by its file's name.
 pub fn is_ours(path: &Path) -> bool {
     [MALLOC, ENGINES].iter().any(|ours| path.file_name() == Some(ours.file.as_ref()))
+}
+
+/// True for a file of the library that holds all engines.
+pub fn holds_all_engines(path: &Path) -> bool {
+    path.file_name() == Some(ENGINES.file.as_ref())
 }
 
 fn from_env(named: &OsStr) -> anyhow::Result<PathBuf> {

@@ -5,18 +5,19 @@
 //! Invariants: the program's input and output are its own, byte for byte; its
 //! exit code or signal becomes ours; nothing of ours is left behind.
 
+pub mod args;
 mod child;
-mod last_look;
-mod library;
+pub mod last_look;
+pub mod library;
 mod report;
 mod signals;
 
 pub use child::Ending;
 
-use crate::args::{Form, RunArgs};
 use crate::failure::Failure;
 use crate::stdin::DASH;
 use anyhow::bail;
+use args::{Form, RunArgs};
 use report::Report;
 use slabyard_abi::options::{Key, row};
 use slabyard_abi::report::REPORT_ENV;
@@ -25,7 +26,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-const PRELOAD_ENV: &str = "LD_PRELOAD";
+/// What the loader preloads.
+pub const PRELOAD_ENV: &str = "LD_PRELOAD";
 
 /// Runs the program to its end and reports.
 pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
@@ -37,7 +39,7 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
                     or give it the name of a file";
         return Err(Failure::Usage(text.into()));
     }
-    let library = library::find(args.engine)?;
+    let library = library::find(needs_engines(args))?;
     let report = Report::prepare(args)?;
     let mut command = command(args, &library)?;
     match &report {
@@ -53,6 +55,11 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
         report.show(&args.program[0], end);
     }
     Ok(ending)
+}
+
+/// True if the program needs the library that holds all engines.
+fn needs_engines(args: &RunArgs) -> bool {
+    args.engine.is_some() || args.settings.iter().any(|setting| setting.of_engines)
 }
 
 fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
@@ -76,7 +83,7 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
 
 /// Our library in front of those that are preloaded already; of ours it alone, because a
 /// second one would make a yard that serves nobody.
-fn preload(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString> {
+pub fn preload(library: &Path, existing: Option<&OsStr>) -> anyhow::Result<OsString> {
     // The dynamic loader parts names at both, and has no way to quote them.
     let separator = |byte: &u8| matches!(byte, b' ' | b':');
     let library = library.as_os_str();

@@ -13,9 +13,9 @@
 //! run does not end without a place for its report; the library's file is in
 //! a directory of our own and goes away with it.
 
+use super::args::{Form, RunArgs};
 use super::child::End;
 use super::last_look::{Page, Seen};
-use crate::args::{Form, RunArgs};
 use crate::{look, say};
 use anyhow::Context;
 use slabyard_observe::snapshot::Kind;

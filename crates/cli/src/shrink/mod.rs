@@ -24,7 +24,7 @@ use slabyard_observe::{Cache, Snapshot};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
-use work::Target;
+use work::{Part, Target};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +32,7 @@ Examples:
   slabyard shrink kernel dentry 'kmalloc-*'
   slabyard shrink kernel --watch 5              6 samples before and after, 5 s apart
   slabyard shrink $(pgrep -n python3)
+  slabyard shrink --empties $(pgrep -n python3)  only the empty slabs on CPU partial lists
 
 What a kernel counts as active and has parked goes home, so that live is exact in the
 caches that are shown after it. A process serves the request at its next slow path; one
@@ -47,6 +48,10 @@ pub struct ShrinkArgs {
     /// Only caches with such a name [default: all]
     #[arg(value_name = "CACHE", value_parser = pattern)]
     patterns: Vec<Pattern>,
+    /// Only end the empty slabs on CPU partial lists; the rest of the lists stays (a process with
+    /// CPU slabs)
+    #[arg(long)]
+    empties: bool,
     /// Sample the totals so many seconds apart, before and after
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<Duration>,
@@ -71,7 +76,11 @@ pub fn run(args: &ShrinkArgs) -> Result<ExitCode, Failure> {
     watch.sample(&look, args.json)?;
 
     let before = look()?;
-    let done = work::shrink(&target, &picked, progress());
+    if args.empties {
+        has_lists(&args.source, &before)?;
+    }
+    let what = if args.empties { Part::Empties } else { Part::All };
+    let done = work::shrink(&target, &picked, what, progress());
     let mut after = look()?;
     let named = !args.patterns.is_empty();
     let outcome = Outcome::new(&args.only(before), shrunk(&mut after, args), named, done);
@@ -109,6 +118,21 @@ impl ShrinkArgs {
         snapshot.caches.retain(|cache: &Cache| pick.takes(cache));
         snapshot
     }
+}
+
+/// Refuses a source that has no CPU partial lists, or cannot be asked to drain them so.
+fn has_lists(source: &Named, snapshot: &Snapshot) -> Result<(), Failure> {
+    let why = match source {
+        Named::Kernel => "a kernel drains its CPU partial lists as a whole only, without --empties",
+        _ if snapshot.caches.iter().any(|cache| cache.reading("slabs_cpu_partial").is_some()) => {
+            return Ok(());
+        }
+        _ => {
+            "none of its caches has CPU partial lists; `slabyard run --engine slub --set \
+             front=cpu-slabs -- PROGRAM` starts a program that has them"
+        }
+    };
+    Err(anyhow::anyhow!("{source}: {why}").into())
 }
 
 /// The caches that were shrunk just now, of which a kernel hides nothing.

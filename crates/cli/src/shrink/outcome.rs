@@ -17,6 +17,7 @@ const OF_KERNEL: &[&str] = &["slab", "slab_reclaimable", "slab_unreclaimable"];
 const OF_PROCESS: &[&str] = &[
     "live",
     "parked_cpu",
+    "empties_parked",
     "parked_node",
     "free_partial",
     "parked_pages",
@@ -43,6 +44,8 @@ struct Row {
     live: Option<Value>,
     parked: Pair,
     slabs: Pair,
+    /// Empty slabs on CPU partial lists.
+    empties: Pair,
     bytes: Pair,
 }
 
@@ -118,14 +121,19 @@ impl Outcome {
     }
 
     fn caches(&self, units: Units) -> Grid {
-        let heading =
-            ["name", "live", "parked", "now", "slabs", "now", "bytes", "now", "came back"];
-        let mut grid = Grid::new(heading);
+        let has_lists = self.rows.iter().any(|row| row.empties.before.is_some());
+        let empties = if has_lists { &["empties parked", "now"][..] } else { &[] };
+        let heading = ["name", "live", "parked", "now", "slabs", "now"];
+        let heading = heading.iter().chain(empties).chain(&["bytes", "now", "came back"]);
+        let mut grid = Grid::new(heading.copied());
         for row in &self.rows {
             let live = cell::value(row.live.as_ref(), Unit::Objects, units);
             let mut cells = vec![cell::clean(&row.name), live];
             cells.extend(shown(&row.parked, Unit::Objects, units));
             cells.extend(shown(&row.slabs, Unit::Slabs, units));
+            if has_lists {
+                cells.extend(shown(&row.empties, Unit::Slabs, units));
+            }
             cells.extend(shown(&row.bytes, Unit::Bytes, units));
             let gone = row.bytes.gone();
             cells.push(gone.map_or_else(|| cell::UNKNOWN.into(), |n| size(n, units)));
@@ -144,6 +152,10 @@ impl Outcome {
                 n if n < 0 => format!("; memory grew by {} meanwhile", size(-n, units)),
                 n => format!("; {} came back to the system", size(n, units)),
             };
+        }
+        if self.done.own {
+            text += "; the lists of other threads were not reached: it has no CPUs' rows that can \
+                     be stopped";
         }
         if *asked {
             text += "; other threads were asked for what they hold";
@@ -199,6 +211,7 @@ impl Outcome {
             live: Option<&'a Value>,
             parked: &'a Pair,
             slabs: &'a Pair,
+            empties_parked: &'a Pair,
             bytes: &'a Pair,
         }
         let shape = Shape {
@@ -215,6 +228,7 @@ impl Outcome {
                     live: row.live.as_ref(),
                     parked: &row.parked,
                     slabs: &row.slabs,
+                    empties_parked: &row.empties,
                     bytes: &row.bytes,
                 })
                 .collect(),
@@ -241,6 +255,7 @@ impl Row {
             live: get("live", after, new),
             parked: pair("parked"),
             slabs: pair("slabs"),
+            empties: pair("empties_parked"),
             bytes: pair("bytes"),
         }
     }

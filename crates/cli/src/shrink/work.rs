@@ -27,6 +27,15 @@ pub struct Picked {
     pub all: bool,
 }
 
+/// How much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All that is parked.
+    All,
+    /// The empty slabs on CPU partial lists.
+    Empties,
+}
+
 /// How far it came.
 #[derive(Default)]
 pub struct Done {
@@ -38,6 +47,8 @@ pub struct Done {
     pub bytes: Option<u64>,
     /// True if other threads were asked to give back what they hold.
     pub asked: bool,
+    /// True if the lists of other threads were not reached.
+    pub own: bool,
     /// What was not shrunk, and why.
     pub failed: Vec<anyhow::Error>,
 }
@@ -57,7 +68,7 @@ impl Target {
 }
 
 /// Shrinks; what fails is told in the end.
-pub fn shrink(target: &Target, picked: &Picked, progress: ProgressBar) -> Done {
+pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBar) -> Done {
     let start = Instant::now();
     let mut done = Done::default();
     match target {
@@ -85,11 +96,16 @@ pub fn shrink(target: &Target, picked: &Picked, progress: ProgressBar) -> Done {
             let asks: Vec<(Option<String>, usize)> =
                 if picked.all { vec![(None, picked.caches.len())] } else { one_by_one.collect() };
             for (cache, caches) in asks {
-                match process::ask(*pid, &Ask::Shrink { cache }, *timeout) {
+                let ask = match part {
+                    Part::All => Ask::Shrink { cache },
+                    Part::Empties => Ask::ShrinkEmpty { cache },
+                };
+                match process::ask(*pid, &ask, *timeout) {
                     Ok(answer) => {
                         done.caches += caches;
                         done.bytes = Some(done.bytes.unwrap_or(0).saturating_add(answer.bytes));
                         done.asked |= answer.outcome == region::Outcome::Asked;
+                        done.own |= answer.outcome == region::Outcome::Own;
                     }
                     Err(error) => {
                         // One that serves no request serves no other either.

@@ -95,7 +95,7 @@ impl App {
         let mut history = History::default();
         history.add(&snapshot, Duration::ZERO);
         App {
-            columns: Column::of(snapshot.source.kind, start.sort),
+            columns: Column::of(&snapshot, start.sort),
             sort: start.sort.name,
             direction: Direction::of(&start.sort),
             snapshot,

@@ -42,6 +42,7 @@ const COLUMNS: &[(&str, u8, usize)] = &[
     ("order", 7, WIDEST),
     ("bytes", 0, 7),
     ("used", 2, WIDEST),
+    ("empties_bytes", 6, WIDEST),
     ("live/s", 3, WIDEST),
     ("objects/s", 3, WIDEST),
     ("bytes/s", 6, WIDEST),
@@ -75,14 +76,18 @@ impl Column {
         }
     }
 
-    /// Those of a kind of source, in their order, and the one that was asked for.
-    pub fn of(kind: Kind, asked: Column) -> Vec<Column> {
+    /// Those of a source, in their order, and the one that was asked for.
+    pub fn of(snapshot: &Snapshot, asked: Column) -> Vec<Column> {
         // A kernel's live objects are a range too wide for a rate, and it counts
-        // slow paths only where it was built to.
-        let left_out: &[&str] = match kind {
-            Kind::Kernel => &["live/s", "slow/s"],
-            _ => &["objects/s"],
+        // slow paths only where it was built to. Few sources tell of empty slabs on CPU partial
+        // lists.
+        let mut left_out = match snapshot.source.kind {
+            Kind::Kernel => vec!["live/s", "slow/s"],
+            _ => vec!["objects/s"],
         };
+        if snapshot.caches.iter().all(|cache| cache.reading("empties_bytes").is_none()) {
+            left_out.push("empties_bytes");
+        }
         let names = COLUMNS.iter().map(|(name, ..)| *name);
         let mut columns: Vec<Column> = names
             .filter(|name| !left_out.contains(name) || *name == asked.name)
@@ -208,6 +213,7 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slabyard_observe::snapshot::Source;
 
     #[test]
     fn every_column_is_a_name_or_a_field_or_a_rate() {
@@ -222,7 +228,8 @@ mod tests {
     #[test]
     fn a_field_that_is_no_column_becomes_one_when_asked_for() {
         let names = |kind, asked| {
-            let columns = Column::of(kind, Column::named(asked).unwrap());
+            let snapshot = Snapshot::new(Source::of(kind));
+            let columns = Column::of(&snapshot, Column::named(asked).unwrap());
             columns.iter().map(|c| c.name).collect::<Vec<_>>()
         };
         let kernel = names(Kind::Kernel, "bytes");
@@ -232,6 +239,19 @@ mod tests {
         assert_eq!(names(Kind::Process, "align").last(), Some(&"align"));
         assert_eq!(names(Kind::Process, "align").len(), process.len() + 1);
         assert!(names(Kind::Kernel, "live/s").contains(&"live/s"));
+    }
+
+    #[test]
+    fn empties_are_a_column_where_a_cache_tells_them() {
+        let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+        snapshot.caches.push(Cache::new("c"));
+        let has = |snapshot: &Snapshot, asked| {
+            let columns = Column::of(snapshot, Column::named(asked).unwrap());
+            columns.iter().filter(|c| c.name == "empties_bytes").count()
+        };
+        assert_eq!((has(&snapshot, "bytes"), has(&snapshot, "empties_bytes")), (0, 1));
+        snapshot.caches[0].tell("empties_bytes", 0);
+        assert_eq!((has(&snapshot, "bytes"), has(&snapshot, "empties_bytes")), (1, 1));
     }
 
     #[test]

@@ -74,6 +74,7 @@ const END_IN_FULL: u64 = 9_999;
 fn exact(n: u64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => scaled(n as f64, 1024.0, BYTES),
+        Unit::Hundredths => format!("{}.{:02}", n / 100, n % 100),
         Unit::Share if n.is_multiple_of(10_000) => format!("{}%", n / 100),
         Unit::Share => format!("{}.{}%", n / 100, n % 100 / 10),
         _ if n <= IN_FULL => n.to_string(),

@@ -223,3 +223,32 @@ fn a_dump_of_a_file_is_picked_by_its_name() {
     let absent = slabyard(&["list", "/no/such#dump"]);
     assert!(text(&absent.stderr).contains("cannot read /no/such:"), "{}", text(&absent.stderr));
 }
+
+#[test]
+fn slab_has_rules_of_its_own() {
+    let slab = ["geometry", "--engine=slab", "--page-size=4k", "--cpus=2", "--set", "max_order=1"];
+    let rows = parsed(&slabyard(&[&slab[..], &["--json", "16", "192", "2624", "8k"]].concat()));
+    let pick = |row: &Value| {
+        let keys = ["slab_size", "order", "objs_per_slab", "limit", "sharedfactor", "free_limit"];
+        keys.map(|key| row[key].clone())
+    };
+    assert_eq!(pick(&rows[0]), [16, 0, 240, 120, 8, 3 * 60 + 240].map(Value::from));
+    assert_eq!(pick(&rows[1]), [192, 0, 21, 120, 8, 3 * 60 + 21].map(Value::from));
+    assert_eq!(pick(&rows[2]), [2624, 1, 3, 24, 8, 3 * 12 + 3].map(Value::from));
+    assert_eq!(pick(&rows[3]), [8192, 1, 1, 8, 0, 3 * 4 + 1].map(Value::from));
+    assert_eq!(
+        (&rows[0]["index"], &rows[1]["index"]),
+        (&json!("on the slab"), &json!("in an object"))
+    );
+    let table = slabyard(&slab);
+    assert!(text(&table.stdout).contains("SLAB of release 6.1"), "{}", text(&table.stdout));
+    for (more, says) in [
+        (&["--release=6.8"][..], "SLAB was removed in 6.8"),
+        (&["--set", "min_objects=4"], "takes max_order"),
+        (&["--against", "kernel"], "SLUB's rules alone"),
+    ] {
+        let refused = slabyard(&[&slab[..], more].concat());
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+    }
+}

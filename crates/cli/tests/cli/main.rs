@@ -1,6 +1,8 @@
 //! The command as its users meet it: processes, files, signals, a terminal.
 
 mod changing;
+mod comparing;
+mod cpu_slabs;
 mod damaged_traces;
 mod doubtful_replays;
 mod ends;

@@ -26,14 +26,14 @@ fn the_version_is_the_packages() {
 
 #[test]
 fn another_engine_is_refused_with_those_that_exist() {
-    for engine in ["slab", "slob", "slubb", "SLUB", ""] {
+    for engine in ["slabs", "slubb", "SLUB", ""] {
         let option = slabyard(&["run", "--engine", engine, "--", "true"]);
         let mut variable = Command::new(SLABYARD);
         variable.args(["run", "--", "true"]).env("SLABYARD_ENGINE", engine);
         for output in [option, variable.output().unwrap()] {
             assert_eq!(output.status.code(), Some(2));
             let said = text(&output.stderr);
-            let says = format!("there is no engine `{engine}`: slub, plain");
+            let says = format!("there is no engine `{engine}`: slub, tiny");
             assert!(said.contains(&says) && !said.contains("similar"), "{said}");
         }
     }
@@ -45,7 +45,7 @@ fn completions_know_the_subcommand() {
         let output = slabyard(&["completions", shell]);
         assert!(output.status.success());
         let script = text(&output.stdout);
-        let parts = ["report-file", "engine", "plain"];
+        let parts = ["report-file", "engine", "tiny", "compare", "warmup"];
         assert!(parts.iter().all(|part| script.contains(part)), "{shell}");
     }
 }
@@ -56,7 +56,9 @@ fn manual_pages_are_written_and_stay_out_of_the_help() {
     let output = slabyard(&["man", directory.path().to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(directory.path().join("slabyard-run.1")).unwrap();
-    assert!(["decay_ms", "plain"].iter().all(|part| page.contains(part)), "{page}");
+    assert!(["decay_ms", "tiny"].iter().all(|part| page.contains(part)), "{page}");
+    let page = std::fs::read_to_string(directory.path().join("slabyard-compare.1")).unwrap();
+    assert!(["slow_paths", "redis", "tiny"].iter().all(|part| page.contains(part)), "{page}");
     assert!(text(&slabyard(&["man"]).stdout).contains(".TH slabyard 1"));
     assert!(!text(&slabyard(&["--help"]).stdout).contains("man "));
 }

@@ -30,7 +30,8 @@ fn beside_the_command_or_under_its_prefix() {
         for (options, file) in [
             (&[][..], "libslabyard_malloc.so"),
             (&["--engine", "slub"], "libslabyard_engines.so"),
-            (&["--engine", "plain"], "libslabyard_engines.so"),
+            (&["--engine", "tiny"], "libslabyard_engines.so"),
+            (&["--set", "release=6.1"], "libslabyard_engines.so"),
         ] {
             let library = stage.path(directory).join(file);
             std::fs::copy(stage.library(), &library).unwrap();

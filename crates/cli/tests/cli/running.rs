@@ -64,7 +64,7 @@ fn settings_reach_the_program_and_the_last_one_counts() {
 fn the_engine_reaches_the_program_and_a_command_in_it() {
     let Some(stage) = Stage::new() else { return };
     let script = "echo [$SLABYARD_ENGINE]";
-    assert_eq!(text(&stage.sh(&["--engine", "plain"], script).stdout), "[plain]\n");
+    assert_eq!(text(&stage.sh(&["--engine", "tiny"], script).stdout), "[tiny]\n");
     assert_eq!(text(&stage.sh(&[], script).stdout), "[]\n");
     // The command in it preloads the other library alone.
     let [malloc, engines] = ["malloc", "engines"].map(|name| {
@@ -74,10 +74,10 @@ fn the_engine_reaches_the_program_and_a_command_in_it() {
     });
     let script = "\"$0\" run --report none -- sh -c 'echo $LD_PRELOAD $SLABYARD_ENGINE'";
     let mut command = stage.slabyard_on(&malloc);
-    command.args(["run", "--report", "none", "--engine", "plain", "--", "env"]);
+    command.args(["run", "--report", "none", "--engine", "tiny", "--", "env"]);
     command.arg(format!("SLABYARD_LIB={}", engines.display()));
     let output = command.args(["sh", "-c", script, crate::stage::SLABYARD]).output().unwrap();
-    assert_eq!(text(&output.stdout), format!("{} plain\n", engines.display()));
+    assert_eq!(text(&output.stdout), format!("{} tiny\n", engines.display()));
 }
 
 #[test]
@@ -175,4 +175,22 @@ fn only_the_program_dumps_a_core() {
     let output = command.current_dir(stage.directory.path()).output().unwrap();
     assert_eq!(output.status.signal(), Some(11));
     assert!(!output.status.core_dumped());
+}
+
+#[test]
+fn cpu_slabs_of_any_release_serve_and_their_slow_paths_are_counted() {
+    let Some(stage) = Stage::new() else { return };
+    for release in ["5.9", "5.16", "6.1", "6.8", "6.18"] {
+        let release = format!("release={release}");
+        let mut run = stage.slabyard_on(crate::stage::real_engines());
+        run.args(["run", "--set", "front=cpu-slabs", "--set", &release, "--set", "count=1"]);
+        run.args(["--set", "verify_at_exit=1", "--report", "json", "--", "ls", "/"]);
+        let output = run.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+        let caches = report["caches"].as_array().unwrap();
+        let count = |name: &str| caches.iter().filter_map(|it| it[name].as_u64()).sum::<u64>();
+        let [slow, slabs, held] = ["alloc_slowpath", "alloc_slab", "sheaf_capacity"].map(count);
+        assert!(slow >= slabs && slabs > 0 && held == 0, "{slow} {slabs} {held}");
+    }
 }

@@ -22,6 +22,7 @@ struct Compiled {
     library: PathBuf,
     program: PathBuf,
     ends: PathBuf,
+    holds: PathBuf,
     /// `None` without a C library to link statically.
     static_ends: Option<PathBuf>,
 }
@@ -29,8 +30,7 @@ struct Compiled {
 impl Stage {
     /// `None`, said aloud, on a machine without a C compiler.
     pub fn new() -> Option<Stage> {
-        static COMPILED: OnceLock<Option<Compiled>> = OnceLock::new();
-        let compiled = COMPILED.get_or_init(compile).as_ref()?;
+        let compiled = compiled()?;
         let stage = Stage { directory: TempDir::new_in(built()).unwrap(), compiled };
         std::fs::create_dir(stage.path("tmp")).unwrap();
         stage.leave(report().as_bytes());
@@ -178,20 +178,39 @@ fn built() -> &'static Path {
 /// these tests, so it is asked to.
 pub fn real_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        // <target>/<profile>/slabyard
-        let profile_dir = Path::new(SLABYARD).parent().unwrap();
-        let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
-            Some("debug") | None => "dev",
-            Some(name) => name,
-        };
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", "slabyard-malloc", "--profile", profile]);
-        cargo.arg("--target-dir").arg(profile_dir.parent().unwrap());
-        let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
-        assert!(status.success(), "the library does not build");
-        profile_dir.join("libslabyard_malloc.so")
-    })
+    LIBRARY.get_or_init(|| cargo_builds("malloc"))
+}
+
+/// The same with all engines in it.
+pub fn real_engines() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| cargo_builds("engines"))
+}
+
+fn cargo_builds(name: &str) -> PathBuf {
+    // <target>/<profile>/slabyard
+    let profile_dir = Path::new(SLABYARD).parent().unwrap();
+    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--profile", profile, "--package"]);
+    cargo.arg(format!("slabyard-{name}"));
+    cargo.arg("--target-dir").arg(profile_dir.parent().unwrap());
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+    assert!(status.success(), "the library does not build");
+    profile_dir.join(format!("libslabyard_{name}.so"))
+}
+
+/// The program `holds.c`; `None`, said aloud, without a C compiler.
+pub fn holds() -> Option<&'static Path> {
+    compiled().map(|compiled| compiled.holds.as_path())
+}
+
+fn compiled() -> Option<&'static Compiled> {
+    static COMPILED: OnceLock<Option<Compiled>> = OnceLock::new();
+    COMPILED.get_or_init(compile).as_ref()
 }
 
 fn compile() -> Option<Compiled> {
@@ -200,6 +219,7 @@ fn compile() -> Option<Compiled> {
             library: cc("fake.c", "libfake.so", &["-shared", "-fPIC"])?,
             program: cc("program.c", "program", &[])?,
             ends: cc("ends.c", "ends", &["-pthread"])?,
+            holds: cc("holds.c", "holds", &[])?,
             static_ends: cc("ends.c", "static-ends", &["-pthread", "-static"]).ok(),
         })
     };

@@ -23,8 +23,12 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(mut command: Command) -> Terminal {
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    fn start(command: Command) -> Terminal {
+        Terminal::of_width(80, command)
+    }
+
+    fn of_width(columns: u16, mut command: Command) -> Terminal {
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let OpenptyResult { master, slave } = openpty(&size, None).unwrap();
         let take = || {
             nix::unistd::setsid()?;
@@ -164,4 +168,30 @@ fn a_list_on_a_terminal_has_units_and_fits_its_width() {
     assert_eq!(code, Some(0), "{seen}");
     assert!(seen.contains("80.0 KiB") && seen.contains("\x1b[1mname"), "{seen}");
     assert!(seen.contains("left out for want of width: objs_per_slab"), "{seen}");
+}
+
+#[test]
+fn a_comparison_on_a_terminal_is_a_picture_that_fits() {
+    let Some(stage) = Stage::new() else { return };
+    let script = "case $SLABYARD_ENGINE in tiny) sleep 0.5 ;; esac";
+    let seen = |columns: u16, no_color: &str| {
+        let mut command = stage.slabyard();
+        command.env("NO_COLOR", no_color).env("LC_ALL", "C.UTF-8");
+        command.args(["compare", "--rounds", "1", "--no-counts", "--warmup", "0"]);
+        command.args(["--with", "slub", "--with", "tiny", "--", "sh", "-c", script]);
+        let (seen, code) = Terminal::of_width(columns, command).end();
+        assert_eq!(code, Some(0), "{seen}");
+        assert!(seen.contains("round 1") && seen.contains("tiny"), "progress: {seen:?}");
+        // What is behind the progress, which clears its line.
+        seen.rsplit("\x1b[2K").next().unwrap().to_owned()
+    };
+    let tiny = seen(80, "1");
+    assert!(tiny.contains('█') && !tiny.contains('\x1b'), "{tiny:?}");
+    assert!(seen(80, "").contains("\x1b[31m█"), "the slower one is red");
+    let narrow = seen(26, "1");
+    assert!(narrow.contains("\ntiny"), "{narrow}");
+    // The head and the legend are words, which a terminal may break.
+    let figures = narrow.lines().filter(|l| l.starts_with("slub ") || l.starts_with("tiny "));
+    assert!(figures.clone().count() >= 4, "{narrow}");
+    assert!(figures.into_iter().all(|line| line.trim_end().chars().count() <= 26), "{narrow}");
 }

@@ -53,6 +53,9 @@ pub struct Unsound {
     pub what: String,
 }
 
+/// A kernel with SLAB reaps so often; its nodes each second time.
+const REAP_NS: u64 = 2_000_000_000;
+
 /// Runs it.
 ///
 /// # Errors
@@ -76,7 +79,12 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     let mut frees_left_out = 0;
     let nr_cpus = plan.node_of.len();
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
+    let mut reaps = 0;
     for (nth, step) in steps.iter().enumerate() {
+        while step.time_ns.saturating_sub(*prepared.span.start()) >= (reaps + 1) * REAP_NS {
+            reaps += 1;
+            caches.iter().for_each(|cache| cache.reap(reaps % 2 == 0));
+        }
         let number = step.cache as usize;
         let cache = &mut caches[number];
         // A machine with fewer CPUs than the traced one shares them.

@@ -204,7 +204,7 @@ fn preset_names() -> String {
 }
 
 /// Major and minor number at a text's begin.
-fn version_of(text: &str) -> Option<(u32, u32)> {
+pub fn version_of(text: &str) -> Option<(u32, u32)> {
     let (major, rest) = text.trim().split_once('.')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     Some((major.parse().ok()?, rest[..digits].parse().ok()?))

@@ -252,12 +252,9 @@ const KEYS: [Key; 14] = [
     },
     Key {
         name: "freezing",
-        takes: "`eager` (to 6.7) or `delayed` (from 6.8)",
+        takes: "`eager` (to 6.7), `patch-1` to `patch-5` (of the series of 2023) or `delayed` (from 6.8)",
         help: "when a slab on a CPU's partial list is frozen",
-        set: |s, v| {
-            let words = [("eager", Freezing::Eager), ("delayed", Freezing::Delayed)];
-            put(&mut s.freezing, word(v, &words).map(Some))
-        },
+        set: |s, v| put(&mut s.freezing, word(v, Freezing::WORDS).map(Some)),
     },
     Key {
         name: "front",

@@ -108,6 +108,14 @@ pub struct KernelSnapshot {
     pub aliases: BTreeMap<String, String>,
 }
 
+impl KernelSnapshot {
+    /// True if it is of a kernel with SLAB: no cache tells what only SLUB has.
+    #[must_use]
+    pub fn is_of_slab(&self) -> bool {
+        self.caches.iter().all(|cache| cache.min_partial.is_none() && cache.cpu_partial.is_none())
+    }
+}
+
 /// Why there is no snapshot.
 #[derive(Debug, Error)]
 pub enum Error {

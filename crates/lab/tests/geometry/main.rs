@@ -3,6 +3,9 @@
 
 mod settings;
 
+use slabyard::engine::Tiny;
+use slabyard::platform::machine;
+use slabyard::yard::{self, Yard};
 use slabyard_lab::geometry::{self, Geometry, Request, of};
 use slabyard_lab::rules::{Machine, RELEASES, Release, Settings};
 use slabyard_lab::snapshot::{Error, KernelSnapshot};
@@ -320,6 +323,24 @@ fn slub_tiny_keeps_nothing_and_has_small_slabs() {
     assert_eq!((got.order, got.min_partial, got.cpu_partial, got.sheaf_capacity), (1, 0, 0, 0));
     let got = geometry(4096, &settings("6.18", 4096, 4, &["tiny=1", "max_order=2"]));
     assert_eq!(got.order, 2);
+}
+
+/// The classes of a yard's engine `tiny` have the orders that the kernel's SLUB_TINY has for these
+/// sizes, with the objects that it wants on two CPUs.
+#[test]
+fn slabs_of_the_engine_tiny_are_those_of_slub_tiny() {
+    for page_bytes in [4096, 16384, 65536] {
+        let config = machine::Config { page_bytes, ..machine::Config::default() };
+        let yard: Yard<_, Tiny> = Yard::new(machine::Machine::new(config));
+        assert!(yard.init(yard::Settings { reserve_bytes: 1 << 30, decay_ms: 0 }));
+        let settings = settings("6.18", page_bytes as u32, 2, &["tiny=1"]);
+        for (number, cache) in yard.caches().classes().iter().enumerate() {
+            let ours = cache.shape().geometry;
+            let kernel = geometry(ours.size, &settings);
+            let bytes = kernel.slab_bytes(page_bytes as u32) as usize;
+            assert_eq!(ours.slab_bytes(), bytes, "class {number}, pages of {page_bytes}");
+        }
+    }
 }
 
 #[test]

@@ -37,10 +37,22 @@ pub enum Mode {
     OwnRseq,
     /// The library with a private slot for each thread.
     Slots,
-    /// The plain engine, of the library of all engines, on the C library's rseq area.
-    PlainRseq,
+    /// The engine `tiny`, of the library of all engines, on the C library's rseq area.
+    TinyRseq,
     /// The same with a private slot for each thread.
-    PlainSlots,
+    TinySlots,
+    /// SLOB, on the C library's rseq area.
+    SlobRseq,
+    /// CPU slabs of a release, whose lists count in this way, and which count slow paths.
+    CpuSlabs(&'static str, &'static str),
+    /// The same with a private slot for each thread.
+    CpuSlabsSlots(&'static str),
+    /// Sheaves over CPU slabs, whose lists count in this way.
+    Mixed(&'static str),
+    /// The engine slab, on the C library's rseq area.
+    SlabRseq,
+    /// The same with a private slot for each thread.
+    SlabSlots,
     /// Without the library: the programs ask for what any malloc keeps.
     Libc,
 }
@@ -52,33 +64,69 @@ impl Mode {
             "rseq" => Mode::Rseq,
             "own_rseq" => Mode::OwnRseq,
             "slots" => Mode::Slots,
-            "plain_rseq" => Mode::PlainRseq,
-            "plain_slots" => Mode::PlainSlots,
+            "tiny_rseq" => Mode::TinyRseq,
+            "tiny_slots" => Mode::TinySlots,
+            "slab_rseq" => Mode::SlabRseq,
+            "slab_slots" => Mode::SlabSlots,
+            "slob_rseq" => Mode::SlobRseq,
             "libc" => Mode::Libc,
             _ => panic!("no mode is named {name}"),
         }
     }
 
-    /// True if the plain engine serves.
-    pub fn is_plain(self) -> bool {
-        matches!(self, Mode::PlainRseq | Mode::PlainSlots)
+    /// True if each thread has a private slot.
+    pub fn has_slots(self) -> bool {
+        matches!(self, Mode::Slots | Mode::TinySlots | Mode::SlabSlots | Mode::CpuSlabsSlots(_))
+    }
+
+    /// True if CPUs have slabs, and no sheaves.
+    pub fn has_cpu_slabs(self) -> bool {
+        matches!(self, Mode::CpuSlabs(..) | Mode::CpuSlabsSlots(_))
+    }
+
+    /// True if CPUs have array caches.
+    pub fn has_arrays(self) -> bool {
+        matches!(self, Mode::SlabRseq | Mode::SlabSlots)
+    }
+
+    /// True if nothing is parked: the engine `tiny` serves, or SLOB.
+    pub fn parks_nothing(self) -> bool {
+        matches!(self, Mode::TinyRseq | Mode::TinySlots | Mode::SlobRseq)
     }
 
     fn set_up(self, command: &mut Command) {
         let word = match self {
-            Mode::Rseq | Mode::PlainRseq => "rseq",
+            Mode::Rseq | Mode::TinyRseq | Mode::SlabRseq | Mode::SlobRseq => "rseq",
+            Mode::CpuSlabs(..) | Mode::Mixed(_) => "rseq",
             Mode::OwnRseq => {
                 command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
                 "own-rseq"
             }
-            Mode::Slots | Mode::PlainSlots => "slots",
+            Mode::Slots | Mode::TinySlots | Mode::SlabSlots | Mode::CpuSlabsSlots(_) => "slots",
             Mode::Libc => return,
         };
-        let library = if self.is_plain() {
-            command.env("SLABYARD_ENGINE", "plain");
+        let mut cpu_slabs = |front, release, accounting| {
+            command.env("SLABYARD_FRONT", front).env("SLABYARD_RELEASE", release);
+            command.env("SLABYARD_ACCOUNTING", accounting).env("SLABYARD_COUNT", "1");
             engines()
-        } else {
-            library()
+        };
+        let library = match self {
+            Mode::CpuSlabs(release, accounting) => cpu_slabs("cpu-slabs", release, accounting),
+            Mode::CpuSlabsSlots(release) => cpu_slabs("cpu-slabs", release, "release"),
+            Mode::Mixed(accounting) => cpu_slabs("mixed", "6.18", accounting),
+            Mode::TinyRseq | Mode::TinySlots => {
+                command.env("SLABYARD_ENGINE", "tiny");
+                engines()
+            }
+            Mode::SlabRseq | Mode::SlabSlots => {
+                command.env("SLABYARD_ENGINE", "slab");
+                engines()
+            }
+            Mode::SlobRseq => {
+                command.env("SLABYARD_ENGINE", "slob");
+                engines()
+            }
+            _ => library(),
         };
         command.env("LD_PRELOAD", library).env("SLABYARD_MODE", word);
     }
@@ -156,8 +204,14 @@ impl Program {
 
     /// Starts the program with pipes for stdin and stdout; who starts it ends it.
     pub fn start(&self, mode: Mode, arguments: &[&str]) -> Child {
+        self.start_with(mode, arguments, &[])
+    }
+
+    /// The same with variables.
+    pub fn start_with(&self, mode: Mode, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
         let mut command = self.command();
         mode.set_up(&mut command);
+        command.envs(variables.iter().copied());
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.spawn().expect("the program starts")
     }

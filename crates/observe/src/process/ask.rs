@@ -4,6 +4,7 @@
 //! Invariants: a request that cannot be right is refused before anything is written.
 
 use super::collect::{self, Collect, Words};
+use super::held;
 use super::mailbox::{Letter, Mailbox, Sent, get};
 use super::yards;
 use super::{Error, Target};
@@ -15,6 +16,11 @@ use std::time::{Duration, Instant};
 pub enum Ask {
     /// Everything parked goes home, empty slabs end, free pages go back.
     Shrink {
+        /// One cache, or all of them.
+        cache: Option<String>,
+    },
+    /// Empty slabs leave CPU partial lists and end, free pages go back.
+    ShrinkEmpty {
         /// One cache, or all of them.
         cache: Option<String>,
     },
@@ -66,12 +72,35 @@ struct Named {
     number: u64,
     generation: u64,
     slot: usize,
+    has_cpu_slabs: bool,
+    has_sheaves: bool,
+    has_arrays: bool,
 }
 
 impl Named {
     fn of((number, words): (u64, Words)) -> Option<Named> {
         let (name, slot) = (words.name(), words.slot()?);
-        Some(Named { name, number, generation: words.get(CacheWord::Generation), slot })
+        let has_cpu_slabs = held::kind(&words).is_some();
+        let has_arrays = held::are_arrays(&words);
+        let has_sheaves = !held::are_stacks(&words) && !has_arrays;
+        let generation = words.get(CacheWord::Generation);
+        Some(Named { name, number, generation, slot, has_cpu_slabs, has_sheaves, has_arrays })
+    }
+
+    /// What CPUs have of the cache, where a tunable is one of what they have of others.
+    fn instead(&self, tunable: &str) -> Option<&'static str> {
+        let arrays_or_slabs = if self.has_arrays { "array caches" } else { "CPU slabs" };
+        match tunable {
+            "cpu_partial" => (!self.has_cpu_slabs).then_some("no CPU slabs"),
+            "sheaf_capacity" | "barn_full" | "barn_empty" => {
+                (!self.has_sheaves).then_some(arrays_or_slabs)
+            }
+            "limit" | "batchcount" | "sharedfactor" => {
+                (!self.has_arrays).then_some("no array caches")
+            }
+            "min_partial" => self.has_arrays.then_some(arrays_or_slabs),
+            _ => None,
+        }
     }
 }
 
@@ -84,6 +113,7 @@ fn caches(seen: &Collect) -> Vec<Named> {
 fn letter(pid: u32, ask: &Ask, caches: &[Named]) -> Result<Letter, Error> {
     let (what, cache, key, value) = match ask {
         Ask::Shrink { cache } => (Request::Shrink, cache, 0, 0),
+        Ask::ShrinkEmpty { cache } => (Request::ShrinkEmpty, cache, 0, 0),
         Ask::Set { cache, tunable, value } => {
             let row = tunable_of(tunable, cache.is_none())?;
             if !(row.least..=row.most).contains(value) {
@@ -97,6 +127,12 @@ fn letter(pid: u32, ask: &Ask, caches: &[Named]) -> Result<Letter, Error> {
         found.ok_or_else(|| Error::UnknownCache { pid, cache: name.clone() })
     };
     let found = cache.as_ref().map(named).transpose()?;
+    if let (Some(cache), Ask::Set { tunable, .. }) = (found, ask)
+        && let Some(has) = cache.instead(tunable)
+    {
+        let (tunable, cache) = (tunable.clone(), cache.name.clone());
+        return Err(Error::OtherFront { pid, tunable, has, cache });
+    }
     let (number, generation) = found.map_or((WHOLE_YARD, 0), |c| (c.number, c.generation));
     let slots = match found {
         Some(cache) => vec![cache.slot],
@@ -127,7 +163,7 @@ fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
     };
     let outcome = Outcome::of(get(&mail, Mail::Result)).ok_or(Error::Refused { pid })?;
     match (outcome, ask) {
-        (Outcome::Done | Outcome::Asked, _) => Ok(Answer {
+        (Outcome::Done | Outcome::Asked | Outcome::Own, _) => Ok(Answer {
             outcome,
             old: get(&mail, Mail::Old),
             new: get(&mail, Mail::New),

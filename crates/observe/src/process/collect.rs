@@ -5,11 +5,16 @@
 //! words  rows  words  rows  words
 //! ```
 //!
+//! Of caches with CPU slabs, what CPUs hold of slabs is read after that ([`super::held`]), and the
+//! words once more: they take the place of the last ones.
+//!
 //! Neighbours: [`super::judge`] compares; [`super::front`] says where.
 
-use super::front::{Front, Top};
+use super::front::{Front, Tables, Top};
+use super::held::{self, Held};
 use super::memory::{self, Fault, Memory, Part};
-use slabyard_abi::region::{CACHE_WORDS, CacheWord, Word, row};
+pub(crate) use super::words::{Tops, Words};
+use slabyard_abi::region::{CACHE_WORDS, Word, row};
 use std::collections::BTreeSet;
 
 /// Rows whose entries are read one by one, in one call; more of them are read whole.
@@ -23,57 +28,52 @@ pub(crate) fn has_stack(row: &[u8]) -> bool {
     row[row::FIRST_RUNS * row::ENTRY_BYTES..].iter().any(|byte| *byte != 0)
 }
 
-/// The words of one cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Words([u64; NR_WORDS]);
-
-const NR_WORDS: usize = CacheWord::Name3.index() + 1;
-
-impl Words {
-    fn of(bytes: &[u8]) -> Words {
-        let mut all = [0; NR_WORDS];
-        all.iter_mut().zip(memory::words(bytes)).for_each(|(to, from)| *to = from);
-        Words(all)
-    }
-
-    pub(crate) fn get(&self, word: CacheWord) -> u64 {
-        self.0[word.index()]
-    }
-
-    /// Slot of the main sheaves; `None` for a cache that is not in use.
-    pub(crate) fn slot(&self) -> Option<usize> {
-        let slot = usize::try_from(self.get(CacheWord::Slot)).ok()?;
-        let is_main = slot.is_multiple_of(row::PAIR);
-        (row::FIRST_CACHE..row::SLOTS).contains(&slot).then_some(slot).filter(|_| is_main)
-    }
-
-    /// Slow paths begun and ended.
-    pub(crate) fn version(&self) -> (u32, u32) {
-        let version = self.get(CacheWord::Version);
-        (version as u32, (version >> 32) as u32)
-    }
-
-    /// The name; what cannot be shown is replaced.
-    pub(crate) fn name(&self) -> String {
-        let words = [CacheWord::Name0, CacheWord::Name1, CacheWord::Name2, CacheWord::Name3];
-        let bytes: Vec<u8> = words
-            .iter()
-            .flat_map(|word| self.get(*word).to_le_bytes())
-            .take_while(|byte| *byte != 0)
-            .collect();
-        let text = String::from_utf8_lossy(&bytes);
-        text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-    }
-}
-
-/// Rows by number, and the tops of a cache's main and spare entry in each.
-pub(crate) type Tops = Vec<(u32, [Top; 2])>;
-
 /// One cache, read thrice; its rows, read twice between: the same rows both times.
 #[derive(Clone, Debug)]
 pub(crate) struct Take {
     pub(crate) words: [Words; 3],
     pub(crate) tops: [Tops; 2],
+    /// What CPUs hold of slabs, read after the rows, of a cache with CPU slabs.
+    pub(crate) held: Option<Held>,
+}
+
+/// Reads what CPUs hold of those that have CPU slabs, and the words of these once more, which lie
+/// in parts of memory that `at` tells.
+fn hold(
+    memory: &dyn Memory,
+    front: &Front,
+    takes: &mut [Take],
+    at: impl Fn(usize) -> Part,
+) -> Result<(), Fault> {
+    let has = |take: &Take| take.words[2].slot().and(held::kind(&take.words[2])).is_some();
+    let which: Vec<usize> = (0..takes.len()).filter(|nth| has(&takes[*nth])).collect();
+    if which.is_empty() {
+        return Ok(());
+    }
+    let tops = which.iter().map(|nth| {
+        let Take { words: [.., words], tops: [_, tops], .. } = &takes[*nth];
+        let tops = if held::are_stacks(words) {
+            Ok(tops.clone())
+        } else {
+            held::banks(memory, front, words)
+        };
+        Ok((words, tops?))
+    });
+    let tops = tops.collect::<Result<Vec<_>, Fault>>()?;
+    let caches: Vec<_> = tops.iter().map(|(words, tops)| (*words, tops)).collect();
+    let all = held::read(memory, front, &caches)?;
+    let parts: Vec<Part> = which.iter().map(|nth| at(*nth)).collect();
+    let words = memory::read(memory, &parts)?;
+    let words = words.chunks(CACHE_WORDS.len() * 8).map(Words::of);
+    for ((nth, held), words) in which.into_iter().zip(all).zip(words) {
+        let take = &mut takes[nth];
+        // What changed before it was read counts as a change, too.
+        if take.words[1] == take.words[2] {
+            take.words[2] = words;
+        }
+        take.held = Some(held);
+    }
+    Ok(())
 }
 
 /// The yard's own counters, in the order of [`COUNTERS`].
@@ -152,8 +152,11 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
     let takes = (0..caches.bytes() / front.cache_stride).map(|cache| {
         let words = [0, 1, 2].map(|i| cache_words(i, cache));
         let slot = words[0].slot();
-        Take { words, tops: [0, 1].map(|i| tops(front, slot, &rows_at(i), &in_use)) }
+        let tops = [0, 1].map(|i| tops(front, slot, &rows_at(i), &in_use));
+        Take { words, tops, held: None }
     });
+    let mut takes: Vec<Take> = takes.collect();
+    hold(memory, front, &mut takes, |cache| words_of(front, &caches, cache))?;
     let counters = [0, 1, 2].map(|i| {
         let mut numbers = memory::words(&group_at(i)[caches.bytes()..]);
         let mut all: Counters = [None; COUNTERS.len()];
@@ -166,7 +169,7 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
         all
     });
     Ok(Collect {
-        takes: takes.collect(),
+        takes,
         counters,
         parked_pages: [0, 1].map(|i| parked_pages(front, &rows_at(i))),
         rows_in_use: in_use.len() as u64,
@@ -183,8 +186,7 @@ pub(crate) fn again(
     rows: usize,
 ) -> Result<Take, Fault> {
     let rows = rows.min(front.nr_rows);
-    let address = front.caches(memory)?.address(cache * front.cache_stride);
-    let words = Part { address, bytes: CACHE_WORDS.len() * 8 };
+    let words = words_of(front, &front.caches(memory)?, cache);
     let slot = Words::of(&memory::read(memory, &[words])?).slot();
     let row_bytes = front.row_bytes(memory)?;
     let entries: Vec<Part> = match slot {
@@ -212,10 +214,19 @@ pub(crate) fn again(
         let pair = |pair: &[u8]| [0, row::ENTRY_BYTES].map(|at| front.top(memory::half(pair, at)));
         (0..).zip(rows_at(i).chunks(2 * row::ENTRY_BYTES).map(pair)).collect()
     };
-    Ok(Take {
+    let mut take = Take {
         words: [0, 1, 2].map(|i| Words::of(&bytes[i * step..i * step + words.bytes])),
         tops: [tops_at(0), tops_at(1)],
-    })
+        held: None,
+    };
+    hold(memory, front, std::slice::from_mut(&mut take), |_| words)?;
+    Ok(take)
+}
+
+/// Where the words of a cache lie.
+fn words_of(front: &Front, tables: &Tables, cache: usize) -> Part {
+    let address = tables.address(cache * front.cache_stride);
+    Part { address, bytes: CACHE_WORDS.len() * 8 }
 }
 
 /// What was read of all rows: so many bytes of each.
@@ -258,8 +269,8 @@ fn parked_pages(front: &Front, rows: &Rows<'_>) -> u64 {
     for row in rows.each().filter(|row| has_stack(row)) {
         for order in 0..row::RUN_ORDERS {
             let entry = (row::FIRST_RUNS + order) * row::ENTRY_BYTES;
-            if let Top::Count(count) = front.top(memory::half(row, entry)) {
-                granules = granules.saturating_add(count << order);
+            if let Top::Stack { objects, .. } = front.top(memory::half(row, entry)) {
+                granules = granules.saturating_add(objects << order);
             }
         }
     }

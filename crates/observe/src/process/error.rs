@@ -123,6 +123,26 @@ pub enum Error {
         /// All that are, in words.
         known: String,
     },
+    /// A tunable of what CPUs have of other caches.
+    #[error(
+        "{cache} of process {pid} has {has}, and so no {tunable}; `slabyard run --engine {} -- \
+         PROGRAM` starts a program whose caches have it",
+        match tunable.as_str() {
+            "cpu_partial" => "slub --set front=cpu-slabs",
+            "limit" | "batchcount" | "sharedfactor" => "slab",
+            _ => "slub --set front=sheaves",
+        },
+    )]
+    OtherFront {
+        /// Its id.
+        pid: u32,
+        /// The tunable.
+        tunable: String,
+        /// What CPUs have of the cache instead.
+        has: &'static str,
+        /// The cache.
+        cache: String,
+    },
     /// A value beyond its bounds.
     #[error("{tunable} cannot be {value}: it goes from {least} to {most}")]
     OutOfRange {
@@ -137,8 +157,8 @@ pub enum Error {
     },
     /// The process did not know what was asked.
     #[error(
-        "process {pid} refuses this request: its engine does not have the tunable, or the cache \
-         was destroyed meanwhile"
+        "process {pid} refuses this request: its engine does not have the tunable or not with this \
+         value, or the cache was destroyed meanwhile"
     )]
     Refused {
         /// Its id.

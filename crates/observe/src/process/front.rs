@@ -133,9 +133,14 @@ impl Front {
         Ok(front)
     }
 
+    /// A word that does not change; 0 where the yard does not tell it.
+    pub(crate) fn word(&self, word: Word) -> u64 {
+        self.words.get(word.index()).copied().unwrap_or(0)
+    }
+
     /// Address of a word that changes; `None` where the yard does not tell it.
     pub(crate) fn address(&self, word: Word) -> Option<u64> {
-        let address = self.words.get(word.index()).copied().unwrap_or(0);
+        let address = self.word(word);
         (address != 0 && address < u64::MAX >> 1).then_some(address)
     }
 
@@ -202,17 +207,20 @@ impl Front {
         let Some(bytes) = (self.rows + u64::from(top) * 8).checked_sub(self.elements) else {
             return Top::Odd;
         };
-        let mut bytes = bytes;
+        let (mut bytes, mut begin) = (bytes, self.elements);
         for one in sheaf::BYTES.map(|one| one as u64) {
             if bytes >= self.sheaves * one {
                 bytes -= self.sheaves * one;
+                begin += self.sheaves * one;
                 continue;
             }
             let within = bytes % one;
             let count = (within / 8).checked_sub(sheaf::GUARD as u64 / 8);
             let most = (one - sheaf::OBJECTS as u64) / 8;
             return match count {
-                Some(count) if within.is_multiple_of(8) && count <= most => Top::Count(count),
+                Some(objects) if within.is_multiple_of(8) && objects <= most => {
+                    Top::Stack { begin: begin + bytes - within, objects }
+                }
                 _ => Top::Odd,
             };
         }
@@ -228,8 +236,13 @@ const MOST_SHEAVES: u64 = 1 << 22;
 pub(crate) enum Top {
     /// No stack.
     None,
-    /// So many objects.
-    Count(u64),
+    /// A stack.
+    Stack {
+        /// Address of its sheaf.
+        begin: u64,
+        /// So many objects.
+        objects: u64,
+    },
     /// Stopped: how many is not told.
     Stopped,
     /// No place of a sheaf.

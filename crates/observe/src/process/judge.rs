@@ -9,14 +9,24 @@
 //! (*in transit*), or have carried them past the reader, from a place not read yet to
 //! one that was read, or the other way round: live is known within that.
 //!
-//! Neighbours: [`super::collect`] below, [`super::yard`] above.
-//! Invariants: live + parked + in transit = out for some choice within the spans; all
-//! spans are within the cache's objects.
+//! With CPU slabs, the main stack's objects are out and parked; the free objects of slabs that
+//! CPUs hold are parked, too, and not out. Below sheaves, a CPU slab's own objects are beside those
+//! of the stacks. Both are exact if no slow path was under way. Else
+//! slabs may have come and gone: any free object in slabs may be in one that a CPU holds.
+//!
+//! Neighbours: [`super::collect`] below, [`super::look`] above.
+//! Invariants: live + parked in stacks and barns + in transit = out for some choice within the
+//! spans; all spans are within the cache's objects.
 
 use super::collect::{Take, Words};
 use super::front::Top;
+use super::held::{self, Held, OfCpu};
 use super::span::Span;
-use slabyard_abi::region::CacheWord::{self, BarnObjects, Out, SheafCapacity};
+use slabyard_abi::region::CacheWord::{
+    self, BarnObjects, NrPartial, NrSlabs, Objects, Out, SheafCapacity,
+};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What a cache holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +48,11 @@ pub(crate) struct Judged {
     pub(crate) out: Span,
     /// A top was no place of a sheaf.
     pub(crate) odd: bool,
+    /// What CPUs hold of slabs, where they have CPU slabs.
+    pub(crate) held: Option<Held>,
+    /// Free objects in slabs that CPUs hold, and in all slabs.
+    pub(crate) free_held: Span,
+    pub(crate) free: Span,
     first: Words,
 }
 
@@ -51,6 +66,29 @@ impl Judged {
     pub(crate) fn doubt(&self) -> (bool, bool, u64) {
         (self.odd, !self.quiet, self.live.high - self.live.low)
     }
+
+    /// A number of what CPUs hold, by CPU and in all: exact if no slow path was under way. One slab
+    /// counts for `a_slab` at most.
+    pub(crate) fn held_by_cpu(
+        &self,
+        a_slab: u64,
+        of: impl Fn(&OfCpu) -> u64,
+    ) -> (BTreeMap<u32, Span>, Span) {
+        let Some(held) = &self.held else { return Default::default() };
+        // Else up to all slabs that are on no list.
+        let most = self.word(NrSlabs).minus(self.word(NrPartial)).times(a_slab).high;
+        let span = |n: u64| match self.knows_held() {
+            true => Span::exact(n),
+            false => Span { low: 0, high: most.max(n) },
+        };
+        let cpus = held.cpus.iter().map(|(cpu, held)| (*cpu, span(of(held))));
+        (cpus.collect(), span(held.sum(of)))
+    }
+
+    /// True if what CPUs hold of slabs was read at a moment without a slow path, and can be.
+    fn knows_held(&self) -> bool {
+        knows(self.held.as_ref(), self.quiet)
+    }
 }
 
 /// Judges what was read.
@@ -60,14 +98,20 @@ pub(crate) fn judge(take: &Take) -> Judged {
     let underway = underway(first, last);
     let quiet = steady && underway == 0;
 
+    let has_slabs = held::are_stacks(last);
+    // A CPU partial list has no objects in its stack.
+    let with_objects = if has_slabs { 0..1 } else { 0..2 };
     let all = || take.tops.iter().flatten().flat_map(|(_, tops)| tops);
-    let counted = all().filter_map(|top| match top {
-        Top::Count(count) => Some(*count),
+    let objects = take.tops.iter().flatten().flat_map(|(_, tops)| &tops[with_objects.clone()]);
+    let counted = objects.filter_map(|top| match top {
+        Top::Stack { objects, .. } => Some(*objects),
         _ => None,
     });
     // A sheaf may be older than a smaller capacity.
-    let sheaf = counted.max().unwrap_or(0).max(last.get(SheafCapacity)).min(1 << 20);
-    let rows = rows(&take.tops, sheaf);
+    let capacity = last.get(if has_slabs { Objects } else { SheafCapacity });
+    let sheaf = counted.max().unwrap_or(0).max(capacity).min(1 << 20);
+    let mut rows = rows(&take.tops, with_objects.clone(), sheaf);
+    let in_stacks = Span::sum(rows.iter().map(|(_, span)| *span));
     let stands = take.tops[0] == take.tops[1];
 
     let hull = |word| {
@@ -75,16 +119,21 @@ pub(crate) fn judge(take: &Take) -> Judged {
         ends.reduce(Span::hull).unwrap_or_default()
     };
     let (out, parked_node) = (hull(Out), hull(BarnObjects));
-    let parked_cpu = Span::sum(rows.iter().map(|(_, span)| *span));
+    let free = Span::between(objects_of(first), objects_of(last)).minus(out);
+    let free_held = free_held(take.held.as_ref(), quiet, free);
+    let own = if has_slabs { Span::default() } else { own(take.held.as_ref(), quiet, out) };
+    add_held(&mut rows, take.held.as_ref(), free_held.plus(own), |cpu| {
+        if has_slabs { cpu.free } else { cpu.free + cpu.own }
+    });
     let transit = underway.saturating_mul(2 * sheaf).min(out.high);
-    let held = out.minus(parked_cpu.plus(parked_node));
+    let held = out.minus(in_stacks.plus(parked_node).plus(own));
     // Nothing moves while we look: what is in transit is missing from live, no more.
     let live = if steady && stands {
         Span { low: held.low.saturating_sub(transit), high: held.high }
     } else {
         held.widened(transit)
     };
-    let most = last.get(CacheWord::NrSlabs).saturating_mul(last.get(CacheWord::Objects));
+    let most = objects_of(last);
     let live = live.at_most(most.max(out.high));
     Judged {
         words: *last,
@@ -93,13 +142,61 @@ pub(crate) fn judge(take: &Take) -> Judged {
         steady,
         live,
         seen: quiet.then(|| Span::exact(live.low.midpoint(live.high))),
-        parked_cpu,
+        parked_cpu: in_stacks.plus(free_held).plus(own),
         rows,
         parked_node,
         in_transit: Span { low: 0, high: transit },
         out,
+        held: take.held.clone(),
+        free_held,
+        free,
         odd: all().any(|top| *top == Top::Odd),
     }
+}
+
+/// True if what was read of slabs that CPUs hold is of one moment, and can be.
+fn knows(held: Option<&Held>, quiet: bool) -> bool {
+    quiet && held.is_some_and(|held| held.fault.is_none())
+}
+
+/// Free objects in slabs that CPUs hold, of so many in slabs.
+fn free_held(held: Option<&Held>, quiet: bool, free: Span) -> Span {
+    match held {
+        None => Span::default(),
+        Some(held) if knows(Some(held), quiet) => Span::exact(held.sum(|cpu| cpu.free)),
+        Some(_) => Span { low: 0, high: free.high },
+    }
+}
+
+/// Objects of CPU slabs below sheaves that CPUs alone may take, of so many that are out.
+fn own(held: Option<&Held>, quiet: bool, out: Span) -> Span {
+    match held {
+        None => Span::default(),
+        Some(held) if knows(Some(held), quiet) => Span::exact(held.sum(|cpu| cpu.own)),
+        Some(_) => Span { low: 0, high: out.high },
+    }
+}
+
+/// Adds what each CPU holds of these to what its stacks hold.
+fn add_held(
+    rows: &mut Vec<(u32, Span)>,
+    held: Option<&Held>,
+    all: Span,
+    of: impl Fn(&OfCpu) -> u64,
+) {
+    for (cpu, held) in held.into_iter().flat_map(|held| &held.cpus) {
+        let span = if all.low == all.high { Span::exact(of(held)) } else { all };
+        match rows.iter_mut().find(|(row, _)| row == cpu) {
+            Some((_, parked)) => *parked = parked.plus(span),
+            None if span.high > 0 => rows.push((*cpu, span)),
+            None => {}
+        }
+    }
+}
+
+/// Objects in all slabs.
+fn objects_of(words: &Words) -> u64 {
+    words.get(NrSlabs).saturating_mul(words.get(Objects))
 }
 
 /// Most slow paths that were under way at any time between two reads.
@@ -110,10 +207,14 @@ fn underway(first: &Words, last: &Words) -> u64 {
 }
 
 /// What is parked in each row; rows without objects are left out.
-fn rows(tops: &[super::collect::Tops; 2], sheaf: u64) -> Vec<(u32, Span)> {
+fn rows(
+    tops: &[super::collect::Tops; 2],
+    with_objects: Range<usize>,
+    sheaf: u64,
+) -> Vec<(u32, Span)> {
     let [before, after] = tops;
     let each = before.iter().zip(after).map(|((row, before), (_, after))| {
-        let stacks = before.iter().zip(after);
+        let stacks = before[with_objects.clone()].iter().zip(&after[with_objects.clone()]);
         (*row, Span::sum(stacks.map(|(before, after)| parked(*before, *after, sheaf))))
     });
     each.filter(|(_, span)| span.high > 0).collect()
@@ -123,7 +224,7 @@ fn rows(tops: &[super::collect::Tops; 2], sheaf: u64) -> Vec<(u32, Span)> {
 fn parked(before: Top, after: Top, sheaf: u64) -> Span {
     let count = |top| match top {
         Top::None => Some(0),
-        Top::Count(count) => Some(count),
+        Top::Stack { objects, .. } => Some(objects),
         Top::Stopped | Top::Odd => None,
     };
     match (count(before), count(after)) {

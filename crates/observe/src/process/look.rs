@@ -8,6 +8,7 @@
 //! [`super::tell`] makes a snapshot of it.
 
 use super::collect::{self, Counters, Take};
+use super::counts::{self, Counts};
 use super::front::Front;
 use super::judge::{self, Judged};
 use super::memory::{Fault, Memory};
@@ -47,14 +48,18 @@ pub(crate) struct Look {
     pub(crate) end: Sight,
     /// How full the slabs are, or why that was not looked at.
     pub(crate) walk: Result<Walk, String>,
+    /// What caches counted, where the yard counts.
+    pub(crate) counts: Option<Counts>,
 }
 
 /// Looks at a yard.
 pub(crate) fn look(memory: &dyn Memory, front: &Front, want: Want) -> Result<Look, Fault> {
     let begin = sight(memory, front)?;
     let walk = slabs(memory, front, &begin, want)?;
+    let slots: Vec<usize> = begin.caches.iter().filter_map(|cache| cache.words.slot()).collect();
+    let counts = counts::read(memory, front, &slots, want.all)?;
     let end = sight(memory, front)?;
-    Ok(Look { begin, end, walk })
+    Ok(Look { begin, end, walk, counts })
 }
 
 fn sight(memory: &dyn Memory, front: &Front) -> Result<Sight, Fault> {

@@ -138,7 +138,7 @@ impl Mailbox<'_> {
         for (number, row) in used {
             for slot in slots.iter().filter(|slot| (*slot + 1) * row::ENTRY_BYTES <= row_bytes) {
                 let entry = slot * row::ENTRY_BYTES;
-                let stack = matches!(self.front.top(memory::half(row, entry)), Top::Count(_));
+                let stack = matches!(self.front.top(memory::half(row, entry)), Top::Stack { .. });
                 if stack && memory::half(row, entry + row::END) != 0 {
                     ends.push(self.front.entry(number, *slot) + row::END as u64);
                 }

@@ -18,9 +18,12 @@
 
 mod ask;
 mod collect;
+mod counts;
+mod cpu_slabs;
 mod error;
 mod find;
 mod front;
+mod held;
 mod judge;
 mod live;
 mod look;
@@ -32,7 +35,10 @@ mod span;
 mod tell;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_cpu_slabs;
 mod walk;
+mod words;
 pub(crate) mod yards;
 
 pub use ask::{Answer, Ask, ask};

@@ -11,7 +11,8 @@
 //! ```
 
 use super::memory::{Fault, Memory, Part, Writable};
-use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, descriptor, row, sheaf};
+use slabyard_abi::region::descriptor::word;
+use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, descriptor, front, row, sheaf};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -145,6 +146,83 @@ impl Planted {
         planted.descriptor(24, descriptor::PARKED, 0);
         planted.descriptor(25, descriptor::PARKED, 0);
         planted
+    }
+
+    /// The same yard with CPU slabs of a kind: slabs of a granule, each of 64 objects.
+    ///
+    /// ```text
+    /// granule 1  on the node's list, 10 free     4  its head: 3 free, 1 counted
+    ///         2  CPU 0's slab: 5 free, 7 own     5  CPU 1's slab: none free or own
+    ///         3  tail of CPU 0's list: empty     6  full
+    ///            1 counted                       7-16  free blocks
+    /// out = 384 - 82 = 302; parked: 7 own, 72 free in CPUs' slabs; live = 295
+    /// ```
+    pub(crate) fn cpu_slabs(kind: u64) -> Planted {
+        let planted = Planted::yard();
+        let large = sheaf::BYTES[2] as u64;
+        let others = SHEAVES * (Planted::sheaf_bytes() - large);
+        // Of the large ones the second half is not there.
+        planted.room(PLACES, (others + SHEAVES / 2 * large) as usize);
+        for (word, value) in [
+            (CacheWord::Front, front::CPU_SLABS | front::LISTS | kind),
+            (CacheWord::Out, 302),
+            (CacheWord::NrSlabs, 6),
+            (CacheWord::PartialHead, 1),
+            (CacheWord::Order, 0),
+            (CacheWord::Objects, 64),
+            (CacheWord::CpuPartial, 30),
+            (CacheWord::CpuPartialSlabs, 4),
+        ] {
+            planted.cache(word, value);
+        }
+        use CacheWord::{BarnEmpty, BarnFull, BarnObjects, SheafCapacity};
+        for word in [SheafCapacity, BarnObjects, BarnFull, BarnEmpty] {
+            planted.cache(word, 0);
+        }
+        // Free granules, and dirty ones of them.
+        planted.put(COUNTERS + 8, 14);
+
+        let parked = match kind {
+            _ if kind & front::FREEZES_PARKED != 0 => word::FROZEN,
+            _ if kind & front::EXACT != 0 => word::PARKED,
+            _ => 0,
+        };
+        let slabs =
+            [(10, 0), (5, word::FROZEN), (64, parked), (3, parked), (0, word::FROZEN), (0, 0)];
+        for (granule, (free, flags)) in (1..).zip(slabs) {
+            planted.slab(granule, free, granule == 1);
+            let head = u32::from(descriptor::SLAB) | (SLOT as u32) << 16;
+            planted.put_half(DESCRIPTORS + granule * 64, head);
+            let at = DESCRIPTORS + granule * 64 + descriptor::WORD as u64;
+            planted.put(at, (70 + granule) << 32 | flags | u64::from(free));
+        }
+        planted.descriptor(7, descriptor::FREE, 1);
+        planted.descriptor(9, descriptor::FREE, 3);
+
+        planted.stack(0, SLOT, 3, 7);
+        planted.put(Planted::sheaf(3), 2);
+        planted.stack(0, SLOT + row::SPARE, 0, 2);
+        let counted = |slab: u64| if kind & front::EXACT != 0 { 70 + slab } else { 1 };
+        planted.element(0, 3, counted(3));
+        planted.element(1, 4, counted(4));
+        planted.stack(1, SLOT, 5, 0);
+        planted.put(Planted::sheaf(5), 5);
+        planted
+    }
+
+    /// Bytes of one sheaf of each size, for all sizes.
+    fn sheaf_bytes() -> u64 {
+        sheaf::BYTES.map(|bytes| bytes as u64).iter().sum()
+    }
+
+    /// Address of a large sheaf.
+    pub(crate) fn sheaf(number: u64) -> u64 {
+        ROWS + u64::from(Planted::top(number, 0)) * 8 - sheaf::GUARD as u64
+    }
+
+    /// Writes an element of CPU 0's list.
+    pub(crate) fn element(&self, nth: u64, slab: u64, other: u64) {
+        self.put(Planted::sheaf(0) + sheaf::OBJECTS as u64 + nth * 8, other << 32 | slab);
     }
 
     /// A front, rows and elements at an address.

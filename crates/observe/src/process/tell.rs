@@ -5,7 +5,9 @@
 //! `committed` is measured by itself, and `in_transit` is what is missing only while
 //! something is under way.
 
+use super::counts;
 use super::front::Front;
+use super::held;
 use super::judge::Judged;
 use super::look::Look;
 use super::span::Span;
@@ -48,7 +50,14 @@ pub(crate) fn tell(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut 
             snapshot.missing.push(Missing { what, why: why.clone() });
         }
     }
+    if let Some(Err(why)) = &look.counts {
+        snapshot.missing.push(Missing { what: "counters".into(), why: why.clone() });
+    }
     totals(front, look, &sums, &mut snapshot.totals);
+    let empties = snapshot.caches.iter().filter_map(|cache| cache.value("empties_bytes"));
+    if let Some(sum) = empties.cloned().reduce(|sum, bytes| sum.plus(&bytes).unwrap_or(sum)) {
+        snapshot.totals.insert("empties_parked".into(), sum);
+    }
 }
 
 /// Bytes of all caches together.
@@ -96,37 +105,64 @@ fn cache(
     let live = look.live(number);
     let parked_cpu = both(&|j| j.parked_cpu);
     let parked_node = both(&|j| j.parked_node);
-    let free = both(&|j| objects(j).minus(j.out));
+    let free = both(&|j| j.free.minus(j.free_held));
 
     cache.tell("live", live);
     cache.tell("parked_cpu", Reading { cpus: cpus(ends), ..Reading::from(parked_cpu) });
     cache.tell("parked_node", on_node(parked_node));
     cache.tell("in_transit", both(&|j| j.in_transit));
     cache.tell("free_partial", on_node(free));
-    cache.tell("objects", both(&|j| j.out));
+    cache.tell("objects", both(&|j| j.out.plus(j.free_held)));
     cache.tell("total_objects", both(&objects));
     cache.tell("slabs", on_node(slabs));
     cache.tell("partial", on_node(partial));
-    cache.tell("full", both(&|j| j.word(W::NrSlabs).minus(j.word(W::NrPartial))));
+    let held = both(&|j| j.held_by_cpu(1, |cpu| cpu.slabs).1);
+    cache.tell("full", both(&|j| j.word(W::NrSlabs).minus(j.word(W::NrPartial))).minus(held));
     cache.tell("bytes", slabs.times(slab_bytes));
     cache.tell("object_size", last.get(W::ObjectSize));
     cache.tell("slab_size", size);
     cache.tell("order", u64::from(order.saturating_sub(front.page_order())));
     cache.tell("objs_per_slab", last.get(W::Objects));
-    cache.tell("sheaf_capacity", last.get(W::SheafCapacity));
-    cache.tell("min_partial", last.get(W::MinPartial));
-    cache.tell("barn_full_limit", last.get(W::BarnFullLimit));
-    cache.tell("barn_empty_limit", last.get(W::BarnEmptyLimit));
-    cache.tell("barn_full", on_node(word(W::BarnFull)));
-    cache.tell("barn_empty", on_node(word(W::BarnEmpty)));
+    if let Some(kind) = held::kind(&last) {
+        super::cpu_slabs::tell(&mut cache, kind, ends, slab_bytes);
+    }
+    if held::are_arrays(&last) {
+        cache.tell("front", Value::Text("array-caches".into()));
+        cache.tell("limit", last.get(W::SheafCapacity));
+        cache.tell("batchcount", last.get(W::CpuPartial));
+        cache.tell("sharedfactor", last.get(W::CpuPartialSlabs));
+    } else {
+        cache.tell("min_partial", last.get(W::MinPartial));
+    }
+    if !held::are_stacks(&last) && !held::are_arrays(&last) {
+        cache.tell("sheaf_capacity", last.get(W::SheafCapacity));
+        cache.tell("barn_full_limit", last.get(W::BarnFullLimit));
+        cache.tell("barn_empty_limit", last.get(W::BarnEmptyLimit));
+        cache.tell("barn_full", on_node(word(W::BarnFull)));
+        cache.tell("barn_empty", on_node(word(W::BarnEmpty)));
+    }
     cache.tell("slow_paths", u64::from(last.version().0));
+    if let Some(Ok(counts)) = &look.counts
+        && let Some(rows) = counts.get(&slot)
+    {
+        counts::tell(&mut cache, rows);
+    }
     if let Ok(walk) = &look.walk {
         let walked = walk.caches.get(&slot).cloned().unwrap_or_default();
         let still = look.still(number);
-        if still && let Some(why) = contradiction(&walked, [slabs, partial, free]) {
+        let counted = [slabs, partial, both(&|j| j.free)];
+        let why = contradiction(&walked, counted).or_else(|| lost(&walked, ends[1]));
+        if still && let Some(why) = why {
             snapshot.missing.push(Missing { what: cache.name.clone(), why });
         }
         fullness(&mut cache, walked, still, partial.high, want_slabs);
+    }
+    if want_slabs && let Some(held) = &ends[1].held {
+        cache.slabs.get_or_insert_default().extend_from_slice(&held.lists);
+    }
+    if let Some(why) = super::cpu_slabs::damage(ends) {
+        let missing = Missing { what: format!("{}: cpu_slabs", cache.name), why };
+        snapshot.missing.push(missing);
     }
     if ends.iter().any(|j| j.odd) {
         let why = "a row holds what is no place of a sheaf: its objects are not known";
@@ -157,6 +193,19 @@ fn fullness(cache: &mut Cache, walked: Slabs, still: bool, partial: u64, want_sl
     if want_slabs {
         cache.slabs = Some(walked.each);
     }
+}
+
+/// What of a cache with CPU slabs that stood still is in slabs that nobody has.
+fn lost(walked: &Slabs, judged: &Judged) -> Option<String> {
+    let held = judged.held.as_ref().filter(|held| held.fault.is_none())?;
+    let free = held.sum(|cpu| cpu.free);
+    (walked.free_unlisted != free).then(|| {
+        format!(
+            "{} free objects are in slabs on no node's list, but CPUs hold {free} of them: slabs \
+             are lost, or the yard is damaged",
+            walked.free_unlisted
+        )
+    })
 }
 
 /// What a cache that stood still counts other than its descriptors show: slabs, partial

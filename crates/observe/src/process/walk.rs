@@ -36,8 +36,9 @@ pub(crate) struct Slabs {
     pub(crate) listed: u64,
     /// Of these, slabs without a used object.
     pub(crate) empty: u64,
-    /// Free objects in slabs.
+    /// Free objects in slabs, and those of them in slabs that are on no partial list.
     pub(crate) free: u64,
+    pub(crate) free_unlisted: u64,
     /// Objects in use in slabs on the partial list, and how many such slabs.
     pub(crate) fullness: BTreeMap<u32, u64>,
     /// Slabs on the partial list, where they were asked for.
@@ -92,6 +93,8 @@ pub(crate) fn walk(
                     } else if one_by_one {
                         walk.cut = true;
                     }
+                } else {
+                    slabs.free_unlisted += u64::from(slab.free());
                 }
             }
             at += granules(head, shape);
@@ -108,7 +111,7 @@ fn slab_of<'a>(head: &[u8], shapes: &BTreeMap<usize, &'a Shape>) -> Option<&'a S
 }
 
 fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {
-    let free = memory::half(head, descriptor::WORD);
+    let free = memory::half(head, descriptor::WORD) & descriptor::word::FREE as u32;
     Slab {
         page: front.region + at * GRANULE as u64,
         order: shape.order.saturating_sub(front.page_order()),

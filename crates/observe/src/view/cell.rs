@@ -31,6 +31,7 @@ pub fn bytes(value_in_bytes: Option<&Value>, units: Units) -> String {
 pub fn number(n: u64, unit: Unit, units: Units) -> String {
     match (unit, units) {
         (Unit::Bytes, Units::Human) => human(n),
+        (Unit::Hundredths, _) => format!("{}.{:02}", n / 100, n % 100),
         (Unit::Share, Units::Human) => format!("{:.1}%", share(n) * 100.0),
         (Unit::Share, Units::Plain) => format!("{:.4}", share(n)),
         _ => n.to_string(),

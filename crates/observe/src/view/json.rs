@@ -113,6 +113,9 @@ impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.0, self.1) {
             (Some(Value::Exact(n)), Unit::Share) => share(*n).serialize(serializer),
+            (Some(Value::Exact(n)), Unit::Hundredths) => {
+                share(n.saturating_mul(100)).serialize(serializer)
+            }
             (Some(Value::Range(low, high)), Unit::Share) => {
                 [share(*low), share(*high)].serialize(serializer)
             }

@@ -6,6 +6,7 @@
 use super::cell;
 use super::grid::{Grid, Weight};
 use super::pick::{Key, Pick, Picked};
+use super::show::counts::DERIVED;
 use super::{Style, Units, memory};
 use crate::fields::{FIELDS, Field, Kind, Unit};
 use crate::snapshot::{Cache, Snapshot};
@@ -180,6 +181,8 @@ fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
         of(&|cache| (field.get)(snapshot, cache))
     };
     match (field.kind, field.unit) {
+        // Ratios of counters do not add up.
+        _ if DERIVED.contains(&field.name) => Sum::None,
         (_, Unit::Share) => {
             Sum::Of(memory::ratio(named("live_bytes").as_ref(), named("bytes").as_ref()))
         }

@@ -4,16 +4,20 @@
 //! may be parked) and `slabyard_cache_live_objects` twice, with the label `bound="low"`
 //! and `bound="high"`: always, so that no series comes and goes with a value's
 //! certainty. Totals are `slabyard_NAME_bytes`; those that may be ranges have both
-//! bounds as well. So K caches give 4 K series, totals at most 24: 64 for 10 caches.
+//! bounds as well. So K caches give 4 K series, totals at most 25: 65 for 10 caches.
+//! Where slow paths are counted, `slabyard_slow_path_events_total` has one series more for each
+//! counter of `crate::fields`, by the label `event`: the sum of all caches.
 //! Invariant: what is unknown gives no series.
 
 use super::pick::Pick;
-use crate::fields::{TOTALS, Unit, field};
-use crate::snapshot::Snapshot;
+use super::show::counts;
+use crate::fields::{FIELDS, Kind, TOTALS, Unit, field};
+use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit as SeriesUnit};
 use std::fmt;
@@ -49,6 +53,8 @@ struct Row {
     name: String,
     help: String,
     unit: Option<&'static str>,
+    /// A counter, or else a gauge.
+    grows: bool,
     series: Vec<(Vec<(&'static str, String)>, u64)>,
 }
 
@@ -90,8 +96,19 @@ fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
     let caches = u64::try_from(snapshot.caches.len()).unwrap_or(u64::MAX);
     row.push(&[], Some(&caches.into()), Ends::High);
     rows.push(row);
+    rows.extend(counts::sum(snapshot).map(|all| events(&all)));
     rows.retain(|row| !row.series.is_empty());
     rows
+}
+
+/// What all caches counted together.
+fn events(all: &Cache) -> Row {
+    let help = "what slow paths of all caches did";
+    let mut row = Row { grows: true, ..Row::of("slow_path_events", help, Unit::Count) };
+    for field in FIELDS.iter().filter(|field| field.kind == Kind::Counter) {
+        row.push(&[("event", field.name.into())], all.value(field.name), Ends::High);
+    }
+    row
 }
 
 impl Row {
@@ -104,7 +121,13 @@ impl Row {
         };
         // A unit that is the name already is not said twice: `cache_bytes`.
         let name = unit.and_then(|u| name.strip_suffix(u)?.strip_suffix('_')).unwrap_or(name);
-        Row { name: format!("slabyard_{name}"), help: help.into(), unit, series: Vec::new() }
+        Row {
+            name: format!("slabyard_{name}"),
+            help: help.into(),
+            unit,
+            grows: false,
+            series: Vec::new(),
+        }
     }
 
     fn push(&mut self, labels: &[(&'static str, String)], value: Option<&Value>, ends: Ends) {
@@ -132,9 +155,13 @@ impl Collector for Series {
                 &row.name,
                 &row.help,
                 unit.as_ref(),
-                MetricType::Gauge,
+                if row.grows { MetricType::Counter } else { MetricType::Gauge },
             )?;
             for (labels, value) in &row.series {
+                if row.grows {
+                    ConstCounter::new(*value).encode(family.encode_family(labels)?)?;
+                    continue;
+                }
                 let value = ConstGauge::new(*value);
                 // An empty set of labels would be written as `{}`.
                 if labels.is_empty() {

@@ -198,3 +198,24 @@ fn are_labels(mut rest: &str) -> bool {
         }
     }
 }
+
+#[test]
+fn what_was_counted_is_a_counter_of_all_caches() {
+    let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+    for (name, slow) in [("malloc-64", 7u64), ("malloc-96", 5)] {
+        let mut cache = Cache::new(name);
+        cache.tell("alloc_slowpath", slow);
+        cache.tell("list_lock", 0);
+        cache.tell("drain_1", 3);
+        snapshot.caches.push(cache);
+    }
+    let text = text(|out| write(out, &snapshot, 10));
+    for line in [
+        "# TYPE slabyard_slow_path_events counter",
+        "slabyard_slow_path_events_total{event=\"alloc_slowpath\"} 12",
+        "slabyard_slow_path_events_total{event=\"list_lock\"} 0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+    assert!(!text.contains("drain_1"));
+}

@@ -3,10 +3,11 @@
 //! The library that holds every engine has a yard of it; a yard of one engine emits no code
 //! of the others. Neighbours: an engine that is added here gets a row in `abi::engines`.
 
-use super::cpu_slabs::{OnCpus, Rules};
-use super::{Changed, Engine, Found, Header, PageSlabs, Plain, Sheaves};
+use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
+use super::{ArrayCaches, Changed, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny};
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
+use crate::slab::Geometry;
 use crate::sync::Once;
 use slabyard_abi::engines::EngineName;
 
@@ -16,7 +17,10 @@ pub struct Any(Once<Chosen>);
 enum Chosen {
     Slub(Sheaves<u32, true>),
     CpuSlabs(OnCpus),
-    Plain(Plain),
+    Mixed(Mixed),
+    Tiny(Tiny),
+    Slab(ArrayCaches),
+    Slob(Slob),
 }
 
 impl Any {
@@ -25,14 +29,22 @@ impl Any {
     pub fn choose(&self, name: EngineName) -> bool {
         self.0.set(match name {
             EngineName::Slub => Chosen::Slub(Engine::NEW),
-            EngineName::Plain => Chosen::Plain(Plain::NEW),
+            EngineName::Tiny => Chosen::Tiny(Tiny::NEW),
+            EngineName::Slab => Chosen::Slab(ArrayCaches::NEW),
+            EngineName::Slob => Chosen::Slob(Slob::NEW),
         })
     }
 }
 
 impl Any {
-    /// Chooses SLUB with CPU slabs, by rules of this kind; false if an engine is chosen already.
+    /// Chooses SLUB with CPU slabs, by rules of this kind, below sheaves or alone; false if an
+    /// engine is chosen already.
     pub fn choose_cpu_slabs(&self, rules: &Rules) -> bool {
+        if rules.front == Front::SheavesOverCpuSlabs {
+            let engine = Mixed::NEW;
+            engine.follow(rules);
+            return self.0.set(Chosen::Mixed(engine));
+        }
         let engine = OnCpus::NEW;
         engine.follow(rules);
         self.0.set(Chosen::CpuSlabs(engine))
@@ -45,19 +57,25 @@ macro_rules! on_chosen {
         match $any.0.get() {
             Chosen::Slub($engine) => $call,
             Chosen::CpuSlabs($engine) => $call,
-            Chosen::Plain($engine) => $call,
+            Chosen::Mixed($engine) => $call,
+            Chosen::Tiny($engine) => $call,
+            Chosen::Slab($engine) => $call,
+            Chosen::Slob($engine) => $call,
         }
     };
 }
 
 impl Engine for Any {
     const NEW: Self = Any(Once::new());
+    const HAS_SLABS_BELOW: bool = true;
     const TAGGED: bool = true;
+    const SIZED: bool = true;
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;
         match other.0.get() {
             Chosen::CpuSlabs(engine) => any.0.set(Chosen::CpuSlabs(OnCpus::like(engine))),
+            Chosen::Mixed(engine) => any.0.set(Chosen::Mixed(Mixed::like(engine))),
             _ => any.choose(other.name()),
         };
         any
@@ -67,8 +85,12 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.name())
     }
 
-    fn begin(&self, cache: &Header) {
+    fn order(&self, size: u32, order: u32, page_order: u32) -> u32 {
         self.choose(EngineName::Slub);
+        on_chosen!(self, engine => engine.order(size, order, page_order))
+    }
+
+    fn begin(&self, cache: &Header) {
         on_chosen!(self, engine => engine.begin(cache));
     }
 
@@ -80,12 +102,50 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.free(on, address));
     }
 
+    fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
+        self.choose(EngineName::Slub);
+        on_chosen!(self, engine => engine.geometry(object, order, page_order))
+    }
+
+    fn serves(&self, cache: &Header, bytes: usize, align: usize) -> Option<bool> {
+        on_chosen!(self, engine => engine.serves(cache, bytes, align))
+    }
+
+    fn alloc_sized<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        bytes: usize,
+        align: usize,
+    ) -> Option<usize> {
+        on_chosen!(self, engine => engine.alloc_sized(on, bytes, align))
+    }
+
+    fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
+        on_chosen!(self, engine => engine.size_at(on, address))
+    }
+
+    fn check_slab<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        slab: u32,
+    ) -> Result<u32, &'static str> {
+        on_chosen!(self, engine => engine.check_slab(on, slab))
+    }
+
     fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot, stack: Sheaf) -> Sheaf {
         on_chosen!(self, engine => engine.flush_stopped(on, slot, stack))
     }
 
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
         on_chosen!(self, engine => engine.flush_own(on, slot));
+    }
+
+    fn drain_own_empties<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        on_chosen!(self, engine => engine.drain_own_empties(on));
+    }
+
+    fn drain_empties<P: Platform>(&self, on: PageSlabs<'_, P>, spare: Sheaf) -> Sheaf {
+        on_chosen!(self, engine => engine.drain_empties(on, spare))
     }
 
     fn reclaim<P: Platform>(
@@ -101,12 +161,20 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.shrink(on));
     }
 
+    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        on_chosen!(self, engine => engine.discard_empty(on));
+    }
+
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         on_chosen!(self, engine => engine.set(on, name, value))
     }
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
         on_chosen!(self, engine => engine.each_parked(on, f));
+    }
+
+    fn parks_few_on_node(&self) -> bool {
+        on_chosen!(self, engine => engine.parks_few_on_node())
     }
 
     fn has_objects_in_spare(&self) -> bool {
@@ -121,6 +189,18 @@ impl Engine for Any {
         f: &mut dyn FnMut(u32),
     ) {
         on_chosen!(self, engine => engine.each_slab(on, slot, stack, f));
+    }
+
+    fn each_slab_below<P: Platform>(&self, on: PageSlabs<'_, P>, f: &mut dyn FnMut(u32)) {
+        on_chosen!(self, engine => engine.each_slab_below(on, f));
+    }
+
+    fn nr_parked_below<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        on_chosen!(self, engine => engine.nr_parked_below(on))
+    }
+
+    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        on_chosen!(self, engine => engine.end(on));
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {

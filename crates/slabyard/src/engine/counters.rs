@@ -1,72 +1,7 @@
-//! What a cache did: the kernel's counters under their names (`SLUB_STATS`), and
-//! what the kernel does not count.
+//! The counters of one cache of a model. Their names are those of `abi::stats`.
 
 use core::cell::Cell;
-
-macro_rules! counters {
-    ($($name:ident $text:literal $help:literal,)*) => {
-        /// One counter.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Counter {
-            $(#[doc = $help] $name,)*
-        }
-
-        impl Counter {
-            /// All counters, with name and meaning.
-            pub const ALL: &'static [(Counter, &'static str, &'static str)] =
-                &[$((Counter::$name, $text, $help),)*];
-
-            /// Those that a model of a kernel tells: in a model no exchange fails.
-            pub fn of_models() -> impl Iterator<Item = &'static (Counter, &'static str, &'static str)>
-            {
-                Self::ALL.iter().filter(|(counter, ..)| *counter != Counter::CmpxchgFail)
-            }
-        }
-    };
-}
-
-counters! {
-    AllocFastpath "alloc_fastpath" "Allocations from the CPU slab's own list.",
-    AllocSlowpath "alloc_slowpath" "Allocations that found it empty.",
-    FreeFastpath "free_fastpath" "Frees to this CPU's slab.",
-    FreeSlowpath "free_slowpath" "Frees to another slab.",
-    FreeFrozen "free_frozen" "Frees to a slab that some CPU has frozen.",
-    FreeAddPartial "free_add_partial" "Slabs that joined a node's list by a free or a drain.",
-    FreeRemovePartial "free_remove_partial" "Slabs that left a node's list empty.",
-    AllocFromPartial "alloc_from_partial" "Slabs taken from a node's list to be used.",
-    AllocSlab "alloc_slab" "Slabs made.",
-    AllocRefill "alloc_refill" "CPU slabs whose remotely freed objects were taken over.",
-    AllocNodeMismatch "alloc_node_mismatch" "CPU slabs of another node than the wanted one.",
-    FreeSlab "free_slab" "Slabs given back.",
-    CpuslabFlush "cpuslab_flush" "CPU slabs put back by a flush.",
-    DeactivateFull "deactivate_full" "CPU slabs put back without a free object.",
-    DeactivateEmpty "deactivate_empty" "Slabs put back or drained that were empty and ended.",
-    DeactivateToHead "deactivate_to_head" "CPU slabs put to the head of a node's list.",
-    DeactivateToTail "deactivate_to_tail" "CPU slabs put to its tail.",
-    DeactivateRemoteFrees "deactivate_remote_frees" "CPU slabs put back with objects that others freed.",
-    DeactivateBypass "deactivate_bypass" "CPU slabs left behind full.",
-    CpuPartialAlloc "cpu_partial_alloc" "Slabs taken from a CPU partial list to be used.",
-    CpuPartialFree "cpu_partial_free" "Slabs put on a CPU partial list by a free.",
-    CpuPartialNode "cpu_partial_node" "Slabs put there from a node's list.",
-    CpuPartialDrain "cpu_partial_drain" "CPU partial lists drained.",
-    AllocCpuSheaf "alloc_cpu_sheaf" "Allocations from a sheaf.",
-    FreeCpuSheaf "free_cpu_sheaf" "Frees to a sheaf.",
-    SheafFlush "sheaf_flush" "Objects that went from sheaves to slabs.",
-    SheafRefill "sheaf_refill" "Objects that went from slabs to sheaves.",
-    BarnGet "barn_get" "Full sheaves from the barn.",
-    BarnGetFail "barn_get_fail" "Asks for one that the barn had not.",
-    BarnPut "barn_put" "Full sheaves to the barn.",
-    BarnPutFail "barn_put_fail" "Full sheaves that it did not take.",
-    CmpxchgSlab "cmpxchg_slab" "Compare-exchanges of a slab's word that a kernel would make.",
-    CmpxchgFail "cmpxchg_double_fail" "Those of them that failed, because another CPU changed the word.",
-    CmpxchgUnderLock "cmpxchg_under_list_lock" "Those of them made under a list lock.",
-    ListLock "list_lock" "Acquisitions of a list lock.",
-    ListLockSlabs "list_lock_slabs" "Slabs linked or unlinked under it.",
-    ListLockVain "list_lock_vain" "Acquisitions by a free that then had nothing to do.",
-    EmptyKept "empty_kept" "Empty slabs kept because a node's list was short (min_partial).",
-    EmptyParked "empty_parked" "Frees that made a slab on a CPU partial list empty.",
-}
+pub use slabyard_abi::stats::Counter;
 
 /// Buckets of [`Counters::drains`]: slabs drained by one free, 1, 2, 3 to 4, 5 to 8 ...
 pub const DRAIN_BUCKETS: usize = 12;

@@ -12,7 +12,6 @@
 //! It checks that an address lies in a slab of this cache once for each group, and that it
 //! is the begin of an object for each object.
 
-use super::partial::{Why, relist};
 use super::slabs::{Group, Slabs};
 use super::{Counter, Shape};
 use crate::slab::freeset::Word;
@@ -102,10 +101,8 @@ pub fn return_to_slabs<S: Slabs>(on: S, objects: &[S::Element], most: u32) -> u3
 /// nothing changes.
 pub(super) fn put_group<S: Slabs>(on: S, shape: &Shape, group: &Group) -> u64 {
     let put = on.put(shape, group);
+    on.report_twice(shape, group.slab, group.word, put.twice);
     on.count(Counter::CmpxchgSlab, 1);
-    let free = put.before + put.added;
-    if put.added > 0 && (put.before == 0 || free == shape.geometry.objects) {
-        relist(on, group.slab, put.version, Why::Freed);
-    }
+    on.freed(shape, group.slab, &put);
     u64::from(put.added)
 }

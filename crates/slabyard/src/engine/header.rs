@@ -140,6 +140,11 @@ impl Header {
         self.shape.set(shape);
     }
 
+    /// Changes the name, before the cache is shown.
+    pub(super) fn rename(&self, name: &str) {
+        self.shown.set_name(name);
+    }
+
     /// Shows the cache to readers outside: last, because they know by it that it is in use.
     pub fn show(&self) {
         self.shown.slot.store(self.shape().slot.into(), Ordering::Release);
@@ -216,6 +221,41 @@ impl Header {
         [&shown.sheaf_capacity, &shown.barn_objects, &shown.barn_full, &shown.barn_empty]
             .iter()
             .all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Free objects, and slabs, that a CPU partial list may hold.
+    pub fn cpu_partial(&self) -> (u32, u32) {
+        let limit = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
+        (limit(&self.shown.cpu_partial), limit(&self.shown.cpu_partial_slabs))
+    }
+
+    /// Changes how many free objects that are, and the slabs that follow from it; returns the old
+    /// number of objects.
+    pub(super) fn set_cpu_partial(&self, objects: u32) -> u32 {
+        // Slabs are taken to be half full.
+        let slabs = (2 * objects).div_ceil(self.shape().geometry.objects);
+        self.shown.cpu_partial_slabs.store(slabs.into(), Ordering::Relaxed);
+        self.shown.cpu_partial.swap(objects.into(), Ordering::Relaxed) as u32
+    }
+
+    /// Top of the sheaf that holds the CPU slabs below sheaves.
+    pub(super) fn below(&self) -> &AtomicU64 {
+        &self.shown.below
+    }
+
+    /// What CPUs have of the cache: bits of `abi::region::front`.
+    pub fn front(&self) -> u64 {
+        self.shown.front.load(Ordering::Relaxed)
+    }
+
+    /// Says what CPUs have of the cache, by bits of `abi::region::front`.
+    pub(super) fn set_front(&self, front: u32) {
+        self.shown.front.store(front.into(), Ordering::Relaxed);
+    }
+
+    /// Changes it; returns the old one.
+    pub(super) fn set_sheaf_capacity(&self, objects: u32) -> u32 {
+        self.shown.sheaf_capacity.swap(objects.into(), Ordering::Relaxed) as u32
     }
 
     /// Most full and most empty sheaves of the barn: 0 for an engine without sheaves.

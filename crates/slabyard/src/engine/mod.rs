@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod any;
+pub mod array_cache;
 #[cfg(any(test, feature = "cpu-slab"))]
 pub mod counted;
 pub mod counters;
@@ -33,21 +34,25 @@ pub mod flush;
 pub mod header;
 mod page_slabs;
 pub mod partial;
-pub mod plain;
 pub mod sheaves;
 mod shown;
 pub mod slabs;
+pub mod slob;
+pub mod tiny;
 
 pub use any::Any;
+pub use array_cache::ArrayCaches;
 pub use counters::Counter;
 pub use header::{Header, SPARE, Shape};
 pub use page_slabs::PageSlabs;
-pub use plain::Plain;
 pub use sheaves::Sheaves;
 pub use shown::Moving;
+pub use slob::Slob;
+pub use tiny::Tiny;
 
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
+use crate::slab::Geometry;
 use slabyard_abi::engines::EngineName;
 
 /// What a reclaim pass has still to do in a cache.
@@ -69,7 +74,7 @@ pub struct Changed {
 }
 
 /// The slow paths of one cache.
-pub trait Engine: Sized + Send + Sync {
+pub trait Engine: Sized + Send + Sync + 'static {
     /// The state of a cache that is not in use.
     const NEW: Self;
     /// True if stacks have tags, for which pushes ask.
@@ -83,6 +88,13 @@ pub trait Engine: Sized + Send + Sync {
     /// Which engine it is.
     fn name(&self) -> EngineName;
 
+    /// The order of slabs of objects of `size` bytes, where `order` is that of malloc's own table and
+    /// `page_order` that of a page.
+    #[inline]
+    fn order(&self, _size: u32, order: u32, page_order: u32) -> u32 {
+        order.max(page_order)
+    }
+
     /// Begins the state of a cache whose header has its shape.
     fn begin(&self, cache: &Header);
 
@@ -92,6 +104,51 @@ pub trait Engine: Sized + Send + Sync {
     /// Frees an object. Called when the fast path found this CPU's stack full, stopped or
     /// asked to drain, or found the object on its top.
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize);
+
+    /// True if engines of this type may serve requests by their size. Then the five functions
+    /// that follow are asked; else nobody calls them.
+    const SIZED: bool = false;
+
+    /// The geometry of a class of malloc's, of objects of so many bytes in slabs of this order or
+    /// a page. Called before the class's cache begins.
+    fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
+        Geometry::new(object, self.order(object, order, page_order))
+    }
+
+    /// Of the engine of the first class: whether its cache serves a request, whatever the size.
+    /// `None`: each class serves its own.
+    fn serves(&self, _cache: &Header, _bytes: usize, _align: usize) -> Option<bool> {
+        None
+    }
+
+    /// As [`Engine::alloc`], of an object of the cache with so many bytes, aligned to `align`.
+    fn alloc_sized<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        _bytes: usize,
+        _align: usize,
+    ) -> Option<usize> {
+        self.alloc(on)
+    }
+
+    /// Usable bytes of the object that begins at an address, if one does.
+    fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
+        let geometry = &on.cache.shape().geometry;
+        on.heap.begins_object(geometry, address).then_some(geometry.object as usize)
+    }
+
+    /// Checks a slab (for `verify`). Returns how many of its bits are set for neither free
+    /// objects nor parked ones.
+    ///
+    /// # Errors
+    /// The equation that does not hold.
+    fn check_slab<P: Platform>(
+        &self,
+        _on: PageSlabs<'_, P>,
+        _slab: u32,
+    ) -> Result<u32, &'static str> {
+        Ok(0)
+    }
 
     /// Flushes a stack of any row, which is out of its entry or stopped there: returns its objects
     /// to their slabs, and returns the array.
@@ -112,6 +169,14 @@ pub trait Engine: Sized + Send + Sync {
     /// cannot stop stacks does for the row of the calling thread.
     fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot);
 
+    /// Takes the empty slabs off what this CPU has, and leaves the others there.
+    fn drain_own_empties<P: Platform>(&self, _on: PageSlabs<'_, P>) {}
+
+    /// As [`Engine::drain_own_empties`], of a spare stack that is stopped; returns it.
+    fn drain_empties<P: Platform>(&self, _on: PageSlabs<'_, P>, spare: Sheaf) -> Sheaf {
+        spare
+    }
+
     /// Makes a piece of a reclaim pass, by about `most` slab operations. At the pass's first
     /// call `found` is `None`; it is `None` again once there is nothing more to do. Returns
     /// true if it returned objects or ended slabs.
@@ -125,12 +190,23 @@ pub trait Engine: Sized + Send + Sync {
     /// Returns all that is parked on the node to the slabs, and ends the empty ones.
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>);
 
+    /// Ends the empty slabs.
+    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        partial::discard_all_empty(on);
+    }
+
     /// Changes a tunable of `abi::region::TUNABLES`; `None` if the engine has none of this
     /// name.
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed>;
 
     /// Calls `f` with each object that is parked on the node.
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize));
+
+    /// True if these are few enough to look at each when a process ends.
+    #[inline]
+    fn parks_few_on_node(&self) -> bool {
+        false
+    }
 
     /// True if the elements of spare stacks are objects, as those of main stacks are.
     #[inline]
@@ -148,6 +224,20 @@ pub trait Engine: Sized + Send + Sync {
         _f: &mut dyn FnMut(u32),
     ) {
     }
+
+    /// Of the objects of [`Engine::each_parked`], those that are a CPU's.
+    fn nr_parked_below<P: Platform>(&self, _on: PageSlabs<'_, P>) -> u64 {
+        0
+    }
+
+    /// True if caches may have slabs for [`Engine::each_slab_below`].
+    const HAS_SLABS_BELOW: bool = false;
+
+    /// As [`Engine::each_slab`], of slabs that are a CPU's and in no stack.
+    fn each_slab_below<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: &mut dyn FnMut(u32)) {}
+
+    /// The cache has no object and no slab any more, and nobody uses it.
+    fn end<P: Platform>(&self, _on: PageSlabs<'_, P>) {}
 
     /// True if the words that readers see agree with the engine's containers (for `verify`).
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool;

@@ -4,11 +4,11 @@
 //! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the
 //! stacks.
 
-use super::slabs::{Group, Held, Links, Ruled, Rules, Slabs, Stacks};
+use super::slabs::{Group, Held, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
-use crate::platform::{Platform, Slot, Stack, Stopped};
+use crate::platform::{Event, Platform, Slot, Stack, Stopped};
 use crate::slab::{Geometry, Object, Put, Version, Word};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -30,6 +30,34 @@ impl<P, R: Copy> Clone for PageSlabs<'_, P, R> {
 
 impl<P, R: Copy> Copy for PageSlabs<'_, P, R> {}
 
+/// What an engine has beside a cache, by which its [`Rules`] follow.
+pub trait Ruled: Copy {
+    /// The rules.
+    const RULES: Rules;
+
+    /// What a yard's [`Slabs::alloc_below`] does.
+    #[inline]
+    fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        partial::alloc_direct(on)
+    }
+
+    /// What a yard's [`Slabs::freed`] does.
+    #[inline]
+    fn freed<P: Platform>(on: PageSlabs<'_, P, Self>, shape: &Shape, slab: u32, put: &Put) {
+        partial::freed(on, shape, slab, put);
+    }
+
+    /// What a yard's [`Slabs::free_below`] does.
+    #[inline]
+    fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
+        on.free_direct(address);
+    }
+}
+
+impl Ruled for () {
+    const RULES: Rules = Rules::SLABYARD;
+}
+
 /// Objects of one bitmap word: the bits of `mask`, `stride` bytes from each other, that of
 /// bit 0 at `begin`.
 #[derive(Clone, Copy)]
@@ -37,41 +65,6 @@ pub struct Taken {
     pub(super) begin: usize,
     pub(super) stride: usize,
     pub(super) mask: u64,
-}
-
-/// Value of a slab descriptor's `time` while the slab is on the partial list.
-const LISTED: u32 = 1;
-
-impl Links for Descriptor {
-    #[inline]
-    fn next(&self) -> u32 {
-        self.next.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn set_next(&self, next: u32) {
-        self.next.store(next, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn prev(&self) -> u32 {
-        self.prev.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn set_prev(&self, prev: u32) {
-        self.prev.store(prev, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn is_listed(&self) -> bool {
-        self.time.load(Ordering::Relaxed) == LISTED
-    }
-
-    #[inline]
-    fn set_listed(&self, is_listed: bool) {
-        self.time.store(if is_listed { LISTED } else { 0 }, Ordering::Relaxed);
-    }
 }
 
 impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
@@ -99,7 +92,14 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 
     #[inline]
     fn count(self, counter: Counter, n: u32) {
-        self.heap.platform.count(counter as usize, n);
+        let event = Event::Counted(counter as usize, n);
+        self.heap.platform.count(self.cache.shape().main(), event);
+    }
+
+    #[inline]
+    fn clock(self) -> Option<u64> {
+        let platform = &self.heap.platform;
+        platform.counts().then(|| platform.now_ns())
     }
 
     #[inline(always)]
@@ -145,11 +145,24 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     }
 
     #[inline(always)]
-    fn put(self, shape: &Shape, group: &Group) -> Put {
+    fn put(self, _: &Shape, group: &Group) -> Put {
         let &Group { slab, word, mask } = group;
-        let put = self.heap.put(slab, word, mask);
-        self.report_twice(shape, slab, word, put.twice);
-        put
+        self.heap.put(slab, word, mask)
+    }
+
+    #[inline]
+    fn report_twice(self, shape: &Shape, slab: u32, word: Word, mut twice: u64) {
+        while twice != 0 {
+            let index = word.index_of(twice.trailing_zeros());
+            let address = self.heap.address_of(&shape.geometry, Object { slab, index });
+            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
+            twice &= twice - 1;
+        }
+    }
+
+    #[inline]
+    fn freed(self, shape: &Shape, slab: u32, put: &Put) {
+        R::freed(self, shape, slab, put);
     }
 
     #[inline]
@@ -226,27 +239,16 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 
     #[inline]
     fn alloc_below(self) -> Option<usize> {
-        partial::alloc_direct(self)
+        R::alloc_below(self)
     }
 
     #[inline]
     fn free_below(self, address: usize) {
-        self.free_direct(address);
+        R::free_below(self, address);
     }
 }
 
 impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
-    /// Reports the objects of a word that were free already.
-    #[inline]
-    pub(super) fn report_twice(&self, shape: &Shape, slab: u32, word: Word, mut twice: u64) {
-        while twice != 0 {
-            let index = word.index_of(twice.trailing_zeros());
-            let address = self.heap.address_of(&shape.geometry, Object { slab, index });
-            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
-            twice &= twice - 1;
-        }
-    }
-
     /// Returns one object to its slab and bypasses the sheaves.
     pub fn free_direct(self, address: usize) {
         let shape = self.cache.shape();
@@ -267,7 +269,7 @@ impl Held for Sheaf {
     }
 }
 
-impl<P: Platform> Stacks for PageSlabs<'_, P> {
+impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
     type Sheaf = Sheaf;
     type Chain = u32;
 

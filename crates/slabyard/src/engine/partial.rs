@@ -28,8 +28,8 @@
 use super::slabs::{Counted, Links, Refill, Slabs};
 use super::{Counter, Header, Shape};
 use crate::pages::descriptor::NIL;
-use crate::slab::{Version, Word};
-use crate::sync::{Guard, Ordering};
+use crate::slab::{Put, Version, Word};
+use crate::sync::{Guard, Lock, Ordering};
 
 pub(super) struct Partial {
     head: u32,
@@ -59,12 +59,27 @@ impl Partial {
         (self.head != NIL).then_some(self.head)
     }
 
+    /// The slab at the tail.
+    pub(super) fn last(&self) -> Option<u32> {
+        (self.tail != NIL).then_some(self.tail)
+    }
+
     /// Lists a slab that is on no list.
     pub(super) fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
         let (prev, next) = match end {
             End::Head => (NIL, self.head),
             End::Tail => (self.tail, NIL),
         };
+        self.link(on, slab, prev, next);
+    }
+
+    /// As [`Partial::add`], in front of a slab that is on the list.
+    pub(super) fn add_before<S: Slabs>(&mut self, on: S, slab: u32, next: u32) {
+        self.link(on, slab, on.links(next).prev(), next);
+    }
+
+    #[inline(always)]
+    fn link<S: Slabs>(&mut self, on: S, slab: u32, prev: u32, next: u32) {
         let links = on.links(slab);
         links.set_listed(true);
         links.set_next(next);
@@ -101,6 +116,11 @@ impl Partial {
         on.count(Counter::ListLockSlabs, 1);
     }
 
+    /// Says what the list is: an engine whose lists are parts of it keeps them itself.
+    pub(super) fn set(&mut self, (head, tail): (u32, u32), nr_partial: u32) {
+        *self = Partial { head, tail, nr_partial };
+    }
+
     /// Publishes the list's head and length to readers outside. Under its lock.
     pub(super) fn publish(&self, cache: &Header) {
         cache.shown.nr_partial.store(self.nr_partial.into(), Ordering::Relaxed);
@@ -114,7 +134,28 @@ const ENDED_AT_ONCE: u32 = 16;
 /// Takes the list's lock.
 pub(super) fn lock<S: Slabs>(on: &S) -> Guard<'_, Partial, S::Park> {
     on.count(Counter::ListLock, 1);
-    on.cache().partial.lock(on.park())
+    let list = &on.cache().partial;
+    if let Some(begun) = on.clock() {
+        return lock_timed(on, list, begun);
+    }
+    list.lock(on.park())
+}
+
+/// Takes the list's lock, and counts how long it waited.
+#[cold]
+fn lock_timed<'a, S: Slabs>(
+    on: &'a S,
+    list: &'a Lock<Partial>,
+    begun: u64,
+) -> Guard<'a, Partial, S::Park> {
+    if let Some(guard) = list.try_lock(on.park()) {
+        return guard;
+    }
+    let guard = list.lock(on.park());
+    let waited = on.clock().unwrap_or(begun) - begun;
+    on.count(Counter::ListLockWaited, 1);
+    on.count(Counter::ListLockWaitNs, u32::try_from(waited).unwrap_or(u32::MAX));
+    guard
 }
 
 /// Takes up to `most` objects out of slabs, fewer where many slabs have one each; `f` gets
@@ -260,6 +301,15 @@ pub(super) enum Why {
     Rest,
 }
 
+/// Relists a slab that objects were put into, if it was full or is empty now.
+#[inline]
+pub(super) fn freed<S: Slabs>(on: S, shape: &Shape, slab: u32, put: &Put) {
+    let free = put.before + put.added;
+    if put.added > 0 && (put.before == 0 || free == shape.geometry.objects) {
+        relist(on, slab, put.version, Why::Freed);
+    }
+}
+
 /// Lists a slab that has free objects, or ends one that is empty. Called whenever a slab
 /// stopped being full or became empty; checks under the lock that this is still so.
 pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
@@ -371,7 +421,8 @@ pub(super) fn discard_some_empty<S: Slabs>(on: S) -> u32 {
 }
 
 /// Ends all empty slabs.
-pub(super) fn discard_all_empty<S: Slabs>(on: S) {
+#[inline(never)]
+pub(crate) fn discard_all_empty<S: Slabs>(on: S) {
     while discard_empty(on, u32::MAX) == ENDED_AT_ONCE {}
 }
 

@@ -38,6 +38,10 @@ pub(super) struct Shown {
     pub min_partial: AtomicU64,
     pub barn_full_limit: AtomicU64,
     pub barn_empty_limit: AtomicU64,
+    pub front: AtomicU64,
+    pub cpu_partial: AtomicU64,
+    pub cpu_partial_slabs: AtomicU64,
+    pub below: AtomicU64,
     pub generation: AtomicU64,
     pub name: [AtomicU64; 4],
 }
@@ -68,6 +72,10 @@ const _: () = {
         min_partial: MinPartial;
         barn_full_limit: BarnFullLimit;
         barn_empty_limit: BarnEmptyLimit;
+        front: Front;
+        cpu_partial: CpuPartial;
+        cpu_partial_slabs: CpuPartialSlabs;
+        below: Below;
         generation: Generation;
         name: Name0;
     }
@@ -97,6 +105,10 @@ impl Shown {
             min_partial: AtomicU64::new(0),
             barn_full_limit: AtomicU64::new(0),
             barn_empty_limit: AtomicU64::new(0),
+            front: AtomicU64::new(0),
+            cpu_partial: AtomicU64::new(0),
+            cpu_partial_slabs: AtomicU64::new(0),
+            below: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             name: [const { AtomicU64::new(0) }; 4],
         }

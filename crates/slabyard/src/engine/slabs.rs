@@ -10,10 +10,11 @@
 //! (`crates/lab/tests/one_policy.rs`).
 
 use super::{Counter, Header, Shape};
+use crate::pages::Descriptor;
 use crate::platform::stack::Tag;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicUsize, Ordering};
 
 /// From which slabs a refill takes, and how many objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,16 +91,6 @@ impl Rules {
     };
 }
 
-/// What an engine has beside a cache, by which its [`Rules`] follow.
-pub trait Ruled: Copy {
-    /// The rules.
-    const RULES: Rules;
-}
-
-impl Ruled for () {
-    const RULES: Rules = Rules::SLABYARD;
-}
-
 /// Objects of one bitmap word, which are to be put into their slab by one operation. Slabs of
 /// numbers have no bits: there, the mask has as many bits as there are objects.
 #[derive(Clone, Copy)]
@@ -126,6 +117,58 @@ pub trait Links {
     fn is_listed(&self) -> bool;
     /// Says whether it is.
     fn set_listed(&self, is_listed: bool);
+    /// True if it is there among the empty ones, of a list that keeps them apart
+    /// ([`super::array_cache`]).
+    fn is_apart(&self) -> bool {
+        false
+    }
+    /// Says whether it is, where a list does that.
+    fn set_apart(&self, _is_apart: bool) {}
+}
+
+/// Value of a slab descriptor's `time` while the slab is on the partial list.
+const LISTED: u32 = 1;
+
+impl Links for Descriptor {
+    #[inline]
+    fn next(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_next(&self, next: u32) {
+        self.next.store(next, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn prev(&self) -> u32 {
+        self.prev.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set_prev(&self, prev: u32) {
+        self.prev.store(prev, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_listed(&self) -> bool {
+        self.time.load(Ordering::Relaxed) == LISTED
+    }
+
+    #[inline]
+    fn set_listed(&self, is_listed: bool) {
+        self.time.store(if is_listed { LISTED } else { 0 }, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_apart(&self) -> bool {
+        self.apart.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline]
+    fn set_apart(&self, is_apart: bool) {
+        self.apart.store(is_apart.into(), Ordering::Relaxed);
+    }
 }
 
 /// The slabs of a cache at one node, and its partial list.
@@ -153,6 +196,11 @@ pub trait Slabs: Copy {
     fn rules(&self) -> Rules;
     /// Counts what was done.
     fn count(self, counter: Counter, n: u32);
+    /// Nanoseconds of a clock, where waiting is to be timed: a model in which waiting takes time
+    /// has its own.
+    fn clock(self) -> Option<u64> {
+        None
+    }
 
     /// Begins a slab whose objects are all free, in no list; `None` without memory. The caller
     /// has the shape at hand, here and below.
@@ -174,9 +222,13 @@ pub trait Slabs: Copy {
         whole: bool,
         f: impl FnMut(Self::Taken),
     ) -> (u32, u32);
-    /// Puts objects of one word into their slab by one operation; reports those that were
-    /// free already.
+    /// Puts objects of one word into their slab by one operation; says which of them were free
+    /// already, which the caller [reports](Slabs::report_twice).
     fn put(self, shape: &Shape, group: &Group) -> Put;
+    /// Reports objects of a word that were free already: bits of [`Put::twice`]. Under no lock.
+    fn report_twice(self, shape: &Shape, slab: u32, word: Word, twice: u64);
+    /// Objects were put into a slab: lists it, or ends it, as the engine does.
+    fn freed(self, shape: &Shape, slab: u32, put: &Put);
 
     /// Where a slab is linked to its neighbours on the list.
     fn links(&self, slab: u32) -> &Self::Links;

@@ -29,7 +29,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         cache.engine.each_parked(on, |_| parked_node += 1);
         let slabs = u64::from(cache.nr_slabs());
         let total = slabs * u64::from(geometry.objects);
-        let parked_cpu = quiesced.parked_cpu(class) as u64;
+        let below = cache.engine.nr_parked_below(on);
+        parked_node -= below;
+        let parked_cpu = quiesced.parked_cpu(class) as u64 + below;
         let page_order = (yard.platform().page_bytes() / GRANULE).ilog2();
         CacheCounters {
             object_size: u64::from(geometry.object),

@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 use crate::yard::Yard;
-use slabyard_abi::region::{MAGIC, VERSION, Word};
+use slabyard_abi::region::{MAGIC, VERSION, Word, row};
+use slabyard_abi::stats::CACHE_BYTES;
 
 /// `abi::region` defines the layout for such machines only.
 const READABLE: bool = cfg!(all(target_pointer_width = "64", target_endian = "little"));
@@ -43,6 +44,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.publish_word(Word::MetadataAt6, first as u64);
         self.publish_word(Word::MetadataAt10, created as u64);
         self.publish_word(Word::DecayMsAt, self.decay_ms.as_ptr() as u64);
+        let counts = self.platform().counts_at();
+        self.publish_word(Word::Counts, counts as u64);
+        self.publish_word(Word::CountsRowBytes, (row::CACHES * CACHE_BYTES) as u64);
+        self.publish_word(Word::CountsCacheBytes, CACHE_BYTES as u64);
         let header = self.platform().rows().header();
         for (word, bytes) in header.iter().zip(MAGIC.as_chunks().0) {
             // Release: a reader that sees the magic sees the words above.

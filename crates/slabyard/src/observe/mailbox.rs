@@ -103,7 +103,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             _ => return Answer::refused(Outcome::Unknown),
         };
         match Request::of(what) {
-            Some(Request::Shrink) => self.shrink(&scope),
+            Some(Request::Shrink) => self.shrink(&scope, false),
+            Some(Request::ShrinkEmpty) => self.shrink(&scope, true),
             Some(Request::Set) => self.set(&scope, key, value),
             None => Answer::refused(Outcome::Unknown),
         }
@@ -125,21 +126,32 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.in_scope(scope).for_each(|cache| cache.engine.shrink(cache.on(&self.heap)));
     }
 
-    fn shrink(&self, scope: &Scope) -> Answer {
+    /// Drains what is parked, or, of CPU partial lists, the empty slabs alone.
+    fn shrink(&self, scope: &Scope, empties: bool) -> Answer {
         let slabs = || self.in_scope(scope).map(|cache| u64::from(cache.nr_slabs())).sum();
         let old = slabs();
-        self.drain_stacks(match *scope {
-            Scope::Yard => Stacks::All,
-            Scope::Cache(number) => Stacks::Cache(number),
-        });
-        self.shrink_caches(scope);
+        let mut own = false;
+        if empties {
+            self.in_scope(scope).for_each(|cache| own |= !self.drain_empties(cache));
+        } else {
+            self.drain_stacks(match *scope {
+                Scope::Yard => Stacks::All,
+                Scope::Cache(number) => Stacks::Cache(number),
+            });
+            self.shrink_caches(scope);
+        }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_stacks(Stacks::Runs);
         let granules = self.heap.purge(0, usize::MAX);
         self.heap.release_metadata();
         let sheaves = self.heap.sheaves.rest(self.platform());
         let bytes = (granules * GRANULE + sheaves) as u64;
-        Answer { outcome: self.reach(), old, new: slabs(), bytes }
+        let outcome = match (empties, own) {
+            (true, true) => Outcome::Own,
+            (true, false) => Outcome::Done,
+            (false, _) => self.reach(),
+        };
+        Answer { outcome, old, new: slabs(), bytes }
     }
 
     /// The outcome of a drain: done, or, where the platform cannot stop other CPUs, requested of

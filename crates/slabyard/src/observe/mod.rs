@@ -2,6 +2,7 @@
 //! everything, the mailbox, and the counts of a yard that stands still.
 
 pub mod count;
+mod empties;
 mod header;
 mod mailbox;
 mod quiesce;

@@ -129,6 +129,10 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         for (row, slot) in self.entries() {
             self.each_slab_of_stack(row, slot, f);
         }
+        if E::HAS_SLABS_BELOW {
+            let caches = self.yard.caches().used.caches();
+            caches.for_each(|number| self.each_slab_below(number, f));
+        }
     }
 
     fn each_slab_of_stack(&self, row: usize, slot: Slot, f: &mut dyn FnMut(u32)) {
@@ -137,6 +141,12 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         self.yard.heap.sheaves.look_at(self.top_of(row, slot), |stack| {
             cache.engine.each_slab(on, slot, stack, f);
         });
+    }
+
+    /// Of a cache, those that are in no stack.
+    fn each_slab_below(&self, number: usize, f: &mut dyn FnMut(u32)) {
+        let cache = self.yard.cache(number);
+        cache.engine.each_slab_below(cache.on(&self.yard.heap), f);
     }
 
     /// The number of a cache's objects in CPUs' stacks, and of the free ones of slabs that CPUs
@@ -149,6 +159,8 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
             let mut add_free = |slab| sum += self.yard.heap.free_of(slab).1 as usize;
             self.each_slab_of_stack(row, slot, &mut add_free);
         }
+        let mut add_free = |slab| sum += self.yard.heap.free_of(slab).1 as usize;
+        self.each_slab_below(class, &mut add_free);
         sum
     }
 

@@ -53,8 +53,8 @@ pub struct Descriptor {
     pub word: AtomicU64,
     /// When a free block was freed, in milliseconds; on a slab: 1 if it is listed.
     pub time: AtomicU32,
-    /// Fills the line.
-    pad: AtomicU32,
+    /// On a listed slab: 1 if it is among the empty ones of a list that keeps them apart.
+    pub apart: AtomicU32,
     /// A part of the slab's free set.
     pub bits: [AtomicU64; DESCRIPTOR_BITS / 64],
 }

@@ -39,6 +39,8 @@ pub enum Cause {
     Interior,
     /// The size that the caller named is not the object's.
     WrongSize,
+    /// Memory of the allocator's was written to: a free block, or what lies in front of an object.
+    Overwritten,
 }
 
 /// Misuse: a free of what is no live object, found when the object returns to its slab.
@@ -71,7 +73,7 @@ pub struct PageHeap<P> {
     node_limit: AtomicUsize,
     /// Frees that were reported as misuse; their objects are set aside.
     pub set_aside: AtomicU64,
-    /// Slabs ever begun: the next one's version (`slab::freeset`).
+    /// The last version of a slab (`slab::freeset`).
     pub versions: AtomicU32,
     on_misuse: Once<fn(&Misuse)>,
 }

@@ -150,6 +150,15 @@ impl SheafPool {
         sheaf.count += 1;
     }
 
+    /// Pushes objects, the last of them on top; the caller has checked that there is room.
+    pub fn append(&self, sheaf: &mut Sheaf, objects: &[AtomicUsize]) {
+        let room = &self.elements(sheaf).objects[sheaf.count as usize..][..objects.len()];
+        for (to, from) in room.iter().zip(objects) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        sheaf.count += objects.len() as u32;
+    }
+
     /// Begins to add many objects; the caller has checked that there is room.
     pub fn filling<'a>(&'a self, sheaf: &'a mut Sheaf) -> Filling<'a> {
         Filling { objects: self.elements(sheaf).objects, sheaf }
@@ -170,6 +179,30 @@ impl SheafPool {
     pub fn pop(&self, sheaf: &mut Sheaf) -> Option<usize> {
         sheaf.count = sheaf.count.checked_sub(1)?;
         Some(self.elements(sheaf).objects[sheaf.count as usize].load(Ordering::Relaxed))
+    }
+
+    /// Takes the object with a number, counted from the bottom, out; those above it move down.
+    ///
+    /// # Panics
+    /// If the sheaf does not have so many.
+    pub fn remove(&self, sheaf: &mut Sheaf, nth: usize) -> usize {
+        let objects = self.objects(sheaf);
+        let removed = objects[nth].load(Ordering::Relaxed);
+        for pair in objects[nth..].windows(2) {
+            pair[0].store(pair[1].load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        sheaf.count -= 1;
+        removed
+    }
+
+    /// Takes so many objects off the bottom, which the caller has; the others move down.
+    pub fn drop_oldest(&self, sheaf: &mut Sheaf, objects: u32) {
+        let all = self.objects(sheaf);
+        let left = &all[objects as usize..];
+        for (to, from) in all.iter().zip(left) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        sheaf.count -= objects;
     }
 
     /// The top object.

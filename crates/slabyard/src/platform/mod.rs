@@ -34,6 +34,21 @@ pub enum Use {
     Map,
 }
 
+/// Something that policy counts about one cache.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// So much, by the number of its counter in `abi::stats`.
+    Counted(usize, u32),
+    /// A slow free that drained a CPU partial list of so many slabs, maybe of none, and what it
+    /// cost.
+    Drained {
+        /// Slabs.
+        slabs: u32,
+        /// Nanoseconds.
+        ns: u64,
+    },
+}
+
 /// A stretch of whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -267,8 +282,20 @@ pub trait Platform: Park + Sync {
     #[inline]
     fn slab_operation(&self) {}
 
-    /// Called where policy counts something, by the number of the counter, for platforms that
-    /// keep the counts.
+    /// True if the platform keeps what [`Platform::count`] tells it, and so if waiting and drains
+    /// are to be timed.
     #[inline]
-    fn count(&self, _counter: usize, _n: u32) {}
+    fn counts(&self) -> bool {
+        false
+    }
+
+    /// Address of the counts, as `abi::stats` lays them out; 0 where nothing is counted.
+    fn counts_at(&self) -> usize {
+        0
+    }
+
+    /// Called where policy counts something about the cache of a slot, for platforms that keep the
+    /// counts.
+    #[inline]
+    fn count(&self, _slot: Slot, _event: Event) {}
 }

@@ -23,7 +23,8 @@
 //!   stay, because no other thread takes.
 //! * `version` differs from slab to slab, and is 0 where there is none: a thread that saw
 //!   `free` leave 0 or reach all objects, and then takes the list lock, checks by it whether
-//!   this is still the same slab.
+//!   this is still the same slab. A slab gets a new one when it joins a list that counts exactly
+//!   ([`PageHeap::park_slab`]).
 //!
 //! Equation: free + parked + in transit + live = objects, while no `put` is under way.
 //!
@@ -38,7 +39,8 @@ use crate::pages::{Kind, PageHeap};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Tells a slab from earlier ones that began at the same granule.
+/// Tells a slab from earlier ones that began at the same granule, and its stays on CPU partial
+/// lists that count exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u32);
 
@@ -105,12 +107,14 @@ impl Word {
     }
 }
 
-const FREE_MASK: u64 = u16::MAX as u64;
+/// Bits of a slab's word below its version.
+pub(super) const VERSION_SHIFT: u32 = 32;
+pub(super) const FREE_MASK: u64 = u16::MAX as u64;
 
 const _: () = assert!(Geometry::MOST_OBJECTS < u16::MAX as u32);
 
 pub(super) fn parts(word: u64) -> (Version, u32) {
-    (Version((word >> 32) as u32), (word & FREE_MASK) as u32)
+    (Version((word >> VERSION_SHIFT) as u32), (word & FREE_MASK) as u32)
 }
 
 /// Words of the largest bitmap.
@@ -148,8 +152,8 @@ impl<P: Platform> PageHeap<P> {
         }
     }
 
-    /// A number that none of the last 2^32 slabs had; never 0.
-    fn next_version(&self) -> u32 {
+    /// A number that none of the last 2^32 had; never 0.
+    pub(super) fn next_version(&self) -> u32 {
         match self.versions.fetch_add(1, Ordering::Relaxed).wrapping_add(1) {
             0 => self.next_version(),
             version => version,
@@ -167,7 +171,7 @@ impl<P: Platform> PageHeap<P> {
             self.bits(slab, word).store(u64::MAX >> (64 - n), Ordering::Relaxed);
             left -= n;
         }
-        let word = u64::from(self.next_version()) << 32 | u64::from(geometry.objects);
+        let word = u64::from(self.next_version()) << VERSION_SHIFT | u64::from(geometry.objects);
         descriptor.word.store(word, Ordering::Release);
         descriptor.time.store(0, Ordering::Relaxed);
         descriptor.set(Kind::Slab, geometry.order, slot);

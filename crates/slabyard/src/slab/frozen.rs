@@ -11,15 +11,12 @@
 //! Invariants: as of the free set: bits are set before they are counted, and cleared after; who
 //! takes holds the slab: it is frozen, or on no list, or the list's lock is held.
 
-use super::freeset::{MOST_WORDS, Version, Word, parts};
+use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, Word, parts};
 use crate::pages::PageHeap;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
-/// A CPU has the slab.
-pub const FROZEN: u64 = 1 << 31;
-/// It is on a CPU's partial list that counts exactly.
-pub const PARKED: u64 = 1 << 30;
+pub use slabyard_abi::region::descriptor::word::{FROZEN, PARKED};
 
 /// A slab's word before and after an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +37,16 @@ impl Exchanged {
         parts(self.old)
     }
 
+    /// The slab, and its free objects after.
+    #[must_use]
+    pub fn after(&self) -> (Version, u32) {
+        parts(self.new)
+    }
+
     /// Free objects after.
     #[must_use]
     pub fn free(&self) -> u32 {
-        parts(self.new).1
+        self.after().1
     }
 }
 
@@ -68,6 +71,13 @@ impl<P: Platform> PageHeap<P> {
     /// Sets flags of a slab and clears others.
     pub fn set_flags(&self, slab: u32, set: u64, clear: u64) -> Exchanged {
         self.exchange_word(slab, |word| word & !clear | set)
+    }
+
+    /// Marks a slab as [`PARKED`], by a version of its own: what a list still has of the slab from
+    /// earlier, when a free took it off, is not valid again.
+    pub fn park_slab(&self, slab: u32) -> Exchanged {
+        let version = u64::from(self.next_version()) << VERSION_SHIFT;
+        self.exchange_word(slab, |word| word & u64::from(u32::MAX) | PARKED | version)
     }
 
     /// Frees the objects of one word; `next` gets the slab's word and that with them counted.

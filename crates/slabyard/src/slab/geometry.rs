@@ -107,6 +107,23 @@ impl Geometry {
         }
     }
 
+    /// The same objects in slabs of a lower order; as it is where none would fit, or words of the
+    /// free set lie in the slab.
+    #[must_use]
+    pub const fn lowered(self, order: u32) -> Self {
+        let Geometry { object, size, first, objects, .. } = self;
+        let bytes = (GRANULE as u32) << order;
+        let has_words = objects > bits_in_descriptors(self.order);
+        if order >= self.order || has_words || bytes < first + size {
+            return self;
+        }
+        let fitting = (bytes - first) / size;
+        if fitting > bits_in_descriptors(order) {
+            return self;
+        }
+        Self::of(object, size, first, order, fitting)
+    }
+
     /// Where object 0 begins behind the words in the slab, and how many objects fit, where
     /// without such words it would begin at `first`.
     const fn placed(bytes: u32, size: u32, first: u32, order: u32) -> (u32, u32) {

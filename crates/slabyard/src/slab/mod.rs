@@ -1,11 +1,12 @@
 //! Floor 3: slabs. [`geometry`] says how many objects of a size fit, [`freeset`] which of
-//! them are free, [`constructor`] how they begin; this module finds the slab and the object of
+//! them are free, [`constructor`] how they begin, [`units`] what a page of blocks has instead; this module finds the slab and the object of
 //! an address.
 
 pub mod constructor;
 pub mod freeset;
 pub mod frozen;
 pub mod geometry;
+pub mod units;
 
 pub use constructor::Constructor;
 pub use freeset::{Put, Version, Word};

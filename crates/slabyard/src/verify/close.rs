@@ -207,8 +207,18 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if a class's parked objects look damaged.
     fn is_odd(&self, class: usize, seen: &mut Seen) -> bool {
         seen.nr = 0;
-        let shape = self.caches.get(class).shape();
-        self.any_stack(class, |objects| self.is_odd_in(shape, seen, objects))
+        let cache = self.caches.get(class);
+        let shape = cache.shape();
+        if self.any_stack(class, |objects| self.is_odd_in(shape, seen, objects)) {
+            return true;
+        }
+        let mut is_odd = false;
+        if cache.engine.parks_few_on_node() {
+            cache.engine.each_parked(cache.on(&self.heap), |address| {
+                is_odd |= self.is_odd_in(shape, seen, &[AtomicUsize::new(address)]);
+            });
+        }
+        is_odd
     }
 
     fn is_odd_in(&self, shape: &Shape, seen: &mut Seen, objects: &[AtomicUsize]) -> bool {

@@ -242,7 +242,8 @@ fn check_pages<P: Platform, E: Engine>(
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
     let mut parked_granules = 0u64;
-    let mut objects = 0;
+    // Bits of slabs that are set for no free object.
+    let (mut objects, mut within) = (0, 0);
     let mut at = g.platform.page_bytes() / GRANULE;
     while at < g.region.top() {
         let descriptor = g.region.descriptor(at as u32);
@@ -278,6 +279,17 @@ fn check_pages<P: Platform, E: Engine>(
                 };
                 let free = u64::from(g.free_of(at as u32).1);
                 let listed = check_slab(quiesced, number, at as u32, &mut sound)?;
+                if E::SIZED {
+                    let cache = yard.cache(number);
+                    let checked = cache.engine.check_slab(cache.on(g), at as u32);
+                    let fault = |what| Fault {
+                        what,
+                        at: g.region.address(at as u32),
+                        found: 0,
+                        expected: 1,
+                    };
+                    within += u64::from(checked.map_err(fault)?);
+                }
                 yard.cache(number).tally.add([1, listed.into(), free]);
                 yard.cache(number).shape().geometry.granules() as usize
             }
@@ -300,7 +312,7 @@ fn check_pages<P: Platform, E: Engine>(
         sound.slabs += slabs;
         objects += slabs * objects_a_slab;
     }
-    expect("bits of slabs", 0, objects - sound.live, sound.free + parked)?;
+    expect("bits of slabs", 0, objects - sound.live, sound.free + parked + within)?;
     // Runs are parked and taken in slow paths only: exact without a stop too.
     expect("parked granules", 0, quiesced.parked_granules() as u64, parked_granules)?;
     let count = g.free_count();

@@ -25,7 +25,6 @@ use crate::gate::Gate;
 use crate::large::Large;
 use crate::pages::{Misuse, PageHeap};
 use crate::platform::{GRANULE, Platform};
-use crate::slab::Geometry;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use crate::verify::close::Checks;
 use crate::verify::planted::Planted;
@@ -145,10 +144,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if !(self.heap.init(settings.reserve_bytes) && self.seen.init(p)) {
             return false;
         }
-        let unit_order = (p.page_bytes() / GRANULE).ilog2();
+        let page_order = (p.page_bytes() / GRANULE).ilog2();
         let caches = self.caches.classes().iter().zip(classes::ROWS).enumerate();
         for (class, (cache, (size, order))) in caches {
-            let geometry = Geometry::new(size, order.max(unit_order));
+            let geometry = Self::geometry_of(cache, size, order, page_order);
             let shape = Shape::new(geometry, slot_of(class).0);
             cache.begin(classes::Name(class), shape, 1);
         }
@@ -233,7 +232,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if bytes > MOST_BYTES || align > MOST_BYTES {
             return None;
         }
-        let class = classes::class_for_aligned(bytes, align);
+        let class = self.class_for(bytes, align);
         let cache = class.map(|class| &self.caches.classes()[class]);
         self.fetch_for_alloc(cache);
         let Some(_slow_path) = self.enter(calls_of(cache), Background::Any) else {
@@ -280,6 +279,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     fn alloc_once(&self, cache: Option<&Cache<E>>, bytes: usize, align: usize) -> Option<usize> {
         match cache {
+            Some(cache) if E::SIZED => cache.engine.alloc_sized(cache.on(&self.heap), bytes, align),
             Some(cache) => cache.engine.alloc(cache.on(&self.heap)),
             None => self.alloc_large(bytes, align),
         }
@@ -329,7 +329,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return Ok(());
         };
         let cache = class.map(|class| self.caches.get(class));
-        if let Some((class, cache)) = class.zip(cache)
+        if !self.is_sized()
+            && let Some((class, cache)) = class.zip(cache)
             && (!self.check_free(class, address)? || spent && self.push(cache, address))
         {
             return Ok(());

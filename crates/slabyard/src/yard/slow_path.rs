@@ -124,7 +124,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 }
 
-impl<E: Engine> Yard<crate::platform::linux::Linux, E> {
+impl<const COUNTS: bool, E: Engine> Yard<crate::platform::linux::OnLinux<COUNTS>, E> {
     /// Called before the program installs a filter of system calls: when it returns, no slow
     /// path is under way that began before and makes calls which a filter may punish
     /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).

@@ -71,7 +71,7 @@ fn a_cache_serves_objects_of_its_size_and_goes_when_all_are_free() {
 
 #[test]
 fn a_created_cache_has_the_engine_of_its_yard() {
-    for name in [EngineName::Slub, EngineName::Plain] {
+    for name in EngineName::ALL.iter().copied() {
         let yard: Yard<Machine, Any> = Yard::new(Machine::new(Config::default()));
         yard.choose(name);
         let yard = begun(yard);

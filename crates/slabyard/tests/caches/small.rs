@@ -6,7 +6,7 @@ use super::{begun, sound};
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
 use slabyard::engine::cpu_slabs::OnCpus;
-use slabyard::engine::{Engine, Plain, Sheaves};
+use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
@@ -114,8 +114,9 @@ fn fill_and_free<E: Engine>(page_bytes: usize) {
 fn small_objects_fill_their_slabs_and_go() {
     for page_bytes in [4 << 10, 16 << 10, 64 << 10] {
         fill_and_free::<Sheaves>(page_bytes);
-        fill_and_free::<Plain>(page_bytes);
+        fill_and_free::<Tiny>(page_bytes);
         fill_and_free::<OnCpus>(page_bytes);
+        fill_and_free::<ArrayCaches>(page_bytes);
     }
 }
 
@@ -221,8 +222,9 @@ fn free_twice<E: Engine>() {
 #[test]
 fn a_double_free_is_found_in_the_slabs_own_words() {
     free_twice::<Sheaves>();
-    free_twice::<Plain>();
+    free_twice::<Tiny>();
     free_twice::<OnCpus>();
+    free_twice::<ArrayCaches>();
 }
 
 /// Frees of a handler that interrupts a slow path are linked through the objects, of which a
@@ -268,8 +270,9 @@ fn a_live_object_that_its_slabs_own_words_call_free_is_found() {
         assert!(!yard.heap.mark(live.slab, live.index, true));
     }
     plant::<Sheaves>("bits of slabs", bug);
-    plant::<Plain>("bits of slabs", bug);
+    plant::<Tiny>("bits of slabs", bug);
     plant::<OnCpus>("bits of slabs", bug);
+    plant::<ArrayCaches>("bits of slabs", bug);
 }
 
 #[test]
@@ -280,7 +283,8 @@ fn a_free_object_without_its_bit_in_the_slab_is_found() {
     // A parked object's mark makes up for it in its slab.
     plant::<Sheaves>("bits of slabs", bug);
     plant::<OnCpus>("bits of slabs", bug);
-    plant::<Plain>("bits of slab", bug);
+    plant::<ArrayCaches>("bits of slabs", bug);
+    plant::<Tiny>("bits of slab", bug);
 }
 
 #[test]
@@ -293,7 +297,7 @@ fn a_parked_object_that_its_slabs_own_words_call_free_is_found() {
 /// A program that writes in front of its slab's first object is found by the words it damages.
 #[test]
 fn an_overwritten_word_in_a_slab_is_found() {
-    plant::<Plain>("bits of slab", |yard, [Object { slab, index }, ..]| {
+    plant::<Tiny>("bits of slab", |yard, [Object { slab, index }, ..]| {
         let nth = (index - FIRST_FAR) / Word::OBJECTS;
         let address = yard.heap.region.address(slab) + nth as usize * 8;
         // SAFETY: a word of a slab; no other thread runs.
@@ -363,8 +367,9 @@ fn preempted_threads_exchange_small_objects() {
             let preemption = [20, 100, 300][seed as usize % 3];
             let config = Config { seed, preemption, can_stop, ..Config::default() };
             exchange::<Sheaves>(config.clone());
-            exchange::<Plain>(config.clone());
-            exchange::<OnCpus>(config);
+            exchange::<Tiny>(config.clone());
+            exchange::<OnCpus>(config.clone());
+            exchange::<ArrayCaches>(config);
         }
     }
 }

@@ -295,6 +295,10 @@ impl<'a, E: Engine> Actor<'a, E> {
         let Some(row) = machine.row_hint().filter(|_| machine.can_stop()) else {
             return;
         };
+        // A fast call that turns out slow does what was deferred, and the next one may get such an
+        // object at once: a CPU slab below stopped sheaves is last in, first out.
+        self.yard.drain_thread();
+        self.deferred_are_done();
         let percent = [20, 100][self.random.below(2)];
         let mut stops: Vec<_> = (row::FIRST_RUNS as u16..SLOTS as u16)
             .filter(|_| self.random.chance(percent))
@@ -316,9 +320,6 @@ impl<'a, E: Engine> Actor<'a, E> {
             assert!(entry.is_stopped(), "{slot:?} was started by another");
             entry.start(top);
         }
-        // A fast call may have left a deferred free alone.
-        self.yard.drain_thread();
-        self.deferred_are_done();
     }
 
     /// The whole yard against the oracle.

@@ -2,6 +2,7 @@
 //! some point on. Nothing may get lost, and what was refused works later.
 
 use super::actor::{Actor, Company, Request, Way, any_request, nested};
+use super::each_engine::next_kind;
 use super::oracle::Oracle;
 use super::random::Random;
 use super::{PAGES, Says, books, yard_of, yard_on};
@@ -63,6 +64,7 @@ each_engine! {
             for can_stop in [true, false] {
                 let seeds = if cfg!(debug_assertions) { 1 } else { 3 };
                 for seed in 0..seeds {
+                    next_kind();
                     refuse_each::<E>(&Config { page_bytes, can_stop, seed, ..Config::default() });
                 }
             }
@@ -127,6 +129,7 @@ each_engine! {
         let seeds = if cfg!(debug_assertions) { 6 } else { 24 };
         for page_bytes in PAGES {
             for (seed, spare) in (0..seeds).flat_map(|seed| [1 << 20, 4 << 20].map(|kib| (seed, kib))) {
+                next_kind();
                 let config = Config { page_bytes, seed, ..Config::default() };
                 let begun = yard_of::<E>(config.clone()).platform().committed_bytes();
                 let yard = yard_of::<E>(Config { memory_bytes: begun + spare, ..config.clone() });

@@ -1,6 +1,7 @@
 //! Random sequences of calls of one thread, checked after every call.
 
 use super::actor::{Actor, Company, Request, Way, nested};
+use super::each_engine::next_kind;
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of, yard_on};
 use slabyard::cache::{classes, slots};
@@ -143,6 +144,7 @@ each_engine! {
     fn every_call_keeps_the_books<E>() {
         each_machine(|machine| {
             for seed in 0..if cfg!(debug_assertions) { 3 } else { 9 } {
+                next_kind();
                 run::<E>(Config { seed, late_rows: seed % 2 == 1, ..machine.clone() }, 200);
             }
         });

@@ -2,6 +2,7 @@
 //! to each other, while one of them trims, verifies and counts.
 
 use super::actor::{Actor, Company};
+use super::each_engine::next_kind;
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of};
 use slabyard::engine::{Engine, Sheaves};
@@ -89,6 +90,7 @@ each_engine! {
                 let preemption = [20, 100, 500][(seed % 3) as usize];
                 let late_rows = seed % 2 == 0;
                 let config = Config { seed, preemption, late_rows, ..machine.clone() };
+                next_kind();
                 run::<E>(config, 2 + machine.cpus.min(3), 80);
             }
         });
@@ -103,6 +105,7 @@ each_engine! {
             for cpus in [1, 2, 8] {
                 let preemption = [20, 100, 500][(seed % 3) as usize];
                 let config = Config { seed, cpus, preemption, ..Config::default() };
+                next_kind();
                 run_with_fences::<E>(config, 2 + cpus.min(3), 80, seed % 5);
             }
         }

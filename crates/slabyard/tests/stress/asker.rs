@@ -5,7 +5,8 @@ use crate::token;
 use crate::worker::{Load, Random};
 use slabyard::cache::classes::CLASSES;
 use slabyard::platform::Platform;
-use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, WHOLE_YARD, check};
+use slabyard_abi::engines::EngineName;
+use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, WHOLE_YARD, check, front};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -35,11 +36,22 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
     let class = random.below(CLASSES as u64);
     let row = &TUNABLES[random.below(TUNABLES.len() as u64) as usize];
     let scope = if row.of_yard { WHOLE_YARD } else { class };
-    let has_sheaves = load.yard.cache(0).sheaf_capacity() > 0;
-    let has_tunable = row.of_yard || row.name == "min_partial" || has_sheaves;
+    let cache = load.yard.cache(class as usize);
+    let has_sheaves = cache.sheaf_capacity() > 0;
+    let (has_lists, has_arrays) = (cache.front() != 0, cache.front() & front::ARRAYS != 0);
     // Small values: what is parked changes most.
     let within = row.least + random.below(row.most.min(1200) - row.least + 1);
-    let (request, expected) = match random.below(8) {
+    let has_tunable = row.of_yard
+        || match row.name {
+            "limit" => has_arrays && within >= cache.cpu_partial().0.into(),
+            "batchcount" => has_arrays && within <= cache.sheaf_capacity().into(),
+            "sharedfactor" => has_arrays,
+            "min_partial" => !has_arrays && load.yard.engine() != EngineName::Slob,
+            "cpu_partial" => has_lists && !has_arrays,
+            _ => has_sheaves && !has_arrays,
+        };
+    let (request, expected) = match random.below(10) {
+        8.. => ([token, Request::ShrinkEmpty as u64, class, 1, 0, 0], true),
         0 => ([token, Request::Shrink as u64, WHOLE_YARD, 0, 0, 0], true),
         1..4 => ([token, Request::Shrink as u64, class, 1, 0, 0], true),
         4 => ([token, Request::Shrink as u64, class, 2, 0, 0], false),
@@ -78,7 +90,7 @@ fn is_answered(load: &Load, token: u64, expected: bool) -> bool {
         std::thread::sleep(Duration::from_micros(200));
     }
     let outcome = Outcome::of(header[Mail::Result.index()].load(Ordering::Relaxed));
-    let done = matches!(outcome, Some(Outcome::Done | Outcome::Asked));
+    let done = matches!(outcome, Some(Outcome::Done | Outcome::Asked | Outcome::Own));
     if done != expected {
         token::wrong("a request has a wrong answer", token as usize, done.into(), expected.into());
     }

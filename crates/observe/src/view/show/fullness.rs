@@ -3,8 +3,7 @@
 
 use crate::snapshot::{Cache, Place, Slab, Snapshot};
 use crate::view::Style;
-use crate::view::cell;
-use crate::view::grid::{Grid, Weight, bold};
+use crate::view::grid::{Grid, Weight};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -118,30 +117,8 @@ pub(super) fn write(
         writeln!(out)?;
         histogram(out, &fullness, style)?;
     }
-    let mut place = None;
-    for line in lines(snapshot, cache).into_iter().flatten() {
-        if place != Some(line.place) {
-            place = Some(line.place);
-            let on = match line.place {
-                // As the patch has it that dumps a kernel's lists ("SLUB: percpu partial
-                // object count is highly inaccurate", 2021), so that one script reads both.
-                Place::Cpu(cpu) => cpu.to_string(),
-                Place::Node(node) => format!("node {node}"),
-            };
-            let heading = format!("{} on {on}:", cell::clean(&cache.name));
-            writeln!(out, "\n{}", bold(&heading, style.colour))?;
-        }
-        let Line { page, base, order, objects, inuse, .. } = line;
-        let told =
-            |name: &str, n: Option<u32>| n.map_or_else(String::new, |n| format!(" {name}={n}"));
-        let pages = told("partial_pages", line.partial_pages);
-        let counted = told("partial_objects", line.partial_objects);
-        writeln!(
-            out,
-            " page={page:x} base={base:x} order={order}{pages}{counted} objects={objects} inuse={inuse}"
-        )?;
-    }
-    Ok(())
+    let lines = lines(snapshot, cache).unwrap_or_default();
+    super::cpu_partial::dump(out, cache, &lines, style)
 }
 
 fn histogram(out: &mut dyn Write, fullness: &Fullness, style: Style) -> io::Result<()> {

@@ -1,14 +1,17 @@
 //! One cache, with everything that is known of it.
 //!
-//! [`places`] is where its bytes are, [`fullness`] how full its slabs are and each of
-//! them. What is unknown is left out here: a list has all names.
+//! [`places`] is where its bytes are, [`counts`] what it counted, [`cpu_partial`] what CPU
+//! partial lists hold, [`fullness`] how full its slabs are and each of them. What is unknown is left out here: a list has all names.
 
+pub mod counts;
+pub mod cpu_partial;
 pub mod fullness;
 pub mod places;
 
 use super::grid::{Grid, Weight, bold};
 use super::json::{CacheShape, Head};
 use super::{Style, Units, cell, json};
+use crate::drains::{self, Drains};
 use crate::fields::{FIELDS, Field, Kind, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::{Reading, Value};
@@ -35,11 +38,14 @@ pub fn write(
     flags(out, snapshot, cache)?;
     places::write(out, snapshot, cache, style)?;
     let slabs = FIELDS.iter().filter(|f| {
-        f.kind == Kind::Gauge && matches!(f.unit, Unit::Slabs | Unit::Sheaves | Unit::Share)
+        f.kind == Kind::Gauge
+            && matches!(f.unit, Unit::Slabs | Unit::Sheaves | Unit::Share)
+            && !counts::DERIVED.contains(&f.name)
     });
     section(out, "slabs", snapshot, cache, style, slabs)?;
     section(out, "tunables", snapshot, cache, style, numbers(Kind::Tunable))?;
-    section(out, "counters", snapshot, cache, style, numbers(Kind::Counter))?;
+    cpu_partial::line(out, cache)?;
+    counts::write(out, snapshot, cache, style)?;
     others(out, cache, style)?;
     parts(out, "node", cache, |r| &r.nodes, style)?;
     parts(out, "CPU", cache, |r| &r.cpus, style)?;
@@ -47,8 +53,22 @@ pub fn write(
     super::list::missing(out, snapshot)
 }
 
+/// Writes what it counted, under its name.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_counts(
+    out: &mut dyn Write,
+    snapshot: &Snapshot,
+    cache: &Cache,
+    style: Style,
+) -> io::Result<()> {
+    title(out, snapshot, cache, style)?;
+    counts::write(out, snapshot, cache, style)
+}
+
 /// Writes JSON: `{"source", "taken_at", ..., "cache": {...}}`, the cache as in a list,
-/// with `nodes`, `cpus`, `hidden`, `fullness` and `partial_slabs` besides.
+/// with `nodes`, `cpus`, `hidden`, `fullness`, `partial_slabs` and `drains` besides.
 ///
 /// # Errors
 /// Those of `out`.
@@ -68,6 +88,7 @@ pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache) -> io
         hidden: Option<String>,
         fullness: Option<Fullness>,
         partial_slabs: Option<Vec<fullness::Line>>,
+        drains: Vec<Drains>,
     }
     let whole = Whole {
         cache: CacheShape { snapshot, cache },
@@ -76,6 +97,7 @@ pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache) -> io
         hidden: reason(snapshot, cache),
         fullness: Fullness::of(cache),
         partial_slabs: fullness::lines(snapshot, cache),
+        drains: drains::of(cache),
     };
     json::line(out, &Shape { head: Head::of(snapshot), cache: whole })
 }
@@ -148,7 +170,8 @@ fn flags(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache) -> io::Result<
 
 /// Attributes of a kernel that this version does not know.
 fn others(out: &mut dyn Write, cache: &Cache, style: Style) -> io::Result<()> {
-    let mut unknown = cache.readings.iter().filter(|(name, _)| field(name).is_none()).peekable();
+    let is_unknown = |name: &str| field(name).is_none() && !drains::is_name(name);
+    let mut unknown = cache.readings.iter().filter(|(name, _)| is_unknown(name)).peekable();
     if unknown.peek().is_none() {
         return Ok(());
     }
@@ -171,13 +194,18 @@ fn parts(
     get: GetParts,
     style: Style,
 ) -> io::Result<()> {
-    let fields: Vec<&Field> = FIELDS.iter().filter(|f| has_parts(f, cache, get)).collect();
+    // Those of counters stand beside their sums.
+    let fields: Vec<&Field> =
+        FIELDS.iter().filter(|f| f.kind != Kind::Counter && has_parts(f, cache, get)).collect();
     if fields.is_empty() {
         return Ok(());
     }
     let heading = std::iter::once(of).chain(fields.iter().map(|f| f.name));
     let mut grid = Grid::new(heading);
-    for number in numbers(cache, get) {
+    let has_any = |number| {
+        fields.iter().any(|f| cache.reading(f.name).is_some_and(|r| part(get(r), number).is_some()))
+    };
+    for number in numbers(cache, get).into_iter().filter(|number| has_any(*number)) {
         let cells = fields.iter().map(|f| {
             let value = cache.reading(f.name).and_then(|r| part(get(r), number));
             cell::value(value, f.unit, Units::Plain)

@@ -4,11 +4,12 @@
 //! [`KernelCache::choose`] changes nothing: what asks "which slab would be next?" asks it. The
 //! tests compare it with what policy then does.
 
-use super::{KernelCache, NONE};
-use crate::engine::cpu_slabs::{alloc, free};
+use super::slabs::CountedSlabs;
+use super::{Front, KernelCache, NONE};
+use crate::engine::cpu_slabs::{alloc, free, lists};
 use crate::engine::partial::{self, End};
 use crate::engine::slabs::{Group, Slabs};
-use crate::engine::{Counter, Header};
+use crate::engine::{Counter, Header, tiny};
 use crate::slab::Word;
 
 /// Where the next object comes from.
@@ -33,6 +34,9 @@ impl KernelCache {
     /// Allocates on a CPU, from a node if one is named: the object's slab.
     #[inline]
     pub fn alloc(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+        if self.has_arrays() {
+            return self.alloc_from_array(cpu, node);
+        }
         if !self.stacks.is_empty() && node.is_none_or(|node| node == self.node_of[cpu]) {
             return self.alloc_from_sheaf(cpu);
         }
@@ -41,10 +45,21 @@ impl KernelCache {
 
     #[inline]
     pub(crate) fn alloc_from_slab(&self, cpu: usize, node: Option<u16>) -> u32 {
-        if !self.rules.has_cpu_slabs() {
-            return self.alloc_one(cpu, node);
+        match self.rules.front {
+            Front::Nothing => self.alloc_tiny(cpu, node),
+            Front::Sheaves | Front::ArrayCaches(_) => self.alloc_one(cpu, node),
+            Front::CpuSlabs | Front::SheavesOverCpuSlabs => self.alloc_from_cpu_slab(cpu, node),
         }
-        self.alloc_from_cpu_slab(cpu, node)
+    }
+
+    /// One object from a node's first slab, or from a new slab (SLUB_TINY).
+    fn alloc_tiny(&self, cpu: usize, node: Option<u16>) -> u32 {
+        self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
+        let on = match self.choose(cpu, node) {
+            Choice::NodePartial(slab) => self.at_node_of(cpu, slab),
+            _ => self.near(cpu, node),
+        };
+        tiny::alloc_one(on).expect("numbers without end")
     }
 
     /// One object from a node's first slab, which stays on its list (7.x).
@@ -57,13 +72,18 @@ impl KernelCache {
             return slab;
         }
         self.counters.add(Counter::ListLock, 1);
-        let near = node.unwrap_or(self.node_of[cpu]);
-        let slab = self.begin_slab(near.min(self.nodes.len() as u16 - 1));
+        let slab = self.begin_slab(self.near(cpu, node).node);
         let on = self.at_node_of(cpu, slab);
         if let (_, 1..) = on.take(on.cache().shape(), slab, 1, false, |_| ()) {
             self.add_partial(slab, End::Head);
         }
         slab
+    }
+
+    /// The slabs of the node that is asked for, or of the CPU's.
+    fn near(&self, cpu: usize, node: Option<u16>) -> CountedSlabs<'_> {
+        let node = node.unwrap_or(self.node_of[cpu]).min(self.nodes.len() as u16 - 1);
+        CountedSlabs { node, ..self.at(cpu) }
     }
 
     #[inline]
@@ -128,6 +148,9 @@ impl KernelCache {
     /// Frees an object of a slab on a CPU.
     #[inline]
     pub fn free(&mut self, cpu: usize, slab: u32) {
+        if self.has_arrays() {
+            return self.free_to_array(cpu, slab);
+        }
         if !self.stacks.is_empty() && self.slab(slab).node.get() == self.node_of[cpu] {
             return self.free_to_sheaf(cpu, slab);
         }
@@ -141,8 +164,12 @@ impl KernelCache {
             self.counters.add(Counter::FreeFastpath, 1);
             return;
         }
-        let on = self.at(cpu);
         let group = Group { slab, word: Word::FIRST, mask: 1 };
+        if self.rules.front == Front::Nothing {
+            let on = self.at_node_of(cpu, slab);
+            return tiny::free_one(on, Header::shape(on.cache()), &group);
+        }
+        let on = self.at(cpu);
         let drained = free::free_to_slab(on, Header::shape(on.cache()), &group);
         if drained > 0 {
             self.counters.drained(drained);
@@ -159,5 +186,10 @@ impl KernelCache {
     /// Flushes all that a CPU holds: its slab and its list.
     pub fn flush_cpu(&self, cpu: usize) {
         alloc::flush_cpu(self.at(cpu));
+    }
+
+    /// Takes the empty slabs off a CPU's list, and leaves the others there. Returns how many.
+    pub fn drain_empties(&self, cpu: usize) -> u32 {
+        lists::drain_own_empties(self.at(cpu))
     }
 }

@@ -86,6 +86,9 @@ impl KernelCache {
     /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,
     /// the fullest first (of those with up to 32 free objects).
     pub fn shrink(&self) {
+        if self.has_arrays() {
+            return self.drain_arrays();
+        }
         const PROMOTED: u32 = 32;
         self.flush_sheaves();
         for cpu in 0..self.cpus.len() {

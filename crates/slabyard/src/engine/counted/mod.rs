@@ -4,7 +4,7 @@
 //! Its slabs are [`numbers`]. Sheaves and barns ([`super::sheaves`]), CPU slabs and CPU partial
 //! lists ([`super::cpu_slabs`]) and nodes' partial lists ([`super::partial`]) are policy that
 //! yards have, too, by the kernel's rules: 6.18 has sheaves before CPU slabs, 7.x in their place.
-//! [`calls`] allocate and free. One call is under way at a time; what a kernel does under a
+//! SLAB's arrays ([`arrays`]) are such policy, too. [`calls`] allocate and free. One call is under way at a time; what a kernel does under a
 //! lock or by a compare-exchange is counted where it would do it, under the kernel's names
 //! ([`super::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below.
 //!
@@ -14,6 +14,7 @@
 //! slabs in each state add up to `nr_slabs`; without CPU slabs in the rules no CPU has
 //! one, and without CPU partial lists all of these are empty.
 
+pub mod arrays;
 pub mod audit;
 pub mod calls;
 pub mod follow;
@@ -30,7 +31,7 @@ pub mod walk;
 use super::counters::Counters;
 pub use super::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
 use super::slabs::{Refill, Rules as SheafRules};
-use super::{Header, Shape, Sheaves};
+use super::{ArrayCaches, Header, Shape, Sheaves};
 use crate::pages::descriptor::NIL;
 use crate::slab::{Geometry, Word};
 use crate::sync::AtomicUsize;
@@ -73,6 +74,7 @@ pub(crate) struct Cpu {
 pub(crate) struct Node {
     pub(crate) header: Header,
     pub(crate) sheaves: Sheaves<Vec<CountedSheaf>>,
+    pub(crate) arrays: ArrayCaches<Vec<CountedSheaf>>,
 }
 
 /// One cache of a modelled kernel.
@@ -123,14 +125,18 @@ impl KernelCache {
         let sheaf_rules = SheafRules { refill, ..SheafRules::KERNEL };
         let geometry = Geometry::counted(rules.objects);
         let stack_objects = match rules.front {
-            Front::CpuSlabs => 0,
+            Front::CpuSlabs | Front::Nothing => 0,
             Front::SheavesOverCpuSlabs | Front::Sheaves => rules.sheaf_capacity,
+            Front::ArrayCaches(limits) => limits.limit,
         };
         let shape = Shape { stack_objects, ..Shape::new(geometry, 0) };
         let cache = Self::with(rules, sheaf_rules, shape, node_of);
         for node in &cache.nodes {
             node.header.set_min_partial(rules.min_partial);
             node.header.set_barn_limits(MOST_SHEAVES, MOST_SHEAVES);
+            if let Front::ArrayCaches(limits) = rules.front {
+                limits.publish(&node.header);
+            }
         }
         cache
     }
@@ -222,6 +228,6 @@ impl Node {
         let (header, sheaves) = (Header::new(), Sheaves::new(Vec::new(), Vec::new()));
         header.begin("", shape, 0);
         Sheaves::<Vec<CountedSheaf>>::publish_limits(&header);
-        Node { header, sheaves }
+        Node { header, sheaves, arrays: ArrayCaches::new(Vec::new()) }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::lists::CpuPartial;
 use super::slabs::CountedSlabs;
-use super::{Accounting, Freezing, KernelCache, NONE, Rules, State};
+use super::{Accounting, KernelCache, NONE, Rules, State};
 use crate::engine::Shape;
 use crate::engine::cpu_slabs::{CpuSlab, CpuSlabs, Freed};
 use crate::engine::slabs::{Group, Held, Slabs};
@@ -166,7 +166,7 @@ impl CpuSlabs for CountedSlabs<'_> {
             version: put.version,
             before: put.before,
             added: put.added,
-            frozen: state == State::CpuSlab || parked && rules.freezing == Freezing::Eager,
+            frozen: state == State::CpuSlab || parked && rules.freezing.freezes_parked(),
             parked,
             unparked,
         }
@@ -207,6 +207,18 @@ impl CpuSlabs for CountedSlabs<'_> {
 
     fn unpark(self, list: &mut CpuPartial) -> Option<u32> {
         let slab = self.next_parked(list)?;
+        self.cache.unlink_parked(list, slab);
+        Some(slab)
+    }
+
+    fn unpark_empty(self, list: &mut CpuPartial) -> Option<u32> {
+        let mut slab = list.head;
+        while slab != NONE && self.free_of(slab).1 < self.cache.rules.objects {
+            slab = self.cache.next_of(slab);
+        }
+        if slab == NONE {
+            return None;
+        }
         self.cache.unlink_parked(list, slab);
         Some(slab)
     }

@@ -100,6 +100,7 @@ impl KernelCache {
         for node in 0..self.nodes.len() {
             let on = CountedSlabs { node: node as u16, ..self.at(0) };
             self.policy(on).each_in_barn(on, |object| f(object >> shift));
+            self.nodes[node].arrays.each_shared(on, |object| f(object >> shift));
         }
     }
 }

@@ -6,14 +6,14 @@
 use super::numbers::Slab;
 use super::{KernelCache, State};
 use crate::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
-use crate::engine::{Counter, Header, Shape, flush, partial};
+use crate::engine::{Counter, Header, Shape, array_cache, flush, partial};
 use crate::pages::NODE_LIMIT;
 use crate::platform::stack::Tag;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
 use crate::sync::{AtomicU32, AtomicUsize};
 use ::alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::iter::repeat_n;
 
 /// One thread waits for nobody.
@@ -88,6 +88,16 @@ impl Links for Slab {
     #[inline]
     fn set_listed(&self, is_listed: bool) {
         self.state.set(if is_listed { State::NodePartial } else { State::Full });
+    }
+
+    #[inline]
+    fn is_apart(&self) -> bool {
+        self.counted.get() != 0
+    }
+
+    #[inline]
+    fn set_apart(&self, is_apart: bool) {
+        self.counted.set(is_apart.into());
     }
 }
 
@@ -189,6 +199,15 @@ impl Slabs for CountedSlabs<'_> {
         Put { version: Version::ONLY, before, added, twice: 0 }
     }
 
+    fn report_twice(self, _: &Shape, _: u32, _: Word, _: u64) {}
+
+    fn freed(self, shape: &Shape, slab: u32, put: &Put) {
+        if self.cache.has_arrays() {
+            return array_cache::lists::freed(self, slab, put);
+        }
+        partial::freed(self, shape, slab, put);
+    }
+
     #[inline]
     fn links(&self, slab: u32) -> &Slab {
         self.cache.slab(slab)
@@ -234,6 +253,9 @@ impl Slabs for CountedSlabs<'_> {
     }
 
     fn alloc_below(self) -> Option<u32> {
+        if self.cache.has_arrays() {
+            return array_cache::array::alloc_direct(self);
+        }
         if self.cache.is_of_yard {
             return partial::alloc_direct(self);
         }
@@ -242,7 +264,7 @@ impl Slabs for CountedSlabs<'_> {
 
     #[inline]
     fn free_below(self, object: u32) {
-        if !self.cache.is_of_yard {
+        if !self.cache.is_of_yard && !self.cache.has_arrays() {
             return self.cache.free_to_slab(self.cpu, object);
         }
         let (slab, word) =
@@ -267,6 +289,8 @@ impl Held for CountedSheaf {
 pub(crate) struct CpuStacks {
     pub(crate) main: RefCell<Option<CountedSheaf>>,
     pub(crate) spare: RefCell<Option<CountedSheaf>>,
+    /// An array was allocated from since the last reap.
+    pub(crate) touched: Cell<bool>,
 }
 
 impl CountedSlabs<'_> {

@@ -35,7 +35,7 @@ impl KernelCache {
     /// Free objects in a CPU's sheaves.
     #[must_use]
     pub fn in_sheaves_of(&self, cpu: usize) -> usize {
-        let Some(CpuStacks { main, spare }) = self.stacks.get(cpu) else { return 0 };
+        let Some(CpuStacks { main, spare, .. }) = self.stacks.get(cpu) else { return 0 };
         [main, spare]
             .map(|stack| stack.borrow().as_ref().map_or(0, |sheaf| sheaf.0.len()))
             .iter()

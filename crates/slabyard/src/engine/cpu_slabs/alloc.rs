@@ -1,6 +1,6 @@
 //! The slow path of an allocation: the CPU's slab has no free object of its own.
 
-use super::{CpuSlab, CpuSlabs, Freezing, lists};
+use super::{CpuSlab, CpuSlabs, lists};
 use crate::engine::slabs::Held;
 use crate::engine::{Counter, partial};
 
@@ -110,14 +110,13 @@ fn take_from_node<S: CpuSlabs>(
         return None;
     }
     let rules = on.cpu_rules();
-    let eager = rules.freezing == Freezing::Eager;
     let mut list = partial::lock(&on);
     let slab = list.first()?;
     list.unlink(on, slab);
     on.count(Counter::AllocFromPartial, 1);
     on.count(Counter::CmpxchgSlab, 1);
     let mut available = on.free_of(slab).1;
-    if eager {
+    if rules.freezing.freezes_used_under_lock() {
         on.count(Counter::CmpxchgUnderLock, 1);
         on.take_over(cache.shape(), slab, own);
     }
@@ -137,7 +136,7 @@ fn take_from_node<S: CpuSlabs>(
         available += free;
         moved += 1;
         on.count(Counter::CpuPartialNode, rules.cpu_partial_lists.into());
-        if eager {
+        if rules.freezing.freezes_parked() {
             on.count(Counter::CmpxchgSlab, 1);
             on.count(Counter::CmpxchgUnderLock, 1);
             on.freeze(next);
@@ -154,22 +153,34 @@ pub(crate) fn deactivate<S: CpuSlabs>(on: S, cpu_slab: CpuSlab<S::Own>) -> S::Ow
     let on = on.near(slab);
     let cache = on.cache();
     let shape = cache.shape();
+    // The slab is frozen: its free objects only become more.
+    let expected = on.free_of(slab).1 + own.len();
+    let locked = on.cpu_rules().freezing.thaws_under_lock()
+        && expected > 0
+        && !partial::ends(on, shape, cache.listed().1, expected, false);
+    let list = locked.then(|| partial::lock(&on));
     let (before, free) = on.put_back(shape, slab, &mut own);
     on.count(Counter::CmpxchgSlab, 1);
+    on.count(Counter::CmpxchgUnderLock, locked.into());
     on.count(Counter::DeactivateRemoteFrees, (before > 0).into());
     if free == 0 {
         on.count(Counter::DeactivateFull, 1);
         return own;
     }
-    if partial::ends(on, shape, cache.listed().1, free, false) {
+    if !locked && partial::ends(on, shape, cache.listed().1, free, false) {
         on.count(Counter::DeactivateEmpty, 1);
         partial::end(on, shape, slab);
         return own;
     }
-    if on.cpu_rules().freezing == Freezing::Eager {
-        on.count(Counter::CmpxchgUnderLock, 1);
+    let mut list = list.unwrap_or_else(|| partial::lock(&on));
+    // Others freed its last objects between the look and the lock.
+    if expected < free && partial::ends(on, shape, list.len(), free, false) {
+        on.count(Counter::DeactivateEmpty, 1);
+        on.end(shape, slab);
+        drop(list);
+        partial::ended(on, shape, slab);
+        return own;
     }
-    let mut list = partial::lock(&on);
     let (end, counter) = if before > 0 {
         (partial::End::Tail, Counter::DeactivateToTail)
     } else {

@@ -8,106 +8,103 @@
 //! For each slab: free + in its CPU's stack + in transit + live = objects. A slab with free
 //! objects that is not on its node's list is a CPU's, or on a CPU's list.
 
-use super::on_pages::Parked;
 use super::{
-    Accounting, CpuSlab, CpuSlabs, Freezing, Front, Planted, Preset, Rules, alloc, free, lists,
-    presets,
+    Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Preset, Rules, alloc, free, lists, presets,
 };
-use crate::engine::slabs::Group;
+use crate::engine::slabs::{Group, Slabs};
 use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape, partial};
 use crate::pages::Sheaf;
 use crate::pages::{Cause, PageHeap};
-use crate::platform::{GRANULE, Platform, Slot};
+use crate::platform::{Event, GRANULE, Platform, Slot};
 use crate::slab::{Geometry, Object, Word};
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
+use slabyard_abi::region::front;
 
-/// What a cache has beside its header: the rules, whose limits can change.
+/// What a cache has beside its header: the kind of its rules. Their limits are in the header.
 pub struct OnCpus {
-    kind: AtomicU32,
-    cpu_partial: AtomicU32,
-    cpu_partial_slabs: AtomicU32,
-}
-
-/// Bits of [`OnCpus::kind`].
-mod kind {
-    pub(super) const DELAYED: u32 = 1;
-    pub(super) const LISTS: u32 = 2;
-    pub(super) const SLABS: u32 = 4;
-    pub(super) const EXACT: u32 = 8;
-    pub(super) const LOSES_SLABS: u32 = 16;
+    /// Bits of `abi::region::front`.
+    front: AtomicU32,
 }
 
 impl OnCpus {
-    /// Takes the kinds of these rules, before the cache begins; the limits follow from the size of
+    /// Takes the kind of these rules, before the cache begins; the limits follow from the size of
     /// the cache's objects.
     pub fn follow(&self, rules: &Rules) {
         let bits = [
-            (rules.freezing == Freezing::Delayed, kind::DELAYED),
-            (rules.cpu_partial_lists, kind::LISTS),
-            (rules.accounting == Accounting::Slabs, kind::SLABS),
-            (rules.accounting == Accounting::Exact, kind::EXACT),
-            (rules.planted == Planted::LoseExtraSlabs, kind::LOSES_SLABS),
+            (true, front::CPU_SLABS),
+            (rules.cpu_partial_lists, front::LISTS),
+            (rules.accounting == Accounting::Slabs, front::SLABS),
+            (rules.accounting == Accounting::Exact, front::EXACT),
+            (rules.freezing.freezes_parked(), front::FREEZES_PARKED),
+            (rules.freezing.freezes_used_under_lock(), front::FREEZES_USED_UNDER_LOCK),
+            (rules.freezing.thaws_under_lock(), front::THAWS_UNDER_LOCK),
+            (rules.planted == Planted::LoseExtraSlabs, front::LOSES_SLABS),
         ];
-        let kind = bits.into_iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit);
-        self.kind.store(kind, Ordering::Relaxed);
+        let front = bits.into_iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit);
+        self.front.store(front as u32, Ordering::Relaxed);
+    }
+
+    fn has(&self, bit: u64) -> bool {
+        self.front() & bit != 0
     }
 
     /// The rules, with the limits as they are now.
     #[must_use]
-    pub fn rules(&self, geometry: &Geometry) -> Rules {
-        let kind = self.kind.load(Ordering::Relaxed);
-        let has = |bit| kind & bit != 0;
+    pub fn rules(&self, cache: &Header) -> Rules {
+        let freezing = match (self.has(front::FREEZES_PARKED), self.has(front::THAWS_UNDER_LOCK)) {
+            (true, true) => Freezing::Eager,
+            (true, false) => Freezing::ThawedEarly,
+            _ if self.has(front::FREEZES_USED_UNDER_LOCK) => Freezing::UsedUnderLock,
+            _ => Freezing::Delayed,
+        };
+        let accounting = match (self.has(front::SLABS), self.has(front::EXACT)) {
+            (true, _) => Accounting::Slabs,
+            (_, true) => Accounting::Exact,
+            _ => Accounting::Objects,
+        };
+        let (cpu_partial, cpu_partial_slabs) = cache.cpu_partial();
+        let loses = self.has(front::LOSES_SLABS);
         Rules {
-            objects: geometry.objects,
-            min_partial: 0,
-            cpu_partial: self.cpu_partial.load(Ordering::Relaxed),
-            cpu_partial_slabs: self.cpu_partial_slabs.load(Ordering::Relaxed),
-            cpu_partial_lists: has(kind::LISTS),
-            freezing: if has(kind::DELAYED) { Freezing::Delayed } else { Freezing::Eager },
-            accounting: match (has(kind::SLABS), has(kind::EXACT)) {
-                (true, _) => Accounting::Slabs,
-                (_, true) => Accounting::Exact,
-                _ => Accounting::Objects,
-            },
-            front: Front::CpuSlabs,
-            sheaf_capacity: 0,
-            remote_ratio: 0,
-            planted: if has(kind::LOSES_SLABS) { Planted::LoseExtraSlabs } else { Planted::None },
+            objects: cache.shape().geometry.objects,
+            cpu_partial,
+            cpu_partial_slabs,
+            planted: if loses { Planted::LoseExtraSlabs } else { Planted::None },
+            ..Rules::of_kind(freezing, accounting, self.has(front::LISTS))
         }
     }
 
-    fn on<'a, P>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Rules> {
-        let rules = self.rules(&on.cache.shape().geometry);
-        PageSlabs { heap: on.heap, cache: on.cache, rules }
+    /// The limit of a cache that begins, and what readers see of its kind.
+    pub(super) fn publish(&self, cache: &Header, front: u64) {
+        cache.set_cpu_partial(self.default_limit(&cache.shape().geometry));
+        cache.set_front(front as u32);
     }
 
-    /// Free objects that a CPU partial list may hold, and the slabs that follow from it.
-    fn set_limit(&self, geometry: &Geometry, objects: u32) {
-        self.cpu_partial.store(objects, Ordering::Relaxed);
-        // Slabs are taken to be half full.
-        self.cpu_partial_slabs.store((2 * objects).div_ceil(geometry.objects), Ordering::Relaxed);
+    /// Bits of `abi::region::front`.
+    pub(super) fn front(&self) -> u64 {
+        self.front.load(Ordering::Relaxed).into()
+    }
+
+    pub(super) fn on<'a, P>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Rules> {
+        let rules = self.rules(on.cache);
+        PageSlabs { heap: on.heap, cache: on.cache, rules }
     }
 
     /// The limit of a cache that begins: lists that count objects have few, as kernels to 5.15.
     fn default_limit(&self, geometry: &Geometry) -> u32 {
-        let by_slabs = self.kind.load(Ordering::Relaxed) & kind::SLABS != 0;
-        let preset = if by_slabs { Preset::V5_16 } else { Preset::V5_9 };
+        let preset = if self.has(front::SLABS) { Preset::V5_16 } else { Preset::V5_9 };
         presets::of_band(&preset.cpu_partial, geometry.size as usize, GRANULE)
     }
 }
 
 impl Engine for OnCpus {
-    const NEW: Self = OnCpus {
-        kind: AtomicU32::new(kind::DELAYED | kind::LISTS | kind::SLABS),
-        cpu_partial: AtomicU32::new(0),
-        cpu_partial_slabs: AtomicU32::new(0),
-    };
+    const NEW: Self =
+        OnCpus { front: AtomicU32::new((front::CPU_SLABS | front::LISTS | front::SLABS) as u32) };
     const TAGGED: bool = true;
 
     fn like(other: &Self) -> Self {
         let engine = Self::NEW;
-        engine.kind.store(other.kind.load(Ordering::Relaxed), Ordering::Relaxed);
+        engine.front.store(other.front.load(Ordering::Relaxed), Ordering::Relaxed);
         engine
     }
 
@@ -116,8 +113,7 @@ impl Engine for OnCpus {
     }
 
     fn begin(&self, cache: &Header) {
-        let geometry = &cache.shape().geometry;
-        self.set_limit(geometry, self.default_limit(geometry));
+        self.publish(cache, self.front());
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
@@ -133,7 +129,12 @@ impl Engine for OnCpus {
             Err(cause) => on.heap.misuse(cause, address, shape.slot),
             Ok(object) if !free_to_own(on, shape, object, address) => {
                 let (word, mask) = Word::of(object.index);
-                free::free_to_slab(on, shape, &Group { slab: object.slab, word, mask });
+                let begun = on.clock();
+                let slabs = free::free_to_slab(on, shape, &Group { slab: object.slab, word, mask });
+                if let (Some(begun), Some(ended)) = (begun, on.clock()) {
+                    let event = Event::Drained { slabs, ns: ended - begun };
+                    on.heap.platform.count(shape.main(), event);
+                }
             }
             Ok(_) => {}
         }
@@ -157,6 +158,17 @@ impl Engine for OnCpus {
         }
     }
 
+    fn drain_own_empties<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        let _moving = on.cache.moving_aside();
+        lists::drain_own_empties(self.on(on));
+    }
+
+    fn drain_empties<P: Platform>(&self, on: PageSlabs<'_, P>, mut spare: Sheaf) -> Sheaf {
+        let _moving = on.cache.moving_aside();
+        lists::drain_empties(self.on(on), &mut spare);
+        spare
+    }
+
     fn reclaim<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
@@ -171,12 +183,10 @@ impl Engine for OnCpus {
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        let geometry = &on.cache.shape().geometry;
         match name {
             "min_partial" => Some(Changed { old: on.cache.set_min_partial(value), drains: false }),
             "cpu_partial" => {
-                let old = self.cpu_partial.load(Ordering::Relaxed);
-                self.set_limit(geometry, value.min(Shape::STACK_OBJECTS));
+                let old = on.cache.set_cpu_partial(value.min(Shape::STACK_OBJECTS));
                 Some(Changed { old, drains: true })
             }
             _ => None,
@@ -200,12 +210,7 @@ impl Engine for OnCpus {
         if slot == on.cache.shape().main() {
             return f(on.slab_of(stack));
         }
-        for element in on.heap.sheaves.objects(stack) {
-            let parked = Parked::of(element.load(Ordering::Relaxed));
-            if on.is_on_list(parked) {
-                f(parked.slab);
-            }
-        }
+        on.each_on_list(stack, f);
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {

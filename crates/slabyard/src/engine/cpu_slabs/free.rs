@@ -1,6 +1,6 @@
 //! The slow path of a free: the object is not of the CPU's slab.
 
-use super::{CpuSlabs, Freezing, lists};
+use super::{CpuSlabs, lists};
 use crate::engine::partial::{self, Why, relist};
 use crate::engine::slabs::Group;
 use crate::engine::{Counter, Shape};
@@ -11,7 +11,7 @@ pub fn free_to_slab<S: CpuSlabs>(on: S, shape: &Shape, group: &Group) -> u32 {
     on.count(Counter::FreeSlowpath, 1);
     on.count(Counter::CmpxchgSlab, 1);
     let rules = on.cpu_rules();
-    let freezes = rules.cpu_partial_lists && rules.freezing == Freezing::Eager;
+    let freezes = rules.cpu_partial_lists && rules.freezing.freezes_parked();
     let near = on.near(group.slab);
     let freed = near.free_into(shape, group, freezes);
     if freed.added == 0 {

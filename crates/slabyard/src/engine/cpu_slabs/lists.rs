@@ -3,7 +3,7 @@
 //! A list without room is drained as a whole, by the free that brings one more slab: the
 //! unlucky free.
 
-use super::{CpuSlabs, Freezing, Planted};
+use super::{CpuSlabs, Planted};
 use crate::engine::partial::{self, End};
 use crate::engine::slabs::Held;
 use crate::engine::{Counter, Shape};
@@ -38,9 +38,15 @@ pub(crate) fn put<S: CpuSlabs>(on: S, slab: u32) -> u32 {
 /// Puts a slab on its node's list that has no place on a CPU's.
 fn put_on_node<S: CpuSlabs>(on: S, slab: u32) {
     let on = on.near(slab);
+    let (cache, shape) = (on.cache(), on.cache().shape());
     let mut list = partial::lock(&on);
-    put_back(on, on.cache().shape(), slab, &mut list);
-    list.publish(on.cache());
+    // Others may have freed its last objects.
+    let ended = put_back(on, shape, slab, &mut list);
+    list.publish(cache);
+    drop(list);
+    if ended {
+        partial::ended(on, shape, slab);
+    }
 }
 
 /// Checks a list in. What is found there meanwhile is drained.
@@ -55,8 +61,25 @@ pub(super) fn check_in<S: CpuSlabs>(on: S, list: S::List) {
 /// to the first, each to the tail; those that are empty end, if the node's list is long enough.
 /// Returns how many slabs.
 pub(crate) fn drain<S: CpuSlabs>(on: S, list: &mut S::List) -> u32 {
+    drain_each(on, || on.unpark(list))
+}
+
+/// Takes the empty slabs off this CPU's list, and leaves the others there. Returns how many.
+pub fn drain_own_empties<S: CpuSlabs>(on: S) -> u32 {
+    let Some(mut list) = on.check_out_list() else { return 0 };
+    let drained = drain_empties(on, &mut list);
+    check_in(on, list);
+    drained
+}
+
+/// As [`drain`], but of the empty slabs alone; the others stay where they are.
+pub(crate) fn drain_empties<S: CpuSlabs>(on: S, list: &mut S::List) -> u32 {
+    drain_each(on, || on.unpark_empty(list))
+}
+
+fn drain_each<S: CpuSlabs>(on: S, mut unpark: impl FnMut() -> Option<u32>) -> u32 {
     let mut drained = 0;
-    let mut next = on.unpark(list);
+    let mut next = unpark();
     while let Some(first) = next {
         let on = on.near(first);
         let (cache, shape) = (on.cache(), on.cache().shape());
@@ -73,7 +96,7 @@ pub(crate) fn drain<S: CpuSlabs>(on: S, list: &mut S::List) -> u32 {
                 ended[n] = slab;
                 n += 1;
             }
-            next = on.unpark(list);
+            next = unpark();
         }
         of_node.publish(cache);
         drop(of_node);
@@ -82,9 +105,11 @@ pub(crate) fn drain<S: CpuSlabs>(on: S, list: &mut S::List) -> u32 {
     drained
 }
 
-/// Puts a slab from a CPU's list on its node's, which is locked; true if it ended instead.
+/// Puts a slab from a CPU's list on its node's, which is locked; true if it ended instead: the
+/// caller [gives its pages back](partial::ended) without the lock.
+#[must_use]
 fn put_back<S: CpuSlabs>(on: S, shape: &Shape, slab: u32, list: &mut partial::Partial) -> bool {
-    if on.cpu_rules().freezing == Freezing::Eager {
+    if on.cpu_rules().freezing.freezes_parked() {
         on.count(Counter::CmpxchgSlab, 1);
         on.count(Counter::CmpxchgUnderLock, 1);
         on.thaw(slab);

@@ -20,18 +20,23 @@
 //! object back puts it on a list.
 
 pub mod alloc;
+mod below;
 mod engine;
 pub mod free;
 pub mod lists;
+mod mixed;
 mod on_pages;
 pub mod presets;
 pub mod rules;
+#[cfg(test)]
+mod tests;
 
 use super::Shape;
 use super::slabs::{Group, Held, Slabs};
 use crate::platform::Stopped;
 use crate::slab::Version;
 pub use engine::OnCpus;
+pub use mixed::Mixed;
 pub use presets::{Bands, Preset};
 pub use rules::{Accounting, Freezing, Front, Planted, Rules};
 
@@ -126,6 +131,8 @@ pub trait CpuSlabs: Slabs {
     fn park(self, list: &mut Self::List, slab: u32, free: u32) -> bool;
     /// Takes the slab that came last off a list.
     fn unpark(self, list: &mut Self::List) -> Option<u32>;
+    /// Takes an empty slab off a list, wherever it is there.
+    fn unpark_empty(self, list: &mut Self::List) -> Option<u32>;
     /// The slab that would be next.
     fn next_parked(self, list: &Self::List) -> Option<u32>;
     /// Takes a list back, without slabs.

@@ -9,20 +9,22 @@
 //! [`Sheaf`]: crate::pages::Sheaf
 
 use super::{Accounting, CpuSlab, CpuSlabs, Freed, Rules};
-use crate::engine::slabs::{self, Group, Links, Ruled, Slabs};
+use crate::engine::page_slabs::Ruled;
+use crate::engine::slabs::{self, Group, Links, Slabs};
 use crate::engine::{Counter, PageSlabs, Shape};
+use crate::pages::descriptor::NIL;
 use crate::pages::{Cause, Sheaf};
 use crate::platform::stack::Tag;
 use crate::platform::{Platform, Stack, Stopped};
 use crate::slab::freeset::MOST_WORDS;
 use crate::slab::frozen::{Exchanged, FROZEN, PARKED};
 use crate::slab::{Version, Word};
-use crate::sync::Ordering;
+use crate::sync::{AtomicUsize, Ordering};
 
 /// A slab on a CPU partial list, as the list's element.
 ///
-/// By [`Accounting::Exact`] the other half is the slab's version: the slab may have left the list
-/// meanwhile. Else it is how many free objects the slab had when it joined.
+/// By [`Accounting::Exact`] the other half is the version that the slab got as it joined: it may
+/// have left the list meanwhile. Else it is how many free objects the slab had when it joined.
 #[derive(Clone, Copy)]
 pub(super) struct Parked {
     pub(super) slab: u32,
@@ -49,12 +51,54 @@ impl Parked {
 /// A link of a slab on a CPU partial list, in place of the slab in front of it.
 const ON_CPU_LIST: u32 = u32::MAX;
 
+/// The rules of slabs below CPUs: those of the kernel.
+pub(super) const BELOW: slabs::Rules =
+    slabs::Rules { refill: slabs::Refill::Below, ..slabs::Rules::KERNEL };
+
 impl Ruled for Rules {
-    const RULES: slabs::Rules =
-        slabs::Rules { refill: slabs::Refill::Below, ..slabs::Rules::KERNEL };
+    const RULES: slabs::Rules = BELOW;
 }
 
-impl<P: Platform> PageSlabs<'_, P, Rules> {
+/// Where CPUs have what they have of a cache.
+pub trait OnCpu: Ruled {
+    /// The rules.
+    fn rules(&self) -> &Rules;
+    /// Replaces this CPU's slab.
+    ///
+    /// # Errors
+    /// [`Stopped`] if it cannot have one now; nothing has changed then.
+    fn exchange_slab<P: Platform>(on: PageSlabs<'_, P, Self>, new: Stack)
+    -> Result<Stack, Stopped>;
+    /// Replaces its list.
+    ///
+    /// # Errors
+    /// As those of [`OnCpu::exchange_slab`].
+    fn exchange_list<P: Platform>(on: PageSlabs<'_, P, Self>, new: Stack)
+    -> Result<Stack, Stopped>;
+}
+
+/// In its stacks.
+impl OnCpu for Rules {
+    fn rules(&self) -> &Rules {
+        self
+    }
+
+    fn exchange_slab<P: Platform>(
+        on: PageSlabs<'_, P, Self>,
+        new: Stack,
+    ) -> Result<Stack, Stopped> {
+        on.heap.platform.exchange(on.cache.shape().main(), new)
+    }
+
+    fn exchange_list<P: Platform>(
+        on: PageSlabs<'_, P, Self>,
+        new: Stack,
+    ) -> Result<Stack, Stopped> {
+        on.heap.platform.exchange(on.cache.shape().spare(), new)
+    }
+}
+
+impl<P: Platform, R: OnCpu> PageSlabs<'_, P, R> {
     fn count_failed(&self, exchanged: &Exchanged) {
         self.count(Counter::CmpxchgFail, exchanged.failed);
     }
@@ -64,30 +108,61 @@ impl<P: Platform> PageSlabs<'_, P, Rules> {
         self.heap.sheaves.notes(own)[0].load(Ordering::Relaxed)
     }
 
-    fn cpu_slab_in(self, stack: Stack) -> Option<CpuSlab<Sheaf>> {
+    /// Calls `f` with each slab of a list.
+    pub(super) fn each_on_list(self, list: &Sheaf, f: &mut dyn FnMut(u32)) {
+        for element in self.heap.sheaves.objects(list) {
+            let parked = Parked::of(element.load(Ordering::Relaxed));
+            if self.is_on_list(parked) {
+                f(parked.slab);
+            }
+        }
+    }
+
+    pub(super) fn cpu_slab_in(self, stack: Stack) -> Option<CpuSlab<Sheaf>> {
         let own = self.heap.sheaves.adopt(stack)?;
         Some(CpuSlab { slab: self.slab_of(&own), own })
     }
 
+    /// A slab whose element was taken out of a list leaves the list; false if a free took it off
+    /// before.
+    fn left_list(&self, list: &Sheaf, parked: Parked) -> bool {
+        if self.cpu_rules().accounting == Accounting::Exact {
+            // A free may take it off at the same time: the exchange tells.
+            let exchanged = self.heap.exchange_word(parked.slab, |word| {
+                if parked.is_in(word) { word & !PARKED } else { word }
+            });
+            self.count_failed(&exchanged);
+            if !parked.is_in(exchanged.old) {
+                return false;
+            }
+        } else {
+            let counted = self.heap.sheaves.notes(list)[0];
+            let left = counted.load(Ordering::Relaxed) - parked.other;
+            counted.store(left, Ordering::Relaxed);
+        }
+        self.links(parked.slab).set_prev(NIL);
+        true
+    }
+
     /// True if a parked slab is still on the list.
     pub(super) fn is_on_list(&self, parked: Parked) -> bool {
-        if self.rules.accounting != Accounting::Exact {
+        if self.cpu_rules().accounting != Accounting::Exact {
             return true;
         }
         parked.is_in(self.heap.region.descriptor(parked.slab).word.load(Ordering::Acquire))
     }
 }
 
-impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
+impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
     type Own = Sheaf;
     type List = Sheaf;
 
     fn cpu_rules(&self) -> &Rules {
-        &self.rules
+        self.rules.rules()
     }
 
     fn check_out_slab(self) -> Result<Option<CpuSlab<Sheaf>>, Stopped> {
-        let stack = self.heap.platform.exchange(self.cache.shape().main(), Stack::NONE)?;
+        let stack = R::exchange_slab(self, Stack::NONE)?;
         Ok(self.cpu_slab_in(stack))
     }
 
@@ -97,7 +172,7 @@ impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
         heap.sheaves.notes(&own)[0].store(slab, Ordering::Relaxed);
         let tag = Tag { base: heap.region.address(slab), mask: !(shape.geometry.slab_bytes() - 1) };
         let new = heap.sheaves.publish_tagged(own, u32::MAX, tag);
-        match heap.platform.exchange(shape.main(), new) {
+        match R::exchange_slab(self, new) {
             Ok(old) => self.cpu_slab_in(old),
             // Stopped: no other thread has seen the new one, it is ours again.
             Err(Stopped) => self.cpu_slab_in(new),
@@ -200,9 +275,9 @@ impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
 
     fn check_out_list(self) -> Option<Sheaf> {
         let (sheaves, p) = (&self.heap.sheaves, &self.heap.platform);
-        let stack = p.exchange(self.cache.shape().spare(), Stack::NONE).ok()?;
+        let stack = R::exchange_list(self, Stack::NONE).ok()?;
         sheaves.adopt(stack).or_else(|| {
-            let most = self.rules.cpu_partial.max(self.rules.cpu_partial_slabs) + 1;
+            let most = self.cpu_rules().cpu_partial.max(self.cpu_rules().cpu_partial_slabs) + 1;
             let list = sheaves.take(p, most.min(Shape::STACK_OBJECTS))?;
             sheaves.notes(&list)[0].store(0, Ordering::Relaxed);
             Some(list)
@@ -210,14 +285,14 @@ impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
     }
 
     fn check_in_list(self, list: Sheaf) -> Option<Sheaf> {
-        let (sheaves, p) = (&self.heap.sheaves, &self.heap.platform);
+        let sheaves = &self.heap.sheaves;
         let new = sheaves.publish(list, 0);
-        sheaves.adopt(p.exchange(self.cache.shape().spare(), new).unwrap_or(new))
+        sheaves.adopt(R::exchange_list(self, new).unwrap_or(new))
     }
 
     fn objects_of(self, list: &Sheaf) -> u32 {
         let sheaves = &self.heap.sheaves;
-        if self.rules.accounting != Accounting::Exact {
+        if self.cpu_rules().accounting != Accounting::Exact {
             return sheaves.notes(list)[0].load(Ordering::Relaxed);
         }
         let parked = sheaves.objects(list).iter().map(|e| Parked::of(e.load(Ordering::Relaxed)));
@@ -230,10 +305,10 @@ impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
             return false;
         }
         self.links(slab).set_prev(ON_CPU_LIST);
-        let other = if self.rules.accounting == Accounting::Exact {
-            let exchanged = self.heap.set_flags(slab, PARKED, 0);
+        let other = if self.cpu_rules().accounting == Accounting::Exact {
+            let exchanged = self.heap.park_slab(slab);
             self.count_failed(&exchanged);
-            exchanged.before().0.number()
+            exchanged.after().0.number()
         } else {
             free
         };
@@ -244,25 +319,26 @@ impl<P: Platform> CpuSlabs for PageSlabs<'_, P, Rules> {
     }
 
     fn unpark(self, list: &mut Sheaf) -> Option<u32> {
-        let sheaves = &self.heap.sheaves;
         loop {
-            let parked = Parked::of(sheaves.pop(list)?);
-            if self.rules.accounting == Accounting::Exact {
-                // A free may take it off the list at the same time: the exchange tells.
-                let exchanged = self.heap.exchange_word(parked.slab, |word| {
-                    if parked.is_in(word) { word & !PARKED } else { word }
-                });
-                self.count_failed(&exchanged);
-                if !parked.is_in(exchanged.old) {
-                    continue;
-                }
-            } else {
-                let counted = sheaves.notes(list)[0];
-                let left = counted.load(Ordering::Relaxed) - parked.other;
-                counted.store(left, Ordering::Relaxed);
+            let parked = Parked::of(self.heap.sheaves.pop(list)?);
+            if self.left_list(list, parked) {
+                return Some(parked.slab);
             }
-            self.links(parked.slab).set_prev(crate::pages::descriptor::NIL);
-            return Some(parked.slab);
+        }
+    }
+
+    fn unpark_empty(self, list: &mut Sheaf) -> Option<u32> {
+        let (sheaves, objects) = (&self.heap.sheaves, self.cache.shape().geometry.objects);
+        let is_empty = |element: &AtomicUsize| {
+            let parked = Parked::of(element.load(Ordering::Relaxed));
+            self.is_on_list(parked) && self.free_of(parked.slab).1 == objects
+        };
+        loop {
+            let nth = sheaves.objects(list).iter().rposition(is_empty)?;
+            let parked = Parked::of(sheaves.remove(list, nth));
+            if self.left_list(list, parked) {
+                return Some(parked.slab);
+            }
         }
     }
 

@@ -5,13 +5,70 @@
 //! 49e2258586b4 (CPU partial lists), b47291ef02b0 (slabs counted, not objects), the series
 //! "slub: Delay freezing of CPU partial slabs" (2023), the series "SLUB percpu sheaves" (2025).
 
-/// When a slab that is taken off the node's list is frozen.
+use crate::engine::array_cache::Limits;
+
+/// When a slab that is taken off the node's list is frozen, and when it thaws.
+///
+/// The steps between the two that were released are those of the series "slub: Delay freezing of
+/// CPU partial slabs" as it was first sent (October 2023). Its patches 1 and 2 prepare, and change
+/// no exchange; patch 5 moves one, of a slab that is picked from a CPU partial list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freezing {
-    /// As it leaves the node's list, under the list lock (to 6.7).
+    /// As it leaves the node's list, under the list lock; it thaws under that lock, too (to 6.7).
     Eager,
-    /// When it is picked for use (from 6.8).
+    /// As [`Freezing::Eager`], but a CPU slab thaws before the list lock is taken (patch 3).
+    ThawedEarly,
+    /// Slabs on CPU partial lists are not frozen; the slab to use still is under the list lock
+    /// (patches 4 and 5).
+    UsedUnderLock,
+    /// When it is picked for use (as merged, from 6.8).
     Delayed,
+}
+
+impl Freezing {
+    /// All of them, in the order in which they came.
+    pub const ALL: [Freezing; 4] =
+        [Freezing::Eager, Freezing::ThawedEarly, Freezing::UsedUnderLock, Freezing::Delayed];
+
+    /// The words for them: those of the series are the patches up to which it was applied.
+    pub const WORDS: &'static [(&'static str, Freezing)] = &[
+        ("eager", Freezing::Eager),
+        ("patch-1", Freezing::Eager),
+        ("patch-2", Freezing::Eager),
+        ("patch-3", Freezing::ThawedEarly),
+        ("patch-4", Freezing::UsedUnderLock),
+        ("patch-5", Freezing::UsedUnderLock),
+        ("delayed", Freezing::Delayed),
+    ];
+
+    /// Its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Freezing::Eager => "eager",
+            Freezing::ThawedEarly => "patch-3",
+            Freezing::UsedUnderLock => "patch-5",
+            Freezing::Delayed => "delayed",
+        }
+    }
+
+    /// True if slabs on CPU partial lists are frozen.
+    #[must_use]
+    pub const fn freezes_parked(self) -> bool {
+        matches!(self, Freezing::Eager | Freezing::ThawedEarly)
+    }
+
+    /// True if a slab of the node's list that is to be used is frozen under the list lock.
+    #[must_use]
+    pub const fn freezes_used_under_lock(self) -> bool {
+        !matches!(self, Freezing::Delayed)
+    }
+
+    /// True if a CPU slab thaws under the list lock.
+    #[must_use]
+    pub const fn thaws_under_lock(self) -> bool {
+        matches!(self, Freezing::Eager)
+    }
 }
 
 /// How much a CPU partial list may hold.
@@ -26,6 +83,11 @@ pub enum Accounting {
     Exact,
 }
 
+impl Accounting {
+    /// All of them.
+    pub const ALL: [Accounting; 3] = [Accounting::Objects, Accounting::Slabs, Accounting::Exact];
+}
+
 /// What a CPU looks into first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Front {
@@ -35,6 +97,10 @@ pub enum Front {
     SheavesOverCpuSlabs,
     /// Its sheaves, refilled from the node's list (7.x).
     Sheaves,
+    /// The node's list: it has nothing of its own (SLUB_TINY).
+    Nothing,
+    /// Its array: SLAB, to 6.7.
+    ArrayCaches(Limits),
 }
 
 /// A bug or a wrong rule, which a checker must find.
@@ -99,11 +165,23 @@ impl Rules {
         }
     }
 
+    /// Every kind that an engine has: each freezing and accounting, with CPU partial lists and
+    /// without, and those that are frozen late below sheaves as well.
+    pub fn kinds() -> impl Iterator<Item = Self> {
+        let of =
+            |(freezing, front)| Accounting::ALL.map(|accounting| (freezing, front, accounting));
+        let alone = Freezing::ALL.map(|freezing| (freezing, Front::CpuSlabs));
+        let fronts = alone.into_iter().chain([(Freezing::Delayed, Front::SheavesOverCpuSlabs)]);
+        fronts.flat_map(of).flat_map(|(freezing, front, accounting)| {
+            [true, false].map(|lists| Rules { front, ..Self::of_kind(freezing, accounting, lists) })
+        })
+    }
+
     /// False from 7.0 on and in SLUB_TINY: objects come from nodes' lists alone, or
     /// from sheaves.
     #[must_use]
     pub fn has_cpu_slabs(&self) -> bool {
-        self.front != Front::Sheaves
+        matches!(self.front, Front::CpuSlabs | Front::SheavesOverCpuSlabs)
     }
 
     /// True if one more slab is to move from a node's list to a CPU's, which got so many

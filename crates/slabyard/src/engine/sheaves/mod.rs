@@ -16,6 +16,7 @@ pub mod free;
 pub mod reclaim;
 mod working_set;
 
+use super::slabs::Stacks;
 use super::{Changed, Engine, Found, Header, PageSlabs, Shape};
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
@@ -83,14 +84,32 @@ impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
-        let cache = on.cache;
+        self.tune(on, name, value)
+    }
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
+        self.each_in_barn(on, f);
+    }
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        self.is_barn_published(on)
+    }
+}
+
+impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+    /// Changes a tunable; `None` if it is none of sheaves.
+    pub(super) fn tune<S: Stacks<Chain = C>>(
+        &self,
+        on: S,
+        name: &str,
+        value: u32,
+    ) -> Option<Changed> {
+        let cache = on.cache();
         let (full, empty) = cache.barn_limits();
         let old = match name {
             "sheaf_capacity" => {
-                let old = cache.sheaf_capacity();
-                let objects = value.clamp(1, Shape::STACK_OBJECTS);
                 // Each stack takes it over in its next slow path.
-                cache.shown.sheaf_capacity.store(objects.into(), Ordering::Relaxed);
+                let old = cache.set_sheaf_capacity(value.clamp(1, Shape::STACK_OBJECTS));
                 return Some(Changed { old, drains: true });
             }
             "min_partial" => cache.set_min_partial(value),
@@ -107,13 +126,5 @@ impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
             _ => return None,
         };
         Some(Changed { old, drains: false })
-    }
-
-    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
-        self.each_in_barn(on, f);
-    }
-
-    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
-        self.is_barn_published(on)
     }
 }

@@ -18,10 +18,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         found: &mut Option<Found>,
         most: u32,
     ) -> bool {
-        let mut left = found.take().unwrap_or_else(|| Found {
-            unused: self.barn_unused(on) * on.cache().sheaf_capacity(),
-            idle: on.cache().is_idle(),
-        });
+        let mut left = found.take().unwrap_or_else(|| self.look(on));
         if left.unused > 0 {
             let flushed = self.flush_piece(on, most);
             left.unused = left.unused.saturating_sub(flushed);
@@ -35,6 +32,12 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         }
         self.barn_forget_empty(on);
         partial::discard_some_empty(on) > 0
+    }
+
+    /// What a pass has to do.
+    pub fn look<S: Stacks<Chain = C>>(&self, on: S) -> Found {
+        let unused = self.barn_unused(on) * on.cache().sheaf_capacity();
+        Found { unused, idle: on.cache().is_idle() }
     }
 
     /// Flushes one of this CPU's own stacks.

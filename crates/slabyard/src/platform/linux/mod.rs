@@ -18,16 +18,19 @@
 
 mod address_range;
 mod calls;
+mod counts;
 mod huge;
 mod memory;
 mod process;
 
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
-use super::{Park, Platform, Stretch, Use, sys};
+use super::{Event, Park, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use counts::Counts;
 use memory::Memory;
+use slabyard_abi::stats::{CACHE_WORDS, add_row};
 
 /// How CPUs are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +57,15 @@ const REGISTERED: u32 = 1;
 const REFUSED: u32 = 2;
 
 /// The platform of a real process.
-pub struct Linux {
+pub type Linux = OnLinux<false>;
+/// The same, which counts what slow paths do, once it is [asked](OnLinux::count_slow_paths).
+pub type CountingLinux = OnLinux<true>;
+
+/// The platform of a real process: `COUNTS` if it has code that counts.
+pub struct OnLinux<const COUNTS: bool> {
     rows: Rows,
     memory: Memory,
+    counts: Counts,
     huge_pages: huge::Setting,
     setup: Setup,
     membarrier: AtomicU32,
@@ -82,13 +91,14 @@ unsafe extern "C" {
     fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
 }
 
-impl Linux {
-    /// A platform before [`Linux::init`].
+impl<const COUNTS: bool> OnLinux<COUNTS> {
+    /// A platform before [`OnLinux::init`].
     #[must_use]
     pub const fn new() -> Self {
-        Linux {
+        OnLinux {
             rows: Rows::new(),
             memory: Memory::new(),
+            counts: Counts::new(),
             huge_pages: huge::Setting::new(),
             setup: Setup {
                 mode: AtomicU32::new(0),
@@ -129,7 +139,24 @@ impl Linux {
         true
     }
 
-    /// The mode found by [`Linux::init`].
+    /// From now on slow paths are counted. False if there is no memory for it, or no code.
+    /// Call it after [`OnLinux::init`].
+    pub fn count_slow_paths(&self) -> bool {
+        COUNTS && self.counts.begin(self.page_bytes(), self.rows.len())
+    }
+
+    /// What all rows counted of the cache of a number, by the words of `abi::stats`; `None` where
+    /// nothing is counted.
+    pub fn counted(&self, cache: usize) -> Option<[u64; CACHE_WORDS]> {
+        if !self.counts() {
+            return None;
+        }
+        let mut all = [0; CACHE_WORDS];
+        (0..self.rows.len()).for_each(|row| add_row(&mut all, &self.counts.of(row, cache)));
+        Some(all)
+    }
+
+    /// The mode found by [`OnLinux::init`].
     #[inline]
     pub fn mode(&self) -> Mode {
         match self.setup.mode.load(Ordering::Relaxed) {
@@ -167,7 +194,7 @@ impl Linux {
         }
     }
 
-    /// This thread has no row until it [returns](Linux::return_to_row). True if it had none
+    /// This thread has no row until it [returns](OnLinux::return_to_row). True if it had none
     /// before.
     pub fn leave_row(&self) -> bool {
         let flags = &rseq::thread().flags;
@@ -220,7 +247,7 @@ impl Linux {
     /// In the child of a fork: the slots of threads that do not exist there, or that ended
     /// during the fork and could not drain their rows. Their rows keep their objects until
     /// [`Yard::adopt_rows`](crate::yard::Yard::adopt_rows) drains them, which comes before
-    /// [`Linux::free_slot`].
+    /// [`OnLinux::free_slot`].
     pub fn foreign_slots(&self) -> impl Iterator<Item = usize> + '_ {
         let mine = rseq::thread().cpu_id.load(Ordering::Relaxed) as usize;
         let is_slots = self.mode() == Mode::Slots;
@@ -283,7 +310,7 @@ impl Linux {
     }
 }
 
-impl Default for Linux {
+impl<const COUNTS: bool> Default for OnLinux<COUNTS> {
     fn default() -> Self {
         Self::new()
     }
@@ -296,7 +323,7 @@ fn clock(which: i32) -> [u64; 2] {
     time.map(i64::cast_unsigned)
 }
 
-impl Park for Linux {
+impl<const COUNTS: bool> Park for OnLinux<COUNTS> {
     fn wait(&self, word: &AtomicU32, value: u32) {
         const FUTEX_WAIT_PRIVATE: usize = 128;
         let address = word.as_ptr() as usize;
@@ -325,7 +352,7 @@ impl Park for Linux {
     }
 }
 
-impl Platform for Linux {
+impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     fn page_bytes(&self) -> usize {
         self.setup.page_bytes.load(Ordering::Relaxed)
     }
@@ -506,6 +533,23 @@ impl Platform for Linux {
     #[inline]
     fn depth(&self) -> &AtomicU32 {
         &rseq::thread().depth
+    }
+
+    fn counts_at(&self) -> usize {
+        self.counts.base()
+    }
+
+    #[inline]
+    fn counts(&self) -> bool {
+        COUNTS && self.counts.base() != 0
+    }
+
+    #[inline]
+    fn count(&self, slot: Slot, event: Event) {
+        if self.counts() {
+            // Without a row the thread counts at the first.
+            self.counts.add(self.row_hint().unwrap_or(0), slot, event);
+        }
     }
 
     unsafe fn read_word(&self, address: usize) -> usize {

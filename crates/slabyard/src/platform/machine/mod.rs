@@ -28,7 +28,7 @@ mod tests;
 pub use schedule::Body;
 
 use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
-use super::{GRANULE, Park, Platform, Stretch, Use};
+use super::{Event, GRANULE, Park, Platform, Stretch, Use};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use memory::Memory;
@@ -422,8 +422,10 @@ impl Platform for Machine {
         self.note(|tally| tally.slab_operations += 1);
     }
 
-    fn count(&self, counter: usize, n: u32) {
-        self.counted[counter].fetch_add(n.into(), Ordering::Relaxed);
+    fn count(&self, _slot: Slot, event: Event) {
+        if let Event::Counted(counter, n) = event {
+            self.counted[counter].fetch_add(n.into(), Ordering::Relaxed);
+        }
     }
 
     unsafe fn read_word(&self, address: usize) -> usize {

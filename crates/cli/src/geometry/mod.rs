@@ -6,8 +6,10 @@
 //! Invariants: standard output holds the table or JSON alone, notes go to standard
 //! error; a difference is exit code 1, a setting that cannot be is 2.
 
+mod slab;
+
 use crate::failure::Failure;
-use crate::machine::{MachineArgs, size};
+use crate::machine::{Engine, MachineArgs, size};
 use crate::{say, stdin, stdout};
 use anyhow::Context;
 use clap::ValueHint;
@@ -28,6 +30,7 @@ Examples:
   slabyard geometry --against kernel            every cache of the running kernel (root)
   slabyard geometry --against boot.json.zst --release 6.12
   slabyard geometry --against dumps.json#boot   one of the dumps of a file
+  slabyard geometry --engine slab 192 2k        by the rules of mm/slab.c, to 6.7
 
 What is not given of the machine is this one's, or with --against the snapshot's.";
 
@@ -43,6 +46,9 @@ pub struct GeometryArgs {
     /// Change a rule; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
+    /// The kernel's allocator whose rules hold
+    #[arg(long, value_enum, default_value = "slub")]
+    engine: Engine,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -62,9 +68,10 @@ pub struct GeometryArgs {
 
 /// Prints a table of sizes, or the differences from a kernel.
 pub fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
-    match &args.against {
-        None => sizes(args),
-        Some(source) => against(args, source),
+    match (args.engine, &args.against) {
+        (Engine::Slab, _) => slab::run(args),
+        (Engine::Slub, None) => sizes(args),
+        (Engine::Slub, Some(source)) => against(args, source),
     }
 }
 
@@ -248,8 +255,7 @@ fn table(rows: &[Row], settings: &Settings) -> String {
         ("min_partial", "slabs"),
         ("sheaf_capacity", "objects"),
     ];
-    let mut grid = vec![heads.map(|h| h.0.to_owned()), heads.map(|h| h.1.to_owned())];
-    grid.extend(rows.iter().map(|row| {
+    let cells = rows.iter().map(|row| {
         let slab = u64::from(machine.page_size) << row.order;
         let share = f64::from(row.waste) * 100.0 / slab as f64;
         [
@@ -264,7 +270,19 @@ fn table(rows: &[Row], settings: &Settings) -> String {
             row.min_partial.to_string(),
             row.sheaf_capacity.to_string(),
         ]
-    }));
+    });
+    text.push_str(&grid(heads, cells));
+    text
+}
+
+/// Lines of cells below their heads, aligned at the right.
+fn grid<const N: usize>(
+    heads: [(&str, &str); N],
+    cells: impl Iterator<Item = [String; N]>,
+) -> String {
+    let mut grid = vec![heads.map(|h| h.0.to_owned()), heads.map(|h| h.1.to_owned())];
+    grid.extend(cells);
+    let mut text = String::new();
     for row in &grid {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {

@@ -1,0 +1,39 @@
+//! What CPU partial lists claim and what they hold, after Horn's report of January 2021: after a
+//! fork bomb, list by list; what shrinking gives back; and what the unlucky free pays that
+//! drains a list.
+//!
+//! Time is measured without counting or looking. Neighbours: `look` reads a process that is held,
+//! `measure` runs and holds loads, `report` is all of it as it is written down, `text` shows it;
+//! `fronts` makes the allocators, `counts` reads what was counted.
+
+mod look;
+mod measure;
+mod report;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::allocators::Bench;
+use crate::goals::Verdict;
+use crate::machine::Machine;
+use crate::questions::ListsOptions;
+use crate::{fronts, screen};
+use report::Report;
+
+/// Runs the suite.
+pub fn run(options: &ListsOptions) -> Result<Verdict> {
+    // The fronts are all that is measured.
+    let bench = Bench::open(Some(Path::new("mimalloc")))?;
+    let allocators = fronts::allocators(&bench, &options.engines, &options.fronts)?;
+    let machine = Machine::read()?;
+    let measured = measure::all(&bench, &allocators, options)?;
+    let report = Report::new(&machine, &allocators, options, &measured);
+    let heading = screen::heading(&machine, &allocators);
+    let text = format!("{heading}\n{}", text::body(&report));
+    screen::publish(&text, &report, options.json.as_deref())?;
+    Ok(Verdict::Met)
+}

@@ -1,0 +1,39 @@
+//! What the series "slub: Delay freezing of CPU partial slabs" (October 2023) changes, on real
+//! CPUs: loads as those of its table, before it, after each of its patches, and after it.
+//!
+//! Time is measured without counting; what the slow paths did is counted in runs of their own.
+//! Neighbours: `cells` has what is run, `measure` runs it, `report` is all of it as it is
+//! written down, `text` shows it; `fronts` makes the allocators, `counts` reads what was counted.
+
+mod cells;
+mod measure;
+mod report;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::allocators::Bench;
+use crate::goals::Verdict;
+use crate::machine::Machine;
+use crate::questions::SeriesOptions;
+use crate::{fronts, screen};
+use report::Report;
+
+/// Runs the suite.
+pub fn run(options: &SeriesOptions) -> Result<Verdict> {
+    // The fronts are all that is measured.
+    let bench = Bench::open(Some(Path::new("mimalloc")))?;
+    let allocators = fronts::allocators(&bench, &options.engines, &options.fronts)?;
+    let machine = Machine::read()?;
+    let cells = cells::all(options, machine.cpus.len());
+    let measured = measure::all(&bench, &allocators, cells, options)?;
+    let report = Report::new(&machine, &allocators, options, &measured);
+    let heading = screen::heading(&machine, &allocators);
+    let text = format!("{heading}\n{}", text::body(&report));
+    screen::publish(&text, &report, options.json.as_deref())?;
+    Ok(Verdict::Met)
+}

@@ -1,0 +1,180 @@
+//! A trace of a kernel's allocations under each preset, in the lab.
+//!
+//! All figures but the time are the same in each round. Neighbours: [`crate::replay`] reads the
+//! trace and makes the figures of one replay.
+
+use super::child::Stop;
+use super::contender::expanded;
+use super::figures::{Compared, Figures, What};
+use super::progress::Progress;
+use crate::failure::Failure;
+use crate::machine::{Engine, MachineArgs};
+use crate::replay::figures::{self, named};
+use crate::replay::input::{self, Loaded, Wanted};
+use crate::replay::{TraceArgs, screen};
+use anyhow::{Context, anyhow};
+use serde_json::{Value, json};
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::replay::{Replayed, Start, replay};
+use slabyard_lab::rules::{RELEASES, Settings};
+use std::time::Instant;
+
+/// The word for a kernel that keeps no memory for speed.
+const TINY: &str = "tiny";
+/// And what it stands for.
+const TINY_SPEC: &str = "6.18,tiny=1";
+
+/// Moments at which what is live is looked at.
+const SAMPLES: usize = 500;
+
+/// What came of it, the settings as they were typed, and whether the trace is doubtful.
+pub struct Result {
+    /// The figures.
+    pub compared: Compared,
+    /// The settings of each.
+    pub sets: Vec<Vec<String>>,
+    /// The trace, in JSON.
+    pub load: Value,
+    /// True if all figures are uncertain.
+    pub doubtful: bool,
+}
+
+/// Replays it so many rounds under each.
+pub fn compare(
+    trace: &TraceArgs,
+    specs: &[String],
+    rounds: u32,
+) -> std::result::Result<Result, Failure> {
+    let specs = expanded(specs, defaults())?;
+    let machine = MachineArgs::default();
+    let nothing = Wanted { release: None, machine: &machine, nodes: None, set: &[] };
+    let reading = screen::Progress::new();
+    let loaded = input::load(trace, &nothing, &reading)?;
+    let sets: Vec<Vec<String>> = specs.iter().map(|spec| set_of(spec)).collect();
+    let mut settings = Vec::new();
+    for (spec, set) in specs.iter().zip(&sets) {
+        settings.push(contender(spec, set, &machine, &loaded)?);
+    }
+    let mut case =
+        crate::replay::case(Engine::Slub, &loaded, case::order_of(&loaded.snapshot), &reading)?;
+    let doubtful = crate::replay::doubts(trace, &loaded, &case);
+    drop(reading);
+    let mut stop = Stop::new().context("cannot take signals")?;
+    let progress = Progress::new((rounds as usize + 1) * specs.len(), false);
+    let mut compared = Compared {
+        figures: specs.iter().map(|spec| Figures::new(spec)).collect(),
+        findings: Vec::new(),
+        notes: Vec::new(),
+    };
+    let Loaded { trace: events, snapshot, .. } = &loaded;
+    // The first round fills the figures, with samples, and is not timed.
+    for round in 0..=rounds {
+        for nth in 0..specs.len() {
+            let at = (nth + round as usize) % specs.len();
+            let into = &mut compared.figures[at];
+            stop.check()?;
+            progress.begin(&format!("round {round}"), &specs[at]);
+            case.rule(events, snapshot, &settings[at])
+                .map_err(|error| Failure::Usage(format!("--with {}: {error}", specs[at])))?;
+            let mut plan = case.plan(Start::LookAhead);
+            if round == 0 {
+                plan.sample_every = case.prepared.steps.len().div_ceil(SAMPLES).max(1);
+            }
+            let begun = Instant::now();
+            let replayed = replay(&plan).context("the replay failed")?;
+            if round > 0 {
+                into.add(What::Time, Some(begun.elapsed().as_secs_f64()));
+            } else {
+                fill(into, &loaded, &case, &replayed);
+                let why = case.unlike.iter().map(|why| format!("{}: {why}", specs[at]));
+                compared.notes.extend(why);
+            }
+            progress.end();
+        }
+    }
+    let load = json!({
+        "kind": "trace",
+        "trace": trace.file.display().to_string(),
+        "start": loaded.start.display().to_string(),
+        "kernel": loaded.snapshot.kernel,
+        "events": loaded.trace.events.len(),
+        "rounds": rounds,
+    });
+    Ok(Result { compared, sets, load, doubtful })
+}
+
+/// Each preset, and the kernel for small machines.
+fn defaults() -> Vec<String> {
+    let releases = RELEASES.iter().map(|release| release.name.to_owned());
+    releases.chain([TINY.to_owned()]).collect()
+}
+
+/// What follows the release.
+fn set_of(spec: &str) -> Vec<String> {
+    let whole = if spec == TINY { TINY_SPEC } else { spec };
+    let parts = whole.split(',').filter(|part| part.contains('='));
+    parts.map(str::to_owned).collect()
+}
+
+fn contender(
+    spec: &str,
+    set: &[String],
+    machine: &MachineArgs,
+    loaded: &Loaded,
+) -> std::result::Result<Settings, Failure> {
+    let whole = if spec == TINY { TINY_SPEC } else { spec };
+    let first = whole.split(',').next().filter(|first| !first.contains('='));
+    let wanted = Wanted { release: first, machine, nodes: None, set };
+    let told = |why: &dyn std::fmt::Display| {
+        Failure::Usage(format!(
+            "--with {spec}: {why}; a contender is a kernel's release, {TINY}, or keys of \
+             `slabyard replay --set`, apart by commas"
+        ))
+    };
+    if let Some(wrong) = whole.split(',').skip(1).find(|part| !part.contains('=')) {
+        return Err(told(&format!("`{wrong}` is no KEY=VALUE")));
+    }
+    let found = input::settings(&wanted, &loaded.trace, &loaded.snapshot);
+    found.map(|(settings, _)| settings).map_err(|failure| told(&failure))
+}
+
+fn fill(into: &mut Figures, loaded: &Loaded, case: &Case, replayed: &Replayed) {
+    let one = figures::of(&loaded.snapshot, case, Start::LookAhead, replayed);
+    let totals = &one.totals;
+    into.count(What::Peak, Some(totals.peak_bytes));
+    into.add(What::Mean, mean_bytes(case, replayed, totals.before.bytes));
+    let series = one.series.iter().map(|point| &point.totals);
+    let live = series.chain([&totals.before, &totals.after]).map(|sum| sum.live).max().flatten();
+    into.count(What::Waste, live.map(|live| totals.peak_bytes.saturating_sub(live)));
+    into.count(What::Slabs, Some(totals.peak));
+    let counters = named(&one.counters).map(|(name, n)| (name.to_owned(), n));
+    into.counted(Some(counters.collect()));
+}
+
+/// Bytes of slabs over the time of the trace.
+fn mean_bytes(case: &Case, replayed: &Replayed, before: Option<u64>) -> Option<f64> {
+    let mut bytes = before? as f64;
+    let (begin, end) = case.prepared.span.clone().into_inner();
+    let (mut since, mut byte_ns) = (begin, 0.0);
+    for change in &replayed.changes {
+        // What waits for readers may outlast the trace.
+        let at = change.time_ns.clamp(since, end);
+        byte_ns += bytes * (at - since) as f64;
+        since = at;
+        let slab = (u64::from(case.page_size) << case.orders[usize::from(change.cache)]) as f64;
+        bytes += f64::from(change.by) * slab;
+    }
+    byte_ns += bytes * (end - since) as f64;
+    (end > begin).then(|| byte_ns / (end - begin) as f64)
+}
+
+/// What stands above the table.
+pub fn heading(loaded: &Value) -> anyhow::Result<String> {
+    let text = |key: &str| loaded[key].as_str().map(str::to_owned);
+    Ok(format!(
+        "{} events of {}, kernel {}",
+        loaded["events"],
+        text("trace").ok_or_else(|| anyhow!("no trace"))?,
+        text("kernel").unwrap_or_else(|| "unknown".into()),
+    ))
+}

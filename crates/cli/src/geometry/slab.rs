@@ -1,0 +1,126 @@
+//! `slabyard geometry --engine slab`: what the slabs of a SLAB kernel are like.
+//!
+//! Neighbours: [`slabyard_lab::slab`] has the rules, [`super`] everything that SLUB's geometry
+//! shares with it.
+
+use super::{GeometryArgs, bytes, grid, json};
+use crate::failure::Failure;
+use crate::stdout;
+use serde::Serialize;
+use slabyard_lab::rules::{Machine, version_of};
+use slabyard_lab::slab::{self, Geometry, Request, Rules};
+use std::process::ExitCode;
+
+/// The release in which SLAB was no more.
+const REMOVED: (u32, u32) = (6, 8);
+
+/// One size, under the names that the kernel has for its numbers.
+#[derive(Serialize)]
+struct Row {
+    size: u32,
+    slab_size: u32,
+    order: u8,
+    objs_per_slab: u32,
+    waste: u32,
+    index: &'static str,
+    colours: u32,
+    colour_offset: u32,
+    limit: u32,
+    batchcount: u32,
+    sharedfactor: u32,
+    free_limit: u32,
+}
+
+/// Prints a table of sizes.
+pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
+    if args.against.is_some() {
+        return Err(Failure::Usage("--against holds snapshots against SLUB's rules alone".into()));
+    }
+    let release = args.release.as_deref().unwrap_or("6.1");
+    match version_of(release) {
+        None => return Err(Failure::Usage(format!("{release} is no version; such as 6.1"))),
+        Some(version) if version >= REMOVED => {
+            return Err(Failure::Usage(format!(
+                "SLAB was removed in 6.8; {release} has SLUB alone"
+            )));
+        }
+        Some(_) => {}
+    }
+    let machine = args.machine.on(Machine::here());
+    let mut rules = Rules::of(&machine);
+    for setting in &args.settings {
+        let order = setting.strip_prefix("max_order=").and_then(|n| n.parse().ok());
+        let order = order.filter(|order| *order <= 10).ok_or_else(|| {
+            Failure::Usage(format!("`{setting}`: of SLAB, --set takes max_order, from 0 to 10"))
+        })?;
+        rules.max_order = order;
+    }
+    let classes: Vec<u32> = slab::kmalloc_sizes(machine.page_size);
+    let sizes = if args.sizes.is_empty() { &classes } else { &args.sizes };
+    let rows = sizes.iter().map(|size| row(*size, &rules)).collect::<Result<Vec<_>, _>>()?;
+    let text = if args.json { json(&rows)? } else { table(&rows, &rules, release) };
+    stdout::print(text.as_bytes())
+}
+
+fn row(size: u32, rules: &Rules) -> Result<Row, Failure> {
+    let found = slab::of(&Request::of(size), rules).map_err(|e| Failure::Usage(e.to_string()))?;
+    let Geometry { order, objects, waste, index, colours, colour_offset, free_limit, .. } = found;
+    Ok(Row {
+        size,
+        slab_size: found.size,
+        order,
+        objs_per_slab: objects,
+        waste,
+        index: index.name(),
+        colours,
+        colour_offset,
+        limit: found.limits.limit,
+        batchcount: found.limits.batchcount,
+        sharedfactor: found.limits.sharedfactor,
+        free_limit,
+    })
+}
+
+fn table(rows: &[Row], rules: &Rules, release: &str) -> String {
+    let head = format!(
+        "SLAB of release {release}, pages of {}, {} CPUs of a node, {} possible; any waste from \
+         order {} on\n",
+        bytes(rules.page_size.into()),
+        rules.node_cpus,
+        rules.possible_cpus,
+        rules.max_order,
+    );
+    let heads = [
+        ("size", ""),
+        ("slab_size", ""),
+        ("order", ""),
+        ("slab", ""),
+        ("objs_per_slab", "objects"),
+        ("waste", "a slab"),
+        ("index", ""),
+        ("colours", ""),
+        ("limit", "objects"),
+        ("batchcount", "objects"),
+        ("sharedfactor", "batches"),
+        ("free_limit", "objects"),
+    ];
+    let cells = rows.iter().map(|row| {
+        let slab = u64::from(rules.page_size) << row.order;
+        let share = f64::from(row.waste) * 100.0 / slab as f64;
+        [
+            bytes(row.size.into()),
+            bytes(row.slab_size.into()),
+            row.order.to_string(),
+            bytes(slab),
+            row.objs_per_slab.to_string(),
+            format!("{} ({share:.1}%)", bytes(row.waste.into())),
+            row.index.to_owned(),
+            row.colours.to_string(),
+            row.limit.to_string(),
+            row.batchcount.to_string(),
+            row.sharedfactor.to_string(),
+            row.free_limit.to_string(),
+        ]
+    });
+    head + &grid(heads, cells)
+}

@@ -1,0 +1,251 @@
+//! A cache's numbers as the kernel's `mm/slab.c` computed them, until it was removed in 6.8: order,
+//! objects in a slab, where the list of free objects lies, colours, and the limits of arrays.
+//!
+//! A slab's free objects are listed in an array of indices, one for each object, of a byte each
+//! on pages of 4 KiB and of two on larger ones. The array costs least where it lies in the last
+//! free object, which is then never handed out before; else it is an object of its own, if that
+//! saves room; else it takes the end of the slab.
+//!
+//! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994), of colours and off-slab lists;
+//! `/proc/slabinfo` of 6.1, every cache of which follows this (`tests/slab.rs`).
+//! Neighbours: [`crate::geometry`] is SLUB's; the engine has the limits
+//! ([`slabyard::engine::array_cache::Limits`]).
+//! Invariant: `objects × size + what the list takes of the slab + waste = 2^order pages`.
+
+use crate::geometry::SizeError;
+use crate::rules::Machine;
+use slabyard::engine::array_cache::Limits;
+
+/// The smallest object where an index is a byte: then no slab has more than 255.
+const LEAST_SIZE: u32 = 16;
+/// The highest order of the page allocator.
+const ORDER_LIMIT: u8 = 10;
+/// A slab of a low order may waste so much: one part of this.
+const WASTE_PART: u32 = 8;
+/// Machines with more memory may use an order above 0 (`slab_max_order`).
+const SMALL_MACHINE: u64 = 32 << 20;
+/// Size classes: the least is 32 bytes.
+const LEAST_CLASS: u32 = 32;
+
+/// What a cache brings with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes that users see.
+    pub object_size: u32,
+    /// Bytes from one object to the next, before the least size is applied.
+    pub size: u32,
+    /// Objects begin at multiples of it.
+    pub align: u32,
+    /// Free objects keep their contents: they have a constructor, or readers may still look at
+    /// them (type-safe by RCU).
+    pub keeps_contents: bool,
+    /// Its pages count as reclaimable.
+    pub reclaimable: bool,
+}
+
+impl Request {
+    /// A plain cache of objects of so many bytes.
+    #[must_use]
+    pub fn of(size: u32) -> Request {
+        let request = Request { object_size: size, size, align: 8, ..Request::NONE };
+        Request { size: size.next_multiple_of(8), ..request }
+    }
+
+    const NONE: Request =
+        Request { object_size: 0, size: 0, align: 0, keeps_contents: false, reclaimable: false };
+}
+
+/// Where a slab's list of free objects lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// In a free object of the slab.
+    InObject,
+    /// In an object of a size class.
+    OffSlab,
+    /// At the slab's end.
+    OnSlab,
+}
+
+impl Index {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Index::InObject => "in an object",
+            Index::OffSlab => "off the slab",
+            Index::OnSlab => "on the slab",
+        }
+    }
+}
+
+/// What a machine and its boot parameters decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// The order from which on any waste is taken (`slab_max_order`).
+    pub max_order: u8,
+    /// CPUs that could ever be there, and those of one node.
+    pub possible_cpus: u32,
+    /// CPUs of one node.
+    pub node_cpus: u32,
+    /// Bytes of a cache line.
+    pub line: u32,
+}
+
+impl Rules {
+    /// Those of a machine that nobody changed.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Rules {
+        Rules {
+            page_size: machine.page_size,
+            max_order: u8::from(machine.memory_bytes > SMALL_MACHINE),
+            possible_cpus: machine.possible_cpus,
+            node_cpus: machine.online_cpus.div_ceil(machine.nodes.max(1)),
+            line: 64,
+        }
+    }
+
+    /// Bytes of an index.
+    #[must_use]
+    pub const fn index_bytes(&self) -> u32 {
+        if self.page_size >> 8 <= 16 { 1 } else { 2 }
+    }
+
+    /// Most objects in a slab.
+    #[must_use]
+    pub const fn most_objects(&self) -> u32 {
+        (1 << (8 * self.index_bytes())) - 1
+    }
+
+    /// The size class that holds so many bytes.
+    fn class(&self, bytes: u32) -> u32 {
+        let found = kmalloc_sizes(self.page_size).into_iter().find(|class| *class >= bytes);
+        found.unwrap_or_else(|| bytes.next_multiple_of(self.page_size).next_power_of_two())
+    }
+}
+
+/// The size classes that are caches: 32 bytes to two pages.
+#[must_use]
+pub fn kmalloc_sizes(page_size: u32) -> Vec<u32> {
+    let mut sizes = crate::geometry::kmalloc_sizes(page_size);
+    sizes.retain(|size| *size >= LEAST_CLASS);
+    sizes
+}
+
+/// What a cache is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes from one object to the next.
+    pub size: u32,
+    /// A slab has 2^order pages.
+    pub order: u8,
+    /// Objects in a slab.
+    pub objects: u32,
+    /// Where the list of free objects lies.
+    pub index: Index,
+    /// Bytes of a slab that nothing uses, but colours.
+    pub waste: u32,
+    /// Bytes from one colour to the next, and how many colours there are: the first objects of
+    /// slabs that follow one another begin so far from one another, in turn.
+    pub colour_offset: u32,
+    /// Colours; of 0 or 1 all slabs begin alike.
+    pub colours: u32,
+    /// What arrays hold.
+    pub limits: Limits,
+    /// Free objects that a node may have before free slabs end.
+    pub free_limit: u32,
+}
+
+/// The geometry of a cache.
+///
+/// # Errors
+/// A size of 0, or one that the highest order does not hold.
+pub fn of(request: &Request, rules: &Rules) -> Result<Geometry, SizeError> {
+    if request.size == 0 {
+        return Err(SizeError::Empty);
+    }
+    let least = if rules.index_bytes() == 1 { LEAST_SIZE } else { 0 };
+    let size = request.size.max(least).next_multiple_of(request.align.max(8));
+    let slab = Slab { size, object_size: request.object_size.max(least), request, rules };
+    let found = slab.in_object().or_else(|| slab.off_slab()).or_else(|| slab.on_slab());
+    let Some((index, Fit { order, objects, left })) = found else {
+        let (order, page_size) = (ORDER_LIMIT, rules.page_size);
+        return Err(SizeError::TooLarge { size, order, pages: 1 << order, page_size });
+    };
+    let limits = Limits::of(size, rules.page_size, rules.possible_cpus);
+    let colour_offset = rules.line.max(request.align);
+    Ok(Geometry {
+        size,
+        order,
+        objects,
+        index,
+        waste: left,
+        colour_offset,
+        colours: left / colour_offset,
+        limits,
+        free_limit: (1 + rules.node_cpus) * limits.batchcount + objects,
+    })
+}
+
+/// How objects fit into a slab.
+#[derive(Clone, Copy)]
+struct Fit {
+    order: u8,
+    objects: u32,
+    /// Bytes that are left.
+    left: u32,
+}
+
+struct Slab<'a> {
+    size: u32,
+    object_size: u32,
+    request: &'a Request,
+    rules: &'a Rules,
+}
+
+impl Slab<'_> {
+    fn in_object(&self) -> Option<(Index, Fit)> {
+        let fit = self.fit(0, |_| true).filter(|_| !self.request.keeps_contents)?;
+        let list = fit.objects * self.rules.index_bytes();
+        (list <= self.object_size).then_some((Index::InObject, fit))
+    }
+
+    fn off_slab(&self) -> Option<(Index, Fit)> {
+        // The size classes themselves have theirs in an object or on the slab.
+        let list = |objects: u32| objects * self.rules.index_bytes();
+        let saves = |objects: u32| self.rules.class(list(objects)) <= self.size / 2;
+        let fit = self.fit(0, saves)?;
+        (fit.left < list(fit.objects)).then_some((Index::OffSlab, fit))
+    }
+
+    fn on_slab(&self) -> Option<(Index, Fit)> {
+        self.fit(self.rules.index_bytes(), |_| true).map(|fit| (Index::OnSlab, fit))
+    }
+
+    /// The lowest order that wastes little enough; of those that hold any object the last one
+    /// before there are too many. Each object takes `more` bytes beside its own.
+    fn fit(&self, more: u32, may: impl Fn(u32) -> bool) -> Option<Fit> {
+        let mut best = None;
+        for order in 0..=ORDER_LIMIT {
+            let bytes = self.rules.page_size << order;
+            let objects = bytes / (self.size + more);
+            if objects == 0 {
+                continue;
+            }
+            if objects > self.rules.most_objects() {
+                break;
+            }
+            if !may(objects) {
+                continue;
+            }
+            let left = bytes % (self.size + more);
+            best = Some(Fit { order, objects, left });
+            let is_thrifty = left * WASTE_PART <= bytes;
+            if self.request.reclaimable || order >= self.rules.max_order || is_thrifty {
+                break;
+            }
+        }
+        best
+    }
+}

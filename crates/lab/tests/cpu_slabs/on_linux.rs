@@ -1,0 +1,176 @@
+//! The same on real CPUs: one thread, which goes from CPU to CPU as the load says, counts on
+//! Linux what the model counts, call by call.
+//!
+//! A process has room for few yards: each case runs in a child of its own.
+
+use super::pair::{Chosen, Pair};
+use super::{load, paths};
+use slabyard::engine::counters::Counter;
+use slabyard::engine::cpu_slabs::{Front, OnCpus, Preset, Rules};
+use slabyard::platform::Platform;
+use slabyard::platform::linux::{CountingLinux, Mode};
+use slabyard::yard::Yard;
+use std::cell::Cell;
+use std::process::Command;
+
+/// Which case the child runs, and in which mode.
+const CASE: &str = "SLABYARD_TEST_CASE";
+const MODE: &str = "SLABYARD_TEST_MODE";
+/// What a child says that cannot run its case.
+const NOT_RUN: &str = "not run: ";
+/// A class of objects of less than 256 bytes.
+const SMALL: usize = 3;
+
+const MODES: [Mode; 3] = [Mode::Library, Mode::Own, Mode::Slots];
+
+impl Chosen for CountingLinux {
+    /// Each reads the counts of all possible CPUs.
+    const CALLS: usize = 1600;
+
+    fn begin(_cpus: usize) -> Yard<Self, OnCpus> {
+        let yard: Yard<Self, _> = Yard::new(CountingLinux::new());
+        let mode = mode_of_child();
+        assert!(yard.platform().init(Some(mode)) && yard.platform().count_slow_paths());
+        if yard.platform().mode() != mode {
+            println!("{NOT_RUN}{mode:?} is not there");
+            std::process::exit(0);
+        }
+        yard.platform().enter();
+        yard
+    }
+
+    fn counted(&self, class: usize) -> Vec<u64> {
+        self.counted(class).expect("it counts")[..Counter::ALL.len()].to_vec()
+    }
+
+    /// Moves this thread; it is there when the call returns.
+    fn go_to(&self, cpu: usize) {
+        thread_local!(static WHERE: Cell<Option<usize>> = const { Cell::new(None) });
+        if WHERE.replace(Some(cpu)) == Some(cpu) {
+            return;
+        }
+        // SAFETY: a zeroed set is an empty one; the call reads it only.
+        let moved = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(allowed()[cpu], &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+        };
+        assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+fn mode_of_child() -> Mode {
+    let nth = std::env::var(MODE).expect("a mode");
+    MODES[nth.parse::<usize>().expect("a number")]
+}
+
+/// CPUs that this process may run on.
+fn allowed() -> &'static [usize] {
+    static ALLOWED: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
+    ALLOWED.get_or_init(|| {
+        // SAFETY: a zeroed set is an empty one, which the call fills: that of the first thread,
+        // which no test moves.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            let done = libc::sched_getaffinity(libc::getpid(), size_of_val(&set), &raw mut set);
+            assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+            (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect()
+        }
+    })
+}
+
+/// Runs cases in children, each in the modes that it is for; `run` is what the child does.
+fn in_children(test: &str, modes: &[Mode], nr_cases: usize, run: impl Fn(usize)) {
+    if let Ok(nth) = std::env::var(CASE) {
+        return run(nth.parse().expect("a number"));
+    }
+    for mode in modes {
+        let nth_mode = MODES.iter().position(|it| it == mode).expect("one of the modes");
+        for nth in 0..nr_cases {
+            let mut child = Command::new(std::env::current_exe().expect("this program"));
+            child.args(["--exact", test, "--nocapture"]).env(CASE, nth.to_string());
+            child.env(MODE, nth_mode.to_string());
+            if *mode == Mode::Own {
+                child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+            }
+            let child = child.output().expect("a child");
+            let [said, wrong] =
+                [child.stdout, child.stderr].map(|s| String::from_utf8_lossy(&s).into_owned());
+            if said.contains(NOT_RUN) {
+                return println!("{test}: {said}");
+            }
+            let passed = child.status.success() && said.contains("1 passed");
+            assert!(passed, "case {nth}, {mode:?}: {said}{wrong}");
+        }
+    }
+}
+
+fn alone() -> impl Iterator<Item = Rules> {
+    Rules::kinds().filter(|kind| kind.front == Front::CpuSlabs)
+}
+
+/// As many CPUs as there are, at most two.
+fn two() -> usize {
+    allowed().len().min(2)
+}
+
+/// Rules, class, CPUs and seed.
+type Case = (Rules, usize, usize, u64);
+
+fn run((kind, class, cpus, seed): Case) {
+    let mut pair = Pair::<CountingLinux>::new(&kind, class, cpus, |_| {});
+    if let Err(what) = load(&mut pair, cpus, seed) {
+        panic!("{kind:?}, class {class}, {cpus} CPUs, seed {seed}: {what}");
+    }
+    pair.verify();
+}
+
+#[test]
+fn real_cpus_and_numbers_count_the_same_call_by_call() {
+    let cases: Vec<Case> =
+        alone().flat_map(|kind| [(kind, SMALL, 1, 5), (kind, 24, two(), 9)]).collect();
+    let name = "on_linux::real_cpus_and_numbers_count_the_same_call_by_call";
+    in_children(name, &MODES[..2], cases.len(), |nth| run(cases[nth]));
+}
+
+/// A thread with a private slot has one row, as if it stayed on one CPU.
+#[test]
+fn private_slots_and_numbers_count_the_same_call_by_call() {
+    let cases: Vec<Case> = alone().map(|kind| (kind, 24, 1, 13)).collect();
+    let name = "on_linux::private_slots_and_numbers_count_the_same_call_by_call";
+    in_children(name, &[Mode::Slots], cases.len(), |nth| run(cases[nth]));
+}
+
+#[test]
+fn each_preset_counts_the_same_on_a_real_cpu() {
+    let name = "on_linux::each_preset_counts_the_same_on_a_real_cpu";
+    in_children(name, &MODES, Preset::ALL.len(), |nth| {
+        let preset = Preset::ALL[nth];
+        let mut pair = Pair::<CountingLinux>::new(&preset.rules(), SMALL, 1, |_| {});
+        assert_eq!(pair.rules().cpu_partial, preset.cpu_partial[0], "{}", preset.name);
+        load(&mut pair, 1, 21).unwrap_or_else(|what| panic!("{}: {what}", preset.name));
+        pair.verify();
+    });
+}
+
+/// The comparison finds a model by other rules here, too.
+#[test]
+fn other_rules_are_found_on_a_real_cpu() {
+    let changes: [fn(&mut Rules); 2] =
+        [|rules| rules.freezing = Preset::V6_1.freezing, |rules| rules.cpu_partial_slabs += 1];
+    let name = "on_linux::other_rules_are_found_on_a_real_cpu";
+    in_children(name, &MODES[..1], changes.len(), |nth| {
+        let kind = Preset::V6_8.rules();
+        let mut pair = Pair::<CountingLinux>::new(&kind, 24, two(), changes[nth]);
+        assert!(load(&mut pair, two(), 5).is_err());
+    });
+}
+
+#[test]
+fn each_path_costs_on_real_cpus_what_it_costs_a_kernel() {
+    let name = "on_linux::each_path_costs_on_real_cpus_what_it_costs_a_kernel";
+    if two() < 2 {
+        return println!("{name}: not run: there is one CPU");
+    }
+    in_children(name, &MODES[..2], paths::CASES, paths::check::<CountingLinux>);
+}

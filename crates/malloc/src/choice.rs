@@ -1,0 +1,105 @@
+//! Which engine serves the process, in the package `slabyard-engines`; the preload library has one.
+//!
+//! Neighbours: `abi::options` has the options; [`crate::start`] calls this before the yard begins.
+
+use crate::options::Options;
+use crate::state::YARD;
+use crate::text::say;
+use slabyard_abi::engines::EngineName;
+use slabyard_abi::options::Key;
+
+/// Chooses the engine, by its options.
+#[cfg(any_engine)]
+pub(crate) fn choose(options: &Options) {
+    use slabyard::engine::cpu_slabs::{Front, Rules};
+    use slabyard_abi::options::EngineKey;
+    if options.of_engines(EngineKey::Count) == 1 && !YARD.platform().count_slow_paths() {
+        say!("SLABYARD_COUNT is not possible here: no memory for the counts");
+    }
+    let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+    match options.of_engines(EngineKey::Front) {
+        0 => YARD.choose(engine),
+        _ if engine != EngineName::Slub => {
+            say!("SLABYARD_FRONT is ignored: the engine `{}` has no front", engine.row().name);
+            YARD.choose(engine);
+        }
+        front => {
+            let rules = cpu_slabs(options);
+            let mixed = Rules { front: Front::SheavesOverCpuSlabs, ..rules };
+            YARD.choose_cpu_slabs(if front == 2 { &mixed } else { &rules });
+        }
+    }
+}
+
+/// The rules of CPU slabs that the options ask for.
+#[cfg(any_engine)]
+fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
+    use slabyard::engine::cpu_slabs::{Accounting, Freezing, Planted, Preset, Rules};
+    use slabyard_abi::options::EngineKey;
+    let option = |key| options.of_engines(key) as usize;
+    let preset = Preset::ALL[option(EngineKey::Release)];
+    let freezing = match option(EngineKey::Freezing) {
+        0 => preset.freezing,
+        word => Freezing::WORDS[word - 1].1,
+    };
+    let accounting = match option(EngineKey::Accounting) {
+        1 => Accounting::Objects,
+        2 => Accounting::Slabs,
+        3 => Accounting::Exact,
+        _ => preset.accounting,
+    };
+    let planted = match option(EngineKey::Planted) {
+        1 => Planted::LoseExtraSlabs,
+        _ => Planted::None,
+    };
+    let lists = option(EngineKey::CpuPartialLists) == 1;
+    Rules { planted, ..Rules::of_kind(freezing, accounting, lists) }
+}
+
+/// There is no choice.
+#[cfg(not(any_engine))]
+pub(crate) fn choose(options: &Options) {
+    if EngineName::ALL.get(options.get(Key::Engine) as usize) != Some(&YARD.engine()) {
+        say!("SLABYARD_ENGINE is not possible here: the library has `slub` alone");
+    }
+}
+
+/// The name of a class's cache: with an engine that serves by size, one cache serves all classes.
+#[cfg(any_engine)]
+pub(crate) struct Name(pub usize);
+
+#[cfg(any_engine)]
+impl core::fmt::Display for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match YARD.engine() {
+            EngineName::Slob if self.0 == 0 => f.write_str("slob"),
+            _ => write!(f, "{}", slabyard::cache::classes::Name(self.0)),
+        }
+    }
+}
+
+/// A request without alignment that serves an aligned one, if there is one.
+#[cfg(any_engine)]
+pub(crate) fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
+    use slabyard::cache::classes::request_for_aligned;
+    // An engine that serves by size aligns each object as it is asked to.
+    let has_classes = align <= 16 || crate::state::ready() && YARD.engine() != EngineName::Slob;
+    if has_classes { request_for_aligned(bytes, align) } else { None }
+}
+
+/// True if an object of so many usable bytes is of another size than its owner says, and its
+/// class does not tell.
+#[cfg(any_engine)]
+pub(crate) fn is_other_size(bytes: usize, have: usize) -> bool {
+    YARD.engine() == EngineName::Slob && bytes.max(1).next_multiple_of(16) != have
+}
+
+/// As above: the class always tells.
+#[cfg(not(any_engine))]
+#[inline(always)]
+pub(crate) fn is_other_size(_bytes: usize, _have: usize) -> bool {
+    false
+}
+
+#[cfg(not(any_engine))]
+pub(crate) use slabyard::cache::classes::{Name, request_for_aligned};

@@ -1,0 +1,88 @@
+//! What a cache with CPU slabs tells beyond others: by which kernel's rules it works, and what CPUs
+//! hold of it.
+//!
+//! Neighbours: [`super::tell`] calls; [`super::held`] read it, [`super::judge`] says what it is
+//! worth.
+
+use super::held::OfCpu;
+use super::judge::Judged;
+use crate::snapshot::Cache;
+use crate::value::{Reading, Value};
+use slabyard_abi::region::{CacheWord as W, front as bits};
+use std::collections::BTreeSet;
+
+/// Fields of what each CPU holds.
+const HELD: [(&str, Of); 4] = [
+    ("cpu_slabs", |cpu| cpu.slabs),
+    ("slabs_cpu_partial", |cpu| cpu.listed),
+    ("objects_cpu_partial", |cpu| cpu.counted),
+    ("empties_parked", |cpu| cpu.empty),
+];
+
+type Of = fn(&OfCpu) -> u64;
+
+/// Writes it down, begin and end of a look together.
+pub(super) fn tell(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes: u64) {
+    let last = ends[1].words;
+    let front = if kind & bits::BELOW_SHEAVES != 0 { "mixed" } else { "cpu-slabs" };
+    cache.tell("front", Value::Text(front.into()));
+    cache.tell("freezing", Value::Text(freezing(kind).into()));
+    if kind & bits::LISTS != 0 {
+        cache.tell("accounting", Value::Text(accounting(kind).into()));
+        cache.tell("cpu_partial", last.get(W::CpuPartial));
+        if kind & bits::SLABS != 0 {
+            cache.tell("cpu_partial_slabs", last.get(W::CpuPartialSlabs));
+        }
+    }
+    for (name, of) in HELD {
+        let a_slab = if name == "objects_cpu_partial" { last.get(W::Objects) } else { 1 };
+        let reading = reading(ends, a_slab, of);
+        if name == "empties_parked"
+            && let Some(bytes) = reading.value.times(slab_bytes)
+        {
+            cache.tell("empties_bytes", bytes);
+        }
+        cache.tell(name, reading);
+    }
+}
+
+/// A number of all CPUs, and of each.
+fn reading(ends: [&Judged; 2], a_slab: u64, of: Of) -> Reading {
+    let [(begin, before), (end, after)] = ends.map(|judged| judged.held_by_cpu(a_slab, of));
+    let cpus: BTreeSet<u32> = begin.keys().chain(end.keys()).copied().collect();
+    let span = |cpu: u32| {
+        let [begin, end] = [&begin, &end].map(|all| all.get(&cpu).copied().unwrap_or_default());
+        begin.hull(end)
+    };
+    let cpus = cpus.into_iter().map(|cpu| (cpu, span(cpu).into()));
+    Reading { cpus: cpus.collect(), ..Reading::from(before.hull(after)) }
+}
+
+/// When slabs are frozen, as `SLABYARD_FREEZING` names it.
+fn freezing(kind: u64) -> &'static str {
+    let has = |bit: u64| kind & bit != 0;
+    match (has(bits::FREEZES_PARKED), has(bits::THAWS_UNDER_LOCK)) {
+        (true, true) => "eager",
+        (true, false) => "patch-3",
+        _ if has(bits::FREEZES_USED_UNDER_LOCK) => "patch-5",
+        _ => "delayed",
+    }
+}
+
+/// What CPU partial lists count, as `SLABYARD_ACCOUNTING` names it.
+fn accounting(kind: u64) -> &'static str {
+    match kind {
+        _ if kind & bits::SLABS != 0 => "slabs",
+        _ if kind & bits::EXACT != 0 => "exact",
+        _ => "objects",
+    }
+}
+
+/// What cannot be, of what CPUs hold: seen while no slow path was under way.
+pub(super) fn damage(ends: [&Judged; 2]) -> Option<String> {
+    let fault = |judged: &Judged| {
+        let fault = judged.held.as_ref().filter(|_| judged.quiet)?.fault.as_ref()?;
+        Some(format!("{fault}: the yard is damaged, and what CPUs hold is not known"))
+    };
+    ends.into_iter().find_map(fault)
+}

@@ -1,0 +1,312 @@
+//! What CPUs hold of a cache that has CPU slabs: each CPU's slab, and the slabs on its CPU partial
+//! list.
+//!
+//! ```text
+//! main stack    objects of the CPU slab; its array's first word names the slab
+//! spare stack   the CPU partial list, its tail first: slab | what the list counted for it
+//! ```
+//!
+//! Below sheaves, which are the stacks then, a sheaf of its own has these in banks: a CPU is the
+//! number of its bank there.
+//!
+//! The arrays are read, then the descriptors of the slabs that they name: two reads, between
+//! which a slow path may move all of it. Who reads the cache's words before and after knows.
+//!
+//! Neighbours: `slabyard_abi::region::front` says what stacks mean; [`super::collect`] calls,
+//! [`super::judge`] says what it is worth.
+//! Invariants: lists are arrays, and no link is followed; a slab is believed only where its
+//! descriptor says that it is one of the cache; what is wrong is named once, and never counted.
+
+use super::front::{Front, Top};
+use super::memory::{self, Fault, Memory, Part};
+use super::words::{Tops, Words};
+use crate::snapshot::{Place, Slab};
+use slabyard_abi::region::{CacheWord, GRANULE, Word, descriptor, front as bits, sheaf};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most slabs on lists that are read of one yard: what claims more is damaged.
+const MOST_HELD: u64 = 1 << 20;
+
+/// What one CPU holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OfCpu {
+    /// Its CPU slab and those on its list.
+    pub(crate) slabs: u64,
+    /// Those on its list.
+    pub(crate) listed: u64,
+    /// Of these, slabs without an object in use.
+    pub(crate) empty: u64,
+    /// Free objects in all of them.
+    pub(crate) free: u64,
+    /// Objects of the CPU slab that the CPU alone may take: out of their slab, and parked.
+    pub(crate) own: u64,
+    /// Free objects on its list, as the list counts them.
+    pub(crate) counted: u64,
+}
+
+/// What all CPUs hold of one cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// By row; rows without a slab are left out.
+    pub(crate) cpus: BTreeMap<u32, OfCpu>,
+    /// The slabs on lists, each list from its head.
+    pub(crate) lists: Vec<Slab>,
+    /// The first thing that cannot be.
+    pub(crate) fault: Option<String>,
+}
+
+impl Held {
+    /// The sum over all CPUs.
+    pub(crate) fn sum(&self, of: impl Fn(&OfCpu) -> u64) -> u64 {
+        self.cpus.values().map(of).sum()
+    }
+
+    fn wrong(&mut self, what: impl FnOnce() -> String) {
+        self.fault.get_or_insert_with(what);
+    }
+}
+
+/// What CPUs have of a cache, in bits of [`bits`]; `None` where they have sheaves alone.
+pub(crate) fn kind(words: &Words) -> Option<u64> {
+    let of_slabs = bits::CPU_SLABS | bits::BELOW_SHEAVES;
+    Some(words.get(CacheWord::Front)).filter(|kind| kind & of_slabs != 0)
+}
+
+/// True if CPU slabs are the stacks of a cache.
+pub(crate) fn are_stacks(words: &Words) -> bool {
+    words.get(CacheWord::Front) & bits::CPU_SLABS != 0
+}
+
+/// True if CPUs have array caches.
+pub(crate) fn are_arrays(words: &Words) -> bool {
+    words.get(CacheWord::Front) & bits::ARRAYS != 0
+}
+
+/// The tops of CPU slabs and lists that are below sheaves, by bank.
+pub(crate) fn banks(memory: &dyn Memory, front: &Front, words: &Words) -> Result<Tops, Fault> {
+    const BANK_BYTES: usize = bits::BANK * 8;
+    let Some((begin, elements)) = front.top(words.get(CacheWord::Below) as u32).stack() else {
+        return Ok(Tops::new());
+    };
+    let bytes = elements as usize * 8;
+    let bytes = memory::read(memory, &[Part { address: begin + sheaf::OBJECTS as u64, bytes }])?;
+    let banks = (0..).zip(bytes.chunks_exact(BANK_BYTES));
+    let top = |bank: &[u8], at| front.top(memory::half(bank, at));
+    Ok(banks.map(|(nth, bank)| (nth, [top(bank, 0), top(bank, 8)])).collect())
+}
+
+/// Reads what CPUs hold of these caches, by their words and the tops of their stacks.
+pub(crate) fn read(
+    memory: &dyn Memory,
+    front: &Front,
+    caches: &[(&Words, &Tops)],
+) -> Result<Vec<Held>, Fault> {
+    match together(memory, front, caches) {
+        // One of them leads astray: the others are read without it.
+        Err(Fault::Absent(_)) if caches.len() > 1 => {
+            caches.iter().map(|cache| Ok(read(memory, front, &[*cache])?.remove(0))).collect()
+        }
+        Err(Fault::Absent(at)) => {
+            let fault = Some(format!("what CPUs hold of it leads to {at:#x}, where no memory is"));
+            Ok(vec![Held { fault, ..Held::default() }])
+        }
+        held => held,
+    }
+}
+
+/// A stack of a cache with CPU slabs.
+struct Stack<'a> {
+    /// Which of the caches.
+    nth: usize,
+    row: u32,
+    /// It is a CPU partial list, or else the CPU slab.
+    is_list: bool,
+    /// Objects of a CPU slab.
+    objects: u64,
+    /// What was read of it.
+    bytes: &'a [u8],
+}
+
+/// A slab that a stack names.
+struct Named {
+    granule: u64,
+    /// Of a list's element the half that is no granule.
+    other: u32,
+}
+
+impl Stack<'_> {
+    /// The slabs, a list's tail first.
+    fn named(&self) -> impl Iterator<Item = Named> + '_ {
+        let of =
+            |word: u64| Named { granule: word & u64::from(u32::MAX), other: (word >> 32) as u32 };
+        memory::words(self.bytes).map(of)
+    }
+}
+
+fn together(
+    memory: &dyn Memory,
+    front: &Front,
+    caches: &[(&Words, &Tops)],
+) -> Result<Vec<Held>, Fault> {
+    let mut all = vec![Held::default(); caches.len()];
+    let mut stacks = Vec::new();
+    let mut parts = Vec::new();
+    let mut elements = 0;
+    for (nth, (_, tops)) in caches.iter().enumerate() {
+        for (row, [main, spare]) in tops.iter() {
+            let slab = main.stack().map(|(begin, n)| (false, begin + sheaf::NEXT as u64, 1, n));
+            let list = spare.stack().map(|(begin, n)| (true, begin + sheaf::OBJECTS as u64, n, 0));
+            for (is_list, address, count, objects) in slab.into_iter().chain(list) {
+                elements += count;
+                if elements > MOST_HELD {
+                    all[nth].wrong(|| format!("CPU partial lists of more than {MOST_HELD} slabs"));
+                    break;
+                }
+                stacks.push((nth, *row, is_list, objects));
+                parts.push(Part { address, bytes: count as usize * 8 });
+            }
+        }
+    }
+    let top = front.address(Word::TopAt).map(|address| Part { address, bytes: 8 });
+    parts.extend(top);
+    let bytes = memory::read(memory, &parts)?;
+    let mut rest = &bytes[..];
+    let mut read_stacks = Vec::new();
+    for ((nth, row, is_list, objects), part) in stacks.into_iter().zip(&parts) {
+        let (bytes, others) = rest.split_at(part.bytes);
+        rest = others;
+        read_stacks.push(Stack { nth, row, is_list, objects, bytes });
+    }
+    let top = memory::words(rest).next().unwrap_or(0).min(front.granules);
+
+    let within = |named: &Named| (front.unit()..top).contains(&named.granule);
+    let descriptors: Vec<Part> = read_stacks
+        .iter()
+        .flat_map(Stack::named)
+        .filter(within)
+        .map(|named| Part {
+            address: front.descriptors + named.granule * descriptor::BYTES as u64,
+            bytes: descriptor::BITS,
+        })
+        .collect();
+    let bytes = memory::read(memory, &descriptors)?;
+    let mut heads = bytes.chunks(descriptor::BITS);
+    let mut seen = vec![BTreeSet::new(); caches.len()];
+    for stack in read_stacks {
+        let held = &mut all[stack.nth];
+        let judge = Judge { front, words: caches[stack.nth].0, stack: &stack };
+        let begin = held.lists.len();
+        for named in stack.named() {
+            let head = within(&named).then(|| heads.next()).flatten();
+            match judge.slab(&named, head) {
+                Ok(None) => {}
+                Ok(Some(_)) if !seen[stack.nth].insert(named.granule) => {
+                    held.wrong(|| format!("{} twice, or two CPUs hold it", judge.naming(&named)));
+                }
+                Ok(Some(slab)) => judge.add(slab, held, begin),
+                Err(what) => held.wrong(|| format!("{}: {what}", judge.naming(&named))),
+            }
+        }
+        held.lists[begin..].reverse();
+    }
+    Ok(all)
+}
+
+/// Judges the slabs of one stack.
+struct Judge<'a> {
+    front: &'a Front,
+    words: &'a Words,
+    stack: &'a Stack<'a>,
+}
+
+impl Judge<'_> {
+    fn has(&self, bit: u64) -> bool {
+        self.words.get(CacheWord::Front) & bit != 0
+    }
+
+    fn naming(&self, named: &Named) -> String {
+        let what = if self.stack.is_list { "CPU partial list" } else { "CPU slab" };
+        format!("the {what} of CPU {} names granule {}", self.stack.row, named.granule)
+    }
+
+    /// The slab; `None` if it has left the list since; an error says what is wrong with it.
+    fn slab(&self, named: &Named, head: Option<&[u8]>) -> Result<Option<Slab>, String> {
+        use descriptor::word::{FREE, FROZEN, PARKED};
+        let Some(head) = head else { return Err("there are not so many".into()) };
+        let what = memory::half(head, descriptor::HEAD);
+        let slot = self.words.slot().unwrap_or(0);
+        let is_slab = what as u8 == descriptor::SLAB && (what >> 16) as usize == slot;
+        let word = u64::from(memory::half(head, descriptor::WORD));
+        let version = memory::half(head, descriptor::WORD + 4);
+        if self.stack.is_list && self.has(bits::EXACT) {
+            // It may have left the list by the free that made it empty, and ended since.
+            if !is_slab || word & PARKED == 0 || version != named.other {
+                return Ok(None);
+            }
+        }
+        if !is_slab {
+            return Err("no slab of the cache begins there".into());
+        }
+        let frozen = !self.stack.is_list || self.has(bits::FREEZES_PARKED);
+        if frozen != (word & FROZEN != 0) {
+            return Err(if frozen { "it is not frozen" } else { "it is frozen" }.into());
+        }
+        if memory::half(head, descriptor::LISTED) == 1 {
+            return Err("it is on its node's list".into());
+        }
+        let objects = u32::try_from(self.words.get(CacheWord::Objects)).unwrap_or(u32::MAX);
+        let order = u32::try_from(self.words.get(CacheWord::Order)).unwrap_or(u32::MAX);
+        let free = (word & FREE) as u32;
+        let inuse = objects.checked_sub(free);
+        let inuse = inuse.ok_or_else(|| format!("{free} of its {objects} objects are free"))?;
+        let counted = if self.has(bits::EXACT) { free } else { named.other };
+        Ok(Some(Slab {
+            page: self.front.region + named.granule * GRANULE as u64,
+            order: order.saturating_sub(self.front.page_order()),
+            objects,
+            inuse,
+            place: Place::Cpu(self.stack.row),
+            partial_pages: None,
+            partial_objects: Some(counted),
+        }))
+    }
+
+    /// Adds a slab to what the CPU holds: of a list, behind what is there from `begin` on.
+    fn add(&self, mut slab: Slab, held: &mut Held, begin: usize) {
+        let cpu = held.cpus.entry(self.stack.row).or_default();
+        cpu.slabs += 1;
+        cpu.free += u64::from(slab.free());
+        if !self.stack.is_list {
+            cpu.own = self.stack.objects;
+            return;
+        }
+        cpu.listed += 1;
+        cpu.empty += u64::from(slab.inuse == 0);
+        // As a kernel: a slab that joins counts those behind it and itself.
+        let behind = held.lists[begin..].last();
+        let sum = |n: Option<u32>, more: u32| Some(n.unwrap_or(0).saturating_add(more));
+        slab.partial_pages = sum(behind.and_then(|slab| slab.partial_pages), 1);
+        let counted = slab.partial_objects.unwrap_or(0);
+        slab.partial_objects = if self.has(bits::SLABS) {
+            None
+        } else {
+            sum(behind.and_then(|slab| slab.partial_objects), counted)
+        };
+        cpu.counted = match slab.partial_objects {
+            Some(counted) => counted.into(),
+            // Such lists take their slabs to be half full.
+            None => cpu.listed * u64::from(slab.objects) / 2,
+        };
+        held.lists.push(slab);
+    }
+}
+
+impl Top {
+    /// Where the array of a stack begins, and its elements.
+    fn stack(self) -> Option<(u64, u64)> {
+        match self {
+            Top::Stack { begin, objects } => Some((begin, objects)),
+            Top::None | Top::Stopped | Top::Odd => None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What CPU partial lists hold: in the form of a kernel's `slabs_cpu_partial`, and slab by slab as
+//! the patch has it that dumps a kernel's lists ("SLUB: percpu partial object count is highly
+//! inaccurate", 2021).
+
+use super::fullness::{Line, lines};
+use super::{Style, json};
+use crate::snapshot::{Cache, Place, Snapshot};
+use crate::value::{Reading, Value};
+use crate::view::cell;
+use crate::view::grid::bold;
+use crate::view::json::Head;
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// `slabs_cpu_partial`, as a kernel has it: `52(5) C0=52(5)`, objects and in brackets slabs; `None`
+/// where the source does not tell both.
+#[must_use]
+pub fn form(cache: &Cache) -> Option<String> {
+    let objects = cache.reading("objects_cpu_partial")?;
+    let slabs = cache.reading("slabs_cpu_partial")?;
+    let text = |objects: &Value, slabs: &Value| {
+        let [objects, slabs] = [objects, slabs]
+            .map(|n| cell::value(Some(n), crate::fields::Unit::Count, crate::view::Units::Plain));
+        format!("{objects}({slabs})")
+    };
+    let mut form = text(&objects.value, &slabs.value);
+    for (cpu, slabs) in slabs.cpus.iter().filter(|(_, slabs)| slabs.high() > Some(0)) {
+        let counted = of_cpu(objects, *cpu).unwrap_or(&Value::Exact(0));
+        form += &format!(" C{cpu}={}", text(counted, slabs));
+    }
+    Some(form)
+}
+
+fn of_cpu(reading: &Reading, cpu: u32) -> Option<&Value> {
+    reading.cpus.iter().find(|(number, _)| *number == cpu).map(|(_, value)| value)
+}
+
+/// Writes that form in a line.
+pub(super) fn line(out: &mut dyn Write, cache: &Cache) -> io::Result<()> {
+    match form(cache) {
+        Some(form) => writeln!(out, "\nslabs_cpu_partial: {form}"),
+        None => Ok(()),
+    }
+}
+
+/// Writes the lists of a cache, and nothing else; nothing where they are empty.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(
+    out: &mut dyn Write,
+    snapshot: &Snapshot,
+    cache: &Cache,
+    style: Style,
+) -> io::Result<()> {
+    let lines = of_cpus(snapshot, cache);
+    dump(out, cache, &lines, style)
+}
+
+/// Writes the same of these caches as JSON: `{"source", ..., "caches": [{"name",
+/// "slabs_cpu_partial", "lists"}]}`.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Shape<'a> {
+        #[serde(flatten)]
+        head: Head<'a>,
+        caches: Vec<Lists<'a>>,
+    }
+    #[derive(Serialize)]
+    struct Lists<'a> {
+        name: &'a str,
+        slabs_cpu_partial: Option<String>,
+        partial_slabs: Vec<Line>,
+    }
+    let caches = caches.iter().map(|cache| Lists {
+        name: &cache.name,
+        slabs_cpu_partial: form(cache),
+        partial_slabs: of_cpus(snapshot, cache),
+    });
+    json::line(out, &Shape { head: Head::of(snapshot), caches: caches.collect() })
+}
+
+/// The slabs on CPUs' lists.
+fn of_cpus(snapshot: &Snapshot, cache: &Cache) -> Vec<Line> {
+    let mut lines = lines(snapshot, cache).unwrap_or_default();
+    lines.retain(|line| matches!(line.place, Place::Cpu(_)));
+    lines
+}
+
+/// Writes slabs, place by place.
+pub(super) fn dump(
+    out: &mut dyn Write,
+    cache: &Cache,
+    lines: &[Line],
+    style: Style,
+) -> io::Result<()> {
+    for of_place in lines.chunk_by(|a, b| a.place == b.place) {
+        let on = match of_place[0].place {
+            // So that one script reads both.
+            Place::Cpu(cpu) => cpu.to_string(),
+            Place::Node(node) => format!("node {node}"),
+        };
+        let heading = format!("{} on {on}:", cell::clean(&cache.name));
+        writeln!(out, "\n{}", bold(&heading, style.colour))?;
+        for line in of_place {
+            let Line { page, base, order, objects, inuse, .. } = line;
+            let told =
+                |name: &str, n: Option<u32>| n.map_or_else(String::new, |n| format!(" {name}={n}"));
+            let pages = told("partial_pages", line.partial_pages);
+            let counted = told("partial_objects", line.partial_objects);
+            writeln!(
+                out,
+                " page={page:x} base={base:x} order={order}{pages}{counted} objects={objects} \
+                 inuse={inuse}"
+            )?;
+        }
+    }
+    Ok(())
+}

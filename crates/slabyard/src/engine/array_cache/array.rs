@@ -1,0 +1,114 @@
+//! A CPU's array: the slow paths of an allocation that found it empty, and of a free that found
+//! it full.
+//!
+//! A slow path checks the array out of its stack, works on it in private, and checks it in. An
+//! array that another thread of the CPU checked in meanwhile is surplus: its objects go where a
+//! flush would take them.
+
+use super::limits::UNTOUCHED_BATCH;
+use super::{Arrays, Limits, lists};
+use crate::engine::slabs::{Flush, Held};
+use crate::engine::{Counter, flush};
+use crate::platform::stack::Tag;
+
+/// Allocates an object; `None` if there is no memory.
+pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
+    let _moving = on.cache().moving();
+    let limits = Limits::of_cache(on.cache());
+    let Ok(found) = on.check_out(on.cache().shape().main()) else {
+        return on.alloc_below();
+    };
+    let touched = on.touch(found.as_ref());
+    // Without memory for an array, a slab may still have an object.
+    let Some(mut array) = found.or_else(|| on.new_sheaf(limits.limit)) else {
+        return on.alloc_below();
+    };
+    if array.is_empty() {
+        // A cache that is hardly used has few objects parked.
+        let most = if touched { u32::MAX } else { UNTOUCHED_BATCH };
+        refill(on, &mut array, limits.batchcount.min(most));
+    }
+    let object = on.pop(&mut array);
+    check_in(on, array, limits.limit);
+    object
+}
+
+/// Refills an array: from the shared array, else from slabs.
+fn refill<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) {
+    let batch = batch.min(on.room(array));
+    if on.node().take_shared(on, array, batch) > 0 {
+        return;
+    }
+    let taken = lists::take_objects(on, batch, on.filling(array));
+    on.count(Counter::SheafRefill, taken);
+}
+
+/// Frees an object. Called when the fast path found this CPU's array full, stopped or asked to
+/// drain, or found the object on its top.
+pub fn free_slow<S: Arrays>(on: S, object: S::Object) {
+    let _moving = on.cache().moving();
+    let limits = Limits::of_cache(on.cache());
+    let Ok(found) = on.check_out(on.cache().shape().main()) else {
+        return on.free_below(object);
+    };
+    if found.as_ref().is_some_and(|array| on.is_top(array, object)) {
+        on.report_double_free(object);
+        return found.into_iter().for_each(|array| check_in(on, array, limits.limit));
+    }
+    let Some(mut array) = found.or_else(|| on.new_sheaf(limits.limit)) else {
+        return on.free_below(object);
+    };
+    if array.len() >= limits.limit.min(on.room(&array)) {
+        flush_oldest(on, &mut array, limits.batchcount);
+    }
+    on.push(&mut array, object);
+    check_in(on, array, limits.limit);
+}
+
+/// Moves the oldest objects of an array, so many at most, to the shared array; to their slabs, if
+/// it has no room.
+fn flush_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) {
+    let batch = batch.min(array.len());
+    if on.node().put_shared(on, array, batch) == 0 {
+        return_oldest(on, array, batch);
+    }
+}
+
+/// Returns the oldest objects of an array, so many, to their slabs.
+pub(in crate::engine) fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, objects: u32) {
+    let oldest = &on.elements(array)[..objects as usize];
+    match on.rules().flush {
+        Flush::Piece => _ = flush::return_to_slabs(on, oldest, u32::MAX),
+        // One after the other: so slabs come to lie on the list as a kernel's do.
+        Flush::Spare => oldest.iter().for_each(|object| on.free_below(S::load(object))),
+    }
+    on.drop_oldest(array, objects);
+    on.count(Counter::SheafFlush, objects);
+    lists::trim(on);
+}
+
+/// Returns all objects of an array to their slabs.
+pub(in crate::engine) fn return_all<S: Arrays>(on: S, array: &mut S::Sheaf) {
+    return_oldest(on, array, array.len());
+}
+
+/// Allocates one object from the slabs: for a CPU whose stack is stopped, and a thread that has
+/// no row.
+pub(in crate::engine) fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
+    on.count(Counter::AllocSlowpath, 1);
+    let mut one = None;
+    lists::take_objects(on, 1, |taken| one = Some(S::first(taken)));
+    one
+}
+
+/// Checks an array in to this CPU's entry, with room for pushes up to `limit`.
+pub(in crate::engine) fn check_in<S: Arrays>(on: S, array: S::Sheaf, limit: u32) {
+    // It takes every object.
+    let tag = Some(Tag::ANY);
+    if let Some(mut surplus) = on.check_in(on.cache().shape().main(), array, limit, tag) {
+        let len = surplus.len();
+        on.node().put_shared(on, &mut surplus, len);
+        return_all(on, &mut surplus);
+        on.give_sheaf(surplus);
+    }
+}

@@ -1,0 +1,114 @@
+//! The engine of array caches: SLAB on the page heap.
+//!
+//! Neighbours: the policy is [`super::array`], [`super::shared`], [`super::lists`] and
+//! [`super::reap`]; what it works on is [`super::on_pages`].
+
+use super::on_pages::Of;
+use super::{ArrayCaches, Limits, array, lists};
+use crate::engine::slabs::Stacks;
+use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape};
+use crate::pages::Sheaf;
+use crate::pages::sheaf::NO_SHEAF;
+use crate::platform::{GRANULE, Platform, Slot};
+use slabyard_abi::engines::EngineName;
+use slabyard_abi::region::front;
+
+/// A yard is for more than one CPU.
+const POSSIBLE_CPUS: u32 = 2;
+
+impl ArrayCaches {
+    fn on<'a, P>(&'a self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Of<'a>> {
+        PageSlabs { heap: on.heap, cache: on.cache, rules: Of(self) }
+    }
+
+    /// Changes a limit; `None` if it is none, or a kernel would refuse it.
+    fn tune(cache: &Header, name: &str, value: u32) -> Option<u32> {
+        let limits = Limits::of_cache(cache);
+        let (new, old) = match name {
+            "limit" => (Limits { limit: value, ..limits }, limits.limit),
+            "batchcount" => (Limits { batchcount: value, ..limits }, limits.batchcount),
+            "sharedfactor" => (Limits { sharedfactor: value, ..limits }, limits.sharedfactor),
+            _ => return None,
+        };
+        let fits = new.are_sound() && new.limit <= Shape::STACK_OBJECTS;
+        fits.then(|| new.publish(cache))?;
+        Some(old)
+    }
+}
+
+impl Engine for ArrayCaches {
+    const NEW: Self = ArrayCaches::new(NO_SHEAF);
+    const TAGGED: bool = true;
+
+    fn name(&self) -> EngineName {
+        EngineName::Slab
+    }
+
+    fn begin(&self, cache: &Header) {
+        let size = cache.shape().geometry.size;
+        Limits::of(size, GRANULE as u32, POSSIBLE_CPUS).publish(cache);
+        // Another rule says how many free slabs stay.
+        cache.set_min_partial(0);
+        cache.set_front(front::ARRAYS as u32);
+    }
+
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        array::alloc_slow(self.on(on))
+    }
+
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
+        array::free_slow(self.on(on), address);
+    }
+
+    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, _: Slot, mut stack: Sheaf) -> Sheaf {
+        let _moving = on.cache.moving_aside();
+        array::return_all(self.on(on), &mut stack);
+        stack
+    }
+
+    fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
+        let _moving = on.cache.moving_aside();
+        let on = self.on(on);
+        if let Ok(Some(mut array)) = on.check_out(slot) {
+            array::return_all(on, &mut array);
+            on.give_sheaf(array);
+        }
+    }
+
+    fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool {
+        self.reclaim_piece(self.on(on), found, most)
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.drain(self.on(on));
+    }
+
+    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        lists::end_free(self.on(on), u32::MAX);
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        let old = Self::tune(on.cache, name, value)?;
+        // As a kernel replaces the arrays: what is parked goes back to the slabs.
+        self.drain(self.on(on));
+        Some(Changed { old, drains: true })
+    }
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
+        self.each_shared(self.on(on), f);
+    }
+
+    fn parks_few_on_node(&self) -> bool {
+        true
+    }
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        let on = self.on(on);
+        self.is_shared_published(on) && lists::are_apart(on)
+    }
+}

@@ -1,0 +1,107 @@
+//! How much arrays hold, by the size of objects.
+//!
+//! Larger objects have smaller arrays, so that a CPU never holds much memory. Source: what
+//! `/proc/slabinfo` shows of kernels from 2.6 to 6.7.
+
+use crate::engine::Header;
+use crate::sync::Ordering;
+
+/// Objects that arrays hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// In a CPU's array.
+    pub limit: u32,
+    /// Moved at once into an array or out of it.
+    pub batchcount: u32,
+    /// In the shared array, in batches; 0: there is none.
+    pub sharedfactor: u32,
+}
+
+/// Objects in the array of a CPU, above so many bytes each.
+const LIMITS: [(u32, u32); 3] = [(131_072, 1), (1024, 24), (256, 54)];
+/// Those of objects larger than a page, and of small ones.
+const ABOVE_A_PAGE: u32 = 8;
+const SMALL: u32 = 120;
+/// Batches in a shared array.
+const SHARED: u32 = 8;
+/// Batches of a refill after a reap that found the array untouched are this small.
+pub(super) const UNTOUCHED_BATCH: u32 = 16;
+
+impl Limits {
+    /// Those of a cache that begins. A shared array passes objects from one CPU to another:
+    /// where only one is `possible`, there is none.
+    #[must_use]
+    pub fn of(size: u32, page_bytes: u32, possible_cpus: u32) -> Limits {
+        let by_size = LIMITS.iter().find(|(above, _)| size > *above).map_or(SMALL, |row| row.1);
+        let limit = if size > page_bytes { by_size.min(ABOVE_A_PAGE) } else { by_size };
+        let has_shared = size <= page_bytes && possible_cpus > 1;
+        let sharedfactor = if has_shared { SHARED } else { 0 };
+        Limits { limit, batchcount: limit.div_ceil(2), sharedfactor }
+    }
+
+    /// Those of a cache now.
+    #[inline]
+    #[must_use]
+    pub fn of_cache(cache: &Header) -> Limits {
+        let (batchcount, sharedfactor) = cache.cpu_partial();
+        Limits { limit: cache.sheaf_capacity(), batchcount, sharedfactor }
+    }
+
+    /// Gives a cache these.
+    pub fn publish(&self, cache: &Header) {
+        let shown = &cache.shown;
+        shown.sheaf_capacity.store(self.limit.into(), Ordering::Relaxed);
+        shown.cpu_partial.store(self.batchcount.into(), Ordering::Relaxed);
+        shown.cpu_partial_slabs.store(self.sharedfactor.into(), Ordering::Relaxed);
+    }
+
+    /// True if a kernel takes them: what it refuses of a line written to `/proc/slabinfo`.
+    #[must_use]
+    pub const fn are_sound(&self) -> bool {
+        self.limit >= 1 && self.batchcount >= 1 && self.batchcount <= self.limit
+    }
+
+    /// Objects that the shared array may hold.
+    #[must_use]
+    pub const fn shared_capacity(&self) -> u32 {
+        self.sharedfactor.saturating_mul(self.batchcount)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_objects_have_smaller_arrays() {
+        for (size, limit, batchcount, sharedfactor) in [
+            (16, 120, 60, 8),
+            (256, 120, 60, 8),
+            (257, 54, 27, 8),
+            (1024, 54, 27, 8),
+            (1025, 24, 12, 8),
+            (4096, 24, 12, 8),
+            (4097, 8, 4, 0),
+            (131_072, 8, 4, 0),
+            (131_073, 1, 1, 0),
+        ] {
+            let expected = Limits { limit, batchcount, sharedfactor };
+            assert_eq!(Limits::of(size, 4096, 2), expected, "{size}");
+            let alone = Limits { sharedfactor: 0, ..expected };
+            assert_eq!(Limits::of(size, 4096, 1), alone, "{size}, one CPU");
+            assert!(expected.are_sound());
+        }
+        assert_eq!(Limits::of(16 << 10, 16 << 10, 2).limit, 24, "a page of 16 KiB");
+        assert_eq!(Limits::of(200 << 10, 64 << 10, 2).limit, 1);
+        assert_eq!(Limits::of(64, 4096, 2).shared_capacity(), 480);
+    }
+
+    #[test]
+    fn a_kernel_refuses_what_would_not_work() {
+        let limits = Limits { limit: 8, batchcount: 8, sharedfactor: 0 };
+        assert!(limits.are_sound());
+        assert!(!Limits { batchcount: 9, ..limits }.are_sound());
+        assert!(!Limits { batchcount: 0, ..limits }.are_sound());
+        assert!(!Limits { limit: 0, batchcount: 0, ..limits }.are_sound());
+    }
+}

@@ -1,0 +1,239 @@
+//! The slabs of a node: partial ones, and behind them, apart, the free ones.
+//!
+//! One list has both: a refill takes from its head, so from a partial slab as long as there is
+//! one, and then from the free slab that became so last. A free moves its slab to the end of the
+//! partial ones, whether it was full or partial: so the others of its objects have the longest
+//! time to be freed, too (kernel commit 69e7493958, 2002). A slab that became empty is the first
+//! free one; slabs end from the other end of the list.
+//!
+//! Neighbours: [`super::array`] refills and flushes arrays; [`crate::engine::partial`] is the
+//! list itself.
+
+use super::{Arrays, Limits};
+use crate::engine::partial::{self, End, Partial};
+use crate::engine::slabs::Links;
+use crate::engine::{Counter, Shape};
+use crate::pages::descriptor::NIL;
+use crate::slab::{Put, Version};
+use crate::sync::{AtomicU32, Ordering};
+
+/// Most slabs that end under one hold of the lock.
+const ENDED_AT_ONCE: u32 = 16;
+
+/// The free slabs at the end of a node's list. Under the list's lock.
+pub(super) struct Empties {
+    /// The first of them; [`NIL`] without one.
+    first: AtomicU32,
+    nr: AtomicU32,
+    /// 1: one was used since the last reap.
+    touched: AtomicU32,
+}
+
+impl Empties {
+    pub(super) const fn new() -> Self {
+        Empties { first: AtomicU32::new(NIL), nr: AtomicU32::new(0), touched: AtomicU32::new(0) }
+    }
+
+    fn first(&self) -> u32 {
+        self.first.load(Ordering::Relaxed)
+    }
+
+    /// Free slabs; without the lock as of a moment ago.
+    pub(super) fn len(&self) -> u32 {
+        self.nr.load(Ordering::Relaxed)
+    }
+
+    /// Clears the mark that says that one was used; returns it.
+    pub(super) fn clear_touched(&self) -> bool {
+        self.touched.swap(0, Ordering::Relaxed) != 0
+    }
+
+    fn set(&self, first: u32, nr: u32) {
+        self.first.store(first, Ordering::Relaxed);
+        self.nr.store(nr, Ordering::Relaxed);
+    }
+
+    /// A listed slab is no longer one of them.
+    fn leaves<S: Arrays>(&self, on: S, slab: u32) {
+        let links = on.links(slab);
+        links.set_apart(false);
+        let first = if self.first() == slab { links.next() } else { self.first() };
+        self.set(first, self.len() - 1);
+    }
+
+    /// Lists a slab, which is on no list: as a partial one, or as the first free one.
+    fn list<S: Arrays>(&self, on: S, list: &mut Partial, slab: u32, is_free: bool) {
+        match self.first() {
+            NIL => list.add(on, slab, End::Tail),
+            first => list.add_before(on, slab, first),
+        }
+        on.links(slab).set_apart(is_free);
+        if is_free {
+            self.set(slab, self.len() + 1);
+        }
+    }
+
+    fn unlist<S: Arrays>(&self, on: S, list: &mut Partial, slab: u32) {
+        if on.links(slab).is_apart() {
+            self.leaves(on, slab);
+        }
+        list.unlink(on, slab);
+    }
+}
+
+/// Free objects in slabs that a node may have before free slabs end.
+pub fn free_limit<S: Arrays>(on: S) -> u32 {
+    let cache = on.cache();
+    (1 + on.nr_cpus()) * Limits::of_cache(cache).batchcount + cache.shape().geometry.objects
+}
+
+/// Free objects in slabs, as of a moment ago.
+fn free_objects<S: Arrays>(on: S) -> u64 {
+    let cache = on.cache();
+    let objects = u64::from(cache.nr_slabs()) * u64::from(cache.shape().geometry.objects);
+    objects.saturating_sub(cache.out())
+}
+
+/// Takes up to `most` objects out of the listed slabs, from the list's head; returns how many.
+fn take_listed<S: Arrays>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u32 {
+    let cache = on.cache();
+    let (shape, empties) = (cache.shape(), &on.node().empties);
+    let mut missing = most;
+    let mut list = partial::lock(&on);
+    while missing > 0
+        && let Some(slab) = list.first()
+    {
+        on.fetch_ahead(on.links(slab).next());
+        if on.links(slab).is_apart() {
+            // No slab is in front of it: it is the first partial one now.
+            empties.leaves(on, slab);
+            empties.touched.store(1, Ordering::Relaxed);
+        }
+        let (taken, left) = on.take(shape, slab, missing, false, &mut *f);
+        on.count(Counter::CmpxchgSlab, 1);
+        missing -= taken;
+        if left == 0 {
+            list.unlink(on, slab);
+        }
+    }
+    list.publish(cache);
+    most - missing
+}
+
+/// Takes up to `most` objects out of slabs, of a new one only if no other has any; `f` gets
+/// those of one bitmap word at a time. Returns how many.
+pub(super) fn take_objects<S: Arrays>(on: S, most: u32, mut f: impl FnMut(S::Taken)) -> u32 {
+    let mut taken = take_listed(on, most, &mut f);
+    if taken == 0 {
+        taken = grow(on, most, f);
+    }
+    on.cache().shown.out.fetch_add(taken.into(), Ordering::Relaxed);
+    taken
+}
+
+/// Begins a slab and takes objects from it; returns how many. What is left of it is at the
+/// list's head.
+fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {
+    let cache = on.cache();
+    let shape = cache.shape();
+    let Some(slab) = partial::begin(on, shape) else { return 0 };
+    let (taken, left) = on.take(shape, slab, most, false, f);
+    if left > 0 {
+        let mut list = partial::lock(&on);
+        on.links(slab).set_apart(false);
+        list.add(on, slab, End::Head);
+        list.publish(cache);
+    }
+    taken
+}
+
+/// Objects were put into a slab.
+pub(in crate::engine) fn freed<S: Arrays>(on: S, slab: u32, put: &Put) {
+    if put.added > 0 {
+        relist(on, slab, put.version);
+    }
+}
+
+/// Lists a slab that objects were put into: as the last partial slab, or as the first free one.
+fn relist<S: Arrays>(on: S, slab: u32, version: Version) {
+    let cache = on.cache();
+    let empties = &on.node().empties;
+    let mut list = partial::lock(&on);
+    let (now, free) = on.free_of(slab);
+    if now != version || free == 0 {
+        return;
+    }
+    if on.links(slab).is_listed() {
+        if on.links(slab).is_apart() {
+            return;
+        }
+        empties.unlist(on, &mut list, slab);
+    } else {
+        on.count(Counter::FreeAddPartial, 1);
+    }
+    empties.list(on, &mut list, slab, free == cache.shape().geometry.objects);
+    list.publish(cache);
+}
+
+/// Ends free slabs from the list's end, as long as the node has too many free objects.
+pub(in crate::engine) fn trim<S: Arrays>(on: S) {
+    let limit = u64::from(free_limit(on));
+    let is_over = || on.node().empties.len() > 0 && free_objects(on) > limit;
+    while is_over() && end_while(on, ENDED_AT_ONCE, is_over) > 0 {}
+}
+
+/// Ends up to `most` free slabs from the list's end; returns how many.
+pub(super) fn end_free<S: Arrays>(on: S, most: u32) -> u32 {
+    let mut ended = 0;
+    while ended < most {
+        match end_while(on, ENDED_AT_ONCE.min(most - ended), || true) {
+            0 => break,
+            n => ended += n,
+        }
+    }
+    ended
+}
+
+/// Ends up to `most` free slabs, no more than [`ENDED_AT_ONCE`], as long as there is reason to;
+/// returns how many.
+fn end_while<S: Arrays>(on: S, most: u32, more: impl Fn() -> bool) -> u32 {
+    let cache = on.cache();
+    let (shape, empties): (&Shape, _) = (cache.shape(), &on.node().empties);
+    let mut batch = [0u32; ENDED_AT_ONCE as usize];
+    let mut n = 0;
+    let mut list = partial::lock(&on);
+    while n < most as usize
+        && empties.len() > 0
+        && more()
+        && let Some(slab) = list.last()
+    {
+        empties.unlist(on, &mut list, slab);
+        on.end(shape, slab);
+        cache.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+        on.count(Counter::FreeSlab, 1);
+        batch[n] = slab;
+        n += 1;
+    }
+    list.publish(cache);
+    drop(list);
+    for slab in &batch[..n] {
+        on.give_back(shape, *slab);
+    }
+    n as u32
+}
+
+/// True if the free slabs are those at the list's end (for `verify`).
+pub(super) fn are_apart<S: Arrays>(on: S) -> bool {
+    let empties = &on.node().empties;
+    let objects = on.cache().shape().geometry.objects;
+    let (mut first, mut nr, mut is_sound) = (NIL, 0, true);
+    partial::each_partial(on, |slab, free| {
+        let is_apart = on.links(slab).is_apart();
+        if is_apart && first == NIL {
+            first = slab;
+        }
+        nr += u32::from(is_apart);
+        is_sound &= is_apart == (free == objects) && is_apart == (first != NIL);
+    });
+    is_sound && (first, nr) == (empties.first(), empties.len())
+}

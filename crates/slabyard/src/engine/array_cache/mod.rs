@@ -1,0 +1,82 @@
+//! Array caches: the policy of SLAB, as `mm/slab.c` had it in 5.9 and until its end in 6.8.
+//!
+//! Containers of a cache, from the fast path down: each CPU's array of free objects
+//! ([`array`]), the node's shared array ([`shared`]), the node's slabs ([`lists`]), the pages
+//! below. An array is a stack of [`limit`](Limits::limit) objects: a CPU pops what it pushed
+//! last. Where it is empty, a batch is moved into it; where it is full, the batch that has been
+//! there longest is moved out. Free slabs stay for the next allocations as long as the node has
+//! no more than [`free_limit`](lists::free_limit) free objects, and [`reap`] ends some of those
+//! that nobody needed.
+//!
+//! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994); M. Spraul's series of October 2002
+//! (arrays for all caches, tail placement, `free_limit`, reaping by timers) and of June 2003
+//! (shared arrays), as told by the kernel's commit messages.
+//!
+//! # States of a slab
+//!
+//! | state | free objects | on the list | who may take objects |
+//! |---|---|---|---|
+//! | new | all | no | the thread that made it |
+//! | partial | 1 to all | in front of the free ones | holder of the list lock |
+//! | free | all | at its end, apart | holder of the list lock |
+//! | full | 0 | no | no thread: there are none |
+//!
+//! # Locks
+//!
+//! The shared array is under a lock of the rank of barns, the slabs' list under the list lock;
+//! neither is held while the other is taken. (The kernel has one lock for both: there a free
+//! needs it for each object, while a yard puts objects into slabs without a lock.) A slab goes
+//! to the list by one hold of its lock for each slab operation.
+//!
+//! # Equations (asserted by `verify`)
+//!
+//! For each slab: free + in arrays + in transit + live = objects. On the list, slabs that are
+//! apart are empty, as many as are counted, and no other slab is behind them.
+
+pub mod array;
+mod engine;
+pub mod limits;
+pub mod lists;
+mod on_pages;
+pub mod reap;
+pub mod shared;
+
+use super::slabs::Stacks;
+use crate::sync::{AtomicU32, Lock, Rank};
+pub use limits::Limits;
+use lists::Empties;
+use shared::Shared;
+
+/// What a cache has at one node, beside its header. `C` is a list of arrays.
+pub struct ArrayCaches<C = u32> {
+    shared: Lock<Shared<C>>,
+    empties: Empties,
+    /// Reclaim passes so far.
+    passes: AtomicU32,
+}
+
+impl<C> ArrayCaches<C> {
+    /// The state of a cache that is not in use; `none` is a list of no array.
+    pub(super) const fn new(none: C) -> Self {
+        ArrayCaches {
+            shared: Lock::new(Rank::Barn, Shared::new(none)),
+            empties: Empties::new(),
+            passes: AtomicU32::new(0),
+        }
+    }
+}
+
+/// Slabs, and array caches in front of them.
+pub trait Arrays: Stacks {
+    /// What the cache has at the node.
+    fn node(&self) -> &ArrayCaches<Self::Chain>;
+    /// CPUs of the node.
+    fn nr_cpus(self) -> u32;
+    /// Marks this CPU's array as touched; true if it was since the last reap. (The fast path
+    /// marks nothing: a yard knows it by another sign.)
+    fn touch(self, array: Option<&Self::Sheaf>) -> bool;
+    /// Pushes objects to an array that has room for them, in their order.
+    fn append(self, array: &mut Self::Sheaf, objects: &[Self::Element]);
+    /// Takes so many objects off an array's bottom, which the caller has.
+    fn drop_oldest(self, array: &mut Self::Sheaf, objects: u32);
+}

@@ -1,0 +1,59 @@
+//! Array caches of a yard: a CPU's array is its main stack, whose capacity is the limit.
+
+use super::{ArrayCaches, Arrays, array, lists};
+use crate::engine::page_slabs::Ruled;
+use crate::engine::slabs::Rules;
+use crate::engine::{PageSlabs, Shape};
+use crate::pages::Sheaf;
+use crate::platform::Platform;
+use crate::slab::Put;
+use crate::sync::AtomicUsize;
+
+/// CPUs that a yard of private slots is taken to have: a slot is a thread's, and of those few run
+/// at a time.
+const PRIVATE_ROWS: usize = 8;
+
+/// What a cache has at its node, as the rules of its slabs.
+#[derive(Clone, Copy)]
+pub struct Of<'a>(pub(super) &'a ArrayCaches);
+
+impl Ruled for Of<'_> {
+    const RULES: Rules = Rules::SLABYARD;
+
+    fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        array::alloc_direct(on)
+    }
+
+    fn freed<P: Platform>(on: PageSlabs<'_, P, Self>, _shape: &Shape, slab: u32, put: &Put) {
+        lists::freed(on, slab, put);
+    }
+
+    fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
+        on.free_direct(address);
+        lists::trim(on);
+    }
+}
+
+impl<'a, P: Platform> Arrays for PageSlabs<'a, P, Of<'a>> {
+    fn node(&self) -> &ArrayCaches {
+        self.rules.0
+    }
+
+    fn nr_cpus(self) -> u32 {
+        let (rows, p) = (self.heap.platform.rows().len(), &self.heap.platform);
+        (if p.has_private_rows() { rows.min(PRIVATE_ROWS) } else { rows }) as u32
+    }
+
+    fn touch(self, array: Option<&Sheaf>) -> bool {
+        // A pass takes arrays away that nobody touched.
+        array.is_some()
+    }
+
+    fn append(self, array: &mut Sheaf, objects: &[AtomicUsize]) {
+        self.heap.sheaves.append(array, objects);
+    }
+
+    fn drop_oldest(self, array: &mut Sheaf, objects: u32) {
+        self.heap.sheaves.drop_oldest(array, objects);
+    }
+}

@@ -1,0 +1,116 @@
+//! Reaping: what nobody needed since the last time goes back, a fifth of it at a time.
+//!
+//! A kernel's timer reaps each CPU's own arrays every 2 s, and every 4 s the shared array and the
+//! free slabs of the node. A yard's reclaim pass is that timer. It finds arrays whose tops did
+//! not move, and flushes these whole, as it does for every engine; at each second pass it reaps
+//! the node.
+//!
+//! Neighbours: a reclaim pass calls [`ArrayCaches::reclaim_piece`]; [`drain`](ArrayCaches::drain)
+//! takes everything, on request.
+
+use super::{ArrayCaches, Arrays, Limits, array, lists};
+use crate::engine::Found;
+use crate::sync::Ordering;
+
+/// Part of the limit that one reap takes.
+const PART: u32 = 5;
+/// Passes from one reap of the node to the next.
+const EVERY: u32 = 2;
+
+/// Objects to flush out of an array that was not touched: a fifth of what it may hold, of one
+/// that has fewer the half of these.
+#[must_use]
+pub fn to_free(limit: u32, objects: u32) -> u32 {
+    let part = limit.div_ceil(PART);
+    if part > objects { objects.div_ceil(2) } else { part }
+}
+
+/// Free slabs to end: those of a fifth of the free objects that the node may have.
+pub fn to_end<S: Arrays>(on: S) -> u32 {
+    let objects = on.cache().shape().geometry.objects;
+    lists::free_limit(on).div_ceil(PART * objects)
+}
+
+impl<C> ArrayCaches<C> {
+    /// Makes a piece of a reap of the node, as [`crate::engine::Engine::reclaim`]: flushes unused
+    /// objects of the shared array, then ends unused free slabs.
+    pub fn reclaim_piece<S: Arrays<Chain = C>>(
+        &self,
+        on: S,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool {
+        let mut left = match found.take() {
+            Some(left) => left,
+            None if self.passes.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) => {
+                self.look(on)
+            }
+            None => return false,
+        };
+        if left.unused > 0 {
+            let flushed = self.flush_shared(on, left.unused.min(most));
+            left.unused = if flushed > 0 { left.unused - flushed } else { 0 };
+            *found = Some(left);
+            return flushed > 0;
+        }
+        left.idle && lists::end_free(on, to_end(on).min(most)) > 0
+    }
+
+    /// Reaps the node whole.
+    pub fn reap<S: Arrays<Chain = C>>(&self, on: S) {
+        let found = self.look(on);
+        self.flush_shared(on, found.unused);
+        if found.idle {
+            lists::end_free(on, to_end(on));
+        }
+    }
+
+    /// What a reap of the node has to do: of `Found::idle`, whether free slabs were unused.
+    pub fn look<S: Arrays<Chain = C>>(&self, on: S) -> Found {
+        let capacity = Limits::of_cache(on.cache()).shared_capacity();
+        let unused = self.unused_shared(on).map_or(0, |objects| to_free(capacity, objects));
+        Found { unused, idle: !self.empties.clear_touched() }
+    }
+
+    /// Flushes the oldest objects of the shared array, so many at most; returns how many.
+    fn flush_shared<S: Arrays<Chain = C>>(&self, on: S, most: u32) -> u32 {
+        use crate::engine::slabs::Held;
+        let _moving = on.cache().moving_aside();
+        let Some(mut array) = self.take_oldest_shared(on, most) else { return 0 };
+        let objects = array.len();
+        array::return_all(on, &mut array);
+        on.give_sheaf(array);
+        objects
+    }
+
+    /// Returns all that is parked on the node to the slabs, and ends the free ones.
+    pub fn drain<S: Arrays<Chain = C>>(&self, on: S) {
+        let _moving = on.cache().moving_aside();
+        if let Some(mut array) = self.take_whole_shared(on) {
+            array::return_all(on, &mut array);
+            on.give_sheaf(array);
+        }
+        lists::end_free(on, u32::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_free;
+
+    #[test]
+    fn a_fifth_of_an_array_goes_at_a_time() {
+        for (limit, objects, expected) in [
+            (120, 120, 24),
+            (120, 24, 24),
+            (120, 23, 12),
+            (480, 480, 96),
+            (54, 54, 11),
+            (8, 1, 1),
+            (1, 1, 1),
+            (120, 0, 0),
+        ] {
+            assert_eq!(to_free(limit, objects), expected, "{objects} of {limit}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The shared array: objects that one CPU's array had too many of, for the node's other CPUs.
+//!
+//! A CPU that allocates what another one frees would refill from slabs and flush to them; so both
+//! exchange batches here. It holds [`Limits::shared_capacity`] objects, and no more than one
+//! array has room for.
+
+use super::{ArrayCaches, Arrays, Limits};
+use crate::engine::slabs::Held;
+use crate::engine::{Counter, Header};
+use crate::sync::Ordering;
+
+/// The shared array.
+pub(super) struct Shared<C> {
+    /// A list of one array, or none.
+    array: C,
+    objects: u32,
+    /// A refill took some since the last reap.
+    touched: bool,
+}
+
+impl<C> Shared<C> {
+    pub(super) const fn new(none: C) -> Self {
+        Shared { array: none, objects: 0, touched: false }
+    }
+
+    /// Puts the array back, and publishes what it holds. Under its lock.
+    fn put_back<S: Arrays<Chain = C>>(&mut self, on: S, array: S::Sheaf) {
+        let objects = array.len();
+        on.link(&mut self.array, array);
+        self.changed(on, objects);
+    }
+
+    fn changed<S: Arrays<Chain = C>>(&mut self, on: S, objects: u32) {
+        let (old, new) = (bytes_of(on.cache(), self.objects), bytes_of(on.cache(), objects));
+        // Wraps where it falls.
+        on.node_bytes().fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
+        self.objects = objects;
+        let shown = &on.cache().shown;
+        shown.barn_objects.store(objects.into(), Ordering::Relaxed);
+        shown.barn_head.store(S::head(&self.array).into(), Ordering::Relaxed);
+    }
+}
+
+fn bytes_of(cache: &Header, objects: u32) -> usize {
+    objects as usize * cache.shape().geometry.size as usize
+}
+
+/// Moves the objects with these numbers from one array to another, in their order.
+fn copy<S: Arrays>(on: S, from: &S::Sheaf, range: core::ops::Range<u32>, to: &mut S::Sheaf) {
+    on.append(to, &on.elements(from)[range.start as usize..range.end as usize]);
+}
+
+impl<C> ArrayCaches<C> {
+    /// Moves up to `most` objects into an array that has room for them; returns how many.
+    pub(super) fn take_shared<S: Arrays<Chain = C>>(
+        &self,
+        on: S,
+        array: &mut S::Sheaf,
+        most: u32,
+    ) -> u32 {
+        let mut shared = self.shared.lock(on.park());
+        if shared.objects == 0 {
+            return 0;
+        }
+        let Some(mut from) = on.unlink(&mut shared.array) else { return 0 };
+        let (len, n) = (from.len(), most.min(from.len()));
+        copy(on, &from, len - n..len, array);
+        on.shorten(&mut from, n);
+        shared.touched = true;
+        shared.put_back(on, from);
+        on.count(Counter::BarnGet, 1);
+        n
+    }
+
+    /// Moves up to `most` of an array's oldest objects into the shared array; returns how many
+    /// it had room for.
+    pub(super) fn put_shared<S: Arrays<Chain = C>>(
+        &self,
+        on: S,
+        array: &mut S::Sheaf,
+        most: u32,
+    ) -> u32 {
+        let capacity = Limits::of_cache(on.cache()).shared_capacity();
+        if capacity == 0 {
+            return 0;
+        }
+        // A new array may need a system call: it is made without the lock.
+        let mut new = None;
+        let (mut shared, mut to) = loop {
+            let mut shared = self.shared.lock(on.park());
+            if let Some(to) = on.unlink(&mut shared.array).or_else(|| new.take()) {
+                break (shared, to);
+            }
+            drop(shared);
+            new = on.new_sheaf(capacity);
+            if new.is_none() {
+                return 0;
+            }
+        };
+        let bytes = on.node_limit().saturating_sub(on.node_bytes().load(Ordering::Relaxed));
+        let room = capacity.min(on.room(&to)).saturating_sub(to.len());
+        let room = room.min((bytes / bytes_of(on.cache(), 1)).try_into().unwrap_or(u32::MAX));
+        let n = most.min(room).min(array.len());
+        copy(on, array, 0..n, &mut to);
+        shared.put_back(on, to);
+        drop(shared);
+        if let Some(new) = new {
+            on.give_sheaf(new);
+        }
+        on.drop_oldest(array, n);
+        let counter = if n > 0 { Counter::BarnPut } else { Counter::BarnPutFail };
+        on.count(counter, 1);
+        n
+    }
+
+    /// Takes up to `most` of the shared array's oldest objects out, in an array of their own.
+    pub(super) fn take_oldest_shared<S: Arrays<Chain = C>>(
+        &self,
+        on: S,
+        most: u32,
+    ) -> Option<S::Sheaf> {
+        let mut out = on.new_sheaf(most)?;
+        let mut shared = self.shared.lock(on.park());
+        let n = most.min(shared.objects).min(on.room(&out));
+        if let Some(mut from) = on.unlink(&mut shared.array) {
+            copy(on, &from, 0..n, &mut out);
+            on.drop_oldest(&mut from, n);
+            shared.put_back(on, from);
+        }
+        Some(out)
+    }
+
+    /// Takes the whole shared array out.
+    pub(super) fn take_whole_shared<S: Arrays<Chain = C>>(&self, on: S) -> Option<S::Sheaf> {
+        let mut shared = self.shared.lock(on.park());
+        let array = on.unlink(&mut shared.array)?;
+        shared.changed(on, 0);
+        Some(array)
+    }
+
+    /// Objects in the shared array, if no refill took any since the last call.
+    pub(super) fn unused_shared<S: Arrays<Chain = C>>(&self, on: S) -> Option<u32> {
+        let mut shared = self.shared.lock(on.park());
+        let touched = core::mem::replace(&mut shared.touched, false);
+        (!touched).then_some(shared.objects)
+    }
+
+    /// Calls `f` with each object in the shared array.
+    pub fn each_shared<S: Arrays<Chain = C>>(&self, on: S, f: impl FnMut(S::Object)) {
+        let shared = self.shared.lock(on.park());
+        on.each_linked(&shared.array, f);
+    }
+
+    /// Objects in the shared array.
+    pub fn nr_shared<S: Arrays<Chain = C>>(&self, on: S) -> u32 {
+        self.shared.lock(on.park()).objects
+    }
+
+    /// True if the published words are those of the shared array (for `verify`).
+    pub(super) fn is_shared_published<S: Arrays<Chain = C>>(&self, on: S) -> bool {
+        let mut walked = 0;
+        self.each_shared(on, |_| walked += 1);
+        let shown = &on.cache().shown;
+        let published = [&shown.barn_objects, &shown.barn_head];
+        let published = published.map(|word| word.load(Ordering::Relaxed));
+        let shared = self.shared.lock(on.park());
+        published == [walked, S::head(&shared.array).into()] && walked == shared.objects.into()
+    }
+}

@@ -1,0 +1,149 @@
+//! Array caches in front of a kernel's slabs: the policy of [`crate::engine::array_cache`], by
+//! numbers.
+//!
+//! An object in an array counts as in use in its slab. Objects of another node than the CPU's
+//! pass arrays by. Time passes only where [`KernelCache::reap`] says so.
+
+use super::slabs::{CountedSheaf, CountedSlabs};
+use super::{Front, KernelCache};
+use crate::engine::array_cache::{ArrayCaches, Arrays, Limits, array, lists, reap};
+use crate::engine::slabs::{Held, Rules, Slabs, Stacks};
+use crate::engine::{Counter, Shape};
+use crate::platform::Slot;
+use ::alloc::vec::Vec;
+
+impl Arrays for CountedSlabs<'_> {
+    fn node(&self) -> &ArrayCaches<Vec<CountedSheaf>> {
+        &self.cache.nodes[self.node as usize].arrays
+    }
+
+    fn nr_cpus(self) -> u32 {
+        self.cache.node_of.iter().filter(|node| **node == self.node).count() as u32
+    }
+
+    fn touch(self, _: Option<&CountedSheaf>) -> bool {
+        self.cache.stacks[self.cpu].touched.replace(true)
+    }
+
+    fn append(self, array: &mut CountedSheaf, objects: &[u32]) {
+        array.0.extend_from_slice(objects);
+    }
+
+    fn drop_oldest(self, array: &mut CountedSheaf, objects: u32) {
+        array.0.drain(..objects as usize);
+    }
+}
+
+impl KernelCache {
+    /// True if CPUs have arrays.
+    #[inline]
+    #[must_use]
+    pub fn has_arrays(&self) -> bool {
+        matches!(self.rules.front, Front::ArrayCaches(_))
+    }
+
+    /// A cache of a yard with array caches: no kernel's.
+    #[must_use]
+    pub fn of_slab_yard(shape: Shape, limits: Limits, cpus: usize) -> Self {
+        let shape = Shape { stack_objects: limits.limit, ..shape };
+        let mut cache = Self::of_yard(shape, Rules::SLABYARD, cpus);
+        cache.rules.front = Front::ArrayCaches(limits);
+        cache.nodes.iter().for_each(|node| limits.publish(&node.header));
+        cache
+    }
+
+    /// The array caches of a CPU's node, and what they stand on.
+    #[must_use]
+    pub fn arrays_at(&self, cpu: usize) -> (&ArrayCaches<Vec<CountedSheaf>>, CountedSlabs<'_>) {
+        let on = self.at(cpu);
+        (&self.nodes[on.node as usize].arrays, on)
+    }
+
+    /// Allocates on a CPU from its array; from a node's slabs, if another one is named: the
+    /// object's slab.
+    pub(super) fn alloc_from_array(&mut self, cpu: usize, node: Option<u16>) -> u32 {
+        if let Some(node) = node.filter(|node| *node != self.node_of[cpu]) {
+            let node = node.min(self.nodes.len() as u16 - 1);
+            let on = CountedSlabs { node, ..self.at(cpu) };
+            return array::alloc_direct(on).expect("numbers without end");
+        }
+        let stack = &mut self.stacks[cpu];
+        if let Some(object) = stack.main.get_mut().as_mut().and_then(|array| array.0.pop()) {
+            stack.touched.set(true);
+            self.counters.add(Counter::AllocCpuSheaf, 1);
+            return object;
+        }
+        array::alloc_slow(self.at(cpu)).expect("numbers without end")
+    }
+
+    /// Frees an object of a slab on a CPU.
+    pub(super) fn free_to_array(&mut self, cpu: usize, slab: u32) {
+        let begin = slab >> self.numbers.shift;
+        if self.slab(begin).node.get() != self.node_of[cpu] {
+            let on = self.at_node_of(cpu, begin);
+            on.free_below(slab);
+            return lists::trim(on);
+        }
+        let limit = self.nodes[self.node_of[cpu] as usize].header.sheaf_capacity() as usize;
+        match self.stacks[cpu].main.get_mut().as_mut().filter(|array| array.0.len() < limit) {
+            Some(array) => {
+                array.0.push(slab);
+                self.counters.add(Counter::FreeCpuSheaf, 1);
+            }
+            None => array::free_slow(self.at(cpu), slab),
+        }
+    }
+
+    /// Reaps each CPU's array, as a kernel does every 2 s; with `nodes`, which is each second
+    /// time, the shared arrays and free slabs, too.
+    pub fn reap(&self, nodes: bool) {
+        if !self.has_arrays() {
+            return;
+        }
+        for cpu in 0..self.stacks.len() {
+            self.reap_array(self.at(cpu));
+        }
+        for node in 0..self.nodes.len() as u16 {
+            if let Some(cpu) = self.node_of.iter().position(|of| *of == node).filter(|_| nodes) {
+                self.nodes[node as usize].arrays.reap(self.at(cpu));
+            }
+        }
+    }
+
+    fn reap_array(&self, on: CountedSlabs<'_>) {
+        let limit = Limits::of_cache(on.cache()).limit;
+        if on.cache.stacks[on.cpu].touched.take() {
+            return;
+        }
+        if let Ok(Some(mut array)) = on.check_out(self.main_slot(on)) {
+            let objects = reap::to_free(limit, array.len());
+            array::return_oldest(on, &mut array, objects);
+            array::check_in(on, array, limit);
+        }
+    }
+
+    fn main_slot(&self, on: CountedSlabs<'_>) -> Slot {
+        on.cache().shape().main()
+    }
+
+    /// Flushes all arrays, and ends the free slabs.
+    pub(super) fn drain_arrays(&self) {
+        for cpu in 0..self.stacks.len() {
+            let on = self.at(cpu);
+            if let Some(mut array) = self.stacks[cpu].main.take() {
+                array::return_all(on, &mut array);
+            }
+        }
+        for node in 0..self.nodes.len() as u16 {
+            let on = CountedSlabs { node, ..self.at(0) };
+            on.node().drain(on);
+        }
+    }
+
+    /// Puts objects of a slab that is in use into a CPU's array, on top: the state that a
+    /// replay begins with.
+    pub fn install_in_array(&mut self, cpu: usize, slab: u32, objects: u32) {
+        let array = self.stacks[cpu].main.get_mut().get_or_insert_default();
+        array.0.extend(core::iter::repeat_n(slab, objects as usize));
+    }
+}

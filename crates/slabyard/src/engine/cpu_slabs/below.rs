@@ -1,0 +1,191 @@
+//! CPU slabs below sheaves: where they lie, since the CPU's stacks are the sheaves.
+//!
+//! A sheaf of the pool holds them, in banks of `abi::region::front::BANK` elements: a CPU's slab,
+//! and its partial list, each by the top of its array. A CPU uses the bank of its row's number;
+//! where there are more rows than banks, some share one. Only slow paths come here, so a thread
+//! takes what a bank has by an atomic exchange, and any thread may: a drain needs no fence.
+//!
+//! Neighbours: [`super::mixed`] is the engine; [`super::on_pages`] has the policy's view.
+//! Invariant: an array is in one bank, or in one thread's hands.
+
+use super::on_pages::{BELOW, OnCpu};
+use super::{CpuSlab, CpuSlabs, Rules, alloc, free, lists};
+use crate::engine::page_slabs::Ruled;
+use crate::engine::slabs::{self, Group};
+use crate::engine::{PageSlabs, Shape};
+use crate::pages::{PageHeap, Sheaf};
+use crate::platform::{Platform, Stack, Stopped};
+use crate::slab::Word;
+use crate::sync::{AtomicUsize, Ordering};
+use slabyard_abi::region::front::BANK;
+
+/// The rules of a cache whose CPU slabs are below sheaves.
+#[derive(Clone, Copy)]
+pub struct Below(pub(super) Rules);
+
+/// What lies in a bank.
+#[derive(Clone, Copy)]
+enum Part {
+    Slab = 0,
+    List = 1,
+}
+
+impl Ruled for Below {
+    const RULES: slabs::Rules = BELOW;
+
+    fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        alloc::alloc_slow(on)
+    }
+
+    fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
+        let shape = on.cache.shape();
+        match on.heap.resolve(&shape.geometry, shape.slot, address) {
+            Err(cause) => on.heap.misuse(cause, address, shape.slot),
+            Ok(object) if on.push_to_own(object.slab, address) => {}
+            Ok(object) => {
+                let (word, mask) = Word::of(object.index);
+                free::free_to_slab(on, shape, &Group { slab: object.slab, word, mask });
+            }
+        }
+    }
+}
+
+impl OnCpu for Below {
+    fn rules(&self) -> &Rules {
+        &self.0
+    }
+
+    fn exchange_slab<P: Platform>(
+        on: PageSlabs<'_, P, Self>,
+        new: Stack,
+    ) -> Result<Stack, Stopped> {
+        on.exchange(Part::Slab, new)
+    }
+
+    fn exchange_list<P: Platform>(
+        on: PageSlabs<'_, P, Self>,
+        new: Stack,
+    ) -> Result<Stack, Stopped> {
+        on.exchange(Part::List, new)
+    }
+}
+
+/// The elements of all banks; none before the first slow path.
+fn banks<'a, P: Platform>(
+    heap: &'a PageHeap<P>,
+    on: &PageSlabs<'_, P, Below>,
+) -> &'a [AtomicUsize] {
+    // Acquire pairs with the Release in `make_banks`.
+    heap.sheaves.objects_of(on.cache.below().load(Ordering::Acquire) as u32)
+}
+
+impl<P: Platform> PageSlabs<'_, P, Below> {
+    /// Makes the banks, if they are not there. Without memory for them no CPU has a slab.
+    pub(super) fn make_banks(self) {
+        let (heap, below) = (self.heap, self.cache.below());
+        if below.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let Some(mut sheaf) = heap.sheaves.take(&heap.platform, Shape::STACK_OBJECTS) else {
+            return;
+        };
+        while sheaf.len() < heap.sheaves.room(&sheaf) / BANK as u32 * BANK as u32 {
+            heap.sheaves.push(&mut sheaf, 0);
+        }
+        let made = heap.sheaves.publish(sheaf, 0);
+        let top = u64::from(made.top);
+        // Release: who finds the banks finds them empty.
+        if below.compare_exchange(0, top, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.give(made);
+        }
+    }
+
+    /// Gives the banks back, which are empty; nobody uses them any more.
+    pub(super) fn end_banks(self) {
+        let top = self.cache.below().swap(0, Ordering::Relaxed) as u32;
+        self.give(Stack { top, end: 0 });
+    }
+
+    fn give(self, stack: Stack) {
+        if let Some(mut sheaf) = self.heap.sheaves.adopt(stack) {
+            // Its elements are banks and no objects.
+            let elements = Sheaf::len(&sheaf);
+            self.heap.sheaves.shorten(&mut sheaf, elements);
+            self.heap.sheaves.give(&self.heap.platform, sheaf);
+        }
+    }
+
+    fn exchange(self, part: Part, new: Stack) -> Result<Stack, Stopped> {
+        let banks = banks(self.heap, &self);
+        let nr = banks.len() / BANK;
+        if nr == 0 {
+            return Err(Stopped);
+        }
+        let bank = self.heap.platform.row_hint().unwrap_or(0) % nr;
+        Ok(self.swap(&banks[bank * BANK + part as usize], new))
+    }
+
+    fn swap(self, element: &AtomicUsize, new: Stack) -> Stack {
+        self.heap.platform.step();
+        // AcqRel: the next to take the array sees what is in it, and this thread what the last
+        // one left.
+        let old = element.swap(new.top as usize, Ordering::AcqRel);
+        Stack { top: old as u32, end: 0 }
+    }
+
+    /// Pushes an object to this CPU's slab, if it is of that slab.
+    fn push_to_own(self, slab: u32, address: usize) -> bool {
+        let Ok(Some(mut own)) = self.check_out_slab() else { return false };
+        let sheaves = &self.heap.sheaves;
+        let mine = own.slab == slab && own.own.len() < sheaves.room(&own.own);
+        if mine {
+            sheaves.push(&mut own.own, address);
+        }
+        alloc::check_in(self, own);
+        mine
+    }
+
+    /// Calls `f` with each CPU's slab, and `g` with each list. Each is in this thread's hands
+    /// meanwhile.
+    pub(super) fn each_bank(
+        self,
+        f: &mut dyn FnMut(&CpuSlab<Sheaf>),
+        g: &mut dyn FnMut(&mut Sheaf),
+    ) {
+        for bank in banks(self.heap, &self).chunks_exact(BANK) {
+            let element = &bank[Part::Slab as usize];
+            if let Some(slab) = self.cpu_slab_in(self.swap(element, Stack::NONE)) {
+                f(&slab);
+                let back = self.heap.sheaves.publish(slab.own, 0);
+                self.drain_slab(self.swap(element, back));
+            }
+            let element = &bank[Part::List as usize];
+            if let Some(mut list) = self.heap.sheaves.adopt(self.swap(element, Stack::NONE)) {
+                g(&mut list);
+                let back = self.heap.sheaves.publish(list, 0);
+                self.drain_list(self.swap(element, back));
+            }
+        }
+    }
+
+    /// Drains all banks.
+    pub(super) fn drain_banks(self) {
+        for bank in banks(self.heap, &self).chunks_exact(BANK) {
+            self.drain_slab(self.swap(&bank[Part::Slab as usize], Stack::NONE));
+            self.drain_list(self.swap(&bank[Part::List as usize], Stack::NONE));
+        }
+    }
+
+    fn drain_slab(self, old: Stack) {
+        if let Some(slab) = self.cpu_slab_in(old) {
+            self.give_own(alloc::deactivate(self, slab));
+        }
+    }
+
+    fn drain_list(self, old: Stack) {
+        if let Some(mut list) = self.heap.sheaves.adopt(old) {
+            lists::drain(self, &mut list);
+            self.give_list(list);
+        }
+    }
+}

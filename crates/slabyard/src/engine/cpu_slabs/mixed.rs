@@ -1,0 +1,166 @@
+//! The engine of sheaves over CPU slabs: caches of 6.18 that ask for sheaves.
+//!
+//! Neighbours: [`crate::engine::sheaves`] is the policy of the sheaves, by the kernel's rules;
+//! [`super::below`] has the CPU slabs.
+//!
+//! Invariant: objects leave a sheaf one by one to [below](Below), never by a group of a flush, which
+//! knows nothing of frozen slabs.
+
+use super::below::Below;
+use super::{CpuSlab, Front, OnCpus, Rules, lists};
+use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Sheaves, partial};
+use crate::pages::Sheaf;
+use crate::platform::{Platform, Slot};
+use crate::sync::Ordering;
+use slabyard_abi::engines::EngineName;
+use slabyard_abi::region::front;
+
+/// Objects in a sheaf: what the two caches of 6.18 that have sheaves ask for.
+const SHEAF_CAPACITY: u32 = 32;
+/// Most full, and most empty, sheaves of a barn in 6.18.
+const BARN_LIMIT: u32 = 10;
+
+/// What a cache has beside its header.
+pub struct Mixed {
+    sheaves: Sheaves<u32, true>,
+    slabs: OnCpus,
+}
+
+impl Mixed {
+    /// As [`OnCpus::follow`].
+    pub fn follow(&self, rules: &Rules) {
+        self.slabs.follow(rules);
+    }
+
+    /// The rules of its CPU slabs, with the limits as they are now.
+    #[must_use]
+    pub fn rules(&self, cache: &Header) -> Rules {
+        let front = Front::SheavesOverCpuSlabs;
+        Rules { front, sheaf_capacity: cache.sheaf_capacity(), ..self.slabs.rules(cache) }
+    }
+
+    fn on<'a, P>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Below> {
+        PageSlabs { heap: on.heap, cache: on.cache, rules: Below(self.rules(on.cache)) }
+    }
+
+    /// As [`Mixed::on`], with banks for the CPU slabs.
+    fn on_banks<'a, P: Platform>(&self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Below> {
+        let on = self.on(on);
+        on.make_banks();
+        on
+    }
+}
+
+impl Engine for Mixed {
+    const NEW: Self = Mixed { sheaves: Engine::NEW, slabs: Engine::NEW };
+    const TAGGED: bool = true;
+    const HAS_SLABS_BELOW: bool = true;
+
+    fn like(other: &Self) -> Self {
+        Mixed { slabs: OnCpus::like(&other.slabs), ..Self::NEW }
+    }
+
+    fn name(&self) -> EngineName {
+        EngineName::Slub
+    }
+
+    fn begin(&self, cache: &Header) {
+        let front = self.slabs.front() & !front::CPU_SLABS | front::BELOW_SHEAVES;
+        self.slabs.publish(cache, front);
+        cache.set_sheaf_capacity(SHEAF_CAPACITY);
+        cache.set_barn_limits(BARN_LIMIT, BARN_LIMIT);
+    }
+
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        self.sheaves.alloc_slow(self.on_banks(on))
+    }
+
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
+        self.sheaves.free_slow(self.on_banks(on), address);
+    }
+
+    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, _: Slot, mut stack: Sheaf) -> Sheaf {
+        let _moving = on.cache.moving_aside();
+        self.sheaves.flush(self.on(on), &mut stack, u32::MAX);
+        stack
+    }
+
+    fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
+        self.sheaves.flush_stack(self.on(on), slot);
+    }
+
+    fn drain_own_empties<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        let _moving = on.cache.moving_aside();
+        let on = self.on(on);
+        on.each_bank(&mut |_| {}, &mut |list| _ = lists::drain_empties(on, list));
+    }
+
+    fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool {
+        let on = self.on(on);
+        let idle = found.get_or_insert_with(|| self.sheaves.look(on)).idle;
+        if self.sheaves.reclaim_piece(on, found, most) {
+            return true;
+        }
+        if !idle {
+            return false;
+        }
+        let _moving = on.cache.moving_aside();
+        let slabs = on.cache.nr_slabs();
+        on.drain_banks();
+        on.cache.nr_slabs() < slabs
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        let on = self.on(on);
+        self.sheaves.shrink_node(on);
+        let _moving = on.cache.moving_aside();
+        on.drain_banks();
+        partial::discard_all_empty(on);
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        match name {
+            "cpu_partial" => {
+                let changed = self.slabs.set(on, name, value);
+                let _moving = on.cache.moving_aside();
+                self.on(on).drain_banks();
+                changed
+            }
+            _ => self.sheaves.tune(self.on(on), name, value),
+        }
+    }
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
+        self.sheaves.each_parked(on, &mut f);
+        let sheaves = &on.heap.sheaves;
+        let each_own = &mut |slab: &CpuSlab<Sheaf>| {
+            sheaves.objects(&slab.own).iter().for_each(|it| f(it.load(Ordering::Relaxed)));
+        };
+        self.on(on).each_bank(each_own, &mut |_| {});
+    }
+
+    fn nr_parked_below<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        let mut sum = 0;
+        self.on(on).each_bank(&mut |slab| sum += u64::from(slab.own.len()), &mut |_| {});
+        sum
+    }
+
+    fn each_slab_below<P: Platform>(&self, on: PageSlabs<'_, P>, f: &mut dyn FnMut(u32)) {
+        let on = self.on(on);
+        on.each_bank(&mut |slab| f(slab.slab), &mut |_| {});
+        on.each_bank(&mut |_| {}, &mut |list| on.each_on_list(list, f));
+    }
+
+    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.on(on).end_banks();
+    }
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        self.sheaves.is_published(on)
+    }
+}

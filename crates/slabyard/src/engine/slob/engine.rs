@@ -1,0 +1,237 @@
+//! SLOB as the engine of a yard: all of malloc's sizes share the three lists, and each call is
+//! served by its exact size.
+//!
+//! The pages are slabs of the first class's cache, which is shown as `slob`, with objects of one
+//! unit. A request of about a page and more is a run of pages. A created cache has slabs of its
+//! own, as with the engine `tiny`: by the page map a free finds its cache.
+//!
+//! Misuse: a free where no object begins is reported and has no effect. A page of which the free
+//! memory, or a header, was written to is reported and set aside: nothing more is handed out of
+//! it.
+
+use super::on_pages::{Units, block_units};
+use super::{Overwritten, Pages, Place, Request, alloc, drop_page, free_locked, page};
+use crate::engine::slabs::Slabs;
+use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Tiny};
+use crate::pages::Cause;
+use crate::platform::{Platform, Slot};
+use crate::slab::units::UNIT;
+use crate::slab::{Geometry, Object};
+use crate::sync::{AtomicU32, Ordering};
+use slabyard_abi::engines::EngineName;
+
+/// SLOB: the three lists, under the lock of the cache's header.
+pub struct Slob {
+    words: [AtomicU32; 7],
+    /// 1: it serves malloc, not a created cache.
+    of_malloc: AtomicU32,
+}
+
+/// The blocks of `begin..end` of a page are wrong, or the address is none of an object.
+enum Refused {
+    Misuse(Cause),
+    Overwritten(Overwritten),
+}
+
+impl From<Overwritten> for Refused {
+    fn from(overwritten: Overwritten) -> Self {
+        Refused::Overwritten(overwritten)
+    }
+}
+
+impl Slob {
+    pub(super) fn words(&self) -> &[AtomicU32; 7] {
+        &self.words
+    }
+
+    fn serves_malloc(&self) -> bool {
+        self.of_malloc.load(Ordering::Relaxed) != 0
+    }
+
+    fn free_in_page<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        Object { slab: page, index }: Object,
+    ) -> Result<(), Refused> {
+        let units = Units { on, slob: self };
+        let ends = units.with_lists(|lists| {
+            let freed = (|| {
+                if on.heap.is_free(page, index) {
+                    return Err(Refused::Misuse(self.cause_at(units, page, index)?));
+                }
+                if on.heap.is_set_aside(page) {
+                    on.heap.mark(page, index, true);
+                    return Ok(false);
+                }
+                let unit = index.checked_sub(1).ok_or(Refused::Misuse(Cause::Interior))?;
+                let header = units.get(page, unit);
+                if block_units(header).map(|units| unit + units) != Some(units.end_of(page, unit)?)
+                {
+                    return Err(Overwritten { page, unit }.into());
+                }
+                on.heap.mark(page, index, true);
+                let place = Place { page, unit };
+                Ok(free_locked(units, lists, place, header as u32 + UNIT)?)
+            })();
+            if let Err(Refused::Overwritten(_)) = &freed
+                && !on.heap.is_set_aside(page)
+            {
+                drop_page(units, lists, page);
+            }
+            freed
+        })?;
+        if ends {
+            units.end_page(page);
+        }
+        Ok(())
+    }
+
+    /// Why no object begins at a unit.
+    fn cause_at<P: Platform>(
+        &self,
+        units: Units<'_, P>,
+        page: u32,
+        unit: u32,
+    ) -> Result<Cause, Overwritten> {
+        if units.on.heap.is_set_aside(page) {
+            return Ok(Cause::DoubleFree);
+        }
+        let (before, behind) = page::around(units, page, unit)?;
+        let is_free = before.is_some_and(|block| unit < block.end())
+            || behind.is_some_and(|block| block.at == unit);
+        Ok(if is_free { Cause::DoubleFree } else { Cause::Interior })
+    }
+
+    #[cold]
+    fn report<P: Platform>(on: PageSlabs<'_, P>, at: Overwritten) {
+        let address = on.heap.region.address(at.page) + at.unit as usize * UNIT as usize;
+        on.heap.misuse(Cause::Overwritten, address, on.cache.shape().slot);
+    }
+}
+
+impl Engine for Slob {
+    const NEW: Self =
+        Slob { words: [const { AtomicU32::new(0) }; 7], of_malloc: AtomicU32::new(0) };
+    const SIZED: bool = true;
+
+    fn name(&self) -> EngineName {
+        EngineName::Slob
+    }
+
+    fn begin(&self, cache: &Header) {
+        if self.serves_malloc() {
+            cache.set_min_partial(0);
+            if cache.shape().geometry.object == UNIT {
+                cache.rename("slob");
+            }
+        }
+    }
+
+    fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
+        self.of_malloc.store(1, Ordering::Relaxed);
+        let order = if object == UNIT { page_order } else { order.max(page_order) };
+        Geometry::new(object, order)
+    }
+
+    fn serves(&self, cache: &Header, bytes: usize, align: usize) -> Option<bool> {
+        let page = cache.shape().geometry.slab_bytes();
+        Some(bytes < page && align < page && bytes < page - align.max(UNIT as usize))
+    }
+
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        let geometry = &on.cache.shape().geometry;
+        self.alloc_sized(on, geometry.object as usize, UNIT as usize)
+    }
+
+    fn alloc_sized<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        bytes: usize,
+        align: usize,
+    ) -> Option<usize> {
+        if !self.serves_malloc() {
+            return Tiny.alloc(on);
+        }
+        let _moving = on.cache.moving();
+        on.count(Counter::AllocSlowpath, 1);
+        let bytes = bytes.max(1) as u32 + UNIT;
+        let request = Request { bytes, header: UNIT, align: (align as u32).max(UNIT) };
+        loop {
+            match alloc(Units { on, slob: self }, &request) {
+                Ok(place) => {
+                    let Place { page, unit } = place?;
+                    return Some(on.heap.region.address(page) + (unit * UNIT + UNIT) as usize);
+                }
+                // The page is off the lists: the next search does not meet it.
+                Err(overwritten) => Self::report(on, overwritten),
+            }
+        }
+    }
+
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
+        if !self.serves_malloc() {
+            return Tiny.free(on, address);
+        }
+        let _moving = on.cache.moving();
+        let shape = on.cache.shape();
+        let freed = on.heap.resolve(&shape.geometry, shape.slot, address);
+        let freed = freed.map_err(Refused::Misuse);
+        on.count(Counter::FreeSlowpath, 1);
+        match freed.and_then(|object| self.free_in_page(on, object)) {
+            Ok(()) => {}
+            Err(Refused::Misuse(cause)) => on.heap.misuse(cause, address, shape.slot),
+            Err(Refused::Overwritten(at)) => Self::report(on, at),
+        }
+    }
+
+    fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
+        let shape = on.cache.shape();
+        let Object { slab, index } = on.heap.resolve(&shape.geometry, shape.slot, address).ok()?;
+        if !self.serves_malloc() {
+            return Some(shape.geometry.object as usize);
+        }
+        let unit = index.checked_sub(1)?;
+        if on.heap.is_free(slab, index) {
+            return None;
+        }
+        let units = block_units(on.heap.unit(slab, unit))?;
+        let end = unit.checked_add(units).filter(|end| *end <= shape.geometry.objects)?;
+        let is_whole = on.heap.next_begin(slab, index + 1, end).is_none();
+        is_whole.then_some(((units - 1) * UNIT) as usize)
+    }
+
+    fn check_slab<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        slab: u32,
+    ) -> Result<u32, &'static str> {
+        if self.serves_malloc() { Units { on, slob: self }.check(slab) } else { Ok(0) }
+    }
+
+    fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
+
+    fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool {
+        !self.serves_malloc() && Tiny.reclaim(on, found, most)
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        if !self.serves_malloc() {
+            Tiny.shrink(on);
+        }
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        if self.serves_malloc() { None } else { Tiny.set(on, name, value) }
+    }
+
+    fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        Tiny.is_published(on)
+    }
+}

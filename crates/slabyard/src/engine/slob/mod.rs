@@ -1,0 +1,206 @@
+//! SLOB, Linux's allocator for the smallest machines (2.6.16 to 6.3, removed in 6.4): a heap of
+//! free blocks in single pages, in place of slabs of one size.
+//!
+//! The policy is written once: [`page`] finds and merges the free blocks of a page, [`lists`] has
+//! the three lists of partly free pages, and this module chooses the page. It stands on
+//! [`Pages`]: memory of the lab ([`kernel`]), or slabs of a yard (`on_pages`), of which [`Slob`] is
+//! the engine.
+//!
+//! * A page is cut into units. Free blocks of a page are a list in order of addresses, written
+//!   into the free memory itself.
+//! * Partly free pages are on one of three lists, by the size of the objects that they are for:
+//!   below 256 bytes, below 1024, and the rest. A page that was full and gets a free block joins
+//!   the list of the size that was just freed, so lists mix sizes.
+//! * The search for a page begins where the last one ended: the list is rotated so that the page
+//!   that served is its first (next fit: Knuth, The Art of Computer Programming 1, 2.5). Inside of
+//!   a page the first block that fits serves.
+//! * A page that is all free goes back at once.
+//!
+//! # Locks
+//!
+//! One lock protects the lists and the blocks of all pages. A page is made, and given back,
+//! without it. Nothing is kept for each CPU, and an allocation looks at any number of pages: with
+//! many partly free ones it is slow.
+//!
+//! # Equations (asserted by `verify`)
+//!
+//! Each page is tiled by free blocks and blocks of live objects; no two free blocks touch; the
+//! units of the free blocks are those that the page counts; a page is listed just when it has
+//! some.
+
+mod engine;
+#[cfg(any(test, feature = "cpu-slab"))]
+pub mod kernel;
+mod lists;
+mod on_pages;
+mod page;
+#[cfg(test)]
+mod tests;
+
+pub use engine::Slob;
+pub use lists::Lists;
+pub use page::{Block, Overwritten};
+
+use super::slabs::Links;
+use page::{give, take};
+
+/// What the policy stands on: pages of units, and what is known of each page.
+pub trait Pages: Copy {
+    /// The links of a page.
+    type Links: Links;
+
+    /// Units of a page.
+    fn page_units(self) -> u32;
+    /// Bytes of a unit: a power of two.
+    fn unit_bytes(self) -> u32;
+    /// The value of a unit of free memory.
+    fn get(self, page: u32, unit: u32) -> i32;
+    /// Changes it.
+    fn set(self, page: u32, unit: u32, value: i32);
+    /// Free units of a page, and the first free block.
+    fn free(self, page: u32) -> (u32, u32);
+    /// Changes these.
+    fn set_free(self, page: u32, units: u32, first: u32);
+    /// The links of a page.
+    fn links(&self, page: u32) -> &Self::Links;
+    /// True if no live object begins in these units, as far as the pages say.
+    fn is_clear(self, _page: u32, _unit: u32, _units: u32) -> bool {
+        true
+    }
+    /// A block was handed out. The lock is held.
+    fn taken(self, _page: u32, _unit: u32, _request: &Request) {}
+    /// A page's free memory cannot be relied on: nothing is handed out of it any more. It is off
+    /// its list; the lock is held.
+    fn set_aside(self, page: u32);
+    /// A new page, not 0, that counts no free unit yet; `None` without memory. The lock is not
+    /// held.
+    fn begin_page(self) -> Option<u32>;
+    /// Gives a page back: all of it is free, or no object was ever handed out of it. The lock is
+    /// not held.
+    fn end_page(self, page: u32);
+    /// Calls `f` under the one lock.
+    fn with_lists<R>(self, f: impl FnOnce(&mut Lists) -> R) -> R;
+}
+
+/// A request for a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes of the block, those in front of the object included.
+    pub bytes: u32,
+    /// Bytes in front of the object, a multiple of a unit.
+    pub header: u32,
+    /// Alignment of the object: a power of two, a unit at least.
+    pub align: u32,
+}
+
+/// A block of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The page.
+    pub page: u32,
+    /// Its first unit.
+    pub unit: u32,
+}
+
+/// Bytes of a unit in the kernel: so many that an offset in a page, negated, fits.
+#[must_use]
+pub const fn kernel_unit(page_bytes: u32) -> u32 {
+    if page_bytes <= i16::MAX as u32 * 2 { 2 } else { 4 }
+}
+
+/// Finds a block in a listed page, or in a new one. `None` without memory. The caller makes sure
+/// that an empty page has room.
+///
+/// # Errors
+/// The page whose free memory was written to: it is off its list.
+pub fn alloc<G: Pages>(on: G, request: &Request) -> Result<Option<Place>, Overwritten> {
+    if let Some(place) = on.with_lists(|lists| search(on, lists, request))? {
+        return Ok(Some(place));
+    }
+    let Some(page) = on.begin_page() else { return Ok(None) };
+    on.with_lists(|lists| {
+        give(on, page, 0, on.page_units())?;
+        lists.add(on, page, request.bytes);
+        take_listed(on, lists, page, request)
+    })
+}
+
+/// Frees a block of `bytes` bytes.
+///
+/// # Errors
+/// The free memory of its page was written to: the page is off its list, and the block is lost.
+pub fn free<G: Pages>(on: G, place: Place, bytes: u32) -> Result<(), Overwritten> {
+    if on.with_lists(|lists| free_locked(on, lists, place, bytes))? {
+        on.end_page(place.page);
+    }
+    Ok(())
+}
+
+/// As [`free`], under the lock. True if the page is all free, and off its list: the caller ends
+/// it.
+pub(super) fn free_locked<G: Pages>(
+    on: G,
+    lists: &mut Lists,
+    place: Place,
+    bytes: u32,
+) -> Result<bool, Overwritten> {
+    let Place { page, unit } = place;
+    let units = bytes.div_ceil(on.unit_bytes());
+    let (free, _) = on.free(page);
+    if free + units == on.page_units() {
+        if free > 0 {
+            lists.remove(on, page);
+        }
+        on.set_free(page, on.page_units(), 0);
+        return Ok(true);
+    }
+    give(on, page, unit, units).inspect_err(|_| drop_page(on, lists, page))?;
+    if free == 0 {
+        lists.add(on, page, bytes);
+    }
+    Ok(false)
+}
+
+/// Takes a page whose free memory cannot be relied on off its list, for good.
+pub(super) fn drop_page<G: Pages>(on: G, lists: &mut Lists, page: u32) {
+    if on.links(page).is_listed() {
+        lists.remove(on, page);
+    }
+    on.set_aside(page);
+}
+
+fn search<G: Pages>(
+    on: G,
+    lists: &mut Lists,
+    request: &Request,
+) -> Result<Option<Place>, Overwritten> {
+    let units = request.bytes.div_ceil(on.unit_bytes());
+    let mut at = lists.first_for(request.bytes);
+    while let Some(page) = at {
+        if on.free(page).0 >= units
+            && let Some(place) = take_listed(on, lists, page, request)?
+        {
+            return Ok(Some(place));
+        }
+        at = lists.next(on, page, request.bytes);
+    }
+    Ok(None)
+}
+
+/// Takes a block out of a listed page. The page becomes the first of its list, or leaves it.
+fn take_listed<G: Pages>(
+    on: G,
+    lists: &mut Lists,
+    page: u32,
+    request: &Request,
+) -> Result<Option<Place>, Overwritten> {
+    let taken = take(on, page, request).inspect_err(|_| drop_page(on, lists, page))?;
+    let Some(unit) = taken else { return Ok(None) };
+    if on.free(page).0 == 0 {
+        lists.remove(on, page);
+    } else {
+        lists.rotate(on, page, request.bytes);
+    }
+    on.taken(page, unit, request);
+    Ok(Some(Place { page, unit }))
+}

@@ -1,0 +1,170 @@
+//! SLOB's pages in a yard: slabs of one cache, in whose memory the blocks lie.
+//!
+//! ```text
+//! | free block          | header | object              | header | object |
+//! | size, next          | bytes  |                     | bytes  |        |
+//! bits 1  1  1  1  1  1   1        0  1  1  1  1  1  1   1        0  1
+//! ```
+//!
+//! A unit has 16 bytes, because every object is aligned to 16: smaller fragments would serve
+//! nothing. The header is one unit. A bit of the free set says where objects begin, so that a
+//! free of anything else is found, and since blocks tile the page it also says how far each
+//! object reaches: a header that a program overwrote is found, too.
+
+use super::{Lists, Overwritten, Pages, Request, Slob, page};
+use crate::engine::PageSlabs;
+use crate::engine::partial;
+use crate::pages::Descriptor;
+use crate::platform::Platform;
+use crate::slab::units::UNIT;
+use crate::sync::Ordering;
+
+/// The pages of a yard.
+pub(super) struct Units<'a, P> {
+    pub on: PageSlabs<'a, P>,
+    pub slob: &'a Slob,
+}
+
+impl<P> Clone for Units<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Units<'_, P> {}
+
+impl<P: Platform> Pages for Units<'_, P> {
+    type Links = Descriptor;
+
+    #[inline]
+    fn page_units(self) -> u32 {
+        self.on.cache.shape().geometry.objects
+    }
+
+    #[inline]
+    fn unit_bytes(self) -> u32 {
+        UNIT
+    }
+
+    #[inline]
+    fn get(self, page: u32, unit: u32) -> i32 {
+        self.on.heap.unit(page, unit)
+    }
+
+    #[inline]
+    fn set(self, page: u32, unit: u32, value: i32) {
+        self.on.heap.set_unit(page, unit, value);
+    }
+
+    #[inline]
+    fn free(self, page: u32) -> (u32, u32) {
+        self.on.heap.free_units(page)
+    }
+
+    #[inline]
+    fn set_free(self, page: u32, units: u32, first: u32) {
+        let before = self.on.heap.set_free_units(page, units, first);
+        self.count_out(before, units);
+    }
+
+    #[inline]
+    fn links(&self, page: u32) -> &Descriptor {
+        self.on.heap.region.descriptor(page)
+    }
+
+    fn is_clear(self, page: u32, unit: u32, units: u32) -> bool {
+        self.on.heap.next_begin(page, unit, unit + units).is_none()
+    }
+
+    fn taken(self, page: u32, unit: u32, request: &Request) {
+        self.set(page, unit, (request.bytes - request.header) as i32);
+        self.on.heap.mark(page, unit + request.header / UNIT, false);
+    }
+
+    fn set_aside(self, page: u32) {
+        let lost = self.on.heap.set_aside_units(page);
+        self.count_out(lost, 0);
+    }
+
+    fn begin_page(self) -> Option<u32> {
+        let page = partial::begin(self.on, self.on.cache.shape())?;
+        self.set_free(page, 0, 0);
+        Some(page)
+    }
+
+    fn end_page(self, page: u32) {
+        partial::end(self.on, self.on.cache.shape(), page);
+    }
+
+    fn with_lists<R>(self, f: impl FnOnce(&mut Lists) -> R) -> R {
+        let mut chain = partial::lock(&self.on);
+        let mut lists =
+            Lists::of_words(self.slob.words().each_ref().map(|word| word.load(Ordering::Relaxed)));
+        let result = f(&mut lists);
+        let kept = self.slob.words().iter().zip(lists.words());
+        kept.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        chain.set(lists.ends(), lists.len());
+        chain.publish(self.on.cache);
+        result
+    }
+}
+
+impl<P: Platform> Units<'_, P> {
+    /// Counts the units that are out of the free blocks.
+    fn count_out(self, free_before: u32, free: u32) {
+        let out = &self.on.cache.shown.out;
+        out.fetch_add(u64::from(free_before).wrapping_sub(free.into()), Ordering::Relaxed);
+    }
+
+    /// Where a live object's block ends that begins at a unit: where the next one begins, free or
+    /// not, or the page ends.
+    pub fn end_of(self, page: u32, unit: u32) -> Result<u32, Overwritten> {
+        let end = match page::around(self, page, unit)?.1 {
+            Some(next) => next.at,
+            None => self.page_units(),
+        };
+        // Behind its own begin; a header lies in front of the next.
+        let next = self.on.heap.next_begin(page, unit + 2, self.page_units());
+        Ok(next.map_or(end, |next| end.min(next - 1)))
+    }
+
+    /// Checks that blocks tile a page (for `verify`). Returns the units that are neither free nor
+    /// the begin of an object.
+    pub fn check(self, page: u32) -> Result<u32, &'static str> {
+        let (free, units) = (self.free(page).0, self.page_units());
+        let bits = self.on.heap.bits_of(page, &self.on.cache.shape().geometry);
+        let within = bits.saturating_sub(free);
+        if self.on.heap.is_set_aside(page) {
+            return Ok(within);
+        }
+        let (mut at, mut sound) = (0, true);
+        let walked = page::each(self, page, |block| {
+            sound &= self.are_live(page, at, block.at);
+            at = block.end();
+        });
+        sound &= self.are_live(page, at, units);
+        match walked {
+            Err(_) => Err("free block overwritten"),
+            Ok(()) if !sound => Err("blocks tile page"),
+            Ok(()) => Ok(within),
+        }
+    }
+
+    /// True if live blocks tile these units.
+    fn are_live(self, page: u32, mut at: u32, end: u32) -> bool {
+        while at < end {
+            if self.on.heap.next_begin(page, at, end) != Some(at + 1) {
+                return false;
+            }
+            let Some(units) = block_units(self.get(page, at)) else { return false };
+            at = at.saturating_add(units);
+        }
+        at == end
+    }
+}
+
+/// Units of the block of an object with such a header; `None` if there is none like it.
+pub(super) fn block_units(header: i32) -> Option<u32> {
+    let bytes = u32::try_from(header).ok().filter(|bytes| *bytes > 0)?;
+    Some(1 + bytes.div_ceil(UNIT))
+}

@@ -1,0 +1,187 @@
+//! SLUB_TINY: slabs and their node's partial list, and nothing else.
+//!
+//! Nothing is kept for speed: no part for each CPU, slabs of two pages at most, and a slab that
+//! becomes empty ends at once. The entries of its caches stay zeros, so every call takes the slow
+//! path. An allocation takes one object from the slab at the list's head, or from a new slab,
+//! which joins the list there; a slab that was full joins its tail with the first free.
+//!
+//! Source: the kernel's build option SLUB_TINY (6.2) as its help and commit messages tell it.
+//!
+//! # Locks
+//!
+//! Each call takes the list lock once. (An allocation that finds the list emptied by another
+//! thread takes it once more, for its new slab.)
+//!
+//! # Equation (asserted by `verify`)
+//!
+//! For each slab: free + live = objects, because nothing is parked.
+
+use super::page_slabs::Ruled;
+use super::partial::{self, End};
+use super::slabs::{Group, Links, Rules, Slabs};
+use super::{Changed, Counter, Engine, Found, Header, PageSlabs, Shape};
+use crate::platform::{Platform, Slot};
+use crate::slab::{Object, Word};
+use crate::sync::Ordering;
+use slabyard_abi::engines::EngineName;
+
+/// Pages of a slab that holds smaller objects, as an order.
+const MOST_ORDER: u32 = 1;
+/// Objects that a slab should hold, where that many fit.
+const WANTED_OBJECTS: u32 = 12;
+
+/// SLUB_TINY: a cache has nothing beside its header.
+pub struct Tiny;
+
+/// The kernel's rules.
+#[derive(Clone, Copy)]
+struct Kernels;
+
+impl Ruled for Kernels {
+    const RULES: Rules = Rules::KERNEL;
+}
+
+/// Allocates one object.
+pub fn alloc_one<S: Slabs>(on: S) -> Option<S::Object> {
+    on.count(Counter::AllocSlowpath, 1);
+    let one = alloc_listed(on).or_else(|| alloc_new(on))?;
+    on.cache().shown.out.fetch_add(1, Ordering::Relaxed);
+    Some(one)
+}
+
+/// From the slab at the list's head.
+fn alloc_listed<S: Slabs>(on: S) -> Option<S::Object> {
+    let (cache, shape) = (on.cache(), on.cache().shape());
+    // Relaxed: a look ahead, so that a list without slabs costs no lock.
+    if cache.shown.nr_partial.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let mut list = partial::lock(&on);
+    let slab = list.first()?;
+    let mut one = None;
+    let (_, left) = on.take(shape, slab, 1, false, |taken| one = Some(S::first(taken)));
+    if left == 0 {
+        list.unlink(on, slab);
+        list.publish(cache);
+    }
+    one
+}
+
+/// From a new slab, which joins the list.
+fn alloc_new<S: Slabs>(on: S) -> Option<S::Object> {
+    let (cache, shape) = (on.cache(), on.cache().shape());
+    let slab = partial::begin(on, shape)?;
+    let mut list = partial::lock(&on);
+    let mut one = None;
+    let (_, left) = on.take(shape, slab, 1, false, |taken| one = Some(S::first(taken)));
+    if left > 0 {
+        list.add(on, slab, End::Head);
+        list.publish(cache);
+    }
+    one
+}
+
+/// Frees one object to its slab.
+pub fn free_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
+    on.count(Counter::FreeSlowpath, 1);
+    let (cache, slab) = (on.cache(), group.slab);
+    let mut list = partial::lock(&on);
+    let put = on.put(shape, group);
+    let listed = on.links(slab).is_listed();
+    let free = put.before + put.added;
+    let ends = put.added > 0 && partial::ends(on, shape, list.len(), free, listed);
+    if ends {
+        if listed {
+            list.unlink(on, slab);
+            on.count(Counter::FreeRemovePartial, 1);
+        }
+        on.end(shape, slab);
+    } else if put.added > 0 && !listed {
+        list.add(on, slab, End::Tail);
+        on.count(Counter::FreeAddPartial, 1);
+    }
+    list.publish(cache);
+    drop(list);
+    if ends {
+        partial::ended(on, shape, slab);
+    }
+    on.report_twice(shape, slab, group.word, put.twice);
+    cache.shown.out.fetch_sub(put.added.into(), Ordering::Relaxed);
+}
+
+/// The order of slabs of objects of so many bytes: the lowest from `page_order` on, of one or two
+/// pages, that holds the objects wanted and wastes a sixteenth at most, then an eighth, a quarter,
+/// half; else the lowest that holds one object (the kernel's rule from 6.7 on).
+fn order_of(size: u32, page_order: u32) -> u32 {
+    let bytes = |order: u32| (crate::platform::GRANULE as u32) << order;
+    let highest = page_order + MOST_ORDER;
+    let holds = |objects: u32| {
+        (page_order..).find(|order| bytes(*order) / size >= objects).expect("bytes without end")
+    };
+    let wanted = WANTED_OBJECTS.min((bytes(highest) / size).max(1));
+    let wastes = |order: u32, part: u32| bytes(order) % size <= bytes(order) / part;
+    [16, 8, 4, 2]
+        .iter()
+        .find_map(|part| (holds(wanted)..=highest).find(|order| wastes(*order, *part)))
+        .unwrap_or_else(|| holds(1))
+}
+
+impl Engine for Tiny {
+    const NEW: Self = Tiny;
+
+    fn name(&self) -> EngineName {
+        EngineName::Tiny
+    }
+
+    fn order(&self, size: u32, _: u32, page_order: u32) -> u32 {
+        order_of(size, page_order)
+    }
+
+    fn begin(&self, cache: &Header) {
+        cache.set_min_partial(0);
+    }
+
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        let _moving = on.cache.moving();
+        alloc_one(PageSlabs { heap: on.heap, cache: on.cache, rules: Kernels })
+    }
+
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
+        let _moving = on.cache.moving();
+        let shape = on.cache.shape();
+        match on.heap.resolve(&shape.geometry, shape.slot, address) {
+            Ok(Object { slab, index }) => {
+                let (word, mask) = Word::of(index);
+                let on = PageSlabs { heap: on.heap, cache: on.cache, rules: Kernels };
+                free_one(on, shape, &Group { slab, word, mask });
+            }
+            Err(cause) => on.heap.misuse(cause, address, shape.slot),
+        }
+    }
+
+    fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
+
+    fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        _found: &mut Option<Found>,
+        _most: u32,
+    ) -> bool {
+        on.cache.is_idle() && partial::discard_some_empty(on) > 0
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        partial::discard_all_empty(on);
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        let old = (name == "min_partial").then(|| on.cache.set_min_partial(value))?;
+        Some(Changed { old, drains: false })
+    }
+
+    fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        on.cache.has_no_sheaves()
+    }
+}

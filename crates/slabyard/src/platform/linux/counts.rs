@@ -1,0 +1,67 @@
+//! Counts of slow paths: the words of `abi::stats`, for each row and each cache.
+//!
+//! Apart from the rows, in a mapping of its own, because it is made only if someone asks. Its
+//! pages are touched as caches count: some 75 KiB of memory for each CPU.
+//! Invariant: words only grow; threads of one row add to the same words, atomically.
+
+use super::memory;
+use crate::platform::Event;
+use crate::platform::stack::Slot;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use slabyard_abi::region::row;
+use slabyard_abi::stats::{CACHE_WORDS, drain_of, drain_words};
+
+pub(super) struct Counts {
+    base: AtomicUsize,
+}
+
+/// Words of one row.
+const ROW_WORDS: usize = row::CACHES * CACHE_WORDS;
+
+impl Counts {
+    pub(super) const fn new() -> Self {
+        Counts { base: AtomicUsize::new(0) }
+    }
+
+    #[inline]
+    pub(super) fn base(&self) -> usize {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Maps the words; false if the system refuses.
+    pub(super) fn begin(&self, page_bytes: usize, nr_rows: usize) -> bool {
+        let Some(base) = memory::map(page_bytes, nr_rows * ROW_WORDS * 8, page_bytes) else {
+            return false;
+        };
+        self.base.store(base, Ordering::Relaxed);
+        true
+    }
+
+    fn word(&self, row: usize, cache: usize, nth: usize) -> &AtomicU64 {
+        let address = self.base() + (row * ROW_WORDS + cache * CACHE_WORDS + nth) * 8;
+        // SAFETY: within the mapping, which nothing ends; all access is atomic.
+        unsafe { &*(address as *const AtomicU64) }
+    }
+
+    /// The words of a cache in a row.
+    pub(super) fn of(&self, row: usize, cache: usize) -> [u64; CACHE_WORDS] {
+        core::array::from_fn(|nth| self.word(row, cache, nth).load(Ordering::Relaxed))
+    }
+
+    #[cold]
+    pub(super) fn add(&self, row: usize, slot: Slot, event: Event) {
+        let cache = (slot.0 as usize - row::FIRST_CACHE) / row::PAIR;
+        let word = |nth| self.word(row, cache, nth);
+        match event {
+            Event::Counted(counter, n) => {
+                word(counter).fetch_add(n.into(), Ordering::Relaxed);
+            }
+            Event::Drained { slabs, ns } => {
+                let [frees, time, longest] = drain_words(drain_of(slabs));
+                word(frees).fetch_add(1, Ordering::Relaxed);
+                word(time).fetch_add(ns, Ordering::Relaxed);
+                word(longest).fetch_max(ns, Ordering::Relaxed);
+            }
+        }
+    }
+}
