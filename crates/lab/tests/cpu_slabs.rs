@@ -5,6 +5,8 @@
 #[cfg(target_os = "linux")]
 #[path = "cpu_slabs/on_linux.rs"]
 mod on_linux;
+#[path = "cpu_slabs/others.rs"]
+mod others;
 #[path = "cpu_slabs/pair.rs"]
 mod pair;
 #[path = "cpu_slabs/paths.rs"]

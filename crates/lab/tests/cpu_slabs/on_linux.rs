@@ -5,8 +5,9 @@
 
 use super::pair::{Chosen, Pair};
 use super::{load, paths};
+use slabyard::engine::Engine;
 use slabyard::engine::counters::Counter;
-use slabyard::engine::cpu_slabs::{Front, OnCpus, Preset, Rules};
+use slabyard::engine::cpu_slabs::{Front, Preset, Rules};
 use slabyard::platform::Platform;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::Yard;
@@ -27,8 +28,8 @@ impl Chosen for CountingLinux {
     /// Each reads the counts of all possible CPUs.
     const CALLS: usize = 1600;
 
-    fn begin(_cpus: usize) -> Yard<Self, OnCpus> {
-        let yard: Yard<Self, _> = Yard::new(CountingLinux::new());
+    fn begin<E: Engine>(_cpus: usize) -> Yard<Self, E> {
+        let yard: Yard<Self, E> = Yard::new(CountingLinux::new());
         let mode = mode_of_child();
         assert!(yard.platform().init(Some(mode)) && yard.platform().count_slow_paths());
         if yard.platform().mode() != mode {
