@@ -7,6 +7,7 @@
 //! error; a difference is exit code 1, a setting that cannot be is 2.
 
 mod slab;
+mod table;
 
 use crate::failure::Failure;
 use crate::machine::{Engine, MachineArgs, size};
@@ -21,6 +22,7 @@ use slabyard_observe::file;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use table::{Slabs, bytes, grid};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -244,55 +246,28 @@ fn table(rows: &[Row], settings: &Settings) -> String {
         settings.wanted_objects(),
     );
     let heads = [
-        ("size", ""),
-        ("slab_size", ""),
-        ("order", ""),
-        ("slab", ""),
-        ("objs_per_slab", "objects"),
-        ("waste", "a slab"),
         ("cpu_partial", "objects"),
         ("cpu_partial_slabs", "slabs"),
         ("min_partial", "slabs"),
         ("sheaf_capacity", "objects"),
     ];
     let cells = rows.iter().map(|row| {
-        let slab = u64::from(machine.page_size) << row.order;
-        let share = f64::from(row.waste) * 100.0 / slab as f64;
-        [
-            bytes(row.size.into()),
-            bytes(row.slab_size.into()),
-            row.order.to_string(),
-            bytes(slab),
-            row.objs_per_slab.to_string(),
-            format!("{} ({share:.1}%)", bytes(row.waste.into())),
+        let slabs = Slabs {
+            size: row.size,
+            slab_size: row.slab_size,
+            order: row.order,
+            objects: row.objs_per_slab,
+            waste: row.waste,
+        };
+        let limits = [
             row.cpu_partial.to_string(),
             row.cpu_partial_slabs.map_or("-".into(), |n| n.to_string()),
             row.min_partial.to_string(),
             row.sheaf_capacity.to_string(),
-        ]
+        ];
+        (slabs, limits)
     });
-    text.push_str(&grid(heads, cells));
-    text
-}
-
-/// Lines of cells below their heads, aligned at the right.
-fn grid<const N: usize>(
-    heads: [(&str, &str); N],
-    cells: impl Iterator<Item = [String; N]>,
-) -> String {
-    let mut grid = vec![heads.map(|h| h.0.to_owned()), heads.map(|h| h.1.to_owned())];
-    grid.extend(cells);
-    let mut text = String::new();
-    for row in &grid {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = grid.iter().map(|row| row[column].len()).max().unwrap_or(0);
-            let gap = if column == 0 { "" } else { "  " };
-            let _ = write!(line, "{gap}{cell:>width$}");
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    text.push_str(&grid(machine.page_size, heads, cells));
     text
 }
 
@@ -321,15 +296,6 @@ fn report(compared: &[Compared]) -> String {
     text
 }
 
-/// Exact: `192 B`, `4 KiB`, `9856 B`.
-fn bytes(number: u64) -> String {
-    match number {
-        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
-        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
-        n => format!("{n} B"),
-    }
-}
-
 fn long_help() -> String {
     let mut text = format!(
         "{EXAMPLES}\n\nEvery kernel from 5.9 on follows the newest of these presets that is not \
@@ -352,13 +318,6 @@ fn long_help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_are_exact() {
-        for (number, text) in [(0, "0 B"), (1000, "1000 B"), (4096, "4 KiB"), (3 << 20, "3 MiB")] {
-            assert_eq!(bytes(number), text);
-        }
-    }
 
     #[test]
     fn help_names_every_key() {

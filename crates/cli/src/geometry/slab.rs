@@ -3,7 +3,8 @@
 //! Neighbours: [`slabyard_lab::slab`] has the rules, [`super`] everything that SLUB's geometry
 //! shares with it.
 
-use super::{GeometryArgs, bytes, grid, json};
+use super::table::{Slabs, bytes, grid};
+use super::{GeometryArgs, json};
 use crate::failure::Failure;
 use crate::stdout;
 use serde::Serialize;
@@ -91,12 +92,6 @@ fn table(rows: &[Row], rules: &Rules, release: &str) -> String {
         rules.max_order,
     );
     let heads = [
-        ("size", ""),
-        ("slab_size", ""),
-        ("order", ""),
-        ("slab", ""),
-        ("objs_per_slab", "objects"),
-        ("waste", "a slab"),
         ("index", ""),
         ("colours", ""),
         ("limit", "objects"),
@@ -105,22 +100,22 @@ fn table(rows: &[Row], rules: &Rules, release: &str) -> String {
         ("free_limit", "objects"),
     ];
     let cells = rows.iter().map(|row| {
-        let slab = u64::from(rules.page_size) << row.order;
-        let share = f64::from(row.waste) * 100.0 / slab as f64;
-        [
-            bytes(row.size.into()),
-            bytes(row.slab_size.into()),
-            row.order.to_string(),
-            bytes(slab),
-            row.objs_per_slab.to_string(),
-            format!("{} ({share:.1}%)", bytes(row.waste.into())),
+        let slabs = Slabs {
+            size: row.size,
+            slab_size: row.slab_size,
+            order: row.order,
+            objects: row.objs_per_slab,
+            waste: row.waste,
+        };
+        let limits = [
             row.index.to_owned(),
             row.colours.to_string(),
             row.limit.to_string(),
             row.batchcount.to_string(),
             row.sharedfactor.to_string(),
             row.free_limit.to_string(),
-        ]
+        ];
+        (slabs, limits)
     });
-    head + &grid(heads, cells)
+    head + &grid(rules.page_size, heads, cells)
 }
