@@ -4,10 +4,9 @@
 //! Neighbours: [`crate::engine::Engine::serves`] decides; [`crate::place`] says how large an
 //! object is.
 
-use crate::cache::{Cache, classes};
+use crate::cache::classes;
 use crate::engine::Engine;
 use crate::platform::Platform;
-use crate::slab::Geometry;
 use crate::yard::Yard;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -27,15 +26,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline(always)]
     pub(crate) fn is_sized(&self) -> bool {
         E::SIZED && self.serves(1, 1).is_some()
-    }
-
-    /// The geometry of a class of malloc's that is about to begin.
-    #[inline(always)]
-    pub(crate) fn geometry_of(cache: &Cache<E>, object: u32, order: u32, page: u32) -> Geometry {
-        if E::SIZED {
-            return cache.engine.geometry(object, order, page);
-        }
-        Geometry::new(object, cache.engine.order(object, order, page))
     }
 
     fn serves(&self, bytes: usize, align: usize) -> Option<bool> {

@@ -95,6 +95,13 @@ pub trait Engine: Sized + Send + Sync + 'static {
         order.max(page_order)
     }
 
+    /// The geometry of a class of malloc's, of objects of so many bytes in slabs of this order or
+    /// a page. Called before the class's cache begins.
+    #[inline]
+    fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
+        Geometry::new(object, self.order(object, order, page_order))
+    }
+
     /// Begins the state of a cache whose header has its shape.
     fn begin(&self, cache: &Header);
 
@@ -105,15 +112,9 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// asked to drain, or found the object on its top.
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize);
 
-    /// True if engines of this type may serve requests by their size. Then the five functions
-    /// that follow are asked; else nobody calls them.
+    /// True if engines of this type may serve requests by their size. Then the
+    /// functions that follow are asked; else nobody calls them.
     const SIZED: bool = false;
-
-    /// The geometry of a class of malloc's, of objects of so many bytes in slabs of this order or
-    /// a page. Called before the class's cache begins.
-    fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
-        Geometry::new(object, self.order(object, order, page_order))
-    }
 
     /// Of the engine of the first class: whether its cache serves a request, whatever the size.
     /// `None`: each class serves its own.
@@ -179,16 +180,21 @@ pub trait Engine: Sized + Send + Sync + 'static {
 
     /// Makes a piece of a reclaim pass, by about `most` slab operations. At the pass's first
     /// call `found` is `None`; it is `None` again once there is nothing more to do. Returns
-    /// true if it returned objects or ended slabs.
+    /// true if it returned objects or ended slabs. An engine that parks nothing on the node ends
+    /// empty slabs of an idle cache.
     fn reclaim<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
-        found: &mut Option<Found>,
-        most: u32,
-    ) -> bool;
+        _found: &mut Option<Found>,
+        _most: u32,
+    ) -> bool {
+        on.cache.is_idle() && partial::discard_some_empty(on) > 0
+    }
 
     /// Returns all that is parked on the node to the slabs, and ends the empty ones.
-    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>);
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.discard_empty(on);
+    }
 
     /// Ends the empty slabs.
     fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
@@ -200,7 +206,7 @@ pub trait Engine: Sized + Send + Sync + 'static {
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed>;
 
     /// Calls `f` with each object that is parked on the node.
-    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize));
+    fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
 
     /// True if these are few enough to look at each when a process ends.
     #[inline]

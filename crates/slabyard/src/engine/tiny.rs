@@ -19,7 +19,7 @@
 use super::page_slabs::Ruled;
 use super::partial::{self, End};
 use super::slabs::{Group, Links, Rules, Slabs};
-use super::{Changed, Counter, Engine, Found, Header, PageSlabs, Shape};
+use super::{Changed, Counter, Engine, Header, PageSlabs, Shape};
 use crate::platform::{Platform, Slot};
 use crate::slab::{Object, Word};
 use crate::sync::Ordering;
@@ -39,6 +39,10 @@ struct Kernels;
 
 impl Ruled for Kernels {
     const RULES: Rules = Rules::KERNEL;
+}
+
+fn by_kernels<P>(on: PageSlabs<'_, P>) -> PageSlabs<'_, P, Kernels> {
+    PageSlabs { heap: on.heap, cache: on.cache, rules: Kernels }
 }
 
 /// Allocates one object.
@@ -143,7 +147,7 @@ impl Engine for Tiny {
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
         let _moving = on.cache.moving();
-        alloc_one(PageSlabs { heap: on.heap, cache: on.cache, rules: Kernels })
+        alloc_one(by_kernels(on))
     }
 
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
@@ -152,8 +156,7 @@ impl Engine for Tiny {
         match on.heap.resolve(&shape.geometry, shape.slot, address) {
             Ok(Object { slab, index }) => {
                 let (word, mask) = Word::of(index);
-                let on = PageSlabs { heap: on.heap, cache: on.cache, rules: Kernels };
-                free_one(on, shape, &Group { slab, word, mask });
+                free_one(by_kernels(on), shape, &Group { slab, word, mask });
             }
             Err(cause) => on.heap.misuse(cause, address, shape.slot),
         }
@@ -161,25 +164,10 @@ impl Engine for Tiny {
 
     fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
 
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        _found: &mut Option<Found>,
-        _most: u32,
-    ) -> bool {
-        on.cache.is_idle() && partial::discard_some_empty(on) > 0
-    }
-
-    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        partial::discard_all_empty(on);
-    }
-
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         let old = (name == "min_partial").then(|| on.cache.set_min_partial(value))?;
         Some(Changed { old, drains: false })
     }
-
-    fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         on.cache.has_no_sheaves()

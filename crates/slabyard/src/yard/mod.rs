@@ -147,7 +147,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let page_order = (p.page_bytes() / GRANULE).ilog2();
         let caches = self.caches.classes().iter().zip(classes::ROWS).enumerate();
         for (class, (cache, (size, order))) in caches {
-            let geometry = Self::geometry_of(cache, size, order, page_order);
+            let geometry = cache.engine.geometry(size, order, page_order);
             let shape = Shape::new(geometry, slot_of(class).0);
             cache.begin(classes::Name(class), shape, 1);
         }

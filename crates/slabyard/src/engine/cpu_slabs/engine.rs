@@ -12,7 +12,7 @@ use super::{
     Accounting, CpuSlab, CpuSlabs, Freezing, Planted, Preset, Rules, alloc, free, lists, presets,
 };
 use crate::engine::slabs::{Group, Slabs};
-use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape, partial};
+use crate::engine::{Changed, Engine, Header, PageSlabs, Shape};
 use crate::pages::Sheaf;
 use crate::pages::{Cause, PageHeap};
 use crate::platform::{Event, GRANULE, Platform, Slot};
@@ -169,19 +169,6 @@ impl Engine for OnCpus {
         spare
     }
 
-    fn reclaim<P: Platform>(
-        &self,
-        on: PageSlabs<'_, P>,
-        _found: &mut Option<Found>,
-        _most: u32,
-    ) -> bool {
-        on.cache.is_idle() && partial::discard_some_empty(on) > 0
-    }
-
-    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
-        partial::discard_all_empty(on);
-    }
-
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         match name {
             "min_partial" => Some(Changed { old: on.cache.set_min_partial(value), drains: false }),
@@ -192,8 +179,6 @@ impl Engine for OnCpus {
             _ => None,
         }
     }
-
-    fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
 
     fn has_objects_in_spare(&self) -> bool {
         false

@@ -229,8 +229,6 @@ impl Engine for Slob {
         if self.serves_malloc() { None } else { Tiny.set(on, name, value) }
     }
 
-    fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
-
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         Tiny.is_published(on)
     }
