@@ -9,6 +9,10 @@ pub enum Engine {
     Slub,
     /// `mm/slab.c`, to 6.7
     Slab,
+    /// `mm/slob.c`, to 6.3
+    Slob,
+    /// SLUB_TINY, from 6.2 on
+    Tiny,
 }
 
 impl Engine {
@@ -17,6 +21,16 @@ impl Engine {
         match self {
             Engine::Slub => "slub",
             Engine::Slab => "slab",
+            Engine::Slob => "slob",
+            Engine::Tiny => "tiny",
+        }
+    }
+
+    /// What it changes of SLUB's rules, as `--set` takes it.
+    pub const fn setting(self) -> Option<&'static str> {
+        match self {
+            Engine::Tiny => Some("tiny=1"),
+            Engine::Slub | Engine::Slab | Engine::Slob => None,
         }
     }
 }

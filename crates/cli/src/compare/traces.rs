@@ -17,12 +17,16 @@ use serde_json::{Value, json};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::{Replayed, Start, replay};
 use slabyard_lab::rules::{RELEASES, Settings};
+use slabyard_lab::slab;
 use std::time::Instant;
 
 /// The word for a kernel that keeps no memory for speed.
 const TINY: &str = "tiny";
 /// And what it stands for.
 const TINY_SPEC: &str = "6.18,tiny=1";
+
+/// The word for `mm/slab.c`.
+const SLAB: &str = "slab";
 
 /// Moments at which what is live is looked at.
 const SAMPLES: usize = 500;
@@ -47,7 +51,8 @@ pub fn compare(
 ) -> std::result::Result<Result, Failure> {
     let specs = expanded(specs, defaults())?;
     let machine = MachineArgs::default();
-    let nothing = Wanted { release: None, machine: &machine, nodes: None, set: &[] };
+    let nothing =
+        Wanted { engine: Engine::Slub, release: None, machine: &machine, nodes: None, set: &[] };
     let reading = screen::Progress::new();
     let loaded = input::load(trace, &nothing, &reading)?;
     let sets: Vec<Vec<String>> = specs.iter().map(|spec| set_of(spec)).collect();
@@ -66,7 +71,6 @@ pub fn compare(
         findings: Vec::new(),
         notes: Vec::new(),
     };
-    let Loaded { trace: events, snapshot, .. } = &loaded;
     // The first round fills the figures, with samples, and is not timed.
     for round in 0..=rounds {
         for nth in 0..specs.len() {
@@ -74,7 +78,7 @@ pub fn compare(
             let into = &mut compared.figures[at];
             stop.check()?;
             progress.begin(&format!("round {round}"), &specs[at]);
-            case.rule(events, snapshot, &settings[at])
+            rule(&mut case, &loaded, &specs[at], &settings[at])
                 .map_err(|error| Failure::Usage(format!("--with {}: {error}", specs[at])))?;
             let mut plan = case.plan(Start::LookAhead);
             if round == 0 {
@@ -103,10 +107,24 @@ pub fn compare(
     Ok(Result { compared, sets, load, doubtful })
 }
 
-/// Each preset, and the kernel for small machines.
+/// The case by a contender's rules.
+fn rule(
+    case: &mut Case,
+    loaded: &Loaded,
+    spec: &str,
+    settings: &Settings,
+) -> std::result::Result<(), case::Error> {
+    case.rule(&loaded.trace, &loaded.snapshot, settings)?;
+    if spec == SLAB {
+        case.follow_slab(&loaded.snapshot, &slab::Rules::of(&settings.machine))?;
+    }
+    Ok(())
+}
+
+/// Each preset, the kernel for small machines, and SLAB.
 fn defaults() -> Vec<String> {
     let releases = RELEASES.iter().map(|release| release.name.to_owned());
-    releases.chain([TINY.to_owned()]).collect()
+    releases.chain([TINY, SLAB].map(str::to_owned)).collect()
 }
 
 /// What follows the release.
@@ -123,11 +141,11 @@ fn contender(
     loaded: &Loaded,
 ) -> std::result::Result<Settings, Failure> {
     let whole = if spec == TINY { TINY_SPEC } else { spec };
-    let first = whole.split(',').next().filter(|first| !first.contains('='));
-    let wanted = Wanted { release: first, machine, nodes: None, set };
+    let first = whole.split(',').next().filter(|first| !first.contains('=') && spec != SLAB);
+    let wanted = Wanted { engine: Engine::Slub, release: first, machine, nodes: None, set };
     let told = |why: &dyn std::fmt::Display| {
         Failure::Usage(format!(
-            "--with {spec}: {why}; a contender is a kernel's release, {TINY}, or keys of \
+            "--with {spec}: {why}; a contender is a kernel's release, {TINY}, {SLAB}, or keys of \
              `slabyard replay --set`, apart by commas"
         ))
     };

@@ -72,8 +72,11 @@ pub struct GeometryArgs {
 pub fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     match (args.engine, &args.against) {
         (Engine::Slab, _) => slab::run(args),
-        (Engine::Slub, None) => sizes(args),
-        (Engine::Slub, Some(source)) => against(args, source),
+        (Engine::Slob, _) => Err(Failure::Usage(
+            "SLOB has no slabs of one size: any page holds blocks of all sizes".into(),
+        )),
+        (Engine::Slub | Engine::Tiny, None) => sizes(args),
+        (Engine::Slub | Engine::Tiny, Some(source)) => against(args, source),
     }
 }
 
@@ -222,7 +225,7 @@ impl GeometryArgs {
         let (mut settings, note) = Settings::of_version(version.ok_or_else(unknown)?, machine)
             .map_err(|e| Failure::Usage(e.to_string()))?;
         boot(&mut settings)?;
-        for text in &self.settings {
+        for text in self.engine.setting().into_iter().chain(self.settings.iter().map(|s| &**s)) {
             settings.set(text).map_err(|e| Failure::Usage(e.to_string()))?;
         }
         settings.validate().map_err(|e| Failure::Usage(e.to_string()))?;

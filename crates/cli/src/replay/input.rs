@@ -7,7 +7,7 @@
 use super::TraceArgs;
 use super::screen::Progress;
 use crate::failure::Failure;
-use crate::machine::MachineArgs;
+use crate::machine::{Engine, MachineArgs};
 use crate::say;
 use crate::stdin::{self, shown};
 use anyhow::{Context, anyhow};
@@ -215,6 +215,7 @@ fn belong_together(trace: &Trace, snapshot: &KernelSnapshot) -> Result<(), Failu
 /// What was typed of the settings; what was not is the traced kernel's.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
+    pub engine: Engine,
     pub release: Option<&'a str>,
     pub machine: &'a MachineArgs,
     pub nodes: Option<u32>,
@@ -242,7 +243,7 @@ pub fn settings(
         Settings::of_version(version, machine).map_err(|e| usage(e.to_string()))?;
     note.iter().for_each(|note| say(note));
     snapshot.boot(&mut settings).map_err(|e| usage(e.to_string()))?;
-    for text in wanted.set {
+    for text in wanted.engine.setting().into_iter().chain(wanted.set.iter().map(|s| &**s)) {
         settings.set(text).map_err(|e| usage(e.to_string()))?;
     }
     settings.validate().map_err(|e| usage(e.to_string()))?;

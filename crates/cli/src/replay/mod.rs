@@ -17,6 +17,7 @@ pub mod input;
 mod json;
 mod save;
 pub mod screen;
+mod slob;
 mod table;
 
 use crate::failure::Failure;
@@ -49,6 +50,7 @@ Examples:
   slabyard replay load.slabtrace --release 5.9 --set cpu_partial=10
   slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
   slabyard replay load.slabtrace --engine slab          by the rules of mm/slab.c
+  slabyard replay load.slabtrace --engine slob          which pages would SLOB need?
   slabyard replay load.slabtrace --check                are these rules the kernel's?
   slabyard replay load.slabtrace --save peak.json --save-at peak
   slabyard show peak.json filp                          each CPU's list, slab by slab
@@ -148,6 +150,9 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(to) = &args.convert {
         return convert::run(args, to, &progress);
     }
+    if args.engine == Engine::Slob {
+        return slob::run(args, &progress);
+    }
     if let Some(to) = &args.save {
         save::look_before(args, to)?;
     }
@@ -237,7 +242,9 @@ fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
         match args.engine {
             Engine::Slub => settings.rules_name(),
+            Engine::Tiny => format!("{}, SLUB_TINY", settings.rules_name()),
             Engine::Slab => "SLAB".into(),
+            Engine::Slob => "SLOB".into(),
         },
         plural(machine.online_cpus, "CPU"),
         plural(machine.nodes, "node"),
@@ -261,8 +268,13 @@ fn start_name(start: Start) -> &'static str {
 
 impl ReplayArgs {
     fn wanted(&self) -> Wanted<'_> {
-        let Self { machine, nodes, .. } = self;
-        Wanted { release: self.release.as_deref(), machine, nodes: *nodes, set: &self.settings }
+        Wanted {
+            engine: self.engine,
+            release: self.release.as_deref(),
+            machine: &self.machine,
+            nodes: self.nodes,
+            set: &self.settings,
+        }
     }
 
     fn start_state(&self) -> Start {

@@ -34,6 +34,31 @@ fn a_tiny_trace_is_replayed_and_its_snapshot_found_beside_it() {
 }
 
 #[test]
+fn slob_and_tiny_replay_the_same_trace() {
+    let files = tiny();
+    let slob = parsed(&files.replay(&["--engine", "slob", "--json", "--samples", "3"]), 0);
+    // 63 objects of 192 bytes, 21 of them in a page.
+    assert_eq!((&slob["allocated"], &slob["freed"]), (&json!(63), &json!(63)));
+    assert_eq!((&slob["peak"]["pages"], &slob["peak"]["live"]), (&json!(3), &json!(63 * 192)));
+    assert_eq!((&slob["end"]["pages"], &slob["free_partial"]), (&json!(0), &json!(0)));
+    assert!(slob["series"].as_array().unwrap().len() > 1);
+    let output = files.replay(&["--engine", "slob"]);
+    ends(&output, 0, "");
+    assert!(text(&output.stdout).contains("rules of SLOB, 2 CPUs, pages of 4 KiB, start empty"));
+    ends(&files.replay(&["--engine", "slob", "--check"]), 2, "--check is not for --engine slob");
+
+    let output = files.replay(&["--engine", "tiny", "--release", "6.8", "--json"]);
+    let tiny = parsed(&output, 0);
+    assert_eq!(
+        (&tiny["settings"]["tiny"], &tiny["settings"]["engine"]),
+        (&json!(true), &json!("tiny"))
+    );
+    // Nothing is parked, and what is empty ends.
+    assert_eq!(tiny["after"]["totals"]["bytes"], 0);
+    ends(&files.replay(&["--engine", "tiny", "--release", "5.9"]), 2, "tiny came with 6.2");
+}
+
+#[test]
 fn json_adds_up_and_has_the_kernels_names() {
     let files = tiny();
     let root = parsed(&files.replay(&["--json", "--samples", "10"]), 0);

@@ -11,7 +11,10 @@
 //! stays wrong: an object of a cache that is typesafe by RCU is freed at its event, and in the
 //! kernel at some later time.
 //!
-//! Neighbours: [`crate::trace`] has the events. Invariant: the model chooses each place itself.
+//! Neighbours: [`crate::trace`] has the events; [`load`] asks what another kernel's load would take
+//! with SLOB. Invariant: the model chooses each place itself.
+
+pub mod load;
 
 use crate::event::{Event, Kind};
 use crate::trace::Trace;

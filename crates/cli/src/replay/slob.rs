@@ -1,0 +1,159 @@
+//! `slabyard replay --engine slob`: the pages that SLOB would need for a trace's own objects.
+//!
+//! Neighbours: [`slabyard_lab::slob::load`] makes the requests. Invariant: what was there before
+//! the trace is not counted, because no snapshot of another allocator says how SLOB would have
+//! packed it.
+
+use super::input::{self, Loaded};
+use super::json::Source;
+use super::screen::{Colour, Grid, Progress, bytes, count, percent, seconds};
+use super::{ReplayArgs, plural};
+use crate::failure::Failure;
+use crate::{say, stdout};
+use anyhow::Context;
+use serde::Serialize;
+use slabyard_lab::event::Event;
+use slabyard_lab::slob::load::{self, Kernel, Load, Moment, Object};
+use std::process::ExitCode;
+
+/// Pages of the modelled machine: 4 GiB of 4 KiB each.
+const MOST_PAGES: u32 = 1 << 20;
+/// What `kmalloc` aligns to at least, where caches do not say more.
+const LEAST_ALIGN: u32 = 8;
+
+pub(super) fn run(args: &ReplayArgs, progress: &Progress) -> Result<ExitCode, Failure> {
+    refuse(args)?;
+    let loaded = input::load(&args.trace, &args.wanted(), progress)?;
+    let page = loaded.settings.machine.page_size;
+    progress.stage("replaying");
+    let kernel = Kernel::new(page, LEAST_ALIGN, MOST_PAGES);
+    let every = args.sample_every(loaded.trace.events.len())?;
+    let load =
+        load::run(&loaded.trace, &kernel, objects(&loaded), every).context("the replay failed")?;
+    progress.clear();
+    if load.again > 0 {
+        say(&format!("{} frees are missing", load.again));
+    }
+    let doubtful = input::are_missing(&loaded.trace) && !args.trace.partial;
+    let text = if args.json { json(args, &loaded, &load)? } else { table(&loaded, &load) };
+    stdout::print(text.as_bytes())?;
+    Ok(ExitCode::from(u8::from(doubtful)))
+}
+
+/// What asks for something that SLOB does not have.
+fn refuse(args: &ReplayArgs) -> Result<(), Failure> {
+    let asked = [
+        (args.check, "--check"),
+        (args.save.is_some(), "--save"),
+        (args.counters, "--counters"),
+        (args.all, "--all"),
+        (args.no_look_ahead, "--no-look-ahead"),
+        (args.release.is_some(), "--release"),
+        (!args.settings.is_empty(), "--set"),
+        (args.nodes.is_some(), "--nodes"),
+    ];
+    match asked.iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, what)) => Err(Failure::Usage(format!(
+            "{what} is not for --engine slob: it has no caches, no tunables and no part for a \
+             node or CPU, and starts from nothing"
+        ))),
+    }
+}
+
+/// What a cache's objects are, by the snapshot; by the trace where it does not know the cache.
+fn objects(loaded: &Loaded) -> impl Fn(&Event) -> Object {
+    let of = |name: &str| {
+        let cache = loaded.snapshot.cache(name)?;
+        let bytes = cache.object_size.unwrap_or(cache.slab_size);
+        Some(Object { bytes, align: cache.align.unwrap_or(LEAST_ALIGN) })
+    };
+    let names: Vec<Option<Object>> = loaded.trace.names.iter().map(|(_, name)| of(name)).collect();
+    move |event| {
+        let known = names.get(event.name as usize).copied().flatten();
+        known.unwrap_or(Object { bytes: event.allocated, align: LEAST_ALIGN })
+    }
+}
+
+fn table(loaded: &Loaded, load: &Load) -> String {
+    let page = u64::from(loaded.settings.machine.page_size);
+    let times = || loaded.trace.events.iter().map(|event| event.time);
+    let mut text = format!(
+        "{} events, recorded over {} on kernel {}; rules of SLOB, {}, pages of {} KiB, start empty\n\
+         {} objects allocated, {} freed; {} frees of objects from before left out\n\n",
+        loaded.trace.events.len(),
+        seconds(times().max().unwrap_or(0) - times().min().unwrap_or(0)),
+        loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
+        plural(loaded.settings.machine.online_cpus, "CPU"),
+        page >> 10,
+        load.allocated,
+        load.freed,
+        load.left_out,
+    );
+    let mut grid = Grid::new(&["moment", "time", "pages", "memory", "objects", "live", "waste"]);
+    let moments = load.series.iter().map(|moment| ("", moment));
+    for (name, moment) in moments.chain([("peak", &load.peak), ("end", &load.end)]) {
+        let held = u64::from(moment.pages) * page;
+        let waste = (held > 0).then(|| 1.0 - moment.live as f64 / held as f64);
+        grid.push(vec![
+            name.into(),
+            seconds(moment.time),
+            moment.pages.to_string(),
+            bytes(Some(held)),
+            count(Some(moment.objects)),
+            bytes(Some(moment.live)),
+            percent(waste),
+        ]);
+    }
+    grid.write(&mut text, Colour::of_stdout());
+    text + &format!("\nfree in partly free pages at the end: {}\n", bytes(Some(load.free_at_end)))
+}
+
+#[derive(Serialize)]
+struct MomentJson {
+    time_ns: u64,
+    pages: u32,
+    bytes: u64,
+    objects: u64,
+    live: u64,
+}
+
+#[derive(Serialize)]
+struct Json {
+    source: Source,
+    engine: &'static str,
+    page_size: u64,
+    allocated: u64,
+    freed: u64,
+    frees_left_out: u64,
+    frees_missing: u64,
+    peak: MomentJson,
+    end: MomentJson,
+    free_partial: u64,
+    series: Vec<MomentJson>,
+}
+
+fn json(args: &ReplayArgs, loaded: &Loaded, load: &Load) -> Result<String, Failure> {
+    let page_size = u64::from(loaded.settings.machine.page_size);
+    let moment = |moment: &Moment| MomentJson {
+        time_ns: moment.time,
+        pages: moment.pages,
+        bytes: u64::from(moment.pages) * page_size,
+        objects: moment.objects,
+        live: moment.live,
+    };
+    let value = Json {
+        source: Source::of(args, loaded),
+        engine: args.engine.name(),
+        page_size,
+        allocated: load.allocated,
+        freed: load.freed,
+        frees_left_out: load.left_out,
+        frees_missing: load.again,
+        peak: moment(&load.peak),
+        end: moment(&load.end),
+        free_partial: load.free_at_end,
+        series: load.series.iter().map(moment).collect(),
+    };
+    Ok(serde_json::to_string_pretty(&value).context("JSON")? + "\n")
+}
