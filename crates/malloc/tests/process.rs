@@ -67,7 +67,10 @@ fn passes(source: &str, mode: Mode) {
     let Some(program) = program(source) else {
         return;
     };
-    let outcome = program.run(mode, &[], LIMIT);
+    // SLOB looks at one page after the other.
+    let few: &[(&str, &str)] = &[("DECAY_PART", "6")];
+    let settings = if mode == Mode::SlobRseq { few } else { &[] };
+    let outcome = program.run(mode, settings, LIMIT);
     assert!(outcome.succeeded(), "{source} in mode {mode:?}: {outcome:#?}");
     // Good use is never reported.
     assert_eq!(outcome.messages().count(), 0, "{source} in mode {mode:?}: {outcome:#?}");

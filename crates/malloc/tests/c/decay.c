@@ -13,6 +13,8 @@ enum { PAIRS = 1000, MOST = 6 << 20, PAGE = 4096 };
 /* The table is no memory of the allocator's: it would be counted. */
 static void **table;
 static uint64_t state = 88172645463325252u;
+/* Of an engine that needs long for many objects, such a part is enough. */
+static size_t part = 1;
 
 static size_t any_size(size_t least, size_t most)
 {
@@ -48,6 +50,7 @@ static void burst(const char *what, size_t bytes, size_t least, size_t most, siz
     long begin, full, free_kib, left;
     void *p;
 
+    bytes /= part;
     malloc_trim(0);
     begin = resident_kib();
     while (sum < bytes && nr < MOST) {
@@ -92,6 +95,8 @@ int main(void)
     table = mmap(NULL, MOST * sizeof *table, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     CHECK(resident_kib() > 0, "the kernel does not tell the resident size");
+    if (getenv("DECAY_PART"))
+        part = strtoul(getenv("DECAY_PART"), NULL, 10);
     burst("small", (size_t)300 << 20, 64, 64, 0);
     burst("mixed", (size_t)300 << 20, 16, 2000, 0);
     burst("large", (size_t)500 << 20, 20000, 200000, 0);
