@@ -202,6 +202,9 @@ impl<P: Platform> PageHeap<P> {
         tell(Word::MappedAt, mapped);
         tell(Word::MetadataAt4, keys);
         tell(Word::MetadataAt5, sizes);
+        if let Some(slot) = self.cold_slot() {
+            tell(Word::ColdRuns, slot.into());
+        }
         let [free, dirty, nr_runs, run_granules] = self.buddy.words_at();
         tell(Word::FreeGranulesAt, free);
         tell(Word::DirtyGranulesAt, dirty);

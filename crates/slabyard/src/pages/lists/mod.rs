@@ -20,7 +20,7 @@ pub use table::{List, PageLists, Rules, Warmth, Zone};
 
 use super::PageHeap;
 use crate::platform::{GRANULE, Platform};
-use on_cpus::{MOST_RUNS, OnCpus};
+use on_cpus::{COLD_SLOT, MOST_RUNS, OnCpus};
 use slabyard_abi::stats::Counter;
 
 impl<P: Platform> PageHeap<P> {
@@ -36,6 +36,13 @@ impl<P: Platform> PageHeap<P> {
     /// The numbers of the page lists that were chosen.
     pub fn page_lists(&self) -> Option<&Rules> {
         if self.platform.has_page_lists() { self.lists.try_get() } else { None }
+    }
+
+    /// The slot of lists of cold pages, if there are any.
+    #[inline(always)]
+    pub(super) fn cold_slot(&self) -> Option<u16> {
+        let has_cold = self.page_lists().is_some_and(Rules::has_cold_lists);
+        has_cold.then_some(COLD_SLOT)
     }
 
     /// Orders of a page, in granules.

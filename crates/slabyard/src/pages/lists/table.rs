@@ -248,6 +248,10 @@ impl Rules {
         }
     }
 
+    pub(super) fn has_cold_lists(&self) -> bool {
+        matches!(self.cold, Cold::OwnList(_))
+    }
+
     fn cold_high(&self) -> u32 {
         match self.cold {
             Cold::OwnList(batches) => batches * self.batch,
@@ -265,8 +269,11 @@ impl Rules {
         if order >= self.orders {
             return None;
         }
-        let has_own = matches!(self.cold, Cold::OwnList(_)) && warmth == Warmth::Cold;
-        Some(if has_own { List::Cold } else { List::Of(order) })
+        Some(if self.has_cold_lists() && warmth == Warmth::Cold {
+            List::Cold
+        } else {
+            List::Of(order)
+        })
     }
 }
 
