@@ -188,9 +188,6 @@ pub fn of(snapshot: &KernelSnapshot, case: &Case, start: Start, replayed: &Repla
     }
     let counters = Counters::default();
     replayed.caches.iter().for_each(|cache| counters.merge(cache.counters()));
-    if let Some(pages) = &replayed.pages {
-        pages.add_to(&counters);
-    }
     let (peak, peak_bytes) = peaks(case, replayed, &caches);
     let totals = Totals {
         allocated: caches.iter().map(|c| c.allocated).sum(),

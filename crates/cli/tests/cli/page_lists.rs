@@ -78,6 +78,13 @@ fn a_replay_passes_its_pages_through_lists() {
     let counters = |set: &str| {
         let root = json(&["replay", trace, "--set", set]);
         let of = root["counters"].clone();
+        // Each is of some cache.
+        let caches = root["caches"].as_array().unwrap().iter();
+        let sum =
+            |name: &str| caches.clone().map(|it| it["counters"][name].as_u64().unwrap()).sum();
+        for name in ["page_hit", "page_refilled", "page_lock"] {
+            assert_eq!(of[name].as_u64(), Some(sum(name)), "{set}: {name}");
+        }
         move |name: &str| of[name].as_u64().unwrap_or_else(|| panic!("{name}"))
     };
     let plain = counters("min_order=0");

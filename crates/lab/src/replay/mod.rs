@@ -10,7 +10,7 @@
 //! Invariants: the same trace, rules and start give the same run; memory is bounded
 //! by the trace's live objects and the model's slabs.
 
-pub mod pages;
+mod pages;
 mod plan;
 pub mod report;
 pub mod start;
@@ -39,8 +39,6 @@ pub struct Replayed {
     /// second run, as no run can know it on its way. Slabs that wait for readers before
     /// their pages are back are gone.
     pub peak: usize,
-    /// The page lists, if they were modelled.
-    pub pages: Option<Pages>,
     /// Frees that had no object: those that the start did not know of.
     pub frees_left_out: u64,
 }
@@ -150,7 +148,6 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         samples: run.samples,
         after,
         peak: run.peak,
-        pages,
         caches,
         frees_left_out,
     })

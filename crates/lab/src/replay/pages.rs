@@ -2,14 +2,13 @@
 //! each node.
 //!
 //! Neighbours: `slabyard::pages::lists` has the lists, whose policy is a yard's; [`super::replay`]
-//! says which slabs begin and end, and on which CPU.
+//! says which slabs begin and end, and on which CPU. What lists do is counted with the cache.
 //!
 //! Invariant: a slab that was there at the start has pages that no list ever had; they are taken
 //! from the buddy as it ends.
 
 use super::Plan;
 use slabyard::engine::counted::{KernelCache, Page};
-use slabyard::engine::counters::{Counter, Counters};
 use slabyard::pages::lists::counted::CountedLists;
 use slabyard::pages::lists::{Rules, Warmth};
 use std::collections::HashMap;
@@ -32,33 +31,21 @@ impl Pages {
 
     /// Follows what a call on a CPU did to a cache's slabs, before somebody else takes that.
     pub(super) fn follow(&mut self, cache: &KernelCache, number: u16, order: u8, cpu: usize) {
+        let count = |counter, n| cache.counters().add(counter, n);
         cache.each_page(|page, node| {
             let (node, order) = (usize::from(node), u32::from(order));
             match page {
                 Page::New(slab) => {
-                    let run = self.lists.alloc(cpu, node, order, Warmth::Hot);
+                    let run = self.lists.alloc_for(cpu, node, order, Warmth::Hot, &count);
                     self.of_slabs.insert((number, slab), (node, run));
                 }
                 Page::Freed(slab) => {
                     let known = self.of_slabs.remove(&(number, slab));
                     let (node, run) =
                         known.unwrap_or_else(|| (node, self.lists.before(node, order)));
-                    self.lists.free(cpu, node, order, run, Warmth::Hot);
+                    self.lists.free_for(cpu, node, order, run, &count);
                 }
             }
         });
-    }
-
-    /// The lists.
-    #[must_use]
-    pub fn lists(&self) -> &CountedLists {
-        &self.lists
-    }
-
-    /// Adds what the lists counted.
-    pub fn add_to(&self, counters: &Counters) {
-        for (counter, ..) in Counter::ALL {
-            counters.add(*counter, u32::try_from(self.lists.counted(*counter)).unwrap_or(u32::MAX));
-        }
     }
 }

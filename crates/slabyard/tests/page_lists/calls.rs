@@ -1,10 +1,14 @@
 //! What lists do with a yard's pages, call by call.
 
 use super::{BIG_ZONE, SMALL_ZONE, books, yard_of};
+use slabyard::cache::classes;
+use slabyard::engine::Engine;
 use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::Kind;
 use slabyard::pages::lists::{PageLists, Warmth};
+use slabyard::pages::percpu::FIRST_SLOT;
 use slabyard::platform::machine::{Config, Machine};
+use slabyard::platform::{Platform, Slot};
 use slabyard::yard::Yard;
 
 const LISTS: [PageLists; 4] =
@@ -158,5 +162,29 @@ fn a_page_that_a_list_lost_is_found() {
         give(&yard, page);
         descriptor.set(Kind::Free, order, 0);
         assert!(books::verify(&yard).is_err(), "{kind:?}");
+    }
+}
+
+#[test]
+fn what_reclaim_ends_is_cold() {
+    for kind in LISTS {
+        let yard = yard_of::<Tiny>(Config::default(), kind, BIG_ZONE);
+        let class = classes::class_for(256).expect("a class");
+        let cache = yard.cache(class);
+        let on = cache.on(&yard.heap);
+        cache.engine.set(on, "min_partial", 100);
+        let live: Vec<usize> = (0..320).map(|_| yard.alloc(256, 16).expect("memory")).collect();
+        live.iter().for_each(|object| yard.free(*object).expect("a live object"));
+        let listed = |slot| {
+            let top = yard.platform().rows().entry(0, Slot(slot)).top();
+            yard.heap.sheaves.count_of(top).unwrap_or(0)
+        };
+        let hot = listed(FIRST_SLOT);
+        // The slabs were kept empty, and nobody used them since.
+        cache.engine.discard_empty(on);
+        let has_cold = kind == PageLists::HotCold;
+        let cold = listed(FIRST_SLOT + 7);
+        assert_eq!((cold > 0, listed(FIRST_SLOT) == hot), (has_cold, has_cold), "{kind:?}");
+        books::verify(&yard).unwrap();
     }
 }

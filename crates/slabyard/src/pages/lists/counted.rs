@@ -66,6 +66,9 @@ impl Buddy {
     }
 }
 
+/// Is told how much of what is counted.
+pub type Count<'a> = dyn Fn(Counter, u32) + 'a;
+
 /// What a CPU has of a node.
 #[derive(Default)]
 struct Cpu {
@@ -105,19 +108,41 @@ impl CountedLists {
     }
 
     fn on(&self, cpu: usize, node: usize) -> OnCpu<'_> {
-        OnCpu { lists: self, cpu, node }
+        self.told(cpu, node, &|_, _| ())
+    }
+
+    fn told<'a>(&'a self, cpu: usize, node: usize, also: &'a Count<'a>) -> OnCpu<'a> {
+        OnCpu { lists: self, cpu, node, also }
     }
 
     /// A CPU allocates 2^order pages of a node.
     #[must_use]
     pub fn alloc(&self, cpu: usize, node: usize, order: u32, warmth: Warmth) -> u32 {
-        let run = policy::alloc(self.on(cpu, node), order, warmth);
+        self.alloc_for(cpu, node, order, warmth, &|_, _| ())
+    }
+
+    /// As [`CountedLists::alloc`]; `also` gets what it counts, beside these counters.
+    #[must_use]
+    pub fn alloc_for(
+        &self,
+        cpu: usize,
+        node: usize,
+        order: u32,
+        warmth: Warmth,
+        also: &Count<'_>,
+    ) -> u32 {
+        let run = policy::alloc(self.told(cpu, node, also), order, warmth);
         run.unwrap_or_else(|| self.before(node, order))
     }
 
     /// A CPU frees them.
     pub fn free(&self, cpu: usize, node: usize, order: u32, run: u32, warmth: Warmth) {
         policy::free(self.on(cpu, node), order, run, warmth);
+    }
+
+    /// As [`CountedLists::free`], of hot pages; `also` gets what it counts.
+    pub fn free_for(&self, cpu: usize, node: usize, order: u32, run: u32, also: &Count<'_>) {
+        policy::free(self.told(cpu, node, also), order, run, Warmth::Hot);
     }
 
     /// Pages that were allocated before the counting begins.
@@ -167,6 +192,7 @@ struct OnCpu<'a> {
     lists: &'a CountedLists,
     cpu: usize,
     node: usize,
+    also: &'a Count<'a>,
 }
 
 impl OnCpu<'_> {
@@ -257,5 +283,6 @@ impl Lists for OnCpu<'_> {
     fn count(self, counter: Counter, n: u32) {
         let counted = &self.lists.counted[counter as usize];
         counted.set(counted.get() + u64::from(n));
+        (self.also)(counter, n);
     }
 }
