@@ -140,6 +140,9 @@ options! {
     },
 }
 
+/// The kinds of page lists, in the order of `slabyard::pages::lists`.
+pub const PAGE_LISTS: &[&str] = &["slabyard", "hot-cold", "merged", "today", "none"];
+
 /// Index of each option in [`ENGINE_OPTIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -158,6 +161,10 @@ pub enum EngineKey {
     Planted,
     /// Slow paths are counted.
     Count,
+    /// Which page lists CPUs have.
+    PageLists,
+    /// As much memory as these lists are made for.
+    Zone,
 }
 
 options! {
@@ -206,6 +213,18 @@ options! {
         kind: Kind::Switch,
         default: 0,
         help: "count slow paths, exchanges and list locks of each cache, and time waiting and drains",
+    },
+    Opt {
+        env: "SLABYARD_PAGE_LISTS",
+        kind: Kind::Word(PAGE_LISTS),
+        default: 0,
+        help: "lists of free pages that each CPU has in front of the buddy: the yard's own, those of 2.5.45, of 2.6.25, of 6.18, or none",
+    },
+    Opt {
+        env: "SLABYARD_ZONE",
+        kind: Kind::Bytes(1 << 20, 1 << 44),
+        default: 4 << 30,
+        help: "bytes of the zone of memory by which the length of a kernel's page lists follows",
     },
 }
 

@@ -98,6 +98,7 @@ words! {
         Counts: "address of the counts of row 0, the first cache's first; 0 where nothing is counted";
         CountsRowBytes: "bytes from one row's counts to the next row's";
         CountsCacheBytes: "bytes from one cache's counts to the next cache's";
+        ColdRuns: "slot of each CPU's list of cold pages, which is one of runs elsewhere; 0 where there is none";
     }
 }
 

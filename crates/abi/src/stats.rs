@@ -74,6 +74,17 @@ counters! {
     ListLockVain "list_lock_vain" "Acquisitions by a free that then had nothing to do.",
     EmptyKept "empty_kept" "Empty slabs kept because a node's list was short (min_partial).",
     EmptyParked "empty_parked" "Frees that made a slab on a CPU partial list empty.",
+    PageHit "page_hit" "Slabs whose pages came from a CPU's page list without a refill.",
+    PageRefill "page_refill" "Refills of CPUs' page lists by new slabs.",
+    PageRefilled "page_refilled" "Pages of them.",
+    PageGiveBack "page_give_back" "Times that freed slabs made a CPU's page list give pages back.",
+    PageGivenBack "page_given_back" "Pages of them.",
+    PageColdHit "page_cold_hit" "As page_hit, of lists of cold pages.",
+    PageColdRefill "page_cold_refill" "As page_refill, of lists of cold pages.",
+    PageColdRefilled "page_cold_refilled" "Pages of them.",
+    PageColdGiveBack "page_cold_give_back" "As page_give_back, of lists of cold pages.",
+    PageColdGivenBack "page_cold_given_back" "Pages of them.",
+    PageLock "page_lock" "Times that page lists, or slabs without one, took the buddy's lock.",
 }
 
 /// Sizes of drains that are told apart: frees that drained no slab, 1, 2, 3 to 4, 5 to 8 ...

@@ -8,6 +8,10 @@ use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::Trace;
 use slabyard::engine::counted::{Front, Rules};
+use slabyard::pages::lists::{self, Zone};
+
+/// Bytes of a machine's memory where it is unknown.
+const LARGE: u64 = 4 << 30;
 
 /// What a replay needs, owned.
 pub struct Case {
@@ -29,6 +33,8 @@ pub struct Case {
     pub node_of: Vec<u16>,
     /// Bytes of a page of the machine.
     pub page_size: u32,
+    /// The page lists of the settings.
+    pub page_lists: Option<lists::Rules>,
     /// Share of the traced machine's slabs, when they are most, that are of caches
     /// left out of comparisons.
     pub left_out_share: f64,
@@ -102,6 +108,7 @@ impl Case {
             parked: snapshot.caches.iter().map(parked).collect(),
             node_of: Vec::new(),
             page_size: 0,
+            page_lists: None,
             left_out_share,
             unlike: None,
         };
@@ -124,6 +131,11 @@ impl Case {
         let nodes = machine.nodes.max(1) as usize;
         self.node_of = (0..cpus).map(|cpu| (cpu * nodes / cpus) as u16).collect();
         self.page_size = machine.page_size;
+        // Of a machine whose memory nobody told, the lists are those of any large one.
+        let memory = if machine.memory_bytes > 0 { machine.memory_bytes } else { LARGE };
+        let zone_bytes = memory / nodes as u64;
+        let zone = Zone::of(zone_bytes, machine.page_size.into(), cpus.div_ceil(nodes) as u64);
+        self.page_lists = settings.page_lists.map(|kind| lists::Rules::new(kind, &zone, u32::MAX));
         self.orders.clear();
         self.rules.clear();
         for cache in &snapshot.caches {
@@ -221,6 +233,8 @@ impl Case {
             sample_every: 0,
             audit_every: 0,
             steps: None,
+            page_lists: self.page_lists,
+            orders: &self.orders,
         }
     }
 }

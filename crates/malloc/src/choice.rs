@@ -12,10 +12,13 @@ use slabyard_abi::options::Key;
 #[cfg(any_engine)]
 pub(crate) fn choose(options: &Options) {
     use slabyard::engine::cpu_slabs::{Front, Rules};
+    use slabyard::pages::lists::PageLists;
     use slabyard_abi::options::EngineKey;
     if options.of_engines(EngineKey::Count) == 1 && !YARD.platform().count_slow_paths() {
         say!("SLABYARD_COUNT is not possible here: no memory for the counts");
     }
+    let lists = PageLists::ALL[options.of_engines(EngineKey::PageLists) as usize];
+    YARD.heap.choose_page_lists(lists, options.of_engines(EngineKey::Zone));
     let engine = EngineName::ALL[options.get(Key::Engine) as usize];
     match options.of_engines(EngineKey::Front) {
         0 => YARD.choose(engine),

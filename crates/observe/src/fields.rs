@@ -178,6 +178,17 @@ fields! {
     list_lock_mean_wait_ns: Count Gauge more, "nanoseconds of a wait for a list lock", by derive::list_lock_mean_wait_ns;
     empty_kept: Count Counter more, "empty slabs kept because a node's list was short";
     empty_parked: Count Counter more, "frees that made a slab on a CPU partial list empty";
+    page_hit: Count Counter more, "slabs whose pages came from a CPU's page list without a refill";
+    page_refill: Count Counter more, "refills of CPUs' page lists by new slabs";
+    page_refilled: Count Counter more, "pages of them";
+    page_give_back: Count Counter more, "times that freed slabs made a CPU's page list give pages back";
+    page_given_back: Count Counter more, "pages of them";
+    page_cold_hit: Count Counter more, "as page_hit, of lists of cold pages";
+    page_cold_refill: Count Counter more, "as page_refill, of lists of cold pages";
+    page_cold_refilled: Count Counter more, "pages of them";
+    page_cold_give_back: Count Counter more, "as page_give_back, of lists of cold pages";
+    page_cold_given_back: Count Counter more, "pages of them";
+    page_lock: Count Counter more, "times that page lists, or slabs without one, took the buddy's lock";
     alloc_cpu_sheaf: Count Counter more, "allocations from sheaves";
     free_cpu_sheaf: Count Counter more, "frees to sheaves";
     free_rcu_sheaf: Count Counter more, "frees to sheaves that wait for readers";

@@ -24,7 +24,8 @@ mod worker;
 
 use slabyard::engine::Any;
 use slabyard::engine::cpu_slabs::{Planted, Rules};
-use slabyard::platform::linux::{Linux, Mode};
+use slabyard::pages::lists::PageLists;
+use slabyard::platform::linux::{CountingLinux as Linux, Mode};
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::engines::EngineName;
 use std::os::unix::process::ExitStatusExt;
@@ -53,6 +54,8 @@ enum Served {
 
 /// Which kind of CPU slabs the child has.
 const KIND: &str = "SLABYARD_STRESS_KIND";
+/// Which page lists the child has.
+const LISTS: &str = "SLABYARD_STRESS_LISTS";
 
 /// A yard of the engine that a test chooses.
 type Stressed = Yard<Linux, Any>;
@@ -127,6 +130,16 @@ fn cpu_slabs_with_own_sequences() {
 #[test]
 fn cpu_slabs_with_private_slots() {
     sound_cpu_slabs("cpu_slabs_with_private_slots", Mode::Slots);
+}
+
+#[test]
+fn page_lists_with_the_librarys_sequences() {
+    sound_page_lists("page_lists_with_the_librarys_sequences", Mode::Library);
+}
+
+#[test]
+fn page_lists_with_private_slots() {
+    sound_page_lists("page_lists_with_private_slots", Mode::Slots);
 }
 
 #[test]
@@ -241,6 +254,24 @@ fn sound_cpu_slabs(name: &str, mode: Mode) {
     }
 }
 
+/// As [`sound`], of every kind of page lists, below an engine that ends a slab as it empties and
+/// one that does not.
+fn sound_page_lists(name: &str, mode: Mode) {
+    let engines = [EngineName::Tiny, EngineName::Slab];
+    if is_child() {
+        let ops = std::env::var(OPS).map_or(FEW_OPS, |n| n.parse().expect("a number"));
+        let nth: usize = std::env::var(KIND).expect("an engine").parse().expect("a number");
+        run(mode, Served::By(engines[nth]), Sequence::Right, ops / PageLists::ALL.len() as u64);
+    }
+    for kind in PageLists::ALL {
+        for (nth, engine) in engines.iter().enumerate() {
+            let mut child = in_mode(command(name), mode);
+            child.env(LISTS, kind.name()).env(KIND, nth.to_string());
+            accept(&format!("{name}, {kind:?}, {engine:?}"), child);
+        }
+    }
+}
+
 /// Runs a child that must end well.
 fn accept(name: &str, mut child: Command) {
     let status = child.status().expect("a child");
@@ -260,6 +291,11 @@ fn begin(mode: Mode, served: Served) {
     if platform.mode() != mode {
         // An old kernel or C library, another architecture, valgrind.
         std::process::exit(NOT_THERE);
+    }
+    if let Ok(name) = std::env::var(LISTS) {
+        // A zone of which a batch is few pages: lists are full and empty often.
+        let kind = PageLists::of(&name).expect("a kind of page lists");
+        assert!(YARD.heap.choose_page_lists(kind, 64 << 20));
     }
     match served {
         Served::By(engine) => YARD.choose(engine),

@@ -9,7 +9,7 @@ use super::{ReplayArgs, start_name};
 use serde::Serialize;
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use slabyard_lab::replay::Start;
-use slabyard_lab::rules::{Accounting, Front, OrderFormula};
+use slabyard_lab::rules::{Accounting, Front, OrderFormula, PageLists};
 use std::collections::BTreeMap;
 
 /// Where the figures are from.
@@ -60,6 +60,7 @@ pub struct SettingsJson {
     accounting: &'static str,
     freezing: &'static str,
     front: &'static str,
+    page_lists: Option<&'static str>,
     /// As it was typed.
     set: Vec<String>,
 }
@@ -96,6 +97,7 @@ impl SettingsJson {
                 Front::SheavesOnRequest => "sheaves_on_request",
                 Front::Sheaves => "sheaves",
             },
+            page_lists: settings.page_lists.map(PageLists::name),
             set: args.settings.clone(),
         }
     }

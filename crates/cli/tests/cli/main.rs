@@ -9,6 +9,7 @@ mod ends;
 mod exporting;
 mod geometry;
 mod looking;
+mod page_lists;
 mod pages;
 mod places;
 mod replay;

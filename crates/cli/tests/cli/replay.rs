@@ -130,6 +130,7 @@ fn every_key_changes_something() {
             "accounting" => (plain, "exact"),
             "freezing" => (plain, "eager"),
             "front" => (plain, "sheaves"),
+            "page_lists" => (plain, "none"),
             "sheaf_capacity" => (NEWER, "4"),
             "counted_cpus" => (HOLES, "possible"),
             "order_formula" => {

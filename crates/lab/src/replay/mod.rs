@@ -10,12 +10,14 @@
 //! Invariants: the same trace, rules and start give the same run; memory is bounded
 //! by the trace's live objects and the model's slabs.
 
+mod pages;
 mod plan;
 pub mod report;
 pub mod start;
 
 use crate::prepare::Op;
 use crate::prepare::truth::Change;
+use pages::Pages;
 use report::Sample;
 use slabyard::engine::counted::{KernelCache, NONE, Page};
 
@@ -80,6 +82,7 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     let nr_cpus = plan.node_of.len();
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
     let mut reaps = 0;
+    let mut pages = plan.page_lists.map(|rules| Pages::new(rules, plan));
     for (nth, step) in steps.iter().enumerate() {
         while step.time_ns.saturating_sub(*prepared.span.start()) >= (reaps + 1) * REAP_NS {
             reaps += 1;
@@ -108,6 +111,9 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         }
         if cache.has_pages() {
             let delay = prepared.caches[number].return_delay_ns;
+            if let Some(pages) = &mut pages {
+                pages.follow(cache, step.cache, plan.orders[number], cpu);
+            }
             for page in cache.take_pages() {
                 let (time_ns, by) = match page {
                     Page::New(_) => (step.time_ns, 1),

@@ -4,6 +4,7 @@
 
 use crate::prepare::Prepared;
 use slabyard::engine::counted::Rules;
+use slabyard::pages::lists;
 
 /// What to run.
 pub struct Plan<'a> {
@@ -25,6 +26,10 @@ pub struct Plan<'a> {
     pub audit_every: usize,
     /// The run ends after so many steps; `None`: after the last one.
     pub steps: Option<usize>,
+    /// The page lists through which slabs' pages pass; `None`: they are not modelled.
+    pub page_lists: Option<lists::Rules>,
+    /// Order of each cache's slabs.
+    pub orders: &'a [u8],
 }
 
 /// How the state at the start is found.

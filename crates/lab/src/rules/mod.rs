@@ -14,6 +14,7 @@ mod settings;
 pub use here::running_kernel;
 pub use settings::{Key, SettingError, Settings, SizeRule, keys};
 pub use slabyard::engine::cpu_slabs::{Accounting, Bands, Freezing};
+pub use slabyard::pages::lists::PageLists;
 
 use slabyard::engine::cpu_slabs::Preset;
 use thiserror::Error;

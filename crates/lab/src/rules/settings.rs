@@ -6,8 +6,8 @@
 //! go together, or would change nothing, is refused by [`Settings::validate`].
 
 use super::{
-    Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, Release, VersionError,
-    earlies, version_of,
+    Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, PageLists, Release,
+    VersionError, earlies, version_of,
 };
 use std::ops::RangeInclusive;
 use thiserror::Error;
@@ -103,6 +103,8 @@ pub struct Settings {
     pub freezing: Option<Freezing>,
     /// In place of the release's.
     pub front: Option<Front>,
+    /// The lists of pages between slabs and a buddy; `None`: they are not modelled.
+    pub page_lists: Option<PageLists>,
     /// Keys that were set, but by the version itself.
     typed: Vec<&'static str>,
 }
@@ -156,7 +158,7 @@ const BY_SIZE: &str =
 const SWITCH: &str = "0 or 1";
 const ORDER: &str = "an order from 0 to 10";
 
-const KEYS: [Key; 14] = [
+const KEYS: [Key; 15] = [
     Key {
         name: "min_order",
         takes: ORDER,
@@ -269,6 +271,12 @@ const KEYS: [Key; 14] = [
             put(&mut s.front, word(v, &words).map(Some))
         },
     },
+    Key {
+        name: "page_lists",
+        takes: "`slabyard`, `hot-cold` (2.5.45), `merged` (2.6.25), `today` (6.18) or `none`",
+        help: "pages of slabs pass through CPUs' lists of this kind, which are counted with the buddy behind them",
+        set: |s, v| put(&mut s.page_lists, PageLists::of(v).map(Some)),
+    },
 ];
 
 /// The keys that [`Settings::set`] takes.
@@ -299,6 +307,7 @@ impl Settings {
             accounting: None,
             freezing: None,
             front: None,
+            page_lists: None,
             typed: Vec::new(),
         }
     }

@@ -267,8 +267,12 @@ fn tops(front: &Front, slot: Option<usize>, rows: &Rows<'_>, numbers: &BTreeSet<
 fn parked_pages(front: &Front, rows: &Rows<'_>) -> u64 {
     let mut granules = 0u64;
     for row in rows.each().filter(|row| has_stack(row)) {
-        for order in 0..row::RUN_ORDERS {
-            let entry = (row::FIRST_RUNS + order) * row::ENTRY_BYTES;
+        for nth in 0..row::RUN_ORDERS {
+            let slot = row::FIRST_RUNS + nth;
+            // Cold pages are in the slot of runs of an order that has no list then.
+            let is_cold = front.word(Word::ColdRuns) == slot as u64;
+            let order = if is_cold { front.page_order() as usize } else { nth };
+            let entry = slot * row::ENTRY_BYTES;
             if let Top::Stack { objects, .. } = front.top(memory::half(row, entry)) {
                 granules = granules.saturating_add(objects << order);
             }

@@ -28,6 +28,19 @@ fn known(snapshot: &Snapshot, name: &str) -> Value {
 }
 
 #[test]
+fn cold_pages_are_pages_whatever_slot_they_are_in() {
+    let last = row::FIRST_RUNS + row::RUN_ORDERS - 1;
+    let planted = Planted::yard();
+    planted.put_half(Planted::entry(1, row::FIRST_RUNS), 0);
+    planted.put_half(Planted::entry(1, last), Planted::top_of(0, 6, 2));
+    let told = |planted: &Planted| look(planted).expect("a yard").total("parked_pages").cloned();
+    assert_eq!(told(&planted), Some(Value::Exact(2 << (row::RUN_ORDERS - 1) << 12)));
+    planted.word(Word::ColdRuns, last as u64);
+    assert_eq!(told(&planted), Some(Value::Exact(2 << 12)));
+    sound(&planted);
+}
+
+#[test]
 fn a_still_yard_is_told_exactly() {
     let snapshot = sound(&Planted::yard());
     assert_eq!(snapshot.caches.len(), 1, "the other is not in use");

@@ -6,6 +6,7 @@
 
 use super::slabs::{Group, Held, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
+use crate::pages::lists::Warmth;
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
 use crate::platform::{Event, Platform, Slot, Stack, Stopped};
@@ -104,7 +105,12 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 
     #[inline(always)]
     fn begin(self, shape: &Shape) -> Option<u32> {
-        let slab = self.heap.take_block(shape.geometry.order)?;
+        let order = shape.geometry.order;
+        let slab = if self.heap.platform.has_page_lists() {
+            self.heap.take_listed(order, Warmth::Hot, |counter, n| self.count(counter, n))?
+        } else {
+            self.heap.take_block(order)?
+        };
         if let Some(constructor) = &shape.constructor {
             self.heap.construct(slab, &shape.geometry, constructor);
         }
@@ -119,7 +125,12 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 
     #[inline]
     fn give_back(self, shape: &Shape, slab: u32) {
-        self.heap.free_block(slab, shape.geometry.order);
+        self.free_pages(shape, slab, Warmth::Hot);
+    }
+
+    #[inline]
+    fn give_back_cold(self, shape: &Shape, slab: u32) {
+        self.free_pages(shape, slab, Warmth::Cold);
     }
 
     #[inline]
@@ -249,6 +260,16 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 }
 
 impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
+    #[inline(always)]
+    fn free_pages(self, shape: &Shape, slab: u32, warmth: Warmth) {
+        let order = shape.geometry.order;
+        if self.heap.platform.has_page_lists() {
+            self.heap.free_listed(slab, order, warmth, |counter, n| self.count(counter, n));
+        } else {
+            self.heap.free_block(slab, order);
+        }
+    }
+
     /// Returns one object to its slab and bypasses the sheaves.
     pub fn free_direct(self, address: usize) {
         let shape = self.cache.shape();

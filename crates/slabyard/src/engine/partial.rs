@@ -376,9 +376,14 @@ pub(super) fn end<S: Slabs>(on: S, shape: &Shape, slab: u32) {
 
 /// Counts a slab that ended, and gives its pages back.
 pub(super) fn ended<S: Slabs>(on: S, shape: &Shape, slab: u32) {
+    count_ended(on);
+    on.give_back(shape, slab);
+}
+
+#[inline(always)]
+fn count_ended<S: Slabs>(on: S) {
     on.count(Counter::FreeSlab, 1);
     on.cache().shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
-    on.give_back(shape, slab);
 }
 
 /// Ends empty slabs, at most [`ENDED_AT_ONCE`], among the first `looks` slabs of the list;
@@ -404,7 +409,8 @@ fn discard_empty<S: Slabs>(on: S, looks: u32) -> u32 {
     list.publish(cache);
     drop(list);
     for slab in &batch[..n] {
-        ended(on, shape, *slab);
+        count_ended(on);
+        on.give_back_cold(shape, *slab);
     }
     n as u32
 }

@@ -209,6 +209,11 @@ pub trait Slabs: Copy {
     fn end(self, shape: &Shape, slab: u32);
     /// Gives the pages of a slab that ended back, under no lock.
     fn give_back(self, shape: &Shape, slab: u32);
+    /// As [`Slabs::give_back`], of a slab that no CPU used of late.
+    #[inline(always)]
+    fn give_back_cold(self, shape: &Shape, slab: u32) {
+        self.give_back(shape, slab);
+    }
     /// A slab's version and free objects.
     fn free_of(self, slab: u32) -> (Version, u32);
     /// Takes free objects, up to `most`; with `whole`, whole words alone. `f` gets those of

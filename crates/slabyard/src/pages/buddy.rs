@@ -219,8 +219,52 @@ impl<P: Platform> PageHeap<P> {
         Some(start as u32)
     }
 
+    /// Takes up to so many runs of 2^order granules, each aligned to its size: those that are free
+    /// under one hold of the lock. `f` gets each first index, under that lock perhaps; the kind of
+    /// each descriptor is [`Kind::None`]. Returns how many: fewer if the system refuses memory.
+    pub(super) fn take_runs(&self, order: u32, most: u32, mut f: impl FnMut(u32)) -> u32 {
+        let wanted = Wanted::new(1 << order, 1 << order, 1 << order, false);
+        let mut taken = 0;
+        loop {
+            let mut lists = self.buddy.lists.lock(&self.platform);
+            while taken < most
+                && let Some(start) = self.take_from(&mut lists, wanted)
+            {
+                f(start);
+                taken += 1;
+            }
+            drop(lists);
+            // Nothing is free any more: the region grows.
+            let Some(start) = (taken < most).then(|| self.take_run(1 << order, 1 << order)) else {
+                return taken;
+            };
+            let Some(start) = start else { return taken };
+            f(start);
+            taken += 1;
+        }
+    }
+
+    /// Frees runs that left a CPU's list, of kind [`Kind::Parked`], under one hold of the lock.
+    pub(super) fn free_parked_runs(&self, runs: impl Iterator<Item = u32>) {
+        let now = self.platform.now_ms() as u32;
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        for index in runs {
+            let descriptor = self.region.descriptor(index);
+            let granules = 1 << descriptor.order();
+            descriptor.set(Kind::None, 0, 0);
+            self.region.set_dirty(index as usize, granules, true);
+            lists.add_freed(&self.region, index, granules, now);
+        }
+        self.publish_freed(&lists);
+        self.set_dirty_hint(lists.dirty_granules);
+    }
+
     fn take_free(&self, wanted: Wanted) -> Option<u32> {
         let mut lists = self.buddy.lists.lock(&self.platform);
+        self.take_from(&mut lists, wanted)
+    }
+
+    fn take_from(&self, lists: &mut Lists, wanted: Wanted) -> Option<u32> {
         let start = match lists.take_freed(&self.region, &wanted) {
             Some(start) => start,
             None => {
@@ -229,7 +273,7 @@ impl<P: Platform> PageHeap<P> {
                 start as u32
             }
         };
-        self.publish_freed(&lists);
+        self.publish_freed(lists);
         self.set_dirty_hint(lists.dirty_granules);
         Some(start)
     }

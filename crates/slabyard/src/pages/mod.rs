@@ -12,6 +12,7 @@ pub mod descriptor;
 mod elements;
 mod grown;
 pub mod huge;
+pub mod lists;
 pub mod mappings;
 pub mod percpu;
 pub mod purge;
@@ -64,6 +65,8 @@ pub struct PageHeap<P> {
     pub buddy: buddy::Buddy,
     /// The advice on huge pages that the system has.
     advice: advice::Advice,
+    /// The page lists that were chosen, if they were.
+    lists: Once<lists::Rules>,
     /// Memory of sheaves.
     pub sheaves: SheafPool,
     /// Blocks that are mappings of their own.
@@ -89,6 +92,7 @@ impl<P: Platform> PageHeap<P> {
             region: Region::new(),
             buddy: buddy::Buddy::new(),
             advice: advice::Advice::new(),
+            lists: Once::new(),
             sheaves: SheafPool::new(),
             mappings: mappings::Mappings::new(),
             parked_node_bytes: AtomicUsize::new(0),
@@ -198,6 +202,9 @@ impl<P: Platform> PageHeap<P> {
         tell(Word::MappedAt, mapped);
         tell(Word::MetadataAt4, keys);
         tell(Word::MetadataAt5, sizes);
+        if let Some(slot) = self.cold_slot() {
+            tell(Word::ColdRuns, slot.into());
+        }
         let [free, dirty, nr_runs, run_granules] = self.buddy.words_at();
         tell(Word::FreeGranulesAt, free);
         tell(Word::DirtyGranulesAt, dirty);

@@ -16,7 +16,7 @@ pub const LISTED_ORDERS: u32 = slabyard_abi::region::row::RUN_ORDERS as u32;
 pub const FIRST_SLOT: u16 = slabyard_abi::region::row::FIRST_RUNS as u16;
 
 /// A list holds at most this many bytes, but at least one run.
-const LIST_BYTES: usize = 128 << 10;
+pub(super) const LIST_BYTES: usize = 128 << 10;
 
 fn slot_of(order: u32) -> Slot {
     Slot(FIRST_SLOT + order as u16)

@@ -205,6 +205,23 @@ impl SheafPool {
         sheaf.count -= objects;
     }
 
+    /// Moves so many objects from the top to the bottom, the first of them to above the others.
+    ///
+    /// # Panics
+    /// If the sheaf does not have so many.
+    pub fn turn_under(&self, sheaf: &mut Sheaf, objects: u32) {
+        let all = self.objects(sheaf);
+        let reverse = |part: &[AtomicUsize]| {
+            for nth in 0..part.len() / 2 {
+                let (low, high) = (&part[nth], &part[part.len() - 1 - nth]);
+                let moved = low.swap(high.load(Ordering::Relaxed), Ordering::Relaxed);
+                high.store(moved, Ordering::Relaxed);
+            }
+        };
+        reverse(all);
+        reverse(&all[objects as usize..]);
+    }
+
     /// The top object.
     pub fn top(&self, sheaf: &Sheaf) -> Option<usize> {
         let top = sheaf.count.checked_sub(1)?;

@@ -69,6 +69,13 @@ impl Stretch {
 /// Memory of objects is named by address only: the modelled machine has none
 /// behind its addresses. Tables are real memory on every platform.
 pub trait Platform: Park + Sync {
+    /// True if yards of it may have page lists of other kinds than their own
+    /// (`pages::lists`): else they have no code for them.
+    #[inline(always)]
+    fn has_page_lists(&self) -> bool {
+        false
+    }
+
     /// Page size in bytes: a power of two, at least [`GRANULE`].
     fn page_bytes(&self) -> usize;
 

@@ -172,6 +172,7 @@ const _: () = {
     assert!(core::mem::offset_of!(Entry, end) == row::END);
     assert!(SLOTS == row::SLOTS && STOPPED == row::STOPPED);
     assert!(ROW_STRIDE == row::STRIDE);
+    // Its other half is a note.
     assert!(COUNTDOWN_AT == ENTRY_BYTES, "no cache uses slot 1");
 };
 
@@ -399,6 +400,18 @@ impl Rows {
         assert!(row < self.len());
         // SAFETY: inside the rows that `set` was promised, in their first page.
         unsafe { &*((self.base() + row * ROW_STRIDE + COUNTDOWN_AT) as *const AtomicU32) }
+    }
+
+    /// A word of a row beside its countdown, for the CPU's page lists of a tuned kind
+    /// (`pages::lists`). A hint, as the countdown.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn note(&self, row: usize) -> &AtomicU32 {
+        assert!(row < self.len());
+        let at = COUNTDOWN_AT + size_of::<AtomicU32>();
+        // SAFETY: inside the rows that `set` was promised, in their first page.
+        unsafe { &*((self.base() + row * ROW_STRIDE + at) as *const AtomicU32) }
     }
 
     /// One entry.

@@ -215,6 +215,14 @@ impl KernelCache {
         self.pages.get_mut().drain(..)
     }
 
+    /// Calls `f` with each of those, and the node of the slab.
+    pub fn each_page(&self, mut f: impl FnMut(Page, u16)) {
+        for page in self.pages.borrow().iter() {
+            let (Page::New(slab) | Page::Freed(slab)) = *page;
+            f(*page, self.slab(slab).node.get());
+        }
+    }
+
     /// True if there are any for [`KernelCache::take_pages`].
     #[inline]
     #[must_use]

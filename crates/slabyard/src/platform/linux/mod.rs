@@ -353,6 +353,11 @@ impl<const COUNTS: bool> Park for OnLinux<COUNTS> {
 }
 
 impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
+    #[inline(always)]
+    fn has_page_lists(&self) -> bool {
+        COUNTS
+    }
+
     fn page_bytes(&self) -> usize {
         self.setup.page_bytes.load(Ordering::Relaxed)
     }

@@ -283,6 +283,11 @@ impl Park for Machine {
 }
 
 impl Platform for Machine {
+    #[inline(always)]
+    fn has_page_lists(&self) -> bool {
+        true
+    }
+
     fn page_bytes(&self) -> usize {
         self.config.page_bytes
     }

@@ -1,0 +1,51 @@
+//! The pages of slabs that begin and end: they pass through CPUs' page lists, in front of a buddy for
+//! each node.
+//!
+//! Neighbours: `slabyard::pages::lists` has the lists, whose policy is a yard's; [`super::replay`]
+//! says which slabs begin and end, and on which CPU. What lists do is counted with the cache.
+//!
+//! Invariant: a slab that was there at the start has pages that no list ever had; they are taken
+//! from the buddy as it ends.
+
+use super::Plan;
+use slabyard::engine::counted::{KernelCache, Page};
+use slabyard::pages::lists::counted::CountedLists;
+use slabyard::pages::lists::{Rules, Warmth};
+use std::collections::HashMap;
+
+/// The lists, and the pages of slabs that began since the start.
+pub struct Pages {
+    lists: CountedLists,
+    /// Node and first page, by cache and number of the slab.
+    of_slabs: HashMap<(u16, u32), (usize, u32)>,
+}
+
+impl Pages {
+    pub(super) fn new(rules: Rules, plan: &Plan<'_>) -> Self {
+        let nodes = plan.node_of.iter().max().map_or(1, |node| usize::from(*node) + 1);
+        Pages {
+            lists: CountedLists::new(rules, plan.node_of.len(), nodes),
+            of_slabs: HashMap::new(),
+        }
+    }
+
+    /// Follows what a call on a CPU did to a cache's slabs, before somebody else takes that.
+    pub(super) fn follow(&mut self, cache: &KernelCache, number: u16, order: u8, cpu: usize) {
+        let count = |counter, n| cache.counters().add(counter, n);
+        cache.each_page(|page, node| {
+            let (node, order) = (usize::from(node), u32::from(order));
+            match page {
+                Page::New(slab) => {
+                    let run = self.lists.alloc_for(cpu, node, order, Warmth::Hot, &count);
+                    self.of_slabs.insert((number, slab), (node, run));
+                }
+                Page::Freed(slab) => {
+                    let known = self.of_slabs.remove(&(number, slab));
+                    let (node, run) =
+                        known.unwrap_or_else(|| (node, self.lists.before(node, order)));
+                    self.lists.free_for(cpu, node, order, run, &count);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,307 @@
+//! The kinds of per-CPU page lists, one row each, and the numbers that follow for a zone.
+//!
+//! Neighbours: [`super::policy`] allocates and frees by these numbers; the words are those of
+//! `abi::options`.
+//!
+//! Sources: "hot-n-cold pages" as announced for 2.5.45 (M. Bligh and A. Morton, October 2002); the
+//! merge of the two lists (2.6.25), whose batch and high `/proc/zoneinfo` showed as 31 and 186;
+//! the tuned lists of 6.18, whose batch and bounds `/proc/zoneinfo` shows; the least that is kept
+//! free as the kernel's document of its `vm` settings tells it.
+
+use crate::pages::percpu::LIST_BYTES;
+
+/// Memory that lists are in front of: a zone of a kernel, or a yard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Pages that it has.
+    pub pages: u64,
+    /// Pages of its low watermark.
+    pub low_pages: u64,
+    /// CPUs that share it.
+    pub cpus: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+}
+
+impl Zone {
+    /// A zone that is the whole of a machine's memory, with the kernel's watermark: the least that
+    /// is kept free is four times the root of its KiB, within 128 KiB and 256 MiB; the low
+    /// watermark is a quarter, or a thousandth of the zone, above it.
+    #[must_use]
+    pub fn of(bytes: u64, page_bytes: u64, cpus: u64) -> Self {
+        let pages = bytes / page_bytes;
+        let min_kib = (16 * (bytes >> 10)).isqrt().clamp(128, 256 << 10);
+        let min = (min_kib << 10) / page_bytes;
+        let low_pages = min + (min / 4).max(pages / 1000);
+        Zone { pages, low_pages, cpus: cpus.max(1), page_bytes }
+    }
+}
+
+/// Which lists a CPU has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageLists {
+    /// A stack for each of eight orders, 128 KiB each; the buddy gives and takes single runs.
+    #[default]
+    Slabyard,
+    /// Two lists of pages, of those lately used and of others (2.5.45).
+    HotCold,
+    /// One list of pages, whose tail takes the cold ones (2.6.25).
+    Merged,
+    /// A list for each order to 3, whose length follows use (6.18).
+    Today,
+    /// None: each call takes the buddy's lock.
+    None,
+}
+
+/// How much a refill takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Batch {
+    /// One run, which is handed out at once; a full list sends the newcomer to the buddy.
+    One,
+    /// A quarter of a thousandth of the zone, at most of so many bytes.
+    Quarter(u64),
+    /// As many, and half as many again, rounded down to one less than a power of two.
+    PowerLess1(u64),
+}
+
+/// When a list is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum High {
+    Bytes(u64),
+    Batches(u32),
+    /// Between the share of the low watermark and that of an eighth of the zone.
+    Tuned,
+}
+
+/// Where cold pages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cold {
+    /// As others.
+    AsHot,
+    /// To the one list's tail, and from there.
+    Tail,
+    /// A list of their own, of so many batches at most.
+    OwnList(u32),
+}
+
+/// One row.
+struct Row {
+    kind: PageLists,
+    /// The word for it.
+    name: &'static str,
+    /// Orders (in pages) that have a list.
+    orders: u32,
+    batch: Batch,
+    /// A list of this many batches or fewer is refilled.
+    low: u32,
+    high: High,
+    cold: Cold,
+}
+
+const ROWS: [Row; 5] = [
+    Row {
+        kind: PageLists::Slabyard,
+        name: "slabyard",
+        orders: super::super::percpu::LISTED_ORDERS,
+        batch: Batch::One,
+        low: 0,
+        high: High::Bytes(LIST_BYTES as u64),
+        cold: Cold::AsHot,
+    },
+    Row {
+        kind: PageLists::HotCold,
+        name: "hot-cold",
+        orders: 1,
+        batch: Batch::Quarter(256 << 10),
+        low: 2,
+        high: High::Batches(6),
+        cold: Cold::OwnList(2),
+    },
+    Row {
+        kind: PageLists::Merged,
+        name: "merged",
+        orders: 1,
+        batch: Batch::PowerLess1(512 << 10),
+        low: 0,
+        high: High::Batches(6),
+        cold: Cold::Tail,
+    },
+    Row {
+        kind: PageLists::Today,
+        name: "today",
+        orders: 4,
+        batch: Batch::PowerLess1(1 << 20),
+        low: 0,
+        high: High::Tuned,
+        cold: Cold::AsHot,
+    },
+    Row {
+        kind: PageLists::None,
+        name: "none",
+        orders: 0,
+        batch: Batch::One,
+        low: 0,
+        high: High::Batches(0),
+        cold: Cold::AsHot,
+    },
+];
+
+impl PageLists {
+    /// All kinds, in the order of the words in `abi::options`.
+    pub const ALL: [PageLists; 5] = {
+        let mut all = [PageLists::None; 5];
+        let mut nth = 0;
+        while nth < all.len() {
+            all[nth] = ROWS[nth].kind;
+            nth += 1;
+        }
+        all
+    };
+
+    fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The kind of a word.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        ROWS.iter().find(|row| row.name == name).map(|row| row.kind)
+    }
+}
+
+/// A kind of lists with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The kind.
+    pub kind: PageLists,
+    /// Orders that have a list.
+    pub orders: u32,
+    /// Runs of a refill and of a give-back, before they are scaled.
+    pub batch: u32,
+    /// A list of so many runs or fewer is refilled.
+    pub low: u32,
+    /// A list of pages of order 0 is full with so many: of a tuned one the least.
+    pub high: u32,
+    /// Pages with which a tuned list is full at most.
+    pub high_max: u32,
+    /// Refills hand out what they take, and full lists send newcomers back.
+    pub(super) is_direct: bool,
+    pub(super) is_tuned: bool,
+    pub(super) cold: Cold,
+    page_bytes: u64,
+}
+
+impl Rules {
+    /// The numbers of a kind in front of a zone, where a list has room for so many runs.
+    #[must_use]
+    pub fn new(kind: PageLists, zone: &Zone, room: u32) -> Self {
+        let row = kind.row();
+        let share = |most: u64| (zone.pages >> 10).min(most / zone.page_bytes) / 4;
+        let batch = match row.batch {
+            Batch::One => 1,
+            Batch::Quarter(most) => share(most).max(1),
+            Batch::PowerLess1(most) => {
+                let pages = share(most).max(1);
+                ((1 << (pages + pages / 2).ilog2()) - 1).max(1)
+            }
+        } as u32;
+        let of_cpu = |pages: u64| {
+            let pages = (pages / zone.cpus).max(4 * u64::from(batch));
+            u32::try_from(pages).unwrap_or(u32::MAX).min(room)
+        };
+        let (high, high_max) = match row.high {
+            High::Bytes(bytes) => ((bytes / zone.page_bytes).max(1) as u32, 0),
+            High::Batches(n) => (n * batch, 0),
+            High::Tuned => (of_cpu(zone.low_pages), of_cpu(zone.pages / 8)),
+        };
+        Rules {
+            kind,
+            orders: row.orders,
+            batch,
+            low: row.low * batch,
+            high,
+            high_max: high_max.max(high),
+            is_direct: row.batch == Batch::One,
+            is_tuned: row.high == High::Tuned,
+            cold: row.cold,
+            page_bytes: zone.page_bytes,
+        }
+    }
+
+    /// Most runs that a list may hold.
+    #[must_use]
+    pub fn capacity(&self, list: List) -> u32 {
+        match list {
+            List::Cold => self.cold_high(),
+            // One more: a tuned list is looked at once the newcomer is on it.
+            List::Of(order) if self.is_tuned => (self.high_max >> order).max(1) + 1,
+            List::Of(order) if self.is_direct => {
+                ((LIST_BYTES as u64 / (self.page_bytes << order)) as u32).max(1)
+            }
+            List::Of(_) => self.high,
+        }
+    }
+
+    pub(super) fn has_cold_lists(&self) -> bool {
+        matches!(self.cold, Cold::OwnList(_))
+    }
+
+    fn cold_high(&self) -> u32 {
+        match self.cold {
+            Cold::OwnList(batches) => batches * self.batch,
+            _ => 0,
+        }
+    }
+
+    /// A list of fewer runs is not refilled yet.
+    pub(super) fn low_of(&self, list: List) -> u32 {
+        if list == List::Cold { 0 } else { self.low }
+    }
+
+    /// The list of runs of an order; `None` if they have none.
+    pub(super) fn list_of(&self, order: u32, warmth: Warmth) -> Option<List> {
+        if order >= self.orders {
+            return None;
+        }
+        Some(if self.has_cold_lists() && warmth == Warmth::Cold {
+            List::Cold
+        } else {
+            List::Of(order)
+        })
+    }
+}
+
+/// Whether a CPU's caches may hold a page's contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmth {
+    /// It was used just now, or will be.
+    Hot,
+    /// It was not, and will not be.
+    Cold,
+}
+
+/// One of a CPU's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Of runs of 2^order pages.
+    Of(u32),
+    /// Of cold pages.
+    Cold,
+}
+
+impl List {
+    /// The order of its runs, in pages.
+    #[must_use]
+    pub fn order(self) -> u32 {
+        match self {
+            List::Of(order) => order,
+            List::Cold => 0,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The numbers of each kind, and what lists do with them: the values that kernels showed.
+
+use super::counted::CountedLists;
+use super::policy::Tuning;
+use super::table::{List, PageLists, Rules, Warmth, Zone};
+use slabyard_abi::stats::Counter;
+use std::vec::Vec;
+
+const PAGE: u64 = 4096;
+
+/// A zone of so many pages, as `/proc/zoneinfo` of a machine of two CPUs told it.
+fn zone(pages: u64, low_pages: u64) -> Zone {
+    Zone { pages, low_pages, cpus: 2, page_bytes: PAGE }
+}
+
+fn rules(kind: PageLists, zone: &Zone) -> Rules {
+    Rules::new(kind, zone, u32::MAX)
+}
+
+/// A zone of 1 GiB or more.
+const BIG: Zone = Zone { pages: 1 << 20, low_pages: 10_000, cpus: 2, page_bytes: PAGE };
+
+#[test]
+fn kinds_are_in_the_order_of_the_option_s_words() {
+    let words = slabyard_abi::options::PAGE_LISTS;
+    assert!(PageLists::ALL.iter().map(|kind| kind.name()).eq(words.iter().copied()));
+    assert!(PageLists::ALL.iter().all(|kind| PageLists::of(kind.name()) == Some(*kind)));
+    assert_eq!(PageLists::default(), PageLists::ALL[0]);
+}
+
+#[test]
+fn hot_and_cold_lists_have_the_numbers_of_2_5_45() {
+    for (mib, batch) in [(1, 1), (16, 1), (32, 2), (64, 4), (128, 8), (256, 16), (4096, 16)] {
+        let zone = zone((mib << 20) / PAGE, 0);
+        let rules = rules(PageLists::HotCold, &zone);
+        assert_eq!(rules.batch, batch, "{mib} MiB");
+        assert_eq!([rules.low, rules.high], [2 * batch, 6 * batch], "hot, {mib} MiB");
+        assert_eq!(rules.low_of(List::Cold), 0);
+        assert_eq!(rules.capacity(List::Cold), 2 * batch, "cold, {mib} MiB");
+        assert_eq!(rules.orders, 1);
+    }
+    // 256 KiB are four pages of 64 KiB.
+    let large = Zone { pages: 1 << 20, page_bytes: 64 << 10, ..BIG };
+    assert_eq!(rules(PageLists::HotCold, &large).batch, 1);
+}
+
+#[test]
+fn the_merged_list_has_the_numbers_that_zoneinfo_showed() {
+    let rules = rules(PageLists::Merged, &BIG);
+    assert_eq!([rules.batch, rules.low, rules.high], [31, 0, 186]);
+    assert_eq!(rules.list_of(0, Warmth::Cold), Some(List::Of(0)), "one list");
+}
+
+#[test]
+fn the_lists_of_6_18_have_the_numbers_of_a_real_kernel() {
+    // Kernel 6.18 on 2 CPUs: managed, low; batch, high_min and high_max of the zones DMA, DMA32
+    // and Normal.
+    let zones = [
+        (3840, 48, [1, 24, 240]),
+        (772_918, 9823, [63, 4911, 48_307]),
+        (884_736, 11_246, [63, 5623, 55_296]),
+    ];
+    for (managed, low, numbers) in zones {
+        let rules = rules(PageLists::Today, &zone(managed, low));
+        assert_eq!([rules.batch, rules.high, rules.high_max], numbers);
+        assert_eq!(rules.orders, 4);
+    }
+    for (mib, batch) in [(1024, 63), (512, 31), (256, 15), (64, 3), (32, 1), (16, 1)] {
+        let zone = zone((mib << 20) / PAGE, 0);
+        let rules = rules(PageLists::Today, &zone);
+        assert_eq!((rules.batch, rules.high), (batch, 4 * batch), "{mib} MiB");
+    }
+}
+
+#[test]
+fn a_zone_s_watermark_follows_from_its_size() {
+    // min_free_kbytes by memory, as the kernel tells it in its table.
+    for (mib, min_kib) in [(16, 512), (64, 1024), (256, 2048), (1024, 4096), (16384, 16384)] {
+        let zone = Zone::of(mib << 20, PAGE, 2);
+        let min = min_kib / 4;
+        assert_eq!(zone.low_pages, min + (min / 4).max(zone.pages / 1000), "{mib} MiB");
+    }
+    assert_eq!(Zone::of(1 << 44, PAGE, 1).low_pages, 65_536 + (1u64 << 32) / 1000);
+}
+
+#[test]
+fn a_refill_doubles_while_nothing_is_freed() {
+    let rules = rules(PageLists::Today, &BIG);
+    let mut tuning = Tuning::default();
+    let batches: Vec<u32> = (0..8)
+        .map(|_| {
+            let (batch, new) = rules.tuned_refill(tuning, 0, 0);
+            tuning = new;
+            batch
+        })
+        .collect();
+    assert_eq!(batches, [63, 126, 252, 504, 1008, 2016, 2016, 2016], "2^5 times the batch");
+    // A free halves the number of doublings, from 5 to 2.
+    let (_, tuning) = rules.tuned_free(tuning, 0, 1);
+    assert_eq!(rules.tuned_refill(tuning, 0, 0).0, 252);
+    // Of higher orders: the batch by the order, 2 at least.
+    let of_order = |order| rules.tuned_refill(tuning, order, 0).0;
+    assert_eq!([1, 2, 3].map(of_order), [31, 15, 7]);
+    let small = super::Rules::new(PageLists::Today, &zone(32 << 10, 0), u32::MAX);
+    assert_eq!(small.batch, 7);
+    assert_eq!([1, 2, 3].map(|order| small.tuned_refill(tuning, order, 0).0), [3, 2, 2]);
+}
+
+#[test]
+fn a_refill_leaves_room_for_a_batch() {
+    let rules = Rules::new(PageLists::Today, &BIG, 1022);
+    let (batch, tuning) = rules.tuned_refill(Tuning { doublings: 5, ..Tuning::default() }, 0, 500);
+    assert_eq!((batch, tuning.doublings), (1022 - 500 - 63, 5));
+    assert_eq!(rules.tuned_refill(tuning, 0, 1022).0, 63, "the batch at least");
+}
+
+#[test]
+fn what_a_tuned_list_may_hold_follows_refills_and_frees() {
+    let rules = rules(PageLists::Today, &zone(884_736, 11_246));
+    let (_, tuning) = rules.tuned_refill(Tuning::default(), 0, 0);
+    assert_eq!(tuning.high, 5623 + 63);
+    let high = |high| rules.tuned_refill(Tuning { high, ..Tuning::default() }, 0, 0).1.high;
+    assert_eq!([high(0), high(55_280), high(90_000)], [5686, 55_296, 55_296]);
+    // A free that finds it full makes it large enough for what was freed lately.
+    let lately = Tuning { high: 1_000_000, free_count: 2000, doublings: 0 };
+    let (most, tuning) = rules.tuned_free(lately, 0, 55_296);
+    assert_eq!((most, tuning.high), (2001, 55_296));
+    let (most, tuning) = rules.tuned_free(Tuning { high: 0, ..lately }, 0, 5623);
+    assert_eq!((most, tuning.high), (2001, 5623), "it is large enough");
+}
+
+#[test]
+fn a_give_back_is_what_was_freed_lately_within_bounds() {
+    let rules = Rules::new(PageLists::Today, &BIG, 1022);
+    let freed = |free_count, count| {
+        rules.tuned_free(Tuning { high: 0, free_count, doublings: 0 }, 0, count).0
+    };
+    assert_eq!(freed(0, 1021), 0, "not full");
+    assert_eq!(freed(0, 1022), 63, "the batch at least");
+    assert_eq!(freed(499, 1022), 500);
+    assert_eq!(freed(2015, 1022), 1022 - 63, "a batch stays at least");
+    let counted = rules.tuned_free(Tuning { free_count: 2016, ..Tuning::default() }, 3, 0).1;
+    assert_eq!(counted.free_count, 2016, "it is counted up to 2^5 batches");
+    let counted = rules.tuned_free(Tuning::default(), 3, 0).1;
+    assert_eq!(counted.free_count, 8, "in pages");
+}
+
+/// Lists of one CPU in front of one node.
+fn lists(kind: PageLists, zone: &Zone) -> CountedLists {
+    CountedLists::new(Rules::new(kind, zone, u32::MAX), 1, 1)
+}
+
+fn counted<const N: usize>(lists: &CountedLists, counters: [Counter; N]) -> [u64; N] {
+    counters.map(|counter| lists.counted(counter))
+}
+
+use Counter::{
+    PageColdGiveBack, PageColdGivenBack, PageColdHit, PageColdRefill, PageColdRefilled,
+    PageGiveBack, PageGivenBack, PageHit, PageLock, PageRefill, PageRefilled,
+};
+
+#[test]
+fn a_hot_list_is_refilled_at_two_batches_and_gives_back_at_six() {
+    let lists = lists(PageLists::HotCold, &BIG);
+    let len = || lists.list(0, 0, List::Of(0)).len();
+    let take = || lists.alloc(0, 0, 0, Warmth::Hot);
+    let first = take();
+    assert_eq!(len(), 15);
+    let mut live: Vec<u32> = (0..2).map(|_| take()).collect();
+    // With 15, and with 30, there were two batches or fewer.
+    assert_eq!(len(), 45);
+    assert_eq!(counted(&lists, [PageHit, PageRefill, PageRefilled]), [0, 3, 48]);
+    live.extend((0..13).map(|_| take()));
+    assert_eq!((len(), lists.counted(PageHit)), (32, 13));
+    live.push(take());
+    assert_eq!((len(), lists.counted(PageRefill)), (47, 4));
+    live.push(first);
+    live.extend((0..100).map(|_| lists.before(0, 0)));
+    while len() < 96 {
+        lists.free(0, 0, 0, live.pop().expect("a page"), Warmth::Hot);
+    }
+    assert_eq!(lists.counted(PageGiveBack), 0);
+    lists.free(0, 0, 0, live.pop().expect("a page"), Warmth::Hot);
+    assert_eq!(len(), 96 - 16 + 1);
+    assert_eq!(counted(&lists, [PageGiveBack, PageGivenBack, PageLock]), [1, 16, 5]);
+}
+
+#[test]
+fn the_oldest_pages_go_back_and_the_newest_are_handed_out() {
+    for kind in [PageLists::Slabyard, PageLists::HotCold, PageLists::Merged, PageLists::Today] {
+        let lists = lists(kind, &BIG);
+        let live: Vec<u32> = (0..10).map(|_| lists.alloc(0, 0, 0, Warmth::Hot)).collect();
+        live.iter().for_each(|page| lists.free(0, 0, 0, *page, Warmth::Hot));
+        let again: Vec<u32> = (0..10).map(|_| lists.alloc(0, 0, 0, Warmth::Hot)).collect();
+        assert!(again.iter().eq(live.iter().rev()), "{kind:?}: the last one freed is the next");
+    }
+    // Without lists it is the buddy's choice: the lowest.
+    let lists = lists(PageLists::None, &BIG);
+    let live: Vec<u32> = (0..10).map(|_| lists.alloc(0, 0, 0, Warmth::Hot)).collect();
+    live.iter().for_each(|page| lists.free(0, 0, 0, *page, Warmth::Hot));
+    assert_eq!(lists.alloc(0, 0, 0, Warmth::Hot), live[0]);
+    assert_eq!(lists.counted(PageLock), 21);
+}
+
+#[test]
+fn what_goes_back_is_the_tail() {
+    let lists = lists(PageLists::HotCold, &zone(1 << 12, 0));
+    assert_eq!(lists.rules().batch, 1);
+    let live: Vec<u32> = (0..20).map(|_| lists.before(0, 0)).collect();
+    live.iter().for_each(|page| lists.free(0, 0, 0, *page, Warmth::Hot));
+    let left: Vec<u32> = live[14..].iter().rev().copied().collect();
+    assert_eq!(lists.list(0, 0, List::Of(0)), left);
+    assert_eq!(counted(&lists, [PageGiveBack, PageGivenBack]), [14, 14]);
+}
+
+#[test]
+fn cold_pages_have_a_list_of_their_own_or_the_tail() {
+    let lists = |kind| {
+        let lists = self::lists(kind, &BIG);
+        let live: Vec<u32> = (0..40).map(|_| lists.before(0, 0)).collect();
+        lists.free(0, 0, 0, live[0], Warmth::Hot);
+        live[1..].iter().for_each(|page| lists.free(0, 0, 0, *page, Warmth::Cold));
+        (lists, live)
+    };
+    let (hot_cold, live) = lists(PageLists::HotCold);
+    assert_eq!(hot_cold.list(0, 0, List::Of(0)), [live[0]]);
+    // 32 of them fill it: a batch went back.
+    assert_eq!(hot_cold.list(0, 0, List::Cold).len(), 39 - 16);
+    assert_eq!(counted(&hot_cold, [PageColdGiveBack, PageColdGivenBack]), [1, 16]);
+    assert_eq!(hot_cold.alloc(0, 0, 0, Warmth::Cold), live[39]);
+    assert_eq!(counted(&hot_cold, [PageColdHit, PageColdRefill]), [1, 0]);
+    while !hot_cold.list(0, 0, List::Cold).is_empty() {
+        let _ = hot_cold.alloc(0, 0, 0, Warmth::Cold);
+    }
+    let _ = hot_cold.alloc(0, 0, 0, Warmth::Cold);
+    assert_eq!(counted(&hot_cold, [PageColdRefill, PageColdRefilled]), [1, 16]);
+    assert_eq!(counted(&hot_cold, [PageHit, PageRefill]), [0, 0], "the hot list is another");
+
+    let (merged, live) = lists(PageLists::Merged);
+    assert_eq!(merged.list(0, 0, List::Of(0)), live, "each cold one behind all others");
+    assert_eq!(merged.alloc(0, 0, 0, Warmth::Cold), live[39]);
+    assert_eq!(merged.alloc(0, 0, 0, Warmth::Hot), live[0]);
+}
+
+#[test]
+fn a_list_of_6_18_is_of_one_order_and_they_are_full_together() {
+    let lists = CountedLists::new(Rules::new(PageLists::Today, &BIG, 1022), 1, 1);
+    let live: Vec<u32> = (0..200).map(|_| lists.before(0, 3)).collect();
+    live[..127].iter().for_each(|run| lists.free(0, 0, 3, *run, Warmth::Hot));
+    assert_eq!(lists.listed_pages(0), 1016);
+    let page = lists.before(0, 0);
+    lists.free(0, 0, 0, page, Warmth::Hot);
+    assert_eq!(lists.counted(PageGiveBack), 0);
+    lists.free(0, 0, 3, live[127], Warmth::Hot);
+    // 1025 pages are more than 1022: what was freed lately goes back, but for a batch.
+    assert_eq!(counted(&lists, [PageGiveBack, PageGivenBack, PageLock]), [1, 960, 1]);
+    assert_eq!(lists.list(0, 0, List::Of(0)), [page], "of the order that was freed first");
+    // An order that has no list.
+    let large = lists.alloc(0, 0, 4, Warmth::Hot);
+    lists.free(0, 0, 4, large, Warmth::Hot);
+    assert_eq!(counted(&lists, [PageHit, PageRefill, PageLock]), [0, 0, 3]);
+}
+
+#[test]
+fn no_page_is_lost_or_handed_out_twice() {
+    for kind in PageLists::ALL {
+        let lists = CountedLists::new(Rules::new(kind, &zone(1 << 15, 0), u32::MAX), 3, 2);
+        let mut live: Vec<(u32, usize, u32)> = Vec::new();
+        let mut seed = 7u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for step in 0..20_000 {
+            let (cpu, node) = (random(3) as usize, random(2) as usize);
+            let warmth = if random(8) == 0 { Warmth::Cold } else { Warmth::Hot };
+            if random(100) < if step / 1000 % 2 == 0 { 60 } else { 40 } {
+                let order = random(6) as u32;
+                live.push((lists.alloc(cpu, node, order, warmth), node, order));
+            } else if !live.is_empty() {
+                let (run, node, order) = live.swap_remove(random(live.len() as u64) as usize);
+                lists.free(cpu, node, order, run, warmth);
+            }
+            if step % 500 == 0 {
+                for node in 0..2 {
+                    let of_node = live.iter().filter(|(_, of, _)| *of == node);
+                    let pages: u32 = of_node.map(|(.., order)| 1 << order).sum();
+                    let buddy = lists.buddy(node);
+                    let sum = buddy.free_pages() + lists.listed_pages(node) + pages;
+                    assert_eq!(sum, buddy.pages(), "{kind:?}");
+                }
+            }
+        }
+        for (run, node, order) in live {
+            lists.free(0, node, order, run, Warmth::Hot);
+        }
+        for (cpu, node) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+            lists.drain(cpu, node);
+        }
+        for node in 0..2 {
+            assert_eq!(lists.listed_pages(node), 0);
+            let buddy = lists.buddy(node);
+            assert_eq!(buddy.free_pages(), buddy.pages(), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Page lists of every kind in front of a yard's buddy, below each engine.
+//!
+//! * a yard stays whole, alone, with preempted threads, and with refused memory ([`whole`]);
+//! * the page that was freed last is the next, and what a list does is counted ([`calls`]);
+//! * lists of runs make the calls of the lab's lists ([`pair`]), and a planted difference is found.
+
+#[path = "conformance/actor.rs"]
+mod actor;
+#[path = "conformance/books.rs"]
+#[allow(dead_code, reason = "other programs use all of it")]
+mod books;
+#[path = "page_lists/calls.rs"]
+mod calls;
+#[path = "conformance/oracle.rs"]
+mod oracle;
+#[path = "page_lists/pair.rs"]
+mod pair;
+mod random;
+#[path = "page_lists/whole.rs"]
+mod whole;
+
+use slabyard::engine::Engine;
+use slabyard::pages::lists::PageLists;
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{Settings, Yard};
+
+/// A zone of which a batch is few pages, so that small yards reach every bound.
+const SMALL_ZONE: u64 = 64 << 20;
+/// A zone with the largest batch.
+const BIG_ZONE: u64 = 4 << 30;
+
+/// A yard with these lists, ready.
+fn yard_of<E: Engine>(config: Config, kind: PageLists, zone: u64) -> Yard<Machine, E> {
+    let decay_ms = [20, 0, 250][(config.seed % 3) as usize];
+    let yard: Yard<Machine, E> = Yard::new(Machine::new(config));
+    assert!(yard.heap.choose_page_lists(kind, zone));
+    assert!(!yard.heap.choose_page_lists(kind, zone), "chosen already");
+    assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms }));
+    yard
+}
+
+/// Says which run failed.
+struct Says(String);
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("it failed with {}", self.0);
+        }
+    }
+}
