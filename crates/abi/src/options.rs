@@ -158,6 +158,10 @@ pub enum EngineKey {
     Planted,
     /// Slow paths are counted.
     Count,
+    /// What is watched to learn that memory is short.
+    Pressure,
+    /// What a drain under memory pressure gives back.
+    PressureDrain,
 }
 
 options! {
@@ -206,6 +210,18 @@ options! {
         kind: Kind::Switch,
         default: 0,
         help: "count slow paths, exchanges and list locks of each cache, and time waiting and drains",
+    },
+    Opt {
+        env: "SLABYARD_PRESSURE",
+        kind: Kind::Text,
+        default: 0,
+        help: "drain when memory is short: psi[:some STALL_US WINDOW_US], cgroup[:BYTES or PERCENT%], or both, with a comma between",
+    },
+    Opt {
+        env: "SLABYARD_PRESSURE_DRAIN",
+        kind: Kind::Word(&["full", "empties"]),
+        default: 0,
+        help: "what is given back then: all that is parked and free, or empty slabs and free pages alone",
     },
 }
 
