@@ -79,7 +79,7 @@ pub(crate) fn set_drain(options: &Options) {
 
 /// The counts, if anything is watched.
 pub(crate) fn counts() -> Option<[u64; NAMES.len()]> {
-    let mut counts: [u64; NAMES.len()] = core::array::from_fn(|nth| get(nth));
+    let mut counts: [u64; NAMES.len()] = core::array::from_fn(get);
     counts[Count::pressure_refused as usize] = YARD.platform().refusals();
     let any = ENABLED.load(Ordering::Relaxed) || counts.iter().any(|n| *n != 0);
     any.then_some(counts)
