@@ -220,6 +220,9 @@ impl Case {
             start,
             sample_every: 0,
             audit_every: 0,
+            page_size: self.page_size,
+            orders: &self.orders,
+            memory: None,
             steps: None,
         }
     }
