@@ -9,6 +9,7 @@ mod ends;
 mod exporting;
 mod geometry;
 mod looking;
+mod memory_limit;
 mod pages;
 mod places;
 mod replay;
