@@ -6,7 +6,9 @@
 //   closes  closes all files but standard output first, as a daemon does
 //   forks   the child of a fork parks and grows
 //   pauses  sleeps for two seconds in place of growing
+//   leaves  the main thread ends alone, and the last thread ends the process
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +55,13 @@ static void fill(char **all, size_t from, size_t to) {
     }
 }
 
+static void *outlive(void *none) {
+    pause_ns(300000000);
+    // Written by the process's end, which is this thread's.
+    printf("last 1\n");
+    return none;
+}
+
 int main(int argc, char **argv) {
     if (argc < 5) return 2;
     size_t parked = ((size_t)atol(argv[1]) << 20) / SIZE, live = ((size_t)atol(argv[2]) << 20) / SIZE;
@@ -76,6 +85,11 @@ int main(int argc, char **argv) {
         pause_ns(2000000000);
         tell("paused", resident_mib());
         return 0;
+    }
+    if (!strcmp(how, "leaves")) {
+        pthread_t thread;
+        if (pthread_create(&thread, 0, outlive, 0) != 0) return 3;
+        pthread_exit(0);
     }
     char *own = map((size_t)grow << 20);
     for (long i = 0; i < grow; i++) {
