@@ -167,6 +167,7 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
     while WORD.load(Ordering::Acquire) != END {
         match sources.wait() {
             Said::Nothing => {}
+            Said::Refused => YARD.platform().wait_at_most(&WORD, WATCHES, PAUSE_MS),
             Said::Short => {
                 add(Count::pressure_events, 1);
                 let bytes = relieve();

@@ -7,10 +7,12 @@
 //! that file; without any source there is no watch.
 
 use super::files::{self, O_RDONLY, O_RDWR, O_WRONLY, Path};
+use crate::errno::errno;
 use crate::text::say;
 use core::fmt::Write;
 use slabyard_abi::pressure::{Level, Pressure, number, times};
 
+const EINTR: i32 = 4;
 const POLLIN: i16 = 1;
 const POLLPRI: i16 = 2;
 const POLLERR: i16 = 8;
@@ -41,6 +43,8 @@ unsafe extern "C" {
 /// What a wait found.
 pub(super) enum Said {
     Nothing,
+    /// The system refuses to wait: look again a while later.
+    Refused,
     /// Memory is short.
     Short,
     /// Nothing is watched any more.
@@ -75,7 +79,10 @@ impl Sources {
             say!("memory pressure is not watched: the system refuses a table of files");
             return None;
         }
-        let bell = files::pipe()?;
+        let Some(bell) = files::pipe() else {
+            say!("memory pressure is not watched: the system refuses a pipe");
+            return None;
+        };
         let none = PollFd { fd: -1, events: 0, returned: 0 };
         let mut sources = Sources { bell, polled: [none; 3], usage: None, events: 0 };
         sources.polled[0] = PollFd { fd: bell[0], events: POLLIN, returned: 0 };
@@ -130,6 +137,7 @@ impl Sources {
         let timeout_ms = if looks { LOOK_MS } else { IDLE_MS };
         // SAFETY: our own array. A signal that the C library sends itself is no event.
         let n = unsafe { poll(self.polled.as_mut_ptr(), self.polled.len(), timeout_ms) };
+        let is_refused = n < 0 && errno() != EINTR;
         if n < 0 {
             self.polled.iter_mut().for_each(|it| it.returned = 0);
         }
@@ -141,7 +149,11 @@ impl Sources {
         }
         let stalled = psi & POLLPRI != 0 && self.polled[1].fd >= 0;
         let told = events != 0 && self.told(events);
-        if stalled || told || self.is_above() { Said::Short } else { Said::Nothing }
+        match (stalled || told || self.is_above(), is_refused) {
+            (true, _) => Said::Short,
+            (false, true) => Said::Refused,
+            (false, false) => Said::Nothing,
+        }
     }
 
     /// After a drain: growth counts from here.
