@@ -25,6 +25,8 @@ const LOOK_MS: i32 = 100;
 const IDLE_MS: i32 = 10_000;
 /// Bytes by which usage must grow above the level until it is another event.
 const GROWTH: u64 = 1 << 20;
+/// Above the level each so many looks are an event as well.
+const LOOKS_ABOVE: u32 = 10;
 /// Files at most: the bell, its other end, stalls, events or eventfd, usage, control.
 const MOST: usize = 6;
 
@@ -56,9 +58,11 @@ struct Usage {
     fd: i32,
     /// From here on memory is short.
     level: u64,
-    /// Usage after the last drain, while it is above the level. At first the level, so that one
-    /// which passed it before the watch is seen, too.
+    /// Least usage since the last drain, while it is above the level; 0 below. At first the
+    /// level, so that one which passed it before the watch is seen, too.
     seen: u64,
+    /// Looks since then.
+    looks_above: u32,
     /// True where no event tells that usage passed the level.
     looks: bool,
 }
@@ -163,15 +167,23 @@ impl Sources {
         }
     }
 
-    /// True if the cgroup uses more than the level, and more than after the last drain.
+    /// True if the cgroup passed the level, has grown above it since, or has been above it for some
+    /// looks: what the program freed meanwhile is to go back, too.
     fn is_above(&mut self) -> bool {
         let Some(usage) = &mut self.usage else { return false };
         let now = number_in(usage.fd);
         if now < usage.level {
-            usage.seen = 0;
+            (usage.seen, usage.looks_above) = (0, 0);
             return false;
         }
-        usage.seen == 0 || now >= usage.seen + GROWTH
+        let grew = now >= usage.seen.saturating_add(GROWTH);
+        usage.seen = usage.seen.min(now);
+        usage.looks_above += 1;
+        if !grew && usage.looks_above < LOOKS_ABOVE {
+            return false;
+        }
+        usage.looks_above = 0;
+        true
     }
 
     /// The third file said something: an eventfd only that it is time to look; `memory.events`
@@ -217,7 +229,7 @@ impl Sources {
         }
         if found.version == 1 {
             let told = self.threshold(&found, fd, level, limit);
-            self.usage = Some(Usage { fd, level, seen: level, looks: !told });
+            self.usage = Some(Usage { fd, level, seen: level, looks_above: 0, looks: !told });
             return Ok(());
         }
         if let Some(events) = found.open("memory.events", O_RDONLY) {
@@ -225,7 +237,7 @@ impl Sources {
             self.polled[2] = PollFd { fd: events, events: POLLPRI, returned: 0 };
         }
         if level > 0 {
-            self.usage = Some(Usage { fd, level, seen: level, looks: true });
+            self.usage = Some(Usage { fd, level, seen: level, looks_above: 0, looks: true });
         } else {
             files::close(fd);
         }
