@@ -6,6 +6,7 @@
 //   closes  closes all files but standard output first, as a daemon does
 //   forks   the child of a fork parks and grows
 //   pauses  sleeps for two seconds in place of growing
+//   refused allocates until the system refuses, without a limit of its cgroup
 //   leaves  the main thread ends alone, and the last thread ends the process
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -70,6 +72,14 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "closes"))
         for (int fd = 0; fd < 1024; fd++)
             if (fd != 1) close(fd);
+    if (!strcmp(how, "refused")) {
+        struct rlimit limit = {1 << 30, 1 << 30};
+        if (setrlimit(RLIMIT_AS, &limit) != 0) return 3;
+        void *last = 0;
+        for (void **at; (at = malloc(1 << 14)); last = at) *at = last;
+        tell("refused", resident_mib());
+        return 0;
+    }
     pid_t child = strcmp(how, "forks") ? 0 : fork();
     if (child > 0) {
         int status;

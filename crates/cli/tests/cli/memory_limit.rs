@@ -17,7 +17,7 @@ const LIVE: u64 = 1500;
 /// the others.
 fn hoarding() -> Trace {
     let Trace { header, names, events: model, .. } = load(1, OBJECTS);
-    let (page, alloc) = (model[0].clone(), model[1].clone());
+    let (page, alloc) = (model[0], model[1]);
     let mut events: Vec<Event> = Vec::new();
     let mut push = |kind, cpu: u64, slab: u64, object: u64| {
         let like = if kind == Kind::PageAlloc { &page } else { &alloc };
@@ -27,7 +27,7 @@ fn hoarding() -> Trace {
             alloc.address + (slab << 12) + object * 192
         };
         let time = (events.len() as u64 + 1) * 10_000;
-        events.push(Event { time, kind, cpu: cpu as u16, address, ..like.clone() });
+        events.push(Event { time, kind, cpu: cpu as u16, address, ..*like });
     };
     let mut fill = |cpu, slab| {
         push(Kind::PageAlloc, cpu, slab, 0);

@@ -152,7 +152,7 @@ fn make() {
 extern "C" fn work(_: *mut u8) -> *mut u8 {
     const PR_SET_NAME: i32 = 15;
     // SAFETY: a string that lives for ever.
-    unsafe { prctl(PR_SET_NAME, c"slabyard-psi".as_ptr(), 0usize, 0usize, 0usize) };
+    unsafe { prctl(PR_SET_NAME, c"slabyard-watch".as_ptr(), 0usize, 0usize, 0usize) };
     let mut text = [0u8; LONGEST];
     text.iter_mut().zip(&TEXT).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
     let length = text.iter().position(|c| *c == 0).unwrap_or(LONGEST);
