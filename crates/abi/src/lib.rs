@@ -14,6 +14,7 @@ pub mod counters;
 pub mod ending;
 pub mod engines;
 pub mod options;
+pub mod pressure;
 pub mod region;
 pub mod report;
 pub mod stats;

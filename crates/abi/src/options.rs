@@ -165,6 +165,10 @@ pub enum EngineKey {
     PageLists,
     /// As much memory as these lists are made for.
     Zone,
+    /// What is watched to learn that memory is short.
+    Pressure,
+    /// What a drain under memory pressure gives back.
+    PressureDrain,
 }
 
 options! {
@@ -225,6 +229,18 @@ options! {
         kind: Kind::Bytes(1 << 20, 1 << 44),
         default: 4 << 30,
         help: "bytes of the zone of memory by which the length of a kernel's page lists follows",
+    },
+    Opt {
+        env: "SLABYARD_PRESSURE",
+        kind: Kind::Text,
+        default: 0,
+        help: "drain when memory is short: psi[:some STALL_US WINDOW_US], cgroup[:BYTES or PERCENT%], or both, with a comma between",
+    },
+    Opt {
+        env: "SLABYARD_PRESSURE_DRAIN",
+        kind: Kind::Word(&["full", "empties"]),
+        default: 0,
+        help: "what is given back then: all that is parked and free, or empty slabs and free pages alone",
     },
 }
 

@@ -7,7 +7,8 @@
 //! yard live=1024 parked_cpu=0 ...
 //! cache malloc-64 object_size=64 slab_size=64 ...
 //! counts malloc-64 alloc_slowpath=12 ...
-//! end 3
+//! pressure pressure_events=2 ...
+//! end 4
 //! ```
 //!
 //! A reader ignores keys and line kinds that it does not know; a key that is
@@ -15,6 +16,7 @@
 //! (without the first): a file without a right `end` is truncated.
 
 use crate::counters::{CacheCounters, YardCounters};
+use crate::pressure;
 use crate::stats::{CACHE_WORDS, WordName};
 use core::fmt::{self, Write};
 
@@ -88,6 +90,16 @@ impl<'a, W: Write> Writer<'a, W> {
             write!(self.out, " {}={n}", WordName(nth))?;
         }
         writeln!(self.out)
+    }
+
+    /// What a watch of memory pressure counted.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn pressure(&mut self, counts: &[u64; pressure::NAMES.len()]) -> fmt::Result {
+        self.lines += 1;
+        write!(self.out, "pressure")?;
+        self.numbers(pressure::NAMES, counts)
     }
 
     fn numbers(&mut self, names: &[&str], values: &[u64]) -> fmt::Result {

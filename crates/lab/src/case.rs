@@ -232,9 +232,11 @@ impl Case {
             start,
             sample_every: 0,
             audit_every: 0,
+            page_size: self.page_size,
+            orders: &self.orders,
+            memory: None,
             steps: None,
             page_lists: self.page_lists,
-            orders: &self.orders,
         }
     }
 }

@@ -64,4 +64,6 @@ extern "C" fn child() {
     }
     // Last: it allocates.
     helper::after_fork();
+    #[cfg(any_engine)]
+    crate::pressure::after_fork();
 }

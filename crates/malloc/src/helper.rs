@@ -103,36 +103,43 @@ pub(crate) fn wake() {
     }
 }
 
-/// Makes the thread, with all signals blocked from its first instruction on.
+/// Makes the helper.
 fn make() {
+    match make_thread(work) {
+        Some(thread) => {
+            THREAD.store(thread, Ordering::Relaxed);
+            let any = core::ptr::without_provenance(1);
+            // SAFETY: our own key.
+            unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), any) };
+        }
+        None => say!("the helper thread cannot be made"),
+    }
+}
+
+/// What a thread does.
+pub(crate) type Begin = extern "C" fn(*mut u8) -> *mut u8;
+
+/// Makes a thread of ours, with all signals blocked from its first instruction on.
+pub(crate) fn make_thread(begin: Begin) -> Option<usize> {
     const SIG_SETMASK: i32 = 2;
     let all: Signals = [u64::MAX; 16];
     let mut old: Signals = [0; 16];
     // SAFETY: our own sets, of the C library's size.
     unsafe { pthread_sigmask(SIG_SETMASK, &raw const all, &raw mut old) };
-    let thread = STACKS.iter().find_map(|bytes| create(*bytes));
-    // SAFETY: as above, and our own key.
-    unsafe {
-        pthread_sigmask(SIG_SETMASK, &raw const old, null_mut());
-        match thread {
-            Some(thread) => {
-                THREAD.store(thread, Ordering::Relaxed);
-                let any = core::ptr::without_provenance(1);
-                pthread_setspecific(KEY.load(Ordering::Relaxed), any);
-            }
-            None => say!("the helper thread cannot be made"),
-        }
-    }
+    let thread = STACKS.iter().find_map(|bytes| create(*bytes, begin));
+    // SAFETY: as above.
+    unsafe { pthread_sigmask(SIG_SETMASK, &raw const old, null_mut()) };
+    thread
 }
 
-fn create(stack_bytes: usize) -> Option<usize> {
+fn create(stack_bytes: usize, begin: Begin) -> Option<usize> {
     let mut attributes: Attributes = [0; 16];
     let mut thread = 0;
     // SAFETY: our own attributes and handle; the function fits.
     unsafe {
         pthread_attr_init(&raw mut attributes);
         pthread_attr_setstacksize(&raw mut attributes, stack_bytes);
-        let failed = pthread_create(&raw mut thread, &raw const attributes, work, null_mut());
+        let failed = pthread_create(&raw mut thread, &raw const attributes, begin, null_mut());
         pthread_attr_destroy(&raw mut attributes);
         (failed == 0).then_some(thread)
     }

@@ -29,6 +29,8 @@ mod loader;
 mod misuse;
 mod observe;
 mod options;
+#[cfg(any_engine)]
+mod pressure;
 mod report;
 mod slow;
 mod start;

@@ -129,6 +129,10 @@ fn write_to(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result 
             writer.counts(name, &counts)?;
         }
     }
+    #[cfg(any_engine)]
+    if let Some(counts) = crate::pressure::counts() {
+        writer.pressure(&counts)?;
+    }
     writer.end()
 }
 

@@ -89,6 +89,8 @@ fn begin(options: &Options) -> bool {
         observe::allow();
     }
     helper::set_enabled(options.get(Key::Helper) == 1);
+    #[cfg(any_engine)]
+    crate::pressure::set_drain(options);
     choice::choose(options);
     if !YARD.init(settings) {
         return false;
@@ -125,6 +127,8 @@ extern "C" fn constructor() {
     fork::register();
     report::remember();
     helper::begin();
+    #[cfg(any_engine)]
+    crate::pressure::begin();
 }
 
 extern "C" fn destructor() {

@@ -258,6 +258,13 @@ totals! {
     engine: Text beside, "the engine that serves, by its name";
     decay_ms: Milliseconds beside, "time after which free pages go back";
     node_limit: Bytes beside, "most bytes that all barns hold together";
+    pressure_events: Count beside, "times that a watch of memory pressure said that memory is short";
+    pressure_drains: Count beside, "drains that followed";
+    pressure_drained: Bytes beside, "bytes that the drains under memory pressure gave back to the system";
+    pressure_ns: Count beside, "nanoseconds from the events to the end of their drains, together";
+    pressure_longest_ns: Count beside, "nanoseconds of the longest of them";
+    pressure_last_ns: Count beside, "nanoseconds of the last of them";
+    pressure_refused: Count beside, "pages that the system refused, each of which caused a drain";
     slab: Bytes beside, "the kernel's slab memory, as meminfo tells";
     slab_reclaimable: Bytes beside, "of this, what may be reclaimed";
     slab_unreclaimable: Bytes beside, "of this, what may not";

@@ -8,6 +8,7 @@
 use crate::snapshot::{Cache, Kind, Snapshot, Source};
 use crate::value::Value;
 use slabyard_abi::counters::{CACHE_FIELDS, YARD_FIELDS};
+use slabyard_abi::pressure::NAMES;
 use slabyard_abi::report::{MAGIC, VERSION};
 use slabyard_abi::stats::{CACHE_WORDS, WordName};
 use std::collections::BTreeMap;
@@ -109,7 +110,13 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
                 let told = numbers(rest, is_known).map_err(damaged)?;
                 let value =
                     |key: &str, n| if key == "engine" { Value::engine(n) } else { n.into() };
-                snapshot.totals = told.map(|(key, n)| (key.to_owned(), value(key, n))).collect();
+                snapshot.totals.extend(told.map(|(key, n)| (key.to_owned(), value(key, n))));
+            }
+            "pressure" => {
+                seen.once("pressure", line)?;
+                let is_known = |key: &str| NAMES.contains(&key);
+                let told = numbers(rest, is_known).map_err(damaged)?;
+                snapshot.totals.extend(told.map(|(key, n)| (key.to_owned(), n.into())));
             }
             "cache" => snapshot.caches.push(cache(rest).map_err(damaged)?),
             "counts" => counts(rest, &mut snapshot).map_err(damaged)?,

@@ -9,7 +9,7 @@
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings |
-//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine; `gate` |
+//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine; `gate`; [`shrinker`] |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
 //! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
@@ -28,6 +28,7 @@ pub mod observe;
 pub mod pages;
 mod place;
 pub mod platform;
+pub mod shrinker;
 mod sized;
 pub mod slab;
 pub mod sync;

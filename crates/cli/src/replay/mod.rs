@@ -15,6 +15,7 @@ mod convert;
 pub mod figures;
 pub mod input;
 mod json;
+mod oom;
 mod save;
 pub mod screen;
 mod slob;
@@ -32,6 +33,7 @@ use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
 use slabyard_lab::prepare::Order;
 use slabyard_lab::prepare::doubts::{self, Doubt};
+use slabyard_lab::replay::memory::Limit;
 use slabyard_lab::replay::{Start, replay};
 use slabyard_lab::rules;
 use slabyard_lab::slab;
@@ -51,6 +53,7 @@ Examples:
   slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
   slabyard replay load.slabtrace --engine slab          by the rules of mm/slab.c
   slabyard replay load.slabtrace --engine slob          which pages would SLOB need?
+  slabyard replay load.slabtrace --cpus 64 --memory-limit 40M --pressure full
   slabyard replay load.slabtrace --check                are these rules the kernel's?
   slabyard replay load.slabtrace --save peak.json --save-at peak
   slabyard show peak.json filp                          each CPU's list, slab by slab
@@ -98,6 +101,13 @@ pub struct ReplayArgs {
     /// Change a rule; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
+    /// Bytes that slabs may take; a run that needs more ends with the report that a kernel
+    /// prints then, and exit code 4
+    #[arg(long, value_name = "SIZE", value_parser = oom::size, conflicts_with = "check")]
+    memory_limit: Option<u64>,
+    /// What is done before that
+    #[arg(long, value_enum, default_value = "none", requires = "memory_limit")]
+    pressure: oom::Pressure,
     /// Hold the replay against what the traced kernel did; exit code 1 if a goal is missed
     #[arg(long, conflicts_with_all = ["samples", "every"])]
     check: bool,
@@ -123,7 +133,7 @@ pub struct ReplayArgs {
         value_hint = ValueHint::FilePath,
         conflicts_with_all = [
             "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "settings", "check",
-            "no_look_ahead", "samples", "every", "all", "json", "counters", "save",
+            "no_look_ahead", "memory_limit", "samples", "every", "all", "json", "counters", "save",
         ]
     )]
     convert: Option<PathBuf>,
@@ -168,6 +178,7 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     let case = case(args.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
     let mut plan = case.plan(start);
     plan.sample_every = args.sample_every(case.prepared.steps.len())?;
+    plan.memory = args.memory();
     progress.stage("replaying");
     let replayed = replay(&plan).context("the replay failed")?;
     progress.clear();
@@ -186,6 +197,13 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
         text
     };
     stdout::print(text.as_bytes())?;
+    if let Some(told) = &replayed.memory {
+        say(&oom::line(told, loaded));
+        if let Some(report) = oom::report(told, &case, loaded, &replayed) {
+            eprint!("{report}");
+            return Ok(ExitCode::from(oom::CODE));
+        }
+    }
     Ok(ExitCode::from(u8::from(doubtful)))
 }
 
@@ -277,6 +295,11 @@ impl ReplayArgs {
         }
     }
 
+    fn memory(&self) -> Option<Limit> {
+        let relief = self.pressure.relief();
+        self.memory_limit.map(|bytes| Limit { bytes, relief })
+    }
+
     fn start_state(&self) -> Start {
         if self.no_look_ahead { Start::Snapshot } else { Start::LookAhead }
     }
@@ -360,7 +383,8 @@ fn long_help() -> String {
     }
     text.push_str(
         "\nExit codes: 0 done; 1 a goal of the check is missed, or the figures are uncertain, \
-         because events are missing or the snapshot does not fit the trace; 2 usage or a setting \
+         because events are missing or the snapshot does not fit the trace; 4 slabs needed more than \
+         --memory-limit; 2 usage or a setting \
          that cannot be; 3 a file that cannot be read or is damaged. With --partial events may \
          be missing: that is told and is no 1.",
     );

@@ -48,6 +48,10 @@ pub struct RunArgs {
     /// Give free pages back while the program makes no calls, by a thread more in it
     #[arg(long)]
     pub helper: bool,
+    /// Drain when memory is short, by a thread more in it and the library that holds all engines:
+    /// psi, psi:some 150000 1000000, cgroup, cgroup:70%, cgroup:64M, or two of them with a comma
+    #[arg(long, value_name = "WATCH", value_parser = watch)]
+    pub pressure: Option<String>,
     /// The form of the report at the end
     #[arg(long, value_enum, default_value_t = Form::Table)]
     pub report: Form,
@@ -62,6 +66,13 @@ pub struct RunArgs {
         value_hint = ValueHint::CommandWithArguments
     )]
     pub program: Vec<OsString>,
+}
+
+fn watch(text: &str) -> Result<String, &'static str> {
+    match slabyard_abi::pressure::parse(text.as_bytes()) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("expected psi[:some STALL_US WINDOW_US], cgroup[:BYTES or PERCENT%], or both"),
+    }
 }
 
 /// The engines' names, for help, completions and errors. Clap's own list of values would take

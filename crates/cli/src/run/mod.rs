@@ -19,7 +19,7 @@ use crate::stdin::DASH;
 use anyhow::bail;
 use args::{Form, RunArgs};
 use report::Report;
-use slabyard_abi::options::{Key, row};
+use slabyard_abi::options::{EngineKey, Key, engine_row, row};
 use slabyard_abi::report::REPORT_ENV;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -59,7 +59,9 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
 
 /// True if the program needs the library that holds all engines.
 fn needs_engines(args: &RunArgs) -> bool {
-    args.engine.is_some() || args.settings.iter().any(|setting| setting.of_engines)
+    args.engine.is_some()
+        || args.pressure.is_some()
+        || args.settings.iter().any(|setting| setting.of_engines)
 }
 
 fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
@@ -74,6 +76,9 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
     }
     if args.observable {
         command.env(row(Key::Observable).env, "1");
+    }
+    if let Some(pressure) = &args.pressure {
+        command.env(engine_row(EngineKey::Pressure).env, pressure);
     }
     if args.helper {
         command.env(row(Key::Helper).env, "1");

@@ -9,6 +9,7 @@ mod ends;
 mod exporting;
 mod geometry;
 mod looking;
+mod memory_limit;
 mod page_lists;
 mod pages;
 mod places;

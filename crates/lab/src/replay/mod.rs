@@ -10,6 +10,7 @@
 //! Invariants: the same trace, rules and start give the same run; memory is bounded
 //! by the trace's live objects and the model's slabs.
 
+pub mod memory;
 mod pages;
 mod plan;
 pub mod report;
@@ -17,6 +18,7 @@ pub mod start;
 
 use crate::prepare::Op;
 use crate::prepare::truth::Change;
+use memory::{Memory, Told};
 use pages::Pages;
 use report::Sample;
 use slabyard::engine::counted::{KernelCache, NONE, Page};
@@ -41,6 +43,8 @@ pub struct Replayed {
     pub peak: usize,
     /// Frees that had no object: those that the start did not know of.
     pub frees_left_out: u64,
+    /// What became of the machine's memory, if that has an end.
+    pub memory: Option<Told>,
 }
 
 /// The books of a cache were wrong: the model has a bug.
@@ -79,6 +83,8 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     let steps = &all[..plan.steps.unwrap_or(all.len()).min(all.len())];
     let before = Sample::of(*prepared.span.start(), &caches);
     let mut frees_left_out = 0;
+    let mut memory = plan.memory.map(|limit| Memory::new(limit, plan, &caches));
+    let mut done = steps.len();
     let nr_cpus = plan.node_of.len();
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
     let mut reaps = 0;
@@ -115,6 +121,9 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
                 pages.follow(cache, step.cache, plan.orders[number], cpu);
             }
             for page in cache.take_pages() {
+                if let Some(memory) = &mut memory {
+                    memory.note(number, page, step.time_ns + delay);
+                }
                 let (time_ns, by) = match page {
                     Page::New(_) => (step.time_ns, 1),
                     Page::Freed(_) => (step.time_ns + delay, -1),
@@ -127,6 +136,12 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
                 (run.most_slabs, run.peak) = (run.slabs, nth + 1);
             }
         }
+        if let Some(memory) = &mut memory
+            && !memory.follow(plan, nth, step, &mut caches, &mut run.changes)
+        {
+            done = nth + 1;
+            break;
+        }
         if plan.sample_every > 0 && nth % plan.sample_every == 0 {
             run.samples.push(Sample::of(step.time_ns, &caches));
         }
@@ -135,10 +150,11 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         }
     }
     if plan.audit_every > 0 {
-        audit(steps.len(), &caches)?;
+        audit(done, &caches)?;
     }
     run.changes.append(&mut run.late);
     run.changes.sort_by_key(|change| change.time_ns);
+    let steps = &steps[..done];
     let last = steps.last().map_or(*prepared.span.start(), |step| step.time_ns);
     let end = if steps.len() == all.len() { *prepared.span.end() } else { last };
     let after = Sample::of(end, &caches);
@@ -150,6 +166,7 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         peak: run.peak,
         caches,
         frees_left_out,
+        memory: memory.map(Memory::told),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
+use super::memory::Limit;
 use crate::prepare::Prepared;
 use slabyard::engine::counted::Rules;
 use slabyard::pages::lists;
@@ -24,12 +25,16 @@ pub struct Plan<'a> {
     pub sample_every: usize,
     /// The books of each cache are checked every so many steps; 0: never.
     pub audit_every: usize,
+    /// Bytes of a page of the machine.
+    pub page_size: u32,
+    /// Order of each cache there.
+    pub orders: &'a [u8],
+    /// The machine's memory has an end.
+    pub memory: Option<Limit>,
     /// The run ends after so many steps; `None`: after the last one.
     pub steps: Option<usize>,
     /// The page lists through which slabs' pages pass; `None`: they are not modelled.
     pub page_lists: Option<lists::Rules>,
-    /// Order of each cache's slabs.
-    pub orders: &'a [u8],
 }
 
 /// How the state at the start is found.

@@ -12,8 +12,18 @@ use crate::engine::{Changed, Engine};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
+use crate::yard::slow_path::LOOK_CALLS;
 use crate::yard::stacks::Stacks;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
+
+/// What a drain under memory pressure gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// All that is parked, and what is free.
+    Full,
+    /// Empty slabs and free pages; what CPUs and barns hold stays.
+    Empties,
+}
 
 /// The answer to a request.
 struct Answer {
@@ -152,6 +162,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             (false, _) => self.reach(),
         };
         Answer { outcome, old, new: slabs(), bytes }
+    }
+
+    /// Drains because memory is short, as a request for the whole yard does; returns the bytes that
+    /// went back. `None` in a signal handler that interrupted a slow path, and while another thread
+    /// forks.
+    pub fn relieve(&self, relief: Relief) -> Option<u64> {
+        let _slow_path = self.slow_path(LOOK_CALLS)?;
+        let _guard = self.drain.lock(self.platform());
+        Some(self.shrink(&Scope::Yard, relief == Relief::Empties).bytes)
     }
 
     /// The outcome of a drain: done, or, where the platform cannot stop other CPUs, requested of

@@ -7,4 +7,5 @@ mod header;
 mod mailbox;
 mod quiesce;
 
+pub use mailbox::Relief;
 pub use quiesce::Quiesced;

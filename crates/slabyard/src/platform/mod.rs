@@ -296,6 +296,11 @@ pub trait Platform: Park + Sync {
         false
     }
 
+    /// Called where the system refused a page, before the drain that follows, for platforms that
+    /// keep the counts.
+    #[inline]
+    fn page_refused(&self) {}
+
     /// Address of the counts, as `abi::stats` lays them out; 0 where nothing is counted.
     fn counts_at(&self) -> usize {
         0

@@ -251,6 +251,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if let Some(address) = self.alloc_once(cache, bytes, align) {
             return Some(address);
         }
+        self.platform().page_refused();
         self.drain_all();
         self.alloc_once(cache, bytes, align)
     }

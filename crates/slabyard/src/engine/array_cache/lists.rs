@@ -183,7 +183,7 @@ pub(in crate::engine) fn trim<S: Arrays>(on: S) {
 }
 
 /// Ends up to `most` free slabs from the list's end; returns how many.
-pub(super) fn end_free<S: Arrays>(on: S, most: u32) -> u32 {
+pub(in crate::engine) fn end_free<S: Arrays>(on: S, most: u32) -> u32 {
     let mut ended = 0;
     while ended < most {
         match end_while(on, ENDED_AT_ONCE.min(most - ended), || true) {

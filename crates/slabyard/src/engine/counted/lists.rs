@@ -3,7 +3,9 @@
 //!
 //! A slab is in one list at most; its [`State`] says in which.
 
+use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE, State};
+use crate::engine::array_cache::lists as array_lists;
 use crate::engine::cpu_slabs::lists;
 use crate::engine::partial::End;
 use crate::engine::slabs::Slabs;
@@ -81,6 +83,29 @@ impl KernelCache {
         it.counted.set(it.counted.get() + objects);
         let partial = &self.cpus[it.cpu.get() as usize].partial;
         partial.set(CpuPartial { objects: partial.get().objects + objects, ..partial.get() });
+    }
+
+    /// Ends the empty slabs of CPUs' and nodes' lists alone: what CPUs hold beside stays with them.
+    pub fn end_empties(&self) {
+        if self.rules.has_cpu_slabs() {
+            for cpu in 0..self.cpus.len() {
+                self.drain_empties(cpu);
+            }
+        }
+        for node in 0..self.nodes.len() {
+            if self.has_arrays() {
+                let on = CountedSlabs { node: node as u16, ..self.at(0) };
+                array_lists::end_free(on, u32::MAX);
+                continue;
+            }
+            let listed = self.each_node_partial(node as u16);
+            let empty: ::alloc::vec::Vec<u32> =
+                listed.filter(|(_, free)| *free == self.rules.objects).map(|it| it.0).collect();
+            for slab in empty {
+                self.remove_partial(slab);
+                self.discard(slab);
+            }
+        }
     }
 
     /// Flushes all that CPUs hold; empty slabs end, and the others are sorted,

@@ -13,6 +13,8 @@ use slabyard_abi::stats::{CACHE_WORDS, drain_of, drain_words};
 
 pub(super) struct Counts {
     base: AtomicUsize,
+    /// Pages that the system refused.
+    refusals: AtomicU64,
 }
 
 /// Words of one row.
@@ -20,12 +22,16 @@ const ROW_WORDS: usize = row::CACHES * CACHE_WORDS;
 
 impl Counts {
     pub(super) const fn new() -> Self {
-        Counts { base: AtomicUsize::new(0) }
+        Counts { base: AtomicUsize::new(0), refusals: AtomicU64::new(0) }
     }
 
     #[inline]
     pub(super) fn base(&self) -> usize {
         self.base.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn refusals(&self) -> &AtomicU64 {
+        &self.refusals
     }
 
     /// Maps the words; false if the system refuses.

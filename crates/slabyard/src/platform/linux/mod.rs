@@ -156,6 +156,12 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         Some(all)
     }
 
+    /// Pages that the system refused, each of which caused a drain, where there is code that
+    /// counts.
+    pub fn refusals(&self) -> u64 {
+        self.counts.refusals().load(Ordering::Relaxed)
+    }
+
     /// The mode found by [`OnLinux::init`].
     #[inline]
     pub fn mode(&self) -> Mode {
@@ -538,6 +544,13 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     #[inline]
     fn depth(&self) -> &AtomicU32 {
         &rseq::thread().depth
+    }
+
+    #[inline]
+    fn page_refused(&self) {
+        if COUNTS {
+            self.counts.refusals().fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn counts_at(&self) -> usize {

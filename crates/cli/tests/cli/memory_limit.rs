@@ -1,0 +1,122 @@
+//! `slabyard replay --memory-limit`: 64 CPUs hoard empty slabs on their partial lists, as was told
+//! of in January 2021, and then one CPU needs memory. Nothing lives but what it asks for.
+
+use crate::stage::text;
+use crate::traces::{Files, OBJECTS, load, slabyard};
+use slabyard_lab::event::{Event, Kind};
+use slabyard_lab::trace::Trace;
+use std::process::Output;
+
+const CPUS: u64 = 64;
+/// Slabs that each CPU fills and empties: one more than the 30 objects that its list counts.
+const HOARD: u64 = 31;
+/// Slabs that live in the end.
+const LIVE: u64 = 1500;
+
+/// Each CPU fills its slabs, frees one object of each, so that they join its list, and then
+/// the others.
+fn hoarding() -> Trace {
+    let Trace { header, names, events: model, .. } = load(1, OBJECTS);
+    let (page, alloc) = (model[0], model[1]);
+    let mut events: Vec<Event> = Vec::new();
+    let mut push = |kind, cpu: u64, slab: u64, object: u64| {
+        let like = if kind == Kind::PageAlloc { &page } else { &alloc };
+        let address = if kind == Kind::PageAlloc {
+            page.address + slab
+        } else {
+            alloc.address + (slab << 12) + object * 192
+        };
+        let time = (events.len() as u64 + 1) * 10_000;
+        events.push(Event { time, kind, cpu: cpu as u16, address, ..*like });
+    };
+    let mut fill = |cpu, slab| {
+        push(Kind::PageAlloc, cpu, slab, 0);
+        (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, cpu, slab, object));
+    };
+    for cpu in 0..CPUS {
+        (0..HOARD).for_each(|nth| fill(cpu, cpu * HOARD + nth));
+    }
+    let mut freed = |from: u64, to: u64| {
+        for cpu in 0..CPUS {
+            for nth in 0..HOARD {
+                (from..to).for_each(|o| push(Kind::CacheFree, cpu, cpu * HOARD + nth, o));
+            }
+        }
+    };
+    freed(0, 1);
+    freed(1, OBJECTS);
+    for slab in CPUS * HOARD..CPUS * HOARD + LIVE {
+        push(Kind::PageAlloc, 0, slab, 0);
+        (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, 0, slab, object));
+    }
+    Trace { events, names, header, ..Trace::default() }
+}
+
+fn run(files: &Files, release: &str, limit: &str, pressure: &str) -> Output {
+    let release = format!("--release={release}");
+    let limit = format!("--memory-limit={limit}");
+    let pressure = format!("--pressure={pressure}");
+    files.replay(&[&release, "--cpus=64", "--nodes=1", &limit, &pressure])
+}
+
+#[test]
+fn what_lists_of_64_cpus_hoard_ends_a_run_and_a_drain_saves_it() {
+    let files = Files::new(&hoarding());
+    // 3072 pages: the hoard takes some 1984, what lives 1500.
+    let killed = run(&files, "5.9", "12M", "none");
+    let said = text(&killed.stderr);
+    assert_eq!(killed.status.code(), Some(4), "{said}");
+    for words in [
+        "slab allocation failure: order:1, cache=:0000192",
+        "Mem-Info:\n slab_reclaimable:0 slab_unreclaimable:3072\n free:0 ",
+        "of 3072 pages of 4kB on 64 CPUs",
+        "Node 0 Normal: 0*4kB 0*8kB",
+        "Unreclaimable slab info:\nName                      Used          Total",
+    ] {
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+    // Most of what counts as used is free on CPU partial lists.
+    let row = said.lines().find(|line| line.starts_with(":0000192 ")).expect("the cache's line");
+    let kb: Vec<u64> = row
+        .split_whitespace()
+        .skip(1)
+        .map(|word| word.strip_suffix("KB").expect("KB").parse().expect("a number"))
+        .collect();
+    let [used, total, parked] = kb[..] else { panic!("{row}") };
+    assert!(parked > CPUS * 29 * 4 * 98 / 100 && parked < used && used <= total, "{row}");
+    for pressure in ["empties", "full"] {
+        let saved = run(&files, "5.9", "12M", pressure);
+        assert_eq!(saved.status.code(), Some(0), "{pressure}: {}", text(&saved.stderr));
+        assert!(text(&saved.stderr).contains(", 1 reliefs gave back "), "{pressure}");
+    }
+    // What lives does not fit: no drain helps.
+    assert_eq!(run(&files, "5.9", "5M", "full").status.code(), Some(4));
+    // With room for both nobody is killed.
+    assert_eq!(run(&files, "5.9", "14M", "none").status.code(), Some(0));
+}
+
+#[test]
+fn each_engine_says_when_memory_ends() {
+    let files = Files::new(&hoarding());
+    for release in ["5.16", "6.8", "6.18", "7.1"] {
+        // Its peak, while all CPUs' slabs are full.
+        assert_eq!(run(&files, release, "16M", "none").status.code(), Some(0), "{release}");
+        assert_eq!(run(&files, release, "5M", "full").status.code(), Some(4), "{release}");
+    }
+    let trace = files.trace();
+    let with = |args: &[&str], code: i32| {
+        let all = [&[&*trace, "--cpus=64"][..], args].concat();
+        let output = slabyard(&all);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
+    };
+    for pressure in ["--pressure=none", "--pressure=empties", "--pressure=full"] {
+        with(&["--release=6.8", "--set=tiny=1", "--memory-limit=14M", pressure], 0);
+        with(&["--release=6.8", "--set=tiny=1", "--memory-limit=5M", pressure], 4);
+        with(&["--engine=slab", "--memory-limit=16M", pressure], 0);
+        with(&["--engine=slab", "--memory-limit=5M", pressure], 4);
+    }
+    for args in [&["--memory-limit=0"][..], &["--pressure=full"], &["--memory-limit=5M", "--check"]]
+    {
+        with(args, 2);
+    }
+}

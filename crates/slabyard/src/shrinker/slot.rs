@@ -1,0 +1,120 @@
+//! Who uses an entry of the table: one word, so that each change is one exchange.
+//!
+//! ```text
+//! | generation:32 | state:2 | users:30 |
+//! free -> claimed -> live -> free          nobody uses it
+//!                      |
+//!                      +--> ending -> free the last user leaves
+//! ```
+//! Invariant: while it is claimed its claimer alone has what is in it; with a user nobody
+//! changes it.
+
+use crate::sync::{AtomicU64, Ordering};
+
+const USERS: u64 = (1 << 30) - 1;
+const STATE: u64 = 3 << 30;
+const FREE: u64 = 0;
+const CLAIMED: u64 = 1 << 30;
+const LIVE: u64 = 2 << 30;
+const ENDING: u64 = 3 << 30;
+
+/// The word.
+pub(super) struct Use(AtomicU64);
+
+/// How far a removal is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It is not called any more, and no call of it is under way.
+    Done,
+    /// It is not called any more; a call that began before is under way.
+    Running,
+}
+
+impl Use {
+    pub(super) const fn new() -> Self {
+        Use(AtomicU64::new(FREE))
+    }
+
+    /// Claims a free entry: its generation.
+    pub(super) fn claim(&self) -> Option<u32> {
+        let change = |word| (word & STATE == FREE).then_some((word & !STATE) | CLAIMED);
+        // Acquire: what the last user did is before what the claimer writes. Pairs with `leave`.
+        let word = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, change).ok()?;
+        Some((word >> 32) as u32)
+    }
+
+    /// Shows a claimed entry.
+    pub(super) fn publish(&self) {
+        // Release: who enters sees what the claimer wrote. Pairs with `enter`.
+        self.0.fetch_xor(CLAIMED ^ LIVE, Ordering::Release);
+    }
+
+    /// Enters a live entry.
+    pub(super) fn enter(&self) -> bool {
+        let change = |word| (word & STATE == LIVE && word & USERS < USERS).then_some(word + 1);
+        // Acquire: pairs with `publish`.
+        self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, change).is_ok()
+    }
+
+    /// Leaves it; the last user frees an entry that ends.
+    pub(super) fn leave(&self) {
+        let change = |word: u64| {
+            let left = word - 1;
+            let last = left & STATE == ENDING && left & USERS == 0;
+            Some(if last { next(left) } else { left })
+        };
+        // Release: pairs with `claim` and `removal`. The change is never refused.
+        let _ = self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change);
+    }
+
+    /// Ends an entry of a generation; `None` if it is another one by now.
+    pub(super) fn end(&self, generation: u32) -> Option<Removal> {
+        let change = |word: u64| {
+            let fits = word & STATE == LIVE && word >> 32 == generation.into();
+            fits.then(|| if word & USERS == 0 { next(word) } else { word | ENDING })
+        };
+        let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()?;
+        Some(if word & USERS == 0 { Removal::Done } else { Removal::Running })
+    }
+
+    /// How far the removal of an entry of a generation is.
+    pub(super) fn removal(&self, generation: u32) -> Removal {
+        // Acquire: pairs with `leave`.
+        let gone = self.0.load(Ordering::Acquire) >> 32 != generation.into();
+        if gone { Removal::Done } else { Removal::Running }
+    }
+
+    pub(super) fn is_live(&self, generation: u32) -> bool {
+        let word = self.0.load(Ordering::Acquire);
+        word & STATE == LIVE && word >> 32 == generation.into()
+    }
+}
+
+/// The free entry after this one.
+fn next(word: u64) -> u64 {
+    ((word >> 32).wrapping_add(1) << 32) | FREE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_user_frees_what_ends() {
+        let word = Use::new();
+        assert!(!word.enter() && word.end(0).is_none());
+        assert_eq!(word.claim(), Some(0));
+        assert!(word.claim().is_none() && !word.enter() && word.end(0).is_none());
+        word.publish();
+        assert!(word.enter() && word.enter());
+        assert_eq!(word.end(1), None, "another generation's");
+        assert_eq!(word.end(0), Some(Removal::Running));
+        assert!(!word.enter() && word.end(0).is_none() && word.claim().is_none());
+        word.leave();
+        assert_eq!(word.removal(0), Removal::Running);
+        word.leave();
+        assert_eq!((word.removal(0), word.claim()), (Removal::Done, Some(1)));
+        word.publish();
+        assert_eq!(word.end(1), Some(Removal::Done));
+    }
+}
