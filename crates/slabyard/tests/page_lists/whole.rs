@@ -35,8 +35,8 @@ fn alone<E: Engine>() {
         let yard = yard_of::<E>(config, kind, zone);
         let oracle = Mutex::new(Oracle::default());
         let mut actor = Actor::new(&yard, &oracle, seed, Company::Alone);
-        for _ in 0..50 {
-            actor.step();
+        for _ in 0..10 {
+            (0..5).for_each(|_| actor.step());
             actor.check();
         }
         actor.finish();
@@ -126,14 +126,16 @@ fn with_refusals<E: Engine>() {
                 let oracle = Mutex::new(Oracle::default());
                 let mut actor = Actor::new(&yard, &oracle, 5, Company::Alone);
                 let mut requests = Random::new(!5);
-                for _ in 0..60 {
+                for nth in 0..40 {
                     let request = any_request(&mut requests);
                     if actor.random.chance(70) {
                         actor.alloc(request, Way::Slow);
                     } else {
                         actor.free(Way::Slow);
                     }
-                    actor.check();
+                    if nth % 8 == 7 {
+                        actor.check();
+                    }
                 }
                 actor.finish();
                 actor.refused
