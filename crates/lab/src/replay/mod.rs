@@ -21,7 +21,7 @@ use memory::{Memory, Told};
 use report::Sample;
 use slabyard::engine::counted::{KernelCache, NONE, Page};
 
-pub use plan::{Parked, Plan, Start};
+pub use plan::{Limit, Parked, Plan, Relief, Start};
 
 /// What came of it.
 pub struct Replayed {
