@@ -111,6 +111,45 @@ pub fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
+/// Of a line of `mountinfo` (proc(5)) what of the hierarchy is mounted, and where.
+#[must_use]
+pub fn mounted(line: &[u8], version: u8) -> Option<(&[u8], &[u8])> {
+    let mut words = line.split(|c| *c == b' ');
+    let (part, place) = (words.nth(3)?, words.next()?);
+    words.find(|word| *word == b"-")?;
+    let kind = words.next()?;
+    let options = words.nth(1)?;
+    let fits = match version {
+        1 => kind == b"cgroup" && options.split(|c| *c == b',').any(|it| it == b"memory"),
+        _ => kind == b"cgroup2",
+    };
+    fits.then_some((part, place))
+}
+
+/// Of a line of `/proc/self/cgroup` (cgroups(7)) the path of the process in the hierarchy.
+#[must_use]
+pub fn own_path(line: &[u8], version: u8) -> Option<&[u8]> {
+    let mut words = line.splitn(3, |c| *c == b':');
+    let (_, controllers, path) = (words.next()?, words.next()?, words.next()?);
+    let fits = match version {
+        1 => controllers.split(|c| *c == b',').any(|it| it == b"memory"),
+        _ => controllers.is_empty(),
+    };
+    fits.then_some(path)
+}
+
+/// How often usage reached `memory.high` and `memory.max`, by the text of `memory.events`
+/// (`Documentation/admin-guide/cgroup-v2.rst`).
+#[must_use]
+pub fn events(text: &[u8]) -> u64 {
+    let lines = text.split(|c| *c == b'\n');
+    let values = lines.filter_map(|line| {
+        let value = line.strip_prefix(b"high ").or_else(|| line.strip_prefix(b"max "))?;
+        number(value)
+    });
+    values.fold(0, u64::saturating_add)
+}
+
 macro_rules! counts {
     ($($name:ident $help:literal,)*) => {
         /// What a process counts of its watch.
@@ -180,5 +219,25 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn lines_of_both_versions_are_told_apart() {
+        let first = b"35 31 0:32 /a /sys/fs/cgroup/memory rw shared:1 - cgroup cgroup rw,memory";
+        let second = b"41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw";
+        assert_eq!(mounted(first, 1), Some((&b"/a"[..], &b"/sys/fs/cgroup/memory"[..])));
+        assert_eq!(mounted(first, 2), None);
+        assert_eq!(mounted(second, 2), Some((&b"/"[..], &b"/sys/fs/cgroup"[..])));
+        assert_eq!(mounted(b"32 31 0:29 / /x rw - cgroup cgroup rw,cpu", 1), None);
+        assert_eq!(own_path(b"4:memory:/x:y", 1), Some(&b"/x:y"[..]));
+        assert_eq!(own_path(b"0::/z", 2), Some(&b"/z"[..]));
+        assert_eq!(own_path(b"0::/z", 1), None);
+    }
+
+    #[test]
+    fn events_of_high_and_max_add_up() {
+        let text = b"low 7\nhigh 3\nmax 2\noom 5\noom_kill 1\noom_group_kill 0\n";
+        assert_eq!(events(text), 5);
+        assert_eq!((events(b""), events(b"high x\nmaximum 4\n")), (0, 0));
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use slabyard_abi::counters::{CACHE_FIELDS, CacheCounters, Field, YARD_FIELDS, YardCounters};
 use slabyard_abi::report::{VERSION, Writer};
-use slabyard_abi::stats;
+use slabyard_abi::{pressure, stats};
 use slabyard_observe::fields::{TOTALS, field};
 use slabyard_observe::report::{Damage, ReadError, parse};
 use slabyard_observe::snapshot::{Kind, Source};
@@ -215,4 +215,23 @@ fn what_a_cache_counted_is_told_by_the_names_of_its_words() {
     assert_eq!((cache.exact("live"), cache.exact("free_slab")), (Some(1), Some(2)));
     let text = "slabyard-report 1\ncounts b free_slab=2\nend 1\n";
     assert_eq!(damage(text), (2, Damage::NoName));
+}
+
+#[test]
+fn what_a_watch_counted_is_a_total_wherever_its_line_stands() {
+    let counts: [u64; pressure::NAMES.len()] = std::array::from_fn(|nth| 10 + nth as u64);
+    let yard = YardCounters { live: 7, ..YardCounters::default() };
+    let mut out = String::new();
+    let mut writer = Writer::new(&mut out).unwrap();
+    writer.pressure(&counts).unwrap();
+    writer.yard(&yard).unwrap();
+    writer.end().unwrap();
+    let snapshot = parse(out.as_bytes()).unwrap();
+    assert_eq!(snapshot.total("live"), Some(&7.into()));
+    for (name, n) in pressure::NAMES.iter().zip(counts) {
+        assert_eq!(snapshot.total(name), Some(&n.into()), "{name}");
+        assert!(TOTALS.iter().any(|total| total.name == *name), "{name} is shown");
+    }
+    let twice = "slabyard-report 1\npressure pressure_ns=1\npressure pressure_ns=2\nend 2\n";
+    assert_eq!(damage(twice), (3, Damage::Twice("pressure".into())));
 }

@@ -7,8 +7,8 @@
 
 use super::input::Loaded;
 use slabyard_lab::case::Case;
-use slabyard_lab::replay::Replayed;
-use slabyard_lab::replay::memory::{Failed, Relief, Told};
+use slabyard_lab::replay::memory::{Failed, Told};
+use slabyard_lab::replay::{Relief, Replayed};
 use std::fmt::Write;
 
 /// The exit code of a run that had too little memory.

@@ -1,6 +1,6 @@
 //! The program runs as if it had been started directly.
 
-use crate::stage::{Stage, text};
+use crate::stage::{Stage, real_engines, text};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -193,4 +193,27 @@ fn cpu_slabs_of_any_release_serve_and_their_slow_paths_are_counted() {
         let [slow, slabs, held] = ["alloc_slowpath", "alloc_slab", "sheaf_capacity"].map(count);
         assert!(slow >= slabs && slabs > 0 && held == 0, "{slow} {slabs} {held}");
     }
+}
+
+/// A watch is refused before the program starts, or its counts are in the report.
+#[test]
+fn a_watch_of_memory_pressure_is_reported() {
+    let Some(stage) = Stage::new() else { return };
+    for wrong in ["", "swap", "cgroup:0%", "psi:some 2000000 1000000", "psi,psi"] {
+        let output = stage.sh(&["--pressure", wrong], "echo ran");
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(output.stdout.is_empty() && text(&output.stderr).contains("psi[:some"), "{wrong}");
+    }
+    let mut command = stage.slabyard_on(real_engines());
+    let options = ["run", "--pressure", "psi,cgroup:64G", "--report", "json", "--"];
+    // A child of a fork has a watch of its own, and a pipe ends where its last writer closes it.
+    let script = "read -r line <<END\n$(echo inside | cat)\nEND\necho $line; exec env true";
+    let output = command.args(options).args(["sh", "-c", script]).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "inside\n"));
+    // What the system refuses here is said in front of the report.
+    let said = text(&output.stderr);
+    let begin = said.find("\n{").map_or(0, |at| at + 1);
+    let report: serde_json::Value = serde_json::from_str(&said[begin..]).expect(said);
+    let drains = &report["totals"]["pressure_drains"];
+    assert!(drains.is_u64() || drains["value"].is_u64(), "{report}");
 }

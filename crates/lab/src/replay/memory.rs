@@ -10,7 +10,7 @@
 //! period is a slab's until then, and no relief hastens it; slabs of the start that the model puts in place on
 //! its way take their pages then.
 
-use super::Plan;
+use super::plan::{Limit, Plan, Relief};
 use crate::prepare::Step;
 use crate::prepare::truth::Change;
 use slabyard::engine::counted::{KernelCache, Page};
@@ -19,26 +19,6 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 /// The highest order of a block.
 pub const MOST_ORDER: u8 = 10;
-
-/// What is done when pages are short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relief {
-    /// Nothing: no kernel does more.
-    None,
-    /// Empty slabs of CPUs' and nodes' lists end.
-    Empties,
-    /// What CPUs and barns hold is flushed, and empty slabs end.
-    Full,
-}
-
-/// The memory that slabs may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// Bytes.
-    pub bytes: u64,
-    /// When they are short.
-    pub relief: Relief,
-}
 
 /// The slab that there was no memory for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use pages::Pages;
 use report::Sample;
 use slabyard::engine::counted::{KernelCache, NONE, Page};
 
-pub use plan::{Parked, Plan, Start};
+pub use plan::{Limit, Parked, Plan, Relief, Start};
 
 /// What came of it.
 pub struct Replayed {

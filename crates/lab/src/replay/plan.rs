@@ -2,7 +2,6 @@
 //!
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
-use super::memory::Limit;
 use crate::prepare::Prepared;
 use slabyard::engine::counted::Rules;
 use slabyard::pages::lists;
@@ -63,4 +62,24 @@ pub struct Parked {
     pub node_partial: u32,
     /// Free objects in them.
     pub node_free: u32,
+}
+
+/// What is done when pages are short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// Nothing: no kernel does more.
+    None,
+    /// Empty slabs of CPUs' and nodes' lists end.
+    Empties,
+    /// What CPUs and barns hold is flushed, and empty slabs end.
+    Full,
+}
+
+/// The memory that slabs may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Bytes.
+    pub bytes: u64,
+    /// When they are short.
+    pub relief: Relief,
 }

@@ -25,15 +25,19 @@ unsafe extern "C" {
     fn syscall(number: isize, ...) -> isize;
 }
 
+/// Bytes of the longest path and line: the thread's stack is small.
+const LONGEST_PATH: usize = 1024;
+const LONGEST_LINE: usize = 2048;
+
 /// A path under way; one that does not fit is never opened.
 pub(super) struct Path {
-    bytes: [u8; 4096],
+    bytes: [u8; LONGEST_PATH],
     len: usize,
 }
 
 impl Path {
     pub(super) fn new() -> Path {
-        Path { bytes: [0; 4096], len: 0 }
+        Path { bytes: [0; LONGEST_PATH], len: 0 }
     }
 
     /// Adds bytes; a zero stays behind them.
@@ -89,10 +93,10 @@ pub(super) fn close(fd: i32) {
     unsafe { c_close(fd) };
 }
 
-/// Calls `f` with each line of a file; those above 4 KiB are left out.
+/// Calls `f` with each line of a file; those above [`LONGEST_LINE`] are left out.
 pub(super) fn each_line(path: &CStr, mut f: impl FnMut(&[u8])) {
     let Some(fd) = open(path, O_RDONLY) else { return };
-    let (mut buffer, mut len, mut at, mut skips) = ([0u8; 4096], 0, 0, false);
+    let (mut buffer, mut len, mut at, mut skips) = ([0u8; LONGEST_LINE], 0, 0, false);
     loop {
         let n = read(fd, &mut buffer[len..], at);
         if n == 0 {

@@ -10,7 +10,7 @@ use super::files::{self, O_RDONLY, O_RDWR, O_WRONLY, Path};
 use crate::errno::errno;
 use crate::text::say;
 use core::fmt::Write;
-use slabyard_abi::pressure::{Level, Pressure, number, times};
+use slabyard_abi::pressure::{Level, Pressure, events, mounted, number, own_path, times};
 
 const EINTR: i32 = 4;
 const POLLIN: i16 = 1;
@@ -311,12 +311,7 @@ fn number_in(fd: i32) -> u64 {
 fn events_in(fd: i32) -> Option<u64> {
     let mut buffer = [0; 256];
     let n = files::read(fd, &mut buffer, 0);
-    let lines = buffer[..n].split(|c| *c == b'\n');
-    let values = lines.filter_map(|line| {
-        let value = line.strip_prefix(b"high ").or_else(|| line.strip_prefix(b"max "))?;
-        number(value)
-    });
-    (n > 0).then(|| values.sum())
+    (n > 0).then(|| events(&buffer[..n]))
 }
 
 /// The process's cgroup with memory.
@@ -369,48 +364,5 @@ impl Cgroup {
             }
         });
         fits.then_some(found)
-    }
-}
-
-/// Of a line of `mountinfo` (proc(5)) what of the hierarchy is mounted, and where.
-fn mounted(line: &[u8], version: u8) -> Option<(&[u8], &[u8])> {
-    let mut words = line.split(|c| *c == b' ');
-    let (part, place) = (words.nth(3)?, words.next()?);
-    words.find(|word| *word == b"-")?;
-    let kind = words.next()?;
-    let options = words.nth(1)?;
-    let fits = match version {
-        1 => kind == b"cgroup" && options.split(|c| *c == b',').any(|it| it == b"memory"),
-        _ => kind == b"cgroup2",
-    };
-    fits.then_some((part, place))
-}
-
-/// Of a line of `/proc/self/cgroup` (cgroups(7)) the path of the process in the hierarchy.
-fn own_path(line: &[u8], version: u8) -> Option<&[u8]> {
-    let mut words = line.splitn(3, |c| *c == b':');
-    let (_, controllers, path) = (words.next()?, words.next()?, words.next()?);
-    let fits = match version {
-        1 => controllers.split(|c| *c == b',').any(|it| it == b"memory"),
-        _ => controllers.is_empty(),
-    };
-    fits.then_some(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_both_versions_are_told_apart() {
-        let first = b"35 31 0:32 /a /sys/fs/cgroup/memory rw shared:1 - cgroup cgroup rw,memory";
-        let second = b"41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw";
-        assert_eq!(mounted(first, 1), Some((&b"/a"[..], &b"/sys/fs/cgroup/memory"[..])));
-        assert_eq!(mounted(first, 2), None);
-        assert_eq!(mounted(second, 2), Some((&b"/"[..], &b"/sys/fs/cgroup"[..])));
-        assert_eq!(mounted(b"32 31 0:29 / /x rw - cgroup cgroup rw,cpu", 1), None);
-        assert_eq!(own_path(b"4:memory:/x:y", 1), Some(&b"/x:y"[..]));
-        assert_eq!(own_path(b"0::/z", 2), Some(&b"/z"[..]));
-        assert_eq!(own_path(b"0::/z", 1), None);
     }
 }
