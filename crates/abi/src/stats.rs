@@ -74,6 +74,9 @@ counters! {
     ListLockVain "list_lock_vain" "Acquisitions by a free that then had nothing to do.",
     EmptyKept "empty_kept" "Empty slabs kept because a node's list was short (min_partial).",
     EmptyParked "empty_parked" "Frees that made a slab on a CPU partial list empty.",
+    NodeAllocs "node_allocs" "Allocations of SLAB from another node than the CPU's.",
+    NodeFrees "node_frees" "Frees of SLAB of objects of another node.",
+    NodeOverflow "node_overflow" "Alien arrays that were full and handed over.",
 }
 
 /// Sizes of drains that are told apart: frees that drained no slab, 1, 2, 3 to 4, 5 to 8 ...

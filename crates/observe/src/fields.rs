@@ -178,6 +178,9 @@ fields! {
     list_lock_mean_wait_ns: Count Gauge more, "nanoseconds of a wait for a list lock", by derive::list_lock_mean_wait_ns;
     empty_kept: Count Counter more, "empty slabs kept because a node's list was short";
     empty_parked: Count Counter more, "frees that made a slab on a CPU partial list empty";
+    node_allocs: Count Counter more, "allocations of SLAB from other nodes";
+    node_frees: Count Counter more, "frees of SLAB of objects of other nodes";
+    node_overflow: Count Counter more, "full alien arrays handed over";
     alloc_cpu_sheaf: Count Counter more, "allocations from sheaves";
     free_cpu_sheaf: Count Counter more, "frees to sheaves";
     free_rcu_sheaf: Count Counter more, "frees to sheaves that wait for readers";

@@ -33,6 +33,7 @@
 //! For each slab: free + in arrays + in transit + live = objects. On the list, slabs that are
 //! apart are empty, as many as are counted, and no other slab is behind them.
 
+pub mod alien;
 pub mod array;
 mod engine;
 pub mod limits;
@@ -72,6 +73,10 @@ pub trait Arrays: Stacks {
     fn node(&self) -> &ArrayCaches<Self::Chain>;
     /// CPUs of the node.
     fn nr_cpus(self) -> u32;
+    /// What this node has of the objects of another one; `None` without alien arrays.
+    fn alien(&self, _home: Self) -> Option<&Lock<Shared<Self::Chain>>> {
+        None
+    }
     /// Marks this CPU's array as touched; true if it was since the last reap. (The fast path
     /// marks nothing: a yard knows it by another sign.)
     fn touch(self, array: Option<&Self::Sheaf>) -> bool;
