@@ -4,13 +4,14 @@
 //! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the
 //! stacks.
 
+use super::partial::Partial;
 use super::slabs::{Group, Held, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
 use crate::platform::{Event, Platform, Slot, Stack, Stopped};
 use crate::slab::{Geometry, Object, Put, Version, Word};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Lock, Ordering};
 
 /// The slabs of a cache on the page heap: what an engine stands on.
 pub struct PageSlabs<'a, P, R = ()> {
@@ -34,6 +35,24 @@ impl<P, R: Copy> Copy for PageSlabs<'_, P, R> {}
 pub trait Ruled: Copy {
     /// The rules.
     const RULES: Rules;
+
+    /// The node of new slabs, if it is to be one.
+    #[inline]
+    fn node_of_slabs(self) -> Option<usize> {
+        None
+    }
+
+    /// What a yard's [`Slabs::list`] is.
+    #[inline]
+    fn list<'s, P: Platform>(on: &'s PageSlabs<'_, P, Self>) -> &'s Lock<Partial> {
+        &on.cache.partial
+    }
+
+    /// What a yard's [`Slabs::publish`] does.
+    #[inline]
+    fn publish<P: Platform>(on: &PageSlabs<'_, P, Self>, list: &Partial) {
+        list.publish(on.cache);
+    }
 
     /// What a yard's [`Slabs::alloc_below`] does.
     #[inline]
@@ -81,6 +100,16 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     }
 
     #[inline]
+    fn list(&self) -> &Lock<Partial> {
+        R::list(self)
+    }
+
+    #[inline]
+    fn publish(&self, list: &Partial) {
+        R::publish(self, list);
+    }
+
+    #[inline]
     fn park(&self) -> &P {
         &self.heap.platform
     }
@@ -104,7 +133,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 
     #[inline(always)]
     fn begin(self, shape: &Shape) -> Option<u32> {
-        let slab = self.heap.take_block(shape.geometry.order)?;
+        let slab = self.heap.take_block_of(shape.geometry.order, self.rules.node_of_slabs())?;
         if let Some(constructor) = &shape.constructor {
             self.heap.construct(slab, &shape.geometry, constructor);
         }
