@@ -259,6 +259,20 @@ fn a_node_without_memory_gets_what_another_has() {
 }
 
 #[test]
+fn a_region_has_a_stripe_of_each_node_at_least() {
+    let config = Config { nodes: 4, ..Config::default() };
+    let yard = Yard::<_, OnNodes>::new(Machine::new(config));
+    let region = &yard.heap.region;
+    assert_eq!(region.nodes(), 1, "before it is made");
+    assert!(yard.init(Settings { reserve_bytes: 16 << 20, decay_ms: 250 }));
+    assert_eq!((region.nodes(), region.granules()), (4, 4 * STRIPE), "a stripe of each at least");
+    let objects: Vec<usize> = [0, 1].into_iter().flat_map(|cpu| take(&yard, cpu, 100)).collect();
+    check(&yard);
+    give(&yard, 1, objects);
+    check(&yard);
+}
+
+#[test]
 fn free_objects_have_a_limit_at_each_node() {
     let yard = yard(2);
     let limits = Limits::of_cache(yard.cache(CLASS));

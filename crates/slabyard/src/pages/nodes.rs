@@ -16,7 +16,7 @@
 
 use super::PageHeap;
 use super::blocks::Lists;
-use super::region::Region;
+use super::region::{Region, reserve};
 use crate::platform::stack::Tag;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
@@ -26,16 +26,19 @@ pub const STRIPE_ORDER: u32 = 12;
 /// Granules of a stripe.
 pub const STRIPE: usize = 1 << STRIPE_ORDER;
 
-/// Bytes of one stripe of each node; 0 with one node.
-pub(super) fn bytes_of_parts<P: Platform>(p: &P) -> usize {
-    match P::MOST_NODES {
-        1 => 0,
-        _ if p.nodes() == 1 => 0,
-        _ => p.nodes() * STRIPE * GRANULE,
-    }
-}
-
 impl Region {
+    /// Reserves the region for several nodes, aligned to a stripe of each; `None` with one node, and
+    /// where the system has no room for it: then there is one.
+    pub(super) fn reserve_parts<P: Platform>(&self, p: &P, want: usize) -> Option<(usize, usize)> {
+        if P::MOST_NODES == 1 || p.nodes() == 1 {
+            return None;
+        }
+        let parts = p.nodes() * STRIPE * GRANULE;
+        let found = reserve(p, want.max(parts), parts).filter(|(_, bytes)| *bytes >= parts)?;
+        self.nodes.store(p.nodes(), Ordering::Relaxed);
+        Some(found)
+    }
+
     /// Memory nodes.
     #[inline]
     pub fn nodes(&self) -> usize {
@@ -87,6 +90,12 @@ impl<P: Platform> PageHeap<P> {
     pub(super) fn near(&self) -> Option<usize> {
         let has_nodes = P::MOST_NODES > 1 && self.region.nodes() > 1;
         has_nodes.then(|| self.platform.node())
+    }
+
+    /// The node of a row's CPU, of those that the region has.
+    pub fn node_of_row(&self, row: Option<usize>) -> usize {
+        let node = row.map_or(0, |row| self.platform.node_of_row(row));
+        node & (self.region.nodes() - 1)
     }
 
     /// True if a granule lies on a node, if one is named.

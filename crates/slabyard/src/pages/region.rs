@@ -57,12 +57,11 @@ impl Region {
     }
 
     pub(super) fn init<P: Platform>(&self, p: &P, want: usize) -> bool {
-        let parts = super::nodes::bytes_of_parts(p);
-        let least = want.next_power_of_two().max(SMALLEST).max(parts);
-        let Some((base, bytes)) = reserve(p, least, parts) else {
+        let want = want.next_power_of_two().max(SMALLEST);
+        let Some((base, bytes)) = self.reserve_parts(p, want).or_else(|| reserve(p, want, 0))
+        else {
             return false;
         };
-        self.nodes.store(p.nodes(), Ordering::Relaxed);
         let granules = bytes / GRANULE;
         let unit = p.page_bytes() / GRANULE;
         self.base.store(base, Ordering::Relaxed);
@@ -403,7 +402,7 @@ impl Region {
 
 /// Reserves `want` bytes; where the system has no room for them, the largest half, quarter
 /// and so on that it has room for.
-fn reserve<P: Platform>(p: &P, want: usize, align: usize) -> Option<(usize, usize)> {
+pub(super) fn reserve<P: Platform>(p: &P, want: usize, align: usize) -> Option<(usize, usize)> {
     let align = (HUGE * GRANULE).max(p.page_bytes()).max(align);
     let halves = core::iter::successors(Some(want), |bytes| Some(bytes / 2));
     let mut sizes = halves.take_while(|bytes| *bytes >= SMALLEST);

@@ -150,7 +150,7 @@ impl OfArrays for OfNode<'_> {
     }
 
     fn share<P: Platform>(on: PageSlabs<'_, P, Self>, rows: usize) -> usize {
-        (0..rows).filter(|row| on.heap.platform.node_of_row(*row) == on.rules.node).count()
+        (0..rows).filter(|row| on.heap.node_of_row(Some(*row)) == on.rules.node).count()
     }
 
     fn alien(&self, home: &Self) -> Option<&Lock<Shared<u32>>> {
@@ -224,7 +224,7 @@ impl OnNodes {
     }
 
     fn here<'a, P: Platform>(&'a self, on: PageSlabs<'a, P>) -> OnNode<'a, P> {
-        self.at(on, on.heap.platform.node())
+        self.at(on, on.heap.node_of_row(on.heap.platform.row_hint()))
     }
 
     fn each<'a, P: Platform>(
