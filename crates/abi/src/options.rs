@@ -169,6 +169,12 @@ pub enum EngineKey {
     Pressure,
     /// What a drain under memory pressure gives back.
     PressureDrain,
+    /// Memory nodes, by their logarithm.
+    Nodes,
+    /// How often a node without free objects looks at others.
+    RemoteNodeDefragRatio,
+    /// Frees of other nodes' objects wait in arrays.
+    AlienCache,
 }
 
 options! {
@@ -241,6 +247,24 @@ options! {
         kind: Kind::Word(&["full", "empties"]),
         default: 0,
         help: "what is given back then: all that is parked and free, or empty slabs and free pages alone",
+    },
+    Opt {
+        env: "SLABYARD_NODES",
+        kind: Kind::Word(&["1", "2", "4"]),
+        default: 0,
+        help: "memory nodes, by the engine slab: the machine's own if it has several, else CPUs take turns",
+    },
+    Opt {
+        env: "SLABYARD_REMOTE_NODE_DEFRAG_RATIO",
+        kind: Kind::Number(0, 100),
+        default: 0,
+        help: "with nodes, how often in 100 times a node without free objects takes one of another; SLUB's is 100",
+    },
+    Opt {
+        env: "SLABYARD_ALIEN_CACHE",
+        kind: Kind::Switch,
+        default: 1,
+        help: "with nodes, frees of other nodes' objects wait for a dozen (0: the kernel's noaliencache)",
     },
 }
 

@@ -85,6 +85,9 @@ counters! {
     PageColdGiveBack "page_cold_give_back" "As page_give_back, of lists of cold pages.",
     PageColdGivenBack "page_cold_given_back" "Pages of them.",
     PageLock "page_lock" "Times that page lists, or slabs without one, took the buddy's lock.",
+    NodeAllocs "node_allocs" "Allocations of SLAB from another node than the CPU's.",
+    NodeFrees "node_frees" "Frees of SLAB of objects of another node.",
+    NodeOverflow "node_overflow" "Alien arrays that were full and handed over.",
 }
 
 /// Sizes of drains that are told apart: frees that drained no slab, 1, 2, 3 to 4, 5 to 8 ...

@@ -18,8 +18,17 @@ pub(crate) fn choose(options: &Options) {
         say!("SLABYARD_COUNT is not possible here: no memory for the counts");
     }
     let lists = PageLists::ALL[options.of_engines(EngineKey::PageLists) as usize];
-    YARD.heap.choose_page_lists(lists, options.of_engines(EngineKey::Zone));
     let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+    if options.of_engines(EngineKey::Nodes) > 0 {
+        if engine == EngineName::Slab {
+            if lists != PageLists::ALL[0] {
+                say!("SLABYARD_PAGE_LISTS is ignored: with several nodes the yard has its own");
+            }
+            return choose_nodes(options);
+        }
+        say!("SLABYARD_NODES is ignored: the engine `{}` has one node", engine.row().name);
+    }
+    YARD.heap.choose_page_lists(lists, options.of_engines(EngineKey::Zone));
     match options.of_engines(EngineKey::Front) {
         0 => YARD.choose(engine),
         _ if engine != EngineName::Slub => {
@@ -32,6 +41,22 @@ pub(crate) fn choose(options: &Options) {
             YARD.choose_cpu_slabs(if front == 2 { &mixed } else { &rules });
         }
     }
+}
+
+/// Chooses the engine `slab` with several memory nodes.
+#[cfg(any_engine)]
+fn choose_nodes(options: &Options) {
+    use slabyard::engine::array_cache::nodes::NodeSettings;
+    use slabyard_abi::options::EngineKey;
+    if !YARD.platform().set_nodes(1 << options.of_engines(EngineKey::Nodes)) {
+        say!("SLABYARD_NODES is not possible here");
+        YARD.choose(EngineName::Slab);
+        return;
+    }
+    YARD.caches().choose_slab_on_nodes(NodeSettings {
+        remote_percent: options.of_engines(EngineKey::RemoteNodeDefragRatio) as u32,
+        has_aliens: options.of_engines(EngineKey::AlienCache) == 1,
+    });
 }
 
 /// The rules of CPU slabs that the options ask for.

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const MODES: [Mode; 14] = [
+const MODES: [Mode; 15] = [
     Mode::Rseq,
     Mode::OwnRseq,
     Mode::Slots,
@@ -34,6 +34,7 @@ const MODES: [Mode; 14] = [
     Mode::Mixed("release"),
     Mode::Mixed("exact"),
     Mode::SlabRseq,
+    Mode::SlabNodes,
     Mode::SlabSlots,
     Mode::SlobRseq,
 ];
@@ -154,7 +155,12 @@ fn the_difference_of_two_looks_is_what_was_allocated() {
 
 #[test]
 fn a_look_names_the_engine() {
-    let engines = [(Mode::Rseq, "slub"), (Mode::TinyRseq, "tiny"), (Mode::SlabRseq, "slab")];
+    let engines = [
+        (Mode::Rseq, "slub"),
+        (Mode::TinyRseq, "tiny"),
+        (Mode::SlabRseq, "slab"),
+        (Mode::SlabNodes, "slab"),
+    ];
     for (mode, engine) in engines {
         let Some(target) = Target::known(mode) else { return };
         assert_eq!(target.look().total("engine"), Some(&Value::Text(engine.into())));
@@ -488,7 +494,7 @@ fn tunables_change_while_it_runs_and_no_object_is_lost() {
 
 #[test]
 fn arrays_grow_and_shrink_while_it_runs_and_no_object_is_lost() {
-    for mode in [Mode::SlabRseq, Mode::SlabSlots] {
+    for mode in [Mode::SlabRseq, Mode::SlabSlots, Mode::SlabNodes] {
         let Some(mut target) = Target::known(mode) else { return };
         target.command("a 5000 200");
         let live = exact(&target.look(), "malloc-208", "live");

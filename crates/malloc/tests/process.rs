@@ -23,29 +23,30 @@ macro_rules! programs {
     };
 }
 
-// A handler may allocate in the first two modes only.
+// A handler may allocate in the first two modes only. With nodes a program commits more than it
+// uses, by stripes of the other nodes: those that count it to the MiB have no mode with nodes.
 programs! {
-    exports: "c/exports.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots;
-    api: "c/api.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    aligned: "c/aligned.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    cxx: "c/cxx.cc" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    threads: "c/threads.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    forks: "c/forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    nested_forks: "c/nested_forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    deepbind: "c/deepbind.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    signals: "c/signals.c" in rseq own_rseq tiny_rseq slob_rseq slab_rseq;
-    early: "c/early.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    exports: "c/exports.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
+    api: "c/api.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    aligned: "c/aligned.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    cxx: "c/cxx.cc" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    threads: "c/threads.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    forks: "c/forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    nested_forks: "c/nested_forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    deepbind: "c/deepbind.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    signals: "c/signals.c" in rseq own_rseq tiny_rseq slob_rseq slab_rseq slab_nodes;
+    early: "c/early.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
     nomem: "c/nomem.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    decay: "c/decay.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots;
-    trim: "c/trim.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    boundary: "c/boundary.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
-    exit: "c/exit.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    decay: "c/decay.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
+    trim: "c/trim.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    boundary: "c/boundary.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots slab_nodes;
+    exit: "c/exit.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
     cores: "c/cores.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    faults: "c/faults.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots;
-    helper: "c/helper.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    limited: "c/limited.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    unloaded: "c/unloaded.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    sparse: "c/sparse.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    faults: "c/faults.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
+    helper: "c/helper.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    limited: "c/limited.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    unloaded: "c/unloaded.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    sparse: "c/sparse.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
     locked: "c/locked.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
 }
 

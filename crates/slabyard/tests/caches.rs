@@ -22,6 +22,7 @@ mod ten;
 mod threads;
 
 use slabyard::engine::Engine;
+use slabyard::platform::Platform;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::verify::Sound;
 use slabyard::yard::{Settings, Yard};
@@ -44,7 +45,7 @@ fn sound<E: Engine>(yard: &Yard<Machine, E>) -> Sound {
     let sum = yard.quiesce(|quiesced| Yard::count(quiesced, |_, _| ())).expect("no slow path");
     let parts: u64 = YARD_FIELDS.iter().filter(|f| f.part).map(|f| (f.get)(&sum)).sum();
     assert_eq!(parts, sum.committed, "{sum:?}");
-    let platform: &dyn slabyard::platform::Platform = yard.platform();
+    let platform = yard.platform();
     // The machine gives the first page of each row, and the page in front of them, without
     // counting them.
     let first = 4096usize.next_multiple_of(platform.page_bytes()).min(1 << 16);

@@ -34,8 +34,10 @@ mod sequences;
 mod threads;
 
 use slabyard::engine::Engine;
+use slabyard::engine::array_cache::OnNodes;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use std::any::TypeId;
 
 /// Page sizes and numbers of CPUs that everything runs on.
 const PAGES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
@@ -59,6 +61,9 @@ fn yard_on(config: Config) -> Yard<Machine> {
 
 /// A yard of any engine on a machine, ready.
 fn yard_of<E: Engine>(config: Config) -> Yard<Machine, E> {
+    // An engine that knows nodes has several.
+    let has_nodes = TypeId::of::<E>() == TypeId::of::<OnNodes>();
+    let config = Config { nodes: if has_nodes { 2 } else { 1 }, ..config };
     let settings = settings(&config);
     let yard = each_engine::new_yard(Machine::new(config));
     assert!(yard.init(settings));

@@ -1,5 +1,6 @@
 //! While a thread forks, no other thread waits for it: it may wait for a lock that they hold.
 
+use slabyard::engine::array_cache::OnNodes;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
 use slabyard::platform::Park;
@@ -8,7 +9,8 @@ use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
 
 fn yard_on<E: Engine>(config: Config) -> Yard<Machine, E> {
-    let yard = Yard::new(Machine::new(config));
+    // More than the engines of one node ask for.
+    let yard = Yard::new(Machine::new(Config { nodes: 2, ..config }));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     yard
 }
@@ -66,4 +68,5 @@ fn so_it_is_by_the_engine_tiny() {
     a_thread_with_a_lock_is_served::<Slob>();
     a_thread_with_a_lock_is_served::<OnCpus>();
     a_thread_with_a_lock_is_served::<ArrayCaches>();
+    a_thread_with_a_lock_is_served::<OnNodes>();
 }

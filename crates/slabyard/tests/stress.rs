@@ -23,9 +23,10 @@ mod token;
 mod worker;
 
 use slabyard::engine::Any;
+use slabyard::engine::array_cache::nodes::NodeSettings;
 use slabyard::engine::cpu_slabs::{Planted, Rules};
 use slabyard::pages::lists::PageLists;
-use slabyard::platform::linux::{CountingLinux as Linux, Mode};
+use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::engines::EngineName;
 use std::os::unix::process::ExitStatusExt;
@@ -50,6 +51,8 @@ const NOT_THERE: i32 = 18;
 enum Served {
     By(EngineName),
     ByCpuSlabs(Rules),
+    /// SLAB on so many declared memory nodes.
+    OnNodes(usize, NodeSettings),
 }
 
 /// Which kind of CPU slabs the child has.
@@ -58,9 +61,9 @@ const KIND: &str = "SLABYARD_STRESS_KIND";
 const LISTS: &str = "SLABYARD_STRESS_LISTS";
 
 /// A yard of the engine that a test chooses.
-type Stressed = Yard<Linux, Any>;
+type Stressed = Yard<CountingLinux, Any>;
 
-static YARD: Stressed = Yard::new(Linux::new());
+static YARD: Stressed = Yard::new(CountingLinux::new());
 
 #[test]
 fn with_the_librarys_sequences() {
@@ -105,6 +108,24 @@ fn slab_with_own_sequences() {
 #[test]
 fn slab_with_private_slots() {
     sound("slab_with_private_slots", Mode::Slots, Served::By(EngineName::Slab));
+}
+
+/// Two nodes, and objects of one for threads of the other, so often.
+const TWO_NODES: Served = Served::OnNodes(2, NodeSettings { remote_percent: 50, has_aliens: true });
+
+#[test]
+fn slab_on_nodes_with_the_librarys_sequences() {
+    sound("slab_on_nodes_with_the_librarys_sequences", Mode::Library, TWO_NODES);
+}
+
+#[test]
+fn slab_on_nodes_with_own_sequences() {
+    sound("slab_on_nodes_with_own_sequences", Mode::Own, TWO_NODES);
+}
+
+#[test]
+fn slab_on_nodes_with_private_slots() {
+    sound("slab_on_nodes_with_private_slots", Mode::Slots, TWO_NODES);
 }
 
 #[test]
@@ -300,6 +321,10 @@ fn begin(mode: Mode, served: Served) {
     match served {
         Served::By(engine) => YARD.choose(engine),
         Served::ByCpuSlabs(rules) => YARD.choose_cpu_slabs(&rules),
+        Served::OnNodes(nodes, settings) => {
+            assert!(platform.set_nodes(nodes));
+            YARD.caches().choose_slab_on_nodes(settings);
+        }
     }
     // Short, so that decay, reclaim ticker and draining of idle stacks take part.
     assert!(YARD.init(Settings { reserve_bytes: 64 << 30, decay_ms: 20 }));

@@ -53,6 +53,8 @@ pub enum Mode {
     SlabRseq,
     /// The same with a private slot for each thread.
     SlabSlots,
+    /// The engine slab on two memory nodes, on the C library's rseq area.
+    SlabNodes,
     /// Without the library: the programs ask for what any malloc keeps.
     Libc,
 }
@@ -68,6 +70,7 @@ impl Mode {
             "tiny_slots" => Mode::TinySlots,
             "slab_rseq" => Mode::SlabRseq,
             "slab_slots" => Mode::SlabSlots,
+            "slab_nodes" => Mode::SlabNodes,
             "slob_rseq" => Mode::SlobRseq,
             "libc" => Mode::Libc,
             _ => panic!("no mode is named {name}"),
@@ -86,7 +89,7 @@ impl Mode {
 
     /// True if CPUs have array caches.
     pub fn has_arrays(self) -> bool {
-        matches!(self, Mode::SlabRseq | Mode::SlabSlots)
+        matches!(self, Mode::SlabRseq | Mode::SlabSlots | Mode::SlabNodes)
     }
 
     /// True if nothing is parked: the engine `tiny` serves, or SLOB.
@@ -97,7 +100,7 @@ impl Mode {
     fn set_up(self, command: &mut Command) {
         let word = match self {
             Mode::Rseq | Mode::TinyRseq | Mode::SlabRseq | Mode::SlobRseq => "rseq",
-            Mode::CpuSlabs(..) | Mode::Mixed(_) => "rseq",
+            Mode::CpuSlabs(..) | Mode::Mixed(_) | Mode::SlabNodes => "rseq",
             Mode::OwnRseq => {
                 command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
                 "own-rseq"
@@ -120,6 +123,10 @@ impl Mode {
             }
             Mode::SlabRseq | Mode::SlabSlots => {
                 command.env("SLABYARD_ENGINE", "slab");
+                engines()
+            }
+            Mode::SlabNodes => {
+                command.env("SLABYARD_ENGINE", "slab").env("SLABYARD_NODES", "2");
                 engines()
             }
             Mode::SlobRseq => {

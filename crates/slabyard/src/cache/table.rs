@@ -19,7 +19,8 @@ use super::Cache;
 use super::classes::CLASSES;
 use super::slots::{MOST_CACHES, slot_of};
 use super::used::Used;
-use crate::engine::Engine;
+use crate::engine::array_cache::nodes::NodeSettings;
+use crate::engine::{Any, Engine};
 use crate::pages::table::{Room, Table};
 use crate::platform::{Platform, Slot};
 use crate::sync::{AtomicU64, Ordering};
@@ -94,6 +95,15 @@ pub struct Caches<E> {
     retired: Bits,
     /// The slots in use.
     pub used: Used,
+}
+
+impl Caches<Any> {
+    /// Chooses SLAB on the platform's memory nodes as the engine of all caches, of those that will
+    /// be created, too. Call it before the first begins.
+    pub fn choose_slab_on_nodes(&self, settings: NodeSettings) {
+        let choose = |cache: &Cache<Any>| _ = cache.engine.choose_slab_on_nodes(settings);
+        self.classes.iter().for_each(choose);
+    }
 }
 
 impl<E: Engine> Caches<E> {

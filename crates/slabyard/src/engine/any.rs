@@ -3,6 +3,8 @@
 //! The library that holds every engine has a yard of it; a yard of one engine emits no code
 //! of the others. Neighbours: an engine that is added here gets a row in `abi::engines`.
 
+use super::array_cache::OnNodes;
+use super::array_cache::nodes::NodeSettings;
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
 use super::{ArrayCaches, Changed, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny};
 use crate::pages::Sheaf;
@@ -14,12 +16,17 @@ use slabyard_abi::engines::EngineName;
 /// The engine of one cache, whichever it is.
 pub struct Any(Once<Chosen>);
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nothing can be boxed, and unused words cost nothing"
+)]
 enum Chosen {
     Slub(Sheaves<u32, true>),
     CpuSlabs(OnCpus),
     Mixed(Mixed),
     Tiny(Tiny),
     Slab(ArrayCaches),
+    SlabOnNodes(OnNodes),
     Slob(Slob),
 }
 
@@ -49,6 +56,13 @@ impl Any {
         engine.follow(rules);
         self.0.set(Chosen::CpuSlabs(engine))
     }
+
+    /// Chooses SLAB for a machine with several memory nodes; false if an engine is chosen already.
+    pub fn choose_slab_on_nodes(&self, settings: NodeSettings) -> bool {
+        let engine = OnNodes::NEW;
+        engine.follow(settings);
+        self.0.set(Chosen::SlabOnNodes(engine))
+    }
 }
 
 /// The call on the engine that was chosen.
@@ -60,6 +74,7 @@ macro_rules! on_chosen {
             Chosen::Mixed($engine) => $call,
             Chosen::Tiny($engine) => $call,
             Chosen::Slab($engine) => $call,
+            Chosen::SlabOnNodes($engine) => $call,
             Chosen::Slob($engine) => $call,
         }
     };
@@ -76,6 +91,7 @@ impl Engine for Any {
         match other.0.get() {
             Chosen::CpuSlabs(engine) => any.0.set(Chosen::CpuSlabs(OnCpus::like(engine))),
             Chosen::Mixed(engine) => any.0.set(Chosen::Mixed(Mixed::like(engine))),
+            Chosen::SlabOnNodes(engine) => any.0.set(Chosen::SlabOnNodes(OnNodes::like(engine))),
             _ => any.choose(other.name()),
         };
         any
@@ -201,6 +217,18 @@ impl Engine for Any {
 
     fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
         on_chosen!(self, engine => engine.end(on));
+    }
+
+    fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {
+        on_chosen!(self, engine => engine.each_partial(on, f));
+    }
+
+    fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
+        on_chosen!(self, engine => engine.nr_partial(on))
+    }
+
+    fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        on_chosen!(self, engine => engine.is_list_published(on))
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {

@@ -245,6 +245,21 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// The cache has no object and no slab any more, and nobody uses it.
     fn end<P: Platform>(&self, _on: PageSlabs<'_, P>) {}
 
+    /// Calls `f` with each slab on the nodes' lists, and with its free objects.
+    fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {
+        partial::each_partial(on, f);
+    }
+
+    /// Slabs on the nodes' lists, as counted.
+    fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
+        partial::nr_partial(on)
+    }
+
+    /// True if the words that readers see of the lists are theirs (for `verify`).
+    fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        partial::is_list_published(on)
+    }
+
     /// True if the words that readers see agree with the engine's containers (for `verify`).
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool;
 }

@@ -4,6 +4,7 @@
 //! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the
 //! stacks.
 
+use super::partial::Partial;
 use super::slabs::{Group, Held, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
 use crate::pages::lists::Warmth;
@@ -11,7 +12,7 @@ use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
 use crate::platform::{Event, Platform, Slot, Stack, Stopped};
 use crate::slab::{Geometry, Object, Put, Version, Word};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Lock, Ordering};
 
 /// The slabs of a cache on the page heap: what an engine stands on.
 pub struct PageSlabs<'a, P, R = ()> {
@@ -35,6 +36,24 @@ impl<P, R: Copy> Copy for PageSlabs<'_, P, R> {}
 pub trait Ruled: Copy {
     /// The rules.
     const RULES: Rules;
+
+    /// The node of new slabs, if it is to be one.
+    #[inline]
+    fn node_of_slabs(self) -> Option<usize> {
+        None
+    }
+
+    /// What a yard's [`Slabs::list`] is.
+    #[inline]
+    fn list<'s, P: Platform>(on: &'s PageSlabs<'_, P, Self>) -> &'s Lock<Partial> {
+        &on.cache.partial
+    }
+
+    /// What a yard's [`Slabs::publish`] does.
+    #[inline]
+    fn publish<P: Platform>(on: &PageSlabs<'_, P, Self>, list: &Partial) {
+        list.publish(on.cache);
+    }
 
     /// What a yard's [`Slabs::alloc_below`] does.
     #[inline]
@@ -82,6 +101,16 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     }
 
     #[inline]
+    fn list(&self) -> &Lock<Partial> {
+        R::list(self)
+    }
+
+    #[inline]
+    fn publish(&self, list: &Partial) {
+        R::publish(self, list);
+    }
+
+    #[inline]
     fn park(&self) -> &P {
         &self.heap.platform
     }
@@ -106,10 +135,10 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
     #[inline(always)]
     fn begin(self, shape: &Shape) -> Option<u32> {
         let order = shape.geometry.order;
-        let slab = if self.heap.platform.has_page_lists() {
+        let slab = if self.heap.page_lists().is_some() {
             self.heap.take_listed(order, Warmth::Hot, |counter, n| self.count(counter, n))?
         } else {
-            self.heap.take_block(order)?
+            self.heap.take_block_of(order, self.rules.node_of_slabs())?
         };
         if let Some(constructor) = &shape.constructor {
             self.heap.construct(slab, &shape.geometry, constructor);

@@ -31,7 +31,8 @@ use crate::pages::descriptor::NIL;
 use crate::slab::{Put, Version, Word};
 use crate::sync::{Guard, Lock, Ordering};
 
-pub(super) struct Partial {
+/// The list.
+pub struct Partial {
     head: u32,
     tail: u32,
     nr_partial: u32,
@@ -134,7 +135,7 @@ const ENDED_AT_ONCE: u32 = 16;
 /// Takes the list's lock.
 pub(super) fn lock<S: Slabs>(on: &S) -> Guard<'_, Partial, S::Park> {
     on.count(Counter::ListLock, 1);
-    let list = &on.cache().partial;
+    let list = on.list();
     if let Some(begun) = on.clock() {
         return lock_timed(on, list, begun);
     }
@@ -210,7 +211,7 @@ pub(super) fn take_partial<S: Slabs>(
             return (missing, true);
         }
         list.unlink(on, slab);
-        list.publish(cache);
+        on.publish(&list);
     }
     (missing, looks == 0)
 }
@@ -232,7 +233,7 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
         }
         last = slab;
     }
-    list.publish(on.cache());
+    on.publish(&list);
     drop(list);
     let cache = on.cache();
     let shape = cache.shape();
@@ -284,7 +285,7 @@ pub(super) fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
 pub(crate) fn is_list_published<S: Slabs>(on: S) -> bool {
     let shown = &on.cache().shown;
     let published = [&shown.nr_partial, &shown.partial_head];
-    let list = on.cache().partial.lock(on.park());
+    let list = on.list().lock(on.park());
     published.map(|word| word.load(Ordering::Relaxed))
         == [u64::from(list.nr_partial), list.head.into()]
 }
@@ -328,7 +329,7 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
     if ends(on, shape, list.nr_partial, free, listed) {
         if listed {
             list.unlink(on, slab);
-            list.publish(cache);
+            on.publish(&list);
             on.count(Counter::FreeRemovePartial, 1);
         }
         on.end(shape, slab);
@@ -342,7 +343,7 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
             _ => End::Tail,
         };
         list.add(on, slab, end);
-        list.publish(cache);
+        on.publish(&list);
         on.count(Counter::FreeAddPartial, (why != Why::Rest).into());
     }
 }
@@ -406,7 +407,7 @@ fn discard_empty<S: Slabs>(on: S, looks: u32) -> u32 {
         at = next;
         looked += 1;
     }
-    list.publish(cache);
+    on.publish(&list);
     drop(list);
     for slab in &batch[..n] {
         count_ended(on);
@@ -434,7 +435,7 @@ pub(crate) fn discard_all_empty<S: Slabs>(on: S) {
 
 /// Calls `f` with each slab on the partial list and its free objects.
 pub fn each_partial<S: Slabs>(on: S, mut f: impl FnMut(u32, u32)) {
-    let list = on.cache().partial.lock(on.park());
+    let list = on.list().lock(on.park());
     let mut at = list.head;
     while at != NIL {
         f(at, on.free_of(at).1);
@@ -444,5 +445,5 @@ pub fn each_partial<S: Slabs>(on: S, mut f: impl FnMut(u32, u32)) {
 
 /// Slabs on the partial list, as counted.
 pub fn nr_partial<S: Slabs>(on: S) -> u32 {
-    on.cache().partial.lock(on.park()).nr_partial
+    on.list().lock(on.park()).nr_partial
 }

@@ -9,12 +9,13 @@
 //! Invariant: on an unpreempted machine both count the same, for the same calls
 //! (`crates/lab/tests/one_policy.rs`).
 
+use super::partial::Partial;
 use super::{Counter, Header, Shape};
 use crate::pages::Descriptor;
 use crate::platform::stack::Tag;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Lock, Ordering};
 
 /// From which slabs a refill takes, and how many objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +191,16 @@ pub trait Slabs: Copy {
 
     /// The cache: shape, tunables, published words, partial list.
     fn cache(&self) -> &Header;
+    /// The node's partial list.
+    #[inline]
+    fn list(&self) -> &Lock<Partial> {
+        &self.cache().partial
+    }
+    /// Publishes the node's list, under its lock.
+    #[inline]
+    fn publish(&self, list: &Partial) {
+        list.publish(self.cache());
+    }
     /// Who waits for its locks.
     fn park(&self) -> &Self::Park;
     /// The rules of its sheaves.

@@ -5,7 +5,7 @@
 //! - parked.
 
 use super::Quiesced;
-use crate::engine::{Engine, partial};
+use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -20,7 +20,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let geometry = &shape.geometry;
         let (mut partial, mut empty, mut free) = (0, 0, 0u64);
         let on = cache.on(&yard.heap);
-        partial::each_partial(on, |_, n| {
+        cache.engine.each_partial(on, |_, n| {
             partial += 1;
             empty += u64::from(n == geometry.objects);
             free += u64::from(n);

@@ -14,6 +14,7 @@
 use super::descriptor::{Kind, NIL};
 use super::huge::{HUGE, HUGE_ORDER};
 use super::region::Region;
+use crate::platform::Platform;
 use crate::sync::Ordering;
 
 /// Orders of free blocks: up to 2^20 granules, 4 GiB.
@@ -33,6 +34,8 @@ pub(super) struct Wanted {
     pub above: usize,
     /// The system has no more memory: the search looks at all blocks.
     pub last: bool,
+    /// The node that it must lie on, if there are several.
+    pub node: Option<usize>,
 }
 
 impl Wanted {
@@ -48,7 +51,21 @@ impl Wanted {
         } else {
             order
         };
-        Wanted { granules, room, order, align: below.max(align.ilog2()), above: 0, last: false }
+        Wanted {
+            granules,
+            room,
+            order,
+            align: below.max(align.ilog2()),
+            above: 0,
+            last: false,
+            node: None,
+        }
+    }
+
+    /// True if a block lies on the node.
+    #[inline]
+    pub fn accepts<P: Platform>(&self, region: &Region, block: u32) -> bool {
+        P::MOST_NODES == 1 || self.node.is_none_or(|node| region.node_of(block) == node)
     }
 
     /// The index of its first granule is a multiple of this.
@@ -94,6 +111,8 @@ pub(super) struct Lists {
     pub dirty_granules: usize,
     /// Free, and on no list of blocks yet.
     pub(super) freed: Freed,
+    /// The highest order of a block.
+    most_order: u32,
 }
 
 impl Lists {
@@ -103,7 +122,18 @@ impl Lists {
             free_granules: 0,
             dirty_granules: 0,
             freed: Freed { head: NIL, nr: 0 },
+            most_order: ORDERS as u32 - 1,
         }
+    }
+
+    /// The highest order of a block.
+    pub(super) fn most_order(&self) -> u32 {
+        self.most_order
+    }
+
+    /// Sets it, while there is no block.
+    pub(super) fn set_most_order(&mut self, order: u32) {
+        self.most_order = order;
     }
 
     fn list(&mut self, order: u32, dirty: bool) -> &mut List {
@@ -195,26 +225,52 @@ impl Lists {
     /// The position of a run: the free block in which it begins, and its first granule. Dirty
     /// blocks come before clean ones: to split a block costs less than to touch new pages,
     /// and keeps the peak low.
-    pub(super) fn find(&mut self, region: &Region, wanted: Wanted) -> Option<(usize, usize)> {
+    pub(super) fn find<P: Platform>(
+        &mut self,
+        region: &Region,
+        wanted: Wanted,
+    ) -> Option<(usize, usize)> {
         if !wanted.last
-            && let Some(position) = self.find_among(region, wanted, 1)
+            && let Some(position) = self.find_among::<P>(region, wanted, 1)
         {
             return Some(position);
         }
         let coalesced = self.coalesce_all_freed(region);
         let again = coalesced || wanted.last;
-        let dirty = if again { self.find_among(region, wanted, 1) } else { None };
-        dirty.or_else(|| self.find_among(region, wanted, 0))
+        let dirty = if again { self.find_among::<P>(region, wanted, 1) } else { None };
+        dirty.or_else(|| self.find_among::<P>(region, wanted, 0))
     }
 
-    fn find_among(&self, region: &Region, wanted: Wanted, dirty: usize) -> Option<(usize, usize)> {
+    fn find_among<P: Platform>(
+        &self,
+        region: &Region,
+        wanted: Wanted,
+        dirty: usize,
+    ) -> Option<(usize, usize)> {
         if wanted.room > SMALL {
-            return self.find_position(region, wanted, dirty);
+            return self.find_position::<P>(region, wanted, dirty);
         }
         let blocks = &self.lists[wanted.order as usize..];
+        if P::MOST_NODES > 1 && wanted.node.is_some() {
+            let of_node = |at| wanted.accepts::<P>(region, at);
+            let block = blocks.iter().find_map(|pair| {
+                Self::each_of(region, pair[dirty].head)
+                    .filter(|at| of_node(*at))
+                    .take(LOWEST_LOOKS)
+                    .min()
+            })? as usize;
+            return Some((block, block));
+        }
         let head = blocks.iter().map(|pair| pair[dirty].head).find(|at| *at != NIL)?;
         let block = Self::lowest(region, head) as usize;
         Some((block, block))
+    }
+
+    /// The blocks of a list, from `at` on.
+    fn each_of(region: &Region, at: u32) -> impl Iterator<Item = u32> + '_ {
+        let is_block = |at: &u32| *at != NIL;
+        let next = |at: &u32| region.descriptor(*at).next.load(Ordering::Relaxed);
+        core::iter::successors(Some(at).filter(is_block), move |at| Some(next(at)).filter(is_block))
     }
 
     /// The lowest of the first blocks of a list, from `at` on. Where low blocks fill up
@@ -236,7 +292,7 @@ impl Lists {
     /// is all dirty. A position has the least alignment that the run needs, not that of its
     /// size: so a run finds the position of a former one of its size again, and a third run
     /// fits into free memory between two others.
-    fn find_position(
+    fn find_position<P: Platform>(
         &self,
         region: &Region,
         wanted: Wanted,
@@ -245,6 +301,8 @@ impl Lists {
         let (mut best, mut most) = (None, 0);
         let (looks, enough) = match wanted.room {
             _ if wanted.last => (usize::MAX, usize::MAX),
+            // The first blocks may all be of other nodes.
+            room if P::MOST_NODES > 1 && wanted.node.is_some() => (usize::MAX, room),
             room if room < HUGE => (FEW_LOOKS, room),
             _ => (LOOKS, usize::MAX),
         };
@@ -268,7 +326,8 @@ impl Lists {
                 let block = at as usize;
                 at = region.descriptor(at).next.load(Ordering::Relaxed);
                 fetch_neighbours(at, order);
-                if dirty == 0 && block < wanted.above {
+                if dirty == 0 && block < wanted.above || !wanted.accepts::<P>(region, block as u32)
+                {
                     continue;
                 }
                 // Among dirty pages a run may have less room to grow than it asked for.
@@ -283,7 +342,11 @@ impl Lists {
                     start = first >> wanted.align << wanted.align;
                 }
                 let before = start - block;
-                let room = free_from(region, block, before + wanted.room).saturating_sub(before);
+                let mut room =
+                    free_from(region, block, before + wanted.room).saturating_sub(before);
+                if P::MOST_NODES > 1 {
+                    room = room.min(region.stripe_left(block).saturating_sub(before));
+                }
                 if room >= least {
                     let found = region.dirty_in(start, room.min(wanted.room));
                     let position = (block, start);

@@ -12,6 +12,7 @@
 use super::blocks::{Lists, ORDERS, Wanted, each_block};
 use super::descriptor::Kind;
 use super::huge::HUGE;
+use super::nodes::STRIPE;
 use super::region::Region;
 use super::{PageHeap, purge};
 use crate::platform::Platform;
@@ -133,7 +134,7 @@ impl Lists {
         mut time: u32,
     ) {
         let now = time;
-        while (order as usize) < ORDERS - 1 {
+        while order < self.most_order() {
             let buddy = index ^ (1 << order);
             if buddy as usize + (1 << order) > region.top() {
                 break;
@@ -183,9 +184,33 @@ impl<P: Platform> PageHeap<P> {
     /// granules; among dirty ones perhaps to fewer.
     fn take_run_in(&self, room: usize, granules: usize, align: usize) -> Option<u32> {
         let unit = self.platform.page_bytes() / super::GRANULE;
-        let [room, granules] = [room, granules].map(|n| n.next_multiple_of(unit));
+        let [mut room, granules] = [room, granules].map(|n| n.next_multiple_of(unit));
+        let node = self.near();
+        if P::MOST_NODES > 1 && node.is_some() {
+            if granules > STRIPE {
+                return None;
+            }
+            room = room.min(STRIPE);
+        }
+        self.take_run_of(room, granules, align, node).or_else(|| {
+            // Memory of another node is better than none.
+            node.and_then(|_| self.take_run_of(room, granules, align, None))
+        })
+    }
+
+    /// As [`PageHeap::take_run_in`], on a node if one is named. Both numbers are whole pages.
+    #[inline(always)]
+    pub(super) fn take_run_of(
+        &self,
+        room: usize,
+        granules: usize,
+        align: usize,
+        node: Option<usize>,
+    ) -> Option<u32> {
+        let unit = self.platform.page_bytes() / super::GRANULE;
         let huge_pages = room > HUGE && self.platform.has_huge_pages();
         let mut wanted = Wanted::new(granules, room, align.max(unit), huge_pages);
+        wanted.node = node;
         if wanted.order as usize >= ORDERS {
             return None;
         }
@@ -203,17 +228,18 @@ impl<P: Platform> PageHeap<P> {
         let spare = spare_for(self.region.top());
         let align = 1 << wanted.align;
         let Some((old, start, new)) =
-            self.region.grow(&self.platform, &growing, room, align, spare)
+            self.region.grow(&self.platform, &growing, room, align, spare, node)
         else {
             drop(growing);
             // Memory with small pages is better than none.
             return self.take_free(Wanted { room: granules, above: 0, last: true, ..wanted });
         };
         let end = start + granules;
+        self.bind_new(old, new);
         let now = self.platform.now_ms() as u32;
         let mut lists = self.buddy.lists.lock(&self.platform);
-        lists.free_range(&self.region, old, start, false, now);
-        lists.free_range(&self.region, end, new, false, now);
+        self.free_new(&mut lists, old, start, now);
+        self.free_new(&mut lists, end, new, now);
         drop((lists, growing));
         self.region.touch_descriptors(&self.platform, end, new);
         Some(start as u32)
@@ -265,10 +291,10 @@ impl<P: Platform> PageHeap<P> {
     }
 
     fn take_from(&self, lists: &mut Lists, wanted: Wanted) -> Option<u32> {
-        let start = match lists.take_freed(&self.region, &wanted) {
+        let start = match lists.take_freed::<P>(&self.region, &wanted) {
             Some(start) => start,
             None => {
-                let (block, start) = lists.find(&self.region, wanted)?;
+                let (block, start) = lists.find::<P>(&self.region, wanted)?;
                 lists.cut(&self.region, block, start, start + wanted.granules);
                 start as u32
             }

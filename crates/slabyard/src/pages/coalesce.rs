@@ -53,7 +53,11 @@ impl Lists {
     }
 
     /// Takes the lowest run of just the wanted size and alignment off the list.
-    pub(super) fn take_freed(&mut self, region: &Region, wanted: &Wanted) -> Option<u32> {
+    pub(super) fn take_freed<P: Platform>(
+        &mut self,
+        region: &Region,
+        wanted: &Wanted,
+    ) -> Option<u32> {
         if wanted.granules > LARGEST {
             self.coalesce_all_freed(region);
         }
@@ -65,6 +69,7 @@ impl Lists {
             let descriptor = region.descriptor(at);
             if descriptor.granules.load(Ordering::Relaxed) == granules
                 && at.is_multiple_of(align)
+                && wanted.accepts::<P>(region, at)
                 && found.is_none_or(|(_, lowest)| at < lowest)
             {
                 found = Some((before, at));

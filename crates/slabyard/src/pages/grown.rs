@@ -18,7 +18,7 @@ impl<P: Platform> PageHeap<P> {
         let (old, new) = (self.run_bytes(address)? / GRANULE, self.granules_for(bytes));
         let index = self.region.granule_of(address)?;
         let (start, end) = (index as usize + old, index as usize + new);
-        if end <= start {
+        if end <= start || P::MOST_NODES > 1 && new > self.region.stripe_left(index as usize) {
             return None;
         }
         let clean = self.take_at(start, end).or_else(|| {
@@ -55,9 +55,10 @@ impl<P: Platform> PageHeap<P> {
         }
         let unit = self.platform.page_bytes() / GRANULE;
         let (old, _, new) =
-            region.grow(&self.platform, &growing, end - top, unit, spare_for(top))?;
+            region.grow(&self.platform, &growing, end - top, unit, spare_for(top), None)?;
+        self.bind_new(old, new);
         let now = self.platform.now_ms() as u32;
-        self.buddy.lists.lock(&self.platform).free_range(region, old, new, false, now);
+        self.free_new(&mut self.buddy.lists.lock(&self.platform), old, new, now);
         Some(())
     }
 

@@ -14,6 +14,7 @@ mod grown;
 pub mod huge;
 pub mod lists;
 pub mod mappings;
+pub mod nodes;
 pub mod percpu;
 pub mod purge;
 pub mod region;
@@ -107,7 +108,11 @@ impl<P: Platform> PageHeap<P> {
     pub fn init(&self, reserve_bytes: usize) -> bool {
         let p = &self.platform;
         self.sheaves.init(p);
-        self.region.init(p, reserve_bytes) && self.mappings.init(p)
+        if !(self.region.init(p, reserve_bytes) && self.mappings.init(p)) {
+            return false;
+        }
+        self.begin_nodes();
+        true
     }
 
     /// Gives up the address space that is reserved and not used, where the system counts it.

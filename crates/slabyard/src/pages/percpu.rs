@@ -29,22 +29,37 @@ pub fn order_of(slot: Slot) -> Option<u32> {
 }
 
 impl<P: Platform> PageHeap<P> {
-    /// Takes a run of 2^order granules, aligned to its size: from this CPU's list,
-    /// else from the buddy.
+    /// Takes a run of 2^order granules, aligned to its size: from this CPU's list, else from the
+    /// buddy.
     pub fn take_block(&self, order: u32) -> Option<u32> {
+        self.take_block_of(order, None)
+    }
+
+    /// As [`PageHeap::take_block`], on a node if one is named: of whole pages.
+    #[inline(always)]
+    pub fn take_block_of(&self, order: u32, node: Option<usize>) -> Option<u32> {
         if order < LISTED_ORDERS
             && let Some(address) = self.platform.pop(slot_of(order))
         {
             let index = self.region.granule_of(address)?;
             self.region.descriptor(index).set(Kind::None, 0, 0);
-            return Some(index);
+            if self.is_of(index, node) {
+                return Some(index);
+            }
+            // A thread parked it that moved to this CPU meanwhile.
+            self.free_run(index, 1 << order);
         }
-        self.take_run(1 << order, 1 << order)
+        match node {
+            Some(_) if P::MOST_NODES > 1 => {
+                self.take_run_of(1 << order, 1 << order, 1 << order, node)
+            }
+            _ => self.take_run(1 << order, 1 << order),
+        }
     }
 
     /// Frees a run of 2^order granules whose descriptor is of kind [`Kind::None`].
     pub fn free_block(&self, index: u32, order: u32) {
-        if order < LISTED_ORDERS && self.park(index, order) {
+        if order < LISTED_ORDERS && self.is_of(index, self.near()) && self.park(index, order) {
             return;
         }
         self.free_run(index, 1 << order);

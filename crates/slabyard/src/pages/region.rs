@@ -35,6 +35,8 @@ pub struct Region {
     dirty: Table<AtomicU64>,
     grow: Lock<()>,
     page_sizes: PageSizes,
+    /// Memory nodes ([`super::nodes`]).
+    pub(super) nodes: AtomicUsize,
 }
 
 impl Region {
@@ -50,11 +52,14 @@ impl Region {
             dirty: Table::new(),
             grow: Lock::new(Rank::Grow, ()),
             page_sizes: PageSizes::new(),
+            nodes: AtomicUsize::new(1),
         }
     }
 
     pub(super) fn init<P: Platform>(&self, p: &P, want: usize) -> bool {
-        let Some((base, bytes)) = reserve(p, want.next_power_of_two().max(SMALLEST)) else {
+        let want = want.next_power_of_two().max(SMALLEST);
+        let Some((base, bytes)) = self.reserve_parts(p, want).or_else(|| reserve(p, want, 0))
+        else {
             return false;
         };
         let granules = bytes / GRANULE;
@@ -242,7 +247,7 @@ impl Region {
     }
 
     /// Commits so that `granules` from an index aligned to `align` (power of
-    /// two) lie below the top, and at least `spare` beyond. Returns the old top,
+    /// two), of a node if one is named, lie below the top, and at least `spare` beyond. Returns the old top,
     /// the aligned index, and the new top. The new part belongs to the caller.
     /// `None` if the system refuses or the reserve is used up.
     pub(super) fn grow<P: Platform>(
@@ -252,6 +257,7 @@ impl Region {
         granules: usize,
         align: usize,
         spare: usize,
+        node: Option<usize>,
     ) -> Option<(usize, usize, usize)> {
         let old = self.top();
         let unit = p.page_bytes() / GRANULE;
@@ -262,7 +268,11 @@ impl Region {
         let end = self.address(old as u32);
         let is_dense = (ALWAYS_SMALL..small).contains(&old) && is_dense(p, end);
         for from in beyond.into_iter().chain([old]) {
-            let start = from.next_multiple_of(align);
+            let start = if P::MOST_NODES == 1 {
+                from.next_multiple_of(align)
+            } else {
+                self.place(from, granules, align, node)
+            };
             let least = start.checked_add(granules)?.next_multiple_of(unit);
             // Granules before a large run get small pages: any run may use them.
             let may_be_huge = is_dense && from == old;
@@ -392,8 +402,8 @@ impl Region {
 
 /// Reserves `want` bytes; where the system has no room for them, the largest half, quarter
 /// and so on that it has room for.
-fn reserve<P: Platform>(p: &P, want: usize) -> Option<(usize, usize)> {
-    let align = (HUGE * GRANULE).max(p.page_bytes());
+pub(super) fn reserve<P: Platform>(p: &P, want: usize, align: usize) -> Option<(usize, usize)> {
+    let align = (HUGE * GRANULE).max(p.page_bytes()).max(align);
     let halves = core::iter::successors(Some(want), |bytes| Some(bytes / 2));
     let mut sizes = halves.take_while(|bytes| *bytes >= SMALLEST);
     sizes.find_map(|bytes| p.reserve(bytes, align, Use::Arena).map(|base| (base, bytes)))

@@ -76,6 +76,32 @@ pub trait Platform: Park + Sync {
         false
     }
 
+    /// Memory nodes that it may have: 1 where nobody needs to look at nodes.
+    const MOST_NODES: usize = 1;
+
+    /// Memory nodes: a power of two, at most [`Platform::MOST_NODES`]. It does not change once the
+    /// yard is made.
+    fn nodes(&self) -> usize {
+        1
+    }
+
+    /// The node of a row's CPU.
+    fn node_of_row(&self, _row: usize) -> usize {
+        0
+    }
+
+    /// The node of the running CPU. A hint: the thread may move at once.
+    #[inline]
+    fn node(&self) -> usize {
+        match Self::MOST_NODES {
+            1 => 0,
+            _ => self.row_hint().map_or(0, |row| self.node_of_row(row)),
+        }
+    }
+
+    /// Asks the system to take the pages of a part of a reservation from a node, where it can.
+    fn bind(&self, _address: usize, _bytes: usize, _node: usize) {}
+
     /// Page size in bytes: a power of two, at least [`GRANULE`].
     fn page_bytes(&self) -> usize;
 

@@ -22,6 +22,7 @@ numbers! {
     MADVISE: 28, 233;
     FUTEX: 202, 98;
     SCHED_GETAFFINITY: 204, 123;
+    MBIND: 237, 235;
     OPENAT: 257, 56;
     MEMBARRIER: 324, 283;
     RSEQ: 334, 293;

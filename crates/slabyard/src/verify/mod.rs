@@ -19,7 +19,7 @@ pub(crate) mod close;
 pub(crate) mod planted;
 
 use crate::cache::slots::{number_of, slot_of};
-use crate::engine::{Engine, partial};
+use crate::engine::Engine;
 use crate::observe::Quiesced;
 use crate::pages::{Cause, Kind};
 use crate::platform::stack::ENTRY_BYTES;
@@ -302,11 +302,11 @@ fn check_pages<P: Platform, E: Engine>(
         let (on, objects_a_slab) = (cache.on(g), u64::from(cache.shape().geometry.objects));
         let [slabs, listed, free] = cache.tally.take();
         expect("slabs of cache", number, slabs, u64::from(cache.nr_slabs()))?;
-        expect("listed slabs of cache", number, listed, u64::from(partial::nr_partial(on)))?;
+        expect("listed slabs of cache", number, listed, u64::from(cache.engine.nr_partial(on)))?;
         let mut walked = 0;
-        partial::each_partial(on, |_, _| walked += 1);
+        cache.engine.each_partial(on, |_, _| walked += 1);
         expect("partial list of cache", number, walked, listed)?;
-        let published = partial::is_list_published(on) && cache.engine.is_published(on);
+        let published = cache.engine.is_list_published(on) && cache.engine.is_published(on);
         expect("cache published as it is", number, u64::from(published), 1)?;
         expect("objects out of cache", number, cache.out(), slabs * objects_a_slab - free)?;
         sound.slabs += slabs;

@@ -4,9 +4,9 @@
 use super::oracle::Sums;
 use slabyard::engine::Engine;
 use slabyard::pages::Kind;
-use slabyard::platform::GRANULE;
 use slabyard::platform::machine::Machine;
 use slabyard::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE};
+use slabyard::platform::{GRANULE, Platform};
 use slabyard::verify::Sound;
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YARD_FIELDS, YardCounters};
@@ -52,12 +52,11 @@ pub fn audit<E: Engine>(yard: &Yard<Machine, E>, sums: &Sums) -> Result<YardCoun
     let mapped = (sum.nr_mapped, sum.mapped);
     expect("live mappings", mapped, (sums.mappings, sums.mapped_bytes))?;
     expect("bytes that the machine mapped", machine.mapped_bytes() as u64, sum.mapped)?;
-    let platform: &dyn slabyard::platform::Platform = machine;
     // The machine gives the first page of each row, and the page in front of them, without
     // counting them.
-    let page = platform.page_bytes();
+    let page = machine.page_bytes();
     let first = FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE);
-    let rows = (platform.rows().len() * first + page) as u64;
+    let rows = (machine.rows().len() * first + page) as u64;
     let committed = sum.committed - sum.mapped - rows;
     expect("bytes that the machine committed", machine.committed_bytes() as u64, committed)?;
     Ok(sum)

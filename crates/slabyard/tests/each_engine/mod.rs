@@ -51,6 +51,11 @@ macro_rules! each_engine {
             }
 
             #[test]
+            fn slab_on_nodes() {
+                body::<slabyard::engine::array_cache::OnNodes>();
+            }
+
+            #[test]
             fn slob() {
                 body::<slabyard::engine::Slob>();
             }

@@ -9,7 +9,6 @@ use super::limits::UNTOUCHED_BATCH;
 use super::{Arrays, Limits, lists};
 use crate::engine::slabs::{Flush, Held};
 use crate::engine::{Counter, flush};
-use crate::platform::stack::Tag;
 
 /// Allocates an object; `None` if there is no memory.
 pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
@@ -23,24 +22,39 @@ pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
     let Some(mut array) = found.or_else(|| on.new_sheaf(limits.limit)) else {
         return on.alloc_below();
     };
+    return_far(on, &mut array);
+    let mut elsewhere = None;
     if array.is_empty() {
         // A cache that is hardly used has few objects parked.
         let most = if touched { u32::MAX } else { UNTOUCHED_BATCH };
-        refill(on, &mut array, limits.batchcount.min(most));
+        elsewhere = refill(on, &mut array, limits.batchcount.min(most));
     }
-    let object = on.pop(&mut array);
+    let object = elsewhere.or_else(|| on.pop(&mut array));
     check_in(on, array, limits.limit);
     object
 }
 
-/// Refills an array: from the shared array, else from slabs.
-fn refill<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) {
+/// Returns the objects of an array of another node.
+fn return_far<S: Arrays>(on: S, array: &mut S::Sheaf) {
+    if !on.is_near(array) {
+        return_all(on, array);
+    }
+}
+
+/// Refills an array: from the shared array, else from slabs. If there are neither free objects at
+/// the node nor must it have new ones, the array stays empty, and an object of another node is
+/// returned.
+fn refill<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) -> Option<S::Object> {
     let batch = batch.min(on.room(array));
     if on.node().take_shared(on, array, batch) > 0 {
-        return;
+        return None;
+    }
+    if let Some(object) = on.alloc_elsewhere() {
+        return Some(object);
     }
     let taken = lists::take_objects(on, batch, on.filling(array));
     on.count(Counter::SheafRefill, taken);
+    None
 }
 
 /// Frees an object. Called when the fast path found this CPU's array full, stopped or asked to
@@ -58,6 +72,7 @@ pub fn free_slow<S: Arrays>(on: S, object: S::Object) {
     let Some(mut array) = found.or_else(|| on.new_sheaf(limits.limit)) else {
         return on.free_below(object);
     };
+    return_far(on, &mut array);
     if array.len() >= limits.limit.min(on.room(&array)) {
         flush_oldest(on, &mut array, limits.batchcount);
     }
@@ -103,11 +118,12 @@ pub(in crate::engine) fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
 
 /// Checks an array in to this CPU's entry, with room for pushes up to `limit`.
 pub(in crate::engine) fn check_in<S: Arrays>(on: S, array: S::Sheaf, limit: u32) {
-    // It takes every object.
-    let tag = Some(Tag::ANY);
+    let tag = Some(on.tag());
     if let Some(mut surplus) = on.check_in(on.cache().shape().main(), array, limit, tag) {
         let len = surplus.len();
-        on.node().put_shared(on, &mut surplus, len);
+        if on.is_near(&surplus) {
+            on.node().put_shared(on, &mut surplus, len);
+        }
         return_all(on, &mut surplus);
         on.give_sheaf(surplus);
     }

@@ -21,8 +21,17 @@ impl ArrayCaches {
         PageSlabs { heap: on.heap, cache: on.cache, rules: Of(self) }
     }
 
+    /// Gives a cache that begins the limits of its size.
+    pub(super) fn show_limits(cache: &Header) {
+        let size = cache.shape().geometry.size;
+        Limits::of(size, GRANULE as u32, POSSIBLE_CPUS).publish(cache);
+        // Another rule says how many free slabs stay.
+        cache.set_min_partial(0);
+        cache.set_front(front::ARRAYS as u32);
+    }
+
     /// Changes a limit; `None` if it is none, or a kernel would refuse it.
-    fn tune(cache: &Header, name: &str, value: u32) -> Option<u32> {
+    pub(super) fn tune(cache: &Header, name: &str, value: u32) -> Option<u32> {
         let limits = Limits::of_cache(cache);
         let (new, old) = match name {
             "limit" => (Limits { limit: value, ..limits }, limits.limit),
@@ -45,11 +54,7 @@ impl Engine for ArrayCaches {
     }
 
     fn begin(&self, cache: &Header) {
-        let size = cache.shape().geometry.size;
-        Limits::of(size, GRANULE as u32, POSSIBLE_CPUS).publish(cache);
-        // Another rule says how many free slabs stay.
-        cache.set_min_partial(0);
-        cache.set_front(front::ARRAYS as u32);
+        Self::show_limits(cache);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
@@ -109,6 +114,6 @@ impl Engine for ArrayCaches {
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         let on = self.on(on);
-        self.is_shared_published(on) && lists::are_apart(on)
+        self.is_shared_published(on) && lists::are_apart(on, |_| true)
     }
 }

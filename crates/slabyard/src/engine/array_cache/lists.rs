@@ -15,7 +15,7 @@ use crate::engine::slabs::Links;
 use crate::engine::{Counter, Shape};
 use crate::pages::descriptor::NIL;
 use crate::slab::{Put, Version};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Most slabs that end under one hold of the lock.
 const ENDED_AT_ONCE: u32 = 16;
@@ -25,13 +25,21 @@ pub(super) struct Empties {
     /// The first of them; [`NIL`] without one.
     first: AtomicU32,
     nr: AtomicU32,
+    /// Free objects in all slabs of the node: may be less than none where slabs were there from the
+    /// begin (of a replay).
+    objects: AtomicU64,
     /// 1: one was used since the last reap.
     touched: AtomicU32,
 }
 
 impl Empties {
     pub(super) const fn new() -> Self {
-        Empties { first: AtomicU32::new(NIL), nr: AtomicU32::new(0), touched: AtomicU32::new(0) }
+        Empties {
+            first: AtomicU32::new(NIL),
+            nr: AtomicU32::new(0),
+            objects: AtomicU64::new(0),
+            touched: AtomicU32::new(0),
+        }
     }
 
     fn first(&self) -> u32 {
@@ -87,11 +95,15 @@ pub fn free_limit<S: Arrays>(on: S) -> u32 {
     (1 + on.nr_cpus()) * Limits::of_cache(cache).batchcount + cache.shape().geometry.objects
 }
 
-/// Free objects in slabs, as of a moment ago.
+/// Free objects in the node's slabs, as of a moment ago.
 fn free_objects<S: Arrays>(on: S) -> u64 {
-    let cache = on.cache();
-    let objects = u64::from(cache.nr_slabs()) * u64::from(cache.shape().geometry.objects);
-    objects.saturating_sub(cache.out())
+    // Above the half it is below 0.
+    on.node().empties.objects.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned()
+}
+
+/// Free objects came to the node's slabs, or left them: then `more` wraps.
+fn count_free<S: Arrays>(on: S, more: u64) {
+    on.node().empties.objects.fetch_add(more, Ordering::Relaxed);
 }
 
 /// Takes up to `most` objects out of the listed slabs, from the list's head; returns how many.
@@ -116,7 +128,7 @@ fn take_listed<S: Arrays>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u32
             list.unlink(on, slab);
         }
     }
-    list.publish(cache);
+    on.publish(&list);
     most - missing
 }
 
@@ -127,8 +139,25 @@ pub(super) fn take_objects<S: Arrays>(on: S, most: u32, mut f: impl FnMut(S::Tak
     if taken == 0 {
         taken = grow(on, most, f);
     }
-    on.cache().shown.out.fetch_add(taken.into(), Ordering::Relaxed);
+    count_taken(on, taken);
     taken
+}
+
+/// As [`take_objects`], of one object, and of a listed slab alone.
+pub(super) fn take_one_listed<S: Arrays>(on: S) -> Option<S::Object> {
+    let mut one = None;
+    count_taken(on, take_listed(on, 1, &mut |taken| one = Some(S::first(taken))));
+    one
+}
+
+fn count_taken<S: Arrays>(on: S, taken: u32) {
+    count_free(on, u64::from(taken).wrapping_neg());
+    on.cache().shown.out.fetch_add(taken.into(), Ordering::Relaxed);
+}
+
+/// Slabs with free objects on the node's list, as of a moment ago.
+pub(super) fn nr_listed<S: Arrays>(on: S) -> u32 {
+    partial::nr_partial(on)
 }
 
 /// Begins a slab and takes objects from it; returns how many. What is left of it is at the
@@ -137,12 +166,13 @@ fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {
     let cache = on.cache();
     let shape = cache.shape();
     let Some(slab) = partial::begin(on, shape) else { return 0 };
+    count_free(on, shape.geometry.objects.into());
     let (taken, left) = on.take(shape, slab, most, false, f);
     if left > 0 {
         let mut list = partial::lock(&on);
         on.links(slab).set_apart(false);
         list.add(on, slab, End::Head);
-        list.publish(cache);
+        on.publish(&list);
     }
     taken
 }
@@ -150,6 +180,7 @@ fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {
 /// Objects were put into a slab.
 pub(in crate::engine) fn freed<S: Arrays>(on: S, slab: u32, put: &Put) {
     if put.added > 0 {
+        count_free(on, put.added.into());
         relist(on, slab, put.version);
     }
 }
@@ -172,7 +203,7 @@ fn relist<S: Arrays>(on: S, slab: u32, version: Version) {
         on.count(Counter::FreeAddPartial, 1);
     }
     empties.list(on, &mut list, slab, free == cache.shape().geometry.objects);
-    list.publish(cache);
+    on.publish(&list);
 }
 
 /// Ends free slabs from the list's end, as long as the node has too many free objects.
@@ -210,11 +241,12 @@ fn end_while<S: Arrays>(on: S, most: u32, more: impl Fn() -> bool) -> u32 {
         empties.unlist(on, &mut list, slab);
         on.end(shape, slab);
         cache.shown.nr_slabs.fetch_sub(1, Ordering::Relaxed);
+        count_free(on, u64::from(shape.geometry.objects).wrapping_neg());
         on.count(Counter::FreeSlab, 1);
         batch[n] = slab;
         n += 1;
     }
-    list.publish(cache);
+    on.publish(&list);
     drop(list);
     for slab in &batch[..n] {
         on.give_back(shape, *slab);
@@ -222,8 +254,15 @@ fn end_while<S: Arrays>(on: S, most: u32, more: impl Fn() -> bool) -> u32 {
     n as u32
 }
 
-/// True if the free slabs are those at the list's end (for `verify`).
-pub(super) fn are_apart<S: Arrays>(on: S) -> bool {
+/// True if the free objects of the node's slabs are as many as are counted (for `verify`).
+pub(super) fn are_counted<S: Arrays>(on: S) -> bool {
+    let mut objects = 0;
+    partial::each_partial(on, |_, free| objects += u64::from(free));
+    on.node().empties.objects.load(Ordering::Relaxed) == objects
+}
+
+/// True if the free slabs are those at the list's end, and all are the node's (for `verify`).
+pub(super) fn are_apart<S: Arrays>(on: S, is_of_node: impl Fn(u32) -> bool) -> bool {
     let empties = &on.node().empties;
     let objects = on.cache().shape().geometry.objects;
     let (mut first, mut nr, mut is_sound) = (NIL, 0, true);
@@ -233,6 +272,7 @@ pub(super) fn are_apart<S: Arrays>(on: S) -> bool {
             first = slab;
         }
         nr += u32::from(is_apart);
+        is_sound &= is_of_node(slab);
         is_sound &= is_apart == (free == objects) && is_apart == (first != NIL);
     });
     is_sound && (first, nr) == (empties.first(), empties.len())

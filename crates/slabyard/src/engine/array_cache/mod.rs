@@ -33,18 +33,22 @@
 //! For each slab: free + in arrays + in transit + live = objects. On the list, slabs that are
 //! apart are empty, as many as are counted, and no other slab is behind them.
 
+pub mod alien;
 pub mod array;
 mod engine;
 pub mod limits;
 pub mod lists;
+pub mod nodes;
 mod on_pages;
 pub mod reap;
 pub mod shared;
 
 use super::slabs::Stacks;
+use crate::platform::stack::Tag;
 use crate::sync::{AtomicU32, Lock, Rank};
 pub use limits::Limits;
 use lists::Empties;
+pub use nodes::OnNodes;
 use shared::Shared;
 
 /// What a cache has at one node, beside its header. `C` is a list of arrays.
@@ -58,8 +62,17 @@ pub struct ArrayCaches<C = u32> {
 impl<C> ArrayCaches<C> {
     /// The state of a cache that is not in use; `none` is a list of no array.
     pub(super) const fn new(none: C) -> Self {
+        Self::with(Shared::new(none))
+    }
+
+    /// As [`ArrayCaches::new`], of a node whose shared array no word of the cache leads to.
+    pub(super) const fn aside(none: C) -> Self {
+        Self::with(Shared::aside(none))
+    }
+
+    const fn with(shared: Shared<C>) -> Self {
         ArrayCaches {
-            shared: Lock::new(Rank::Barn, Shared::new(none)),
+            shared: Lock::new(Rank::Barn, shared),
             empties: Empties::new(),
             passes: AtomicU32::new(0),
         }
@@ -72,6 +85,23 @@ pub trait Arrays: Stacks {
     fn node(&self) -> &ArrayCaches<Self::Chain>;
     /// CPUs of the node.
     fn nr_cpus(self) -> u32;
+    /// What this node has of the objects of another one; `None` without alien arrays.
+    fn alien(&self, _home: Self) -> Option<&Lock<Shared<Self::Chain>>> {
+        None
+    }
+    /// The tag of this CPU's array: it takes the objects of its node.
+    fn tag(self) -> Tag {
+        Tag::ANY
+    }
+    /// True if this CPU's array has objects of its node. (A thread that moves from one CPU to
+    /// another during a slow path may leave an array behind that is of its former node.)
+    fn is_near(self, _array: &Self::Sheaf) -> bool {
+        true
+    }
+    /// An object of another node, if a cache whose node has no free ones may take it.
+    fn alloc_elsewhere(self) -> Option<Self::Object> {
+        None
+    }
     /// Marks this CPU's array as touched; true if it was since the last reap. (The fast path
     /// marks nothing: a yard knows it by another sign.)
     fn touch(self, array: Option<&Self::Sheaf>) -> bool;

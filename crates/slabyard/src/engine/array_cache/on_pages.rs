@@ -1,17 +1,53 @@
 //! Array caches of a yard: a CPU's array is its main stack, whose capacity is the limit.
+//!
+//! Neighbours: [`super::engine`] is the engine of a machine with one memory node, [`super::nodes`]
+//! that of one with several; what differs between them is [`OfArrays`].
 
+use super::shared::Shared;
 use super::{ArrayCaches, Arrays, array, lists};
 use crate::engine::page_slabs::Ruled;
 use crate::engine::slabs::Rules;
 use crate::engine::{PageSlabs, Shape};
 use crate::pages::Sheaf;
 use crate::platform::Platform;
+use crate::platform::stack::Tag;
 use crate::slab::Put;
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicUsize, Lock};
 
 /// CPUs that a yard of private slots is taken to have: a slot is a thread's, and of those few run
 /// at a time.
 const PRIVATE_ROWS: usize = 8;
+
+/// The rules of slabs with array caches in front of them.
+pub trait OfArrays: Ruled {
+    /// What the cache has at the node.
+    fn arrays(&self) -> &ArrayCaches;
+
+    /// CPUs of the node, of so many of the machine.
+    fn share<P: Platform>(_on: PageSlabs<'_, P, Self>, rows: usize) -> usize {
+        rows
+    }
+
+    /// As [`Arrays::alien`].
+    fn alien(&self, _home: &Self) -> Option<&Lock<Shared<u32>>> {
+        None
+    }
+
+    /// As [`Arrays::tag`].
+    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Tag {
+        Tag::ANY
+    }
+
+    /// As [`Arrays::is_near`].
+    fn is_near<P: Platform>(_on: PageSlabs<'_, P, Self>, _array: &Sheaf) -> bool {
+        true
+    }
+
+    /// As [`Arrays::alloc_elsewhere`].
+    fn alloc_elsewhere<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        None
+    }
+}
 
 /// What a cache has at its node, as the rules of its slabs.
 #[derive(Clone, Copy)]
@@ -34,14 +70,38 @@ impl Ruled for Of<'_> {
     }
 }
 
-impl<'a, P: Platform> Arrays for PageSlabs<'a, P, Of<'a>> {
+impl OfArrays for Of<'_> {
+    fn arrays(&self) -> &ArrayCaches {
+        self.0
+    }
+}
+
+impl<P: Platform, R: OfArrays> Arrays for PageSlabs<'_, P, R> {
     fn node(&self) -> &ArrayCaches {
-        self.rules.0
+        self.rules.arrays()
     }
 
     fn nr_cpus(self) -> u32 {
         let (rows, p) = (self.heap.platform.rows().len(), &self.heap.platform);
-        (if p.has_private_rows() { rows.min(PRIVATE_ROWS) } else { rows }) as u32
+        let rows = if p.has_private_rows() { rows.min(PRIVATE_ROWS) } else { rows };
+        R::share(self, rows) as u32
+    }
+
+    fn alien(&self, home: Self) -> Option<&Lock<Shared<u32>>> {
+        // Both are of this cache's engine, which the answer borrows.
+        self.rules.alien(&home.rules)
+    }
+
+    fn tag(self) -> Tag {
+        R::tag(self)
+    }
+
+    fn is_near(self, array: &Sheaf) -> bool {
+        R::is_near(self, array)
+    }
+
+    fn alloc_elsewhere(self) -> Option<usize> {
+        R::alloc_elsewhere(self)
     }
 
     fn touch(self, array: Option<&Sheaf>) -> bool {

@@ -9,35 +9,57 @@ use crate::engine::slabs::Held;
 use crate::engine::{Counter, Header};
 use crate::sync::Ordering;
 
-/// The shared array.
-pub(super) struct Shared<C> {
+/// An array that CPUs share: a node's own, or an [alien](super::alien) one.
+pub struct Shared<C> {
     /// A list of one array, or none.
     array: C,
     objects: u32,
     /// A refill took some since the last reap.
     touched: bool,
+    /// Readers outside find it as the cache's.
+    has_head: bool,
 }
 
 impl<C> Shared<C> {
     pub(super) const fn new(none: C) -> Self {
-        Shared { array: none, objects: 0, touched: false }
+        Shared { array: none, objects: 0, touched: false, has_head: true }
+    }
+
+    /// One that no word of the cache leads to.
+    pub(in crate::engine) const fn aside(none: C) -> Self {
+        Shared { array: none, objects: 0, touched: false, has_head: false }
+    }
+
+    /// Takes the array out. Under its lock.
+    pub(super) fn take<S: Arrays<Chain = C>>(&mut self, on: S) -> Option<S::Sheaf> {
+        let array = on.unlink(&mut self.array)?;
+        self.changed(on, 0);
+        Some(array)
     }
 
     /// Puts the array back, and publishes what it holds. Under its lock.
-    fn put_back<S: Arrays<Chain = C>>(&mut self, on: S, array: S::Sheaf) {
+    pub(super) fn put_back<S: Arrays<Chain = C>>(&mut self, on: S, array: S::Sheaf) {
         let objects = array.len();
         on.link(&mut self.array, array);
         self.changed(on, objects);
+    }
+
+    /// Calls `f` with each object in it. Under its lock.
+    pub(super) fn each<S: Arrays<Chain = C>>(&self, on: S, f: impl FnMut(S::Object)) {
+        on.each_linked(&self.array, f);
     }
 
     fn changed<S: Arrays<Chain = C>>(&mut self, on: S, objects: u32) {
         let (old, new) = (bytes_of(on.cache(), self.objects), bytes_of(on.cache(), objects));
         // Wraps where it falls.
         on.node_bytes().fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
-        self.objects = objects;
         let shown = &on.cache().shown;
-        shown.barn_objects.store(objects.into(), Ordering::Relaxed);
-        shown.barn_head.store(S::head(&self.array).into(), Ordering::Relaxed);
+        let more = u64::from(objects).wrapping_sub(self.objects.into());
+        shown.barn_objects.fetch_add(more, Ordering::Relaxed);
+        self.objects = objects;
+        if self.has_head {
+            shown.barn_head.store(S::head(&self.array).into(), Ordering::Relaxed);
+        }
     }
 }
 
@@ -133,9 +155,7 @@ impl<C> ArrayCaches<C> {
     /// Takes the whole shared array out.
     pub(super) fn take_whole_shared<S: Arrays<Chain = C>>(&self, on: S) -> Option<S::Sheaf> {
         let mut shared = self.shared.lock(on.park());
-        let array = on.unlink(&mut shared.array)?;
-        shared.changed(on, 0);
-        Some(array)
+        shared.take(on)
     }
 
     /// Objects in the shared array, if no refill took any since the last call.
@@ -147,8 +167,7 @@ impl<C> ArrayCaches<C> {
 
     /// Calls `f` with each object in the shared array.
     pub fn each_shared<S: Arrays<Chain = C>>(&self, on: S, f: impl FnMut(S::Object)) {
-        let shared = self.shared.lock(on.park());
-        on.each_linked(&shared.array, f);
+        self.shared.lock(on.park()).each(on, f);
     }
 
     /// Objects in the shared array.

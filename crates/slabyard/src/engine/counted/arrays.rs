@@ -2,14 +2,17 @@
 //! numbers.
 //!
 //! An object in an array counts as in use in its slab. Objects of another node than the CPU's
-//! pass arrays by. Time passes only where [`KernelCache::reap`] says so.
+//! wait in [alien arrays](crate::engine::array_cache::alien). Time passes only where
+//! [`KernelCache::reap`] says so.
 
 use super::slabs::{CountedSheaf, CountedSlabs};
 use super::{Front, KernelCache};
-use crate::engine::array_cache::{ArrayCaches, Arrays, Limits, array, lists, reap};
+use crate::engine::array_cache::shared::Shared;
+use crate::engine::array_cache::{ArrayCaches, Arrays, Limits, alien, array, reap};
 use crate::engine::slabs::{Held, Rules, Slabs, Stacks};
 use crate::engine::{Counter, Shape};
 use crate::platform::Slot;
+use crate::sync::Lock;
 use ::alloc::vec::Vec;
 
 impl Arrays for CountedSlabs<'_> {
@@ -19,6 +22,11 @@ impl Arrays for CountedSlabs<'_> {
 
     fn nr_cpus(self) -> u32 {
         self.cache.node_of.iter().filter(|node| **node == self.node).count() as u32
+    }
+
+    fn alien(&self, home: Self) -> Option<&Lock<Shared<Vec<CountedSheaf>>>> {
+        let nodes = &self.cache.nodes;
+        self.cache.has_aliens.then(|| &nodes[self.node as usize].aliens[home.node as usize])
     }
 
     fn touch(self, _: Option<&CountedSheaf>) -> bool {
@@ -59,12 +67,28 @@ impl KernelCache {
         (&self.nodes[on.node as usize].arrays, on)
     }
 
+    /// From now on a free of another node's object goes to its slab at once, as in a kernel that
+    /// was booted with `noaliencache`. Call it before the first free.
+    pub fn without_aliens(&mut self) {
+        self.has_aliens = false;
+    }
+
+    /// Objects that wait at one node for another.
+    #[must_use]
+    pub fn in_alien(&self, node: u16, home: u16) -> u32 {
+        let (on, mut objects) = (CountedSlabs { node, ..self.at(0) }, 0);
+        let array = &self.nodes[node as usize].aliens[home as usize];
+        alien::each(on, array, |_| objects += 1);
+        objects
+    }
+
     /// Allocates on a CPU from its array; from a node's slabs, if another one is named: the
     /// object's slab.
     pub(super) fn alloc_from_array(&mut self, cpu: usize, node: Option<u16>) -> u32 {
         if let Some(node) = node.filter(|node| *node != self.node_of[cpu]) {
             let node = node.min(self.nodes.len() as u16 - 1);
             let on = CountedSlabs { node, ..self.at(cpu) };
+            on.count(Counter::NodeAllocs, 1);
             return array::alloc_direct(on).expect("numbers without end");
         }
         let stack = &mut self.stacks[cpu];
@@ -80,9 +104,7 @@ impl KernelCache {
     pub(super) fn free_to_array(&mut self, cpu: usize, slab: u32) {
         let begin = slab >> self.numbers.shift;
         if self.slab(begin).node.get() != self.node_of[cpu] {
-            let on = self.at_node_of(cpu, begin);
-            on.free_below(slab);
-            return lists::trim(on);
+            return alien::free(self.at(cpu), self.at_node_of(cpu, begin), slab);
         }
         let limit = self.nodes[self.node_of[cpu] as usize].header.sheaf_capacity() as usize;
         match self.stacks[cpu].main.get_mut().as_mut().filter(|array| array.0.len() < limit) {
@@ -94,19 +116,32 @@ impl KernelCache {
         }
     }
 
-    /// Reaps each CPU's array, as a kernel does every 2 s; with `nodes`, which is each second
-    /// time, the shared arrays and free slabs, too.
+    /// Reaps each CPU's array, as a kernel does every 2 s, and before it what the CPU's node has
+    /// for one other node, the next one each time; with `nodes`, which is each second time, the
+    /// shared arrays and free slabs, too.
     pub fn reap(&self, nodes: bool) {
         if !self.has_arrays() {
             return;
         }
         for cpu in 0..self.stacks.len() {
+            self.reap_alien(self.at(cpu));
             self.reap_array(self.at(cpu));
         }
         for node in 0..self.nodes.len() as u16 {
             if let Some(cpu) = self.node_of.iter().position(|of| *of == node).filter(|_| nodes) {
                 self.nodes[node as usize].arrays.reap(self.at(cpu));
             }
+        }
+    }
+
+    /// Hands over what the CPU's node has for the node whose turn it is.
+    fn reap_alien(&self, on: CountedSlabs<'_>) {
+        let turns = &self.stacks[on.cpu].reaps;
+        let nth = turns.replace(turns.get().wrapping_add(1)) as usize;
+        // A CPU begins with the node behind its own.
+        let node = ((on.node as usize + 1 + nth) % self.nodes.len()) as u16;
+        if node != on.node {
+            alien::drain(on, CountedSlabs { node, ..on });
         }
     }
 
@@ -134,8 +169,14 @@ impl KernelCache {
                 array::return_all(on, &mut array);
             }
         }
-        for node in 0..self.nodes.len() as u16 {
-            let on = CountedSlabs { node, ..self.at(0) };
+        let at = |node| CountedSlabs { node, ..self.at(0) };
+        let nodes = 0..self.nodes.len() as u16;
+        for (node, home) in
+            nodes.clone().flat_map(|node| nodes.clone().map(move |home| (node, home)))
+        {
+            alien::flush(at(node), at(home));
+        }
+        for on in nodes.map(at) {
             on.node().drain(on);
         }
     }

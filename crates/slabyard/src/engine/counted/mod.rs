@@ -28,13 +28,14 @@ pub mod slabs;
 mod tests;
 pub mod walk;
 
+use super::array_cache::shared::Shared;
 use super::counters::Counters;
 pub use super::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
 use super::slabs::{Refill, Rules as SheafRules};
 use super::{ArrayCaches, Header, Shape, Sheaves};
 use crate::pages::descriptor::NIL;
 use crate::slab::{Geometry, Word};
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicUsize, Lock, Rank};
 use ::alloc::vec;
 use ::alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -75,6 +76,8 @@ pub(crate) struct Node {
     pub(crate) header: Header,
     pub(crate) sheaves: Sheaves<Vec<CountedSheaf>>,
     pub(crate) arrays: ArrayCaches<Vec<CountedSheaf>>,
+    /// Free objects that wait for their node, by its number.
+    pub(crate) aliens: Vec<Lock<Shared<Vec<CountedSheaf>>>>,
 }
 
 /// One cache of a modelled kernel.
@@ -93,6 +96,8 @@ pub struct KernelCache {
     nr_slabs: Cell<u32>,
     /// Bytes in barns.
     node_bytes: AtomicUsize,
+    /// Nodes have alien arrays.
+    has_aliens: bool,
     alone: Alone,
     counters: Counters,
     /// Slabs begun and ended, in order, until somebody takes them.
@@ -174,11 +179,12 @@ impl KernelCache {
             numbers: Numbers::of_words(1),
             is_of_yard: false,
             cpus: vec![Cpu::default(); node_of.len()],
-            nodes: (0..nr_nodes).map(|_| Node::new(shape)).collect(),
+            nodes: (0..nr_nodes).map(|_| Node::new(shape, nr_nodes)).collect(),
             stacks: (0..nr_stacks).map(|_| CpuStacks::default()).collect(),
             node_of: node_of.to_vec(),
             nr_slabs: Cell::new(0),
             node_bytes: AtomicUsize::new(0),
+            has_aliens: true,
             alone: Alone::default(),
             counters: Counters::default(),
             pages: RefCell::default(),
@@ -232,10 +238,12 @@ impl KernelCache {
 }
 
 impl Node {
-    fn new(shape: Shape) -> Self {
+    fn new(shape: Shape, nr_nodes: usize) -> Self {
         let (header, sheaves) = (Header::new(), Sheaves::new(Vec::new(), Vec::new()));
         header.begin("", shape, 0);
         Sheaves::<Vec<CountedSheaf>>::publish_limits(&header);
-        Node { header, sheaves, arrays: ArrayCaches::new(Vec::new()) }
+        let alien = |_| Lock::new(Rank::Barn, Shared::aside(Vec::new()));
+        let aliens = (0..nr_nodes).map(alien).collect();
+        Node { header, sheaves, arrays: ArrayCaches::new(Vec::new()), aliens }
     }
 }

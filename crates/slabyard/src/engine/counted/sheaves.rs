@@ -7,6 +7,7 @@
 
 use super::KernelCache;
 use super::slabs::{CountedSheaf, CountedSlabs};
+use crate::engine::array_cache::alien;
 use crate::engine::{Counter, Sheaves};
 use ::alloc::vec::Vec;
 
@@ -101,6 +102,9 @@ impl KernelCache {
             let on = CountedSlabs { node: node as u16, ..self.at(0) };
             self.policy(on).each_in_barn(on, |object| f(object >> shift));
             self.nodes[node].arrays.each_shared(on, |object| f(object >> shift));
+            for alien in &self.nodes[node].aliens {
+                alien::each(on, alien, |object| f(object >> shift));
+            }
         }
     }
 }

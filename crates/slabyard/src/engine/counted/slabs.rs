@@ -291,6 +291,8 @@ pub(crate) struct CpuStacks {
     pub(crate) spare: RefCell<Option<CountedSheaf>>,
     /// An array was allocated from since the last reap.
     pub(crate) touched: Cell<bool>,
+    /// Reaps so far.
+    pub(crate) reaps: Cell<u32>,
 }
 
 impl CountedSlabs<'_> {

@@ -21,6 +21,7 @@ mod calls;
 mod counts;
 mod huge;
 mod memory;
+mod nodes;
 mod process;
 
 use super::rseq::{self, Thread, flags};
@@ -58,14 +59,16 @@ const REFUSED: u32 = 2;
 
 /// The platform of a real process.
 pub type Linux = OnLinux<false>;
-/// The same, which counts what slow paths do, once it is [asked](OnLinux::count_slow_paths).
+/// The same, which counts what slow paths do, once it is [asked](OnLinux::count_slow_paths), and
+/// may have [several nodes](OnLinux::set_nodes).
 pub type CountingLinux = OnLinux<true>;
 
-/// The platform of a real process: `COUNTS` if it has code that counts.
+/// The platform of a real process: `COUNTS` if it has code that counts, and that tells nodes.
 pub struct OnLinux<const COUNTS: bool> {
     rows: Rows,
     memory: Memory,
     counts: Counts,
+    nodes: nodes::Nodes,
     huge_pages: huge::Setting,
     setup: Setup,
     membarrier: AtomicU32,
@@ -99,6 +102,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
             rows: Rows::new(),
             memory: Memory::new(),
             counts: Counts::new(),
+            nodes: nodes::Nodes::new(),
             huge_pages: huge::Setting::new(),
             setup: Setup {
                 mode: AtomicU32::new(0),
@@ -143,6 +147,23 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
     /// Call it after [`OnLinux::init`].
     pub fn count_slow_paths(&self) -> bool {
         COUNTS && self.counts.begin(self.page_bytes(), self.rows.len())
+    }
+
+    /// From now on there are so many memory nodes, a power of two: the machine's own, if it has
+    /// several. False if there is no code for so many. Call it after [`OnLinux::init`], before the
+    /// yard's.
+    pub fn set_nodes(&self, nodes: usize) -> bool {
+        if !nodes.is_power_of_two() || nodes > Self::MOST_NODES {
+            return false;
+        }
+        let may_be_real = self.mode() != Mode::Slots && !self.is_restricted();
+        self.nodes.begin(nodes, self.page_bytes(), self.rows.len(), may_be_real);
+        true
+    }
+
+    /// True if the nodes are the machine's own; and requests for their pages that were refused.
+    pub fn real_nodes(&self) -> (bool, usize) {
+        (self.nodes.are_real(), self.nodes.refused())
     }
 
     /// What all rows counted of the cache of a number, by the words of `abi::stats`; `None` where
@@ -362,6 +383,21 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     #[inline(always)]
     fn has_page_lists(&self) -> bool {
         COUNTS
+    }
+
+    const MOST_NODES: usize = if COUNTS { nodes::MOST } else { 1 };
+
+    fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn node_of_row(&self, row: usize) -> usize {
+        self.nodes.of_row(row)
+    }
+
+    fn bind(&self, address: usize, bytes: usize, node: usize) {
+        may_call(self);
+        self.nodes.bind(address, bytes, node);
     }
 
     fn page_bytes(&self) -> usize {

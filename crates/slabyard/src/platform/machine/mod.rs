@@ -48,6 +48,8 @@ pub struct Config {
     pub cpus: usize,
     /// Bytes of a page: a power of two, at least [`GRANULE`].
     pub page_bytes: usize,
+    /// Memory nodes: a power of two, at most [`Platform::MOST_NODES`]; CPUs take turns.
+    pub nodes: usize,
     /// Bytes that can be committed and mapped at once.
     pub memory_bytes: usize,
     /// Seed of every choice.
@@ -106,6 +108,7 @@ impl Default for Config {
         Config {
             cpus: 2,
             page_bytes: GRANULE,
+            nodes: 1,
             memory_bytes: usize::MAX,
             seed: 0,
             preemption: 100,
@@ -145,6 +148,7 @@ impl Machine {
     pub fn new(config: Config) -> Self {
         assert!(config.page_bytes.is_power_of_two() && config.page_bytes >= GRANULE);
         assert!(config.cpus > 0, "a machine without a CPU");
+        assert!(config.nodes.is_power_of_two() && config.nodes <= Self::MOST_NODES);
         let nr_threads = config.max_threads + 1;
         let late = config.late_rows || !config.can_stop;
         let nr_rows = if config.can_stop { config.cpus } else { nr_threads };
@@ -286,6 +290,16 @@ impl Platform for Machine {
     #[inline(always)]
     fn has_page_lists(&self) -> bool {
         true
+    }
+
+    const MOST_NODES: usize = 4;
+
+    fn nodes(&self) -> usize {
+        self.config.nodes
+    }
+
+    fn node_of_row(&self, row: usize) -> usize {
+        row % self.config.nodes
     }
 
     fn page_bytes(&self) -> usize {

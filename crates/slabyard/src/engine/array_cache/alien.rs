@@ -1,0 +1,111 @@
+//! Alien arrays: free objects whose slabs lie on another memory node than the CPU that freed
+//! them.
+//!
+//! A CPU hands out objects of its own node. What it frees of another one waits in
+//! an array of [`MOST`] objects that the CPU's node has for that node, and when this is full, all
+//! of it goes to the other node at once: to its shared array, as far as that has room, and to
+//! its slabs. So the locks of the other node are taken once for a dozen frees, and not for each.
+//! Where there are no such arrays (the kernel's `noaliencache`), each goes to its slab alone.
+//!
+//! Neighbours: [`super::array`] frees objects of its own node; [`super::shared`] is what an alien
+//! array is made of, and where its objects go. An alien array is under a lock of its own, of the
+//! rank of barns: it is let go before objects are handed over.
+
+use super::shared::Shared;
+use super::{Arrays, Limits, array};
+use crate::engine::Counter;
+use crate::engine::slabs::Held;
+use crate::sync::Lock;
+
+/// Objects in an alien array.
+pub const MOST: u32 = 12;
+
+/// Objects in an alien array of a cache whose CPUs' arrays have this limit.
+#[must_use]
+pub const fn capacity(limit: u32) -> u32 {
+    if limit > 1 { MOST } else { limit }
+}
+
+/// Frees an object of the node `home`, which is not that of the CPU.
+pub fn free<S: Arrays>(on: S, home: S, object: S::Object) {
+    let _moving = on.cache().moving();
+    on.count(Counter::NodeFrees, 1);
+    let Some(alien) = on.alien(home) else { return free_home(home, object) };
+    let most = capacity(Limits::of_cache(on.cache()).limit);
+    // An array to put into the place of none: a new one may need a system call, so that it is
+    // made without the lock.
+    let mut spare: Option<S::Sheaf> = None;
+    loop {
+        let mut held = alien.lock(on.park());
+        let Some(mut array) = held.take(on).or_else(|| spare.take()) else {
+            drop(held);
+            spare = on.new_sheaf(most);
+            if spare.is_none() {
+                return free_home(home, object);
+            }
+            continue;
+        };
+        if on.is_top(&array, object) {
+            held.put_back(on, array);
+            drop(held);
+            on.report_double_free(object);
+            break;
+        }
+        if array.len() < most.min(on.room(&array)) {
+            on.push(&mut array, object);
+            held.put_back(on, array);
+            break;
+        }
+        drop(held);
+        on.count(Counter::NodeOverflow, 1);
+        hand_over(home, &mut array);
+        if let Some(surplus) = spare.replace(array) {
+            on.give_sheaf(surplus);
+        }
+    }
+    if let Some(spare) = spare {
+        on.give_sheaf(spare);
+    }
+}
+
+/// Frees one object to its node's slabs.
+fn free_home<S: Arrays>(home: S, object: S::Object) {
+    home.free_below(object);
+    super::lists::trim(home);
+}
+
+/// Gives all objects of an array to their node.
+fn hand_over<S: Arrays>(home: S, array: &mut S::Sheaf) {
+    let objects = array.len();
+    home.node().put_shared(home, array, objects);
+    array::return_all(home, array);
+}
+
+/// Hands over what a node has for another one; returns how many objects.
+pub fn drain<S: Arrays>(on: S, home: S) -> u32 {
+    let _moving = on.cache().moving_aside();
+    let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(on));
+    let Some(mut array) = taken else { return 0 };
+    let objects = array.len();
+    hand_over(home, &mut array);
+    on.give_sheaf(array);
+    objects
+}
+
+/// Returns what a node has for another one to its slabs.
+pub(in crate::engine) fn flush<S: Arrays>(on: S, home: S) {
+    let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(on));
+    if let Some(mut array) = taken {
+        array::return_all(home, &mut array);
+        on.give_sheaf(array);
+    }
+}
+
+/// Calls `f` with each object of an alien array.
+pub(in crate::engine) fn each<S: Arrays>(
+    on: S,
+    alien: &Lock<Shared<S::Chain>>,
+    f: impl FnMut(S::Object),
+) {
+    alien.lock(on.park()).each(on, f);
+}

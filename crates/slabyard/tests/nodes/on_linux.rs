@@ -1,0 +1,76 @@
+//! On real CPUs: threads that are bound to a CPU each, two declared nodes, and a ring of objects
+//! that go from one to the next.
+
+use super::{BYTES, CLASS, node_of};
+use slabyard::engine::array_cache::OnNodes;
+use slabyard::engine::counters::Counter;
+use slabyard::platform::Platform;
+use slabyard::platform::linux::{CountingLinux, Mode};
+use slabyard::yard::{Settings, Yard};
+use std::sync::mpsc;
+
+/// Binds this thread to a CPU; false if it may not run there.
+fn bind(cpu: usize) -> bool {
+    // SAFETY: a set of CPUs is plain bits; the call reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set) == 0
+    }
+}
+
+#[test]
+fn bound_threads_get_memory_of_their_node() {
+    const ROUNDS: usize = 2000;
+    const OBJECTS: usize = 300;
+    let yard: Yard<CountingLinux, OnNodes> = Yard::new(CountingLinux::new());
+    let p = yard.platform();
+    assert!(p.init(None) && p.set_nodes(2) && p.count_slow_paths());
+    if p.mode() == Mode::Slots {
+        return println!("not run: no restartable sequences here");
+    }
+    if p.real_nodes().0 {
+        return println!("not run: the machine has several nodes");
+    }
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 20 }));
+    let (to_one, from_zero) = mpsc::sync_channel::<Vec<usize>>(4);
+    let (to_zero, from_one) = mpsc::sync_channel::<Vec<usize>>(4);
+    let work = |cpu: usize, to: mpsc::SyncSender<Vec<usize>>, from: mpsc::Receiver<Vec<usize>>| {
+        if !bind(cpu) {
+            return false;
+        }
+        for _ in 0..ROUNDS {
+            let get = |nth: usize| {
+                let address = yard.alloc_fast(BYTES - nth % 2 * 16, 16).expect("memory");
+                assert_eq!(node_of(&yard, address), Some(cpu % 2), "on CPU {cpu}");
+                address
+            };
+            let objects: Vec<usize> = (0..OBJECTS).map(get).collect();
+            // The other one may have ended: it must not run there.
+            if to.send(objects).is_err() {
+                return false;
+            }
+            let Ok(others) = from.recv() else { return false };
+            for address in others {
+                yard.free_fast(address).expect("a live object");
+            }
+        }
+        true
+    };
+    let ran = std::thread::scope(|scope| {
+        let zero = scope.spawn(|| work(0, to_one, from_one));
+        let one = scope.spawn(|| work(1, to_zero, from_zero));
+        [zero, one].map(|thread| thread.join().expect("each object of its own node"))
+    });
+    if ran != [true; 2] {
+        return println!("not run: one CPU alone");
+    }
+    let sound = yard.verify().expect("outside of a slow path").expect("a sound yard");
+    assert_eq!(sound.live, 0);
+    let counts = yard.platform().counted(CLASS).expect("it counts");
+    let frees = counts[Counter::NodeFrees as usize];
+    assert_eq!(frees, (ROUNDS * OBJECTS) as u64, "half of the objects are of this class, twice");
+    assert_eq!(counts[Counter::NodeAllocs as usize], 0);
+    assert!(counts[Counter::NodeOverflow as usize] > frees / 20);
+    assert_eq!(yard.platform().nodes(), 2);
+}
