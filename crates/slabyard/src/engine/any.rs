@@ -3,6 +3,7 @@
 //! The library that holds every engine has a yard of it; a yard of one engine emits no code
 //! of the others. Neighbours: an engine that is added here gets a row in `abi::engines`.
 
+use super::array_cache::Choice;
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
 use super::{ArrayCaches, Changed, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny};
 use crate::pages::Sheaf;
@@ -51,6 +52,15 @@ impl Any {
     }
 }
 
+impl Any {
+    /// Chooses SLAB, by a policy of its free slabs; false if an engine is chosen already.
+    pub fn choose_arrays(&self, choice: Choice) -> bool {
+        let engine = ArrayCaches::NEW;
+        engine.follow(choice);
+        self.0.set(Chosen::Slab(engine))
+    }
+}
+
 /// The call on the engine that was chosen.
 macro_rules! on_chosen {
     ($any:expr, $engine:ident => $call:expr) => {
@@ -70,12 +80,14 @@ impl Engine for Any {
     const HAS_SLABS_BELOW: bool = true;
     const TAGGED: bool = true;
     const SIZED: bool = true;
+    const REAPS: bool = true;
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;
         match other.0.get() {
             Chosen::CpuSlabs(engine) => any.0.set(Chosen::CpuSlabs(OnCpus::like(engine))),
             Chosen::Mixed(engine) => any.0.set(Chosen::Mixed(Mixed::like(engine))),
+            Chosen::Slab(engine) => any.0.set(Chosen::Slab(ArrayCaches::like(engine))),
             _ => any.choose(other.name()),
         };
         any
@@ -83,6 +95,10 @@ impl Engine for Any {
 
     fn name(&self) -> EngineName {
         on_chosen!(self, engine => engine.name())
+    }
+
+    fn arrays(&self) -> Option<&ArrayCaches> {
+        on_chosen!(self, engine => engine.arrays())
     }
 
     fn order(&self, size: u32, order: u32, page_order: u32) -> u32 {

@@ -21,6 +21,11 @@ impl ArrayCaches {
         PageSlabs { heap: on.heap, cache: on.cache, rules: Of(self) }
     }
 
+    /// Ends up to so many free slabs; returns how many.
+    pub(crate) fn end_free<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> u32 {
+        lists::end_free(self.on(on), most)
+    }
+
     /// Changes a limit; `None` if it is none, or a kernel would refuse it.
     fn tune(cache: &Header, name: &str, value: u32) -> Option<u32> {
         let limits = Limits::of_cache(cache);
@@ -39,14 +44,29 @@ impl ArrayCaches {
 impl Engine for ArrayCaches {
     const NEW: Self = ArrayCaches::new(NO_SHEAF);
     const TAGGED: bool = true;
+    const REAPS: bool = true;
+
+    fn like(other: &Self) -> Self {
+        let engine = Self::NEW;
+        engine.follow(other.choice());
+        engine
+    }
 
     fn name(&self) -> EngineName {
         EngineName::Slab
     }
 
+    fn arrays(&self) -> Option<&ArrayCaches> {
+        Some(self)
+    }
+
+    fn order(&self, size: u32, order: u32, page_order: u32) -> u32 {
+        self.choice().order(size, order, page_order)
+    }
+
     fn begin(&self, cache: &Header) {
         let size = cache.shape().geometry.size;
-        Limits::of(size, GRANULE as u32, POSSIBLE_CPUS).publish(cache);
+        self.choice().limits(size, GRANULE as u32, POSSIBLE_CPUS).publish(cache);
         // Another rule says how many free slabs stay.
         cache.set_min_partial(0);
         cache.set_front(front::ARRAYS as u32);

@@ -8,6 +8,7 @@
 //! Neighbours: a reclaim pass calls [`ArrayCaches::reclaim_piece`]; [`drain`](ArrayCaches::drain)
 //! takes everything, on request.
 
+use super::policy::Taken;
 use super::{ArrayCaches, Arrays, Limits, array, lists};
 use crate::engine::Found;
 use crate::sync::Ordering;
@@ -40,6 +41,9 @@ impl<C> ArrayCaches<C> {
         found: &mut Option<Found>,
         most: u32,
     ) -> bool {
+        if self.policy().taken != Taken::ByTimers {
+            return false;
+        }
         let mut left = match found.take() {
             Some(left) => left,
             None if self.passes.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) => {
@@ -58,6 +62,9 @@ impl<C> ArrayCaches<C> {
 
     /// Reaps the node whole.
     pub fn reap<S: Arrays<Chain = C>>(&self, on: S) {
+        if self.policy().taken != Taken::ByTimers {
+            return;
+        }
         let found = self.look(on);
         self.flush_shared(on, found.unused);
         if found.idle {
