@@ -17,6 +17,7 @@ use crate::platform::Platform;
 use crate::sync::AtomicU32;
 use crate::yard::Yard;
 use crate::yard::slow_path::LOOK_CALLS;
+use crate::yard::stacks::Stacks;
 
 /// How a caller of [`Yard::reap`] takes its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,18 @@ pub enum Turn {
     /// Beside the others: from where the hand stands each has caches of its own, under each
     /// cache's locks. No kernel had that.
     Beside,
+    /// As [`Turn::Wait`], and the arrays of all CPUs are drained, not this one's alone: a fence
+    /// of all CPUs for each cache, as kmem_cache_shrink interrupted them.
+    WaitAndStop,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turned {
+    /// What the clock did.
+    pub reaped: Reaped,
+    /// Nanoseconds until it was this thread's turn, on a platform that counts.
+    pub waited_ns: u64,
 }
 
 impl<P: Platform> Yard<P, Any> {
@@ -54,40 +67,49 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn reap_in_pass(&self, reaped: &mut usize) -> Option<usize> {
         let first = self.of_first().filter(|_| *reaped == 0)?;
         *reaped = 1;
-        let slabs = clock::reap(first.hand(), &Ring(self)).slabs;
+        let ring = Ring { yard: self, stops: false };
+        let slabs = clock::reap(first.hand(), &ring).slabs;
         Some(slabs as usize).filter(|slabs| *slabs > 0)
     }
 
     /// Turns the clock once, whatever the policy. `None` if there is none for it: no array
     /// caches, another thread's [turn](Turn::Try), a handler that interrupted a slow path.
-    pub fn reap(&self, turn: Turn) -> Option<Reaped> {
+    pub fn reap(&self, turn: Turn) -> Option<Turned> {
         let first = self.of_first()?;
         let _slow_path = self.slow_path(LOOK_CALLS)?;
-        let ring = Ring(self);
+        let p = self.platform();
+        let ring = Ring { yard: self, stops: turn == Turn::WaitAndStop && p.can_stop() };
+        if turn == Turn::Beside {
+            let hand = AtomicU32::new(clock::pass_on(first.hand(), &ring));
+            return Some(Turned { reaped: clock::reap(&hand, &ring), waited_ns: 0 });
+        }
+        let now = || if p.counts() { p.now_ns() } else { 0 };
+        let begun = now();
         let _semaphore = match turn {
-            Turn::Wait => self.drain.lock(self.platform()),
-            Turn::Try => self.drain.try_lock(self.platform())?,
-            Turn::Beside => {
-                let hand = AtomicU32::new(clock::pass_on(first.hand(), &ring));
-                return Some(clock::reap(&hand, &ring));
-            }
+            Turn::Try => self.drain.try_lock(p)?,
+            _ => self.drain.lock(p),
         };
-        Some(clock::reap(first.hand(), &ring))
+        let waited_ns = now() - begun;
+        Some(Turned { reaped: clock::reap(first.hand(), &ring), waited_ns })
     }
 }
 
 /// The caches in use.
-struct Ring<'a, P, E>(&'a Yard<P, E>);
+struct Ring<'a, P, E> {
+    yard: &'a Yard<P, E>,
+    /// Other CPUs' arrays are drained, too: the drain lock is held.
+    stops: bool,
+}
 
 impl<P: Platform, E: Engine> Ring<'_, P, E> {
     fn arrays(&self, cache: usize) -> Option<&ArrayCaches> {
-        self.0.caches.get(cache).engine.arrays()
+        self.yard.caches.get(cache).engine.arrays()
     }
 }
 
 impl<P: Platform, E: Engine> Chain for Ring<'_, P, E> {
     fn next_cache(&self, from: usize) -> Option<usize> {
-        self.0.caches.used.next_cache(from)
+        self.yard.caches.used.next_cache(from)
     }
 
     fn may_reap(&self, cache: usize) -> bool {
@@ -95,21 +117,24 @@ impl<P: Platform, E: Engine> Chain for Ring<'_, P, E> {
     }
 
     fn drain_own(&self, cache: usize) {
-        let cache = self.0.caches.get(cache);
+        if self.stops {
+            return self.yard.drain_stacks(Stacks::Cache(cache));
+        }
+        let cache = self.yard.caches.get(cache);
         if cache.sheaf_capacity() > 0 {
-            cache.engine.flush_own(cache.on(&self.0.heap), cache.shape().main());
+            cache.engine.flush_own(cache.on(&self.yard.heap), cache.shape().main());
         }
     }
 
     fn look(&self, cache: usize) -> Look {
-        let shape = self.0.caches.get(cache).shape();
+        let shape = self.yard.caches.get(cache).shape();
         let free_slabs = self.arrays(cache).map_or(0, ArrayCaches::nr_free);
         let order = shape.geometry.order;
         Look { free_slabs, order, has_constructor: shape.constructor.is_some() }
     }
 
     fn end_free(&self, cache: usize, most: u32) -> u32 {
-        let on = self.0.caches.get(cache).on(&self.0.heap);
+        let on = self.yard.caches.get(cache).on(&self.yard.heap);
         self.arrays(cache).map_or(0, |arrays| arrays.end_free(on, most))
     }
 }

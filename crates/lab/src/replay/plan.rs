@@ -3,6 +3,7 @@
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
 use crate::prepare::Prepared;
+use crate::rules::Slab;
 use slabyard::engine::counted::Rules;
 
 /// What to run.
@@ -19,6 +20,10 @@ pub struct Plan<'a> {
     pub parked: &'a [Parked],
     /// How the slabs at the start are put in place.
     pub start: Start,
+    /// Order of each cache.
+    pub orders: &'a [u8],
+    /// What becomes of SLAB's free slabs.
+    pub slab: Slab,
     /// A sample is taken every so many steps; 0: none.
     pub sample_every: usize,
     /// The books of each cache are checked every so many steps; 0: never.

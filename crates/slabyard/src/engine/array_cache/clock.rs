@@ -105,12 +105,11 @@ pub fn reap(hand: &AtomicU32, chain: &impl Chain) -> Reaped {
 
 /// Moves the hand on by as many caches as one reap looks at; returns where it stood.
 pub fn pass_on(hand: &AtomicU32, chain: &impl Chain) -> u32 {
-    let stood = hand.load(Ordering::Relaxed);
     let from = |at: usize| chain.next_cache(at).or_else(|| chain.next_cache(0)).unwrap_or(0);
-    let next = (0..SCANNED).fold(stood as usize, |at, _| from(at) + 1);
-    // Two threads that read the same hand look at the same caches, under each cache's lock.
-    hand.store(next as u32, Ordering::Relaxed);
-    stood
+    let next = |stood: u32| (0..SCANNED).fold(stood as usize, |at, _| from(at) + 1) as u32;
+    // A hint: what a cache has is under the cache's own lock.
+    let moved = hand.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |stood| Some(next(stood)));
+    moved.unwrap_or_else(|stood| stood)
 }
 
 #[cfg(test)]
@@ -194,6 +193,13 @@ mod tests {
         assert_eq!(reap(&hand, &ring), Reaped { scanned: 10, ..Reaped::default() });
         let drained = ring.drained.into_inner();
         assert!(drained.into_iter().eq((0..25).chain(0..5)));
+    }
+
+    #[test]
+    fn who_reaps_beside_others_has_ten_caches_of_its_own() {
+        let (hand, ring) = (AtomicU32::new(0), ring((0..25).map(|_| 0)));
+        let stood = core::array::from_fn(|_| pass_on(&hand, &ring));
+        assert_eq!(stood, [0, 10, 20, 5]);
     }
 
     #[test]

@@ -108,11 +108,23 @@ impl KernelCache {
         if !self.has_arrays() {
             return;
         }
-        for cpu in 0..self.stacks.len() {
+        (0..self.stacks.len()).for_each(|cpu| self.reap_cpu(cpu));
+        if nodes {
+            self.reap_nodes();
+        }
+    }
+
+    /// Reaps a CPU's array, as its timer does.
+    pub fn reap_cpu(&self, cpu: usize) {
+        if self.has_arrays() && cpu < self.stacks.len() {
             self.reap_array(self.at(cpu));
         }
+    }
+
+    /// Reaps the shared array and the free slabs of each node.
+    pub fn reap_nodes(&self) {
         for node in 0..self.nodes.len() as u16 {
-            if let Some(cpu) = self.node_of.iter().position(|of| *of == node).filter(|_| nodes) {
+            if let Some(cpu) = self.node_of.iter().position(|of| *of == node) {
                 self.nodes[node as usize].arrays.reap(self.at(cpu));
             }
         }
