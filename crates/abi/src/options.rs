@@ -159,6 +159,10 @@ pub enum EngineKey {
     CpuPartialLists,
     /// A bug that checkers must find.
     Planted,
+    /// What becomes of free slabs.
+    Reclaim,
+    /// Whether CPUs have arrays.
+    Arrays,
     /// Slow paths are counted.
     Count,
     /// Which page lists CPUs have.
@@ -217,6 +221,18 @@ options! {
         kind: Kind::Word(&["none", "lost-slabs"]),
         default: 0,
         help: "a bug for checkers to find: the slabs that the series of 2023 lost at first, without CPU partial lists",
+    },
+    Opt {
+        env: "SLABYARD_RECLAIM",
+        kind: Kind::Word(&["2.4", "2.5.39", "2.5.45", "today"]),
+        default: 3,
+        help: "what becomes of free slabs, by the engine slab: they stay until a clock comes, one stays, they stay within a limit, or that with shared arrays",
+    },
+    Opt {
+        env: "SLABYARD_ARRAYS",
+        kind: Kind::Switch,
+        default: 1,
+        help: "whether CPUs have arrays, by the engine slab; 0: as a kernel for one CPU, each call is under the list's lock",
     },
     Opt {
         env: "SLABYARD_COUNT",

@@ -3,7 +3,7 @@
 
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::{Parked, Plan, Start};
-use crate::rules::Settings;
+use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::Trace;
@@ -38,6 +38,8 @@ pub struct Case {
     /// Share of the traced machine's slabs, when they are most, that are of caches
     /// left out of comparisons.
     pub left_out_share: f64,
+    /// What becomes of SLAB's free slabs, by the rules of SLAB.
+    pub slab: Slab,
     /// Why a run on this machine does not compare with one on another, in words, if it
     /// is not as the traced one.
     pub unlike: Option<String>,
@@ -110,6 +112,7 @@ impl Case {
             page_size: 0,
             page_lists: None,
             left_out_share,
+            slab: Slab::default(),
             unlike: None,
         };
         case.rule(trace, snapshot, settings)?;
@@ -161,6 +164,7 @@ impl Case {
         snapshot: &KernelSnapshot,
         rules: &slab::Rules,
     ) -> Result<(), Error> {
+        self.slab.choice = rules.choice;
         let told = snapshot.is_of_slab() && rules.page_size == snapshot.page_size;
         for (nth, cache) in snapshot.caches.iter().enumerate() {
             let request = slab::Request {
@@ -230,10 +234,11 @@ impl Case {
             node_of: &self.node_of,
             parked: &self.parked,
             start,
+            orders: &self.orders,
+            slab: self.slab,
             sample_every: 0,
             audit_every: 0,
             page_size: self.page_size,
-            orders: &self.orders,
             memory: None,
             steps: None,
             page_lists: self.page_lists,

@@ -14,7 +14,7 @@
 
 use crate::geometry::SizeError;
 use crate::rules::Machine;
-use slabyard::engine::array_cache::Limits;
+use slabyard::engine::array_cache::{Choice, Limits};
 
 /// The smallest object where an index is a byte: then no slab has more than 255.
 const LEAST_SIZE: u32 = 16;
@@ -91,6 +91,8 @@ pub struct Rules {
     pub node_cpus: u32,
     /// Bytes of a cache line.
     pub line: u32,
+    /// What becomes of free slabs, and whether CPUs have arrays.
+    pub choice: Choice,
 }
 
 impl Rules {
@@ -103,6 +105,7 @@ impl Rules {
             possible_cpus: machine.possible_cpus,
             node_cpus: machine.online_cpus.div_ceil(machine.nodes.max(1)),
             line: 64,
+            choice: Choice::default(),
         }
     }
 
@@ -173,7 +176,7 @@ pub fn of(request: &Request, rules: &Rules) -> Result<Geometry, SizeError> {
         let (order, page_size) = (ORDER_LIMIT, rules.page_size);
         return Err(SizeError::TooLarge { size, order, pages: 1 << order, page_size });
     };
-    let limits = Limits::of(size, rules.page_size, rules.possible_cpus);
+    let limits = rules.choice.limits(size, rules.page_size, rules.possible_cpus);
     let colour_offset = rules.line.max(request.align);
     Ok(Geometry {
         size,

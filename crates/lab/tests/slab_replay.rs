@@ -4,12 +4,12 @@
 //! CPU and 64 MiB; `data/slab_61.slabinfo.zst` what its slabinfo said before the load, while what
 //! it made was held, and after that was released. `data/README.md` says how they were made.
 
-use slabyard::engine::array_cache::Limits;
+use slabyard::engine::array_cache::{Choice, Limits, Reclaim};
 use slabyard::engine::counted::Front;
 use slabyard_lab::case::{Case, order_of};
 use slabyard_lab::prepare::truth::{self, Change};
 use slabyard_lab::replay::{Start, replay};
-use slabyard_lab::rules::{Machine, Release, Settings};
+use slabyard_lab::rules::{Machine, Release, Settings, Slab};
 use slabyard_lab::slab;
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::csv;
@@ -102,4 +102,25 @@ fn other_rules_are_found_to_be_others() {
     let limits = Limits { limit: 1, batchcount: 1, sharedfactor: 0 };
     small.rules.iter_mut().for_each(|rules| rules.front = Front::ArrayCaches(limits));
     assert!(!is_within_two_percent(modelled(&small)[1], 637), "arrays of one object");
+}
+
+/// Slabs while the load is held and after it, by a policy.
+fn by_policy(reclaim: Reclaim, pressure_ms: u64) -> [i64; 2] {
+    let choice = Choice { reclaim, has_arrays: false };
+    let mut case = case(true);
+    let rules = slab::Rules { choice, ..slab::Rules::of(&machine()) };
+    case.follow_slab(&snapshots()[0], &rules).expect("slabs");
+    case.slab = Slab { choice, pressure_ms };
+    modelled(&case)
+}
+
+#[test]
+fn free_slabs_stay_by_the_policy() {
+    let [_, stays] = by_policy(Reclaim::V2_4, 0);
+    let [_, reaped] = by_policy(Reclaim::V2_4, 10);
+    let [_, one] = by_policy(Reclaim::V2_5_39, 0);
+    let [_, within_limit] = by_policy(Reclaim::V2_5_45, 0);
+    let order = [one, within_limit, stays];
+    assert!(order.is_sorted() && one < within_limit && within_limit < stays, "{order:?}");
+    assert!(reaped < stays, "the clock came: {reaped} of {stays}");
 }

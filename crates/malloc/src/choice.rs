@@ -19,16 +19,29 @@ pub(crate) fn choose(options: &Options) {
     }
     let lists = PageLists::ALL[options.of_engines(EngineKey::PageLists) as usize];
     let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+    let arrays = arrays(options);
     if options.of_engines(EngineKey::Nodes) > 0 {
         if engine == EngineName::Slab {
             if lists != PageLists::ALL[0] {
                 say!("SLABYARD_PAGE_LISTS is ignored: with several nodes the yard has its own");
+            }
+            if arrays != Default::default() {
+                say!("SLABYARD_RECLAIM and SLABYARD_ARRAYS are ignored with several nodes");
             }
             return choose_nodes(options);
         }
         say!("SLABYARD_NODES is ignored: the engine `{}` has one node", engine.row().name);
     }
     YARD.heap.choose_page_lists(lists, options.of_engines(EngineKey::Zone));
+    if engine == EngineName::Slab {
+        YARD.choose_arrays(arrays);
+    } else if arrays != Default::default() {
+        let name = engine.row().name;
+        say!(
+            "SLABYARD_RECLAIM and SLABYARD_ARRAYS are ignored: the engine `{}` is not `slab`",
+            name
+        );
+    }
     match options.of_engines(EngineKey::Front) {
         0 => YARD.choose(engine),
         _ if engine != EngineName::Slub => {
@@ -82,6 +95,16 @@ fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
     };
     let lists = option(EngineKey::CpuPartialLists) == 1;
     Rules { planted, ..Rules::of_kind(freezing, accounting, lists) }
+}
+
+/// The policy of SLAB's free slabs that the options ask for.
+#[cfg(any_engine)]
+fn arrays(options: &Options) -> slabyard::engine::array_cache::Choice {
+    use slabyard::engine::array_cache::{Choice, Reclaim};
+    use slabyard_abi::options::EngineKey;
+    let option = |key| options.of_engines(key) as usize;
+    let reclaim = Reclaim::ALL[option(EngineKey::Reclaim)];
+    Choice { reclaim, has_arrays: option(EngineKey::Arrays) == 1 }
 }
 
 /// There is no choice.

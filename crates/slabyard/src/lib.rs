@@ -5,7 +5,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 5 | [`yard`], [`cache`], [`created`], `large`, `place`, `sized`, [`observe`], [`verify`] |
+//! | 5 | [`yard`], [`cache`], [`created`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings |
@@ -28,6 +28,7 @@ pub mod observe;
 pub mod pages;
 mod place;
 pub mod platform;
+pub mod reap;
 pub mod shrinker;
 mod sized;
 pub mod slab;

@@ -234,7 +234,12 @@ pub fn case(
     };
     let mut case = Case::new(trace, snapshot, settings, order).map_err(wrong)?;
     if engine == Engine::Slab {
-        case.follow_slab(snapshot, &slab::Rules::of(&settings.machine)).map_err(wrong)?;
+        let rules =
+            slab::Rules { choice: settings.slab.choice, ..slab::Rules::of(&settings.machine) };
+        case.follow_slab(snapshot, &rules).map_err(wrong)?;
+        case.slab = settings.slab;
+    } else if let Some(key) = settings.typed_of_slab() {
+        return Err(Failure::Usage(format!("{key} is SLAB's: add --engine slab")));
     }
     progress.clear();
     let unknown = case.prepared.oddities.unknown_cache;

@@ -15,6 +15,7 @@ mod pages;
 mod plan;
 pub mod report;
 pub mod start;
+mod timers;
 
 use crate::prepare::Op;
 use crate::prepare::truth::Change;
@@ -22,6 +23,7 @@ use memory::{Memory, Told};
 use pages::Pages;
 use report::Sample;
 use slabyard::engine::counted::{KernelCache, NONE, Page};
+use timers::Timers;
 
 pub use plan::{Limit, Parked, Plan, Relief, Start};
 
@@ -59,9 +61,6 @@ pub struct Unsound {
     pub what: String,
 }
 
-/// A kernel with SLAB reaps so often; its nodes each second time.
-const REAP_NS: u64 = 2_000_000_000;
-
 /// Runs it.
 ///
 /// # Errors
@@ -70,6 +69,7 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     let prepared = plan.prepared;
     let mut caches: Vec<KernelCache> =
         plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+    caches.iter().for_each(|cache| cache.follow_arrays(plan.slab.choice));
     let mut placed = start::place(plan, &mut caches);
     // Model's slab of each object that is live.
     let mut slab_of = vec![NONE; prepared.nr_objects()];
@@ -87,17 +87,15 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     let mut done = steps.len();
     let nr_cpus = plan.node_of.len();
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
-    let mut reaps = 0;
     let mut pages = plan.page_lists.map(|rules| Pages::new(rules, plan));
+    let mut timers = Timers::new(plan.slab, nr_cpus, caches.len());
     for (nth, step) in steps.iter().enumerate() {
-        while step.time_ns.saturating_sub(*prepared.span.start()) >= (reaps + 1) * REAP_NS {
-            reaps += 1;
-            caches.iter().for_each(|cache| cache.reap(reaps % 2 == 0));
-        }
-        let number = step.cache as usize;
-        let cache = &mut caches[number];
         // A machine with fewer CPUs than the traced one shares them.
         let cpu = step.cpu as usize % nr_cpus;
+        let since_ns = step.time_ns.saturating_sub(*prepared.span.start());
+        timers.reap(&caches, plan.orders, cpu, since_ns);
+        let number = step.cache as usize;
+        let cache = &mut caches[number];
         let object = &mut slab_of[step.object as usize];
         if step.op == Op::Alloc {
             placed.before_alloc(cache, number, cpu);

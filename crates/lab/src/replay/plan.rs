@@ -3,6 +3,7 @@
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
 use crate::prepare::Prepared;
+use crate::rules::Slab;
 use slabyard::engine::counted::Rules;
 use slabyard::pages::lists;
 
@@ -20,14 +21,16 @@ pub struct Plan<'a> {
     pub parked: &'a [Parked],
     /// How the slabs at the start are put in place.
     pub start: Start,
+    /// Order of each cache.
+    pub orders: &'a [u8],
+    /// What becomes of SLAB's free slabs.
+    pub slab: Slab,
     /// A sample is taken every so many steps; 0: none.
     pub sample_every: usize,
     /// The books of each cache are checked every so many steps; 0: never.
     pub audit_every: usize,
     /// Bytes of a page of the machine.
     pub page_size: u32,
-    /// Order of each cache there.
-    pub orders: &'a [u8],
     /// The machine's memory has an end.
     pub memory: Option<Limit>,
     /// The run ends after so many steps; `None`: after the last one.

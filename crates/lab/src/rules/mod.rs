@@ -12,7 +12,7 @@ mod here;
 mod settings;
 
 pub use here::running_kernel;
-pub use settings::{Key, SettingError, Settings, SizeRule, keys};
+pub use settings::{Key, SettingError, Settings, SizeRule, Slab, keys};
 pub use slabyard::engine::cpu_slabs::{Accounting, Bands, Freezing};
 pub use slabyard::pages::lists::PageLists;
 

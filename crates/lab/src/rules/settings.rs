@@ -9,6 +9,7 @@ use super::{
     Accounting, CountedCpus, Freezing, Front, Machine, OrderFormula, PageLists, Release,
     VersionError, earlies, version_of,
 };
+use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -66,6 +67,16 @@ impl SizeRule {
     }
 }
 
+/// What becomes of SLAB's free slabs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slab {
+    /// The policy.
+    pub choice: Choice,
+    /// Memory is wanted so often, for the policy that has a clock; 0: never. A trace does not
+    /// tell.
+    pub pressure_ms: u64,
+}
+
 /// A release, a machine, and what was changed by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -105,6 +116,8 @@ pub struct Settings {
     pub front: Option<Front>,
     /// The lists of pages between slabs and a buddy; `None`: they are not modelled.
     pub page_lists: Option<PageLists>,
+    /// What SLAB does, where it is the engine.
+    pub slab: Slab,
     /// Keys that were set, but by the version itself.
     typed: Vec<&'static str>,
 }
@@ -158,7 +171,7 @@ const BY_SIZE: &str =
 const SWITCH: &str = "0 or 1";
 const ORDER: &str = "an order from 0 to 10";
 
-const KEYS: [Key; 15] = [
+const KEYS: [Key; 18] = [
     Key {
         name: "min_order",
         takes: ORDER,
@@ -277,7 +290,28 @@ const KEYS: [Key; 15] = [
         help: "pages of slabs pass through CPUs' lists of this kind, which are counted with the buddy behind them",
         set: |s, v| put(&mut s.page_lists, PageLists::of(v).map(Some)),
     },
+    Key {
+        name: "reclaim",
+        takes: "`2.4`, `2.5.39`, `2.5.45` or `today`",
+        help: "what becomes of SLAB's free slabs: they stay until a clock comes, one stays, they stay within a limit, or that with shared arrays (engine slab)",
+        set: |s, v| put(&mut s.slab.choice.reclaim, SlabReclaim::find(v)),
+    },
+    Key {
+        name: "arrays",
+        takes: SWITCH,
+        help: "CPUs have arrays; 0: as a kernel for one CPU (engine slab)",
+        set: |s, v| put(&mut s.slab.choice.has_arrays, switch(v)),
+    },
+    Key {
+        name: "pressure_ms",
+        takes: "a number from 0 to 3600000",
+        help: "memory is wanted so often, and the clock of reclaim=2.4 turns; 0: never (engine slab)",
+        set: |s, v| put(&mut s.slab.pressure_ms, number(v, 0..=3_600_000).map(u64::from)),
+    },
 ];
+
+/// The keys that are SLAB's alone.
+const OF_SLAB: [&str; 3] = ["reclaim", "arrays", "pressure_ms"];
 
 /// The keys that [`Settings::set`] takes.
 #[must_use]
@@ -308,6 +342,7 @@ impl Settings {
             freezing: None,
             front: None,
             page_lists: None,
+            slab: Slab::default(),
             typed: Vec::new(),
         }
     }
@@ -426,6 +461,13 @@ impl Settings {
         require(!self.tiny || self.version >= (6, 2), || {
             format!("tiny came with 6.2; take release 6.2 or newer, not {}", self.rules_name())
         })?;
+        require(
+            self.slab.pressure_ms == 0 || self.slab.choice.reclaim == SlabReclaim::V2_4,
+            || {
+                "pressure_ms turns the clock of reclaim=2.4; leave it out, or set reclaim=2.4"
+                    .into()
+            },
+        )?;
         self.typed.iter().try_for_each(|key| {
             let needs = self.lacks(key);
             require(needs.is_none(), || {
@@ -459,6 +501,12 @@ impl Settings {
             "front" => without(!self.tiny, "a front, and not tiny=1"),
             _ => None,
         }
+    }
+
+    /// A key that was set, and that another engine than SLAB does not have.
+    #[must_use]
+    pub fn typed_of_slab(&self) -> Option<&'static str> {
+        self.typed.iter().copied().find(|key| OF_SLAB.contains(key))
     }
 
     /// True if CPUs have lists of partial slabs.

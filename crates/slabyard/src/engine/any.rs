@@ -3,8 +3,8 @@
 //! The library that holds every engine has a yard of it; a yard of one engine emits no code
 //! of the others. Neighbours: an engine that is added here gets a row in `abi::engines`.
 
-use super::array_cache::OnNodes;
 use super::array_cache::nodes::NodeSettings;
+use super::array_cache::{Choice, OnNodes};
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
 use super::{ArrayCaches, Changed, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny};
 use crate::pages::Sheaf;
@@ -65,6 +65,15 @@ impl Any {
     }
 }
 
+impl Any {
+    /// Chooses SLAB, by a policy of its free slabs; false if an engine is chosen already.
+    pub fn choose_arrays(&self, choice: Choice) -> bool {
+        let engine = ArrayCaches::NEW;
+        engine.follow(choice);
+        self.0.set(Chosen::Slab(engine))
+    }
+}
+
 /// The call on the engine that was chosen.
 macro_rules! on_chosen {
     ($any:expr, $engine:ident => $call:expr) => {
@@ -85,6 +94,7 @@ impl Engine for Any {
     const HAS_SLABS_BELOW: bool = true;
     const TAGGED: bool = true;
     const SIZED: bool = true;
+    const REAPS: bool = true;
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;
@@ -92,6 +102,7 @@ impl Engine for Any {
             Chosen::CpuSlabs(engine) => any.0.set(Chosen::CpuSlabs(OnCpus::like(engine))),
             Chosen::Mixed(engine) => any.0.set(Chosen::Mixed(Mixed::like(engine))),
             Chosen::SlabOnNodes(engine) => any.0.set(Chosen::SlabOnNodes(OnNodes::like(engine))),
+            Chosen::Slab(engine) => any.0.set(Chosen::Slab(ArrayCaches::like(engine))),
             _ => any.choose(other.name()),
         };
         any
@@ -99,6 +110,10 @@ impl Engine for Any {
 
     fn name(&self) -> EngineName {
         on_chosen!(self, engine => engine.name())
+    }
+
+    fn arrays(&self) -> Option<&ArrayCaches> {
+        on_chosen!(self, engine => engine.arrays())
     }
 
     fn order(&self, size: u32, order: u32, page_order: u32) -> u32 {

@@ -205,6 +205,15 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// name.
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed>;
 
+    /// True if engines of this type may be reaped by the clock of 2.4.
+    const REAPS: bool = false;
+
+    /// The array caches, if that is the engine.
+    #[inline]
+    fn arrays(&self) -> Option<&ArrayCaches> {
+        None
+    }
+
     /// Calls `f` with each object that is parked on the node.
     fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
 

@@ -7,8 +7,9 @@
 //!
 //! [next]: next_kind
 
-use slabyard::engine::Engine;
+use slabyard::engine::array_cache::Choice;
 use slabyard::engine::cpu_slabs::{Front, Mixed, OnCpus, Rules};
+use slabyard::engine::{ArrayCaches, Engine};
 use slabyard::platform::Platform;
 use slabyard::yard::Yard;
 use std::any::Any;
@@ -47,7 +48,7 @@ macro_rules! each_engine {
 
             #[test]
             fn slab() {
-                body::<slabyard::engine::ArrayCaches>();
+                crate::each_engine::each_choice(body::<slabyard::engine::ArrayCaches>);
             }
 
             #[test]
@@ -77,6 +78,8 @@ struct Turn {
 
 thread_local! {
     static TURN: Cell<Option<Turn>> = const { Cell::new(None) };
+    /// SLAB's, and whether the body is a long one.
+    static CHOICE: Cell<Option<(Choice, bool)>> = const { Cell::new(None) };
 }
 
 /// The kinds of a front.
@@ -115,12 +118,36 @@ pub fn each_kind(front: Front, body: fn()) {
     TURN.set(None);
 }
 
+/// Runs a body by each policy of SLAB's free slabs, with arrays and without; with assertions, which
+/// take time, by those of today, of 2.4 without arrays and of 2.5.39 with them, and a long one by
+/// the first alone. The other programs ask what arrays hold: theirs is that of today.
+pub fn each_choice(body: fn()) {
+    let others = Choice::all().filter(|choice| *choice != Choice::default());
+    let is_conformance = env!("CARGO_CRATE_NAME") == "conformance";
+    let (first, most) = match (is_conformance, cfg!(debug_assertions)) {
+        (false, _) => (0, 0),
+        (_, true) => (1, 2),
+        (_, false) => (0, usize::MAX),
+    };
+    let others = others.skip(first).take(most);
+    for choice in [Choice::default()].into_iter().chain(others) {
+        CHOICE.set(Some((choice, false)));
+        body();
+        let (_, is_long) = CHOICE.get().expect("a choice");
+        if cfg!(miri) || cfg!(debug_assertions) && is_long {
+            break;
+        }
+    }
+    CHOICE.set(None);
+}
+
 /// The turn of the next kind, where there are kinds.
 #[allow(dead_code, reason = "some programs have short tests alone")]
 pub fn next_kind() {
     let next =
         |turn: Turn| Turn { nth: turn.nth + usize::from(turn.is_dealt), is_dealt: true, ..turn };
     TURN.set(TURN.get().map(next));
+    CHOICE.set(CHOICE.get().map(|(choice, _)| (choice, true)));
 }
 
 /// A yard before it begins; one of CPU slabs by the rules of the kind whose turn it is.
@@ -133,6 +160,12 @@ pub fn new_yard<P: Platform, E: Engine>(platform: P) -> Yard<P, E> {
             let alone = engine.downcast_ref().map(|engine: &OnCpus| engine.follow(&kind));
             let below = || engine.downcast_ref().map(|engine: &Mixed| engine.follow(&kind));
             alone.or_else(below).expect("an engine that has kinds");
+        }
+    }
+    if let Some((choice, _)) = CHOICE.get() {
+        for cache in yard.caches().classes() {
+            let engine: &dyn Any = &cache.engine;
+            engine.downcast_ref::<ArrayCaches>().expect("SLAB").follow(choice);
         }
     }
     yard

@@ -14,10 +14,13 @@ use crate::engine::{Counter, flush};
 pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
     let _moving = on.cache().moving();
     let limits = Limits::of_cache(on.cache());
+    if limits.limit == 0 {
+        return on.alloc_below();
+    }
     let Ok(found) = on.check_out(on.cache().shape().main()) else {
         return on.alloc_below();
     };
-    let touched = on.touch(found.as_ref());
+    let refills_whole = on.touch(found.as_ref()) || !on.node().policy().refills_few;
     // Without memory for an array, a slab may still have an object.
     let Some(mut array) = found.or_else(|| on.new_sheaf(limits.limit)) else {
         return on.alloc_below();
@@ -26,7 +29,7 @@ pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
     let mut elsewhere = None;
     if array.is_empty() {
         // A cache that is hardly used has few objects parked.
-        let most = if touched { u32::MAX } else { UNTOUCHED_BATCH };
+        let most = if refills_whole { u32::MAX } else { UNTOUCHED_BATCH };
         elsewhere = refill(on, &mut array, limits.batchcount.min(most));
     }
     let object = elsewhere.or_else(|| on.pop(&mut array));
@@ -62,6 +65,9 @@ fn refill<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) -> Option<S::Objec
 pub fn free_slow<S: Arrays>(on: S, object: S::Object) {
     let _moving = on.cache().moving();
     let limits = Limits::of_cache(on.cache());
+    if limits.limit == 0 {
+        return on.free_below(object);
+    }
     let Ok(found) = on.check_out(on.cache().shape().main()) else {
         return on.free_below(object);
     };

@@ -4,7 +4,7 @@
 //! [`super::reap`]; what it works on is [`super::on_pages`].
 
 use super::on_pages::Of;
-use super::{ArrayCaches, Limits, array, lists};
+use super::{ArrayCaches, Choice, Limits, array, lists};
 use crate::engine::slabs::Stacks;
 use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape};
 use crate::pages::Sheaf;
@@ -22,12 +22,17 @@ impl ArrayCaches {
     }
 
     /// Gives a cache that begins the limits of its size.
-    pub(super) fn show_limits(cache: &Header) {
+    pub(super) fn show_limits(cache: &Header, choice: Choice) {
         let size = cache.shape().geometry.size;
-        Limits::of(size, GRANULE as u32, POSSIBLE_CPUS).publish(cache);
+        choice.limits(size, GRANULE as u32, POSSIBLE_CPUS).publish(cache);
         // Another rule says how many free slabs stay.
         cache.set_min_partial(0);
         cache.set_front(front::ARRAYS as u32);
+    }
+
+    /// Ends up to so many free slabs; returns how many.
+    pub(crate) fn end_free<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> u32 {
+        lists::end_free(self.on(on), most)
     }
 
     /// Changes a limit; `None` if it is none, or a kernel would refuse it.
@@ -48,13 +53,28 @@ impl ArrayCaches {
 impl Engine for ArrayCaches {
     const NEW: Self = ArrayCaches::new(NO_SHEAF);
     const TAGGED: bool = true;
+    const REAPS: bool = true;
+
+    fn like(other: &Self) -> Self {
+        let engine = Self::NEW;
+        engine.follow(other.choice());
+        engine
+    }
 
     fn name(&self) -> EngineName {
         EngineName::Slab
     }
 
+    fn arrays(&self) -> Option<&ArrayCaches> {
+        Some(self)
+    }
+
+    fn order(&self, size: u32, order: u32, page_order: u32) -> u32 {
+        self.choice().order(size, order, page_order)
+    }
+
     fn begin(&self, cache: &Header) {
-        Self::show_limits(cache);
+        Self::show_limits(cache, self.choice());
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {

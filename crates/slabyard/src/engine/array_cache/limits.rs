@@ -22,6 +22,9 @@ const LIMITS: [(u32, u32); 3] = [(131_072, 1), (1024, 24), (256, 54)];
 /// Those of objects larger than a page, and of small ones.
 const ABOVE_A_PAGE: u32 = 8;
 const SMALL: u32 = 120;
+/// In 2.4, up to so many bytes each; of objects above a page there is no array.
+const LIMITS_2_4: [(u32, u32); 2] = [(256, 252), (1024, 124)];
+const TO_A_PAGE_2_4: u32 = 60;
 /// Batches in a shared array.
 const SHARED: u32 = 8;
 /// Batches of a refill after a reap that found the array untouched are this small.
@@ -37,6 +40,15 @@ impl Limits {
         let has_shared = size <= page_bytes && possible_cpus > 1;
         let sharedfactor = if has_shared { SHARED } else { 0 };
         Limits { limit, batchcount: limit.div_ceil(2), sharedfactor }
+    }
+
+    /// Those of 2.4 and 2.5.39, where a batch is the half of an array.
+    #[must_use]
+    pub fn of_2_4(size: u32, page_bytes: u32) -> Limits {
+        let by_size = LIMITS_2_4.iter().find(|(to, _)| size <= *to);
+        let limit = by_size.map_or(TO_A_PAGE_2_4, |row| row.1);
+        let limit = if size > page_bytes { 0 } else { limit };
+        Limits { limit, batchcount: limit / 2, sharedfactor: 0 }
     }
 
     /// Those of a cache now.

@@ -9,6 +9,7 @@
 //! Neighbours: [`super::array`] refills and flushes arrays; [`crate::engine::partial`] is the
 //! list itself.
 
+use super::policy::{Emptied, Placed};
 use super::{Arrays, Limits};
 use crate::engine::partial::{self, End, Partial};
 use crate::engine::slabs::Links;
@@ -72,6 +73,9 @@ impl Empties {
     /// Lists a slab, which is on no list: as a partial one, or as the first free one.
     fn list<S: Arrays>(&self, on: S, list: &mut Partial, slab: u32, is_free: bool) {
         match self.first() {
+            _ if !is_free && on.node().policy().placed == Placed::First => {
+                list.add(on, slab, End::Head);
+            }
             NIL => list.add(on, slab, End::Tail),
             first => list.add_before(on, slab, first),
         }
@@ -165,7 +169,12 @@ pub(super) fn nr_listed<S: Arrays>(on: S) -> u32 {
 fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {
     let cache = on.cache();
     let shape = cache.shape();
-    let Some(slab) = partial::begin(on, shape) else { return 0 };
+    // The clock passes over a cache that grows.
+    on.node().growing.fetch_add(1, Ordering::Relaxed);
+    on.node().grown.store(1, Ordering::Relaxed);
+    let begun = partial::begin(on, shape);
+    on.node().growing.fetch_sub(1, Ordering::Relaxed);
+    let Some(slab) = begun else { return 0 };
     count_free(on, shape.geometry.objects.into());
     let (taken, left) = on.take(shape, slab, most, false, f);
     if left > 0 {
@@ -185,29 +194,42 @@ pub(in crate::engine) fn freed<S: Arrays>(on: S, slab: u32, put: &Put) {
     }
 }
 
-/// Lists a slab that objects were put into: as the last partial slab, or as the first free one.
+/// Lists a slab that objects were put into, where the [policy](super::policy) says: as a partial
+/// slab, or as the first free one. Ends it, if it is free and the policy keeps no more.
 fn relist<S: Arrays>(on: S, slab: u32, version: Version) {
     let cache = on.cache();
-    let empties = &on.node().empties;
+    let (empties, policy) = (&on.node().empties, on.node().policy());
     let mut list = partial::lock(&on);
     let (now, free) = on.free_of(slab);
     if now != version || free == 0 {
         return;
     }
-    if on.links(slab).is_listed() {
-        if on.links(slab).is_apart() {
+    let is_free = free == cache.shape().geometry.objects;
+    let is_listed = on.links(slab).is_listed();
+    if is_listed {
+        if on.links(slab).is_apart() || !is_free && policy.placed == Placed::First {
             return;
         }
         empties.unlist(on, &mut list, slab);
-    } else {
-        on.count(Counter::FreeAddPartial, 1);
     }
-    empties.list(on, &mut list, slab, free == cache.shape().geometry.objects);
+    if is_free && policy.emptied == Emptied::EndsBesideOthers && list.first().is_some() {
+        on.count(Counter::FreeRemovePartial, is_listed.into());
+        on.publish(&list);
+        on.end(cache.shape(), slab);
+        count_free(on, u64::from(free).wrapping_neg());
+        drop(list);
+        return partial::ended(on, cache.shape(), slab);
+    }
+    on.count(Counter::FreeAddPartial, (!is_listed).into());
+    empties.list(on, &mut list, slab, is_free);
     on.publish(&list);
 }
 
 /// Ends free slabs from the list's end, as long as the node has too many free objects.
 pub(in crate::engine) fn trim<S: Arrays>(on: S) {
+    if on.node().policy().emptied != Emptied::StaysWithinLimit {
+        return;
+    }
     let limit = u64::from(free_limit(on));
     let is_over = || on.node().empties.len() > 0 && free_objects(on) > limit;
     while is_over() && end_while(on, ENDED_AT_ONCE, is_over) > 0 {}
@@ -275,5 +297,6 @@ pub(super) fn are_apart<S: Arrays>(on: S, is_of_node: impl Fn(u32) -> bool) -> b
         is_sound &= is_of_node(slab);
         is_sound &= is_apart == (free == objects) && is_apart == (first != NIL);
     });
-    is_sound && (first, nr) == (empties.first(), empties.len())
+    let keeps_one = on.node().policy().emptied == Emptied::EndsBesideOthers;
+    is_sound && (first, nr) == (empties.first(), empties.len()) && !(keeps_one && nr > 1)
 }

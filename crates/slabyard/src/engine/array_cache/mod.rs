@@ -8,6 +8,9 @@
 //! no more than [`free_limit`](lists::free_limit) free objects, and [`reap`] ends some of those
 //! that nobody needed.
 //!
+//! That is what later kernels do. What earlier ones did instead is a [`policy`], which a cache
+//! may follow: the clock of 2.4 ([`clock`]), at most one empty slab (2.5.39), or no arrays.
+//!
 //! Sources: J. Bonwick, "The Slab Allocator" (USENIX 1994); M. Spraul's series of October 2002
 //! (arrays for all caches, tail placement, `free_limit`, reaping by timers) and of June 2003
 //! (shared arrays), as told by the kernel's commit messages.
@@ -35,20 +38,24 @@
 
 pub mod alien;
 pub mod array;
+pub mod clock;
 mod engine;
 pub mod limits;
 pub mod lists;
 pub mod nodes;
 mod on_pages;
+pub mod policy;
 pub mod reap;
 pub mod shared;
 
 use super::slabs::Stacks;
 use crate::platform::stack::Tag;
-use crate::sync::{AtomicU32, Lock, Rank};
+use crate::sync::{AtomicU32, Lock, Ordering, Rank};
 pub use limits::Limits;
 use lists::Empties;
 pub use nodes::OnNodes;
+pub use policy::{Choice, Reclaim};
+use policy::{Chosen, Policy};
 use shared::Shared;
 
 /// What a cache has at one node, beside its header. `C` is a list of arrays.
@@ -57,6 +64,12 @@ pub struct ArrayCaches<C = u32> {
     empties: Empties,
     /// Reclaim passes so far.
     passes: AtomicU32,
+    chosen: Chosen,
+    /// Slabs that begin now, and whether one began since the clock was here.
+    growing: AtomicU32,
+    grown: AtomicU32,
+    /// Of the first class: where the clock's hand stands.
+    hand: AtomicU32,
 }
 
 impl<C> ArrayCaches<C> {
@@ -75,7 +88,48 @@ impl<C> ArrayCaches<C> {
             shared: Lock::new(Rank::Barn, shared),
             empties: Empties::new(),
             passes: AtomicU32::new(0),
+            chosen: Chosen::new(),
+            growing: AtomicU32::new(0),
+            grown: AtomicU32::new(0),
+            hand: AtomicU32::new(0),
         }
+    }
+
+    /// Follows a policy, before the cache begins.
+    pub fn follow(&self, choice: Choice) {
+        self.chosen.set(choice);
+    }
+
+    /// What it follows.
+    pub fn choice(&self) -> Choice {
+        self.chosen.get()
+    }
+
+    #[inline]
+    fn policy(&self) -> &'static Policy {
+        self.chosen.policy()
+    }
+
+    /// From now on the clock passes over the cache, or no longer (SLAB_NO_REAP).
+    pub fn set_no_reap(&self, no_reap: bool) {
+        self.chosen.set_no_reap(no_reap);
+    }
+
+    /// The clock's hand, of the first class.
+    pub fn hand(&self) -> &AtomicU32 {
+        &self.hand
+    }
+
+    /// Free slabs, as of a moment ago.
+    pub fn nr_free(&self) -> u32 {
+        self.empties.len()
+    }
+
+    /// False if the clock must pass over the cache. Forgets that it grew.
+    pub fn may_reap(&self) -> bool {
+        !self.chosen.is_no_reap()
+            && self.growing.load(Ordering::Relaxed) == 0
+            && self.grown.swap(0, Ordering::Relaxed) == 0
     }
 }
 

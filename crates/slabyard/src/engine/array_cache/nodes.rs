@@ -18,7 +18,7 @@
 
 use super::on_pages::OfArrays;
 use super::shared::Shared;
-use super::{ArrayCaches, alien, array, lists};
+use super::{ArrayCaches, Choice, alien, array, lists};
 use crate::engine::page_slabs::Ruled;
 use crate::engine::partial::Partial;
 use crate::engine::slabs::{Rules, Slabs, Stacks};
@@ -279,7 +279,7 @@ impl Engine for OnNodes {
     }
 
     fn begin(&self, cache: &Header) {
-        ArrayCaches::show_limits(cache);
+        ArrayCaches::show_limits(cache, Choice::default());
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {

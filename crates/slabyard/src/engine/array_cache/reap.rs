@@ -8,9 +8,32 @@
 //! Neighbours: a reclaim pass calls [`ArrayCaches::reclaim_piece`]; [`drain`](ArrayCaches::drain)
 //! takes everything, on request.
 
+use super::policy::Taken;
 use super::{ArrayCaches, Arrays, Limits, array, lists};
 use crate::engine::Found;
 use crate::sync::Ordering;
+
+/// A CPU reaps its own arrays so often, and first so long after its start, in 2.5
+/// each CPU a little later than the one before, so that they do not all begin at once.
+pub const PERIOD_MS: u64 = 2000;
+const FIRST_MS: u64 = 1000;
+const APART_MS: u64 = 3;
+/// A node's shared array and free slabs of one cache are reaped so often, first at a time that
+/// depends on where the cache lies.
+pub const NODE_PERIOD_MS: u64 = 4000;
+
+/// When a CPU reaps first, after its start.
+#[must_use]
+pub const fn first_ms(cpu: u64) -> u64 {
+    FIRST_MS + APART_MS * cpu
+}
+
+/// When a node's part of a cache is reaped first: kernels take the cache's address modulo the
+/// period.
+#[must_use]
+pub const fn node_first_ms(cache: u64) -> u64 {
+    NODE_PERIOD_MS + cache % NODE_PERIOD_MS
+}
 
 /// Part of the limit that one reap takes.
 const PART: u32 = 5;
@@ -40,6 +63,9 @@ impl<C> ArrayCaches<C> {
         found: &mut Option<Found>,
         most: u32,
     ) -> bool {
+        if self.policy().taken != Taken::ByTimers {
+            return false;
+        }
         let mut left = match found.take() {
             Some(left) => left,
             None if self.passes.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY) => {
@@ -58,6 +84,9 @@ impl<C> ArrayCaches<C> {
 
     /// Reaps the node whole.
     pub fn reap<S: Arrays<Chain = C>>(&self, on: S) {
+        if self.policy().taken != Taken::ByTimers {
+            return;
+        }
         let found = self.look(on);
         self.flush_shared(on, found.unused);
         if found.idle {
@@ -96,7 +125,15 @@ impl<C> ArrayCaches<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::to_free;
+    use super::{NODE_PERIOD_MS, PERIOD_MS};
+    use super::{first_ms, node_first_ms, to_free};
+
+    #[test]
+    fn timers_are_apart() {
+        assert_eq!([0, 1, 15].map(first_ms), [1000, 1003, 1045]);
+        assert_eq!([PERIOD_MS, NODE_PERIOD_MS], [2000, 4000]);
+        assert_eq!([0, 64, 4000, 4064].map(node_first_ms), [4000, 4064, 4000, 4064]);
+    }
 
     #[test]
     fn a_fifth_of_an_array_goes_at_a_time() {

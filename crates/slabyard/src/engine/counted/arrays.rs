@@ -7,8 +7,9 @@
 
 use super::slabs::{CountedSheaf, CountedSlabs};
 use super::{Front, KernelCache};
+use crate::engine::array_cache::clock::{Chain, Look};
 use crate::engine::array_cache::shared::Shared;
-use crate::engine::array_cache::{ArrayCaches, Arrays, Limits, alien, array, reap};
+use crate::engine::array_cache::{ArrayCaches, Arrays, Choice, Limits, alien, array, lists, reap};
 use crate::engine::slabs::{Held, Rules, Slabs, Stacks};
 use crate::engine::{Counter, Shape};
 use crate::platform::Slot;
@@ -60,6 +61,11 @@ impl KernelCache {
         cache
     }
 
+    /// Follows a policy of free slabs, before its first call.
+    pub fn follow_arrays(&self, choice: Choice) {
+        self.nodes.iter().for_each(|node| node.arrays.follow(choice));
+    }
+
     /// The array caches of a CPU's node, and what they stand on.
     #[must_use]
     pub fn arrays_at(&self, cpu: usize) -> (&ArrayCaches<Vec<CountedSheaf>>, CountedSlabs<'_>) {
@@ -91,7 +97,9 @@ impl KernelCache {
             on.count(Counter::NodeAllocs, 1);
             return array::alloc_direct(on).expect("numbers without end");
         }
-        let stack = &mut self.stacks[cpu];
+        let Some(stack) = self.stacks.get_mut(cpu) else {
+            return array::alloc_direct(self.at(cpu)).expect("numbers without end");
+        };
         if let Some(object) = stack.main.get_mut().as_mut().and_then(|array| array.0.pop()) {
             stack.touched.set(true);
             self.counters.add(Counter::AllocCpuSheaf, 1);
@@ -103,6 +111,11 @@ impl KernelCache {
     /// Frees an object of a slab on a CPU.
     pub(super) fn free_to_array(&mut self, cpu: usize, slab: u32) {
         let begin = slab >> self.numbers.shift;
+        if self.stacks.is_empty() {
+            let on = self.at_node_of(cpu, begin);
+            on.free_below(slab);
+            return lists::trim(on);
+        }
         if self.slab(begin).node.get() != self.node_of[cpu] {
             return alien::free(self.at(cpu), self.at_node_of(cpu, begin), slab);
         }
@@ -123,12 +136,24 @@ impl KernelCache {
         if !self.has_arrays() {
             return;
         }
-        for cpu in 0..self.stacks.len() {
+        (0..self.stacks.len()).for_each(|cpu| self.reap_cpu(cpu));
+        if nodes {
+            self.reap_nodes();
+        }
+    }
+
+    /// Reaps a CPU's array, and the alien array whose turn it is, as its timer does.
+    pub fn reap_cpu(&self, cpu: usize) {
+        if self.has_arrays() && cpu < self.stacks.len() {
             self.reap_alien(self.at(cpu));
             self.reap_array(self.at(cpu));
         }
+    }
+
+    /// Reaps the shared array and the free slabs of each node.
+    pub fn reap_nodes(&self) {
         for node in 0..self.nodes.len() as u16 {
-            if let Some(cpu) = self.node_of.iter().position(|of| *of == node).filter(|_| nodes) {
+            if let Some(cpu) = self.node_of.iter().position(|of| *of == node) {
                 self.nodes[node as usize].arrays.reap(self.at(cpu));
             }
         }
@@ -186,5 +211,46 @@ impl KernelCache {
     pub fn install_in_array(&mut self, cpu: usize, slab: u32, objects: u32) {
         let array = self.stacks[cpu].main.get_mut().get_or_insert_default();
         array.0.extend(core::iter::repeat_n(slab, objects as usize));
+    }
+}
+
+/// Caches of a kernel as the clock sees them from a CPU.
+pub struct Ring<'a> {
+    /// The caches.
+    pub caches: &'a [KernelCache],
+    /// Orders of their slabs.
+    pub orders: &'a [u8],
+    /// The CPU.
+    pub cpu: usize,
+}
+
+impl Chain for Ring<'_> {
+    fn next_cache(&self, from: usize) -> Option<usize> {
+        (from..self.caches.len()).find(|nth| self.caches[*nth].has_arrays())
+    }
+
+    fn may_reap(&self, cache: usize) -> bool {
+        self.caches[cache].arrays_at(self.cpu).0.may_reap()
+    }
+
+    fn drain_own(&self, cache: usize) {
+        let cache = &self.caches[cache];
+        if let Some(stack) = cache.stacks.get(self.cpu)
+            && let Some(mut array) = stack.main.take()
+        {
+            array::return_all(cache.at(self.cpu), &mut array);
+            // A yard knows by its array's absence that nobody touched it.
+            stack.touched.set(false);
+        }
+    }
+
+    fn look(&self, cache: usize) -> Look {
+        let (arrays, _) = self.caches[cache].arrays_at(self.cpu);
+        let order = self.orders[cache].into();
+        Look { free_slabs: arrays.nr_free(), order, has_constructor: false }
+    }
+
+    fn end_free(&self, cache: usize, most: u32) -> u32 {
+        lists::end_free(self.caches[cache].at(self.cpu), most)
     }
 }

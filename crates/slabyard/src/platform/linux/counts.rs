@@ -36,7 +36,8 @@ impl Counts {
 
     /// Maps the words; false if the system refuses.
     pub(super) fn begin(&self, page_bytes: usize, nr_rows: usize) -> bool {
-        let Some(base) = memory::map(page_bytes, nr_rows * ROW_WORDS * 8, page_bytes) else {
+        let bytes = ((nr_rows * ROW_WORDS + 1) * 8).next_multiple_of(page_bytes);
+        let Some(base) = memory::map(page_bytes, bytes, page_bytes) else {
             return false;
         };
         self.base.store(base, Ordering::Relaxed);
@@ -47,6 +48,11 @@ impl Counts {
         let address = self.base() + (row * ROW_WORDS + cache * CACHE_WORDS + nth) * 8;
         // SAFETY: within the mapping, which nothing ends; all access is atomic.
         unsafe { &*(address as *const AtomicU64) }
+    }
+
+    /// Fences of all CPUs: the word behind those of so many rows.
+    pub(super) fn fences(&self, nr_rows: usize) -> Option<&AtomicU64> {
+        (self.base() != 0).then(|| self.word(nr_rows, 0, 0))
     }
 
     /// The words of a cache in a row.

@@ -183,6 +183,12 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         self.counts.refusals().load(Ordering::Relaxed)
     }
 
+    /// Fences of all CPUs until now; `None` where nothing is counted.
+    pub fn fences(&self) -> Option<u64> {
+        let fences = self.counts.fences(self.rows.len()).filter(|_| COUNTS)?;
+        Some(fences.load(Ordering::Relaxed))
+    }
+
     /// The mode found by [`OnLinux::init`].
     #[inline]
     pub fn mode(&self) -> Mode {
@@ -513,6 +519,9 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
 
     fn fence(&self) -> bool {
         may_call(self);
+        if COUNTS && let Some(fences) = self.counts.fences(self.rows.len()) {
+            fences.fetch_add(1, Ordering::Relaxed);
+        }
         // SAFETY: no memory is passed. Without a CPU argument it fences all that run our threads.
         let done = unsafe {
             sys::call(sys::MEMBARRIER, [MEMBARRIER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0])

@@ -148,6 +148,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let slice = match pass.phase {
                 Phase::Stacks if pass.compact => self.drain_idle(pass, 0, Stacks::All),
                 Phase::Stacks => self.drain_idle(pass, IDLE_PASSES, Stacks::All),
+                Phase::Caches if self.has_clock() => self.reap_in_pass(&mut pass.cache).into(),
                 Phase::Caches => self.reclaim_cache(pass),
                 Phase::Runs => self.drain_idle(pass, 0, Stacks::Runs),
                 Phase::Pages => g.purge_part(self.age_ms()).into(),

@@ -1,0 +1,119 @@
+//! When a modelled kernel with SLAB reaps: by timers, or as memory is wanted.
+//!
+//! A kernel of today reaps all at once every 2 s, and its nodes each second time, as that
+//! kernel's trace is replayed; one of 2.5 has timers that lie [apart](reap); one of 2.4 has the
+//! [clock], which turns as often as a setting says.
+//! Neighbours: [`super::replay`] asks before each step; the policy is the engine's.
+
+use crate::rules::Slab;
+use slabyard::engine::array_cache::policy::Taken;
+use slabyard::engine::array_cache::{self, clock, reap};
+use slabyard::engine::counted::KernelCache;
+use slabyard::engine::counted::arrays::Ring;
+use slabyard::sync::AtomicU32;
+
+const MS: u64 = 1_000_000;
+/// Where caches lie: so far from one another.
+const CACHE_BYTES: u64 = 448;
+
+/// When what is reaped next, in milliseconds since the trace began.
+pub struct Timers {
+    slab: Slab,
+    /// By CPU, and by cache.
+    cpus: Vec<u64>,
+    caches: Vec<u64>,
+    /// Of all at once: how often until now.
+    turns: u64,
+    hand: AtomicU32,
+    /// The earliest of all.
+    next_ms: u64,
+}
+
+impl Timers {
+    /// Those of a kernel of so many CPUs and caches that starts now.
+    pub fn new(slab: Slab, cpus: usize, caches: usize) -> Timers {
+        let mut timers = Timers {
+            slab,
+            cpus: (0..cpus as u64).map(reap::first_ms).collect(),
+            caches: (0..caches as u64).map(|nth| reap::node_first_ms(nth * CACHE_BYTES)).collect(),
+            turns: 0,
+            hand: AtomicU32::new(0),
+            next_ms: 0,
+        };
+        timers.next_ms = timers.next();
+        timers
+    }
+
+    fn next(&self) -> u64 {
+        let policy = self.slab.choice.reclaim;
+        match policy.policy().taken {
+            Taken::ByNothing => u64::MAX,
+            Taken::ByClock => match self.slab.pressure_ms {
+                0 => u64::MAX,
+                every => (self.turns + 1) * every,
+            },
+            Taken::ByTimers if policy == array_cache::Reclaim::Today => {
+                (self.turns + 1) * reap::PERIOD_MS
+            }
+            Taken::ByTimers => {
+                self.cpus.iter().chain(&self.caches).copied().min().unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Reaps all that is due at a time; memory is wanted on `cpu`.
+    pub fn reap(&mut self, caches: &[KernelCache], orders: &[u8], cpu: usize, ns: u64) {
+        while self.next_ms <= ns / MS {
+            let due = self.next_ms;
+            let policy = self.slab.choice.reclaim;
+            self.turns += 1;
+            if policy.policy().taken == Taken::ByClock {
+                clock::reap(&self.hand, &Ring { caches, orders, cpu });
+            } else if policy == array_cache::Reclaim::Today {
+                let nodes = self.turns.is_multiple_of(reap::NODE_PERIOD_MS / reap::PERIOD_MS);
+                caches.iter().for_each(|cache| cache.reap(nodes));
+            } else {
+                self.reap_due(caches, due);
+            }
+            self.next_ms = self.next();
+        }
+    }
+
+    fn reap_due(&mut self, caches: &[KernelCache], due: u64) {
+        for (cpu, at) in self.cpus.iter_mut().enumerate().filter(|(_, at)| **at <= due) {
+            *at += reap::PERIOD_MS;
+            caches.iter().for_each(|cache| cache.reap_cpu(cpu));
+        }
+        for (cache, at) in caches.iter().zip(&mut self.caches).filter(|(_, at)| **at <= due) {
+            *at += reap::NODE_PERIOD_MS;
+            cache.reap_nodes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slabyard::engine::array_cache::Choice;
+
+    fn due(reclaim: array_cache::Reclaim, pressure_ms: u64, until: u64) -> Vec<u64> {
+        let choice = Choice { reclaim, ..Choice::default() };
+        let mut timers = Timers::new(Slab { choice, pressure_ms }, 2, 0);
+        let mut due = Vec::new();
+        while timers.next_ms <= until {
+            due.push(timers.next_ms);
+            timers.reap(&[], &[], 0, timers.next_ms * MS);
+        }
+        due
+    }
+
+    #[test]
+    fn each_policy_has_its_times() {
+        use array_cache::Reclaim::{Today, V2_4, V2_5_39, V2_5_45};
+        assert!(due(V2_4, 0, 10_000).is_empty());
+        assert_eq!(due(V2_4, 3000, 10_000), [3000, 6000, 9000]);
+        assert!(due(V2_5_39, 3000, 10_000).is_empty());
+        assert_eq!(due(V2_5_45, 0, 6000), [1000, 1003, 3000, 3003, 5000, 5003]);
+        assert_eq!(due(Today, 0, 6000), [2000, 4000, 6000]);
+    }
+}

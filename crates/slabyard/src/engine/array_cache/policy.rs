@@ -1,0 +1,288 @@
+//! What becomes of a node's free slabs: a row for each kernel that did otherwise.
+//!
+//! A [`Policy`] is what changes between them; [`Choice`] is a policy, and whether CPUs have
+//! arrays at all (a kernel for one CPU had none until October 2002: there each allocation and
+//! each free is under the list's lock).
+//!
+//! Sources: kmem_cache_reap of 2.4; the patch "slab reclaim balancing" (b65bbded39, September
+//! 2002, in 2.5.39) and the thread about it; M. Spraul's series of October 2002 (in 2.5.45);
+//! `mm/slab.c` of 5.9.
+//! Neighbours: [`super::lists`] asks as a slab becomes empty, [`super::clock`] and
+//! [`super::reap`] as memory is wanted or time passes, [`super::limits`] has the arrays' sizes.
+
+use super::limits::Limits;
+use crate::sync::{AtomicU32, Ordering};
+
+/// What happens to a slab when the last of its objects is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emptied {
+    /// It stays until a reap.
+    Stays,
+    /// It ends, unless no other slab is listed.
+    EndsBesideOthers,
+    /// It stays, as long as the node's free objects are within [`super::lists::free_limit`].
+    StaysWithinLimit,
+}
+
+/// Where a slab that was full is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// First; later frees do not move it.
+    First,
+    /// As the last partial slab, after each free.
+    Last,
+}
+
+/// What takes memory back that nobody uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The clock over all caches, when memory is wanted ([`super::clock`]).
+    ByClock,
+    /// Nothing: slabs ended before.
+    ByNothing,
+    /// Timers ([`super::reap`]).
+    ByTimers,
+}
+
+/// The sizes of arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrays {
+    /// Large, and none of objects above a page.
+    Of2_4,
+    /// As from 2003 on, without a shared one.
+    Alone,
+    /// With a shared one.
+    Shared,
+}
+
+/// What a kernel does with free slabs.
+#[derive(Debug)]
+pub struct Policy {
+    /// Its name, as a setting has it.
+    pub name: &'static str,
+    /// When a slab becomes empty.
+    pub emptied: Emptied,
+    /// Where slabs are listed.
+    pub placed: Placed,
+    /// What takes memory back.
+    pub taken: Taken,
+    /// How large arrays are.
+    pub arrays: Arrays,
+    /// True: an array that was not touched since the last reap is refilled by a few objects.
+    pub refills_few: bool,
+}
+
+/// The policies, by [`Reclaim`].
+static POLICIES: [Policy; 4] = [
+    Policy {
+        name: "2.4",
+        emptied: Emptied::Stays,
+        placed: Placed::First,
+        taken: Taken::ByClock,
+        arrays: Arrays::Of2_4,
+        refills_few: false,
+    },
+    Policy {
+        name: "2.5.39",
+        emptied: Emptied::EndsBesideOthers,
+        placed: Placed::First,
+        taken: Taken::ByNothing,
+        arrays: Arrays::Of2_4,
+        refills_few: false,
+    },
+    Policy {
+        name: "2.5.45",
+        emptied: Emptied::StaysWithinLimit,
+        placed: Placed::Last,
+        taken: Taken::ByTimers,
+        arrays: Arrays::Alone,
+        refills_few: true,
+    },
+    Policy {
+        name: "today",
+        emptied: Emptied::StaysWithinLimit,
+        placed: Placed::Last,
+        taken: Taken::ByTimers,
+        arrays: Arrays::Shared,
+        refills_few: true,
+    },
+];
+
+/// A policy's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reclaim {
+    /// kmem_cache_reap.
+    V2_4,
+    /// At most one empty slab a cache.
+    V2_5_39,
+    /// `free_limit` and timers.
+    V2_5_45,
+    /// The same with shared arrays, to 6.7.
+    #[default]
+    Today,
+}
+
+impl Reclaim {
+    /// All of them.
+    pub const ALL: [Reclaim; 4] =
+        [Reclaim::V2_4, Reclaim::V2_5_39, Reclaim::V2_5_45, Reclaim::Today];
+
+    /// Its row.
+    #[inline]
+    #[must_use]
+    pub fn policy(self) -> &'static Policy {
+        &POLICIES[self as usize]
+    }
+
+    /// The policy of a name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Reclaim> {
+        Self::ALL.into_iter().find(|reclaim| reclaim.policy().name == name)
+    }
+}
+
+/// What a cache follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What becomes of free slabs.
+    pub reclaim: Reclaim,
+    /// False: CPUs have no arrays, as a kernel for one CPU.
+    pub has_arrays: bool,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice { reclaim: Reclaim::Today, has_arrays: true }
+    }
+}
+
+impl Choice {
+    /// Every policy, with arrays and without.
+    pub fn all() -> impl Iterator<Item = Choice> {
+        let both = |reclaim| [true, false].map(|has_arrays| Choice { reclaim, has_arrays });
+        Reclaim::ALL.into_iter().flat_map(both)
+    }
+
+    /// What arrays hold of a cache that begins.
+    #[must_use]
+    pub fn limits(self, size: u32, page_bytes: u32, possible_cpus: u32) -> Limits {
+        let now = || Limits::of(size, page_bytes, possible_cpus);
+        match self.reclaim.policy().arrays {
+            _ if !self.has_arrays => Limits { limit: 0, sharedfactor: 0, ..now() },
+            Arrays::Of2_4 => Limits::of_2_4(size, page_bytes),
+            Arrays::Alone => Limits { sharedfactor: 0, ..now() },
+            Arrays::Shared => now(),
+        }
+    }
+
+    /// The order of a slab: of kernels' own policies the lowest that wastes an eighth at most, but
+    /// not above one above a page's.
+    pub(super) fn order(self, size: u32, order: u32, page_order: u32) -> u32 {
+        if self == Choice::default() {
+            return order.max(page_order);
+        }
+        let bytes = |order: u32| (crate::platform::GRANULE as u32) << order;
+        let mut order = page_order;
+        while bytes(order) < size
+            || order <= page_order && bytes(order) % size * WASTE_PART > bytes(order)
+        {
+            order += 1;
+        }
+        order
+    }
+}
+
+/// A slab may waste one part of so many.
+const WASTE_PART: u32 = 8;
+
+/// The choice of a cache, and what the clock asks of it.
+pub(super) struct Chosen(AtomicU32);
+
+/// Bits of [`Chosen`], above the policy's number.
+const NO_ARRAYS: u32 = 1 << 8;
+const NO_REAP: u32 = 1 << 9;
+
+impl Chosen {
+    pub(super) const fn new() -> Self {
+        Chosen(AtomicU32::new(Reclaim::Today as u32))
+    }
+
+    pub(super) fn set(&self, choice: Choice) {
+        let arrays = if choice.has_arrays { 0 } else { NO_ARRAYS };
+        self.0.store(choice.reclaim as u32 | arrays, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Choice {
+        let bits = self.0.load(Ordering::Relaxed);
+        let reclaim = Reclaim::ALL[(bits & 0xff) as usize];
+        Choice { reclaim, has_arrays: bits & NO_ARRAYS == 0 }
+    }
+
+    #[inline]
+    pub(super) fn policy(&self) -> &'static Policy {
+        self.get().reclaim.policy()
+    }
+
+    pub(super) fn set_no_reap(&self, no_reap: bool) {
+        if no_reap {
+            self.0.fetch_or(NO_REAP, Ordering::Relaxed);
+        } else {
+            self.0.fetch_and(!NO_REAP, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_no_reap(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & NO_REAP != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_kept_whole() {
+        for choice in Choice::all() {
+            let chosen = Chosen::new();
+            assert_eq!(chosen.get(), Choice::default());
+            chosen.set(choice);
+            chosen.set_no_reap(true);
+            assert!(chosen.is_no_reap() && chosen.get() == choice, "{choice:?}");
+            assert_eq!(Reclaim::find(chosen.policy().name), Some(choice.reclaim));
+        }
+    }
+
+    #[test]
+    fn arrays_are_those_of_the_kernel() {
+        let of = |reclaim, size| {
+            let Limits { limit, batchcount, sharedfactor } =
+                Choice { reclaim, has_arrays: true }.limits(size, 4096, 2);
+            (limit, batchcount, sharedfactor)
+        };
+        for reclaim in [Reclaim::V2_4, Reclaim::V2_5_39] {
+            assert_eq!(of(reclaim, 256), (252, 126, 0));
+            assert_eq!(of(reclaim, 1024), (124, 62, 0));
+            assert_eq!(of(reclaim, 4096), (60, 30, 0));
+            assert_eq!(of(reclaim, 4097).0, 0, "none above a page");
+        }
+        assert_eq!(of(Reclaim::V2_5_45, 256), (120, 60, 0));
+        assert_eq!(of(Reclaim::Today, 256), (120, 60, 8));
+        let alone = Choice { reclaim: Reclaim::V2_5_45, has_arrays: false };
+        assert_eq!(
+            alone.limits(256, 4096, 1),
+            Limits { limit: 0, batchcount: 60, sharedfactor: 0 }
+        );
+    }
+
+    #[test]
+    fn slabs_are_as_small_as_a_kernels() {
+        let choice = Choice { reclaim: Reclaim::V2_4, has_arrays: true };
+        // 2048 bytes twice, 4096 once; 3072 would waste a quarter of a page.
+        for (size, order) in [(64, 0), (2048, 0), (3072, 1), (4096, 0), (4097, 1), (16384, 2)] {
+            assert_eq!(choice.order(size, 6, 0), order, "{size}");
+        }
+        assert_eq!(choice.order(4096, 6, 4), 4, "a page of 64 KiB");
+        assert_eq!(Choice::default().order(64, 3, 0), 3, "a yard's own");
+    }
+}
