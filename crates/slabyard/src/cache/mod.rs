@@ -43,9 +43,16 @@ impl Tally {
     }
 }
 
+/// The most that are worth a prefetch.
+const MOST_LINES: usize = 8;
+
 impl<E: Engine> Cache<E> {
-    /// Bytes of it that slow paths use.
-    pub(crate) const BYTES: usize = core::mem::offset_of!(Self, tally);
+    /// Its first lines, which slow paths use: of what an engine has for each of several memory nodes
+    /// they use a part.
+    pub(crate) const LINES: usize = {
+        let lines = core::mem::offset_of!(Self, tally).div_ceil(64);
+        if lines < MOST_LINES { lines } else { MOST_LINES }
+    };
 
     /// A cache that is not in use.
     #[must_use]

@@ -9,9 +9,6 @@ use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::sync::{fetch_to_read, fetch_to_write};
 
-/// Lines of a cache: behind them is what an engine has for each of several memory nodes.
-const MOST_LINES: usize = 8;
-
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// For an allocation: the words of the yard and of its cache.
     #[inline]
@@ -31,8 +28,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if let Some(cache) = cache {
             let cache = core::ptr::from_ref(cache) as usize;
             // The compiler unrolls a loop whose count is a constant.
-            let lines = Cache::<E>::BYTES.div_ceil(64).min(MOST_LINES);
-            (0..lines).for_each(|line| fetch_to_write(cache + 64 * line));
+            (0..Cache::<E>::LINES).for_each(|line| fetch_to_write(cache + 64 * line));
         }
     }
 
