@@ -13,6 +13,7 @@ use slabyard::cache::{Cache, CacheId};
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Choice, Reclaim};
 use slabyard::engine::{ArrayCaches, Engine};
+use slabyard::pages::lists::PageLists;
 use slabyard::platform::Platform;
 use std::collections::BTreeMap;
 
@@ -37,12 +38,12 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(choice: Choice) -> Result<Ours, String> {
-        Self::of(yard_of(choice, false)?)
+    fn new(choice: Choice, lists: PageLists) -> Result<Ours, String> {
+        Self::of(yard_of(choice, lists, false)?)
     }
 
-    fn counting(choice: Choice) -> Result<Ours, String> {
-        Self::of(yard_of(choice, true)?)
+    fn counting(choice: Choice, lists: PageLists) -> Result<Ours, String> {
+        Self::of(yard_of(choice, lists, true)?)
     }
 
     fn of(yard: &'static Slab) -> Result<Ours, String> {
@@ -237,7 +238,7 @@ const HEADINGS: [&str; 11] = [
 pub fn run(options: &Options) -> Result<(), String> {
     if let Some(nth) = options.row {
         let choice = choices().nth(nth).ok_or("no such row")?;
-        Table::tell(&rows(choice, &options.page_lists)?);
+        Table::tell(&rows(choice, options.page_lists)?);
         return Ok(());
     }
     let mut table = Table::new(&HEADINGS);
@@ -257,14 +258,14 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 /// The rows of one choice.
-fn rows(choice: Choice, page_lists: &str) -> Result<Vec<Vec<String>>, String> {
-    let (ours, counting) = (Ours::new(choice)?, Ours::counting(choice)?);
+fn rows(choice: Choice, lists: PageLists) -> Result<Vec<Vec<String>>, String> {
+    let (ours, counting) = (Ours::new(choice, lists)?, Ours::counting(choice, lists)?);
     let geometry = ours.cache.shape().geometry;
     let head = |objects: &str, touched: &str, begun: &str| {
         let arrays = if ours.has_arrays { "yes" } else { "no" };
         let kib = (4 << geometry.order).to_string();
         let name = choice.reclaim.policy().name;
-        [name, arrays, page_lists, &kib, objects, touched, begun].map(str::to_owned).to_vec()
+        [name, arrays, lists.name(), &kib, objects, touched, begun].map(str::to_owned).to_vec()
     };
     let mut rows = Vec::new();
     for (touched, word) in [(false, "no"), (true, "yes")] {
@@ -302,7 +303,8 @@ mod tests {
             (Reclaim::V2_5_39, true, ["0", "0"]),
         ] {
             let choice = Choice { reclaim, has_arrays };
-            let ours = Ours::counting(choice).expect("a yard");
+            let ours = Ours::counting(choice, slabyard::pages::lists::PageLists::Slabyard)
+                .expect("a yard");
             let found = [1, 4].map(|objects| begun(ours, objects).expect("counts"));
             assert_eq!(found, expected, "{choice:?}");
         }

@@ -18,12 +18,16 @@ mod table;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::ArrayCaches;
 use slabyard::engine::array_cache::Choice;
+use slabyard::pages::lists::PageLists;
 use slabyard::platform::linux::CountingLinux;
 use slabyard::yard::{Settings, Yard};
 use std::process::{Command, ExitCode, Stdio};
 
 /// A yard of SLAB on real CPUs.
 pub type Slab = Yard<CountingLinux, ArrayCaches>;
+
+/// Bytes of the zone that page lists are made for.
+const ZONE: u64 = 4 << 30;
 
 /// Bytes of an object of the thread's loop.
 pub const OBJECT: u32 = 4096;
@@ -37,7 +41,7 @@ pub struct Options {
     /// Milliseconds for each row.
     pub ms: u64,
     /// The lists of pages below the slabs.
-    pub page_lists: String,
+    pub page_lists: PageLists,
     /// In a process of one row: its number.
     pub row: Option<usize>,
 }
@@ -51,7 +55,7 @@ impl Options {
             format!("row={row}"),
             format!("threads={}", threads.join(",")),
             format!("ms={}", self.ms),
-            format!("page_lists={}", self.page_lists),
+            format!("page_lists={}", self.page_lists.name()),
         ];
         let program = std::env::current_exe().map_err(|why| why.to_string())?;
         let done = Command::new(program).args(words).stderr(Stdio::inherit()).output();
@@ -83,7 +87,7 @@ fn main() -> ExitCode {
 
 fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
     let threads = vec![1, 2, 4, 8, 16, 32, 64];
-    let page_lists = "yard".into();
+    let page_lists = PageLists::Slabyard;
     let mut options = Options { json: false, threads, ms: 500, page_lists, row: None };
     for word in words {
         let refused = || format!("`{word}`: not understood");
@@ -96,9 +100,8 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
             }
             Some(("ms", ms)) => options.ms = ms.parse().map_err(|_| refused())?,
             Some(("row", row)) => options.row = row.parse().ok(),
-            Some(("page_lists", "yard")) => {}
-            Some(("page_lists", _)) => {
-                return Err(format!("{word}: a yard has its own lists of pages here: `yard`"));
+            Some(("page_lists", kind)) => {
+                options.page_lists = PageLists::of(kind).ok_or_else(refused)?;
             }
             _ => return Err(refused()),
         }
@@ -108,10 +111,11 @@ fn options(words: impl Iterator<Item = String>) -> Result<Options, String> {
 
 /// A yard that follows a policy, for as long as the process lives. `counts`: its waits and fences
 /// are counted, which takes time.
-pub fn yard_of(choice: Choice, counts: bool) -> Result<&'static Slab, String> {
+pub fn yard_of(choice: Choice, lists: PageLists, counts: bool) -> Result<&'static Slab, String> {
     let yard: &'static Slab = Box::leak(Box::new(Slab::new(CountingLinux::new())));
     yard.caches().classes().iter().for_each(|cache| cache.engine.follow(choice));
     let ready = yard.platform().init(None)
+        && yard.heap.choose_page_lists(lists, ZONE)
         && (!counts || yard.platform().count_slow_paths())
         && yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 3_600_000 });
     if ready { Ok(yard) } else { Err("no memory for a yard".into()) }

@@ -17,6 +17,7 @@ use crate::{Options, Slab, cache_of, yard_of};
 use slabyard::cache::CacheId;
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Choice, Reclaim};
+use slabyard::pages::lists::PageLists;
 use slabyard::reap::Turn;
 use std::sync::Barrier;
 use std::thread;
@@ -105,7 +106,8 @@ fn list_waited_ns(yard: &Slab, caches: &[CacheId]) -> u64 {
 
 /// A yard, and caches for its threads.
 fn begin() -> Result<(&'static Slab, Vec<CacheId>), String> {
-    let yard = yard_of(Choice { reclaim: Reclaim::V2_4, has_arrays: true }, true)?;
+    let yard =
+        yard_of(Choice { reclaim: Reclaim::V2_4, has_arrays: true }, PageLists::Slabyard, true)?;
     let cache = |nth| cache_of(yard, &format!("size-{nth}"), BYTES);
     let caches: Result<Vec<CacheId>, String> = (0..CACHES).map(cache).collect();
     Ok((yard, caches?))
