@@ -109,6 +109,7 @@ fn another_machine_and_other_rules_give_other_numbers() {
 fn every_key_changes_something() {
     const NEWER: &str = "--release=7.1";
     const HOLES: &str = "--possible-cpus=64";
+    const SLAB: &str = "--engine=slab";
     let plain = "--release=6.12";
     for key in rules::keys() {
         // A size that the two ways to choose an order disagree about, in no trace of ours.
@@ -135,6 +136,14 @@ fn every_key_changes_something() {
             "counted_cpus" => (HOLES, "possible"),
             "order_formula" => {
                 assert_ne!(on_size(&[]), on_size(&["--set=order_formula=fewer_objects"]));
+                continue;
+            }
+            "reclaim" => (SLAB, "2.5.39"),
+            "arrays" => (SLAB, "0"),
+            "pressure_ms" => {
+                let clock = [SLAB, "--set=reclaim=2.4"];
+                let set = [&clock[..], &["--set=pressure_ms=1"]].concat();
+                assert_ne!(on_trace(&clock), on_trace(&set));
                 continue;
             }
             name => panic!("give {name} a value that changes something"),
