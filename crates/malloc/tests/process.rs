@@ -39,7 +39,8 @@ programs! {
     nomem: "c/nomem.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
     decay: "c/decay.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
     trim: "c/trim.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    boundary: "c/boundary.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots slab_nodes;
+    // With nodes the multiple is one node's, and perhaps not that of the CPU.
+    boundary: "c/boundary.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
     exit: "c/exit.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
     cores: "c/cores.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
     faults: "c/faults.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
