@@ -9,10 +9,12 @@
 //! lets pass, `geometry` computes without overflow.
 
 mod here;
+mod keys;
 mod settings;
 
 pub use here::running_kernel;
-pub use settings::{Key, SettingError, Settings, SizeRule, Slab, keys};
+pub use keys::{Key, keys};
+pub use settings::{SettingError, Settings, SizeRule, Slab};
 pub use slabyard::engine::cpu_slabs::{Accounting, Bands, Freezing};
 pub use slabyard::pages::lists::PageLists;
 

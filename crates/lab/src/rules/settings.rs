@@ -1,7 +1,7 @@
 //! What people may change: the kernel's boot parameters and sysfs files, its
 //! build options, and rules that no kernel has.
 //!
-//! [`KEYS`] is the one table of them: parser, help and errors are made from it.
+//! Neighbour: [`super::keys`] is the one table of what is typed.
 //! Invariant: the order in which different keys are set does not matter; what does not
 //! go together, or would change nothing, is refused by [`Settings::validate`].
 
@@ -13,13 +13,16 @@ use slabyard::engine::array_cache::{Choice, Reclaim as SlabReclaim};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-const ORDERS: RangeInclusive<u32> = 0..=10;
 const PAGES: RangeInclusive<u32> = 4096..=65536;
 const CPUS: RangeInclusive<u32> = 1..=8192;
+pub(super) const ORDERS: RangeInclusive<u32> = 0..=10;
 const NODES: RangeInclusive<u32> = 1..=1024;
+
 /// The kernel counts a slab's objects in 15 bits.
-const OBJECTS: RangeInclusive<u32> = 1..=32767;
-const MULTIPLIERS: RangeInclusive<u32> = 1..=64;
+pub(super) const OBJECTS: RangeInclusive<u32> = 1..=32767;
+
+pub(super) const MULTIPLIERS: RangeInclusive<u32> = 1..=64;
+
 /// Objects or slabs in a rule by size.
 const COUNTS: RangeInclusive<u32> = 0..=65535;
 
@@ -47,7 +50,7 @@ impl SizeRule {
         }
     }
 
-    fn parse(text: &str, page_size: u32) -> Option<SizeRule> {
+    pub(super) fn parse(text: &str, page_size: u32) -> Option<SizeRule> {
         if text == "kernel" {
             return Some(SizeRule::Kernel);
         }
@@ -119,7 +122,7 @@ pub struct Settings {
     /// What SLAB does, where it is the engine.
     pub slab: Slab,
     /// Keys that were set, but by the version itself.
-    typed: Vec<&'static str>,
+    pub(super) typed: Vec<&'static str>,
 }
 
 /// Why a setting is not taken.
@@ -129,10 +132,14 @@ pub enum SettingError {
     #[error("`{0}`: expected KEY=VALUE")]
     NoValue(String),
     /// No such key.
-    #[error("unknown key `{key}`{}; keys: {}", did_you_mean(key), key_names())]
+    #[error("unknown key `{key}`{near}; keys: {keys}")]
     UnknownKey {
         /// What was typed.
         key: String,
+        /// What may have been meant, in words.
+        near: String,
+        /// All keys.
+        keys: String,
     },
     /// The kernel's, and without a meaning here.
     #[error("{key} changes nothing: which caches share slabs is as in the snapshot; leave it out")]
@@ -153,170 +160,6 @@ pub enum SettingError {
     /// No such machine or kernel.
     #[error("{0}")]
     Impossible(String),
-}
-
-/// One key of `--set`.
-pub struct Key {
-    /// As typed.
-    pub name: &'static str,
-    /// What it takes.
-    pub takes: &'static str,
-    /// What it does.
-    pub help: &'static str,
-    set: fn(&mut Settings, &str) -> Option<()>,
-}
-
-const BY_SIZE: &str =
-    "`kernel`, a number for all caches, or pairs SIZE:NUMBER (from that size on; `page` is a size)";
-const SWITCH: &str = "0 or 1";
-const ORDER: &str = "an order from 0 to 10";
-
-const KEYS: [Key; 18] = [
-    Key {
-        name: "min_order",
-        takes: ORDER,
-        help: "the lowest order that is tried (boot: slab_min_order)",
-        set: |s, v| put(&mut s.min_order, number(v, ORDERS).map(|order| order as u8)),
-    },
-    Key {
-        name: "max_order",
-        takes: ORDER,
-        help: "the highest order that is tried first (boot: slab_max_order)",
-        set: |s, v| put(&mut s.max_order, number(v, ORDERS).map(|order| Some(order as u8))),
-    },
-    Key {
-        name: "min_objects",
-        takes: "`auto`, or a number from 1 to 32767",
-        help: "objects that a slab should hold (boot: slab_min_objects)",
-        set: |s, v| {
-            // The kernel's 0 is `auto` as well.
-            s.min_objects =
-                if ["auto", "0"].contains(&v) { None } else { Some(number(v, OBJECTS)?) };
-            Some(())
-        },
-    },
-    Key {
-        name: "multiplier",
-        takes: "a number from 1 to 64",
-        help: "objects for each doubling of the CPUs, where min_objects is `auto`; 4 in the kernel",
-        set: |s, v| put(&mut s.multiplier, number(v, MULTIPLIERS)),
-    },
-    Key {
-        name: "cpu_partial",
-        takes: BY_SIZE,
-        help: "free objects wanted on a CPU's partial list",
-        set: |s, v| put(&mut s.cpu_partial, SizeRule::parse(v, s.machine.page_size)),
-    },
-    Key {
-        name: "min_partial",
-        takes: BY_SIZE,
-        help: "partial slabs below which a node keeps an empty one",
-        set: |s, v| put(&mut s.min_partial, SizeRule::parse(v, s.machine.page_size)),
-    },
-    Key {
-        name: "sheaf_capacity",
-        takes: BY_SIZE,
-        help: "objects in a sheaf, in caches that have sheaves",
-        set: |s, v| put(&mut s.sheaf_capacity, SizeRule::parse(v, s.machine.page_size)),
-    },
-    Key {
-        name: "cpu_partial_lists",
-        takes: SWITCH,
-        help: "CPUs have partial lists (build: SLUB_CPU_PARTIAL)",
-        set: |s, v| put(&mut s.cpu_partial_lists, switch(v)),
-    },
-    Key {
-        name: "tiny",
-        takes: SWITCH,
-        help: "no memory is kept for speed (build: SLUB_TINY, from 6.2 on)",
-        set: |s, v| put(&mut s.tiny, switch(v)),
-    },
-    Key {
-        name: "order_formula",
-        takes: "`fewer_objects` (to 6.6) or `half_wasted` (from 6.7)",
-        help: "how the order is chosen",
-        set: |s, v| {
-            let words = [
-                ("fewer_objects", OrderFormula::FewerObjects),
-                ("half_wasted", OrderFormula::HalfWasted),
-            ];
-            put(&mut s.formula, word(v, &words).map(Some))
-        },
-    },
-    Key {
-        name: "counted_cpus",
-        takes: "`possible` (to 5.10) or `present` (from 5.11)",
-        help: "the CPUs that count for min_objects",
-        set: |s, v| {
-            let words = [("possible", CountedCpus::Possible), ("present", CountedCpus::Present)];
-            put(&mut s.counted, word(v, &words).map(Some))
-        },
-    },
-    Key {
-        name: "accounting",
-        takes: "`objects` (to 5.15), `slabs` (from 5.16) or `exact` (in no kernel)",
-        help: "how the length of a CPU's partial list is counted",
-        set: |s, v| {
-            let words = [
-                ("objects", Accounting::Objects),
-                ("slabs", Accounting::Slabs),
-                ("exact", Accounting::Exact),
-            ];
-            put(&mut s.accounting, word(v, &words).map(Some))
-        },
-    },
-    Key {
-        name: "freezing",
-        takes: "`eager` (to 6.7), `patch-1` to `patch-5` (of the series of 2023) or `delayed` (from 6.8)",
-        help: "when a slab on a CPU's partial list is frozen",
-        set: |s, v| put(&mut s.freezing, word(v, Freezing::WORDS).map(Some)),
-    },
-    Key {
-        name: "front",
-        takes: "`cpu_slabs` (to 6.17), `sheaves_on_request` (6.18, 6.19) or `sheaves` (from 7.0)",
-        help: "what a CPU allocates from",
-        set: |s, v| {
-            let words = [
-                ("cpu_slabs", Front::CpuSlabs),
-                ("sheaves_on_request", Front::SheavesOnRequest),
-                ("sheaves", Front::Sheaves),
-            ];
-            put(&mut s.front, word(v, &words).map(Some))
-        },
-    },
-    Key {
-        name: "page_lists",
-        takes: "`slabyard`, `hot-cold` (2.5.45), `merged` (2.6.25), `today` (6.18) or `none`",
-        help: "pages of slabs pass through CPUs' lists of this kind, which are counted with the buddy behind them",
-        set: |s, v| put(&mut s.page_lists, PageLists::of(v).map(Some)),
-    },
-    Key {
-        name: "reclaim",
-        takes: "`2.4`, `2.5.39`, `2.5.45` or `today`",
-        help: "what becomes of SLAB's free slabs: they stay until a clock comes, one stays, they stay within a limit, or that with shared arrays (engine slab)",
-        set: |s, v| put(&mut s.slab.choice.reclaim, SlabReclaim::find(v)),
-    },
-    Key {
-        name: "arrays",
-        takes: SWITCH,
-        help: "CPUs have arrays; 0: as a kernel for one CPU (engine slab)",
-        set: |s, v| put(&mut s.slab.choice.has_arrays, switch(v)),
-    },
-    Key {
-        name: "pressure_ms",
-        takes: "a number from 0 to 3600000",
-        help: "memory is wanted so often, and the clock of reclaim=2.4 turns; 0: never (engine slab)",
-        set: |s, v| put(&mut s.slab.pressure_ms, number(v, 0..=3_600_000).map(u64::from)),
-    },
-];
-
-/// The keys that are SLAB's alone.
-const OF_SLAB: [&str; 3] = ["reclaim", "arrays", "pressure_ms"];
-
-/// The keys that [`Settings::set`] takes.
-#[must_use]
-pub fn keys() -> &'static [Key] {
-    &KEYS
 }
 
 impl Settings {
@@ -376,29 +219,6 @@ impl Settings {
         settings.version = version_of(version).unwrap_or(release.version);
         settings.typed.clear();
         Ok((settings, note))
-    }
-
-    /// Takes one `KEY=VALUE`; the kernel's `slab_` or `slub_` may stand before a key.
-    ///
-    /// # Errors
-    /// [`SettingError`] says what would be taken.
-    pub fn set(&mut self, text: &str) -> Result<(), SettingError> {
-        let no_value = || SettingError::NoValue(text.into());
-        let (typed, value) = text.split_once('=').ok_or_else(no_value)?;
-        let (typed, value) = (typed.trim(), value.trim());
-        let bare = ["slab_", "slub_"].iter().find_map(|p| typed.strip_prefix(p)).unwrap_or(typed);
-        let unknown = || match bare {
-            "merge" | "nomerge" => SettingError::Merging { key: bare.into() },
-            _ => SettingError::UnknownKey { key: typed.into() },
-        };
-        let key = KEYS.iter().find(|k| k.name == bare).ok_or_else(unknown)?;
-        (key.set)(self, value).ok_or_else(|| SettingError::Refused {
-            key: key.name,
-            value: value.into(),
-            takes: key.takes,
-        })?;
-        self.typed.push(key.name);
-        Ok(())
     }
 
     /// Is there such a machine, and such a kernel on it?
@@ -503,12 +323,6 @@ impl Settings {
         }
     }
 
-    /// A key that was set, and that another engine than SLAB does not have.
-    #[must_use]
-    pub fn typed_of_slab(&self) -> Option<&'static str> {
-        self.typed.iter().copied().find(|key| OF_SLAB.contains(key))
-    }
-
     /// True if CPUs have lists of partial slabs.
     #[must_use]
     pub fn has_cpu_partial_lists(&self) -> bool {
@@ -563,51 +377,10 @@ impl Settings {
     }
 }
 
-fn require(holds: bool, text: impl FnOnce() -> String) -> Result<(), SettingError> {
-    if holds { Ok(()) } else { Err(SettingError::Impossible(text())) }
-}
-
-fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
-    *place = value?;
-    Some(())
-}
-
-fn number(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
+pub(super) fn number(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
     text.parse().ok().filter(|n| range.contains(n))
 }
 
-fn switch(text: &str) -> Option<bool> {
-    word(text, &[("0", false), ("1", true)])
-}
-
-fn word<T: Copy>(text: &str, words: &[(&str, T)]) -> Option<T> {
-    words.iter().find(|w| w.0 == text).map(|w| w.1)
-}
-
-fn key_names() -> String {
-    KEYS.iter().map(|k| k.name).collect::<Vec<_>>().join(", ")
-}
-
-fn did_you_mean(typed: &str) -> String {
-    let near = KEYS.iter().map(|k| (distance(typed, k.name), k.name)).min();
-    match near {
-        Some((far, name)) if far <= 1 + typed.len() / 3 => format!(" (did you mean `{name}`?)"),
-        _ => String::new(),
-    }
-}
-
-/// Letters to put in, take out or change (Levenshtein 1966).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+fn require(holds: bool, text: impl FnOnce() -> String) -> Result<(), SettingError> {
+    if holds { Ok(()) } else { Err(SettingError::Impossible(text())) }
 }
