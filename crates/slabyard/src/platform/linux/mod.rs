@@ -18,11 +18,13 @@
 
 mod address_range;
 mod calls;
+mod counted;
 mod counts;
 mod huge;
 mod memory;
 mod nodes;
 mod process;
+mod slots;
 
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
@@ -31,7 +33,6 @@ use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use counts::Counts;
 use memory::Memory;
-use slabyard_abi::stats::{CACHE_WORDS, add_row};
 
 /// How CPUs are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,52 +144,6 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         true
     }
 
-    /// From now on slow paths are counted. False if there is no memory for it, or no code.
-    /// Call it after [`OnLinux::init`].
-    pub fn count_slow_paths(&self) -> bool {
-        COUNTS && self.counts.begin(self.page_bytes(), self.rows.len())
-    }
-
-    /// From now on there are so many memory nodes, a power of two: the machine's own, if it has
-    /// several. False if there is no code for so many. Call it after [`OnLinux::init`], before the
-    /// yard's.
-    pub fn set_nodes(&self, nodes: usize) -> bool {
-        if !nodes.is_power_of_two() || nodes > Self::MOST_NODES {
-            return false;
-        }
-        let may_be_real = self.mode() != Mode::Slots && !self.is_restricted();
-        self.nodes.begin(nodes, self.page_bytes(), self.rows.len(), may_be_real);
-        true
-    }
-
-    /// True if the nodes are the machine's own; and requests for their pages that were refused.
-    pub fn real_nodes(&self) -> (bool, usize) {
-        (self.nodes.are_real(), self.nodes.refused())
-    }
-
-    /// What all rows counted of the cache of a number, by the words of `abi::stats`; `None` where
-    /// nothing is counted.
-    pub fn counted(&self, cache: usize) -> Option<[u64; CACHE_WORDS]> {
-        if !self.counts() {
-            return None;
-        }
-        let mut all = [0; CACHE_WORDS];
-        (0..self.rows.len()).for_each(|row| add_row(&mut all, &self.counts.of(row, cache)));
-        Some(all)
-    }
-
-    /// Pages that the system refused, each of which caused a drain, where there is code that
-    /// counts.
-    pub fn refusals(&self) -> u64 {
-        self.counts.refusals().load(Ordering::Relaxed)
-    }
-
-    /// Fences of all CPUs until now; `None` where nothing is counted.
-    pub fn fences(&self) -> Option<u64> {
-        let fences = self.counts.fences(self.rows.len()).filter(|_| COUNTS)?;
-        Some(fences.load(Ordering::Relaxed))
-    }
-
     /// The mode found by [`OnLinux::init`].
     #[inline]
     pub fn mode(&self) -> Mode {
@@ -258,68 +213,6 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
 
     fn is_restricted(&self) -> bool {
         self.restricted.load(Ordering::Relaxed)
-    }
-
-    /// Sets the function to call when a thread got a private slot.
-    pub fn on_slot(&self, call: fn()) {
-        self.on_slot.store(call as usize, Ordering::Relaxed);
-    }
-
-    /// Gives this thread's private slot back, whose row was drained if that was possible: the
-    /// next owner has what is left. The thread takes slow paths from now on.
-    pub fn give_slot_back(&self) {
-        let thread = rseq::thread();
-        if self.mode() != Mode::Slots {
-            return;
-        }
-        let slot = thread.cpu_id.swap(u32::MAX, Ordering::Relaxed);
-        thread.flags.fetch_or(flags::TRIED | flags::EXITED, Ordering::Relaxed);
-        self.free_slot(slot as usize);
-    }
-
-    /// In the child of a fork: the slots of threads that do not exist there, or that ended
-    /// during the fork and could not drain their rows. Their rows keep their objects until
-    /// [`Yard::adopt_rows`](crate::yard::Yard::adopt_rows) drains them, which comes before
-    /// [`OnLinux::free_slot`].
-    pub fn foreign_slots(&self) -> impl Iterator<Item = usize> + '_ {
-        let mine = rseq::thread().cpu_id.load(Ordering::Relaxed) as usize;
-        let is_slots = self.mode() == Mode::Slots;
-        (0..self.slots_given.load(Ordering::Relaxed)).filter(move |slot| is_slots && *slot != mine)
-    }
-
-    /// Frees the slot `slot` of a thread that is gone.
-    pub fn free_slot(&self, slot: usize) {
-        if let Some(word) = self.slots.get(slot / 64) {
-            // Release: the next owner's Acquire sees the row as it was left.
-            word.fetch_and(!(1 << (slot % 64)), Ordering::Release);
-        }
-    }
-
-    fn take_slot(&self) -> Option<u32> {
-        for (i, word) in self.slots.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != u64::MAX {
-                let bit = bits.trailing_ones();
-                if i * 64 + bit as usize >= self.rows.len() {
-                    return None;
-                }
-                // Acquire pairs with the Release in `free_slot`.
-                match word.compare_exchange_weak(
-                    bits,
-                    bits | 1 << bit,
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                ) {
-                    Ok(_) => {
-                        let slot = i as u32 * 64 + bit;
-                        self.slots_given.fetch_max(slot as usize + 1, Ordering::Relaxed);
-                        return Some(slot);
-                    }
-                    Err(seen) => bits = seen,
-                }
-            }
-        }
-        None
     }
 
     #[cold]

@@ -1,0 +1,56 @@
+//! What the platform counts and tells where it has the code for it, and its memory nodes.
+//!
+//! Neighbours: [`super::counts`] keeps the counts, [`super::nodes`] finds the nodes.
+
+use super::{Mode, OnLinux};
+use crate::platform::Platform;
+use crate::sync::Ordering;
+use slabyard_abi::stats::{CACHE_WORDS, add_row};
+
+impl<const COUNTS: bool> OnLinux<COUNTS> {
+    /// From now on slow paths are counted. False if there is no memory for it, or no code.
+    /// Call it after [`OnLinux::init`].
+    pub fn count_slow_paths(&self) -> bool {
+        COUNTS && self.counts.begin(self.page_bytes(), self.rows.len())
+    }
+
+    /// From now on there are so many memory nodes, a power of two: the machine's own, if it has
+    /// several. False if there is no code for so many. Call it after [`OnLinux::init`], before the
+    /// yard's.
+    pub fn set_nodes(&self, nodes: usize) -> bool {
+        if !nodes.is_power_of_two() || nodes > Self::MOST_NODES {
+            return false;
+        }
+        let may_be_real = self.mode() != Mode::Slots && !self.is_restricted();
+        self.nodes.begin(nodes, self.page_bytes(), self.rows.len(), may_be_real);
+        true
+    }
+
+    /// True if the nodes are the machine's own; and requests for their pages that were refused.
+    pub fn real_nodes(&self) -> (bool, usize) {
+        (self.nodes.are_real(), self.nodes.refused())
+    }
+
+    /// What all rows counted of the cache of a number, by the words of `abi::stats`; `None` where
+    /// nothing is counted.
+    pub fn counted(&self, cache: usize) -> Option<[u64; CACHE_WORDS]> {
+        if !self.counts() {
+            return None;
+        }
+        let mut all = [0; CACHE_WORDS];
+        (0..self.rows.len()).for_each(|row| add_row(&mut all, &self.counts.of(row, cache)));
+        Some(all)
+    }
+
+    /// Pages that the system refused, each of which caused a drain, where there is code that
+    /// counts.
+    pub fn refusals(&self) -> u64 {
+        self.counts.refusals().load(Ordering::Relaxed)
+    }
+
+    /// Fences of all CPUs until now; `None` where nothing is counted.
+    pub fn fences(&self) -> Option<u64> {
+        let fences = self.counts.fences(self.rows.len()).filter(|_| COUNTS)?;
+        Some(fences.load(Ordering::Relaxed))
+    }
+}
