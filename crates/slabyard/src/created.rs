@@ -10,9 +10,11 @@
 //! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
 //! meet a whole cache or none. What the system refuses leaves everything as it was.
 
-use crate::cache::{Cache, CacheId, CacheSettings};
-use crate::engine::{Engine, Shape};
+use crate::cache::slots::slot_of;
+use crate::cache::{Cache, CacheId, CacheSettings, classes};
+use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
+use crate::slab::Geometry;
 use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, SlowPath};
 use crate::yard::stacks::Stacks;
 use crate::yard::{Place, Yard};
@@ -24,8 +26,11 @@ const MOST_FORKS: u32 = 64;
 /// Why no cache was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotCreated {
-    /// These are no objects for slabs: too large, or an alignment that is no power of two.
+    /// These are no objects for slabs: too large, an alignment that is no power of two or too large,
+    /// or none fits into slabs of the orders that were set.
     Settings,
+    /// The yard has not the engine that was asked for.
+    Engine,
     /// As many caches are there as rows have slots for.
     TooMany,
     /// The system refuses memory.
@@ -37,7 +42,7 @@ pub enum NotCreated {
 /// Why a cache was not destroyed. It serves calls as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotDestroyed {
-    /// There is no such cache.
+    /// There is no such cache, or it is a class of malloc's.
     Unknown,
     /// So many of its objects are live, or in the hands of a call that is under way.
     Live(u64),
@@ -57,16 +62,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     ) -> Result<CacheId, NotCreated> {
         let page_order = (self.platform().page_bytes() / GRANULE).ilog2();
         let fitting = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
-        let engine = &self.caches.classes()[0].engine;
-        let geometry = fitting.lowered(engine.order(fitting.size, fitting.order, page_order));
-        let shape = |number| {
-            let shape = Shape::new(geometry, crate::cache::slots::slot_of(number).0);
-            Shape { constructor: settings.constructor, ..shape }
-        };
+        let engine = self.engine_for(settings).ok_or(NotCreated::Engine)?;
+        let (least, most) = settings.limits(page_order);
+        let order = engine.order(fitting.size, fitting.order, page_order).clamp(least, most);
+        let geometry = fitting.lowered(order);
         let Some(_slow_path) = self.slow_path_after_fork() else {
             return Err(NotCreated::Interrupted);
         };
-        let create = || self.create_once(&name, shape);
+        let create = || self.create_once(&name, settings, geometry);
         match create() {
             Err(NotCreated::Memory) => {
                 self.drain_all();
@@ -79,7 +82,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     fn create_once(
         &self,
         name: &impl fmt::Display,
-        shape: impl Fn(usize) -> Shape,
+        settings: &CacheSettings,
+        geometry: Geometry,
     ) -> Result<CacheId, NotCreated> {
         let p = self.platform();
         let _guard = self.drain.lock(p);
@@ -90,14 +94,25 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let _ = p.can_stop() && p.fence();
         };
         let number = self.caches.vacant(fence).ok_or(NotCreated::TooMany)?;
-        let shape = shape(number);
+        let engine = self.engine_for(settings).ok_or(NotCreated::Engine)?;
+        let shape = settings.shape(geometry, slot_of(number).0);
         let has_room = self.caches.ensure(p, number)
             && self.seen.ensure(p, shape.spare())
             && self.heap.commit_slot(shape.spare());
         if !has_room {
             return Err(NotCreated::Memory);
         }
-        Ok(self.caches.put(number, |cache, generation| cache.begin(name, shape, generation)))
+        Ok(self.caches.put(number, engine, |cache, generation| {
+            cache.begin(name, shape, generation);
+            if let Some(slabs) = settings.min_partial {
+                cache.set_min_partial(slabs);
+            }
+        }))
+    }
+
+    /// The engine of a cache that is to be made, in a state of its own.
+    fn engine_for(&self, settings: &CacheSettings) -> Option<E> {
+        E::chosen(&self.caches.classes()[0].engine, settings.engine)
     }
 
     /// Destroys a cache that has no live object.
@@ -116,6 +131,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.finish_deferred();
         let mut pass = self.drain.lock(self.platform());
         let cache = self.caches.find(id).ok_or(NotDestroyed::Unknown)?;
+        if id.number() < classes::CLASSES {
+            return Err(NotDestroyed::Unknown);
+        }
         // A free under way may put an empty sheaf into a row after its drain: the next turn
         // finds it. While no slow path is under way and no object live, there is nothing that
         // could bring one.
@@ -210,7 +228,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Enters a slow path; waits for forks that are under way.
-    fn slow_path_after_fork(&self) -> Option<SlowPath<'_, P, E>> {
+    pub(crate) fn slow_path_after_fork(&self) -> Option<SlowPath<'_, P, E>> {
         (0..MOST_FORKS).find_map(|_| {
             let slow_path = self.slow_path(RUN_CALLS);
             if slow_path.is_none() && !self.is_inside() {
@@ -234,7 +252,19 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 self.free(address)
             }
             Some(_) => Err(self.place_of(address)),
-            None => self.free(address),
+            None => self.free_outside(id, address),
         }
+    }
+
+    /// Frees what may be an object that was made outside of a slow path.
+    #[cold]
+    fn free_outside(&self, id: CacheId, address: usize) -> Result<(), Place> {
+        let cache = self.caches.find(id);
+        if let Some(destructor) = cache.and_then(|cache| cache.shape().destructor)
+            && self.heap.own_bytes(address).is_some()
+        {
+            destructor.call(address);
+        }
+        self.free(address)
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 5 | [`yard`], [`cache`], [`created`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`] |
+//! | 5 | [`yard`], [`cache`], [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings |
@@ -19,15 +19,18 @@
 #[cfg(any(test, feature = "cpu-slab"))]
 extern crate alloc;
 
+pub mod bulk;
 pub mod cache;
 pub mod created;
 pub mod engine;
 mod gate;
 mod large;
+pub mod live;
 pub mod observe;
 pub mod pages;
 mod place;
 pub mod platform;
+pub mod prefill;
 pub mod reap;
 pub mod shrinker;
 mod sized;

@@ -2,11 +2,14 @@
 //!
 //! * one thread at a time ([`one`]): geometry, names, constructors, what remains live, what the
 //!   system refuses, forks, and planted bugs that `verify` must find;
+//! * bulk calls, prefilled sheaves, walks over live objects, settings ([`bulk`]);
 //! * preempted threads on the modelled machine ([`threads`]);
 //! * threads of a real process ([`on_linux`]): 4,000 caches, made and destroyed again;
 //! * what caches that a program does not use cost it ([`ten`]);
 //! * objects of 8 bytes, whose slabs hold a part of their free set ([`small`]).
 
+#[path = "caches/bulk.rs"]
+mod bulk;
 #[path = "caches/on_linux.rs"]
 #[cfg(target_os = "linux")]
 mod on_linux;

@@ -156,6 +156,9 @@ fn every_instruction_can_be_interrupted() {
         ("push", 0..CAPACITY, scene::push),
         ("push-if", 0..CAPACITY, scene::push_if),
         ("exchange", 0..CAPACITY + 1, scene::exchange),
+        ("pop-many", 1..CAPACITY + 1, scene::pop_many),
+        ("push-many", 0..CAPACITY, scene::push_many),
+        ("push-many-if", 0..CAPACITY, scene::push_many_if),
     ];
     let code = rseq::code();
     assert_eq!(code.map(|(name, _)| name), kinds.clone().map(|(name, ..)| name));
@@ -186,6 +189,22 @@ fn is_found_as(expected: &str, sequence: Sequence) {
 fn pop_that_commits_too_late_is_found() {
     is_found("late pop", planted::pop_late as *const () as usize, 1..CAPACITY, |scene| {
         scene::pop_by(scene, planted::pop_late);
+    });
+}
+
+#[test]
+fn a_pop_of_several_that_commits_too_late_is_found() {
+    let code = planted::pop_many_late as *const () as usize;
+    is_found("late pop of several", code, 1..CAPACITY, |scene| {
+        scene::pop_many_with(scene, planted::pop_many_late);
+    });
+}
+
+#[test]
+fn a_push_of_several_that_stores_an_object_too_late_is_found() {
+    let code = planted::push_many_late as *const () as usize;
+    is_found("late push of several", code, 0..CAPACITY, |scene| {
+        scene::push_many_with(scene, planted::push_many_late);
     });
 }
 

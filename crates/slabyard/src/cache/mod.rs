@@ -7,6 +7,7 @@ pub mod slots;
 pub mod table;
 pub mod used;
 
+pub use crate::engine::CacheFlags;
 pub use settings::CacheSettings;
 pub use table::{CacheId, Caches};
 
@@ -61,10 +62,10 @@ impl<E: Engine> Cache<E> {
         Cache { header: Header::new(), engine: E::NEW, tally }
     }
 
-    /// A cache that is not in use, with the engine of another.
+    /// A cache that is not in use, with an engine.
     #[must_use]
-    pub fn like(other: &Self) -> Self {
-        Cache { engine: E::like(&other.engine), ..Self::new() }
+    pub fn with(engine: E) -> Self {
+        Cache { engine, ..Self::new() }
     }
 
     /// Gives the cache its shape, once, before its first use.

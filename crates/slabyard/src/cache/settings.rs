@@ -1,6 +1,8 @@
 //! The settings of a created cache.
 
-use crate::slab::{Constructor, Geometry};
+use crate::engine::{CacheFlags, Shape};
+use crate::slab::{Constructor, Destructor, Geometry};
+use slabyard_abi::engines::EngineName;
 
 /// What a cache is made for.
 #[derive(Clone, Copy, Debug)]
@@ -13,19 +15,141 @@ pub struct CacheSettings {
     pub first: u32,
     /// Makes the objects of each new slab.
     pub constructor: Option<Constructor>,
+    /// Ends the objects of each slab whose pages are given back.
+    pub destructor: Option<Destructor>,
+    /// What is asked of the objects.
+    pub flags: CacheFlags,
+    /// Objects in a full sheaf; else as many as objects of this size have by default.
+    pub sheaf_capacity: Option<u32>,
+    /// Empty slabs that the partial list keeps; else SLUB's number for the size.
+    pub min_partial: Option<u32>,
+    /// A slab has 2^order granules, at least and at most. A page of the machine is the least,
+    /// whatever is set.
+    pub orders: (u32, u32),
+    /// The engine, where a yard may have several; else that of malloc's classes.
+    pub engine: Option<EngineName>,
 }
+
+/// Bytes of a cache line.
+const LINE: u32 = 64;
 
 impl CacheSettings {
     /// Objects of so many bytes, aligned to a word.
     #[must_use]
     pub const fn of(object: u32) -> Self {
-        CacheSettings { object, align: 8, first: 0, constructor: None }
+        CacheSettings {
+            object,
+            align: 8,
+            first: 0,
+            constructor: None,
+            destructor: None,
+            flags: CacheFlags::NONE,
+            sheaf_capacity: None,
+            min_partial: None,
+            orders: (0, Geometry::LARGEST_ORDER),
+            engine: None,
+        }
+    }
+
+    /// With objects aligned to `align`, a power of two.
+    #[must_use]
+    pub const fn align(mut self, align: u32) -> Self {
+        self.align = align;
+        self
+    }
+
+    /// With the first object of a slab at this offset, at least.
+    #[must_use]
+    pub const fn first(mut self, first: u32) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// With a constructor.
+    #[must_use]
+    pub const fn constructor(mut self, constructor: Constructor) -> Self {
+        self.constructor = Some(constructor);
+        self
+    }
+
+    /// With a destructor.
+    #[must_use]
+    pub const fn destructor(mut self, destructor: Destructor) -> Self {
+        self.destructor = Some(destructor);
+        self
+    }
+
+    /// With further flags.
+    #[must_use]
+    pub const fn flags(mut self, flags: CacheFlags) -> Self {
+        self.flags = self.flags.with(flags);
+        self
+    }
+
+    /// With so many objects in a full sheaf.
+    #[must_use]
+    pub const fn sheaf_capacity(mut self, objects: u32) -> Self {
+        self.sheaf_capacity = Some(objects);
+        self
+    }
+
+    /// With so many empty slabs that the partial list keeps.
+    #[must_use]
+    pub const fn min_partial(mut self, slabs: u32) -> Self {
+        self.min_partial = Some(slabs);
+        self
+    }
+
+    /// With slabs of 2^least granules at least, and of 2^most at most.
+    #[must_use]
+    pub const fn orders(mut self, least: u32, most: u32) -> Self {
+        self.orders = (least, most);
+        self
+    }
+
+    /// With an engine of its own, where the yard may have several.
+    #[must_use]
+    pub const fn engine(mut self, engine: EngineName) -> Self {
+        self.engine = Some(engine);
+        self
     }
 
     /// The geometry, on a machine whose pages are of this order in granules; `None` if these are
-    /// no objects for slabs.
+    /// no objects for slabs, or not for slabs of these orders.
     #[must_use]
     pub const fn geometry(&self, page_order: u32) -> Option<Geometry> {
-        Geometry::fitting(self.object, self.align, self.first, page_order)
+        let (least, most) = self.limits(page_order);
+        Geometry::fitting_within(self.object, self.aligned(), self.first, least, most)
+    }
+
+    /// The least and the largest order, on a machine whose pages are of this order.
+    pub(crate) const fn limits(&self, page_order: u32) -> (u32, u32) {
+        let (least, most) = self.orders;
+        let least = if least < page_order { page_order } else { least };
+        (least, if most < page_order { page_order } else { most })
+    }
+
+    /// The alignment, by the flags too.
+    const fn aligned(&self) -> u32 {
+        let mut line = LINE;
+        while line > 8 && self.object <= line / 2 {
+            line /= 2;
+        }
+        let by_lines = self.flags.has(CacheFlags::HWCACHE_ALIGN);
+        if by_lines && self.align < line && self.align.is_power_of_two() {
+            line
+        } else {
+            self.align
+        }
+    }
+
+    /// The shape of a cache with a geometry in a slot.
+    pub(crate) fn shape(&self, geometry: Geometry, slot: u16) -> Shape {
+        let shape = match self.sheaf_capacity {
+            Some(objects) => Shape::with_stacks_of(geometry, slot, objects),
+            None => Shape::new(geometry, slot),
+        };
+        let Self { constructor, destructor, flags, .. } = *self;
+        Shape { constructor, destructor, flags, ..shape }
     }
 }

@@ -160,6 +160,12 @@ impl<E: Engine> Caches<E> {
         self.is_there_in(id.number(), id.generation.into()).then(|| self.get(id.number()))
     }
 
+    /// The id of the cache of a number, if it is there.
+    pub fn id_of(&self, number: usize) -> Option<CacheId> {
+        let id = || CacheId { number: number as u16, generation: self.get(number).generation() };
+        self.is_there(number).then(id)
+    }
+
     /// True if a cache of this number and generation is there.
     #[inline]
     pub fn is_there_in(&self, number: usize, generation: u64) -> bool {
@@ -207,9 +213,14 @@ impl<E: Engine> Caches<E> {
             && self.created.ensure(p, number - CLASSES + 1)
     }
 
-    /// Puts a new cache into a [vacant](Caches::vacant) number that has room; `begin` gives it
-    /// its shape and the generation that it gets. The drain lock is held.
-    pub(crate) fn put(&self, number: usize, begin: impl FnOnce(&Cache<E>, u32)) -> CacheId {
+    /// Puts a new cache with an engine into a [vacant](Caches::vacant) number that has room; `begin`
+    /// gives it its shape and the generation that it gets. The drain lock is held.
+    pub(crate) fn put(
+        &self,
+        number: usize,
+        engine: E,
+        begin: impl FnOnce(&Cache<E>, u32),
+    ) -> CacheId {
         let index = number - CLASSES;
         let made = self.made();
         debug_assert!(index <= made && !self.is_there(number) && !self.used.contains(number));
@@ -217,7 +228,7 @@ impl<E: Engine> Caches<E> {
         let room = self.created.get(index);
         // SAFETY: the number is vacant: no call is about the cache before, which its destroyer
         // promised, and no walk meets it; the drain lock keeps other creators away.
-        unsafe { room.put(Cache::like(&self.classes[0])) };
+        unsafe { room.put(Cache::with(engine)) };
         // SAFETY: written above.
         begin(unsafe { room.get() }, generation);
         // Release pairs with the Acquire in `made`.

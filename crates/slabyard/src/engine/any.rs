@@ -108,6 +108,15 @@ impl Engine for Any {
         any
     }
 
+    fn chosen(other: &Self, wants: Option<EngineName>) -> Option<Self> {
+        let Some(name) = wants.filter(|name| *name != other.name()) else {
+            return Some(Self::like(other));
+        };
+        let any = Self::NEW;
+        any.choose(name);
+        Some(any)
+    }
+
     fn name(&self) -> EngineName {
         on_chosen!(self, engine => engine.name())
     }

@@ -4,10 +4,11 @@
 //! Neighbours: [`super::shown`] has the words, [`super::partial`] the list; an engine keeps
 //! its own state beside this.
 
+use super::flags::CacheFlags;
 use super::partial::Partial;
 use super::shown::{Moving, Shown};
 use crate::platform::Slot;
-use crate::slab::{Constructor, Geometry};
+use crate::slab::{Constructor, Destructor, Geometry};
 use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
 use core::fmt;
 
@@ -21,6 +22,10 @@ pub struct Shape {
     pub geometry: Geometry,
     /// Makes the objects of each new slab.
     pub constructor: Option<Constructor>,
+    /// Ends the objects of each slab that ended.
+    pub destructor: Option<Destructor>,
+    /// What its maker asked of its objects.
+    pub flags: CacheFlags,
     /// Slot of its main stacks.
     pub slot: u16,
     /// Objects in a full stack, until another number is set.
@@ -64,9 +69,17 @@ impl Shape {
         } else {
             (Self::STACK_BYTES / size).max(Self::STACK_LEAST)
         };
+        Self::with_stacks_of(geometry, slot, stack_objects)
+    }
+
+    /// The shape for a geometry, whose full stacks have so many objects.
+    #[must_use]
+    pub fn with_stacks_of(geometry: Geometry, slot: u16, objects: u32) -> Self {
+        let stack_objects = objects.clamp(1, Self::STACK_OBJECTS);
         let slice = (stack_objects / 16).clamp(Self::LEAST_PIECE, Self::MOST_SLICE);
         let piece = slice.min(Self::MOST_PIECE);
-        Shape { geometry, constructor: None, slot, stack_objects, piece, slice }
+        let (constructor, destructor, flags) = (None, None, CacheFlags::NONE);
+        Shape { geometry, constructor, destructor, flags, slot, stack_objects, piece, slice }
     }
 
     /// True for objects that a free returns to their slab directly where sheaves and barn

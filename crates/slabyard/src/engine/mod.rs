@@ -30,6 +30,7 @@ pub mod array_cache;
 pub mod counted;
 pub mod counters;
 pub mod cpu_slabs;
+pub mod flags;
 pub mod flush;
 pub mod header;
 mod page_slabs;
@@ -43,6 +44,7 @@ pub mod tiny;
 pub use any::Any;
 pub use array_cache::ArrayCaches;
 pub use counters::Counter;
+pub use flags::CacheFlags;
 pub use header::{Header, SPARE, Shape};
 pub use page_slabs::PageSlabs;
 pub use sheaves::Sheaves;
@@ -83,6 +85,12 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// The state of a cache that is not in use, of the engine that another cache has.
     fn like(_other: &Self) -> Self {
         Self::NEW
+    }
+
+    /// The state of a cache that is not in use, of an engine that its maker asked for, or else of
+    /// the one that another cache has. `None` if engines of this type are not that one.
+    fn chosen(other: &Self, wants: Option<EngineName>) -> Option<Self> {
+        wants.is_none_or(|name| name == other.name()).then(|| Self::like(other))
     }
 
     /// Which engine it is.

@@ -292,6 +292,9 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
     #[inline(always)]
     fn free_pages(self, shape: &Shape, slab: u32, warmth: Warmth) {
         let order = shape.geometry.order;
+        if let Some(destructor) = &shape.destructor {
+            self.heap.destruct(slab, &shape.geometry, destructor);
+        }
         if self.heap.platform.has_page_lists() {
             self.heap.free_listed(slab, order, warmth, |counter, n| self.count(counter, n));
         } else {

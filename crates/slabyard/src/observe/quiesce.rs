@@ -114,6 +114,13 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         }
     }
 
+    /// Calls `f` with each object of a cache in CPUs' stacks.
+    pub(crate) fn each_parked_of(&self, number: usize, f: &mut dyn FnMut(usize)) {
+        for (row, slot) in self.yard.entries(Stacks::Cache(number)) {
+            self.each_in_stack(slot, self.top_of(row, slot), &mut |_, address| f(address));
+        }
+    }
+
     fn each_in_stack(&self, slot: Slot, top: u32, f: &mut dyn FnMut(Slot, usize)) {
         let cache = number_of(slot).map(|number| self.yard.cache(number));
         if cache.is_some_and(|it| slot == it.shape().spare() && !it.engine.has_objects_in_spare()) {

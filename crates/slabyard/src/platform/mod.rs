@@ -221,6 +221,18 @@ pub trait Platform: Park + Sync {
     /// have it.
     fn push_if(&self, slot: Slot, object: usize) -> bool;
 
+    /// Takes the top objects of this CPU's stack, the top first, as many as it has and `out` has room
+    /// for; returns how many.
+    fn pop_many(&self, slot: Slot, out: &mut [usize]) -> usize;
+
+    /// Puts objects on this CPU's stack, the last one on top; returns how many of the first found
+    /// room. None if the first of them is on its top already.
+    fn push_many(&self, slot: Slot, objects: &[usize]) -> usize;
+
+    /// As [`Platform::push_many`], for stacks with a [`stack::Tag`]: one that takes the objects of
+    /// one slab alone may take none.
+    fn push_many_if(&self, slot: Slot, objects: &[usize]) -> usize;
+
     /// Replaces this CPU's stack as a whole and returns the one that was there.
     ///
     /// # Errors

@@ -1,10 +1,13 @@
 //! The constructor of a cache: a function that makes each object of a slab once, where the slab
 //! begins, so that a freed object that is handed out again still is what it was when it was
-//! freed (Bonwick, "The slab allocator", USENIX 1994).
+//! freed (Bonwick, "The slab allocator", USENIX 1994). The destructor ends each of them once,
+//! before the slab's pages are used for something else.
 //!
-//! Neighbours: the engine's partial list calls it for a new slab, before any other thread sees
-//! the slab. Invariant: no lock is held meanwhile; what the function allocates from the same
-//! yard is served as in a signal handler that interrupts a slow path.
+//! Neighbours: the engine's partial list calls the one for a new slab, before any other thread sees
+//! the slab, and the other for a slab that ended, which no other thread sees any more.
+//! Invariant: no lock of the cache or of the pages is held meanwhile; what the functions allocate
+//! from the same yard, or free to it, is served as in a signal handler that interrupts a slow
+//! path.
 
 use super::Geometry;
 use crate::pages::PageHeap;
@@ -27,11 +30,34 @@ impl Constructor {
     }
 }
 
+/// As [`Constructor`], for the end of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Destructor {
+    /// Gets the object's address and `word`.
+    pub destruct: fn(usize, usize),
+    /// Whatever the function needs to know.
+    pub word: usize,
+}
+
+impl Destructor {
+    /// Ends the object at an address.
+    pub fn call(&self, address: usize) {
+        (self.destruct)(address, self.word);
+    }
+}
+
 impl<P: Platform> PageHeap<P> {
     /// Makes all objects of a slab that is about to begin.
     #[cold]
     pub fn construct(&self, slab: u32, geometry: &Geometry, constructor: &Constructor) {
         let begin = self.region.address(slab);
         (0..geometry.objects).for_each(|i| constructor.call(geometry.address_of(begin, i)));
+    }
+
+    /// Ends all objects of a slab that has ended, before its pages are given back.
+    #[cold]
+    pub fn destruct(&self, slab: u32, geometry: &Geometry, destructor: &Destructor) {
+        let begin = self.region.address(slab);
+        (0..geometry.objects).for_each(|i| destructor.call(geometry.address_of(begin, i)));
     }
 }

@@ -75,6 +75,21 @@ impl Geometry {
     /// of the machine. `None` if these are no objects for slabs.
     #[must_use]
     pub const fn fitting(object: u32, align: u32, first: u32, least_order: u32) -> Option<Self> {
+        Self::fitting_within(object, align, first, least_order, Self::LARGEST_ORDER)
+    }
+
+    /// As [`Geometry::fitting`], in slabs of this order at most; `None`, too, if none fits there.
+    #[must_use]
+    pub const fn fitting_within(
+        object: u32,
+        align: u32,
+        first: u32,
+        least_order: u32,
+        most_order: u32,
+    ) -> Option<Self> {
+        if least_order > most_order || most_order > Self::LARGEST_ORDER {
+            return None;
+        }
         let least_align = if align < Self::LEAST_ALIGN { Self::LEAST_ALIGN } else { align };
         if !align.is_power_of_two() || object > Self::LARGEST || align > Self::LARGEST_ALIGN {
             return None;
@@ -90,9 +105,12 @@ impl Geometry {
         if order < least_order {
             order = least_order;
         }
+        if order > most_order {
+            order = most_order;
+        }
         loop {
             let bytes = (GRANULE as u32) << order;
-            let is_largest = bytes == Self::LARGEST_SLAB;
+            let is_largest = order == most_order;
             if bytes > first + size {
                 let (first, objects) = Self::placed(bytes, size, first, order);
                 let is_good = objects >= 8 && (bytes - objects * size) * 16 <= bytes;
@@ -128,14 +146,19 @@ impl Geometry {
     /// without such words it would begin at `first`.
     const fn placed(bytes: u32, size: u32, first: u32, order: u32) -> (u32, u32) {
         let fitting = least((bytes - first) / size, Self::MOST_OBJECTS);
-        let further = fitting.saturating_sub(bits_in_descriptors(order));
-        let words = further.div_ceil(Word::OBJECTS);
-        assert!(words == 0 || bits_in_descriptors(order) >= Word::FIRST_IN_SLAB.index_of(0));
+        let bits = bits_in_descriptors(order);
+        if bits < Word::FIRST_IN_SLAB.index_of(0) && fitting > bits {
+            // Slabs of so low an order have no words: they hold fewer objects.
+            return (first, bits);
+        }
+        let words = fitting.saturating_sub(bits).div_ceil(Word::OBJECTS);
         let first = first + (words * size_of::<u64>() as u32).next_multiple_of(LINE);
         (first, least((bytes - first) / size, Self::MOST_OBJECTS))
     }
 
-    const LARGEST_SLAB: u32 = 256 << 10;
+    const LARGEST_SLAB: u32 = (GRANULE as u32) << Self::LARGEST_ORDER;
+    /// The largest order of a slab.
+    pub const LARGEST_ORDER: u32 = 6;
     /// The largest object that [`Geometry::fitting`] takes, and the largest alignment: a slab
     /// is aligned to 16 KiB at least.
     pub const LARGEST: u32 = 32 << 10;

@@ -8,7 +8,7 @@ pub mod frozen;
 pub mod geometry;
 pub mod units;
 
-pub use constructor::Constructor;
+pub use constructor::{Constructor, Destructor};
 pub use freeset::{Put, Version, Word};
 pub use geometry::Geometry;
 

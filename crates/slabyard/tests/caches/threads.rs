@@ -61,6 +61,25 @@ impl Scene {
         self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// Allocates in bulk, hands one object out, and frees the others in bulk.
+    fn in_bulk(&self, id: CacheId, bytes: usize, count: usize) {
+        let mut objects = vec![0; count];
+        assert!(self.yard.alloc_bulk_from(id, &mut objects));
+        for object in &objects[1..] {
+            let mut shared = self.shared();
+            shared.hand_out(id, *object, bytes);
+            // It is ours to free.
+            shared.handed.pop();
+        }
+        self.shared().hand_out(id, objects[0], bytes);
+        for object in &objects[1..] {
+            let mut shared = self.shared();
+            shared.live.remove(object);
+            *shared.count.get_mut(&id.number()).expect("counted") -= 1;
+        }
+        assert_eq!(self.yard.free_bulk_to(id, &objects[1..]), Ok(()));
+    }
+
     fn work(&self, seed: u64, steps: usize) {
         let yard = &self.yard;
         let mut random = Random::new(seed);
@@ -75,7 +94,13 @@ impl Scene {
                         Err(why) => assert_eq!(why, NotCreated::Interrupted),
                     }
                 }
-                1..=4 if !own.is_empty() => {
+                1 if !own.is_empty() => {
+                    let Own { id, bytes, closing } = own[random.below(own.len())];
+                    if !closing {
+                        self.in_bulk(id, bytes as usize, 2 + random.below(70));
+                    }
+                }
+                2..=4 if !own.is_empty() => {
                     let Own { id, bytes, closing } = own[random.below(own.len())];
                     if !closing {
                         let address = yard.alloc_from(id).expect("memory");

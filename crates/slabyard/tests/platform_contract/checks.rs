@@ -35,6 +35,7 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
     last_in_first_out(p, Slot(8));
     top_is_refused(p, Slot(9));
     tag_decides(p, Slot(13));
+    many_are_one_after_the_other(p, Slot(14));
     exchange_returns_what_was_there(p, Slot(10));
     asked_push_is_slow(p, row, Slot(11));
     if p.can_stop() {
@@ -98,6 +99,7 @@ fn rows_come_in_time<P: Platform>(p: &P, around: &Surroundings<'_>) {
             assert_eq!(p.row_hint(), None);
             assert_eq!(p.pop(slot), None);
             assert!(!p.push(slot, A) && !p.push_if(slot, A));
+            assert_eq!(p.pop_many(slot, &mut [0; 2]) + p.push_many(slot, &[A, B]), 0);
             assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
         }
         p.enter();
@@ -164,6 +166,32 @@ fn tag_decides<P: Platform>(p: &P, slot: Slot) {
     assert!(!p.push_if(slot, A));
 }
 
+fn many_are_one_after_the_other<P: Platform>(p: &P, slot: Slot) {
+    let mut out = [0; CAPACITY as usize + 2];
+    assert_eq!((p.pop_many(slot, &mut out), p.push_many(slot, &[A])), (0, 0), "no stack");
+    assert_eq!(p.push_many_if(slot, &[A]), 0, "no stack");
+    new_stack(p, slot);
+    let all: Vec<usize> = (1..=CAPACITY as usize + 1).map(|i| i * GRANULE).collect();
+    let (most, last) = (CAPACITY as usize, all[CAPACITY as usize]);
+    assert_eq!((p.pop_many(slot, &mut out), p.push_many(slot, &[])), (0, 0));
+    assert_eq!(p.push_many(slot, &all), most, "as many as there is room for");
+    assert_eq!((p.push_many(slot, &[last]), p.push_many_if(slot, &[last])), (0, 0), "full");
+    assert_eq!((p.pop_many(slot, &mut out[..1]), out[0]), (1, all[most - 1]), "the top first");
+    assert_eq!(p.push_many(slot, &[all[most - 2]]), 0, "freed twice in a row");
+    assert_eq!((p.pop_many(slot, &mut []), p.pop_many(slot, &mut out)), (0, most - 1));
+    assert!(out[..most - 1].iter().rev().eq(&all[..most - 1]));
+    assert_eq!(p.pop(slot), None);
+    assert_eq!(p.push_many_if(slot, &all[..2]), 2, "zeros take every object");
+    assert_eq!((p.pop(slot), p.pop(slot)), (Some(all[1]), Some(all[0])));
+    let tagged = arrays(p, 1, CAPACITY as usize)[0];
+    for (i, word) in [A, !(GRANULE - 1)].into_iter().enumerate() {
+        element(tagged, CAPACITY as usize + i).store(word, Ordering::Relaxed);
+    }
+    assert!(p.exchange(slot, stack(p, tagged, 0, CAPACITY)).is_ok());
+    assert_eq!(p.push_many_if(slot, &all), 0, "it may not take all of them");
+    assert_eq!(p.exchange(slot, Stack::NONE), Ok(stack(p, tagged, 0, CAPACITY)));
+}
+
 fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
     let first = new_stack(p, slot);
     assert!(p.push(slot, A) && p.push(slot, B));
@@ -184,6 +212,7 @@ fn asked_push_is_slow<P: Platform>(p: &P, row: usize, slot: Slot) {
     assert!(p.push(slot, A));
     p.rows().entry(row, slot).ask();
     assert!(!p.push(slot, B) && !p.push_if(slot, B), "the end is 0");
+    assert_eq!(p.push_many(slot, &[B, C]) + p.push_many_if(slot, &[B, C]), 0, "the end is 0");
     let again = stack(p, objects, 1, CAPACITY);
     assert_eq!(p.exchange(slot, again), Ok(Stack { end: 0, ..again }));
     assert!(p.push(slot, B));
@@ -205,6 +234,9 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
         assert!(entry.is_stopped());
         assert_eq!(p.pop(slot), None);
         assert!(!p.push(slot, GRANULE * 9) && !p.push_if(slot, GRANULE * 9));
+        let many = [GRANULE * 9, GRANULE * 10];
+        assert_eq!((p.push_many(slot, &many), p.push_many_if(slot, &many)), (0, 0));
+        assert_eq!(p.pop_many(slot, &mut [0; 2]), 0);
         assert_eq!(p.exchange(slot, Stack::NONE), Err(Stopped));
     }
     assert_eq!((entry.top(), entry.end()), (STOPPED, three.end));

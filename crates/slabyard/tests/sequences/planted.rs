@@ -125,3 +125,72 @@ pub unsafe extern "sysv64" fn push_if_early(
         "ret",
     )
 }
+
+/// Pops several, but the committing store lies outside.
+#[unsafe(naked)]
+pub unsafe extern "sysv64" fn pop_many_late(
+    slot: usize,
+    rows: usize,
+    cs_offset: usize,
+    out: *mut usize,
+    most: usize,
+) -> usize {
+    naked_asm!(
+        "mov r9, rdx",
+        "mov r10, rcx",
+        "20: mov rdx, r9",
+        slabyard::rseq_announce!(),
+        "mov cx, di",
+        "movsxd rdx, dword ptr [rsi + rcx]",
+        "xor eax, eax",
+        "26: mov r11, qword ptr [rsi + rdx * 8]",
+        "test r11, r11",
+        "jz 27f",
+        "mov qword ptr [r10 + rax * 8], r11",
+        "dec edx",
+        "inc rax",
+        "cmp rax, r8",
+        "jb 26b",
+        "27: test rax, rax",
+        "jz 29f",
+        "22:",
+        "mov dword ptr [rsi + rcx], edx",
+        slabyard::rseq_descriptor!(),
+        "29: ret",
+    )
+}
+
+/// Pushes one or two, but stores the last one after the commit.
+#[unsafe(naked)]
+pub unsafe extern "sysv64" fn push_many_late(
+    objects: *const usize,
+    rows: usize,
+    cs_offset: usize,
+    slot: usize,
+    nr: usize,
+) -> usize {
+    naked_asm!(
+        "mov r9, rdx",
+        "mov r10, rcx",
+        "20: mov rdx, r9",
+        slabyard::rseq_announce!(),
+        "mov cx, r10w",
+        "mov edx, dword ptr [rsi + rcx]",
+        "mov eax, dword ptr [rsi + rcx + 4]",
+        "sub eax, edx",
+        "jbe 29f",
+        "cmp rax, r8",
+        "cmova rax, r8",
+        "mov r11, qword ptr [rdi]",
+        "mov qword ptr [rsi + rdx * 8 + 8], r11",
+        "add edx, eax",
+        "mov dword ptr [rsi + rcx], edx",
+        "22:",
+        "mov r11, qword ptr [rdi + rax * 8 - 8]",
+        "mov qword ptr [rsi + rdx * 8], r11",
+        slabyard::rseq_descriptor!(),
+        "ret",
+        "29: xor eax, eax",
+        "ret",
+    )
+}

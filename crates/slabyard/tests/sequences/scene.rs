@@ -148,12 +148,21 @@ impl Scene {
 
     fn new_stack(&self, count: u32) -> Stack {
         let array = self.spare().expect("an array");
-        set_tag(array, 0);
+        self.set_tag(array, 0);
         for i in 0..count as usize {
             let object = self.new_object();
             place(guard_of(array) + 1 + i as u32).store(object, Ordering::Relaxed);
         }
         stack(array, count)
+    }
+
+    /// Gives an array the tag of an object's slab, or, where stacks take all objects, zeros.
+    fn set_tag(&self, array: usize, object: usize) {
+        let end = guard_of(array) + CAPACITY;
+        let mask = if self.is_tagged { SLAB } else { 0 };
+        for (nth, word) in [object & mask, mask].into_iter().enumerate() {
+            place(end + 1 + nth as u32).store(word, Ordering::Relaxed);
+        }
     }
 
     /// Plants the breakpoint, makes the call, and returns where it was interrupted.
@@ -268,14 +277,6 @@ fn stack(array: usize, count: u32) -> Stack {
     Stack { top: guard_of(array) + count, end: guard_of(array) + CAPACITY }
 }
 
-/// Gives an array the tag of an object's slab.
-fn set_tag(array: usize, object: usize) {
-    let end = guard_of(array) + CAPACITY;
-    for (nth, word) in [object & SLAB, SLAB].into_iter().enumerate() {
-        place(end + 1 + nth as u32).store(word, Ordering::Relaxed);
-    }
-}
-
 /// Objects of the stack with this top, the lowest first.
 fn contents(top: u32) -> Vec<usize> {
     if top == 0 {
@@ -312,13 +313,62 @@ pub fn push_if(scene: &Scene) {
     }
 }
 
+/// A pop of two objects by the platform.
+pub fn pop_many(scene: &Scene) {
+    let mut objects = [0; 2];
+    let popped = LINUX.pop_many(SLOT, &mut objects);
+    scene.held.borrow_mut().extend(&objects[..popped]);
+}
+
+/// A push of two objects by the platform.
+pub fn push_many(scene: &Scene) {
+    push_many_by(scene, |objects| LINUX.push_many(SLOT, objects));
+}
+
+/// As [`push_many`], where stacks may have a tag.
+pub fn push_many_if(scene: &Scene) {
+    push_many_by(scene, |objects| LINUX.push_many_if(SLOT, objects));
+}
+
+fn push_many_by(scene: &Scene, push: impl Fn(&[usize]) -> usize) {
+    let (Some(first), Some(second)) = (scene.take(), scene.take()) else { return };
+    let objects = [first, second];
+    let pushed = push(&objects);
+    scene.held.borrow_mut().extend(&objects[pushed..]);
+}
+
+/// A pop of two objects by another sequence.
+pub fn pop_many_with(
+    scene: &Scene,
+    sequence: unsafe extern "sysv64" fn(usize, usize, usize, *mut usize, usize) -> usize,
+) {
+    let mut objects = [0; 2];
+    let (rows, cs_offset) = (LINUX.rows().base(), LINUX.cs_offset());
+    // SAFETY: the arguments are those of the platform's own sequences.
+    let popped =
+        unsafe { sequence(SLOT.offset(), rows, cs_offset, objects.as_mut_ptr(), objects.len()) };
+    scene.held.borrow_mut().extend(&objects[..popped]);
+}
+
+/// A push of two objects by another sequence.
+pub fn push_many_with(
+    scene: &Scene,
+    sequence: unsafe extern "sysv64" fn(*const usize, usize, usize, usize, usize) -> usize,
+) {
+    let (rows, cs_offset) = (LINUX.rows().base(), LINUX.cs_offset());
+    push_many_by(scene, |objects| {
+        // SAFETY: as above.
+        unsafe { sequence(objects.as_ptr(), rows, cs_offset, SLOT.offset(), objects.len()) }
+    });
+}
+
 /// An exchange by the platform, for a stack with one object.
 pub fn exchange(scene: &Scene) {
     let (Some(object), Some(array)) = (scene.take(), scene.spares.borrow_mut().pop()) else {
         return;
     };
     place(guard_of(array) + 1).store(object, Ordering::Relaxed);
-    set_tag(array, object);
+    scene.set_tag(array, object);
     let new = stack(array, 1);
     let old = LINUX.exchange(SLOT, new).unwrap_or(new);
     scene.held.borrow_mut().extend(contents(old.top));

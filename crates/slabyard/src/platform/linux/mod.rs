@@ -471,6 +471,33 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     }
 
     #[inline]
+    fn pop_many(&self, slot: Slot, out: &mut [usize]) -> usize {
+        if self.has_left_row() {
+            return 0;
+        }
+        // SAFETY: as in `pop`.
+        unsafe { rseq::pop_many(self.rows.base(), slot.offset(), self.cs_offset(), out) }
+    }
+
+    #[inline]
+    fn push_many(&self, slot: Slot, objects: &[usize]) -> usize {
+        if self.has_left_row() {
+            return 0;
+        }
+        // SAFETY: as in `pop`.
+        unsafe { rseq::push_many(self.rows.base(), slot.offset(), self.cs_offset(), objects) }
+    }
+
+    #[inline]
+    fn push_many_if(&self, slot: Slot, objects: &[usize]) -> usize {
+        if self.has_left_row() {
+            return 0;
+        }
+        // SAFETY: as in `pop`.
+        unsafe { rseq::push_many_if(self.rows.base(), slot.offset(), self.cs_offset(), objects) }
+    }
+
+    #[inline]
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
         if self.has_left_row() {
             return Err(Stopped);

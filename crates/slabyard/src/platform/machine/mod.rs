@@ -33,6 +33,7 @@ use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use memory::Memory;
 use schedule::{Schedule, Words};
+use sequence::Takes;
 use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -427,6 +428,18 @@ impl Platform for Machine {
 
     fn push_if(&self, slot: Slot, object: usize) -> bool {
         self.push_if_in_steps(slot, object)
+    }
+
+    fn pop_many(&self, slot: Slot, out: &mut [usize]) -> usize {
+        self.pop_many_in_steps(slot, out)
+    }
+
+    fn push_many(&self, slot: Slot, objects: &[usize]) -> usize {
+        self.push_many_in_steps(slot, objects, Takes::Each)
+    }
+
+    fn push_many_if(&self, slot: Slot, objects: &[usize]) -> usize {
+        self.push_many_in_steps(slot, objects, Takes::Tagged)
     }
 
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {

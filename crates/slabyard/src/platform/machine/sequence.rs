@@ -1,4 +1,4 @@
-//! The four sequences on the modelled machine, with a step between any two of
+//! The sequences on the modelled machine, with a step between any two of
 //! their loads and stores.
 //!
 //! A thread that lost its token finds out at its next instruction, as the real
@@ -17,6 +17,15 @@ use crate::sync::Ordering;
 struct Token {
     cpu: usize,
     generation: u64,
+}
+
+/// Which objects a stack is known to take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// Each.
+    Each,
+    /// Those of its tag.
+    Tagged,
 }
 
 /// What a sequence ended with; `None` stands for a restart.
@@ -53,7 +62,7 @@ impl Machine {
         (self.config.broken == Broken::CommitWithoutCheck || self.is_valid(token)).then_some(())
     }
 
-    fn restarting<T>(&self, sequence: impl Fn(&Token) -> Ended<T>) -> T {
+    fn restarting<T>(&self, mut sequence: impl FnMut(&Token) -> Ended<T>) -> T {
         loop {
             let token = self.token();
             if let Some(result) = sequence(&token) {
@@ -138,6 +147,71 @@ impl Machine {
             self.before_commit(token)?;
             entry.commit(top + 1);
             Some(true)
+        })
+    }
+
+    pub(super) fn pop_many_in_steps(&self, slot: Slot, out: &mut [usize]) -> usize {
+        self.restarting(|token| {
+            let Some(row) = self.row() else {
+                return Some(0);
+            };
+            self.inside(token)?;
+            let entry = self.rows.entry(row, slot);
+            let top = entry.top();
+            let mut taken = 0;
+            for object in out.iter_mut() {
+                self.inside(token)?;
+                let found = match top {
+                    STOPPED => 0,
+                    top => self.rows.element(top - taken).load(Ordering::Relaxed),
+                };
+                if found == 0 {
+                    break;
+                }
+                *object = found;
+                taken += 1;
+            }
+            if taken == 0 {
+                return Some(0);
+            }
+            self.before_commit(token)?;
+            entry.commit(top - taken);
+            Some(taken as usize)
+        })
+    }
+
+    pub(super) fn push_many_in_steps(&self, slot: Slot, objects: &[usize], takes: Takes) -> usize {
+        self.restarting(|token| {
+            let Some(row) = self.row() else {
+                return Some(0);
+            };
+            let Some(first) = objects.first() else {
+                return Some(0);
+            };
+            self.inside(token)?;
+            let entry = self.rows.entry(row, slot);
+            let top = entry.top();
+            self.inside(token)?;
+            let end = entry.end();
+            if top >= end {
+                return Some(0);
+            }
+            let word = |number| self.rows.element(number).load(Ordering::Relaxed);
+            if takes == Takes::Tagged && Tag::of(end, word).mask != 0 {
+                return Some(0);
+            }
+            self.inside(token)?;
+            if word(top) == *first {
+                return Some(0);
+            }
+            let pushed = (end - top).min(objects.len() as u32);
+            for (nth, object) in (1..=pushed).zip(objects) {
+                self.inside(token)?;
+                self.rows.element(top + nth).store(*object, Ordering::Relaxed);
+            }
+            self.before_commit(token)?;
+            entry.commit(top + pushed);
+            Some(pushed as usize)
         })
     }
 

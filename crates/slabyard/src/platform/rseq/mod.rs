@@ -1,6 +1,6 @@
 //! Restartable sequences, one file an architecture behind one set of names.
 //!
-//! `pop`, `push`, `push_if` and `exchange` work on the row of the CPU (or private slot)
+//! `pop`, `push`, `push_if`, `exchange`, `pop_many` and `push_many` work on the row of the CPU (or private slot)
 //! whose number stands 4 bytes in front of the field `rseq_cs`, at `cs_offset`
 //! from this thread's thread pointer. [`thread`] is this thread's own block.
 //!

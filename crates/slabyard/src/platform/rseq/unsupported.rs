@@ -131,6 +131,42 @@ pub unsafe fn push_if(rows: usize, slot: usize, cs_offset: usize, object: usize)
     (object ^ base) & mask == 0 && unsafe { push(rows, slot, cs_offset, object) }
 }
 
+/// Pops several objects from this thread's stack, the top first; returns how many.
+///
+/// # Safety
+/// As [`pop`].
+pub unsafe fn pop_many(rows: usize, slot: usize, cs_offset: usize, out: &mut [usize]) -> usize {
+    for (nth, object) in out.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        match unsafe { pop(rows, slot, cs_offset) } {
+            Some(popped) => *object = popped,
+            None => return nth,
+        }
+    }
+    out.len()
+}
+
+/// Pushes several objects to this thread's stack, the last one on top; returns how many of the
+/// first found room.
+///
+/// # Safety
+/// As [`pop`].
+pub unsafe fn push_many(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
+    // SAFETY: the caller's promise.
+    let is_pushed = |object: &&usize| unsafe { push(rows, slot, cs_offset, **object) };
+    objects.iter().take_while(is_pushed).count()
+}
+
+/// As [`push_many`]; a stack that takes the objects of one slab alone takes none.
+///
+/// # Safety
+/// As [`pop`].
+pub unsafe fn push_many_if(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
+    // SAFETY: the caller's promise.
+    let is_pushed = |object: &&usize| unsafe { push_if(rows, slot, cs_offset, **object) };
+    objects.iter().take_while(is_pushed).count()
+}
+
 /// Exchanges this thread's stack.
 ///
 /// # Errors

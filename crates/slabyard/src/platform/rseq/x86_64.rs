@@ -270,6 +270,102 @@ unsafe extern "sysv64" fn exchange_raw(
     )
 }
 
+// Takes objects from the top down, until one element holds 0 (the guard's, and those of a stack
+// that is stopped or absent) or there are enough; the element below the last one is committed.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn pop_many_raw(
+    slot: usize,
+    rows: usize,
+    cs_offset: usize,
+    out: *mut usize,
+    most: usize,
+) -> usize {
+    naked_asm!(
+        "mov r9, rdx",
+        "mov r10, rcx",
+        "20: mov rdx, r9",
+        rseq_announce!(),
+        "mov cx, di",
+        "movsxd rdx, dword ptr [rsi + rcx]",
+        "xor eax, eax",
+        "26: mov r11, qword ptr [rsi + rdx * 8]",
+        "test r11, r11",
+        "jz 27f",
+        "mov qword ptr [r10 + rax * 8], r11",
+        "dec edx",
+        "inc rax",
+        "cmp rax, r8",
+        "jb 26b",
+        "27: test rax, rax",
+        "jz 29f",
+        "mov dword ptr [rsi + rcx], edx",
+        "22:",
+        rseq_descriptor!(),
+        "29: ret",
+    )
+}
+
+/// The text of a sequence that pushes as many of `r8` objects from `rdi` on as there is room for:
+/// no room, or the first object is on top already: slow. It stores them above the top, and commits
+/// the last one's element. `tag` is what it asks of the entry whose end is `eax`.
+macro_rules! push_many {
+    ($tag:literal) => {
+        naked_asm!(
+            "mov r9, rdx",
+            "mov r10, rcx",
+            "20: mov rdx, r9",
+            rseq_announce!(),
+            "mov cx, r10w",
+            "mov edx, dword ptr [rsi + rcx]",
+            "mov eax, dword ptr [rsi + rcx + 4]",
+            $tag,
+            "sub eax, edx",
+            "jbe 29f",
+            "mov r11, qword ptr [rdi]",
+            "cmp r11, qword ptr [rsi + rdx * 8]",
+            "je 29f",
+            "cmp rax, r8",
+            "cmova rax, r8",
+            "xor r11d, r11d",
+            "26: movq xmm0, qword ptr [rdi + r11 * 8]",
+            "inc edx",
+            "movq qword ptr [rsi + rdx * 8], xmm0",
+            "inc r11",
+            "cmp r11, rax",
+            "jb 26b",
+            "mov dword ptr [rsi + rcx], edx",
+            "22:",
+            rseq_descriptor!(),
+            "ret",
+            "29: xor eax, eax",
+            "ret",
+        )
+    };
+}
+
+#[unsafe(naked)]
+unsafe extern "sysv64" fn push_many_raw(
+    objects: *const usize,
+    rows: usize,
+    cs_offset: usize,
+    slot: usize,
+    nr: usize,
+) -> usize {
+    push_many!("")
+}
+
+// A stack with a tag may not take all of them: slow.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn push_many_if_raw(
+    objects: *const usize,
+    rows: usize,
+    cs_offset: usize,
+    slot: usize,
+    nr: usize,
+) -> usize {
+    push_many!("cmp qword ptr [rsi + rax * 8 + 16], 0\njne 29f")
+}
+
 /// Pops from this CPU's stack.
 ///
 /// # Safety
@@ -324,14 +420,57 @@ pub unsafe fn exchange(
     if old.top == STOPPED { Err(Stopped) } else { Ok(old) }
 }
 
+/// Pops several objects from this CPU's stack, the top first; returns how many.
+///
+/// # Safety
+/// As [`pop`].
+#[inline]
+pub unsafe fn pop_many(rows: usize, slot: usize, cs_offset: usize, out: &mut [usize]) -> usize {
+    if out.is_empty() {
+        return 0;
+    }
+    // SAFETY: the caller's promise; the sequence writes to the first words of `out`.
+    unsafe { pop_many_raw(slot, rows, cs_offset, out.as_mut_ptr(), out.len()) }
+}
+
+/// Pushes several objects to this CPU's stack, the last one on top; returns how many of the first
+/// found room.
+///
+/// # Safety
+/// As [`pop`].
+#[inline]
+pub unsafe fn push_many(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
+    if objects.is_empty() {
+        return 0;
+    }
+    // SAFETY: the caller's promise; the sequence reads words of `objects`.
+    unsafe { push_many_raw(objects.as_ptr(), rows, cs_offset, slot, objects.len()) }
+}
+
+/// As [`push_many`]; a stack that takes the objects of one slab alone takes none.
+///
+/// # Safety
+/// As [`pop`].
+#[inline]
+pub unsafe fn push_many_if(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
+    if objects.is_empty() {
+        return 0;
+    }
+    // SAFETY: as in `push_many`.
+    unsafe { push_many_if_raw(objects.as_ptr(), rows, cs_offset, slot, objects.len()) }
+}
+
 /// First byte of a sequence's function, for tests that plant breakpoints.
 #[must_use]
-pub fn code() -> [(&'static str, usize); 4] {
+pub fn code() -> [(&'static str, usize); 7] {
     [
         ("pop", pop_raw as *const () as usize),
         ("push", push_raw as *const () as usize),
         ("push-if", push_if_raw as *const () as usize),
         ("exchange", exchange_raw as *const () as usize),
+        ("pop-many", pop_many_raw as *const () as usize),
+        ("push-many", push_many_raw as *const () as usize),
+        ("push-many-if", push_many_if_raw as *const () as usize),
     ]
 }
 
