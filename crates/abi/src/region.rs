@@ -99,6 +99,7 @@ words! {
         CountsRowBytes: "bytes from one row's counts to the next row's";
         CountsCacheBytes: "bytes from one cache's counts to the next cache's";
         ColdRuns: "slot of each CPU's list of cold pages, which is one of runs elsewhere; 0 where there is none";
+        MetadataAt11: "bytes committed for the places of readers";
     }
 }
 
@@ -391,6 +392,8 @@ pub mod descriptor {
     pub const PURGING: u8 = 5;
     /// A freed run that is not coalesced yet.
     pub const FREED: u8 = 6;
+    /// A slab that ended and waits for readers.
+    pub const HELD: u8 = 7;
 }
 
 const _: () = {

@@ -15,6 +15,7 @@ use crate::cache::{Cache, CacheId, CacheSettings, classes};
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::slab::Geometry;
+use crate::waiting::NotWaited;
 use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, SlowPath};
 use crate::yard::stacks::Stacks;
 use crate::yard::{Place, Yard};
@@ -44,8 +45,12 @@ pub enum NotCreated {
 pub enum NotDestroyed {
     /// There is no such cache, or it is a class of malloc's.
     Unknown,
-    /// So many of its objects are live, or in the hands of a call that is under way.
+    /// So many of its objects are live, in the hands of a call that is under way, or wait for
+    /// readers among whom the caller is.
     Live(u64),
+    /// Slabs that it had wait for readers among whom the caller is. Destroy the cache after the
+    /// section.
+    InSection,
     /// The caller is a signal handler that interrupted a slow path, or forks take too long.
     Interrupted,
 }
@@ -125,6 +130,22 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// platform can stop other CPUs, threads may free objects of it, and that the last of them
     /// is freed is found out here. No call names the cache afterwards.
     pub unsafe fn destroy_cache(&self, id: CacheId) -> Result<(), NotDestroyed> {
+        if self.has_waiting() {
+            // In a section the objects that wait count as live, below.
+            let _ = self.rcu_barrier();
+        }
+        // Without the locks of a try: readers may need them.
+        while !self.destroy_once(id)? {
+            self.wait_for_slabs(id).map_err(|not_waited| match not_waited {
+                NotWaited::InSection => NotDestroyed::InSection,
+                NotWaited::Interrupted => NotDestroyed::Interrupted,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Ends the slabs, and destroys the cache if none of them waits for readers: else false.
+    fn destroy_once(&self, id: CacheId) -> Result<bool, NotDestroyed> {
         let Some(_slow_path) = self.slow_path_after_fork() else {
             return Err(NotDestroyed::Interrupted);
         };
@@ -148,10 +169,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             }
         }
         debug_assert!(cache.nr_slabs() == 0, "empty slabs ended");
+        if self.holds_slabs(id) {
+            return Ok(false);
+        }
         cache.engine.end(cache.on(&self.heap));
         pass.forget(id.number());
         self.caches.take_out(id.number());
-        Ok(())
+        Ok(true)
     }
 
     /// Takes a cache's stacks out of all rows and returns their objects to the slabs. The drain

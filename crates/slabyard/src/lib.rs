@@ -5,10 +5,10 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 5 | [`yard`], [`cache`], [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`] |
+//! | 5 | [`yard`], [`cache`], [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
-//! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings |
+//! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
 //! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine; `gate`; [`shrinker`] |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
@@ -31,12 +31,14 @@ pub mod pages;
 mod place;
 pub mod platform;
 pub mod prefill;
+pub mod rcu;
 pub mod reap;
 pub mod shrinker;
 mod sized;
 pub mod slab;
 pub mod sync;
 pub mod verify;
+pub mod waiting;
 pub mod yard;
 
 /// Expands to its text if this crate is built without the standard library: the final library

@@ -80,7 +80,7 @@ fn hold(
 pub(crate) type Counters = [Option<u64>; COUNTERS.len()];
 
 /// Words of the front that say where a counter is.
-pub(crate) const COUNTERS: [Word; 23] = [
+pub(crate) const COUNTERS: [Word; 24] = [
     Word::TopAt,
     Word::FreeGranulesAt,
     Word::DirtyGranulesAt,
@@ -99,6 +99,7 @@ pub(crate) const COUNTERS: [Word; 23] = [
     Word::MetadataAt8,
     Word::MetadataAt9,
     Word::MetadataAt10,
+    Word::MetadataAt11,
     Word::DecayMsAt,
     Word::NodeLimitAt,
     Word::SetAsideAt,

@@ -255,6 +255,7 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
         Word::MetadataAt8,
         Word::MetadataAt9,
         Word::MetadataAt10,
+        Word::MetadataAt11,
     ];
     let metadata = look.counter(Word::RowBytesAt).and_then(|row_bytes| {
         let rows = row_bytes.times(front.nr_rows as u64);

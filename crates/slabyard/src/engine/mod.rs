@@ -14,12 +14,14 @@
 //! # Lock order ([`crate::sync::Rank`], asserted in debug builds)
 //!
 //! 1. `Drain`: one thread at a time stops other CPUs' stacks.
-//! 2. `Barn`: the two lists of sheaves of one cache, and how many full ones it keeps.
-//! 3. `List`: the partial list of one cache; `listed` of each slab; who may take
+//! 2. `Grace`: the grace period under way, and who gets a reader's place.
+//! 3. `Waiting`: the slabs that ended, and the batches of freed objects, that wait for readers.
+//! 4. `Barn`: the two lists of sheaves of one cache, and how many full ones it keeps.
+//! 5. `List`: the partial list of one cache; `listed` of each slab; who may take
 //!    bits of a listed slab; that a slab ends.
-//! 4. `Pool`: the free sheaves, in no entry and no barn.
-//! 5. `Grow`: the committed end of the region, until what is new is on the buddy's lists.
-//! 6. `Pages`: the buddy's lists.
+//! 6. `Pool`: the free sheaves, in no entry and no barn.
+//! 7. `Grow`: the committed end of the region, until what is new is on the buddy's lists.
+//! 8. `Pages`: the buddy's lists.
 //!
 //! No system call is made, and no other lock taken, under `Barn`, `List` or `Pages`.
 #![forbid(unsafe_code)]

@@ -302,6 +302,11 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
         }
     }
 
+    /// Frees the pages of a slab that ended and waited for readers.
+    pub(crate) fn free_waited(self, slab: u32) {
+        self.free_pages(self.cache.shape(), slab, Warmth::Cold);
+    }
+
     /// Returns one object to its slab and bypasses the sheaves.
     pub fn free_direct(self, address: usize) {
         let shape = self.cache.shape();

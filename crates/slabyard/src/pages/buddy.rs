@@ -28,7 +28,7 @@ pub struct Buddy {
     refused: AtomicUsize,
     /// Freed runs that are not coalesced yet: a copy too ([`super::coalesce`]).
     pub(super) freed: AtomicU32,
-    pub(super) run_granules: AtomicUsize,
+    pub(crate) run_granules: AtomicUsize,
     pub(super) nr_runs: AtomicUsize,
 }
 

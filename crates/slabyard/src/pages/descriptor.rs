@@ -36,6 +36,8 @@ pub enum Kind {
     Purging = 5,
     /// A freed run that is not coalesced yet.
     Freed = 6,
+    /// A slab that ended and waits for readers.
+    Held = 7,
 }
 
 /// The state of one granule.
@@ -75,6 +77,7 @@ impl Descriptor {
             4 => Kind::Slab,
             5 => Kind::Purging,
             6 => Kind::Freed,
+            7 => Kind::Held,
             _ => Kind::None,
         }
     }
@@ -130,4 +133,5 @@ const _: () = {
     assert!(Kind::Slab as u8 == descriptor::SLAB);
     assert!(Kind::Purging as u8 == descriptor::PURGING);
     assert!(Kind::Freed as u8 == descriptor::FREED);
+    assert!(Kind::Held as u8 == descriptor::HELD);
 };

@@ -29,6 +29,7 @@ pub use sheaf_pool::SheafPool;
 
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
+use crate::rcu::{Hold, Rcu};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Once, Ordering};
 use slabyard_abi::region::Word;
 
@@ -68,6 +69,11 @@ pub struct PageHeap<P> {
     advice: advice::Advice,
     /// The page lists that were chosen, if they were.
     lists: Once<lists::Rules>,
+    /// Readers, and what waits for them.
+    pub rcu: Rcu,
+    /// Takes over ended slabs that must wait for readers: set with the first cache of such slabs,
+    /// so that a yard without one has no code for it.
+    pub(crate) on_ended: Once<Hold<P>>,
     /// Memory of sheaves.
     pub sheaves: SheafPool,
     /// Blocks that are mappings of their own.
@@ -94,6 +100,8 @@ impl<P: Platform> PageHeap<P> {
             buddy: buddy::Buddy::new(),
             advice: advice::Advice::new(),
             lists: Once::new(),
+            rcu: Rcu::new(),
+            on_ended: Once::new(),
             sheaves: SheafPool::new(),
             mappings: mappings::Mappings::new(),
             parked_node_bytes: AtomicUsize::new(0),
@@ -167,6 +175,7 @@ impl<P: Platform> PageHeap<P> {
         self.region.metadata_bytes()
             + self.sheaves.metadata_bytes()
             + self.mappings.metadata_bytes()
+            + self.rcu.metadata_bytes()
             + self.platform.rows().committed_bytes()
             + self.platform.page_bytes()
     }
@@ -202,6 +211,7 @@ impl<P: Platform> PageHeap<P> {
         tell(Word::MetadataAt3, small);
         tell(Word::MetadataAt7, middle);
         tell(Word::MetadataAt8, large);
+        tell(Word::MetadataAt11, self.rcu.metadata_at());
         let [nr_mapped, mapped, keys, sizes] = self.mappings.words_at();
         tell(Word::NrMappedAt, nr_mapped);
         tell(Word::MappedAt, mapped);

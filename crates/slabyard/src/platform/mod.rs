@@ -11,6 +11,7 @@
 pub mod linux;
 #[cfg(any(test, feature = "machine"))]
 pub mod machine;
+pub mod reader;
 pub mod rseq;
 pub mod stack;
 mod sys;
@@ -18,7 +19,7 @@ mod sys;
 pub use crate::sync::lock::Park;
 pub use stack::{Entry, Rows, Slot, Stack, Stopped};
 
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes of the unit in which pages are counted, whatever the machine's page.
 pub const GRANULE: usize = 4096;
@@ -321,6 +322,38 @@ pub trait Platform: Park + Sync {
             self.rows().entry(*row, *slot).unmark(*top);
         }
     }
+
+    /// This thread's two words as a reader ([`crate::rcu`]), 0 at first: the address of its
+    /// place, and its sections without one.
+    fn reader(&self) -> &[AtomicUsize; 2];
+
+    /// Has a place taken back when this thread ends. False if the platform cannot: then the
+    /// thread must not have the place.
+    fn on_thread_end(&self, place: &reader::Place) -> bool;
+
+    /// Stores to a word that this thread alone changes. The store may reach other CPUs after loads
+    /// that follow, unless a fence lies between.
+    #[inline(always)]
+    fn announce(&self, word: &AtomicU64, value: u64) {
+        // Release pairs with the Acquire of who waits for readers.
+        word.store(value, Ordering::Release);
+    }
+
+    /// What this thread announced last.
+    #[inline(always)]
+    fn announced(&self, word: &AtomicU64) -> u64 {
+        word.load(Ordering::Relaxed)
+    }
+
+    /// When it returns, what this thread announced has reached the other CPUs.
+    #[inline(always)]
+    fn fence_reader(&self) {
+        crate::sync::fence(Ordering::SeqCst);
+    }
+
+    /// When it returns true, each thread of the process has made a full fence since the call.
+    /// False if the system refuses, now and from now on.
+    fn fence_readers(&self) -> bool;
 
     /// Called at each slab operation (objects put into one slab, or taken out of it), for
     /// platforms that count them.

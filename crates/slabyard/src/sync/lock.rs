@@ -17,18 +17,22 @@ use core::ops::{Deref, DerefMut};
 pub enum Rank {
     /// Drains of rows: reclaim passes, trim, verify. One thread at a time.
     Drain = 0,
+    /// The grace period under way, and the places of readers.
+    Grace = 1,
+    /// What waits for readers: slabs that ended, freed objects.
+    Waiting = 2,
     /// A cache's barn: lists of full and of empty sheaves.
-    Barn = 1,
+    Barn = 3,
     /// A cache's partial list.
-    List = 2,
+    List = 4,
     /// The pool of sheaves.
-    Pool = 3,
+    Pool = 5,
     /// Growing the region's committed part.
-    Grow = 4,
+    Grow = 6,
     /// The advice on huge pages that was given to the system.
-    Advice = 5,
+    Advice = 7,
     /// The buddy's free lists.
-    Pages = 6,
+    Pages = 8,
 }
 
 /// Locks under which nothing waits: lists that every CPU needs.
@@ -239,6 +243,8 @@ mod tests {
     fn calls_are_made_under_no_leaf() {
         for (rank, may) in [
             (Rank::Drain, true),
+            (Rank::Grace, true),
+            (Rank::Waiting, true),
             (Rank::Barn, false),
             (Rank::List, false),
             (Rank::Pool, true),

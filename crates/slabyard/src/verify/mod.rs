@@ -75,7 +75,7 @@ pub struct Sound {
     pub slabs: u64,
     /// Live objects in slabs.
     pub live: u64,
-    /// Objects parked in stacks and barns.
+    /// Objects parked in stacks and barns, and freed ones that wait for readers.
     pub parked: u64,
     /// Free objects in slabs.
     pub free: u64,
@@ -118,6 +118,11 @@ fn each_parked<P: Platform, E: Engine>(
         quiesced.each_parked_cpu(f);
     }
     let yard = quiesced.yard();
+    yard.waiting.batches.each_object(&yard.heap, |address| {
+        if let Some(number) = yard.class_at(address) {
+            f(slot_of(number), address);
+        }
+    });
     for number in yard.caches().used.caches() {
         let cache = yard.cache(number);
         let parked = |address| f(slot_of(number), address);
@@ -241,7 +246,7 @@ fn check_pages<P: Platform, E: Engine>(
     let mut free_granules = 0usize;
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
-    let mut parked_granules = 0u64;
+    let (mut parked_granules, mut held) = (0u64, 0u64);
     // Bits of slabs that are set for no free object.
     let (mut objects, mut within) = (0, 0);
     let mut at = g.platform.page_bytes() / GRANULE;
@@ -261,6 +266,11 @@ fn check_pages<P: Platform, E: Engine>(
                 1 << descriptor.order()
             }
             Kind::Purging => 1 << descriptor.order(),
+            Kind::Held => {
+                held += 1;
+                run_granules += 1 << descriptor.order();
+                1 << descriptor.order()
+            }
             Kind::Freed => {
                 let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
                 free_granules += granules;
@@ -315,6 +325,10 @@ fn check_pages<P: Platform, E: Engine>(
     expect("bits of slabs", 0, objects - sound.live, sound.free + parked + within)?;
     // Runs are parked and taken in slow paths only: exact without a stop too.
     expect("parked granules", 0, quiesced.parked_granules() as u64, parked_granules)?;
+    let mut listed = 0;
+    g.each_held(|_| listed += 1);
+    expect("slabs that wait for readers", 0, listed, held)?;
+    expect("slabs that wait for readers, as counted", 0, g.rcu.nr_held() as u64, held)?;
     let count = g.free_count();
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
     let mut in_lists = 0u64;

@@ -6,7 +6,6 @@
 //! [`crate::verify`] checks the whole yard.
 
 pub mod bound;
-pub(crate) mod deferred;
 mod prefetch;
 pub(crate) mod reclaim;
 pub(crate) mod seen;
@@ -28,6 +27,7 @@ use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use crate::verify::close::Checks;
 use crate::verify::planted::Planted;
+use crate::waiting::Waiting;
 use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
 use seen::Seen;
@@ -82,9 +82,11 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) drain_requests: AtomicU32,
     pub(crate) large: Large,
     /// Frees made by handlers that interrupted a slow path: a list through the objects.
-    deferred: AtomicUsize,
+    pub(crate) deferred: AtomicUsize,
     /// Threads that free what was deferred.
-    running_deferred: AtomicU32,
+    pub(crate) running_deferred: AtomicU32,
+    /// What waits for readers.
+    pub(crate) waiting: Waiting<P, E>,
     /// The purge backlog: free granules that the next slow paths purge, however young they are.
     pub(crate) backlog: AtomicUsize,
 }
@@ -132,6 +134,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             large: Large::new(),
             deferred: AtomicUsize::new(0),
             running_deferred: AtomicU32::new(0),
+            waiting: Waiting::new(),
             backlog: AtomicUsize::new(0),
         }
     }

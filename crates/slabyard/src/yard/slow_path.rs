@@ -2,7 +2,7 @@
 //! does a bounded piece of the background work that is due.
 //!
 //! Neighbours: on entry, a requested drain ([`super::reclaim::drain`]) and another process's
-//! request ([`crate::observe::mailbox`]); on leaving, deferred frees ([`super::deferred`]), a slice of a
+//! request ([`crate::observe::mailbox`]); on leaving, deferred frees ([`crate::waiting::deferred`]), a slice of a
 //! reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
 //! ([`crate::pages::coalesce`]).
 //! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
@@ -171,6 +171,7 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
         if yard.deferred.load(Ordering::Relaxed) != 0 {
             yard.run_deferred();
         }
+        yard.look_at_waiting();
         let mut after = self.before;
         if self.background != Background::None {
             after = yard.serve_background(self.before, self.calls, self.background);

@@ -172,6 +172,7 @@ impl Scene {
                 false
             }
             Err(NotDestroyed::Interrupted) => false,
+            Err(NotDestroyed::InSection) => panic!("no reader"),
             Err(NotDestroyed::Unknown) => panic!("it is there"),
         }
     }

@@ -24,8 +24,10 @@ mod huge;
 mod memory;
 mod nodes;
 mod process;
+mod readers;
 mod slots;
 
+use super::reader::Place;
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
 use super::{Event, Park, Platform, Stretch, Use, sys};
@@ -73,6 +75,7 @@ pub struct OnLinux<const COUNTS: bool> {
     huge_pages: huge::Setting,
     setup: Setup,
     membarrier: AtomicU32,
+    readers: readers::Readers,
     restricted: AtomicBool,
     /// All slots below this number were given out at least once.
     slots_given: AtomicUsize,
@@ -111,6 +114,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
                 page_bytes: AtomicUsize::new(0),
             },
             membarrier: AtomicU32::new(NOT_READY),
+            readers: readers::Readers::new(),
             restricted: AtomicBool::new(false),
             slots_given: AtomicUsize::new(0),
             slots: [const { AtomicU64::new(0) }; MAX_SLOTS / 64],
@@ -204,6 +208,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
     pub fn restrict(&self) {
         self.restricted.store(true, Ordering::Relaxed);
         self.membarrier.store(REFUSED, Ordering::Relaxed);
+        self.readers.restrict();
     }
 
     /// Assumes that the system makes huge pages everywhere (`always`), whatever its setting.
@@ -509,6 +514,20 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     #[inline]
     fn depth(&self) -> &AtomicU32 {
         &rseq::thread().depth
+    }
+
+    #[inline(always)]
+    fn reader(&self) -> &[AtomicUsize; 2] {
+        &rseq::thread().reader
+    }
+
+    fn on_thread_end(&self, place: &Place) -> bool {
+        self.ends_reader(place)
+    }
+
+    fn fence_readers(&self) -> bool {
+        may_call(self);
+        self.fence_all_readers()
     }
 
     #[inline]

@@ -2,7 +2,8 @@
 //!
 //! Neighbours: `memory` (reservations, commits, mappings, all checked),
 //! `schedule` (virtual threads that take turns by a seeded choice), `sequence`
-//! (pop, push and exchange, cut into steps).
+//! (pop, push and exchange, cut into steps), `readers` (stores of readers that reach the
+//! other threads late).
 //!
 //! The addresses of objects have nothing behind them; tables are real memory.
 //! A sequence is modelled as load-linked and store-conditional on a CPU's
@@ -20,6 +21,7 @@
 //!   ([`Machine::trace`]).
 
 mod memory;
+mod readers;
 mod schedule;
 mod sequence;
 #[cfg(test)]
@@ -27,10 +29,11 @@ mod tests;
 
 pub use schedule::Body;
 
+use super::reader::Place;
 use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
 use super::{Event, GRANULE, Park, Platform, Stretch, Use};
 use crate::sync::lock::may_call;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use memory::Memory;
 use schedule::{Schedule, Words};
 use sequence::Takes;
@@ -63,6 +66,10 @@ pub struct Config {
     pub refuse_commit: Option<u64>,
     /// False: each thread has a private row, and no other thread's stacks can be stopped.
     pub can_stop: bool,
+    /// So many fences of readers succeed; the others are refused.
+    pub reader_fences: u64,
+    /// False: the end of a thread cannot be found out, so that readers have no places.
+    pub finds_ends: bool,
     /// True: a thread has no row before its first slow path. Private rows are
     /// always late.
     pub late_rows: bool,
@@ -83,6 +90,8 @@ pub enum Broken {
     CommitWithoutCheck,
     /// A fence ends no sequence.
     FenceDoesNothing,
+    /// A fence of readers delivers no store.
+    ReaderFenceDoesNothing,
 }
 
 /// What one thread asked of a machine so far.
@@ -115,6 +124,8 @@ impl Default for Config {
             preemption: 100,
             refuse_commit: None,
             can_stop: true,
+            reader_fences: u64::MAX,
+            finds_ends: true,
             late_rows: false,
             max_threads: 15,
             max_steps: 100_000_000,
@@ -136,6 +147,7 @@ pub struct Machine {
     now_ms: AtomicU64,
     /// How many more fences succeed.
     fences_left: AtomicU64,
+    reader_fences_left: AtomicU64,
     fence_was_refused: AtomicBool,
     counted: [AtomicU64; COUNTERS],
 }
@@ -172,6 +184,7 @@ impl Machine {
             memory: Mutex::new(memory),
             now_ms: AtomicU64::new(0),
             fences_left: AtomicU64::new(u64::MAX),
+            reader_fences_left: AtomicU64::new(config.reader_fences),
             fence_was_refused: AtomicBool::new(false),
             counted: [const { AtomicU64::new(0) }; COUNTERS],
             config,
@@ -183,8 +196,9 @@ impl Machine {
         &self.config
     }
 
-    /// Lets time pass.
+    /// Lets time pass. No store stays on its way so long.
     pub fn advance(&self, ms: u64) {
+        self.deliver_all();
         self.now_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
@@ -448,6 +462,32 @@ impl Platform for Machine {
 
     fn depth(&self) -> &AtomicU32 {
         &self.here().depth
+    }
+
+    fn reader(&self) -> &[AtomicUsize; 2] {
+        &self.here().reader
+    }
+
+    fn on_thread_end(&self, _: &Place) -> bool {
+        self.config.finds_ends
+    }
+
+    fn announce(&self, word: &AtomicU64, value: u64) {
+        self.announce_later(word, value);
+    }
+
+    fn announced(&self, word: &AtomicU64) -> u64 {
+        self.own_announced(word)
+    }
+
+    fn fence_reader(&self) {
+        self.take_step();
+        self.deliver(self.me());
+    }
+
+    fn fence_readers(&self) -> bool {
+        self.called();
+        self.fence_all_readers()
     }
 
     fn slab_operation(&self) {

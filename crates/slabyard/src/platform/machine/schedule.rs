@@ -12,6 +12,7 @@
 //! comes, is unwound without a message, and the first panic goes on in the
 //! caller of [`Machine::run`].
 
+use super::readers::Announced;
 use super::{Config, Machine, Tally};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::any::Any;
@@ -48,6 +49,8 @@ pub(super) struct Words {
     /// 1 if this thread, or an earlier one of this number, ever had a row.
     had_row: AtomicU32,
     pub(super) tally: Mutex<Tally>,
+    pub(super) reader: [AtomicUsize; 2],
+    pub(super) announced: Mutex<Option<Announced>>,
 }
 
 impl Words {
@@ -59,6 +62,8 @@ impl Words {
             registered: AtomicU32::new(u32::from(!late)),
             had_row: AtomicU32::new(u32::from(!late)),
             tally: Mutex::default(),
+            reader: [const { AtomicUsize::new(0) }; 2],
+            announced: Mutex::new(None),
         }
     }
 
@@ -267,6 +272,7 @@ impl Machine {
             turns.panic.is_some()
         };
         let result = if ended { Ok(()) } else { catch_unwind(AssertUnwindSafe(|| body(self))) };
+        self.deliver(me);
         let mut turns = self.schedule.turns();
         if let Err(panic) = result
             && !panic.is::<RunEnded>()
@@ -311,6 +317,9 @@ impl Machine {
         }
         if old != cpu || turns.on_cpu[cpu] != thread {
             self.raise(cpu);
+            // A switch is a full fence, of who leaves and of who comes.
+            self.deliver(turns.on_cpu[cpu]);
+            self.deliver(thread);
         }
         words.cpu.store(cpu, Ordering::Relaxed);
         turns.on_cpu[cpu] = thread;
@@ -380,6 +389,11 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// A choice of one in two; always true outside of a run.
+    pub(super) fn is_hasty(&self) -> bool {
+        !self.schedule.is_running() || self.schedule.turns().below(2) == 0
     }
 
     pub(super) fn sleep(&self, word: &AtomicU32, value: u32) {

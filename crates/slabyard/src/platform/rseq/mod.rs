@@ -6,7 +6,7 @@
 //!
 //! What is promised in each mode stands in `docs/design.md`.
 
-use crate::sync::AtomicU32;
+use crate::sync::{AtomicU32, AtomicUsize};
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -35,9 +35,14 @@ pub struct Thread {
     pub held: AtomicU32,
     /// Bits of [`flags`].
     pub flags: AtomicU32,
-    /// Fills the line.
-    pub pad: [AtomicU32; 5],
+    /// Fills the line, on 64 bits.
+    pub pad: AtomicU32,
+    /// The thread's words as a reader ([`crate::platform::Platform::reader`]).
+    pub reader: [AtomicUsize; 2],
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Thread>() == 64);
 
 /// Bits of [`Thread::flags`].
 pub mod flags {

@@ -2,14 +2,14 @@
 //! thread may hold locks, so the handler only links the object into a list through the freed
 //! objects, and the end of the next slow path frees them.
 //!
-//! Neighbour: [`super::slow_path`], whose end calls [`Yard::run_deferred`].
+//! Neighbour: [`crate::yard::slow_path`], whose end calls [`Yard::run_deferred`].
 
-use super::{Place, Yard};
 use crate::cache::slots::slot_of;
 use crate::engine::Engine;
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::sync::Ordering;
+use crate::yard::{Place, Yard};
 
 /// The first word of an object that `run_deferred` has taken off the list: no link.
 const DONE: usize = usize::MAX;

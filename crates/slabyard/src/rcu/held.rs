@@ -1,0 +1,105 @@
+//! Slabs that ended and wait for readers: those of caches whose memory is type-safe for readers. Their pages are freed after a
+//! grace period that began after their last object was freed.
+//!
+//! They are a list through their descriptors, in the order in which they ended, each with the
+//! epoch that it waits for. The kernel does the same with a callback a slab.
+//!
+//! Neighbours: the engine's slabs end here; [`crate::waiting`] takes out those whose time has
+//! come. Invariant: the epochs on the list do not fall from its head on.
+
+use super::{Epoch, Rcu};
+use crate::pages::PageHeap;
+use crate::pages::descriptor::{Kind, NIL};
+use crate::platform::{Platform, Slot};
+use crate::sync::Ordering;
+
+/// The list.
+pub(super) struct Held {
+    head: u32,
+    tail: u32,
+}
+
+impl Held {
+    pub(super) const fn new() -> Self {
+        Held { head: NIL, tail: NIL }
+    }
+}
+
+/// A slab that waited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    pub(crate) slab: u32,
+    pub(crate) slot: Slot,
+}
+
+/// Takes over a slab that ended: its number, order and slot.
+pub(crate) type Hold<P> = fn(&PageHeap<P>, u32, u32, u16);
+
+impl Rcu {
+    /// Slabs that wait.
+    #[inline(always)]
+    pub(crate) fn nr_held(&self) -> usize {
+        self.nr_held.load(Ordering::Relaxed)
+    }
+}
+
+impl<P: Platform> PageHeap<P> {
+    /// Holds a slab that ended until readers have left. Under no lock of a rank above `Waiting`.
+    pub(crate) fn hold(&self, slab: u32, order: u32, slot: u16) {
+        let descriptor = self.region.descriptor(slab);
+        descriptor.next.store(NIL, Ordering::Relaxed);
+        let mut held = self.rcu.held.lock(&self.platform);
+        // Under the lock, so that they do not fall.
+        descriptor.bits[0].store(self.rcu.wanted().number(), Ordering::Relaxed);
+        descriptor.set(Kind::Held, order, slot);
+        if held.head == NIL {
+            held.head = slab;
+        } else {
+            self.region.descriptor(held.tail).next.store(slab, Ordering::Relaxed);
+        }
+        held.tail = slab;
+        self.rcu.nr_held.fetch_add(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_add(1 << order, Ordering::Relaxed);
+    }
+
+    /// The epoch that the first of the slabs waits for.
+    pub(crate) fn first_held(&self) -> Option<Epoch> {
+        if self.rcu.nr_held() == 0 {
+            return None;
+        }
+        let held = self.rcu.held.lock(&self.platform);
+        (held.head != NIL).then(|| self.epoch_of(held.head))
+    }
+
+    fn epoch_of(&self, slab: u32) -> Epoch {
+        Epoch::of(self.region.descriptor(slab).bits[0].load(Ordering::Relaxed))
+    }
+
+    /// Takes the first slab whose time has come off the list; its descriptor is of kind
+    /// [`Kind::None`] then.
+    pub(crate) fn take_waited(&self) -> Option<Waited> {
+        let mut held = self.rcu.held.lock(&self.platform);
+        let slab = held.head;
+        if slab == NIL || !self.rcu.is_over(self.epoch_of(slab)) {
+            return None;
+        }
+        let descriptor = self.region.descriptor(slab);
+        held.head = descriptor.next.load(Ordering::Relaxed);
+        let (order, slot) = (descriptor.order(), Slot(descriptor.slot()));
+        descriptor.set(Kind::None, 0, 0);
+        self.rcu.nr_held.fetch_sub(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_sub(1 << order, Ordering::Relaxed);
+        Some(Waited { slab, slot })
+    }
+
+    /// Calls `f` with the slot of each slab that waits.
+    pub(crate) fn each_held(&self, mut f: impl FnMut(Slot)) {
+        let held = self.rcu.held.lock(&self.platform);
+        let mut at = held.head;
+        while at != NIL {
+            let descriptor = self.region.descriptor(at);
+            f(Slot(descriptor.slot()));
+            at = descriptor.next.load(Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Readers and what waits for them.
+//!
+//! * the protocol alone, every order of its steps, with store buffers ([`model`]);
+//! * preempted threads on the modelled machine, whose readers' stores arrive late ([`machine`]);
+//! * one thread at a time: what waits, what is refused, forks ([`one`]);
+//! * threads of a real process ([`on_linux`]), with as many operations as
+//!   `SLABYARD_STRESS_OPS` says.
+
+#[path = "rcu/machine.rs"]
+mod machine;
+#[path = "rcu/model.rs"]
+mod model;
+#[path = "rcu/one.rs"]
+mod one;
+
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{Settings, Yard};
+
+/// A yard of sheaves on a machine, ready.
+fn yard_on(config: Config) -> Yard<Machine> {
+    let yard = Yard::new(Machine::new(config));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 20 }));
+    yard
+}
+
+/// The yard is sound.
+fn check(yard: &Yard<Machine>) {
+    if let Err(fault) = yard.verify().expect("outside of a slow path") {
+        panic!("{fault}");
+    }
+}
