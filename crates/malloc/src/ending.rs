@@ -124,7 +124,7 @@ extern "C" fn ask_last() {
 #[cfg(target_arch = "x86_64")]
 fn at_quick_exit(f: extern "C" fn()) {
     type Register = extern "C" fn(extern "C" fn(), *const u8) -> i32;
-    let register = crate::weak::address_of!("__cxa_at_quick_exit", "at_quick_exit");
+    let register = slabyard::weak_address!("__cxa_at_quick_exit", "at_quick_exit");
     if register != 0 {
         // SAFETY: the function that the C library has. Without a second argument, the handler
         // is no library's that might go; it takes no argument, and may be given one.

@@ -38,7 +38,6 @@ mod state;
 mod text;
 mod throw;
 mod vfork;
-mod weak;
 
 // Nobody else asks for the C library, without the standard library.
 #[link(name = "c")]

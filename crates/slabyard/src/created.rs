@@ -10,6 +10,8 @@
 //! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
 //! meet a whole cache or none. What the system refuses leaves everything as it was.
 
+pub mod abandoned;
+
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, CacheSettings, classes};
 use crate::engine::Engine;
@@ -270,7 +272,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), Place> {
         match self.class_at(address) {
             Some(number) if number == id.number() => {
-                if self.count_down() && self.push(self.caches.get(number), address) {
+                if self.platform().count_down() && self.push(self.caches.get(number), address) {
                     return Ok(());
                 }
                 self.free(address)

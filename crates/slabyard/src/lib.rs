@@ -31,15 +31,20 @@ pub mod pages;
 mod place;
 pub mod platform;
 pub mod prefill;
+pub mod process;
 pub mod rcu;
 pub mod reap;
 pub mod shrinker;
 mod sized;
 pub mod slab;
 pub mod sync;
+pub mod typed;
 pub mod verify;
 pub mod waiting;
 pub mod yard;
+
+pub use process::ProcessYard;
+pub use typed::{CacheBox, ObjectCache};
 
 /// Expands to its text if this crate is built without the standard library: the final library
 /// then needs items that only one crate may define.

@@ -13,7 +13,7 @@ pub use table::{CacheId, Caches};
 
 use crate::engine::{Engine, Header, PageSlabs, Shape, Sheaves};
 use crate::pages::PageHeap;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use core::fmt;
 use core::ops::Deref;
 
@@ -25,6 +25,8 @@ pub struct Cache<E = Sheaves> {
     pub engine: E,
     /// What `verify` counts of it.
     pub(crate) tally: Tally,
+    /// Address of its maker's block, once it is abandoned (`created::abandoned`).
+    owner: AtomicUsize,
 }
 
 /// What `verify` counts of a cache, under the drain lock: slabs, listed slabs, free objects.
@@ -59,7 +61,8 @@ impl<E: Engine> Cache<E> {
     #[must_use]
     pub const fn new() -> Self {
         let tally = Tally([const { AtomicU64::new(0) }; 3]);
-        Cache { header: Header::new(), engine: E::NEW, tally }
+        let owner = AtomicUsize::new(0);
+        Cache { header: Header::new(), engine: E::NEW, tally, owner }
     }
 
     /// A cache that is not in use, with an engine.
@@ -73,6 +76,16 @@ impl<E: Engine> Cache<E> {
         self.header.begin(name, shape, generation);
         self.engine.begin(&self.header);
         self.header.show();
+    }
+
+    /// Its maker's block.
+    pub(crate) fn owner(&self) -> usize {
+        self.owner.load(Ordering::Relaxed)
+    }
+
+    /// Sets its maker's block.
+    pub(crate) fn set_owner(&self, address: usize) {
+        self.owner.store(address, Ordering::Relaxed);
     }
 
     /// Its slabs on the page heap: what its engine stands on.

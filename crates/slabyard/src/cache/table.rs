@@ -68,8 +68,9 @@ impl Bits {
         let bit = 1 << (index % 64);
         // Release pairs with the Acquire in `contains`: a thread that finds a cache there finds
         // what it is.
+        // SeqCst: an abandoner's bit comes before its look (`created::abandoned`).
         if to {
-            self.0[index / 64].fetch_or(bit, Ordering::Release);
+            self.0[index / 64].fetch_or(bit, Ordering::SeqCst);
         } else {
             self.0[index / 64].fetch_and(!bit, Ordering::Release);
         }
@@ -93,6 +94,8 @@ pub struct Caches<E> {
     made: AtomicU64,
     there: Bits,
     retired: Bits,
+    /// Those whose makers gave them up.
+    abandoned: Bits,
     /// The slots in use.
     pub used: Used,
 }
@@ -114,6 +117,7 @@ impl<E: Engine> Caches<E> {
             made: AtomicU64::new(0),
             there: Bits::new(),
             retired: Bits::new(),
+            abandoned: Bits::new(),
             used: Used::new(),
         }
     }
@@ -242,6 +246,7 @@ impl<E: Engine> Caches<E> {
     pub(crate) fn take_out(&self, number: usize) {
         self.get(number).hide();
         self.used.remove(number);
+        self.abandoned.change(number - CLASSES, false);
         self.retired.change(number - CLASSES, true);
         self.there.change(number - CLASSES, false);
     }
@@ -249,6 +254,24 @@ impl<E: Engine> Caches<E> {
     /// Bytes of the table of created caches.
     pub fn metadata_bytes(&self) -> usize {
         self.created.committed_bytes()
+    }
+
+    /// From now on a created cache is abandoned, as long as it is there.
+    pub(crate) fn abandon(&self, number: usize) {
+        self.abandoned.change(number - CLASSES, true);
+    }
+
+    /// True if a cache is abandoned.
+    #[inline]
+    pub(crate) fn is_abandoned(&self, number: usize) -> bool {
+        let Some(index) = number.checked_sub(CLASSES) else { return false };
+        // SeqCst: a free's work comes before its look (`created::abandoned`).
+        self.abandoned.0[index / 64].load(Ordering::SeqCst) >> (index % 64) & 1 == 1
+    }
+
+    /// Numbers of the abandoned caches.
+    pub(crate) fn abandoned(&self) -> impl Iterator<Item = usize> + '_ {
+        self.abandoned.each().map(|index| CLASSES + index)
     }
 
     /// For readers outside: the addresses of the table's address, of how many numbers were in

@@ -207,8 +207,7 @@ impl Header {
     }
 
     /// Objects in the barn's full sheaves, as published.
-    #[cfg(any(test, feature = "cpu-slab"))]
-    pub(super) fn barn_objects(&self) -> u64 {
+    pub(crate) fn barn_objects(&self) -> u64 {
         self.shown.barn_objects.load(Ordering::Relaxed)
     }
 

@@ -8,6 +8,7 @@
 //! Both keep the same rows of stacks ([`stack::Rows`]). "I am a malloc(64)
 //! call" passes here at `pop`, "I am a freed object" at `push`.
 
+pub mod fast;
 pub mod linux;
 #[cfg(any(test, feature = "machine"))]
 pub mod machine;
@@ -15,8 +16,11 @@ pub mod reader;
 pub mod rseq;
 pub mod stack;
 mod sys;
+#[cfg(target_arch = "x86_64")]
+mod weak;
 
 pub use crate::sync::lock::Park;
+pub use fast::FastPath;
 pub use stack::{Entry, Rows, Slot, Stack, Stopped};
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -213,6 +217,37 @@ pub trait Platform: Park + Sync {
 
     /// Takes the top object of this CPU's stack; `None` if it is empty or stopped.
     fn pop(&self, slot: Slot) -> Option<usize>;
+
+    /// The words of a slot for [`Platform::pop_inlined`] and [`Platform::push_inlined`].
+    fn fast_path(&self, slot: Slot) -> FastPath {
+        FastPath::new(self.rows().base(), 0, slot)
+    }
+
+    /// As [`Platform::pop`], where the platform has a sequence that needs no call. A thread that
+    /// has [left its row](linux::OnLinux::leave_row) must not come here.
+    #[inline(always)]
+    fn pop_inlined(&self, words: &FastPath) -> Option<usize> {
+        self.pop(words.slot())
+    }
+
+    /// As [`Platform::pop_inlined`]: counts the row's countdown down, and then does what
+    /// [`Platform::push`] does; false, too, if the countdown is over.
+    #[inline(always)]
+    fn push_inlined(&self, words: &FastPath, object: usize) -> bool {
+        self.count_down() && self.push(words.slot(), object)
+    }
+
+    /// Counts one free of this CPU's row; false if the countdown ran out. The sequences of
+    /// `free` do the same themselves.
+    #[inline]
+    fn count_down(&self) -> bool {
+        self.row_hint().is_some_and(|row| {
+            let word = self.rows().countdown(row);
+            let after = word.load(Ordering::Relaxed).cast_signed().wrapping_sub(1);
+            word.store(after as u32, Ordering::Relaxed);
+            after >= 0
+        })
+    }
 
     /// Puts an object on this CPU's stack; false if it is full or stopped, or if
     /// the object is on its top already.

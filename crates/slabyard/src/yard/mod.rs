@@ -364,7 +364,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub fn free_fast(&self, address: usize) -> Result<(), Place> {
         if let Some(class) = self.class_at(address)
-            && self.count_down()
+            && self.platform().count_down()
             && self.push(self.caches.get(class), address)
         {
             return Ok(());

@@ -30,7 +30,7 @@ mod slots;
 use super::reader::Place;
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
-use super::{Event, Park, Platform, Stretch, Use, sys};
+use super::{Event, FastPath, Park, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use counts::Counts;
@@ -47,10 +47,6 @@ pub enum Mode {
     Slots,
 }
 
-/// Rows kept for private slots; further threads take slow paths only. Fewer where address
-/// space is limited: a page of a row may take this part of it.
-const MAX_SLOTS: usize = 256;
-const SLOTS_PART: usize = 256;
 const MEMBARRIER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
 
@@ -77,10 +73,6 @@ pub struct OnLinux<const COUNTS: bool> {
     membarrier: AtomicU32,
     readers: readers::Readers,
     restricted: AtomicBool,
-    /// All slots below this number were given out at least once.
-    slots_given: AtomicUsize,
-    /// Private slots in use, one bit each.
-    slots: [AtomicU64; MAX_SLOTS / 64],
     /// Called when a thread got a private slot (the malloc library sets a key of
     /// the C library, whose destructor gives the slot back).
     on_slot: AtomicUsize,
@@ -116,8 +108,6 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
             membarrier: AtomicU32::new(NOT_READY),
             readers: readers::Readers::new(),
             restricted: AtomicBool::new(false),
-            slots_given: AtomicUsize::new(0),
-            slots: [const { AtomicU64::new(0) }; MAX_SLOTS / 64],
             on_slot: AtomicUsize::new(0),
         }
     }
@@ -132,10 +122,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         self.setup.page_bytes.store(page_bytes, Ordering::Relaxed);
         let nr_rows = match mode {
             Mode::Library | Mode::Own => process::possible_cpus(),
-            Mode::Slots => {
-                let limit = process::address_limit().unwrap_or(usize::MAX);
-                (limit / SLOTS_PART / page_bytes).clamp(1, MAX_SLOTS)
-            }
+            Mode::Slots => slots::nr_rows(process::address_limit(), page_bytes),
         };
         if !self.memory.init(page_bytes, nr_rows, &self.rows) {
             return false;
@@ -445,7 +432,7 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     }
 
     fn row_used(&self, row: usize) -> bool {
-        self.mode() != Mode::Slots || row < self.slots_given.load(Ordering::Relaxed)
+        self.mode() != Mode::Slots || row < slots::given()
     }
 
     #[inline]
@@ -455,6 +442,27 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         }
         // SAFETY: rows and offset are those of `init`.
         unsafe { rseq::pop(self.rows.base(), slot.offset(), self.cs_offset()) }
+    }
+
+    fn fast_path(&self, slot: Slot) -> FastPath {
+        FastPath::new(self.rows.base(), self.cs_offset(), slot)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn pop_inlined(&self, words: &FastPath) -> Option<usize> {
+        // SAFETY: rows and offset are those of `init`.
+        match unsafe { rseq::pop_inlined(words) } {
+            0 => None,
+            object => Some(object),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn push_inlined(&self, words: &FastPath, object: usize) -> bool {
+        // SAFETY: as in `pop_inlined`.
+        unsafe { rseq::push_inlined(words, object) }
     }
 
     #[inline]

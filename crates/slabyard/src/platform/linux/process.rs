@@ -4,7 +4,7 @@
 use super::Mode;
 use crate::platform::rseq::{self, Thread, flags};
 use crate::platform::{GRANULE, sys};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 
 unsafe extern "C" {
     fn getauxval(kind: usize) -> usize;
@@ -25,6 +25,12 @@ pub(super) fn register(thread: &Thread) -> bool {
     unsafe { sys::call(sys::RSEQ, [area, 32, 0, rseq::SIGNATURE as usize, 0, 0]) == 0 }
 }
 
+/// What threads' blocks are used for, by all yards of the process; 0: nothing yet. A block cannot
+/// be an area of the kernel's and hold a private slot. Yards are made one after the other.
+static BLOCKS: AtomicU32 = AtomicU32::new(0);
+const BLOCKS_OWN: u32 = 1;
+const BLOCKS_SLOTS: u32 = 2;
+
 /// The mode, and the offset of `rseq_cs` from the thread pointer: the requested mode if it is
 /// possible.
 pub(super) fn choose(requested: Option<Mode>) -> (Mode, usize) {
@@ -35,13 +41,21 @@ pub(super) fn choose(requested: Option<Mode>) -> (Mode, usize) {
         return (Mode::Library, offset.wrapping_add(CS));
     }
     let sequences = cfg!(target_arch = "x86_64");
-    if requested != Some(Mode::Slots) && library.is_none() && sequences {
-        let thread = rseq::thread();
-        if register(thread) {
-            thread.flags.fetch_or(flags::TRIED, Ordering::Relaxed);
-            return (Mode::Own, own);
+    let wants_own = requested != Some(Mode::Slots) && library.is_none() && sequences;
+    let used = BLOCKS.load(Ordering::Relaxed);
+    let thread = rseq::thread();
+    if used == BLOCKS_OWN {
+        if thread.flags.fetch_or(flags::TRIED, Ordering::Relaxed) & flags::TRIED == 0 {
+            register(thread);
         }
+        return (Mode::Own, own);
     }
+    if used == 0 && wants_own && register(thread) {
+        thread.flags.fetch_or(flags::TRIED, Ordering::Relaxed);
+        BLOCKS.store(BLOCKS_OWN, Ordering::Relaxed);
+        return (Mode::Own, own);
+    }
+    BLOCKS.store(BLOCKS_SLOTS, Ordering::Relaxed);
     (Mode::Slots, own)
 }
 

@@ -31,7 +31,7 @@ pub use schedule::Body;
 
 use super::reader::Place;
 use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
-use super::{Event, GRANULE, Park, Platform, Stretch, Use};
+use super::{Event, FastPath, GRANULE, Park, Platform, Stretch, Use};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use memory::Memory;
@@ -437,7 +437,11 @@ impl Platform for Machine {
     }
 
     fn push(&self, slot: Slot, object: usize) -> bool {
-        self.push_in_steps(slot, object)
+        self.push_in_steps(|| slot, object)
+    }
+
+    fn push_inlined(&self, words: &FastPath, object: usize) -> bool {
+        self.count_down() && self.push_in_steps(|| words.slot(), object)
     }
 
     fn push_if(&self, slot: Slot, object: usize) -> bool {

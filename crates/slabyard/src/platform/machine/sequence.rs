@@ -94,13 +94,14 @@ impl Machine {
         })
     }
 
-    pub(super) fn push_in_steps(&self, slot: Slot, object: usize) -> bool {
+    /// `slot` is read inside of what restarts.
+    pub(super) fn push_in_steps(&self, slot: impl Fn() -> Slot, object: usize) -> bool {
         self.restarting(|token| {
             let Some(row) = self.row() else {
                 return Some(false);
             };
             self.inside(token)?;
-            let entry = self.rows.entry(row, slot);
+            let entry = self.rows.entry(row, slot());
             let top = entry.top();
             self.inside(token)?;
             // The top of a stopped stack is above every end.

@@ -9,7 +9,12 @@
 use crate::sync::{AtomicU32, AtomicUsize};
 
 #[cfg(target_arch = "x86_64")]
+#[macro_use]
 mod x86_64;
+#[cfg(target_arch = "x86_64")]
+mod inlined;
+#[cfg(target_arch = "x86_64")]
+pub use inlined::*;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::*;
 

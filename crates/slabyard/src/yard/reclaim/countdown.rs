@@ -60,17 +60,4 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     fn mark_row(&self, row: usize) {
         self.checks.mark(row);
     }
-
-    /// Counts one free of this CPU's row; false if the countdown ran out. The sequences of
-    /// `free` do the same themselves.
-    #[inline]
-    pub(crate) fn count_down(&self) -> bool {
-        let p = self.platform();
-        p.row_hint().is_some_and(|row| {
-            let word = p.rows().countdown(row);
-            let after = left(word).wrapping_sub(1);
-            word.store(after as u32, Ordering::Relaxed);
-            after >= 0
-        })
-    }
 }

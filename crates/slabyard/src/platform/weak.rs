@@ -1,9 +1,10 @@
 //! Functions that one C library has and another has not, by their weak names: one library
-//! of ours is to load beside each.
+//! of ours is to load beside each. For x86-64.
 
 /// The address of the first of these functions that the process has; 0 if it has none.
-#[cfg(target_arch = "x86_64")]
-macro_rules! address_of {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! weak_address {
     ($first:literal, $second:literal) => {{
         let (first, second): (usize, usize);
         // SAFETY: both symbols are weak: their addresses are 0 where there is none.
@@ -21,6 +22,3 @@ macro_rules! address_of {
         if first == 0 { second } else { first }
     }};
 }
-
-#[cfg(target_arch = "x86_64")]
-pub(crate) use address_of;

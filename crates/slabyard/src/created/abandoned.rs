@@ -1,0 +1,196 @@
+//! Abandoned caches: their maker is gone, and objects of theirs are live. The free of the last
+//! one destroys the cache.
+//!
+//! No call counts live objects, so nobody notices by a count that a fast path freed the last. So
+//! an abandoned cache has no fast path: its [`FastPath`] words are closed, and a fence of all
+//! CPUs makes sure that no sequence under way read them open. From then on each free is slow, and
+//! after its work looks whether the cache has an object out of its slabs. No allocation comes
+//! any more, so what is live only falls.
+//!
+//! Where CPUs cannot be fenced, a push that read the words before may come later, and nobody looks
+//! after it. Then [`Yard::sweep_abandoned`] finds the cache, which makers, shrinkers and
+//! destroyers of caches call. So it does after a free that was deferred, or that met a fork.
+//!
+//! ```text
+//!          abandon_cache                    last free, or a sweep
+//! there ------------------> abandoned ------------------------------> no more
+//!    |   (no object live)                                              ^
+//!    +-----------------------------------------------------------------+
+//! ```
+//!
+//! Neighbours: [`super`] destroys; the typed caches keep an [`Owner`].
+//! Invariants: the bit is set before the words are closed, so that a slow free that ends before
+//! the abandoner's own look is seen by that, and one that ends later sees the bit. The owner's memory
+//! ends with the last of: the cache, and its objects that are mappings.
+
+use crate::cache::CacheId;
+use crate::cache::slots::number_of;
+use crate::created::NotDestroyed;
+use crate::engine::Engine;
+use crate::observe::Quiesced;
+use crate::platform::{FastPath, Platform, Slot};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::yard::Yard;
+use crate::yard::stacks::Stacks;
+
+/// The begin of a block of the yard that a cache's maker keeps as long as it has objects.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Owner {
+    /// The cache, and its objects that are mappings.
+    users: AtomicUsize,
+}
+
+impl Owner {
+    /// The cache alone uses it.
+    #[must_use]
+    pub const fn new() -> Self {
+        Owner { users: AtomicUsize::new(1) }
+    }
+
+    /// Counts an object that lies in a mapping and not in a slab of the cache.
+    pub fn add_mapping(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True if this user was the last: the block is the caller's to free.
+    #[must_use]
+    pub fn leave(&self) -> bool {
+        // AcqRel: whoever frees the block does so after all others' last look at it.
+        self.users.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Gives a cache up: it goes now if no object of it is live, else with the last. True if it
+    /// went; `words` must not be read any more then.
+    ///
+    /// # Safety
+    /// No call names the cache afterwards but [`Yard::free`] of its live objects followed by
+    /// [`Yard::end_if_abandoned`]; meanwhile other threads may free its objects, by these words.
+    /// `owner` is 0, or the address of a block of this yard that begins with an [`Owner`], which
+    /// nobody else frees.
+    pub unsafe fn abandon_cache(&self, id: CacheId, words: &FastPath, owner: usize) -> bool {
+        let Some(cache) = self.find_cache(id) else { return false };
+        cache.set_owner(owner);
+        self.caches.abandon(id.number());
+        words.close();
+        // Without the fence, what follows treats the cache as where none is possible.
+        let _ = self.platform().can_stop() && self.platform().fence();
+        self.end_if_abandoned(id)
+    }
+
+    /// Destroys a cache that its maker keeps, if no object of it is live.
+    ///
+    /// # Errors
+    /// See [`NotDestroyed`]: then the cache is there as before.
+    ///
+    /// # Safety
+    /// As [`Yard::abandon_cache`], but that the cache may be named as before after an error.
+    pub unsafe fn destroy_unused(&self, id: CacheId, words: &FastPath) -> Result<(), NotDestroyed> {
+        let slot = words.slot();
+        words.close();
+        let _ = self.platform().can_stop() && self.platform().fence();
+        let result = self.destroy_without_objects(id);
+        if result.is_err() {
+            words.open(slot);
+        }
+        result
+    }
+
+    /// True if the cache was abandoned and is still there.
+    #[inline]
+    pub fn is_abandoned(&self, id: CacheId) -> bool {
+        self.caches.is_abandoned(id.number()) && self.find_cache(id).is_some()
+    }
+
+    /// After a free of an object of a cache: destroys it if it was abandoned, and this was the
+    /// last. True if it went.
+    pub fn end_if_abandoned(&self, id: CacheId) -> bool {
+        if !self.is_abandoned(id) || self.may_be_live(id) {
+            return false;
+        }
+        // The address is read while the cache is there: of two threads that come here one
+        // destroys it.
+        let Some(owner) = self.find_cache(id).map(|cache| cache.owner()) else { return false };
+        if self.destroy_without_objects(id).is_err() {
+            return false;
+        }
+        self.leave_owner(owner);
+        true
+    }
+
+    /// Destroys the abandoned caches of which no object is live.
+    pub fn sweep_abandoned(&self) {
+        for number in self.caches.abandoned() {
+            if let Some(id) = self.caches.id_of(number) {
+                self.end_if_abandoned(id);
+            }
+        }
+    }
+
+    /// Ends one use of an owner's block, and the block with the last.
+    pub fn leave_owner(&self, owner: usize) {
+        // SAFETY: the block begins with an owner until its last user leaves it.
+        if owner != 0 && unsafe { &*(owner as *const Owner) }.leave() {
+            let freed = self.free(owner);
+            debug_assert!(freed.is_ok(), "the block is of this yard");
+        }
+    }
+
+    /// False if all objects that are out of an abandoned cache's slabs are parked. True while
+    /// another thread's slow path has some: it looks itself, after its work. The drain lock keeps
+    /// those away that would not look: drains and passes.
+    fn may_be_live(&self, id: CacheId) -> bool {
+        let Some(_slow_path) = self.slow_path_after_fork() else { return true };
+        let _guard = self.drain.lock(self.platform());
+        let Some(cache) = self.find_cache(id) else { return false };
+        let out = cache.out();
+        let rows = self.platform().rows();
+        let parked: u64 = self
+            .entries(Stacks::Cache(id.number()))
+            .map(|(row, slot)| self.heap.sheaves.count_of(rows.entry(row, slot).top()))
+            .map(|count| u64::from(count.unwrap_or(0)))
+            .sum();
+        out > parked + cache.barn_objects()
+    }
+
+    /// Destroys a cache whose words are closed, if no object of it is live: where CPUs cannot be
+    /// stopped, only after a count has shown it, because other threads' rows must not be touched
+    /// while they may push.
+    fn destroy_without_objects(&self, id: CacheId) -> Result<(), NotDestroyed> {
+        if !self.platform().can_stop() {
+            let live = self.quiesce(|quiesced| {
+                self.find_cache(id).map(|_| Self::live_when_closed(quiesced, id.number()))
+            });
+            match live {
+                None => return Err(NotDestroyed::Interrupted),
+                Some(None) => return Err(NotDestroyed::Unknown),
+                Some(Some(0)) => {}
+                Some(Some(live)) => return Err(NotDestroyed::Live(live)),
+            }
+        }
+        // SAFETY: where CPUs can be stopped, other threads at most free objects; else none is
+        // live, and so no call is under way.
+        unsafe { self.destroy_cache(id) }
+    }
+
+    /// Live objects of a cache that allocates no more, at least: the gate is closed, so what
+    /// moves meanwhile are pushes, which the later readings see.
+    fn live_when_closed(quiesced: &Quiesced<'_, P, E>, number: usize) -> u64 {
+        let cache = quiesced.yard().cache(number);
+        let out = cache.out();
+        let mut parked = 0u64;
+        quiesced.each_parked_cpu(&mut |slot: Slot, _| {
+            parked += u64::from(number_of(slot) == Some(number));
+        });
+        cache.engine.each_parked(cache.on(&quiesced.yard().heap), |_| parked += 1);
+        out.saturating_sub(parked)
+    }
+}

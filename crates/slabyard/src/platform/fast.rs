@@ -1,0 +1,70 @@
+//! The words that a pop or a push reads where its code lies in the caller's: one cache's way to
+//! this CPU's stack.
+//!
+//! Neighbours: [`super::rseq`] has the sequences; the typed caches and the global allocator keep
+//! these words.
+//! Invariant: rows and offset never change. The slot may become 0 at any moment, for ever: the
+//! sequences read it inside of what the kernel restarts, so that after a fence of all CPUs every
+//! call of this cache is slow.
+
+use super::stack::Slot;
+use crate::sync::{AtomicU16, AtomicUsize, Ordering};
+
+/// What an inlined pop or push reads.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FastPath {
+    /// Row 0.
+    rows: AtomicUsize,
+    /// Offset of `rseq_cs` from the thread pointer.
+    cs_offset: AtomicUsize,
+    /// Offset of the stack in a row: 0 sends every call to the slow path.
+    slot: AtomicU16,
+}
+
+/// Offsets of the words, for the assembly.
+pub(super) mod at {
+    pub(in crate::platform) const ROWS: usize = 0;
+    pub(in crate::platform) const CS_OFFSET: usize = 8;
+    pub(in crate::platform) const SLOT: usize = 16;
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(core::mem::offset_of!(FastPath, rows) == at::ROWS);
+    assert!(core::mem::offset_of!(FastPath, cs_offset) == at::CS_OFFSET);
+    assert!(core::mem::offset_of!(FastPath, slot) == at::SLOT);
+};
+
+impl FastPath {
+    /// The words for a slot of valid rows.
+    pub(super) const fn new(rows: usize, cs_offset: usize, slot: Slot) -> Self {
+        FastPath {
+            rows: AtomicUsize::new(rows),
+            cs_offset: AtomicUsize::new(cs_offset),
+            slot: AtomicU16::new(slot.offset() as u16),
+        }
+    }
+
+    /// The slot; 0 where every call is slow.
+    #[inline]
+    pub fn slot(&self) -> Slot {
+        Slot::at(self.slot.load(Ordering::Relaxed))
+    }
+
+    /// Row 0 and the offset of `rseq_cs`.
+    #[inline]
+    pub fn rows(&self) -> (usize, usize) {
+        (self.rows.load(Ordering::Relaxed), self.cs_offset.load(Ordering::Relaxed))
+    }
+
+    /// Calls take the stack of this slot again.
+    pub(crate) fn open(&self, slot: Slot) {
+        self.slot.store(slot.offset() as u16, Ordering::Relaxed);
+    }
+
+    /// From now on every call is slow, as soon as each CPU has seen it: after a fence, for all.
+    pub(crate) fn close(&self) {
+        self.slot.store(0, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,87 @@
+//! Fork: it waits until no thread is in a slow path, so nothing is in transit in the child. A
+//! stack is always whole (one committing store), so threads on the fast path need not be waited
+//! for.
+//!
+//! Between our handler and the fork itself the C library runs other handlers and takes locks
+//! of its own, which other threads may hold while they allocate. So no thread waits long for the
+//! gate meanwhile: the yard serves its call as that of a handler that interrupted a slow path.
+//!
+//! Neighbours: the malloc library has handlers of its own around the same calls; [`super`]
+//! registers those below for all yards of the process.
+
+use super::started::{each_started, lock_starts, unlock_starts};
+use crate::engine::Engine;
+use crate::platform::linux::OnLinux;
+use crate::sync::{AtomicU32, Ordering};
+use crate::yard::Yard;
+
+/// A handler of a fork.
+pub type Handler = extern "C" fn();
+
+/// Registers handlers by what the C library has: glibc's `pthread_atfork` is a part of each
+/// program, which calls `__register_atfork`; musl has none of that name, and a plain
+/// `pthread_atfork`. The handlers stay for ever: what has them is never unloaded.
+#[cfg(target_arch = "x86_64")]
+pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
+    type Register = extern "C" fn(Handler, Handler, Handler, *const u8) -> i32;
+    let register = crate::weak_address!("__register_atfork", "pthread_atfork");
+    if register != 0 {
+        // SAFETY: the function that the C library has; the plain one looks at three arguments.
+        // Without a fourth, the handlers are no library's that might go.
+        let call = unsafe { core::mem::transmute::<usize, Register>(register) };
+        call(prepare, parent, child, core::ptr::null());
+    }
+}
+
+/// Registers handlers. They stay for ever: what has them is never unloaded.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
+    unsafe extern "C" {
+        fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
+    }
+    // SAFETY: the handlers live as long as the process: we are never unloaded.
+    unsafe { pthread_atfork(prepare, parent, child) };
+}
+
+impl<const COUNTS: bool, E: Engine> Yard<OnLinux<COUNTS>, E> {
+    /// In the child of a fork: opens the gate that the parent [closed](Yard::close), for the one
+    /// thread that is there.
+    pub fn open_in_child(&self) {
+        self.platform().after_fork();
+        self.forget_others();
+        self.open();
+    }
+
+    /// In the child of a fork: takes what threads that are not there had in rows of their own.
+    /// Their slots are free [afterwards](OnLinux::free_foreign_slots).
+    pub fn adopt_foreign_rows(&self) {
+        self.adopt_rows(self.platform().foreign_slots());
+    }
+}
+
+/// Registers the handlers for the yards of the process, once.
+pub(super) fn register() {
+    static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    if REGISTERED.swap(1, Ordering::AcqRel) == 0 {
+        at_fork(prepare, parent, child);
+    }
+}
+
+extern "C" fn prepare() {
+    // No yard is half started in the child.
+    lock_starts();
+    each_started(|calls| calls.close);
+}
+
+extern "C" fn parent() {
+    each_started(|calls| calls.open);
+    unlock_starts();
+}
+
+extern "C" fn child() {
+    each_started(|calls| calls.open_in_child);
+    // Slots are of the process: they are free when no yard has a row of theirs.
+    each_started(|calls| calls.adopt_foreign_rows);
+    each_started(|calls| calls.free_foreign_slots);
+    unlock_starts();
+}

@@ -1,0 +1,189 @@
+//! Floor 5: yards of a program that links this crate: a `static` that starts at its first use,
+//! from any thread, and that forks and ends of threads leave whole.
+//!
+//! Neighbours: typed caches and the global allocator stand on a [`ProcessYard`]; the malloc
+//! library starts its yard itself, by options and earlier than any of these could.
+//! Invariants: a yard that has started is on a list that only grows. Starts are serialised, by a
+//! lock that a fork takes as well ([`started`]). What is not generic here names no yard: a library
+//! that has a yard of its own has no second copy of its code.
+
+mod ends;
+pub mod fork;
+mod started;
+
+use crate::engine::{Engine, Sheaves};
+use crate::platform::linux::{Linux, Mode};
+use crate::sync::{AtomicU32, Ordering};
+use crate::yard::{Settings, Yard};
+use started::{Calls, Node, lock_starts, unlock_starts};
+
+/// A yard of the process, for a `static`.
+///
+/// ```
+/// use slabyard::{ObjectCache, ProcessYard};
+///
+/// static YARD: ProcessYard = ProcessYard::new();
+///
+/// let nodes = ObjectCache::<[u64; 4]>::new("nodes", &YARD)?;
+/// assert_eq!(*nodes.alloc([1, 2, 3, 4]), [1, 2, 3, 4]);
+/// # Ok::<(), slabyard::typed::CreateError>(())
+/// ```
+pub struct ProcessYard<E = Sheaves> {
+    yard: Yard<Linux, E>,
+    settings: Settings,
+    mode: Option<Mode>,
+    state: AtomicU32,
+    node: Node,
+}
+
+const COLD: u32 = 0;
+const READY: u32 = 1;
+const FAILED: u32 = 2;
+
+/// The system refused the memory for a yard's own tables. Later starts fail as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotStarted;
+
+impl core::fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the system refuses the address space for the yard's tables")
+    }
+}
+
+impl core::error::Error for NotStarted {}
+
+impl<E: Engine> ProcessYard<E> {
+    /// A yard that starts at its first use.
+    ///
+    /// ```
+    /// static YARD: slabyard::ProcessYard = slabyard::ProcessYard::new();
+    /// assert!(YARD.start().is_ok());
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        ProcessYard {
+            yard: Yard::new(Linux::new()),
+            settings: Settings { reserve_bytes: 1 << 40, decay_ms: 250 },
+            mode: None,
+            state: AtomicU32::new(COLD),
+            node: Node::new(),
+        }
+    }
+
+    /// With other settings: how much address space it reserves, and after how long free pages go
+    /// back to the system.
+    ///
+    /// ```
+    /// use slabyard::{ProcessYard, yard::Settings};
+    ///
+    /// static YARD: ProcessYard =
+    ///     ProcessYard::new().settings(Settings { reserve_bytes: 1 << 36, decay_ms: 1000 });
+    /// assert_eq!(YARD.start()?.decay_ms(), 1000);
+    /// # Ok::<(), slabyard::process::NotStarted>(())
+    /// ```
+    #[must_use]
+    pub const fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// With this way to tell CPUs apart, where it is possible: for tests.
+    ///
+    /// ```
+    /// use slabyard::{ProcessYard, platform::linux::Mode};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new().mode(Mode::Slots);
+    /// assert_eq!(YARD.start()?.platform().mode(), Mode::Slots);
+    /// # Ok::<(), slabyard::process::NotStarted>(())
+    /// ```
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// The yard, started if it is not.
+    ///
+    /// # Errors
+    /// [`NotStarted`] if the system refuses memory for it.
+    ///
+    /// ```
+    /// static YARD: slabyard::ProcessYard = slabyard::ProcessYard::new();
+    /// let yard = YARD.start()?;
+    /// assert!(yard.trim() || true, "nothing to give back yet");
+    /// # Ok::<(), slabyard::process::NotStarted>(())
+    /// ```
+    #[inline]
+    pub fn start(&'static self) -> Result<&'static Yard<Linux, E>, NotStarted> {
+        // Acquire pairs with the Release in `start_now`.
+        if self.state.load(Ordering::Acquire) == READY {
+            return Ok(&self.yard);
+        }
+        self.start_now()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_now(&'static self) -> Result<&'static Yard<Linux, E>, NotStarted> {
+        fork::register();
+        lock_starts();
+        if self.state.load(Ordering::Relaxed) == COLD {
+            let done = self.begin();
+            self.state.store(if done { READY } else { FAILED }, Ordering::Release);
+        }
+        unlock_starts();
+        match self.state.load(Ordering::Acquire) {
+            READY => Ok(&self.yard),
+            _ => Err(NotStarted),
+        }
+    }
+
+    /// What forks and ends of threads do with the yard.
+    const CALLS: Calls<Yard<Linux, E>> = Calls {
+        close: Yard::close,
+        open: Yard::open,
+        open_in_child: Yard::open_in_child,
+        adopt_foreign_rows: Yard::adopt_foreign_rows,
+        free_foreign_slots: |yard| yard.platform().free_foreign_slots(),
+        drain_thread: Yard::drain_thread,
+        give_slot_back: |yard| yard.platform().give_slot_back(),
+    };
+
+    fn begin(&'static self) -> bool {
+        let platform = self.yard.platform();
+        if !platform.init(self.mode) {
+            return false;
+        }
+        if platform.mode() == Mode::Slots {
+            ends::watch(platform);
+        }
+        if !self.yard.init(self.settings) {
+            return false;
+        }
+        platform.prepare_fence();
+        self.yard.publish(match platform.mode() {
+            Mode::Library => 1,
+            Mode::Own => 2,
+            Mode::Slots => 3,
+        });
+        self.node.add(&self.yard, &Self::CALLS);
+        true
+    }
+
+    /// The yard, if it has started.
+    ///
+    /// ```
+    /// static YARD: slabyard::ProcessYard = slabyard::ProcessYard::new();
+    /// assert!(YARD.started().is_none());
+    /// ```
+    #[inline]
+    pub fn started(&self) -> Option<&Yard<Linux, E>> {
+        (self.state.load(Ordering::Acquire) == READY).then_some(&self.yard)
+    }
+}
+
+impl<E: Engine> Default for ProcessYard<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

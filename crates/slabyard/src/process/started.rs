@@ -1,0 +1,99 @@
+//! The yards of the process that have started, whatever their types, and the lock of starts.
+
+use crate::platform::linux::Linux;
+use crate::platform::{Park, Platform};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::ptr;
+
+/// What forks and ends of threads do with a yard of type `Y`. Its layout is the same for all.
+#[repr(C)]
+pub(super) struct Calls<Y: 'static = ()> {
+    pub(super) close: fn(&'static Y),
+    pub(super) open: fn(&'static Y),
+    pub(super) open_in_child: fn(&'static Y),
+    pub(super) adopt_foreign_rows: fn(&'static Y),
+    pub(super) free_foreign_slots: fn(&'static Y),
+    pub(super) drain_thread: fn(&'static Y),
+    pub(super) give_slot_back: fn(&'static Y),
+}
+
+/// A yard's element of the list.
+pub(super) struct Node {
+    yard: AtomicPtr<()>,
+    /// Of the yard's type.
+    calls: AtomicPtr<Calls>,
+    /// The yard that started before.
+    next: AtomicPtr<Node>,
+}
+
+/// The yard that started last.
+static STARTED: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
+
+impl Node {
+    pub(super) const fn new() -> Self {
+        Node {
+            yard: AtomicPtr::new(ptr::null_mut()),
+            calls: AtomicPtr::new(ptr::null_mut()),
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Adds a yard to the list, once. The lock of starts is held.
+    pub(super) fn add<Y: Sync>(&'static self, yard: &'static Y, calls: &'static Calls<Y>) {
+        self.yard.store(ptr::from_ref(yard).cast_mut().cast(), Ordering::Relaxed);
+        self.calls.store(ptr::from_ref(calls).cast_mut().cast(), Ordering::Relaxed);
+        self.next.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
+        // Release pairs with the Acquire in `each_started`.
+        STARTED.store(ptr::from_ref(self).cast_mut(), Ordering::Release);
+    }
+}
+
+/// Makes one of the calls for each yard that has started.
+pub(super) fn each_started(call: fn(&Calls) -> fn(&'static ())) {
+    let mut at = STARTED.load(Ordering::Acquire);
+    // SAFETY: null, or a node that `add` got by a reference that lasts for ever.
+    while let Some(node) = unsafe { at.as_ref() } {
+        // SAFETY: `add` stored yard and calls of one type, by references that last for ever; the
+        // calls' types differ in what their one argument refers to.
+        let (yard, calls) =
+            unsafe { (&*node.yard.load(Ordering::Relaxed), &*node.calls.load(Ordering::Relaxed)) };
+        call(calls)(yard);
+        at = node.next.load(Ordering::Relaxed);
+    }
+}
+
+/// The lock of starts: 0: nobody starts a yard; 1: somebody does, or forks; 2: and somebody may
+/// wait. Its owner may take it again: a handler of a fork may start a yard, or fork.
+static STARTS: AtomicU32 = AtomicU32::new(0);
+/// Address of the owner's depth word, and how often it took the lock again.
+static OWNER: AtomicUsize = AtomicUsize::new(0);
+static AGAIN: AtomicU32 = AtomicU32::new(0);
+
+/// Sleeping needs no yard that is ready.
+static SLEEP: Linux = Linux::new();
+
+pub(super) fn lock_starts() {
+    let me = ptr::from_ref(SLEEP.depth()).addr();
+    if OWNER.load(Ordering::Relaxed) == me {
+        AGAIN.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let free = STARTS.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+    if free.is_err() {
+        while STARTS.swap(2, Ordering::Acquire) != 0 {
+            SLEEP.wait(&STARTS, 2);
+        }
+    }
+    OWNER.store(me, Ordering::Relaxed);
+}
+
+pub(super) fn unlock_starts() {
+    if AGAIN.load(Ordering::Relaxed) > 0 {
+        AGAIN.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    OWNER.store(0, Ordering::Relaxed);
+    if STARTS.swap(0, Ordering::Release) == 2 {
+        SLEEP.wake(&STARTS);
+    }
+}

@@ -1,0 +1,159 @@
+//! What a typed cache keeps of itself, in a block of its yard: the words that its fast path reads,
+//! and what its slow paths need. Boxes point to it, so it stays until the last is gone.
+//!
+//! ```text
+//! Block  | owner |   inside (a line)   |   outside (a line)   |
+//!                  ^ handle, boxes       ^ boxes of objects that lie in mappings
+//! ```
+//!
+//! An object that was allocated in a handler that interrupted a slow path, or while another
+//! thread forked, lies in a mapping and not in a slab. Its box points to the second record, whose
+//! slot is 0: so its free takes the slow path, which looks at the page map, and a free by the fast
+//! path needs no look.
+
+use super::home::{Home, YardOf};
+use crate::cache::CacheId;
+use crate::created::abandoned::Owner;
+use crate::engine::Engine;
+use crate::platform::{FastPath, Platform, Slot};
+use core::ptr::NonNull;
+
+/// Where the objects of a record's boxes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lies {
+    /// In slabs of the cache.
+    Inside,
+    /// In mappings.
+    Outside,
+}
+
+/// What a box points to.
+#[repr(C, align(64))]
+pub(super) struct Record<Y: Home> {
+    pub(super) words: FastPath,
+    pub(super) yard: &'static YardOf<Y>,
+    pub(super) id: CacheId,
+    pub(super) lies: Lies,
+    /// The maker's functions, if it has them: `fn() -> T` and `fn(&mut T)`.
+    pub(super) make: Option<fn()>,
+    pub(super) reset: Option<fn()>,
+}
+
+/// What a cache keeps of itself.
+#[repr(C)]
+pub(super) struct Block<Y: Home> {
+    owner: Owner,
+    inside: Record<Y>,
+    outside: Record<Y>,
+}
+
+/// Distance of each record from the block's begin.
+const fn at<Y: Home>(lies: Lies) -> usize {
+    match lies {
+        Lies::Inside => core::mem::offset_of!(Block<Y>, inside),
+        Lies::Outside => core::mem::offset_of!(Block<Y>, outside),
+    }
+}
+
+/// Makes the block of a cache; `None` if there is no memory.
+pub(super) fn make<Y: Home>(
+    yard: &'static YardOf<Y>,
+    id: CacheId,
+    make: Option<fn()>,
+    reset: Option<fn()>,
+) -> Option<NonNull<Record<Y>>> {
+    let platform = yard.platform();
+    let record = |lies| {
+        let slot = if lies == Lies::Inside { id.slot() } else { Slot(0) };
+        let words = platform.fast_path(slot);
+        Record { words, yard, id, lies, make, reset }
+    };
+    let address = yard.alloc(size_of::<Block<Y>>(), align_of::<Block<Y>>())?;
+    let block = core::ptr::with_exposed_provenance_mut::<Block<Y>>(address);
+    let value =
+        Block { owner: Owner::new(), inside: record(Lies::Inside), outside: record(Lies::Outside) };
+    // SAFETY: a fresh allocation of this size and alignment.
+    unsafe { block.write(value) };
+    // SAFETY: as above; the pointer keeps the provenance of the whole block.
+    NonNull::new(unsafe { block.byte_add(at::<Y>(Lies::Inside)) }.cast())
+}
+
+impl<Y: Home> Record<Y> {
+    /// Address of its block, which begins with an [`Owner`].
+    pub(super) fn block(&self) -> usize {
+        (self as *const Self).expose_provenance() - at::<Y>(self.lies)
+    }
+
+    /// The record for an object at an address, which is live and of this cache, or was just
+    /// allocated for it.
+    pub(super) fn of(&self, address: usize) -> NonNull<Self> {
+        let lies = match self.yard.class_at(address) {
+            Some(number) if number == self.id.number() => Lies::Inside,
+            _ => Lies::Outside,
+        };
+        self.other(lies)
+    }
+
+    fn other(&self, lies: Lies) -> NonNull<Self> {
+        let address = self.block() + at::<Y>(lies);
+        let record = core::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: within the block.
+        unsafe { NonNull::new_unchecked(record) }
+    }
+
+    /// The owner at the block's begin.
+    pub(super) fn owner(&self) -> &Owner {
+        // SAFETY: the block lives at least as long as its records.
+        unsafe { &*core::ptr::with_exposed_provenance(self.block()) }
+    }
+
+    /// Allocates an object, by the fast path first. `None` if there is no memory.
+    #[inline(always)]
+    pub(super) fn alloc(&self) -> Option<(usize, NonNull<Self>)> {
+        if !self.yard.wants_every_call()
+            && let Some(address) = self.yard.platform().pop_inlined(&self.words)
+        {
+            return Some((address, NonNull::from(self)));
+        }
+        self.alloc_slow()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&self) -> Option<(usize, NonNull<Self>)> {
+        let address = self.yard.alloc_from_slow(self.id)?;
+        let record = self.of(address);
+        // SAFETY: a record of our block.
+        if unsafe { record.as_ref() }.lies == Lies::Outside {
+            self.owner().add_mapping();
+        }
+        Some((address, record))
+    }
+
+    /// Frees an object, by the fast path first.
+    ///
+    /// # Safety
+    /// A live object of this cache, of which this is the record, and which nobody uses any more.
+    #[inline(always)]
+    pub(super) unsafe fn free(&self, address: usize) {
+        // A stack that takes the objects of one slab is for the slow path.
+        if Y::Engine::TAGGED || !self.yard.platform().push_inlined(&self.words, address) {
+            // SAFETY: the caller's promise.
+            unsafe { self.free_slow(address) };
+        }
+    }
+
+    /// As [`Record::free`]. Once the object is freed, the record may be gone.
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_slow(&self, address: usize) {
+        let &Record { yard, id, lies, .. } = self;
+        let block = self.block();
+        let freed = yard.free(address);
+        debug_assert!(freed.is_ok(), "a box has a live object");
+        match lies {
+            Lies::Outside => yard.leave_owner(block),
+            Lies::Inside => _ = yard.end_if_abandoned(id),
+        }
+    }
+}

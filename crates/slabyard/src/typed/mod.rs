@@ -1,0 +1,25 @@
+//! Floor 6: typed object caches: the allocator of one type, with a name.
+//!
+//! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation is a pop from this CPU's stack, a
+//! free a push, and both lie in the caller's code: no call, no locked instruction, no look at the
+//! page map. `ci/golden` pins their instructions.
+//!
+//! Neighbours: a cache lives in a [`Home`], a [`crate::process::ProcessYard`] as a rule; it is a
+//! cache that [`crate::created`] makes, abandons and destroys.
+//! Invariants: a box points to its cache's block, which outlives it. No function of the user's runs
+//! inside of the yard, but the destructors of kept objects whose slabs end.
+
+mod block;
+mod boxed;
+mod builder;
+mod cache;
+mod errors;
+mod home;
+mod kind;
+
+pub use boxed::CacheBox;
+pub use builder::Builder;
+pub use cache::ObjectCache;
+pub use errors::{AllocError, CreateError, InUse};
+pub use home::Home;
+pub use kind::{Fresh, Kept, Kind};

@@ -1,0 +1,9 @@
+//! Typed caches on real CPUs, in each of the three ways to tell CPUs apart. Each test runs in a
+//! process of its own, because a yard is never given up.
+
+#[path = "typed/in_modes.rs"]
+mod in_modes;
+#[path = "random/mod.rs"]
+mod random;
+#[path = "typed/values.rs"]
+mod values;
