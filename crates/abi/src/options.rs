@@ -143,6 +143,9 @@ options! {
 /// The kinds of page lists, in the order of `slabyard::pages::lists`.
 pub const PAGE_LISTS: &[&str] = &["slabyard", "hot-cold", "merged", "today", "none"];
 
+/// The default of a number that the engine chooses.
+pub const OF_ENGINE: u64 = u64::MAX;
+
 /// Index of each option in [`ENGINE_OPTIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -268,19 +271,19 @@ options! {
         env: "SLABYARD_NODES",
         kind: Kind::Word(&["1", "2", "4"]),
         default: 0,
-        help: "memory nodes, by the engine slab: the machine's own if it has several, else CPUs take turns",
+        help: "memory nodes, by the engine slab and by slub with sheaves: the machine's own if it has several, else CPUs take turns",
     },
     Opt {
         env: "SLABYARD_REMOTE_NODE_DEFRAG_RATIO",
         kind: Kind::Number(0, 100),
-        default: 0,
-        help: "with nodes, how often in 100 times a node without free objects takes one of another; SLUB's is 100",
+        default: OF_ENGINE,
+        help: "with nodes, how often in 100 times a node without free objects takes one of another (else 100 by slub, 0 by slab)",
     },
     Opt {
         env: "SLABYARD_ALIEN_CACHE",
         kind: Kind::Switch,
         default: 1,
-        help: "with nodes, frees of other nodes' objects wait for a dozen (0: the kernel's noaliencache)",
+        help: "with nodes, by the engine slab, frees of other nodes' objects wait for a dozen (0: the kernel's noaliencache)",
     },
 }
 

@@ -100,6 +100,9 @@ words! {
         CountsCacheBytes: "bytes from one cache's counts to the next cache's";
         ColdRuns: "slot of each CPU's list of cold pages, which is one of runs elsewhere; 0 where there is none";
         MetadataAt11: "bytes committed for the places of readers";
+        Nodes: "memory nodes of which the region has parts; 0: it is of one";
+        NodeWords: "bytes from a cache's words to its first node's words";
+        NodeStride: "bytes from one node's words to the next node's";
     }
 }
 
@@ -135,6 +138,22 @@ words! {
         Name3: "bytes 24 to 31; ends with a 0 where it is shorter";
     }
 }
+
+words! {
+    /// Words of one cache at one memory node, where there are several: the cache's own are their
+    /// sums, and its limit is that of the node that may have most.
+    NodeWord from 0, NODE_WORDS {
+        NrPartial: "slabs on the node's partial list";
+        BarnObjects: "objects in the full sheaves of the node's barn, or in its shared array and those that wait for it";
+        BarnFull: "full sheaves in the barn";
+        BarnEmpty: "empty sheaves in the barn";
+        BarnFullLimit: "most full sheaves in the barn";
+    }
+}
+
+/// A node's part of the region: stripes of so many granules belong to the nodes in turn, from the
+/// region's begin on.
+pub const NODE_STRIPE: u64 = 1 << 12;
 
 /// Words of the mailbox, from the header's begin.
 pub const MAIL_AT: usize = 128;
@@ -397,6 +416,6 @@ pub mod descriptor {
 }
 
 const _: () = {
-    assert!(Word::CountsCacheBytes.index() < MAIL_AT);
+    assert!(Word::NodeStride.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

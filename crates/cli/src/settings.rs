@@ -97,6 +97,7 @@ fn default(option: &Opt) -> String {
     match option.kind {
         Kind::Word(words) => words[option.default as usize].into(),
         Kind::Bytes(..) => short(option.default),
+        _ if option.default == options::OF_ENGINE => "the engine's own".into(),
         _ => option.default.to_string(),
     }
 }
@@ -150,6 +151,8 @@ mod tests {
         assert!(text("reserve=1M").contains("bytes from 16M to 16384G"), "{}", text("reserve=1M"));
         assert!(text("mode=x").contains("one of auto, "), "{}", text("mode=x"));
         assert!(text("verify_at_exit=2").contains("0 or 1"));
+        let ratio = text("remote_node_defrag_ratio=101");
+        assert!(ratio.ends_with("from 0 to 100, default the engine's own"), "{ratio}");
         assert_eq!(text("decay_ms"), "expected KEY=VALUE");
     }
 

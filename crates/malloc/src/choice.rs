@@ -21,16 +21,24 @@ pub(crate) fn choose(options: &Options) {
     let engine = EngineName::ALL[options.get(Key::Engine) as usize];
     let arrays = arrays(options);
     if options.of_engines(EngineKey::Nodes) > 0 {
-        if engine == EngineName::Slab {
+        let has_nodes = match engine {
+            EngineName::Slub => options.of_engines(EngineKey::Front) == 0,
+            EngineName::Slab => true,
+            EngineName::Tiny | EngineName::Slob => false,
+        };
+        if has_nodes {
             if lists != PageLists::ALL[0] {
                 say!("SLABYARD_PAGE_LISTS is ignored: with several nodes the yard has its own");
             }
             if arrays != Default::default() {
                 say!("SLABYARD_RECLAIM and SLABYARD_ARRAYS are ignored with several nodes");
             }
-            return choose_nodes(options);
+            return choose_nodes(engine, options);
         }
-        say!("SLABYARD_NODES is ignored: the engine `{}` has one node", engine.row().name);
+        match engine {
+            EngineName::Slub => say!("SLABYARD_NODES is ignored: CPU slabs have one node"),
+            _ => say!("SLABYARD_NODES is ignored: the engine `{}` has one node", engine.row().name),
+        }
     }
     YARD.heap.choose_page_lists(lists, options.of_engines(EngineKey::Zone));
     if engine == EngineName::Slab {
@@ -56,20 +64,23 @@ pub(crate) fn choose(options: &Options) {
     }
 }
 
-/// Chooses the engine `slab` with several memory nodes.
+/// Chooses `slub` with sheaves, or `slab`, with several memory nodes.
 #[cfg(any_engine)]
-fn choose_nodes(options: &Options) {
-    use slabyard::engine::array_cache::nodes::NodeSettings;
-    use slabyard_abi::options::EngineKey;
+fn choose_nodes(engine: EngineName, options: &Options) {
+    use slabyard::engine::nodes::NodeSettings;
+    use slabyard_abi::options::{EngineKey, OF_ENGINE};
     if !YARD.platform().set_nodes(1 << options.of_engines(EngineKey::Nodes)) {
         say!("SLABYARD_NODES is not possible here");
-        YARD.choose(EngineName::Slab);
+        YARD.choose(engine);
         return;
     }
-    YARD.caches().choose_slab_on_nodes(NodeSettings {
-        remote_percent: options.of_engines(EngineKey::RemoteNodeDefragRatio) as u32,
-        has_aliens: options.of_engines(EngineKey::AlienCache) == 1,
-    });
+    let own = if engine == EngineName::Slub { NodeSettings::SLUB } else { NodeSettings::SLAB };
+    let remote_percent = match options.of_engines(EngineKey::RemoteNodeDefragRatio) {
+        OF_ENGINE => own.remote_percent,
+        percent => percent as u32,
+    };
+    let has_aliens = own.has_aliens && options.of_engines(EngineKey::AlienCache) == 1;
+    YARD.caches().choose_on_nodes(engine, NodeSettings { remote_percent, has_aliens });
 }
 
 /// The rules of CPU slabs that the options ask for.

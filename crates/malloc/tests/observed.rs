@@ -12,7 +12,7 @@ use slabyard_abi::counters::CACHE_FIELDS;
 use slabyard_abi::region::Outcome;
 use slabyard_abi::stats::Counter;
 use slabyard_observe::process::{Answer, Ask, Error, ask, sample};
-use slabyard_observe::{Snapshot, Value, Want, corefile, identity};
+use slabyard_observe::{Reading, Snapshot, Value, Want, corefile, identity};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const MODES: [Mode; 15] = [
+const MODES: [Mode; 16] = [
     Mode::Rseq,
     Mode::OwnRseq,
     Mode::Slots,
@@ -35,6 +35,7 @@ const MODES: [Mode; 15] = [
     Mode::Mixed("exact"),
     Mode::SlabRseq,
     Mode::SlabNodes,
+    Mode::SlubNodes,
     Mode::SlabSlots,
     Mode::SlobRseq,
 ];
@@ -160,6 +161,7 @@ fn a_look_names_the_engine() {
         (Mode::TinyRseq, "tiny"),
         (Mode::SlabRseq, "slab"),
         (Mode::SlabNodes, "slab"),
+        (Mode::SlubNodes, "slub"),
     ];
     for (mode, engine) in engines {
         let Some(target) = Target::known(mode) else { return };
@@ -533,6 +535,67 @@ fn arrays_grow_and_shrink_while_it_runs_and_no_object_is_lost() {
         let other = served(&mut target, set(name, "sheaf_capacity", 8), "f 1");
         let other = other.expect_err("arrays are no sheaves").to_string();
         assert!(other.contains("has array caches, and so no sheaf_capacity"), "{other}");
+    }
+}
+
+/// What a cache has of a field at each of two memory nodes.
+fn at_nodes(look: &Snapshot, cache: &str, field: &str) -> [u64; 2] {
+    let reading = look.cache(cache).and_then(|cache| cache.reading(field)).expect("a reading");
+    let exact = |node: u32| {
+        let part = reading.nodes.iter().find(|(number, _)| *number == node);
+        part.and_then(|(_, value)| value.exact()).unwrap_or_else(|| panic!("{field}: {reading:?}"))
+    };
+    let parts = [0, 1].map(exact);
+    assert_eq!(parts.iter().sum::<u64>(), exact_of(reading), "{field}: {reading:?}");
+    parts
+}
+
+fn exact_of(reading: &Reading) -> u64 {
+    reading.value.exact().unwrap_or_else(|| panic!("{reading:?}"))
+}
+
+#[test]
+fn a_look_tells_what_is_at_each_node() {
+    for mode in [Mode::SlubNodes, Mode::SlabNodes] {
+        let Some(mut target) = Target::known(mode) else { return };
+        let name = "malloc-208";
+        let bind = |target: &Target, cpu: &str| {
+            let mut taskset = Command::new("taskset");
+            taskset.args(["-a", "-p", "-c", cpu, &target.pid().to_string()]);
+            let bound = taskset.stdout(Stdio::null()).stderr(Stdio::null()).status();
+            bound.is_ok_and(|status| status.success())
+        };
+        if !bind(&target, "0") {
+            return println!("not run: no taskset, or no CPU 0");
+        }
+        // What it had before it was bound goes.
+        target.command("a 30000 200");
+        let look = target.look();
+        assert_eq!(look.machine.nodes, Some(2));
+        let [near, far] = at_nodes(&look, name, "slabs");
+        assert!(near > 20 * (far + 1), "{mode:?}: {near} and {far} slabs");
+        if !bind(&target, "1") {
+            return println!("not run: one CPU alone");
+        }
+        // Objects of node 0, freed on CPU 1: to their slabs, or to arrays that wait for node 0.
+        target.command("f 20000");
+        target.stop();
+        let look = target.look();
+        assert_eq!(identity::check(&look), []);
+        let slabs = at_nodes(&look, name, "slabs");
+        let partial = at_nodes(&look, name, "partial");
+        let free = at_nodes(&look, name, "free_partial");
+        let parked = at_nodes(&look, name, "parked_node");
+        assert!(free[0] > 0 && partial[0] > 0, "{mode:?}: {free:?} {partial:?}");
+        assert!((0..2).all(|node| partial[node] <= slabs[node]), "{partial:?} of {slabs:?}");
+        match mode {
+            Mode::SlubNodes => assert_eq!(parked, [0, 0], "its frees bypass the sheaves"),
+            _ => assert!(parked[0] > 0 && parked[1] < 200, "{parked:?}"),
+        }
+        target.signal("-CONT");
+        // On CPU 1 objects are node 1's.
+        target.command("a 20000 200");
+        assert!(at_nodes(&target.look(), name, "slabs")[1] > slabs[1], "{mode:?}");
     }
 }
 

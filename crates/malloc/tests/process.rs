@@ -26,28 +26,28 @@ macro_rules! programs {
 // A handler may allocate in the first two modes only. With nodes a program commits more than it
 // uses, by stripes of the other nodes: those that count it to the MiB have no mode with nodes.
 programs! {
-    exports: "c/exports.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
-    api: "c/api.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    aligned: "c/aligned.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    cxx: "c/cxx.cc" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    threads: "c/threads.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    forks: "c/forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    nested_forks: "c/nested_forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    deepbind: "c/deepbind.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    signals: "c/signals.c" in rseq own_rseq tiny_rseq slob_rseq slab_rseq slab_nodes;
-    early: "c/early.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    exports: "c/exports.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes;
+    api: "c/api.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    aligned: "c/aligned.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    cxx: "c/cxx.cc" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    threads: "c/threads.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    forks: "c/forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    nested_forks: "c/nested_forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    deepbind: "c/deepbind.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    signals: "c/signals.c" in rseq own_rseq tiny_rseq slob_rseq slab_rseq slab_nodes slub_nodes;
+    early: "c/early.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     nomem: "c/nomem.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    decay: "c/decay.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
-    trim: "c/trim.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    decay: "c/decay.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes;
+    trim: "c/trim.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     // With nodes the multiple is one node's, and perhaps not that of the CPU.
     boundary: "c/boundary.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
-    exit: "c/exit.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    exit: "c/exit.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     cores: "c/cores.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
-    faults: "c/faults.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes;
-    helper: "c/helper.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    limited: "c/limited.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    unloaded: "c/unloaded.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
-    sparse: "c/sparse.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes libc;
+    faults: "c/faults.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes;
+    helper: "c/helper.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    limited: "c/limited.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    unloaded: "c/unloaded.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    sparse: "c/sparse.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     locked: "c/locked.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
 }
 

@@ -34,7 +34,7 @@ mod sequences;
 mod threads;
 
 use slabyard::engine::Engine;
-use slabyard::engine::array_cache::OnNodes;
+use slabyard::engine::{array_cache, sheaves};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 use std::any::TypeId;
@@ -62,7 +62,8 @@ fn yard_on(config: Config) -> Yard<Machine> {
 /// A yard of any engine on a machine, ready.
 fn yard_of<E: Engine>(config: Config) -> Yard<Machine, E> {
     // An engine that knows nodes has several.
-    let has_nodes = TypeId::of::<E>() == TypeId::of::<OnNodes>();
+    let on_nodes = [TypeId::of::<array_cache::OnNodes>(), TypeId::of::<sheaves::nodes::OnNodes>()];
+    let has_nodes = on_nodes.contains(&TypeId::of::<E>());
     let config = Config { nodes: if has_nodes { 2 } else { 1 }, ..config };
     let settings = settings(&config);
     let yard = each_engine::new_yard(Machine::new(config));

@@ -1,8 +1,7 @@
 //! While a thread forks, no other thread waits for it: it may wait for a lock that they hold.
 
-use slabyard::engine::array_cache::OnNodes;
 use slabyard::engine::cpu_slabs::OnCpus;
-use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
+use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny, array_cache, sheaves};
 use slabyard::platform::Park;
 use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::sync::{AtomicU32, Ordering};
@@ -68,5 +67,6 @@ fn so_it_is_by_the_engine_tiny() {
     a_thread_with_a_lock_is_served::<Slob>();
     a_thread_with_a_lock_is_served::<OnCpus>();
     a_thread_with_a_lock_is_served::<ArrayCaches>();
-    a_thread_with_a_lock_is_served::<OnNodes>();
+    a_thread_with_a_lock_is_served::<array_cache::OnNodes>();
+    a_thread_with_a_lock_is_served::<sheaves::nodes::OnNodes>();
 }

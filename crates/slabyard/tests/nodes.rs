@@ -5,65 +5,90 @@ mod random;
 #[cfg(target_os = "linux")]
 #[path = "nodes/on_linux.rs"]
 mod on_linux;
+#[path = "nodes/slub.rs"]
+mod slub;
 
 use random::Random;
-use slabyard::engine::array_cache::nodes::NodeSettings;
 use slabyard::engine::array_cache::{Limits, OnNodes, alien};
 use slabyard::engine::counters::Counter;
+use slabyard::engine::nodes::NodeSettings;
+use slabyard::engine::{Engine, sheaves};
 use slabyard::pages::nodes::STRIPE;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};
 
-type OnTwo = Yard<Machine, OnNodes>;
+type OnTwo<E = OnNodes> = Yard<Machine, E>;
+
+/// An engine of several nodes.
+trait Nodes: Engine {
+    /// Its kernel's settings.
+    const SETTINGS: NodeSettings;
+    fn follow(&self, settings: NodeSettings);
+}
+
+impl Nodes for OnNodes {
+    const SETTINGS: NodeSettings = NodeSettings::SLAB;
+    fn follow(&self, settings: NodeSettings) {
+        OnNodes::follow(self, settings);
+    }
+}
+
+impl Nodes for sheaves::nodes::OnNodes {
+    const SETTINGS: NodeSettings = NodeSettings::SLUB;
+    fn follow(&self, settings: NodeSettings) {
+        sheaves::nodes::OnNodes::follow(self, settings);
+    }
+}
 
 /// Objects of this class have 64 bytes.
 const CLASS: usize = 3;
 const BYTES: usize = 64;
 
-fn yard_of(config: Config, settings: NodeSettings) -> OnTwo {
-    let yard = Yard::<_, OnNodes>::new(Machine::new(Config { preemption: 0, ..config }));
+fn yard_of<E: Nodes>(config: Config, settings: NodeSettings) -> OnTwo<E> {
+    let yard = Yard::<_, E>::new(Machine::new(Config { preemption: 0, ..config }));
     yard.caches().classes().iter().for_each(|cache| cache.engine.follow(settings));
     assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
     yard
 }
 
-fn yard(nodes: usize) -> OnTwo {
-    yard_of(Config { cpus: 4, nodes, ..Config::default() }, NodeSettings::default())
+fn yard<E: Nodes>(nodes: usize) -> OnTwo<E> {
+    yard_of(Config { cpus: 4, nodes, ..Config::default() }, E::SETTINGS)
 }
 
-fn node_of<P: Platform>(yard: &Yard<P, OnNodes>, address: usize) -> Option<usize> {
+fn node_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<usize> {
     let region = &yard.heap.region;
     region.granule_of(address).map(|granule| region.node_of(granule))
 }
 
-fn counted(yard: &OnTwo, counter: Counter) -> u64 {
+fn counted<E: Engine>(yard: &OnTwo<E>, counter: Counter) -> u64 {
     yard.platform().counted()[counter as usize]
 }
 
-fn check(yard: &OnTwo) {
+fn check<E: Engine>(yard: &OnTwo<E>) {
     yard.verify().expect("outside of a slow path").expect("a sound yard");
 }
 
 /// So many objects of one CPU.
-fn take(yard: &OnTwo, cpu: usize, objects: usize) -> Vec<usize> {
+fn take<E: Engine>(yard: &OnTwo<E>, cpu: usize, objects: usize) -> Vec<usize> {
     yard.platform().set_cpu(cpu);
     (0..objects).map(|_| yard.alloc_fast(BYTES, 16).expect("memory")).collect()
 }
 
-fn give(yard: &OnTwo, cpu: usize, objects: impl IntoIterator<Item = usize>) {
+fn give<E: Engine>(yard: &OnTwo<E>, cpu: usize, objects: impl IntoIterator<Item = usize>) {
     yard.platform().set_cpu(cpu);
     objects.into_iter().for_each(|object| yard.free_fast(object).expect("a live object"));
 }
 
 /// Calls on CPUs in any order, each free by any of them. `free` is how one frees. The first
 /// allocation of a node that is not the CPU's is an error.
-fn each_is_near(
+fn each_is_near<E: Nodes>(
     nodes: usize,
     seed: u64,
-    free: impl Fn(&OnTwo, usize),
-) -> Result<OnTwo, (usize, usize)> {
-    let yard = yard(nodes);
+    free: impl Fn(&OnTwo<E>, usize),
+) -> Result<OnTwo<E>, (usize, usize)> {
+    let settings = NodeSettings { remote_percent: 0, ..E::SETTINGS };
+    let yard = yard_of(Config { cpus: 4, nodes, ..Config::default() }, settings);
     let mut random = Random::new(seed);
     let mut live = Vec::new();
     for _ in 0..40_000 {
@@ -97,14 +122,14 @@ fn each_is_near(
     Ok(yard)
 }
 
-fn free_by_sequence(yard: &OnTwo, address: usize) {
+fn free_by_sequence<E: Engine>(yard: &OnTwo<E>, address: usize) {
     yard.free_fast(address).expect("a live object");
 }
 
 #[test]
 fn a_cpu_gets_memory_of_its_node() {
     for (nodes, seed) in [(2, 1), (2, 2), (4, 3)] {
-        let yard = each_is_near(nodes, seed, free_by_sequence).expect("its own node");
+        let yard = each_is_near::<OnNodes>(nodes, seed, free_by_sequence).expect("its own node");
         assert!(counted(&yard, Counter::NodeFrees) > 10_000);
         assert!(counted(&yard, Counter::NodeOverflow) > 100);
         assert_eq!(counted(&yard, Counter::NodeAllocs), 0);
@@ -112,9 +137,8 @@ fn a_cpu_gets_memory_of_its_node() {
 }
 
 /// The planted bug: a push that asks for no tag.
-#[test]
-fn a_push_without_a_tag_is_found() {
-    let free = |yard: &OnTwo, address: usize| {
+fn is_found_without_tag<E: Nodes>() {
+    let free = |yard: &OnTwo<E>, address: usize| {
         let class = (0..60).find(|class| {
             let shape = yard.cache(*class).shape();
             yard.heap.resolve(&shape.geometry, shape.slot, address).is_ok()
@@ -124,13 +148,19 @@ fn a_push_without_a_tag_is_found() {
             free_by_sequence(yard, address);
         }
     };
-    let found = each_is_near(2, 1, free).map(|_| ()).expect_err("an object of another node");
+    let found = each_is_near::<E>(2, 1, free).map(|_| ()).expect_err("an object of another node");
     assert_ne!(found.0 % 2, found.1);
 }
 
 #[test]
+fn a_push_without_a_tag_is_found() {
+    is_found_without_tag::<OnNodes>();
+    is_found_without_tag::<sheaves::nodes::OnNodes>();
+}
+
+#[test]
 fn frees_of_another_node_wait_for_a_dozen() {
-    let yard = yard(2);
+    let yard = yard::<OnNodes>(2);
     let mut objects = take(&yard, 0, 100);
     let most = u64::from(alien::MOST);
     for nth in 1..=50 {
@@ -153,22 +183,22 @@ fn frees_of_another_node_wait_for_a_dozen() {
 
 #[test]
 fn without_alien_arrays_none_waits() {
-    let settings = NodeSettings { has_aliens: false, ..NodeSettings::default() };
-    let yard = yard_of(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
+    let settings = NodeSettings { has_aliens: false, ..NodeSettings::SLAB };
+    let yard = yard_of::<OnNodes>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
     let objects = take(&yard, 0, 100);
     give(&yard, 1, objects);
     check(&yard);
     let mut waits = 0;
     let cache = yard.cache(CLASS);
-    slabyard::engine::Engine::each_parked(&cache.engine, cache.on(&yard.heap), |_| waits += 1);
+    Engine::each_parked(&cache.engine, cache.on(&yard.heap), |_| waits += 1);
     assert_eq!((waits, counted(&yard, Counter::NodeFrees)), (0, 100));
     assert_eq!(counted(&yard, Counter::NodeOverflow), 0);
 }
 
 /// Objects of node 0 that CPU 1 gets of so many, while node 0 has slabs to spare.
-fn far_of(remote_percent: u32, objects: usize) -> usize {
-    let settings = NodeSettings { remote_percent, ..NodeSettings::default() };
-    let yard = yard_of(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
+fn far_of<E: Nodes>(remote_percent: u32, objects: usize) -> usize {
+    let settings = NodeSettings { remote_percent, ..E::SETTINGS };
+    let yard = yard_of::<E>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
     let spare = take(&yard, 0, 20_000);
     let kept: Vec<_> = spare.iter().copied().step_by(2).collect();
     give(&yard, 0, spare.into_iter().skip(1).step_by(2));
@@ -184,19 +214,28 @@ fn far_of(remote_percent: u32, objects: usize) -> usize {
 
 #[test]
 fn a_node_without_free_objects_takes_others_by_the_ratio() {
-    assert_eq!(far_of(0, 3000), 0);
-    // Where it takes none, it has a slab of its own for a while, and asks for no more.
-    let [few, half, all] = [20, 60, 100].map(|percent| far_of(percent, 20_000));
-    assert!(0 < few && few < half && half < all, "{few}, {half}, {all}");
+    fn takes_more_the_higher_it_is<E: Nodes>() {
+        assert_eq!(far_of::<E>(0, 3000), 0);
+        // Where it takes none, it has a slab of its own for a while, and asks for no more.
+        let [few, half, all] = [20, 60, 100].map(|percent| far_of::<E>(percent, 20_000));
+        assert!(0 < few && few < half && half < all, "{few}, {half}, {all}");
+    }
+    takes_more_the_higher_it_is::<OnNodes>();
+    takes_more_the_higher_it_is::<sheaves::nodes::OnNodes>();
 }
 
 #[test]
 fn a_node_keeps_as_many_slabs_as_it_may() {
+    keeps_as_many_slabs_as_it_may::<OnNodes>();
+    keeps_as_many_slabs_as_it_may::<sheaves::nodes::OnNodes>();
+}
+
+fn keeps_as_many_slabs_as_it_may<E: Nodes>() {
     let settings = NodeSettings { remote_percent: 100, has_aliens: true };
-    let yard = yard_of(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
+    let yard = yard_of::<E>(Config { cpus: 2, nodes: 2, ..Config::default() }, settings);
     let cache = yard.cache(CLASS);
     let kept = take(&yard, 0, 300);
-    let listed = slabyard::engine::Engine::nr_partial(&cache.engine, cache.on(&yard.heap));
+    let listed = Engine::nr_partial(&cache.engine, cache.on(&yard.heap));
     assert!(listed > 0);
     cache.set_min_partial(listed);
     let got = take(&yard, 1, 10);
@@ -206,7 +245,7 @@ fn a_node_keeps_as_many_slabs_as_it_may() {
 
 #[test]
 fn a_run_lies_in_one_stripe() {
-    let yard = yard(2);
+    let yard = yard::<OnNodes>(2);
     let region = &yard.heap.region;
     let mut random = Random::new(5);
     let mut live: Vec<(usize, usize)> = Vec::new();
@@ -242,7 +281,12 @@ fn a_run_lies_in_one_stripe() {
 
 #[test]
 fn a_node_without_memory_gets_what_another_has() {
-    let yard = Yard::<_, OnNodes>::new(Machine::new(Config { nodes: 2, ..Config::default() }));
+    gets_what_another_has::<OnNodes>();
+    gets_what_another_has::<sheaves::nodes::OnNodes>();
+}
+
+fn gets_what_another_has<E: Engine>() {
+    let yard = Yard::<_, E>::new(Machine::new(Config { nodes: 2, ..Config::default() }));
     let stripe = STRIPE * GRANULE;
     assert!(yard.init(Settings { reserve_bytes: 2 * stripe, decay_ms: 250 }));
     let mut objects = Vec::new();
@@ -274,7 +318,7 @@ fn a_region_has_a_stripe_of_each_node_at_least() {
 
 #[test]
 fn free_objects_have_a_limit_at_each_node() {
-    let yard = yard(2);
+    let yard = yard::<OnNodes>(2);
     let limits = Limits::of_cache(yard.cache(CLASS));
     let objects = yard.cache(CLASS).shape().geometry.objects as usize;
     // Two CPUs a node.

@@ -23,8 +23,8 @@ mod token;
 mod worker;
 
 use slabyard::engine::Any;
-use slabyard::engine::array_cache::nodes::NodeSettings;
 use slabyard::engine::cpu_slabs::{Planted, Rules};
+use slabyard::engine::nodes::NodeSettings;
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
@@ -52,7 +52,7 @@ enum Served {
     By(EngineName),
     ByCpuSlabs(Rules),
     /// SLAB on so many declared memory nodes.
-    OnNodes(usize, NodeSettings),
+    OnNodes(EngineName, usize, NodeSettings),
 }
 
 /// Which kind of CPU slabs the child has.
@@ -111,21 +111,38 @@ fn slab_with_private_slots() {
 }
 
 /// Two nodes, and objects of one for threads of the other, so often.
-const TWO_NODES: Served = Served::OnNodes(2, NodeSettings { remote_percent: 50, has_aliens: true });
+const SLAB_ON_NODES: Served =
+    Served::OnNodes(EngineName::Slab, 2, NodeSettings { remote_percent: 50, has_aliens: true });
+const SLUB_ON_NODES: Served = Served::OnNodes(EngineName::Slub, 2, NodeSettings::SLUB);
 
 #[test]
 fn slab_on_nodes_with_the_librarys_sequences() {
-    sound("slab_on_nodes_with_the_librarys_sequences", Mode::Library, TWO_NODES);
+    sound("slab_on_nodes_with_the_librarys_sequences", Mode::Library, SLAB_ON_NODES);
 }
 
 #[test]
 fn slab_on_nodes_with_own_sequences() {
-    sound("slab_on_nodes_with_own_sequences", Mode::Own, TWO_NODES);
+    sound("slab_on_nodes_with_own_sequences", Mode::Own, SLAB_ON_NODES);
 }
 
 #[test]
 fn slab_on_nodes_with_private_slots() {
-    sound("slab_on_nodes_with_private_slots", Mode::Slots, TWO_NODES);
+    sound("slab_on_nodes_with_private_slots", Mode::Slots, SLAB_ON_NODES);
+}
+
+#[test]
+fn slub_on_nodes_with_the_librarys_sequences() {
+    sound("slub_on_nodes_with_the_librarys_sequences", Mode::Library, SLUB_ON_NODES);
+}
+
+#[test]
+fn slub_on_nodes_with_own_sequences() {
+    sound("slub_on_nodes_with_own_sequences", Mode::Own, SLUB_ON_NODES);
+}
+
+#[test]
+fn slub_on_nodes_with_private_slots() {
+    sound("slub_on_nodes_with_private_slots", Mode::Slots, SLUB_ON_NODES);
 }
 
 #[test]
@@ -321,9 +338,9 @@ fn begin(mode: Mode, served: Served) {
     match served {
         Served::By(engine) => YARD.choose(engine),
         Served::ByCpuSlabs(rules) => YARD.choose_cpu_slabs(&rules),
-        Served::OnNodes(nodes, settings) => {
+        Served::OnNodes(engine, nodes, settings) => {
             assert!(platform.set_nodes(nodes));
-            YARD.caches().choose_slab_on_nodes(settings);
+            YARD.caches().choose_on_nodes(engine, settings);
         }
     }
     // Short, so that decay, reclaim ticker and draining of idle stacks take part.

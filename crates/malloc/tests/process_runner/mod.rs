@@ -55,6 +55,8 @@ pub enum Mode {
     SlabSlots,
     /// The engine slab on two memory nodes, on the C library's rseq area.
     SlabNodes,
+    /// As this, of the engine slub with sheaves.
+    SlubNodes,
     /// Without the library: the programs ask for what any malloc keeps.
     Libc,
 }
@@ -71,6 +73,7 @@ impl Mode {
             "slab_rseq" => Mode::SlabRseq,
             "slab_slots" => Mode::SlabSlots,
             "slab_nodes" => Mode::SlabNodes,
+            "slub_nodes" => Mode::SlubNodes,
             "slob_rseq" => Mode::SlobRseq,
             "libc" => Mode::Libc,
             _ => panic!("no mode is named {name}"),
@@ -100,7 +103,7 @@ impl Mode {
     fn set_up(self, command: &mut Command) {
         let word = match self {
             Mode::Rseq | Mode::TinyRseq | Mode::SlabRseq | Mode::SlobRseq => "rseq",
-            Mode::CpuSlabs(..) | Mode::Mixed(_) | Mode::SlabNodes => "rseq",
+            Mode::CpuSlabs(..) | Mode::Mixed(_) | Mode::SlabNodes | Mode::SlubNodes => "rseq",
             Mode::OwnRseq => {
                 command.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
                 "own-rseq"
@@ -127,6 +130,10 @@ impl Mode {
             }
             Mode::SlabNodes => {
                 command.env("SLABYARD_ENGINE", "slab").env("SLABYARD_NODES", "2");
+                engines()
+            }
+            Mode::SlubNodes => {
+                command.env("SLABYARD_NODES", "2");
                 engines()
             }
             Mode::SlobRseq => {

@@ -14,7 +14,7 @@ use super::front::{Front, Tables, Top};
 use super::held::{self, Held};
 use super::memory::{self, Fault, Memory, Part};
 pub(crate) use super::words::{Tops, Words};
-use slabyard_abi::region::{CACHE_WORDS, Word, row};
+use slabyard_abi::region::{Word, row};
 use std::collections::BTreeSet;
 
 /// Rows whose entries are read one by one, in one call; more of them are read whole.
@@ -64,7 +64,7 @@ fn hold(
     let all = held::read(memory, front, &caches)?;
     let parts: Vec<Part> = which.iter().map(|nth| at(*nth)).collect();
     let words = memory::read(memory, &parts)?;
-    let words = words.chunks(CACHE_WORDS.len() * 8).map(Words::of);
+    let words = words.chunks(front.words_bytes()).map(|bytes| Words::of(front, bytes));
     for ((nth, held), words) in which.into_iter().zip(all).zip(words) {
         let take = &mut takes[nth];
         // What changed before it was read counts as a change, too.
@@ -148,7 +148,7 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
 
     let in_use: BTreeSet<usize> = rows_at(0).used().chain(rows_at(1).used()).collect();
     let cache_words = |i: usize, cache: usize| {
-        Words::of(&group_at(i)[cache * front.cache_stride..][..CACHE_WORDS.len() * 8])
+        Words::of(front, &group_at(i)[cache * front.cache_stride..][..front.words_bytes()])
     };
     let takes = (0..caches.bytes() / front.cache_stride).map(|cache| {
         let words = [0, 1, 2].map(|i| cache_words(i, cache));
@@ -188,7 +188,7 @@ pub(crate) fn again(
 ) -> Result<Take, Fault> {
     let rows = rows.min(front.nr_rows);
     let words = words_of(front, &front.caches(memory)?, cache);
-    let slot = Words::of(&memory::read(memory, &[words])?).slot();
+    let slot = Words::of(front, &memory::read(memory, &[words])?).slot();
     let row_bytes = front.row_bytes(memory)?;
     let entries: Vec<Part> = match slot {
         Some(slot) if rows <= FEW_ROWS => (0..rows)
@@ -216,7 +216,7 @@ pub(crate) fn again(
         (0..).zip(rows_at(i).chunks(2 * row::ENTRY_BYTES).map(pair)).collect()
     };
     let mut take = Take {
-        words: [0, 1, 2].map(|i| Words::of(&bytes[i * step..i * step + words.bytes])),
+        words: [0, 1, 2].map(|i| Words::of(front, &bytes[i * step..i * step + words.bytes])),
         tops: [tops_at(0), tops_at(1)],
         held: None,
     };
@@ -227,7 +227,7 @@ pub(crate) fn again(
 /// Where the words of a cache lie.
 fn words_of(front: &Front, tables: &Tables, cache: usize) -> Part {
     let address = tables.address(cache * front.cache_stride);
-    Part { address, bytes: CACHE_WORDS.len() * 8 }
+    Part { address, bytes: front.words_bytes() }
 }
 
 /// What was read of all rows: so many bytes of each.

@@ -5,7 +5,9 @@
 //! number in a [`Front`] makes a read larger than tens of megabytes.
 
 use super::memory::{self, Fault, Memory, Part};
-use slabyard_abi::region::{CACHE_WORDS, GRANULE, HEADER_WORDS, MAGIC, VERSION, Word, row, sheaf};
+use slabyard_abi::region::{
+    CACHE_WORDS, GRANULE, HEADER_WORDS, MAGIC, NODE_STRIPE, NODE_WORDS, VERSION, Word, row, sheaf,
+};
 
 /// Most rows: CPUs that a kernel can have.
 const MOST_ROWS: u64 = 8192;
@@ -41,7 +43,35 @@ pub(crate) struct Front {
     pub(crate) nr_stripes: usize,
     pub(crate) stripe_bytes: usize,
     pub(crate) fixed_metadata: u64,
+    /// Of several memory nodes.
+    pub(crate) nodes: Option<NodeTable>,
     words: Vec<u64>,
+}
+
+/// Where the words of a cache's memory nodes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeTable {
+    /// How many nodes there are.
+    pub(crate) nodes: usize,
+    /// From the cache's words to its first node's.
+    pub(crate) offset: usize,
+    /// From one node's words to the next one's.
+    pub(crate) stride: usize,
+}
+
+impl NodeTable {
+    /// Nodes that a reader knows.
+    pub(crate) const MOST: usize = 4;
+
+    /// Bytes from a cache's words to the end of its last node's.
+    fn end(self) -> usize {
+        self.offset + (self.nodes - 1) * self.stride + NODE_WORDS.len() * 8
+    }
+
+    /// The node of a granule.
+    pub(crate) fn node_of(self, granule: u64) -> u32 {
+        (granule / NODE_STRIPE % self.nodes as u64) as u32
+    }
 }
 
 /// Where the words of caches lie: of malloc's classes, and of created ones.
@@ -109,6 +139,17 @@ impl Front {
         let granules = within(Word::Granules, 1, MOST_GRANULES)?;
         let cache_stride = small(Word::CacheStride, CACHE_WORDS.len() as u64 * 8, MOST_STRIDE)?;
         let rows = place(Word::Rows, MOST_ROWS * row::STRIDE as u64)?;
+        let nodes = small(Word::Nodes, 0, NodeTable::MOST as u64)?;
+        let nodes = match nodes {
+            0 | 1 => None,
+            nodes => {
+                let offset = small(Word::NodeWords, 0, cache_stride as u64)?;
+                let stride = small(Word::NodeStride, 0, cache_stride as u64)?;
+                let table = NodeTable { nodes, offset, stride };
+                let fits = table.end() <= cache_stride && offset.is_multiple_of(8);
+                Some(table).filter(|_| fits && stride.is_multiple_of(8))
+            }
+        };
         let front = Front {
             at,
             mode: get(Word::Mode),
@@ -128,9 +169,20 @@ impl Front {
             nr_stripes: small(Word::NrStripes, 0, MOST_STRIPES)?,
             stripe_bytes: small(Word::StripeBytes, 4, MOST_STRIDE)?,
             fixed_metadata: get(Word::FixedMetadata),
+            nodes,
             words,
         };
         Ok(front)
+    }
+
+    /// Bytes of a cache's words, its nodes' included.
+    pub(crate) fn words_bytes(&self) -> usize {
+        (CACHE_WORDS.len() * 8).max(self.nodes.map_or(0, NodeTable::end))
+    }
+
+    /// The memory node of a granule.
+    pub(crate) fn node_of(&self, granule: u64) -> u32 {
+        self.nodes.map_or(0, |nodes| nodes.node_of(granule))
     }
 
     /// A word that does not change; 0 where the yard does not tell it.

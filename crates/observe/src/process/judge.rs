@@ -25,6 +25,7 @@ use super::span::Span;
 use slabyard_abi::region::CacheWord::{
     self, BarnObjects, NrPartial, NrSlabs, Objects, Out, SheafCapacity,
 };
+use slabyard_abi::region::NodeWord;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -60,6 +61,11 @@ impl Judged {
     /// A word of the cache: as it was during the look.
     pub(crate) fn word(&self, word: CacheWord) -> Span {
         Span::between(self.first.get(word), self.words.get(word))
+    }
+
+    /// A word of the cache at one of several memory nodes, as it was during the look.
+    pub(crate) fn word_at_node(&self, node: usize, word: NodeWord) -> Span {
+        Span::between(self.first.at_node(node, word), self.words.at_node(node, word))
     }
 
     /// How well the cache is known: the smaller the better.

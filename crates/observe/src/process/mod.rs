@@ -29,6 +29,7 @@ mod live;
 mod look;
 mod mailbox;
 pub(crate) mod memory;
+mod nodes;
 #[cfg(test)]
 pub(crate) mod planted;
 mod span;

@@ -10,11 +10,12 @@ use super::front::Front;
 use super::held;
 use super::judge::Judged;
 use super::look::Look;
+use super::nodes::AtNodes;
 use super::span::Span;
 use super::walk::{MOST_SLABS, Slabs, Walk};
 use crate::snapshot::{Cache, Machine, Missing, Snapshot};
 use crate::value::{Reading, Value};
-use slabyard_abi::region::{CacheWord, GRANULE, Word};
+use slabyard_abi::region::{CacheWord, GRANULE, NodeWord, Word};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fills a snapshot.
@@ -22,6 +23,7 @@ pub(crate) fn tell(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut 
     snapshot.machine = Machine {
         page_bytes: Some(front.page_bytes),
         // In mode 3 rows are private slots.
+        nodes: front.nodes.map(|table| table.nodes as u32),
         possible_cpus: (front.mode != 3).then_some(front.nr_rows as u32),
         ..Machine::default()
     };
@@ -107,15 +109,21 @@ fn cache(
     let parked_node = both(&|j| j.parked_node);
     let free = both(&|j| j.free.minus(j.free_held));
 
+    let still = look.still(number);
+    let walked = look.walk.as_ref().ok();
+    let walked = walked.map(|walk| walk.caches.get(&slot).cloned().unwrap_or_default());
+    let at_nodes = walked.as_ref().map(|walked| &walked.nodes);
+    let nodes = AtNodes::new(front, ends, at_nodes.filter(|_| still));
+
     cache.tell("live", live);
     cache.tell("parked_cpu", Reading { cpus: cpus(ends), ..Reading::from(parked_cpu) });
-    cache.tell("parked_node", on_node(parked_node));
+    cache.tell("parked_node", nodes.by_word(parked_node, NodeWord::BarnObjects));
     cache.tell("in_transit", both(&|j| j.in_transit));
-    cache.tell("free_partial", on_node(free));
+    cache.tell("free_partial", nodes.by_walk(free, |node| node.free));
     cache.tell("objects", both(&|j| j.out.plus(j.free_held)));
     cache.tell("total_objects", both(&objects));
-    cache.tell("slabs", on_node(slabs));
-    cache.tell("partial", on_node(partial));
+    cache.tell("slabs", nodes.by_walk(slabs, |node| node.slabs));
+    cache.tell("partial", nodes.by_word(partial, NodeWord::NrPartial));
     let held = both(&|j| j.held_by_cpu(1, |cpu| cpu.slabs).1);
     cache.tell("full", both(&|j| j.word(W::NrSlabs).minus(j.word(W::NrPartial))).minus(held));
     cache.tell("bytes", slabs.times(slab_bytes));
@@ -138,8 +146,8 @@ fn cache(
         cache.tell("sheaf_capacity", last.get(W::SheafCapacity));
         cache.tell("barn_full_limit", last.get(W::BarnFullLimit));
         cache.tell("barn_empty_limit", last.get(W::BarnEmptyLimit));
-        cache.tell("barn_full", on_node(word(W::BarnFull)));
-        cache.tell("barn_empty", on_node(word(W::BarnEmpty)));
+        cache.tell("barn_full", nodes.by_word(word(W::BarnFull), NodeWord::BarnFull));
+        cache.tell("barn_empty", nodes.by_word(word(W::BarnEmpty), NodeWord::BarnEmpty));
     }
     cache.tell("slow_paths", u64::from(last.version().0));
     if let Some(Ok(counts)) = &look.counts
@@ -147,15 +155,16 @@ fn cache(
     {
         counts::tell(&mut cache, rows);
     }
-    if let Ok(walk) = &look.walk {
-        let walked = walk.caches.get(&slot).cloned().unwrap_or_default();
-        let still = look.still(number);
+    if let Some(walked) = &walked {
         let counted = [slabs, partial, both(&|j| j.free)];
-        let why = contradiction(&walked, counted).or_else(|| lost(&walked, ends[1]));
+        let why = contradiction(walked, counted).or_else(|| lost(walked, ends[1]));
         if still && let Some(why) = why {
             snapshot.missing.push(Missing { what: cache.name.clone(), why });
         }
-        fullness(&mut cache, walked, still, partial.high, want_slabs);
+        fullness(&mut cache, walked, &nodes, still, partial.high);
+        if want_slabs {
+            cache.slabs = Some(walked.each.clone());
+        }
     }
     if want_slabs && let Some(held) = &ends[1].held {
         cache.slabs.get_or_insert_default().extend_from_slice(&held.lists);
@@ -180,19 +189,16 @@ fn cache(
 }
 
 /// What the walk over the descriptors found of a cache.
-fn fullness(cache: &mut Cache, walked: Slabs, still: bool, partial: u64, want_slabs: bool) {
+fn fullness(cache: &mut Cache, walked: &Slabs, nodes: &AtNodes<'_>, still: bool, partial: u64) {
     let used: u64 =
         walked.fullness.iter().map(|(used, n)| u64::from(*used).saturating_mul(*n)).sum();
     // Of a cache that moved, the descriptors were each seen at another moment.
     let empty = if still { Span::exact(walked.empty) } else { Span { low: 0, high: partial } };
-    cache.tell("empty", on_node(empty));
+    cache.tell("empty", nodes.by_walk(empty, |node| node.empty));
     if still {
-        cache.tell("objects_partial", on_node(Span::exact(used)));
+        cache.tell("objects_partial", nodes.by_walk(Span::exact(used), |node| node.used));
     }
-    cache.fullness = Some(walked.fullness.into_iter().collect());
-    if want_slabs {
-        cache.slabs = Some(walked.each);
-    }
+    cache.fullness = Some(walked.fullness.iter().map(|(used, n)| (*used, *n)).collect());
 }
 
 /// What of a cache with CPU slabs that stood still is in slabs that nobody has.
@@ -222,10 +228,6 @@ fn contradiction(walked: &Slabs, counted: [Span; 3]) -> Option<String> {
             text(shown)
         )
     })
-}
-
-fn on_node(span: Span) -> Reading {
-    Reading { nodes: vec![(0, span.into())], ..Reading::from(span) }
 }
 
 /// What is parked for each CPU or private slot.

@@ -43,6 +43,20 @@ pub(crate) struct Slabs {
     pub(crate) fullness: BTreeMap<u32, u64>,
     /// Slabs on the partial list, where they were asked for.
     pub(crate) each: Vec<Slab>,
+    /// By memory node.
+    pub(crate) nodes: BTreeMap<u32, OfNode>,
+}
+
+/// The slabs of one cache at one memory node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OfNode {
+    pub(crate) slabs: u64,
+    /// On the partial list, without a used object.
+    pub(crate) empty: u64,
+    /// Free objects in slabs.
+    pub(crate) free: u64,
+    /// Objects in use in slabs on the partial list.
+    pub(crate) used: u64,
 }
 
 /// What a walk found.
@@ -83,9 +97,14 @@ pub(crate) fn walk(
                 let slabs = walk.caches.entry(shape.slot).or_default();
                 slabs.slabs += 1;
                 slabs.free += u64::from(slab.free());
+                let node = slabs.nodes.entry(front.node_of(at)).or_default();
+                node.slabs += 1;
+                node.free += u64::from(slab.free());
                 if memory::half(head, descriptor::LISTED) == 1 {
                     slabs.listed += 1;
                     slabs.empty += u64::from(slab.inuse == 0);
+                    node.empty += u64::from(slab.inuse == 0);
+                    node.used += u64::from(slab.inuse);
                     *slabs.fullness.entry(slab.inuse).or_default() += 1;
                     if one_by_one && told < MOST_SLABS {
                         told += 1;
@@ -117,7 +136,7 @@ fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {
         order: shape.order.saturating_sub(front.page_order()),
         objects: shape.objects,
         inuse: shape.objects.saturating_sub(free),
-        place: Place::Node(0),
+        place: Place::Node(front.node_of(at)),
         ..Slab::default()
     }
 }

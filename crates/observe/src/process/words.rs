@@ -2,25 +2,43 @@
 //!
 //! Neighbours: `slabyard_abi::region::CacheWord` numbers the words; [`super::collect`] reads them.
 
-use super::front::Top;
+use super::front::{Front, NodeTable, Top};
 use super::memory;
-use slabyard_abi::region::{CacheWord, row};
+use slabyard_abi::region::{CacheWord, NodeWord, row};
 
-/// The words of one cache.
+/// The words of one cache, and of it at each memory node where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Words([u64; NR_WORDS]);
+pub(crate) struct Words {
+    all: [u64; NR_WORDS],
+    nodes: [[u64; NR_NODE_WORDS]; NodeTable::MOST],
+}
 
 const NR_WORDS: usize = CacheWord::Name3.index() + 1;
+const NR_NODE_WORDS: usize = NodeWord::BarnFullLimit.index() + 1;
 
 impl Words {
-    pub(crate) fn of(bytes: &[u8]) -> Words {
-        let mut all = [0; NR_WORDS];
-        all.iter_mut().zip(memory::words(bytes)).for_each(|(to, from)| *to = from);
-        Words(all)
+    /// From what was read of a cache: as many bytes as its words have, or more.
+    pub(crate) fn of(front: &Front, bytes: &[u8]) -> Words {
+        let mut words = Words { all: [0; NR_WORDS], nodes: [[0; NR_NODE_WORDS]; NodeTable::MOST] };
+        let copy = |to: &mut [u64], bytes: &[u8]| {
+            to.iter_mut().zip(memory::words(bytes)).for_each(|(to, from)| *to = from);
+        };
+        copy(&mut words.all, bytes);
+        if let Some(NodeTable { nodes, offset, stride }) = front.nodes {
+            for (nth, node) in words.nodes[..nodes].iter_mut().enumerate() {
+                copy(node, bytes.get(offset + nth * stride..).unwrap_or_default());
+            }
+        }
+        words
     }
 
     pub(crate) fn get(&self, word: CacheWord) -> u64 {
-        self.0[word.index()]
+        self.all[word.index()]
+    }
+
+    /// A word of the cache at a node, where there are several.
+    pub(crate) fn at_node(&self, node: usize, word: NodeWord) -> u64 {
+        self.nodes[node][word.index()]
     }
 
     /// Slot of the main sheaves; `None` for a cache that is not in use.

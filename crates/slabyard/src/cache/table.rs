@@ -19,11 +19,12 @@ use super::Cache;
 use super::classes::CLASSES;
 use super::slots::{MOST_CACHES, slot_of};
 use super::used::Used;
-use crate::engine::array_cache::nodes::NodeSettings;
+use crate::engine::nodes::NodeSettings;
 use crate::engine::{Any, Engine};
 use crate::pages::table::{Room, Table};
 use crate::platform::{Platform, Slot};
 use crate::sync::{AtomicU64, Ordering};
+use slabyard_abi::engines::EngineName;
 
 /// Created caches that there may be.
 pub const MOST_CREATED: usize = MOST_CACHES - CLASSES;
@@ -101,10 +102,10 @@ pub struct Caches<E> {
 }
 
 impl Caches<Any> {
-    /// Chooses SLAB on the platform's memory nodes as the engine of all caches, of those that will
-    /// be created, too. Call it before the first begins.
-    pub fn choose_slab_on_nodes(&self, settings: NodeSettings) {
-        let choose = |cache: &Cache<Any>| _ = cache.engine.choose_slab_on_nodes(settings);
+    /// Chooses SLUB or SLAB on the platform's memory nodes as the engine of all caches, of those that
+    /// will be created, too. Call it before the first begins.
+    pub fn choose_on_nodes(&self, name: EngineName, settings: NodeSettings) {
+        let choose = |cache: &Cache<Any>| _ = cache.engine.choose_on_nodes(name, settings);
         self.classes.iter().for_each(choose);
     }
 }

@@ -3,10 +3,10 @@
 //! The library that holds every engine has a yard of it; a yard of one engine emits no code
 //! of the others. Neighbours: an engine that is added here gets a row in `abi::engines`.
 
-use super::array_cache::nodes::NodeSettings;
-use super::array_cache::{Choice, OnNodes};
+use super::array_cache::{self, Choice};
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
-use super::{ArrayCaches, Changed, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny};
+use super::nodes::NodeSettings;
+use super::{ArrayCaches, Changed, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny, sheaves};
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 use crate::slab::Geometry;
@@ -22,11 +22,12 @@ pub struct Any(Once<Chosen>);
 )]
 enum Chosen {
     Slub(Sheaves<u32, true>),
+    SlubOnNodes(sheaves::nodes::OnNodes),
     CpuSlabs(OnCpus),
     Mixed(Mixed),
     Tiny(Tiny),
     Slab(ArrayCaches),
-    SlabOnNodes(OnNodes),
+    SlabOnNodes(array_cache::OnNodes),
     Slob(Slob),
 }
 
@@ -57,11 +58,22 @@ impl Any {
         self.0.set(Chosen::CpuSlabs(engine))
     }
 
-    /// Chooses SLAB for a machine with several memory nodes; false if an engine is chosen already.
-    pub fn choose_slab_on_nodes(&self, settings: NodeSettings) -> bool {
-        let engine = OnNodes::NEW;
-        engine.follow(settings);
-        self.0.set(Chosen::SlabOnNodes(engine))
+    /// Chooses SLUB with sheaves, or SLAB, for a machine with several memory nodes; false if an engine
+    /// is chosen already, and for other engines.
+    pub fn choose_on_nodes(&self, name: EngineName, settings: NodeSettings) -> bool {
+        match name {
+            EngineName::Slub => {
+                let engine = sheaves::nodes::OnNodes::NEW;
+                engine.follow(settings);
+                self.0.set(Chosen::SlubOnNodes(engine))
+            }
+            EngineName::Slab => {
+                let engine = array_cache::OnNodes::NEW;
+                engine.follow(settings);
+                self.0.set(Chosen::SlabOnNodes(engine))
+            }
+            EngineName::Slob | EngineName::Tiny => false,
+        }
     }
 }
 
@@ -79,6 +91,7 @@ macro_rules! on_chosen {
     ($any:expr, $engine:ident => $call:expr) => {
         match $any.0.get() {
             Chosen::Slub($engine) => $call,
+            Chosen::SlubOnNodes($engine) => $call,
             Chosen::CpuSlabs($engine) => $call,
             Chosen::Mixed($engine) => $call,
             Chosen::Tiny($engine) => $call,
@@ -101,7 +114,12 @@ impl Engine for Any {
         match other.0.get() {
             Chosen::CpuSlabs(engine) => any.0.set(Chosen::CpuSlabs(OnCpus::like(engine))),
             Chosen::Mixed(engine) => any.0.set(Chosen::Mixed(Mixed::like(engine))),
-            Chosen::SlabOnNodes(engine) => any.0.set(Chosen::SlabOnNodes(OnNodes::like(engine))),
+            Chosen::SlubOnNodes(engine) => {
+                any.0.set(Chosen::SlubOnNodes(sheaves::nodes::OnNodes::like(engine)))
+            }
+            Chosen::SlabOnNodes(engine) => {
+                any.0.set(Chosen::SlabOnNodes(array_cache::OnNodes::like(engine)))
+            }
             Chosen::Slab(engine) => any.0.set(Chosen::Slab(ArrayCaches::like(engine))),
             _ => any.choose(other.name()),
         };
@@ -207,6 +225,10 @@ impl Engine for Any {
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         on_chosen!(self, engine => engine.set(on, name, value))
+    }
+
+    fn node_words(&self) -> Option<(usize, usize)> {
+        on_chosen!(self, engine => engine.node_words())
     }
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {

@@ -35,6 +35,7 @@ pub mod cpu_slabs;
 pub mod flags;
 pub mod flush;
 pub mod header;
+pub mod nodes;
 mod page_slabs;
 pub mod partial;
 pub mod sheaves;
@@ -221,6 +222,13 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// The array caches, if that is the engine.
     #[inline]
     fn arrays(&self) -> Option<&ArrayCaches> {
+        None
+    }
+
+    /// Address of the words of a cache's first memory node, and the bytes from one node's to the
+    /// next one's (`abi::region::NodeWord`); `None` for an engine of one node.
+    #[inline]
+    fn node_words(&self) -> Option<(usize, usize)> {
         None
     }
 

@@ -5,7 +5,7 @@
 //! stacks.
 
 use super::partial::Partial;
-use super::slabs::{Group, Held, Rules, Slabs, Stacks};
+use super::slabs::{BarnWords, Group, Held, Rules, Slabs, Stacks};
 use super::{Counter, Header, Shape, flush, partial};
 use crate::pages::lists::Warmth;
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
@@ -71,6 +71,54 @@ pub trait Ruled: Copy {
     #[inline]
     fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
         on.free_direct(address);
+    }
+
+    /// What a yard's [`Stacks::tag`] is.
+    #[inline]
+    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Tag {
+        Tag::ANY
+    }
+
+    /// What a yard's [`Stacks::near`] does.
+    #[inline]
+    fn near<P: Platform>(_on: PageSlabs<'_, P, Self>, sheaf: Sheaf) -> Option<Sheaf> {
+        Some(sheaf)
+    }
+
+    /// What a yard's [`Stacks::alloc_elsewhere`] does.
+    #[inline]
+    fn alloc_elsewhere<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        None
+    }
+
+    /// What a yard's [`Stacks::count_parked`] does.
+    #[inline]
+    fn count_parked<P: Platform>(on: &PageSlabs<'_, P, Self>, more: u64) {
+        on.cache.shown.barn_objects.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// What a yard's [`Stacks::publish_barn`] does.
+    #[inline]
+    fn publish_barn<P: Platform>(on: &PageSlabs<'_, P, Self>, barn: BarnWords) {
+        on.cache.publish_barn(barn);
+    }
+
+    /// What a yard's [`Stacks::barn_full`] is.
+    #[inline]
+    fn barn_full<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
+        on.cache.barn_full()
+    }
+
+    /// What a yard's [`Stacks::barn_full_limit`] is.
+    #[inline]
+    fn barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
+        on.cache.barn_limits().0
+    }
+
+    /// What a yard's [`Stacks::set_barn_full_limit`] does.
+    #[inline]
+    fn set_barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>, sheaves: u32) {
+        on.cache.set_barn_full_limit(sheaves);
     }
 }
 
@@ -409,6 +457,46 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
     #[inline]
     fn node_limit(self) -> usize {
         self.heap.node_limit()
+    }
+
+    #[inline]
+    fn tag(self) -> Tag {
+        R::tag(self)
+    }
+
+    #[inline]
+    fn near(self, sheaf: Sheaf) -> Option<Sheaf> {
+        R::near(self, sheaf)
+    }
+
+    #[inline]
+    fn alloc_elsewhere(self) -> Option<usize> {
+        R::alloc_elsewhere(self)
+    }
+
+    #[inline]
+    fn count_parked(&self, more: u64) {
+        R::count_parked(self, more);
+    }
+
+    #[inline]
+    fn publish_barn(&self, barn: BarnWords) {
+        R::publish_barn(self, barn);
+    }
+
+    #[inline]
+    fn barn_full(&self) -> u32 {
+        R::barn_full(self)
+    }
+
+    #[inline]
+    fn barn_full_limit(&self) -> u32 {
+        R::barn_full_limit(self)
+    }
+
+    #[inline]
+    fn set_barn_full_limit(&self, sheaves: u32) {
+        R::set_barn_full_limit(self, sheaves);
     }
 
     #[inline]

@@ -251,6 +251,14 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
     missing
 }
 
+/// Takes one object of a slab on the list.
+pub(super) fn take_one_listed<S: Slabs>(on: S) -> Option<S::Object> {
+    let mut one = None;
+    let (missing, _) = take_partial(on, 1, false, &mut |taken| one = Some(S::first(taken)));
+    on.cache().shown.out.fetch_add((1 - missing).into(), Ordering::Relaxed);
+    one
+}
+
 /// Begins a slab, on no list; `None` without memory.
 pub(super) fn begin<S: Slabs>(on: S, shape: &Shape) -> Option<u32> {
     let slab = on.begin(shape)?;

@@ -12,6 +12,7 @@
 use super::partial::Partial;
 use super::{Counter, Header, Shape};
 use crate::pages::Descriptor;
+use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::stack::Tag;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
@@ -289,6 +290,24 @@ pub trait Held {
     }
 }
 
+/// What a barn has, as it is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarnWords {
+    /// Objects in its full sheaves.
+    pub objects: u64,
+    /// Full sheaves.
+    pub full: u64,
+    /// Empty ones.
+    pub empty: u64,
+    /// The first full one, as readers outside find it.
+    pub head: u32,
+}
+
+impl BarnWords {
+    /// A barn without sheaves.
+    pub const NONE: Self = BarnWords { objects: 0, full: 0, empty: 0, head: NO_SHEAF };
+}
+
 /// Slabs, and the stacks of a CPU in front of them.
 pub trait Stacks: Slabs {
     /// A sheaf out of its stack.
@@ -329,6 +348,49 @@ pub trait Stacks: Slabs {
     fn node_bytes(&self) -> &AtomicUsize;
     /// Most bytes in all barns.
     fn node_limit(self) -> usize;
+
+    /// The tag of this CPU's stacks, where pushes ask for one: they take the objects of its node.
+    #[inline]
+    fn tag(self) -> Tag {
+        Tag::ANY
+    }
+    /// A sheaf that was in this CPU's stack; `None` if its objects are of another node, which keeps
+    /// them then. (A thread that moves from one CPU to another during a slow path may leave a sheaf
+    /// behind that is of its former node.)
+    #[inline]
+    fn near(self, sheaf: Self::Sheaf) -> Option<Self::Sheaf> {
+        Some(sheaf)
+    }
+    /// An object of another node, if a cache whose node has no free ones may take it.
+    #[inline]
+    fn alloc_elsewhere(self) -> Option<Self::Object> {
+        None
+    }
+    /// Objects came to what the node parks outside of barns, or left it: then `more` wraps.
+    #[inline]
+    fn count_parked(&self, more: u64) {
+        self.cache().shown.barn_objects.fetch_add(more, Ordering::Relaxed);
+    }
+    /// Publishes the counts of the node's barn, under its lock.
+    #[inline]
+    fn publish_barn(&self, barn: BarnWords) {
+        self.cache().publish_barn(barn);
+    }
+    /// Full sheaves of the node's barn, as published.
+    #[inline]
+    fn barn_full(&self) -> u32 {
+        self.cache().barn_full()
+    }
+    /// Most full sheaves of the node's barn.
+    #[inline]
+    fn barn_full_limit(&self) -> u32 {
+        self.cache().barn_limits().0
+    }
+    /// Changes it, under the barn's lock.
+    #[inline]
+    fn set_barn_full_limit(&self, sheaves: u32) {
+        self.cache().set_barn_full_limit(sheaves);
+    }
 
     /// Checks the sheaf out of this CPU's stack.
     ///

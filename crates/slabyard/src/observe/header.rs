@@ -32,6 +32,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.publish_word(Word::Caches, self.caches.classes()[0].shown_at() as u64);
         self.publish_word(Word::NrCaches, CLASSES as u64);
         self.publish_word(Word::CacheStride, size_of::<Cache<E>>() as u64);
+        let first = &self.caches.classes()[0];
+        if let Some((words, stride)) = first.engine.node_words() {
+            self.publish_word(Word::Nodes, self.heap.region.nodes() as u64);
+            self.publish_word(Word::NodeWords, (words - first.shown_at()) as u64);
+            self.publish_word(Word::NodeStride, stride as u64);
+        }
         let [gate, stripes, bytes] = self.gate.words();
         self.publish_word(Word::Gate, gate as u64);
         self.publish_word(Word::NrStripes, stripes as u64);

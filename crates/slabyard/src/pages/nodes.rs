@@ -25,6 +25,7 @@ use crate::sync::Ordering;
 pub const STRIPE_ORDER: u32 = 12;
 /// Granules of a stripe.
 pub const STRIPE: usize = 1 << STRIPE_ORDER;
+const _: () = assert!(STRIPE as u64 == slabyard_abi::region::NODE_STRIPE);
 
 impl Region {
     /// Reserves the region for several nodes, aligned to a stripe of each; `None` with one node, and

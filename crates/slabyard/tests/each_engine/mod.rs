@@ -57,6 +57,11 @@ macro_rules! each_engine {
             }
 
             #[test]
+            fn slub_on_nodes() {
+                body::<slabyard::engine::sheaves::nodes::OnNodes>();
+            }
+
+            #[test]
             fn slob() {
                 body::<slabyard::engine::Slob>();
             }

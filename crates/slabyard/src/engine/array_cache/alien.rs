@@ -9,7 +9,8 @@
 //!
 //! Neighbours: [`super::array`] frees objects of its own node; [`super::shared`] is what an alien
 //! array is made of, and where its objects go. An alien array is under a lock of its own, of the
-//! rank of barns: it is let go before objects are handed over.
+//! rank of barns: it is let go before objects are handed over. What waits counts as parked at the
+//! node whose memory it is.
 
 use super::shared::Shared;
 use super::{Arrays, Limits, array};
@@ -37,7 +38,7 @@ pub fn free<S: Arrays>(on: S, home: S, object: S::Object) {
     let mut spare: Option<S::Sheaf> = None;
     loop {
         let mut held = alien.lock(on.park());
-        let Some(mut array) = held.take(on).or_else(|| spare.take()) else {
+        let Some(mut array) = held.take(home).or_else(|| spare.take()) else {
             drop(held);
             spare = on.new_sheaf(most);
             if spare.is_none() {
@@ -46,14 +47,14 @@ pub fn free<S: Arrays>(on: S, home: S, object: S::Object) {
             continue;
         };
         if on.is_top(&array, object) {
-            held.put_back(on, array);
+            held.put_back(home, array);
             drop(held);
             on.report_double_free(object);
             break;
         }
         if array.len() < most.min(on.room(&array)) {
             on.push(&mut array, object);
-            held.put_back(on, array);
+            held.put_back(home, array);
             break;
         }
         drop(held);
@@ -84,7 +85,7 @@ fn hand_over<S: Arrays>(home: S, array: &mut S::Sheaf) {
 /// Hands over what a node has for another one; returns how many objects.
 pub fn drain<S: Arrays>(on: S, home: S) -> u32 {
     let _moving = on.cache().moving_aside();
-    let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(on));
+    let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(home));
     let Some(mut array) = taken else { return 0 };
     let objects = array.len();
     hand_over(home, &mut array);
@@ -94,7 +95,7 @@ pub fn drain<S: Arrays>(on: S, home: S) -> u32 {
 
 /// Returns what a node has for another one to its slabs.
 pub(in crate::engine) fn flush<S: Arrays>(on: S, home: S) {
-    let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(on));
+    let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(home));
     if let Some(mut array) = taken {
         array::return_all(home, &mut array);
         on.give_sheaf(array);

@@ -22,10 +22,10 @@ pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
     };
     let refills_whole = on.touch(found.as_ref()) || !on.node().policy().refills_few;
     // Without memory for an array, a slab may still have an object.
-    let Some(mut array) = found.or_else(|| on.new_sheaf(limits.limit)) else {
+    let near = found.and_then(|array| on.near(array));
+    let Some(mut array) = near.or_else(|| on.new_sheaf(limits.limit)) else {
         return on.alloc_below();
     };
-    return_far(on, &mut array);
     let mut elsewhere = None;
     if array.is_empty() {
         // A cache that is hardly used has few objects parked.
@@ -35,13 +35,6 @@ pub fn alloc_slow<S: Arrays>(on: S) -> Option<S::Object> {
     let object = elsewhere.or_else(|| on.pop(&mut array));
     check_in(on, array, limits.limit);
     object
-}
-
-/// Returns the objects of an array of another node.
-fn return_far<S: Arrays>(on: S, array: &mut S::Sheaf) {
-    if !on.is_near(array) {
-        return_all(on, array);
-    }
 }
 
 /// Refills an array: from the shared array, else from slabs. If there are neither free objects at
@@ -75,10 +68,10 @@ pub fn free_slow<S: Arrays>(on: S, object: S::Object) {
         on.report_double_free(object);
         return found.into_iter().for_each(|array| check_in(on, array, limits.limit));
     }
-    let Some(mut array) = found.or_else(|| on.new_sheaf(limits.limit)) else {
+    let near = found.and_then(|array| on.near(array));
+    let Some(mut array) = near.or_else(|| on.new_sheaf(limits.limit)) else {
         return on.free_below(object);
     };
-    return_far(on, &mut array);
     if array.len() >= limits.limit.min(on.room(&array)) {
         flush_oldest(on, &mut array, limits.batchcount);
     }
@@ -125,12 +118,18 @@ pub(in crate::engine) fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
 /// Checks an array in to this CPU's entry, with room for pushes up to `limit`.
 pub(in crate::engine) fn check_in<S: Arrays>(on: S, array: S::Sheaf, limit: u32) {
     let tag = Some(on.tag());
-    if let Some(mut surplus) = on.check_in(on.cache().shape().main(), array, limit, tag) {
-        let len = surplus.len();
-        if on.is_near(&surplus) {
-            on.node().put_shared(on, &mut surplus, len);
-        }
-        return_all(on, &mut surplus);
-        on.give_sheaf(surplus);
+    if let Some(surplus) = on.check_in(on.cache().shape().main(), array, limit, tag)
+        && let Some(surplus) = on.near(surplus)
+    {
+        keep(on, surplus);
     }
+}
+
+/// Takes a surplus array: its objects go to the node's shared array as far as that has room, and
+/// to their slabs.
+pub(in crate::engine) fn keep<S: Arrays>(on: S, mut array: S::Sheaf) {
+    let len = array.len();
+    on.node().put_shared(on, &mut array, len);
+    return_all(on, &mut array);
+    on.give_sheaf(array);
 }

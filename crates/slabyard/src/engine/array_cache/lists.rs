@@ -159,11 +159,6 @@ fn count_taken<S: Arrays>(on: S, taken: u32) {
     on.cache().shown.out.fetch_add(taken.into(), Ordering::Relaxed);
 }
 
-/// Slabs with free objects on the node's list, as of a moment ago.
-pub(super) fn nr_listed<S: Arrays>(on: S) -> u32 {
-    partial::nr_partial(on)
-}
-
 /// Begins a slab and takes objects from it; returns how many. What is left of it is at the
 /// list's head.
 fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {

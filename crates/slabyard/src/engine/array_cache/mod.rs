@@ -49,7 +49,6 @@ pub mod reap;
 pub mod shared;
 
 use super::slabs::Stacks;
-use crate::platform::stack::Tag;
 use crate::sync::{AtomicU32, Lock, Ordering, Rank};
 pub use limits::Limits;
 use lists::Empties;
@@ -78,7 +77,8 @@ impl<C> ArrayCaches<C> {
         Self::with(Shared::new(none))
     }
 
-    /// As [`ArrayCaches::new`], of a node whose shared array no word of the cache leads to.
+    /// As [`ArrayCaches::new`], of one of several nodes: no word of the cache leads to its shared
+    /// array.
     pub(super) const fn aside(none: C) -> Self {
         Self::with(Shared::aside(none))
     }
@@ -141,19 +141,6 @@ pub trait Arrays: Stacks {
     fn nr_cpus(self) -> u32;
     /// What this node has of the objects of another one; `None` without alien arrays.
     fn alien(&self, _home: Self) -> Option<&Lock<Shared<Self::Chain>>> {
-        None
-    }
-    /// The tag of this CPU's array: it takes the objects of its node.
-    fn tag(self) -> Tag {
-        Tag::ANY
-    }
-    /// True if this CPU's array has objects of its node. (A thread that moves from one CPU to
-    /// another during a slow path may leave an array behind that is of its former node.)
-    fn is_near(self, _array: &Self::Sheaf) -> bool {
-        true
-    }
-    /// An object of another node, if a cache whose node has no free ones may take it.
-    fn alloc_elsewhere(self) -> Option<Self::Object> {
         None
     }
     /// Marks this CPU's array as touched; true if it was since the last reap. (The fast path

@@ -10,7 +10,6 @@ use crate::engine::slabs::Rules;
 use crate::engine::{PageSlabs, Shape};
 use crate::pages::Sheaf;
 use crate::platform::Platform;
-use crate::platform::stack::Tag;
 use crate::slab::Put;
 use crate::sync::{AtomicUsize, Lock};
 
@@ -30,21 +29,6 @@ pub trait OfArrays: Ruled {
 
     /// As [`Arrays::alien`].
     fn alien(&self, _home: &Self) -> Option<&Lock<Shared<u32>>> {
-        None
-    }
-
-    /// As [`Arrays::tag`].
-    fn tag<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Tag {
-        Tag::ANY
-    }
-
-    /// As [`Arrays::is_near`].
-    fn is_near<P: Platform>(_on: PageSlabs<'_, P, Self>, _array: &Sheaf) -> bool {
-        true
-    }
-
-    /// As [`Arrays::alloc_elsewhere`].
-    fn alloc_elsewhere<P: Platform>(_on: PageSlabs<'_, P, Self>) -> Option<usize> {
         None
     }
 }
@@ -90,18 +74,6 @@ impl<P: Platform, R: OfArrays> Arrays for PageSlabs<'_, P, R> {
     fn alien(&self, home: Self) -> Option<&Lock<Shared<u32>>> {
         // Both are of this cache's engine, which the answer borrows.
         self.rules.alien(&home.rules)
-    }
-
-    fn tag(self) -> Tag {
-        R::tag(self)
-    }
-
-    fn is_near(self, array: &Sheaf) -> bool {
-        R::is_near(self, array)
-    }
-
-    fn alloc_elsewhere(self) -> Option<usize> {
-        R::alloc_elsewhere(self)
     }
 
     fn touch(self, array: Option<&Sheaf>) -> bool {

@@ -53,12 +53,10 @@ impl<C> Shared<C> {
         let (old, new) = (bytes_of(on.cache(), self.objects), bytes_of(on.cache(), objects));
         // Wraps where it falls.
         on.node_bytes().fetch_add(new.wrapping_sub(old), Ordering::Relaxed);
-        let shown = &on.cache().shown;
-        let more = u64::from(objects).wrapping_sub(self.objects.into());
-        shown.barn_objects.fetch_add(more, Ordering::Relaxed);
+        on.count_parked(u64::from(objects).wrapping_sub(self.objects.into()));
         self.objects = objects;
         if self.has_head {
-            shown.barn_head.store(S::head(&self.array).into(), Ordering::Relaxed);
+            on.cache().shown.barn_head.store(S::head(&self.array).into(), Ordering::Relaxed);
         }
     }
 }

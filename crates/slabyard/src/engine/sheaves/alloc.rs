@@ -19,17 +19,21 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     pub fn alloc_slow<S: Stacks<Chain = C>>(&self, on: S) -> Option<S::Object> {
         let _moving = on.cache().moving();
         let main = on.cache().shape().main();
-        let Ok(first) = on.check_out(main) else {
+        let Ok(first) = Self::check_out(on, main) else {
             return on.alloc_below();
         };
         let full = match first {
             // The thread moved to another CPU, a push came between, or an entry of zeros
             // sends every call to the slow path.
-            Some(sheaf) if !sheaf.is_empty() => Some(sheaf),
+            Some(sheaf) if !sheaf.is_empty() => Ok(sheaf),
             first => self.fill(on, first),
         };
-        // Without memory for a sheaf, a slab may still have an object.
-        let Some(mut full) = full else { return on.alloc_below() };
+        let mut full = match full {
+            Ok(full) => full,
+            Err(Some(elsewhere)) => return Some(elsewhere),
+            // Without memory for a sheaf, a slab may still have an object.
+            Err(None) => return on.alloc_below(),
+        };
         let object = on.pop(&mut full);
         self.check_in(on, main, full, on.cache().sheaf_capacity());
         object
@@ -37,33 +41,46 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Exchanges an empty sheaf (or none) for one with objects: this CPU's spare, else a full
     /// one from the barn, else the same sheaf refilled.
-    fn fill<S: Stacks<Chain = C>>(&self, on: S, empty: Option<S::Sheaf>) -> Option<S::Sheaf> {
+    ///
+    /// # Errors
+    /// Nothing is free at the node, which need not have new slabs: an object of another node; none
+    /// if there is no memory.
+    #[inline]
+    fn fill<S: Stacks<Chain = C>>(
+        &self,
+        on: S,
+        empty: Option<S::Sheaf>,
+    ) -> Result<S::Sheaf, Option<S::Object>> {
         let spare = on.cache().shape().spare();
         if on.spare_len().is_some_and(|n| n > 0) {
-            match on.check_out(spare).ok().flatten() {
+            match Self::check_out(on, spare).ok().flatten() {
                 Some(sheaf) if !sheaf.is_empty() => {
                     if let Some(empty) = empty {
                         self.check_in_spare(on, empty);
                     }
-                    return Some(sheaf);
+                    return Ok(sheaf);
                 }
                 Some(second) => self.check_in_spare(on, second),
                 None => {}
             }
         }
-        let empty = empty.or_else(|| self.barn_take_empty(on))?;
+        let empty = empty.or_else(|| self.barn_take_empty(on)).ok_or(None)?;
         let mut empty = match self.barn_swap(on, empty) {
-            Ok(full) => return Some(full),
+            Ok(full) => return Ok(full),
             Err(empty) => empty,
         };
+        if let Some(elsewhere) = on.alloc_elsewhere() {
+            self.barn_put_empty(on, empty);
+            return Err(Some(elsewhere));
+        }
         self.refill(on, &mut empty);
         if empty.is_empty() {
             self.barn_put_empty(on, empty);
-            return None;
+            return Err(None);
         }
         on.count(Counter::SheafRefill, empty.len());
         self.count_refilled(on, empty.len());
-        Some(empty)
+        Ok(empty)
     }
 
     /// Refills an empty sheaf from the slabs: by our rules to the half, because the program

@@ -4,7 +4,7 @@
 //! flushes the unused ones; [`super::working_set`] sets the limit.
 
 use super::Sheaves;
-use crate::engine::slabs::{Held, Stacks};
+use crate::engine::slabs::{BarnWords, Held, Stacks};
 use crate::engine::{Counter, Header};
 use crate::sync::Ordering;
 
@@ -67,6 +67,16 @@ impl<C> Barn<C> {
         on.link(&mut self.empty, empty);
         self.nr_empty += 1;
     }
+
+    #[inline]
+    fn words<S: Stacks<Chain = C>>(&self, _on: S) -> BarnWords {
+        BarnWords {
+            objects: self.objects,
+            full: self.nr_full.into(),
+            empty: self.nr_empty.into(),
+            head: S::head(&self.full),
+        }
+    }
 }
 
 impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
@@ -76,22 +86,21 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Publishes the barn's counts to readers outside. Under its lock.
     fn publish_barn<S: Stacks<Chain = C>>(on: S, barn: &Barn<C>) {
-        let shown = &on.cache().shown;
-        shown.barn_objects.store(barn.objects, Ordering::Relaxed);
-        shown.barn_full.store(barn.nr_full.into(), Ordering::Relaxed);
-        shown.barn_empty.store(barn.nr_empty.into(), Ordering::Relaxed);
-        shown.barn_head.store(S::head(&barn.full).into(), Ordering::Relaxed);
+        on.publish_barn(barn.words(on));
+    }
+
+    /// The barn's counts, its objects as found in it (for `verify`).
+    pub(super) fn barn_words<S: Stacks<Chain = C>>(&self, on: S) -> BarnWords {
+        let mut objects = 0;
+        self.each_in_barn(on, |_| objects += 1);
+        BarnWords { objects, ..self.barn.lock(on.park()).words(on) }
     }
 
     pub(super) fn is_barn_published<S: Stacks<Chain = C>>(&self, on: S) -> bool {
         let shown = &on.cache().shown;
         let words = [&shown.barn_objects, &shown.barn_full, &shown.barn_empty, &shown.barn_head];
-        let published = words.map(|word| word.load(Ordering::Relaxed));
-        let mut objects = 0;
-        self.each_in_barn(on, |_| objects += 1);
-        let barn = self.barn.lock(on.park());
-        published
-            == [objects, barn.nr_full.into(), barn.nr_empty.into(), S::head(&barn.full).into()]
+        let BarnWords { objects, full, empty, head } = self.barn_words(on);
+        words.map(|word| word.load(Ordering::Relaxed)) == [objects, full, empty, head.into()]
     }
 
     /// Sets the limit of full sheaves, which no longer follows use; the next shrink or
@@ -99,14 +108,13 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     pub fn set_barn_full_limit<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         let _barn = self.barn.lock(on.park());
         self.working_set.fix();
-        on.cache().shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
+        on.set_barn_full_limit(sheaves);
     }
 
     /// True if the barn takes one more full sheaf, as of a moment ago.
     pub(super) fn barn_has_room<S: Stacks<Chain = C>>(&self, on: S) -> bool {
         let bytes = (on.cache().sheaf_capacity() * on.cache().shape().geometry.size) as usize;
-        on.cache().shown.barn_full.load(Ordering::Relaxed)
-            < on.cache().shown.barn_full_limit.load(Ordering::Relaxed)
+        on.barn_full() < on.barn_full_limit()
             && on.node_bytes().load(Ordering::Relaxed) + bytes <= on.node_limit()
     }
 
@@ -166,7 +174,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         on: S,
         full: S::Sheaf,
     ) -> Result<S::Sheaf, S::Sheaf> {
-        let (most_full, _) = on.cache().barn_limits();
+        let most_full = on.barn_full_limit();
         let bytes = Self::bytes_of(on.cache(), &full);
         if on.node_bytes().load(Ordering::Relaxed) + bytes > on.node_limit() {
             return Err(full);
@@ -254,8 +262,8 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     pub(super) fn barn_unused<S: Stacks<Chain = C>>(&self, on: S) -> u32 {
         let mut barn = self.barn.lock(on.park());
         let unused = core::mem::replace(&mut barn.least_full, u32::MAX).min(barn.nr_full);
-        self.lower_limit(on.cache(), unused);
-        unused.max(barn.nr_full.saturating_sub(on.cache().barn_limits().0))
+        self.lower_limit(on, unused);
+        unused.max(barn.nr_full.saturating_sub(on.barn_full_limit()))
     }
 
     /// Gives the memory of empty sheaves back to the pool.

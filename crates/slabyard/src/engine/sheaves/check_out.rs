@@ -7,10 +7,21 @@
 
 use super::Sheaves;
 use crate::engine::slabs::{Held, Stacks};
-use crate::platform::Slot;
-use crate::platform::stack::Tag;
+use crate::platform::{Slot, Stopped};
 
 impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
+    /// Checks this CPU's sheaf out; none if it has another node's objects, which go there.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the stack is stopped, or this thread has none.
+    #[inline]
+    pub(super) fn check_out<S: Stacks<Chain = C>>(
+        on: S,
+        slot: Slot,
+    ) -> Result<Option<S::Sheaf>, Stopped> {
+        Ok(on.check_out(slot)?.and_then(|sheaf| on.near(sheaf)))
+    }
+
     /// Checks a sheaf in to this CPU's entry, with room for pushes up to `capacity`.
     pub(super) fn check_in<S: Stacks<Chain = C>>(
         &self,
@@ -19,9 +30,11 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         sheaf: S::Sheaf,
         capacity: u32,
     ) {
-        // It takes every object. Nothing is pushed to a spare, whose end lies below its objects.
-        let tag = (TAGGED && slot == on.cache().shape().main()).then_some(Tag::ANY);
-        if let Some(surplus) = on.check_in(slot, sheaf, capacity, tag) {
+        // Nothing is pushed to a spare, whose end lies below its objects.
+        let tag = (TAGGED && slot == on.cache().shape().main()).then(|| on.tag());
+        if let Some(surplus) = on.check_in(slot, sheaf, capacity, tag)
+            && let Some(surplus) = on.near(surplus)
+        {
             self.put_away(on, surplus);
         }
     }

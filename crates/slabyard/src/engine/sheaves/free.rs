@@ -17,7 +17,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
             self.count_flushed(1);
             return;
         }
-        let Ok(main) = on.check_out(shape.main()) else {
+        let Ok(main) = Self::check_out(on, shape.main()) else {
             return on.free_below(object);
         };
         let twice = main.as_ref().is_some_and(|sheaf| on.is_top(sheaf, object));
@@ -67,7 +67,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         if !on.spare_len().is_some_and(has_room) {
             return Err(main);
         }
-        let Ok(Some(other)) = on.check_out(spare) else { return Err(main) };
+        let Ok(Some(other)) = Self::check_out(on, spare) else { return Err(main) };
         if other.len() < capacity.min(on.room(&other)) {
             self.check_in_spare(on, main);
             return Ok(other);
@@ -104,7 +104,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         }
         on.count(Counter::BarnPutFail, 1);
         if on.rules().flush == Flush::Spare
-            && let Ok(Some(mut spare)) = on.check_out(on.cache().shape().spare())
+            && let Ok(Some(mut spare)) = Self::check_out(on, on.cache().shape().spare())
         {
             self.flush(on, &mut spare, u32::MAX);
             self.check_in_spare(on, full);

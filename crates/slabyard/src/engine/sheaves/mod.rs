@@ -13,6 +13,7 @@ pub mod alloc;
 pub mod barn;
 pub mod check_out;
 pub mod free;
+pub mod nodes;
 pub mod reclaim;
 mod working_set;
 

@@ -36,8 +36,12 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// What a pass has to do.
     pub fn look<S: Stacks<Chain = C>>(&self, on: S) -> Found {
-        let unused = self.barn_unused(on) * on.cache().sheaf_capacity();
-        Found { unused, idle: on.cache().is_idle() }
+        self.find(on, on.cache().is_idle())
+    }
+
+    /// As [`Sheaves::look`], where the cache is known to be idle or not.
+    pub(super) fn find<S: Stacks<Chain = C>>(&self, on: S, idle: bool) -> Found {
+        Found { unused: self.barn_unused(on) * on.cache().sheaf_capacity(), idle }
     }
 
     /// Flushes one of this CPU's own stacks.

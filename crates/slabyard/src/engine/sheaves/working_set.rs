@@ -91,9 +91,9 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     fn raise<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         let _barn = self.barn.lock(on.park());
         if !self.working_set.is_fixed() {
-            let limit = on.cache().barn_limits().0;
+            let limit = on.barn_full_limit();
             let raised = (limit + sheaves).min(Self::highest_limit(on.cache())).max(limit);
-            on.cache().shown.barn_full_limit.store(raised.into(), Ordering::Relaxed);
+            on.set_barn_full_limit(raised);
         }
     }
 
@@ -107,14 +107,13 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Called at each reclaim pass, under the barn's lock: so many full sheaves were unused
     /// since the last one.
-    pub(super) fn lower_limit(&self, cache: &Header, sheaves: u32) {
+    pub(super) fn lower_limit<S: Stacks<Chain = C>>(&self, on: S, sheaves: u32) {
         self.working_set.flushed.store(0, Ordering::Relaxed);
         if !self.working_set.is_fixed() {
-            let least = most_full(cache.shape().geometry.size);
-            let limit = cache.barn_limits().0;
+            let least = most_full(on.cache().shape().geometry.size);
+            let limit = on.barn_full_limit();
             let fall = sheaves.max(limit.saturating_sub(least).div_ceil(FALL));
-            let limit = limit.saturating_sub(fall).max(least);
-            cache.shown.barn_full_limit.store(limit.into(), Ordering::Relaxed);
+            on.set_barn_full_limit(limit.saturating_sub(fall).max(least));
         }
     }
 }

@@ -1,0 +1,56 @@
+//! What of a cache is at each memory node, by the nodes' words or by the walk over the descriptors.
+//!
+//! Neighbours: [`super::words`] has the words, [`super::walk`] the walk; [`super::tell`] makes a
+//! snapshot of it.
+
+use super::front::Front;
+use super::judge::Judged;
+use super::span::Span;
+use super::walk::OfNode;
+use crate::value::Reading;
+use slabyard_abi::region::NodeWord;
+use std::collections::BTreeMap;
+
+/// A cache at its nodes.
+pub(super) struct AtNodes<'a> {
+    /// How many there are.
+    nodes: usize,
+    ends: [&'a Judged; 2],
+    /// What the walk found, if the cache stood still.
+    walked: Option<&'a BTreeMap<u32, OfNode>>,
+}
+
+impl<'a> AtNodes<'a> {
+    pub(super) fn new(
+        front: &Front,
+        ends: [&'a Judged; 2],
+        walked: Option<&'a BTreeMap<u32, OfNode>>,
+    ) -> Self {
+        AtNodes { nodes: front.nodes.map_or(1, |table| table.nodes), ends, walked }
+    }
+
+    /// A number of all nodes, and of each by its word.
+    pub(super) fn by_word(&self, sum: Span, word: NodeWord) -> Reading {
+        let span = |node: usize| {
+            let [begin, end] = self.ends.map(|judged| judged.word_at_node(node, word));
+            begin.hull(end)
+        };
+        self.reading(sum, |node| Some(span(node)))
+    }
+
+    /// A number of all nodes, and of each as the walk found it; of several nodes none if the cache
+    /// moved.
+    pub(super) fn by_walk(&self, sum: Span, of: fn(&OfNode) -> u64) -> Reading {
+        let found = |node: usize| {
+            let node = self.walked?.get(&(node as u32));
+            Some(Span::exact(node.map_or(0, of)))
+        };
+        self.reading(sum, found)
+    }
+
+    fn reading(&self, sum: Span, of: impl Fn(usize) -> Option<Span>) -> Reading {
+        let of = |node| if self.nodes == 1 { Some(sum) } else { of(node) };
+        let parts = (0..self.nodes).filter_map(|node| Some((node as u32, of(node)?.into())));
+        Reading { nodes: parts.collect(), ..Reading::from(sum) }
+    }
+}

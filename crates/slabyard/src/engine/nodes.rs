@@ -1,0 +1,444 @@
+//! What a cache has at each of several memory nodes, whichever its engine.
+//!
+//! Each node has a partial list, and what its engine parks there: [`AtNode`] is a shared array
+//! and alien arrays ([`super::array_cache::nodes`]), or a barn ([`super::sheaves::nodes`]). A CPU's
+//! stacks have objects of the CPU's node alone: they have the tag of the node's part of the region
+//! ([`crate::pages::nodes`]), so that a free of another node's object takes the slow path by the
+//! sequence that every free runs. New slabs are of the CPU's own node, and of another only without
+//! memory.
+//!
+//! A node without free objects may take one of another that has slabs to spare
+//! (`remote_node_defrag_ratio`): so often in 1024 times, and never by 0.
+//!
+//! The state lies in the cache, and not in a table beside it: such a table would be memory that the
+//! system may refuse as a cache begins.
+//!
+//! Invariants (for `verify`): the slabs of a node's list, and the objects that wait for it, are of
+//! its part of the region; the cache's words are the sums of its nodes'. Of stacks of CPUs this
+//! holds as long as threads do not move during slow paths.
+
+use super::page_slabs::Ruled;
+use super::partial::Partial;
+use super::slabs::{BarnWords, Rules, Slabs, Stacks};
+use super::{Counter, Found, Header, PageSlabs, Shape, partial};
+use crate::pages::Sheaf;
+use crate::platform::Platform;
+use crate::platform::stack::Tag;
+use crate::slab::Put;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Ordering, Rank};
+use core::mem::offset_of;
+use slabyard_abi::region::NodeWord;
+
+/// Nodes that a cache may have lists for.
+pub const MOST_NODES: usize = 4;
+/// Of so many draws, the ratio says how many look at other nodes.
+const DRAWS: u32 = 1024;
+/// What a pass has found of a node before it looked there.
+const NEXT: Found = Found { unused: u32::MAX, idle: false };
+
+/// What people choose of an engine with nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// How often in 100 times a node without free objects looks at others
+    /// (`remote_node_defrag_ratio`).
+    pub remote_percent: u32,
+    /// False: each free of another node's object goes to its slab at once (`noaliencache`), as
+    /// SLUB does it in any case.
+    pub has_aliens: bool,
+}
+
+impl NodeSettings {
+    /// SLAB's, which has no ratio.
+    pub const SLAB: Self = NodeSettings { remote_percent: 0, has_aliens: true };
+    /// SLUB's.
+    pub const SLUB: Self = NodeSettings { remote_percent: 100, has_aliens: false };
+}
+
+/// The words of a cache at one node that other processes read (`abi::region::NodeWord`).
+#[repr(C)]
+struct Shown {
+    nr_partial: AtomicU64,
+    barn_objects: AtomicU64,
+    barn_full: AtomicU64,
+    barn_empty: AtomicU64,
+    barn_full_limit: AtomicU64,
+}
+
+const _: () = {
+    assert!(offset_of!(Shown, nr_partial) == 8 * NodeWord::NrPartial.index());
+    assert!(offset_of!(Shown, barn_objects) == 8 * NodeWord::BarnObjects.index());
+    assert!(offset_of!(Shown, barn_full) == 8 * NodeWord::BarnFull.index());
+    assert!(offset_of!(Shown, barn_empty) == 8 * NodeWord::BarnEmpty.index());
+    assert!(offset_of!(Shown, barn_full_limit) == 8 * NodeWord::BarnFullLimit.index());
+};
+
+/// What a cache has at one node: `N` is what its engine parks there.
+struct Node<N> {
+    shown: Shown,
+    list: Lock<Partial>,
+    state: N,
+}
+
+impl<N: AtNode> Node<N> {
+    const NEW: Self = Node {
+        shown: Shown {
+            nr_partial: AtomicU64::new(0),
+            barn_objects: AtomicU64::new(0),
+            barn_full: AtomicU64::new(0),
+            barn_empty: AtomicU64::new(0),
+            barn_full_limit: AtomicU64::new(0),
+        },
+        list: Lock::new(Rank::List, Partial::new()),
+        state: N::NEW,
+    };
+}
+
+/// What a cache has at all nodes.
+pub struct Nodes<N> {
+    nodes: [Node<N>; MOST_NODES],
+    /// In [`DRAWS`].
+    remote_ratio: AtomicU32,
+    /// 1: no alien arrays.
+    no_aliens: AtomicU32,
+    draws: AtomicU32,
+    /// The node that a pass is at.
+    at: AtomicU32,
+}
+
+/// A cache at one node, as the rules of its slabs.
+pub struct OfNode<'a, N> {
+    nodes: &'a Nodes<N>,
+    pub(super) node: usize,
+}
+
+impl<N> Clone for OfNode<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N> Copy for OfNode<'_, N> {}
+
+/// The slabs of a cache at one node.
+pub type OnNode<'a, P, N> = PageSlabs<'a, P, OfNode<'a, N>>;
+
+/// What an engine has of a cache at one node.
+pub trait AtNode: Sized + Send + Sync + 'static {
+    /// That of a cache that is not in use.
+    const NEW: Self;
+
+    /// Objects were put into a slab of the node.
+    fn freed<P: Platform>(on: OnNode<'_, P, Self>, shape: &Shape, slab: u32, put: &Put);
+    /// What a yard's [`Slabs::alloc_below`] does.
+    fn alloc_below<P: Platform>(on: OnNode<'_, P, Self>) -> Option<usize>;
+    /// What a yard's [`Slabs::free_below`] does.
+    fn free_below<P: Platform>(on: OnNode<'_, P, Self>, address: usize) {
+        on.free_direct(address);
+    }
+    /// Keeps what a CPU of another node had of this node's objects.
+    fn keep<P: Platform>(on: OnNode<'_, P, Self>, sheaf: Sheaf);
+    /// Takes an object of a slab on the node's list.
+    fn take_listed<P: Platform>(on: OnNode<'_, P, Self>) -> Option<usize>;
+    /// Does a piece of a pass at the node; `found` is as in [`super::Engine::reclaim`].
+    fn reclaim<P: Platform>(on: OnNode<'_, P, Self>, found: &mut Option<Found>, most: u32) -> bool;
+}
+
+/// A cache at another node.
+pub(super) fn at<P, N>(on: OnNode<'_, P, N>, node: usize) -> OnNode<'_, P, N> {
+    PageSlabs { rules: OfNode { node, ..on.rules }, ..on }
+}
+
+/// The node of an object of the region.
+pub(super) fn node_of<P: Platform, R>(on: &PageSlabs<'_, P, R>, address: usize) -> Option<usize> {
+    on.heap.region.granule_of(address).map(|granule| on.heap.region.node_of(granule))
+}
+
+/// The node whose objects a sheaf has, which are all of one; `None` if it has none.
+pub(super) fn node_of_sheaf<P: Platform, R: Ruled>(
+    on: &PageSlabs<'_, P, R>,
+    sheaf: &Sheaf,
+) -> Option<usize> {
+    let last = on.elements(sheaf).last();
+    last.and_then(|element: &AtomicUsize| node_of(on, element.load(Ordering::Relaxed)))
+}
+
+/// The other nodes of a machine, from the one behind this on.
+pub(super) fn others<P: Platform, N>(
+    on: OnNode<'_, P, N>,
+) -> impl Iterator<Item = OnNode<'_, P, N>> {
+    let nodes = on.heap.region.nodes();
+    (1..nodes).map(move |step| at(on, (on.rules.node + step) % nodes))
+}
+
+/// Publishes a node's word, and how its cache's changes by that.
+fn publish(of_node: &AtomicU64, of_cache: &AtomicU64, value: u64) {
+    let old = of_node.swap(value, Ordering::Relaxed);
+    of_cache.fetch_add(value.wrapping_sub(old), Ordering::Relaxed);
+}
+
+impl<N: AtNode> Ruled for OfNode<'_, N> {
+    const RULES: Rules = Rules::SLABYARD;
+
+    fn node_of_slabs(self) -> Option<usize> {
+        Some(self.node)
+    }
+
+    fn list<'s, P: Platform>(on: &'s PageSlabs<'_, P, Self>) -> &'s Lock<Partial> {
+        &on.rules.at_node().list
+    }
+
+    fn publish<P: Platform>(on: &PageSlabs<'_, P, Self>, list: &Partial) {
+        let shown = &on.rules.at_node().shown;
+        publish(&shown.nr_partial, &on.cache.shown.nr_partial, list.len().into());
+    }
+
+    fn alloc_below<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        N::alloc_below(on)
+    }
+
+    fn freed<P: Platform>(on: PageSlabs<'_, P, Self>, shape: &Shape, slab: u32, put: &Put) {
+        N::freed(at(on, on.heap.region.node_of(slab)), shape, slab, put);
+    }
+
+    fn free_below<P: Platform>(on: PageSlabs<'_, P, Self>, address: usize) {
+        N::free_below(on, address);
+    }
+
+    fn tag<P: Platform>(on: PageSlabs<'_, P, Self>) -> Tag {
+        on.heap.region.tag_of(on.rules.node)
+    }
+
+    fn near<P: Platform>(on: PageSlabs<'_, P, Self>, sheaf: Sheaf) -> Option<Sheaf> {
+        match node_of_sheaf(&on, &sheaf).filter(|node| *node != on.rules.node) {
+            None => Some(sheaf),
+            Some(home) => {
+                N::keep(at(on, home), sheaf);
+                None
+            }
+        }
+    }
+
+    fn alloc_elsewhere<P: Platform>(on: PageSlabs<'_, P, Self>) -> Option<usize> {
+        if partial::nr_partial(on) > 0 || !on.rules.nodes.looks_elsewhere() {
+            return None;
+        }
+        let least = on.cache.min_partial();
+        let spares = |other: &OnNode<'_, P, N>| partial::nr_partial(*other) > least;
+        let object = others(on).filter(spares).find_map(N::take_listed);
+        on.count(Counter::NodeAllocs, object.is_some().into());
+        object
+    }
+
+    fn count_parked<P: Platform>(on: &PageSlabs<'_, P, Self>, more: u64) {
+        let shown = &on.rules.at_node().shown;
+        shown.barn_objects.fetch_add(more, Ordering::Relaxed);
+        on.cache.shown.barn_objects.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn publish_barn<P: Platform>(on: &PageSlabs<'_, P, Self>, barn: BarnWords) {
+        let (shown, all) = (&on.rules.at_node().shown, &on.cache.shown);
+        publish(&shown.barn_objects, &all.barn_objects, barn.objects);
+        publish(&shown.barn_full, &all.barn_full, barn.full);
+        publish(&shown.barn_empty, &all.barn_empty, barn.empty);
+    }
+
+    fn barn_full<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
+        on.rules.at_node().shown.barn_full.load(Ordering::Relaxed) as u32
+    }
+
+    fn barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>) -> u32 {
+        on.rules.at_node().shown.barn_full_limit.load(Ordering::Relaxed) as u32
+    }
+
+    fn set_barn_full_limit<P: Platform>(on: &PageSlabs<'_, P, Self>, sheaves: u32) {
+        let limit_of = |node: &Node<N>| node.shown.barn_full_limit.load(Ordering::Relaxed) as u32;
+        on.rules.at_node().shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
+        // The cache's is that of the barn that may have most.
+        let nodes = &on.rules.nodes.nodes[..on.heap.region.nodes()];
+        on.cache.set_barn_full_limit(nodes.iter().map(limit_of).max().unwrap_or(sheaves));
+    }
+}
+
+impl<'a, N> OfNode<'a, N> {
+    fn at_node(&self) -> &'a Node<N> {
+        &self.nodes.nodes[self.node]
+    }
+
+    /// What the engine has there.
+    pub(super) fn state(&self) -> &'a N {
+        &self.at_node().state
+    }
+
+    /// Frees of other nodes' objects wait.
+    pub(super) fn has_aliens(&self) -> bool {
+        self.nodes.no_aliens.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl<N: AtNode> Nodes<N> {
+    pub(super) const fn new(settings: NodeSettings) -> Self {
+        Nodes {
+            nodes: [const { Node::NEW }; MOST_NODES],
+            remote_ratio: AtomicU32::new(settings.remote_percent * 10),
+            no_aliens: AtomicU32::new(!settings.has_aliens as u32),
+            draws: AtomicU32::new(0),
+            at: AtomicU32::new(0),
+        }
+    }
+
+    /// From now on it follows these settings. Called before the first object.
+    pub(super) fn follow(&self, settings: NodeSettings) {
+        let ratio = settings.remote_percent.min(100) * 10;
+        self.remote_ratio.store(ratio, Ordering::Relaxed);
+        self.no_aliens.store((!settings.has_aliens).into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn settings(&self) -> NodeSettings {
+        NodeSettings {
+            remote_percent: self.remote_ratio.load(Ordering::Relaxed) / 10,
+            has_aliens: self.no_aliens.load(Ordering::Relaxed) == 0,
+        }
+    }
+
+    pub(super) fn at<'a, P>(&'a self, on: PageSlabs<'a, P>, node: usize) -> OnNode<'a, P, N> {
+        PageSlabs { heap: on.heap, cache: on.cache, rules: OfNode { nodes: self, node } }
+    }
+
+    /// The cache at the node of this CPU.
+    pub(super) fn here<'a, P: Platform>(&'a self, on: PageSlabs<'a, P>) -> OnNode<'a, P, N> {
+        self.at(on, on.heap.node_of_row(on.heap.platform.row_hint()))
+    }
+
+    pub(super) fn each<'a, P: Platform>(
+        &'a self,
+        on: PageSlabs<'a, P>,
+    ) -> impl Iterator<Item = OnNode<'a, P, N>> {
+        (0..on.heap.region.nodes()).map(move |node| self.at(on, node))
+    }
+
+    /// Makes a piece of a reclaim pass, node after node.
+    pub(super) fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool {
+        match found {
+            None => self.at.store(0, Ordering::Relaxed),
+            Some(next) if next.unused == NEXT.unused => *found = None,
+            Some(_) => {}
+        }
+        let node = self.at.load(Ordering::Relaxed);
+        let reclaimed = N::reclaim(self.at(on, node as usize), found, most);
+        if found.is_none() && (node as usize + 1) < on.heap.region.nodes() {
+            self.at.store(node + 1, Ordering::Relaxed);
+            *found = Some(NEXT);
+        }
+        reclaimed
+    }
+
+    /// Sets the limit of full sheaves of each node's barn, as a cache begins.
+    pub(super) fn set_barn_full_limits(&self, sheaves: u32) {
+        for Node { shown, .. } in &self.nodes {
+            shown.barn_full_limit.store(sheaves.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Draws whether a node without free objects looks at others. (The kernel takes the low bits
+    /// of the clock; multiples of the golden ratio are spread as evenly.)
+    fn looks_elsewhere(&self) -> bool {
+        let ratio = self.remote_ratio.load(Ordering::Relaxed);
+        let nth = self.draws.fetch_add(1, Ordering::Relaxed);
+        let draw = nth.wrapping_mul(0x9E37_79B9) >> (u32::BITS - DRAWS.ilog2());
+        ratio > 0 && draw <= ratio
+    }
+
+    /// Address of the words of the first node, and the bytes from one node's to the next one's.
+    pub(super) fn shown_at(&self) -> (usize, usize) {
+        (core::ptr::from_ref(&self.nodes[0].shown) as usize, size_of::<Node<N>>())
+    }
+
+    pub(super) fn each_partial<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        mut f: impl FnMut(u32, u32),
+    ) {
+        self.each(on).for_each(|here| partial::each_partial(here, &mut f));
+    }
+
+    pub(super) fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
+        self.each(on).map(partial::nr_partial).sum()
+    }
+
+    /// True if the words of each node are those of its list, all of whose slabs are the node's, and
+    /// the cache's are their sums (for `verify`).
+    pub(super) fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        let listed = |here: OnNode<'_, P, N>| {
+            let mut is_near = true;
+            partial::each_partial(here, |slab, _| {
+                is_near &= on.heap.region.node_of(slab) == here.rules.node;
+            });
+            let shown = here.rules.at_node().shown.nr_partial.load(Ordering::Relaxed);
+            is_near && shown == u64::from(partial::nr_partial(here))
+        };
+        self.each(on).all(listed) && on.cache.listed().1 == self.nr_partial(on)
+    }
+
+    /// True if a node's words are these of what is parked there (for `verify`).
+    pub(super) fn is_barn_published<P>(on: OnNode<'_, P, N>, barn: BarnWords) -> bool {
+        let Shown { barn_objects, barn_full, barn_empty, .. } = &on.rules.at_node().shown;
+        [barn_objects, barn_full, barn_empty].map(|word| word.load(Ordering::Relaxed))
+            == [barn.objects, barn.full, barn.empty]
+    }
+
+    /// True if the cache's words of what is parked are the sums of its nodes' (for `verify`).
+    pub(super) fn is_summed(&self, cache: &Header) -> bool {
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let sum = |of: fn(&Shown) -> &AtomicU64| -> u64 {
+            self.nodes.iter().map(|node| load(of(&node.shown))).sum()
+        };
+        let all = &cache.shown;
+        [load(&all.barn_objects), load(&all.barn_full), load(&all.barn_empty)]
+            == [sum(|of| &of.barn_objects), sum(|of| &of.barn_full), sum(|of| &of.barn_empty)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An engine that parks nothing.
+    impl AtNode for () {
+        const NEW: Self = ();
+
+        fn freed<P: Platform>(on: OnNode<'_, P, ()>, shape: &Shape, slab: u32, put: &Put) {
+            partial::freed(on, shape, slab, put);
+        }
+
+        fn alloc_below<P: Platform>(on: OnNode<'_, P, ()>) -> Option<usize> {
+            partial::alloc_direct(on)
+        }
+
+        fn keep<P: Platform>(on: OnNode<'_, P, ()>, sheaf: Sheaf) {
+            on.give_sheaf(sheaf);
+        }
+
+        fn take_listed<P: Platform>(on: OnNode<'_, P, ()>) -> Option<usize> {
+            partial::take_one_listed(on)
+        }
+
+        fn reclaim<P: Platform>(_: OnNode<'_, P, ()>, _: &mut Option<Found>, _: u32) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn draws_are_spread() {
+        let settings = NodeSettings { remote_percent: 30, has_aliens: true };
+        let nodes = Nodes::<()>::new(settings);
+        assert_eq!(nodes.settings(), settings);
+        let found = (0..10_000).filter(|_| nodes.looks_elsewhere()).count();
+        // 301 of 1024.
+        assert!((2900..2980).contains(&found), "{found}");
+    }
+}

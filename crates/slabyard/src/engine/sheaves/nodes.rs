@@ -1,0 +1,243 @@
+//! Sheaves on a machine with several memory nodes: SLUB of a NUMA kernel.
+//!
+//! Each node has a partial list and a barn. A CPU's sheaves have objects of its node alone; a free
+//! of another node's object bypasses them and goes to the object's slab, as in SLUB 6.18. A cache
+//! whose node has neither slabs with free objects nor a full sheaf in its barn may take one object
+//! of another node before a new slab ([`crate::engine::nodes`]); where SLUB takes a whole slab, so
+//! that further allocations are fast, this takes the slow path for each: our sheaves cannot hold
+//! other nodes' objects.
+//!
+//! Neighbours: the policy is that of one node ([`super::alloc`], [`super::free`], [`super::barn`]),
+//! which works on [`OnNode`].
+
+use super::{Sheaves, barn};
+use crate::engine::nodes::{self, AtNode, NodeSettings, Nodes, at, node_of, node_of_sheaf, others};
+use crate::engine::slabs::Slabs;
+use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Shape, flush, partial};
+use crate::pages::Sheaf;
+use crate::pages::sheaf::NO_SHEAF;
+use crate::platform::{Platform, Slot};
+use crate::slab::Put;
+use crate::sync::{AtomicU32, Ordering};
+use slabyard_abi::engines::EngineName;
+
+/// What a cache has at one node.
+pub struct AtOne {
+    sheaves: Sheaves<u32, true>,
+    /// 1: the pass that is under way found the cache idle.
+    is_idle: AtomicU32,
+}
+
+type OnNode<'a, P> = nodes::OnNode<'a, P, AtOne>;
+
+/// The sheaves of a cache at a node.
+fn sheaves<'a, P>(on: OnNode<'a, P>) -> &'a Sheaves<u32, true> {
+    &on.rules.state().sheaves
+}
+
+impl AtNode for AtOne {
+    const NEW: Self =
+        AtOne { sheaves: Sheaves::new(NO_SHEAF, NO_SHEAF), is_idle: AtomicU32::new(0) };
+
+    fn freed<P: Platform>(on: OnNode<'_, P>, shape: &Shape, slab: u32, put: &Put) {
+        partial::freed(on, shape, slab, put);
+    }
+
+    fn alloc_below<P: Platform>(on: OnNode<'_, P>) -> Option<usize> {
+        partial::alloc_direct(on)
+    }
+
+    fn keep<P: Platform>(on: OnNode<'_, P>, sheaf: Sheaf) {
+        sheaves(on).barn_keep(on, sheaf);
+    }
+
+    fn take_listed<P: Platform>(on: OnNode<'_, P>) -> Option<usize> {
+        partial::take_one_listed(on)
+    }
+
+    fn reclaim<P: Platform>(on: OnNode<'_, P>, found: &mut Option<Found>, most: u32) -> bool {
+        let is_idle = &on.rules.state().is_idle;
+        let idle = is_idle.load(Ordering::Relaxed) != 0;
+        let sheaves = sheaves(on);
+        found.get_or_insert_with(|| sheaves.find(on, idle));
+        sheaves.reclaim_piece(on, found, most)
+    }
+}
+
+/// What a cache has at all nodes.
+pub struct OnNodes(Nodes<AtOne>);
+
+impl OnNodes {
+    /// From now on it follows these settings. Call it before the first object.
+    pub fn follow(&self, settings: NodeSettings) {
+        self.0.follow(settings);
+    }
+}
+
+impl Engine for OnNodes {
+    const NEW: Self = OnNodes(Nodes::new(NodeSettings::SLUB));
+    const TAGGED: bool = true;
+
+    fn like(other: &Self) -> Self {
+        let new = Self::NEW;
+        new.follow(other.0.settings());
+        new
+    }
+
+    fn name(&self) -> EngineName {
+        EngineName::Slub
+    }
+
+    fn begin(&self, cache: &Header) {
+        Sheaves::<u32, true>::publish_limits(cache);
+        self.0.set_barn_full_limits(barn::most_full(cache.shape().geometry.size));
+    }
+
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        let here = self.0.here(on);
+        // An object of another node is better than none.
+        sheaves(here).alloc_slow(here).or_else(|| others(here).find_map(partial::alloc_direct))
+    }
+
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
+        let here = self.0.here(on);
+        let Some(home) = node_of(&on, address).filter(|node| *node != here.rules.node) else {
+            return sheaves(here).free_slow(here, address);
+        };
+        let _moving = on.cache.moving();
+        here.count(Counter::NodeFrees, 1);
+        at(here, home).free_direct(address);
+    }
+
+    fn flush_stopped<P: Platform>(&self, on: PageSlabs<'_, P>, _: Slot, mut stack: Sheaf) -> Sheaf {
+        let _moving = on.cache.moving_aside();
+        let objects = Sheaf::len(&stack);
+        let home = self.0.at(on, node_of_sheaf(&on, &stack).unwrap_or(0));
+        flush::return_to_slabs(home, on.heap.sheaves.objects(&stack), u32::MAX);
+        on.heap.sheaves.shorten(&mut stack, objects);
+        stack
+    }
+
+    fn flush_own<P: Platform>(&self, on: PageSlabs<'_, P>, slot: Slot) {
+        let here = self.0.here(on);
+        sheaves(here).flush_stack(here, slot);
+    }
+
+    fn reclaim<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        found: &mut Option<Found>,
+        most: u32,
+    ) -> bool {
+        if found.is_none() {
+            // Once a pass, whatever the nodes.
+            let is_idle = u32::from(on.cache.is_idle());
+            self.0.each(on).for_each(|here| {
+                here.rules.state().is_idle.store(is_idle, Ordering::Relaxed);
+            });
+        }
+        self.0.reclaim(on, found, most)
+    }
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.0.each(on).for_each(|here| sheaves(here).shrink_node(here));
+    }
+
+    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.0.each(on).for_each(partial::discard_all_empty);
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        // Each node's barn has the limit; the first tells what the cache had before.
+        let set = |here| sheaves(here).tune(here, name, value);
+        self.0.each(on).map(set).fold(None, Option::or)
+    }
+
+    fn node_words(&self) -> Option<(usize, usize)> {
+        Some(self.0.shown_at())
+    }
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
+        self.0.each(on).for_each(|here| sheaves(here).each_in_barn(here, &mut f));
+    }
+
+    fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {
+        self.0.each_partial(on, f);
+    }
+
+    fn nr_partial<P: Platform>(&self, on: PageSlabs<'_, P>) -> u32 {
+        self.0.nr_partial(on)
+    }
+
+    fn is_list_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        self.0.is_list_published(on)
+    }
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        let is_sound = |here: OnNode<'_, P>| {
+            let mut is_near = true;
+            sheaves(here).each_in_barn(here, |address| {
+                is_near &= node_of(&on, address) == Some(here.rules.node);
+            });
+            is_near && Nodes::is_barn_published(here, sheaves(here).barn_words(here))
+        };
+        self.0.each(on).all(is_sound) && self.0.is_summed(on.cache)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::partial::End;
+    use crate::engine::slabs::Stacks;
+    use crate::platform::machine::{Config, Machine};
+    use crate::yard::{Settings, Yard};
+
+    const CLASS: usize = 3;
+
+    /// A yard of two nodes with objects of node 0, after `f` had one of them and their cache.
+    fn after(f: impl Fn(&OnNodes, PageSlabs<'_, Machine>, usize)) -> Result<(), &'static str> {
+        let yard = Yard::<_, OnNodes>::new(Machine::new(Config { nodes: 2, ..Config::default() }));
+        assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
+        let take = |_| yard.alloc_fast(64, 16).expect("memory");
+        let objects: std::vec::Vec<usize> = (0..100).map(take).collect();
+        let cache = yard.cache(CLASS);
+        f(&cache.engine, cache.on(&yard.heap), objects[50]);
+        yard.verify().expect("outside of a slow path").map(|_| ()).map_err(|fault| fault.what)
+    }
+
+    /// Puts a sheaf with an object into a node's barn.
+    fn park(engine: &OnNodes, on: PageSlabs<'_, Machine>, node: usize, object: usize) {
+        let there = engine.0.at(on, node);
+        let mut sheaf = there.new_sheaf(10).expect("memory");
+        there.push(&mut sheaf, object);
+        sheaves(there).barn_keep(there, sheaf);
+    }
+
+    #[test]
+    fn what_is_parked_where_it_belongs_is_sound() {
+        assert_eq!(after(|engine, on, object| park(engine, on, 0, object)), Ok(()));
+    }
+
+    #[test]
+    fn an_object_in_the_barn_of_another_node_is_found() {
+        let found = after(|engine, on, object| park(engine, on, 1, object));
+        assert_eq!(found, Err("cache published as it is"));
+    }
+
+    #[test]
+    fn a_slab_on_another_node_s_list_is_found() {
+        let found = after(|engine, on, _| {
+            let [here, other] = [0, 1].map(|node| engine.0.at(on, node));
+            let slab = here.list().lock(here.park()).first().expect("a slab with free objects");
+            let mut list = here.list().lock(here.park());
+            list.unlink(here, slab);
+            here.publish(&list);
+            drop(list);
+            let mut list = other.list().lock(other.park());
+            list.add(other, slab, End::Head);
+            other.publish(&list);
+        });
+        assert_eq!(found, Err("list published as it is"));
+    }
+}
