@@ -85,8 +85,8 @@ counters! {
     PageColdGiveBack "page_cold_give_back" "As page_give_back, of lists of cold pages.",
     PageColdGivenBack "page_cold_given_back" "Pages of them.",
     PageLock "page_lock" "Times that page lists, or slabs without one, took the buddy's lock.",
-    NodeAllocs "node_allocs" "Allocations of SLAB from another node than the CPU's.",
-    NodeFrees "node_frees" "Frees of SLAB of objects of another node.",
+    NodeAllocs "node_allocs" "Allocations from another node than the CPU's, by an engine of several nodes.",
+    NodeFrees "node_frees" "Frees of objects of another node, by an engine of several nodes.",
     NodeOverflow "node_overflow" "Alien arrays that were full and handed over.",
 }
 

@@ -189,8 +189,8 @@ fields! {
     page_cold_give_back: Count Counter more, "as page_give_back, of lists of cold pages";
     page_cold_given_back: Count Counter more, "pages of them";
     page_lock: Count Counter more, "times that page lists, or slabs without one, took the buddy's lock";
-    node_allocs: Count Counter more, "allocations of SLAB from other nodes";
-    node_frees: Count Counter more, "frees of SLAB of objects of other nodes";
+    node_allocs: Count Counter more, "allocations from other nodes than the CPU's";
+    node_frees: Count Counter more, "frees of objects of other nodes";
     node_overflow: Count Counter more, "full alien arrays handed over";
     alloc_cpu_sheaf: Count Counter more, "allocations from sheaves";
     free_cpu_sheaf: Count Counter more, "frees to sheaves";

@@ -80,17 +80,16 @@ struct Node<N> {
 }
 
 impl<N: AtNode> Node<N> {
-    const NEW: Self = Node {
-        shown: Shown {
+    const fn new() -> Self {
+        let shown = Shown {
             nr_partial: AtomicU64::new(0),
             barn_objects: AtomicU64::new(0),
             barn_full: AtomicU64::new(0),
             barn_empty: AtomicU64::new(0),
             barn_full_limit: AtomicU64::new(0),
-        },
-        list: Lock::new(Rank::List, Partial::new()),
-        state: N::NEW,
-    };
+        };
+        Node { shown, list: Lock::new(Rank::List, Partial::new()), state: N::NEW }
+    }
 }
 
 /// What a cache has at all nodes.
@@ -278,7 +277,7 @@ impl<'a, N> OfNode<'a, N> {
 impl<N: AtNode> Nodes<N> {
     pub(super) const fn new(settings: NodeSettings) -> Self {
         Nodes {
-            nodes: [const { Node::NEW }; MOST_NODES],
+            nodes: [const { Node::new() }; MOST_NODES],
             remote_ratio: AtomicU32::new(settings.remote_percent * 10),
             no_aliens: AtomicU32::new(!settings.has_aliens as u32),
             draws: AtomicU32::new(0),

@@ -54,7 +54,7 @@ fn counts_of_bound_threads<E: Nodes>(remote_percent: u32) -> Option<Vec<u64>> {
                 let is_near = node_of(&yard, address) == Some(cpu % 2);
                 assert!(is_near || remote_percent > 0, "{address:#x} on CPU {cpu}");
                 // Those of the other size are another cache's.
-                if !is_near && nth % 2 == 0 {
+                if !is_near && nth.is_multiple_of(2) {
                     far.fetch_add(1, Ordering::Relaxed);
                 }
                 address
