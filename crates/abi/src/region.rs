@@ -371,6 +371,9 @@ pub mod front {
     /// `BarnObjects`, its sheaf `BarnHead`; `CpuPartial` is the batchcount and `CpuPartialSlabs`
     /// the sharedfactor.
     pub const ARRAYS: u64 = 512;
+    /// The cache has words for each memory node ([`NodeWord`](super::NodeWord)). A cache of another
+    /// engine than its yard's may have none.
+    pub const NODES: u64 = 1024;
 }
 
 /// Descriptors: the state of each granule, 64 bytes each.

@@ -29,13 +29,14 @@ impl<'a> AtNodes<'a> {
         AtNodes { nodes: front.nodes.map_or(1, |table| table.nodes), ends, walked }
     }
 
-    /// A number of all nodes, and of each by its word.
+    /// A number of all nodes, and of each by its word, if it has one.
     pub(super) fn by_word(&self, sum: Span, word: NodeWord) -> Reading {
         let span = |node: usize| {
             let [begin, end] = self.ends.map(|judged| judged.word_at_node(node, word));
             begin.hull(end)
         };
-        self.reading(sum, |node| Some(span(node)))
+        let has_words = self.ends.iter().all(|judged| judged.words.has_nodes());
+        self.reading(sum, |node| has_words.then(|| span(node)))
     }
 
     /// A number of all nodes, and of each as the walk found it; of several nodes none if the cache

@@ -4,7 +4,7 @@
 
 use super::front::{Front, NodeTable, Top};
 use super::memory;
-use slabyard_abi::region::{CacheWord, NodeWord, row};
+use slabyard_abi::region::{CacheWord, NodeWord, front as bits, row};
 
 /// The words of one cache, and of it at each memory node where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,8 @@ impl Words {
             to.iter_mut().zip(memory::words(bytes)).for_each(|(to, from)| *to = from);
         };
         copy(&mut words.all, bytes);
-        if let Some(NodeTable { nodes, offset, stride }) = front.nodes {
+        if let Some(NodeTable { nodes, offset, stride }) = front.nodes.filter(|_| words.has_nodes())
+        {
             for (nth, node) in words.nodes[..nodes].iter_mut().enumerate() {
                 copy(node, bytes.get(offset + nth * stride..).unwrap_or_default());
             }
@@ -34,6 +35,11 @@ impl Words {
 
     pub(crate) fn get(&self, word: CacheWord) -> u64 {
         self.all[word.index()]
+    }
+
+    /// True if the cache has words for each memory node.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.get(CacheWord::Front) & bits::NODES != 0
     }
 
     /// A word of the cache at a node, where there are several.

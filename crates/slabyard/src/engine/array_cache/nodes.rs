@@ -21,6 +21,7 @@ use crate::platform::{Platform, Slot};
 use crate::slab::Put;
 use crate::sync::{AtomicU32, Lock, Ordering, Rank};
 use slabyard_abi::engines::EngineName;
+use slabyard_abi::region::front;
 
 /// What a cache has at one node.
 pub struct Arrays {
@@ -114,6 +115,7 @@ impl Engine for OnNodes {
 
     fn begin(&self, cache: &Header) {
         ArrayCaches::show_limits(cache, Choice::default());
+        cache.set_front((front::ARRAYS | front::NODES) as u32);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {

@@ -20,6 +20,7 @@ use crate::platform::{Platform, Slot};
 use crate::slab::Put;
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
+use slabyard_abi::region::front;
 
 /// What a cache has at one node.
 pub struct AtOne {
@@ -91,6 +92,7 @@ impl Engine for OnNodes {
     fn begin(&self, cache: &Header) {
         Sheaves::<u32, true>::publish_limits(cache);
         self.0.set_barn_full_limits(barn::most_full(cache.shape().geometry.size));
+        cache.set_front(front::NODES as u32);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
