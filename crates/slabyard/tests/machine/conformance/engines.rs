@@ -2,9 +2,9 @@
 //! planted bugs: the checks of a yard must find them, whatever the engine.
 
 use super::actor::{Actor, Company};
-use super::each_engine::{each_kind, next_kind};
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, settings, yard_of};
+use crate::each_engine::{each_kind, next_kind};
 use slabyard::cache::{classes, slots};
 use slabyard::engine::cpu_slabs::{Front, OnCpus, Rules};
 use slabyard::engine::partial::nr_partial;
@@ -99,7 +99,7 @@ fn keep_kind() {
 }
 
 #[test]
-#[cfg_attr(any(debug_assertions, miri), ignore = "long tests run some kinds there")]
+#[cfg_attr(miri, ignore = "long tests run some kinds there")]
 fn each_kind_of_cpu_slabs_has_its_turn() {
     let is_kind = |kind: &Rules, of: &Rules| {
         let words = |it: &Rules| (it.freezing, it.accounting, it.cpu_partial_lists);

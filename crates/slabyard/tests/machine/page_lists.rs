@@ -4,21 +4,11 @@
 //! * the page that was freed last is the next, and what a list does is counted ([`calls`]);
 //! * lists of runs make the calls of the lab's lists ([`pair`]), and a planted difference is found.
 
-#[path = "conformance/actor.rs"]
-mod actor;
-#[path = "conformance/books.rs"]
-#[allow(dead_code, reason = "other programs use all of it")]
-mod books;
-#[path = "page_lists/calls.rs"]
 mod calls;
-#[path = "conformance/oracle.rs"]
-mod oracle;
-#[path = "page_lists/pair.rs"]
 mod pair;
-mod random;
-#[path = "page_lists/whole.rs"]
 mod whole;
 
+use crate::conformance::books;
 use slabyard::engine::Engine;
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::machine::{Config, Machine};

@@ -1,8 +1,8 @@
 //! Large blocks: a mapping each while they rest, warm runs while they come and go, and
 //! what is kept warm does not raise the peak by more than a quarter.
 
-use super::random::Random;
 use super::{Says, each_machine, yard_on};
+use crate::random::Random;
 use slabyard::pages::huge::HUGE;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};

@@ -8,7 +8,7 @@
 
 use super::books;
 use super::oracle::{Held, Kind, Oracle};
-use super::random::Random;
+use crate::random::Random;
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::platform::machine::Machine;

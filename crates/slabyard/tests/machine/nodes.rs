@@ -1,14 +1,10 @@
 //! Memory nodes: what a CPU gets is of its node, and what it frees of another one goes there.
 
-mod random;
-
 #[cfg(target_os = "linux")]
-#[path = "nodes/on_linux.rs"]
 mod on_linux;
-#[path = "nodes/slub.rs"]
 mod slub;
 
-use random::Random;
+use crate::random::Random;
 use slabyard::engine::array_cache::{Limits, OnNodes, alien};
 use slabyard::engine::counters::Counter;
 use slabyard::engine::nodes::NodeSettings;

@@ -2,9 +2,9 @@
 //! to each other, while one of them trims, verifies and counts.
 
 use super::actor::{Actor, Company};
-use super::each_engine::next_kind;
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of};
+use crate::each_engine::next_kind;
 use slabyard::engine::{Engine, Sheaves};
 use slabyard::platform::machine::{Body, Broken, Config, Machine};
 use slabyard::yard::Yard;
@@ -82,7 +82,7 @@ fn reckon<E: Engine>(
     books::inspect(yard, &sums).unwrap();
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn preempted_threads_keep_the_books<E>() {
         let seeds = if cfg!(debug_assertions) { 2 } else { 10 };
         each_machine(|machine| {
@@ -97,7 +97,7 @@ each_engine! {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     /// A filter that comes after the start: what was marked as stopped and is not, is whole.
     fn fences_that_are_refused_later_hand_out_nothing_twice<E>() {
         let seeds = if cfg!(debug_assertions) { 5 } else { 40 };
@@ -112,7 +112,7 @@ each_engine! {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn miri_preempted_threads_keep_the_books<E>() {
         let steps = if cfg!(miri) { 8 } else { 40 };
         run::<E>(Config { seed: 1, ..Config::default() }, 2, steps);
@@ -150,6 +150,6 @@ fn fences_without_effect() {
 
 #[test]
 fn planted_bugs_of_the_machine_are_found() {
-    assert!(is_found("threads::commits_without_a_check"));
-    assert!(is_found("threads::fences_without_effect"));
+    assert!(is_found("conformance::threads::commits_without_a_check"));
+    assert!(is_found("conformance::threads::fences_without_effect"));
 }

@@ -1,7 +1,7 @@
 //! `docs/size-classes.md`, made from the table and from what it wastes.
 
-use crate::committed;
-use crate::measure::{self, LARGEST_ASKED, Waste, doublings};
+use super::committed;
+use super::measure::{self, LARGEST_ASKED, Waste, doublings};
 use slabyard::cache::classes::{CLASSES, LARGEST, ROWS};
 use slabyard::platform::machine::Machine;
 use slabyard::yard::Yard;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 /// How the document is written anew.
-pub const COMMAND: &str = "run `SLABYARD_BLESS=1 cargo test -p slabyard --test waste`";
+pub const COMMAND: &str = "run `SLABYARD_BLESS=1 cargo test -p slabyard --test machine waste`";
 
 /// The whole document.
 pub fn text(yard: &Yard<Machine>) -> String {

@@ -5,9 +5,7 @@
 //! The tests read a thread's counts of requests to the machine before and after each call. The
 //! machine itself asserts that no system call is made under a list's lock.
 
-mod random;
-
-use random::Random;
+use crate::random::Random;
 use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};

@@ -11,28 +11,17 @@
 //! A failure names its machine and seed. `ci/miri` runs the tests whose names
 //! begin with `miri_` under Miri.
 
-#[macro_use]
-mod each_engine;
-#[path = "conformance/actor.rs"]
-mod actor;
-#[path = "conformance/books.rs"]
-mod books;
-#[path = "conformance/engines.rs"]
+pub mod actor;
+pub mod books;
 mod engines;
-#[path = "conformance/large.rs"]
 mod large;
-#[path = "conformance/oracle.rs"]
-mod oracle;
-#[path = "conformance/planted.rs"]
+pub mod oracle;
 mod planted;
-mod random;
-#[path = "conformance/refusals.rs"]
 mod refusals;
-#[path = "conformance/sequences.rs"]
 mod sequences;
-#[path = "conformance/threads.rs"]
 mod threads;
 
+use crate::each_engine;
 use slabyard::engine::Engine;
 use slabyard::engine::{array_cache, sheaves};
 use slabyard::platform::machine::{Config, Machine};

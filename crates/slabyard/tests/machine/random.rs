@@ -1,9 +1,8 @@
-//! The seeded generator of the choices of several test programs.
+//! The seeded generator of the choices of several tests.
 
 /// Random numbers from a seed (splitmix64, public domain by S. Vigna).
 pub struct Random(u64);
 
-#[allow(dead_code, reason = "each of the test programs uses a part")]
 impl Random {
     pub fn new(seed: u64) -> Self {
         Random(seed)

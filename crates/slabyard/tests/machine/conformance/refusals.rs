@@ -2,10 +2,10 @@
 //! some point on. Nothing may get lost, and what was refused works later.
 
 use super::actor::{Actor, Company, Request, Way, any_request, nested};
-use super::each_engine::next_kind;
 use super::oracle::Oracle;
-use super::random::Random;
 use super::{PAGES, Says, books, yard_of, yard_on};
+use crate::each_engine::next_kind;
+use crate::random::Random;
 use slabyard::engine::Engine;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
@@ -58,7 +58,7 @@ fn refuse_each<E: Engine>(config: &Config) {
     assert!(nr_refused <= STEPS as u32, "{nr_refused} allocations refused for good");
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn each_refused_request_leaves_the_yard_whole<E>() {
         for page_bytes in PAGES {
             for can_stop in [true, false] {
@@ -72,7 +72,7 @@ each_engine! {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn a_single_refusal_is_made_up_for_by_a_drain<E>() {
         for bytes in [16, 4096, 18_720, 18_721, 1 << 20, 3 << 20] {
             let first = (0..).find(|n| {
@@ -123,7 +123,7 @@ fn a_yard_says_that_it_cannot_begin() {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     /// Machines so small that they are full at some point of every script.
     fn a_full_machine_refuses_and_recovers<E>() {
         let seeds = if cfg!(debug_assertions) { 6 } else { 24 };
@@ -142,7 +142,7 @@ each_engine! {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     /// Fills the machine with one size; all of it is usable again after the frees.
     fn what_filled_the_machine_once_fills_it_again<E>() {
         for page_bytes in PAGES {

@@ -79,7 +79,12 @@ fn with_body(name: &str, body: impl FnOnce()) {
         return body();
     }
     let mut child = Command::new(std::env::current_exe().expect("this program"));
-    child.args(["--exact", &format!("on_linux::{name}"), "--include-ignored", "--nocapture"]);
+    child.args([
+        "--exact",
+        &format!("caches::on_linux::{name}"),
+        "--include-ignored",
+        "--nocapture",
+    ]);
     let status = child.env(CHILD, "1").status().expect("a child");
     assert!(status.success(), "{status}");
 }

@@ -1,10 +1,7 @@
 //! SLOB in a yard: each call is served by its exact size, misuse is found where it happens, and
 //! what a program writes to memory that it freed leads nowhere.
 
-#[path = "random/mod.rs"]
-mod random;
-
-use random::Random;
+use crate::random::Random;
 use slabyard::cache::CacheSettings;
 use slabyard::engine::Slob;
 use slabyard::pages::Cause;

@@ -1,4 +1,5 @@
-//! One test body for each engine, and of CPU slabs for each kind.
+//! One test body for each engine: of CPU slabs for each kind of rules, and with
+//! [`each_engine_and_policy`] of SLAB for each policy.
 //!
 //! The kind is the thread's: [`new_yard`] follows it. A body runs until each of the kinds had its
 //! turn: a short one once for each, whatever else it walks over. A long one asks for the [next]
@@ -15,9 +16,20 @@ use slabyard::yard::Yard;
 use std::any::Any;
 use std::cell::Cell;
 
-/// Tests of each engine: a module of the test's name, with one test an engine.
+/// Tests of each engine: a module of the test's name, with one test an engine. SLAB is that of
+/// today.
 macro_rules! each_engine {
-    ($($(#[$meta:meta])* fn $name:ident<$engine:ident>() $body:block)*) => {$(
+    ($($tests:tt)*) => { tests_of_engines! { as_it_begins: $($tests)* } };
+}
+
+/// As [`each_engine`], and SLAB by each policy of its free slabs, with arrays and without: for
+/// what holds whatever the arrays hold.
+macro_rules! each_engine_and_policy {
+    ($($tests:tt)*) => { tests_of_engines! { each_policy: $($tests)* } };
+}
+
+macro_rules! tests_of_engines {
+    ($slab:ident: $($(#[$meta:meta])* fn $name:ident<$engine:ident>() $body:block)*) => {$(
         mod $name {
             use super::*;
 
@@ -48,7 +60,7 @@ macro_rules! each_engine {
 
             #[test]
             fn slab() {
-                crate::each_engine::each_choice(body::<slabyard::engine::ArrayCaches>);
+                crate::each_engine::$slab(body::<slabyard::engine::ArrayCaches>);
             }
 
             #[test]
@@ -72,10 +84,25 @@ macro_rules! each_engine {
 /// Prime to the numbers of kinds: neighbours differ in more than one rule.
 const STRIDE: usize = 7;
 
+/// What a body is run for each kind of.
+#[derive(Clone, Copy)]
+enum Kinds {
+    Of(Front),
+    /// SLAB's.
+    Policies,
+}
+
+/// A kind of an engine.
+#[derive(Debug)]
+enum Kind {
+    Rules(Rules),
+    Policy(Choice),
+}
+
 /// A kind's turn.
 #[derive(Clone, Copy)]
 struct Turn {
-    front: Front,
+    kinds: Kinds,
     nth: usize,
     /// The body asked for it.
     is_dealt: bool,
@@ -83,94 +110,93 @@ struct Turn {
 
 thread_local! {
     static TURN: Cell<Option<Turn>> = const { Cell::new(None) };
-    /// SLAB's, and whether the body is a long one.
-    static CHOICE: Cell<Option<(Choice, bool)>> = const { Cell::new(None) };
 }
 
-/// The kinds of a front.
-fn kinds(front: Front) -> impl Iterator<Item = Rules> {
-    Rules::kinds().filter(move |kind| kind.front == front)
+impl Kinds {
+    fn all(self) -> Vec<Kind> {
+        match self {
+            Kinds::Of(front) => {
+                Rules::kinds().filter(|kind| kind.front == front).map(Kind::Rules).collect()
+            }
+            Kinds::Policies => Choice::all().map(Kind::Policy).collect(),
+        }
+    }
 }
 
-fn kind_of(turn: Turn) -> Rules {
-    let kinds: Vec<_> = kinds(turn.front).collect();
-    kinds[turn.nth * STRIDE % kinds.len()]
+impl Turn {
+    fn kind(self) -> Kind {
+        let mut all = self.kinds.all();
+        let nr_kinds = all.len();
+        all.swap_remove(self.nth * STRIDE % nr_kinds)
+    }
 }
 
-/// Runs a body until each kind of a front had its turn.
-pub fn each_kind(front: Front, body: fn()) {
+/// Runs a body until each kind had its turn.
+fn each_of(kinds: Kinds, body: fn()) {
     struct Says;
     impl Drop for Says {
         fn drop(&mut self) {
             if std::thread::panicking() {
-                eprintln!("it failed with {:?}", TURN.get().map(kind_of));
+                eprintln!("it failed with {:?}", TURN.get().map(Turn::kind));
             }
         }
     }
     let _says = Says;
     let has_all = std::env::var_os("SLABYARD_ALL_KINDS").is_some();
     let mut nth = 0;
-    while nth < kinds(front).count() {
-        TURN.set(Some(Turn { front, nth, is_dealt: false }));
+    while nth < kinds.all().len() {
+        TURN.set(Some(Turn { kinds, nth, is_dealt: false }));
         body();
         let last = TURN.get().expect("a turn");
         nth = if has_all { nth + 1 } else { last.nth + 1 };
-        // Under Miri a body takes minutes, and with assertions a long one half a minute.
-        if cfg!(miri) || cfg!(debug_assertions) && last.is_dealt {
+        // Under Miri a body takes minutes.
+        if cfg!(miri) {
             break;
         }
     }
     TURN.set(None);
 }
 
-/// Runs a body by each policy of SLAB's free slabs, with arrays and without; with assertions, which
-/// take time, by those of today, of 2.4 without arrays and of 2.5.39 with them, and a long one by
-/// the first alone. The other programs ask what arrays hold: theirs is that of today.
-pub fn each_choice(body: fn()) {
-    let others = Choice::all().filter(|choice| *choice != Choice::default());
-    let is_conformance = env!("CARGO_CRATE_NAME") == "conformance";
-    let (first, most) = match (is_conformance, cfg!(debug_assertions)) {
-        (false, _) => (0, 0),
-        (_, true) => (1, 2),
-        (_, false) => (0, usize::MAX),
-    };
-    let others = others.skip(first).take(most);
-    for choice in [Choice::default()].into_iter().chain(others) {
-        CHOICE.set(Some((choice, false)));
-        body();
-        let (_, is_long) = CHOICE.get().expect("a choice");
-        if cfg!(miri) || cfg!(debug_assertions) && is_long {
-            break;
-        }
-    }
-    CHOICE.set(None);
+/// Runs a body until each kind of a front had its turn.
+pub fn each_kind(front: Front, body: fn()) {
+    each_of(Kinds::Of(front), body);
+}
+
+/// Runs a body until each policy of SLAB had its turn.
+pub fn each_policy(body: fn()) {
+    each_of(Kinds::Policies, body);
+}
+
+/// Runs a body on an engine as it is if nothing is chosen.
+pub fn as_it_begins(body: fn()) {
+    body();
 }
 
 /// The turn of the next kind, where there are kinds.
-#[allow(dead_code, reason = "some programs have short tests alone")]
 pub fn next_kind() {
     let next =
         |turn: Turn| Turn { nth: turn.nth + usize::from(turn.is_dealt), is_dealt: true, ..turn };
     TURN.set(TURN.get().map(next));
-    CHOICE.set(CHOICE.get().map(|(choice, _)| (choice, true)));
 }
 
-/// A yard before it begins; one of CPU slabs by the rules of the kind whose turn it is.
+/// A yard before it begins; its engine is of the kind whose turn it is.
 pub fn new_yard<P: Platform, E: Engine>(platform: P) -> Yard<P, E> {
     let yard: Yard<P, E> = Yard::new(platform);
-    if let Some(turn) = TURN.get() {
-        let kind = kind_of(turn);
-        for cache in yard.caches().classes() {
-            let engine: &dyn Any = &cache.engine;
-            let alone = engine.downcast_ref().map(|engine: &OnCpus| engine.follow(&kind));
-            let below = || engine.downcast_ref().map(|engine: &Mixed| engine.follow(&kind));
-            alone.or_else(below).expect("an engine that has kinds");
-        }
-    }
-    if let Some((choice, _)) = CHOICE.get() {
-        for cache in yard.caches().classes() {
-            let engine: &dyn Any = &cache.engine;
-            engine.downcast_ref::<ArrayCaches>().expect("SLAB").follow(choice);
+    let Some(turn) = TURN.get() else {
+        return yard;
+    };
+    let kind = turn.kind();
+    for cache in yard.caches().classes() {
+        let engine: &dyn Any = &cache.engine;
+        match &kind {
+            Kind::Rules(rules) => {
+                let alone = engine.downcast_ref().map(|engine: &OnCpus| engine.follow(rules));
+                let below = || engine.downcast_ref().map(|engine: &Mixed| engine.follow(rules));
+                alone.or_else(below).expect("an engine that has kinds");
+            }
+            Kind::Policy(choice) => {
+                engine.downcast_ref::<ArrayCaches>().expect("SLAB").follow(*choice);
+            }
         }
     }
     yard

@@ -3,9 +3,7 @@
 //!
 //! Tests of what is parked are about sheaves alone; the others run on each engine.
 
-#[macro_use]
-mod each_engine;
-
+use crate::each_engine;
 use slabyard::cache::{CacheId, CacheSettings, classes};
 use slabyard::engine::{Engine, Header};
 use slabyard::platform::Platform;

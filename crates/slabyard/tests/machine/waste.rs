@@ -3,11 +3,9 @@
 //!
 //! `measure` computes the waste and checks the goals, `document` makes the file. To write it
 //! anew:
-//! `SLABYARD_BLESS=1 cargo test -p slabyard --test waste`.
+//! `SLABYARD_BLESS=1 cargo test -p slabyard --test machine waste`.
 
-#[path = "waste/document.rs"]
 mod document;
-#[path = "waste/measure.rs"]
 mod measure;
 
 use measure::{Committed, LARGEST_ASKED, breaches};

@@ -1,8 +1,8 @@
 //! Lists of real runs and those of the lab make the same calls: each call hands out a page of the
 //! same list position, and counts the same.
 
-use super::random::Random;
 use super::{BIG_ZONE, SMALL_ZONE, yard_of};
+use crate::random::Random;
 use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::lists::counted::CountedLists;
 use slabyard::pages::lists::{PageLists, Rules, Warmth};

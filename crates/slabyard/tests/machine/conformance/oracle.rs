@@ -1,6 +1,6 @@
 //! The oracle: which addresses are handed out, and how far each reaches.
 
-use super::random::Random;
+use crate::random::Random;
 use std::collections::BTreeMap;
 
 /// Where an allocation lies.

@@ -1,9 +1,9 @@
 //! A yard with page lists of each kind against the oracle of the conformance tests.
 
-use super::actor::{Actor, Company, Way, any_request};
-use super::oracle::Oracle;
-use super::random::Random;
 use super::{BIG_ZONE, SMALL_ZONE, Says, books, yard_of};
+use crate::conformance::actor::{Actor, Company, Way, any_request};
+use crate::conformance::oracle::Oracle;
+use crate::random::Random;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
 use slabyard::pages::lists::PageLists;

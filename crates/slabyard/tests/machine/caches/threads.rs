@@ -2,8 +2,8 @@
 //! objects to the others, which free them, and destroys its caches again and again until the
 //! last object is free, while malloc's classes are in use and one thread verifies and trims.
 
-use super::random::Random;
 use super::{sound, yard_on};
+use crate::random::Random;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::platform::Park;

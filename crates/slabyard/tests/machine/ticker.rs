@@ -5,9 +5,7 @@
 //! Tests of the fast path, and of a sheaf that a slow path holds, are about sheaves alone:
 //! every call of the engine `tiny` is a slow path. The others run on each engine.
 
-#[macro_use]
-mod each_engine;
-
+use crate::each_engine;
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::platform::machine::{Body, Config, Machine};

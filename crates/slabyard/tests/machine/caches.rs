@@ -8,20 +8,13 @@
 //! * what caches that a program does not use cost it ([`ten`]);
 //! * objects of 8 bytes, whose slabs hold a part of their free set ([`small`]).
 
-#[path = "caches/bulk.rs"]
 mod bulk;
-#[path = "caches/on_linux.rs"]
 #[cfg(target_os = "linux")]
 mod on_linux;
-#[path = "caches/one.rs"]
 mod one;
-mod random;
-#[path = "caches/small.rs"]
 mod small;
-#[path = "caches/ten.rs"]
 #[cfg(target_os = "linux")]
 mod ten;
-#[path = "caches/threads.rs"]
 mod threads;
 
 use slabyard::engine::Engine;

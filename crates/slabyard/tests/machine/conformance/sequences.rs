@@ -1,9 +1,9 @@
 //! Random sequences of calls of one thread, checked after every call.
 
 use super::actor::{Actor, Company, Request, Way, nested};
-use super::each_engine::next_kind;
 use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of, yard_on};
+use crate::each_engine::next_kind;
 use slabyard::cache::{classes, slots};
 use slabyard::engine::Engine;
 use slabyard::platform::machine::Config;
@@ -140,7 +140,7 @@ fn large_objects_wait_in_no_barn() {
     });
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn every_call_keeps_the_books<E>() {
         each_machine(|machine| {
             for seed in 0..if cfg!(debug_assertions) { 3 } else { 9 } {
@@ -153,14 +153,14 @@ each_engine! {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn miri_every_call_keeps_the_books<E>() {
         let steps = if cfg!(miri) { 15 } else { 30 };
         run::<E>(Config { seed: 4, ..Config::default() }, steps);
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn a_request_of_nothing_is_served_at_every_alignment<E>() {
         each_machine(|machine| {
             let yard = yard_of::<E>(machine);
@@ -176,7 +176,7 @@ each_engine! {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn trim_says_whether_memory_went_back<E>() {
         each_machine(|machine| {
             let yard = yard_of::<E>(machine);
@@ -222,7 +222,7 @@ fn trim_takes_stacks_away_and_unused_sheaves_give_their_pages_back() {
     });
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn absurd_requests_are_refused_and_cost_nothing<E>() {
         let yard = yard_of::<E>(Config { memory_bytes: 1 << 40, ..Config::default() });
         let most = isize::MAX as usize;
@@ -233,7 +233,7 @@ each_engine! {
     }
 }
 
-each_engine! {
+each_engine_and_policy! {
     fn what_a_handler_freed_comes_home_with_the_next_slow_path<E>() {
         each_machine(|machine| {
             let yard = yard_of::<E>(machine);

@@ -1,8 +1,8 @@
 //! Objects of 8 bytes and less: a slab has more of them than its descriptors have bits, so a part
 //! of the free set lies in the slab, in front of the objects.
 
-use super::random::Random;
 use super::{begun, sound};
+use crate::random::Random;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
 use slabyard::engine::cpu_slabs::OnCpus;

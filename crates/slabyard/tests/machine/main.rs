@@ -1,0 +1,33 @@
+//! The yard on the modelled machine.
+//!
+//! All in one program: each program would compile the engines that it uses anew. A new file of
+//! tests is a module here. One has a program of its own, beside this directory, only if it asks
+//! about the whole process or about a real machine's sequences.
+
+#[macro_use]
+mod each_engine;
+mod random;
+
+mod array_caches;
+mod bound;
+mod caches;
+mod checks;
+mod coalescing;
+mod conformance;
+mod descriptors;
+mod empties;
+mod flush;
+mod forks;
+mod growth;
+mod lines;
+mod locked;
+mod mailbox;
+mod mappings;
+mod nodes;
+mod page_lists;
+mod reclaim_slab;
+mod sheaves;
+mod slob;
+mod ticker;
+mod waste;
+mod working_set;
