@@ -3,7 +3,7 @@
 
 #[path = "typed/in_modes.rs"]
 mod in_modes;
-#[path = "random/mod.rs"]
+#[path = "machine/random.rs"]
 mod random;
 #[path = "typed/values.rs"]
 mod values;

@@ -3,6 +3,7 @@
 /// Random numbers from a seed (splitmix64, public domain by S. Vigna).
 pub struct Random(u64);
 
+#[allow(dead_code, reason = "another program uses a part")]
 impl Random {
     pub fn new(seed: u64) -> Self {
         Random(seed)
