@@ -11,8 +11,10 @@
 #![warn(missing_docs)]
 
 pub mod counters;
+pub mod debug;
 pub mod ending;
 pub mod engines;
+pub mod failslab;
 pub mod options;
 pub mod pressure;
 pub mod region;

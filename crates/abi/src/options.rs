@@ -182,6 +182,10 @@ pub enum EngineKey {
     RemoteNodeDefragRatio,
     /// Frees of other nodes' objects wait in arrays.
     AlienCache,
+    /// Which caches have debugging.
+    Debug,
+    /// Which allocations fail.
+    Failslab,
 }
 
 options! {
@@ -284,6 +288,18 @@ options! {
         kind: Kind::Switch,
         default: 1,
         help: "with nodes, by the engine slab, frees of other nodes' objects wait for a dozen (0: the kernel's noaliencache)",
+    },
+    Opt {
+        env: "SLABYARD_DEBUG",
+        kind: Kind::Text,
+        default: 0,
+        help: "debugging of caches, FLAGS[,NAME...][;...] in the kernel's syntax (set by `slabyard run --slab-debug`)",
+    },
+    Opt {
+        env: "SLABYARD_FAILSLAB",
+        kind: Kind::Text,
+        default: 0,
+        help: "allocations that fail, of caches with the debug flag A: probability=P,interval=N,times=N,after=N",
     },
 }
 

@@ -19,6 +19,14 @@ pub(crate) fn choose(options: &Options) {
     }
     let lists = PageLists::ALL[options.of_engines(EngineKey::PageLists) as usize];
     let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+    if crate::debug::is_wanted() {
+        match engine {
+            EngineName::Slob => {
+                say!("SLABYARD_DEBUG is ignored: the engine `slob` has no caches of one size")
+            }
+            _ => crate::debug::choose(),
+        }
+    }
     let arrays = arrays(options);
     if options.of_engines(EngineKey::Nodes) > 0 {
         let has_nodes = match engine {
@@ -145,21 +153,26 @@ impl core::fmt::Display for Name {
 pub(crate) fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
     use slabyard::cache::classes::request_for_aligned;
     // An engine that serves by size aligns each object as it is asked to.
-    let has_classes = align <= 16 || crate::state::ready() && YARD.engine() != EngineName::Slob;
+    // One with debugging is to know what was requested.
+    let has_classes = align <= 16
+        || crate::state::ready() && YARD.engine() != EngineName::Slob && !crate::debug::is_on();
     if has_classes { request_for_aligned(bytes, align) } else { None }
 }
 
 /// True if an object of so many usable bytes is of another size than its owner says, and its
 /// class does not tell.
 #[cfg(any_engine)]
-pub(crate) fn is_other_size(bytes: usize, have: usize) -> bool {
+pub(crate) fn is_other_size(address: usize, bytes: usize, have: usize) -> bool {
+    if YARD.knows_requests(address) {
+        return bytes != have;
+    }
     YARD.engine() == EngineName::Slob && bytes.max(1).next_multiple_of(16) != have
 }
 
 /// As above: the class always tells.
 #[cfg(not(any_engine))]
 #[inline(always)]
-pub(crate) fn is_other_size(_bytes: usize, _have: usize) -> bool {
+pub(crate) fn is_other_size(_address: usize, _bytes: usize, _have: usize) -> bool {
     false
 }
 

@@ -17,6 +17,8 @@
 mod c;
 mod choice;
 mod cxx;
+#[cfg(any_engine)]
+mod debug;
 mod ending;
 mod entry;
 mod errno;
@@ -29,6 +31,7 @@ mod loader;
 mod misuse;
 mod observe;
 mod options;
+mod policy;
 #[cfg(any_engine)]
 mod pressure;
 mod report;

@@ -6,42 +6,25 @@
 //! size.
 
 use crate::choice::Name;
+use crate::policy::{self, Policy, end};
 use crate::state::YARD;
 use crate::text::{abort, say};
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::slots::number_of;
 use slabyard::pages::{Cause, Misuse};
 use slabyard::platform::Slot;
 use slabyard::yard::Place;
 
-/// What follows a report: the values of the option, in their order.
-const AUTO: u8 = 0;
-const ABORT: u8 = 1;
-const REPORT: u8 = 2;
-
-static POLICY: AtomicU8 = AtomicU8::new(AUTO);
 /// Classes of which a wrong size was reported, and behind them large blocks.
 static REPORTED: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; CLASSES + 1];
 
-/// Sets what follows a report, by the number of the option's value.
-pub(crate) fn set_policy(word: u64) {
-    let policy = match word {
-        1 => ABORT,
-        2 => REPORT,
-        _ => AUTO,
-    };
-    POLICY.store(policy, Ordering::Relaxed);
-}
-
-fn end() {
-    if POLICY.load(Ordering::Relaxed) != REPORT {
-        abort();
-    }
-}
-
 /// At the process's end: looks for misuse in parked objects, which no flush has examined.
 pub(crate) fn at_exit() {
+    #[cfg(any_engine)]
+    if crate::debug::at_exit() {
+        end();
+    }
     YARD.check_parked();
 }
 
@@ -92,14 +75,18 @@ pub(crate) fn found_at_call(function: &str, address: usize, place: Place) {
             say!("{function}({address:#x}): invalid pointer, not from this allocator");
         }
     }
+    #[cfg(any_engine)]
+    if crate::debug::is_on() {
+        crate::debug::call_stack();
+    }
     end();
 }
 
 /// Reports a size that is not that of the object, or of the large block.
 #[cold]
 pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Option<usize>) {
-    let policy = POLICY.load(Ordering::Relaxed);
-    if REPORTED[class.unwrap_or(CLASSES)].swap(true, Ordering::Relaxed) && policy != ABORT {
+    let policy = policy::get();
+    if REPORTED[class.unwrap_or(CLASSES)].swap(true, Ordering::Relaxed) && policy != Policy::Abort {
         return;
     }
     match class {
@@ -109,7 +96,12 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
         ),
         None => say!("{function}({address:#x}): wrong size {bytes} for a large block"),
     }
-    if policy == ABORT {
+    #[cfg(any_engine)]
+    if crate::debug::is_on() {
+        crate::debug::call_stack();
+        return end();
+    }
+    if policy == Policy::Abort {
         abort();
     }
 }
@@ -117,6 +109,11 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
 /// The usable bytes of an address that must be a live allocation; reports it if it is not.
 #[inline]
 pub(crate) fn usable_or_misuse(function: &str, address: usize) -> Option<usize> {
+    #[cfg(any_engine)]
+    if YARD.is_known_free(address) {
+        used_after_free(function, address);
+        return None;
+    }
     let usable = YARD.usable(address);
     if usable.is_none() {
         found_at_call(function, address, YARD.place_of(address));
@@ -131,5 +128,7 @@ pub(crate) fn usable_or_misuse(function: &str, address: usize) -> Option<usize> 
 fn used_after_free(function: &str, address: usize) {
     let class = Name(YARD.class_at(address).unwrap_or(0));
     say!("{function}({address:#x}): use after free of an object of cache {class}");
+    #[cfg(any_engine)]
+    crate::debug::call_stack();
     end();
 }

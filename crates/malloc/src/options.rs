@@ -73,6 +73,8 @@ impl Options {
             say!("{} is no option here and is ignored", shown(name));
             return;
         };
+        #[cfg(any_engine)]
+        take_text(row, value);
         match options::parse(row, value) {
             Ok(n) => *to = n,
             Err(Refused::Malformed) => {
@@ -82,6 +84,17 @@ impl Options {
                 say!("{}={} is out of range and is ignored", shown(name), shown(value));
             }
         }
+    }
+}
+
+/// Takes an option that is text, and needed before the first allocation.
+#[cfg(any_engine)]
+fn take_text(row: &'static Opt, value: &[u8]) {
+    use slabyard_abi::options::{EngineKey, engine_row};
+    if row.env == engine_row(EngineKey::Debug).env {
+        crate::debug::take_rules(value);
+    } else if row.env == engine_row(EngineKey::Failslab).env {
+        crate::debug::take_failslab(value);
     }
 }
 

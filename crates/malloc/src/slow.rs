@@ -69,7 +69,7 @@ pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, 
         let class = YARD.class_for(bytes, align.max(ALIGN));
         match YARD.place_of(address) {
             Place::Object { class: found, begin: true, bytes: have }
-                if class != Some(found) || is_other_size(bytes, have) =>
+                if class != Some(found) || is_other_size(address, bytes, have) =>
             {
                 misuse::wrong_size(function, address, bytes, Some(found));
             }

@@ -6,7 +6,7 @@ use crate::state::{
     COLD, FAILED, FAST, READY, STARTING, STATE, YARD, choose_limit, choose_mask, mode_number, ready,
 };
 use crate::text::say;
-use crate::{choice, fork, helper, misuse, observe, report};
+use crate::{choice, fork, helper, misuse, observe, policy, report};
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::platform::linux::Mode;
 use slabyard::yard::Settings;
@@ -82,7 +82,7 @@ fn begin(options: &Options) -> bool {
     });
     YARD.on_every_call(choose_limit);
     YARD.heap.region.on_reach(choose_mask);
-    misuse::set_policy(options.get(Key::OnError));
+    policy::set(options.get(Key::OnError));
     YARD.check_frees(options.get(Key::CheckFrees) as u32);
     report::set_verify(options.get(Key::VerifyAtExit) == 1);
     if options.get(Key::Observable) == 1 {
@@ -127,6 +127,8 @@ extern "C" fn constructor() {
     fork::register();
     report::remember();
     helper::begin();
+    #[cfg(any_engine)]
+    crate::debug::begin();
     #[cfg(any_engine)]
     crate::pressure::begin();
 }

@@ -14,14 +14,16 @@ pub mod abandoned;
 
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, CacheSettings, classes};
-use crate::engine::Engine;
+use crate::engine::{CacheFlags, Engine};
 use crate::platform::{GRANULE, Platform};
 use crate::slab::Geometry;
+use crate::slab::debug::Asked;
 use crate::waiting::NotWaited;
 use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, SlowPath};
 use crate::yard::stacks::Stacks;
 use crate::yard::{Place, Yard};
 use core::fmt;
+use slabyard_abi::debug::DebugFlags;
 
 /// A thread waits for so many forks, each a second at most.
 const MOST_FORKS: u32 = 64;
@@ -72,11 +74,17 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let engine = self.engine_for(settings).ok_or(NotCreated::Engine)?;
         let (least, most) = settings.limits(page_order);
         let order = engine.order(fitting.size, fitting.order, page_order).clamp(least, most);
-        let geometry = fitting.lowered(order);
+        let plain = fitting.lowered(order);
+        let debug = self.debug_of_created(&name, settings.debug);
+        let debugged = |engine: &E| Self::debugged(engine, debug, settings, &plain, page_order);
+        let geometry = match debugged(&engine) {
+            Some(geometry) => geometry.ok_or(NotCreated::Settings)?,
+            None => plain,
+        };
         let Some(_slow_path) = self.slow_path_after_fork() else {
             return Err(NotCreated::Interrupted);
         };
-        let create = || self.create_once(&name, settings, geometry);
+        let create = || self.create_once(&name, settings, geometry, &debugged);
         match create() {
             Err(NotCreated::Memory) => {
                 self.drain_all();
@@ -86,11 +94,38 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
+    /// Gives an engine its debugging, if it is to have any: the geometry then, `None` inside if
+    /// there is none.
+    fn debugged(
+        engine: &E,
+        debug: DebugFlags,
+        settings: &CacheSettings,
+        plain: &Geometry,
+        page_order: u32,
+    ) -> Option<Option<Geometry>> {
+        if !E::SIZED {
+            return None;
+        }
+        if !debug.is_empty() {
+            engine.choose_debug(debug);
+        }
+        let CacheSettings { align, first, constructor, destructor, flags, .. } = *settings;
+        // An object has a byte at least, for its poison's end.
+        let object = settings.object.max(1);
+        // What a free object holds is somebody's.
+        let keeps =
+            constructor.is_some() || destructor.is_some() || flags.has(CacheFlags::TYPESAFE_BY_RCU);
+        let body = if keeps { 0 } else { object };
+        let asked = Asked { object, align: align.max(8), first, body };
+        Some(engine.debug()?.lay_out(&asked, plain.order, page_order))
+    }
+
     fn create_once(
         &self,
         name: &impl fmt::Display,
         settings: &CacheSettings,
         geometry: Geometry,
+        debugged: &dyn Fn(&E) -> Option<Option<Geometry>>,
     ) -> Result<CacheId, NotCreated> {
         let p = self.platform();
         let _guard = self.drain.lock(p);
@@ -110,6 +145,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return Err(NotCreated::Memory);
         }
         Ok(self.caches.put(number, engine, |cache, generation| {
+            debugged(&cache.engine);
             cache.begin(name, shape, generation);
             if let Some(slabs) = settings.min_partial {
                 cache.set_min_partial(slabs);
@@ -222,6 +258,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Allocates an object of a cache in the slow path.
     pub fn alloc_from_slow(&self, id: CacheId) -> Option<usize> {
         let cache = self.caches.find(id)?;
+        if self.is_to_fail_in(cache) {
+            return None;
+        }
         self.fetch_for_alloc(Some(cache));
         let Some(_slow_path) = self.slow_path(cache.shape().calls()) else {
             return self.alloc_from_outside(id, cache);

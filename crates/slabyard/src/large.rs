@@ -213,6 +213,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// system moved its pages. `None` if that is not possible.
     pub fn resize(&self, address: usize, bytes: usize) -> Option<usize> {
         match self.place_of(address) {
+            // A debugged object moves, so that stale pointers are found.
+            Place::Object { .. } if self.is_debugged(address) => None,
             Place::Object { bytes: have, begin: true, .. } => {
                 (bytes <= have && bytes >= have / 2).then_some(address)
             }

@@ -5,7 +5,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 5 | [`yard`], [`cache`], [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
+//! | 5 | [`yard`], [`cache`], `choice`, [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
@@ -21,6 +21,7 @@ extern crate alloc;
 
 pub mod bulk;
 pub mod cache;
+mod choice;
 pub mod created;
 pub mod engine;
 mod gate;

@@ -3,12 +3,15 @@
 //! Neighbours: frees of what is no live object, `realloc` and `malloc_usable_size` ask.
 //! Invariant: no lock is taken; for a live allocation of the caller's the answer is exact.
 
-use crate::cache::slots::number_of;
+use crate::cache::Cache;
+use crate::cache::classes::CLASSES;
+use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::large::LARGEST_WARM_RUN;
 use crate::pages::Kind;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::sync::Ordering;
+use crate::verify::debugging::debug_of;
 use crate::yard::Yard;
 
 /// Where an address lies.
@@ -43,6 +46,21 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             0 => None,
             offset => number_of(Slot::at(offset)),
         }
+    }
+
+    /// False where no object of a cache begins. Only objects of malloc's classes are all aligned
+    /// to 16 bytes.
+    #[inline]
+    pub(crate) fn may_begin(&self, cache: &Cache<E>, address: usize) -> bool {
+        if debug_of(cache).is_some() {
+            // It says more about a wrong address.
+            return true;
+        }
+        let shape = cache.shape();
+        if shape.slot < slot_of(CLASSES).0 {
+            return address.is_multiple_of(16);
+        }
+        self.heap.begins_object(&shape.geometry, address)
     }
 
     /// Where an address lies. Takes no lock; for live allocations it is exact.

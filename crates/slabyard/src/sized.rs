@@ -4,7 +4,7 @@
 //! Neighbours: [`crate::engine::Engine::serves`] decides; [`crate::place`] says how large an
 //! object is.
 
-use crate::cache::classes;
+use crate::cache::classes::{self, STEP};
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::yard::Yard;
@@ -18,7 +18,18 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         {
             return serves.then_some(0);
         }
-        classes::class_for_aligned(bytes, align)
+        let class = classes::class_for_aligned(bytes, align)?;
+        self.aligns(class, align).then_some(class)
+    }
+
+    /// True if the objects of a class are aligned: with debugging those of larger classes are less
+    /// than without.
+    #[inline(always)]
+    fn aligns(&self, class: usize, align: usize) -> bool {
+        let geometry = &self.caches.classes()[class].shape().geometry;
+        !E::SIZED
+            || align <= STEP
+            || ((geometry.size | geometry.first) as usize).is_multiple_of(align)
     }
 
     /// True if malloc's engine serves each request by its size: then it knows where each object

@@ -17,6 +17,8 @@ Examples:
   slabyard run --report json --report-file r.json -- make
   slabyard run --set decay_ms=100 --set verify_at_exit=1 -- redis-server
   slabyard run --engine tiny -- make       on another engine, to compare
+  slabyard run --slab-debug -- ./program   misuse of memory is found, and named with stacks
+  slabyard run --slab-debug=FZ,malloc-64 -- ./program
 
 The exit code is the program's own; a program that a signal ends ends this
 command by the same signal. 127: not found, 126: cannot be executed, 2: usage,
@@ -52,6 +54,17 @@ pub struct RunArgs {
     /// psi, psi:some 150000 1000000, cgroup, cgroup:70%, cgroup:64M, or two of them with a comma
     #[arg(long, value_name = "WATCH", value_parser = watch)]
     pub pressure: Option<String>,
+    /// Debug caches, by the library that holds all engines, in the kernel's syntax of slab_debug:
+    /// FLAGS[,NAME...][;FLAGS...]; without a value FZPU, for all caches
+    #[arg(
+        long,
+        value_name = "FLAGS[,NAME]...",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "FZPU",
+        value_parser = debug_rules
+    )]
+    pub slab_debug: Option<String>,
     /// The form of the report at the end
     #[arg(long, value_enum, default_value_t = Form::Table)]
     pub report: Form,
@@ -73,6 +86,10 @@ fn watch(text: &str) -> Result<String, &'static str> {
         Some(_) => Ok(text.to_owned()),
         None => Err("expected psi[:some STALL_US WINDOW_US], cgroup[:BYTES or PERCENT%], or both"),
     }
+}
+
+fn debug_rules(text: &str) -> Result<String, slabyard_abi::debug::Wrong> {
+    slabyard_abi::debug::check(text.as_bytes()).map(|()| text.to_owned())
 }
 
 /// The engines' names, for help, completions and errors. Clap's own list of values would take
@@ -120,6 +137,15 @@ fn long_help() -> String {
         let takes = settings::takes(option.kind);
         let _ = writeln!(text, "  {key}: {takes}\n      {}", option.help());
     }
+    let _ = writeln!(text, "\nFlags of --slab-debug:");
+    for row in slabyard_abi::debug::FLAGS {
+        let _ = writeln!(text, "  {}: {}", char::from(row.letter), row.help);
+    }
+    let _ = writeln!(
+        text,
+        "A name may end in *. The first block that names a cache counts; for the others the last \
+         block without names does. - stands for no flags."
+    );
     let _ = writeln!(text, "\nNumbers of a cache in the report:");
     fields(&mut text, CACHE_FIELDS);
     let _ = writeln!(text, "\nNumbers of the process in the report:");

@@ -61,6 +61,7 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
 fn needs_engines(args: &RunArgs) -> bool {
     args.engine.is_some()
         || args.pressure.is_some()
+        || args.slab_debug.is_some()
         || args.settings.iter().any(|setting| setting.of_engines)
 }
 
@@ -79,6 +80,9 @@ fn command(args: &RunArgs, library: &Path) -> Result<Command, Failure> {
     }
     if let Some(pressure) = &args.pressure {
         command.env(engine_row(EngineKey::Pressure).env, pressure);
+    }
+    if let Some(rules) = &args.slab_debug {
+        command.env(engine_row(EngineKey::Debug).env, rules);
     }
     if args.helper {
         command.env(row(Key::Helper).env, "1");

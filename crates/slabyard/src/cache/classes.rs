@@ -34,7 +34,7 @@ const SIZES: [(u32, u32); 62] = [
 ];
 
 /// The table has one entry for so many bytes of request size.
-const STEP: usize = 16;
+pub(crate) const STEP: usize = 16;
 
 /// Entries of [`OFFSETS`].
 pub const ENTRIES: usize = LARGEST / STEP + 1;

@@ -2,6 +2,7 @@
 
 use crate::engine::{CacheFlags, Shape};
 use crate::slab::{Constructor, Destructor, Geometry};
+use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
 /// What a cache is made for.
@@ -28,6 +29,8 @@ pub struct CacheSettings {
     pub orders: (u32, u32),
     /// The engine, where a yard may have several; else that of malloc's classes.
     pub engine: Option<EngineName>,
+    /// Debugging, where the yard's engines have it.
+    pub debug: DebugFlags,
 }
 
 /// Bytes of a cache line.
@@ -48,6 +51,7 @@ impl CacheSettings {
             min_partial: None,
             orders: (0, Geometry::LARGEST_ORDER),
             engine: None,
+            debug: DebugFlags::NONE,
         }
     }
 

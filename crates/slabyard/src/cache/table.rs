@@ -23,7 +23,8 @@ use crate::engine::nodes::NodeSettings;
 use crate::engine::{Any, Engine};
 use crate::pages::table::{Room, Table};
 use crate::platform::{Platform, Slot};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Once, Ordering};
+use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
 /// Created caches that there may be.
@@ -99,6 +100,8 @@ pub struct Caches<E> {
     abandoned: Bits,
     /// The slots in use.
     pub used: Used,
+    /// Which caches have debugging, by their names.
+    pub(crate) debug_rules: Once<fn(&[u8]) -> DebugFlags>,
 }
 
 impl Caches<Any> {
@@ -120,6 +123,7 @@ impl<E: Engine> Caches<E> {
             retired: Bits::new(),
             abandoned: Bits::new(),
             used: Used::new(),
+            debug_rules: Once::new(),
         }
     }
 

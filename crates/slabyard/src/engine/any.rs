@@ -1,4 +1,5 @@
-//! All engines behind one type: each cache has the engine that was chosen before it began.
+//! All engines behind one type: each cache has the engine that was chosen before it began, and in
+//! its place debugging, if that was chosen too.
 //!
 //! The library that holds every engine has a yard of it; a yard of one engine emits no code
 //! of the others. Neighbours: an engine that is added here gets a row in `abi::engines`.
@@ -6,15 +7,21 @@
 use super::array_cache::{self, Choice};
 use super::cpu_slabs::{Front, Mixed, OnCpus, Rules};
 use super::nodes::NodeSettings;
-use super::{ArrayCaches, Changed, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny, sheaves};
+use super::{
+    ArrayCaches, Changed, Debug, Engine, Found, Header, PageSlabs, Sheaves, Slob, Tiny, sheaves,
+};
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 use crate::slab::Geometry;
 use crate::sync::Once;
+use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
 /// The engine of one cache, whichever it is.
-pub struct Any(Once<Chosen>);
+pub struct Any {
+    chosen: Once<Chosen>,
+    debug: Once<Debug>,
+}
 
 #[expect(
     clippy::large_enum_variant,
@@ -35,7 +42,7 @@ impl Any {
     /// Chooses the engine; false if it is chosen already. A cache that begins without a choice
     /// has the engine `slub`.
     pub fn choose(&self, name: EngineName) -> bool {
-        self.0.set(match name {
+        self.chosen.set(match name {
             EngineName::Slub => Chosen::Slub(Engine::NEW),
             EngineName::Tiny => Chosen::Tiny(Tiny::NEW),
             EngineName::Slab => Chosen::Slab(ArrayCaches::NEW),
@@ -51,11 +58,11 @@ impl Any {
         if rules.front == Front::SheavesOverCpuSlabs {
             let engine = Mixed::NEW;
             engine.follow(rules);
-            return self.0.set(Chosen::Mixed(engine));
+            return self.chosen.set(Chosen::Mixed(engine));
         }
         let engine = OnCpus::NEW;
         engine.follow(rules);
-        self.0.set(Chosen::CpuSlabs(engine))
+        self.chosen.set(Chosen::CpuSlabs(engine))
     }
 
     /// Chooses SLUB with sheaves, or SLAB, for a machine with several memory nodes; false if an engine
@@ -65,12 +72,12 @@ impl Any {
             EngineName::Slub => {
                 let engine = sheaves::nodes::OnNodes::NEW;
                 engine.follow(settings);
-                self.0.set(Chosen::SlubOnNodes(engine))
+                self.chosen.set(Chosen::SlubOnNodes(engine))
             }
             EngineName::Slab => {
                 let engine = array_cache::OnNodes::NEW;
                 engine.follow(settings);
-                self.0.set(Chosen::SlabOnNodes(engine))
+                self.chosen.set(Chosen::SlabOnNodes(engine))
             }
             EngineName::Slob | EngineName::Tiny => false,
         }
@@ -82,28 +89,31 @@ impl Any {
     pub fn choose_arrays(&self, choice: Choice) -> bool {
         let engine = ArrayCaches::NEW;
         engine.follow(choice);
-        self.0.set(Chosen::Slab(engine))
+        self.chosen.set(Chosen::Slab(engine))
     }
 }
 
 /// The call on the engine that was chosen.
 macro_rules! on_chosen {
     ($any:expr, $engine:ident => $call:expr) => {
-        match $any.0.get() {
-            Chosen::Slub($engine) => $call,
-            Chosen::SlubOnNodes($engine) => $call,
-            Chosen::CpuSlabs($engine) => $call,
-            Chosen::Mixed($engine) => $call,
-            Chosen::Tiny($engine) => $call,
-            Chosen::Slab($engine) => $call,
-            Chosen::SlabOnNodes($engine) => $call,
-            Chosen::Slob($engine) => $call,
+        match $any.debug.try_get() {
+            Some($engine) => $call,
+            None => match $any.chosen.get() {
+                Chosen::Slub($engine) => $call,
+                Chosen::SlubOnNodes($engine) => $call,
+                Chosen::CpuSlabs($engine) => $call,
+                Chosen::Mixed($engine) => $call,
+                Chosen::Tiny($engine) => $call,
+                Chosen::Slab($engine) => $call,
+                Chosen::SlabOnNodes($engine) => $call,
+                Chosen::Slob($engine) => $call,
+            },
         }
     };
 }
 
 impl Engine for Any {
-    const NEW: Self = Any(Once::new());
+    const NEW: Self = Any { chosen: Once::new(), debug: Once::new() };
     const HAS_SLABS_BELOW: bool = true;
     const TAGGED: bool = true;
     const SIZED: bool = true;
@@ -111,16 +121,16 @@ impl Engine for Any {
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;
-        match other.0.get() {
-            Chosen::CpuSlabs(engine) => any.0.set(Chosen::CpuSlabs(OnCpus::like(engine))),
-            Chosen::Mixed(engine) => any.0.set(Chosen::Mixed(Mixed::like(engine))),
+        match other.chosen.get() {
+            Chosen::CpuSlabs(engine) => any.chosen.set(Chosen::CpuSlabs(OnCpus::like(engine))),
+            Chosen::Mixed(engine) => any.chosen.set(Chosen::Mixed(Mixed::like(engine))),
             Chosen::SlubOnNodes(engine) => {
-                any.0.set(Chosen::SlubOnNodes(sheaves::nodes::OnNodes::like(engine)))
+                any.chosen.set(Chosen::SlubOnNodes(sheaves::nodes::OnNodes::like(engine)))
             }
             Chosen::SlabOnNodes(engine) => {
-                any.0.set(Chosen::SlabOnNodes(array_cache::OnNodes::like(engine)))
+                any.chosen.set(Chosen::SlabOnNodes(array_cache::OnNodes::like(engine)))
             }
-            Chosen::Slab(engine) => any.0.set(Chosen::Slab(ArrayCaches::like(engine))),
+            Chosen::Slab(engine) => any.chosen.set(Chosen::Slab(ArrayCaches::like(engine))),
             _ => any.choose(other.name()),
         };
         any
@@ -135,8 +145,25 @@ impl Engine for Any {
         Some(any)
     }
 
+    /// Of a cache with debugging the engine that it would have without.
     fn name(&self) -> EngineName {
-        on_chosen!(self, engine => engine.name())
+        match self.chosen.get() {
+            Chosen::Slub(_) | Chosen::SlubOnNodes(_) | Chosen::CpuSlabs(_) | Chosen::Mixed(_) => {
+                EngineName::Slub
+            }
+            Chosen::Tiny(_) => EngineName::Tiny,
+            Chosen::Slab(_) | Chosen::SlabOnNodes(_) => EngineName::Slab,
+            Chosen::Slob(_) => EngineName::Slob,
+        }
+    }
+
+    #[inline]
+    fn debug(&self) -> Option<&Debug> {
+        self.debug.try_get()
+    }
+
+    fn choose_debug(&self, flags: DebugFlags) -> bool {
+        self.debug.set(Debug::with(flags))
     }
 
     fn arrays(&self) -> Option<&ArrayCaches> {

@@ -32,6 +32,7 @@ pub mod array_cache;
 pub mod counted;
 pub mod counters;
 pub mod cpu_slabs;
+pub mod debug;
 pub mod flags;
 pub mod flush;
 pub mod header;
@@ -47,6 +48,7 @@ pub mod tiny;
 pub use any::Any;
 pub use array_cache::ArrayCaches;
 pub use counters::Counter;
+pub use debug::Debug;
 pub use flags::CacheFlags;
 pub use header::{Header, SPARE, Shape};
 pub use page_slabs::PageSlabs;
@@ -58,6 +60,7 @@ pub use tiny::Tiny;
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 use crate::slab::Geometry;
+use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
 /// What a reclaim pass has still to do in a cache.
@@ -215,6 +218,17 @@ pub trait Engine: Sized + Send + Sync + 'static {
     /// Changes a tunable of `abi::region::TUNABLES`; `None` if the engine has none of this
     /// name.
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed>;
+
+    /// Debugging, if the cache has it. Asked where engines may serve by size.
+    #[inline]
+    fn debug(&self) -> Option<&Debug> {
+        None
+    }
+
+    /// Before a cache begins: it has this debugging. False if engines of this type have none.
+    fn choose_debug(&self, _flags: DebugFlags) -> bool {
+        false
+    }
 
     /// True if engines of this type may be reaped by the clock of 2.4.
     const REAPS: bool = false;

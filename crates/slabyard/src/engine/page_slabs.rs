@@ -43,6 +43,10 @@ pub trait Ruled: Copy {
         None
     }
 
+    /// Prepares the objects of a slab that is about to begin: nobody else knows it.
+    #[inline(always)]
+    fn prepare<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
+
     /// What a yard's [`Slabs::list`] is.
     #[inline]
     fn list<'s, P: Platform>(on: &'s PageSlabs<'_, P, Self>) -> &'s Lock<Partial> {
@@ -191,6 +195,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         if let Some(constructor) = &shape.constructor {
             self.heap.construct(slab, &shape.geometry, constructor);
         }
+        R::prepare(&self, shape, slab);
         self.heap.begin_slab(slab, &shape.geometry, shape.slot);
         Some(slab)
     }

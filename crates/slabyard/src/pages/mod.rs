@@ -10,6 +10,7 @@ pub mod buddy;
 mod coalesce;
 pub mod descriptor;
 mod elements;
+pub mod finding;
 mod grown;
 pub mod huge;
 pub mod lists;
@@ -86,6 +87,10 @@ pub struct PageHeap<P> {
     /// The last version of a slab (`slab::freeset`).
     pub versions: AtomicU32,
     on_misuse: Once<fn(&Misuse)>,
+    /// What caches with debugging call.
+    pub hooks: Once<finding::Hooks>,
+    /// What caches with debugging found.
+    pub findings: AtomicU64,
 }
 
 /// Most bytes that the barns of a yard hold together, until another number is set.
@@ -109,6 +114,8 @@ impl<P: Platform> PageHeap<P> {
             set_aside: AtomicU64::new(0),
             versions: AtomicU32::new(0),
             on_misuse: Once::new(),
+            hooks: Once::new(),
+            findings: AtomicU64::new(0),
         }
     }
 

@@ -300,6 +300,19 @@ pub trait Platform: Park + Sync {
     /// nobody uses the word but by this function while the reference lives.
     unsafe fn word_in_slab(&self, address: usize) -> &AtomicU64;
 
+    /// Writes a value to so many bytes.
+    ///
+    /// # Safety
+    /// They lie in a committed part of a [`Use::Arena`] of this platform, or in a mapping of it,
+    /// and no owner uses them.
+    unsafe fn fill(&self, address: usize, bytes: usize, value: u8);
+
+    /// The address of the first of so many bytes that has another value, and what it has.
+    ///
+    /// # Safety
+    /// They lie in a committed part of a [`Use::Arena`] of this platform, or in a mapping of it.
+    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)>;
+
     /// Stops stacks: when it returns true, their owners find them neither poppable
     /// nor pushable, and the caller owns what they hold. `stops` gives row and
     /// slot of each; its third part receives the top that each had. False if the

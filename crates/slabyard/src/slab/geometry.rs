@@ -125,6 +125,29 @@ impl Geometry {
         }
     }
 
+    /// The geometry for objects of so many bytes, `size` bytes from one to the next, the first at
+    /// `first`: the smallest slabs that hold 8 objects or more and waste an eighth at most, else
+    /// the largest ones. `None` if no object fits these.
+    #[must_use]
+    pub const fn spaced(object: u32, size: u32, first: u32, least_order: u32) -> Option<Self> {
+        let mut order = least_order;
+        loop {
+            let bytes = (GRANULE as u32) << order;
+            let is_largest = bytes == Self::LARGEST_SLAB;
+            if bytes >= first + size {
+                let objects = least((bytes - first) / size, bits_in_descriptors(order));
+                let is_good = objects >= 8 && (bytes - objects * size) * 8 <= bytes;
+                if is_largest || is_good {
+                    return Some(Self::of(object, size, first, order, objects));
+                }
+            }
+            if is_largest {
+                return None;
+            }
+            order += 1;
+        }
+    }
+
     /// The same objects in slabs of a lower order; as it is where none would fit, or words of the
     /// free set lie in the slab.
     #[must_use]

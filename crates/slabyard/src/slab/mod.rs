@@ -1,8 +1,9 @@
 //! Floor 3: slabs. [`geometry`] says how many objects of a size fit, [`freeset`] which of
-//! them are free, [`constructor`] how they begin, [`units`] what a page of blocks has instead; this module finds the slab and the object of
+//! them are free, [`constructor`] how they begin, [`debug`] what else lies beside them, [`units`] what a page of blocks has instead; this module finds the slab and the object of
 //! an address.
 
 pub mod constructor;
+pub mod debug;
 pub mod freeset;
 pub mod frozen;
 pub mod geometry;

@@ -16,6 +16,7 @@
 //! rows, it does not check the objects that are parked there.
 
 pub(crate) mod close;
+pub(crate) mod debugging;
 pub(crate) mod planted;
 
 use crate::cache::slots::{number_of, slot_of};

@@ -26,9 +26,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return;
         }
         let mut head = self.deferred.load(Ordering::Relaxed);
+        let link = self.link_of(address);
         loop {
             // SAFETY: a live allocation that its owner gave to us.
-            unsafe { self.platform().write_word(address, head) };
+            unsafe { self.platform().write_word(link, head) };
             // Release pairs with the Acquire in `free_deferred`.
             match self.deferred.compare_exchange_weak(
                 head,
@@ -64,8 +65,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         // this sees the count of `run_deferred`.
         let mut at = self.deferred.swap(0, Ordering::AcqRel);
         while at != 0 {
+            let link = self.link_of(at);
             // SAFETY: `defer` put it there; it is ours now.
-            let next = unsafe { self.platform().read_word(at) };
+            let next = unsafe { self.platform().read_word(link) };
             if next == DONE {
                 // Handlers freed it twice: the list is a cycle.
                 if let Some(class) = self.class_at(at) {
@@ -74,9 +76,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 return;
             }
             // SAFETY: as above.
-            unsafe { self.platform().write_word(at, DONE) };
+            unsafe { self.platform().write_word(link, DONE) };
             let cache = self.class_at(at).map(|class| self.caches.get(class));
-            if let Some(constructor) = cache.and_then(|cache| cache.shape().constructor) {
+            if link == at
+                && let Some(constructor) = cache.and_then(|cache| cache.shape().constructor)
+            {
                 // The link overwrote what it made.
                 constructor.call(at);
             }

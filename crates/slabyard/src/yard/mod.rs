@@ -18,14 +18,14 @@ pub use crate::place::Place;
 use crate::cache::classes;
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, Caches};
-use crate::engine::cpu_slabs::Rules;
-use crate::engine::{Any, Engine, Shape, Sheaves};
+use crate::engine::{Engine, Shape, Sheaves};
 use crate::gate::Gate;
 use crate::large::Large;
 use crate::pages::{Misuse, PageHeap};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
 use crate::verify::close::Checks;
+use crate::verify::debugging::debug_of;
 use crate::verify::planted::Planted;
 use crate::waiting::Waiting;
 use reclaim::pass::Pass;
@@ -95,18 +95,6 @@ pub struct Yard<P, E = Sheaves> {
 #[inline]
 fn calls_of<E: Engine>(cache: Option<&Cache<E>>) -> u32 {
     cache.map_or(RUN_CALLS, |cache| cache.shape().calls())
-}
-
-impl<P: Platform> Yard<P, Any> {
-    /// Chooses the engine of all caches, of those that will be created, too. Call it before [`Yard::init`].
-    pub fn choose(&self, engine: EngineName) {
-        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose(engine));
-    }
-
-    /// As [`Yard::choose`]: SLUB with CPU slabs, by rules of this kind.
-    pub fn choose_cpu_slabs(&self, rules: &Rules) {
-        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose_cpu_slabs(rules));
-    }
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -232,7 +220,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// after all that is parked was drained.
     pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
         // Larger than the address space: a drain would not help.
-        if bytes > MOST_BYTES || align > MOST_BYTES {
+        if bytes > MOST_BYTES || align > MOST_BYTES || self.is_to_fail(bytes, align) {
             return None;
         }
         let class = self.class_for(bytes, align);
@@ -335,6 +323,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let cache = class.map(|class| self.caches.get(class));
         if !self.is_sized()
             && let Some((class, cache)) = class.zip(cache)
+            && debug_of(cache).is_none()
             && (!self.check_free(class, address)? || spent && self.push(cache, address))
         {
             return Ok(());
@@ -379,16 +368,5 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let (p, main) = (self.platform(), cache.shape().main());
         let push = if E::TAGGED { P::push_if } else { P::push };
         self.may_begin(cache, address) && push(p, main, address)
-    }
-
-    /// False where no object of a cache begins. Only objects of malloc's classes are all aligned
-    /// to 16 bytes.
-    #[inline]
-    fn may_begin(&self, cache: &Cache<E>, address: usize) -> bool {
-        let shape = cache.shape();
-        if shape.slot < slot_of(classes::CLASSES).0 {
-            return address.is_multiple_of(16);
-        }
-        self.heap.begins_object(&shape.geometry, address)
     }
 }

@@ -74,6 +74,11 @@ macro_rules! tests_of_engines {
             }
 
             #[test]
+            fn debug() {
+                body::<slabyard::engine::Debug>();
+            }
+
+            #[test]
             fn slob() {
                 body::<slabyard::engine::Slob>();
             }

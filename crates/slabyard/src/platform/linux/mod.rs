@@ -17,6 +17,7 @@
 //! [`address_range`] where address space is limited.
 
 mod address_range;
+mod bytes;
 mod calls;
 mod counted;
 mod counts;
@@ -570,6 +571,16 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     unsafe fn write_word(&self, address: usize, word: usize) {
         // SAFETY: the caller's promise.
         unsafe { *(address as *mut usize) = word };
+    }
+
+    unsafe fn fill(&self, address: usize, bytes: usize, value: u8) {
+        // SAFETY: the caller's promise.
+        unsafe { (address as *mut u8).write_bytes(value, bytes) };
+    }
+
+    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        // SAFETY: the caller's promise.
+        unsafe { bytes::first_other(address, bytes, value) }
     }
 
     #[inline]

@@ -18,6 +18,8 @@ use std::vec::Vec;
 /// Where addresses without memory begin.
 const ARENAS: usize = 1 << 40;
 const MAPPINGS: usize = 1 << 45;
+/// Bytes of a page of filled bytes: no more than any page has.
+const FILLED: usize = 4096;
 
 pub(super) struct Memory {
     page_bytes: usize,
@@ -31,6 +33,8 @@ pub(super) struct Memory {
     /// Words that threads share, in place of those in `words`. They stay: references to them
     /// live as long as the machine.
     shared: BTreeMap<usize, Box<AtomicU64>>,
+    /// Bytes that were filled, apart from the words, by the number of their page.
+    filled: BTreeMap<usize, Box<[u8; FILLED]>>,
     /// Addresses of locked pages.
     locked: BTreeSet<usize>,
     next_arena: usize,
@@ -86,6 +90,7 @@ impl Memory {
             mappings: BTreeMap::new(),
             words: BTreeMap::new(),
             shared: BTreeMap::new(),
+            filled: BTreeMap::new(),
             locked: BTreeSet::new(),
             next_arena: ARENAS,
             next_mapping: MAPPINGS,
@@ -356,8 +361,41 @@ impl Memory {
             .or_insert_with(|| Box::new(AtomicU64::new(words.remove(&address).unwrap_or(0) as u64)))
     }
 
+    /// Writes to bytes, which are apart from the words: a page at a time.
+    pub fn fill(&mut self, address: usize, bytes: usize, value: u8) {
+        let mut at = address;
+        while at < address + bytes {
+            self.check_memory(at);
+            let n = (FILLED - at % FILLED).min(address + bytes - at);
+            let page = self.filled.entry(at / FILLED).or_insert_with(|| Box::new([0; FILLED]));
+            page[at % FILLED..][..n].fill(value);
+            at += n;
+        }
+    }
+
+    /// The first byte of another value.
+    pub fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        let mut at = address;
+        while at < address + bytes {
+            self.check_memory(at);
+            let n = (FILLED - at % FILLED).min(address + bytes - at);
+            let zeros = [0; FILLED];
+            let page = self.filled.get(&(at / FILLED)).map_or(&zeros, |page| page);
+            let part = &page[at % FILLED..][..n];
+            if let Some(nth) = part.iter().position(|byte| *byte != value) {
+                return Some((at + nth, part[nth]));
+            }
+            at += n;
+        }
+        None
+    }
+
     fn check_word(&self, address: usize) {
         assert!(address.is_multiple_of(8), "{address:#x} is not a word's address");
+        self.check_memory(address);
+    }
+
+    fn check_memory(&self, address: usize) {
         let mapping = self.mappings.range(..=address).next_back();
         let mapped = mapping.is_some_and(|(start, bytes)| address - start < *bytes);
         let committed = self.reservations.iter().any(|r| {
@@ -375,5 +413,9 @@ impl Memory {
             self.words.remove(&address);
         }
         self.shared.range(range).for_each(|(_, word)| word.store(0, Ordering::Relaxed));
+        // Whole pages.
+        let pages = address / FILLED..(address + bytes) / FILLED;
+        let gone: Vec<_> = self.filled.range(pages).map(|(nr, _)| *nr).collect();
+        gone.iter().for_each(|nr| _ = self.filled.remove(nr));
     }
 }

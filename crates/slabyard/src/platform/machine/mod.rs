@@ -512,6 +512,14 @@ impl Platform for Machine {
         self.memory().write_word(address, word);
     }
 
+    unsafe fn fill(&self, address: usize, bytes: usize, value: u8) {
+        self.memory().fill(address, bytes, value);
+    }
+
+    unsafe fn first_other(&self, address: usize, bytes: usize, value: u8) -> Option<(usize, u8)> {
+        self.memory().first_other(address, bytes, value)
+    }
+
     unsafe fn word_in_slab(&self, address: usize) -> &AtomicU64 {
         // Another thread may run before each access.
         self.take_step();

@@ -255,8 +255,12 @@ impl<'a, E: Engine> Actor<'a, E> {
         let Some(held) = self.oracle.lock().unwrap().take(&mut self.random) else {
             return;
         };
+        let findings = self.yard.findings();
         let inside = self.yard.free(held.address + 8);
         match held.kind {
+            Kind::Slab if self.yard.is_debugged(held.address) => {
+                assert!(inside.is_ok() && self.yard.findings() > findings, "{held:x?}");
+            }
             Kind::Slab => {
                 let found = matches!(inside, Err(Place::Object { begin: false, .. }));
                 assert!(found, "{inside:?} for the middle of {held:x?}");

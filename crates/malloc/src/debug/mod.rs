@@ -1,0 +1,92 @@
+//! Caches with debugging, in the library of all engines: which malloc's caches have it
+//! (`SLABYARD_DEBUG`), and what the yard calls for them.
+//!
+//! [`report`] prints findings, [`stack`] says who calls, [`symbols`] names functions, [`fail`]
+//! makes allocations fail. Neighbours: `abi::debug` has the rules, `slabyard::engine::debug`
+//! finds.
+//! Invariant: nothing here allocates, but the first capture of a stack, at the start.
+
+mod fail;
+mod report;
+mod stack;
+mod symbols;
+
+use crate::state::YARD;
+use crate::text::say;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use slabyard::pages::finding::Hooks;
+use slabyard_abi::debug::{self, DebugFlags, LONGEST};
+use slabyard_abi::failslab;
+
+pub(crate) use report::call_stack;
+
+/// The rules: a copy, because programs that set their title write over their environment.
+static RULES: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
+/// Their bytes and 1; 0: none were set.
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+/// A cache of malloc's has debugging.
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// Takes the rules of `SLABYARD_DEBUG`.
+pub(crate) fn take_rules(text: &[u8]) {
+    if let Err(wrong) = debug::check(text) {
+        return say!("SLABYARD_DEBUG is ignored: {wrong}");
+    }
+    RULES.iter().zip(text).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
+    LENGTH.store(text.len() + 1, Ordering::Relaxed);
+}
+
+/// Takes the rule of `SLABYARD_FAILSLAB`.
+pub(crate) fn take_failslab(text: &[u8]) {
+    match failslab::parse(text) {
+        Some(rule) => fail::set(&rule),
+        None => {
+            say!("SLABYARD_FAILSLAB is ignored: write probability=P,interval=N,times=N,after=N")
+        }
+    }
+}
+
+/// The flags of a cache by its name.
+fn flags_for(name: &[u8]) -> DebugFlags {
+    let Some(length) = LENGTH.load(Ordering::Relaxed).checked_sub(1) else {
+        return DebugFlags::NONE;
+    };
+    let mut rules = [0; LONGEST];
+    rules.iter_mut().zip(&RULES).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+    debug::flags_for(&rules[..length], name)
+}
+
+/// True if rules were set.
+pub(crate) fn is_wanted() -> bool {
+    LENGTH.load(Ordering::Relaxed) != 0
+}
+
+/// Gives malloc's caches their debugging, before the yard begins.
+pub(crate) fn choose() {
+    let hooks = Hooks {
+        report: report::found,
+        track: stack::track,
+        trace: report::trace,
+        fails: fail::fails,
+    };
+    YARD.on_findings(hooks);
+    ON.store(YARD.choose_debug(flags_for), Ordering::Relaxed);
+}
+
+/// True if a cache of malloc's has debugging.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// In the constructor: makes the capture of stacks ready, which allocates.
+pub(crate) fn begin() {
+    if is_wanted() {
+        stack::prepare();
+    }
+}
+
+/// At the process's end: looks through all objects. True if something was found.
+pub(crate) fn at_exit() -> bool {
+    is_on() && YARD.validate().is_some_and(|wrong| wrong > 0)
+}

@@ -1,0 +1,40 @@
+//! What is chosen of a yard before it begins: the engine of its caches, and which of them have
+//! debugging.
+//!
+//! Neighbours: [`crate::engine::Any`] holds an engine; `abi::debug` has the rules of debugging.
+
+use crate::cache::classes;
+use crate::engine::cpu_slabs::Rules;
+use crate::engine::{Any, Engine};
+use crate::platform::Platform;
+use crate::verify::debugging::NameBytes;
+use crate::yard::Yard;
+use slabyard_abi::debug::DebugFlags;
+use slabyard_abi::engines::EngineName;
+
+impl<P: Platform> Yard<P, Any> {
+    /// Chooses the engine of all caches, of those that will be created, too. Call it before [`Yard::init`].
+    pub fn choose(&self, engine: EngineName) {
+        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose(engine));
+    }
+
+    /// As [`Yard::choose`]: SLUB with CPU slabs, by rules of this kind.
+    pub fn choose_cpu_slabs(&self, rules: &Rules) {
+        self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose_cpu_slabs(rules));
+    }
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Gives each of malloc's caches the debugging that `rules` say, and each that is created
+    /// later, beside what its settings say. Call it before [`Yard::init`]. True if one of malloc's
+    /// has any.
+    pub fn choose_debug(&self, rules: fn(&[u8]) -> DebugFlags) -> bool {
+        self.caches.debug_rules.set(rules);
+        let mut any = false;
+        for (class, cache) in self.caches.classes().iter().enumerate() {
+            let flags = rules(NameBytes::of(classes::Name(class)).as_bytes());
+            any |= !flags.is_empty() && cache.engine.choose_debug(flags);
+        }
+        any
+    }
+}

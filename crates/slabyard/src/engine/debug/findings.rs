@@ -1,0 +1,134 @@
+//! Findings: what is wrong with an object is reported, and its slab is set aside; and the look
+//! through all objects of a cache.
+//!
+//! Neighbours: [`crate::slab::debug`] compares bytes; the yard's hooks print
+//! ([`crate::pages::finding`]). No lock is held here.
+
+use super::Debug;
+use crate::engine::PageSlabs;
+use crate::pages::finding::{Bytes, Finding, What};
+use crate::platform::Platform;
+use crate::slab::Object;
+use crate::slab::debug::{Known, State};
+use crate::sync::Ordering;
+
+/// Looks at an object that changes meanwhile, at most.
+const LOOKS: usize = 8;
+
+impl Debug {
+    /// Reports what is wrong with an object, and sets its slab aside.
+    #[cold]
+    pub(super) fn found<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        what: What,
+        object: usize,
+        bytes: Option<Bytes>,
+    ) {
+        self.set_aside(on, object);
+        self.report(on, what, object, object, bytes);
+    }
+
+    /// Reports a free of an object that is free. Nothing is corrupt.
+    #[cold]
+    pub(super) fn found_twice<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
+        self.report(on, What::Free, object, object, None);
+    }
+
+    /// Reports a free of an address in a slab of the cache where no object begins.
+    #[cold]
+    pub(super) fn found_pointer<P: Platform>(&self, on: PageSlabs<'_, P>, pointer: usize) {
+        let object = self.nearest(on, pointer);
+        self.report(on, What::Pointer, object, pointer, None);
+    }
+
+    /// The object in whose stride an address lies, its left zone included.
+    fn nearest<P: Platform>(&self, on: PageSlabs<'_, P>, pointer: usize) -> usize {
+        let geometry = &on.cache.shape().geometry;
+        let begin = pointer & !(geometry.slab_bytes() - 1);
+        let first = geometry.address_of(begin, 0) - self.layout().left as usize;
+        let index = pointer.saturating_sub(first) / geometry.size as usize;
+        geometry.address_of(begin, (index as u32).min(geometry.objects - 1))
+    }
+
+    fn report<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        what: What,
+        object: usize,
+        pointer: usize,
+        bytes: Option<Bytes>,
+    ) {
+        on.heap.findings.fetch_add(1, Ordering::Relaxed);
+        let Some(hooks) = on.heap.hooks.try_get() else { return };
+        let (shape, layout) = (on.cache.shape(), self.layout());
+        let geometry = &shape.geometry;
+        let slab = object & !(geometry.slab_bytes() - 1);
+        let free = on.heap.region.granule_of(slab).map_or(0, |slab| on.heap.free_of(slab).1);
+        let [allocated, freed] = on.heap.tracks(layout, object);
+        (hooks.report)(&Finding {
+            what,
+            slot: shape.slot,
+            slab,
+            slab_bytes: geometry.slab_bytes(),
+            objects: [geometry.objects, geometry.objects - free.min(geometry.objects)],
+            object,
+            object_bytes: geometry.object,
+            requested: on.heap.known(layout, object).map_or(geometry.object, |k| k.requested),
+            pointer,
+            bytes,
+            allocated,
+            freed,
+        });
+    }
+
+    /// Looks at each object of a slab of the cache, while others use them. Reports what is wrong,
+    /// and restores it, so that the next look finds it sound; returns how many objects were wrong.
+    pub fn look_through<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32) -> u32 {
+        let shape = on.cache.shape();
+        let geometry = &shape.geometry;
+        let mut wrong = 0;
+        for index in 0..geometry.objects {
+            let object = on.heap.address_of(geometry, Object { slab, index });
+            let version = on.heap.free_of(slab).0;
+            let Some((what, bytes, known)) = self.look_at(on, object) else { continue };
+            if !on.heap.is_slab(slab, shape.slot) || on.heap.free_of(slab).0 != version {
+                // It ended meanwhile.
+                return wrong;
+            }
+            wrong += 1;
+            self.found(on, what, object, bytes);
+            on.heap.restore_state(self.layout(), object, known);
+            on.heap.repair(self.layout(), object, known);
+        }
+        wrong
+    }
+
+    /// What is wrong with an object, and what it should be; `None` also for one that a call
+    /// changes all the time.
+    fn look_at<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        object: usize,
+    ) -> Option<(What, Option<Bytes>, Known)> {
+        let layout = self.layout();
+        for _ in 0..LOOKS {
+            let Some(known) = on.heap.known(layout, object) else {
+                // It is nobody's to change but a program's with a bug.
+                let all = Known { state: State::Live, requested: layout.object };
+                let zone = on.heap.wrong_of(layout, object, all);
+                return Some(zone.map_or((What::State, None, all), |(w, b)| (w, Some(b), all)));
+            };
+            if known.state == State::Busy {
+                continue;
+            }
+            let (what, bytes) = on.heap.wrong_of(layout, object, known)?;
+            if on.heap.known(layout, object) == Some(known)
+                && on.heap.wrong_of(layout, object, known) == Some((what, bytes))
+            {
+                return Some((what, Some(bytes), known));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,337 @@
+//! Caches with debugging, as the kernel's `slab_debug=` makes them: red zones, poison, tracks and
+//! consistency checks at each call.
+//!
+//! The entries of such a cache stay zeros, so every call takes the slow path, and a cache without
+//! debugging pays nothing. Objects come from slabs as with the engine `tiny`. A freed object waits
+//! in quarantine ([`quarantine`]) before its slab has it again, so that a second free of it, and
+//! a write to it, are found where another allocation would else have hidden them.
+//!
+//! A finding is reported, and its slab is set aside: it hands nothing out any more.
+//! [`findings`] makes the reports, and looks through all objects of a cache.
+//!
+//! # Locks
+//!
+//! The list lock protects the list, the quarantine and who takes bits. Parts of an object are
+//! filled and checked without a lock, by whom its state says that it belongs to.
+//!
+//! # Equations (asserted by `verify`)
+//!
+//! In a slab that is not set aside an object's bit is set, or it is in quarantine, just when its
+//! state is Free; else its state is Live.
+
+pub mod findings;
+mod quarantine;
+
+use super::page_slabs::Ruled;
+use super::slabs::{Group, Links, Rules, Slabs};
+use super::{Changed, Engine, Header, PageSlabs, Shape, partial, tiny};
+use crate::pages::PageHeap;
+use crate::pages::finding::{Call, What};
+use crate::platform::{Platform, Slot};
+use crate::slab::debug::{Asked, Known, Layout, State, Which};
+use crate::slab::{Geometry, Object, Word};
+use crate::sync::{AtomicU32, Once, Ordering};
+use quarantine::Quarantine;
+use slabyard_abi::debug::DebugFlags;
+use slabyard_abi::engines::EngineName;
+
+/// Debugging of one cache.
+pub struct Debug {
+    flags: AtomicU32,
+    layout: Once<Layout>,
+    quarantine: Quarantine,
+}
+
+/// The kernel's rules, for slabs whose objects are prepared.
+#[derive(Clone, Copy)]
+pub(super) struct Checked<'a>(&'a Debug);
+
+impl Ruled for Checked<'_> {
+    const RULES: Rules = Rules::KERNEL;
+
+    fn prepare<P: Platform>(on: &PageSlabs<'_, P, Self>, shape: &Shape, slab: u32) {
+        let geometry = &shape.geometry;
+        let first = geometry.address_of(on.heap.region.address(slab), 0);
+        on.heap.prepare_slab(slab, on.rules.0.layout(), first, geometry.objects);
+    }
+}
+
+/// Objects of malloc's larger classes, by which a multiple of this is aligned, are so too: a
+/// request of more alignment is a run.
+const MOST_ALIGN: u32 = 64;
+
+impl Debug {
+    /// Debugging of a cache that begins later.
+    #[must_use]
+    pub const fn with(flags: DebugFlags) -> Self {
+        Debug {
+            flags: AtomicU32::new(flags.bits() as u32),
+            layout: Once::new(),
+            quarantine: Quarantine::new(),
+        }
+    }
+
+    /// What the cache has.
+    pub fn flags(&self) -> DebugFlags {
+        DebugFlags::of(self.flags.load(Ordering::Relaxed) as u8)
+    }
+
+    /// The parts of its objects.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        self.layout.get()
+    }
+
+    /// The geometry for these objects, which without debugging would have slabs of
+    /// `order`. Called once, before the cache begins. `None` if these are no objects for slabs.
+    pub fn lay_out(&self, asked: &Asked, order: u32, page_order: u32) -> Option<Geometry> {
+        let first = asked.first;
+        let mut flags = self.flags();
+        let mut layout = Layout::new(flags, asked);
+        let slab_bytes = (crate::platform::GRANULE as u32) << order;
+        let is_low = flags.has(DebugFlags::LOW_ORDER);
+        if is_low && layout.stride + layout.left + first > slab_bytes {
+            flags = flags.without(DebugFlags::ROOM);
+            self.flags.store(flags.bits().into(), Ordering::Relaxed);
+            layout = Layout::new(flags, asked);
+        }
+        let geometry = layout.geometry(first, page_order)?;
+        self.layout.set(layout);
+        Some(if is_low { geometry.lowered(order) } else { geometry })
+    }
+
+    /// The link of a deferred free of an object.
+    pub fn link_of<P: Platform>(&self, heap: &PageHeap<P>, address: usize) -> usize {
+        heap.link_of(self.layout(), address)
+    }
+
+    /// True if an object begins at an address and is not live.
+    pub fn is_freed<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> bool {
+        on.heap.begins_object(&on.cache.shape().geometry, address)
+            && on.heap.known(self.layout(), address).is_some_and(|k| k.state == State::Free)
+    }
+
+    /// True if an allocation is to fail.
+    pub fn fails<P: Platform>(&self, heap: &PageHeap<P>) -> bool {
+        self.flags().has(DebugFlags::FAIL)
+            && heap.hooks.try_get().is_some_and(|hooks| (hooks.fails)())
+    }
+
+    fn checked<'a, P>(&'a self, on: PageSlabs<'a, P>) -> PageSlabs<'a, P, Checked<'a>> {
+        PageSlabs { heap: on.heap, cache: on.cache, rules: Checked(self) }
+    }
+
+    fn trace<P: Platform>(&self, on: PageSlabs<'_, P>, call: Call, address: usize) {
+        if self.flags().has(DebugFlags::TRACE)
+            && let Some(hooks) = on.heap.hooks.try_get()
+        {
+            (hooks.trace)(call, on.cache.shape().slot, address);
+        }
+    }
+
+    /// Takes the object out of its slab that the next allocation gets: one of which nothing was
+    /// written to.
+    fn take_sound<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        const LOOKS_AT: DebugFlags = DebugFlags::CHECK.with(DebugFlags::POISON);
+        loop {
+            let object = tiny::alloc_one(self.checked(on))?;
+            let known = on.heap.known(self.layout(), object);
+            let Some(known) = known.filter(|known| known.state == State::Free) else {
+                self.found(on, What::State, object, None);
+                continue;
+            };
+            if self.flags().has(LOOKS_AT)
+                && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
+            {
+                self.found(on, what, object, Some(bytes));
+                continue;
+            }
+            return Some(object);
+        }
+    }
+
+    /// Claims a live object for its free; says why it is none.
+    fn claim<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) -> Result<Known, What> {
+        loop {
+            let known = on.heap.known(self.layout(), object).ok_or(What::State)?;
+            if known.state != State::Live {
+                return Err(What::Free);
+            }
+            if on.heap.claim(self.layout(), object, known) {
+                return Ok(known);
+            }
+        }
+    }
+
+    /// Returns an object, which is free, to its slab.
+    fn return_to_slab<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
+        let shape = on.cache.shape();
+        let resolved = on.heap.resolve(&shape.geometry, shape.slot, object);
+        let Ok(Object { slab, index }) = resolved else {
+            debug_assert!(false, "what is in quarantine is an object");
+            return;
+        };
+        if on.heap.is_slab_aside(slab) {
+            on.heap.set_aside.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let (word, mask) = Word::of(index);
+        tiny::free_one(self.checked(on), shape, &Group { slab, word, mask });
+    }
+
+    /// Sets the slab of an object aside.
+    fn set_aside<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
+        let shape = on.cache.shape();
+        let resolved = on.heap.resolve(&shape.geometry, shape.slot, object);
+        let Ok(Object { slab, .. }) = resolved else { return };
+        let checked = self.checked(on);
+        let mut list = partial::lock(&checked);
+        if on.heap.is_slab_aside(slab) {
+            return;
+        }
+        let lost = on.heap.set_slab_aside(slab);
+        on.cache.shown.out.fetch_add(lost.into(), Ordering::Relaxed);
+        if Slabs::links(&checked, slab).is_listed() {
+            list.unlink(checked, slab);
+            list.publish(on.cache);
+        }
+    }
+}
+
+impl Engine for Debug {
+    const NEW: Self =
+        Debug::with(DebugFlags::CHECK.with(DebugFlags::RED_ZONE).with(DebugFlags::POISON));
+    const SIZED: bool = true;
+
+    fn like(other: &Self) -> Self {
+        Debug::with(other.flags())
+    }
+
+    /// It parks nothing for a CPU.
+    fn name(&self) -> EngineName {
+        EngineName::Tiny
+    }
+
+    #[inline]
+    fn debug(&self) -> Option<&Debug> {
+        Some(self)
+    }
+
+    fn geometry(&self, object: u32, order: u32, page_order: u32) -> Geometry {
+        let align = (1 << object.trailing_zeros()).min(MOST_ALIGN);
+        let asked = Asked { object, align, first: 0, body: object };
+        self.lay_out(&asked, order.max(page_order), page_order)
+            .expect("each class of malloc's fits the largest slab")
+    }
+
+    fn begin(&self, cache: &Header) {
+        cache.set_min_partial(0);
+    }
+
+    fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
+        let bytes = on.cache.shape().geometry.object as usize;
+        self.alloc_sized(on, bytes, 1)
+    }
+
+    fn alloc_sized<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        bytes: usize,
+        _align: usize,
+    ) -> Option<usize> {
+        let _moving = on.cache.moving();
+        let object = self.take_sound(on)?;
+        let requested = (bytes as u32).min(on.cache.shape().geometry.object);
+        on.heap.set_track(self.layout(), object, Which::Alloc, requested);
+        on.heap.hand_out(self.layout(), object, requested);
+        self.trace(on, Call::Alloc(bytes), object);
+        Some(object)
+    }
+
+    fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
+        let _moving = on.cache.moving();
+        let (shape, layout) = (on.cache.shape(), self.layout());
+        if on.heap.resolve(&shape.geometry, shape.slot, address).is_err() {
+            return self.found_pointer(on, address);
+        }
+        match self.claim(on, address) {
+            Ok(known) => {
+                let wrong = on.heap.wrong_of(layout, address, known);
+                if let Some((what, bytes)) = wrong {
+                    self.found(on, what, address, Some(bytes));
+                }
+                on.heap.set_track(layout, address, Which::Free, known.requested);
+                on.heap.release(layout, address);
+                self.trace(on, Call::Free, address);
+                self.quarantine(on, address);
+            }
+            Err(What::Free) => self.found_twice(on, address),
+            Err(_) => {
+                // What ran over the state ran over the zone in front of it, most often.
+                let all = Known { state: State::Live, requested: layout.object };
+                match on.heap.wrong_of(layout, address, all) {
+                    Some((what, bytes)) => self.found(on, what, address, Some(bytes)),
+                    None => self.found(on, What::State, address, None),
+                }
+            }
+        }
+    }
+
+    fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {
+        let geometry = &on.cache.shape().geometry;
+        if !on.heap.begins_object(geometry, address) {
+            return None;
+        }
+        let known = on.heap.known(self.layout(), address);
+        let has_zones = self.flags().has(DebugFlags::RED_ZONE);
+        match known {
+            Some(Known { state: State::Free, .. }) => None,
+            Some(known) if has_zones => Some(known.requested as usize),
+            _ => Some(geometry.object as usize),
+        }
+    }
+
+    fn check_slab<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        slab: u32,
+    ) -> Result<u32, &'static str> {
+        if on.heap.is_slab_aside(slab) {
+            return Ok(0);
+        }
+        let geometry = &on.cache.shape().geometry;
+        for index in 0..geometry.objects {
+            let object = on.heap.address_of(geometry, Object { slab, index });
+            let is_free = on.heap.is_free(slab, index);
+            let state = if is_free { State::Free } else { State::Live };
+            if on.heap.known(self.layout(), object).is_none_or(|known| known.state != state) {
+                return Err("state of an object with debugging");
+            }
+        }
+        Ok(0)
+    }
+
+    fn flush_own<P: Platform>(&self, _on: PageSlabs<'_, P>, _slot: Slot) {}
+
+    fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.empty_quarantine(on);
+        self.discard_empty(on);
+    }
+
+    fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
+        let old = (name == "min_partial").then(|| on.cache.set_min_partial(value))?;
+        Some(Changed { old, drains: false })
+    }
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
+        self.each_in_quarantine(on, f);
+    }
+
+    fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.end_quarantine(on);
+    }
+
+    fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
+        self.is_quarantine_published(on)
+    }
+}

@@ -1,0 +1,126 @@
+//! What debugging found, and the functions that a yard calls for caches with debugging: they know
+//! stacks, threads and standard error, which the allocator does not.
+//!
+//! Neighbours: [`crate::slab::debug`] finds; the library that has the yard reports.
+//! Invariant: no lock of the yard is held during such a call, and what it allocates is served as
+//! in a signal handler that interrupts a slow path.
+
+/// Frames of a stack that are kept.
+pub const FRAMES: usize = 13;
+
+/// Who allocated or freed an object, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Track {
+    /// Return addresses, the innermost first; 0 behind the last.
+    pub frames: [usize; FRAMES],
+    /// The thread.
+    pub thread: u32,
+    /// The row it ran on: its CPU, unless rows belong to threads.
+    pub row: u32,
+    /// When, by the platform's clock.
+    pub time_ns: u64,
+    /// Bytes that were requested.
+    pub bytes: u64,
+}
+
+/// What is wrong, in the kernel's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Bytes in front of the object.
+    LeftRedZone,
+    /// Bytes behind what was requested.
+    RightRedZone,
+    /// Bytes of a free object.
+    Poison,
+    /// Bytes between the object and the next.
+    Padding,
+    /// The word that says whether the object is live.
+    State,
+    /// A free of a free object.
+    Free,
+    /// A free of what is no object.
+    Pointer,
+    /// Live objects of a cache that is destroyed.
+    Remaining,
+}
+
+impl What {
+    /// The message.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            What::LeftRedZone => "Left Redzone overwritten",
+            What::RightRedZone => "Right Redzone overwritten",
+            What::Poison => "Poison overwritten",
+            What::Padding => "Object padding overwritten",
+            What::State => "Freepointer corrupt",
+            What::Free => "Object already free",
+            What::Pointer => "Invalid object pointer",
+            What::Remaining => "Objects remaining on slabyard_cache_destroy()",
+        }
+    }
+}
+
+/// Bytes that are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// The first.
+    pub first: usize,
+    /// The last.
+    pub last: usize,
+    /// What the first is.
+    pub found: u8,
+    /// What it should be.
+    pub expected: u8,
+}
+
+/// One finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is wrong.
+    pub what: What,
+    /// Slot of the cache.
+    pub slot: u16,
+    /// Address of the slab.
+    pub slab: usize,
+    /// Its bytes.
+    pub slab_bytes: usize,
+    /// Objects of the slab, and those that are not free.
+    pub objects: [u32; 2],
+    /// Address of the object: the nearest one, if the pointer is none's.
+    pub object: usize,
+    /// Bytes of the object.
+    pub object_bytes: u32,
+    /// Bytes that were requested.
+    pub requested: u32,
+    /// The pointer that was freed.
+    pub pointer: usize,
+    /// The bytes that are wrong.
+    pub bytes: Option<Bytes>,
+    /// The last allocation, where tracked.
+    pub allocated: Option<Track>,
+    /// The last free, where tracked.
+    pub freed: Option<Track>,
+}
+
+/// A call that is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// An allocation of so many bytes.
+    Alloc(usize),
+    /// A free.
+    Free,
+}
+
+/// The functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// Reports a finding. It may end the process.
+    pub report: fn(&Finding),
+    /// Fills in stack and thread.
+    pub track: fn(&mut Track),
+    /// Prints a call about an object of the cache of a slot.
+    pub trace: fn(Call, u16, usize),
+    /// True if the next allocation of a cache whose allocations fail by rule is to fail.
+    pub fails: fn() -> bool,
+}

@@ -1,0 +1,15 @@
+//! Debugging of slabs, the mechanism: objects with red zones, poison, tracks and a state beside
+//! them.
+//!
+//! [`layout`] says where the parts lie, [`object`] fills and checks them, [`track`] keeps who used
+//! an object, [`aside`] takes a slab out of use.
+//! Neighbour: [`crate::engine::debug`] decides when.
+
+mod aside;
+mod layout;
+mod object;
+mod track;
+
+pub use layout::{Asked, Layout};
+pub use object::{Known, State};
+pub use track::Which;

@@ -1,0 +1,239 @@
+//! One object with debugging: fills its parts, checks them, and changes its state.
+//!
+//! ```text
+//! state, in memory                         Free --claim--> Busy --hand out--> Live
+//! 63      40 39   32 31           0          ^                                 |
+//! +---------+-------+-------------+          +--release-- Busy <----claim------+
+//! |  check  | state |  requested  |
+//! +---------+-------+-------------+
+//! ```
+//!
+//! The check is a sum of the other bits and the address, so that a word that a program wrote is
+//! told from ours. Who changes a state from Free or Live to Busy owns the object and fills its
+//! parts; two frees at once are two claims, of which one succeeds.
+//! A [check](PageHeap::wrong_of) of objects of others looks at the state before and after.
+
+use super::layout::WORD;
+use super::{Layout, Which};
+use crate::pages::PageHeap;
+use crate::pages::finding::{Bytes, What};
+use crate::platform::Platform;
+use crate::sync::{AtomicU64, Ordering};
+use slabyard_abi::debug::DebugFlags;
+
+const RED_FREE: u8 = 0xbb;
+const RED_LIVE: u8 = 0xcc;
+const POISON_NEW: u8 = 0x5a;
+const POISON_FREE: u8 = 0x6b;
+const POISON_END: u8 = 0xa5;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Not handed out: in its slab, or in quarantine.
+    Free = 0x1f,
+    /// Handed out.
+    Live = 0x2e,
+    /// A call is about to change it.
+    Busy = 0x3d,
+}
+
+/// A state, and how much was requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The state.
+    pub state: State,
+    /// Bytes that were requested.
+    pub requested: u32,
+}
+
+impl Known {
+    fn word(self, object: usize) -> u64 {
+        let low = u64::from(self.state as u8) << 32 | u64::from(self.requested);
+        check_of(low, object) << 40 | low
+    }
+
+    fn of(word: u64, object: usize, most: u32) -> Option<Known> {
+        let low = word & ((1 << 40) - 1);
+        let state = match (low >> 32) as u8 {
+            0x1f => State::Free,
+            0x2e => State::Live,
+            0x3d => State::Busy,
+            _ => return None,
+        };
+        let known = Known { state, requested: low as u32 };
+        (check_of(low, object) == word >> 40 && known.requested <= most).then_some(known)
+    }
+}
+
+/// 24 bits (Fibonacci hashing: Knuth, TAOCP 6.4).
+fn check_of(low: u64, object: usize) -> u64 {
+    (low ^ (object as u64).rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40
+}
+
+impl<P: Platform> PageHeap<P> {
+    fn state_word(&self, layout: &Layout, object: usize) -> &AtomicU64 {
+        // SAFETY: the layout keeps a word there behind each object of a slab, which is committed,
+        // and only this module uses it.
+        unsafe { self.platform.word_in_slab(object + layout.state()) }
+    }
+
+    /// Where the link of a deferred free lies.
+    pub fn link_of(&self, layout: &Layout, object: usize) -> usize {
+        object + layout.right as usize
+    }
+
+    /// The state of an object; `None` if a program wrote over it.
+    pub fn known(&self, layout: &Layout, object: usize) -> Option<Known> {
+        // Acquire pairs with the Release in `set_state`: who sees Free or Live sees the parts.
+        let word = self.state_word(layout, object).load(Ordering::Acquire);
+        Known::of(word, object, layout.object)
+    }
+
+    fn set_state(&self, layout: &Layout, object: usize, state: State, requested: u32) {
+        let word = Known { state, requested }.word(object);
+        self.state_word(layout, object).store(word, Ordering::Release);
+    }
+
+    /// Makes an object that is `from` ours. False if it is not, or not any more.
+    pub fn claim(&self, layout: &Layout, object: usize, from: Known) -> bool {
+        let to = Known { state: State::Busy, ..from };
+        let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.state_word(layout, object)
+            .compare_exchange(from.word(object), to.word(object), set, seen)
+            .is_ok()
+    }
+
+    /// Makes all objects of a slab that is about to begin free ones.
+    pub fn prepare_slab(&self, slab: u32, layout: &Layout, begin: usize, objects: u32) {
+        self.region.descriptor(slab).granules.store(0, Ordering::Relaxed);
+        for nth in 0..objects as usize {
+            let object = begin + nth * layout.stride as usize;
+            self.clear_tracks(layout, object);
+            if layout.flags.has(DebugFlags::POISON) {
+                let (at, bytes) = layout.padding();
+                // SAFETY: padding of an object of a slab that nobody else knows.
+                unsafe { self.platform.fill(object + at, bytes, POISON_NEW) };
+            }
+            self.release(layout, object);
+        }
+    }
+
+    /// An object that is ours becomes free: zones, poison, state.
+    pub fn release(&self, layout: &Layout, object: usize) {
+        self.fill_zones(layout, object, 0, RED_FREE);
+        if layout.body > 0 {
+            let bytes = layout.body as usize;
+            // SAFETY: the object is ours.
+            unsafe { self.platform.fill(object, bytes - 1, POISON_FREE) };
+            // SAFETY: as above.
+            unsafe { self.platform.fill(object + bytes - 1, 1, POISON_END) };
+        }
+        self.set_state(layout, object, State::Free, 0);
+    }
+
+    /// An object that is ours becomes live: zones, poison, state.
+    pub fn hand_out(&self, layout: &Layout, object: usize, requested: u32) {
+        // SAFETY: the object is ours.
+        unsafe { self.platform.fill(object, layout.body as usize, POISON_NEW) };
+        self.fill_zones(layout, object, requested, RED_LIVE);
+        self.set_state(layout, object, State::Live, requested);
+    }
+
+    /// Left and right zone. Of a free object nothing is requested, and the object is no zone.
+    fn fill_zones(&self, layout: &Layout, object: usize, requested: u32, value: u8) {
+        if !layout.flags.has(DebugFlags::RED_ZONE) {
+            return;
+        }
+        let (at, bytes) = right_zone(layout, value, requested);
+        // SAFETY: zones of an object that is ours.
+        unsafe { self.platform.fill(object - layout.left as usize, layout.left as usize, value) };
+        // SAFETY: as above.
+        unsafe { self.platform.fill(object + at, bytes, value) };
+    }
+
+    /// Another part than these bytes, if there is one.
+    fn wrong_in(&self, begin: usize, bytes: usize, expected: u8) -> Option<Bytes> {
+        // SAFETY: parts of an object of a slab, which is committed.
+        let (first, found) = unsafe { self.platform.first_other(begin, bytes, expected) }?;
+        let mut last = first;
+        let end = begin + bytes;
+        while last + 1 < end {
+            // SAFETY: as above.
+            match unsafe { self.platform.first_other(last + 1, end - last - 1, expected) } {
+                Some((next, _)) => last = next,
+                None => break,
+            }
+        }
+        Some(Bytes { first, last, found, expected })
+    }
+
+    fn wrong_zone(&self, layout: &Layout, object: usize, known: Known) -> Option<(What, Bytes)> {
+        if !layout.flags.has(DebugFlags::RED_ZONE) {
+            return None;
+        }
+        let value = if known.state == State::Free { RED_FREE } else { RED_LIVE };
+        let left = layout.left as usize;
+        if let Some(bytes) = self.wrong_in(object - left, left, value) {
+            return Some((What::LeftRedZone, bytes));
+        }
+        let (at, bytes) = right_zone(layout, value, known.requested);
+        let wrong = self.wrong_in(object + at, bytes, value)?;
+        Some((What::RightRedZone, wrong))
+    }
+
+    /// What is wrong with the parts of an object that was known to be free or live.
+    pub fn wrong_of(&self, layout: &Layout, object: usize, known: Known) -> Option<(What, Bytes)> {
+        let zone = self.wrong_zone(layout, object, known);
+        if zone.is_some() || !layout.flags.has(DebugFlags::POISON) {
+            return zone;
+        }
+        let (at, bytes) = layout.padding();
+        if let Some(bytes) = self.wrong_in(object + at, bytes, POISON_NEW) {
+            return Some((What::Padding, bytes));
+        }
+        if known.state != State::Free || layout.body == 0 {
+            return None;
+        }
+        let end = object + layout.body as usize - 1;
+        let body = self.wrong_in(object, layout.body as usize - 1, POISON_FREE);
+        let wrong = body.or_else(|| self.wrong_in(end, 1, POISON_END))?;
+        Some((What::Poison, wrong))
+    }
+
+    /// Restores the parts of an object after what is wrong was reported.
+    pub fn repair(&self, layout: &Layout, object: usize, known: Known) {
+        if layout.flags.has(DebugFlags::POISON) {
+            let (at, bytes) = layout.padding();
+            // SAFETY: padding, of which no owner uses a byte.
+            unsafe { self.platform.fill(object + at, bytes, POISON_NEW) };
+        }
+        match known.state {
+            State::Free => self.release(layout, object),
+            _ => self.fill_zones(layout, object, known.requested, RED_LIVE),
+        }
+    }
+
+    /// Writes the state of an object again that a program wrote over.
+    pub fn restore_state(&self, layout: &Layout, object: usize, known: Known) {
+        self.set_state(layout, object, known.state, known.requested);
+    }
+
+    /// Who used an object last.
+    pub fn tracks(
+        &self,
+        layout: &Layout,
+        object: usize,
+    ) -> [Option<crate::pages::finding::Track>; 2] {
+        [Which::Alloc, Which::Free].map(|which| self.track(layout, object, which))
+    }
+}
+
+/// Begin and bytes of the right zone: of a live object all that was not requested.
+fn right_zone(layout: &Layout, value: u8, requested: u32) -> (usize, usize) {
+    let begin = if value == RED_LIVE { requested } else { layout.object };
+    (begin as usize, (layout.right - begin) as usize)
+}
+
+const _: () = assert!(WORD as usize == size_of::<u64>());

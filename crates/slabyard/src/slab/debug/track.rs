@@ -1,0 +1,90 @@
+//! Who allocated and who freed an object: two tracks behind its state.
+//!
+//! Neighbour: [`super::Layout`] says where. Invariant: who owns the object or its state writes
+//! them; others read words that may change meanwhile, for reports alone.
+
+use super::Layout;
+use crate::pages::PageHeap;
+use crate::pages::finding::{FRAMES, Track};
+use crate::platform::Platform;
+use crate::sync::{AtomicU64, Ordering};
+use slabyard_abi::debug::DebugFlags;
+
+/// Words of a track: frames, thread and row, time, bytes.
+const WORDS: usize = FRAMES + 3;
+
+/// Bytes of a track.
+pub(super) const TRACK_BYTES: u32 = (WORDS * size_of::<u64>()) as u32;
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Of the last allocation.
+    Alloc = 0,
+    /// Of the last free.
+    Free = 1,
+}
+
+impl<P: Platform> PageHeap<P> {
+    fn track_words(&self, layout: &Layout, object: usize, which: Which) -> [&AtomicU64; WORDS] {
+        let begin = object + layout.tracks() + which as usize * TRACK_BYTES as usize;
+        core::array::from_fn(|nth| {
+            // SAFETY: the layout keeps room for two tracks behind each object of a slab, which
+            // is committed, and only this module uses it.
+            unsafe { self.platform.word_in_slab(begin + nth * size_of::<u64>()) }
+        })
+    }
+
+    /// Writes who allocates or frees an object, where that is tracked.
+    pub fn set_track(&self, layout: &Layout, object: usize, which: Which, bytes: u32) {
+        if !layout.flags.has(DebugFlags::TRACK) {
+            return;
+        }
+        let mut track = Track {
+            row: self.platform.row_hint().map_or(u32::MAX, |row| row as u32),
+            time_ns: self.platform.now_ns(),
+            bytes: bytes.into(),
+            ..Track::default()
+        };
+        if let Some(hooks) = self.hooks.try_get() {
+            (hooks.track)(&mut track);
+        }
+        let words = self.track_words(layout, object, which);
+        for (word, frame) in words.iter().zip(track.frames) {
+            word.store(frame as u64, Ordering::Relaxed);
+        }
+        let who = u64::from(track.row) << 32 | u64::from(track.thread);
+        words[FRAMES].store(who, Ordering::Relaxed);
+        words[FRAMES + 1].store(track.time_ns, Ordering::Relaxed);
+        words[FRAMES + 2].store(track.bytes, Ordering::Relaxed);
+    }
+
+    /// Who did it last, where that is tracked; `None` if nobody did.
+    pub fn track(&self, layout: &Layout, object: usize, which: Which) -> Option<Track> {
+        if !layout.flags.has(DebugFlags::TRACK) {
+            return None;
+        }
+        let words = self.track_words(layout, object, which);
+        let word = |nth: usize| words[nth].load(Ordering::Relaxed);
+        let who = word(FRAMES);
+        let track = Track {
+            frames: core::array::from_fn(|nth| word(nth) as usize),
+            thread: who as u32,
+            row: (who >> 32) as u32,
+            time_ns: word(FRAMES + 1),
+            bytes: word(FRAMES + 2),
+        };
+        (track.time_ns != 0).then_some(track)
+    }
+
+    /// Nobody did anything with an object of a new slab yet.
+    pub(super) fn clear_tracks(&self, layout: &Layout, object: usize) {
+        if layout.flags.has(DebugFlags::TRACK) {
+            for which in [Which::Alloc, Which::Free] {
+                self.track_words(layout, object, which)
+                    .iter()
+                    .for_each(|word| word.store(0, Ordering::Relaxed));
+            }
+        }
+    }
+}

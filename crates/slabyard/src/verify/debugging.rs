@@ -1,0 +1,156 @@
+//! Debugging of caches, as the yard does it: which cache has which, and the look through the
+//! objects of all of them.
+//!
+//! Neighbours: [`crate::engine::debug`] looks at each object; `abi::debug` has flags and rules.
+//! Invariant: what does not serve by size has no debugging, and none of this code.
+
+use crate::cache::Cache;
+use crate::engine::{Debug, Engine};
+use crate::pages::Kind;
+use crate::pages::finding::Hooks;
+use crate::platform::{GRANULE, Platform};
+use crate::sync::Ordering;
+use crate::yard::Yard;
+use crate::yard::slow_path::RUN_CALLS;
+use core::fmt::{self, Write};
+use slabyard_abi::debug::DebugFlags;
+
+/// The debugging of a cache, where engines may have it.
+#[inline(always)]
+pub(crate) fn debug_of<E: Engine>(cache: &Cache<E>) -> Option<&Debug> {
+    if E::SIZED { cache.engine.debug() } else { None }
+}
+
+/// A cache's name, for rules: cut off as published names are.
+pub(crate) struct NameBytes {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl NameBytes {
+    pub(crate) fn of(name: impl fmt::Display) -> Self {
+        let mut bytes = NameBytes { bytes: [0; 32], len: 0 };
+        // `write_str` never fails.
+        let _ = write!(bytes, "{name}");
+        bytes
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl fmt::Write for NameBytes {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let n = text.len().min(self.bytes.len() - self.len);
+        self.bytes[self.len..][..n].copy_from_slice(&text.as_bytes()[..n]);
+        self.len += n;
+        Ok(())
+    }
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Sets the functions that caches with debugging call.
+    pub fn on_findings(&self, hooks: Hooks) {
+        self.heap.hooks.set(hooks);
+    }
+
+    /// The debugging of a cache that is created.
+    pub(crate) fn debug_of_created(
+        &self,
+        name: &impl fmt::Display,
+        asked: DebugFlags,
+    ) -> DebugFlags {
+        let rules = self.caches.debug_rules.try_get();
+        asked.with(rules.map_or(DebugFlags::NONE, |rules| rules(NameBytes::of(name).as_bytes())))
+    }
+
+    /// True if a request is to fail by rule.
+    #[inline(always)]
+    pub(crate) fn is_to_fail(&self, bytes: usize, align: usize) -> bool {
+        E::SIZED
+            && self
+                .class_for(bytes, align)
+                .is_some_and(|class| self.is_to_fail_in(&self.caches.classes()[class]))
+    }
+
+    /// True if an allocation from a cache is to fail by rule.
+    #[inline(always)]
+    pub(crate) fn is_to_fail_in(&self, cache: &Cache<E>) -> bool {
+        debug_of(cache).is_some_and(|debug| debug.fails(&self.heap))
+    }
+
+    /// Where the link of a deferred free lies, of the live object at an address.
+    #[inline(always)]
+    pub(crate) fn link_of(&self, address: usize) -> usize {
+        if E::SIZED
+            && let Some(class) = self.class_at(address)
+            && let Some(debug) = debug_of(self.caches.get(class))
+        {
+            return debug.link_of(&self.heap, address);
+        }
+        address
+    }
+
+    /// True if an address lies in a cache with debugging.
+    pub fn is_debugged(&self, address: usize) -> bool {
+        E::SIZED && self.class_at(address).is_some_and(|c| debug_of(self.caches.get(c)).is_some())
+    }
+
+    /// True if an address lies in a cache that knows what was requested of each object.
+    pub fn knows_requests(&self, address: usize) -> bool {
+        E::SIZED
+            && self.class_at(address).is_some_and(|class| {
+                debug_of(self.caches.get(class))
+                    .is_some_and(|debug| debug.flags().has(DebugFlags::RED_ZONE))
+            })
+    }
+
+    /// True if an object of a cache with debugging begins at an address and is free.
+    pub fn is_known_free(&self, address: usize) -> bool {
+        E::SIZED
+            && self.class_at(address).is_some_and(|class| {
+                let cache = self.caches.get(class);
+                debug_of(cache).is_some_and(|debug| debug.is_freed(cache.on(&self.heap), address))
+            })
+    }
+
+    /// What caches with debugging found so far.
+    pub fn findings(&self) -> u64 {
+        self.heap.findings.load(Ordering::Relaxed)
+    }
+
+    /// Looks through the objects of all caches with debugging; returns how many were wrong, each
+    /// of which was reported. `None` in a signal handler that interrupted a slow path.
+    pub fn validate(&self) -> Option<u64> {
+        let _slow_path = self.slow_path(RUN_CALLS)?;
+        Some(self.validate_inside())
+    }
+
+    /// As [`Yard::validate`], in a slow path.
+    pub(crate) fn validate_inside(&self) -> u64 {
+        if !E::SIZED {
+            return 0;
+        }
+        let region = &self.heap.region;
+        let (mut at, mut wrong) = (self.heap.platform.page_bytes() / GRANULE, 0);
+        while at < region.top() {
+            let descriptor = region.descriptor(at as u32);
+            at += 1;
+            if descriptor.kind() != Kind::Slab {
+                continue;
+            }
+            let slab = at as u32 - 1;
+            let Some(class) = self.class_at(region.address(slab)) else { continue };
+            if self.caches.is_there(class) {
+                let cache = self.caches.get(class);
+                if let Some(debug) = debug_of(cache)
+                    && self.heap.is_slab(slab, cache.shape().slot)
+                {
+                    wrong += u64::from(debug.look_through(cache.on(&self.heap), slab));
+                }
+            }
+        }
+        wrong
+    }
+}
