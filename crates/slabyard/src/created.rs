@@ -84,6 +84,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Some(_slow_path) = self.slow_path_after_fork() else {
             return Err(NotCreated::Interrupted);
         };
+        if settings.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
+            self.begin_waiting();
+        }
         let create = || self.create_once(&name, settings, geometry, &debugged);
         match create() {
             Err(NotCreated::Memory) => {
@@ -277,12 +280,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         })
     }
 
-    /// As [`Yard::alloc`] outside of a slow path: the object is a mapping.
+    /// As [`Yard::alloc`] outside of a slow path: the object is a mapping. None of a cache whose
+    /// memory must stay what it is after a free: that allocation waits for the fork, or fails.
     #[cold]
     fn alloc_from_outside(&self, id: CacheId, cache: &Cache<E>) -> Option<usize> {
         let shape = cache.shape();
         let align = 1 << shape.geometry.size.trailing_zeros();
-        let Some(address) = self.heap.map_own(shape.geometry.size as usize, align) else {
+        let is_typesafe = shape.flags.has(CacheFlags::TYPESAFE_BY_RCU);
+        let map = || self.heap.map_own(shape.geometry.size as usize, align);
+        let Some(address) = (!is_typesafe).then(map).flatten() else {
             let _slow_path = self.slow_path_after_fork()?;
             return self.alloc_or_drain_from(id, cache);
         };

@@ -3,6 +3,7 @@
 //! * the protocol alone, every order of its steps, with store buffers ([`model`]);
 //! * preempted threads on the modelled machine, whose readers' stores arrive late ([`machine`]);
 //! * one thread at a time: what waits, what is refused, forks ([`one`]);
+//! * caches whose memory is type-safe for readers ([`typesafe`]);
 //! * threads of a real process ([`on_linux`]), with as many operations as
 //!   `SLABYARD_STRESS_OPS` says.
 
@@ -10,8 +11,13 @@
 mod machine;
 #[path = "rcu/model.rs"]
 mod model;
+#[cfg(target_os = "linux")]
+#[path = "rcu/on_linux.rs"]
+mod on_linux;
 #[path = "rcu/one.rs"]
 mod one;
+#[path = "rcu/typesafe.rs"]
+mod typesafe;
 
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};

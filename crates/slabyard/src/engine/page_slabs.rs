@@ -6,7 +6,7 @@
 
 use super::partial::Partial;
 use super::slabs::{BarnWords, Group, Held, Rules, Slabs, Stacks};
-use super::{Counter, Header, Shape, flush, partial};
+use super::{CacheFlags, Counter, Header, Shape, flush, partial};
 use crate::pages::lists::Warmth;
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;
@@ -344,6 +344,16 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
     #[inline(always)]
     fn free_pages(self, shape: &Shape, slab: u32, warmth: Warmth) {
+        if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU)
+            && let Some(hold) = self.heap.on_ended.try_get()
+        {
+            return hold(self.heap, slab, shape.geometry.order, shape.slot);
+        }
+        self.free_pages_now(shape, slab, warmth);
+    }
+
+    #[inline(always)]
+    fn free_pages_now(self, shape: &Shape, slab: u32, warmth: Warmth) {
         let order = shape.geometry.order;
         if let Some(destructor) = &shape.destructor {
             self.heap.destruct(slab, &shape.geometry, destructor);
@@ -357,7 +367,7 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
 
     /// Frees the pages of a slab that ended and waited for readers.
     pub(crate) fn free_waited(self, slab: u32) {
-        self.free_pages(self.cache.shape(), slab, Warmth::Cold);
+        self.free_pages_now(self.cache.shape(), slab, Warmth::Cold);
     }
 
     /// Returns one object to its slab and bypasses the sheaves.

@@ -1,4 +1,5 @@
-//! Slabs that ended and wait for readers: those of caches whose memory is type-safe for readers. Their pages are freed after a
+//! Slabs that ended and wait for readers: those of caches with
+//! [`CacheFlags::TYPESAFE_BY_RCU`](crate::cache::CacheFlags). Their pages are freed after a
 //! grace period that began after their last object was freed.
 //!
 //! They are a list through their descriptors, in the order in which they ended, each with the

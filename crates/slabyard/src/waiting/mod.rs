@@ -89,6 +89,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     ///
     /// What a reader finds in its section through a pointer that it loads there:
     /// * an object given to [`Yard::free_rcu`] is not freed before the section ends;
+    /// * an object of a cache with
+    ///   [`TYPESAFE_BY_RCU`](crate::cache::CacheFlags::TYPESAFE_BY_RCU) that was freed by a plain
+    ///   free may be another object of the same cache by now, again and again, but its memory
+    ///   is an object of this cache until the section ends. So the reader may lock it, or
+    ///   raise a count in it by compare-exchange from a value that is not 0, and must then look
+    ///   again whether it is the object that was sought (its key), and whether it is still
+    ///   where it was found; if not, it lets go and looks anew. What it read before that proves
+    ///   nothing. Fields that readers use must be atomic, and a constructor must make them, as an
+    ///   allocation that initialises them would run against readers.
     #[inline(always)]
     pub fn rcu_read_lock(&self) {
         if !self.heap.rcu.enter(self.platform()) {

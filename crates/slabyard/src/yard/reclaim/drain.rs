@@ -120,6 +120,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_stacks(Stacks::All);
+        self.look_at_waiting();
         let purged = self.heap.purge(0, usize::MAX);
         self.heap.release_metadata();
         self.heap.sheaves.rest(self.platform());
