@@ -26,7 +26,7 @@ enum Freed {
 
 const ROUNDS: usize = 12;
 const PUBLISHED: usize = 2;
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 25;
 
 fn token(address: usize) -> usize {
     address ^ 0x5a5a_5a5a
