@@ -71,6 +71,8 @@ pub enum Key {
     Helper,
     /// Which engine serves the process.
     Engine,
+    /// Equal object caches share slabs.
+    Merge,
     /// Where the report goes.
     Report,
 }
@@ -131,6 +133,12 @@ options! {
         kind: Kind::Word(engines::NAMES),
         default: 0,
         help: "the engine, in the library that holds all of them (set by `slabyard run --engine`)",
+    },
+    Opt {
+        env: "SLABYARD_MERGE",
+        kind: Kind::Switch,
+        default: 0,
+        help: "equal object caches of a program share slabs, as in the kernel",
     },
     Opt {
         env: "SLABYARD_REPORT",

@@ -16,16 +16,33 @@ pub(crate) fn register() {
     at_fork(prepare, parent, child);
 }
 
+/// What object caches do before a fork and after it, in either process.
+#[cfg(object_caches)]
+pub(crate) static AROUND: slabyard::sync::Once<[fn(); 2]> = slabyard::sync::Once::new();
+
+#[cfg(object_caches)]
+fn around(which: usize) {
+    if let Some(calls) = AROUND.try_get() {
+        calls[which]();
+    }
+}
+
 extern "C" fn prepare() {
+    #[cfg(object_caches)]
+    around(0);
     YARD.close();
 }
 
 extern "C" fn parent() {
     YARD.open();
+    #[cfg(object_caches)]
+    around(1);
 }
 
 extern "C" fn child() {
     YARD.open_in_child();
+    #[cfg(object_caches)]
+    around(1);
     observe::after_fork();
     YARD.adopt_foreign_rows();
     YARD.platform().free_foreign_slots();

@@ -30,7 +30,7 @@ pub(crate) fn at_exit() {
 
 /// Reports misuse that the flush of an object to its slab found.
 pub(crate) fn found_at_flush(found: &Misuse) {
-    let class = number_of(Slot(found.slot)).filter(|number| *number < CLASSES).unwrap_or(0);
+    let class = number_of(Slot(found.slot)).unwrap_or(0);
     let cause = match found.cause {
         Cause::DoubleFree => "double free of an object",
         Cause::Interior => "interior pointer, not the begin of an object",

@@ -95,6 +95,8 @@ fn begin(options: &Options) -> bool {
     if !YARD.init(settings) {
         return false;
     }
+    #[cfg(object_caches)]
+    crate::choice::name_classes();
     YARD.publish(mode_number(platform.mode()));
     true
 }

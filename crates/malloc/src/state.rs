@@ -5,10 +5,11 @@ use slabyard::cache::classes::{ENTRIES, LARGEST, OFFSETS};
 use slabyard::platform::linux::Mode;
 use slabyard::yard::Yard;
 
-#[cfg(any_engine)]
+#[cfg(any(any_engine, object_caches))]
 pub(crate) use slabyard::engine::Any as Engine;
-/// The engine: the one that people use, or, in the package `slabyard-engines`, any of them.
-#[cfg(not(any_engine))]
+/// The engine: the one that people use, or, in the package `slabyard-engines`, any of them. Of
+/// object caches (`slabyard-kmem`) each may have its own.
+#[cfg(not(any(any_engine, object_caches)))]
 pub(crate) use slabyard::engine::Sheaves as Engine;
 #[cfg(any_engine)]
 pub(crate) use slabyard::platform::linux::CountingLinux as Linux;
@@ -56,7 +57,7 @@ pub(crate) struct Fast {
     /// The region's first address.
     pub base: AtomicUsize,
     /// Bits that an object's distance from the base does not have: those above
-    /// the region's size, and those below 16.
+    /// the region's size, and those below its least alignment.
     pub mask: AtomicUsize,
     /// The page map.
     pub map: AtomicUsize,
@@ -111,6 +112,12 @@ impl Fast {
     }
 }
 
+/// Bits below the least alignment of an object.
+#[cfg(not(object_caches))]
+const UNALIGNED: usize = 15;
+#[cfg(object_caches)]
+const UNALIGNED: usize = 7;
+
 /// Children that may run in this process's memory ([`crate::vfork`]): while there are any,
 /// no call takes the fast path.
 static CHILDREN: AtomicUsize = AtomicUsize::new(0);
@@ -151,7 +158,7 @@ pub(crate) fn choose_mask() {
         }
         let (reach, closed) = (YARD.heap.region.reach(), is_closed());
         // Every address has a bit of this mask, but the base, where no object begins.
-        let mask = if closed { usize::MAX } else { !(reach * GRANULE - 1) | 15 };
+        let mask = if closed { usize::MAX } else { !(reach * GRANULE - 1) | UNALIGNED };
         FAST.mask.store(mask, Ordering::Release);
         // As in `choose_limit`.
         fence(Ordering::SeqCst);
@@ -161,12 +168,20 @@ pub(crate) fn choose_mask() {
     }
 }
 
+/// What object caches do as the limit is set: true if each call must take the slow path.
+#[cfg(object_caches)]
+pub(crate) static ON_LIMIT: slabyard::sync::Once<fn(bool)> = slabyard::sync::Once::new();
+
 /// Sets the limit that holds now: 0 while each call must take the slow path, so that no size is
 /// below it.
 pub(crate) fn choose_limit() {
     loop {
         let none = YARD.wants_every_call() || is_closed();
         FAST.limit.store(if none { 0 } else { LARGEST + 1 }, Ordering::Release);
+        #[cfg(object_caches)]
+        if let Some(call) = ON_LIMIT.try_get() {
+            call(none);
+        }
         // Of two threads that store different limits, one sees here that the other
         // changed the condition, and stores again. The fence keeps the store before
         // the load; its partner is the exchange that changes the interval, or the children.

@@ -154,8 +154,8 @@ impl Header {
         self.shape.set(shape);
     }
 
-    /// Changes the name, before the cache is shown.
-    pub(super) fn rename(&self, name: &str) {
+    /// Changes the name, before the cache or its yard is shown.
+    pub fn rename(&self, name: impl fmt::Display) {
         self.shown.set_name(name);
     }
 

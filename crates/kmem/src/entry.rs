@@ -1,0 +1,103 @@
+//! `slabyard_cache_alloc` and `slabyard_cache_free`: the fast path.
+//!
+//! On x86-64 they are the sequences themselves (text in `slabyard::platform::rseq`), pinned by
+//! `ci/golden`. An allocation reads the cache's slot from its handle and pops. A free asks first
+//! whether the page map says that the object's slab is of this cache, by one comparison: no object
+//! gets into another cache's sheaf.
+//!
+//! No cache of this library has CPU slabs, so that a push asks for no tag.
+
+#[cfg(target_arch = "x86_64")]
+mod fast {
+    use crate::handles::Handle;
+    use crate::slow::{alloc_slow, free_slow};
+    use crate::state::{FAST, at};
+    use core::arch::naked_asm;
+    use core::ffi::c_void;
+    use slabyard::platform::stack::COUNTDOWN_AT;
+    use slabyard::{rseq_announce, rseq_pop, rseq_push};
+
+    /// Allocates an object of a cache.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C" fn slabyard_cache_alloc(_cache: *const Handle) -> *mut c_void {
+        naked_asm!(
+            "test rdi, rdi",
+            "jz 29f",
+            "20: mov rdx, qword ptr [rip + {fast} + {cs}]",
+            "mov rsi, qword ptr [rip + {fast} + {rows}]",
+            rseq_announce!(),
+            "mov cx, word ptr [rdi]",
+            rseq_pop!("eax"),
+            "ret",
+            "29: jmp {slow}",
+            ".p2align 6",
+            fast = sym FAST,
+            slow = sym alloc_slow,
+            cs = const at::CS_OFFSET,
+            rows = const at::ROWS,
+        )
+    }
+
+    /// Frees an object of a cache.
+    #[unsafe(no_mangle)]
+    #[unsafe(naked)]
+    pub extern "C" fn slabyard_cache_free(_cache: *const Handle, _object: *mut c_void) {
+        naked_asm!(
+            "mov r10, rdi",
+            "mov rdi, rsi",
+            "test r10, r10",
+            "jz 29f",
+            "20: mov rax, rdi",
+            "sub rax, qword ptr [rip + {fast} + {base}]",
+            "test qword ptr [rip + {fast} + {mask}], rax",
+            "jne 29f",
+            "shr rax, 12",
+            "mov r8, qword ptr [rip + {fast} + {map}]",
+            "movzx r11d, word ptr [r8 + rax * 2]",
+            "cmp r11w, word ptr [r10]",
+            "jne 29f",
+            "mov rsi, qword ptr [rip + {fast} + {rows}]",
+            "mov rdx, qword ptr [rip + {fast} + {cs}]",
+            rseq_announce!(),
+            "dec dword ptr [rsi + rcx + {frees}]",
+            "js 29f",
+            "mov cx, r11w",
+            rseq_push!("rsi"),
+            "ret",
+            "29: mov rsi, rdi",
+            "mov rdi, r10",
+            "jmp {slow}",
+            ".p2align 6",
+            fast = sym FAST,
+            slow = sym free_slow,
+            base = const at::BASE,
+            mask = const at::MASK,
+            map = const at::MAP,
+            frees = const COUNTDOWN_AT,
+            cs = const at::CS_OFFSET,
+            rows = const at::ROWS,
+        )
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod fast {
+    use crate::handles::Handle;
+    use crate::slow::{alloc_slow, free_slow};
+    use core::ffi::c_void;
+
+    /// Allocates an object of a cache.
+    #[unsafe(no_mangle)]
+    pub extern "C" fn slabyard_cache_alloc(cache: *const Handle) -> *mut c_void {
+        alloc_slow(cache)
+    }
+
+    /// Frees an object of a cache.
+    #[unsafe(no_mangle)]
+    pub extern "C" fn slabyard_cache_free(cache: *const Handle, object: *mut c_void) {
+        free_slow(cache, object);
+    }
+}
+
+pub(crate) use fast::{slabyard_cache_alloc, slabyard_cache_free};

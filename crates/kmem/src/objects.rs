@@ -1,0 +1,118 @@
+//! Calls on a cache's objects beside the two of [`crate::entry`]: zeros, many at a time, a walk over
+//! the live ones.
+
+use crate::caches::{checked, refuse};
+use crate::entry::slabyard_cache_alloc;
+use crate::errno::set_errno;
+use crate::handles::Handle;
+use crate::policy;
+use crate::slow::{ENOMEM, free_any, refused};
+use crate::state::YARD;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
+
+const EAGAIN: c_int = 11;
+const EINVAL: c_int = 22;
+
+/// Allocates an object and clears it.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_cache_zalloc(cache: *const Handle) -> *mut c_void {
+    let Some(handle) = checked("slabyard_cache_zalloc", cache) else { return null_mut() };
+    if handle.constructor.load(Ordering::Relaxed) != 0 {
+        let name = handle.name();
+        refuse!(
+            EINVAL,
+            "slabyard_cache_zalloc(\"{name}\"): a cache with a constructor keeps its objects' state, which zeros would end"
+        );
+        policy::end();
+        return null_mut();
+    }
+    let object = slabyard_cache_alloc(cache);
+    if !object.is_null() {
+        let bytes = handle.object.load(Ordering::Relaxed) as usize;
+        // SAFETY: the object just allocated.
+        unsafe { object.cast::<u8>().write_bytes(0, bytes) };
+    }
+    object
+}
+
+/// Allocates an object, from a memory node if the machine has it.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_cache_alloc_node(cache: *const Handle, _node: c_int) -> *mut c_void {
+    slabyard_cache_alloc(cache)
+}
+
+/// Allocates many objects, or none.
+///
+/// # Safety
+/// As the header says of its arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slabyard_cache_alloc_bulk(
+    cache: *const Handle,
+    nr: usize,
+    objects: *mut *mut c_void,
+) -> usize {
+    let handle = checked("slabyard_cache_alloc_bulk", cache);
+    let Some(id) = handle.and_then(Handle::id) else { return 0 };
+    if nr == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's promise; a pointer and a number are alike.
+    let out = unsafe { core::slice::from_raw_parts_mut(objects.cast::<usize>(), nr) };
+    if YARD.alloc_bulk_from(id, out) {
+        return nr;
+    }
+    out.fill(0);
+    set_errno(ENOMEM);
+    0
+}
+
+/// Frees many objects.
+///
+/// # Safety
+/// As the header says of its arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slabyard_cache_free_bulk(
+    cache: *const Handle,
+    nr: usize,
+    objects: *const *mut c_void,
+) {
+    const NAME: &str = "slabyard_cache_free_bulk";
+    if nr == 0 {
+        return;
+    }
+    // SAFETY: the caller's promise; a pointer and a number are alike.
+    let objects = unsafe { core::slice::from_raw_parts(objects.cast::<usize>(), nr) };
+    if cache.is_null() {
+        return objects.iter().for_each(|object| free_any(NAME, *object));
+    }
+    let Some(id) = checked(NAME, cache).and_then(Handle::id) else { return };
+    let mut left = objects;
+    while let Err((nth, place)) = YARD.free_bulk_to(id, left) {
+        // A hole is free already.
+        if left[nth] != 0 {
+            refused(NAME, id, left[nth], place);
+        }
+        left = &left[nth + 1..];
+    }
+}
+
+/// Calls a function with each live object.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_cache_for_each_live(
+    cache: *const Handle,
+    each: extern "C" fn(*mut c_void, *mut c_void),
+    with: *mut c_void,
+) -> c_int {
+    let handle = checked("slabyard_cache_for_each_live", cache);
+    let Some(id) = handle.and_then(Handle::id) else { return -1 };
+    match YARD.each_live(id, |object| each(object as *mut c_void, with)) {
+        Some(slabyard::live::Walked::Exact) => 0,
+        Some(slabyard::live::Walked::WithFree) => 1,
+        None => {
+            set_errno(EAGAIN);
+            -1
+        }
+    }
+}

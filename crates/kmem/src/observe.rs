@@ -1,0 +1,1 @@
+../../malloc/src/observe.rs

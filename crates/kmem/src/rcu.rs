@@ -1,0 +1,108 @@
+//! Readers, by C's names: sections, waiting for readers, and frees after them.
+//!
+//! Neighbour: `slabyard::waiting` says what a reader may rely on.
+
+use crate::caches::checked;
+use crate::choice::Name;
+use crate::errno::set_errno;
+use crate::handles::Handle;
+use crate::misuse;
+use crate::policy;
+use crate::start;
+use crate::state::{YARD, ready};
+use crate::text::say;
+use core::ffi::{c_int, c_void};
+use slabyard::waiting::{NotTaken, NotWaited};
+use slabyard::yard::Place;
+
+const EDEADLK: c_int = 35;
+const EINTR: c_int = 4;
+
+/// Opens a section of a reader.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_rcu_read_lock() {
+    if start::ensure() {
+        YARD.rcu_read_lock();
+    }
+}
+
+/// Ends the section that this thread opened last.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_rcu_read_unlock() {
+    if ready() {
+        YARD.rcu_read_unlock();
+    }
+}
+
+fn waited(function: &str, result: Result<(), NotWaited>) -> c_int {
+    let errno = match result {
+        Ok(()) => return 0,
+        Err(NotWaited::InSection) => {
+            say!("{function}: the caller is in a section itself, and would wait for ever");
+            policy::end();
+            EDEADLK
+        }
+        Err(NotWaited::Interrupted) => EINTR,
+    };
+    set_errno(errno);
+    -1
+}
+
+/// Waits until all sections have ended that are open now.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_synchronize_rcu() -> c_int {
+    if ready() { waited("slabyard_synchronize_rcu", YARD.synchronize_rcu()) } else { 0 }
+}
+
+/// Waits until all is freed that waits for readers.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_rcu_barrier() -> c_int {
+    if ready() { waited("slabyard_rcu_barrier", YARD.rcu_barrier()) } else { 0 }
+}
+
+/// Frees an object of a cache after the sections that are open now.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_cache_free_rcu(cache: *const Handle, object: *mut c_void) -> c_int {
+    const NAME: &str = "slabyard_cache_free_rcu";
+    let Some(id) = checked(NAME, cache).and_then(Handle::id) else { return -1 };
+    if object.is_null() {
+        return 0;
+    }
+    let taken = YARD.free_to_rcu(id, object as usize);
+    if let Err(NotTaken::Place(Place::Object { class, .. })) = taken
+        && class != id.number()
+    {
+        let (own, other) = (Name(id.number()), Name(class));
+        say!("{NAME}(\"{own}\", {object:p}): wrong cache, the object is of \"{other}\"");
+        policy::end();
+        return -1;
+    }
+    given(NAME, object as usize, taken)
+}
+
+/// Frees a block after the sections that are open now.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_kfree_rcu(block: *mut c_void) -> c_int {
+    const NAME: &str = "slabyard_kfree_rcu";
+    if crate::kmalloc::is_none(block) {
+        return 0;
+    }
+    let address = block as usize;
+    let taken = if ready() { YARD.free_rcu(address) } else { Err(NotTaken::Place(Place::Foreign)) };
+    given(NAME, address, taken)
+}
+
+/// What could not be taken waits here.
+fn given(function: &str, address: usize, taken: Result<(), NotTaken>) -> c_int {
+    match taken {
+        Ok(()) => 0,
+        Err(NotTaken::Place(place)) => {
+            misuse::found_at_call(function, address, place);
+            -1
+        }
+        Err(NotTaken::Full | NotTaken::Memory | NotTaken::Interrupted) => {
+            let freed = YARD.free_after_waiting(address);
+            waited(function, freed.map(|_| ()))
+        }
+    }
+}

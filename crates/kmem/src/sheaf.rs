@@ -1,0 +1,108 @@
+//! Prefilled sheaves, by C's names: `struct slabyard_sheaf` is a block that holds one.
+
+use crate::caches::checked;
+use crate::errno::set_errno;
+use crate::handles::Handle;
+use crate::kmalloc::{allocate, release};
+use crate::policy;
+use crate::slow::ENOMEM;
+use crate::state::YARD;
+use crate::text::say;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use slabyard::prefill::Prefilled;
+
+/// Makes a sheaf with objects of a cache.
+#[unsafe(no_mangle)]
+pub extern "C" fn slabyard_sheaf_prefill(cache: *const Handle, objects: usize) -> *mut Prefilled {
+    let handle = checked("slabyard_sheaf_prefill", cache);
+    let Some(id) = handle.and_then(Handle::id) else { return null_mut() };
+    let block = allocate(size_of::<Prefilled>(), align_of::<Prefilled>()).cast::<Prefilled>();
+    if block.is_null() {
+        return null_mut();
+    }
+    match YARD.prefill(id, objects) {
+        Some(sheaf) => {
+            // SAFETY: the block just allocated.
+            unsafe { block.write(sheaf) };
+            block
+        }
+        None => {
+            release("slabyard_sheaf_prefill", block.cast());
+            set_errno(ENOMEM);
+            null_mut()
+        }
+    }
+}
+
+/// The sheaf that C passed; `None` and a report without one.
+///
+/// # Safety
+/// The pointer is null or that of a sheaf which is not returned yet, and no other thread uses it.
+unsafe fn given<'a>(function: &str, sheaf: *mut Prefilled) -> Option<&'a mut Prefilled> {
+    // SAFETY: the caller's promise.
+    let sheaf = unsafe { sheaf.as_mut() };
+    if sheaf.is_none() {
+        say!("{function}(NULL): a sheaf is missing");
+        policy::end();
+    }
+    sheaf
+}
+
+/// Allocates from a sheaf.
+///
+/// # Safety
+/// As the header says of its arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slabyard_sheaf_alloc(sheaf: *mut Prefilled) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let sheaf = unsafe { given("slabyard_sheaf_alloc", sheaf) };
+    sheaf.and_then(|it| YARD.alloc_prefilled(it)).map_or(null_mut(), |it| it as *mut c_void)
+}
+
+/// Fills a sheaf again.
+///
+/// # Safety
+/// As the header says of its arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slabyard_sheaf_refill(sheaf: *mut Prefilled, objects: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(sheaf) = (unsafe { given("slabyard_sheaf_refill", sheaf) }) else { return -1 };
+    if YARD.refill(sheaf, objects) {
+        return 0;
+    }
+    set_errno(ENOMEM);
+    -1
+}
+
+/// Objects in a sheaf.
+///
+/// # Safety
+/// As the header says of its arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slabyard_sheaf_size(sheaf: *mut Prefilled) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { given("slabyard_sheaf_size", sheaf) }.map_or(0, |sheaf| sheaf.len())
+}
+
+/// Takes a sheaf back.
+///
+/// # Safety
+/// As the header says of its arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slabyard_sheaf_return(sheaf: *mut Prefilled) {
+    if sheaf.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise; the block is not used as a sheaf any more.
+    let prefilled = unsafe { sheaf.read() };
+    match YARD.return_prefilled(prefilled) {
+        Ok(()) => release("slabyard_sheaf_return", sheaf.cast()),
+        // In a signal handler that interrupted the allocator: its memory is lost.
+        Err(prefilled) => {
+            say!("slabyard_sheaf_return({sheaf:p}): a signal handler interrupted the allocator");
+            core::mem::forget(prefilled);
+            policy::end();
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What allocations and frees do where the fast path of [`crate::entry`] cannot serve them, and what
+//! is said of a free that is a bug.
+
+use crate::caches::checked;
+use crate::choice::Name;
+use crate::errno::set_errno;
+use crate::handles::Handle;
+use crate::misuse;
+use crate::policy;
+use crate::state::{YARD, ready};
+use crate::text::say;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use slabyard::cache::CacheId;
+use slabyard::yard::Place;
+
+pub(crate) const ENOMEM: c_int = 12;
+
+/// The address as a pointer; null and ENOMEM without one.
+#[inline]
+pub(crate) fn given(address: Option<usize>) -> *mut c_void {
+    match address {
+        Some(address) => address as *mut c_void,
+        None => {
+            set_errno(ENOMEM);
+            null_mut()
+        }
+    }
+}
+
+#[cold]
+pub(crate) extern "C" fn alloc_slow(cache: *const Handle) -> *mut c_void {
+    let handle = checked("slabyard_cache_alloc", cache);
+    let Some(id) = handle.and_then(Handle::id) else { return null_mut() };
+    given(YARD.alloc_from_slow(id))
+}
+
+#[cold]
+pub(crate) extern "C" fn free_slow(cache: *const Handle, object: *mut c_void) {
+    let Some(id) = checked("slabyard_cache_free", cache).and_then(Handle::id) else { return };
+    free_one("slabyard_cache_free", id, object as usize);
+}
+
+fn free_one(function: &str, id: CacheId, object: usize) {
+    if object == 0 {
+        return;
+    }
+    if let Err(place) = YARD.free_to(id, object) {
+        refused(function, id, object, place);
+    }
+}
+
+/// Reports what is no live object of the cache that it was freed to.
+#[cold]
+pub(crate) fn refused(function: &str, id: CacheId, object: usize, place: Place) {
+    match place {
+        Place::Object { class, .. } if class != id.number() => {
+            let (own, other) = (Name(id.number()), Name(class));
+            say!("{function}(\"{own}\", {object:#x}): wrong cache, the object is of \"{other}\"");
+            policy::end();
+        }
+        Place::Large(bytes) => {
+            let own = Name(id.number());
+            say!(
+                "{function}(\"{own}\", {object:#x}): wrong cache, a block of {bytes} bytes of kmalloc"
+            );
+            policy::end();
+        }
+        Place::Object { .. } if object.is_multiple_of(8) => {
+            let own = Name(id.number());
+            say!(
+                "{function}(\"{own}\", {object:#x}): interior pointer, not the begin of an object"
+            );
+            policy::end();
+        }
+        place => misuse::found_at_call(function, object, place),
+    }
+}
+
+/// Frees an object of any cache, or a block.
+pub(crate) fn free_any(function: &str, object: usize) {
+    if object == 0 {
+        return;
+    }
+    let freed = if ready() { YARD.free_fast(object) } else { Err(Place::Foreign) };
+    if let Err(place) = freed {
+        misuse::found_at_call(function, object, place);
+    }
+}

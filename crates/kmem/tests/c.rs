@@ -1,0 +1,211 @@
+//! Programs in C on the library: built by gcc and g++ without a warning, run plain in each mode and
+//! with each engine, under valgrind, and with AddressSanitizer in the program.
+//!
+//! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// How a program ends that found nothing wrong.
+const PASSED: i32 = 17;
+/// By which `abort` ends a process, as a shell says it.
+const ABORTED: i32 = 6;
+
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// A directory of this build's profile with the library, by the name that programs load.
+fn libraries() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        // <target>/<profile>/deps/<this test>
+        let me = std::env::current_exe().expect("the test's own path");
+        let profile_dir = me.ancestors().nth(2).expect("a profile's directory");
+        let profile = profile_dir.file_name().and_then(|name| name.to_str()).expect("a name");
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", "slabyard-kmem", "--profile"])
+            .arg(if profile == "debug" { "dev" } else { profile })
+            .arg("--target-dir")
+            .arg(profile_dir.parent().expect("a target directory"))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .expect("cargo");
+        assert!(status.success(), "the library does not build");
+        let directory = profile_dir.join("kmem-tests");
+        std::fs::create_dir_all(&directory).expect("a directory");
+        for (from, to) in [("so", "libslabyard.so.0"), ("a", "libslabyard.a")] {
+            let from = profile_dir.join(format!("libslabyard_kmem.{from}"));
+            std::fs::copy(from, directory.join(to)).expect("the library");
+        }
+        directory
+    })
+}
+
+/// True if a command is installed; says so if it is not.
+fn is_there(command: &str) -> bool {
+    let there = Command::new(command).arg("--version").output().is_ok();
+    if !there {
+        println!("SKIP: {command} is not installed");
+    }
+    there
+}
+
+/// How a program is built.
+struct Build<'a> {
+    compiler: &'a str,
+    arguments: &'a [&'a str],
+    is_static: bool,
+}
+
+const C: Build<'_> = Build {
+    compiler: "gcc",
+    arguments: &["-x", "c", "-std=c99", "-D_GNU_SOURCE", "-pedantic"],
+    is_static: false,
+};
+const CXX: Build<'_> = Build {
+    compiler: "g++",
+    arguments: &["-x", "c++", "-std=c++17", "-pedantic"],
+    is_static: false,
+};
+
+fn build(source: &str, name: &str, how: &Build<'_>) -> Option<PathBuf> {
+    if !is_there(how.compiler) {
+        return None;
+    }
+    let program = libraries().join(name);
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
+    let mut command = Command::new(how.compiler);
+    command
+        .args(["-Wall", "-Wextra", "-Werror", "-g", "-O1"])
+        .args(how.arguments)
+        .arg("-I")
+        .arg(include)
+        .arg(tests().join(source))
+        .args(["-x", "none"])
+        .arg(libraries().join(if how.is_static { "libslabyard.a" } else { "libslabyard.so.0" }))
+        .args(["-lpthread", "-Wl,-rpath,$ORIGIN", "-o"])
+        .arg(&program);
+    let output = command.output().expect("the compiler starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{command:?}: {said}");
+    Some(program)
+}
+
+/// A program that finds none of this process's variables for the library.
+fn clean(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("SLABYARD_") {
+            command.env_remove(variable);
+        }
+    }
+    command.env_remove("LD_PRELOAD").env("SLABYARD_VERIFY_AT_EXIT", "1");
+    command
+}
+
+fn passes(command: &mut Command) -> Output {
+    let output = command.output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(PASSED), "{command:?}: {said}");
+    output
+}
+
+const SOURCES: [&str; 3] = ["caches", "kmalloc", "kernel"];
+
+#[test]
+fn programs_pass_in_each_mode_and_with_each_engine() {
+    for source in SOURCES {
+        let Some(program) = build(&format!("{source}.c"), source, &C) else { return };
+        for mode in ["auto", "own-rseq", "slots"] {
+            passes(clean(&program).env("SLABYARD_MODE", mode));
+        }
+        for engine in ["tiny", "slab", "slob"] {
+            passes(clean(&program).env("SLABYARD_ENGINE", engine));
+        }
+        passes(clean(&program).env("SLABYARD_HELPER", "1").env("SLABYARD_DECAY_MS", "0"));
+    }
+}
+
+#[test]
+fn programs_in_cxx_pass() {
+    for source in SOURCES {
+        let Some(program) = build(&format!("{source}.c"), &format!("{source}++"), &CXX) else {
+            return;
+        };
+        passes(&mut clean(program));
+    }
+}
+
+#[test]
+fn programs_with_the_static_library_pass() {
+    for source in SOURCES {
+        let how = Build { is_static: true, ..C };
+        let Some(program) = build(&format!("{source}.c"), &format!("{source}.static"), &how) else {
+            return;
+        };
+        passes(&mut clean(program));
+    }
+}
+
+#[test]
+fn programs_pass_under_valgrind() {
+    if !is_there("valgrind") {
+        return;
+    }
+    for source in SOURCES {
+        let Some(program) = build(&format!("{source}.c"), &format!("{source}.vg"), &C) else {
+            return;
+        };
+        let output = passes(clean("valgrind").args(["-q", "--error-exitcode=9"]).arg(program));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("=="), "{said}");
+    }
+}
+
+#[test]
+fn programs_with_the_address_sanitizer_pass() {
+    let sanitized = [C.arguments, &["-fsanitize=address"]].concat();
+    let how = Build { arguments: &sanitized, ..C };
+    for source in SOURCES {
+        let Some(program) = build(&format!("{source}.c"), &format!("{source}.asan"), &how) else {
+            return;
+        };
+        passes(&mut clean(program));
+    }
+}
+
+#[test]
+fn each_misuse_is_said_and_ends_the_program_or_has_no_effect() {
+    for how in [C, CXX] {
+        let name = format!("misuse-{}", how.compiler);
+        let Some(program) = build("misuse.c", &name, &how) else { return };
+        let list = passes(clean(&program).arg("list")).stdout;
+        let list = String::from_utf8(list).expect("text");
+        assert!(list.lines().count() > 20, "{list}");
+        for (case, said) in list.lines().map(|line| line.split_once('\t').expect("two columns")) {
+            let run = |on_error| {
+                let mut command = clean(&program);
+                command.arg(case).env("SLABYARD_ON_ERROR", on_error);
+                // What was reported and left as it was is found again.
+                command.env_remove("SLABYARD_VERIFY_AT_EXIT");
+                let output = command.output().expect("the program starts");
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(text.contains(said), "{case}, {on_error}: {text}");
+                assert!(text.lines().all(|line| line.starts_with("slabyard: ")), "{text}");
+                output.status
+            };
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(run("abort").signal(), Some(ABORTED), "{case}");
+            assert_eq!(run("report").code(), Some(PASSED), "{case}");
+        }
+    }
+}
+
+#[test]
+fn equal_caches_share_slabs_where_that_is_asked_for() {
+    let Some(program) = build("merge.c", "merge", &C) else { return };
+    passes(clean(&program).arg("0"));
+    passes(clean(&program).arg("1").env("SLABYARD_MERGE", "1"));
+}
