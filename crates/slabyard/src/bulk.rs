@@ -70,7 +70,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Puts objects of a cache on this CPU's stack; returns how many. None if the row's countdown
     /// runs out: the call for one object takes the periodic slow path.
-    fn push_run(&self, id: CacheId, objects: &[usize]) -> usize {
+    pub(crate) fn push_run(&self, id: CacheId, objects: &[usize]) -> usize {
         let p = self.platform();
         let has_turn = p.row_hint().is_some_and(|row| {
             let countdown = p.rows().countdown(row);

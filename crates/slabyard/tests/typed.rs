@@ -3,6 +3,8 @@
 
 #[path = "typed/in_modes.rs"]
 mod in_modes;
+#[path = "typed/kept.rs"]
+mod kept;
 #[path = "machine/random.rs"]
 mod random;
 #[path = "typed/values.rs"]

@@ -135,6 +135,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
+    /// True while a slow free is deferred, and links the object through its first word.
+    pub(crate) fn defers(&self) -> bool {
+        self.is_inside() || self.gate.is_forking()
+    }
+
     /// Ends one use of an owner's block, and the block with the last.
     pub fn leave_owner(&self, owner: usize) {
         // SAFETY: the block begins with an owner until its last user leaves it.

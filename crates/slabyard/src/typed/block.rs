@@ -12,10 +12,13 @@
 //! path needs no look.
 
 use super::home::{Home, YardOf};
+use super::kind::{Fresh, Kind};
+use crate::bulk::PIECE;
 use crate::cache::CacheId;
 use crate::created::abandoned::Owner;
 use crate::engine::Engine;
 use crate::platform::{FastPath, Platform, Slot};
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 /// Where the objects of a record's boxes lie.
@@ -130,23 +133,79 @@ impl<Y: Home> Record<Y> {
         Some((address, record))
     }
 
+    /// Allocates as many objects as there is room for, or none: then false.
+    #[inline]
+    pub(super) fn alloc_bulk(
+        &self,
+        addresses: &mut [usize],
+        records: &mut [MaybeUninit<NonNull<Self>>],
+    ) -> bool {
+        let mut done = 0;
+        while done < addresses.len() {
+            let wanted = (addresses.len() - done).min(PIECE);
+            let popped = if self.yard.wants_every_call() {
+                0
+            } else {
+                let piece = &mut addresses[done..done + wanted];
+                self.yard.platform().pop_many(self.words.slot(), piece)
+            };
+            records[done..done + popped].fill(MaybeUninit::new(NonNull::from(self)));
+            done += popped;
+            if popped < wanted {
+                let Some((address, record)) = self.alloc_slow() else {
+                    for (address, record) in addresses[..done].iter().zip(&*records) {
+                        // SAFETY: both were written above, and nobody else knows the object.
+                        unsafe { record.assume_init().as_ref().free::<(), Fresh>(*address) };
+                    }
+                    return false;
+                };
+                addresses[done] = address;
+                records[done].write(record);
+                done += 1;
+            }
+        }
+        true
+    }
+
     /// Frees an object, by the fast path first.
     ///
     /// # Safety
-    /// A live object of this cache, of which this is the record, and which nobody uses any more.
+    /// A live object of this cache, of which this is the record, and which nobody uses any more;
+    /// of this type and kind.
     #[inline(always)]
-    pub(super) unsafe fn free(&self, address: usize) {
+    pub(super) unsafe fn free<T, K: Kind>(&self, address: usize) {
         // A stack that takes the objects of one slab is for the slow path.
         if Y::Engine::TAGGED || !self.yard.platform().push_inlined(&self.words, address) {
             // SAFETY: the caller's promise.
-            unsafe { self.free_slow(address) };
+            unsafe { self.free_slow::<T, K>(address) };
+        }
+    }
+
+    /// Frees objects of a cache whose handle is there.
+    ///
+    /// # Safety
+    /// As [`Record::free`], for each; none twice.
+    #[inline]
+    pub(super) unsafe fn free_bulk<T, K: Kind>(&self, addresses: &[usize]) {
+        let mut done = 0;
+        while done < addresses.len() {
+            let left = &addresses[done..];
+            // The handle is there, so nobody closes the words.
+            done += self.yard.push_run(self.id, left);
+            if let Some(address) = addresses.get(done) {
+                // SAFETY: the caller's promise.
+                unsafe { self.free_slow::<T, K>(*address) };
+                done += 1;
+            }
         }
     }
 
     /// As [`Record::free`]. Once the object is freed, the record may be gone.
     #[cold]
     #[inline(never)]
-    unsafe fn free_slow(&self, address: usize) {
+    unsafe fn free_slow<T, K: Kind>(&self, address: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { K::before_slow_free::<T, Y>(address, self) };
         let &Record { yard, id, lies, .. } = self;
         let block = self.block();
         let freed = yard.free(address);

@@ -88,16 +88,26 @@ unsafe impl<T: Sync, K: Kind, Y: Home> Sync for CacheBox<T, K, Y> {}
 impl<T, K: Kind, Y: Home> Unpin for CacheBox<T, K, Y> {}
 
 /// Frees the memory of an object, whatever the end of its use does.
-struct Memory<'a, Y: Home> {
+pub(super) struct Memory<'a, T, K: Kind, Y: Home> {
     record: &'a Record<Y>,
     address: usize,
+    frees: PhantomData<(T, K)>,
 }
 
-impl<Y: Home> Drop for Memory<'_, Y> {
+impl<'a, T, K: Kind, Y: Home> Memory<'a, T, K, Y> {
+    /// # Safety
+    /// A live object of this record that nobody uses any more when this is dropped.
+    #[inline(always)]
+    pub(super) unsafe fn of(record: &'a Record<Y>, address: usize) -> Self {
+        Memory { record, address, frees: PhantomData }
+    }
+}
+
+impl<T, K: Kind, Y: Home> Drop for Memory<'_, T, K, Y> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the box that made this is gone, and so is its object.
-        unsafe { self.record.free(self.address) };
+        // SAFETY: the promise of whoever made this.
+        unsafe { self.record.free::<T, K>(self.address) };
     }
 }
 
@@ -106,6 +116,16 @@ impl<T, K: Kind, Y: Home> CacheBox<T, K, Y> {
     #[inline(always)]
     pub(super) unsafe fn of(object: NonNull<T>, record: NonNull<Record<Y>>) -> Self {
         CacheBox { object, record, owns: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) fn record(&self) -> NonNull<Record<Y>> {
+        self.record
+    }
+
+    #[inline(always)]
+    pub(super) fn pointer(&self) -> *mut T {
+        self.object.as_ptr()
     }
 
     /// Gives the object away as a pointer. [`CacheBox::from_raw`] takes it back.
@@ -185,7 +205,7 @@ impl<T, Y: Home> CacheBox<T, Fresh, Y> {
         unsafe {
             let value = this.object.read();
             let record = this.record.as_ref();
-            record.free(this.object.as_ptr().expose_provenance());
+            record.free::<T, Fresh>(this.object.as_ptr().expose_provenance());
             value
         }
     }
@@ -203,6 +223,18 @@ impl<T, Y: Home> CacheBox<T, Fresh, Y> {
     /// assert_eq!(*pinned, 7);
     /// # Ok::<(), slabyard::typed::CreateError>(())
     /// ```
+    ///
+    /// Objects that are kept cannot be pinned: `reset` has them by `&mut` when the box is gone.
+    ///
+    /// ```compile_fail,E0308
+    /// use slabyard::{CacheBox, ObjectCache, ProcessYard};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let builder = ObjectCache::<u64>::builder("numbers").constructor(|| 7);
+    /// let numbers = builder.create(&YARD).unwrap();
+    /// let _ = CacheBox::into_pin(numbers.take());
+    /// ```
     #[inline]
     #[must_use]
     pub fn into_pin(this: Self) -> Pin<Self> {
@@ -216,10 +248,13 @@ impl<T, K: Kind, Y: Home> Drop for CacheBox<T, K, Y> {
     fn drop(&mut self) {
         // SAFETY: the record lives at least until the object's memory is freed.
         let record = unsafe { self.record.as_ref() };
-        let memory = Memory { record, address: self.object.as_ptr().expose_provenance() };
         // SAFETY: the box owned the object, and is gone.
-        unsafe { K::end_use(self.object.as_ptr(), record) };
-        drop(memory);
+        unsafe {
+            let address = self.object.as_ptr().expose_provenance();
+            let memory = Memory::<T, K, Y>::of(record, address);
+            K::end_use(self.object.as_ptr(), record);
+            drop(memory);
+        }
     }
 }
 

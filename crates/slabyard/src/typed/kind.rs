@@ -1,7 +1,18 @@
 //! The two kinds of typed caches: of values that come and go, and of objects that are kept.
+//!
+//! ```text
+//! object of a kept cache:  | value | made |
+//! ```
+//!
+//! The engine's constructor, which runs where a slab begins, only says that no value is there; the
+//! user's runs when an object is handed out the first time, outside of the yard. So it may
+//! allocate, and panic. The values that are there when a slab ends are dropped inside of the yard:
+//! what they free then is freed later, and a panic aborts the process.
 
-use super::block::Record;
+use super::block::{Lies, Record};
 use super::home::Home;
+use crate::slab::{Constructor, Destructor};
+use core::mem::MaybeUninit;
 
 /// Each object is made of a value when it is allocated, and dropped when it is freed.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +35,11 @@ pub trait Kind: sealed::Sealed + Sized {
     #[doc(hidden)]
     #[allow(private_interfaces)]
     unsafe fn end_use<T, Y: Home>(object: *mut T, record: &Record<Y>);
+
+    /// Before a slow free: ends the object if its memory may not come back as it is.
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    unsafe fn before_slow_free<T, Y: Home>(address: usize, record: &Record<Y>);
 }
 
 impl Kind for Fresh {
@@ -32,5 +48,111 @@ impl Kind for Fresh {
     unsafe fn end_use<T, Y: Home>(object: *mut T, _record: &Record<Y>) {
         // SAFETY: the caller's promise: a live object that nobody uses any more.
         unsafe { object.drop_in_place() };
+    }
+
+    #[inline(always)]
+    #[allow(private_interfaces)]
+    unsafe fn before_slow_free<T, Y: Home>(_address: usize, _record: &Record<Y>) {}
+}
+
+/// An object of a kept cache, of which `T` is the begin.
+#[repr(C)]
+pub(super) struct KeptObject<T> {
+    pub(super) value: MaybeUninit<T>,
+    /// True while there is a value.
+    pub(super) made: bool,
+}
+
+impl<T> KeptObject<T> {
+    /// Says that a new slab's object has no value.
+    pub(super) const CONSTRUCTOR: Constructor =
+        Constructor { construct: |address, _| Self::at(address).clear(), word: 0 };
+
+    /// Drops the value of an object whose slab has ended.
+    pub(super) const DESTRUCTOR: Option<Destructor> = if core::mem::needs_drop::<T>() {
+        Some(Destructor {
+            destruct: |address, _| {
+                let abort = AbortOnPanic;
+                // SAFETY: the object is free, and its slab nobody else's.
+                unsafe { Self::unmake(Self::at(address).0) };
+                core::mem::forget(abort);
+            },
+            word: 0,
+        })
+    } else {
+        None
+    };
+
+    fn at(address: usize) -> Place<T> {
+        Place(core::ptr::with_exposed_provenance_mut(address))
+    }
+
+    /// Drops the value, if there is one.
+    ///
+    /// # Safety
+    /// Nobody else uses the object, whose constructor ran.
+    unsafe fn unmake(object: *mut Self) {
+        // SAFETY: the caller's promise; a value that is made is there. It is not any more, even if
+        // its drop panics.
+        unsafe {
+            if core::mem::replace(&mut (*object).made, false) {
+                (*object).value.assume_init_drop();
+            }
+        }
+    }
+}
+
+/// Where an object is.
+struct Place<T>(*mut KeptObject<T>);
+
+impl<T> Place<T> {
+    fn clear(self) {
+        // SAFETY: an object of a slab that begins: nobody else uses it.
+        unsafe { (&raw mut (*self.0).made).write(false) };
+    }
+}
+
+/// A panic while it lives aborts the process: a second panic does.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        panic!("a kept object panicked in its drop, in the middle of a call of the yard");
+    }
+}
+
+/// Drops the value of an object whose `reset` panicked.
+struct Unmake<T>(*mut KeptObject<T>);
+
+impl<T> Drop for Unmake<T> {
+    fn drop(&mut self) {
+        // SAFETY: its box is gone, and its memory not yet given back.
+        unsafe { KeptObject::unmake(self.0) };
+    }
+}
+
+impl Kind for Kept {
+    #[inline(always)]
+    #[allow(private_interfaces)]
+    unsafe fn end_use<T, Y: Home>(object: *mut T, record: &Record<Y>) {
+        if let Some(reset) = record.reset {
+            // SAFETY: the builder took it as a `fn(&mut T)`.
+            let reset = unsafe { core::mem::transmute::<fn(), fn(&mut T)>(reset) };
+            let unmake = Unmake(object.cast::<KeptObject<T>>());
+            // SAFETY: the caller's promise: a live object that nobody uses any more.
+            reset(unsafe { &mut *object });
+            core::mem::forget(unmake);
+        }
+    }
+
+    #[inline(always)]
+    #[allow(private_interfaces)]
+    unsafe fn before_slow_free<T, Y: Home>(address: usize, record: &Record<Y>) {
+        // A mapping goes; and what is freed in the middle of another call is linked through its
+        // first word.
+        if record.lies == Lies::Outside || record.yard.defers() {
+            // SAFETY: the object was given up, and is not freed yet.
+            unsafe { KeptObject::unmake(KeptObject::<T>::at(address).0) };
+        }
     }
 }

@@ -12,13 +12,15 @@
 mod block;
 mod boxed;
 mod builder;
+mod bulk;
 mod cache;
 mod errors;
 mod home;
+mod kept;
 mod kind;
 
 pub use boxed::CacheBox;
-pub use builder::Builder;
+pub use builder::{Builder, KeptBuilder};
 pub use cache::ObjectCache;
 pub use errors::{AllocError, CreateError, InUse};
 pub use home::Home;

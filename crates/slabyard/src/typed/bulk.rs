@@ -1,0 +1,147 @@
+//! Bulk calls of typed caches: many objects by few sequences.
+//!
+//! Neighbour: [`crate::bulk`] has those of caches without a type, which look each address up.
+
+use super::block::Record;
+use super::boxed::CacheBox;
+use super::cache::{ObjectCache, no_memory};
+use super::errors::AllocError;
+use super::home::Home;
+use super::kind::{Fresh, Kind};
+use crate::bulk::PIECE;
+use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr::NonNull;
+
+impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
+    /// Allocates an object for each value of an array.
+    ///
+    /// # Panics
+    /// If there is no memory; [`ObjectCache::try_alloc_bulk`] returns an error.
+    ///
+    /// ```
+    /// use slabyard::{ObjectCache, ProcessYard};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let nodes = ObjectCache::<u64>::new("nodes", &YARD)?;
+    /// let [one, two, three] = nodes.alloc_bulk([1, 2, 3]);
+    /// assert_eq!(*one + *two + *three, 6);
+    /// # Ok::<(), slabyard::typed::CreateError>(())
+    /// ```
+    #[inline]
+    pub fn alloc_bulk<const N: usize>(&self, values: [T; N]) -> [CacheBox<T, Fresh, Y>; N] {
+        match self.try_alloc_bulk(values) {
+            Ok(objects) => objects,
+            Err(_) => no_memory(),
+        }
+    }
+
+    /// Allocates an object for each value of an array, or none.
+    ///
+    /// # Errors
+    /// Gives the values back if there is no memory for all.
+    ///
+    /// ```
+    /// use slabyard::{ObjectCache, ProcessYard};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let nodes = ObjectCache::<u64>::new("nodes", &YARD)?;
+    /// let objects = nodes.try_alloc_bulk([7; 32])?;
+    /// assert!(objects.iter().all(|object| **object == 7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_alloc_bulk<const N: usize>(
+        &self,
+        values: [T; N],
+    ) -> Result<[CacheBox<T, Fresh, Y>; N], AllocError<[T; N]>> {
+        let mut addresses = [0; N];
+        let mut records = [const { MaybeUninit::uninit() }; N];
+        if !self.record().alloc_bulk(&mut addresses, &mut records) {
+            return Err(AllocError { value: values });
+        }
+        let mut objects = addresses.iter().zip(&records);
+        Ok(values.map(|value| {
+            let Some((address, record)) = objects.next() else { unreachable!("as many") };
+            let object = core::ptr::with_exposed_provenance_mut::<T>(*address);
+            // SAFETY: memory for a `T` that is nobody else's, and its record; no object has the
+            // address 0.
+            unsafe {
+                object.write(value);
+                CacheBox::of(NonNull::new_unchecked(object), record.assume_init())
+            }
+        }))
+    }
+}
+
+impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
+    /// Frees the objects of many boxes, whatever their caches are.
+    ///
+    /// ```
+    /// use slabyard::{ObjectCache, ProcessYard};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let nodes = ObjectCache::<u64>::new("nodes", &YARD)?;
+    /// let objects = nodes.alloc_bulk([7; 32]);
+    /// nodes.free_bulk(objects);
+    /// assert_eq!(nodes.live(), Some(0));
+    /// # Ok::<(), slabyard::typed::CreateError>(())
+    /// ```
+    #[inline]
+    pub fn free_bulk(&self, objects: impl IntoIterator<Item = CacheBox<T, K, Y>>) {
+        let mut piece = Piece::<T, K, Y> {
+            record: self.record(),
+            addresses: [const { MaybeUninit::uninit() }; PIECE],
+            len: 0,
+            frees: PhantomData,
+        };
+        for object in objects {
+            if object.record() != NonNull::from(self.record()) {
+                drop(object);
+                continue;
+            }
+            piece.add(object);
+        }
+    }
+}
+
+/// Objects of one cache that are about to be freed. They are freed if an end panics, too.
+struct Piece<'a, T, K: Kind, Y: Home> {
+    /// Of the handle, which is borrowed: it stays.
+    record: &'a Record<Y>,
+    addresses: [MaybeUninit<usize>; PIECE],
+    len: usize,
+    frees: PhantomData<(T, K)>,
+}
+
+impl<T, K: Kind, Y: Home> Piece<'_, T, K, Y> {
+    #[inline(always)]
+    fn add(&mut self, object: CacheBox<T, K, Y>) {
+        if self.len == PIECE {
+            self.free();
+        }
+        let object = ManuallyDrop::new(object);
+        let pointer = object.pointer();
+        self.addresses[self.len].write(pointer.expose_provenance());
+        self.len += 1;
+        // SAFETY: the box owned it, and is gone. Its memory is freed with the piece.
+        unsafe { K::end_use(pointer, self.record) };
+    }
+
+    #[inline]
+    fn free(&mut self) {
+        let len = core::mem::take(&mut self.len);
+        // SAFETY: the first `len` were written, and are live objects whose use has ended.
+        unsafe { self.record.free_bulk::<T, K>(self.addresses[..len].assume_init_ref()) };
+    }
+}
+
+impl<T, K: Kind, Y: Home> Drop for Piece<'_, T, K, Y> {
+    #[inline]
+    fn drop(&mut self) {
+        self.free();
+    }
+}
