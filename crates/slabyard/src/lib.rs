@@ -1,11 +1,26 @@
 //! Slabyard: the Linux kernel's slab allocators as user-space software.
 //!
+//! A program has three ways in: an [`ObjectCache`] is the allocator of one type, a [`Global`] that of
+//! the whole program, and both live in a [`ProcessYard`].
+//!
+//! ```
+//! use slabyard::{CacheBox, ObjectCache, ProcessYard};
+//!
+//! static YARD: ProcessYard = ProcessYard::new();
+//!
+//! let names = ObjectCache::<String>::new("names", &YARD)?;
+//! let name: CacheBox<String> = names.alloc("a name".to_string());
+//! assert_eq!((name.len(), names.live()), (6, Some(1)));
+//! # Ok::<(), slabyard::typed::CreateError>(())
+//! ```
+//!
 //! A [`yard::Yard`] is one whole allocator: a platform, pages, caches. Modules
 //! are floors, and a module imports its own floor or one below:
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 5 | [`yard`], [`cache`], `choice`, [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
+//! | 6 | [`typed`]: object caches; [`global`]: the allocator of a program |
+//! | 5 | [`yard`], [`process`]: a yard that is a `static`; [`cache`], `choice`, [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
@@ -25,6 +40,7 @@ mod choice;
 pub mod created;
 pub mod engine;
 mod gate;
+pub mod global;
 mod large;
 pub mod live;
 pub mod observe;
@@ -44,6 +60,7 @@ pub mod verify;
 pub mod waiting;
 pub mod yard;
 
+pub use global::Global;
 pub use process::ProcessYard;
 pub use typed::{CacheBox, ObjectCache};
 
