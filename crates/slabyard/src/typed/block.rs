@@ -110,27 +110,30 @@ impl<Y: Home> Record<Y> {
         unsafe { &*core::ptr::with_exposed_provenance(self.block()) }
     }
 
-    /// Allocates an object, by the fast path first. `None` if there is no memory.
+    /// Allocates an object, by the fast path first. Its address is 0 if there is no memory: one
+    /// test finds that, and the fast path needs none.
     #[inline(always)]
-    pub(super) fn alloc(&self) -> Option<(usize, NonNull<Self>)> {
+    pub(super) fn alloc(&self) -> (usize, NonNull<Self>) {
         if !self.yard.wants_every_call()
             && let Some(address) = self.yard.platform().pop_inlined(&self.words)
         {
-            return Some((address, NonNull::from(self)));
+            return (address, NonNull::from(self));
         }
         self.alloc_slow()
     }
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self) -> Option<(usize, NonNull<Self>)> {
-        let address = self.yard.alloc_from_slow(self.id)?;
+    fn alloc_slow(&self) -> (usize, NonNull<Self>) {
+        let Some(address) = self.yard.alloc_from_slow(self.id) else {
+            return (0, NonNull::from(self));
+        };
         let record = self.of(address);
         // SAFETY: a record of our block.
         if unsafe { record.as_ref() }.lies == Lies::Outside {
             self.owner().add_mapping();
         }
-        Some((address, record))
+        (address, record)
     }
 
     /// Allocates as many objects as there is room for, or none: then false.
@@ -152,13 +155,14 @@ impl<Y: Home> Record<Y> {
             records[done..done + popped].fill(MaybeUninit::new(NonNull::from(self)));
             done += popped;
             if popped < wanted {
-                let Some((address, record)) = self.alloc_slow() else {
+                let (address, record) = self.alloc_slow();
+                if address == 0 {
                     for (address, record) in addresses[..done].iter().zip(&*records) {
                         // SAFETY: both were written above, and nobody else knows the object.
                         unsafe { record.assume_init().as_ref().free::<(), Fresh>(*address) };
                     }
                     return false;
-                };
+                }
                 addresses[done] = address;
                 records[done].write(record);
                 done += 1;

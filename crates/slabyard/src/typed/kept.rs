@@ -58,9 +58,10 @@ impl<T, Y: Home> ObjectCache<T, Kept, Y> {
     /// ```
     #[inline]
     pub fn try_take(&self) -> Result<CacheBox<T, Kept, Y>, AllocError> {
-        let Some((address, record)) = self.record().alloc() else {
+        let (address, record) = self.record().alloc();
+        if address == 0 {
             return Err(AllocError { value: () });
-        };
+        }
         let object = core::ptr::with_exposed_provenance_mut::<KeptObject<T>>(address);
         // SAFETY: an object of this cache that is nobody else's: it says itself whether it has a
         // value. No object has the address 0.

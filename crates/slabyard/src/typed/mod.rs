@@ -2,7 +2,7 @@
 //!
 //! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation is a pop from this CPU's stack, a
 //! free a push, and both lie in the caller's code: no call, no locked instruction, no look at the
-//! page map. `ci/golden` pins their instructions.
+//! page map. `tests/inlined.rs` pins their instructions.
 //!
 //! Neighbours: a cache lives in a [`Home`], a [`crate::process::ProcessYard`] as a rule; it is a
 //! cache that [`crate::created`] makes, abandons and destroys.
