@@ -165,7 +165,7 @@ fn a_refused_destruction_leaves_the_fast_path_as_it_was() {
 /// looks after it.
 #[test]
 fn a_slot_that_is_read_before_the_sequence_is_detected() {
-    let detected = (0..SEEDS).any(|seed| {
+    let detected = (0..20 * SEEDS).any(|seed| {
         let mut scene = Scene::new(config(seed, true), 1 + seed as usize % 40);
         scene.reads = Reads::Before;
         scene.run(1 + seed as usize % 3);

@@ -53,6 +53,7 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
+    #[expect(clippy::type_complexity, reason = "a name for it would hide what is given back")]
     pub fn try_alloc_bulk<const N: usize>(
         &self,
         values: [T; N],
