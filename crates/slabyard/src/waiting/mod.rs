@@ -57,9 +57,14 @@ pub enum NotTaken {
 /// What waits for readers in a yard.
 pub(crate) struct Waiting<P, E> {
     pub(crate) batches: Batches,
-    /// Serves what waits at the end of a slow path: set with the first that waits, so that a yard
-    /// without readers has no code for it.
-    on_some: Once<fn(&Yard<P, E>)>,
+    /// Serves what waits at the end of a slow path, and forgets readers in the child of a fork: set
+    /// with the first reader or the first that waits, so that a yard without has no code for it.
+    on_some: Once<Calls<P, E>>,
+}
+
+struct Calls<P, E> {
+    serve: fn(&Yard<P, E>),
+    forget: fn(&Yard<P, E>),
 }
 
 impl<P, E> Waiting<P, E> {
@@ -108,6 +113,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[cold]
     #[inline(never)]
     fn rcu_read_lock_slow(&self) {
+        self.begin_waiting();
         let rcu = &self.heap.rcu;
         let slow_path =
             if rcu.may_take(self.platform()) { self.slow_path(LOOK_CALLS) } else { None };
@@ -252,7 +258,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// From now on the end of each slow path looks at what waits.
     pub(crate) fn begin_waiting(&self) {
         if self.waiting.on_some.try_get().is_none() {
-            self.waiting.on_some.set(Self::serve_waiting);
+            let forget = |yard: &Self| yard.heap.rcu.forget_others(yard.platform());
+            self.waiting.on_some.set(Calls { serve: Self::serve_waiting, forget });
             self.heap.on_ended.set(PageHeap::hold);
         }
     }
@@ -261,9 +268,16 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline(always)]
     pub(crate) fn look_at_waiting(&self) {
         if self.has_waiting()
-            && let Some(serve) = self.waiting.on_some.try_get()
+            && let Some(calls) = self.waiting.on_some.try_get()
         {
-            serve(self);
+            (calls.serve)(self);
+        }
+    }
+
+    /// In the child of a fork: readers that do not exist there are no more.
+    pub(crate) fn forget_readers(&self) {
+        if let Some(calls) = self.waiting.on_some.try_get() {
+            (calls.forget)(self);
         }
     }
 
@@ -295,10 +309,5 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 cache.on(&self.heap).free_waited(waited.slab);
             }
         }
-    }
-
-    /// In the child of a fork: readers that do not exist there are no more.
-    pub fn forget_readers(&self) {
-        self.heap.rcu.forget_others(self.platform());
     }
 }

@@ -114,6 +114,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let inside = self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0;
         self.gate.forget_others(self.platform(), inside);
         self.forget_mail();
+        self.forget_readers();
     }
 
     /// Opens the gate again.

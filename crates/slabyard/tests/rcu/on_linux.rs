@@ -309,7 +309,6 @@ fn fork_and_wait() {
     if child == 0 {
         YARD.platform().after_fork();
         YARD.forget_others();
-        YARD.forget_readers();
         YARD.open();
         let waited = YARD.synchronize_rcu().is_ok();
         // SAFETY: as above.

@@ -193,7 +193,6 @@ fn a_child_waits_for_no_reader_of_its_parent() {
         yard.rcu_read_lock();
         yard.close();
         yard.forget_others();
-        yard.forget_readers();
         yard.open();
         assert!(!yard.poll_rcu(yard.wanted_rcu()), "its own section");
         yard.rcu_read_unlock();
