@@ -172,8 +172,8 @@ words! {
         Check: "`check` of the six words before";
         Answered: "token of the last request that was done or refused";
         Result: "what became of it: a number of `Outcome`";
-        Old: "the tunable's old value; of a shrink, slabs before";
-        New: "the tunable's value now; of a shrink, slabs after";
+        Old: "the tunable's old value; of a shrink, slabs before; of a validation, what it found";
+        New: "the tunable's value now; of a shrink, slabs after; of a validation, all findings so far";
         Bytes: "bytes that went back to the system";
         Nanoseconds: "time that it took";
     }
@@ -204,6 +204,7 @@ numbered! {
         Shrink = 1, "parked objects return to their slabs, empty slabs end, free pages go back";
         Set = 2, "a tunable takes a new value";
         ShrinkEmpty = 3, "empty slabs leave CPU partial lists and end, free pages go back";
+        Validate = 4, "caches with debugging look through all of their objects";
     }
 }
 

@@ -13,6 +13,7 @@ use crate::show::ShowArgs;
 use crate::shrink::ShrinkArgs;
 use crate::snapshot::SnapshotArgs;
 use crate::top::TopArgs;
+use crate::validate::ValidateArgs;
 use clap::{Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -57,6 +58,8 @@ pub enum Command {
     Shrink(ShrinkArgs),
     /// Change a cache's tunables while it is in use
     Set(SetArgs),
+    /// Have a process look through its caches with debugging
+    Validate(ValidateArgs),
     /// Say what slabs a kernel makes for objects of a size, or check that it does
     Geometry(GeometryArgs),
     /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine

@@ -4,7 +4,7 @@
 //! the engine reaches a program as a preloaded library, never from here.
 //! Neighbours: [`args`] is what may be typed, [`run`] starts programs, [`compare`] holds
 //! engines and kernels against each other, [`list`],
-//! [`show`], [`snapshot`], [`diff`] and [`export`] look, [`shrink`] and [`set`] change,
+//! [`show`], [`snapshot`], [`diff`] and [`export`] look, [`shrink`] and [`set`] change, [`validate`] has a process look at its objects,
 //! [`geometry`] asks the lab for slabs, [`replay`] runs traces through it, [`pages`]
 //! what an installation needs.
 #![deny(unsafe_code)]
@@ -29,6 +29,7 @@ mod snapshot;
 mod stdin;
 mod stdout;
 mod top;
+mod validate;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(&args),
         Command::Shrink(args) => shrink::run(&args),
         Command::Set(args) => set::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Geometry(args) => geometry::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),

@@ -176,5 +176,18 @@ pub(crate) fn is_other_size(_address: usize, _bytes: usize, _have: usize) -> boo
     false
 }
 
+/// True if a large block of so many usable bytes is of another size than its owner says.
+#[cfg(any_engine)]
+pub(crate) fn is_other_large_size(bytes: usize, have: usize) -> bool {
+    YARD.is_guarded() && bytes != have
+}
+
+/// As above: only more than there is tells.
+#[cfg(not(any_engine))]
+#[inline(always)]
+pub(crate) fn is_other_large_size(_bytes: usize, _have: usize) -> bool {
+    false
+}
+
 #[cfg(not(any_engine))]
 pub(crate) use slabyard::cache::classes::{Name, request_for_aligned};

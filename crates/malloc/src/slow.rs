@@ -1,7 +1,7 @@
 //! What `malloc`, `free` and their C++ names do where the fast path of [`crate::entry`] cannot
 //! serve them.
 
-use crate::choice::is_other_size;
+use crate::choice::{is_other_large_size, is_other_size};
 use crate::errno::set_errno;
 use crate::misuse;
 use crate::start;
@@ -75,7 +75,11 @@ pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, 
             }
             // A small block is large only where a handler interrupted malloc:
             // then it is a mapping, not a run.
-            Place::Large(have) if bytes > have || class.is_some() && is_run(pointer) => {
+            Place::Large(have)
+                if bytes > have
+                    || class.is_some() && is_run(pointer)
+                    || is_other_large_size(bytes, have) =>
+            {
                 misuse::wrong_size(function, address, bytes, None);
             }
             _ => {}

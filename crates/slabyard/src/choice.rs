@@ -6,6 +6,7 @@
 use crate::cache::classes;
 use crate::engine::cpu_slabs::Rules;
 use crate::engine::{Any, Engine};
+use crate::guarded;
 use crate::platform::Platform;
 use crate::verify::debugging::NameBytes;
 use crate::yard::Yard;
@@ -35,6 +36,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let flags = rules(NameBytes::of(classes::Name(class)).as_bytes());
             any |= !flags.is_empty() && cache.engine.choose_debug(flags);
         }
-        any
+        let of_large = rules(guarded::NAME.as_bytes());
+        self.large.guarded.choose(of_large);
+        any | !of_large.is_empty()
     }
 }

@@ -203,6 +203,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.take_stacks(id.number());
             cache.engine.shrink(cache.on(&self.heap));
             if cache.out() > 0 || !cache.is_still() {
+                self.report_remaining(id.number());
                 return Err(NotDestroyed::Live(cache.out()));
             }
             if self.entries(Stacks::Cache(id.number())).next().is_none() {
@@ -287,7 +288,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let shape = cache.shape();
         let align = 1 << shape.geometry.size.trailing_zeros();
         let is_typesafe = shape.flags.has(CacheFlags::TYPESAFE_BY_RCU);
-        let map = || self.heap.map_own(shape.geometry.size as usize, align);
+        let map = || self.map_block(shape.geometry.size as usize, align);
         let Some(address) = (!is_typesafe).then(map).flatten() else {
             let _slow_path = self.slow_path_after_fork()?;
             return self.alloc_or_drain_from(id, cache);

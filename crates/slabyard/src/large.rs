@@ -19,6 +19,7 @@
 
 use crate::cache::classes;
 use crate::engine::Engine;
+use crate::guarded::Guarded;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::yard::slow_path::RUN_CALLS;
@@ -57,6 +58,8 @@ pub(crate) struct Large {
     freed_bytes: AtomicUsize,
     /// The most live granules at the allocation of one.
     peak: AtomicUsize,
+    /// Their debugging.
+    pub(crate) guarded: Guarded,
 }
 
 impl Large {
@@ -65,12 +68,16 @@ impl Large {
             freed: AtomicU64::new(0),
             freed_bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
+            guarded: Guarded::new(),
         }
     }
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn alloc_large(&self, bytes: usize, align: usize) -> Option<usize> {
+        if self.is_guarded() {
+            return self.alloc_guarded(bytes, align);
+        }
         let bytes = bytes.max(1);
         let need = bytes.max(align);
         if need <= LARGEST_RUN {
@@ -141,6 +148,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Frees the run or mapping that begins at an address; false if none does.
     pub(crate) fn free_large(&self, address: usize) -> bool {
+        if self.is_guarded() {
+            return self.free_guarded(address);
+        }
         let run = self.heap.free_live_run(address);
         let Some(bytes) = run.or_else(|| self.heap.unmap_own(address)) else {
             return false;
@@ -172,6 +182,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn alloc_growing(&self, bytes: usize) -> Option<usize> {
         if bytes > LARGEST_RUN
             && bytes <= isize::MAX as usize
+            && !self.is_guarded()
             && let Some(_slow_path) = self.slow_path(RUN_CALLS)
             && let Some(address) = self.alloc_large_growing(bytes)
         {
@@ -215,6 +226,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         match self.place_of(address) {
             // A debugged object moves, so that stale pointers are found.
             Place::Object { .. } if self.is_debugged(address) => None,
+            Place::Large(_) if self.is_guarded() => None,
             Place::Object { bytes: have, begin: true, .. } => {
                 (bytes <= have && bytes >= have / 2).then_some(address)
             }

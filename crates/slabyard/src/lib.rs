@@ -20,7 +20,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | 6 | [`typed`]: object caches; [`global`]: the allocator of a program |
-//! | 5 | [`yard`], [`process`]: a yard that is a `static`; [`cache`], `choice`, [`created`], [`bulk`], [`prefill`], [`live`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
+//! | 5 | [`yard`], [`process`]: a yard that is a `static`; [`cache`], `choice`, [`created`], [`bulk`], [`prefill`], [`live`], [`guarded`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
@@ -41,6 +41,7 @@ pub mod created;
 pub mod engine;
 mod gate;
 pub mod global;
+pub mod guarded;
 mod large;
 pub mod live;
 pub mod observe;

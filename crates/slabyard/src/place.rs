@@ -78,6 +78,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let begin = self.heap.begins_object(geometry, address);
             return Place::Object { class, bytes, begin };
         }
+        if self.is_guarded() && self.is_in_quarantine(address) {
+            return Place::Free;
+        }
+        if self.is_guarded()
+            && let Some(bytes) = self.guarded_bytes(address)
+        {
+            return Place::Large(bytes);
+        }
         let Some(granule) = region.granule_of(address) else {
             return match self.heap.own_bytes(address) {
                 Some(bytes) => Place::Large(bytes),

@@ -9,7 +9,7 @@ use crate::state::YARD;
 use crate::text::{Line, say};
 use core::fmt::{self, Write};
 use slabyard::cache::slots::number_of;
-use slabyard::pages::finding::{Bytes, Call, FRAMES, Finding, Track, What};
+use slabyard::pages::finding::{By, Bytes, Call, FRAMES, Finding, Track, What};
 use slabyard::platform::{Platform, Slot};
 
 /// Bytes of an object that are shown, from the first wrong one's line on.
@@ -24,7 +24,7 @@ impl fmt::Display for NameOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match number_of(Slot(self.0)) {
             Some(number) => crate::choice::Name(number).fmt(f),
-            None => f.write_str("?"),
+            None => f.write_str(slabyard::guarded::NAME),
         }
     }
 }
@@ -65,14 +65,18 @@ pub(super) fn found(found: &Finding) {
     call_stack();
     match found.what {
         What::Pointer | What::Free => say!("FIX {name}: the free was ignored"),
+        _ if found.slot == slabyard::guarded::SLOT => {}
         _ => say!("FIX {name}: the slab at {:#x} was set aside", found.slab),
     }
-    policy::end();
+    if found.by == By::Call {
+        policy::end();
+    }
 }
 
 /// Lines of bytes around a wrong one.
 fn dump(found: &Finding, from: usize) {
     let begin = (from & !(IN_LINE - 1)).max(found.slab);
+    // What lies in a block behind a wrong byte may be a guard page.
     let limit = (begin + SHOWN).min(found.slab + found.slab_bytes);
     for at in (begin..limit).step_by(IN_LINE) {
         let end = found.object + found.object_bytes as usize;

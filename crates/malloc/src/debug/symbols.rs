@@ -7,6 +7,9 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
+/// Bytes of the program's own path; of a longer one the link's name is shown.
+const LONGEST: usize = 256;
+
 /// `struct dl_phdr_info`, its first four fields.
 #[repr(C)]
 struct Loaded {
@@ -37,6 +40,7 @@ unsafe extern "C" {
     fn close(fd: c_int) -> c_int;
     fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64;
     fn mmap(at: *mut u8, n: usize, protection: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
+    fn readlink(path: *const c_char, to: *mut u8, n: usize) -> isize;
     fn munmap(at: *mut u8, n: usize) -> c_int;
 }
 
@@ -91,13 +95,23 @@ pub(super) fn name(address: usize, f: &mut dyn FnMut(Option<&CStr>, usize, &CStr
     };
     // SAFETY: the C library's string.
     let path = unsafe { CStr::from_ptr(module.name) };
-    let path = if path.is_empty() { c"/proc/self/exe" } else { path };
+    let mut own = [0; LONGEST];
+    let path = if path.is_empty() { own_path(&mut own) } else { path };
     let offset = address - module.address;
     let file = File::map(path);
     match file.as_ref().and_then(|file| symbol(file.bytes(), offset as u64)) {
         Some((name, begin)) => f(Some(name), offset - begin as usize, path),
         None => f(None, offset, path),
     }
+}
+
+/// The path of the program's own file.
+fn own_path(buffer: &mut [u8; LONGEST]) -> &CStr {
+    const LINK: &CStr = c"/proc/self/exe";
+    // SAFETY: plain calls on our own buffer, of which the last byte stays 0.
+    let n = unsafe { readlink(LINK.as_ptr(), buffer.as_mut_ptr(), LONGEST - 1) };
+    let whole = n > 0 && (n as usize) < LONGEST - 1;
+    CStr::from_bytes_until_nul(buffer).ok().filter(|_| whole).unwrap_or(LINK)
 }
 
 /// A file in memory.

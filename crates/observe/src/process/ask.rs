@@ -24,6 +24,8 @@ pub enum Ask {
         /// One cache, or all of them.
         cache: Option<String>,
     },
+    /// Caches with debugging look through all of their objects.
+    Validate,
     /// A tunable takes a new value.
     Set {
         /// The cache, or `None` for a tunable of the whole yard.
@@ -40,7 +42,7 @@ pub enum Ask {
 pub struct Answer {
     /// Done, or done in part.
     pub outcome: Outcome,
-    /// The tunable's old value; of a shrink, slabs before.
+    /// The tunable's old value; of a shrink, slabs before; of a validation, what it found.
     pub old: u64,
     /// The tunable's value now; of a shrink, slabs after.
     pub new: u64,
@@ -112,6 +114,7 @@ fn caches(seen: &Collect) -> Vec<Named> {
 /// A request in words of the mailbox, if it can be right.
 fn letter(pid: u32, ask: &Ask, caches: &[Named]) -> Result<Letter, Error> {
     let (what, cache, key, value) = match ask {
+        Ask::Validate => (Request::Validate, &None, 0, 0),
         Ask::Shrink { cache } => (Request::Shrink, cache, 0, 0),
         Ask::ShrinkEmpty { cache } => (Request::ShrinkEmpty, cache, 0, 0),
         Ask::Set { cache, tunable, value } => {
@@ -173,6 +176,7 @@ fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
         (Outcome::OutOfRange, Ask::Set { tunable, cache, value }) => {
             Err(out_of_range(tunable_of(tunable, cache.is_none())?, *value))
         }
+        (Outcome::OutOfRange | Outcome::Unknown, Ask::Validate) => Err(Error::NotDebugged { pid }),
         (Outcome::OutOfRange | Outcome::Unknown, _) => Err(Error::Refused { pid }),
     }
 }

@@ -164,4 +164,13 @@ pub enum Error {
         /// Its id.
         pid: u32,
     },
+    /// It has nothing to look through.
+    #[error(
+        "no cache of process {pid} has debugging; `slabyard run --slab-debug -- PROGRAM` starts a \
+         program that has it"
+    )]
+    NotDebugged {
+        /// Its id.
+        pid: u32,
+    },
 }

@@ -116,7 +116,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             Some(Request::Shrink) => self.shrink(&scope, false),
             Some(Request::ShrinkEmpty) => self.shrink(&scope, true),
             Some(Request::Set) => self.set(&scope, key, value),
-            None => Answer::refused(Outcome::Unknown),
+            Some(Request::Validate) if E::SIZED && self.has_debugging() => Answer {
+                outcome: Outcome::Done,
+                old: self.validate_inside(),
+                new: self.findings(),
+                bytes: 0,
+            },
+            Some(Request::Validate) | None => Answer::refused(Outcome::Unknown),
         }
     }
 

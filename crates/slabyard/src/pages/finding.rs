@@ -74,11 +74,22 @@ pub struct Bytes {
     pub expected: u8,
 }
 
+/// Who found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// An allocation or a free.
+    Call,
+    /// A look through all objects, which goes on.
+    Look,
+}
+
 /// One finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What is wrong.
     pub what: What,
+    /// Who found it.
+    pub by: By,
     /// Slot of the cache.
     pub slot: u16,
     /// Address of the slab.

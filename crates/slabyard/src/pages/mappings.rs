@@ -218,6 +218,16 @@ impl Mappings {
         Some((table, bytes))
     }
 
+    /// Calls `f` with the address of each live mapping, as of a moment ago.
+    pub fn each(&self, mut f: impl FnMut(usize)) {
+        for entry in self.tables.iter().flat_map(Table::entries) {
+            let key = entry.key.load(Ordering::Acquire);
+            if key > BUSY {
+                f(key);
+            }
+        }
+    }
+
     /// True if an address lies in a live mapping. Looks at all of them: used for messages
     /// only.
     pub fn contains(&self, address: usize) -> bool {

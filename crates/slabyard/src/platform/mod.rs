@@ -163,6 +163,10 @@ pub trait Platform: Park + Sync {
     /// A mapping of its own, zeroed, aligned to `align`.
     fn map(&self, bytes: usize, align: usize) -> Option<usize>;
 
+    /// Makes whole pages of a mapping fault when they are used, until it ends: their contents are
+    /// lost. Where the system refuses, they stay usable.
+    fn make_fault(&self, _address: usize, _bytes: usize) {}
+
     /// Ends a mapping made by [`Platform::map`].
     fn unmap(&self, address: usize, bytes: usize);
 

@@ -115,6 +115,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             })
     }
 
+    /// True if a cache has debugging, or large blocks have.
+    pub fn has_debugging(&self) -> bool {
+        self.is_guarded()
+            || E::SIZED
+                && self.caches.numbers().any(|number| debug_of(self.caches.get(number)).is_some())
+    }
+
     /// What caches with debugging found so far.
     pub fn findings(&self) -> u64 {
         self.heap.findings.load(Ordering::Relaxed)
@@ -129,28 +136,42 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// As [`Yard::validate`], in a slow path.
     pub(crate) fn validate_inside(&self) -> u64 {
+        let look =
+            |cache: &Cache<E>, debug: &Debug, slab| debug.look_through(cache.on(&self.heap), slab);
+        self.each_debugged_slab(look) + self.look_at_blocks()
+    }
+
+    /// Reports the live objects of a cache that is to be destroyed, where it has debugging.
+    pub(crate) fn report_remaining(&self, number: usize) {
+        if E::SIZED && debug_of(self.caches.get(number)).is_some() {
+            self.each_debugged_slab(|cache, debug, slab| {
+                let is_it = core::ptr::eq(cache, self.caches.get(number));
+                if is_it { debug.report_live(cache.on(&self.heap), slab) } else { 0 }
+            });
+        }
+    }
+
+    /// Calls `f` with each slab of a cache with debugging, and adds up what it returns.
+    fn each_debugged_slab(&self, f: impl Fn(&Cache<E>, &Debug, u32) -> u32) -> u64 {
         if !E::SIZED {
             return 0;
         }
         let region = &self.heap.region;
-        let (mut at, mut wrong) = (self.heap.platform.page_bytes() / GRANULE, 0);
-        while at < region.top() {
-            let descriptor = region.descriptor(at as u32);
-            at += 1;
-            if descriptor.kind() != Kind::Slab {
+        let mut sum = 0;
+        for slab in (self.heap.platform.page_bytes() / GRANULE) as u32..region.top() as u32 {
+            if region.descriptor(slab).kind() != Kind::Slab {
                 continue;
             }
-            let slab = at as u32 - 1;
             let Some(class) = self.class_at(region.address(slab)) else { continue };
             if self.caches.is_there(class) {
                 let cache = self.caches.get(class);
                 if let Some(debug) = debug_of(cache)
                     && self.heap.is_slab(slab, cache.shape().slot)
                 {
-                    wrong += u64::from(debug.look_through(cache.on(&self.heap), slab));
+                    sum += u64::from(f(cache, debug, slab));
                 }
             }
         }
-        wrong
+        sum
     }
 }

@@ -22,7 +22,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return;
         }
         if self.heap.own_bytes(address).is_some() {
-            let _ = self.heap.unmap_own(address);
+            if self.is_guarded() {
+                self.free_guarded(address);
+            } else {
+                let _ = self.heap.unmap_own(address);
+            }
             return;
         }
         let mut head = self.deferred.load(Ordering::Relaxed);

@@ -257,7 +257,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         bytes: usize,
         align: usize,
     ) -> Option<usize> {
-        if let Some(address) = self.heap.map_own(bytes.max(1), align) {
+        if let Some(address) = self.map_block(bytes, align) {
             return Some(address);
         }
         if !self.gate.is_forking() {

@@ -6,7 +6,7 @@
 
 use super::Debug;
 use crate::engine::PageSlabs;
-use crate::pages::finding::{Bytes, Finding, What};
+use crate::pages::finding::{By, Bytes, Finding, What};
 use crate::platform::Platform;
 use crate::slab::Object;
 use crate::slab::debug::{Known, State};
@@ -26,20 +26,20 @@ impl Debug {
         bytes: Option<Bytes>,
     ) {
         self.set_aside(on, object);
-        self.report(on, what, object, object, bytes);
+        self.report(on, (what, By::Call), object, object, bytes);
     }
 
     /// Reports a free of an object that is free. Nothing is corrupt.
     #[cold]
     pub(super) fn found_twice<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
-        self.report(on, What::Free, object, object, None);
+        self.report(on, (What::Free, By::Call), object, object, None);
     }
 
     /// Reports a free of an address in a slab of the cache where no object begins.
     #[cold]
     pub(super) fn found_pointer<P: Platform>(&self, on: PageSlabs<'_, P>, pointer: usize) {
         let object = self.nearest(on, pointer);
-        self.report(on, What::Pointer, object, pointer, None);
+        self.report(on, (What::Pointer, By::Call), object, pointer, None);
     }
 
     /// The object in whose stride an address lies, its left zone included.
@@ -54,7 +54,7 @@ impl Debug {
     fn report<P: Platform>(
         &self,
         on: PageSlabs<'_, P>,
-        what: What,
+        (what, by): (What, By),
         object: usize,
         pointer: usize,
         bytes: Option<Bytes>,
@@ -68,6 +68,7 @@ impl Debug {
         let [allocated, freed] = on.heap.tracks(layout, object);
         (hooks.report)(&Finding {
             what,
+            by,
             slot: shape.slot,
             slab,
             slab_bytes: geometry.slab_bytes(),
@@ -97,11 +98,26 @@ impl Debug {
                 return wrong;
             }
             wrong += 1;
-            self.found(on, what, object, bytes);
+            self.set_aside(on, object);
+            self.report(on, (what, By::Look), object, object, bytes);
             on.heap.restore_state(self.layout(), object, known);
             on.heap.repair(self.layout(), object, known);
         }
         wrong
+    }
+
+    /// Reports the live objects of a slab of a cache that is to be destroyed; returns how many.
+    pub fn report_live<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32) -> u32 {
+        let geometry = &on.cache.shape().geometry;
+        let mut live = 0;
+        for index in 0..geometry.objects {
+            let object = on.heap.address_of(geometry, Object { slab, index });
+            if on.heap.known(self.layout(), object).is_some_and(|k| k.state == State::Live) {
+                self.report(on, (What::Remaining, By::Look), object, object, None);
+                live += 1;
+            }
+        }
+        live
     }
 
     /// What is wrong with an object, and what it should be; `None` also for one that a call

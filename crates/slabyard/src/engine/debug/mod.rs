@@ -71,6 +71,9 @@ impl Debug {
         }
     }
 
+    /// With one of these the whole free object is looked at.
+    const LOOKS_AT: DebugFlags = DebugFlags::CHECK.with(DebugFlags::POISON);
+
     /// What the cache has.
     pub fn flags(&self) -> DebugFlags {
         DebugFlags::of(self.flags.load(Ordering::Relaxed) as u8)
@@ -132,22 +135,29 @@ impl Debug {
     /// Takes the object out of its slab that the next allocation gets: one of which nothing was
     /// written to.
     fn take_sound<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
-        const LOOKS_AT: DebugFlags = DebugFlags::CHECK.with(DebugFlags::POISON);
         loop {
             let object = tiny::alloc_one(self.checked(on))?;
             let known = on.heap.known(self.layout(), object);
             let Some(known) = known.filter(|known| known.state == State::Free) else {
                 self.found(on, What::State, object, None);
+                self.restore_free(on, object);
                 continue;
             };
-            if self.flags().has(LOOKS_AT)
+            if self.flags().has(Self::LOOKS_AT)
                 && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
             {
                 self.found(on, what, object, Some(bytes));
+                self.restore_free(on, object);
                 continue;
             }
             return Some(object);
         }
+    }
+
+    /// Makes an object of a slab that was set aside sound again, so that it is reported once.
+    fn restore_free<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
+        let known = Known { state: State::Free, requested: 0 };
+        on.heap.repair(self.layout(), object, known);
     }
 
     /// Claims a live object for its free; says why it is none.
@@ -163,7 +173,8 @@ impl Debug {
         }
     }
 
-    /// Returns an object, which is free, to its slab.
+    /// Returns an object, which is free, to its slab, unless a program wrote to it meanwhile: the
+    /// slab may end with it.
     fn return_to_slab<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
         let shape = on.cache.shape();
         let resolved = on.heap.resolve(&shape.geometry, shape.slot, object);
@@ -171,6 +182,13 @@ impl Debug {
             debug_assert!(false, "what is in quarantine is an object");
             return;
         };
+        let known = Known { state: State::Free, requested: 0 };
+        if self.flags().has(Self::LOOKS_AT)
+            && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
+        {
+            self.found(on, what, object, Some(bytes));
+            self.restore_free(on, object);
+        }
         if on.heap.is_slab_aside(slab) {
             on.heap.set_aside.fetch_add(1, Ordering::Relaxed);
             return;
@@ -273,6 +291,7 @@ impl Engine for Debug {
                     Some((what, bytes)) => self.found(on, what, address, Some(bytes)),
                     None => self.found(on, What::State, address, None),
                 }
+                self.restore_free(on, address);
             }
         }
     }

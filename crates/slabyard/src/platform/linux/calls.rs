@@ -9,7 +9,7 @@ pub(super) const PROT_NONE: usize = 0;
 pub(super) const PROT_RW: usize = 3;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
 pub(super) const MAP_NORESERVE: usize = 0x4000;
-const MAP_FIXED: usize = 0x10;
+pub(super) const MAP_FIXED: usize = 0x10;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 
 pub(super) fn advise(address: usize, bytes: usize, advice: usize) {

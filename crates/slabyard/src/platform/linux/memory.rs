@@ -23,8 +23,8 @@
 
 use super::address_range::AddressRange;
 use super::calls::{
-    MAP_NORESERVE, PROT_NONE, PROT_RW, advise, is_mapped_here, mmap, mmap_aligned, mmap_at,
-    ok_address, protect, unmap,
+    MAP_FIXED, MAP_NORESERVE, PROT_NONE, PROT_RW, advise, is_mapped_here, mmap, mmap_aligned,
+    mmap_at, ok_address, protect, unmap,
 };
 use super::huge::{HUGE_PAGE, keep_small_pages};
 use super::process;
@@ -460,6 +460,12 @@ pub(super) fn give_back(stretches: &mut [Stretch], together: bool) {
 
 pub(super) fn map(page: usize, bytes: usize, align: usize) -> Option<usize> {
     mmap_aligned(bytes, align, page, PROT_RW, 0)
+}
+
+/// New pages in place of these, without access: what was there goes back to the system.
+pub(super) fn make_fault(address: usize, bytes: usize) {
+    // Where it is refused, the pages stay as they are.
+    let _ = mmap_at(address, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED);
 }
 
 pub(super) fn remap(address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {

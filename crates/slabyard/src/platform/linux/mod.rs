@@ -356,6 +356,10 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         memory::map(self.page_bytes(), bytes, align)
     }
 
+    fn make_fault(&self, address: usize, bytes: usize) {
+        memory::make_fault(address, bytes);
+    }
+
     fn unmap(&self, address: usize, bytes: usize) {
         self.memory.unmap(address, bytes);
     }

@@ -2,14 +2,16 @@
 //! them.
 //!
 //! [`layout`] says where the parts lie, [`object`] fills and checks them, [`track`] keeps who used
-//! an object, [`aside`] takes a slab out of use.
+//! an object, [`aside`] takes a slab out of use, [`block`] has what lies behind runs and mappings.
 //! Neighbour: [`crate::engine::debug`] decides when.
 
 mod aside;
+mod block;
 mod layout;
 mod object;
 mod track;
 
+pub use block::SEAL;
 pub use layout::{Asked, Layout};
 pub use object::{Known, State};
 pub use track::Which;

@@ -68,7 +68,7 @@ impl Known {
 }
 
 /// 24 bits (Fibonacci hashing: Knuth, TAOCP 6.4).
-fn check_of(low: u64, object: usize) -> u64 {
+pub(super) fn check_of(low: u64, object: usize) -> u64 {
     (low ^ (object as u64).rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40
 }
 
@@ -154,7 +154,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Another part than these bytes, if there is one.
-    fn wrong_in(&self, begin: usize, bytes: usize, expected: u8) -> Option<Bytes> {
+    pub(super) fn wrong_in(&self, begin: usize, bytes: usize, expected: u8) -> Option<Bytes> {
         // SAFETY: parts of an object of a slab, which is committed.
         let (first, found) = unsafe { self.platform.first_other(begin, bytes, expected) }?;
         let mut last = first;

@@ -55,7 +55,8 @@ impl<P: Platform> PageHeap<P> {
         }
         let who = u64::from(track.row) << 32 | u64::from(track.thread);
         words[FRAMES].store(who, Ordering::Relaxed);
-        words[FRAMES + 1].store(track.time_ns, Ordering::Relaxed);
+        // Not 0, which says that nobody did.
+        words[FRAMES + 1].store(track.time_ns | 1, Ordering::Relaxed);
         words[FRAMES + 2].store(track.bytes, Ordering::Relaxed);
     }
 

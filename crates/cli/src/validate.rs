@@ -1,0 +1,53 @@
+//! `slabyard validate`: a process looks through the objects of all its caches with debugging.
+//!
+//! Neighbour: [`process::ask`] asks; the process itself prints what it finds, on its standard
+//! error, because it knows its functions' names.
+
+use crate::failure::Failure;
+use crate::set::seconds;
+use crate::stdout;
+use slabyard_observe::process::{self, Ask};
+use slabyard_observe::source::Named;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard run --slab-debug -- ./server &
+  slabyard validate $(pgrep -n server)
+
+The process prints each finding on its own standard error, restores the bytes, and goes on,
+whatever SLABYARD_ON_ERROR says. It looks at its next call of malloc or free; one that makes
+none has the request queued.
+
+Exit codes: 0 sound, 1 something is wrong, 2 usage, 3 cannot: no cache has debugging, the
+process may not be read, or it made no call in time.";
+
+/// `slabyard validate`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ValidateArgs {
+    /// The process
+    #[arg(value_name = "SOURCE")]
+    source: Named,
+    /// Seconds to wait for a process that makes no slow path
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    timeout: Duration,
+}
+
+/// Asks, and prints how many objects were wrong.
+pub fn run(args: &ValidateArgs) -> Result<ExitCode, Failure> {
+    let Named::Process(pid) = args.source else {
+        let text = "only a process can be asked; a kernel looks through a cache when 1 is written \
+                    to /sys/kernel/slab/CACHE/validate";
+        return Err(anyhow::anyhow!("{}: {text}", args.source).into());
+    };
+    let answer = process::ask(pid, &Ask::Validate, args.timeout).map_err(anyhow::Error::from)?;
+    let line = match answer.old {
+        0 => format!("process {pid}: sound\n"),
+        1 => format!("process {pid}: 1 object is wrong; its standard error says more\n"),
+        n => format!("process {pid}: {n} objects are wrong; its standard error says more\n"),
+    };
+    stdout::print(line.as_bytes())?;
+    Ok(if answer.old == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

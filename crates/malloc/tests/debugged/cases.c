@@ -1,0 +1,226 @@
+/* What caches with debugging must find; the variable CASE says which. */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FAR __attribute__((noinline, noclone))
+
+static FAR void *make(size_t size)
+{
+    char *p = malloc(size);
+
+    __asm__ volatile("" : "+r"(p) : : "memory");
+    return p;
+}
+
+static FAR void give(void *p)
+{
+    free(p);
+    __asm__ volatile("" : : : "memory");
+}
+
+static FAR void spoil(void *p, long at)
+{
+    volatile char *byte = p;
+
+    byte[at] = 'A';
+}
+
+static void *give_elsewhere(void *p)
+{
+    give(p);
+    return NULL;
+}
+
+static char statics[64];
+
+int main(void)
+{
+    const char *name = getenv("CASE");
+    char local[64], *p = make(24), *q;
+    pthread_t thread;
+
+#define IS(text) (!strcmp(name, text))
+    if (IS("sound")) {
+        for (int i = 0; i < 100000; i++) {
+            size_t n = i * 37 % 40000;
+            char *one = make(n);
+
+            if (malloc_usable_size(one) != n)
+                return 2;
+            memset(one, 1, n);
+            one = realloc(one, n + i % 100);
+            if (n && (one[0] != 1 || one[n - 1] != 1))
+                return 3;
+            give(one);
+        }
+        give(p);
+    } else if (IS("over-by-1")) {
+        spoil(p, 24);
+        give(p);
+    } else if (IS("over-by-8")) {
+        memset(p + 24, 'A', 8);
+        give(p);
+    } else if (IS("over-by-16")) {
+        memset(p + 24, 'A', 16);
+        give(p);
+    } else if (IS("over-far")) {
+        memset(p + 24, 'A', 60);
+        give(p);
+    } else if (IS("under-by-1")) {
+        spoil(p, -1);
+        give(p);
+    } else if (IS("under-by-8")) {
+        memset(p - 8, 'A', 8);
+        give(p);
+    } else if (IS("over-never-freed")) {
+        spoil(p, 24);
+    } else if (IS("over-string")) {
+        strcpy(p, "these are twenty-four b.");
+        give(p);
+    } else if (IS("over-nothing")) {
+        p = make(0);
+        spoil(p, 0);
+        give(p);
+    } else if (IS("over-calloc")) {
+        p = calloc(3, 7);
+        spoil(p, 21);
+        give(p);
+    } else if (IS("over-realloc")) {
+        p = realloc(p, 41);
+        spoil(p, 41);
+        give(p);
+    } else if (IS("over-realloc-shrunk")) {
+        p = realloc(make(41), 40);
+        spoil(p, 40);
+        give(p);
+    } else if (IS("over-aligned")) {
+        p = aligned_alloc(64, 64);
+        spoil(p, 64);
+        give(p);
+    } else if (IS("over-aligned-page")) {
+        p = aligned_alloc(4096, 100);
+        spoil(p, 100);
+        give(p);
+    } else if (IS("over-large")) {
+        p = make(100000);
+        spoil(p, 100000);
+        give(p);
+    } else if (IS("over-large-never-freed")) {
+        p = make(100000);
+        spoil(p, 100000);
+    } else if (IS("over-large-page")) {
+        p = make(100000);
+        spoil(p, 100000 + 8192);
+    } else if (IS("write-after-free")) {
+        give(p);
+        spoil(p, 3);
+    } else if (IS("write-after-free-reused")) {
+        give(p);
+        spoil(p, 3);
+        for (int i = 0; i < 3000; i++)
+            give(make(24));
+    } else if (IS("write-zone-after-free")) {
+        give(p);
+        spoil(p, -2);
+    } else if (IS("write-after-free-large")) {
+        p = make(100000);
+        give(p);
+        spoil(p, 5);
+    } else if (IS("read-after-free-large")) {
+        p = make(100000);
+        give(p);
+        return p[5];
+    } else if (IS("read-after-free")) {
+        p[4] = 1;
+        give(p);
+        return *(volatile char *)(p + 4) == 0x6b ? 0 : 1;
+    } else if (IS("read-uninitialised")) {
+        return *(volatile char *)(p + 4) == 0x5a ? 0 : 1;
+    } else if (IS("twice")) {
+        give(p);
+        give(p);
+    } else if (IS("twice-after-others")) {
+        give(p);
+        for (int i = 0; i < 500; i++)
+            give(make(24));
+        give(p);
+    } else if (IS("twice-by-thread")) {
+        pthread_create(&thread, NULL, give_elsewhere, p);
+        pthread_join(thread, NULL);
+        give(p);
+    } else if (IS("twice-large")) {
+        p = make(100000);
+        give(p);
+        give(p);
+    } else if (IS("twice-large-after-others")) {
+        p = make(100000);
+        give(p);
+        for (int i = 0; i < 10; i++)
+            give(make(100000));
+        give(p);
+    } else if (IS("inside")) {
+        give(p + 16);
+    } else if (IS("inside-odd")) {
+        give(p + 1);
+    } else if (IS("inside-large")) {
+        give((char *)make(100000) + 4096);
+    } else if (IS("wild")) {
+        give((void *)0x123456789a0);
+    } else if (IS("stack")) {
+        give(local);
+    } else if (IS("static")) {
+        give(statics);
+    } else if (IS("foreign")) {
+        give(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    } else if (IS("realloc-freed")) {
+        give(p);
+        q = realloc(p, 100);
+    } else if (IS("usable-freed")) {
+        give(p);
+        return malloc_usable_size(p);
+    } else if (IS("child")) {
+        /* What the parent freed, the child of a fork frees. */
+        give(p);
+        if (fork() == 0) {
+            give(p);
+            _exit(0);
+        }
+        int status = 0;
+
+        wait(&status);
+        if (WIFSIGNALED(status))
+            abort();
+    } else if (IS("fails")) {
+        int failed = 0;
+
+        for (int i = 0; i < 100; i++) {
+            q = make(200);
+            failed += !q;
+            give(q);
+        }
+        printf("%d\n", failed);
+    } else if (IS("waits")) {
+        /* Another process validates us, after we spoiled something. */
+        q = make(24);
+        puts("ready");
+        fflush(stdout);
+        for (int c; (c = getchar()) != EOF;) {
+            if (c == 's')
+                spoil(q, 24);
+            for (int i = 0; i < 50; i++) {
+                give(make(24));
+                usleep(10000);
+            }
+        }
+        return 0;
+    } else {
+        return 99;
+    }
+    return 0;
+}

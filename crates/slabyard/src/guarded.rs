@@ -1,0 +1,207 @@
+//! Large blocks with debugging: runs and mappings, as if they were of a cache [`NAME`].
+//!
+//! A block is a mapping with a page behind it that faults, while there are fewer than
+//! [`MOST_GUARDED`]; else a run. Both have a red zone and a seal behind what was requested
+//! ([`crate::slab::debug`]). A freed mapping stays in quarantine, a ring of addresses: all of its
+//! pages fault, and a second free finds it there. A block does not grow in place: each `realloc`
+//! moves it.
+//!
+//! Neighbour: `large` asks here first. Invariant: while these have debugging, every live run and
+//! mapping of the yard has a seal, those that signal handlers get included.
+
+use crate::engine::Engine;
+use crate::pages::Kind;
+use crate::pages::finding::{By, Bytes, Finding, What};
+use crate::platform::{GRANULE, Platform};
+use crate::slab::debug::SEAL;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::yard::Yard;
+use slabyard_abi::debug::DebugFlags;
+
+/// The name by which rules know them.
+pub const NAME: &str = "malloc-large";
+/// Mappings with a guard page, at most: each is two mappings of the system's.
+const MOST_GUARDED: usize = 4096;
+/// Freed mappings that stay.
+const QUARANTINE: usize = 64;
+/// Slot in findings: that of no cache.
+pub const SLOT: u16 = 0;
+
+/// Debugging of large blocks.
+pub(crate) struct Guarded {
+    flags: AtomicU32,
+    /// Addresses of freed mappings, in a ring.
+    freed: [AtomicUsize; QUARANTINE],
+    next: AtomicUsize,
+}
+
+impl Guarded {
+    pub(crate) const fn new() -> Self {
+        Guarded {
+            flags: AtomicU32::new(0),
+            freed: [const { AtomicUsize::new(0) }; QUARANTINE],
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn choose(&self, flags: DebugFlags) {
+        self.flags.store(flags.bits().into(), Ordering::Relaxed);
+    }
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// True if runs and mappings have debugging.
+    #[inline(always)]
+    pub fn is_guarded(&self) -> bool {
+        E::SIZED && self.large.guarded.flags.load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes a mapping for a request that no cache serves now.
+    pub(crate) fn map_block(&self, bytes: usize, align: usize) -> Option<usize> {
+        if self.is_guarded() {
+            return self.map_guarded(bytes, align);
+        }
+        self.heap.map_own(bytes, align)
+    }
+
+    /// Makes a block.
+    #[cold]
+    pub(crate) fn alloc_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
+        let is_few = self.heap.mappings.live().0 < MOST_GUARDED;
+        let mapped = if is_few { self.map_guarded(bytes, align) } else { None };
+        mapped.or_else(|| {
+            let address = self.heap.alloc_run(bytes.checked_add(SEAL)?, align)?;
+            let end = address + self.heap.run_bytes(address)?;
+            self.heap.seal_block(address, end, bytes);
+            Some(address)
+        })
+    }
+
+    fn map_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
+        let page = self.platform().page_bytes();
+        let usable = bytes.checked_add(SEAL)?.checked_next_multiple_of(page)?;
+        let map = || self.heap.map_own(usable.checked_add(page)?, align);
+        let address = map().or_else(|| {
+            self.end_guarded_quarantine();
+            map()
+        })?;
+        self.platform().make_fault(address + usable, page);
+        self.heap.seal_block(address, address + usable, bytes);
+        Some(address)
+    }
+
+    /// Where the pages of a live block end that its owner may reach.
+    fn end_of(&self, address: usize) -> Option<usize> {
+        let page = self.platform().page_bytes();
+        let mapped = || Some(address + self.heap.own_bytes(address)? - page);
+        self.heap.run_bytes(address).map(|bytes| address + bytes).or_else(mapped)
+    }
+
+    /// True if a freed mapping at this address is in quarantine.
+    pub(crate) fn is_in_quarantine(&self, address: usize) -> bool {
+        let mut freed = self.large.guarded.freed.iter();
+        freed.any(|at| at.load(Ordering::Acquire) == address)
+    }
+
+    /// Bytes that were requested of the live block at an address.
+    pub(crate) fn guarded_bytes(&self, address: usize) -> Option<usize> {
+        if self.is_in_quarantine(address) {
+            return None;
+        }
+        let end = self.end_of(address)?;
+        Some(self.heap.sealed(address, end).unwrap_or(end - SEAL - address))
+    }
+
+    /// Frees a block; false if none begins at an address.
+    #[cold]
+    pub(crate) fn free_guarded(&self, address: usize) -> bool {
+        if self.is_in_quarantine(address) {
+            return false;
+        }
+        let Some(end) = self.end_of(address) else { return false };
+        if let Some((what, bytes)) = self.heap.wrong_block(address, end) {
+            self.found_block(what, address, end, bytes, By::Call);
+        }
+        if let Some(requested) = self.heap.sealed(address, end)
+            && !self.heap.break_seal(address, end, requested)
+        {
+            return false;
+        }
+        if self.heap.free_live_run(address).is_some() {
+            return true;
+        }
+        self.platform().make_fault(address, end - address);
+        let guarded = &self.large.guarded;
+        let nth = guarded.next.fetch_add(1, Ordering::Relaxed) % QUARANTINE;
+        // Release pairs with the Acquire in `is_in_quarantine`.
+        let oldest = guarded.freed[nth].swap(address, Ordering::AcqRel);
+        if oldest != 0 {
+            self.heap.unmap_own(oldest);
+        }
+        true
+    }
+
+    /// Gives the address space of freed mappings back.
+    pub(crate) fn end_guarded_quarantine(&self) {
+        for freed in &self.large.guarded.freed {
+            let address = freed.swap(0, Ordering::AcqRel);
+            if address != 0 {
+                self.heap.unmap_own(address);
+            }
+        }
+    }
+
+    /// Looks at the red zone of each live block; returns how many were wrong.
+    pub(crate) fn look_at_blocks(&self) -> u64 {
+        if !self.is_guarded() {
+            return 0;
+        }
+        let region = &self.heap.region;
+        let mut wrong = 0;
+        for granule in self.platform().page_bytes() / GRANULE..region.top() {
+            if region.descriptor(granule as u32).kind() == Kind::Run {
+                wrong += u64::from(self.look_at_block(region.address(granule as u32)));
+            }
+        }
+        self.heap.mappings.each(|address| {
+            wrong += u64::from(!self.is_in_quarantine(address) && self.look_at_block(address));
+        });
+        wrong
+    }
+
+    fn look_at_block(&self, address: usize) -> bool {
+        let Some(end) = self.end_of(address) else { return false };
+        let Some((what, bytes)) = self.heap.wrong_block(address, end) else { return false };
+        if self.end_of(address) != Some(end) || self.is_in_quarantine(address) {
+            // It was freed meanwhile.
+            return false;
+        }
+        self.found_block(what, address, end, bytes, By::Look);
+        if let Some(requested) = self.heap.sealed(address, end) {
+            self.heap.seal_block(address, end, requested);
+        }
+        true
+    }
+
+    #[cold]
+    fn found_block(&self, what: What, address: usize, end: usize, bytes: Option<Bytes>, by: By) {
+        self.heap.findings.fetch_add(1, Ordering::Relaxed);
+        let Some(hooks) = self.heap.hooks.try_get() else { return };
+        let requested = self.heap.sealed(address, end).unwrap_or(end - SEAL - address);
+        (hooks.report)(&Finding {
+            what,
+            by,
+            slot: SLOT,
+            slab: address,
+            slab_bytes: end - address,
+            objects: [1, 1],
+            object: address,
+            object_bytes: u32::try_from(end - SEAL - address).unwrap_or(u32::MAX),
+            requested: u32::try_from(requested).unwrap_or(u32::MAX),
+            pointer: address,
+            bytes,
+            allocated: None,
+            freed: None,
+        });
+    }
+}
