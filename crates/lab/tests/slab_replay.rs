@@ -110,7 +110,7 @@ fn by_policy(reclaim: Reclaim, pressure_ms: u64) -> [i64; 2] {
     let mut case = case(true);
     let rules = slab::Rules { choice, ..slab::Rules::of(&machine()) };
     case.follow_slab(&snapshots()[0], &rules).expect("slabs");
-    case.slab = Slab { choice, pressure_ms };
+    case.slab = Slab { choice, pressure_ms, ..Slab::default() };
     modelled(&case)
 }
 

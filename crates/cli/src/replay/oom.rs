@@ -56,11 +56,12 @@ pub fn size(text: &str) -> Result<u64, String> {
 pub fn line(told: &Told, loaded: &Loaded) -> String {
     let kb = |pages: u64| pages * u64::from(loaded.settings.machine.page_size) / 1024;
     format!(
-        "memory limit {} kB: at least {} kB free, {} reliefs gave back {} kB, {} slabs of smaller blocks",
+        "memory limit {} kB: at least {} kB free, {} reliefs gave back {} kB, {} objects retried, {} slabs of smaller blocks",
         told.limit.bytes / 1024,
         kb(told.least_free_pages),
         told.reliefs,
         kb(told.relieved_pages),
+        told.retried,
         told.fallbacks,
     )
 }

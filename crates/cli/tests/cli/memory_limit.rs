@@ -13,13 +13,15 @@ const HOARD: u64 = 31;
 /// Slabs that live in the end.
 const LIVE: u64 = 1500;
 
-/// Each CPU fills its slabs, frees one object of each, so that they join its list, and then
-/// the others.
-fn hoarding() -> Trace {
+/// What happens on a CPU to a slab, or to one of its objects.
+type Happens<'a> = &'a mut dyn FnMut(Kind, u64, u64, u64);
+
+/// A trace of what `f` says.
+fn trace_of(f: impl FnOnce(Happens<'_>)) -> Trace {
     let Trace { header, names, events: model, .. } = load(1, OBJECTS);
     let (page, alloc) = (model[0], model[1]);
     let mut events: Vec<Event> = Vec::new();
-    let mut push = |kind, cpu: u64, slab: u64, object: u64| {
+    f(&mut |kind, cpu, slab, object| {
         let like = if kind == Kind::PageAlloc { &page } else { &alloc };
         let address = if kind == Kind::PageAlloc {
             page.address + slab
@@ -28,7 +30,55 @@ fn hoarding() -> Trace {
         };
         let time = (events.len() as u64 + 1) * 10_000;
         events.push(Event { time, kind, cpu: cpu as u16, address, ..*like });
-    };
+    });
+    Trace { events, names, header, ..Trace::default() }
+}
+
+/// One CPU keeps one object of each of four slabs, and another fills three slabs.
+fn parting() -> Trace {
+    trace_of(|push| {
+        let mut fill = |cpu, slab| {
+            push(Kind::PageAlloc, cpu, slab, 0);
+            (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, cpu, slab, object));
+        };
+        (0..4).for_each(|slab| fill(0, slab));
+        for slab in 0..4 {
+            (1..OBJECTS).for_each(|object| push(Kind::CacheFree, 0, slab, object));
+        }
+        for slab in 4..7 {
+            push(Kind::PageAlloc, 1, slab, 0);
+            (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, 1, slab, object));
+        }
+    })
+}
+
+/// Arrays hold objects of slabs that are partly used: a drain ends none of these, but the slab that
+/// finds no pages is not needed then.
+#[test]
+fn by_slab_an_object_that_a_drain_made_free_takes_the_place_of_a_new_slab() {
+    let files = Files::new(&parting());
+    let trace = files.trace();
+    for (pressure, code, said) in [
+        ("none", 4, "0 objects retried"),
+        ("empties", 4, "0 objects retried"),
+        ("full", 0, "1 reliefs gave back 0 kB, 1 objects retried"),
+    ] {
+        let pressure = format!("--pressure={pressure}");
+        let output =
+            slabyard(&[&trace, "--cpus=2", "--engine=slab", "--memory-limit=24K", &pressure]);
+        let text = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{pressure}: {text}");
+        assert!(text.contains(said), "{pressure}: {text}");
+    }
+}
+
+/// Each CPU fills its slabs, frees one object of each, so that they join its list, and then
+/// the others.
+fn hoarding() -> Trace {
+    trace_of(hoard)
+}
+
+fn hoard(push: Happens<'_>) {
     let mut fill = |cpu, slab| {
         push(Kind::PageAlloc, cpu, slab, 0);
         (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, cpu, slab, object));
@@ -49,7 +99,6 @@ fn hoarding() -> Trace {
         push(Kind::PageAlloc, 0, slab, 0);
         (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, 0, slab, object));
     }
-    Trace { events, names, header, ..Trace::default() }
 }
 
 fn run(files: &Files, release: &str, limit: &str, pressure: &str) -> Output {

@@ -146,6 +146,12 @@ fn every_key_changes_something() {
                 assert_ne!(on_trace(&clock), on_trace(&set));
                 continue;
             }
+            "alien_cache" => {
+                let nodes = [SLAB, "--cpus=4", "--nodes=2"];
+                let set = [&nodes[..], &["--set=alien_cache=0"]].concat();
+                assert_ne!(on_trace(&nodes), on_trace(&set));
+                continue;
+            }
             name => panic!("give {name} a value that changes something"),
         };
         let set = format!("--set={}={value}", key.name);

@@ -3,7 +3,9 @@
 //!
 //! A slab takes one block of its order; where there is none, smaller blocks, as a kernel falls
 //! back to a smaller slab (the model keeps the slab's objects; it is counted). When there are too few pages,
-//! what [`Relief`] says is done once, and without enough pages after that the run ends.
+//! what [`Relief`] says is done once, and without enough pages after that the run ends. By SLAB,
+//! whose arrays hold objects of slabs that are partly used, the object is first looked for again
+//! among those that the relief made free, as a kernel does whose page allocation failed.
 //!
 //! Neighbours: [`super::replay`] runs; a command shows [`Told`].
 //! Invariants: free pages and those of slabs are the limit's; a page that goes back after a grace
@@ -11,8 +13,8 @@
 //! its way take their pages then.
 
 use super::plan::{Limit, Plan, Relief};
-use crate::prepare::Step;
 use crate::prepare::truth::Change;
+use crate::prepare::{Op, Step};
 use slabyard::engine::counted::{KernelCache, Page};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -46,6 +48,8 @@ pub struct Told {
     pub reliefs: u64,
     /// Pages that this gave back.
     pub relieved_pages: u64,
+    /// Objects that it made free, and that took the place of one of a new slab.
+    pub retried: u64,
     /// Slabs that found no block of their order.
     pub fallbacks: u64,
     /// The fewest free pages.
@@ -135,6 +139,7 @@ impl Memory {
             waiting_pages: 0,
             reliefs: 0,
             relieved_pages: 0,
+            retried: 0,
             fallbacks: 0,
             least_free_pages: pages.into(),
             failed: None,
@@ -180,6 +185,7 @@ impl Memory {
         nth: usize,
         step: &Step,
         caches: &mut [KernelCache],
+        slab_of: &mut [u32],
         changes: &mut Vec<Change>,
     ) -> bool {
         let own = step.cache as usize;
@@ -203,6 +209,10 @@ impl Memory {
             self.relieve(plan, step, caches, changes);
             if self.serve(plan) {
                 return true;
+            }
+            let object = &mut slab_of[step.object as usize];
+            if step.op == Op::Alloc && self.retry(plan, step, caches, object, changes) {
+                return self.serve(plan);
             }
         }
         let cache = self.wanting.last().map_or(step.cache as usize, |it| it.0);
@@ -269,19 +279,54 @@ impl Memory {
                 Relief::Full => cache.shrink(),
             }
             let delay = plan.prepared.caches[number].return_delay_ns;
-            for page in cache.take_pages() {
-                self.note(number, page, step.time_ns + delay);
-                let by = if matches!(page, Page::New(_)) { 1 } else { -1 };
-                changes.push(Change {
-                    time_ns: step.time_ns + if by > 0 { 0 } else { delay },
-                    cache: number as u16,
-                    by,
-                });
-            }
+            self.note_all(cache, number, step, delay, changes);
         }
         let before = self.blocks.pages;
         self.free_until(step.time_ns);
         self.told.relieved_pages += self.blocks.pages - before;
+    }
+
+    /// Looks for the step's object again, whose new slab finds no pages; false if no other slab has
+    /// a free one.
+    fn retry(
+        &mut self,
+        plan: &Plan<'_>,
+        step: &Step,
+        caches: &mut [KernelCache],
+        object: &mut u32,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        let number = step.cache as usize;
+        let cache = &mut caches[number];
+        let cpu = step.cpu as usize % plan.node_of.len();
+        let wants = (number, Some(cache.slab_of(*object)));
+        let other = self.wanting.contains(&wants).then(|| cache.retry_in_array(cpu, *object));
+        let Some(other) = other.flatten() else { return false };
+        *object = other;
+        self.told.retried += 1;
+        let delay = plan.prepared.caches[number].return_delay_ns;
+        self.note_all(cache, number, step, delay, changes);
+        true
+    }
+
+    /// Notes the slabs that a cache began and ended beside the step's own.
+    fn note_all(
+        &mut self,
+        cache: &mut KernelCache,
+        number: usize,
+        step: &Step,
+        delay: u64,
+        changes: &mut Vec<Change>,
+    ) {
+        for page in cache.take_pages() {
+            self.note(number, page, step.time_ns + delay);
+            let by = if matches!(page, Page::New(_)) { 1 } else { -1 };
+            changes.push(Change {
+                time_ns: step.time_ns + if by > 0 { 0 } else { delay },
+                cache: number as u16,
+                by,
+            });
+        }
     }
 
     pub(super) fn told(mut self) -> Told {

@@ -69,7 +69,12 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     let prepared = plan.prepared;
     let mut caches: Vec<KernelCache> =
         plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
-    caches.iter().for_each(|cache| cache.follow_arrays(plan.slab.choice));
+    caches.iter_mut().for_each(|cache| {
+        cache.follow_arrays(plan.slab.choice);
+        if !plan.slab.has_aliens {
+            cache.without_aliens();
+        }
+    });
     let mut placed = start::place(plan, &mut caches);
     // Model's slab of each object that is live.
     let mut slab_of = vec![NONE; prepared.nr_objects()];
@@ -135,7 +140,7 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
             }
         }
         if let Some(memory) = &mut memory
-            && !memory.follow(plan, nth, step, &mut caches, &mut run.changes)
+            && !memory.follow(plan, nth, step, &mut caches, &mut slab_of, &mut run.changes)
         {
             done = nth + 1;
             break;

@@ -98,7 +98,7 @@ mod tests {
 
     fn due(reclaim: array_cache::Reclaim, pressure_ms: u64, until: u64) -> Vec<u64> {
         let choice = Choice { reclaim, ..Choice::default() };
-        let mut timers = Timers::new(Slab { choice, pressure_ms }, 2, 0);
+        let mut timers = Timers::new(Slab { choice, pressure_ms, ..Slab::default() }, 2, 0);
         let mut due = Vec::new();
         while timers.next_ms <= until {
             due.push(timers.next_ms);

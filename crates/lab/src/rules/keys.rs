@@ -25,7 +25,7 @@ const BY_SIZE: &str =
 const SWITCH: &str = "0 or 1";
 const ORDER: &str = "an order from 0 to 10";
 
-const KEYS: [Key; 18] = [
+const KEYS: [Key; 19] = [
     Key {
         name: "min_order",
         takes: ORDER,
@@ -162,10 +162,16 @@ const KEYS: [Key; 18] = [
         help: "memory is wanted so often, and the clock of reclaim=2.4 turns; 0: never (engine slab)",
         set: |s, v| put(&mut s.slab.pressure_ms, number(v, 0..=3_600_000).map(u64::from)),
     },
+    Key {
+        name: "alien_cache",
+        takes: SWITCH,
+        help: "frees of other nodes' objects wait for a dozen; 0: each goes to its slab (boot: noaliencache; engine slab)",
+        set: |s, v| put(&mut s.slab.has_aliens, switch(v)),
+    },
 ];
 
 /// The keys that are SLAB's alone.
-const OF_SLAB: [&str; 3] = ["reclaim", "arrays", "pressure_ms"];
+const OF_SLAB: [&str; 4] = ["reclaim", "arrays", "pressure_ms", "alien_cache"];
 
 /// The keys that [`Settings::set`] takes.
 #[must_use]

@@ -70,14 +70,22 @@ impl SizeRule {
     }
 }
 
-/// What becomes of SLAB's free slabs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What SLAB does, where it is the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slab {
-    /// The policy.
+    /// What becomes of free slabs.
     pub choice: Choice,
     /// Memory is wanted so often, for the policy that has a clock; 0: never. A trace does not
     /// tell.
     pub pressure_ms: u64,
+    /// Frees of other nodes' objects wait in alien arrays.
+    pub has_aliens: bool,
+}
+
+impl Default for Slab {
+    fn default() -> Self {
+        Slab { choice: Choice::default(), pressure_ms: 0, has_aliens: true }
+    }
 }
 
 /// A release, a machine, and what was changed by hand.
