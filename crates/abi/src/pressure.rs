@@ -173,6 +173,10 @@ counts! {
     pressure_longest_ns "nanoseconds of the longest of them",
     pressure_last_ns "nanoseconds of the last of them",
     pressure_refused "pages that the system refused, each of which caused a drain",
+    pressure_watches "threads that watch",
+    pressure_stalls "of the events, those in which tasks stalled for memory",
+    pressure_cgroup "of the events, those in which the cgroup used too much",
+    pressure_trims "times that the program gave back all that is free: malloc_trim",
 }
 
 #[cfg(test)]

@@ -103,6 +103,9 @@ words! {
         Nodes: "memory nodes of which the region has parts; 0: it is of one";
         NodeWords: "bytes from a cache's words to its first node's words";
         NodeStride: "bytes from one node's words to the next node's";
+        Pressure: "address of the counts of `pressure`; 0 where there are none";
+        NrPressure: "how many there are";
+        RefusedAt: "pages that the system refused: in place of that count";
     }
 }
 
@@ -420,6 +423,6 @@ pub mod descriptor {
 }
 
 const _: () = {
-    assert!(Word::NodeStride.index() < MAIL_AT);
+    assert!(Word::RefusedAt.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

@@ -177,6 +177,8 @@ extern "C" fn malloc_usable_size(pointer: *mut c_void) -> usize {
 
 #[unsafe(no_mangle)]
 extern "C" fn malloc_trim(_pad: usize) -> c_int {
+    #[cfg(any_engine)]
+    crate::pressure::trimmed();
     c_int::from(ready() && YARD.trim())
 }
 

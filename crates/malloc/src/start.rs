@@ -98,6 +98,8 @@ fn begin(options: &Options) -> bool {
     #[cfg(object_caches)]
     crate::choice::name_classes();
     YARD.publish(mode_number(platform.mode()));
+    #[cfg(any_engine)]
+    crate::pressure::show();
     true
 }
 

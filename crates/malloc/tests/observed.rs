@@ -599,6 +599,43 @@ fn a_look_tells_what_is_at_each_node() {
     }
 }
 
+/// What a look tells of drains under memory pressure: why, how often, and how much came back.
+#[test]
+fn a_look_tells_how_often_it_drained() {
+    let count = |target: &Target, name: &str| target.look().total(name).and_then(Value::exact);
+    let Some(target) = Target::known(Mode::Rseq) else { return };
+    assert_eq!(count(&target, "pressure_events"), None, "the preload library has no counts");
+    let Some(target) = Target::known(Mode::SlubNodes) else { return };
+    assert_eq!(count(&target, "pressure_events"), None, "nothing is watched");
+    // Whatever the cgroup uses is above a level of one byte; where no cgroup of the process is
+    // mounted, or without a file of its usage, it is said on standard error.
+    let watch = [("SLABYARD_PRESSURE", "cgroup:1")];
+    let started = Target::start_with("observed/known.c", Mode::SlubNodes, &[], &watch);
+    let Some(mut target) = started else { return };
+    target.command("a 100000 200");
+    target.command("f 100000");
+    let begin = Instant::now();
+    let all = |target: &Target| {
+        ["events", "cgroup", "stalls", "drains", "refused", "trims", "watches"]
+            .map(|name| count(target, &format!("pressure_{name}")))
+    };
+    if count(&target, "pressure_watches").is_none() {
+        return println!("not run: no cgroup of this process has memory");
+    }
+    // Each tenth look above the level is an event.
+    while begin.elapsed() < LIMIT && count(&target, "pressure_drains") < Some(2) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let [events, cgroup, stalls, drains, refused, trims, watches] =
+        all(&target).map(|count| count.expect("a count"));
+    assert!(events >= 2 && drains >= 2 && cgroup >= drains, "{events} {cgroup} {drains}");
+    assert_eq!((stalls, refused, trims, watches), (0, 0, 0, 1));
+    let drained = count(&target, "pressure_drained").expect("a count");
+    assert!(drained > 10 << 20, "{drained} bytes came back of 20 MB");
+    // The report's view has the same names.
+    assert!(target.look().total("pressure_longest_ns").is_some());
+}
+
 #[test]
 fn what_cannot_be_right_is_refused_before_it_is_asked() {
     let Some(target) = Target::known(Mode::Rseq) else { return };

@@ -268,6 +268,10 @@ totals! {
     pressure_longest_ns: Count beside, "nanoseconds of the longest of them";
     pressure_last_ns: Count beside, "nanoseconds of the last of them";
     pressure_refused: Count beside, "pages that the system refused, each of which caused a drain";
+    pressure_watches: Count beside, "threads that watch for memory pressure";
+    pressure_stalls: Count beside, "of the events, those in which tasks stalled for memory";
+    pressure_cgroup: Count beside, "of the events, those in which the cgroup used too much";
+    pressure_trims: Count beside, "times that the program gave back all that is free: malloc_trim";
     slab: Bytes beside, "the kernel's slab memory, as meminfo tells";
     slab_reclaimable: Bytes beside, "of this, what may be reclaimed";
     slab_unreclaimable: Bytes beside, "of this, what may not";

@@ -85,6 +85,16 @@ pub(crate) fn counts() -> Option<[u64; NAMES.len()]> {
     any.then_some(counts)
 }
 
+/// Shows the counts to readers outside.
+pub(crate) fn show() {
+    YARD.publish_pressure(COUNTS[0].as_ptr() as usize, NAMES.len(), YARD.platform().refusals_at());
+}
+
+/// The program gave back what is free.
+pub(crate) fn trimmed() {
+    add(Count::pressure_trims, 1);
+}
+
 fn get(nth: usize) -> u64 {
     COUNTS[nth].load(Ordering::Relaxed)
 }
@@ -163,13 +173,16 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
     };
     BELL.store(sources.bell(), Ordering::Relaxed);
     TID.store(files::thread_id(), Ordering::Relaxed);
+    COUNTS[Count::pressure_watches as usize].store(1, Ordering::Relaxed);
     publish(WATCHES);
     while WORD.load(Ordering::Acquire) != END {
         match sources.wait() {
             Said::Nothing => {}
             Said::Refused => YARD.platform().wait_at_most(&WORD, WATCHES, PAUSE_MS),
-            Said::Short => {
+            Said::Short(why) => {
                 add(Count::pressure_events, 1);
+                add(Count::pressure_stalls, why.stalled.into());
+                add(Count::pressure_cgroup, why.cgroup.into());
                 let bytes = relieve();
                 sources.drained();
                 if bytes < LITTLE {
@@ -180,6 +193,7 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
             Said::Gone => YARD.platform().wait(&WORD, WATCHES),
         }
     }
+    COUNTS[Count::pressure_watches as usize].store(0, Ordering::Relaxed);
     null::<u8>().cast_mut()
 }
 

@@ -42,13 +42,22 @@ unsafe extern "C" {
     fn poll(fds: *mut PollFd, n: usize, timeout_ms: i32) -> i32;
 }
 
+/// What says that memory is short: one or both.
+#[derive(Clone, Copy)]
+pub(super) struct Why {
+    /// Tasks stalled for memory.
+    pub(super) stalled: bool,
+    /// The cgroup used too much.
+    pub(super) cgroup: bool,
+}
+
 /// What a wait found.
 pub(super) enum Said {
     Nothing,
     /// The system refuses to wait: look again a while later.
     Refused,
     /// Memory is short.
-    Short,
+    Short(Why),
     /// Nothing is watched any more.
     Gone,
 }
@@ -153,8 +162,9 @@ impl Sources {
         }
         let stalled = psi & POLLPRI != 0 && self.polled[1].fd >= 0;
         let told = events != 0 && self.told(events);
-        match (stalled || told || self.is_above(), is_refused) {
-            (true, _) => Said::Short,
+        let cgroup = self.is_above() || told;
+        match (stalled || cgroup, is_refused) {
+            (true, _) => Said::Short(Why { stalled, cgroup }),
             (false, true) => Said::Refused,
             (false, false) => Said::Nothing,
         }

@@ -12,6 +12,7 @@ use super::counts::{self, Counts};
 use super::front::Front;
 use super::judge::{self, Judged};
 use super::memory::{Fault, Memory};
+use super::pressure::{self, Pressure};
 use super::span::Span;
 use super::walk::{self, Shape, Walk};
 use crate::want::Want;
@@ -50,6 +51,8 @@ pub(crate) struct Look {
     pub(crate) walk: Result<Walk, String>,
     /// What caches counted, where the yard counts.
     pub(crate) counts: Option<Counts>,
+    /// What the process counts of memory pressure.
+    pub(crate) pressure: Pressure,
 }
 
 /// Looks at a yard.
@@ -59,7 +62,8 @@ pub(crate) fn look(memory: &dyn Memory, front: &Front, want: Want) -> Result<Loo
     let slots: Vec<usize> = begin.caches.iter().filter_map(|cache| cache.words.slot()).collect();
     let counts = counts::read(memory, front, &slots, want.all)?;
     let end = sight(memory, front)?;
-    Ok(Look { begin, end, walk, counts })
+    let pressure = pressure::read(memory, front)?;
+    Ok(Look { begin, end, walk, counts, pressure })
 }
 
 fn sight(memory: &dyn Memory, front: &Front) -> Result<Sight, Fault> {

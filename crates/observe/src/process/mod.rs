@@ -32,6 +32,7 @@ pub(crate) mod memory;
 mod nodes;
 #[cfg(test)]
 pub(crate) mod planted;
+mod pressure;
 mod span;
 mod tell;
 #[cfg(test)]

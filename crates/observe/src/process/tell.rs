@@ -56,6 +56,8 @@ pub(crate) fn tell(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut 
         snapshot.missing.push(Missing { what: "counters".into(), why: why.clone() });
     }
     totals(front, look, &sums, &mut snapshot.totals);
+    let pressure = look.pressure.iter().map(|(name, n)| ((*name).to_owned(), (*n).into()));
+    snapshot.totals.extend(pressure);
     let empties = snapshot.caches.iter().filter_map(|cache| cache.value("empties_bytes"));
     if let Some(sum) = empties.cloned().reduce(|sum, bytes| sum.plus(&bytes).unwrap_or(sum)) {
         snapshot.totals.insert("empties_parked".into(), sum);

@@ -61,6 +61,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
+    /// Shows what is counted of memory pressure (`abi::pressure`), which lives as long as the process:
+    /// so many counts from an address on, and where refused pages are counted.
+    pub fn publish_pressure(&self, counts: usize, nr: usize, refused: usize) {
+        self.publish_word(Word::Pressure, counts as u64);
+        self.publish_word(Word::NrPressure, nr as u64);
+        self.publish_word(Word::RefusedAt, refused as u64);
+    }
+
     fn publish_word(&self, word: Word, value: u64) {
         self.word(word.index()).store(value, Ordering::Relaxed);
     }

@@ -48,6 +48,11 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         self.counts.refusals().load(Ordering::Relaxed)
     }
 
+    /// Address of the count of [`LinuxPlatform::refusals`].
+    pub fn refusals_at(&self) -> usize {
+        self.counts.refusals().as_ptr() as usize
+    }
+
     /// Fences of all CPUs until now; `None` where nothing is counted.
     pub fn fences(&self) -> Option<u64> {
         let fences = self.counts.fences(self.rows.len()).filter(|_| COUNTS)?;

@@ -1,0 +1,31 @@
+//! What a process counts of memory pressure: how often it drained, and why.
+//!
+//! Neighbours: `slabyard_abi::pressure` names the counts; [`super::look`] reads them,
+//! [`super::tell`] puts them beside the totals. A report tells the same at the process's end.
+
+use super::front::Front;
+use super::memory::{self, Fault, Memory, Part};
+use slabyard_abi::pressure::{Count, NAMES};
+use slabyard_abi::region::Word;
+
+/// Names and counts.
+pub(crate) type Pressure = Vec<(&'static str, u64)>;
+
+/// Reads the counts; none where the yard has none, or nothing was ever watched or counted.
+pub(crate) fn read(memory: &dyn Memory, front: &Front) -> Result<Pressure, Fault> {
+    let places = [Word::Pressure, Word::RefusedAt].map(|word| front.address(word));
+    let [Some(counts), Some(refused)] = places else { return Ok(Vec::new()) };
+    let nr = (front.word(Word::NrPressure) as usize).min(NAMES.len());
+    let parts = [Part { address: counts, bytes: nr * 8 }, Part { address: refused, bytes: 8 }];
+    let bytes = match memory::read(memory, &parts) {
+        Err(Fault::Absent(_)) => return Ok(Vec::new()),
+        bytes => bytes?,
+    };
+    let mut words: Vec<u64> = memory::words(&bytes).collect();
+    let refused = words.pop().unwrap_or(0);
+    if let Some(count) = words.get_mut(Count::pressure_refused as usize) {
+        *count = refused;
+    }
+    let any = words.iter().any(|n| *n != 0);
+    Ok(if any { NAMES.iter().copied().zip(words).collect() } else { Vec::new() })
+}
