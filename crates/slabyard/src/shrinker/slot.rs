@@ -117,4 +117,147 @@ mod tests {
         word.publish();
         assert_eq!(word.end(1), Some(Removal::Done));
     }
+
+    /// Each call is one exchange of the word, so that all that threads can do is an order of their
+    /// calls: the test tries each order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Step {
+        Claim,
+        Write,
+        Publish,
+        End,
+        /// Waits until nobody uses what was removed, and forgets it.
+        Forget,
+        Enter,
+        Look,
+        Leave,
+    }
+    use Step::*;
+
+    /// A removal by which an entry is free although it has users: the planted bug.
+    fn end_too_early(word: &Use, generation: u32) -> Option<Removal> {
+        let change = |word: u64| {
+            let fits = word & STATE == LIVE && word >> 32 == generation.into();
+            fits.then(|| next(word) | word & USERS)
+        };
+        word.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()?;
+        Some(Removal::Done)
+    }
+
+    #[derive(Clone, Copy, Default)]
+    struct Thread {
+        at: usize,
+        generation: Option<u32>,
+        inside: bool,
+        saw: u32,
+    }
+
+    #[derive(Clone, Copy)]
+    struct World {
+        word: u64,
+        /// What the entry holds: 0 is nothing that may be called.
+        what: u32,
+        threads: [Thread; 3],
+    }
+
+    type Removes = fn(&Use, u32) -> Option<Removal>;
+
+    /// Does a thread's next step. `Ok(None)`: it waits.
+    fn step(
+        mut world: World,
+        nth: usize,
+        step: Step,
+        end: Removes,
+    ) -> Result<Option<World>, String> {
+        let word = Use(AtomicU64::new(world.word));
+        let used = world.threads.iter().any(|thread| thread.inside);
+        let thread = &mut world.threads[nth];
+        match step {
+            Claim => thread.generation = word.claim(),
+            Write if thread.generation.is_some() => {
+                if used {
+                    return Err("it is written while a pass uses it".into());
+                }
+                world.what = nth as u32 + 1;
+            }
+            Publish if thread.generation.is_some() => word.publish(),
+            End => {
+                if let Some(generation) = thread.generation {
+                    end(&word, generation).ok_or("a live entry does not end")?;
+                }
+            }
+            Forget => {
+                if let Some(generation) = thread.generation {
+                    if word.removal(generation) == Removal::Running {
+                        return Ok(None);
+                    }
+                    if world.threads.iter().any(|it| it.inside && it.saw == nth as u32 + 1) {
+                        return Err("its removal is done while a pass calls it".into());
+                    }
+                }
+            }
+            Enter if word.enter() => {
+                (thread.inside, thread.saw) = (true, world.what);
+                if world.what == 0 {
+                    return Err("a pass finds nothing".into());
+                }
+            }
+            Look if thread.inside && thread.saw != world.what => {
+                return Err("it changes while a pass uses it".into());
+            }
+            Leave if thread.inside => {
+                word.leave();
+                thread.inside = false;
+            }
+            Write | Publish | Enter | Look | Leave => {}
+        }
+        world.threads[nth].at += 1;
+        world.word = word.0.into_inner();
+        Ok(Some(world))
+    }
+
+    /// Orders of all steps; the first fault.
+    fn explore(world: World, scripts: &[&[Step]; 3], end: Removes) -> Result<u64, String> {
+        let (mut orders, mut waits, mut done) = (0, false, true);
+        for nth in 0..3 {
+            let Some(next) = scripts[nth].get(world.threads[nth].at) else { continue };
+            done = false;
+            match step(world, nth, *next, end)? {
+                Some(world) => orders += explore(world, scripts, end)?,
+                None => waits = true,
+            }
+        }
+        if done {
+            orders = 1;
+        } else if waits && orders == 0 {
+            return Err("a removal waits for ever".into());
+        }
+        Ok(orders)
+    }
+
+    /// One thread registers and removes, another asks, the third as the first.
+    const SCRIPTS: [&[Step]; 3] = [
+        &[Claim, Write, Publish, End, Forget],
+        &[Enter, Look, Leave, Enter, Look, Leave],
+        &[Claim, Write, Publish, End],
+    ];
+
+    const EMPTY: World = World {
+        word: 0,
+        what: 0,
+        threads: [Thread { at: 0, generation: None, inside: false, saw: 0 }; 3],
+    };
+
+    #[test]
+    fn no_order_of_calls_uses_what_is_gone() {
+        let orders = explore(EMPTY, &SCRIPTS, Use::end).unwrap_or_else(|why| panic!("{why}"));
+        assert!(orders > 100_000, "{orders}");
+    }
+
+    #[test]
+    fn an_entry_that_is_free_too_early_is_found() {
+        let found = explore(EMPTY, &SCRIPTS, end_too_early);
+        let why = found.expect_err("an entry that is free while a pass uses it");
+        assert!(why.contains("while a pass"), "{why}");
+    }
 }

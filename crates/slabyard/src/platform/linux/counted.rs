@@ -48,7 +48,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         self.counts.refusals().load(Ordering::Relaxed)
     }
 
-    /// Address of the count of [`LinuxPlatform::refusals`].
+    /// Address of the count of [`Self::refusals`].
     pub fn refusals_at(&self) -> usize {
         self.counts.refusals().as_ptr() as usize
     }
