@@ -55,6 +55,16 @@ fn a_sound_program_is_left_alone() {
 }
 
 #[test]
+fn threads_that_exchange_objects_and_fork_are_left_alone() {
+    for mode in MODES {
+        let Some(outcome) = run_in(mode, "threads", &[("SLABYARD_VERIFY_AT_EXIT", "1")]) else {
+            return;
+        };
+        assert!(outcome.succeeded() && outcome.stderr.is_empty(), "{outcome:#?}");
+    }
+}
+
+#[test]
 fn a_write_past_the_requested_size_is_found_at_the_free() {
     const OVER: &str = "Right Redzone overwritten";
     for (case, cache) in [

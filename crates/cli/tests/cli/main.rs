@@ -4,6 +4,7 @@ mod changing;
 mod comparing;
 mod cpu_slabs;
 mod damaged_traces;
+mod debugging;
 mod doubtful_replays;
 mod ends;
 mod exporting;

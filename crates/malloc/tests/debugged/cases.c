@@ -1,6 +1,7 @@
 /* What caches with debugging must find; the variable CASE says which. */
 #include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,44 @@ static void *give_elsewhere(void *p)
 
 static char statics[64];
 
+enum { PLACES = 512, THREADS = 12, TURNS = 20000 };
+
+static void *_Atomic places[PLACES];
+
+/* Puts what it allocates where another thread finds it, and frees what it finds there. Each
+ * object holds its own address and size, which nobody else may change. */
+static void *exchange(void *seed)
+{
+    unsigned long x = (unsigned long)seed * 2654435761u + 1;
+
+    for (int i = 0; i < TURNS; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+
+        size_t size = 16 + (x >> 33) % 600;
+        void **p = make(size), **old;
+
+        p[0] = p;
+        p[1] = (void *)size;
+        memset(p + 2, (int)size, size - 16);
+        old = atomic_exchange(&places[(x >> 20) % PLACES], p);
+        if (old) {
+            size_t had = (size_t)old[1];
+
+            if (old[0] != old || malloc_usable_size(old) != had)
+                abort();
+            for (size_t k = 16; k < had; k++)
+                if (((unsigned char *)old)[k] != (unsigned char)had)
+                    abort();
+            give(old);
+        }
+        if (i % 5000 == 0 && fork() == 0) {
+            give(make(size));
+            _exit(0);
+        }
+    }
+    return NULL;
+}
+
 int main(void)
 {
     const char *name = getenv("CASE");
@@ -60,6 +99,15 @@ int main(void)
             give(one);
         }
         give(p);
+    } else if (IS("threads")) {
+        pthread_t all[THREADS];
+
+        for (long i = 0; i < THREADS; i++)
+            pthread_create(&all[i], NULL, exchange, (void *)i);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(all[i], NULL);
+        while (wait(NULL) > 0)
+            ;
     } else if (IS("over-by-1")) {
         spoil(p, 24);
         give(p);

@@ -1,0 +1,121 @@
+//! Debugging of caches: `run --slab-debug`, and `validate` of a live process.
+
+use crate::stage::{SLABYARD, text};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+fn slabyard(args: &[&str]) -> Output {
+    Command::new(SLABYARD).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Not eprintln, whose output is swallowed where a test passes.
+fn skip(why: &str) {
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "skipped: {why}").unwrap();
+}
+
+/// Prints its id, and then makes calls; writes behind an object when it is told to.
+const SCRIPT: &str = "\
+import ctypes, os, sys, threading, time
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+p = libc.malloc(24)
+def busy():
+    while True:
+        [bytes(n) for n in range(100)]
+        time.sleep(0.001)
+threading.Thread(target=busy, daemon=True).start()
+print(os.getpid(), flush=True)
+for line in sys.stdin:
+    ctypes.memset(p + 24, 65, 1)
+    print('written', flush=True)
+os._exit(0)";
+
+/// The program under `slabyard run`, and its own id.
+struct Program {
+    run: Child,
+    lines: BufReader<ChildStdout>,
+    pid: String,
+}
+
+fn start(options: &[&str]) -> Option<Program> {
+    let library = Path::new(SLABYARD).with_file_name("libslabyard_engines.so");
+    let has_python = Command::new("python3").arg("--version").output().is_ok();
+    if !library.exists() || !has_python {
+        skip("no libslabyard_engines.so beside the command, or no python3");
+        return None;
+    }
+    let mut command = Command::new(SLABYARD);
+    command.args(["run", "--observable", "--report", "none"]).args(options);
+    command.args(["--", "python3", "-c", SCRIPT]).env("PYTHONMALLOC", "malloc");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = command.spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap());
+    let mut pid = String::new();
+    lines.read_line(&mut pid).unwrap();
+    Some(Program { run, lines, pid: pid.trim().to_owned() })
+}
+
+impl Program {
+    fn spoil(&mut self) {
+        writeln!(self.run.stdin.as_mut().unwrap()).unwrap();
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert_eq!(line, "written\n");
+    }
+
+    fn validate(&self) -> Output {
+        slabyard(&["validate", &self.pid, "--timeout", "20"])
+    }
+
+    /// Ends it; returns what it said.
+    fn end(mut self) -> String {
+        drop(self.run.stdin.take());
+        let mut said = String::new();
+        self.run.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(self.run.wait().unwrap().success(), "{said}");
+        said
+    }
+}
+
+#[test]
+fn a_live_process_looks_through_its_objects() {
+    let Some(mut program) = start(&["--slab-debug=FZPU"]) else { return };
+    let sound = program.validate();
+    assert_eq!(sound.status.code(), Some(0), "{}", text(&sound.stderr));
+    assert_eq!(text(&sound.stdout), format!("process {}: sound\n", program.pid));
+    program.spoil();
+    let wrong = program.validate();
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stdout).contains(": 1 object is wrong"), "{}", text(&wrong.stdout));
+    // It was restored, and the process goes on.
+    assert_eq!(program.validate().status.code(), Some(0));
+    let said = program.end();
+    assert_eq!(
+        said.matches("slabyard: BUG malloc-32: Right Redzone overwritten").count(),
+        1,
+        "{said}"
+    );
+    assert!(
+        said.contains("First byte 0x41 instead of 0xcc") && said.contains("Allocated 24 bytes")
+    );
+}
+
+#[test]
+fn who_has_no_debugging_cannot_be_validated() {
+    let Some(program) = start(&["--engine", "slub"]) else { return };
+    let refused = program.validate();
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(text(&refused.stderr).contains("has debugging"), "{}", text(&refused.stderr));
+    assert_eq!(program.end(), "");
+    assert_eq!(slabyard(&["validate", "kernel"]).status.code(), Some(3));
+}
+
+#[test]
+fn rules_that_are_none_are_refused() {
+    for rules in ["--slab-debug=X", "--slab-debug=F,a*b", "--slab-debug=malloc-64"] {
+        let refused = slabyard(&["run", rules, "--", "true"]);
+        assert_eq!(refused.status.code(), Some(2), "{rules}");
+    }
+}
