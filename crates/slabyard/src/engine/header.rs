@@ -116,7 +116,9 @@ impl Shape {
     }
 }
 
-/// The part of a cache that all engines have.
+/// The part of a cache that all engines have. Its words lie first: readers outside find those of
+/// created caches at the begin of their table.
+#[repr(C)]
 pub struct Header {
     pub(super) shown: Shown,
     shape: Once<Shape>,
@@ -125,6 +127,8 @@ pub struct Header {
     /// the number is still the same.
     seen: AtomicU32,
 }
+
+const _: () = assert!(core::mem::offset_of!(Header, shown) == 0);
 
 impl Header {
     /// The header of a cache that is not in use.
