@@ -3,8 +3,11 @@
 //!
 //! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
 
+use slabyard_observe::{Want, identity, process};
+
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 /// How a program ends that found nothing wrong.
@@ -25,7 +28,7 @@ fn libraries() -> &'static Path {
         let profile_dir = me.ancestors().nth(2).expect("a profile's directory");
         let profile = profile_dir.file_name().and_then(|name| name.to_str()).expect("a name");
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "slabyard-kmem", "--profile"])
+            .args(["build", "--quiet", "-p", "slabyard-kmem", "-p", "slabyard-malloc", "--profile"])
             .arg(if profile == "debug" { "dev" } else { profile })
             .arg("--target-dir")
             .arg(profile_dir.parent().expect("a target directory"))
@@ -39,6 +42,8 @@ fn libraries() -> &'static Path {
             let from = profile_dir.join(format!("libslabyard_kmem.{from}"));
             std::fs::copy(from, directory.join(to)).expect("the library");
         }
+        let malloc = "libslabyard_malloc.so";
+        std::fs::copy(profile_dir.join(malloc), directory.join(malloc)).expect("the library");
         directory
     })
 }
@@ -208,4 +213,35 @@ fn equal_caches_share_slabs_where_that_is_asked_for() {
     let Some(program) = build("merge.c", "merge", &C) else { return };
     passes(clean(&program).arg("0"));
     passes(clean(&program).arg("1").env("SLABYARD_MERGE", "1"));
+}
+
+/// The caches of both libraries in one process, by name and exactly.
+#[test]
+fn caches_are_shown_by_name_beside_those_of_malloc() {
+    let Some(program) = build("observed.c", "observed", &C) else { return };
+    for preload in [None, Some(libraries().join("libslabyard_malloc.so"))] {
+        let mut command = clean(&program);
+        command.env("SLABYARD_OBSERVABLE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.envs(preload.iter().map(|library| ("LD_PRELOAD", library)));
+        let mut child = command.spawn().expect("the program starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("it");
+        assert_eq!(line, "ready\n");
+        let snapshot = process::sample(child.id(), Want::default());
+        drop(child.stdin.take());
+        let status = child.wait().expect("the program ends");
+        assert_eq!(status.code(), Some(PASSED));
+        let snapshot = snapshot.expect("a snapshot");
+        let live = |name: &str| snapshot.cache(name)?.exact("live");
+        assert_eq!(live("connection"), Some(900));
+        assert_eq!(live("session"), Some(30));
+        assert_eq!(live("kmalloc-1024"), Some(7));
+        let malloc = live("malloc-1024");
+        assert!(
+            if preload.is_some() { malloc >= Some(50) } else { malloc.is_none() },
+            "{malloc:?}"
+        );
+        assert_eq!(identity::check(&snapshot), []);
+        assert_eq!(snapshot.missing, []);
+    }
 }

@@ -6,7 +6,7 @@
 use super::collect::{self, Collect, Words};
 use super::held;
 use super::mailbox::{Letter, Mailbox, Sent, get};
-use super::yards;
+use super::yards::{self, Lost};
 use super::{Error, Target};
 use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
 use std::time::{Duration, Instant};
@@ -60,9 +60,23 @@ pub struct Answer {
 pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
     let end = Instant::now() + deadline;
     let target = Target::open(pid)?;
-    let front = yards::front(&target.memory).map_err(|why| target.error(why))?;
-    let seen = collect::collect(&target.memory, &front).map_err(|why| target.error(why.into()))?;
-    let letter = letter(pid, ask, &caches(&seen))?;
+    let fronts = yards::fronts(&target.memory).map_err(|why| target.error(why))?;
+    let mut chosen = None;
+    for front in fronts {
+        let seen = collect::collect(&target.memory, &front);
+        let seen = seen.map_err(|why| target.error(why.into()))?;
+        // The first that has the cache; what names no cache goes to the largest yard.
+        let letter = letter(pid, ask, &caches(&seen));
+        let is_there = !matches!(letter, Err(Error::UnknownCache { .. }));
+        if chosen.is_none() || is_there {
+            chosen = Some((front, seen, letter));
+        }
+        if is_there {
+            break;
+        }
+    }
+    let Some((front, seen, letter)) = chosen else { return Err(target.error(Lost::NoYard)) };
+    let letter = letter?;
     let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
     let sent = mailbox.send(&letter, end).map_err(|why| target.error(why.into()))?;
     answer(pid, ask, sent)

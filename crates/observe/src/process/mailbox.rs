@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn front(planted: &Planted) -> Front {
-        yards::front(planted).expect("a yard")
+        yards::fronts(planted).expect("a yard").remove(0)
     }
 
     fn letter_of(words: [u64; 5]) -> Letter {

@@ -13,8 +13,8 @@
 //! Invariants: every number of the target is hostile: what it says bounds no loop and
 //! no buffer before it has been checked, and nothing in it is followed as a link.
 //!
-//! A process may hold several yards (its own and a plug-in's). A snapshot is of the one
-//! with the most committed bytes; the others are named in `missing`.
+//! A process may hold several yards (malloc's, its own and a plug-in's): a snapshot has the caches
+//! of all ([`yards`]).
 
 mod ask;
 mod collect;

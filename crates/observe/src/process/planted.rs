@@ -103,11 +103,11 @@ impl Planted {
         planted.room(DESCRIPTORS, TOP as usize * descriptor::BYTES);
 
         let counters = [TOP, 4, 1, 1, 3, 1, 1 << 20];
-        for (i, number) in counters.into_iter().chain([16384; 11]).enumerate() {
+        for (i, number) in counters.into_iter().chain([16384; 12]).enumerate() {
             planted.put(COUNTERS + i as u64 * 8, number);
         }
         for (i, number) in [250u64, 16 << 20, 0, 4096].into_iter().enumerate() {
-            planted.put(COUNTERS + (18 + i as u64) * 8, number);
+            planted.put(COUNTERS + (19 + i as u64) * 8, number);
         }
 
         planted.cache(CacheWord::Version, 9 << 32 | 9);
@@ -251,7 +251,7 @@ impl Planted {
         for (word, value) in words {
             self.put(at + word.index() as u64 * 8, value);
         }
-        for (i, word) in super::collect::COUNTERS[..22].iter().enumerate() {
+        for (i, word) in super::collect::COUNTERS[..23].iter().enumerate() {
             self.put(at + word.index() as u64 * 8, COUNTERS + i as u64 * 8);
         }
         for (i, word) in MAGIC.as_chunks::<8>().0.iter().enumerate() {

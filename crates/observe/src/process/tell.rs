@@ -32,12 +32,7 @@ pub(crate) fn tell(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut 
     for number in 0..look.end.caches.len() {
         if let Some(mut cache) = cache(front, look, number, want_slabs, snapshot, &mut sums) {
             // Two caches of one name would be told as one.
-            let name = cache.name.clone();
-            let mut n = 2;
-            while !names.insert(cache.name.clone()) {
-                cache.name = format!("{name}#{n}");
-                n += 1;
-            }
+            cache.name = free_name(&mut names, &cache.name);
             snapshot.caches.push(cache);
         }
     }
@@ -62,6 +57,13 @@ pub(crate) fn tell(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut 
     if let Some(sum) = empties.cloned().reduce(|sum, bytes| sum.plus(&bytes).unwrap_or(sum)) {
         snapshot.totals.insert("empties_parked".into(), sum);
     }
+}
+
+/// A name that is not among these, which get it.
+pub(crate) fn free_name(names: &mut BTreeSet<String>, wanted: &str) -> String {
+    let numbered = (2..).map(|n| format!("{wanted}#{n}"));
+    let mut all = std::iter::once(wanted.to_owned()).chain(numbered);
+    all.find(|name| names.insert(name.clone())).expect("numbers without end")
 }
 
 /// Bytes of all caches together.

@@ -1,5 +1,9 @@
 //! From a target's memory to a snapshot, whatever the target is.
 //!
+//! A process may have several yards: malloc's, and those of libraries that have object caches. A
+//! snapshot has the caches of all of them, and the sums of their memory; what is no sum (the engine,
+//! the mode) is told of the yard with the most committed bytes.
+//!
 //! Neighbours: [`super::sample`] and [`crate::corefile`] above.
 
 use super::find;
@@ -7,9 +11,11 @@ use super::front::{Front, Unusable};
 use super::look::{self, Look};
 use super::memory::{Fault, Memory};
 use super::tell;
+use crate::fields::TOTALS;
 use crate::snapshot::{Missing, Snapshot, Source};
 use crate::want::Want;
 use slabyard_abi::region::{VERSION, Word};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// Why there is no snapshot.
@@ -31,37 +37,69 @@ impl From<Fault> for Lost {
     }
 }
 
-/// Samples the yard with the most committed bytes; names the others.
+/// Samples all yards; names those that cannot be read.
 pub(crate) fn sample(memory: &dyn Memory, want: Want, source: Source) -> Result<Snapshot, Lost> {
     let began = Instant::now();
-    let mut others = Vec::new();
-    let (front, look) = largest(memory, want, &mut others)?;
+    let mut unread = Vec::new();
     let mut snapshot = Snapshot::new(source);
-    tell::tell(&front, &look, want.slabs, &mut snapshot);
-    snapshot.missing.extend(others);
+    for (nth, (front, look)) in looks(memory, want, &mut unread)?.into_iter().enumerate() {
+        if nth == 0 {
+            tell::tell(&front, &look, want.slabs, &mut snapshot);
+            continue;
+        }
+        let mut other = Snapshot::new(snapshot.source.clone());
+        tell::tell(&front, &look, want.slabs, &mut other);
+        join(&mut snapshot, other);
+    }
+    snapshot.missing.extend(unread);
     snapshot.took_ns = u64::try_from(began.elapsed().as_nanos()).ok();
     Ok(snapshot)
 }
 
-/// The yard that a target runs on.
-pub(crate) fn front(memory: &dyn Memory) -> Result<Front, Lost> {
-    // Which of several is the largest, a look at each tells.
-    let mut found = find::fronts(memory)?.fronts;
-    if found.len() == 1
-        && let Some(front) = found.pop()
-    {
-        return Ok(front);
+/// Totals of which those of several yards add up, beside the parts.
+const SUMS: [&str; 7] =
+    ["committed", "returned", "empties_parked", "nr_runs", "nr_mapped", "set_aside", "node_limit"];
+
+/// Adds another yard's caches and memory.
+fn join(snapshot: &mut Snapshot, other: Snapshot) {
+    let mut names: BTreeSet<String> = snapshot.caches.iter().map(|it| it.name.clone()).collect();
+    for mut cache in other.caches {
+        cache.name = tell::free_name(&mut names, &cache.name);
+        snapshot.caches.push(cache);
     }
-    Ok(largest(memory, Want::default(), &mut Vec::new())?.0)
+    let parts = TOTALS.iter().filter(|total| total.part).map(|total| total.name);
+    for name in parts.chain(SUMS) {
+        let Some(more) = other.totals.get(name) else { continue };
+        let sum = match snapshot.totals.get(name) {
+            Some(known) => known.plus(more),
+            None => Some(more.clone()),
+        };
+        if let Some(sum) = sum {
+            snapshot.totals.insert(name.to_owned(), sum);
+        }
+    }
+    snapshot.missing.extend(other.missing);
 }
 
-fn largest(
+/// The yards of a target, that with the most committed bytes first.
+pub(crate) fn fronts(memory: &dyn Memory) -> Result<Vec<Front>, Lost> {
+    // Which of several is the largest, a look at each tells.
+    let found = find::fronts(memory)?.fronts;
+    if found.len() == 1 {
+        return Ok(found);
+    }
+    let looks = looks(memory, Want::default(), &mut Vec::new())?;
+    Ok(looks.into_iter().map(|(front, _)| front).collect())
+}
+
+/// Looks at all yards, at that with the most committed bytes first; there is one.
+fn looks(
     memory: &dyn Memory,
     want: Want,
     others: &mut Vec<Missing>,
-) -> Result<(Front, Look), Lost> {
+) -> Result<Vec<(Front, Look)>, Lost> {
     let found = find::fronts(memory)?;
-    let mut best: Option<(Front, Look)> = None;
+    let mut all: Vec<(Front, Look)> = Vec::new();
     let mut lost = None;
     for front in found.fronts {
         let look = match look::look(memory, &front, want) {
@@ -76,12 +114,9 @@ fn largest(
             }
             Err(why) => return Err(why.into()),
         };
-        let new = (front, look);
-        match &best {
-            Some(old) if committed(old) >= committed(&new) => others.push(beside(&new)),
-            _ => others.extend(best.replace(new).as_ref().map(beside)),
-        }
+        all.push((front, look));
     }
+    all.sort_by_key(|yard| std::cmp::Reverse(committed(yard)));
     for (at, why) in &found.unusable {
         others.push(Missing {
             what: format!("the yard at {at:#x}"),
@@ -93,7 +128,10 @@ fn largest(
             },
         });
     }
-    best.ok_or_else(|| match (lost, found.unusable.first()) {
+    if !all.is_empty() {
+        return Ok(all);
+    }
+    Err(match (lost, found.unusable.first()) {
         (Some(lost), _) => lost,
         (None, Some((_, Unusable::Version(found)))) => {
             Lost::Layout { found: *found, known: VERSION }
@@ -107,15 +145,4 @@ fn largest(
 
 fn committed((_, look): &(Front, Look)) -> u64 {
     look.counter(Word::TopAt).map_or(0, |top| top.high)
-}
-
-fn beside(yard: &(Front, Look)) -> Missing {
-    Missing {
-        what: format!("the yard at {:#x}", yard.0.at),
-        why: format!(
-            "a snapshot is of one yard, the one with the most committed memory; this one has \
-             {} granules",
-            committed(yard)
-        ),
-    }
 }

@@ -1,0 +1,10 @@
+set(PACKAGE_VERSION "@VERSION@")
+# Below 1.0 each minor version may change what programs see.
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" _slabyard_has "${PACKAGE_VERSION}")
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" _slabyard_wants "${PACKAGE_FIND_VERSION}")
+if(PACKAGE_FIND_VERSION STREQUAL "" OR _slabyard_has STREQUAL _slabyard_wants)
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_FIND_VERSION STREQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+endif()
