@@ -61,7 +61,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if self.is_guarded() {
             return self.map_guarded(bytes, align);
         }
-        self.heap.map_own(bytes, align)
+        self.heap.map_own(bytes.max(1), align)
     }
 
     /// Makes a block.
