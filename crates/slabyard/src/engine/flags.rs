@@ -26,6 +26,12 @@ impl CacheFlags {
         CacheFlags(self.0 | others.0)
     }
 
+    /// These but for others.
+    #[must_use]
+    pub const fn without(self, others: Self) -> Self {
+        CacheFlags(self.0 & !others.0)
+    }
+
     /// True if all of these are set.
     #[inline]
     #[must_use]

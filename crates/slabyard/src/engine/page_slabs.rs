@@ -344,19 +344,10 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
     #[inline(always)]
     fn free_pages(self, shape: &Shape, slab: u32, warmth: Warmth) {
-        if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU)
-            && let Some(hold) = self.heap.on_ended.try_get()
-        {
-            return hold(self.heap, slab, shape.geometry.order, shape.slot);
-        }
-        self.free_pages_now(shape, slab, warmth);
-    }
-
-    #[inline(always)]
-    fn free_pages_now(self, shape: &Shape, slab: u32, warmth: Warmth) {
         let order = shape.geometry.order;
-        if let Some(destructor) = &shape.destructor {
-            self.heap.destruct(slab, &shape.geometry, destructor);
+        let is_plain = shape.destructor.is_none() && !shape.flags.has(CacheFlags::TYPESAFE_BY_RCU);
+        if !is_plain && is_held(self.heap, shape, slab) {
+            return;
         }
         if self.heap.platform.has_page_lists() {
             self.heap.free_listed(slab, order, warmth, |counter, n| self.count(counter, n));
@@ -367,7 +358,8 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
 
     /// Frees the pages of a slab that ended and waited for readers.
     pub(crate) fn free_waited(self, slab: u32) {
-        self.free_pages_now(self.cache.shape(), slab, Warmth::Cold);
+        let flags = self.cache.shape().flags.without(CacheFlags::TYPESAFE_BY_RCU);
+        self.free_pages(&Shape { flags, ..*self.cache.shape() }, slab, Warmth::Cold);
     }
 
     /// Returns one object to its slab and bypasses the sheaves.
@@ -553,6 +545,23 @@ impl<P: Platform, R: Ruled> Stacks for PageSlabs<'_, P, R> {
             && main.above_end().is_some()
             && self.heap.sheaves.top_object(main) != Some(address)
     }
+}
+
+/// Ends the objects of a slab that ended; or holds the slab, if readers may look at them: then it is
+/// true.
+#[cold]
+#[inline(never)]
+fn is_held<P: Platform>(heap: &PageHeap<P>, shape: &Shape, slab: u32) -> bool {
+    if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU)
+        && let Some(hold) = heap.on_ended.try_get()
+    {
+        hold(heap, slab, shape.geometry.order, shape.slot);
+        return true;
+    }
+    if let Some(destructor) = &shape.destructor {
+        heap.destruct(slab, &shape.geometry, destructor);
+    }
+    false
 }
 
 /// Reports an address that is no object of a cache of this shape.

@@ -58,7 +58,10 @@ impl<T> Once<T> {
     /// The value, if it was set.
     #[inline]
     pub fn try_get(&self) -> Option<&T> {
-        (self.state.load(Ordering::Acquire) == SET).then(|| self.get())
+        // Acquire: as in `get`.
+        let is_set = self.state.load(Ordering::Acquire) == SET;
+        // SAFETY: as in `get`.
+        is_set.then(|| unsafe { (*self.value.get()).assume_init_ref() })
     }
 }
 

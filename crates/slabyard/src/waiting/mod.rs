@@ -267,9 +267,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// At the end of a slow path, which holds no lock.
     #[inline(always)]
     pub(crate) fn look_at_waiting(&self) {
-        if self.has_waiting()
-            && let Some(calls) = self.waiting.on_some.try_get()
-        {
+        if let Some(calls) = self.waiting.on_some.try_get() {
             (calls.serve)(self);
         }
     }
@@ -290,6 +288,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Frees a part of what has waited long enough, and advances the grace period. The caller is in
     /// a slow path and holds no lock.
     pub(crate) fn serve_waiting(&self) {
+        if !self.has_waiting() {
+            return;
+        }
         let p = self.platform();
         self.close_old_batch();
         let first = self.heap.first_held().into_iter().chain(self.waiting.batches.first(p)).min();
