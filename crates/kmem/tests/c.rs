@@ -117,7 +117,7 @@ fn passes(command: &mut Command) -> Output {
     output
 }
 
-const SOURCES: [&str; 3] = ["caches", "kmalloc", "kernel"];
+const SOURCES: [&str; 4] = ["caches", "kmalloc", "kernel", "readers"];
 
 #[test]
 fn programs_pass_in_each_mode_and_with_each_engine() {

@@ -119,11 +119,7 @@ fn each_parked<P: Platform, E: Engine>(
         quiesced.each_parked_cpu(f);
     }
     let yard = quiesced.yard();
-    yard.waiting.batches.each_object(&yard.heap, |address| {
-        if let Some(number) = yard.class_at(address) {
-            f(slot_of(number), address);
-        }
-    });
+    yard.each_waiting(f);
     for number in yard.caches().used.caches() {
         let cache = yard.cache(number);
         let parked = |address| f(slot_of(number), address);
@@ -326,9 +322,7 @@ fn check_pages<P: Platform, E: Engine>(
     expect("bits of slabs", 0, objects - sound.live, sound.free + parked + within)?;
     // Runs are parked and taken in slow paths only: exact without a stop too.
     expect("parked granules", 0, quiesced.parked_granules() as u64, parked_granules)?;
-    let mut listed = 0;
-    g.each_held(|_| listed += 1);
-    expect("slabs that wait for readers", 0, listed, held)?;
+    expect("slabs that wait for readers", 0, yard.count_held(), held)?;
     expect("slabs that wait for readers, as counted", 0, g.rcu.nr_held() as u64, held)?;
     let count = g.free_count();
     expect("free granules", 0, free_granules as u64, count.free as u64)?;

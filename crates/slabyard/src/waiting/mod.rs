@@ -14,10 +14,10 @@ mod batches;
 pub(crate) mod deferred;
 
 use crate::cache::CacheId;
-use crate::cache::slots::number_of;
+use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::pages::PageHeap;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::rcu::Epoch;
 use crate::sync::{AtomicU32, Once};
 use crate::yard::slow_path::LOOK_CALLS;
@@ -57,14 +57,22 @@ pub enum NotTaken {
 /// What waits for readers in a yard.
 pub(crate) struct Waiting<P, E> {
     pub(crate) batches: Batches,
-    /// Serves what waits at the end of a slow path, and forgets readers in the child of a fork: set
-    /// with the first reader or the first that waits, so that a yard without has no code for it.
+    /// What the rest of a yard calls: set with the first reader or the first that waits, so that a
+    /// yard without has no code for it.
     on_some: Once<Calls<P, E>>,
 }
 
+/// Gets slot and address of an object.
+type OnObject<'a> = &'a mut dyn FnMut(Slot, usize);
+
 struct Calls<P, E> {
+    /// At the end of a slow path.
     serve: fn(&Yard<P, E>),
+    /// In the child of a fork.
     forget: fn(&Yard<P, E>),
+    /// For `verify`, and the next.
+    each_object: fn(&Yard<P, E>, OnObject<'_>),
+    count_held: fn(&Yard<P, E>) -> u64,
 }
 
 impl<P, E> Waiting<P, E> {
@@ -259,7 +267,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn begin_waiting(&self) {
         if self.waiting.on_some.try_get().is_none() {
             let forget = |yard: &Self| yard.heap.rcu.forget_others(yard.platform());
-            self.waiting.on_some.set(Calls { serve: Self::serve_waiting, forget });
+            self.waiting.on_some.set(Calls {
+                serve: Self::serve_waiting,
+                forget,
+                each_object: Self::each_object,
+                count_held: Self::count_list,
+            });
             self.heap.on_ended.set(PageHeap::hold);
         }
     }
@@ -277,6 +290,33 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if let Some(calls) = self.waiting.on_some.try_get() {
             (calls.forget)(self);
         }
+    }
+
+    /// Calls `f` with slot and address of each object of a cache that waits for readers (for
+    /// `verify`).
+    pub(crate) fn each_waiting(&self, f: OnObject<'_>) {
+        if let Some(calls) = self.waiting.on_some.try_get() {
+            (calls.each_object)(self, f);
+        }
+    }
+
+    fn each_object(&self, f: OnObject<'_>) {
+        self.waiting.batches.each_object(&self.heap, |address| {
+            if let Some(number) = self.class_at(address) {
+                f(slot_of(number), address);
+            }
+        });
+    }
+
+    /// Slabs on the list of those that wait for readers (for `verify`).
+    pub(crate) fn count_held(&self) -> u64 {
+        self.waiting.on_some.try_get().map_or(0, |calls| (calls.count_held)(self))
+    }
+
+    fn count_list(&self) -> u64 {
+        let mut slabs = 0;
+        self.heap.each_held(|_| slabs += 1);
+        slabs
     }
 
     /// Something waits for readers, as of a moment ago.
