@@ -90,14 +90,14 @@ static inline int gfpflags_allow_blocking(const gfp_t flags)
 #define SLAB_NO_USER_FLAGS 0u
 #define SLAB_SKIP_KFENCE 0u
 #define SLAB_KASAN 0u
-#define SLAB_FAILSLAB 0u
+#define SLAB_FAILSLAB (SLABYARD_FAILSLAB << 24)
 #define SLAB_DEBUG_OBJECTS 0u
 /* Debugging of a cache: in the high half, as slabyard.h has it in a member of its own. */
-#define SLAB_CONSISTENCY_CHECKS 0u
-#define SLAB_RED_ZONE 0u
-#define SLAB_POISON 0u
-#define SLAB_STORE_USER 0u
-#define SLAB_TRACE 0u
+#define SLAB_CONSISTENCY_CHECKS (SLABYARD_CONSISTENCY_CHECKS << 24)
+#define SLAB_RED_ZONE (SLABYARD_RED_ZONE << 24)
+#define SLAB_POISON (SLABYARD_POISON << 24)
+#define SLAB_STORE_USER (SLABYARD_STORE_USER << 24)
+#define SLAB_TRACE (SLABYARD_TRACE << 24)
 
 #define ZERO_SIZE_PTR SLABYARD_ZERO_SIZE_PTR
 #define ZERO_OR_NULL_PTR(x) ((uintptr_t)(x) <= (uintptr_t)ZERO_SIZE_PTR)
@@ -128,7 +128,8 @@ static inline struct kmem_cache *kmem_cache_create_args_(const char *name, size_
 							 slab_flags_t flags)
 {
 	struct slabyard_cache_args all = SLABYARD_CACHE_ARGS;
-	all.flags = flags;
+	all.flags = flags & 0xffffffu;
+	all.debug = flags >> 24;
 	if (args != NULL) {
 		all.align = args->align;
 		all.ctor = args->ctor;
@@ -145,7 +146,8 @@ static inline struct kmem_cache *kmem_cache_create_5_(const char *name, size_t s
 						      slab_flags_t flags, void (*ctor)(void *))
 {
 	struct slabyard_cache_args all = SLABYARD_CACHE_ARGS;
-	all.flags = flags;
+	all.flags = flags & 0xffffffu;
+	all.debug = flags >> 24;
 	all.align = align;
 	all.ctor = ctor;
 	return slabyard_cache_create(name, size, &all);

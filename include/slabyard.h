@@ -42,6 +42,16 @@ struct slabyard_mempool;
 /* The process aborts if the cache cannot be made. */
 #define SLABYARD_PANIC 0x10000u
 
+/* Debugging of a cache, as the kernel has it: each call takes the slow path then. Consistency checks
+ * at each call; red zones around each object; poison in free ones; the last allocation and free with
+ * their stacks; each call printed; failures by the rule of SLABYARD_FAILSLAB. */
+#define SLABYARD_CONSISTENCY_CHECKS 0x01u
+#define SLABYARD_RED_ZONE 0x02u
+#define SLABYARD_POISON 0x04u
+#define SLABYARD_STORE_USER 0x08u
+#define SLABYARD_TRACE 0x10u
+#define SLABYARD_FAILSLAB 0x20u
+
 /* Where 0 stands for what is usual, this stands for 0. */
 #define SLABYARD_NONE (-1)
 
@@ -56,7 +66,7 @@ struct slabyard_cache_args {
 	int min_partial;              /* empty slabs that the cache keeps */
 	int min_order;                /* a slab has 2^order pages, at least ... */
 	int max_order;                /* ... and at most */
-	unsigned int debug;           /* 0 */
+	unsigned int debug;           /* SLABYARD_RED_ZONE and others; SLABYARD_DEBUG adds to them */
 	const char *engine;           /* "slub", "tiny", "slab" or "slob" */
 };
 

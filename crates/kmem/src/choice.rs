@@ -14,6 +14,7 @@ use slabyard_abi::options::Key;
 /// Chooses the engine of caches that do not ask for one, and the name of the classes.
 pub(crate) fn choose(options: &Options) {
     YARD.choose(EngineName::ALL[options.get(Key::Engine) as usize]);
+    crate::debug::choose();
     ON_LIMIT.set(handles::choose_slots);
     AROUND.set([handles::before_fork, handles::after_fork]);
     handles::set_merging(options.get(Key::Merge) == 1);

@@ -21,6 +21,7 @@ use slabyard::cache::{CacheFlags, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::slab::{Constructor, Destructor, Geometry};
+use slabyard_abi::debug::{DebugFlags, FLAGS};
 use slabyard_abi::engines::EngineName;
 
 const EINTR: c_int = 4;
@@ -208,11 +209,17 @@ unsafe fn settings(name: &str, size: usize, args: &Args) -> Option<CacheSettings
         wrong(format_args!("flags {:#x} have bits without a meaning", args.flags));
         return None;
     };
-    if args.debug != 0 {
-        wrong(format_args!("debug flags {:#x} are not known", args.debug));
+    let known = FLAGS.iter().fold(DebugFlags::NONE, |all, row| all.with(row.flag));
+    let asked = u8::try_from(args.debug).ok().filter(|bits| bits & !known.bits() == 0);
+    let Some(asked) = asked.map(DebugFlags::of) else {
+        wrong(format_args!("debug flags {:#x} have bits without a meaning", args.debug));
         return None;
-    }
+    };
     let mut settings = CacheSettings::of(size as u32).align(align as u32).flags(flags);
+    settings.debug = asked.with(crate::debug::flags_for(name.as_bytes()));
+    if settings.debug.has(DebugFlags::TRACK) {
+        crate::debug::prepare();
+    }
     // SAFETY: the caller's promise.
     settings.engine = match unsafe { engine(args.engine) } {
         Ok(engine) => engine,
@@ -256,7 +263,11 @@ fn make(
         refuse!(EEXIST, "slabyard_cache_create(\"{text}\"): a cache has this name already");
         return None;
     }
-    if handles::merges() && args.engine.is_null() && args.sheaf_capacity == 0 {
+    if handles::merges()
+        && settings.debug.is_empty()
+        && args.engine.is_null()
+        && args.sheaf_capacity == 0
+    {
         let plain = settings.min_partial.is_none() && args.min_order == 0 && args.max_order == 0;
         if let Some(handle) = plain.then(|| equal(settings)).flatten() {
             handle.aliases.fetch_add(1, Ordering::Relaxed);

@@ -14,6 +14,7 @@
 mod caches;
 mod choice;
 mod create;
+mod debug;
 mod entry;
 mod errno;
 mod fork;

@@ -245,3 +245,31 @@ fn caches_are_shown_by_name_beside_those_of_malloc() {
         assert_eq!(snapshot.missing, []);
     }
 }
+
+/// Each fault in an object of a cache with debugging is named, with both stacks: by flags at its
+/// creation, and by the environment.
+#[test]
+fn faults_in_objects_are_named_where_a_cache_has_debugging() {
+    let Some(program) = build("debug.c", "debug", &C) else { return };
+    let faults = [
+        ("none", ""),
+        ("above", "BUG faulty: Right Redzone overwritten"),
+        ("below", "BUG faulty: Left Redzone overwritten"),
+        ("twice", "BUG faulty: Object already free (double free)"),
+        ("after", "BUG faulty: Poison overwritten (use after free)"),
+    ];
+    for (fault, said) in faults {
+        for from in ["flags", "env"] {
+            let mut command = clean(&program);
+            command.args([fault, from]).env("SLABYARD_ON_ERROR", "report");
+            if from == "env" {
+                command.env("SLABYARD_DEBUG", "FZPU,faulty");
+            }
+            let output = passes(&mut command);
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(text.contains(said), "{fault} by {from}: {text}");
+            assert_eq!(text.contains("Allocated 60 bytes"), !said.is_empty(), "{text}");
+            assert_eq!(text.contains("BUG"), !said.is_empty(), "{text}");
+        }
+    }
+}

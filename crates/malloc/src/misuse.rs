@@ -21,7 +21,7 @@ static REPORTED: [AtomicBool; CLASSES + 1] = [const { AtomicBool::new(false) }; 
 
 /// At the process's end: looks for misuse in parked objects, which no flush has examined.
 pub(crate) fn at_exit() {
-    #[cfg(any_engine)]
+    #[cfg(any(any_engine, object_caches))]
     if crate::debug::at_exit() {
         end();
     }
@@ -37,7 +37,7 @@ pub(crate) fn found_at_flush(found: &Misuse) {
         Cause::WrongSize => "wrong size: not an object",
         Cause::Overwritten => "write to free memory or in front of an object",
     };
-    #[cfg(any_engine)]
+    #[cfg(any(any_engine, object_caches))]
     if found.cause == Cause::Overwritten {
         say!("memory at {:#x}: {cause}, of cache {}", found.address, Name(class));
         return end();
@@ -75,7 +75,7 @@ pub(crate) fn found_at_call(function: &str, address: usize, place: Place) {
             say!("{function}({address:#x}): invalid pointer, not from this allocator");
         }
     }
-    #[cfg(any_engine)]
+    #[cfg(any(any_engine, object_caches))]
     if crate::debug::is_on() {
         crate::debug::call_stack();
     }
@@ -96,7 +96,7 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
         ),
         None => say!("{function}({address:#x}): wrong size {bytes} for a large block"),
     }
-    #[cfg(any_engine)]
+    #[cfg(any(any_engine, object_caches))]
     if crate::debug::is_on() {
         crate::debug::call_stack();
         return end();
@@ -109,7 +109,7 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
 /// The usable bytes of an address that must be a live allocation; reports it if it is not.
 #[inline]
 pub(crate) fn usable_or_misuse(function: &str, address: usize) -> Option<usize> {
-    #[cfg(any_engine)]
+    #[cfg(any(any_engine, object_caches))]
     if YARD.is_known_free(address) {
         used_after_free(function, address);
         return None;
@@ -128,7 +128,7 @@ pub(crate) fn usable_or_misuse(function: &str, address: usize) -> Option<usize> 
 fn used_after_free(function: &str, address: usize) {
     let class = Name(YARD.class_at(address).unwrap_or(0));
     say!("{function}({address:#x}): use after free of an object of cache {class}");
-    #[cfg(any_engine)]
+    #[cfg(any(any_engine, object_caches))]
     crate::debug::call_stack();
     end();
 }

@@ -5,7 +5,7 @@
 
 use crate::text::say;
 use core::ffi::{CStr, c_char};
-#[cfg(any_engine)]
+#[cfg(any(any_engine, object_caches))]
 use slabyard_abi::options::ENGINE_OPTIONS;
 use slabyard_abi::options::{self, Key, OPTIONS, Opt, Refused};
 
@@ -27,9 +27,9 @@ fn is_foreign() -> bool {
 const OTHERS: &[&[u8]] = &[b"SLABYARD_LIB", b"SLABYARD_BLESS", b"SLABYARD_BENCH_OURS"];
 
 /// Options that the library has beside [`OPTIONS`].
-#[cfg(any_engine)]
+#[cfg(any(any_engine, object_caches))]
 static FURTHER: &[Opt] = ENGINE_OPTIONS;
-#[cfg(not(any_engine))]
+#[cfg(not(any(any_engine, object_caches)))]
 static FURTHER: &[Opt] = &[];
 
 /// The options' values, by [`Key`] and by `EngineKey`.
@@ -73,7 +73,7 @@ impl Options {
             say!("{} is no option here and is ignored", shown(name));
             return;
         };
-        #[cfg(any_engine)]
+        #[cfg(any(any_engine, object_caches))]
         take_text(row, value);
         match options::parse(row, value) {
             Ok(n) => *to = n,
@@ -88,7 +88,7 @@ impl Options {
 }
 
 /// Takes an option that is text, and needed before the first allocation.
-#[cfg(any_engine)]
+#[cfg(any(any_engine, object_caches))]
 fn take_text(row: &'static Opt, value: &[u8]) {
     use slabyard_abi::options::{EngineKey, engine_row};
     if row.env == engine_row(EngineKey::Debug).env {

@@ -131,7 +131,7 @@ extern "C" fn constructor() {
     fork::register();
     report::remember();
     helper::begin();
-    #[cfg(any_engine)]
+    #[cfg(any(any_engine, object_caches))]
     crate::debug::begin();
     #[cfg(any_engine)]
     crate::pressure::begin();

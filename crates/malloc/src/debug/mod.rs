@@ -47,13 +47,25 @@ pub(crate) fn take_failslab(text: &[u8]) {
 }
 
 /// The flags of a cache by its name.
-fn flags_for(name: &[u8]) -> DebugFlags {
+pub(crate) fn flags_for(name: &[u8]) -> DebugFlags {
     let Some(length) = LENGTH.load(Ordering::Relaxed).checked_sub(1) else {
         return DebugFlags::NONE;
     };
     let mut rules = [0; LONGEST];
     rules.iter_mut().zip(&RULES).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
     debug::flags_for(&rules[..length], name)
+}
+
+/// The flags of a class by malloc's name of it.
+fn flags_of_class(name: &[u8]) -> DebugFlags {
+    if cfg!(object_caches) {
+        // There it is kmalloc's.
+        let mut longer = [b'k'; 32];
+        let len = name.len().min(longer.len() - 1);
+        longer[1..=len].copy_from_slice(&name[..len]);
+        return flags_for(&longer[..=len]);
+    }
+    flags_for(name)
 }
 
 /// True if rules were set.
@@ -70,13 +82,19 @@ pub(crate) fn choose() {
         fails: fail::fails,
     };
     YARD.on_findings(hooks);
-    ON.store(YARD.choose_debug(flags_for), Ordering::Relaxed);
+    ON.store(YARD.choose_debug(flags_of_class), Ordering::Relaxed);
 }
 
 /// True if a cache of malloc's has debugging.
 #[inline]
 pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
+}
+
+/// Makes the capture of stacks ready, for a cache that is made with debugging: it allocates.
+#[cfg(object_caches)]
+pub(crate) fn prepare() {
+    stack::prepare();
 }
 
 /// In the constructor: makes the capture of stacks ready, which allocates.

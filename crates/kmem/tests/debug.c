@@ -1,0 +1,28 @@
+/* Debugging of a cache: one fault a run, by its name; the argument `env` has it from the environment. */
+#include "check.h"
+#include <kmem_cache.h>
+
+int main(int argc, char **argv)
+{
+	CHECK(argc == 3);
+	slab_flags_t flags = strcmp(argv[2], "env") == 0 ? 0
+		: SLAB_CONSISTENCY_CHECKS | SLAB_RED_ZONE | SLAB_POISON | SLAB_STORE_USER;
+	struct kmem_cache *cache = kmem_cache_create("faulty", 60, 8, flags, NULL);
+	char *object = (char *)kmem_cache_alloc(cache, GFP_KERNEL);
+	memset(object, 1, 60);
+	if (strcmp(argv[1], "above") == 0)
+		object[60] = 1;
+	if (strcmp(argv[1], "below") == 0)
+		object[-1] = 1;
+	kmem_cache_free(cache, object);
+	if (strcmp(argv[1], "twice") == 0)
+		kmem_cache_free(cache, object);
+	if (strcmp(argv[1], "after") == 0)
+		object[50] = 2;
+	kmem_cache_shrink(cache);
+	void *many[2000];
+	CHECK(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 2000, many) == 2000);
+	kmem_cache_free_bulk(cache, 2000, many);
+	kmem_cache_destroy(cache);
+	return PASSED;
+}
