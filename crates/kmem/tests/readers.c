@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Without the flag of the cache that readers look at, most runs fail. */
 #define ROUNDS 20000
 #define TYPE 0x7e57ab1eul
 #define KEYS 4
@@ -27,6 +28,7 @@ static void make(void *object)
 
 static void *read_all(void *unused)
 {
+	unsigned long nth = 0;
 	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
 		slabyard_rcu_read_lock();
 		unsigned long *seen = __atomic_load_n(&published, __ATOMIC_ACQUIRE);
@@ -36,6 +38,9 @@ static void *read_all(void *unused)
 			struct node *node = __atomic_load_n(&table[key - 1], __ATOMIC_ACQUIRE);
 			if (node == NULL)
 				continue;
+			/* Some let others run before they look. */
+			if (++nth % 64 == 0)
+				usleep(100);
 			CHECK(__atomic_load_n(&node->type, __ATOMIC_RELAXED) == TYPE);
 			if (__atomic_load_n(&node->key, __ATOMIC_ACQUIRE) != key)
 				continue;
@@ -51,10 +56,12 @@ static void *read_all(void *unused)
 	return unused;
 }
 
-static void replace(unsigned long key)
+enum replaced { BY_NONE, BY_ANOTHER };
+
+static void replace(unsigned long key, enum replaced by)
 {
 	struct node *node = NULL;
-	if (key % 3 != 0) {
+	if (by == BY_ANOTHER) {
 		node = (struct node *)slabyard_cache_alloc(typed);
 		CHECK(node != NULL && node->type == TYPE);
 		__atomic_store_n(&node->value, 100 * key, __ATOMIC_RELEASE);
@@ -113,10 +120,13 @@ int main(void)
 	for (int i = 0; i < 3; i++)
 		CHECK(pthread_create(&readers[i], NULL, read_all, NULL) == 0);
 	for (unsigned long round = 0; round < ROUNDS; round++) {
-		replace(round * 7 % KEYS + 1);
+		replace(round % KEYS + 1, BY_ANOTHER);
 		publish(round);
-		if (round % 50 == 0)
+		if (round % 50 == 0) {
+			for (unsigned long key = 1; key <= KEYS; key++)
+				replace(key, BY_NONE);
 			take_pages();
+		}
 		if (round % 4000 == 0) {
 			CHECK(slabyard_synchronize_rcu() == 0);
 			wait_in_child();
