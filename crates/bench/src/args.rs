@@ -85,6 +85,8 @@ pub enum Suite {
     /// What being looked at once a second costs a program
     #[command(after_help = EXAMPLES)]
     Look(LookOptions),
+    /// Typed caches beside pools of objects and allocators, in one process
+    Caches(CachesOptions),
 }
 
 /// Defaults, which `all` takes as they are.
@@ -382,6 +384,26 @@ pub struct LatencyOptions {
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
     pub tcmalloc: Option<PathBuf>,
+}
+
+/// Options of `caches`.
+#[derive(clap::Args)]
+pub struct CachesOptions {
+    /// Windows of each load and contender
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Objects of a window
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(65_536..))]
+    pub objects: u64,
+    /// Objects of the burst; 0: none
+    #[arg(long, default_value_t = 10_000_000)]
+    pub burst: usize,
+    /// Write everything measured to FILE as JSON (`-`: standard output, instead of tables)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Exit with 1 when a goal is missed
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// Options of `look`.

@@ -8,7 +8,8 @@
 //! take, `look` what being looked at costs. `load` runs one load on any allocators,
 //! `series` two of them on CPU slabs before and after the kernel froze them late, `lists` what
 //! their partial lists hold. `all` runs
-//! those that measure beside all peers, and writes the document.
+//! those that measure beside all peers, and writes the document. `caches` measures typed caches
+//! beside pools of objects, which are linked into this program.
 //! The loads are C programs (`loads/`) that know no allocator; `build/`
 //! builds them and the peers, `allocators` unpacks and preloads, `worker`
 //! keeps a load at hand, `find` finds the allocators, `fronts` makes some of one library, and
@@ -16,11 +17,12 @@
 //!
 //! Floor 4 of the house, and never published: peers stay out of everybody's
 //! dependencies.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod all;
 mod allocators;
 mod args;
+mod caches;
 mod compare;
 mod counts;
 mod find;
@@ -90,5 +92,6 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Lists(options) => lists::run(options),
         Suite::All(options) => all::run(options),
         Suite::Look(options) => look::run(options),
+        Suite::Caches(options) => caches::run(options),
     }
 }

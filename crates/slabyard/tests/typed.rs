@@ -5,6 +5,8 @@
 mod in_modes;
 #[path = "typed/kept.rs"]
 mod kept;
+#[path = "typed/properties.rs"]
+mod properties;
 #[path = "machine/random.rs"]
 mod random;
 #[path = "typed/values.rs"]

@@ -58,22 +58,83 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
         &self,
         values: [T; N],
     ) -> Result<[CacheBox<T, Fresh, Y>; N], AllocError<[T; N]>> {
-        let mut addresses = [0; N];
-        let mut records = [const { MaybeUninit::uninit() }; N];
-        if !self.record().alloc_bulk(&mut addresses, &mut records) {
+        let Some(mut taken) = Taken::<T, Y, N>::of(self.record()) else {
             return Err(AllocError { value: values });
+        };
+        Ok(values.map(|value| taken.next(value)))
+    }
+
+    /// Allocates `N` objects, or none; `make` makes the value of each where it will be: nothing is
+    /// copied.
+    ///
+    /// # Errors
+    /// If there is no memory for all; nothing was made then.
+    ///
+    /// ```
+    /// use slabyard::{CacheBox, ObjectCache, ProcessYard};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let nodes = ObjectCache::<usize>::new("nodes", &YARD)?;
+    /// let objects: [CacheBox<usize>; 32] = nodes.try_alloc_bulk_with(|nth| nth * 2)?;
+    /// assert_eq!(*objects[31], 62);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_alloc_bulk_with<const N: usize>(
+        &self,
+        mut make: impl FnMut(usize) -> T,
+    ) -> Result<[CacheBox<T, Fresh, Y>; N], AllocError> {
+        let mut taken = Taken::<T, Y, N>::of(self.record()).ok_or(AllocError { value: () })?;
+        Ok(core::array::from_fn(|nth| taken.next(make(nth))))
+    }
+}
+
+/// Objects that were allocated and have no value yet. What is left is freed if a value is not made.
+struct Taken<T, Y: Home, const N: usize> {
+    addresses: [usize; N],
+    records: [MaybeUninit<NonNull<Record<Y>>>; N],
+    next: usize,
+    holds: PhantomData<T>,
+}
+
+impl<T, Y: Home, const N: usize> Taken<T, Y, N> {
+    #[inline(always)]
+    fn of(record: &Record<Y>) -> Option<Self> {
+        let records = [const { MaybeUninit::uninit() }; N];
+        // With all of them given away until they are there.
+        let mut taken = Taken { addresses: [0; N], records, next: N, holds: PhantomData };
+        if !record.alloc_bulk(&mut taken.addresses, &mut taken.records) {
+            return None;
         }
-        let mut objects = addresses.iter().zip(&records);
-        Ok(values.map(|value| {
-            let Some((address, record)) = objects.next() else { unreachable!("as many") };
-            let object = core::ptr::with_exposed_provenance_mut::<T>(*address);
-            // SAFETY: memory for a `T` that is nobody else's, and its record; no object has the
-            // address 0.
+        taken.next = 0;
+        Some(taken)
+    }
+
+    /// Gives the next object its value.
+    #[inline(always)]
+    fn next(&mut self, value: T) -> CacheBox<T, Fresh, Y> {
+        let nth = self.next;
+        let object = core::ptr::with_exposed_provenance_mut::<T>(self.addresses[nth]);
+        self.next += 1;
+        // SAFETY: memory for a `T` that is nobody else's, and its record; no object has the
+        // address 0.
+        unsafe {
+            object.write(value);
+            CacheBox::of(NonNull::new_unchecked(object), self.records[nth].assume_init())
+        }
+    }
+}
+
+impl<T, Y: Home, const N: usize> Drop for Taken<T, Y, N> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        for nth in self.next..N {
+            // SAFETY: allocated with this record, and nobody has it.
             unsafe {
-                object.write(value);
-                CacheBox::of(NonNull::new_unchecked(object), record.assume_init())
+                self.records[nth].assume_init().as_ref().free::<T, Fresh>(self.addresses[nth]);
             }
-        }))
+        }
     }
 }
 

@@ -214,6 +214,13 @@ fn a_panic_in_a_bulk_frees_all() {
             let freed = catch_unwind(AssertUnwindSafe(|| cache.free_bulk(objects)));
             assert!(freed.is_err());
         }
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            cache.try_alloc_bulk_with::<32>(|nth| {
+                assert!(nth < 20, "as planned");
+                Panics(false)
+            })
+        }));
+        assert!(made.is_err());
         let _ = std::panic::take_hook();
         assert_eq!(cache.live(), Some(0));
     });

@@ -1,0 +1,163 @@
+//! Allocators of bytes as contenders: called as a program calls its allocator.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::time::Instant;
+
+use slabyard::ProcessYard;
+use slabyard::cache::CacheId;
+use slabyard::platform::linux::Linux;
+use slabyard::yard::Yard;
+
+use super::contenders::{Node, Objects};
+use super::loads::Built;
+
+const LAYOUT: Layout = Layout::new::<Node>();
+
+/// A block of an allocator.
+pub struct Block(*mut Node);
+
+// SAFETY: it is its owner's alone.
+unsafe impl Send for Block {}
+
+/// An allocator of bytes, and its name.
+pub trait Named: GlobalAlloc + Sync {
+    const NAME: &'static str;
+}
+
+impl Named for mimalloc::MiMalloc {
+    const NAME: &'static str = "mimalloc";
+}
+
+#[cfg(feature = "peers")]
+impl Named for snmalloc_rs::SnMalloc {
+    const NAME: &'static str = "snmalloc";
+}
+
+impl Named for std::alloc::System {
+    const NAME: &'static str = "glibc";
+}
+
+impl Named for super::GlobalOfOurs {
+    const NAME: &'static str = "our global";
+}
+
+// SAFETY: it does what the allocator behind it does.
+unsafe impl GlobalAlloc for super::GlobalOfOurs {
+    #[inline(always)]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { super::GLOBAL.alloc(layout) }
+    }
+
+    #[inline(always)]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { super::GLOBAL.dealloc(pointer, layout) };
+    }
+}
+
+/// An allocator of bytes as a contender.
+pub struct Bytes<A>(pub A);
+
+impl<A: Named> Objects for Bytes<A> {
+    type Held = Block;
+    type Local = ();
+    const NAME: &'static str = A::NAME;
+
+    fn local(&self) {}
+
+    #[inline(always)]
+    fn alloc(&self, (): &mut (), mark: u64) -> Block {
+        // SAFETY: the layout has bytes; the block is large enough for the object.
+        unsafe {
+            let node = self.0.alloc(LAYOUT).cast::<Node>();
+            assert!(!node.is_null());
+            (&raw mut (*node).mark).write(mark);
+            Block(node)
+        }
+    }
+
+    #[inline(always)]
+    fn mark(&self, (): &(), held: &Block) -> u64 {
+        // SAFETY: a live block, whose mark was written.
+        unsafe { (*held.0).mark }
+    }
+
+    #[inline(always)]
+    fn free(&self, (): &mut (), held: Block) {
+        // SAFETY: a live block with this layout.
+        unsafe { self.0.dealloc(held.0.cast(), LAYOUT) };
+    }
+}
+
+/// Ours by a cache's id: no type says whose an address is, so the page map does.
+pub struct Calls {
+    yard: &'static Yard<Linux>,
+    id: CacheId,
+}
+
+impl Calls {
+    pub fn new(yard: &'static ProcessYard) -> Self {
+        let yard = yard.start().expect("memory");
+        let settings = slabyard::cache::CacheSettings::of(LAYOUT.size() as u32);
+        let id = yard.create_cache("calls", &settings).expect("a cache");
+        Calls { yard, id }
+    }
+}
+
+#[inline(never)]
+fn call_alloc(calls: &Calls) -> Option<usize> {
+    calls.yard.alloc_from(calls.id)
+}
+
+#[inline(never)]
+fn call_free(calls: &Calls, address: usize) {
+    calls.yard.free_to(calls.id, address).expect("a live object");
+}
+
+impl Objects for Calls {
+    type Held = Block;
+    type Local = ();
+    const NAME: &'static str = "by id";
+
+    fn local(&self) {}
+
+    #[inline(always)]
+    fn alloc(&self, (): &mut (), mark: u64) -> Block {
+        let address = call_alloc(self).expect("memory");
+        let node = std::ptr::with_exposed_provenance_mut::<Node>(address);
+        // SAFETY: an object of the cache.
+        unsafe { (&raw mut (*node).mark).write(mark) };
+        Block(node)
+    }
+
+    #[inline(always)]
+    fn mark(&self, (): &(), held: &Block) -> u64 {
+        // SAFETY: a live object, whose mark was written.
+        unsafe { (*held.0).mark }
+    }
+
+    #[inline(always)]
+    fn free(&self, (): &mut (), held: Block) {
+        call_free(self, held.0.expose_provenance());
+    }
+}
+
+/// Makes an object anew each time, in memory of an allocator: nanoseconds each.
+pub fn made_anew<A: Named>(allocator: &A, n: u64) -> f64 {
+    const LAYOUT: Layout = Layout::new::<Built>();
+    let begin = Instant::now();
+    for _ in 0..n {
+        // SAFETY: a block that is large enough, freed once with its layout.
+        unsafe {
+            let built = allocator.alloc(LAYOUT).cast::<Built>();
+            assert!(!built.is_null());
+            built.write(Built::new());
+            (*built).work();
+            built.drop_in_place();
+            allocator.dealloc(built.cast(), LAYOUT);
+        }
+    }
+    begin.elapsed().as_nanos() as f64 / n as f64
+}

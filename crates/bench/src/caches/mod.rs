@@ -1,0 +1,251 @@
+//! `caches`: typed caches of ours beside what Rust programs use, in one process.
+//!
+//! Windows of all contenders of a load take turns; a ratio is taken within each round, and of these
+//! the median. The contenders are linked into this program: `contenders` has pools of objects,
+//! `blocks` allocators of bytes, `loads` what one window does, `burst` the memory after a burst.
+
+mod blocks;
+mod burst;
+mod contenders;
+mod loads;
+
+use anyhow::Result;
+use serde::Serialize;
+use slabyard::{ObjectCache, ProcessYard};
+
+use crate::args::CachesOptions;
+use crate::goals::{Goal, Verdict, judge};
+use crate::screen;
+use crate::stats::{Paired, median, ratio};
+use blocks::{Bytes, Calls, made_anew};
+use contenders::{Arena, Called, LockedSlab, Node, Objects, Ring, Sharded, SlabCrate, Typed};
+use loads::{Built, bulks, handed, kept, pairs, stacks, threads};
+
+static YARD: ProcessYard = ProcessYard::new();
+static GLOBAL: slabyard::Global = slabyard::Global::new();
+
+/// A contender's window of so many objects: nanoseconds each.
+struct Runner<'a> {
+    name: String,
+    run: Box<dyn Fn(u64) -> f64 + 'a>,
+}
+
+fn runner<'a>(name: &str, run: impl Fn(u64) -> f64 + 'a) -> Runner<'a> {
+    Runner { name: name.to_owned(), run: Box::new(run) }
+}
+
+/// What a contender took in a load.
+#[derive(Serialize)]
+struct Took {
+    name: String,
+    /// Nanoseconds an object, by round.
+    ns: Vec<f64>,
+}
+
+/// A load and what all took.
+#[derive(Serialize)]
+struct Load {
+    name: String,
+    took: Vec<Took>,
+}
+
+impl Load {
+    fn of(&self, name: &str) -> Option<&[f64]> {
+        self.took.iter().find(|took| took.name == name).map(|took| took.ns.as_slice())
+    }
+
+    /// The median ratio of one contender's rounds to another's.
+    fn ratio(&self, ours: &str, peer: &str) -> Option<f64> {
+        Some(ratio(&[Paired { ours: self.of(ours)?, peer: self.of(peer)? }]).value)
+    }
+
+    /// The fastest of those that are not ours.
+    fn best(&self) -> Option<&str> {
+        let shared = self.name.contains("threads");
+        let is_peer = |name: &str| !OURS.contains(&name) && !(shared && OWN.contains(&name));
+        let peers = self.took.iter().filter(|took| is_peer(&took.name));
+        let fastest = peers.min_by(|a, b| median(&a.ns).total_cmp(&median(&b.ns)));
+        fastest.map(|took| took.name.as_str())
+    }
+}
+
+/// Contenders of ours.
+const OURS: [&str; 6] = ["typed", "typed, called", "by id", "our global", "kept", "bulk of 32"];
+/// Contenders that give each thread a pool of its own, whose objects no other thread may free: shown
+/// beside the others, and no measure for what threads share.
+const OWN: [&str; 2] = ["slab", "typed-arena"];
+
+#[derive(Serialize)]
+struct Report {
+    format: u32,
+    suite: &'static str,
+    rounds: u32,
+    loads: Vec<Load>,
+    burst: Option<burst::Burst>,
+    goals: Vec<Goal>,
+}
+
+/// Runs the suite.
+pub fn run(options: &CachesOptions) -> Result<Verdict> {
+    let mut report = Report {
+        format: 1,
+        suite: "caches",
+        rounds: options.rounds,
+        loads: Vec::new(),
+        burst: None,
+        goals: Vec::new(),
+    };
+    // Before other loads leave memory behind.
+    if options.burst > 0 {
+        report.burst = Some(burst::run(&YARD, options.burst)?);
+    }
+    report.loads = measure(options)?;
+    report.goals = goals(&report);
+    screen::publish(&text(&report), &report, options.json.as_deref())?;
+    Ok(judge(&report.goals, options.check))
+}
+
+fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
+    let typed = Typed(ObjectCache::<Node>::new("typed", &YARD)?);
+    let built = ObjectCache::<Built>::builder("built").constructor(Built::new).create(&YARD)?;
+    let called = Called(ObjectCache::<Node>::new("called", &YARD)?);
+    let calls = Calls::new(&YARD);
+    let locked = LockedSlab::default();
+    let (mimalloc, glibc) = (Bytes(mimalloc::MiMalloc), Bytes(std::alloc::System));
+    #[cfg(feature = "peers")]
+    let snmalloc = Bytes(snmalloc_rs::SnMalloc);
+    let global = Bytes(GlobalOfOurs);
+    let (sharded, ring) = (Sharded::default(), Ring::default());
+    let mut loads = Vec::new();
+
+    macro_rules! all {
+        ($load:ident $(, $count:expr)?; crossing) => {{
+            let mut runners = vec![
+                runner(Typed::NAME, |n| $load(&typed $(, $count)?, n)),
+                runner(Called::NAME, |n| $load(&called $(, $count)?, n)),
+                runner(Calls::NAME, |n| $load(&calls $(, $count)?, n)),
+                runner("our global", |n| $load(&global $(, $count)?, n)),
+                runner("mimalloc", |n| $load(&mimalloc $(, $count)?, n)),
+                runner("glibc", |n| $load(&glibc $(, $count)?, n)),
+                runner(Sharded::NAME, |n| $load(&sharded $(, $count)?, n / 8)),
+                runner(Ring::NAME, |n| $load(&ring $(, $count)?, n / 4)),
+                runner(LockedSlab::NAME, |n| $load(&locked $(, $count)?, n / 4)),
+            ];
+            #[cfg(feature = "peers")]
+            let further = [runner("snmalloc", |n| $load(&snmalloc $(, $count)?, n))];
+            #[cfg(not(feature = "peers"))]
+            let further = [];
+            runners.extend(further);
+            runners
+        }};
+        ($load:ident $(, $count:expr)?; all) => {{
+            let mut runners = all!($load $(, $count)?; crossing);
+            runners.push(runner(SlabCrate::NAME, |n| $load(&SlabCrate $(, $count)?, n)));
+            runners.push(runner(Arena::NAME, |n| $load(&Arena $(, $count)?, n)));
+            runners
+        }};
+    }
+
+    let rounds = options.rounds;
+    let n = options.objects;
+    let mut alone = all!(pairs; all);
+    alone.push(runner("bulk of 32", |n| bulks(&typed, n)));
+    loads.push(take_turns("pair", alone, rounds, n));
+    loads.push(take_turns("1000 held, last first", all!(stacks; all), rounds, n));
+    for count in [2, 8] {
+        let name = format!("pairs in {count} threads");
+        loads.push(take_turns(&name, all!(threads, count; all), rounds, n));
+        let name = format!("handed over, {count} threads");
+        loads.push(take_turns(&name, all!(handed, count; crossing), rounds, n));
+    }
+    let made = vec![
+        runner("kept", |n| kept(&built, n)),
+        runner("mimalloc", |n| made_anew(&mimalloc::MiMalloc, n)),
+        runner("glibc", |n| made_anew(&std::alloc::System, n)),
+    ];
+    loads.push(take_turns("constructor", made, rounds, n));
+    Ok(loads)
+}
+
+/// Ours as the allocator of a program, by reference.
+struct GlobalOfOurs;
+
+fn take_turns(name: &str, runners: Vec<Runner<'_>>, rounds: u32, n: u64) -> Load {
+    let mut took: Vec<_> =
+        runners.iter().map(|runner| Took { name: runner.name.clone(), ns: Vec::new() }).collect();
+    for round in 0..=rounds {
+        for (runner, took) in runners.iter().zip(&mut took) {
+            let ns = (runner.run)(n);
+            // The first round warms up.
+            if round > 0 {
+                took.ns.push(ns);
+            }
+        }
+    }
+    Load { name: name.to_owned(), took }
+}
+
+fn goals(report: &Report) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let mut ask = |name: String, ratio: Option<f64>, limit| {
+        goals.push(match ratio {
+            Some(ratio) => Goal::at_most_ratio(&name, ratio, limit),
+            None => Goal::skipped(name, "not measured"),
+        });
+    };
+    for load in &report.loads {
+        if load.name == "pair" {
+            ask("typed pair to mimalloc's".into(), load.ratio("typed", "mimalloc"), 0.55);
+            ask(
+                "pair by calls to mimalloc's".into(),
+                load.ratio("typed, called", "mimalloc"),
+                0.80,
+            );
+            ask("bulk of 32 to the single call".into(), load.ratio("bulk of 32", "typed"), 0.50);
+        } else if load.name == "constructor" {
+            ask("kept to mimalloc and constructor".into(), load.ratio("kept", "mimalloc"), 1.0);
+        } else if let Some(best) = load.best() {
+            ask(
+                format!("{}: typed to {best}, the best", load.name),
+                load.ratio("typed", best),
+                1.0,
+            );
+        }
+    }
+    if let Some(burst) = &report.burst {
+        ask("resident after a burst to what is pinned".into(), Some(burst.ratio()), 1.1);
+    }
+    goals
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    for load in &report.loads {
+        let rows = load.took.iter().map(|took| {
+            let to_typed = load.ratio(&took.name, &load.took[0].name).unwrap_or(f64::NAN);
+            vec![took.name.clone(), format!("{:.2}", median(&took.ns)), format!("{to_typed:.2}")]
+        });
+        let first = &load.took[0].name;
+        let heading = [load.name.as_str(), "ns", &format!("to {first}")];
+        text += &format!("{}\n\n", screen::table(&heading, rows.collect()));
+    }
+    if let Some(burst) = &report.burst {
+        let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
+        text += &format!(
+            "burst of {} objects of 256 bytes, {} survive: {} slabs have one of {} (chance alone: \
+             {:.0}), {} are left after shrink\n{:.1} MiB at the peak, {:.1} MiB after, of which \
+             {:.1} MiB are slabs with a survivor and {:.1} MiB metadata\n\n",
+            burst.objects,
+            burst.survivors,
+            burst.pinned_slabs,
+            burst.slabs_before,
+            burst.by_chance,
+            burst.slabs_after,
+            mib(burst.rss_peak),
+            mib(burst.rss_after),
+            mib(burst.pinned_bytes),
+            mib(burst.metadata),
+        );
+    }
+    text + &screen::goals(&report.goals).to_string()
+}
