@@ -14,6 +14,11 @@ use super::loads::Built;
 
 const LAYOUT: Layout = Layout::new::<Node>();
 
+static GLOBAL: slabyard::Global = slabyard::Global::new();
+
+/// Ours as the allocator of a program.
+pub struct GlobalOfOurs;
+
 /// A block of an allocator.
 pub struct Block(*mut Node);
 
@@ -38,22 +43,22 @@ impl Named for std::alloc::System {
     const NAME: &'static str = "glibc";
 }
 
-impl Named for super::GlobalOfOurs {
+impl Named for GlobalOfOurs {
     const NAME: &'static str = "our global";
 }
 
 // SAFETY: it does what the allocator behind it does.
-unsafe impl GlobalAlloc for super::GlobalOfOurs {
+unsafe impl GlobalAlloc for GlobalOfOurs {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
-        unsafe { super::GLOBAL.alloc(layout) }
+        unsafe { GLOBAL.alloc(layout) }
     }
 
     #[inline(always)]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise.
-        unsafe { super::GLOBAL.dealloc(pointer, layout) };
+        unsafe { GLOBAL.dealloc(pointer, layout) };
     }
 }
 

@@ -17,12 +17,11 @@ use crate::args::CachesOptions;
 use crate::goals::{Goal, Verdict, judge};
 use crate::screen;
 use crate::stats::{Paired, median, ratio};
-use blocks::{Bytes, Calls, made_anew};
+use blocks::{Bytes, Calls, GlobalOfOurs, made_anew};
 use contenders::{Arena, Called, LockedSlab, Node, Objects, Ring, Sharded, SlabCrate, Typed};
 use loads::{Built, bulks, handed, kept, pairs, stacks, threads};
 
 static YARD: ProcessYard = ProcessYard::new();
-static GLOBAL: slabyard::Global = slabyard::Global::new();
 
 /// A contender's window of so many objects: nanoseconds each.
 struct Runner<'a> {
@@ -166,9 +165,6 @@ fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
     loads.push(take_turns("constructor", made, rounds, n));
     Ok(loads)
 }
-
-/// Ours as the allocator of a program, by reference.
-struct GlobalOfOurs;
 
 fn take_turns(name: &str, runners: Vec<Runner<'_>>, rounds: u32, n: u64) -> Load {
     let mut took: Vec<_> =
