@@ -94,8 +94,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let within = geometry.slab_bytes() - 1;
         let mut last = 0;
         for (nth, object) in objects.iter().enumerate() {
+            // Most often it lies in the slab of the one before, of which the map was read.
+            let is_near = nth > 0 && (object ^ last) & !within == 0;
+            let is_of = is_near || map.value_at(*object) == value;
             let begins = geometry.object_at((object & within) as u32).is_some();
-            if map.value_at(*object) != value || *object == last || !begins {
+            if !is_of || *object == last || !begins {
                 return nth;
             }
             last = *object;

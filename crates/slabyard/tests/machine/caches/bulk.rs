@@ -92,6 +92,8 @@ fn what_is_no_object_of_the_cache_ends_a_bulk_free() {
     for (bad, place) in [
         (foreign, place),
         (0, Place::Foreign),
+        // As near to 0 as objects of a slab are to each other, at the begin of a bulk too.
+        (8, Place::Foreign),
         (objects[5] + 8, Place::Object { class: id.number(), bytes: 64, begin: false }),
     ] {
         let mut freed = objects;
@@ -100,6 +102,9 @@ fn what_is_no_object_of_the_cache_ends_a_bulk_free() {
         assert_eq!(live(&yard, id), objects[3..].iter().copied().collect());
         assert!(yard.alloc_bulk_from(id, &mut freed[..3]));
         objects[..3].copy_from_slice(&freed[..3]);
+    }
+    for bad in [0, 8, 64, usize::MAX - 63] {
+        assert_eq!(yard.free_bulk_to(id, &[bad]), Err((0, Place::Foreign)));
     }
     assert_eq!(yard.cache_of(foreign + 40), Some(other));
     assert_eq!(yard.cache_of(0), None);
