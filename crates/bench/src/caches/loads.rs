@@ -107,11 +107,12 @@ pub fn handed<O: Objects>(objects: &O, threads: u64, n: u64) -> f64 {
 
 /// Bulk calls of 32.
 pub fn bulks(typed: &Typed, n: u64) -> f64 {
+    let mut held = Vec::with_capacity(32);
     let begin = Instant::now();
     for turn in 0..n / 32 {
-        let objects = typed.0.try_alloc_bulk_with::<32>(|nth| Node::new(turn ^ nth as u64));
-        let objects = objects.expect("memory");
-        typed.0.free_bulk(black_box(objects));
+        let make = |nth| Node::new(turn ^ nth as u64);
+        typed.0.try_alloc_bulk_each::<32>(make, |object| held.push(object)).expect("memory");
+        typed.0.free_bulk(black_box(&mut held).drain(..));
     }
     since(begin, n / 32 * 32)
 }

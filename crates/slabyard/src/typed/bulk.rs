@@ -88,6 +88,34 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
         let mut taken = Taken::<T, Y, N>::of(self.record()).ok_or(AllocError { value: () })?;
         Ok(core::array::from_fn(|nth| taken.next(make(nth))))
     }
+
+    /// As [`ObjectCache::try_alloc_bulk_with`], and gives each object to `each`: the boxes are moved
+    /// once, and not as an array.
+    ///
+    /// # Errors
+    /// If there is no memory for all; nothing was made then.
+    ///
+    /// ```
+    /// use slabyard::{ObjectCache, ProcessYard};
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let nodes = ObjectCache::<usize>::new("nodes", &YARD)?;
+    /// let mut held = Vec::with_capacity(32);
+    /// nodes.try_alloc_bulk_each::<32>(|nth| nth * 2, |object| held.push(object))?;
+    /// assert_eq!(*held[31], 62);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_alloc_bulk_each<const N: usize>(
+        &self,
+        mut make: impl FnMut(usize) -> T,
+        mut each: impl FnMut(CacheBox<T, Fresh, Y>),
+    ) -> Result<(), AllocError> {
+        let mut taken = Taken::<T, Y, N>::of(self.record()).ok_or(AllocError { value: () })?;
+        (0..N).for_each(|nth| each(taken.next(make(nth))));
+        Ok(())
+    }
 }
 
 /// Objects that were allocated and have no value yet. What is left is freed if a value is not made.
