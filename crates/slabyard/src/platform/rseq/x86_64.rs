@@ -34,23 +34,30 @@ pub const SIGNATURE: u32 = 0x5305_3053;
 // What the sequences read in front of the CPU number, and what `exchange_raw` shifts by.
 const _: () = assert!(ROW_STRIDE == 1 << 16);
 
-/// The descriptor (struct rseq_cs) and the abort stub of the sequence above.
+/// The descriptor (struct rseq_cs) and the abort stub of the sequence above. Each kind of sequence
+/// has sections of its own, so that the linker leaves out those that a library does not call.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_descriptor {
-    () => {
-        "
-        .pushsection .data.rel.ro.rseq_cs, \"aw\", @progbits
+    ($kind:literal) => {
+        concat!(
+            "
+        .pushsection .data.rel.ro.rseq_cs.",
+            $kind,
+            ", \"aw\", @progbits
         .balign 32
         25: .long 0, 0
         .quad 21b, 22b - 21b, 24f
         .popsection
-        .pushsection .text.rseq_abort, \"ax\", @progbits
+        .pushsection .text.rseq_abort.",
+            $kind,
+            ", \"ax\", @progbits
         .byte 0x0f, 0xb9, 0x3d
         .long 0x53053053
         24: jmp 20b
         .popsection
         "
+        )
     };
 }
 
@@ -89,7 +96,7 @@ macro_rules! rseq_pop {
             mov dword ptr [rsi + rcx], edx
         22:
             ",
-            $crate::rseq_descriptor!()
+            $crate::rseq_descriptor!("pop")
         )
     };
 }
@@ -122,7 +129,7 @@ macro_rules! rseq_push {
             " + rcx], edx
         22:
             ",
-            $crate::rseq_descriptor!()
+            $crate::rseq_descriptor!("push")
         )
     };
 }
@@ -178,7 +185,7 @@ macro_rules! rseq_push_if {
             " + rcx], edx
         22:
             ",
-            $crate::rseq_descriptor!()
+            $crate::rseq_descriptor!("push_if")
         )
     };
 }
@@ -263,7 +270,7 @@ unsafe extern "sysv64" fn exchange_raw(
         "je 29f",
         "mov qword ptr [rcx + r10], rdi",
         "22:",
-        rseq_descriptor!(),
+        rseq_descriptor!("exchange"),
         "ret",
         "29: mov rax, -1",
         "ret",
@@ -300,7 +307,7 @@ unsafe extern "sysv64" fn pop_many_raw(
         "jz 29f",
         "mov dword ptr [rsi + rcx], edx",
         "22:",
-        rseq_descriptor!(),
+        rseq_descriptor!("pop_many"),
         "29: ret",
     )
 }
@@ -309,7 +316,7 @@ unsafe extern "sysv64" fn pop_many_raw(
 /// no room, or the first object is on top already: slow. It stores them above the top, and commits
 /// the last one's element. `tag` is what it asks of the entry whose end is `eax`.
 macro_rules! push_many {
-    ($tag:literal) => {
+    ($kind:literal, $tag:literal) => {
         naked_asm!(
             "mov r9, rdx",
             "mov r10, rcx",
@@ -335,7 +342,7 @@ macro_rules! push_many {
             "jb 26b",
             "mov dword ptr [rsi + rcx], edx",
             "22:",
-            rseq_descriptor!(),
+            rseq_descriptor!($kind),
             "ret",
             "29: xor eax, eax",
             "ret",
@@ -351,7 +358,7 @@ unsafe extern "sysv64" fn push_many_raw(
     slot: usize,
     nr: usize,
 ) -> usize {
-    push_many!("")
+    push_many!("push_many", "")
 }
 
 // A stack with a tag may not take all of them: slow.
@@ -363,7 +370,7 @@ unsafe extern "sysv64" fn push_many_if_raw(
     slot: usize,
     nr: usize,
 ) -> usize {
-    push_many!("cmp qword ptr [rsi + rax * 8 + 16], 0\njne 29f")
+    push_many!("push_many_if", "cmp qword ptr [rsi + rax * 8 + 16], 0\njne 29f")
 }
 
 /// Pops from this CPU's stack.
