@@ -1,7 +1,7 @@
 //! Files of the thread that watches: its own table of them, reading and writing small ones, and
 //! the bell that ends it.
 //!
-//! Neighbour: [`super::sources`], which opens what is watched.
+//! Neighbours: [`super::sources`] and [`super::cgroup`], which open what is watched.
 
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write};
@@ -94,8 +94,8 @@ pub(super) fn close(fd: i32) {
 }
 
 /// Calls `f` with each line of a file; those above [`LONGEST_LINE`] are left out.
-pub(super) fn each_line(path: &CStr, mut f: impl FnMut(&[u8])) {
-    let Some(fd) = open(path, O_RDONLY) else { return };
+pub(super) fn each_line(path: &Path, mut f: impl FnMut(&[u8])) {
+    let Some(fd) = path.open(O_RDONLY) else { return };
     let (mut buffer, mut len, mut at, mut skips) = ([0u8; LONGEST_LINE], 0, 0, false);
     loop {
         let n = read(fd, &mut buffer[len..], at);

@@ -2,8 +2,8 @@
 //! that memory is short, and gives back what is parked and free, though the program makes no
 //! call. The package `slabyard-engines` has it alone: the preload library has no room for it.
 //!
-//! Neighbours: [`sources`] opens what is watched, [`crate::helper`] makes threads like this one,
-//! `slabyard::observe` drains.
+//! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds where, [`crate::helper`] makes
+//! threads like this one, `slabyard::observe` drains.
 //! Invariants:
 //! * The thread has a table of files of its own, with its own files in it alone. A daemon that
 //!   closes all does not reach it, no fork or exec inherits them, and a pipe that the program
@@ -15,6 +15,7 @@
 //! * A drain that gave back little is followed by a pause, so that pressure which is not ours
 //!   costs at most ten drains a second.
 
+mod cgroup;
 mod files;
 mod sources;
 
@@ -166,7 +167,7 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
     let mut text = [0u8; LONGEST];
     text.iter_mut().zip(&TEXT).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
     let length = text.iter().position(|c| *c == 0).unwrap_or(LONGEST);
-    let found = parse(&text[..length]).and_then(|wanted| Sources::open(&wanted));
+    let found = parse(&text[..length]).and_then(|wanted| Sources::open(&wanted, "/proc/self"));
     let Some(mut sources) = found else {
         publish(FAILED);
         return null::<u8>().cast_mut();

@@ -2,15 +2,17 @@
 //! cgroup, of version 1 (a threshold of its usage, by an eventfd) or 2 (its events, and a look at
 //! its usage).
 //!
-//! Neighbours: [`super::files`] for each call; [`super`] waits and drains.
+//! Neighbours: [`super::files`] for each call, [`super::cgroup`] finds the cgroup; [`super`] waits
+//! and drains. `tests/cgroup.rs` runs this file on trees of fake files.
 //! Invariant: what cannot be opened is said on standard error, once, while this thread still has
 //! that file; without any source there is no watch.
 
+use super::cgroup::Cgroup;
 use super::files::{self, O_RDONLY, O_RDWR, O_WRONLY, Path};
 use crate::errno::errno;
 use crate::text::say;
 use core::fmt::Write;
-use slabyard_abi::pressure::{Level, Pressure, events, mounted, number, own_path, times};
+use slabyard_abi::pressure::{Level, Pressure, events, number, times};
 
 const EINTR: i32 = 4;
 const POLLIN: i16 = 1;
@@ -87,7 +89,8 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Opens what is wanted, in a table of files of this thread's own, and closes all others.
-    pub(super) fn open(wanted: &Pressure<'_>) -> Option<Sources> {
+    /// `process` is the process's directory in proc(5).
+    pub(super) fn open(wanted: &Pressure<'_>, process: &str) -> Option<Sources> {
         if !files::part() {
             say!("memory pressure is not watched: the system refuses a table of files");
             return None;
@@ -100,13 +103,13 @@ impl Sources {
         let mut sources = Sources { bell, polled: [none; 3], usage: None, events: 0 };
         sources.polled[0] = PollFd { fd: bell[0], events: POLLIN, returned: 0 };
         if let Some(psi) = wanted.psi {
-            match stalls(psi.trigger) {
+            match stalls(psi.trigger, process) {
                 Some(fd) => sources.polled[1] = PollFd { fd, events: POLLPRI, returned: 0 },
                 None => say!("stalls for memory are not watched: the system refuses the trigger"),
             }
         }
         if let Some(level) = wanted.cgroup
-            && let Err(why) = sources.open_cgroup(level)
+            && let Err(why) = sources.open_cgroup(level, process)
         {
             say!("the cgroup's memory is not watched: {why}");
         }
@@ -161,7 +164,7 @@ impl Sources {
             self.polled[1].fd = -1;
         }
         let stalled = psi & POLLPRI != 0 && self.polled[1].fd >= 0;
-        let told = events != 0 && self.told(events);
+        let told = self.told(events);
         let cgroup = self.is_above() || told;
         match (stalled || cgroup, is_refused) {
             (true, _) => Said::Short(Why { stalled, cgroup }),
@@ -196,12 +199,18 @@ impl Sources {
         true
     }
 
-    /// The third file said something: an eventfd only that it is time to look; `memory.events`
-    /// whether usage reached `memory.high` or `memory.max` again.
+    /// True if the third file says that memory is short: an eventfd says only that it is time to
+    /// look; `memory.events` whether usage reached `memory.high` or `memory.max` again. That is read
+    /// at each look, as not every system with such a file lets wait for it.
     fn told(&mut self, returned: i16) -> bool {
         let it = self.polled[2];
+        if it.fd < 0 {
+            return false;
+        }
         if it.events == POLLIN {
-            files::empty(it.fd);
+            if returned != 0 {
+                files::empty(it.fd);
+            }
             return false;
         }
         let events = events_in(it.fd);
@@ -215,8 +224,9 @@ impl Sources {
         new
     }
 
-    fn open_cgroup(&mut self, level: Level) -> Result<(), &'static str> {
-        let found = Cgroup::find().ok_or("no cgroup of this process with memory is mounted")?;
+    fn open_cgroup(&mut self, level: Level, process: &str) -> Result<(), &'static str> {
+        let found =
+            Cgroup::find(process).ok_or("no cgroup of this process with memory is mounted")?;
         let (usage, limit) = match found.version {
             1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
             _ => ("memory.current", "memory.max"),
@@ -245,6 +255,9 @@ impl Sources {
         if let Some(events) = found.open("memory.events", O_RDONLY) {
             self.events = events_in(events).unwrap_or(0);
             self.polled[2] = PollFd { fd: events, events: POLLPRI, returned: 0 };
+        } else if level == 0 {
+            files::close(fd);
+            return Err("it has no limit, and its events cannot be read");
         }
         if level > 0 {
             self.usage = Some(Usage { fd, level, seen: level, looks_above: 0, looks: true });
@@ -279,8 +292,8 @@ impl Sources {
 
 /// Opens the file of stalls and sets the trigger. Without the right to any window the kernel takes
 /// multiples of two seconds alone.
-fn stalls(trigger: &[u8]) -> Option<i32> {
-    let own = Cgroup::find_version(2).filter(|it| !it.is_root);
+fn stalls(trigger: &[u8], process: &str) -> Option<i32> {
+    let own = Cgroup::find_version(process, 2);
     let own = own.and_then(|it| it.open("memory.pressure", O_RDWR));
     let fd = own.or_else(|| files::open(c"/proc/pressure/memory", O_RDWR))?;
     if with_zero(trigger, |text| files::write(fd, text)) {
@@ -322,57 +335,4 @@ fn events_in(fd: i32) -> Option<u64> {
     let mut buffer = [0; 256];
     let n = files::read(fd, &mut buffer, 0);
     (n > 0).then(|| events(&buffer[..n]))
-}
-
-/// The process's cgroup with memory.
-struct Cgroup {
-    version: u8,
-    path: Path,
-    is_root: bool,
-}
-
-impl Cgroup {
-    fn open(&self, name: &str, flags: i32) -> Option<i32> {
-        self.path.with(name)?.open(flags)
-    }
-
-    /// Of version 2 if it has memory there, else of version 1.
-    fn find() -> Option<Cgroup> {
-        let second = Cgroup::find_version(2);
-        let has_memory = |it: &Cgroup| match it.open("memory.current", O_RDONLY) {
-            Some(fd) => {
-                files::close(fd);
-                true
-            }
-            None => false,
-        };
-        second.filter(has_memory).or_else(|| Cgroup::find_version(1))
-    }
-
-    fn find_version(version: u8) -> Option<Cgroup> {
-        let mut found = Cgroup { version, path: Path::new(), is_root: false };
-        // Where the hierarchy is mounted, and which part of it.
-        let (mut root, mut is_mounted) = (Path::new(), false);
-        files::each_line(c"/proc/self/mountinfo", |line| {
-            if !is_mounted && let Some((part, place)) = mounted(line, version) {
-                is_mounted = found.path.push_unescaped(place) && root.push_unescaped(part);
-            }
-        });
-        if !is_mounted {
-            return None;
-        }
-        let mut fits = false;
-        files::each_line(c"/proc/self/cgroup", |line| {
-            if let Some(own) = own_path(line, version) {
-                let within = match root.text() {
-                    b"/" => Some(own),
-                    root => own.strip_prefix(root),
-                };
-                found.is_root = own == b"/";
-                // Outside of what is mounted: the mount is a namespace's own root.
-                fits = found.path.push(within.filter(|it| *it != b"/").unwrap_or_default());
-            }
-        });
-        fits.then_some(found)
-    }
 }
