@@ -118,7 +118,7 @@ const UNALIGNED: usize = 15;
 #[cfg(object_caches)]
 const UNALIGNED: usize = 7;
 
-/// Children that may run in this process's memory ([`crate::vfork`]): while there are any,
+/// Children that may run in this process's memory (`vfork`): while there are any,
 /// no call takes the fast path.
 static CHILDREN: AtomicUsize = AtomicUsize::new(0);
 

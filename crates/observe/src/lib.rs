@@ -3,7 +3,7 @@
 //! Floor 3 of the house: it imports `slabyard-abi` and not the engine, so that it
 //! reads a kernel on a machine without our allocator.
 //! The walk "I am a number on the screen" passes through here: a source samples a
-//! [`Snapshot`], [`fields`] gives its numbers by name, raw or [derived](derive), and
+//! [`Snapshot`], [`fields`] gives its numbers by name, raw or [derived](mod@derive), and
 //! a view shows them.
 //!
 //! Invariants: a number that a source does not tell is `None`, never 0; one that it

@@ -2,7 +2,7 @@
 //! trace, in turns.
 //!
 //! [`programs`] and [`traces`] measure, by [`one`] run at a time; [`figures`] has what is
-//! measured, [`table`] and [`json`] show it. [`contender`] says who takes part.
+//! measured, [`table`] and [`mod@json`] show it. [`contender`] says who takes part.
 //! Invariants: standard output holds the result alone; a run that fails ends the comparison;
 //! nothing that was started outlives it.
 

@@ -54,10 +54,11 @@ pub struct RunArgs {
     /// psi, psi:some 150000 1000000, cgroup, cgroup:70%, cgroup:64M, or two of them with a comma
     #[arg(long, value_name = "WATCH", value_parser = watch)]
     pub pressure: Option<String>,
-    /// Debug caches, by the library that holds all engines, in the kernel's syntax of slab_debug:
-    /// FLAGS[,NAME...][;FLAGS...]; without a value FZPU, for all caches
+    // Not a comment of documentation, which would take a bracket for a link.
     #[arg(
         long,
+        help = "Debug caches, by the library that holds all engines, in the kernel's syntax of \
+                slab_debug: FLAGS[,NAME...][;FLAGS...]; without a value FZPU, for all caches",
         value_name = "FLAGS[,NAME]...",
         num_args = 0..=1,
         require_equals = true,

@@ -1,7 +1,7 @@
 //! What people may change: the kernel's boot parameters and sysfs files, its
 //! build options, and rules that no kernel has.
 //!
-//! Neighbour: [`super::keys`] is the one table of what is typed.
+//! Neighbour: [`mod@super::keys`] is the one table of what is typed.
 //! Invariant: the order in which different keys are set does not matter; what does not
 //! go together, or would change nothing, is refused by [`Settings::validate`].
 

@@ -105,7 +105,7 @@ pub(super) struct Freed {
 }
 
 pub(super) struct Lists {
-    /// By order; [0] clean, [1] dirty.
+    /// By order; clean, then dirty.
     lists: [[List; 2]; ORDERS],
     pub free_granules: usize,
     pub dirty_granules: usize,

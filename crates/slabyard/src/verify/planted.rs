@@ -2,7 +2,7 @@
 //! there are none, and no code for them.
 //!
 //! Neighbours: [`crate::yard::stacks`] and [`crate::yard::reclaim::ticker`] ask; the modelled
-//! machine plants others ([`crate::platform::machine`]).
+//! machine plants others (`platform::machine`).
 
 #[cfg(any(test, feature = "machine"))]
 use crate::sync::{AtomicU32, Ordering};

@@ -2,7 +2,7 @@
 //!
 //! The slow paths of `malloc` and `free` call the functions of this module; the fast paths are
 //! a pop and a push. [`reclaim`] returns idle memory to the system, [`bound`] limits how much
-//! of that one call does, [`count`] reports how many objects and bytes are in each state, and
+//! of that one call does, [`crate::observe::count`] reports how many objects and bytes are in each state, and
 //! [`crate::verify`] checks the whole yard.
 
 pub mod bound;

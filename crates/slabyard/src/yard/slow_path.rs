@@ -2,9 +2,9 @@
 //! does a bounded piece of the background work that is due.
 //!
 //! Neighbours: on entry, a requested drain ([`super::reclaim::drain`]) and another process's
-//! request ([`crate::observe::mailbox`]); on leaving, deferred frees ([`crate::waiting::deferred`]), a slice of a
+//! request ([`crate::observe`]); on leaving, deferred frees ([`crate::waiting::deferred`]), a slice of a
 //! reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
-//! ([`crate::pages::coalesce`]).
+//! (`pages::coalesce`).
 //! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
 //! finds [`INSIDE`] and enters none. No thread is in one while a thread forks.
 

@@ -1,7 +1,7 @@
 //! Array caches: the policy of SLAB, as `mm/slab.c` had it in 5.9 and until its end in 6.8.
 //!
 //! Containers of a cache, from the fast path down: each CPU's array of free objects
-//! ([`array`]), the node's shared array ([`shared`]), the node's slabs ([`lists`]), the pages
+//! ([`mod@array`]), the node's shared array ([`shared`]), the node's slabs ([`lists`]), the pages
 //! below. An array is a stack of [`limit`](Limits::limit) objects: a CPU pops what it pushed
 //! last. Where it is empty, a batch is moved into it; where it is full, the batch that has been
 //! there longest is moved out. Free slabs stay for the next allocations as long as the node has

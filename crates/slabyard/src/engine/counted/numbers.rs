@@ -5,7 +5,7 @@
 //! the kernel's rules. To ours it matters in which word of the bitmap it is: then it is the
 //! number of its word, and each word's free objects are counted, too.
 //!
-//! Neighbours: [`super::counted`] shows them to policy.
+//! Neighbours: [`super::slabs`] shows them to policy.
 
 use super::{KernelCache, Page, State};
 use crate::engine::Counter;
@@ -53,7 +53,7 @@ impl Table {
         (chunk as usize, (at - (FIRST << chunk)) as usize)
     }
 
-    /// Numbers that slabs may have: up to this one, and not [`NONE`].
+    /// Numbers that slabs may have: up to this one, and not [`NONE`](super::NONE).
     pub(crate) fn len(&self) -> u32 {
         self.len.get()
     }

@@ -454,7 +454,7 @@ pub unsafe fn push_many(rows: usize, slot: usize, cs_offset: usize, objects: &[u
     unsafe { push_many_raw(objects.as_ptr(), rows, cs_offset, slot, objects.len()) }
 }
 
-/// As [`push_many`]; a stack that takes the objects of one slab alone takes none.
+/// As [`push_many()`]; a stack that takes the objects of one slab alone takes none.
 ///
 /// # Safety
 /// As [`pop`].
