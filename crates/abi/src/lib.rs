@@ -20,3 +20,8 @@ pub mod pressure;
 pub mod region;
 pub mod report;
 pub mod stats;
+
+/// The examples of the README run as those of the documentation do.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -80,3 +80,8 @@ macro_rules! without_std {
 macro_rules! without_std {
     ($($text:item)*) => { $($text)* };
 }
+
+/// The examples of the README run as those of the documentation do.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
