@@ -177,6 +177,7 @@ counts! {
     pressure_stalls "of the events, those in which tasks stalled for memory",
     pressure_cgroup "of the events, those in which the cgroup used too much",
     pressure_trims "times that the program gave back all that is free: malloc_trim",
+    pressure_returned "bytes that drains for refused pages and by malloc_trim gave back",
 }
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ words! {
         Pressure: "address of the counts of `pressure`; 0 where there are none";
         NrPressure: "how many there are";
         RefusedAt: "pages that the system refused: in place of that count";
+        ReturnedAt: "bytes given back for these and by trims: in place of that count; 0 where there is none";
     }
 }
 
@@ -423,6 +424,6 @@ pub mod descriptor {
 }
 
 const _: () = {
-    assert!(Word::RefusedAt.index() < MAIL_AT);
+    assert!(Word::ReturnedAt.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

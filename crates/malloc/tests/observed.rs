@@ -607,6 +607,19 @@ fn a_look_tells_how_often_it_drained() {
     assert_eq!(count(&target, "pressure_events"), None, "the preload library has no counts");
     let Some(target) = Target::known(Mode::SlubNodes) else { return };
     assert_eq!(count(&target, "pressure_events"), None, "nothing is watched");
+    let mut target = target;
+    target.command("a 100000 200");
+    target.command("f 100000");
+    target.command("t");
+    assert_eq!(count(&target, "pressure_trims"), Some(1));
+    let returned = count(&target, "pressure_returned");
+    assert!(returned > Some(10 << 20), "{returned:?} bytes came back of 20 MB by a trim");
+    assert_eq!(count(&target, "pressure_drained"), Some(0), "none by the watch");
+    target.command("t");
+    assert!(
+        count(&target, "pressure_returned") < returned.map(|n| n + (1 << 20)),
+        "nothing was left"
+    );
     // Whatever the cgroup uses is above a level of one byte; where no cgroup of the process is
     // mounted, or without a file of its usage, it is said on standard error.
     let watch = [("SLABYARD_PRESSURE", "cgroup:1")];

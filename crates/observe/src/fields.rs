@@ -272,6 +272,7 @@ totals! {
     pressure_stalls: Count beside, "of the events, those in which tasks stalled for memory";
     pressure_cgroup: Count beside, "of the events, those in which the cgroup used too much";
     pressure_trims: Count beside, "times that the program gave back all that is free: malloc_trim";
+    pressure_returned: Bytes beside, "bytes that drains for refused pages and by malloc_trim gave back";
     slab: Bytes beside, "the kernel's slab memory, as meminfo tells";
     slab_reclaimable: Bytes beside, "of this, what may be reclaimed";
     slab_unreclaimable: Bytes beside, "of this, what may not";

@@ -82,13 +82,14 @@ pub(crate) fn set_drain(options: &Options) {
 pub(crate) fn counts() -> Option<[u64; NAMES.len()]> {
     let mut counts: [u64; NAMES.len()] = core::array::from_fn(get);
     counts[Count::pressure_refused as usize] = YARD.platform().refusals();
+    counts[Count::pressure_returned as usize] = YARD.platform().drained_bytes();
     let any = ENABLED.load(Ordering::Relaxed) || counts.iter().any(|n| *n != 0);
     any.then_some(counts)
 }
 
 /// Shows the counts to readers outside.
 pub(crate) fn show() {
-    YARD.publish_pressure(COUNTS[0].as_ptr() as usize, NAMES.len(), YARD.platform().refusals_at());
+    YARD.publish_pressure(COUNTS[0].as_ptr() as usize, NAMES.len(), YARD.platform().drains_at());
 }
 
 /// The program gave back what is free.

@@ -1,10 +1,12 @@
 /* Does what it is told on stdin, and says when it is done:
  *   a N SIZE   allocates N objects
  *   f N        frees the last N
+ *   t          gives back what is free
  *   loop       from now on one malloc(64) and free after the other, counted in the
  *              first word of the file that the argument names
  */
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,8 @@ int main(int argc, char **argv)
         } else if (sscanf(line, "f %d", &n) == 1) {
             while (n-- && held)
                 free(objects[--held]);
+        } else if (line[0] == 't') {
+            malloc_trim(0);
         } else if (turns && !strncmp(line, "loop", 4)) {
             puts("done");
             for (;; ++*turns)

@@ -13,18 +13,27 @@ pub(crate) type Pressure = Vec<(&'static str, u64)>;
 
 /// Reads the counts; none where the yard has none, or nothing was ever watched or counted.
 pub(crate) fn read(memory: &dyn Memory, front: &Front) -> Result<Pressure, Fault> {
-    let places = [Word::Pressure, Word::RefusedAt].map(|word| front.address(word));
-    let [Some(counts), Some(refused)] = places else { return Ok(Vec::new()) };
+    let Some(counts) = front.address(Word::Pressure) else { return Ok(Vec::new()) };
     let nr = (front.word(Word::NrPressure) as usize).min(NAMES.len());
-    let parts = [Part { address: counts, bytes: nr * 8 }, Part { address: refused, bytes: 8 }];
+    // Counts that the platform keeps; older libraries have the first alone.
+    let apart = [
+        (Count::pressure_refused, front.address(Word::RefusedAt)),
+        (Count::pressure_returned, front.address(Word::ReturnedAt)),
+    ];
+    let apart: Vec<_> =
+        apart.into_iter().filter_map(|(count, address)| Some((count as usize, address?))).collect();
+    let mut parts = vec![Part { address: counts, bytes: nr * 8 }];
+    parts.extend(apart.iter().map(|(_, address)| Part { address: *address, bytes: 8 }));
     let bytes = match memory::read(memory, &parts) {
         Err(Fault::Absent(_)) => return Ok(Vec::new()),
         bytes => bytes?,
     };
     let mut words: Vec<u64> = memory::words(&bytes).collect();
-    let refused = words.pop().unwrap_or(0);
-    if let Some(count) = words.get_mut(Count::pressure_refused as usize) {
-        *count = refused;
+    let kept = words.split_off(nr.min(words.len()));
+    for ((nth, _), kept) in apart.iter().zip(kept) {
+        if let Some(count) = words.get_mut(*nth) {
+            *count = kept;
+        }
     }
     let any = words.iter().any(|n| *n != 0);
     Ok(if any { NAMES.iter().copied().zip(words).collect() } else { Vec::new() })

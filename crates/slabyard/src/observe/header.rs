@@ -62,11 +62,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Shows what is counted of memory pressure (`abi::pressure`), which lives as long as the process:
-    /// so many counts from an address on, and where refused pages are counted.
-    pub fn publish_pressure(&self, counts: usize, nr: usize, refused: usize) {
+    /// so many counts from an address on, and where refused pages are counted, and bytes of drains
+    /// for them.
+    pub fn publish_pressure(&self, counts: usize, nr: usize, [refused, returned]: [usize; 2]) {
         self.publish_word(Word::Pressure, counts as u64);
         self.publish_word(Word::NrPressure, nr as u64);
         self.publish_word(Word::RefusedAt, refused as u64);
+        self.publish_word(Word::ReturnedAt, returned as u64);
     }
 
     fn publish_word(&self, word: Word, value: u64) {

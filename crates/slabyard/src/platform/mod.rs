@@ -424,6 +424,11 @@ pub trait Platform: Park + Sync {
     #[inline]
     fn page_refused(&self) {}
 
+    /// Called at the end of a drain of everything, with the bytes that went back to the system, for
+    /// platforms that keep the counts.
+    #[inline]
+    fn drained_all(&self, _bytes: usize) {}
+
     /// Address of the counts, as `abi::stats` lays them out; 0 where nothing is counted.
     fn counts_at(&self) -> usize {
         0

@@ -48,9 +48,14 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         self.counts.refusals().load(Ordering::Relaxed)
     }
 
-    /// Address of the count of [`Self::refusals`].
-    pub fn refusals_at(&self) -> usize {
-        self.counts.refusals().as_ptr() as usize
+    /// Bytes that drains for these, and trims, gave back, where there is code that counts.
+    pub fn drained_bytes(&self) -> u64 {
+        self.counts.drained().load(Ordering::Relaxed)
+    }
+
+    /// Addresses of the counts of [`Self::refusals`] and [`Self::drained_bytes`].
+    pub fn drains_at(&self) -> [usize; 2] {
+        [self.counts.refusals(), self.counts.drained()].map(|count| count.as_ptr() as usize)
     }
 
     /// Fences of all CPUs until now; `None` where nothing is counted.

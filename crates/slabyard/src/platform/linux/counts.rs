@@ -15,6 +15,8 @@ pub(super) struct Counts {
     base: AtomicUsize,
     /// Pages that the system refused.
     refusals: AtomicU64,
+    /// Bytes that drains of everything gave back.
+    drained: AtomicU64,
 }
 
 /// Words of one row.
@@ -22,7 +24,11 @@ const ROW_WORDS: usize = row::CACHES * CACHE_WORDS;
 
 impl Counts {
     pub(super) const fn new() -> Self {
-        Counts { base: AtomicUsize::new(0), refusals: AtomicU64::new(0) }
+        Counts {
+            base: AtomicUsize::new(0),
+            refusals: AtomicU64::new(0),
+            drained: AtomicU64::new(0),
+        }
     }
 
     #[inline]
@@ -32,6 +38,10 @@ impl Counts {
 
     pub(super) fn refusals(&self) -> &AtomicU64 {
         &self.refusals
+    }
+
+    pub(super) fn drained(&self) -> &AtomicU64 {
+        &self.drained
     }
 
     /// Maps the words; false if the system refuses.

@@ -550,6 +550,13 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         }
     }
 
+    #[inline]
+    fn drained_all(&self, bytes: usize) {
+        if COUNTS {
+            self.counts.drained().fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
     fn counts_at(&self) -> usize {
         self.counts.base()
     }

@@ -9,7 +9,7 @@
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::pages::{Sheaf, percpu};
-use crate::platform::{Platform, Slot, Stack};
+use crate::platform::{GRANULE, Platform, Slot, Stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::slow_path::LOOK_CALLS;
@@ -123,7 +123,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.look_at_waiting();
         let purged = self.heap.purge(0, usize::MAX);
         self.heap.release_metadata();
-        self.heap.sheaves.rest(self.platform());
+        let sheaves = self.heap.sheaves.rest(self.platform());
+        self.platform().drained_all(purged * GRANULE + sheaves);
         purged
     }
 
