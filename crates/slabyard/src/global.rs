@@ -31,7 +31,7 @@ pub struct Global<E = Sheaves> {
 }
 
 /// The alignment that every allocation has.
-const LEAST_ALIGN: usize = 16;
+pub(crate) const LEAST_ALIGN: usize = 16;
 
 /// Up to so many bytes, a zeroed block is written to in each page: programs look into a table
 /// before they enter something, and a page that is read first is faulted in twice.
@@ -137,8 +137,8 @@ impl<E: Engine> Default for Global<E> {
 /// Ends the process with a message: a panic must not leave the allocator.
 #[cold]
 #[inline(never)]
-extern "C" fn misuse(address: usize) -> ! {
-    panic!("{address:#x} is freed and is no live block of the global allocator")
+pub(crate) extern "C" fn misuse(address: usize) -> ! {
+    panic!("{address:#x} is freed and is no live block of this allocator")
 }
 
 // SAFETY: blocks are of the yard's caches, runs and mappings, as large and aligned as asked, and

@@ -19,7 +19,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 6 | [`typed`]: object caches; [`global`]: the allocator of a program |
+//! | 6 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: that of collections |
 //! | 5 | [`yard`], [`process`]: a yard that is a `static`; [`cache`], `choice`, [`created`], [`bulk`], [`prefill`], [`live`], [`guarded`], `large`, `place`, [`reap`], `sized`, [`observe`], [`verify`], [`waiting`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
@@ -34,6 +34,8 @@
 #[cfg(any(test, feature = "cpu-slab"))]
 extern crate alloc;
 
+#[cfg(feature = "allocator-api2")]
+pub mod allocator;
 pub mod bulk;
 pub mod cache;
 mod choice;

@@ -14,10 +14,11 @@
 use super::home::{Home, YardOf};
 use super::kind::{Fresh, Kind};
 use crate::bulk::PIECE;
-use crate::cache::CacheId;
+use crate::cache::{CacheId, CacheSettings};
 use crate::created::abandoned::Owner;
 use crate::engine::Engine;
 use crate::platform::{FastPath, Platform, Slot};
+use crate::slab::Geometry;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
@@ -37,10 +38,15 @@ pub(super) struct Record<Y: Home> {
     pub(super) yard: &'static YardOf<Y>,
     pub(super) id: CacheId,
     pub(super) lies: Lies,
+    /// Log2 of the objects' alignment, and their bytes.
+    align_order: u8,
+    bytes: u16,
     /// The maker's functions, if it has them: `fn() -> T` and `fn(&mut T)`.
     pub(super) make: Option<fn()>,
     pub(super) reset: Option<fn()>,
 }
+
+const _: () = assert!(Geometry::LARGEST <= u16::MAX as _, "an object's bytes fit into a record");
 
 /// What a cache keeps of itself.
 #[repr(C)]
@@ -62,6 +68,7 @@ const fn at<Y: Home>(lies: Lies) -> usize {
 pub(super) fn make<Y: Home>(
     yard: &'static YardOf<Y>,
     id: CacheId,
+    settings: &CacheSettings,
     make: Option<fn()>,
     reset: Option<fn()>,
 ) -> Option<NonNull<Record<Y>>> {
@@ -69,7 +76,9 @@ pub(super) fn make<Y: Home>(
     let record = |lies| {
         let slot = if lies == Lies::Inside { id.slot() } else { Slot(0) };
         let words = platform.fast_path(slot);
-        Record { words, yard, id, lies, make, reset }
+        let align_order = settings.align.ilog2() as u8;
+        let bytes = settings.object as u16;
+        Record { words, yard, id, lies, align_order, bytes, make, reset }
     };
     let address = yard.alloc(size_of::<Block<Y>>(), align_of::<Block<Y>>())?;
     let block = core::ptr::with_exposed_provenance_mut::<Block<Y>>(address);
@@ -95,6 +104,12 @@ impl<Y: Home> Record<Y> {
             _ => Lies::Outside,
         };
         self.other(lies)
+    }
+
+    /// Bytes of an object, and its alignment.
+    #[cfg(feature = "allocator-api2")]
+    pub(super) fn object(&self) -> (usize, usize) {
+        (usize::from(self.bytes), 1 << self.align_order)
     }
 
     fn other(&self, lies: Lies) -> NonNull<Self> {

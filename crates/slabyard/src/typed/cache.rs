@@ -110,7 +110,7 @@ impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
         yard.sweep_abandoned();
         let id = yard.create_cache(name, settings).map_err(|why| CreateError::of(why, settings))?;
         let [make, reset] = functions;
-        let Some(record) = block::make(yard, id, make, reset) else {
+        let Some(record) = block::make(yard, id, settings, make, reset) else {
             // SAFETY: nobody knows the cache.
             let gone = unsafe { yard.destroy_cache(id) };
             debug_assert!(gone.is_ok() || gone == Err(NotDestroyed::Interrupted));

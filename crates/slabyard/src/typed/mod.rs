@@ -9,6 +9,8 @@
 //! Invariants: a box points to its cache's block, which outlives it. No function of the user's runs
 //! inside of the yard, but the destructors of kept objects whose slabs end.
 
+#[cfg(feature = "allocator-api2")]
+mod allocator;
 mod block;
 mod boxed;
 mod builder;

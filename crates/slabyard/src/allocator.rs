@@ -1,0 +1,258 @@
+//! Floor 6: yards as the allocators of collections, by the trait of the crate `allocator-api2`,
+//! which `hashbrown` and others take.
+//!
+//! Neighbours: [`crate::global`] is the allocator of a whole program; [`crate::typed`] gives
+//! collections the objects of one cache.
+//! Invariants: a block of no bytes is none, and never freed. The bytes that a block is said to have
+//! and its alignment alone say where it came from: whoever frees it knows no more.
+
+use crate::engine::Engine;
+use crate::global::{Global, LEAST_ALIGN, misuse};
+use crate::platform::{GRANULE, Platform};
+use crate::process::ProcessYard;
+use crate::yard::Yard;
+use allocator_api2::alloc::AllocError;
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+/// Where blocks come from. No layout here is of no bytes.
+pub(crate) trait Blocks {
+    /// A fresh block: its address and bytes, which are as many as asked for at least.
+    fn take(&self, layout: Layout) -> Option<(usize, usize)>;
+
+    /// As [`Blocks::take`], for the bytes of a block that has grown and may grow again.
+    fn take_grown(&self, layout: Layout) -> Option<(usize, usize)>;
+
+    /// Zeroes a fresh block.
+    fn zero(&self, address: usize, bytes: usize);
+
+    /// Resizes a block without copying it.
+    fn resize(&self, address: usize, from: Layout, to: Layout) -> Option<(usize, usize)>;
+
+    /// Frees a block.
+    ///
+    /// # Safety
+    /// A live block for which this layout may be given, and which nobody uses any more.
+    unsafe fn give(&self, address: usize, layout: Layout);
+}
+
+impl<P: Platform, E: Engine> Blocks for Yard<P, E> {
+    #[inline]
+    fn take(&self, layout: Layout) -> Option<(usize, usize)> {
+        let address = self.alloc_fast(layout.size(), layout.align().max(LEAST_ALIGN))?;
+        Some((address, layout.size()))
+    }
+
+    fn take_grown(&self, layout: Layout) -> Option<(usize, usize)> {
+        if layout.align() > LEAST_ALIGN {
+            return self.take(layout);
+        }
+        Some((self.alloc_growing(layout.size())?, layout.size()))
+    }
+
+    fn zero(&self, address: usize, bytes: usize) {
+        self.each_dirty_part(address, bytes, |offset, n| {
+            // SAFETY: a part of the block, which is its taker's.
+            unsafe { pointer(address + offset).write_bytes(0, n) };
+        });
+    }
+
+    fn resize(&self, address: usize, from: Layout, to: Layout) -> Option<(usize, usize)> {
+        // Where it moves to, it is aligned to a granule.
+        let align = from.align().max(to.align());
+        if align > GRANULE || !address.is_multiple_of(align) {
+            return None;
+        }
+        Some((Yard::resize(self, address, to.size())?, to.size()))
+    }
+
+    #[inline]
+    unsafe fn give(&self, address: usize, _: Layout) {
+        if self.free_fast(address).is_err() {
+            misuse(address);
+        }
+    }
+}
+
+fn pointer(address: usize) -> *mut u8 {
+    ptr::with_exposed_provenance_mut(address)
+}
+
+fn slice((address, bytes): (usize, usize)) -> Result<NonNull<[u8]>, AllocError> {
+    let first = NonNull::new(pointer(address)).ok_or(AllocError)?;
+    Ok(NonNull::slice_from_raw_parts(first, bytes))
+}
+
+/// A block of no bytes.
+fn nothing(layout: Layout) -> NonNull<[u8]> {
+    let first = ptr::without_provenance_mut(layout.align());
+    // SAFETY: no alignment is 0.
+    NonNull::slice_from_raw_parts(unsafe { NonNull::new_unchecked(first) }, 0)
+}
+
+/// As `Allocator::allocate`.
+#[inline]
+pub(crate) fn allocate(
+    blocks: Option<&impl Blocks>,
+    layout: Layout,
+) -> Result<NonNull<[u8]>, AllocError> {
+    if layout.size() == 0 {
+        return Ok(nothing(layout));
+    }
+    slice(blocks.and_then(|blocks| blocks.take(layout)).ok_or(AllocError)?)
+}
+
+/// As `Allocator::allocate_zeroed`.
+pub(crate) fn allocate_zeroed(
+    blocks: Option<&impl Blocks>,
+    layout: Layout,
+) -> Result<NonNull<[u8]>, AllocError> {
+    if layout.size() == 0 {
+        return Ok(nothing(layout));
+    }
+    let blocks = blocks.ok_or(AllocError)?;
+    let (address, bytes) = blocks.take(layout).ok_or(AllocError)?;
+    blocks.zero(address, bytes);
+    slice((address, bytes))
+}
+
+/// As `Allocator::deallocate`.
+///
+/// # Safety
+/// As that.
+#[inline]
+pub(crate) unsafe fn deallocate(blocks: Option<&impl Blocks>, block: NonNull<u8>, layout: Layout) {
+    if layout.size() > 0
+        && let Some(blocks) = blocks
+    {
+        // SAFETY: the caller's promise.
+        unsafe { blocks.give(block.as_ptr().expose_provenance(), layout) };
+    }
+}
+
+/// As `Allocator::grow` and `Allocator::shrink`.
+///
+/// # Safety
+/// As those.
+pub(crate) unsafe fn resize(
+    blocks: Option<&impl Blocks>,
+    block: NonNull<u8>,
+    from: Layout,
+    to: Layout,
+) -> Result<NonNull<[u8]>, AllocError> {
+    if from.size() == 0 || to.size() == 0 {
+        let new = allocate(blocks, to)?;
+        // SAFETY: the caller's promise; there is nothing to copy.
+        unsafe { deallocate(blocks, block, from) };
+        return Ok(new);
+    }
+    let blocks = blocks.ok_or(AllocError)?;
+    let old = block.as_ptr().expose_provenance();
+    if let Some(resized) = blocks.resize(old, from, to) {
+        return slice(resized);
+    }
+    let grows = to.size() > from.size();
+    let taken = if grows { blocks.take_grown(to) } else { blocks.take(to) };
+    let (new, bytes) = taken.ok_or(AllocError)?;
+    // SAFETY: both are live blocks of at least so many bytes; the caller gives the old one up.
+    unsafe {
+        pointer(new).copy_from_nonoverlapping(block.as_ptr(), from.size().min(to.size()));
+        blocks.give(old, from);
+    }
+    slice((new, bytes))
+}
+
+/// Makes an allocator of what has blocks.
+macro_rules! allocator {
+    ($(#[$doc:meta])* [$($generic:tt)*] $type:ty, $this:ident => $blocks:expr) => {
+        $(#[$doc])*
+        // SAFETY: a block is its owner's until it is freed, wherever the allocator is moved: its
+        // memory is of the yard, which nothing ends.
+        unsafe impl<$($generic)*> allocator_api2::alloc::Allocator for $type {
+            #[inline]
+            fn allocate(
+                &self,
+                layout: core::alloc::Layout,
+            ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
+                let $this = self;
+                $crate::allocator::allocate($blocks, layout)
+            }
+
+            fn allocate_zeroed(
+                &self,
+                layout: core::alloc::Layout,
+            ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
+                let $this = self;
+                $crate::allocator::allocate_zeroed($blocks, layout)
+            }
+
+            #[inline]
+            unsafe fn deallocate(
+                &self,
+                block: core::ptr::NonNull<u8>,
+                layout: core::alloc::Layout,
+            ) {
+                let $this = self;
+                // SAFETY: the caller's promise.
+                unsafe { $crate::allocator::deallocate($blocks, block, layout) }
+            }
+
+            unsafe fn grow(
+                &self,
+                block: core::ptr::NonNull<u8>,
+                from: core::alloc::Layout,
+                to: core::alloc::Layout,
+            ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
+                let $this = self;
+                // SAFETY: the caller's promise.
+                unsafe { $crate::allocator::resize($blocks, block, from, to) }
+            }
+
+            unsafe fn shrink(
+                &self,
+                block: core::ptr::NonNull<u8>,
+                from: core::alloc::Layout,
+                to: core::alloc::Layout,
+            ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
+                let $this = self;
+                // SAFETY: the caller's promise.
+                unsafe { $crate::allocator::resize($blocks, block, from, to) }
+            }
+        }
+    };
+}
+pub(crate) use allocator;
+
+allocator! {
+    /// Collections whose memory is of the yard's size classes, runs and mappings.
+    ///
+    /// ```
+    /// use hashbrown::HashMap;
+    /// use slabyard::ProcessYard;
+    /// use std::hash::RandomState;
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let mut ages = HashMap::with_hasher_in(RandomState::new(), &YARD);
+    /// ages.insert("Ada", 36);
+    /// assert_eq!(ages["Ada"], 36);
+    /// ```
+    [E: Engine] &'static ProcessYard<E>, yard => yard.start().ok()
+}
+
+allocator! {
+    /// Collections whose memory is of the allocator's yard, be it the program's or not.
+    ///
+    /// ```
+    /// use hashbrown::HashMap;
+    /// use slabyard::Global;
+    /// use std::hash::RandomState;
+    ///
+    /// static PACKETS: Global = Global::new();
+    ///
+    /// let mut lengths = HashMap::with_hasher_in(RandomState::new(), &PACKETS);
+    /// lengths.insert(1, 1500);
+    /// assert_eq!(lengths[&1], 1500);
+    /// ```
+    [E: Engine] Global<E>, global => global.yard().ok().and_then(|yard| yard.start().ok())
+}

@@ -1,0 +1,90 @@
+//! A cache as the allocator of collections: what fits its object is one, the rest is of the yard's
+//! size classes.
+//!
+//! Neighbours: [`crate::allocator`] has the trait's calls, and a whole yard as an allocator.
+//! Invariant: an object is said to have all its bytes, so whatever layout comes back with it fits
+//! an object, too; and none of a block of the yard does.
+
+use super::block::Record;
+use super::cache::ObjectCache;
+use super::home::Home;
+use super::kind::Fresh;
+use crate::allocator::{Blocks, allocator};
+use core::alloc::Layout;
+
+impl<Y: Home> Record<Y> {
+    #[inline]
+    fn fits(&self, layout: Layout) -> bool {
+        let (bytes, align) = self.object();
+        layout.size() <= bytes && layout.align() <= align
+    }
+
+    fn taken(&self) -> Option<(usize, usize)> {
+        match self.alloc() {
+            (0, _) => None,
+            (address, _) => Some((address, self.object().0)),
+        }
+    }
+}
+
+impl<Y: Home> Blocks for Record<Y> {
+    #[inline]
+    fn take(&self, layout: Layout) -> Option<(usize, usize)> {
+        if self.fits(layout) { self.taken() } else { self.yard.take(layout) }
+    }
+
+    fn take_grown(&self, layout: Layout) -> Option<(usize, usize)> {
+        if self.fits(layout) { self.taken() } else { self.yard.take_grown(layout) }
+    }
+
+    fn zero(&self, address: usize, bytes: usize) {
+        self.yard.zero(address, bytes);
+    }
+
+    fn resize(&self, address: usize, from: Layout, to: Layout) -> Option<(usize, usize)> {
+        match (self.fits(from), self.fits(to)) {
+            (true, true) => Some((address, self.object().0)),
+            (false, false) => Blocks::resize(self.yard, address, from, to),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    unsafe fn give(&self, address: usize, layout: Layout) {
+        if self.fits(layout) {
+            // SAFETY: it was allocated with this record or its other, which is still there as the
+            // handle is. Memory has no end of use but this.
+            unsafe { self.of(address).as_ref().free::<(), Fresh>(address) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.yard.give(address, layout) };
+        }
+    }
+}
+
+allocator! {
+    /// Collections that live in a cache: each block that fits an object, by size and alignment, is
+    /// an object of the cache, and all of its bytes are the collection's; what is larger comes from
+    /// the yard's size classes. `T` says how large an object is, and is never made.
+    ///
+    /// Tables of `hashbrown` are aligned to 16 bytes.
+    ///
+    /// ```
+    /// use hashbrown::HashMap;
+    /// use slabyard::{ObjectCache, ProcessYard};
+    /// use std::hash::RandomState;
+    ///
+    /// static YARD: ProcessYard = ProcessYard::new();
+    ///
+    /// let tables = ObjectCache::<[u8; 1024]>::builder("tables").align(16).create(&YARD)?;
+    /// let mut session: HashMap<u64, u64, _, _> =
+    ///     HashMap::with_hasher_in(RandomState::new(), &tables);
+    /// session.insert(1, 10);
+    /// assert_eq!((session.capacity(), tables.live()), (28, Some(1)));
+    /// // A larger table is of the yard.
+    /// session.reserve(100);
+    /// assert_eq!(tables.live(), Some(0));
+    /// # Ok::<(), slabyard::typed::CreateError>(())
+    /// ```
+    [T, Y: Home] ObjectCache<T, Fresh, Y>, cache => Some(cache.record())
+}
