@@ -19,7 +19,6 @@ use crate::created::abandoned::Owner;
 use crate::engine::Engine;
 use crate::platform::{FastPath, Platform, Slot};
 use crate::slab::Geometry;
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 /// Where the objects of a record's boxes lie.
@@ -151,13 +150,11 @@ impl<Y: Home> Record<Y> {
         (address, record)
     }
 
-    /// Allocates as many objects as there is room for, or none: then false.
-    #[inline]
-    pub(super) fn alloc_bulk(
-        &self,
-        addresses: &mut [usize],
-        records: &mut [MaybeUninit<NonNull<Self>>],
-    ) -> bool {
+    /// Allocates as many objects as there is room for, or none: then `None`. If one lies in a
+    /// mapping, [`Record::of_bulk`] looks at the page map for each.
+    #[inline(never)]
+    pub(super) fn alloc_bulk(&self, addresses: &mut [usize]) -> Option<Lies> {
+        let mut lie = Lies::Inside;
         let mut done = 0;
         while done < addresses.len() {
             let wanted = (addresses.len() - done).min(PIECE);
@@ -167,23 +164,51 @@ impl<Y: Home> Record<Y> {
                 let piece = &mut addresses[done..done + wanted];
                 self.yard.platform().pop_many(self.words.slot(), piece)
             };
-            records[done..done + popped].fill(MaybeUninit::new(NonNull::from(self)));
             done += popped;
             if popped < wanted {
                 let (address, record) = self.alloc_slow();
                 if address == 0 {
-                    for (address, record) in addresses[..done].iter().zip(&*records) {
-                        // SAFETY: both were written above, and nobody else knows the object.
-                        unsafe { record.assume_init().as_ref().free::<(), Fresh>(*address) };
-                    }
-                    return false;
+                    // SAFETY: they were allocated above, and nobody else knows them.
+                    unsafe { self.give_back(lie, &addresses[..done]) };
+                    return None;
+                }
+                // SAFETY: a record of our block.
+                if unsafe { record.as_ref() }.lies == Lies::Outside {
+                    lie = Lies::Outside;
                 }
                 addresses[done] = address;
-                records[done].write(record);
                 done += 1;
             }
         }
-        true
+        Some(lie)
+    }
+
+    /// The record for an object of a bulk, all of which lie inside or one outside.
+    #[inline(always)]
+    pub(super) fn of_bulk(&self, lie: Lies, address: usize) -> NonNull<Self> {
+        match lie {
+            Lies::Inside => NonNull::from(self),
+            Lies::Outside => self.of_mixed(address),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn of_mixed(&self, address: usize) -> NonNull<Self> {
+        self.of(address)
+    }
+
+    /// Frees objects of a bulk that have no values.
+    ///
+    /// # Safety
+    /// Allocated by [`Record::alloc_bulk`], which said how they lie, and nobody has them.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn give_back(&self, lie: Lies, addresses: &[usize]) {
+        for &address in addresses {
+            // SAFETY: the caller's promise; the record is the object's.
+            unsafe { self.of_bulk(lie, address).as_ref().free::<(), Fresh>(address) };
+        }
     }
 
     /// Frees an object, by the fast path first.
@@ -204,7 +229,7 @@ impl<Y: Home> Record<Y> {
     ///
     /// # Safety
     /// As [`Record::free`], for each; none twice.
-    #[inline]
+    #[inline(never)]
     pub(super) unsafe fn free_bulk<T, K: Kind>(&self, addresses: &[usize]) {
         let mut done = 0;
         while done < addresses.len() {

@@ -1,8 +1,12 @@
 //! Bulk calls of typed caches: many objects by few sequences.
 //!
+//! The guards that free what a panic leaves behind hold the addresses by reference: a counter beside
+//! them would be in memory that a call has seen, and each object would wait for the store of the one
+//! before.
+//!
 //! Neighbour: [`crate::bulk`] has those of caches without a type, which look each address up.
 
-use super::block::Record;
+use super::block::{Lies, Record};
 use super::boxed::CacheBox;
 use super::cache::{ObjectCache, no_memory};
 use super::errors::AllocError;
@@ -58,7 +62,8 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
         &self,
         values: [T; N],
     ) -> Result<[CacheBox<T, Fresh, Y>; N], AllocError<[T; N]>> {
-        let Some(mut taken) = Taken::<T, Y, N>::of(self.record()) else {
+        let mut addresses = [0; N];
+        let Some(mut taken) = Taken::of(self.record(), &mut addresses) else {
             return Err(AllocError { value: values });
         };
         Ok(values.map(|value| taken.next(value)))
@@ -85,7 +90,9 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
         &self,
         mut make: impl FnMut(usize) -> T,
     ) -> Result<[CacheBox<T, Fresh, Y>; N], AllocError> {
-        let mut taken = Taken::<T, Y, N>::of(self.record()).ok_or(AllocError { value: () })?;
+        let mut addresses = [0; N];
+        let taken = Taken::of(self.record(), &mut addresses);
+        let mut taken = taken.ok_or(AllocError { value: () })?;
         Ok(core::array::from_fn(|nth| taken.next(make(nth))))
     }
 
@@ -112,56 +119,53 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
         mut make: impl FnMut(usize) -> T,
         mut each: impl FnMut(CacheBox<T, Fresh, Y>),
     ) -> Result<(), AllocError> {
-        let mut taken = Taken::<T, Y, N>::of(self.record()).ok_or(AllocError { value: () })?;
+        let mut addresses = [0; N];
+        let taken = Taken::of(self.record(), &mut addresses);
+        let mut taken = taken.ok_or(AllocError { value: () })?;
         (0..N).for_each(|nth| each(taken.next(make(nth))));
         Ok(())
     }
 }
 
 /// Objects that were allocated and have no value yet. What is left is freed if a value is not made.
-struct Taken<T, Y: Home, const N: usize> {
-    addresses: [usize; N],
-    records: [MaybeUninit<NonNull<Record<Y>>>; N],
+struct Taken<'a, T, Y: Home, const N: usize> {
+    record: &'a Record<Y>,
+    addresses: &'a [usize; N],
+    /// Where all of them lie, or some.
+    lies: Lies,
     next: usize,
     holds: PhantomData<T>,
 }
 
-impl<T, Y: Home, const N: usize> Taken<T, Y, N> {
+impl<'a, T, Y: Home, const N: usize> Taken<'a, T, Y, N> {
     #[inline(always)]
-    fn of(record: &Record<Y>) -> Option<Self> {
-        let records = [const { MaybeUninit::uninit() }; N];
-        // With all of them given away until they are there.
-        let mut taken = Taken { addresses: [0; N], records, next: N, holds: PhantomData };
-        if !record.alloc_bulk(&mut taken.addresses, &mut taken.records) {
-            return None;
-        }
-        taken.next = 0;
-        Some(taken)
+    fn of(record: &'a Record<Y>, addresses: &'a mut [usize; N]) -> Option<Self> {
+        let lies = record.alloc_bulk(addresses)?;
+        Some(Taken { record, addresses, lies, next: 0, holds: PhantomData })
     }
 
     /// Gives the next object its value.
     #[inline(always)]
     fn next(&mut self, value: T) -> CacheBox<T, Fresh, Y> {
-        let nth = self.next;
-        let object = core::ptr::with_exposed_provenance_mut::<T>(self.addresses[nth]);
+        let address = self.addresses[self.next];
+        let object = core::ptr::with_exposed_provenance_mut::<T>(address);
         self.next += 1;
         // SAFETY: memory for a `T` that is nobody else's, and its record; no object has the
         // address 0.
         unsafe {
             object.write(value);
-            CacheBox::of(NonNull::new_unchecked(object), self.records[nth].assume_init())
+            let record = self.record.of_bulk(self.lies, address);
+            CacheBox::of(NonNull::new_unchecked(object), record)
         }
     }
 }
 
-impl<T, Y: Home, const N: usize> Drop for Taken<T, Y, N> {
+impl<T, Y: Home, const N: usize> Drop for Taken<'_, T, Y, N> {
     #[inline(always)]
     fn drop(&mut self) {
-        for nth in self.next..N {
-            // SAFETY: allocated with this record, and nobody has it.
-            unsafe {
-                self.records[nth].assume_init().as_ref().free::<T, Fresh>(self.addresses[nth]);
-            }
+        if self.next < N {
+            // SAFETY: allocated by `alloc_bulk`, and nobody has them.
+            unsafe { self.record.give_back(self.lies, &self.addresses[self.next..]) };
         }
     }
 }
@@ -182,27 +186,32 @@ impl<T, K: Kind, Y: Home> ObjectCache<T, K, Y> {
     /// ```
     #[inline]
     pub fn free_bulk(&self, objects: impl IntoIterator<Item = CacheBox<T, K, Y>>) {
-        let mut piece = Piece::<T, K, Y> {
-            record: self.record(),
-            addresses: [const { MaybeUninit::uninit() }; PIECE],
-            len: 0,
-            frees: PhantomData,
-        };
+        let mut addresses = [const { MaybeUninit::uninit() }; PIECE];
+        let record = self.record();
+        let mut piece =
+            Piece::<T, K, Y> { record, addresses: &mut addresses, len: 0, frees: PhantomData };
         for object in objects {
-            if object.record() != NonNull::from(self.record()) {
-                drop(object);
-                continue;
+            if object.record() == NonNull::from(record) {
+                piece.add(object);
+            } else {
+                drop_alone(object);
             }
-            piece.add(object);
         }
     }
+}
+
+/// Drops a box of another cache, or of an object that lies in a mapping.
+#[cold]
+#[inline(never)]
+fn drop_alone<T, K: Kind, Y: Home>(object: CacheBox<T, K, Y>) {
+    drop(object);
 }
 
 /// Objects of one cache that are about to be freed. They are freed if an end panics, too.
 struct Piece<'a, T, K: Kind, Y: Home> {
     /// Of the handle, which is borrowed: it stays.
     record: &'a Record<Y>,
-    addresses: [MaybeUninit<usize>; PIECE],
+    addresses: &'a mut [MaybeUninit<usize>; PIECE],
     len: usize,
     frees: PhantomData<(T, K)>,
 }
@@ -221,7 +230,7 @@ impl<T, K: Kind, Y: Home> Piece<'_, T, K, Y> {
         unsafe { K::end_use(pointer, self.record) };
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&mut self) {
         let len = core::mem::take(&mut self.len);
         // SAFETY: the first `len` were written, and are live objects whose use has ended.
@@ -230,7 +239,7 @@ impl<T, K: Kind, Y: Home> Piece<'_, T, K, Y> {
 }
 
 impl<T, K: Kind, Y: Home> Drop for Piece<'_, T, K, Y> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.free();
     }
