@@ -164,7 +164,7 @@ int main(void)
         spoil(p, 100000);
     } else if (IS("over-large-page")) {
         p = make(100000);
-        spoil(p, 100000 + 8192);
+        spoil(p, 100000 + 4096);
     } else if (IS("write-after-free")) {
         give(p);
         spoil(p, 3);

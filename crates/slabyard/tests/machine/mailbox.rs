@@ -128,8 +128,10 @@ each_engine! {
         let has_nodes = yard.cache(0).engine.node_words().is_some();
         for (word, name, _) in slabyard_abi::region::WORDS {
             let of_nodes = matches!(word, Word::Nodes | Word::NodeWords | Word::NodeStride);
-            let of_pressure =
-                matches!(word, Word::Pressure | Word::NrPressure | Word::RefusedAt);
+            let of_pressure = matches!(
+                word,
+                Word::Pressure | Word::NrPressure | Word::RefusedAt | Word::ReturnedAt
+            );
             let is_off = of_pressure || matches!(word, Word::Counts | Word::ColdRuns);
             let may_miss = is_off || of_nodes && !has_nodes;
             assert!(published(*word) != 0 || may_miss, "{name}");
@@ -201,7 +203,7 @@ each_engine! {
                 "limit" => false,
                 "batchcount" | "sharedfactor" => has_arrays,
                 "min_partial" => !has_arrays && yard.engine() != EngineName::Slob,
-                "cpu_partial" => !has_arrays && cache.front() != 0,
+                "cpu_partial" => !has_arrays && cache.front() & !front::NODES != 0,
                 _ => row.of_yard || !has_arrays && cache.sheaf_capacity() > 0,
             };
             if !has_it {

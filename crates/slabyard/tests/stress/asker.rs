@@ -38,7 +38,8 @@ fn write(load: &Load, random: &mut Random, token: u64, torn: bool) -> bool {
     let scope = if row.of_yard { WHOLE_YARD } else { class };
     let cache = load.yard.cache(class as usize);
     let has_sheaves = cache.sheaf_capacity() > 0;
-    let (has_lists, has_arrays) = (cache.front() != 0, cache.front() & front::ARRAYS != 0);
+    let has_lists = cache.front() & !front::NODES != 0;
+    let has_arrays = cache.front() & front::ARRAYS != 0;
     // Small values: what is parked changes most.
     let within = row.least + random.below(row.most.min(1200) - row.least + 1);
     let has_tunable = row.of_yard

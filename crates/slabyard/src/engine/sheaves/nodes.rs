@@ -240,6 +240,6 @@ mod tests {
             list.add(other, slab, End::Head);
             other.publish(&list);
         });
-        assert_eq!(found, Err("list published as it is"));
+        assert_eq!(found, Err("cache published as it is"));
     }
 }
