@@ -7,6 +7,8 @@ mod collections;
 mod in_modes;
 #[path = "typed/kept.rs"]
 mod kept;
+#[path = "typed/prefilled.rs"]
+mod prefilled;
 #[path = "typed/properties.rs"]
 mod properties;
 #[path = "machine/random.rs"]

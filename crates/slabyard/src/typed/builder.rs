@@ -6,6 +6,7 @@ use super::home::Home;
 use super::kind::{Fresh, Kept, KeptObject};
 use crate::cache::CacheSettings;
 use core::marker::PhantomData;
+use slabyard_abi::debug::DebugFlags;
 
 /// The settings of an [`ObjectCache`] of values.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,33 @@ impl<'a, T> Builder<'a, T> {
     #[must_use]
     pub fn sheaf_capacity(mut self, objects: u32) -> Self {
         self.settings = self.settings.sheaf_capacity(objects);
+        self
+    }
+
+    /// Debugging of this cache, as the kernel's `slab_debug=` has it: red zones, poison, tracks, checks
+    /// at each call. It needs a yard of all engines, and is left out in others; without it nothing
+    /// is slower. What is found is reported by the functions of [`Yard::on_findings`], if the
+    /// program set them.
+    ///
+    /// [`Yard::on_findings`]: crate::yard::Yard::on_findings
+    ///
+    /// ```
+    /// use slabyard::{CacheBox, ObjectCache, ProcessYard, engine::Any, typed::DebugFlags};
+    ///
+    /// static YARD: ProcessYard<Any> = ProcessYard::new();
+    ///
+    /// let nodes = ObjectCache::<u64>::builder("nodes").debug(DebugFlags::DEFAULT).create(&YARD)?;
+    /// let node = CacheBox::into_raw(nodes.alloc(1));
+    /// // SAFETY: the cache has a red zone there, which nobody else writes to.
+    /// unsafe { node.cast::<u8>().add(8).write(0) };
+    /// // SAFETY: the pointer of a box of this cache, which is used no more.
+    /// drop(unsafe { CacheBox::from_raw(&nodes, node) });
+    /// assert_eq!(YARD.start()?.findings(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn debug(mut self, flags: DebugFlags) -> Self {
+        self.settings.debug = flags;
         self
     }
 

@@ -62,14 +62,28 @@ impl<T, Y: Home> ObjectCache<T, Kept, Y> {
         if address == 0 {
             return Err(AllocError { value: () });
         }
+        // SAFETY: an object of this cache that is nobody else's, and its record.
+        Ok(unsafe { self.box_of(address, record) })
+    }
+
+    /// A box around an object, which is made now if it has no value.
+    ///
+    /// # Safety
+    /// An object of this cache that is nobody else's, and its record.
+    #[inline(always)]
+    pub(super) unsafe fn box_of(
+        &self,
+        address: usize,
+        record: NonNull<Record<Y>>,
+    ) -> CacheBox<T, Kept, Y> {
         let object = core::ptr::with_exposed_provenance_mut::<KeptObject<T>>(address);
-        // SAFETY: an object of this cache that is nobody else's: it says itself whether it has a
-        // value. No object has the address 0.
+        // SAFETY: the caller's promise: it says itself whether it has a value. No object has the
+        // address 0.
         unsafe {
             if !(*object).made {
                 self.construct(object, record);
             }
-            Ok(CacheBox::of(NonNull::new_unchecked(object.cast()), record))
+            CacheBox::of(NonNull::new_unchecked(object.cast()), record)
         }
     }
 

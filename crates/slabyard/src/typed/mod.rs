@@ -20,6 +20,8 @@ mod errors;
 mod home;
 mod kept;
 mod kind;
+mod live;
+mod prefill;
 
 pub use boxed::CacheBox;
 pub use builder::{Builder, KeptBuilder};
@@ -27,3 +29,6 @@ pub use cache::ObjectCache;
 pub use errors::{AllocError, CreateError, InUse};
 pub use home::Home;
 pub use kind::{Fresh, Kept, Kind};
+pub use live::LiveObjects;
+pub use prefill::Prefilled;
+pub use slabyard_abi::debug::DebugFlags;
