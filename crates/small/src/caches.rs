@@ -1,0 +1,75 @@
+//! The caches of a load: a 64-bit kernel's with few options. Neighbours: [`crate::tables`] says how
+//! many objects.
+
+/// What an object is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `kmalloc` of so many bytes.
+    Kmalloc(u32),
+    /// An object of the cache of this number in [`CACHES`].
+    Cache(u8),
+}
+
+impl What {
+    /// Bytes asked for.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        match self {
+            What::Kmalloc(bytes) => bytes,
+            What::Cache(number) => CACHES[number as usize].bytes,
+        }
+    }
+}
+
+/// What becomes of a cache's objects when memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// They stay.
+    Plain,
+    /// A shrinker lets go of those that nobody uses (`SLAB_RECLAIM_ACCOUNT`).
+    Reclaimable,
+    /// Their slabs go back after a grace period (`SLAB_TYPESAFE_BY_RCU`), and are no other cache's.
+    Typesafe,
+}
+
+/// A cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of an object.
+    pub bytes: u32,
+    /// Objects begin at multiples of it.
+    pub align: u32,
+    /// What its objects are like.
+    pub kind: Kind,
+}
+
+const fn cache(name: &'static str, bytes: u32, align: u32, kind: Kind) -> Cache {
+    Cache { name, bytes, align, kind }
+}
+
+/// The caches, by number.
+pub static CACHES: [Cache; 21] = [
+    cache("task_struct", 2624, 64, Kind::Plain),
+    cache("sighand_cache", 2072, 64, Kind::Typesafe),
+    cache("signal_cache", 928, 64, Kind::Plain),
+    cache("files_cache", 632, 64, Kind::Plain),
+    cache("mm_struct", 864, 64, Kind::Plain),
+    cache("vm_area_struct", 128, 8, Kind::Plain),
+    cache("filp", 200, 64, Kind::Plain),
+    cache("dentry", 192, 8, Kind::Reclaimable),
+    cache("inode_cache", 544, 8, Kind::Reclaimable),
+    cache("proc_inode_cache", 616, 8, Kind::Reclaimable),
+    cache("kernfs_node_cache", 128, 8, Kind::Plain),
+    cache("radix_tree_node", 192, 8, Kind::Plain),
+    cache("proc_dir_entry", 192, 8, Kind::Plain),
+    cache("names_cache", 4096, 64, Kind::Plain),
+    cache("cred_jar", 136, 64, Kind::Plain),
+    cache("pid", 96, 64, Kind::Plain),
+    cache("mnt_cache", 312, 64, Kind::Plain),
+    cache("seq_file", 112, 8, Kind::Plain),
+    cache("maple_node", 256, 256, Kind::Plain),
+    cache("buffer_head", 104, 8, Kind::Reclaimable),
+    cache("bio", 152, 64, Kind::Plain),
+];

@@ -1,0 +1,44 @@
+//! What the boot of a small machine asks of its kernel's allocator, request by request.
+//!
+//! A [`boot::Boot`] makes such a load from a seed, in no memory but its own: it runs in a program
+//! without an operating system as it does in the lab, and makes the same requests in both. It is
+//! an iterator of [`Request`]s. Whoever serves them keeps what it was given for each slot, and
+//! needs to know no more:
+//!
+//! ```
+//! use slabyard_small::boot::Boot;
+//! use slabyard_small::{Request, SLOTS};
+//!
+//! let mut bytes_at = vec![0u32; SLOTS];
+//! let (mut live, mut peak) = (0, 0);
+//! for request in Boot::new(1) {
+//!     match request {
+//!         Request::Alloc { slot, what } => {
+//!             bytes_at[slot as usize] = what.bytes();
+//!             live += what.bytes();
+//!         }
+//!         Request::Free { slot } => live -= std::mem::take(&mut bytes_at[slot as usize]),
+//!         Request::Pages { .. } | Request::FreePages { .. } | Request::Reach(_) => {}
+//!     }
+//!     peak = peak.max(live);
+//! }
+//! assert!(peak > 500_000);
+//! ```
+//!
+//! Neighbours: `caches` and `tables` have what is asked for; the lab serves it by modelled kernels, and the
+//! image for bare machines by a yard.
+//! Invariants: a slot is given out only while nothing lies there; each `Free` is of a slot that
+//! has an object, each `FreePages` of one that pages were asked for; if these were refused, there
+//! is nothing to give back. Equal seeds make equal loads.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod boot;
+mod caches;
+mod random;
+mod request;
+mod tables;
+
+pub use caches::{CACHES, Cache, Kind, What};
+pub use request::{Moment, Request, SLOTS};
