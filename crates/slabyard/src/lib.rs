@@ -30,11 +30,13 @@
 //! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
 #![cfg_attr(not(any(test, feature = "machine")), no_std)]
 #![warn(missing_docs)]
+// What only the platform and the doors of Linux use.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 #[cfg(any(test, feature = "cpu-slab"))]
 extern crate alloc;
 
-#[cfg(feature = "allocator-api2")]
+#[cfg(all(feature = "allocator-api2", target_os = "linux"))]
 pub mod allocator;
 pub mod bulk;
 pub mod cache;
@@ -42,6 +44,7 @@ mod choice;
 pub mod created;
 pub mod engine;
 mod gate;
+#[cfg(target_os = "linux")]
 pub mod global;
 pub mod guarded;
 mod large;
@@ -51,6 +54,7 @@ pub mod pages;
 mod place;
 pub mod platform;
 pub mod prefill;
+#[cfg(target_os = "linux")]
 pub mod process;
 pub mod rcu;
 pub mod reap;
@@ -58,13 +62,17 @@ pub mod shrinker;
 mod sized;
 pub mod slab;
 pub mod sync;
+#[cfg(target_os = "linux")]
 pub mod typed;
 pub mod verify;
 pub mod waiting;
 pub mod yard;
 
+#[cfg(target_os = "linux")]
 pub use global::Global;
+#[cfg(target_os = "linux")]
 pub use process::ProcessYard;
+#[cfg(target_os = "linux")]
 pub use typed::{CacheBox, ObjectCache};
 
 /// Expands to its text if this crate is built without the standard library: the final library

@@ -46,6 +46,7 @@ pub(super) struct Elements<const N: usize> {
 // SAFETY: atomic numbers only.
 unsafe impl<const N: usize> Zeroed for Elements<N> {}
 
+#[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;
     use slabyard_abi::region::sheaf;

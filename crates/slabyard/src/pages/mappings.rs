@@ -100,7 +100,8 @@ impl Table {
     /// Slots for an address and their distance, its own slot first.
     fn probe(&self, address: usize, most: usize) -> impl Iterator<Item = (usize, &Entry)> {
         // Fibonacci hashing of the page number (Knuth, TAOCP 6.4).
-        let hash = (address / GRANULE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        let number = (address / GRANULE) as u64;
+        let hash = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
         let entries = self.entries();
         (0..most.min(entries.len())).map(move |i| (i, &entries[(hash + i) % entries.len()]))
     }

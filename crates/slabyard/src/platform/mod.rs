@@ -9,14 +9,17 @@
 //! call" passes here at `pop`, "I am a freed object" at `push`.
 
 pub mod fast;
+#[cfg(target_os = "linux")]
 pub mod linux;
 #[cfg(any(test, feature = "machine"))]
 pub mod machine;
 pub mod reader;
+#[cfg(target_os = "linux")]
 pub mod rseq;
 pub mod stack;
+#[cfg(target_os = "linux")]
 mod sys;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod weak;
 
 pub use crate::sync::lock::Park;
@@ -228,7 +231,7 @@ pub trait Platform: Park + Sync {
     }
 
     /// As [`Platform::pop`], where the platform has a sequence that needs no call. A thread that
-    /// has [left its row](linux::OnLinux::leave_row) must not come here.
+    /// has left its row must not come here.
     #[inline(always)]
     fn pop_inlined(&self, words: &FastPath) -> Option<usize> {
         self.pop(words.slot())

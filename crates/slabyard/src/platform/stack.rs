@@ -57,7 +57,7 @@ pub const ROW_STRIDE: usize = 1 << 16;
 pub const COUNTDOWN_AT: usize = slabyard_abi::region::row::COUNTDOWN;
 /// Where the rows of zeros lie, from row 0: the sequences keep 32 bits of the row's
 /// distance, so that -2 and -1 lead here.
-pub const ZERO_ROWS_AT: usize = (1 << 32) - ZERO_ROWS * ROW_STRIDE;
+pub const ZERO_ROWS_AT: usize = u32::MAX as usize - (ZERO_ROWS * ROW_STRIDE - 1);
 /// Rows whose entries are zeros.
 pub const ZERO_ROWS: usize = 2;
 /// Bytes of an element.

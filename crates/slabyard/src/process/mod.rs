@@ -14,7 +14,7 @@ mod started;
 use crate::engine::{Engine, Sheaves};
 use crate::platform::linux::{Linux, Mode};
 use crate::sync::{AtomicU32, Ordering};
-use crate::yard::{Settings, Yard};
+use crate::yard::{RESERVE_BYTES, Settings, Yard};
 use started::{Calls, Node, lock_starts, unlock_starts};
 
 /// A yard of the process, for a `static`.
@@ -63,7 +63,7 @@ impl<E: Engine> ProcessYard<E> {
     pub const fn new() -> Self {
         ProcessYard {
             yard: Yard::new(Linux::new()),
-            settings: Settings { reserve_bytes: 1 << 40, decay_ms: 250 },
+            settings: Settings { reserve_bytes: RESERVE_BYTES, decay_ms: 250 },
             mode: None,
             state: AtomicU32::new(COLD),
             node: Node::new(),

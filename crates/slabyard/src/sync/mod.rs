@@ -6,11 +6,17 @@
 mod fetch;
 pub mod lock;
 mod once;
+#[cfg(any(test, not(target_has_atomic = "64")))]
+mod wide;
 
 pub use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering, compiler_fence, fence,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering,
+    compiler_fence, fence,
 };
+#[cfg(target_has_atomic = "64")]
+pub use core::sync::atomic::AtomicU64;
 pub use fetch::{fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
 pub use once::Once;
+#[cfg(not(target_has_atomic = "64"))]
+pub use wide::AtomicU64;

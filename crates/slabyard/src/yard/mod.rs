@@ -37,6 +37,9 @@ use slow_path::{Background, RUN_CALLS};
 /// Addresses that the system chooses have 48 bits at most.
 const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
 
+/// Address space that a yard reserves if nobody says how much: 1 TiB, where addresses reach so far.
+pub(crate) const RESERVE_BYTES: usize = if usize::BITS == 64 { 1 << 40 } else { 1 << 28 };
+
 /// Settings of a yard.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -48,7 +51,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { reserve_bytes: 1 << 40, decay_ms: 250 }
+        Settings { reserve_bytes: RESERVE_BYTES, decay_ms: 250 }
     }
 }
 
@@ -127,9 +130,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// Makes the yard ready; its platform is ready already. False if there is no memory. Call it
-    /// once.
+    /// Makes the yard ready; its platform is ready already. False if there is no memory, and on
+    /// machines of 32 bits, where [`crate::bare`] has yards: elements and list links of this one
+    /// need 64. Call it once.
     pub fn init(&self, settings: Settings) -> bool {
+        if usize::BITS != 64 {
+            return false;
+        }
         let p = &self.heap.platform;
         self.set_decay_ms(settings.decay_ms);
         if !(self.heap.init(settings.reserve_bytes) && self.seen.init(p)) {

@@ -125,6 +125,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl<const COUNTS: bool, E: Engine> Yard<crate::platform::linux::OnLinux<COUNTS>, E> {
     /// Called before the program installs a filter of system calls: when it returns, no slow
     /// path is under way that began before and makes calls which a filter may punish

@@ -32,10 +32,11 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    const SHIFT: u32 = 32;
+    const SHIFT: u32 = usize::BITS / 2;
 
     pub(super) const fn of(element: usize) -> Self {
-        Parked { slab: element as u32, other: (element >> Self::SHIFT) as u32 }
+        let slab = (element & ((1 << Self::SHIFT) - 1)) as u32;
+        Parked { slab, other: (element >> Self::SHIFT) as u32 }
     }
 
     const fn element(self) -> usize {
@@ -44,7 +45,7 @@ impl Parked {
 
     /// True if this is the slab's word while it is on a list that counts exactly.
     const fn is_in(self, word: u64) -> bool {
-        word & PARKED != 0 && (word >> Self::SHIFT) as u32 == self.other
+        word & PARKED != 0 && (word >> 32) as u32 == self.other
     }
 }
 
