@@ -28,6 +28,7 @@
 
 pub mod any;
 pub mod array_cache;
+pub mod bare;
 #[cfg(any(test, feature = "cpu-slab"))]
 pub mod counted;
 pub mod counters;

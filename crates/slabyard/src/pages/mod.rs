@@ -5,6 +5,7 @@
 //! [`PageHeap`] owns all of it and the platform; engines build on it.
 
 mod advice;
+pub mod bare;
 pub mod blocks;
 pub mod buddy;
 mod coalesce;

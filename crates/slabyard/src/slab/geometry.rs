@@ -179,7 +179,7 @@ impl Geometry {
         (first, least((bytes - first) / size, Self::MOST_OBJECTS))
     }
 
-    const LARGEST_SLAB: u32 = (GRANULE as u32) << Self::LARGEST_ORDER;
+    pub(crate) const LARGEST_SLAB: u32 = (GRANULE as u32) << Self::LARGEST_ORDER;
     /// The largest order of a slab.
     pub const LARGEST_ORDER: u32 = 6;
     /// The largest object that [`Geometry::fitting`] takes, and the largest alignment: a slab
@@ -191,6 +191,11 @@ impl Geometry {
     pub const SMALLEST: u32 = 8;
     /// SLUB aligns objects to a word, too.
     const LEAST_ALIGN: u32 = 8;
+
+    /// Slabs of a machine with pages of its own: of 2^order of these.
+    pub(crate) const fn in_pages(size: u32, order: u32, objects: u32) -> Self {
+        Self::of(size, size, 0, order, objects)
+    }
 
     /// Slabs of so many objects that are counted only: no granule holds them.
     #[cfg(any(test, feature = "cpu-slab"))]

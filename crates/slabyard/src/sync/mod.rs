@@ -9,12 +9,12 @@ mod once;
 #[cfg(any(test, not(target_has_atomic = "64")))]
 mod wide;
 
+#[cfg(target_has_atomic = "64")]
+pub use core::sync::atomic::AtomicU64;
 pub use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering,
     compiler_fence, fence,
 };
-#[cfg(target_has_atomic = "64")]
-pub use core::sync::atomic::AtomicU64;
 pub use fetch::{fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
 pub use once::Once;

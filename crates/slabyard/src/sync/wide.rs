@@ -183,6 +183,12 @@ mod tests {
             );
         }
         assert_eq!(ours.load(Relaxed), (1 << 34) + 1);
+        // SAFETY: nobody else has it.
+        assert_eq!(unsafe { *ours.as_ptr() }, (1 << 34) + 1);
+        assert_eq!(ours.compare_exchange_weak(0, 1, Relaxed, Relaxed), Err((1 << 34) + 1));
+        let mut ours = ours;
+        *ours.get_mut() = 8;
+        assert_eq!(ours.load(Relaxed), 8);
     }
 
     #[test]

@@ -42,8 +42,8 @@ fn filled(page: u32) -> Option<u32> {
 }
 
 impl Lists {
-    #[cfg(any(test, feature = "cpu-slab"))]
-    pub(super) const NEW: Lists = Lists { lists: [List { head: NIL, tail: NIL }; 3], len: 0 };
+    /// Three empty lists.
+    pub const NEW: Lists = Lists { lists: [List { head: NIL, tail: NIL }; 3], len: 0 };
 
     /// As numbers, for the words that keep them.
     pub(super) fn words(&self) -> [u32; 7] {

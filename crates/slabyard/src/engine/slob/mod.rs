@@ -169,6 +169,16 @@ pub(super) fn drop_page<G: Pages>(on: G, lists: &mut Lists, page: u32) {
     on.set_aside(page);
 }
 
+/// Free units of a page, as its blocks say.
+///
+/// # Errors
+/// Its free memory was written to, or the blocks are not those that it counts.
+pub fn free_units<G: Pages>(on: G, page: u32) -> Result<u32, Overwritten> {
+    let mut units = 0;
+    page::each(on, page, |block| units += block.units)?;
+    Ok(units)
+}
+
 fn search<G: Pages>(
     on: G,
     lists: &mut Lists,

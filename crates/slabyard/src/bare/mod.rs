@@ -1,0 +1,207 @@
+//! Floor 5: yards for machines without a system: firmware, kernels, one CPU or a few, from 64 KiB
+//! of memory on, with 32 bits or 64.
+//!
+//! ```
+//! use slabyard::bare::{Memory, Spin, Tiny, Yard};
+//!
+//! static MEMORY: Memory<{ 64 << 10 }> = Memory::new();
+//! static YARD: Yard<Spin<512>, Tiny> = Yard::new(Spin::new());
+//!
+//! YARD.init(&MEMORY)?;
+//! let block = YARD.malloc(100).expect("there is room");
+//! // SAFETY: it was not freed before, and nobody uses it.
+//! unsafe { YARD.mfree(block) };
+//! assert!(YARD.fixed_bytes() <= 4096);
+//! # Ok::<(), slabyard::bare::TooSmall>(())
+//! ```
+//!
+//! A [`Yard`] has a board ([`Board`]: how calls exclude each other, how large a page is) and an
+//! engine ([`Engine`]: [`Tiny`], [`Slob`], [`Slub`], [`CpuSlab`], [`Slab`]). What it costs
+//! beside the pages that it hands out is the yard itself, ten bytes for each page, and for each cache
+//! [`Yard::cache_bytes`]; nothing is reserved for what is not used.
+//!
+//! Why this is no [`crate::platform::Platform`] under the yard of the page heap: that one has rows
+//! of 64 KiB for fast paths without a lock, 64 bytes for each page, 62 classes in its body, and
+//! tables that begin with 64 KiB, because addresses cost it nothing. Here policy is the same
+//! (`engine`), on other pages.
+//!
+//! Neighbours: [`caches`] has caches by number, [`orders`] the orders of slabs, [`typed`] object
+//! caches, [`verify`] the checker, [`report`] texts.
+
+pub mod caches;
+pub mod memory;
+pub mod orders;
+pub mod report;
+pub mod slabs;
+pub mod slob;
+pub mod typed;
+pub mod verify;
+
+pub use crate::engine::bare::kinds::{CpuSlab, Slab, Slub, Tiny};
+pub use crate::pages::bare::{ENTRY_BYTES, MOST_ORDER, TooSmall};
+pub use crate::platform::bare::{Alone, Board, Spin};
+pub use caches::{CacheId, CacheSettings, Engine, Settings};
+pub use memory::Memory;
+pub use slob::Slob;
+pub use typed::{CacheBox, ObjectCache};
+pub use verify::Counts;
+
+use caches::Core;
+use core::ptr::NonNull;
+
+/// One whole allocator on a machine without a system.
+pub struct Yard<B, E: Engine = Tiny> {
+    board: B,
+    pub(super) core: Core<E>,
+}
+
+// SAFETY: the core is used between `Board::enter` and `leave` only, which exclude each other.
+unsafe impl<B: Board + Sync, E: Engine> Sync for Yard<B, E> {}
+
+impl<B: Board, E: Engine> Yard<B, E> {
+    /// A yard before [`Yard::init`], by the settings of its engine.
+    pub const fn new(board: B) -> Self {
+        Self::with(board, Settings::DEFAULT)
+    }
+
+    /// As [`Yard::new`], with settings.
+    pub const fn with(board: B, settings: Settings) -> Self {
+        const {
+            assert!(B::PAGE_BYTES.is_power_of_two() && B::CPUS > 0 && B::CPUS <= 64);
+            assert!(B::PAGE_BYTES >= 256 && B::PAGE_BYTES <= 1 << 16);
+        }
+        let shift = B::PAGE_BYTES.ilog2();
+        Yard { board, core: Core::new(shift, B::CPUS as u32, settings) }
+    }
+
+    /// Calls `f` while all others are excluded.
+    pub(super) fn enter<R>(&self, f: impl FnOnce(&Core<E>, u32) -> R) -> R {
+        struct Leave<'a, B: Board>(&'a B, usize);
+        impl<B: Board> Drop for Leave<'_, B> {
+            fn drop(&mut self) {
+                self.0.leave(self.1);
+            }
+        }
+        let _leave = Leave(&self.board, self.board.enter());
+        f(&self.core, self.board.cpu() as u32)
+    }
+
+    /// Takes a memory over, once.
+    ///
+    /// # Errors
+    /// [`TooSmall`] if it has no room for its own table and a page, or one of the two was used
+    /// already.
+    pub fn init<const BYTES: usize>(&self, memory: &'static Memory<BYTES>) -> Result<(), TooSmall> {
+        let at = memory.take().ok_or(TooSmall)?;
+        // SAFETY: a static that nobody else gets.
+        unsafe { self.init_at(at, BYTES) }
+    }
+
+    /// As [`Yard::init`], of memory by its address: what a linker script or a memory map leaves.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// The bytes are readable and writable as long as the yard is used, and nobody else uses them.
+    pub unsafe fn init_at(&self, at: *mut u8, bytes: usize) -> Result<(), TooSmall> {
+        // SAFETY: the caller's promise.
+        self.enter(|core, _| unsafe { core.pages.init(at.expose_provenance(), bytes) })
+    }
+
+    /// Allocates a block, aligned to 8 bytes, and to its size if that is a power of two up to a
+    /// page. `None` if there is no memory, after what was parked was returned: then the machine goes
+    /// on, and a later call finds what was freed meanwhile.
+    pub fn malloc(&self, bytes: usize) -> Option<NonNull<u8>> {
+        self.enter(|core, cpu| core.or_shrink(cpu, || E::malloc(core, cpu, bytes)))
+            .and_then(pointer)
+    }
+
+    /// Frees what [`Yard::malloc`] returned. What is no such block is left alone, as far as that can
+    /// be seen: then false is returned.
+    ///
+    /// # Safety
+    /// The block is not used any more, and was not freed before.
+    pub unsafe fn mfree(&self, block: NonNull<u8>) -> bool {
+        self.enter(|core, cpu| E::mfree(core, cpu, block.addr().get()))
+    }
+
+    /// Bytes that the owner of such a block may use; 0 if it is none.
+    pub fn usable(&self, block: NonNull<u8>) -> usize {
+        self.enter(|core, _| E::usable(core, block.addr().get()))
+    }
+
+    /// Allocates 2^order pages in a row, aligned to a page. `None` if there are not so many.
+    pub fn pages(&self, order: u32) -> Option<NonNull<u8>> {
+        self.enter(|core, cpu| core.or_shrink(cpu, || core.take_run(order))).and_then(pointer)
+    }
+
+    /// Frees what [`Yard::pages`] returned; false if it is no such block.
+    ///
+    /// # Safety
+    /// As [`Yard::mfree`].
+    pub unsafe fn free_pages(&self, block: NonNull<u8>) -> bool {
+        self.enter(|core, _| core.give_run(block.addr().get()))
+    }
+
+    /// Makes a cache. `None` if there is no memory, there are 255 caches, or no slab holds such
+    /// objects.
+    pub fn create(&self, name: &str, settings: CacheSettings) -> Option<CacheId> {
+        self.enter(|core, cpu| core.or_shrink(cpu, || core.create(name, settings)))
+    }
+
+    /// Ends a cache without live objects; false if it has some, or is none.
+    pub fn destroy(&self, cache: CacheId) -> bool {
+        self.enter(|core, cpu| core.destroy(cpu, cache))
+    }
+
+    /// Allocates an object of a cache. `None` as in [`Yard::malloc`].
+    pub fn alloc(&self, cache: CacheId) -> Option<NonNull<u8>> {
+        let alloc = |core: &Core<E>, cpu| {
+            let cache = core.find(cache)?;
+            core.or_shrink(cpu, || E::alloc(core, cpu, cache))
+        };
+        self.enter(alloc).and_then(pointer)
+    }
+
+    /// Frees an object of a cache; false if it is none, as far as that can be seen.
+    ///
+    /// # Safety
+    /// As [`Yard::mfree`].
+    pub unsafe fn free(&self, cache: CacheId, object: NonNull<u8>) -> bool {
+        self.enter(|core, cpu| match core.find(cache) {
+            Some(cache) => E::free(core, cpu, cache, object.addr().get()),
+            None => false,
+        })
+    }
+
+    /// Returns all that is parked, and ends the empty slabs: what a kernel's `shrink` does of each
+    /// cache. Called as well before an allocation fails.
+    pub fn shrink(&self) {
+        self.enter(|core, cpu| core.shrink(cpu));
+    }
+
+    /// Looks at the whole yard: says what it has, or which equation does not hold.
+    ///
+    /// # Errors
+    /// The equation.
+    pub fn verify(&self) -> Result<Counts, &'static str> {
+        self.enter(|core, cpu| verify::verify(core, cpu))
+    }
+
+    /// Bytes of an empty yard: itself and its table of pages.
+    pub fn fixed_bytes(&self) -> usize {
+        let pages = self.enter(|core, _| core.pages.nr() as usize);
+        size_of::<Self>() + pages * ENTRY_BYTES
+    }
+
+    /// Bytes of a cache: what it takes of a page of the allocator's tables.
+    pub fn cache_bytes(&self) -> usize {
+        let places = [size_of::<E::Cache>(), E::cpu_bytes(B::CPUS as u32) as usize];
+        places.iter().filter(|bytes| **bytes > 0).map(|b| b.next_power_of_two().max(16)).sum()
+    }
+}
+
+fn pointer(address: usize) -> Option<NonNull<u8>> {
+    NonNull::new(core::ptr::with_exposed_provenance_mut(address))
+}

@@ -1,0 +1,218 @@
+//! A bare yard whose engine has slabs: addresses become objects here, and sizes classes.
+
+use super::caches::{CLASSES, CacheSettings, Core, Engine};
+use super::orders;
+use super::verify::Tally;
+use crate::engine::bare::kinds::Limits;
+use crate::engine::bare::{Cache, Kind, Object, On};
+use crate::pages::bare::{MOST_ORDER, NONE};
+use crate::slab::Geometry;
+
+/// Objects of a slab of these are numbered in half a word of each bitmap.
+const MOST_OBJECTS: u32 = Geometry::MOST_OBJECTS;
+
+/// The size of a class of `malloc`: 8, 16, 32, 64, 96, 128, 192, 256, 512 ...
+fn size_of_class(class: usize) -> u32 {
+    match class {
+        0..=3 => 8 << class,
+        4 => 96,
+        5 => 128,
+        6 => 192,
+        _ => 256 << (class - 7),
+    }
+}
+
+/// The class of a request, where a page has so many bytes; `None` above two pages.
+fn class_for(bytes: usize, page: u32) -> Option<usize> {
+    let fits = |class: &usize| size_of_class(*class) as usize >= bytes;
+    (0..CLASSES).find(fits).filter(|class| size_of_class(*class) <= 2 * page)
+}
+
+impl<K: Kind> Core<K> {
+    fn on<'a>(&'a self, cpu: u32, cache: &'a Cache<K>) -> On<'a, K> {
+        On { pages: &self.pages, cache, cpu: (cpu, self.cpus), nobody: &self.nobody }
+    }
+
+    fn address(&self, cache: &Cache<K>, object: Object) -> usize {
+        let size = cache.header.shape().geometry.size;
+        self.pages.address(object.slab()) + (object.index() * size) as usize
+    }
+
+    /// The object at an address, and the number of its cache.
+    fn object_at(&self, address: usize) -> Option<(Object, &Cache<K>)> {
+        let (page, _) = self.pages.page_of(address)?;
+        let slab = self.pages.head_of(page);
+        let entry = self.pages.entry(slab);
+        let cache = entry.kind().is_slab().then(|| self.cache(entry.cache()))??;
+        let offset = (address - self.pages.address(slab)) as u32;
+        let geometry = &cache.header.shape().geometry;
+        Some((Object::new(slab, geometry.object_at(offset)?), cache))
+    }
+
+    /// The cache of a class, made if it is not there.
+    fn class(&self, class: usize) -> Option<&Cache<K>> {
+        let number = match self.classes[class].get() {
+            0 => {
+                let size = size_of_class(class) as usize;
+                let id = self.create("malloc", CacheSettings { size, align: size.min(8) })?;
+                self.classes[class].set(id.0 + 1);
+                id.0
+            }
+            number => number - 1,
+        };
+        self.cache(number)
+    }
+}
+
+impl<K: Kind> Engine for K {
+    type Cache = Cache<K>;
+    const NAME: &'static str = K::NAME;
+
+    fn new_cache(
+        core: &Core<K>,
+        number: u8,
+        name: &str,
+        (size, _): (u32, u32),
+    ) -> Option<Cache<K>> {
+        let page = core.pages.page_bytes();
+        // A free object holds a link of two bytes.
+        let size = size.max(8).next_multiple_of(8);
+        let max_order = core.settings.max_order.unwrap_or(K::MOST_ORDER).min(MOST_ORDER);
+        if size > page << MOST_ORDER || size > Geometry::LARGEST_SLAB {
+            return None;
+        }
+        let mut order = if K::IS_SLAB {
+            orders::slab(size, page, max_order)?
+        } else {
+            orders::slub(size, page, max_order, core.cpus)?
+        };
+        while order > 0 && (page << order) / size > MOST_OBJECTS {
+            order -= 1;
+        }
+        let objects = ((page << order) / size).min(MOST_OBJECTS);
+        let geometry = Geometry::in_pages(size, order, objects);
+        let limits = Limits {
+            min_partial: core.settings.min_partial,
+            cpu_partial: core.settings.cpu_partial,
+            sheaf_objects: core.settings.sheaf_objects,
+            cpus: core.cpus,
+            page_bytes: page,
+        };
+        let cpus = match Cache::<K>::cpu_bytes(core.cpus) {
+            0 => crate::pages::bare::meta::Place::NONE,
+            bytes => core.pages.take_place(bytes)?,
+        };
+        Some(Cache::new(number, name, geometry, &limits, cpus))
+    }
+
+    fn end_cache(core: &Core<K>, cache: &Cache<K>) {
+        let bytes = Cache::<K>::cpu_bytes(core.cpus);
+        if bytes > 0 {
+            core.pages.give_place(cache.cpus(), bytes);
+        }
+    }
+
+    fn cpu_bytes(cpus: u32) -> u32 {
+        Cache::<K>::cpu_bytes(cpus)
+    }
+
+    fn alloc(core: &Core<K>, cpu: u32, cache: &Cache<K>) -> Option<usize> {
+        K::alloc(core.on(cpu, cache)).map(|object| core.address(cache, object))
+    }
+
+    fn free(core: &Core<K>, cpu: u32, cache: &Cache<K>, address: usize) -> bool {
+        match core.object_at(address) {
+            Some((object, of)) if core::ptr::eq(of, cache) => {
+                K::free(core.on(cpu, cache), object);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn shrink(core: &Core<K>, cpu: u32, cache: &Cache<K>) {
+        K::shrink(core.on(cpu, cache), 0..core.cpus);
+    }
+
+    fn malloc(core: &Core<K>, cpu: u32, bytes: usize) -> Option<usize> {
+        match class_for(bytes, core.pages.page_bytes()) {
+            Some(class) => <K as Engine>::alloc(core, cpu, core.class(class)?),
+            None => core.take_run(core.order_of(bytes)),
+        }
+    }
+
+    fn mfree(core: &Core<K>, cpu: u32, address: usize) -> bool {
+        match core.object_at(address) {
+            Some((object, cache)) => {
+                K::free(core.on(cpu, cache), object);
+                true
+            }
+            None => core.give_run(address),
+        }
+    }
+
+    fn usable(core: &Core<K>, address: usize) -> usize {
+        match core.object_at(address) {
+            Some((_, cache)) => cache.header.shape().geometry.size as usize,
+            None => core.run_bytes(address),
+        }
+    }
+
+    fn verify(
+        core: &Core<K>,
+        cpu: u32,
+        cache: &Cache<K>,
+        tally: &mut Tally,
+    ) -> Result<(), &'static str> {
+        let Geometry { order, objects, size, .. } = cache.header.shape().geometry;
+        let (mut slabs, mut listed, mut free) = (0, 0, 0);
+        for page in 1..core.pages.nr() {
+            let entry = core.pages.entry(page);
+            if !entry.kind().is_slab() || entry.cache() != cache.number() {
+                continue;
+            }
+            slabs += 1;
+            free += u64::from(entry.free.get());
+            let is_listed = crate::engine::slabs::Links::is_listed(entry);
+            listed += u32::from(is_listed);
+            if is_listed && entry.free.get() == 0 {
+                return Err("a slab without free objects is listed");
+            }
+            let mut index = entry.first.get();
+            for _ in 0..entry.free.get() {
+                if u32::from(index) >= objects {
+                    return Err("a slab has fewer free objects in its chain than are counted");
+                }
+                index = core.pages.half(page, u32::from(index) * size).get();
+            }
+            if index != NONE {
+                return Err("a slab has more free objects in its chain than are counted");
+            }
+        }
+        let (mut parked, mut is_sound) = (0, true);
+        K::each_parked(core.on(cpu, cache), 0..core.cpus, &mut |object| {
+            parked += 1;
+            let entry = core.pages.entry(object.slab());
+            is_sound &= entry.kind().is_slab() && entry.cache() == cache.number();
+            is_sound &= object.index() < objects;
+        });
+        if !is_sound {
+            return Err("what is parked is no object of its cache");
+        }
+        if slabs != cache.header.nr_slabs() {
+            return Err("there are other slabs than are counted");
+        }
+        if listed != crate::engine::partial::nr_partial(core.on(cpu, cache)) {
+            return Err("other slabs are listed than are counted");
+        }
+        let all = u64::from(slabs) * u64::from(objects);
+        let live = all.checked_sub(free + parked).ok_or("more objects are free than there are")?;
+        let counts = &mut tally.counts;
+        counts.slabs += slabs;
+        counts.slab_pages += slabs << order;
+        counts.live += live;
+        counts.parked += parked;
+        counts.live_bytes += live * u64::from(size);
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! The checker of a bare yard: each page is something, once, and each engine's equations hold.
+
+use super::caches::{Core, Engine};
+use crate::pages::bare::Kind as PageKind;
+
+/// What a yard has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages that can be handed out.
+    pub managed: u32,
+    /// Free pages.
+    pub free: u32,
+    /// Pages of slabs, or of blocks.
+    pub slab_pages: u32,
+    /// Slabs, or pages of blocks.
+    pub slabs: u32,
+    /// Pages that were asked for as such.
+    pub run_pages: u32,
+    /// Pages of the allocator's own tables.
+    pub meta_pages: u32,
+    /// Objects that are handed out (of SLOB 0: it does not count them).
+    pub live: u64,
+    /// Bytes of these (of SLOB those of blocks, with what lies in front).
+    pub live_bytes: u64,
+    /// Objects that are parked.
+    pub parked: u64,
+}
+
+/// What a look adds up.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// So far.
+    pub counts: Counts,
+}
+
+pub(super) fn verify<E: Engine>(core: &Core<E>, cpu: u32) -> Result<Counts, &'static str> {
+    let pages = &core.pages;
+    let mut tally = Tally::default();
+    let (mut free, mut meta, mut slab_pages, mut at) = (0, 0, 0, 0);
+    while at < pages.nr() {
+        let entry = pages.entry(at);
+        let (kind, order) = (entry.kind(), entry.order());
+        let block = match kind {
+            PageKind::Reserved => 1,
+            PageKind::Inside => return Err("a page is inside of no block"),
+            _ => 1 << order,
+        };
+        match kind {
+            PageKind::Free => free += block,
+            PageKind::Run => tally.counts.run_pages += block,
+            PageKind::Meta => meta += block,
+            PageKind::Reserved | PageKind::Inside => {}
+            _ => slab_pages += block,
+        }
+        at += block;
+    }
+    let mut result = Ok(());
+    core.each_cache(|_, cache| {
+        if result.is_ok() {
+            result = E::verify(core, cpu, cache, &mut tally);
+        }
+    });
+    result?;
+    E::verify_blocks(core, &mut tally)?;
+    let counts = &mut tally.counts;
+    (counts.managed, counts.free, counts.meta_pages) = (pages.managed(), free, meta);
+    if free != pages.free_pages() {
+        return Err("other pages are free than the buddy counts");
+    }
+    if meta != pages.meta_pages() {
+        return Err("there are other pages of tables than are counted");
+    }
+    if slab_pages != counts.slab_pages {
+        return Err("a slab belongs to no cache");
+    }
+    let sum = free + meta + slab_pages + counts.run_pages;
+    if sum != counts.managed { Err("pages are lost") } else { Ok(*counts) }
+}

@@ -1,0 +1,296 @@
+//! Pages of a fixed memory: ten bytes for each, in a table at the memory's begin, and a buddy.
+//!
+//! ```text
+//! memory       | entries | ... | page | page | page | ...
+//!              base: page 0 begins here, or a part of a page before
+//! entry        | head:16 | free:16 | first:16 | next:16 | prev:16 |
+//! head         | kind:4 | order:4 | cache:8 |
+//! ```
+//!
+//! What an entry's words mean follows from its kind. Of a slab: its free objects, the first of
+//! them, its neighbours on a list. Each free object holds the number of the next one in its first
+//! two bytes; so a slab has no bitmap, and a machine of 8 MiB has 20 KiB of entries.
+//!
+//! Neighbours: [`buddy`] cuts blocks of 2^order pages; [`meta`] cuts pages for the allocator's own
+//! small tables; [`crate::engine`]'s bare engines have the slabs. One call is under way at a time
+//! ([`crate::platform::bare::Board`]), so the words are cells.
+//! Invariants: page 0 is nobody's, because the entries begin in it; the number 0 ends lists. A
+//! link of a slab leads to an object of it, or is [`NONE`].
+
+pub mod buddy;
+pub mod meta;
+
+use core::cell::Cell;
+
+/// The highest order of a block.
+pub const MOST_ORDER: u32 = 10;
+/// The end of a chain of free objects.
+pub const NONE: u16 = u16::MAX;
+
+/// What a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Nobody's: it holds entries, or was never given.
+    Reserved = 0,
+    /// The first of a free block.
+    Free = 1,
+    /// Inside of a block; `first` is the number of the block's first page, where that is in use.
+    Inside = 2,
+    /// The first of pages that were asked for as such.
+    Run = 3,
+    /// The first of a slab on no list.
+    Slab = 4,
+    /// The first of a slab on its cache's list.
+    Listed = 5,
+    /// As `Listed`, among the empty ones at the list's end.
+    Apart = 6,
+    /// The first of a slab that a CPU allocates from.
+    OnCpu = 7,
+    /// The first of a slab on a CPU's partial list.
+    Parked = 8,
+    /// A page of blocks of several sizes.
+    Blocks = 9,
+    /// As `Blocks`, on a list.
+    ListedBlocks = 10,
+    /// A page of the allocator's own tables.
+    Meta = 11,
+}
+
+impl Kind {
+    const ALL: [Kind; 12] = [
+        Kind::Reserved,
+        Kind::Free,
+        Kind::Inside,
+        Kind::Run,
+        Kind::Slab,
+        Kind::Listed,
+        Kind::Apart,
+        Kind::OnCpu,
+        Kind::Parked,
+        Kind::Blocks,
+        Kind::ListedBlocks,
+        Kind::Meta,
+    ];
+
+    /// True for the first page of a slab.
+    #[must_use]
+    pub const fn is_slab(self) -> bool {
+        matches!(self, Kind::Slab | Kind::Listed | Kind::Apart | Kind::OnCpu | Kind::Parked)
+    }
+}
+
+/// What is known of a page.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Entry {
+    head: Cell<u16>,
+    /// Free objects, units or places.
+    pub free: Cell<u16>,
+    /// The first of them.
+    pub first: Cell<u16>,
+    /// The next page of a list.
+    pub next: Cell<u16>,
+    /// The one before.
+    pub prev: Cell<u16>,
+}
+
+/// Bytes of what is known of a page.
+pub const ENTRY_BYTES: usize = size_of::<Entry>();
+
+impl Entry {
+    /// What it is.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        Kind::ALL[(self.head.get() & 15) as usize % Kind::ALL.len()]
+    }
+
+    /// The order of its block.
+    #[inline]
+    pub fn order(&self) -> u32 {
+        u32::from(self.head.get() >> 4 & 15)
+    }
+
+    /// The number of its cache.
+    #[inline]
+    pub fn cache(&self) -> u8 {
+        (self.head.get() >> 8) as u8
+    }
+
+    /// Says what it is.
+    #[inline]
+    pub fn set(&self, kind: Kind, order: u32, cache: u8) {
+        self.head.set(kind as u16 | (order as u16) << 4 | u16::from(cache) << 8);
+    }
+
+    /// Changes its kind.
+    #[inline]
+    pub fn set_kind(&self, kind: Kind) {
+        self.head.set(self.head.get() & !15 | kind as u16);
+    }
+}
+
+/// A memory has no room for its own entries and a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooSmall;
+
+impl core::fmt::Display for TooSmall {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the memory has no room for its table of pages and a page, or is not valid")
+    }
+}
+
+impl core::error::Error for TooSmall {}
+
+/// All pages.
+pub struct Pages {
+    /// Address of page 0.
+    base: Cell<usize>,
+    entries: Cell<*const Entry>,
+    /// Pages, those that hold entries included.
+    nr: Cell<u32>,
+    /// Pages that can be handed out.
+    managed: Cell<u32>,
+    shift: u32,
+    lists: buddy::Lists,
+    meta: meta::Lists,
+}
+
+impl Pages {
+    /// No memory yet; pages of 2^shift bytes.
+    pub const fn new(shift: u32) -> Self {
+        Pages {
+            base: Cell::new(0),
+            entries: Cell::new(core::ptr::null()),
+            nr: Cell::new(0),
+            managed: Cell::new(0),
+            shift,
+            lists: buddy::Lists::new(),
+            meta: meta::Lists::new(),
+        }
+    }
+
+    /// Takes memory over, once.
+    ///
+    /// # Errors
+    /// [`TooSmall`] if there is no room, or a memory is there already.
+    ///
+    /// # Safety
+    /// The bytes are readable and writable for ever, and nobody else uses them.
+    pub unsafe fn init(&self, at: usize, bytes: usize) -> Result<(), TooSmall> {
+        let page = 1usize << self.shift;
+        let begin = at.next_multiple_of(align_of::<Entry>());
+        let (base, end) = (begin & !(page - 1), at.checked_add(bytes).ok_or(TooSmall)?);
+        let nr = end.saturating_sub(base) / page;
+        let first = (begin + nr * ENTRY_BYTES).next_multiple_of(page);
+        let first = first.saturating_sub(base) / page;
+        if self.nr.get() != 0 || at == 0 || first >= nr || nr > usize::from(u16::MAX) {
+            return Err(TooSmall);
+        }
+        for nth in 0..nr {
+            // SAFETY: the entries lie in the memory, in front of page `first`.
+            unsafe { (begin as *mut Entry).add(nth).write(Entry::default()) };
+        }
+        self.base.set(base);
+        self.entries.set(begin as *const Entry);
+        self.nr.set(nr as u32);
+        self.add(first as u32, nr as u32);
+        Ok(())
+    }
+
+    /// Gives the pages of a range to the buddy: those that nobody else must have.
+    fn add(&self, first: u32, end: u32) {
+        let mut at = end;
+        while at > first {
+            let fits = (at - first).ilog2();
+            let order = at.trailing_zeros().min(fits).min(MOST_ORDER);
+            at -= 1 << order;
+            self.give(at, order);
+        }
+        self.managed.set(self.managed.get() + end - first);
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub fn page_bytes(&self) -> u32 {
+        1 << self.shift
+    }
+
+    /// As a shift.
+    #[inline]
+    pub fn page_shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// Pages, those that hold entries included.
+    #[inline]
+    pub fn nr(&self) -> u32 {
+        self.nr.get()
+    }
+
+    /// Pages that can be handed out.
+    pub fn managed(&self) -> u32 {
+        self.managed.get()
+    }
+
+    /// What is known of a page.
+    ///
+    /// # Panics
+    /// If there is none of this number.
+    #[inline]
+    pub fn entry(&self, page: u32) -> &Entry {
+        assert!(page < self.nr.get(), "a page of the memory");
+        // SAFETY: `init` wrote so many.
+        unsafe { &*self.entries.get().add(page as usize) }
+    }
+
+    /// The address of a page.
+    #[inline]
+    pub fn address(&self, page: u32) -> usize {
+        self.base.get() + ((page as usize) << self.shift)
+    }
+
+    /// The page that an address lies in, and the offset there.
+    #[inline]
+    pub fn page_of(&self, address: usize) -> Option<(u32, u32)> {
+        let behind = address.checked_sub(self.base.get())?;
+        let page = behind >> self.shift;
+        let offset = behind & ((1 << self.shift) - 1);
+        (page < self.nr.get() as usize).then_some((page as u32, offset as u32))
+    }
+
+    /// The first page of the block in use that a page belongs to.
+    pub fn head_of(&self, page: u32) -> u32 {
+        match self.entry(page).kind() {
+            Kind::Inside => self.entry(page).first.get().into(),
+            _ => page,
+        }
+    }
+
+    /// Takes a block in use: its first page has a kind, and the others know it.
+    pub fn take_as(&self, kind: Kind, order: u32, cache: u8) -> Option<u32> {
+        let page = self.take(order)?;
+        self.entry(page).set(kind, order, cache);
+        for inside in page + 1..page + (1 << order) {
+            self.entry(inside).set(Kind::Inside, 0, cache);
+            self.entry(inside).first.set(page as u16);
+        }
+        Some(page)
+    }
+
+    /// Two bytes of a page at an even offset, which may lie behind the page's end where the block
+    /// goes on there. They are the allocator's: of a free object, of a page of blocks, or of its own
+    /// tables.
+    ///
+    /// # Panics
+    /// If they lie in no page.
+    #[inline]
+    pub fn half(&self, page: u32, offset: u32) -> &Cell<u16> {
+        let behind = ((page as usize) << self.shift) + offset as usize;
+        assert!(page != 0 && behind + 2 <= (self.nr.get() as usize) << self.shift, "in the memory");
+        debug_assert!(offset.is_multiple_of(2));
+        // SAFETY: in the memory that `init` got, at an even address; no object that is handed out
+        // covers them, as the caller has it from the free objects' chain.
+        unsafe { &*((self.base.get() + behind) as *const Cell<u16>) }
+    }
+}
