@@ -35,8 +35,7 @@ pub struct Case {
     pub page_size: u32,
     /// The page lists of the settings.
     pub page_lists: Option<lists::Rules>,
-    /// Share of the traced machine's slabs, when they are most, that are of caches
-    /// left out of comparisons.
+    /// Share of the slabs that the kernel made that are of caches left out of comparisons.
     pub left_out_share: f64,
     /// What becomes of SLAB's free slabs, by the rules of SLAB.
     pub slab: Slab,
@@ -99,7 +98,7 @@ impl Case {
             order,
         };
         let prepared = prepare::prepare(&input)?;
-        let left_out_share = prepare::left_out::share_at_peak(&input, &prepared);
+        let left_out_share = prepare::left_out::share_of_made(&prepared);
         let mut case = Case {
             ids: facts.iter().map(|facts| facts.id.clone()).collect(),
             prepared,

@@ -40,7 +40,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     progress.clear();
     let left_out_share = case.left_out_share;
     let traced = if order.pause_ns.is_some() { Traced::Guest } else { Traced::Hardware };
-    let context = Context { prepared: &case.prepared, start, traced, left_out_share };
+    let context = Context { prepared: &case.prepared, start, traced };
     let found = Found { case: &case, report: &report, spread, goals: goals(&report, &context) };
     let text = if args.json {
         json(args, loaded, start, &found)?
@@ -143,10 +143,13 @@ fn text(
         );
     }
     for (id, reason) in found.left_out() {
-        let _ = writeln!(text, "* {id} is left out of the total, in every trace: {reason}");
+        let _ = writeln!(text, "* {id} is left out of the total: {reason}");
     }
-    let _ =
-        writeln!(text, "left out are {} of the slabs at the peak\n", percent(Some(left_out_share)));
+    let _ = writeln!(
+        text,
+        "left out are {} of the slabs that the kernel made\n",
+        percent(Some(left_out_share))
+    );
     verdicts(&mut text, &found.goals, colour);
     text
 }

@@ -10,6 +10,7 @@
 pub mod curves;
 pub mod goals;
 pub mod one_step;
+mod pairs;
 
 use crate::prepare::truth::{Curve, Truth};
 use crate::replay::{Plan, Replayed, Unsound, replay};

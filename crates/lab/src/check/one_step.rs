@@ -2,17 +2,20 @@
 //! each switch of a CPU to another slab it is asked which slab it would take.
 //!
 //! After a miss the slab is taken from where the model has it, which is a guess
-//! about the lists that remain; so the share of hits is a lower bound. A slab that
-//! the kernel gave back must have been given back by the model too; one that the
-//! model gave back and the kernel goes on using is put back in place.
+//! about the lists that remain; so the share of hits is a lower bound. What the
+//! kernel's choice proves of other slabs heals the model ([`super::pairs`]), and only after the
+//! model has made its own choice. A slab that the kernel gave back must have been given back
+//! by the model too, before; one that the model gave back and the kernel goes on using is
+//! put back in place.
 //!
 //! Caches with sheaves are left out, as objects from a sheaf show no switch, and
 //! caches whose slabs are others than the traced ones.
 
+use super::pairs::{Asked, Pairs};
 use crate::prepare::{Op, Prepared};
 use crate::replay::{Plan, start};
 use slabyard::engine::counted::calls::Choice;
-use slabyard::engine::counted::{Front, KernelCache, NONE, Page};
+use slabyard::engine::counted::{Front, KernelCache, NONE};
 
 /// Hits among questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,32 +79,8 @@ pub struct OneStep {
     pub total: Score,
 }
 
-/// The kernel's slabs and the model's.
-struct Pairs {
-    /// The model's for each of the kernel's.
-    model_of: Vec<u32>,
-    /// The kernel's for each of the model's, per cache.
-    kernel_of: Vec<Vec<u32>>,
-    /// Live objects of each of the kernel's.
-    live: Vec<u32>,
-    /// The model gave it back.
-    gone: Vec<bool>,
-}
-
 /// None of the kernel's slabs.
 const UNKNOWN: u32 = u32::MAX;
-
-impl Pairs {
-    fn pair(&mut self, cache: usize, kernel: u32, model: u32) {
-        self.model_of[kernel as usize] = model;
-        self.gone[kernel as usize] = false;
-        let known = &mut self.kernel_of[cache];
-        if known.len() <= model as usize {
-            known.resize(model as usize + 1, UNKNOWN);
-        }
-        known[model as usize] = kernel;
-    }
-}
 
 /// Runs the test.
 #[must_use]
@@ -111,17 +90,14 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
         plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
     let placed = start::place(plan, &mut caches);
     caches.iter_mut().for_each(KernelCache::begin);
-    let mut pairs = Pairs {
-        model_of: vec![NONE; prepared.slabs.len()],
-        kernel_of: vec![Vec::new(); caches.len()],
-        live: vec![0; prepared.slabs.len()],
-        gone: vec![false; prepared.slabs.len()],
-    };
+    let mut pairs = Pairs::new(prepared.slabs.len(), caches.len());
     for (kernel, model) in placed.each() {
         let slab = &prepared.slabs[kernel as usize];
-        pairs.pair(slab.cache as usize, kernel, model);
-        pairs.live[kernel as usize] = prepared.nr_live_at_start(slab);
+        let live = prepared.nr_live_at_start(slab);
+        pairs.begin(slab.cache as usize, kernel, model, live, slab.objects - live);
     }
+    // Objects that an event told of, or that are live at the start.
+    let mut seen = prepared.live_at_start.clone();
     let nr_cpus = plan.node_of.len();
     // The slab that the kernel last allocated from, per cache and CPU.
     let mut last = vec![UNKNOWN; caches.len() * nr_cpus];
@@ -130,9 +106,7 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
     let mut closed = 0;
     for step in &prepared.steps {
         while closed < closings.len() && closings[closed].0 <= step.time_ns {
-            let kernel = closings[closed].1;
-            let cache = prepared.slabs[kernel as usize].cache as usize;
-            close(&mut caches[cache], &mut pairs, kernel, &mut scores[cache]);
+            close(plan, &mut caches, &mut pairs, closings[closed].1, &mut scores);
             closed += 1;
         }
         let number = step.cache as usize;
@@ -145,32 +119,22 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
         if step.op == Op::Alloc {
             let last = &mut last[number * nr_cpus + cpu];
             let switched = core::mem::replace(last, kernel) != kernel;
-            alloc(cache, &mut pairs, number, cpu, kernel, switched, &mut scores[number]);
-            pairs.live[kernel as usize] += 1;
+            let is_first = !core::mem::replace(&mut seen[step.object as usize], true);
+            let asked = ask(cache, &pairs, cpu, kernel, switched, &mut scores[number]);
+            pairs.heal(cache, number, cpu, &asked);
+            follow(cache, &mut pairs, number, cpu, &asked, &mut scores[number]);
+            pairs.allocated(kernel, is_first);
         } else {
-            let model = pairs.model_of[kernel as usize];
-            let live = &mut pairs.live[kernel as usize];
-            *live = live.saturating_sub(1);
+            let model = pairs.model_of(kernel);
+            pairs.freed(kernel);
             if model != NONE && cache.free_of(model) < cache.rules().objects {
                 cache.free(cpu, model);
             }
         }
-        if cache.has_pages() {
-            for page in cache.take_pages() {
-                if let Page::Freed(model) = page {
-                    // A slab that only the snapshot counts has no partner.
-                    let kernel = pairs.kernel_of[number].get(model as usize).copied();
-                    if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
-                        pairs.model_of[kernel as usize] = NONE;
-                        pairs.gone[kernel as usize] = true;
-                    }
-                }
-            }
-        }
+        pairs.note_pages(number, cache);
     }
     for (_, kernel) in &closings[closed..] {
-        let cache = prepared.slabs[*kernel as usize].cache as usize;
-        close(&mut caches[cache], &mut pairs, *kernel, &mut scores[cache]);
+        close(plan, &mut caches, &mut pairs, *kernel, &mut scores);
     }
     let mut total = Score::default();
     for (score, cache) in scores.iter().zip(&prepared.caches) {
@@ -190,56 +154,69 @@ fn closings(prepared: &Prepared) -> Vec<(u64, u32)> {
     closings
 }
 
-fn alloc(
-    cache: &mut KernelCache,
-    pairs: &mut Pairs,
-    number: usize,
+/// Asks the rules for the slab that they would take from, and scores them by the kernel's.
+fn ask(
+    cache: &KernelCache,
+    pairs: &Pairs,
     cpu: usize,
     kernel: u32,
     switched: bool,
     score: &mut Score,
-) {
-    let model = pairs.model_of[kernel as usize];
+) -> Asked {
+    let model = pairs.model_of(kernel);
     let chosen = match cache.choose(cpu, None) {
         Choice::Own | Choice::Refill => cache.cpu_slab(cpu).map_or(NONE, |(slab, _)| slab),
         Choice::CpuPartial(slab) | Choice::NodePartial(slab) => slab,
         Choice::New => NONE,
     };
-    let is_new = model == NONE && !pairs.gone[kernel as usize];
+    let is_new = model == NONE && !pairs.is_gone(kernel);
     let hit = if is_new { chosen == NONE } else { model != NONE && chosen == model };
     score.allocs += 1;
     score.same += u64::from(hit);
     score.switches += u64::from(switched);
     score.hits += u64::from(switched && hit);
+    Asked { kernel, model, chosen, is_new, switched }
+}
+
+/// Allocates where the kernel did.
+fn follow(
+    cache: &mut KernelCache,
+    pairs: &mut Pairs,
+    number: usize,
+    cpu: usize,
+    asked: &Asked,
+    score: &mut Score,
+) {
+    let Asked { kernel, model, is_new, .. } = *asked;
     if model != NONE {
         // False: the model has no free object there; the books stay as they are.
         let _followed = cache.follow(cpu, model);
         return;
     }
     let objects = cache.rules().objects;
-    let live = pairs.live[kernel as usize].min(objects - 1);
-    if is_new && live == 0 {
-        let model = cache.follow_new(cpu);
-        pairs.pair(number, kernel, model);
-        let _followed = cache.follow(cpu, model);
-        return;
-    }
-    // Given back by the model although the kernel kept it.
-    score.discards_wrong += u64::from(!is_new);
-    let model = cache.install_loose(cpu, objects - live);
+    let live = pairs.live(kernel).min(objects - 1);
+    let model = if is_new && live == 0 {
+        cache.follow_new(cpu)
+    } else {
+        // Given back by the model although the kernel kept it.
+        score.discards_wrong += u64::from(!is_new);
+        cache.install_loose(cpu, objects - live)
+    };
     pairs.pair(number, kernel, model);
     let _followed = cache.follow(cpu, model);
 }
 
-fn close(cache: &mut KernelCache, pairs: &mut Pairs, kernel: u32, score: &mut Score) {
-    if cache.rules().front != Front::CpuSlabs {
-        return;
-    }
-    score.discards += 1;
-    score.discards_made += u64::from(pairs.gone[kernel as usize]);
-    let model = core::mem::replace(&mut pairs.model_of[kernel as usize], NONE);
-    if model != NONE {
-        let _ended = cache.follow_freed(model);
-        cache.take_pages();
+fn close(
+    plan: &Plan<'_>,
+    caches: &mut [KernelCache],
+    pairs: &mut Pairs,
+    kernel: u32,
+    scores: &mut [Score],
+) {
+    let number = plan.prepared.slabs[kernel as usize].cache as usize;
+    let cache = &mut caches[number];
+    if cache.rules().front == Front::CpuSlabs && !start::is_other(plan, number) {
+        scores[number].discards += 1;
+        scores[number].discards_made += u64::from(pairs.close(cache, number, kernel));
     }
 }

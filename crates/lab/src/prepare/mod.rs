@@ -15,8 +15,8 @@
 //!
 //! The result is [`Prepared`]: [`Step`]s that name objects and slabs by dense
 //! numbers, so that a replay looks nothing up by address. [`truth`] counts the
-//! kernel's slabs over time from the same slabs; [`left_out`] names the caches
-//! whose frees no trace shows; [`doubts`] says whether rows are missing, or the
+//! kernel's slabs over time from the same slabs; [`left_out`] finds the caches whose frees the
+//! trace loses, [`grace`] how long slabs wait for readers; [`doubts`] says whether rows are missing, or the
 //! snapshot is another's.
 //!
 //! Above: the replay and its check. Below: [`crate::trace`], [`crate::snapshot`].
@@ -24,6 +24,7 @@
 pub mod doubts;
 mod error;
 pub mod frames;
+pub mod grace;
 mod input;
 pub mod left_out;
 pub mod matching;
@@ -46,11 +47,6 @@ pub use order::Order;
 pub use prepared::{Cache, Prepared};
 pub use truth::Truth;
 
-/// An emptied slab of a cache whose pages wait for readers (`destroy_by_rcu`) comes
-/// back this much later: 14 to 24 ms on a kernel with two CPUs. Without the delay a
-/// replay keeps too few slabs.
-pub const RCU_DELAY_NS: u64 = 18_000_000;
-
 /// Prepares a trace.
 pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     check(input)?;
@@ -60,7 +56,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     let matched = matching::match_events(input, &placed, &mut oddities);
     let steps = matching::sort(matched.steps);
     Ok(Prepared {
-        caches: caches(input),
+        caches: caches(input, &placed.slabs, &steps),
         slabs: placed.slabs,
         steps,
         live_at_start: matched.live_at_start,
@@ -69,17 +65,12 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     })
 }
 
-fn caches(input: &Input) -> Vec<Cache> {
-    let reasons = left_out::reasons(input.caches, input.aliases);
-    input
-        .caches
-        .iter()
-        .zip(reasons)
-        .map(|(facts, left_out)| Cache {
-            return_delay_ns: if facts.rcu { RCU_DELAY_NS } else { 0 },
-            left_out,
-        })
-        .collect()
+fn caches(input: &Input, slabs: &[Slab], steps: &[Step]) -> Vec<Cache> {
+    let waits: Vec<bool> = input.caches.iter().map(|facts| facts.rcu).collect();
+    let delays = grace::delays(&waits, slabs, steps);
+    let reasons = left_out::reasons(input.caches.len(), steps);
+    let cache = |(return_delay_ns, left_out)| Cache { return_delay_ns, left_out };
+    delays.into_iter().zip(reasons).map(cache).collect()
 }
 
 fn span(events: &[Event]) -> RangeInclusive<u64> {

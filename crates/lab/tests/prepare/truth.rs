@@ -7,7 +7,7 @@ fn only_caches_that_wait_for_readers_return_their_slabs_late() {
     let mut case = Case::plain();
     case.caches.push(CacheFacts { rcu: true, ..cache("anon_vma", 64) });
     let delays: Vec<_> = case.prepare().caches.iter().map(|c| c.return_delay_ns).collect();
-    assert_eq!(delays, [0, RCU_DELAY_NS]);
+    assert_eq!(delays, [0, grace::UNKNOWN_NS]);
 }
 
 /// An initial slab that goes, two that come and one of them goes; a slab of
@@ -41,50 +41,38 @@ fn slabs_are_counted_from_the_start_by_pages_got_and_given_back() {
     assert_eq!(truth.total.points, [-1, 0, 1, 1, 1]);
 }
 
+/// The same, and objects of the other cache are allocated while they are live.
+fn losing(frees: u32) -> Case {
+    let mut case = case("kmalloc-1k");
+    for nth in 0..frees {
+        case.add(51.0 + f64::from(nth), 0, Kind::CacheAlloc, "kmalloc-1k", at(9, 0));
+    }
+    case
+}
+
 #[test]
-fn the_total_leaves_out_what_the_list_says() {
-    let case = case("maple_node");
-    let prepared = case.prepare();
+fn the_total_leaves_out_the_caches_whose_frees_the_trace_loses() {
+    let prepared = losing(16).prepare();
     let truth = Truth::of(&prepared, 5);
-    assert!(prepared.caches[1].left_out.is_some());
+    assert_eq!(
+        prepared.caches.iter().map(|of| of.left_out.is_some()).collect::<Vec<_>>(),
+        [false, true]
+    );
     assert_eq!((truth.total.allocated, truth.total.peak, truth.total.end), (2, 1, 0));
     assert_eq!(truth.caches[1].allocated, 1);
+    // Of three slabs made, one.
+    assert_eq!(left_out::share_of_made(&prepared), 1.0 / 3.0);
 }
 
 #[test]
-fn merged_caches_are_left_out_whole_or_not_at_all() {
-    let caches = [cache(":A-0000128", 128), cache(":0000256", 256), cache("maple", 64)];
-    let alias = |name: &str, id: &str| (name.to_string(), id.to_string());
-    let aliases = [alias("eventpoll_epi", ":A-0000128"), alias("maple_node", ":0000256")].into();
-    let reasons = left_out::reasons(&caches, &aliases);
-    assert_eq!(reasons.map_some(), [true, false, false]);
-}
-
-#[test]
-fn the_share_left_out_is_taken_when_slabs_are_most() {
-    let mut case = case("maple_node");
-    case.caches[0].slabs = 18;
-    // 18 and none at the start; 19 and 1 at the peak, at 35 µs.
-    assert_eq!(left_out::share_at_peak(&case.input(), &case.prepare()), 1.0 / 20.0);
-    // Without a snapshot's numbers: the slab seen at the start; 2 and 1.
-    case.caches[0].slabs = 0;
-    assert_eq!(left_out::share_at_peak(&case.input(), &case.prepare()), 1.0 / 3.0);
-    case.events.clear();
-    assert_eq!(left_out::share_at_peak(&case.input(), &case.prepare()), 0.0);
+fn a_few_frees_that_are_missing_leave_no_cache_out() {
+    let prepared = losing(15).prepare();
+    assert!(prepared.caches.iter().all(|of| of.left_out.is_none()));
+    assert_eq!(left_out::share_of_made(&prepared), 0.0);
 }
 
 #[test]
 fn the_grid_ends_with_the_trace() {
     assert_eq!(grid(&(10..=20), 5).collect::<Vec<_>>(), [12, 14, 16, 18, 20]);
     assert_eq!(grid(&(3..=u64::MAX), 1).last(), Some(u64::MAX));
-}
-
-trait MapSome {
-    fn map_some(&self) -> Vec<bool>;
-}
-
-impl MapSome for Vec<Option<&str>> {
-    fn map_some(&self) -> Vec<bool> {
-        self.iter().map(Option::is_some).collect()
-    }
 }

@@ -26,6 +26,9 @@ impl KernelCache {
         };
         if chosen == Some(slab) {
             self.take_next(cpu);
+        } else if self.slab(slab).state.get() == State::NodePartial && self.rules.cpu_partial_lists
+        {
+            self.take_from_node(cpu, slab);
         } else if !self.seize(cpu, slab) {
             return false;
         }
@@ -35,9 +38,6 @@ impl KernelCache {
 
     /// Makes a slab the CPU's against the rules, from wherever it is.
     fn seize(&self, cpu: usize, slab: u32) -> bool {
-        if self.slab(slab).state.get() == State::Full {
-            self.disown_partial(cpu);
-        }
         match self.slab(slab).state.get() {
             State::Gone => return false,
             State::Full if self.slab(slab).free.get() == 0 => return false,
@@ -64,9 +64,47 @@ impl KernelCache {
         true
     }
 
+    /// A real CPU went to its node's list for this slab: its own list was empty, what the
+    /// model has there was drained before. The slab was the node's first, and those behind it
+    /// came with it.
+    fn take_from_node(&self, cpu: usize, slab: u32) {
+        self.put_back(cpu);
+        while self.cpus[cpu].partial.get().head != NONE {
+            let parked = self.cpus[cpu].partial.get().head;
+            self.remove_cpu_partial(parked);
+            self.add_partial(parked, End::Tail);
+        }
+        self.remove_partial(slab);
+        self.give_slab(cpu, slab);
+    }
+
+    /// The slabs that a CPU takes off a node's list behind this one, as far as they are there.
+    pub fn batch_behind(&self, slab: u32) -> ::alloc::vec::Vec<u32> {
+        let mut behind = ::alloc::vec::Vec::new();
+        if self.slab(slab).state.get() != State::NodePartial {
+            return behind;
+        }
+        let mut at = self.next_of(slab);
+        while at != NONE && behind.len() < (self.rules.cpu_partial_slabs / 2 + 1) as usize {
+            behind.push(at);
+            at = self.next_of(at);
+        }
+        behind
+    }
+
+    /// A real CPU took these off its node's list, one after the other.
+    pub fn follow_batch(&self, cpu: usize, slabs: &[u32]) {
+        for slab in slabs {
+            if self.slab(*slab).state.get() == State::NodePartial {
+                self.remove_partial(*slab);
+                self.park_on(cpu, *slab);
+            }
+        }
+    }
+
     /// A real CPU made a slab, so its partial list was empty. What the model has there
     /// was freed elsewhere: it goes to another CPU's list; on one CPU, to the node's.
-    fn disown_partial(&self, cpu: usize) {
+    pub fn disown_partial(&self, cpu: usize) {
         let nr_cpus = self.cpus.len();
         while self.cpus[cpu].partial.get().head != NONE {
             let slab = self.cpus[cpu].partial.get().head;
@@ -127,5 +165,76 @@ impl KernelCache {
         }
         self.discard(slab);
         true
+    }
+
+    /// Some of a slab's free objects, `most` at most, are in use in the real kernel: they are not
+    /// free here any more. Returns how many. A slab without another one leaves its list.
+    pub fn deny(&self, slab: u32, most: u32) -> u32 {
+        let it = self.slab(slab);
+        let denied = most.min(self.free_of(slab));
+        if denied == 0 {
+            return 0;
+        }
+        let state = it.state.get();
+        let mut left = denied;
+        if state == State::CpuSlab {
+            let own = &self.cpus[it.cpu.get() as usize].free;
+            let of_own = left.min(own.get());
+            own.set(own.get() - of_own);
+            left -= of_own;
+        }
+        it.free.set(it.free.get() - left);
+        if it.free.get() == 0 {
+            match state {
+                State::NodePartial => self.remove_partial(slab),
+                State::CpuPartial => self.remove_cpu_partial(slab),
+                State::Gone | State::Full | State::CpuSlab => {}
+            }
+        }
+        denied
+    }
+
+    /// A real CPU passed this slab over, which the model has in a list: it waits at the end of
+    /// its node's.
+    pub fn postpone(&self, slab: u32) {
+        match self.slab(slab).state.get() {
+            State::NodePartial => self.remove_partial(slab),
+            State::CpuPartial => self.remove_cpu_partial(slab),
+            State::Gone | State::Full | State::CpuSlab => return,
+        }
+        self.add_partial(slab, End::Tail);
+    }
+
+    /// A real kernel gave back this slab, which the model has on a CPU's list: the list was drained,
+    /// but for what is at its head, for which it had no room.
+    pub fn follow_drain(&self, slab: u32) {
+        if self.slab(slab).state.get() != State::CpuPartial {
+            return;
+        }
+        let cpu = self.slab(slab).cpu.get() as usize;
+        let head = self.cpus[cpu].partial.get().head;
+        loop {
+            let next = self.next_of(head);
+            if next == NONE {
+                return;
+            }
+            self.remove_cpu_partial(next);
+            let listed = self.node_partial(self.slab(next).node.get() as usize).1;
+            if self.slab(next).free.get() == self.rules.objects && listed >= self.rules.min_partial
+            {
+                self.discard(next);
+            } else {
+                self.add_partial(next, End::Tail);
+            }
+        }
+    }
+
+    /// Objects that [`KernelCache::deny`] took are free after all.
+    pub fn admit(&self, slab: u32, objects: u32) {
+        let it = self.slab(slab);
+        if it.state.get() != State::Gone {
+            let most = self.rules.objects - self.free_of(slab);
+            it.free.set(it.free.get() + objects.min(most));
+        }
     }
 }

@@ -14,6 +14,12 @@ impl KernelCache {
         self.cpus.len()
     }
 
+    /// The memory node of a CPU.
+    #[must_use]
+    pub fn node_of_cpu(&self, cpu: usize) -> u16 {
+        self.node_of[cpu]
+    }
+
     /// Memory nodes of the machine.
     #[must_use]
     pub fn nr_nodes(&self) -> usize {

@@ -1,0 +1,261 @@
+//! The kernel's slabs and the model's, while the model is led along what the kernel did.
+//!
+//! A trace does not show every object: tasks that are not traced allocate and free, and so
+//! do ways without events. What the model thinks free may be in use, and it would choose
+//! it at each switch again. What the kernel does proves otherwise, and the model is healed:
+//!
+//! - a CPU that leaves its slab found nothing free in it;
+//! - a CPU that goes to its node's list has no slab on its own;
+//! - a kernel that makes a slab found nothing free on that CPU's list nor its node's;
+//! - a slab that is passed over again and again is in use, or elsewhere;
+//! - a CPU that takes a slab off its node's list takes some more with it, in a known order;
+//! - an empty slab of a CPU's list is given back when the list is drained.
+//!
+//! Neighbours: [`super::one_step`] asks first, and heals by what the kernel chose only after
+//! that; the engine's [`follow`](slabyard::engine::counted::follow) does the moves.
+//! Invariant: for each slab, free in the model + denied is at most free by the trace, plus what
+//! the kernel proved to be free.
+
+use slabyard::engine::counted::{KernelCache, NONE, Page, State};
+use std::collections::HashMap;
+
+/// None of the kernel's slabs.
+const UNKNOWN: u32 = u32::MAX;
+
+/// A slab that is passed over this often waits at the end of its list. In loads whose objects are
+/// all seen an order of frees that is told wrongly passes a slab over a few times, too.
+const MOST_PASSED: u8 = 12;
+
+/// More free objects than these are not those of tasks that are not traced: the CPU's slab was
+/// flushed.
+const MOST_UNSEEN: u32 = 4;
+
+/// The kernel's slabs and the model's.
+pub struct Pairs {
+    /// By the kernel's number.
+    slabs: Vec<Pair>,
+    /// The kernel's for each of the model's, per cache.
+    kernel_of: Vec<Vec<u32>>,
+    /// Slabs that a CPU may have taken with its last one, by cache and CPU.
+    behind: HashMap<(usize, usize), Vec<u32>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    /// The model's.
+    model: u32,
+    /// Live objects by the trace.
+    live: u32,
+    /// Free objects that no event freed: the preparation takes them for free.
+    unsure: u32,
+    /// Free objects by the trace that the kernel proved to be in use.
+    denied: u32,
+    /// How often the kernel passed it over since it last used it.
+    passed: u8,
+    /// The model gave it back.
+    gone: bool,
+}
+
+impl Pairs {
+    /// No pairs yet, of so many slabs of so many caches.
+    pub fn new(slabs: usize, caches: usize) -> Pairs {
+        Pairs {
+            slabs: vec![Pair { model: NONE, ..Pair::default() }; slabs],
+            kernel_of: vec![Vec::new(); caches],
+            behind: HashMap::new(),
+        }
+    }
+
+    /// A slab that is there at the start.
+    pub fn begin(&mut self, cache: usize, kernel: u32, model: u32, live: u32, unsure: u32) {
+        self.pair(cache, kernel, model);
+        let pair = &mut self.slabs[kernel as usize];
+        (pair.live, pair.unsure) = (live, unsure);
+    }
+
+    /// Pairs two.
+    pub fn pair(&mut self, cache: usize, kernel: u32, model: u32) {
+        let pair = &mut self.slabs[kernel as usize];
+        (pair.model, pair.gone) = (model, false);
+        let known = &mut self.kernel_of[cache];
+        if known.len() <= model as usize {
+            known.resize(model as usize + 1, UNKNOWN);
+        }
+        known[model as usize] = kernel;
+    }
+
+    /// The model's slab, or [`NONE`].
+    pub fn model_of(&self, kernel: u32) -> u32 {
+        self.slabs[kernel as usize].model
+    }
+
+    /// The model gave it back, and the kernel may have, too.
+    pub fn is_gone(&self, kernel: u32) -> bool {
+        self.slabs[kernel as usize].gone
+    }
+
+    /// Live objects by the trace.
+    pub fn live(&self, kernel: u32) -> u32 {
+        self.slabs[kernel as usize].live
+    }
+
+    /// An event allocated an object, which is the first that tells of it or not.
+    pub fn allocated(&mut self, kernel: u32, is_first: bool) {
+        let pair = &mut self.slabs[kernel as usize];
+        pair.live += 1;
+        pair.unsure -= u32::from(is_first && pair.unsure > 0);
+    }
+
+    /// An event freed an object.
+    pub fn freed(&mut self, kernel: u32) {
+        let pair = &mut self.slabs[kernel as usize];
+        pair.live = pair.live.saturating_sub(1);
+    }
+
+    /// Notes the slabs that the model gave back.
+    pub fn note_pages(&mut self, number: usize, cache: &mut KernelCache) {
+        if !cache.has_pages() {
+            return;
+        }
+        for page in cache.take_pages() {
+            if let Page::Freed(model) = page {
+                // A slab that only the snapshot counts has no partner.
+                let kernel = self.kernel_of[number].get(model as usize).copied();
+                if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
+                    let pair = &mut self.slabs[kernel as usize];
+                    (pair.model, pair.gone) = (NONE, true);
+                }
+            }
+        }
+    }
+
+    /// Heals by what the kernel chose on a CPU: one of the model's slabs or a new one, where the
+    /// model would have chosen `chosen`. The next call follows the kernel.
+    pub fn heal(&mut self, cache: &KernelCache, number: usize, cpu: usize, asked: &Asked) {
+        let Asked { kernel, model, chosen, is_new, switched } = *asked;
+        let hit = if is_new { chosen == NONE } else { chosen == model };
+        self.leave_slab(cache, number, cpu, model);
+        if model != NONE {
+            let pair = &mut self.slabs[kernel as usize];
+            pair.passed = 0;
+            if cache.free_of(model) == 0 {
+                pair.denied = pair.denied.saturating_sub(1);
+                cache.admit(model, 1);
+            }
+        }
+        if switched && !is_new {
+            self.follow_batch(cache, number, cpu, model, hit);
+        }
+        let of_node = model != NONE && cache.state(model) == State::NodePartial;
+        let mut none_free = Vec::new();
+        if is_new || of_node && !hit {
+            none_free.extend(cache.each_cpu_partial(cpu));
+        }
+        if is_new {
+            none_free.extend(cache.each_node_partial(cache.node_of_cpu(cpu)));
+        }
+        for (slab, _) in none_free {
+            let unsure = self
+                .known(number, slab)
+                .map_or(u32::MAX, |pair| pair.unsure.saturating_sub(pair.denied));
+            self.deny(cache, number, slab, unsure);
+        }
+        if is_new {
+            cache.disown_partial(cpu);
+        } else if !hit && chosen != NONE {
+            self.pass_over(cache, number, chosen);
+        }
+    }
+
+    /// What is free in a CPU's slab that the CPU leaves is in use.
+    fn leave_slab(&mut self, cache: &KernelCache, number: usize, cpu: usize, next: u32) {
+        let Some((slab, own)) = cache.cpu_slab(cpu).filter(|(slab, _)| *slab != next) else {
+            return;
+        };
+        let unsure = self.known(number, slab).map_or(0, |pair| pair.unsure);
+        let all = own.max(unsure);
+        self.deny(cache, number, slab, if all <= MOST_UNSEEN + unsure { all } else { unsure });
+    }
+
+    /// A slab of the node's list that the kernel took though it was not the model's first: if the
+    /// next is what the CPU would have taken with it, the CPU has the others, too.
+    fn follow_batch(
+        &mut self,
+        cache: &KernelCache,
+        number: usize,
+        cpu: usize,
+        model: u32,
+        hit: bool,
+    ) {
+        let behind = self.behind.remove(&(number, cpu)).unwrap_or_default();
+        if hit || model == NONE {
+            return;
+        }
+        if behind.last() == Some(&model) && cache.state(model) == State::NodePartial {
+            let own: Vec<u32> = cache.each_cpu_partial(cpu).map(|(slab, _)| slab).collect();
+            own.into_iter().for_each(|slab| cache.postpone(slab));
+            cache.follow_batch(cpu, &behind);
+        } else {
+            self.behind.insert((number, cpu), cache.batch_behind(model));
+        }
+    }
+
+    fn known(&self, number: usize, slab: u32) -> Option<&Pair> {
+        let kernel = self.kernel_of[number].get(slab as usize).copied();
+        kernel.filter(|kernel| *kernel != UNKNOWN).map(|kernel| &self.slabs[kernel as usize])
+    }
+
+    /// Of a slab's free objects so many are in use in the kernel.
+    fn deny(&mut self, cache: &KernelCache, number: usize, slab: u32, most: u32) {
+        let denied = cache.deny(slab, most);
+        let kernel = self.kernel_of[number].get(slab as usize).copied();
+        if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
+            self.slabs[kernel as usize].denied += denied;
+        }
+    }
+
+    fn pass_over(&mut self, cache: &KernelCache, number: usize, slab: u32) {
+        if matches!(cache.state(slab), State::NodePartial | State::CpuPartial) {
+            let kernel = self.kernel_of[number].get(slab as usize).copied();
+            if let Some(kernel) = kernel.filter(|kernel| *kernel != UNKNOWN) {
+                let passed = &mut self.slabs[kernel as usize].passed;
+                *passed = passed.saturating_add(1);
+                if *passed < MOST_PASSED {
+                    return;
+                }
+            }
+            cache.postpone(slab);
+        }
+    }
+
+    /// The kernel gave a slab back. Returns whether the model had, too.
+    pub fn close(&mut self, cache: &mut KernelCache, number: usize, kernel: u32) -> bool {
+        let Pair { model, gone, .. } = self.slabs[kernel as usize];
+        self.slabs[kernel as usize].model = NONE;
+        if model == NONE {
+            return gone;
+        }
+        cache.follow_drain(model);
+        self.note_pages(number, cache);
+        if cache.state(model) != State::Gone {
+            cache.admit(model, cache.rules().objects);
+            let _ended = cache.follow_freed(model);
+            cache.take_pages();
+        }
+        false
+    }
+}
+
+/// A choice of the kernel's, and the model's.
+pub struct Asked {
+    /// The kernel's slab.
+    pub kernel: u32,
+    /// The model's slab of it, or [`NONE`].
+    pub model: u32,
+    /// The model's slab that it would have taken, or [`NONE`] for a new one.
+    pub chosen: u32,
+    /// The kernel made it.
+    pub is_new: bool,
+    /// The CPU used another slab before.
+    pub switched: bool,
+}

@@ -1,0 +1,100 @@
+//! How long the slabs of a cache wait for readers before their pages are back.
+//!
+//! Caches with `SLAB_TYPESAFE_BY_RCU` give a slab's pages back after a grace period, whose length is the
+//! machine's and the load's: medians of 15 to 40 ms were seen. The trace tells it: from
+//! the last free in a slab to the end of its pages goes the grace period, and before it the
+//! time that the empty slab was kept in a list. So the lower quartile is taken, of the cache or,
+//! where few of its slabs ended or they waited in lists much longer, of all such caches.
+//!
+//! Neighbours: [`super::prepare`] asks; a replay delays by it.
+
+use super::frames::Slab;
+use super::matching::{Op, Step};
+
+/// Where the trace tells nothing.
+pub const UNKNOWN_NS: u64 = 18_000_000;
+
+/// Ends of slabs from which a cache's own time is told.
+const LEAST_ENDS: usize = 8;
+/// A cache whose time is so many times that of all waited for other things.
+const MOST_TIMES: u64 = 3;
+
+/// The delay of each cache that waits for readers, and 0 of the others.
+#[must_use]
+pub fn delays(waits: &[bool], slabs: &[Slab], steps: &[Step]) -> Vec<u64> {
+    let mut last_free = vec![None; slabs.len()];
+    for step in steps.iter().filter(|step| step.op == Op::Free && !step.missed) {
+        last_free[step.slab as usize] = Some(step.time_ns);
+    }
+    let mut waited = vec![Vec::new(); waits.len()];
+    for (slab, freed) in slabs.iter().zip(last_free) {
+        if let (Some(closed), Some(freed), true) =
+            (slab.closed_at, freed, waits[slab.cache as usize])
+        {
+            waited[slab.cache as usize].push(closed.saturating_sub(freed));
+        }
+    }
+    let mut all = waited.concat();
+    let of_all = lower_quartile(&mut all).unwrap_or(UNKNOWN_NS);
+    let delay = |(waits, ends): (&bool, &mut Vec<u64>)| match waits {
+        false => 0,
+        true if ends.len() < LEAST_ENDS => of_all,
+        true => {
+            let own = lower_quartile(ends).unwrap_or(of_all);
+            if own > of_all.saturating_mul(MOST_TIMES) { of_all } else { own }
+        }
+    };
+    waits.iter().zip(&mut waited).map(delay).collect()
+}
+
+fn lower_quartile(times: &mut [u64]) -> Option<u64> {
+    times.sort_unstable();
+    times.get(times.len() / 4).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::ANY_NODE;
+
+    /// Slabs of caches, each with its last free at 0 and its end.
+    fn delays_of(waits: &[bool], ends: &[(u16, u64)]) -> Vec<u64> {
+        let slab = |(nth, (cache, end)): (usize, &(u16, u64))| Slab {
+            frame: nth as u64,
+            opened_at: 0,
+            closed_at: Some(*end),
+            first_object: nth as u32,
+            objects: 1,
+            cache: *cache,
+            order: 0,
+            initial: true,
+        };
+        let slabs: Vec<Slab> = ends.iter().enumerate().map(slab).collect();
+        let step = |(nth, (cache, _)): (usize, &(u16, u64))| Step {
+            time_ns: 0,
+            object: nth as u32,
+            slab: nth as u32,
+            cache: *cache,
+            cpu: 0,
+            node: ANY_NODE,
+            op: Op::Free,
+            missed: false,
+        };
+        let steps: Vec<Step> = ends.iter().enumerate().map(step).collect();
+        delays(waits, &slabs, &steps)
+    }
+
+    #[test]
+    fn the_trace_tells_the_grace_period() {
+        let many: Vec<(u16, u64)> = (0..40).map(|nth| (1, 100 + nth)).collect();
+        assert_eq!(delays_of(&[false, true, true], &many), [0, 110, 110]);
+        assert_eq!(delays_of(&[false, true], &[]), [0, UNKNOWN_NS]);
+    }
+
+    #[test]
+    fn a_cache_that_kept_its_empty_slabs_takes_the_time_of_all() {
+        let kept = (0..8).map(|_| (0, 5000));
+        let ends: Vec<(u16, u64)> = kept.chain((0..40).map(|_| (1, 100))).collect();
+        assert_eq!(delays_of(&[true, true], &ends), [100, 100]);
+    }
+}
