@@ -256,7 +256,9 @@ mod planted {
     fn run_on(shim: &str, source: &str) -> Option<Outcome> {
         let library = shared_library(&format!("shims/{shim}.c"), &format!("{shim}.so"), &[])?;
         let library = library.to_str().expect("a path in UTF-8");
-        Some(program(source)?.run(Mode::Libc, &[("LD_PRELOAD", library)], LIMIT))
+        // What hangs there hangs at once.
+        let settings = [("LD_PRELOAD", library), ("FORKS_PATIENCE", "3")];
+        Some(program(source)?.run(Mode::Libc, &settings, LIMIT))
     }
 
     /// The C library may notice what threads did to its blocks before the program does.
@@ -315,7 +317,7 @@ mod planted {
         let Some(program) = program("c/signals.c") else {
             return;
         };
-        let outcome = program.run(Mode::Libc, &[], Duration::from_secs(10));
+        let outcome = program.run(Mode::Libc, &[], Duration::from_secs(5));
         assert!(!outcome.succeeded(), "signals.c does not interrupt malloc");
     }
 

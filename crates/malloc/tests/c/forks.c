@@ -8,11 +8,13 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-enum { THREADS = 8, ROUNDS = 200, KEPT = 64 };
+enum { THREADS = 4, ROUNDS = 200, KEPT = 64 };
 
 extern char **environ;
 
 static int stop;
+/* Seconds after which a child hangs. */
+static unsigned patience = 10;
 static uint64_t nr_steps[THREADS];
 
 struct kept {
@@ -98,7 +100,7 @@ static void child(struct kept *slots, int round)
     pthread_t thread;
     int n;
 
-    alarm(10);
+    alarm(patience);
     verify_yard("in the child, at once");
     for (n = 0; n < 500; n++)
         step(slots, next_random(&random));
@@ -275,6 +277,8 @@ static void programs(void)
 int main(void)
 {
     alarm(55);
+    if (getenv("FORKS_PATIENCE"))
+        patience = (unsigned)strtoul(getenv("FORKS_PATIENCE"), NULL, 10);
     chain();
     while_threads_allocate();
     from_many_threads();
