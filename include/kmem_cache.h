@@ -211,8 +211,9 @@ static inline void *kmem_cache_zalloc(struct kmem_cache *cache, gfp_t flags)
 
 static inline void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t flags, int node)
 {
-	(void)node;
-	return kmem_cache_alloc(cache, flags);
+	if (flags & __GFP_ZERO)
+		return kmem_cache_alloc(cache, flags);
+	return kmem_given_(slabyard_cache_alloc_node(cache, node), flags);
 }
 
 struct list_lru;

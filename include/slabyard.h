@@ -156,7 +156,9 @@ void *slabyard_cache_zalloc(struct slabyard_cache *cache) SLABYARD_MALLOC_;
 /**
  * slabyard_cache_alloc_node - allocate an object near a memory node
  * @cache: the cache
- * @node: the node, or -1; a hint, which a process with one list of slabs does not follow
+ * @node: the node, or -1
+ *
+ * The node is a hint: without memory there, the object is another node's. This version of the library has one node, as most machines have, and any hint leads there.
  *
  * Return: as slabyard_cache_alloc().
  */

@@ -6,7 +6,7 @@ use crate::entry::slabyard_cache_alloc;
 use crate::errno::set_errno;
 use crate::handles::Handle;
 use crate::policy;
-use crate::slow::{ENOMEM, free_any, refused};
+use crate::slow::{ENOMEM, free_any, given, refused};
 use crate::state::YARD;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -37,10 +37,18 @@ pub extern "C" fn slabyard_cache_zalloc(cache: *const Handle) -> *mut c_void {
     object
 }
 
-/// Allocates an object, from a memory node if the machine has it.
+/// Allocates an object, of a memory node where the yard has several; the platform of this library
+/// has one.
 #[unsafe(no_mangle)]
-pub extern "C" fn slabyard_cache_alloc_node(cache: *const Handle, _node: c_int) -> *mut c_void {
-    slabyard_cache_alloc(cache)
+pub extern "C" fn slabyard_cache_alloc_node(cache: *const Handle, node: c_int) -> *mut c_void {
+    match usize::try_from(node) {
+        Ok(node) if crate::state::ready() && YARD.heap.region.nodes() > 1 => {
+            let handle = checked("slabyard_cache_alloc_node", cache);
+            let Some(id) = handle.and_then(Handle::id) else { return null_mut() };
+            given(YARD.alloc_from_node(id, node))
+        }
+        _ => slabyard_cache_alloc(cache),
+    }
 }
 
 /// Allocates many objects, or none.

@@ -272,6 +272,28 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.alloc_or_drain_from(id, cache)
     }
 
+    /// As [`Yard::alloc_from`], of a memory node as long as that has memory. In a yard of one node
+    /// this is `alloc_from`, and so it is for the running CPU's own node and for one that is not
+    /// there; of another one each call takes the slow path, because CPUs keep objects of their own
+    /// node alone.
+    pub fn alloc_from_node(&self, id: CacheId, node: usize) -> Option<usize> {
+        let nodes = self.heap.region.nodes();
+        let own = || self.heap.node_of_row(self.platform().row_hint());
+        if nodes == 1 || node >= nodes || node == own() {
+            return self.alloc_from(id);
+        }
+        let cache = self.caches.find(id)?;
+        if self.is_to_fail_in(cache) {
+            return None;
+        }
+        let Some(_slow_path) = self.slow_path(cache.shape().calls()) else {
+            return self.alloc_from_outside(id, cache);
+        };
+        self.caches.begin_use(id.number());
+        let object = cache.engine.alloc_at(cache.on(&self.heap), node);
+        object.or_else(|| self.alloc_or_drain_from(id, cache))
+    }
+
     fn alloc_or_drain_from(&self, id: CacheId, cache: &Cache<E>) -> Option<usize> {
         self.caches.begin_use(id.number());
         let alloc = || cache.engine.alloc(cache.on(&self.heap));

@@ -260,6 +260,10 @@ impl Engine for Any {
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
         on_chosen!(self, engine => engine.each_parked(on, f));
+    fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, node: usize) -> Option<usize> {
+        on_chosen!(self, engine => engine.alloc_at(on, node))
+    }
+
     }
 
     fn parks_few_on_node(&self) -> bool {

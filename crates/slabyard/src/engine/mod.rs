@@ -240,6 +240,13 @@ pub trait Engine: Sized + Send + Sync + 'static {
         None
     }
 
+    /// As [`Engine::alloc`], of a memory node as long as that has memory. An engine of one node has
+    /// no other.
+    #[inline]
+    fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, _node: usize) -> Option<usize> {
+        self.alloc(on)
+    }
+
     /// Address of the words of a cache's first memory node, and the bytes from one node's to the
     /// next one's (`abi::region::NodeWord`); `None` for an engine of one node.
     #[inline]

@@ -5,6 +5,7 @@ mod on_linux;
 mod slub;
 
 use crate::random::Random;
+use slabyard::cache::CacheSettings;
 use slabyard::engine::array_cache::{Limits, OnNodes, alien};
 use slabyard::engine::counters::Counter;
 use slabyard::engine::nodes::NodeSettings;
@@ -327,4 +328,43 @@ fn free_objects_have_a_limit_at_each_node() {
     }
     let slabs = yard.cache(CLASS).nr_slabs();
     assert!(slabs < 20, "{slabs}");
+}
+
+/// Objects that are asked for by their node come from there, whichever CPU asks, and go back there.
+fn a_named_node_serves<E: Nodes>() {
+    let yard = yard::<E>(2);
+    let id = yard.create_cache("packets", &CacheSettings::of(200)).expect("a cache");
+    for cpu in [0, 1, 2, 3] {
+        yard.platform().set_cpu(cpu);
+        let mut objects = Vec::new();
+        for nth in 0..300 {
+            let node = nth % 2;
+            let object = yard.alloc_from_node(id, node).expect("memory");
+            assert_eq!(node_of(&yard, object), Some(node), "CPU {cpu}");
+            objects.push(object);
+        }
+        // One that is not there is no error.
+        objects.push(yard.alloc_from_node(id, 7).expect("memory"));
+        objects.into_iter().for_each(|object| yard.free_to(id, object).expect("a live object"));
+        check(&yard);
+    }
+}
+
+#[test]
+fn a_named_node_serves_slab() {
+    a_named_node_serves::<OnNodes>();
+}
+
+#[test]
+fn a_named_node_serves_slub() {
+    a_named_node_serves::<sheaves::nodes::OnNodes>();
+}
+
+/// Without memory on the named node an object is another one's, and with one node all are its.
+#[test]
+fn a_named_node_is_a_hint() {
+    let yard = yard::<OnNodes>(1);
+    let id = yard.create_cache("packets", &CacheSettings::of(200)).expect("a cache");
+    assert!((0..500).all(|node| yard.alloc_from_node(id, node % 3).is_some()));
+    check(&yard);
 }

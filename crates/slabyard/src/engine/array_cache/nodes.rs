@@ -124,6 +124,13 @@ impl Engine for OnNodes {
         array::alloc_slow(here).or_else(|| others(here).find_map(array::alloc_direct))
     }
 
+    fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, node: usize) -> Option<usize> {
+        let moving = on.cache.moving();
+        let object = array::alloc_direct(self.nodes.at(on, node));
+        drop(moving);
+        object.or_else(|| self.alloc(on))
+    }
+
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
         let here = self.nodes.here(on);
         match node_of(&on, address).filter(|node| *node != here.rules.node) {

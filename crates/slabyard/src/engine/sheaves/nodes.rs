@@ -101,6 +101,13 @@ impl Engine for OnNodes {
         sheaves(here).alloc_slow(here).or_else(|| others(here).find_map(partial::alloc_direct))
     }
 
+    fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, node: usize) -> Option<usize> {
+        let moving = on.cache.moving();
+        let object = partial::alloc_direct(self.0.at(on, node));
+        drop(moving);
+        object.or_else(|| self.alloc(on))
+    }
+
     fn free<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) {
         let here = self.0.here(on);
         let Some(home) = node_of(&on, address).filter(|node| *node != here.rules.node) else {
