@@ -3,9 +3,9 @@
 //! Neighbours: [`crate::handles`] has them; each function of C's begins here where it takes a
 //! cache.
 
-use crate::choice::Name;
 use crate::handles::{self, Handle, NAME_BYTES};
 use crate::mutex::Held;
+use crate::names::Name;
 use crate::policy;
 use crate::text::{Line, abort, say};
 use core::fmt::Write as _;

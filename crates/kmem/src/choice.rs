@@ -1,13 +1,12 @@
-//! Names of caches in reports, and which engine serves those that do not ask for one.
+//! Which engine serves caches that do not ask for one, and what else is chosen before the yard begins.
 //!
-//! Neighbours: [`crate::start`] calls it before the yard begins; [`crate::misuse`] names caches.
+//! Neighbours: [`crate::start`] calls it before the yard begins; [`crate::names`] names caches.
 
 use crate::fork::AROUND;
 use crate::handles;
+use crate::names::Name;
 use crate::options::Options;
 use crate::state::{ON_LIMIT, YARD};
-use core::fmt;
-use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::Key;
 
@@ -23,19 +22,4 @@ pub(crate) fn choose(options: &Options) {
 /// Names the classes, before others see the yard.
 pub(crate) fn name_classes() {
     YARD.caches().classes().iter().enumerate().for_each(|(class, it)| it.rename(Name(class)));
-}
-
-/// The name of the cache of a number: classes serve kmalloc here.
-pub(crate) struct Name(pub usize);
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < CLASSES {
-            return write!(f, "kmalloc-{}", ROWS[self.0].0);
-        }
-        match handles::of_number(self.0) {
-            Some(handle) => f.write_str(handle.name()),
-            None => f.write_str("(destroyed)"),
-        }
-    }
 }

@@ -25,6 +25,7 @@ mod mempool;
 #[expect(dead_code, reason = "malloc's library has sized frees, and this one none")]
 mod misuse;
 mod mutex;
+mod names;
 mod objects;
 mod observe;
 #[expect(dead_code, reason = "malloc's library looks up the report that it is to write")]

@@ -3,10 +3,10 @@
 //! Neighbour: `slabyard::waiting` says what a reader may rely on.
 
 use crate::caches::checked;
-use crate::choice::Name;
 use crate::errno::set_errno;
 use crate::handles::Handle;
 use crate::misuse;
+use crate::names::Name;
 use crate::policy;
 use crate::start;
 use crate::state::{YARD, ready};

@@ -2,10 +2,10 @@
 //! is said of a free that is a bug.
 
 use crate::caches::checked;
-use crate::choice::Name;
 use crate::errno::set_errno;
 use crate::handles::Handle;
 use crate::misuse;
+use crate::names::Name;
 use crate::policy;
 use crate::state::{YARD, ready};
 use crate::text::say;

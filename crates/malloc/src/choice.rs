@@ -134,20 +134,6 @@ pub(crate) fn choose(options: &Options) {
     }
 }
 
-/// The name of a class's cache: with an engine that serves by size, one cache serves all classes.
-#[cfg(any_engine)]
-pub(crate) struct Name(pub usize);
-
-#[cfg(any_engine)]
-impl core::fmt::Display for Name {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match YARD.engine() {
-            EngineName::Slob if self.0 == 0 => f.write_str("slob"),
-            _ => write!(f, "{}", slabyard::cache::classes::Name(self.0)),
-        }
-    }
-}
-
 /// A request without alignment that serves an aligned one, if there is one.
 #[cfg(any_engine)]
 pub(crate) fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
@@ -190,4 +176,4 @@ pub(crate) fn is_other_large_size(_bytes: usize, _have: usize) -> bool {
 }
 
 #[cfg(not(any_engine))]
-pub(crate) use slabyard::cache::classes::{Name, request_for_aligned};
+pub(crate) use slabyard::cache::classes::request_for_aligned;

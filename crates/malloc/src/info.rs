@@ -2,7 +2,7 @@
 //! Their numbers are those of our counters; glibc's names are kept where they mean something
 //! here.
 
-use crate::choice::Name;
+use crate::names::Name;
 use crate::state;
 use crate::state::YARD;
 use crate::text::{Line, say};

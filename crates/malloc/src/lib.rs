@@ -29,6 +29,7 @@ mod info;
 mod limits;
 mod loader;
 mod misuse;
+mod names;
 mod observe;
 mod options;
 mod policy;

@@ -5,7 +5,7 @@
 //! option says to abort, it is reported once for each class, and the object is freed by its own
 //! size.
 
-use crate::choice::Name;
+use crate::names::Name;
 use crate::policy::{self, Policy, end};
 use crate::state::YARD;
 use crate::text::{abort, say};

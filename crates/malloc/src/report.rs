@@ -1,10 +1,10 @@
 //! The process's end: the report that `slabyard run` asked for, and the check of the whole yard
 //! that `SLABYARD_VERIFY_AT_EXIT` asks for.
 
-use crate::choice::Name;
 use crate::ending::{self, LONGEST, Owner, Signals};
 use crate::errno::errno;
 use crate::info::{Counted, count};
+use crate::names::Name;
 use crate::options::{self, Keep};
 use crate::state::{YARD, mode_number};
 use crate::text::{Line, Output, abort, say};

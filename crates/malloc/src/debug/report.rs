@@ -23,7 +23,7 @@ struct NameOf(u16);
 impl fmt::Display for NameOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match number_of(Slot(self.0)) {
-            Some(number) => crate::choice::Name(number).fmt(f),
+            Some(number) => crate::names::Name(number).fmt(f),
             None => f.write_str(slabyard::guarded::NAME),
         }
     }
