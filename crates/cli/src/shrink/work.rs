@@ -92,26 +92,18 @@ pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBa
             }
         }
         Target::Process(pid, timeout) => {
-            let one_by_one = picked.caches.iter().map(|cache| (Some(cache.clone()), 1));
-            let asks: Vec<(Option<String>, usize)> =
-                if picked.all { vec![(None, picked.caches.len())] } else { one_by_one.collect() };
-            for (cache, caches) in asks {
+            let one_by_one = picked.caches.iter().map(|cache| Some(cache.clone()));
+            let asks: Vec<Option<String>> =
+                if picked.all { vec![None] } else { one_by_one.collect() };
+            for cache in asks {
                 let ask = match part {
                     Part::All => Ask::Shrink { cache },
                     Part::Empties => Ask::ShrinkEmpty { cache },
                 };
-                match process::ask(*pid, &ask, *timeout) {
-                    Ok(answer) => {
-                        done.caches += caches;
-                        done.bytes = Some(done.bytes.unwrap_or(0).saturating_add(answer.bytes));
-                        done.asked |= answer.outcome == region::Outcome::Asked;
-                        done.own |= answer.outcome == region::Outcome::Own;
-                    }
-                    Err(error) => {
-                        // One that serves no request serves no other either.
-                        done.failed.push(error.into());
-                        break;
-                    }
+                if let Err(error) = ask_all(&mut done, *pid, &ask, *timeout) {
+                    // One that serves no request serves no other either.
+                    done.failed.push(error.into());
+                    break;
                 }
             }
         }
@@ -119,4 +111,21 @@ pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBa
     progress.finish_and_clear();
     done.took = start.elapsed();
     done
+}
+
+/// Asks each yard that it is for; the error of one that did not do it, after all were asked.
+fn ask_all(done: &mut Done, pid: u32, ask: &Ask, timeout: Duration) -> Result<(), process::Error> {
+    let mut failed = None;
+    for asked in process::ask_each(pid, ask, timeout)? {
+        match asked.answer {
+            Ok(answer) => {
+                done.caches += asked.caches;
+                done.bytes = Some(done.bytes.unwrap_or(0).saturating_add(answer.bytes));
+                done.asked |= answer.outcome == region::Outcome::Asked;
+                done.own |= answer.outcome == region::Outcome::Own;
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(()), Err)
 }

@@ -52,34 +52,86 @@ pub struct Answer {
     pub took_ns: u64,
 }
 
-/// Asks, and waits for the answer until the deadline.
+/// Asks, and waits for the answer until the deadline; where several yards are asked ([`ask_each`]),
+/// the sum of their answers.
 ///
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right; [`Error::Queued`] if nobody
 /// came by before the deadline.
 pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
-    let end = Instant::now() + deadline;
+    let mut sum = None;
+    let mut none = None;
+    for Asked { answer, .. } in ask_each(pid, ask, deadline)? {
+        match answer {
+            // Of several yards, one with debugging is enough.
+            Err(why @ Error::NotDebugged { .. }) => none = Some(why),
+            answer => sum = Some(plus(ask, sum, answer?)),
+        }
+    }
+    sum.ok_or_else(|| none.unwrap_or(Error::Refused { pid }))
+}
+
+fn plus(ask: &Ask, sum: Option<Answer>, more: Answer) -> Answer {
+    let Some(sum) = sum else { return more };
+    let is_set = matches!(ask, Ask::Set { .. });
+    // A tunable has no sum: the first yard is the largest.
+    let [old, new] = [(sum.old, more.old), (sum.new, more.new)]
+        .map(|(a, b)| if is_set { a } else { a.saturating_add(b) });
+    Answer {
+        outcome: if sum.outcome == Outcome::Done { more.outcome } else { sum.outcome },
+        old,
+        new,
+        bytes: sum.bytes.saturating_add(more.bytes),
+        took_ns: sum.took_ns.saturating_add(more.took_ns),
+    }
+}
+
+/// One yard that was asked.
+#[derive(Debug)]
+pub struct Asked {
+    /// How many caches it was asked for.
+    pub caches: usize,
+    /// What became of it.
+    pub answer: Result<Answer, Error>,
+}
+
+/// Asks, and waits for each answer until the deadline has passed. What names no cache is for all
+/// yards of the process, the largest first: malloc's, and those of libraries that have object
+/// caches. Else for the yard that has the cache.
+///
+/// # Errors
+/// As [`super::sample`]; if the request cannot be right.
+pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<Asked>, Error> {
     let target = Target::open(pid)?;
     let fronts = yards::fronts(&target.memory).map_err(|why| target.error(why))?;
-    let mut chosen = None;
+    let mut all = Vec::new();
+    let mut unknown = None;
     for front in fronts {
         let seen = collect::collect(&target.memory, &front);
         let seen = seen.map_err(|why| target.error(why.into()))?;
-        // The first that has the cache; what names no cache goes to the largest yard.
-        let letter = letter(pid, ask, &caches(&seen));
-        let is_there = !matches!(letter, Err(Error::UnknownCache { .. }));
-        if chosen.is_none() || is_there {
-            chosen = Some((front, seen, letter));
-        }
-        if is_there {
-            break;
+        let caches = caches(&seen);
+        let letter = match letter(pid, ask, &caches) {
+            Err(why @ Error::UnknownCache { .. }) => {
+                unknown.get_or_insert(why);
+                continue;
+            }
+            letter => letter?,
+        };
+        let is_whole = letter.words[1] == WHOLE_YARD;
+        let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
+        let sent = mailbox.send(&letter, Instant::now() + deadline);
+        let sent = sent.map_err(|why| target.error(why.into()));
+        let answer = sent.and_then(|sent| answer(pid, ask, sent));
+        all.push(Asked { caches: if is_whole { caches.len() } else { 1 }, answer });
+        if !is_whole {
+            return Ok(all);
         }
     }
-    let Some((front, seen, letter)) = chosen else { return Err(target.error(Lost::NoYard)) };
-    let letter = letter?;
-    let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
-    let sent = mailbox.send(&letter, end).map_err(|why| target.error(why.into()))?;
-    answer(pid, ask, sent)
+    match unknown {
+        Some(why) => Err(why),
+        None if all.is_empty() => Err(target.error(Lost::NoYard)),
+        None => Ok(all),
+    }
 }
 
 /// A cache in use, as a request names it.

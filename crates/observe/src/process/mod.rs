@@ -43,7 +43,7 @@ mod walk;
 mod words;
 pub(crate) mod yards;
 
-pub use ask::{Answer, Ask, ask};
+pub use ask::{Answer, Ask, Asked, ask, ask_each};
 pub use error::Error;
 
 use crate::snapshot::{Kind, Snapshot, Source};
