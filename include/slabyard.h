@@ -84,7 +84,7 @@ struct slabyard_cache_args {
  * @size: bytes of an object, 1 to 32768
  * @args: what else it is made for, begun with SLABYARD_CACHE_ARGS; NULL: what is usual
  *
- * With SLABYARD_MERGE=1 in the environment, a cache without constructor, destructor and settings of its own shares the slabs of an older cache that is equal, as in the kernel: then both names are one cache, and its name is that of the older one.
+ * With SLABYARD_MERGE=1 in the environment, a cache without constructor, destructor and settings of its own shares the slabs of an older cache that is equal, as in the kernel: then both names are one cache, and its name is that of the older one; `slabyard list PID` and `show` name the others beside it, as long as the cache is there.
  *
  * Return: the cache; NULL, a message and an error in errno if there is none: EINVAL for a name, a size, an alignment, flags or orders that a cache cannot have, ENAMETOOLONG, EEXIST for a name that is taken, ENOMEM, EINTR in a signal handler that interrupted the allocator.
  */

@@ -107,6 +107,8 @@ words! {
         NrPressure: "how many there are";
         RefusedAt: "pages that the system refused: in place of that count";
         ReturnedAt: "bytes given back for these and by trims: in place of that count; 0 where there is none";
+        Aliases: "address of the first of `alias`: further names of caches; 0 where equal caches do not merge";
+        NrAliases: "how many there is room for";
     }
 }
 
@@ -181,6 +183,14 @@ words! {
         Bytes: "bytes that went back to the system";
         Nanoseconds: "time that it took";
     }
+}
+
+/// Further names of caches that merged with others: records of words.
+pub mod alias {
+    /// Words of a record: the cache's number (low half) and its generation, and four words of the
+    /// name, as a cache's own. The first is written last: of 0, or of a generation that is not the
+    /// cache's, there is no name.
+    pub const WORDS: usize = 5;
 }
 
 /// The whole yard, in [`Mail::Cache`].
@@ -424,6 +434,6 @@ pub mod descriptor {
 }
 
 const _: () = {
-    assert!(Word::ReturnedAt.index() < MAIL_AT);
+    assert!(Word::NrAliases.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

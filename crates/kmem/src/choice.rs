@@ -2,6 +2,7 @@
 //!
 //! Neighbours: [`crate::start`] calls it before the yard begins; [`crate::names`] names caches.
 
+use crate::aliases;
 use crate::fork::AROUND;
 use crate::handles;
 use crate::names::Name;
@@ -19,7 +20,10 @@ pub(crate) fn choose(options: &Options) {
     handles::set_merging(options.get(Key::Merge) == 1);
 }
 
-/// Names the classes, before others see the yard.
+/// Names the classes, before others see the yard, and shows where merged caches' names are.
 pub(crate) fn name_classes() {
+    if handles::merges() {
+        aliases::publish();
+    }
     YARD.caches().classes().iter().enumerate().for_each(|(class, it)| it.rename(Name(class)));
 }

@@ -7,6 +7,7 @@
 //! are at most a word larger and aligned as the new one's must be. The second name is an alias:
 //! both names are one handle.
 
+use crate::aliases;
 use crate::caches::{self, refuse};
 use crate::handles::{self, Handle, NAME_BYTES};
 use crate::policy;
@@ -272,6 +273,7 @@ fn make(
         if let Some(handle) = plain.then(|| equal(settings)).flatten() {
             handle.aliases.fetch_add(1, Ordering::Relaxed);
             handle.object.fetch_max(settings.object, Ordering::Relaxed);
+            handle.id().into_iter().for_each(|id| aliases::add(id, name, &held));
             return Some(handle);
         }
     }
@@ -338,7 +340,7 @@ pub extern "C" fn slabyard_cache_destroy(cache: *const Handle) -> c_int {
         return 0;
     }
     let Some(handle) = caches::checked("slabyard_cache_destroy", cache) else { return EINVAL };
-    let _held = handles::lock();
+    let held = handles::lock();
     let Some(id) = handle.id() else { return EINVAL };
     let name = handle.name();
     if id.number() < CLASSES {
@@ -354,7 +356,10 @@ pub extern "C" fn slabyard_cache_destroy(cache: *const Handle) -> c_int {
     // SAFETY: the caller of the function promises it, as the header says.
     let result = unsafe { YARD.destroy_cache(id) };
     match result {
-        Ok(()) => return 0,
+        Ok(()) => {
+            aliases::end(id, &held);
+            return 0;
+        }
         Err(NotDestroyed::Live(objects)) => {
             let s = if objects == 1 { " remains" } else { "s remain" };
             say!("slabyard_cache_destroy(\"{name}\"): {objects} object{s}; the cache stays");

@@ -2,7 +2,7 @@
 //!
 //! [`entry`] has the two calls that programs make most, as the pop and push sequences themselves;
 //! [`slow`] what they cannot do; [`handles`] what C names caches by, and [`caches`] checks those that
-//! it passes; [`create`] how caches come and go; [`objects`] the other calls on objects; [`sheaf`] prefilled sheaves; [`kmalloc`] requests of any size;
+//! it passes; [`create`] how caches come and go, and [`aliases`] what merged ones are called beside; [`objects`] the other calls on objects; [`sheaf`] prefilled sheaves; [`kmalloc`] requests of any size;
 //! [`rcu`] readers, and frees after them; [`mempool`] reserves; [`shrinkers`] what a program can give back on request. [`start`] makes the
 //! yard ready at the first call, of any function.
 //!
@@ -11,6 +11,7 @@
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 
+mod aliases;
 mod caches;
 mod choice;
 mod create;

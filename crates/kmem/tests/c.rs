@@ -3,12 +3,14 @@
 //!
 //! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
 
-use slabyard_observe::{Want, identity, process};
+use slabyard_observe::process::Ask;
+use slabyard_observe::{Snapshot, Want, identity, process};
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// How a program ends that found nothing wrong.
 const PASSED: i32 = 17;
@@ -215,23 +217,33 @@ fn equal_caches_share_slabs_where_that_is_asked_for() {
     passes(clean(&program).arg("1").env("SLABYARD_MERGE", "1"));
 }
 
+/// A snapshot of a program when it has what it makes.
+fn snapshot_of(command: &mut Command) -> Snapshot {
+    watched(command, |pid| process::sample(pid, Want::default()).expect("a snapshot"))
+}
+
+/// What is seen of a program between its first line and the end of its input.
+fn watched<T>(command: &mut Command, see: impl FnOnce(u32) -> T) -> T {
+    command.env("SLABYARD_OBSERVABLE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("it");
+    assert_eq!(line, "ready\n");
+    let seen = see(child.id());
+    drop(child.stdin.take());
+    let status = child.wait().expect("the program ends");
+    assert_eq!(status.code(), Some(PASSED));
+    seen
+}
+
 /// The caches of both libraries in one process, by name and exactly.
 #[test]
 fn caches_are_shown_by_name_beside_those_of_malloc() {
     let Some(program) = build("observed.c", "observed", &C) else { return };
     for preload in [None, Some(libraries().join("libslabyard_malloc.so"))] {
         let mut command = clean(&program);
-        command.env("SLABYARD_OBSERVABLE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         command.envs(preload.iter().map(|library| ("LD_PRELOAD", library)));
-        let mut child = command.spawn().expect("the program starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("it");
-        assert_eq!(line, "ready\n");
-        let snapshot = process::sample(child.id(), Want::default());
-        drop(child.stdin.take());
-        let status = child.wait().expect("the program ends");
-        assert_eq!(status.code(), Some(PASSED));
-        let snapshot = snapshot.expect("a snapshot");
+        let snapshot = snapshot_of(&mut command);
         let live = |name: &str| snapshot.cache(name)?.exact("live");
         assert_eq!(live("connection"), Some(900));
         assert_eq!(live("session"), Some(30));
@@ -244,6 +256,43 @@ fn caches_are_shown_by_name_beside_those_of_malloc() {
         assert_eq!(identity::check(&snapshot), []);
         assert_eq!(snapshot.missing, []);
     }
+}
+
+/// A shrink of a whole process is for each yard: malloc's and that of object caches.
+#[test]
+fn a_shrink_reaches_all_yards_of_a_process() {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let Some(program) = build("shrunk.c", "shrunk", &C) else { return };
+    let mut command = clean(&program);
+    command.env("LD_PRELOAD", libraries().join("libslabyard_malloc.so"));
+    command.env("SLABYARD_DECAY_MS", "3600000");
+    let whole = Ask::Shrink { cache: None };
+    let (before, asked, after) = watched(&mut command, |pid| {
+        let look = || process::sample(pid, Want::default()).expect("a snapshot");
+        (look(), process::ask_each(pid, &whole, PATIENCE).expect("it is asked"), look())
+    });
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    for yard in asked {
+        assert!(yard.caches > 0, "{yard:?}");
+        assert!(yard.answer.expect("it is served").bytes > 0);
+    }
+    for name in ["connection", "malloc-208"] {
+        let slabs = |snapshot: &Snapshot| snapshot.cache(name)?.exact("slabs");
+        let (before, after) = (slabs(&before), slabs(&after));
+        assert!(before > Some(4) && after <= Some(2), "{name}: {before:?}, then {after:?}");
+    }
+}
+
+#[test]
+fn merged_caches_are_shown_with_all_their_names() {
+    let Some(program) = build("observed.c", "observed", &C) else { return };
+    let mut command = clean(&program);
+    command.env("SLABYARD_MERGE", "1").args(["link", "socket", "link"]);
+    let snapshot = snapshot_of(&mut command);
+    let cache = snapshot.cache("connection").expect("the cache");
+    assert_eq!(cache.aliases, ["link", "socket"]);
+    assert_eq!(cache.exact("live"), Some(900));
+    assert_eq!(snapshot.cache("session").expect("the other").aliases, [""; 0]);
 }
 
 /// Each fault in an object of a cache with debugging is named, with both stacks: by flags at its

@@ -7,6 +7,7 @@
 //! Neighbours: [`super::collect`], [`super::judge`] and [`super::walk`] below;
 //! [`super::tell`] makes a snapshot of it.
 
+use super::aliases::{self, Aliases};
 use super::collect::{self, Counters, Take};
 use super::counts::{self, Counts};
 use super::front::Front;
@@ -53,6 +54,8 @@ pub(crate) struct Look {
     pub(crate) counts: Option<Counts>,
     /// What the process counts of memory pressure.
     pub(crate) pressure: Pressure,
+    /// Further names of its caches.
+    pub(crate) aliases: Aliases,
 }
 
 /// Looks at a yard.
@@ -63,7 +66,8 @@ pub(crate) fn look(memory: &dyn Memory, front: &Front, want: Want) -> Result<Loo
     let counts = counts::read(memory, front, &slots, want.all)?;
     let end = sight(memory, front)?;
     let pressure = pressure::read(memory, front)?;
-    Ok(Look { begin, end, walk, counts, pressure })
+    let aliases = aliases::read(memory, front)?;
+    Ok(Look { begin, end, walk, counts, pressure, aliases })
 }
 
 fn sight(memory: &dyn Memory, front: &Front) -> Result<Sight, Fault> {

@@ -16,6 +16,7 @@
 //! A process may hold several yards (malloc's, its own and a plug-in's): a snapshot has the caches
 //! of all ([`yards`]).
 
+mod aliases;
 mod ask;
 mod collect;
 mod counts;

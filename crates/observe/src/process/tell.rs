@@ -100,6 +100,14 @@ fn cache(
         name if name.is_empty() => format!("cache-{number}"),
         name => name,
     });
+    let is_this = |alias: &&(u32, u32, String)| {
+        alias.0 as usize == number && alias.1 == last.get(W::Generation) as u32
+    };
+    let names = look.aliases.iter().filter(is_this).map(|alias| alias.2.clone());
+    cache.aliases = names.collect();
+    if !cache.aliases.is_empty() {
+        cache.tell("aliases", cache.aliases.len() as u64);
+    }
     let size = last.get(W::SlabSize);
     let order = u32::try_from(last.get(W::Order)).unwrap_or(u32::MAX);
     let slab_bytes = (GRANULE as u64).checked_shl(order).unwrap_or(0);

@@ -8,7 +8,7 @@ use crate::snapshot::{Kind, Slab, Snapshot, Source};
 use crate::value::Value;
 use crate::want::Want;
 use proptest::prelude::*;
-use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, descriptor, row};
+use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, alias, descriptor, row};
 use std::ops::Range;
 
 fn look(memory: &dyn Memory) -> Result<Snapshot, Lost> {
@@ -38,6 +38,28 @@ fn cold_pages_are_pages_whatever_slot_they_are_in() {
     planted.word(Word::ColdRuns, last as u64);
     assert_eq!(told(&planted), Some(Value::Exact(2 << 12)));
     sound(&planted);
+}
+
+#[test]
+fn further_names_are_those_of_the_cache_and_its_generation() {
+    const AT: u64 = 0x4000_0003_0000;
+    let planted = Planted::yard();
+    planted.cache(CacheWord::Generation, 3);
+    planted.word(Word::Aliases, AT);
+    planted.word(Word::NrAliases, 4);
+    planted.room(AT, 4 * alias::WORDS * 8);
+    // Of number 1 now, of an earlier cache of it, of another number; and room for one more.
+    for (nth, key) in [1 | 3 << 32, 1 | 2 << 32, 3 << 32].into_iter().enumerate() {
+        let record = AT + (nth * alias::WORDS * 8) as u64;
+        planted.put(record, key);
+        planted.put(record + 8, u64::from_le_bytes(*b"other\n\0\0"));
+    }
+    let names = |planted: &Planted| sound(planted).cache("known").expect("it").aliases.clone();
+    assert_eq!(names(&planted), ["other\u{fffd}"]);
+    planted.put(AT, 0);
+    assert_eq!(names(&planted), [""; 0]);
+    planted.word(Word::Aliases, AT + 0x10_0000);
+    assert_eq!(names(&planted), [""; 0], "no memory is there");
 }
 
 #[test]

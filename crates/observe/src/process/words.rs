@@ -63,14 +63,16 @@ impl Words {
     /// The name; what cannot be shown is replaced.
     pub(crate) fn name(&self) -> String {
         let words = [CacheWord::Name0, CacheWord::Name1, CacheWord::Name2, CacheWord::Name3];
-        let bytes: Vec<u8> = words
-            .iter()
-            .flat_map(|word| self.get(*word).to_le_bytes())
-            .take_while(|byte| *byte != 0)
-            .collect();
-        let text = String::from_utf8_lossy(&bytes);
-        text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+        text(&words.map(|word| self.get(word)))
     }
+}
+
+/// The text in words, up to a 0; what cannot be shown is replaced.
+pub(crate) fn text(words: &[u64]) -> String {
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
+    let text = String::from_utf8_lossy(&bytes);
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Rows by number, and the tops of a cache's main and spare entry in each.

@@ -73,6 +73,7 @@ pub fn write(
     if options.around == Around::Hidden {
         return Ok(());
     }
+    merged(out, snapshot, &picked)?;
     notes(out, &picked, &left_out)?;
     memory::write(out, snapshot, style)?;
     missing(out, snapshot)
@@ -189,6 +190,18 @@ fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
         (Kind::Gauge | Kind::Counter, _) => Sum::Of(of(&|cache| (field.get)(snapshot, cache))),
         (Kind::Attribute | Kind::Tunable, _) => Sum::None,
     }
+}
+
+/// Which names share slabs, one line a cache. Of a kernel, where most caches merge, `show` says it.
+fn merged(out: &mut dyn Write, snapshot: &Snapshot, picked: &Picked<'_>) -> io::Result<()> {
+    if snapshot.source.kind == crate::snapshot::Kind::Kernel {
+        return Ok(());
+    }
+    for cache in picked.caches.iter().filter(|cache| !cache.aliases.is_empty()) {
+        let names: Vec<String> = cache.aliases.iter().map(|name| cell::clean(name)).collect();
+        writeln!(out, "merged with {}: {}", cell::clean(&cache.name), names.join(", "))?;
+    }
+    Ok(())
 }
 
 fn notes(out: &mut dyn Write, picked: &Picked<'_>, left_out: &[&str]) -> io::Result<()> {

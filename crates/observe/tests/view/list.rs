@@ -117,6 +117,17 @@ fn what_is_unknown_is_a_dash_and_stays_visible() {
 }
 
 #[test]
+fn names_of_merged_caches_stand_below_those_of_a_process() {
+    let mut snapshot = process();
+    let name = snapshot.caches[0].name.clone();
+    snapshot.caches[0].aliases = vec!["peer".into(), "so\u{1b}cket".into()];
+    let text = shown(&snapshot, &Options::default(), HUMAN);
+    assert!(text.contains(&format!("\nmerged with {name}: peer, so\u{fffd}cket\n")), "{text}");
+    snapshot.source.kind = Kind::Kernel;
+    assert!(!shown(&snapshot, &Options::default(), HUMAN).contains("merged with"));
+}
+
+#[test]
 fn colours_appear_only_when_asked_for_and_columns_line_up() {
     let coloured = shown(&process(), &plain(), Style { colour: Colour::Yes, ..HUMAN });
     assert!(coloured.contains('\x1b'));

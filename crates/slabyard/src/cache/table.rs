@@ -46,6 +46,12 @@ impl CacheId {
         self.number as usize
     }
 
+    /// Tells it from earlier caches of its number.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+
     /// The slot of its main stacks.
     #[inline]
     #[must_use]

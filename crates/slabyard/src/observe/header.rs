@@ -71,6 +71,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.publish_word(Word::ReturnedAt, returned as u64);
     }
 
+    /// Shows further names of caches that merged (`abi::region::alias`), which live as long as the
+    /// process: so many records from an address on.
+    pub fn publish_aliases(&self, records: usize, nr: usize) {
+        self.publish_word(Word::NrAliases, nr as u64);
+        self.publish_word(Word::Aliases, records as u64);
+    }
+
     fn publish_word(&self, word: Word, value: u64) {
         self.word(word.index()).store(value, Ordering::Relaxed);
     }

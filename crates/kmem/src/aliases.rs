@@ -1,0 +1,57 @@
+//! Further names of caches that merged, for who reads the process.
+//!
+//! Neighbours: [`crate::create`] merges caches; `slabyard_abi::region::alias` lays the records out.
+//! Invariants: records change under the lock of handles, and a record's first word last. A name
+//! stays as long as its cache: C destroys an alias by the handle that all of its names share, so
+//! which name went is not known. A name more than there is room for is not shown.
+
+use crate::handles::NAME_BYTES;
+use crate::mutex::Held;
+use crate::state::YARD;
+use core::sync::atomic::{AtomicU64, Ordering};
+use slabyard::cache::CacheId;
+use slabyard_abi::region::alias::WORDS;
+
+/// Names that there is room for.
+const MOST: usize = 256;
+const _: () = assert!(NAME_BYTES == (WORDS - 1) * 8);
+
+static RECORDS: [[AtomicU64; WORDS]; MOST] = [const { [const { AtomicU64::new(0) }; WORDS] }; MOST];
+
+/// Lets readers know where the records are.
+pub(crate) fn publish() {
+    YARD.publish_aliases(RECORDS.as_ptr() as usize, MOST);
+}
+
+fn key(id: CacheId) -> u64 {
+    id.number() as u64 | u64::from(id.generation()) << 32
+}
+
+/// The cache has this name, too.
+pub(crate) fn add(id: CacheId, name: &[u8; NAME_BYTES], _held: &Held<'_>) {
+    let words = |record: &[AtomicU64; WORDS]| {
+        let [key, name @ ..] = record;
+        (key.load(Ordering::Relaxed), name.each_ref().map(|word| word.load(Ordering::Relaxed)))
+    };
+    let mut name_words = [0; WORDS - 1];
+    for (word, bytes) in name_words.iter_mut().zip(name.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    let is_free = |record: &&[AtomicU64; WORDS]| record[0].load(Ordering::Relaxed) == 0;
+    if RECORDS.iter().any(|record| words(record) == (key(id), name_words)) {
+        return;
+    }
+    let Some([first, name @ ..]) = RECORDS.iter().find(is_free) else { return };
+    for (to, from) in name.iter().zip(name_words) {
+        to.store(from, Ordering::Relaxed);
+    }
+    // Release: who sees the key sees the name.
+    first.store(key(id), Ordering::Release);
+}
+
+/// The cache ended, and its names with it.
+pub(crate) fn end(id: CacheId, _held: &Held<'_>) {
+    for record in RECORDS.iter().filter(|record| record[0].load(Ordering::Relaxed) == key(id)) {
+        record[0].store(0, Ordering::Relaxed);
+    }
+}
