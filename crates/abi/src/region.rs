@@ -109,6 +109,7 @@ words! {
         ReturnedAt: "bytes given back for these and by trims: in place of that count; 0 where there is none";
         Aliases: "address of the first of `alias`: further names of caches; 0 where equal caches do not merge";
         NrAliases: "how many there is room for";
+        Debugging: "bytes from a cache's words to the word of its `debugging`; 0 where no cache can have any";
     }
 }
 
@@ -191,6 +192,33 @@ pub mod alias {
     /// name, as a cache's own. The first is written last: of 0, or of a generation that is not the
     /// cache's, there is no name.
     pub const WORDS: usize = 5;
+}
+
+/// The word of a cache's debugging, and what lies behind each of its objects: 0 without debugging.
+pub mod debugging {
+    /// The flags (`abi::debug`).
+    pub const FLAGS: u64 = 0xff;
+    /// Where the first object begins in a slab: 24 bits.
+    pub const FIRST: u32 = 8;
+    /// Where an object's state begins, from the object on; its tracks follow: 32 bits.
+    pub const STATE: u32 = 32;
+    /// The 8 bits of a state that say what the object is.
+    pub const WHAT: u32 = 32;
+    /// It is handed out.
+    pub const LIVE: u8 = 0x2e;
+    /// Bytes of the state.
+    pub const STATE_BYTES: usize = 8;
+
+    /// Return addresses in a track, the innermost first; 0 behind the last.
+    pub const FRAMES: usize = 13;
+    /// Behind them: the thread (low half) and its row.
+    pub const WHO: usize = FRAMES;
+    /// When, by the monotonic clock in nanoseconds; 0: there is no track.
+    pub const TIME: usize = FRAMES + 1;
+    /// Bytes that were requested.
+    pub const BYTES: usize = FRAMES + 2;
+    /// Words of a track: of the last allocation, then of the last free.
+    pub const TRACK_WORDS: usize = FRAMES + 3;
 }
 
 /// The whole yard, in [`Mail::Cache`].
@@ -434,6 +462,6 @@ pub mod descriptor {
 }
 
 const _: () = {
-    assert!(Word::NrAliases.index() < MAIL_AT);
+    assert!(Word::Debugging.index() < MAIL_AT);
     assert!(Mail::Nanoseconds.index() < HEADER_WORDS);
 };

@@ -5,10 +5,10 @@ use crate::list::pattern;
 use crate::{look, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
-use slabyard_observe::source::{Named, Want};
+use slabyard_observe::source::{self, Named, Want};
 use slabyard_observe::view::Style;
 use slabyard_observe::view::pick::Pick;
-use slabyard_observe::view::show::{self, counts, cpu_partial};
+use slabyard_observe::view::show::{self, counts, cpu_partial, traces};
 use slabyard_observe::{Cache, Snapshot};
 use std::process::ExitCode;
 
@@ -21,6 +21,10 @@ Examples:
   slabyard show $(pgrep -n python3) --cpu-partial         each CPU's partial list, of all caches
   slabyard show $(pgrep -n python3) malloc-64 --counts    slow paths, exchanges, locks, drains
   slabyard show $(pgrep -n python3) --counts              the same of all caches together
+  slabyard show $(pgrep -n python3) malloc-64 --traces    who allocated its live objects
+
+Traces are those of a program that keeps them:
+  slabyard run --slab-debug=U,malloc-64 -- PROGRAM
 
 CPU partial lists are those of a replay (`slabyard replay --save`), or of a process with CPU slabs:
   slabyard run --engine slub --set front=cpu-slabs --set release=5.9 --set count=1 -- PROGRAM";
@@ -41,6 +45,9 @@ pub struct ShowArgs {
     /// Only what was counted, by CPU [without CACHE: of all caches together]
     #[arg(long, conflicts_with = "cpu_partial")]
     counts: bool,
+    /// Only the sites that allocated its live objects, with stacks, and the slabs that each keeps
+    #[arg(long, conflicts_with_all = ["cpu_partial", "counts"], requires = "cache")]
+    traces: bool,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -65,6 +72,10 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
             vec![&all]
         }
     };
+    if args.traces {
+        args.traces(&mut page, &snapshot, &caches, style)?;
+        return stdout::print(&page);
+    }
     for (nth, cache) in caches.into_iter().enumerate() {
         if args.json {
             show::write_json(&mut page, &snapshot, cache)
@@ -93,6 +104,46 @@ impl ShowArgs {
         let picked = pick.caches(snapshot).caches;
         look::has_match(!picked.is_empty(), &self.source, &pick.patterns)?;
         Ok(picked)
+    }
+
+    /// Writes who allocated the objects of those caches that keep it; fails if none does.
+    fn traces(
+        &self,
+        page: &mut Vec<u8>,
+        snapshot: &Snapshot,
+        caches: &[&Cache],
+        style: Style,
+    ) -> Result<(), Failure> {
+        for cache in caches {
+            let told = source::traces(&self.source, &cache.name).map_err(anyhow::Error::from)?;
+            let Some(told) = told else { continue };
+            if self.json {
+                traces::write_json(page, snapshot, &told)
+            } else {
+                let apart: &[u8] = if page.is_empty() { b"" } else { b"\n" };
+                page.extend_from_slice(apart);
+                traces::write(page, &told, style)
+            }
+            .context("the traces")?;
+        }
+        if !page.is_empty() {
+            return Ok(());
+        }
+        let why = match &self.source {
+            Named::Kernel => {
+                "a kernel tells them in /sys/kernel/debug/slab/CACHE/alloc_traces, if it was \
+                 started with slab_debug=U"
+            }
+            Named::Process(_) => {
+                "no such cache keeps tracks; `slabyard run --slab-debug=U,CACHE -- PROGRAM` starts \
+                 a program of which one does"
+            }
+            _ => {
+                "no such cache keeps tracks here; a process that does tells them while it runs, and \
+                 its core file, but no saved snapshot"
+            }
+        };
+        Err(anyhow!("{}: {why}", self.source).into())
     }
 
     /// What all caches counted together.

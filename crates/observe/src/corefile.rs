@@ -5,14 +5,19 @@
 //! less than it claims is a truncated core, and refused.
 
 use crate::process::memory::{Fault, Memory, Part};
+use crate::process::sites;
 use crate::process::yards::{self, Lost};
 use crate::snapshot::{Kind, Snapshot, Source};
+use crate::symbols::{self, Loaded};
+use crate::traces::Traces;
 use crate::want::Want;
-use object::elf::{ET_CORE, FileHeader64, NT_PRPSINFO, PF_R, PF_W, PT_LOAD};
+use object::elf::{ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, PF_R, PF_W, PT_LOAD};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{FileKind, LittleEndian, ReadCache};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -113,6 +118,20 @@ pub fn sample(path: &Path, want: Want) -> Result<Snapshot, Error> {
     Ok(snapshot)
 }
 
+/// Who allocated the live objects of a cache; `None` if it keeps no tracks. Functions are named
+/// where the files that were loaded are here.
+///
+/// # Errors
+/// As [`sample`].
+pub fn traces(path: &Path, cache: &str) -> Result<Option<Traces>, Error> {
+    let core = Core::open(path)?;
+    let mut told = sites::read(&core, cache, None).map_err(|why| lost(path, why))?;
+    if let Some(traces) = &mut told {
+        symbols::name(traces, &core.loaded, None);
+    }
+    Ok(told)
+}
+
 fn lost(path: &Path, why: Lost) -> Error {
     let path = path.to_owned();
     match why {
@@ -140,6 +159,8 @@ struct Core {
     pid: Option<u32>,
     program: Option<String>,
     written_at_ms: Option<u64>,
+    /// Files in its memory.
+    loaded: Vec<Loaded>,
 }
 
 impl Core {
@@ -157,6 +178,7 @@ impl Core {
             pid: None,
             program: None,
             written_at_ms: written.and_then(|d| u64::try_from(d.as_millis()).ok()),
+            loaded: Vec::new(),
             file,
         };
         let cache = ReadCache::new(core.file.try_clone().map_err(io)?);
@@ -199,6 +221,9 @@ impl Core {
                 if note.n_type(endian) == NT_PRPSINFO && note.name() == b"CORE" {
                     (core.pid, core.program) = process_of(note.desc());
                 }
+                if note.n_type(endian) == NT_FILE && note.name() == b"CORE" {
+                    core.loaded = loaded_of(note.desc()).unwrap_or_default();
+                }
             }
         }
         core.segments.sort_by_key(|s| s.memory.start);
@@ -218,6 +243,25 @@ fn process_of(desc: &[u8]) -> (Option<u32>, Option<String>) {
         text.chars().filter(|c| !c.is_control()).collect::<String>()
     });
     (pid, name.filter(|name| !name.is_empty()))
+}
+
+/// Files in memory, from the note of a 64-bit machine: how many, the unit of offsets, begin, end and
+/// offset of each, and their paths, each with a 0 at its end.
+fn loaded_of(desc: &[u8]) -> Option<Vec<Loaded>> {
+    let word = |nth: usize| {
+        let bytes = desc.get(nth.checked_mul(8)?..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    };
+    let (nr, unit) = (usize::try_from(word(0)?).ok()?, word(1)?);
+    let names = desc.get(nr.checked_mul(24)?.checked_add(16)?..)?;
+    let files = names.split(|byte| *byte == 0).take(nr).enumerate().map(|(nth, name)| {
+        Some(Loaded {
+            memory: word(2 + 3 * nth)?..word(3 + 3 * nth)?,
+            offset: word(4 + 3 * nth)?.checked_mul(unit)?,
+            path: PathBuf::from(OsStr::from_bytes(name)),
+        })
+    });
+    files.collect()
 }
 
 impl Memory for Core {

@@ -24,6 +24,8 @@ pub mod process;
 pub mod report;
 pub mod snapshot;
 pub mod source;
+mod symbols;
+pub mod traces;
 pub mod value;
 pub mod view;
 pub mod want;

@@ -6,6 +6,7 @@
 pub use crate::want::Want;
 
 use crate::snapshot::Snapshot;
+use crate::traces::Traces;
 use crate::{corefile, file, kernel, process};
 use std::convert::Infallible;
 use std::fmt;
@@ -88,6 +89,19 @@ pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Error> {
         Named::File(path) if file::looks_like_core(path) => Ok(corefile::sample(path, want)?),
         Named::File(path) => Ok(file::open(path)?),
         Named::Stdin => Ok(file::open_stream(&mut io::stdin().lock(), Path::new(STDIN))?),
+    }
+}
+
+/// Who allocated the live objects of a cache of a process or a core file; `None` if it keeps no
+/// tracks, or the source is another one.
+///
+/// # Errors
+/// Those of the source.
+pub fn traces(named: &Named, cache: &str) -> Result<Option<Traces>, Error> {
+    match named {
+        Named::Process(pid) => Ok(process::traces(*pid, cache)?),
+        Named::File(path) if file::looks_like_core(path) => Ok(corefile::traces(path, cache)?),
+        Named::Kernel | Named::File(_) | Named::Stdin => Ok(None),
     }
 }
 

@@ -4,11 +4,12 @@
 //! Neither stops the process, and nothing in it takes part.
 
 use super::memory::{Fault, Memory, Part, Writable};
+use crate::symbols::Loaded;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 use procfs::ProcError;
-use procfs::process::{MMPermissions, Process};
+use procfs::process::{MMPermissions, MMapPath, Process};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
@@ -40,6 +41,19 @@ impl Live {
         let path = format!("/proc/{}/mem", self.pid);
         let file = File::options().read(true).write(true).open(path).map_err(fault)?;
         Ok(self.file.get_or_init(|| file))
+    }
+
+    /// Files in its memory; none where that is not told.
+    pub(crate) fn loaded(&self) -> Vec<Loaded> {
+        let maps = self.process.maps().map(|maps| maps.0).unwrap_or_default();
+        let files = maps.into_iter().filter_map(|map| match map.pathname {
+            MMapPath::Path(path) => {
+                let memory = map.address.0..map.address.1;
+                Some(Loaded { memory, offset: map.offset, path })
+            }
+            _ => None,
+        });
+        files.collect()
     }
 
     /// True where the call failed in a way that the file may do without.

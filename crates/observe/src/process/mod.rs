@@ -34,6 +34,7 @@ mod nodes;
 #[cfg(test)]
 pub(crate) mod planted;
 mod pressure;
+pub(crate) mod sites;
 mod span;
 mod tell;
 #[cfg(test)]
@@ -48,11 +49,14 @@ pub use ask::{Answer, Ask, Asked, ask, ask_each};
 pub use error::Error;
 
 use crate::snapshot::{Kind, Snapshot, Source};
+use crate::symbols;
+use crate::traces::Traces;
 use crate::want::Want;
 use live::Live;
 use memory::Fault;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
+use std::path::PathBuf;
 use yards::Lost;
 
 /// A process that is there.
@@ -80,6 +84,25 @@ pub fn sample(pid: u32, want: Want) -> Result<Snapshot, Error> {
         snapshot.totals.insert("resident".into(), resident.into());
     }
     Ok(snapshot)
+}
+
+/// Who allocated the live objects of a cache; `None` if it keeps no tracks.
+///
+/// # Errors
+/// As [`sample`].
+pub fn traces(pid: u32, cache: &str) -> Result<Option<Traces>, Error> {
+    let target = Target::open(pid)?;
+    // Tracks have times of this clock.
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).ok();
+    let now_ns =
+        now.and_then(|now| u64::try_from(now.tv_sec() * 1_000_000_000 + now.tv_nsec()).ok());
+    let read = sites::read(&target.memory, cache, now_ns);
+    let mut told = read.map_err(|why| target.error(why))?;
+    if let Some(traces) = &mut told {
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        symbols::name(traces, &target.memory.loaded(), Some(&root));
+    }
+    Ok(told)
 }
 
 impl Target {

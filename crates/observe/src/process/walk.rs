@@ -78,6 +78,41 @@ pub(crate) fn walk(
 ) -> Result<Walk, Fault> {
     let mut walk = Walk::default();
     let mut told = 0;
+    each(memory, front, top, shapes, &mut |at, head, shape| {
+        let slab = slab(front, at, head, shape);
+        let slabs = walk.caches.entry(shape.slot).or_default();
+        slabs.slabs += 1;
+        slabs.free += u64::from(slab.free());
+        let node = slabs.nodes.entry(front.node_of(at)).or_default();
+        node.slabs += 1;
+        node.free += u64::from(slab.free());
+        if memory::half(head, descriptor::LISTED) == 1 {
+            slabs.listed += 1;
+            slabs.empty += u64::from(slab.inuse == 0);
+            node.empty += u64::from(slab.inuse == 0);
+            node.used += u64::from(slab.inuse);
+            *slabs.fullness.entry(slab.inuse).or_default() += 1;
+            if one_by_one && told < MOST_SLABS {
+                told += 1;
+                slabs.each.push(slab);
+            } else if one_by_one {
+                walk.cut = true;
+            }
+        } else {
+            slabs.free_unlisted += u64::from(slab.free());
+        }
+    })?;
+    Ok(walk)
+}
+
+/// Calls `f` with each slab of these shapes below `top`: its granule, its descriptor, its shape.
+pub(crate) fn each(
+    memory: &dyn Memory,
+    front: &Front,
+    top: u64,
+    shapes: &[Shape],
+    f: &mut dyn FnMut(u64, &[u8], &Shape),
+) -> Result<(), Fault> {
     let shapes: BTreeMap<usize, &Shape> = shapes.iter().map(|s| (s.slot, s)).collect();
     let top = top.min(front.granules);
     let mut at = front.unit();
@@ -93,33 +128,12 @@ pub(crate) fn walk(
             let head = &bytes[(at - first) as usize * descriptor::BYTES..][..descriptor::BYTES];
             let shape = slab_of(head, &shapes);
             if let Some(shape) = shape {
-                let slab = slab(front, at, head, shape);
-                let slabs = walk.caches.entry(shape.slot).or_default();
-                slabs.slabs += 1;
-                slabs.free += u64::from(slab.free());
-                let node = slabs.nodes.entry(front.node_of(at)).or_default();
-                node.slabs += 1;
-                node.free += u64::from(slab.free());
-                if memory::half(head, descriptor::LISTED) == 1 {
-                    slabs.listed += 1;
-                    slabs.empty += u64::from(slab.inuse == 0);
-                    node.empty += u64::from(slab.inuse == 0);
-                    node.used += u64::from(slab.inuse);
-                    *slabs.fullness.entry(slab.inuse).or_default() += 1;
-                    if one_by_one && told < MOST_SLABS {
-                        told += 1;
-                        slabs.each.push(slab);
-                    } else if one_by_one {
-                        walk.cut = true;
-                    }
-                } else {
-                    slabs.free_unlisted += u64::from(slab.free());
-                }
+                f(at, head, shape);
             }
             at += granules(head, shape);
         }
     }
-    Ok(walk)
+    Ok(())
 }
 
 /// The shape of the slab that begins here, if one does.

@@ -13,7 +13,7 @@ use super::{
 use crate::pages::Sheaf;
 use crate::platform::{Platform, Slot};
 use crate::slab::Geometry;
-use crate::sync::Once;
+use crate::sync::{AtomicU64, Once, Ordering};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
@@ -21,6 +21,8 @@ use slabyard_abi::engines::EngineName;
 pub struct Any {
     chosen: Once<Chosen>,
     debug: Once<Debug>,
+    /// What readers see of it.
+    debugging: AtomicU64,
 }
 
 #[expect(
@@ -113,7 +115,7 @@ macro_rules! on_chosen {
 }
 
 impl Engine for Any {
-    const NEW: Self = Any { chosen: Once::new(), debug: Once::new() };
+    const NEW: Self = Any { chosen: Once::new(), debug: Once::new(), debugging: AtomicU64::new(0) };
     const HAS_SLABS_BELOW: bool = true;
     const TAGGED: bool = true;
     const SIZED: bool = true;
@@ -176,6 +178,10 @@ impl Engine for Any {
     }
 
     fn begin(&self, cache: &Header) {
+        if let Some(debug) = self.debug.try_get() {
+            let word = debug.layout().shown(&cache.shape().geometry);
+            self.debugging.store(word, Ordering::Relaxed);
+        }
         on_chosen!(self, engine => engine.begin(cache));
     }
 
@@ -254,16 +260,20 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.set(on, name, value))
     }
 
-    fn node_words(&self) -> Option<(usize, usize)> {
-        on_chosen!(self, engine => engine.node_words())
-    }
-
-    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
-        on_chosen!(self, engine => engine.each_parked(on, f));
     fn alloc_at<P: Platform>(&self, on: PageSlabs<'_, P>, node: usize) -> Option<usize> {
         on_chosen!(self, engine => engine.alloc_at(on, node))
     }
 
+    fn node_words(&self) -> Option<(usize, usize)> {
+        on_chosen!(self, engine => engine.node_words())
+    }
+
+    fn debugging_word(&self) -> Option<usize> {
+        Some(self.debugging.as_ptr() as usize)
+    }
+
+    fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(usize)) {
+        on_chosen!(self, engine => engine.each_parked(on, f));
     }
 
     fn parks_few_on_node(&self) -> bool {

@@ -254,6 +254,13 @@ pub trait Engine: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Address of the word that says what debugging the cache has (`abi::region::debugging`); `None`
+    /// if engines of this type have none.
+    #[inline]
+    fn debugging_word(&self) -> Option<usize> {
+        None
+    }
+
     /// Calls `f` with each object that is parked on the node.
     fn each_parked<P: Platform>(&self, _on: PageSlabs<'_, P>, _f: impl FnMut(usize)) {}
 

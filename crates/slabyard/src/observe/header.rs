@@ -38,6 +38,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.publish_word(Word::NodeWords, (words - first.shown_at()) as u64);
             self.publish_word(Word::NodeStride, stride as u64);
         }
+        if let Some(word) = first.engine.debugging_word() {
+            self.publish_word(Word::Debugging, (word - first.shown_at()) as u64);
+        }
         let [gate, stripes, bytes] = self.gate.words();
         self.publish_word(Word::Gate, gate as u64);
         self.publish_word(Word::NrStripes, stripes as u64);

@@ -6,7 +6,7 @@
 //! in a signal handler that interrupts a slow path.
 
 /// Frames of a stack that are kept.
-pub const FRAMES: usize = 13;
+pub const FRAMES: usize = slabyard_abi::region::debugging::FRAMES;
 
 /// Who allocated or freed an object, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

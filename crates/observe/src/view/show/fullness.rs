@@ -1,9 +1,11 @@
 //! How full the slabs on partial lists are: a histogram of the objects in use, in
 //! tenths, and each slab where the source tells them one by one.
 
+use crate::fields::Unit;
 use crate::snapshot::{Cache, Place, Slab, Snapshot};
-use crate::view::Style;
+use crate::value::Value;
 use crate::view::grid::{Grid, Weight};
+use crate::view::{Style, cell};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -116,6 +118,7 @@ pub(super) fn write(
     if let Some(fullness) = Fullness::of(cache) {
         writeln!(out)?;
         histogram(out, &fullness, style)?;
+        sparse(out, &fullness, cache, style)?;
     }
     let lines = lines(snapshot, cache).unwrap_or_default();
     super::cpu_partial::dump(out, cache, &lines, style)
@@ -139,6 +142,27 @@ fn histogram(out: &mut dyn Write, fullness: &Fullness, style: Style) -> io::Resu
     grid.write(out, style.colour)?;
     let slabs = if *just_one == 1 { "slab" } else { "slabs" };
     writeln!(out, "with just 1 in use: {just_one} {slabs}")
+}
+
+/// What a few objects keep: slabs of which a tenth is in use, or less.
+fn sparse(out: &mut dyn Write, fullness: &Fullness, cache: &Cache, style: Style) -> io::Result<()> {
+    let slabs = fullness.tenths[0];
+    let Some(all) = fullness.objs_per_slab.filter(|_| slabs > 0) else { return Ok(()) };
+    let few = fullness.inuse.iter().filter(|(used, _)| u64::from(*used) * 10 <= all);
+    let objects: u64 = few.map(|(used, slabs)| u64::from(*used).saturating_mul(*slabs)).sum();
+    let each = cache.exact("bytes").zip(cache.exact("slabs").filter(|n| *n > 0));
+    let bytes = each.map(|(bytes, all)| Value::Exact(bytes / all * slabs));
+    let bytes = bytes.map(|bytes| cell::value(Some(&bytes), Unit::Bytes, style.units));
+    let bytes = bytes.map_or_else(String::new, |bytes| format!(", {bytes}"));
+    let counted =
+        |n: u64, one: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") };
+    let keep = if objects == 1 { "keeps" } else { "keep" };
+    writeln!(
+        out,
+        "{} {keep} {} with at most 10% in use{bytes}",
+        counted(objects, "object"),
+        counted(slabs, "slab")
+    )
 }
 
 /// A bar of at most 20 marks; something is never shown as nothing.

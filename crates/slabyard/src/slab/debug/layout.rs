@@ -21,6 +21,7 @@
 use super::track::TRACK_BYTES;
 use crate::slab::Geometry;
 use slabyard_abi::debug::DebugFlags;
+use slabyard_abi::region::debugging;
 
 /// Bytes of the link, and of the state.
 pub(super) const WORD: u32 = 8;
@@ -82,6 +83,15 @@ impl Layout {
     /// What a stride and a left zone are multiples of.
     const fn align(&self) -> u32 {
         if self.left > 0 { self.left } else { 1 << self.stride.trailing_zeros() }
+    }
+
+    /// The word that readers of the process see (`abi::region::debugging`), for slabs of a geometry.
+    #[must_use]
+    pub const fn shown(&self, geometry: &Geometry) -> u64 {
+        let flags = self.flags.bits() as u64 & debugging::FLAGS;
+        flags
+            | (geometry.first as u64) << debugging::FIRST
+            | (self.state() as u64) << debugging::STATE
     }
 
     pub(super) const fn state(&self) -> usize {

@@ -20,6 +20,7 @@ use crate::pages::finding::{Bytes, What};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 use slabyard_abi::debug::DebugFlags;
+use slabyard_abi::region::debugging;
 
 const RED_FREE: u8 = 0xbb;
 const RED_LIVE: u8 = 0xcc;
@@ -34,7 +35,7 @@ pub enum State {
     /// Not handed out: in its slab, or in quarantine.
     Free = 0x1f,
     /// Handed out.
-    Live = 0x2e,
+    Live = debugging::LIVE,
     /// A call is about to change it.
     Busy = 0x3d,
 }
@@ -56,9 +57,9 @@ impl Known {
 
     fn of(word: u64, object: usize, most: u32) -> Option<Known> {
         let low = word & ((1 << 40) - 1);
-        let state = match (low >> 32) as u8 {
+        let state = match (low >> debugging::WHAT) as u8 {
             0x1f => State::Free,
-            0x2e => State::Live,
+            debugging::LIVE => State::Live,
             0x3d => State::Busy,
             _ => return None,
         };

@@ -5,13 +5,14 @@
 
 use super::Layout;
 use crate::pages::PageHeap;
-use crate::pages::finding::{FRAMES, Track};
+use crate::pages::finding::Track;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 use slabyard_abi::debug::DebugFlags;
+use slabyard_abi::region::debugging as abi;
 
-/// Words of a track: frames, thread and row, time, bytes.
-const WORDS: usize = FRAMES + 3;
+/// Words of a track, which readers of the process know: frames, thread and row, time, bytes.
+const WORDS: usize = abi::TRACK_WORDS;
 
 /// Bytes of a track.
 pub(super) const TRACK_BYTES: u32 = (WORDS * size_of::<u64>()) as u32;
@@ -54,10 +55,10 @@ impl<P: Platform> PageHeap<P> {
             word.store(frame as u64, Ordering::Relaxed);
         }
         let who = u64::from(track.row) << 32 | u64::from(track.thread);
-        words[FRAMES].store(who, Ordering::Relaxed);
+        words[abi::WHO].store(who, Ordering::Relaxed);
         // Not 0, which says that nobody did.
-        words[FRAMES + 1].store(track.time_ns | 1, Ordering::Relaxed);
-        words[FRAMES + 2].store(track.bytes, Ordering::Relaxed);
+        words[abi::TIME].store(track.time_ns | 1, Ordering::Relaxed);
+        words[abi::BYTES].store(track.bytes, Ordering::Relaxed);
     }
 
     /// Who did it last, where that is tracked; `None` if nobody did.
@@ -67,13 +68,13 @@ impl<P: Platform> PageHeap<P> {
         }
         let words = self.track_words(layout, object, which);
         let word = |nth: usize| words[nth].load(Ordering::Relaxed);
-        let who = word(FRAMES);
+        let who = word(abi::WHO);
         let track = Track {
             frames: core::array::from_fn(|nth| word(nth) as usize),
             thread: who as u32,
             row: (who >> 32) as u32,
-            time_ns: word(FRAMES + 1),
-            bytes: word(FRAMES + 2),
+            time_ns: word(abi::TIME),
+            bytes: word(abi::BYTES),
         };
         (track.time_ns != 0).then_some(track)
     }

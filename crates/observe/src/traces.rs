@@ -1,0 +1,85 @@
+//! The sites of a cache's live objects, as the kernel's `alloc_traces` and `free_traces` tell them:
+//! stacks, how many objects each has, and which slabs only its objects keep.
+//!
+//! Neighbours: [`crate::process`] and [`crate::corefile`] read them, [`crate::symbols`] names their
+//! frames, [`crate::view::show::traces`] shows them.
+
+use serde::Serialize;
+
+/// The sites of one cache.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Traces {
+    /// The cache.
+    pub cache: String,
+    /// Its live objects: handed out, and not parked anywhere.
+    pub objects: u64,
+    /// How many slabs have so many live objects: number of objects, number of slabs.
+    pub slabs_by_live: Vec<(u32, u64)>,
+    /// Where they were allocated, most objects first.
+    pub alloc: Vec<Site>,
+    /// Where they were freed before they were allocated again.
+    pub free: Vec<Site>,
+}
+
+/// One site.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Site {
+    /// Live objects of it.
+    pub objects: u64,
+    /// Bytes that were requested, of all of them.
+    pub bytes: u64,
+    /// Slabs that have at least one of them.
+    pub slabs: u64,
+    /// Slabs of which all live objects are this site's: they would be empty without it.
+    pub slabs_alone: u64,
+    /// Nanoseconds since it happened: least, sum, most. `None` where now is not known.
+    #[serde(rename = "age_ns")]
+    pub age: Option<(u64, u128, u64)>,
+    /// Lowest and highest thread.
+    pub threads: Option<(u32, u32)>,
+    /// Lowest and highest CPU, or private slot.
+    pub cpus: Option<(u32, u32)>,
+    /// Return addresses, the innermost first; none where it is not known who did it.
+    pub stack: Vec<u64>,
+    /// The same, named.
+    pub frames: Vec<Frame>,
+}
+
+/// A return address, named as far as files tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Frame {
+    /// The address.
+    pub address: u64,
+    /// The function around it.
+    pub function: Option<String>,
+    /// Bytes from its begin, else from that of the file's memory.
+    pub offset: u64,
+    /// The file that was loaded there.
+    pub file: Option<String>,
+}
+
+impl Site {
+    /// A site of which nothing is known yet.
+    #[must_use]
+    pub fn at(stack: &[u64]) -> Site {
+        Site { stack: stack.to_vec(), ..Site::default() }
+    }
+
+    pub(crate) fn ran(&mut self, thread: u32, cpu: Option<u32>) {
+        let hull = |known: Option<(u32, u32)>, n: u32| match known {
+            Some((low, high)) => Some((low.min(n), high.max(n))),
+            None => Some((n, n)),
+        };
+        self.threads = hull(self.threads, thread);
+        if let Some(cpu) = cpu {
+            self.cpus = hull(self.cpus, cpu);
+        }
+    }
+
+    pub(crate) fn aged(&mut self, ns: u64) {
+        self.age = Some(match self.age {
+            Some((low, sum, high)) => (low.min(ns), sum + u128::from(ns), high.max(ns)),
+            None => (ns, u128::from(ns), ns),
+        });
+    }
+}
