@@ -1,0 +1,36 @@
+//! How an image starts: the first instructions of its machine, the serial line, the end. A program
+//! defines `image`, which says whether all went well.
+//!
+//! `virt` is qemu's machine for riscv, `pc` its PC; on other machines an image can be built, to see
+//! its size, but has no serial line.
+
+#[cfg(not(any(target_arch = "riscv32", target_arch = "riscv64", target_arch = "x86_64")))]
+mod other;
+#[cfg(target_arch = "x86_64")]
+mod pc;
+#[cfg(any(target_arch = "riscv32", target_arch = "riscv64"))]
+mod virt;
+
+#[cfg(not(any(target_arch = "riscv32", target_arch = "riscv64", target_arch = "x86_64")))]
+use other as machine;
+#[cfg(target_arch = "x86_64")]
+use pc as machine;
+#[cfg(any(target_arch = "riscv32", target_arch = "riscv64"))]
+use virt as machine;
+
+pub use machine::{Serial, instructions};
+
+use core::fmt::Write;
+
+/// Says what failed, without the code that makes texts of numbers, and ends the machine.
+fn fails(texts: &[&str]) -> ! {
+    for text in ["FAILED: "].iter().chain(texts).chain(&["\n"]) {
+        let _ = Serial.write_str(text);
+    }
+    machine::fail()
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    fails(&["a panic in ", info.location().map_or("", |at| at.file())])
+}
