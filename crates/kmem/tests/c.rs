@@ -307,6 +307,9 @@ fn faults_in_objects_are_named_where_a_cache_has_debugging() {
         ("twice", "BUG faulty: Object already free (double free)"),
         ("after", "BUG faulty: Poison overwritten (use after free)"),
     ];
+    let mut resized = clean(&program);
+    let output = passes(resized.args(["krealloc", "env"]).env("SLABYARD_DEBUG", "FZPU"));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     for (fault, said) in faults {
         for from in ["flags", "env"] {
             let mut command = clean(&program);

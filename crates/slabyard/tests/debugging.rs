@@ -2,16 +2,17 @@
 //! here, on the modelled machine, and what beside the bytes must hold.
 
 use slabyard::cache::{CacheId, CacheSettings};
-use slabyard::created::NotDestroyed;
+use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
 use slabyard::pages::finding::{By, Finding, Hooks, What};
-use slabyard::platform::Platform;
 use slabyard::platform::machine::{Config, Machine};
+use slabyard::platform::{Park, Platform};
 use slabyard::slab::Constructor;
 use slabyard::yard::{Place, Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Yards = Yard<Machine, Any>;
 
@@ -193,6 +194,47 @@ fn a_cache_with_a_live_object_stays_and_reports_it() {
     is_sound(&yard);
 }
 
+/// The cache is destroyed right after its only object was given up for readers: that waits for the
+/// object's free, and nothing remains to report.
+#[test]
+fn a_cache_goes_after_the_object_that_waited_for_readers() {
+    let yard = yard_with(|_| DebugFlags::NONE);
+    for flags in [all(), DebugFlags::CHECK.with(DebugFlags::POISON)] {
+        let id = cache_of(&yard, 64, flags);
+        let object = alloc(&yard, id);
+        assert!(yard.free_to_rcu(id, object).is_ok());
+        is_sound(&yard);
+        // SAFETY: no other thread.
+        assert_eq!(unsafe { yard.destroy_cache(id) }, Ok(()));
+        is_sound(&yard);
+    }
+}
+
+/// The same, destroyed by another thread than the one that freed.
+#[test]
+fn a_cache_goes_in_another_thread_than_its_object() {
+    let yard = yard_with(|_| DebugFlags::NONE);
+    let id = cache_of(&yard, 64, all());
+    let freed = AtomicBool::new(false);
+    let (yard_, freed) = (&yard, &freed);
+    yard.platform().run(vec![
+        Box::new(move |_| {
+            let object = alloc(yard_, id);
+            assert!(yard_.free_to_rcu(id, object).is_ok());
+            freed.store(true, Ordering::Relaxed);
+        }),
+        Box::new(move |machine| {
+            while !freed.load(Ordering::Relaxed) {
+                machine.step();
+            }
+            // SAFETY: nobody names the cache any more.
+            assert_eq!(unsafe { yard_.destroy_cache(id) }, Ok(()));
+        }),
+    ]);
+    assert!(yard.find_cache(id).is_none());
+    is_sound(&yard);
+}
+
 #[test]
 fn a_second_free_is_found_in_quarantine_and_in_the_slab() {
     for others in [0, 5, 3000] {
@@ -316,6 +358,143 @@ fn large_blocks_have_a_zone_and_a_seal() {
             assert_eq!(yard.free(other), Ok(()));
         }
         is_sound(&yard);
+    }
+}
+
+/// Whichever request for memory is refused: an error or null, and nothing is reported.
+#[test]
+fn refused_memory_changes_nothing() {
+    for flags in
+        [DebugFlags::CHECK, DebugFlags::RED_ZONE, DebugFlags::POISON, DebugFlags::TRACK, all()]
+    {
+        let mut refused = 0;
+        for n in 0..40 {
+            let yard = yard_with(|_| DebugFlags::NONE);
+            let id = cache_of(&yard, 200, flags);
+            let before = yard.platform().requests();
+            yard.platform().refuse(Some(n));
+            let mut live: Vec<_> = (0..300).filter_map(|_| yard.alloc_from(id)).collect();
+            let mut bulk = [0; 70];
+            let got_bulk = yard.alloc_bulk_from(id, &mut bulk);
+            let prefilled = yard.prefill(id, 50);
+            let more =
+                yard.create_cache("more", &CacheSettings { debug: flags, ..CacheSettings::of(64) });
+            refused += u32::from(yard.platform().requests() - before > n);
+            assert!(more.is_ok() || more == Err(NotCreated::Memory));
+            if got_bulk {
+                live.extend(bulk);
+            }
+            is_sound(&yard);
+            live.drain(..).for_each(|object| assert_eq!(yard.free_to(id, object), Ok(())));
+            if let Some(prefilled) = prefilled {
+                assert!(yard.return_prefilled(prefilled).is_ok());
+            }
+            is_sound(&yard);
+            // SAFETY: no other thread.
+            assert_eq!(unsafe { yard.destroy_cache(id) }, Ok(()));
+            is_sound(&yard);
+        }
+        assert!(refused > 0, "{flags:?}: nothing was refused");
+    }
+}
+
+/// The address behind the last object of a slab and its parts, and the last object.
+fn tail_of(yard: &Yards, id: CacheId, object: usize) -> (usize, usize) {
+    let cache = yard.find_cache(id).expect("it is there");
+    let geometry = cache.shape().geometry;
+    let slab = object & !(geometry.slab_bytes() - 1);
+    let layout = *cache.engine.debug().expect("it has debugging").layout();
+    let last = geometry.address_of(slab, geometry.objects - 1);
+    (last + (layout.stride - layout.left) as usize, last)
+}
+
+#[test]
+fn a_write_behind_the_last_object_of_a_slab_is_found() {
+    let of = |offset: fn(usize, usize) -> usize| {
+        let yard = yard_with(|_| DebugFlags::NONE);
+        let id = cache_of(&yard, 600, DebugFlags::POISON);
+        let objects: Vec<_> = (0..100).map(|_| alloc(&yard, id)).collect();
+        is_sound(&yard);
+        let (tail, last) = tail_of(&yard, id, objects[0]);
+        let slab_end = tail.next_multiple_of(4096);
+        assert!(tail < slab_end, "there are bytes left");
+        write(&yard, offset(tail, slab_end), 0x12);
+        (yard, id, last, objects)
+    };
+    // By a look: the first byte, and the last.
+    for offset in [|tail, _| tail, |_, end| end - 1] {
+        let (yard, ..) = of(offset);
+        assert_eq!((validate(&yard), found()), (1, vec![What::Tail]));
+        is_sound(&yard);
+    }
+    // By the free of the last object.
+    let (yard, id, last, mut objects) = of(|tail, _| tail);
+    objects.retain(|object| *object != last);
+    objects.into_iter().for_each(|object| assert_eq!(yard.free_to(id, object), Ok(())));
+    assert_eq!(found(), []);
+    assert_eq!(yard.free_to(id, last), Ok(()));
+    assert_eq!(found(), [What::Tail]);
+    is_sound(&yard);
+}
+
+/// What is far behind an object may be a page that nobody had.
+#[test]
+fn a_write_to_a_page_of_nobody_is_found() {
+    let yard = yard_with(|_| DebugFlags::NONE);
+    let id = cache_of(&yard, 64, DebugFlags::RED_ZONE);
+    let p = alloc(&yard, id);
+    is_sound(&yard);
+    let mut block = None;
+    yard.heap.each_free_block(|granule, _| block = Some(yard.heap.region.address(granule)));
+    let block = block.expect("free pages");
+    assert_ne!(block & !4095, p & !4095);
+    write(&yard, block + 8 + 77, 0x12);
+    assert_eq!((validate(&yard), found()), (1, vec![What::Unused]));
+    is_sound(&yard);
+    // What was used is dirty, and nobody knows what it should be.
+    let run = yard.alloc(4 << 20, 16).expect("memory");
+    assert_eq!(yard.free(run), Ok(()));
+    is_sound(&yard);
+}
+
+/// Empty slabs stay, so that later writes to their objects are found: by a look, and as they end.
+#[test]
+fn a_write_to_an_object_of_an_empty_slab_is_found() {
+    for by_look in [true, false] {
+        let yard = yard_with(|_| DebugFlags::NONE);
+        let id = cache_of(&yard, 4000, DebugFlags::POISON);
+        let objects: Vec<_> = (0..200).map(|_| alloc(&yard, id)).collect();
+        objects.iter().for_each(|object| assert_eq!(yard.free_to(id, *object), Ok(())));
+        is_sound(&yard);
+        // The first of them left quarantine long ago.
+        write(&yard, objects[0] + 50, 0x12);
+        if by_look {
+            assert_eq!((validate(&yard), found()), (1, vec![What::Poison]));
+        }
+        assert!(yard.shrink_cache(id));
+        assert_eq!(found(), if by_look { vec![] } else { vec![What::Poison] });
+        is_sound(&yard);
+    }
+}
+
+/// Planted: a state that is right in itself and says something else than the slab's bitmap.
+#[test]
+fn verify_compares_states_with_bits() {
+    for is_live in [true, false] {
+        let yard = yard_with(|_| DebugFlags::NONE);
+        let id = cache_of(&yard, 64, all());
+        let (p, q) = (alloc(&yard, id), alloc(&yard, id));
+        assert_eq!(yard.free_to(id, q), Ok(()));
+        is_sound(&yard);
+        let debug = yard.find_cache(id).expect("it is there").engine.debug().expect("debugging");
+        if is_live {
+            yard.heap.release(debug.layout(), p);
+        } else {
+            yard.heap.hand_out(debug.layout(), q, 64);
+        }
+        assert_eq!(validate(&yard), 0, "each object is right in itself");
+        let fault = yard.verify().expect("outside of a slow path").expect_err("it was planted");
+        assert_eq!(fault.what, "state of an object with debugging");
     }
 }
 

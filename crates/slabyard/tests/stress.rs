@@ -25,12 +25,15 @@ mod worker;
 use slabyard::engine::Any;
 use slabyard::engine::cpu_slabs::{Planted, Rules};
 use slabyard::engine::nodes::NodeSettings;
+use slabyard::pages::finding::Hooks;
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::{Settings, Yard};
+use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 use token::{FOUND, HUNG};
 use worker::{Load, Sequence};
@@ -51,6 +54,8 @@ const NOT_THERE: i32 = 18;
 enum Served {
     By(EngineName),
     ByCpuSlabs(Rules),
+    /// SLUB, each cache and large blocks with debugging.
+    Debugged(DebugFlags),
     /// SLAB on so many declared memory nodes.
     OnNodes(EngineName, usize, NodeSettings),
 }
@@ -168,6 +173,40 @@ fn cpu_slabs_with_own_sequences() {
 #[test]
 fn cpu_slabs_with_private_slots() {
     sound_cpu_slabs("cpu_slabs_with_private_slots", Mode::Slots);
+}
+
+#[test]
+fn debugged_with_the_librarys_sequences() {
+    sound_debugged("debugged_with_the_librarys_sequences", Mode::Library);
+}
+
+#[test]
+fn debugged_with_own_sequences() {
+    sound_debugged("debugged_with_own_sequences", Mode::Own);
+}
+
+#[test]
+fn debugged_with_private_slots() {
+    sound_debugged("debugged_with_private_slots", Mode::Slots);
+}
+
+/// Planted: in the middle of the load a byte behind an object is written to.
+#[test]
+fn a_byte_behind_an_object_is_found() {
+    const NAME: &str = "a_byte_behind_an_object_is_found";
+    if is_child() {
+        begin(Mode::Library, Served::Debugged(DebugFlags::RED_ZONE));
+        std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let object = YARD.alloc_fast(40, 16).expect("memory");
+            // SAFETY: the red zone behind an object of ours.
+            unsafe { ((object + 40) as *mut u8).write(0) };
+            assert!(YARD.free_fast(object).is_ok());
+        });
+        run_load(Served::Debugged(DebugFlags::RED_ZONE), Sequence::Right, PLANTED_OPS);
+    }
+    let status = command(NAME).status().expect("a child");
+    assert_eq!(status.code(), Some(FOUND), "the planted bug was not found");
 }
 
 #[test]
@@ -292,6 +331,43 @@ fn sound_cpu_slabs(name: &str, mode: Mode) {
     }
 }
 
+/// Sets of flags that take different ways.
+fn debug_kinds() -> [DebugFlags; 6] {
+    let [f, z, p] = [DebugFlags::CHECK, DebugFlags::RED_ZONE, DebugFlags::POISON];
+    let low = DebugFlags::DEFAULT.with(DebugFlags::LOW_ORDER);
+    [f, z, f.with(p), f.with(z).with(p), DebugFlags::TRACK, low]
+}
+
+/// As [`sound`], with debugging, each of several sets of flags.
+fn sound_debugged(name: &str, mode: Mode) {
+    let kinds = debug_kinds();
+    if is_child() {
+        let ops = std::env::var(OPS).map_or(FEW_OPS / 4, |n| n.parse().expect("a number"));
+        let nth: usize = std::env::var(KIND).expect("a kind").parse().expect("a number");
+        run(mode, Served::Debugged(kinds[nth]), Sequence::Right, ops / kinds.len() as u64);
+    }
+    for (nth, flags) in kinds.iter().enumerate() {
+        let mut child = in_mode(command(name), mode);
+        child.env(KIND, nth.to_string());
+        accept(&format!("{name}, {flags:?}"), child);
+    }
+}
+
+/// What the child's debugging is, for its yard's rules.
+static FLAGS: AtomicU8 = AtomicU8::new(0);
+
+/// What debugging finds ends the run, but for what the load plans.
+const HOOKS: Hooks = Hooks {
+    report: |finding| {
+        let found = finding.bytes.map_or(0, |bytes| bytes.found.into());
+        let expected = finding.bytes.map_or(0, |bytes| bytes.expected.into());
+        token::wrong(finding.what.text(), finding.object, found, expected);
+    },
+    track: |track| track.frames[0] = 1,
+    trace: |_, _, _| {},
+    fails: || false,
+};
+
 /// As [`sound`], of every kind of page lists, below an engine that ends a slab as it empties and
 /// one that does not.
 fn sound_page_lists(name: &str, mode: Mode) {
@@ -337,6 +413,12 @@ fn begin(mode: Mode, served: Served) {
     }
     match served {
         Served::By(engine) => YARD.choose(engine),
+        Served::Debugged(flags) => {
+            FLAGS.store(flags.bits(), Ordering::Relaxed);
+            YARD.on_findings(HOOKS);
+            assert!(YARD.choose_debug(|_| DebugFlags::of(FLAGS.load(Ordering::Relaxed))));
+            YARD.choose(EngineName::Slub);
+        }
         Served::ByCpuSlabs(rules) => YARD.choose_cpu_slabs(&rules),
         Served::OnNodes(engine, nodes, settings) => {
             assert!(platform.set_nodes(nodes));
@@ -356,8 +438,16 @@ fn begin(mode: Mode, served: Served) {
 /// The child: ends the process.
 fn run(mode: Mode, served: Served, sequence: Sequence, ops: u64) -> ! {
     begin(mode, served);
+    run_load(served, sequence, ops)
+}
+
+/// In the child, whose yard is ready: ends the process.
+fn run_load(served: Served, sequence: Sequence, ops: u64) -> ! {
     let load = Load::new(&YARD, sequence, ops);
     load.run();
+    if matches!(served, Served::Debugged(_)) {
+        assert_eq!(YARD.validate(), Some(0));
+    }
     // Twice: the first one's ended slabs are in this CPU's lists of runs.
     YARD.trim();
     YARD.trim();
@@ -366,7 +456,9 @@ fn run(mode: Mode, served: Served, sequence: Sequence, ops: u64) -> ! {
         other => token::wrong_yard("at the end", &other),
     }
     let mapped = YARD.heap.mappings.live();
-    if mapped != (0, 0) {
+    // Freed blocks with debugging stay for a while.
+    let waiting = if matches!(served, Served::Debugged(_)) { 64 } else { 0 };
+    if mapped.0 > waiting {
         token::wrong("mappings are left", 0, mapped.0 as u64, 0);
     }
     token::end(DONE)

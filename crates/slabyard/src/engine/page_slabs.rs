@@ -47,6 +47,10 @@ pub trait Ruled: Copy {
     #[inline(always)]
     fn prepare<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
 
+    /// A last look at a slab that ended, before its pages are given back.
+    #[inline(always)]
+    fn ended<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
+
     /// What a yard's [`Slabs::list`] is.
     #[inline]
     fn list<'s, P: Platform>(on: &'s PageSlabs<'_, P, Self>) -> &'s Lock<Partial> {
@@ -344,6 +348,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
 impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
     #[inline(always)]
     fn free_pages(self, shape: &Shape, slab: u32, warmth: Warmth) {
+        R::ended(&self, shape, slab);
         let order = shape.geometry.order;
         let is_plain = shape.destructor.is_none() && !shape.flags.has(CacheFlags::TYPESAFE_BY_RCU);
         if !is_plain && is_held(self.heap, shape, slab) {

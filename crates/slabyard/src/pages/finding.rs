@@ -34,6 +34,10 @@ pub enum What {
     Poison,
     /// Bytes between the object and the next.
     Padding,
+    /// Bytes behind the last object of the slab.
+    Tail,
+    /// Bytes of a page that nobody had.
+    Unused,
     /// The word that says whether the object is live.
     State,
     /// A free of a free object.
@@ -53,6 +57,8 @@ impl What {
             What::RightRedZone => "Right Redzone overwritten",
             What::Poison => "Poison overwritten",
             What::Padding => "Object padding overwritten",
+            What::Tail => "Padding overwritten",
+            What::Unused => "Free page overwritten",
             What::State => "Freepointer corrupt",
             What::Free => "Object already free",
             What::Pointer => "Invalid object pointer",

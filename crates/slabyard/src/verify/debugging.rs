@@ -5,6 +5,7 @@
 //! Invariant: what does not serve by size has no debugging, and none of this code.
 
 use crate::cache::Cache;
+use crate::cache::slots::number_of;
 use crate::engine::{Debug, Engine};
 use crate::pages::Kind;
 use crate::pages::finding::Hooks;
@@ -19,6 +20,24 @@ use slabyard_abi::debug::DebugFlags;
 #[inline(always)]
 pub(crate) fn debug_of<E: Engine>(cache: &Cache<E>) -> Option<&Debug> {
     if E::SIZED { cache.engine.debug() } else { None }
+}
+
+/// Tells each cache with debugging how many of its objects wait for readers: they are live.
+pub(super) fn expect_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if E::SIZED {
+        yard.each_waiting(&mut |slot, address| {
+            if let Some(number) = number_of(slot)
+                && yard.class_at(address) == Some(number)
+                && let cache = yard.cache(number)
+                && let Some(debug) = debug_of(cache)
+                && let begin = address & !(cache.shape().geometry.slab_bytes() - 1)
+                && let Some(slab) = yard.heap.region.granule_of(begin)
+                && !yard.heap.is_slab_aside(slab)
+            {
+                debug.expect_waiting();
+            }
+        });
+    }
 }
 
 /// A cache's name, for rules: cut off as published names are.
@@ -138,7 +157,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn validate_inside(&self) -> u64 {
         let look =
             |cache: &Cache<E>, debug: &Debug, slab| debug.look_through(cache.on(&self.heap), slab);
-        self.each_debugged_slab(look) + self.look_at_blocks()
+        let unused = if self.has_debugging() { self.look_at_unused() } else { 0 };
+        self.each_debugged_slab(look) + self.look_at_blocks() + unused
     }
 
     /// Reports the live objects of a cache that is to be destroyed, where it has debugging.

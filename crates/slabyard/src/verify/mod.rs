@@ -18,9 +18,10 @@
 pub(crate) mod close;
 pub(crate) mod debugging;
 pub(crate) mod planted;
+mod unused;
 
 use crate::cache::slots::{number_of, slot_of};
-use crate::engine::Engine;
+use crate::engine::{Debug, Engine};
 use crate::observe::Quiesced;
 use crate::pages::{Cause, Kind};
 use crate::platform::stack::ENTRY_BYTES;
@@ -239,7 +240,9 @@ fn check_pages<P: Platform, E: Engine>(
     // A check before this one may have ended with a fault.
     for number in yard.caches().numbers() {
         yard.cache(number).tally.take();
+        debugging::debug_of(yard.cache(number)).map(Debug::take_waiting);
     }
+    debugging::expect_waiting(yard);
     let mut free_granules = 0usize;
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
@@ -316,6 +319,8 @@ fn check_pages<P: Platform, E: Engine>(
         let published = cache.engine.is_list_published(on) && cache.engine.is_published(on);
         expect("cache published as it is", number, u64::from(published), 1)?;
         expect("objects out of cache", number, cache.out(), slabs * objects_a_slab - free)?;
+        let waiting = debugging::debug_of(cache).map_or(0, Debug::take_waiting);
+        expect("objects that wait for readers", number, waiting.into(), 0)?;
         sound.slabs += slabs;
         objects += slabs * objects_a_slab;
     }

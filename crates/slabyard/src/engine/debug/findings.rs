@@ -103,7 +103,59 @@ impl Debug {
             on.heap.restore_state(self.layout(), object, known);
             on.heap.repair(self.layout(), object, known);
         }
+        let begin = on.heap.region.address(slab);
+        let version = on.heap.free_of(slab).0;
+        if let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, begin)
+            && on.heap.is_slab(slab, shape.slot)
+            && on.heap.free_of(slab).0 == version
+        {
+            wrong += 1;
+            let last = geometry.address_of(begin, geometry.objects - 1);
+            self.set_aside(on, last);
+            self.report(on, (What::Tail, By::Look), last, last, Some(bytes));
+            on.heap.fill_tail(self.layout(), geometry, begin);
+        }
         wrong
+    }
+
+    /// A last look at a slab that ended: all of its objects are free, and nobody else knows it.
+    pub(super) fn look_at_ended<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32) {
+        if !self.flags().has(Self::LOOKS_AT) {
+            return;
+        }
+        let geometry = &on.cache.shape().geometry;
+        let begin = on.heap.region.address(slab);
+        for index in 0..geometry.objects {
+            let object = geometry.address_of(begin, index);
+            let known = on.heap.known(self.layout(), object);
+            let free = known.filter(|known| known.state == State::Free);
+            let wrong = match free {
+                Some(known) => {
+                    let wrong = on.heap.wrong_of(self.layout(), object, known);
+                    wrong.map(|(what, bytes)| (what, Some(bytes)))
+                }
+                None => Some((What::State, None)),
+            };
+            if let Some((what, bytes)) = wrong {
+                self.report(on, (what, By::Call), object, object, bytes);
+            }
+        }
+        if let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, begin) {
+            let last = geometry.address_of(begin, geometry.objects - 1);
+            self.report(on, (What::Tail, By::Call), last, last, Some(bytes));
+        }
+    }
+
+    /// At the free of a slab's last object: looks at what lies behind it.
+    pub(super) fn look_at_tail<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
+        let geometry = &on.cache.shape().geometry;
+        let slab = object & !(geometry.slab_bytes() - 1);
+        if object == geometry.address_of(slab, geometry.objects - 1)
+            && let Some(bytes) = on.heap.wrong_tail(self.layout(), geometry, slab)
+        {
+            self.found(on, What::Tail, object, Some(bytes));
+            on.heap.fill_tail(self.layout(), geometry, slab);
+        }
     }
 
     /// Reports the live objects of a slab of a cache that is to be destroyed; returns how many.

@@ -6,6 +6,9 @@
 //! in quarantine ([`quarantine`]) before its slab has it again, so that a second free of it, and
 //! a write to it, are found where another allocation would else have hidden them.
 //!
+//! A slab that becomes empty stays, up to [`EMPTY_BYTES`] of them: what is written to objects whose
+//! last neighbour was freed is found, too. The rest ends after a last look.
+//!
 //! A finding is reported, and its slab is set aside: it hands nothing out any more.
 //! [`findings`] makes the reports, and looks through all objects of a cache.
 //!
@@ -17,14 +20,14 @@
 //! # Equations (asserted by `verify`)
 //!
 //! In a slab that is not set aside an object's bit is set, or it is in quarantine, just when its
-//! state is Free; else its state is Live.
+//! state is Free; else its state is Live. One that waits for readers is Live.
 
 pub mod findings;
 mod quarantine;
 
 use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, Rules, Slabs};
-use super::{Changed, Engine, Header, PageSlabs, Shape, partial, tiny};
+use super::{Changed, Engine, Found, Header, PageSlabs, Shape, partial, tiny};
 use crate::pages::PageHeap;
 use crate::pages::finding::{Call, What};
 use crate::platform::{Platform, Slot};
@@ -40,6 +43,8 @@ pub struct Debug {
     flags: AtomicU32,
     layout: Once<Layout>,
     quarantine: Quarantine,
+    /// For `verify`: live objects that wait for readers, whose bits it has set.
+    waiting: AtomicU32,
 }
 
 /// The kernel's rules, for slabs whose objects are prepared.
@@ -52,13 +57,22 @@ impl Ruled for Checked<'_> {
     fn prepare<P: Platform>(on: &PageSlabs<'_, P, Self>, shape: &Shape, slab: u32) {
         let geometry = &shape.geometry;
         let first = geometry.address_of(on.heap.region.address(slab), 0);
-        on.heap.prepare_slab(slab, on.rules.0.layout(), first, geometry.objects);
+        let layout = on.rules.0.layout();
+        on.heap.prepare_slab(slab, layout, first, geometry.objects);
+        on.heap.fill_tail(layout, geometry, on.heap.region.address(slab));
+    }
+
+    fn ended<P: Platform>(on: &PageSlabs<'_, P, Self>, _shape: &Shape, slab: u32) {
+        on.rules.0.look_at_ended(PageSlabs { heap: on.heap, cache: on.cache, rules: () }, slab);
     }
 }
 
 /// Objects of malloc's larger classes, by which a multiple of this is aligned, are so too: a
 /// request of more alignment is a run.
 const MOST_ALIGN: u32 = 64;
+
+/// Bytes of empty slabs that stay in a cache.
+const EMPTY_BYTES: usize = 256 << 10;
 
 impl Debug {
     /// Debugging of a cache that begins later.
@@ -68,6 +82,7 @@ impl Debug {
             flags: AtomicU32::new(flags.bits() as u32),
             layout: Once::new(),
             quarantine: Quarantine::new(),
+            waiting: AtomicU32::new(0),
         }
     }
 
@@ -101,6 +116,23 @@ impl Debug {
         let geometry = layout.geometry(first, page_order)?;
         self.layout.set(layout);
         Some(if is_low { geometry.lowered(order) } else { geometry })
+    }
+
+    /// For `verify`: another object waits for readers.
+    pub fn expect_waiting(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were expected that no slab had; none are any more.
+    pub fn take_waiting(&self) -> u32 {
+        self.waiting.swap(0, Ordering::Relaxed)
+    }
+
+    /// True if another waiting object was expected.
+    fn has_waited(&self) -> bool {
+        let left = self.waiting.load(Ordering::Relaxed);
+        self.waiting.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
     }
 
     /// The link of a deferred free of an object.
@@ -243,7 +275,8 @@ impl Engine for Debug {
     }
 
     fn begin(&self, cache: &Header) {
-        cache.set_min_partial(0);
+        let slab_bytes = cache.shape().geometry.slab_bytes();
+        cache.set_min_partial((EMPTY_BYTES / slab_bytes) as u32);
     }
 
     fn alloc<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
@@ -278,6 +311,7 @@ impl Engine for Debug {
                 if let Some((what, bytes)) = wrong {
                     self.found(on, what, address, Some(bytes));
                 }
+                self.look_at_tail(on, address);
                 on.heap.set_track(layout, address, Which::Free, known.requested);
                 on.heap.release(layout, address);
                 self.trace(on, Call::Free, address);
@@ -321,9 +355,12 @@ impl Engine for Debug {
         let geometry = &on.cache.shape().geometry;
         for index in 0..geometry.objects {
             let object = on.heap.address_of(geometry, Object { slab, index });
-            let is_free = on.heap.is_free(slab, index);
-            let state = if is_free { State::Free } else { State::Live };
-            if on.heap.known(self.layout(), object).is_none_or(|known| known.state != state) {
+            let is_sound = match on.heap.known(self.layout(), object).map(|known| known.state) {
+                Some(State::Free) => on.heap.is_free(slab, index),
+                Some(State::Live) => !on.heap.is_free(slab, index) || self.has_waited(),
+                _ => false,
+            };
+            if !is_sound {
                 return Err("state of an object with debugging");
             }
         }
@@ -335,6 +372,20 @@ impl Engine for Debug {
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
         self.empty_quarantine(on);
         self.discard_empty(on);
+    }
+
+    /// Empty slabs stay until they are asked for, as what waits in quarantine does.
+    fn reclaim<P: Platform>(
+        &self,
+        _on: PageSlabs<'_, P>,
+        _found: &mut Option<Found>,
+        _most: u32,
+    ) -> bool {
+        false
+    }
+
+    fn discard_empty<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        partial::discard_all_empty(self.checked(on));
     }
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {

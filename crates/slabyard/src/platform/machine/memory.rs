@@ -10,6 +10,8 @@
 use super::super::Use;
 use super::Config;
 use crate::sync::{AtomicU64, Ordering};
+use core::ops::Deref;
+use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +34,7 @@ pub(super) struct Memory {
     words: BTreeMap<usize, usize>,
     /// Words that threads share, in place of those in `words`. They stay: references to them
     /// live as long as the machine.
-    shared: BTreeMap<usize, Box<AtomicU64>>,
+    shared: BTreeMap<usize, SharedWord>,
     /// Bytes that were filled, apart from the words, by the number of their page.
     filled: BTreeMap<usize, Box<[u8; FILLED]>>,
     /// Addresses of locked pages.
@@ -51,6 +53,34 @@ struct Reservation {
     committed: BTreeSet<usize>,
     /// The real memory of a table.
     table: Option<Table>,
+}
+
+/// A word that others point to: no box, which would claim it for itself whenever it moves.
+struct SharedWord(NonNull<AtomicU64>);
+
+// SAFETY: it owns a word that all threads may use.
+unsafe impl Send for SharedWord {}
+
+impl SharedWord {
+    fn new(value: u64) -> Self {
+        SharedWord(NonNull::from(Box::leak(Box::new(AtomicU64::new(value)))))
+    }
+}
+
+impl Deref for SharedWord {
+    type Target = AtomicU64;
+
+    fn deref(&self) -> &AtomicU64 {
+        // SAFETY: it lives until the owner's drop.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for SharedWord {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and the machine, whose users have the pointers, is gone.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 struct Table {
@@ -355,10 +385,8 @@ impl Memory {
     pub fn shared_word(&mut self, address: usize) -> *const AtomicU64 {
         self.check_word(address);
         let words = &mut self.words;
-        &raw const **self
-            .shared
-            .entry(address)
-            .or_insert_with(|| Box::new(AtomicU64::new(words.remove(&address).unwrap_or(0) as u64)))
+        let new = || SharedWord::new(words.remove(&address).unwrap_or(0) as u64);
+        self.shared.entry(address).or_insert_with(new).0.as_ptr()
     }
 
     /// Writes to bytes, which are apart from the words: a page at a time.

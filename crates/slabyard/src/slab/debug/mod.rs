@@ -2,13 +2,16 @@
 //! them.
 //!
 //! [`layout`] says where the parts lie, [`object`] fills and checks them, [`track`] keeps who used
-//! an object, [`aside`] takes a slab out of use, [`block`] has what lies behind runs and mappings.
+//! an object, [`tail`] has what lies
+//! behind a slab's last object, [`aside`] takes a slab out of use, [`block`] has what lies behind
+//! runs and mappings.
 //! Neighbour: [`crate::engine::debug`] decides when.
 
 mod aside;
 mod block;
 mod layout;
 mod object;
+mod tail;
 mod track;
 
 pub use block::SEAL;

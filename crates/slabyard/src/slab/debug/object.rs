@@ -24,7 +24,7 @@ use slabyard_abi::region::debugging;
 
 const RED_FREE: u8 = 0xbb;
 const RED_LIVE: u8 = 0xcc;
-const POISON_NEW: u8 = 0x5a;
+pub(super) const POISON_NEW: u8 = 0x5a;
 const POISON_FREE: u8 = 0x6b;
 const POISON_END: u8 = 0xa5;
 

@@ -2,13 +2,16 @@
 //! objects to the others, which free them, and destroys its caches again and again until the
 //! last object is free, while malloc's classes are in use and one thread verifies and trims.
 
-use super::{sound, yard_on};
+use super::{begun, sound};
 use crate::random::Random;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
-use slabyard::platform::Park;
+use slabyard::engine::{Any, Engine, Sheaves};
+use slabyard::pages::finding::{Hooks, What};
 use slabyard::platform::machine::{Body, Broken, Config, Machine};
+use slabyard::platform::{Park, Platform};
 use slabyard::yard::Yard;
+use slabyard_abi::debug::DebugFlags;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -45,16 +48,45 @@ struct Own {
     closing: bool,
 }
 
-struct Scene {
-    yard: Yard<Machine>,
+struct Scene<E> {
+    yard: Yard<Machine, E>,
     shared: Mutex<Shared>,
     can_stop: bool,
+    flags: Flags,
 }
 
-impl Scene {
-    fn new(config: Config) -> Self {
+/// The debugging of the next cache.
+type Flags = fn(&mut Random) -> DebugFlags;
+
+fn plain(_: &mut Random) -> DebugFlags {
+    DebugFlags::NONE
+}
+
+/// Any but those that print and that fail; a third of the caches has none.
+fn any_flags(random: &mut Random) -> DebugFlags {
+    match random.below(3) {
+        0 => DebugFlags::NONE,
+        1 => DebugFlags::DEFAULT,
+        _ => DebugFlags::of(random.below(1 << 7) as u8)
+            .without(DebugFlags::TRACE)
+            .without(DebugFlags::FAIL),
+    }
+}
+
+/// A finding fails the test, but of what remains in a cache that is to go.
+const HOOKS: Hooks = Hooks {
+    report: |finding| assert_eq!(finding.what, What::Remaining, "{finding:?}"),
+    track: |track| track.frames[0] = 1,
+    trace: |_, _, _| {},
+    fails: || false,
+};
+
+impl<E: Engine> Scene<E> {
+    fn new(config: Config, flags: Flags) -> Self {
         let can_stop = config.can_stop;
-        Scene { yard: yard_on(config), shared: Mutex::default(), can_stop }
+        let yard = begun(Yard::new(Machine::new(config)));
+        yard.on_findings(HOOKS);
+        Scene { yard, shared: Mutex::default(), can_stop, flags }
     }
 
     fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
@@ -80,15 +112,31 @@ impl Scene {
         assert_eq!(self.yard.free_bulk_to(id, &objects[1..]), Ok(()));
     }
 
+    /// Hands out some objects of a prefilled sheaf, and returns the others.
+    fn hand_out_prefilled(&self, id: CacheId, bytes: usize, random: &mut Random) {
+        // The thread that forks was preempted for long, if there is none.
+        let Some(mut spare) = self.yard.prefill(id, 1 + random.below(40)) else { return };
+        for _ in 0..random.below(spare.len() + 1) {
+            let object = self.yard.alloc_prefilled(&mut spare).expect("never null");
+            self.shared().hand_out(id, object, bytes);
+        }
+        let mut spare = Some(spare);
+        while let Some(left) = spare.take() {
+            spare = self.yard.return_prefilled(left).err();
+        }
+    }
+
     fn work(&self, seed: u64, steps: usize) {
         let yard = &self.yard;
         let mut random = Random::new(seed);
         let mut own: Vec<Own> = Vec::new();
         for _ in 0..steps {
-            match random.below(10) {
+            match random.below(12) {
                 0 if own.len() < 6 => {
                     let bytes = [1, 24, 64, 100, 700, 5000][random.below(6)];
-                    match yard.create_cache("own", &CacheSettings::of(bytes)) {
+                    let debug = (self.flags)(&mut random);
+                    let settings = CacheSettings { debug, ..CacheSettings::of(bytes) };
+                    match yard.create_cache("own", &settings) {
                         Ok(id) => own.push(Own { id, bytes, closing: false }),
                         // The thread that forks was preempted for long.
                         Err(why) => assert_eq!(why, NotCreated::Interrupted),
@@ -115,6 +163,13 @@ impl Scene {
                         own.swap_remove(nth);
                     }
                 }
+                9 if !own.is_empty() => {
+                    let Own { id, bytes, closing } = own[random.below(own.len())];
+                    if !closing {
+                        self.hand_out_prefilled(id, bytes as usize, &mut random);
+                    }
+                }
+                10 if !own.is_empty() => _ = yard.shrink_cache(own[random.below(own.len())].id),
                 _ => {
                     let bytes = random.below(3000);
                     let address = yard.alloc_fast(bytes, 16).expect("memory");
@@ -179,7 +234,8 @@ impl Scene {
 
     fn oversee(&self, machine: &Machine, rounds: usize) {
         for round in 0..rounds {
-            match round % 3 {
+            match round % 4 {
+                3 => assert_eq!(self.yard.validate().unwrap_or(0), 0),
                 0 => drop(self.yard.verify().expect("no slow path").expect("a sound yard")),
                 1 => drop(self.yard.trim()),
                 _ => {
@@ -193,8 +249,12 @@ impl Scene {
 }
 
 fn run(config: Config, threads: usize, steps: usize) -> (u64, u64) {
+    run_of::<Sheaves>(config, threads, steps, plain)
+}
+
+fn run_of<E: Engine>(config: Config, threads: usize, steps: usize, flags: Flags) -> (u64, u64) {
     let seed = config.seed;
-    let scene = Scene::new(Config { max_threads: threads + 1, ..config });
+    let scene = Scene::<E>::new(Config { max_threads: threads + 1, ..config }, flags);
     let worker = |n: usize| -> Body<'_> {
         let scene = &scene;
         Box::new(move |_| {
@@ -235,6 +295,40 @@ fn caches_come_and_go_under_preempted_threads() {
         }
     }
     assert!(destroyed > 200 && remained > 20, "{destroyed} destroyed, {remained} remained");
+}
+
+#[test]
+fn caches_with_debugging_and_without_come_and_go() {
+    for seed in seeds(6) {
+        for can_stop in [true, false] {
+            let preemption = [20, 100, 300][seed as usize % 3];
+            let config = Config { cpus: 3, can_stop, seed, preemption, ..Config::default() };
+            run_of::<Any>(config, 5, 100, any_flags);
+        }
+    }
+}
+
+/// The planted bug: one of the threads writes a byte behind an object of its own.
+#[test]
+fn a_byte_behind_an_object_is_found_under_preempted_threads() {
+    let found = catch_unwind(AssertUnwindSafe(|| {
+        let config = Config { max_threads: 4, ..Config::default() };
+        let scene = Scene::<Any>::new(config, |_| DebugFlags::RED_ZONE);
+        let settings = CacheSettings { debug: DebugFlags::RED_ZONE, ..CacheSettings::of(40) };
+        let id = scene.yard.create_cache("planted", &settings).expect("memory");
+        let worker = |n: u64| -> Body<'_> {
+            let scene = &scene;
+            Box::new(move |machine| {
+                scene.work(n, 60);
+                let object = scene.yard.alloc_from(id).expect("memory");
+                // SAFETY: the modelled machine has no memory that this could damage.
+                unsafe { machine.fill(object + 40, (n == 1).into(), 0x12) };
+                assert_eq!(scene.yard.free_to(id, object), Ok(()));
+            })
+        };
+        scene.yard.platform().run((0..3).map(worker).collect());
+    }));
+    assert!(found.is_err(), "the planted bug was not found");
 }
 
 #[test]

@@ -1,0 +1,43 @@
+//! What a slab has behind its last object: bytes that are nobody's.
+//!
+//! ```text
+//! slab | object and its parts | ... | object and its parts | tail, 0x5a |
+//! ```
+//!
+//! With the flag P they are poisoned, so that a write far behind the last object is found, as the
+//! kernel's check of a slab's padding finds it.
+
+use super::Layout;
+use super::object::POISON_NEW;
+use crate::pages::PageHeap;
+use crate::pages::finding::Bytes;
+use crate::platform::Platform;
+use crate::slab::Geometry;
+use slabyard_abi::debug::DebugFlags;
+
+/// Begin and bytes of the tail of the slab at an address.
+fn tail(layout: &Layout, geometry: &Geometry, slab: usize) -> (usize, usize) {
+    let last = geometry.address_of(slab, geometry.objects - 1);
+    let begin = last + (layout.stride - layout.left) as usize;
+    (begin, slab + geometry.slab_bytes() - begin)
+}
+
+impl<P: Platform> PageHeap<P> {
+    /// Poisons the tail.
+    pub fn fill_tail(&self, layout: &Layout, geometry: &Geometry, slab: usize) {
+        if layout.flags.has(DebugFlags::POISON) {
+            let (begin, bytes) = tail(layout, geometry, slab);
+            // SAFETY: the end of a slab, where nobody has a byte.
+            unsafe { self.platform.fill(begin, bytes, POISON_NEW) };
+        }
+    }
+
+    /// What is wrong with the tail.
+    pub fn wrong_tail(&self, layout: &Layout, geometry: &Geometry, slab: usize) -> Option<Bytes> {
+        if !layout.flags.has(DebugFlags::POISON) {
+            return None;
+        }
+        let (begin, bytes) = tail(layout, geometry, slab);
+        self.wrong_in(begin, bytes, POISON_NEW)
+    }
+}
