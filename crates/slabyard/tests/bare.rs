@@ -260,3 +260,69 @@ fn strangers_are_refused() {
     assert!(unsafe { yard.mfree(block) && yard.free_pages(run) });
     assert_eq!(yard.usable(run), 0);
 }
+
+/// The checkers find what is planted: a write to freed memory, a free that is made twice, a block
+/// that somebody else writes to.
+#[test]
+fn planted_bugs_are_found() {
+    fn yard<E: Engine>() -> (Yard<Alone, E>, [NonNull<u8>; 3]) {
+        let yard: Yard<Alone, E> = Yard::new(Alone::new());
+        // SAFETY: nobody else has it.
+        unsafe { yard.init_at(memory(256 << 10, 4096), 256 << 10) }.expect("room");
+        let blocks = [0; 3].map(|_| yard.malloc(64).expect("room"));
+        yard.verify().expect("sound");
+        (yard, blocks)
+    }
+    // A bug of the program's: none of this is memory that it has.
+    let (slabs, [first, second, _]) = yard::<Tiny>();
+    // SAFETY: that this breaks the yard is what is tested, and nobody uses it afterwards.
+    unsafe {
+        slabs.mfree(first);
+        slabs.mfree(second);
+        second.cast::<u16>().write(12_345);
+    }
+    assert!(slabs.verify().is_err(), "a write to freed memory");
+    let (slabs, [first, second, _]) = yard::<Tiny>();
+    // One more is live, so that the slab does not end.
+    let _live = slabs.malloc(64);
+    // SAFETY: as above.
+    unsafe {
+        slabs.mfree(first);
+        slabs.mfree(second);
+        slabs.mfree(first);
+    }
+    assert!(slabs.verify().is_err(), "freed twice");
+    let (blocks, [first, ..]) = yard::<Slob>();
+    // SAFETY: as above. What is free from the page's begin on is one block, with its size there.
+    unsafe {
+        blocks.mfree(first);
+        first.map_addr(|at| (at.get() & !4095).try_into().unwrap()).cast::<u16>().write(3);
+    }
+    assert!(blocks.verify().is_err(), "a write to a free block");
+    let (arrays, [first, second, third]) = yard::<Slab>();
+    // SAFETY: as above.
+    let freed = unsafe { [first, second, third, first].map(|block| arrays.mfree(block)) };
+    assert_eq!(freed, [true; 4], "an array keeps what it is given");
+    assert!(arrays.verify().is_err(), "parked twice");
+    let (_yard, [block, ..]) = yard::<Tiny>();
+    let live = Live { at: block, bytes: 64, cache: None, stamp: 7 };
+    live.write();
+    // SAFETY: the block is ours.
+    unsafe { block.write(8) };
+    let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live.check()));
+    assert!(found.is_err(), "the oracle looks at each byte");
+}
+
+/// For Miri: a few calls of each engine.
+#[test]
+fn miri_calls() {
+    let steps = if cfg!(miri) { 1500 } else { 5000 };
+    fn calls<E: Engine>(steps: usize) {
+        stress::<_, E>(Alone::<512>::new(), Settings::DEFAULT, 12 << 10, steps);
+    }
+    calls::<Tiny>(steps);
+    calls::<Slub>(steps);
+    calls::<Slab>(steps);
+    calls::<CpuSlab>(steps);
+    calls::<Slob>(steps);
+}

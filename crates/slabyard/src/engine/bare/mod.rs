@@ -18,7 +18,7 @@ pub mod stacks;
 use super::slabs::{Group, Links, Rules, Slabs};
 use super::{Counter, Header, Shape};
 use crate::pages::bare::meta::Place;
-use crate::pages::bare::{Entry, Kind as PageKind, NONE, Pages};
+use crate::pages::bare::{Entry, Half, Kind as PageKind, NONE, Pages};
 use crate::platform::bare::Nobody;
 use crate::slab::{Geometry, Put, Version, Word};
 use core::cell::Cell;
@@ -162,7 +162,7 @@ impl Links for Entry {
 impl<K: Kind> On<'_, K> {
     /// The link of a free object: the number of the next one.
     #[inline]
-    pub(super) fn behind(&self, slab: u32, index: u32) -> &Cell<u16> {
+    pub(super) fn behind(&self, slab: u32, index: u32) -> Half<'_> {
         self.pages.half(slab, index * self.cache.header.shape().geometry.size)
     }
 

@@ -21,6 +21,7 @@ pub mod buddy;
 pub mod meta;
 
 use core::cell::Cell;
+use core::marker::PhantomData;
 
 /// The highest order of a block.
 pub const MOST_ORDER: u32 = 10;
@@ -141,6 +142,31 @@ impl core::fmt::Display for TooSmall {
 }
 
 impl core::error::Error for TooSmall {}
+
+/// Two bytes of the allocator's in a page. They may hold anything before they are written, and are
+/// no place that a reference may lead to: an object may lie there next.
+#[derive(Clone, Copy)]
+pub struct Half<'a> {
+    at: *mut u16,
+    of: PhantomData<&'a Pages>,
+}
+
+impl Half<'_> {
+    /// What they hold: after they were written.
+    #[inline]
+    pub fn get(self) -> u16 {
+        // SAFETY: in the memory that `Pages::init` got, at an even address; no object that is handed
+        // out covers them, as the caller has it from the free objects' chain.
+        unsafe { self.at.read() }
+    }
+
+    /// Writes them.
+    #[inline]
+    pub fn set(self, value: u16) {
+        // SAFETY: as above.
+        unsafe { self.at.write(value) };
+    }
+}
 
 /// All pages.
 pub struct Pages {
@@ -285,12 +311,11 @@ impl Pages {
     /// # Panics
     /// If they lie in no page.
     #[inline]
-    pub fn half(&self, page: u32, offset: u32) -> &Cell<u16> {
+    pub fn half(&self, page: u32, offset: u32) -> Half<'_> {
         let behind = ((page as usize) << self.shift) + offset as usize;
         assert!(page != 0 && behind + 2 <= (self.nr.get() as usize) << self.shift, "in the memory");
         debug_assert!(offset.is_multiple_of(2));
-        // SAFETY: in the memory that `init` got, at an even address; no object that is handed out
-        // covers them, as the caller has it from the free objects' chain.
-        unsafe { &*((self.base.get() + behind) as *const Cell<u16>) }
+        let at = core::ptr::with_exposed_provenance_mut(self.base.get() + behind);
+        Half { at, of: PhantomData }
     }
 }
