@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Objects in a stack at most.
-pub const CAPACITY: u32 = 3;
+pub const CAPACITY: u32 = 6;
 /// Words of an array: a guard, the objects, a tag.
 const STRIDE: usize = CAPACITY as usize + 1 + Tag::ELEMENTS as usize;
 /// Objects are of two slabs, which this bit of their address tells apart. A stack's tag is that
@@ -124,7 +124,8 @@ impl Scene {
             go_to(cpu);
             let _none = LINUX.exchange(SLOT, scene.new_stack(count)).expect("a row");
         }
-        for n in 0..CAPACITY + 2 {
+        // The last one, which is taken first, is of the stacks' slab.
+        for n in 0..CAPACITY + 3 {
             let slab = if n % 2 == 0 { 0 } else { SLAB };
             let object = scene.new_object() | slab;
             scene.held.borrow_mut().push(object);
@@ -313,26 +314,29 @@ pub fn push_if(scene: &Scene) {
     }
 }
 
-/// A pop of two objects by the platform.
+/// A pop of five objects by the platform: one, and then four at once.
 pub fn pop_many(scene: &Scene) {
-    let mut objects = [0; 2];
+    let mut objects = [0; 5];
     let popped = LINUX.pop_many(SLOT, &mut objects);
     scene.held.borrow_mut().extend(&objects[..popped]);
 }
 
-/// A push of two objects by the platform.
+/// A push of five objects by the platform, of which the stack takes an odd or even number.
 pub fn push_many(scene: &Scene) {
-    push_many_by(scene, |objects| LINUX.push_many(SLOT, objects));
+    push_many_by::<5>(scene, |objects| LINUX.push_many(SLOT, objects));
 }
 
 /// As [`push_many`], where stacks may have a tag.
 pub fn push_many_if(scene: &Scene) {
-    push_many_by(scene, |objects| LINUX.push_many_if(SLOT, objects));
+    push_many_by::<5>(scene, |objects| LINUX.push_many_if(SLOT, objects));
 }
 
-fn push_many_by(scene: &Scene, push: impl Fn(&[usize]) -> usize) {
-    let (Some(first), Some(second)) = (scene.take(), scene.take()) else { return };
-    let objects = [first, second];
+/// A push of so many objects, or of none if there are less in the hand.
+fn push_many_by<const N: usize>(scene: &Scene, push: impl Fn(&[usize]) -> usize) {
+    if scene.held.borrow().len() < N {
+        return;
+    }
+    let objects: [_; N] = std::array::from_fn(|_| scene.take().expect("an object"));
     let pushed = push(&objects);
     scene.held.borrow_mut().extend(&objects[pushed..]);
 }
@@ -356,7 +360,7 @@ pub fn push_many_with(
     sequence: unsafe extern "sysv64" fn(*const usize, usize, usize, usize, usize) -> usize,
 ) {
     let (rows, cs_offset) = (LINUX.rows().base(), LINUX.cs_offset());
-    push_many_by(scene, |objects| {
+    push_many_by::<2>(scene, |objects| {
         // SAFETY: as above.
         unsafe { sequence(objects.as_ptr(), rows, cs_offset, SLOT.offset(), objects.len()) }
     });

@@ -102,11 +102,32 @@ macro_rules! rseq_pop {
 }
 
 /// `top >= end` (a stopped stack's top is above all), or the object is on top
-/// already: slow; store the object; commit its element. `rows` is the register of row 0.
+/// already: slow; store the object; commit its element. `rows` is the register of row 0, `object`
+/// that of the object.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! rseq_push {
     ($rows:literal) => {
+        $crate::rseq_push!($rows, "rdi")
+    };
+    ($rows:literal, $object:literal) => {
+        $crate::rseq_push!(
+            $rows,
+            $object,
+            concat!(
+                "
+            cmp qword ptr [",
+                $rows,
+                " + rdx * 8], ",
+                $object,
+                "
+            je 29f
+            "
+            )
+        )
+    };
+    // `same` looks whether the object is on top.
+    ($rows:literal, $object:literal, $same:expr) => {
         concat!(
             "
             mov edx, dword ptr [",
@@ -116,13 +137,14 @@ macro_rules! rseq_push {
             $rows,
             " + rcx + 4]
             jae 29f
-            cmp qword ptr [",
-            $rows,
-            " + rdx * 8], rdi
-            je 29f
+            ",
+            $same,
+            "
             mov qword ptr [",
             $rows,
-            " + rdx * 8 + 8], rdi
+            " + rdx * 8 + 8], ",
+            $object,
+            "
             inc edx
             mov dword ptr [",
             $rows,
@@ -279,6 +301,7 @@ unsafe extern "sysv64" fn exchange_raw(
 
 // Takes objects from the top down, until one element holds 0 (the guard's, and those of a stack
 // that is stopped or absent) or there are enough; the element below the last one is committed.
+// First one by one until a multiple of four is wanted, then four by four.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn pop_many_raw(
     slot: usize,
@@ -295,15 +318,47 @@ unsafe extern "sysv64" fn pop_many_raw(
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
         "xor eax, eax",
+        "test r8b, 3",
+        "jz 30f",
         "26: mov r11, qword ptr [rsi + rdx * 8]",
         "test r11, r11",
         "jz 27f",
         "mov qword ptr [r10 + rax * 8], r11",
         "dec edx",
-        "inc rax",
+        "inc eax",
+        "mov r11, r8",
+        "sub r11, rax",
+        "jz 27f",
+        "test r11b, 3",
+        "jnz 26b",
+        "30: mov r11, qword ptr [rsi + rdx * 8]",
+        "test r11, r11",
+        "jz 27f",
+        "mov qword ptr [r10 + rax * 8], r11",
+        "mov r11, qword ptr [rsi + rdx * 8 - 8]",
+        "test r11, r11",
+        "jz 31f",
+        "mov qword ptr [r10 + rax * 8 + 8], r11",
+        "mov r11, qword ptr [rsi + rdx * 8 - 16]",
+        "test r11, r11",
+        "jz 32f",
+        "mov qword ptr [r10 + rax * 8 + 16], r11",
+        "mov r11, qword ptr [rsi + rdx * 8 - 24]",
+        "test r11, r11",
+        "jz 33f",
+        "mov qword ptr [r10 + rax * 8 + 24], r11",
+        "sub edx, 4",
+        "add eax, 4",
         "cmp rax, r8",
-        "jb 26b",
-        "27: test rax, rax",
+        "jb 30b",
+        "jmp 27f",
+        "33: inc eax",
+        "dec edx",
+        "32: inc eax",
+        "dec edx",
+        "31: inc eax",
+        "dec edx",
+        "27: test eax, eax",
         "jz 29f",
         "mov dword ptr [rsi + rcx], edx",
         "22:",
@@ -313,8 +368,8 @@ unsafe extern "sysv64" fn pop_many_raw(
 }
 
 /// The text of a sequence that pushes as many of `r8` objects from `rdi` on as there is room for:
-/// no room, or the first object is on top already: slow. It stores them above the top, and commits
-/// the last one's element. `tag` is what it asks of the entry whose end is `eax`.
+/// no room, or the first object is on top already: slow. It stores them above the top, an odd one
+/// first and then two by two, and commits the last one's element. `tag` is what it asks of the entry whose end is `eax`.
 macro_rules! push_many {
     ($kind:literal, $tag:literal) => {
         naked_asm!(
@@ -333,16 +388,33 @@ macro_rules! push_many {
             "je 29f",
             "cmp rax, r8",
             "cmova rax, r8",
-            "xor r11d, r11d",
-            "26: movq xmm0, qword ptr [rdi + r11 * 8]",
+            // What is copied to the element behind `rdx` lies at `r11 + rdx * 8`; `rax` becomes
+            // the new top.
+            "mov r11, rdx",
+            "neg r11",
+            "shl r11, 3",
+            "add r11, rdi",
+            "test al, 1",
+            "jz 26f",
+            "movq xmm0, qword ptr [r11 + rdx * 8]",
+            "movq qword ptr [rsi + rdx * 8 + 8], xmm0",
+            "add eax, edx",
             "inc edx",
-            "movq qword ptr [rsi + rdx * 8], xmm0",
-            "inc r11",
-            "cmp r11, rax",
-            "jb 26b",
-            "mov dword ptr [rsi + rcx], edx",
+            "cmp edx, eax",
+            "je 27f",
+            "jmp 30f",
+            "26: add eax, edx",
+            "30: movups xmm0, xmmword ptr [r11 + rdx * 8]",
+            "movups xmmword ptr [rsi + rdx * 8 + 8], xmm0",
+            "add edx, 2",
+            "cmp edx, eax",
+            "jb 30b",
+            "27: mov dword ptr [rsi + rcx], eax",
             "22:",
             rseq_descriptor!($kind),
+            "sub r11, rdi",
+            "sar r11, 3",
+            "add rax, r11",
             "ret",
             "29: xor eax, eax",
             "ret",
