@@ -3,7 +3,9 @@
 //! On x86-64 they are the sequences themselves (text in `slabyard::platform::rseq`), pinned by
 //! `ci/golden`. An allocation reads the cache's slot from its handle and pops. A free asks first
 //! whether the page map says that the object's slab is of this cache, by one comparison: no object
-//! gets into another cache's sheaf.
+//! gets into another cache's sheaf. The slot itself comes from the handle, as in an allocation: what
+//! the map says is compared with it and nothing waits for it, so that of a free that follows its
+//! allocation only the stack's top is a chain.
 //!
 //! No cache of this library has CPU slabs, so that a push asks for no tag.
 
@@ -44,30 +46,26 @@ mod fast {
     #[unsafe(naked)]
     pub extern "C" fn slabyard_cache_free(_cache: *const Handle, _object: *mut c_void) {
         naked_asm!(
-            "mov r10, rdi",
-            "mov rdi, rsi",
-            "test r10, r10",
+            "test rdi, rdi",
             "jz 29f",
-            "20: mov rax, rdi",
+            "20: mov rax, rsi",
             "sub rax, qword ptr [rip + {fast} + {base}]",
             "test qword ptr [rip + {fast} + {mask}], rax",
             "jne 29f",
             "shr rax, 12",
             "mov r8, qword ptr [rip + {fast} + {map}]",
-            "movzx r11d, word ptr [r8 + rax * 2]",
-            "cmp r11w, word ptr [r10]",
+            "movzx eax, word ptr [r8 + rax * 2]",
+            "cmp ax, word ptr [rdi]",
             "jne 29f",
-            "mov rsi, qword ptr [rip + {fast} + {rows}]",
+            "mov r8, qword ptr [rip + {fast} + {rows}]",
             "mov rdx, qword ptr [rip + {fast} + {cs}]",
             rseq_announce!(),
-            "dec dword ptr [rsi + rcx + {frees}]",
+            "dec dword ptr [r8 + rcx + {frees}]",
             "js 29f",
-            "mov cx, r11w",
-            rseq_push!("rsi"),
+            "mov cx, word ptr [rdi]",
+            rseq_push!("r8", "rsi"),
             "ret",
-            "29: mov rsi, rdi",
-            "mov rdi, r10",
-            "jmp {slow}",
+            "29: jmp {slow}",
             ".p2align 6",
             fast = sym FAST,
             slow = sym free_slow,
