@@ -7,7 +7,7 @@ use slabyard::platform::{FastPath, Platform};
 use slabyard::yard::{Settings, Yard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 const SEEDS: u64 = if cfg!(debug_assertions) { 150 } else { 600 };
 
@@ -29,12 +29,15 @@ enum Reads {
     Before,
 }
 
+/// Pops are not inlined here.
+static NO_POPS: AtomicU16 = AtomicU16::new(0);
+
 impl Scene {
     fn new(config: Config, objects: usize) -> Self {
         let yard = Yard::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 64 << 20, decay_ms: 250 }));
         let id = yard.create_cache("abandoned", &CacheSettings::of(4000)).expect("a cache");
-        let words = yard.platform().fast_path(id.slot());
+        let words = yard.platform().fast_path(id.slot(), &NO_POPS);
         let objects = (0..objects).map(|_| yard.alloc_from(id).expect("memory")).collect();
         Scene { yard, id, words, objects: Mutex::new(objects), reads: Reads::Inside }
     }

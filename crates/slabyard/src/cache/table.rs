@@ -23,7 +23,7 @@ use crate::engine::nodes::NodeSettings;
 use crate::engine::{Any, Engine};
 use crate::pages::table::{Room, Table};
 use crate::platform::{Platform, Slot};
-use crate::sync::{AtomicU64, Once, Ordering};
+use crate::sync::{AtomicU16, AtomicU64, Once, Ordering};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
@@ -104,6 +104,9 @@ pub struct Caches<E> {
     retired: Bits,
     /// Those whose makers gave them up.
     abandoned: Bits,
+    /// Of created numbers: the offset of the slot for pops that are inlined, or 0 while each
+    /// allocation must take the slow path.
+    pops: [AtomicU16; MOST_CREATED],
     /// The slots in use.
     pub used: Used,
     /// Which caches have debugging, by their names.
@@ -128,6 +131,7 @@ impl<E: Engine> Caches<E> {
             there: Bits::new(),
             retired: Bits::new(),
             abandoned: Bits::new(),
+            pops: [const { AtomicU16::new(0) }; MOST_CREATED],
             used: Used::new(),
             debug_rules: Once::new(),
         }
@@ -250,6 +254,19 @@ impl<E: Engine> Caches<E> {
         self.made.fetch_max(index as u64 + 1, Ordering::Release);
         self.there.change(index, true);
         CacheId { number: number as u16, generation }
+    }
+
+    /// The offset of which pops of a created cache are inlined.
+    pub(crate) fn pops(&self, number: usize) -> &AtomicU16 {
+        &self.pops[number - CLASSES]
+    }
+
+    /// Sets the offsets for pops that are inlined, to 0 if `none` may be.
+    pub(crate) fn choose_pops(&self, none: bool) {
+        for (index, pops) in self.pops[..self.made()].iter().enumerate() {
+            let offset = if none { 0 } else { slot_of(CLASSES + index).offset() };
+            pops.store(offset as u16, Ordering::Relaxed);
+        }
     }
 
     /// Takes a cache out whose last object is back in its slab and whose slabs have ended. The

@@ -5,7 +5,8 @@
 //! these words.
 //! Invariant: rows and offset never change. The slot may become 0 at any moment, for ever: the
 //! sequences read it inside of what the kernel restarts, so that after a fence of all CPUs every
-//! call of this cache is slow.
+//! call of this cache is slow. A pop has its offset from a word of the yard's, which is 0 while each
+//! allocation must take the slow path.
 
 use super::stack::Slot;
 use crate::sync::{AtomicU16, AtomicUsize, Ordering};
@@ -18,8 +19,10 @@ pub struct FastPath {
     rows: AtomicUsize,
     /// Offset of `rseq_cs` from the thread pointer.
     cs_offset: AtomicUsize,
-    /// Offset of the stack in a row: 0 sends every call to the slow path.
+    /// Offset of the stack in a row, for a push: 0 sends every call to the slow path.
     slot: AtomicU16,
+    /// The same for a pop.
+    pops: &'static AtomicU16,
 }
 
 /// Offsets of the words, for the assembly.
@@ -27,6 +30,7 @@ pub(super) mod at {
     pub(in crate::platform) const ROWS: usize = 0;
     pub(in crate::platform) const CS_OFFSET: usize = 8;
     pub(in crate::platform) const SLOT: usize = 16;
+    pub(in crate::platform) const POPS: usize = 24;
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -34,15 +38,22 @@ const _: () = {
     assert!(core::mem::offset_of!(FastPath, rows) == at::ROWS);
     assert!(core::mem::offset_of!(FastPath, cs_offset) == at::CS_OFFSET);
     assert!(core::mem::offset_of!(FastPath, slot) == at::SLOT);
+    assert!(core::mem::offset_of!(FastPath, pops) == at::POPS);
 };
 
 impl FastPath {
     /// The words for a slot of valid rows.
-    pub(super) const fn new(rows: usize, cs_offset: usize, slot: Slot) -> Self {
+    pub(super) const fn new(
+        rows: usize,
+        cs_offset: usize,
+        slot: Slot,
+        pops: &'static AtomicU16,
+    ) -> Self {
         FastPath {
             rows: AtomicUsize::new(rows),
             cs_offset: AtomicUsize::new(cs_offset),
             slot: AtomicU16::new(slot.offset() as u16),
+            pops,
         }
     }
 
@@ -50,6 +61,12 @@ impl FastPath {
     #[inline]
     pub fn slot(&self) -> Slot {
         Slot::at(self.slot.load(Ordering::Relaxed))
+    }
+
+    /// The slot of a pop: 0 while each allocation must take the slow path.
+    #[inline]
+    pub fn slot_of_pop(&self) -> Slot {
+        Slot::at(self.pops.load(Ordering::Relaxed))
     }
 
     /// Row 0 and the offset of `rseq_cs`.

@@ -27,7 +27,7 @@ pub use crate::sync::lock::Park;
 pub use fast::FastPath;
 pub use stack::{Entry, Rows, Slot, Stack, Stopped};
 
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes of the unit in which pages are counted, whatever the machine's page.
 pub const GRANULE: usize = 4096;
@@ -226,20 +226,22 @@ pub trait Platform: Park + Sync {
     /// Takes the top object of this CPU's stack; `None` if it is empty or stopped.
     fn pop(&self, slot: Slot) -> Option<usize>;
 
-    /// The words of a slot for [`Platform::pop_inlined`] and [`Platform::push_inlined`].
-    fn fast_path(&self, slot: Slot) -> FastPath {
-        FastPath::new(self.rows().base(), 0, slot)
+    /// The words of a slot for [`Platform::pop_inlined`] and [`Platform::push_inlined`]. `pops` holds
+    /// the offset of the slot for pops, or 0 while each is slow.
+    fn fast_path(&self, slot: Slot, pops: &'static AtomicU16) -> FastPath {
+        FastPath::new(self.rows().base(), 0, slot, pops)
     }
 
     /// As [`Platform::pop`], where the platform has a sequence that needs no call. A thread that
     /// has left its row must not come here.
     #[inline(always)]
     fn pop_inlined(&self, words: &FastPath) -> Option<usize> {
-        self.pop(words.slot())
+        self.pop(words.slot_of_pop())
     }
 
     /// As [`Platform::pop_inlined`]: counts the row's countdown down, and then does what
-    /// [`Platform::push`] does; false, too, if the countdown is over.
+    /// [`Platform::push`] does; false, too, if the countdown is over. Whether the object is on top
+    /// already it may not notice: a box is dropped once.
     #[inline(always)]
     fn push_inlined(&self, words: &FastPath, object: usize) -> bool {
         self.count_down() && self.push(words.slot(), object)

@@ -20,10 +20,7 @@ impl<Y: Home> Record<Y> {
     }
 
     fn taken(&self) -> Option<(usize, usize)> {
-        match self.alloc() {
-            (0, _) => None,
-            (address, _) => Some((address, self.object().0)),
-        }
+        self.alloc().map(|(address, _)| (address, self.object().0))
     }
 }
 

@@ -71,10 +71,9 @@ pub(super) fn make<Y: Home>(
     make: Option<fn()>,
     reset: Option<fn()>,
 ) -> Option<NonNull<Record<Y>>> {
-    let platform = yard.platform();
     let record = |lies| {
         let slot = if lies == Lies::Inside { id.slot() } else { Slot(0) };
-        let words = platform.fast_path(slot);
+        let words = yard.fast_path(id, slot);
         let align_order = settings.align.ilog2() as u8;
         let bytes = settings.object as u16;
         Record { words, yard, id, lies, align_order, bytes, make, reset }
@@ -124,18 +123,20 @@ impl<Y: Home> Record<Y> {
         unsafe { &*core::ptr::with_exposed_provenance(self.block()) }
     }
 
-    /// Allocates an object, by the fast path first. Its address is 0 if there is no memory: one
-    /// test finds that, and the fast path needs none.
+    /// Allocates an object, by the fast path first. `None` if there is no memory: only the slow path
+    /// tests for that.
     #[inline(always)]
-    pub(super) fn alloc(&self) -> (usize, NonNull<Self>) {
-        if !self.yard.wants_every_call()
-            && let Some(address) = self.yard.platform().pop_inlined(&self.words)
-        {
-            return (address, NonNull::from(self));
+    pub(super) fn alloc(&self) -> Option<(usize, NonNull<Self>)> {
+        if let Some(address) = self.yard.platform().pop_inlined(&self.words) {
+            return Some((address, NonNull::from(self)));
         }
-        self.alloc_slow()
+        match self.alloc_slow() {
+            (0, _) => None,
+            made => Some(made),
+        }
     }
 
+    /// As [`Record::alloc`]; the address is 0 if there is no memory. Two registers hold the pair.
     #[cold]
     #[inline(never)]
     fn alloc_slow(&self) -> (usize, NonNull<Self>) {
@@ -158,12 +159,8 @@ impl<Y: Home> Record<Y> {
         let mut done = 0;
         while done < addresses.len() {
             let wanted = (addresses.len() - done).min(PIECE);
-            let popped = if self.yard.wants_every_call() {
-                0
-            } else {
-                let piece = &mut addresses[done..done + wanted];
-                self.yard.platform().pop_many(self.words.slot(), piece)
-            };
+            let piece = &mut addresses[done..done + wanted];
+            let popped = self.yard.platform().pop_many(self.words.slot_of_pop(), piece);
             done += popped;
             if popped < wanted {
                 let (address, record) = self.alloc_slow();

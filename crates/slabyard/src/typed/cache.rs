@@ -283,10 +283,9 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
     /// ```
     #[inline]
     pub fn try_alloc(&self, value: T) -> Result<CacheBox<T, Fresh, Y>, AllocError<T>> {
-        let (address, record) = self.record().alloc();
-        if address == 0 {
+        let Some((address, record)) = self.record().alloc() else {
             return Err(AllocError { value });
-        }
+        };
         let object = core::ptr::with_exposed_provenance_mut::<T>(address);
         // SAFETY: memory for a `T` that is nobody else's; no object has the address 0.
         unsafe {

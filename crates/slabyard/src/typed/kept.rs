@@ -58,10 +58,9 @@ impl<T, Y: Home> ObjectCache<T, Kept, Y> {
     /// ```
     #[inline]
     pub fn try_take(&self) -> Result<CacheBox<T, Kept, Y>, AllocError> {
-        let (address, record) = self.record().alloc();
-        if address == 0 {
+        let Some((address, record)) = self.record().alloc() else {
             return Err(AllocError { value: () });
-        }
+        };
         // SAFETY: an object of this cache that is nobody else's, and its record.
         Ok(unsafe { self.box_of(address, record) })
     }

@@ -17,13 +17,13 @@ pub use crate::place::Place;
 
 use crate::cache::classes;
 use crate::cache::slots::slot_of;
-use crate::cache::{Cache, Caches};
+use crate::cache::{Cache, CacheId, Caches};
 use crate::engine::{Engine, Shape, Sheaves};
 use crate::gate::Gate;
 use crate::large::Large;
 use crate::pages::{Misuse, PageHeap};
-use crate::platform::{GRANULE, Platform};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank};
+use crate::platform::{FastPath, GRANULE, Platform, Slot};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank, fence};
 use crate::verify::close::Checks;
 use crate::verify::debugging::debug_of;
 use crate::verify::planted::Planted;
@@ -213,6 +213,28 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub fn wants_every_call(&self) -> bool {
         self.interval.load(Ordering::Relaxed) == EVERY_CALL
+    }
+
+    /// The words of a slot of a created cache, for calls that are inlined.
+    pub fn fast_path(&'static self, id: CacheId, slot: Slot) -> FastPath {
+        self.choose_pops();
+        self.platform().fast_path(slot, self.caches.pops(id.number()))
+    }
+
+    /// Sets the offsets of which inlined calls pop: when the interval has changed, and for a new
+    /// cache.
+    pub(crate) fn choose_pops(&self) {
+        loop {
+            let none = self.wants_every_call();
+            self.caches.choose_pops(none);
+            // Of two threads that store different values, one sees here that the other changed the
+            // interval, and stores again. The fence keeps the stores before the load; its partner
+            // is the exchange that changes the interval.
+            fence(Ordering::SeqCst);
+            if self.wants_every_call() == none {
+                return;
+            }
+        }
     }
 
     /// Gives up the address space that is reserved and not used, because the system will count

@@ -33,7 +33,7 @@ use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
 use super::{Event, FastPath, Park, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use counts::Counts;
 use memory::Memory;
 
@@ -449,8 +449,8 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         unsafe { rseq::pop(self.rows.base(), slot.offset(), self.cs_offset()) }
     }
 
-    fn fast_path(&self, slot: Slot) -> FastPath {
-        FastPath::new(self.rows.base(), self.cs_offset(), slot)
+    fn fast_path(&self, slot: Slot, pops: &'static AtomicU16) -> FastPath {
+        FastPath::new(self.rows.base(), self.cs_offset(), slot, pops)
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -22,14 +22,15 @@ pub unsafe fn pop_inlined(words: &FastPath) -> usize {
         asm!(
             "20: mov rdx, qword ptr [{words} + {cs_offset}]",
             rseq_announce!(),
-            "mov cx, word ptr [{words} + {slot}]",
+            "mov rsi, qword ptr [{words} + {pops}]",
+            "mov cx, word ptr [rsi]",
             "mov rsi, qword ptr [{words} + {rows}]",
             rseq_pop!("rax"),
             "29:",
             words = in(reg) words,
             rows = const at::ROWS,
             cs_offset = const at::CS_OFFSET,
-            slot = const at::SLOT,
+            pops = const at::POPS,
             out("rax") object,
             out("rcx") _,
             out("rdx") _,
@@ -41,7 +42,8 @@ pub unsafe fn pop_inlined(words: &FastPath) -> usize {
 }
 
 /// Counts the row's countdown down and pushes to this CPU's stack; false if the call must take
-/// the slow path.
+/// the slow path. It does not look whether the object is on top already: who owns an object frees
+/// it once.
 ///
 /// # Safety
 /// As [`pop_inlined`].
@@ -56,7 +58,7 @@ pub unsafe fn push_inlined(words: &FastPath, object: usize) -> bool {
             "dec dword ptr [rsi + rcx + {countdown}]",
             "js 29f",
             "mov cx, word ptr [{words} + {slot}]",
-            rseq_push!("rsi"),
+            rseq_push!("rsi", "rdi", ""),
             // Out of the way of calls that are not slow.
             ".pushsection .text.rseq_abort, \"ax\", @progbits",
             "29: jmp {slow}",

@@ -80,12 +80,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.notify_every_call(old, new);
     }
 
-    /// Calls `on_every_call` if every call must take the slow path from now on, or no longer.
+    /// If every call must take the slow path from now on, or no longer: closes or opens the fast path
+    /// of typed caches, and calls `on_every_call`.
     fn notify_every_call(&self, old: u32, new: u32) {
-        if (old == EVERY_CALL) != (new == EVERY_CALL)
-            && let Some(call) = self.on_every_call.try_get()
-        {
-            call();
+        if (old == EVERY_CALL) != (new == EVERY_CALL) {
+            self.choose_pops();
+            if let Some(call) = self.on_every_call.try_get() {
+                call();
+            }
         }
     }
 
@@ -284,5 +286,38 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 rows.entry(row, slot).ask();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::CacheSettings;
+    use crate::platform::machine::{Config, Machine};
+    use crate::platform::{Platform, Slot};
+    use crate::yard::{Settings, Yard};
+    use std::boxed::Box;
+
+    #[test]
+    fn inlined_pops_are_slow_while_each_call_must_be() {
+        let yard: &'static Yard<Machine> =
+            Box::leak(Box::new(Yard::new(Machine::new(Config::default()))));
+        assert!(yard.init(Settings { reserve_bytes: 64 << 20, decay_ms: 250 }));
+        let create = |name: &str| {
+            let id = yard.create_cache(name, &CacheSettings::of(64)).expect("a cache");
+            (id, yard.fast_path(id, id.slot()))
+        };
+        let (id, words) = create("before");
+        let object = yard.alloc_from(id).expect("memory");
+        yard.free(object).expect("a live object");
+        assert_eq!(words.slot_of_pop(), id.slot());
+        yard.set_interval(EVERY_CALL);
+        let (other, late) = create("meanwhile");
+        assert_eq!([words.slot_of_pop(), late.slot_of_pop()], [Slot(0); 2]);
+        assert_eq!(yard.platform().pop_inlined(&words), None);
+        assert_eq!(words.slot(), id.slot(), "a push looks at the countdown");
+        yard.set_interval(LONGEST_INTERVAL);
+        assert_eq!([words.slot_of_pop(), late.slot_of_pop()], [id.slot(), other.slot()]);
+        assert!(yard.platform().pop_inlined(&words).is_some());
     }
 }
