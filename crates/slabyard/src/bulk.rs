@@ -11,6 +11,7 @@ use crate::cache::CacheId;
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::slab::Geometry;
+use crate::slab::geometry::Begins;
 use crate::sync::Ordering;
 use crate::yard::{Place, Yard};
 
@@ -92,13 +93,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let (map, value) = (self.heap.region.map_view(), id.slot().offset() as u16);
         // Slabs are aligned to their size.
         let within = geometry.slab_bytes() - 1;
+        let begins = Begins::of(&geometry);
         let mut last = 0;
         for (nth, object) in objects.iter().enumerate() {
             // Most often it lies in the slab of the one before, of which the map was read.
             let is_near = nth > 0 && (object ^ last) & !within == 0;
             let is_of = is_near || map.value_at(*object) == value;
-            let begins = geometry.object_at((object & within) as u32).is_some();
-            if !is_of || *object == last || !begins {
+            if !is_of || *object == last || !begins.at((object & within) as u32) {
                 return nth;
             }
             last = *object;
