@@ -74,7 +74,7 @@ pub use global::Global;
 #[cfg(target_os = "linux")]
 pub use process::ProcessYard;
 #[cfg(target_os = "linux")]
-pub use typed::{CacheBox, ObjectCache};
+pub use typed::{Batch, CacheBox, ObjectCache};
 
 /// Expands to its text if this crate is built without the standard library: the final library
 /// then needs items that only one crate may define.

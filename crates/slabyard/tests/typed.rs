@@ -1,6 +1,8 @@
 //! Typed caches on real CPUs, in each of the three ways to tell CPUs apart. Each test runs in a
 //! process of its own, because a yard is never given up.
 
+#[path = "typed/bulks.rs"]
+mod bulks;
 #[path = "typed/collections.rs"]
 mod collections;
 #[path = "typed/in_modes.rs"]

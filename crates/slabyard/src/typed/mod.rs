@@ -11,6 +11,7 @@
 
 #[cfg(feature = "allocator-api2")]
 mod allocator;
+mod batch;
 mod block;
 mod boxed;
 mod builder;
@@ -23,6 +24,7 @@ mod kind;
 mod live;
 mod prefill;
 
+pub use batch::Batch;
 pub use boxed::CacheBox;
 pub use builder::{Builder, KeptBuilder};
 pub use cache::ObjectCache;
