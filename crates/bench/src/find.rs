@@ -13,7 +13,7 @@ use crate::allocators::{Allocator, Bench, OURS_NAME, digest};
 use crate::worker::Worker;
 
 const LIBRARY: &str = "libslabyard_malloc.so";
-const MIMALLOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libmimalloc.so"));
+pub const MIMALLOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libmimalloc.so"));
 
 impl Bench {
     /// Unpacks, finds our library, and asks each allocator for its version.

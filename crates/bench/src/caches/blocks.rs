@@ -20,10 +20,32 @@ static GLOBAL: slabyard::Global = slabyard::Global::new();
 pub struct GlobalOfOurs;
 
 /// A block of an allocator.
-pub struct Block(*mut Node);
+pub struct Block(pub(super) *mut Node);
 
 // SAFETY: it is its owner's alone.
 unsafe impl Send for Block {}
+
+impl Block {
+    /// Writes the mark of an object that was just allocated.
+    #[inline(always)]
+    pub fn marked(node: *mut Node, mark: u64) -> Self {
+        assert!(!node.is_null());
+        // SAFETY: memory for a node that is nobody else's.
+        unsafe { (&raw mut (*node).mark).write(mark) };
+        Block(node)
+    }
+
+    #[inline(always)]
+    pub fn mark(&self) -> u64 {
+        // SAFETY: a live object, whose mark was written.
+        unsafe { (*self.0).mark }
+    }
+
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        self.0.expose_provenance()
+    }
+}
 
 /// An allocator of bytes, and its name.
 pub trait Named: GlobalAlloc + Sync {
@@ -34,7 +56,7 @@ impl Named for mimalloc::MiMalloc {
     const NAME: &'static str = "mimalloc";
 }
 
-#[cfg(feature = "peers")]
+#[cfg(feature = "snmalloc")]
 impl Named for snmalloc_rs::SnMalloc {
     const NAME: &'static str = "snmalloc";
 }
@@ -74,19 +96,14 @@ impl<A: Named> Objects for Bytes<A> {
 
     #[inline(always)]
     fn alloc(&self, (): &mut (), mark: u64) -> Block {
-        // SAFETY: the layout has bytes; the block is large enough for the object.
-        unsafe {
-            let node = self.0.alloc(LAYOUT).cast::<Node>();
-            assert!(!node.is_null());
-            (&raw mut (*node).mark).write(mark);
-            Block(node)
-        }
+        // SAFETY: the layout has bytes.
+        let node = unsafe { self.0.alloc(LAYOUT) };
+        Block::marked(node.cast(), mark)
     }
 
     #[inline(always)]
     fn mark(&self, (): &(), held: &Block) -> u64 {
-        // SAFETY: a live block, whose mark was written.
-        unsafe { (*held.0).mark }
+        held.mark()
     }
 
     #[inline(always)]
@@ -131,21 +148,17 @@ impl Objects for Calls {
     #[inline(always)]
     fn alloc(&self, (): &mut (), mark: u64) -> Block {
         let address = call_alloc(self).expect("memory");
-        let node = std::ptr::with_exposed_provenance_mut::<Node>(address);
-        // SAFETY: an object of the cache.
-        unsafe { (&raw mut (*node).mark).write(mark) };
-        Block(node)
+        Block::marked(std::ptr::with_exposed_provenance_mut(address), mark)
     }
 
     #[inline(always)]
     fn mark(&self, (): &(), held: &Block) -> u64 {
-        // SAFETY: a live object, whose mark was written.
-        unsafe { (*held.0).mark }
+        held.mark()
     }
 
     #[inline(always)]
     fn free(&self, (): &mut (), held: Block) {
-        call_free(self, held.0.expose_provenance());
+        call_free(self, held.address());
     }
 }
 

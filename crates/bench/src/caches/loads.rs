@@ -105,7 +105,17 @@ pub fn handed<O: Objects>(objects: &O, threads: u64, n: u64) -> f64 {
     since(begin, n / pairs / BATCH * BATCH * pairs)
 }
 
-/// Bulk calls of 32.
+/// Bulk calls of 32 objects with one owner.
+pub fn batches(typed: &Typed, n: u64) -> f64 {
+    let begin = Instant::now();
+    for turn in 0..n / 32 {
+        let mut batch = typed.0.alloc_batch::<32>(|nth| Node::new(turn ^ nth as u64));
+        black_box(&mut batch);
+    }
+    since(begin, n / 32 * 32)
+}
+
+/// Bulk calls of 32, with a box for each object.
 pub fn bulks(typed: &Typed, n: u64) -> f64 {
     let mut held = Vec::with_capacity(32);
     let begin = Instant::now();

@@ -2,11 +2,13 @@
 //!
 //! Windows of all contenders of a load take turns; a ratio is taken within each round, and of these
 //! the median. The contenders are linked into this program: `contenders` has pools of objects,
-//! `blocks` allocators of bytes, `loads` what one window does, `burst` the memory after a burst.
+//! `blocks` allocators of bytes, `libraries` shared libraries whose functions are called as a
+//! program of C calls them, `loads` what one window does, `burst` the memory after a burst.
 
 mod blocks;
 mod burst;
 mod contenders;
+mod libraries;
 mod loads;
 
 use anyhow::Result;
@@ -19,7 +21,8 @@ use crate::screen;
 use crate::stats::{Paired, median, ratio};
 use blocks::{Bytes, Calls, GlobalOfOurs, made_anew};
 use contenders::{Arena, Called, LockedSlab, Node, Objects, Ring, Sharded, SlabCrate, Typed};
-use loads::{Built, bulks, handed, kept, pairs, stacks, threads};
+use libraries::{CLibrary, NoWork, SharedMimalloc};
+use loads::{Built, batches, bulks, handed, kept, pairs, stacks, threads};
 
 static YARD: ProcessYard = ProcessYard::new();
 
@@ -61,7 +64,9 @@ impl Load {
     /// The fastest of those that are not ours.
     fn best(&self) -> Option<&str> {
         let shared = self.name.contains("threads");
-        let is_peer = |name: &str| !OURS.contains(&name) && !(shared && OWN.contains(&name));
+        let is_peer = |name: &str| {
+            !OURS.contains(&name) && name != NO_WORK && !(shared && OWN.contains(&name))
+        };
         let peers = self.took.iter().filter(|took| is_peer(&took.name));
         let fastest = peers.min_by(|a, b| median(&a.ns).total_cmp(&median(&b.ns)));
         fastest.map(|took| took.name.as_str())
@@ -69,7 +74,20 @@ impl Load {
 }
 
 /// Contenders of ours.
-const OURS: [&str; 6] = ["typed", "typed, called", "by id", "our global", "kept", "bulk of 32"];
+const OURS: [&str; 9] = [
+    "typed",
+    "typed, called",
+    "by id",
+    "our global",
+    "kept",
+    "batch of 32",
+    "bulk of 32",
+    CLibrary::NAME,
+    C_BULK,
+];
+const C_BULK: &str = "C library, bulk of 32";
+/// No allocator: what calls cost.
+const NO_WORK: &str = NoWork::NAME;
 /// Contenders that give each thread a pool of its own, whose objects no other thread may free: shown
 /// beside the others, and no measure for what threads share.
 const OWN: [&str; 2] = ["slab", "typed-arena"];
@@ -111,9 +129,11 @@ fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
     let calls = Calls::new(&YARD);
     let locked = LockedSlab::default();
     let (mimalloc, glibc) = (Bytes(mimalloc::MiMalloc), Bytes(std::alloc::System));
-    #[cfg(feature = "peers")]
+    #[cfg(feature = "snmalloc")]
     let snmalloc = Bytes(snmalloc_rs::SnMalloc);
     let global = Bytes(GlobalOfOurs);
+    let c_library = CLibrary::open()?;
+    let (shared_mimalloc, no_work) = (SharedMimalloc::open()?, NoWork::open()?);
     let (sharded, ring) = (Sharded::default(), Ring::default());
     let mut loads = Vec::new();
 
@@ -130,11 +150,14 @@ fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
                 runner(Ring::NAME, |n| $load(&ring $(, $count)?, n / 4)),
                 runner(LockedSlab::NAME, |n| $load(&locked $(, $count)?, n / 4)),
             ];
-            #[cfg(feature = "peers")]
+            #[cfg(feature = "snmalloc")]
             let further = [runner("snmalloc", |n| $load(&snmalloc $(, $count)?, n))];
-            #[cfg(not(feature = "peers"))]
+            #[cfg(not(feature = "snmalloc"))]
             let further = [];
             runners.extend(further);
+            if let Some(library) = &c_library {
+                runners.push(runner(CLibrary::NAME, |n| $load(library $(, $count)?, n)));
+            }
             runners
         }};
         ($load:ident $(, $count:expr)?; all) => {{
@@ -148,7 +171,13 @@ fn measure(options: &CachesOptions) -> Result<Vec<Load>> {
     let rounds = options.rounds;
     let n = options.objects;
     let mut alone = all!(pairs; all);
+    alone.push(runner("batch of 32", |n| batches(&typed, n)));
     alone.push(runner("bulk of 32", |n| bulks(&typed, n)));
+    if let Some(library) = &c_library {
+        alone.push(runner(C_BULK, |n| library.bulks(n)));
+    }
+    alone.push(runner(SharedMimalloc::NAME, |n| pairs(&shared_mimalloc, n)));
+    alone.push(runner(NoWork::NAME, |n| pairs(&no_work, n)));
     loads.push(take_turns("pair", alone, rounds, n));
     loads.push(take_turns("1000 held, last first", all!(stacks; all), rounds, n));
     for count in [2, 8] {
@@ -197,7 +226,17 @@ fn goals(report: &Report) -> Vec<Goal> {
                 load.ratio("typed, called", "mimalloc"),
                 0.80,
             );
-            ask("bulk of 32 to the single call".into(), load.ratio("bulk of 32", "typed"), 0.50);
+            ask(
+                "C library's pair to mimalloc's, both shared".into(),
+                load.ratio(CLibrary::NAME, SharedMimalloc::NAME),
+                0.80,
+            );
+            ask("batch of 32 to the single call".into(), load.ratio("batch of 32", "typed"), 0.50);
+            ask(
+                "C library's bulk of 32 to the single call".into(),
+                load.ratio(C_BULK, CLibrary::NAME),
+                0.50,
+            );
         } else if load.name == "constructor" {
             ask("kept to mimalloc and constructor".into(), load.ratio("kept", "mimalloc"), 1.0);
         } else if let Some(best) = load.best() {
