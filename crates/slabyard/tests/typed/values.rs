@@ -268,6 +268,18 @@ fn shrinking_ends_what_no_object_needs() {
     });
 }
 
+/// Each yard needs rows with others of zeros 4 GiB behind them, among the terabytes of all yards.
+#[test]
+fn many_yards_start_in_one_process() {
+    static YARDS: [ProcessYard; 8] = [const { ProcessYard::new() }; 8];
+    in_each_mode("values::many_yards_start_in_one_process", |_| {
+        for yard in &YARDS {
+            let cache = ObjectCache::<u64, _, _>::new("numbers", yard).expect("a cache");
+            assert_eq!(*cache.alloc(7), 7);
+        }
+    });
+}
+
 #[test]
 fn both_sides_of_a_fork_go_on() {
     unsafe extern "C" {

@@ -505,9 +505,10 @@ pub(super) fn move_out(address: usize, bytes: usize, new_bytes: usize) -> Option
 /// be reached too: the address of row 0.
 fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
     const ZEROS: usize = ZERO_ROWS * ROW_STRIDE;
-    let (mut hint, bytes) = (0, before + rows);
-    for _ in 0..64 {
-        let first = mmap_at(hint, bytes, PROT_NONE, MAP_NORESERVE)?;
+    let (mut hint, mut step, bytes) = (usize::MAX, 3 << 30, before + rows);
+    for nth in 0..64 {
+        let at = if nth == 0 { 0 } else { hint };
+        let first = mmap_at(at, bytes, PROT_NONE, MAP_NORESERVE)?;
         let base = first + before;
         if !cfg!(target_arch = "x86_64") {
             return Some(base);
@@ -517,7 +518,10 @@ fn reserve_rows(before: usize, rows: usize) -> Option<usize> {
             return Some(base);
         }
         unmap(first, bytes);
-        hint = first.saturating_sub(3 << 30);
+        // Below all that was tried: where a hint is taken, the kernel chooses as if there were none.
+        // Other yards' terabytes are passed in a few steps.
+        hint = hint.min(first).saturating_sub(step);
+        step = step.saturating_mul(2);
     }
     None
 }
