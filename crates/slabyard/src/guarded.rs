@@ -69,12 +69,25 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn alloc_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
         let is_few = self.heap.mappings.live().0 < MOST_GUARDED;
         let mapped = if is_few { self.map_guarded(bytes, align) } else { None };
-        mapped.or_else(|| {
+        let block = mapped.or_else(|| {
             let address = self.heap.alloc_run(bytes.checked_add(SEAL)?, align)?;
             let end = address + self.heap.run_bytes(address)?;
             self.heap.seal_block(address, end, bytes);
             Some(address)
-        })
+        });
+        // Not of a block that a handler gets, in which no stack is walked.
+        if self.has_tracks()
+            && let Some(address) = block
+            && let Some(end) = self.end_of(address)
+        {
+            self.heap.track_block(end, bytes);
+        }
+        block
+    }
+
+    fn has_tracks(&self) -> bool {
+        let flags = self.large.guarded.flags.load(Ordering::Relaxed);
+        DebugFlags::of(flags as u8).has(DebugFlags::TRACK)
     }
 
     fn map_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
@@ -200,7 +213,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             requested: u32::try_from(requested).unwrap_or(u32::MAX),
             pointer: address,
             bytes,
-            allocated: None,
+            allocated: if self.has_tracks() { self.heap.block_track(end, bytes) } else { None },
             freed: None,
         });
     }

@@ -348,7 +348,12 @@ fn large_blocks_have_a_zone_and_a_seal() {
         is_sound(&yard);
         write(&yard, q + bytes, 0x12);
         assert_eq!(yard.free(q), Ok(()));
-        assert_eq!(found(), [What::RightRedZone]);
+        let finding = FOUND.take()[0];
+        let track = finding.allocated.expect("it was tracked");
+        assert_eq!(
+            (finding.what, track.thread, track.bytes),
+            (What::RightRedZone, 7, bytes as u64)
+        );
         assert_eq!(yard.free(q), Err(Place::Free));
         assert_eq!(yard.resize(p, bytes + 1), None, "it moves");
         assert_eq!(yard.free(p), Ok(()));

@@ -1,24 +1,27 @@
 //! Runs and mappings with debugging: a red zone behind what was requested, and a seal at the end.
 //!
 //! ```text
-//! block                 + requested                    end - 16    end
-//! +---------------------+------------------------------+-----------+- - - - - - -+
-//! | requested           | red zone, 0xcc               | seal      | guard page  |
-//! +---------------------+------------------------------+-----------+- - - - - - -+
+//! block                 + requested        end - SEAL   end - 16    end
+//! +---------------------+------------------+------------+-----------+- - - - - - -+
+//! | requested           | red zone, 0xcc   | track      | seal      | guard page  |
+//! +---------------------+------------------+------------+-----------+- - - - - - -+
 //! ```
+//!
+//! The track says who allocated it, with the flag U.
 //!
 //! The seal is how much was requested, and a sum of it and the address; a free breaks it, so that
 //! of two frees at once one succeeds. A mapping has a page behind it that cannot be used, and a
 //! freed one is such pages until it leaves quarantine ([`crate::guarded`]).
 
 use super::object::check_of;
+use super::track::TRACK_BYTES;
 use crate::pages::PageHeap;
-use crate::pages::finding::{Bytes, What};
+use crate::pages::finding::{Bytes, Track, What};
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Bytes of the seal.
-pub const SEAL: usize = 16;
+/// Bytes of the track and the seal.
+pub const SEAL: usize = TRACK_BYTES as usize + 16;
 const RED_LIVE: u8 = 0xcc;
 
 impl<P: Platform> PageHeap<P> {
@@ -38,6 +41,17 @@ impl<P: Platform> PageHeap<P> {
         let [bytes, check] = self.seal(end);
         bytes.store(requested as u64, Ordering::Relaxed);
         check.store(check_of(requested as u64, address), Ordering::Release);
+    }
+
+    /// Writes who allocates a block.
+    pub fn track_block(&self, end: usize, requested: usize) {
+        self.write_track(end - SEAL, requested as u64);
+    }
+
+    /// Who allocated a block whose blocks have tracks, if the bytes that are wrong do not reach it.
+    pub fn block_track(&self, end: usize, wrong: Option<Bytes>) -> Option<Track> {
+        let is_whole = wrong.is_some_and(|bytes| bytes.last + 1 < end - SEAL);
+        is_whole.then(|| self.read_track(end - SEAL))?
     }
 
     /// How much was requested of a block; `None` if its seal was written over, or broken by a free.

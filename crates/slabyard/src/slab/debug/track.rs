@@ -1,4 +1,4 @@
-//! Who allocated and who freed an object: two tracks behind its state.
+//! Who allocated and who freed an object: two tracks behind its state; and who allocated a block.
 //!
 //! Neighbour: [`super::Layout`] says where. Invariant: who owns the object or its state writes
 //! them; others read words that may change meanwhile, for reports alone.
@@ -26,31 +26,39 @@ pub enum Which {
     Free = 1,
 }
 
+/// Where a track of an object begins.
+fn track_of(layout: &Layout, object: usize, which: Which) -> usize {
+    object + layout.tracks() + which as usize * TRACK_BYTES as usize
+}
+
 impl<P: Platform> PageHeap<P> {
-    fn track_words(&self, layout: &Layout, object: usize, which: Which) -> [&AtomicU64; WORDS] {
-        let begin = object + layout.tracks() + which as usize * TRACK_BYTES as usize;
+    fn track_words(&self, begin: usize) -> [&AtomicU64; WORDS] {
         core::array::from_fn(|nth| {
-            // SAFETY: the layout keeps room for two tracks behind each object of a slab, which
-            // is committed, and only this module uses it.
+            // SAFETY: there is room for tracks behind each object of a slab, and at the end of each
+            // block, which are committed, and only this module uses it.
             unsafe { self.platform.word_in_slab(begin + nth * size_of::<u64>()) }
         })
     }
 
     /// Writes who allocates or frees an object, where that is tracked.
     pub fn set_track(&self, layout: &Layout, object: usize, which: Which, bytes: u32) {
-        if !layout.flags.has(DebugFlags::TRACK) {
-            return;
+        if layout.flags.has(DebugFlags::TRACK) {
+            self.write_track(track_of(layout, object, which), bytes.into());
         }
+    }
+
+    /// Writes who calls, and how many bytes it is about.
+    pub(super) fn write_track(&self, begin: usize, bytes: u64) {
         let mut track = Track {
             row: self.platform.row_hint().map_or(u32::MAX, |row| row as u32),
             time_ns: self.platform.now_ns(),
-            bytes: bytes.into(),
+            bytes,
             ..Track::default()
         };
         if let Some(hooks) = self.hooks.try_get() {
             (hooks.track)(&mut track);
         }
-        let words = self.track_words(layout, object, which);
+        let words = self.track_words(begin);
         for (word, frame) in words.iter().zip(track.frames) {
             word.store(frame as u64, Ordering::Relaxed);
         }
@@ -63,10 +71,15 @@ impl<P: Platform> PageHeap<P> {
 
     /// Who did it last, where that is tracked; `None` if nobody did.
     pub fn track(&self, layout: &Layout, object: usize, which: Which) -> Option<Track> {
-        if !layout.flags.has(DebugFlags::TRACK) {
-            return None;
-        }
-        let words = self.track_words(layout, object, which);
+        layout
+            .flags
+            .has(DebugFlags::TRACK)
+            .then(|| self.read_track(track_of(layout, object, which)))?
+    }
+
+    /// What [`PageHeap::write_track`] wrote.
+    pub(super) fn read_track(&self, begin: usize) -> Option<Track> {
+        let words = self.track_words(begin);
         let word = |nth: usize| words[nth].load(Ordering::Relaxed);
         let who = word(abi::WHO);
         let track = Track {
@@ -83,7 +96,7 @@ impl<P: Platform> PageHeap<P> {
     pub(super) fn clear_tracks(&self, layout: &Layout, object: usize) {
         if layout.flags.has(DebugFlags::TRACK) {
             for which in [Which::Alloc, Which::Free] {
-                self.track_words(layout, object, which)
+                self.track_words(track_of(layout, object, which))
                     .iter()
                     .for_each(|word| word.store(0, Ordering::Relaxed));
             }
