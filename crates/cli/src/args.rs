@@ -11,6 +11,7 @@ use crate::run::args::RunArgs;
 use crate::set::SetArgs;
 use crate::show::ShowArgs;
 use crate::shrink::ShrinkArgs;
+use crate::small::SmallArgs;
 use crate::snapshot::SnapshotArgs;
 use crate::top::TopArgs;
 use crate::validate::ValidateArgs;
@@ -64,6 +65,8 @@ pub enum Command {
     Geometry(GeometryArgs),
     /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine
     Replay(Box<ReplayArgs>),
+    /// Say what each allocator leaves of a small machine's memory
+    Small(SmallArgs),
     /// Run a program on each engine, or a trace by each kernel's rules, in turns
     Compare(Box<CompareArgs>),
     /// Print the completions for a shell

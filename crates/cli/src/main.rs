@@ -5,7 +5,8 @@
 //! Neighbours: [`args`] is what may be typed, [`run`] starts programs, [`compare`] holds
 //! engines and kernels against each other, [`list`],
 //! [`show`], [`snapshot`], [`diff`] and [`export`] look, [`shrink`] and [`set`] change, [`validate`] has a process look at its objects,
-//! [`geometry`] asks the lab for slabs, [`replay`] runs traces through it, [`pages`]
+//! [`geometry`] asks the lab for slabs, [`replay`] runs traces through it, [`small`]
+//! serves loads on small machines, [`pages`]
 //! what an installation needs.
 #![deny(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod set;
 mod settings;
 mod show;
 mod shrink;
+mod small;
 mod snapshot;
 mod stdin;
 mod stdout;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Geometry(args) => geometry::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Small(args) => small::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),

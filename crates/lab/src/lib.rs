@@ -8,8 +8,9 @@
 //! choose; [`check`] says how near that comes to what the kernel did.
 //! [`tell`] makes of a replay a source that can be looked at as any other.
 //! [`population`] makes a load from snapshots alone. [`slob`] replays SLOB, which has no slabs.
+//! [`small`] has machines of a few MiB, with a load from nothing.
 //!
-//! Modules import downwards only: tell > case, check > replay, population > prepare >
+//! Modules import downwards only: small > slob, geometry; tell > case, check > replay, population > prepare >
 //! trace, snapshot > geometry > rules > event; slob > trace.
 
 pub mod case;
@@ -22,6 +23,7 @@ pub mod replay;
 pub mod rules;
 pub mod slab;
 pub mod slob;
+pub mod small;
 pub mod snapshot;
 pub mod tell;
 pub mod trace;

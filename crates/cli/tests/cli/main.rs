@@ -21,6 +21,7 @@ mod reports;
 mod running;
 mod saved_replay;
 mod signals;
+mod small;
 mod stage;
 mod streams;
 mod terminal;

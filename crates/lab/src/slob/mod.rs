@@ -37,7 +37,9 @@ impl Machine {
     pub const X86_64: Machine =
         Machine { page_bytes: 4096, least_align: 8, direct_map: 0x8880_0000_0000 };
 
-    fn frame(&self, address: u64) -> u64 {
+    /// The page frame of an address.
+    #[must_use]
+    pub fn frame(&self, address: u64) -> u64 {
         address.wrapping_sub(self.direct_map) / u64::from(self.page_bytes)
     }
 

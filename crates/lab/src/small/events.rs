@@ -1,0 +1,239 @@
+//! A load cut from a kernel's events.
+//!
+//! What a cache's objects are aligned to is read off their addresses; whether they keep their
+//! contents, or are reclaimable, is known of Linux's caches by name ([`FACTS`]). Pages in which no
+//! object lies while they are held are the load's own requests, and the moments are the trace's
+//! marks. What lived before the trace is not in it: [`Load::begin_with`].
+//!
+//! Neighbours: [`super::load`], [`crate::trace`], [`super::text`]. Invariant: a free without an
+//! allocation is left out and counted.
+
+use super::load::{Cache, Load, Of, Step};
+use super::text::RECLAIMABLE;
+use crate::event::{Event, Kind};
+use crate::slob::Machine;
+use crate::trace::Trace;
+use std::collections::HashMap;
+
+/// Alignments are looked for up to here, 2^8, and need so many objects.
+const MOST_ALIGN: u32 = 8;
+const FEW_OBJECTS: u32 = 6;
+const LEAST_ALIGN: u32 = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    Kept,
+    Lost,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    Reclaimable,
+    Plain,
+}
+
+/// Caches of Linux whose objects keep their contents (they have a constructor, or
+/// `SLAB_TYPESAFE_BY_RCU`) or are reclaimable.
+const FACTS: [(&str, Contents, Pages); 11] = [
+    ("inode_cache", Contents::Kept, Pages::Reclaimable),
+    ("proc_inode_cache", Contents::Kept, Pages::Reclaimable),
+    ("shmem_inode_cache", Contents::Kept, Pages::Plain),
+    ("sock_inode_cache", Contents::Kept, Pages::Reclaimable),
+    ("ext4_inode_cache", Contents::Kept, Pages::Reclaimable),
+    ("radix_tree_node", Contents::Kept, Pages::Reclaimable),
+    ("anon_vma", Contents::Kept, Pages::Plain),
+    ("sighand_cache", Contents::Kept, Pages::Plain),
+    ("dentry", Contents::Lost, Pages::Reclaimable),
+    ("buffer_head", Contents::Lost, Pages::Reclaimable),
+    ("ext4_extent_status", Contents::Lost, Pages::Reclaimable),
+];
+
+/// A cut.
+#[derive(Clone, Debug, Default)]
+pub struct Cut {
+    /// The load.
+    pub load: Load,
+    /// Frees of objects and pages from before.
+    pub left_out: usize,
+}
+
+impl Load {
+    /// The load that a trace shows; marks are times and names of moments, in order.
+    #[must_use]
+    pub fn of_trace(trace: &Trace, marks: &[(u64, String)], machine: Machine) -> Cut {
+        let of_slabs = of_slabs(trace, machine);
+        let mut cut = Cut::default();
+        let (caches, of_name) = caches(trace);
+        cut.load.caches = caches;
+        let mut marks = marks.iter().peekable();
+        let (mut objects, mut blocks) = (HashMap::new(), HashMap::new());
+        let load = &mut cut.load;
+        for (event, is_of_slab) in trace.events.iter().zip(of_slabs) {
+            while let Some((_, name)) = marks.next_if(|(time, _)| *time <= event.time) {
+                load.reach(name);
+            }
+            match event.kind {
+                Kind::CacheAlloc | Kind::Kmalloc => {
+                    let of = match event.kind {
+                        Kind::CacheAlloc => Of::Cache(of_name[&(event.name, bytes_of(event))]),
+                        _ if event.gfp & RECLAIMABLE != 0 => {
+                            Of::KmallocReclaimable(event.requested)
+                        }
+                        _ => Of::Kmalloc(event.requested),
+                    };
+                    let number = load.number();
+                    // The free of what was there before is missing.
+                    if let Some(old) = objects.insert(event.address, number) {
+                        load.steps.push(Step::Free(old));
+                    }
+                    load.steps.push(Step::Alloc(number, of));
+                }
+                Kind::CacheFree | Kind::Kfree => match objects.remove(&event.address) {
+                    Some(number) => load.steps.push(Step::Free(number)),
+                    None => cut.left_out += 1,
+                },
+                Kind::PageAlloc if is_of_slab => {}
+                Kind::PageAlloc => {
+                    let number = load.number();
+                    if let Some(old) = blocks.insert(event.address, number) {
+                        load.steps.push(Step::FreePages(old));
+                    }
+                    load.steps.push(Step::Pages(number, event.order));
+                }
+                Kind::PageFree => match blocks.remove(&event.address) {
+                    Some(number) => load.steps.push(Step::FreePages(number)),
+                    None => cut.left_out += usize::from(!is_of_slab),
+                },
+            }
+        }
+        marks.for_each(|(_, name)| load.reach(name));
+        cut
+    }
+
+    /// Puts objects before everything else, of lines `NAME OBJECT_SIZE COUNT`; those of a cache that
+    /// the load does not have come from the size class of their bytes.
+    pub fn begin_with_live(&mut self, text: &str) {
+        let of_line = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [name, size, count] = words[..] else { return None };
+            let known = self.caches.iter().position(|cache| cache.name == name);
+            let of = match known {
+                Some(number) => Of::Cache(number as u16),
+                None => Of::Kmalloc(size.parse().ok()?),
+            };
+            Some((of, count.parse().ok()?))
+        };
+        let objects: Vec<(Of, u32)> = text.lines().filter_map(of_line).collect();
+        self.begin_with(objects);
+    }
+
+    fn reach(&mut self, name: &str) {
+        self.steps.push(Step::Reach(self.moments.len() as u8));
+        self.moments.push(name.into());
+    }
+}
+
+/// What a cache's objects have; one that tells of no bytes has what it takes.
+fn bytes_of(event: &Event) -> u32 {
+    if event.requested > 0 { event.requested } else { event.allocated }
+}
+
+/// The caches, and their numbers by name and size.
+fn caches(trace: &Trace) -> (Vec<Cache>, HashMap<(u32, u32), u16>) {
+    let (mut list, mut seen, mut of_name) = (Vec::new(), Vec::new(), HashMap::new());
+    for event in trace.events.iter().filter(|event| event.kind == Kind::CacheAlloc) {
+        let size = bytes_of(event);
+        let number = *of_name.entry((event.name, size)).or_insert_with(|| {
+            list.push(cache(trace.names.get(event.name), size));
+            seen.push((MOST_ALIGN, 0));
+            list.len() as u16 - 1
+        });
+        let (shift, objects): &mut (u32, u32) = &mut seen[number as usize];
+        *shift = event.address.trailing_zeros().min(*shift);
+        *objects += 1;
+    }
+    for (cache, (shift, objects)) in list.iter_mut().zip(seen) {
+        let is_known = objects >= FEW_OBJECTS;
+        cache.align = if is_known { (1 << shift).max(LEAST_ALIGN) } else { LEAST_ALIGN };
+    }
+    (list, of_name)
+}
+
+fn cache(name: &str, object_size: u32) -> Cache {
+    let fact = FACTS.iter().find(|(known, ..)| *known == name);
+    Cache {
+        name: name.into(),
+        object_size,
+        align: LEAST_ALIGN,
+        reclaimable: fact.is_some_and(|(.., pages)| *pages == Pages::Reclaimable),
+        keeps_contents: fact.is_some_and(|(_, contents, _)| *contents == Contents::Kept),
+    }
+}
+
+/// By event: pages in which objects lie before they are given back, and when these are.
+fn of_slabs(trace: &Trace, machine: Machine) -> Vec<bool> {
+    let mut of_slabs = vec![false; trace.events.len()];
+    // By frame: the event that got it.
+    let mut held: HashMap<u64, usize> = HashMap::new();
+    for (nth, event) in trace.events.iter().enumerate() {
+        let frames = event.address..event.address + (1 << event.order);
+        match event.kind {
+            Kind::PageAlloc => held.extend(frames.map(|frame| (frame, nth))),
+            Kind::PageFree => {
+                let got = held.get(&event.address).copied();
+                of_slabs[nth] = got.is_some_and(|got| of_slabs[got]);
+                for frame in frames {
+                    held.remove(&frame);
+                }
+            }
+            Kind::Kmalloc | Kind::CacheAlloc => {
+                if let Some(got) = held.get(&machine.frame(event.address)) {
+                    of_slabs[*got] = true;
+                }
+            }
+            Kind::Kfree | Kind::CacheFree => {}
+        }
+    }
+    of_slabs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text;
+    use super::*;
+
+    const TEXT: &str = "\
+ <idle>-0 [000] d.... 0.1: mm_page_alloc: page=ffffea00 pfn=0x10 order=1 migratetype=0 gfp_flags=none
+ <idle>-0 [000] d.... 0.2: kmem_cache_alloc: call_site=d_alloc+0x1/0x2 ptr=ffff888000010040 bytes_req=192 bytes_alloc=192 gfp_flags=none
+ <idle>-0 [000] d.... 0.2: kmalloc: call_site=f+0x1/0x2 ptr=ffff888000011000 bytes_req=100 bytes_alloc=128 gfp_flags=GFP_KERNEL|__GFP_RECLAIMABLE
+ <idle>-0 [000] d.... 0.3: mm_page_alloc: page=ffffea00 pfn=0x20 order=2 migratetype=0 gfp_flags=none
+ init-1 [000] ..... 0.4: tracing_mark_write: LOAD-BEGIN
+ init-1 [000] ..... 0.5: kmem_cache_free: call_site=d_free+0x1/0x2 ptr=ffff888000010040 name=dentry
+ init-1 [000] ..... 0.5: kfree: call_site=d_free+0x1/0x2 ptr=ffff888000099000
+ init-1 [000] ..... 0.6: mm_page_free: page=ffffea00 pfn=0x20 order=2
+";
+
+    #[test]
+    fn events_become_steps() {
+        let read = text::read(TEXT.as_bytes()).unwrap();
+        let cut = Load::of_trace(&read.trace, &read.marks, Machine::X86_64);
+        let dentry = &cut.load.caches[0];
+        assert_eq!((&*dentry.name, dentry.object_size, dentry.reclaimable), ("dentry", 192, true));
+        let steps = [
+            Step::Alloc(0, Of::Cache(0)),
+            Step::Alloc(1, Of::KmallocReclaimable(100)),
+            Step::Pages(2, 2),
+            Step::Reach(0),
+            Step::Free(0),
+            Step::FreePages(2),
+        ];
+        assert_eq!(cut.load.steps, steps);
+        assert_eq!((cut.left_out, cut.load.numbers, cut.load.moments.len()), (1, 3, 1));
+        let live = cut.load.live_at(0);
+        assert_eq!((live[&Of::Cache(0)], live.len()), (1, 2));
+        let mut load = cut.load;
+        load.begin_with_live("dentry 192 3\nkmalloc-64 64 5\nno line");
+        let live = load.live_at(0);
+        assert_eq!((live[&Of::Cache(0)], live[&Of::Kmalloc(64)]), (4, 5));
+    }
+}

@@ -1,0 +1,141 @@
+//! A load: caches, and steps that ask for objects and pages.
+//!
+//! Neighbours: `slabyard-small` makes one from a seed ([`Load::generated`]); [`super::machine`] serves
+//! it. Invariant: an object or block of pages has a number of its own, from 0 up, that no other
+//! has.
+
+use slabyard_small::boot::Boot;
+use slabyard_small::{CACHES, Kind, Moment, Request, SLOTS, What};
+use std::collections::HashMap;
+
+/// A cache of a load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Its name.
+    pub name: String,
+    /// Bytes that users see.
+    pub object_size: u32,
+    /// Objects begin at multiples of it.
+    pub align: u32,
+    /// Its pages count as reclaimable.
+    pub reclaimable: bool,
+    /// Its objects keep their contents while they are free, because they have a constructor or
+    /// readers may still look at them: no merging, and the link of free objects lies behind.
+    pub keeps_contents: bool,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// `kmalloc` of so many bytes.
+    Kmalloc(u32),
+    /// The same, for what a shrinker may free.
+    KmallocReclaimable(u32),
+    /// An object of a cache, by its number.
+    Cache(u16),
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// An object is allocated.
+    Alloc(u32, Of),
+    /// It is freed.
+    Free(u32),
+    /// A block of pages is taken, of an order.
+    Pages(u32, u8),
+    /// It is given back, if there was one.
+    FreePages(u32),
+    /// The moment of this number in [`Load::moments`] has come.
+    Reach(u8),
+}
+
+/// A load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Its caches.
+    pub caches: Vec<Cache>,
+    /// Its steps.
+    pub steps: Vec<Step>,
+    /// Names of its moments.
+    pub moments: Vec<String>,
+    /// Numbers that objects and blocks of pages have.
+    pub numbers: u32,
+}
+
+impl Load {
+    /// The boot-like load of a seed.
+    #[must_use]
+    pub fn generated(seed: u64) -> Load {
+        let mut load = Load {
+            caches: CACHES.iter().map(of_table).collect(),
+            moments: Moment::ALL.iter().map(|moment| moment.name().into()).collect(),
+            ..Load::default()
+        };
+        let mut at = vec![0; SLOTS];
+        for request in Boot::new(seed) {
+            if let Request::Alloc { slot, .. } | Request::Pages { slot, .. } = request {
+                at[slot as usize] = load.numbers;
+                load.numbers += 1;
+            }
+            load.steps.push(match request {
+                Request::Alloc { slot, what } => Step::Alloc(at[slot as usize], of(what)),
+                Request::Free { slot } => Step::Free(at[slot as usize]),
+                Request::Pages { slot, order } => Step::Pages(at[slot as usize], order),
+                Request::FreePages { slot } => Step::FreePages(at[slot as usize]),
+                Request::Reach(moment) => Step::Reach(moment as u8),
+            });
+        }
+        load
+    }
+
+    /// A number that nothing has yet.
+    pub fn number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers - 1
+    }
+
+    /// Puts objects before everything else: what lived when the load's events began.
+    pub fn begin_with(&mut self, objects: impl IntoIterator<Item = (Of, u32)>) {
+        let mut steps = Vec::new();
+        for (of, count) in objects {
+            for _ in 0..count {
+                steps.push(Step::Alloc(self.number(), of));
+            }
+        }
+        self.steps.splice(0..0, steps);
+    }
+
+    /// Objects of each kind that are live at a moment: what they are of, and how many.
+    #[must_use]
+    pub fn live_at(&self, moment: u8) -> HashMap<Of, u32> {
+        let mut of_number = HashMap::new();
+        for step in self.steps.iter().take_while(|step| **step != Step::Reach(moment)) {
+            match *step {
+                Step::Alloc(number, of) => drop(of_number.insert(number, of)),
+                Step::Free(number) => drop(of_number.remove(&number)),
+                Step::Pages(..) | Step::FreePages(_) | Step::Reach(_) => {}
+            }
+        }
+        let mut live = HashMap::new();
+        of_number.into_values().for_each(|of| *live.entry(of).or_default() += 1);
+        live
+    }
+}
+
+fn of(what: What) -> Of {
+    match what {
+        What::Kmalloc(bytes) => Of::Kmalloc(bytes),
+        What::Cache(number) => Of::Cache(number.into()),
+    }
+}
+
+fn of_table(cache: &slabyard_small::Cache) -> Cache {
+    Cache {
+        name: cache.name.into(),
+        object_size: cache.bytes,
+        align: cache.align,
+        reclaimable: cache.kind == Kind::Reclaimable,
+        keeps_contents: cache.kind == Kind::Typesafe,
+    }
+}
