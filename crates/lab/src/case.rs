@@ -31,6 +31,8 @@ pub struct Case {
     pub parked: Vec<Parked>,
     /// Node of each CPU.
     pub node_of: Vec<u16>,
+    /// CPUs of the traced machine.
+    pub traced_cpus: u32,
     /// Bytes of a page of the machine.
     pub page_size: u32,
     /// The page lists of the settings.
@@ -108,6 +110,7 @@ impl Case {
             sizes: facts.iter().map(|facts| facts.slab_size).collect(),
             parked: snapshot.caches.iter().map(parked).collect(),
             node_of: Vec::new(),
+            traced_cpus: 0,
             page_size: 0,
             page_lists: None,
             left_out_share,
@@ -148,7 +151,8 @@ impl Case {
             self.rules.push(geometry.rules(settings));
         }
         let told = snapshot.machine().map(|machine| machine.online_cpus);
-        self.unlike = self.unlike(told.or(trace.header.cpus).unwrap_or(machine.online_cpus));
+        self.traced_cpus = told.or(trace.header.cpus).unwrap_or(machine.online_cpus);
+        self.unlike = self.unlike();
         Ok(())
     }
 
@@ -190,15 +194,13 @@ impl Case {
             };
             self.orders[nth] = order;
         }
-        let told = snapshot.machine().map(|machine| machine.online_cpus);
-        self.unlike = self.unlike(told.unwrap_or(self.node_of.len() as u32));
+        self.unlike = self.unlike();
         Ok(())
     }
 
-    /// A cache whose slabs hold another number of objects than the traced ones begins
-    /// with what it is known to have had live, packed anew; and a CPU that the traced
-    /// machine did not have makes no call.
-    fn unlike(&self, traced_cpus: u32) -> Option<String> {
+    /// On other slabs the start is laid out anew, and on other CPUs the tasks are placed by a rule:
+    /// both are near what a kernel would have, and not measured there.
+    fn unlike(&self) -> Option<String> {
         let mut seen = vec![false; self.ids.len()];
         self.prepared.slabs.iter().for_each(|slab| seen[slab.cache as usize] = true);
         let others = (0..self.ids.len())
@@ -209,15 +211,13 @@ impl Case {
         if others > 0 {
             let (caches, have) = if others == 1 { ("cache", "has") } else { ("caches", "have") };
             why.push(format!(
-                "{others} {caches} {have} other slabs than the traced kernel's and begin with less: \
-                 what the trace shows to be live, packed anew"
+                "{others} {caches} {have} other slabs than the traced kernel's, and the objects at the \
+                 start are laid out anew, with their holes"
             ));
         }
-        if cpus > traced_cpus {
-            why.push(format!(
-                "{traced_cpus} CPUs were traced, and the other {} of {cpus} are idle",
-                cpus - traced_cpus
-            ));
+        if cpus != self.traced_cpus {
+            let traced = self.traced_cpus;
+            why.push(format!("the tasks of {traced} CPUs are placed on {cpus} by a rule"));
         }
         let unlike = "figures of unlike machines do not compare";
         (!why.is_empty()).then(|| format!("{}; {unlike}", why.join("; ")))
@@ -231,6 +231,8 @@ impl Case {
             rules: &self.rules,
             traced_objects: &self.traced_objects,
             node_of: &self.node_of,
+            traced_cpus: self.traced_cpus as usize,
+            tasks: 1,
             parked: &self.parked,
             start,
             orders: &self.orders,

@@ -43,6 +43,8 @@ use table::Shown;
 
 /// Samples that one replay may give: each holds a number for every cache.
 const MOST_SAMPLES: usize = 100_000;
+/// Tasks for each of the trace.
+const MOST_TASKS: u32 = 10_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +54,7 @@ Examples:
   slabyard replay load.slabtrace --set max_order=1 --samples 100 --json > orders.json
   slabyard replay load.slabtrace --engine slab          by the rules of mm/slab.c
   slabyard replay load.slabtrace --engine slob          which pages would SLOB need?
+  slabyard replay load.slabtrace --cpus 64 --tasks 8x   eight times the tasks, on 64 CPUs
   slabyard replay load.slabtrace --cpus 64 --memory-limit 40M --pressure full
   slabyard replay load.slabtrace --check                are these rules the kernel's?
   slabyard replay load.slabtrace --save peak.json --save-at peak
@@ -97,6 +100,9 @@ pub struct ReplayArgs {
     /// Memory nodes, among which the CPUs are shared out
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
+    /// Copy each task of the trace, with objects of its own, so that there are N times as many
+    #[arg(long, value_name = "N[x]", default_value = "1", value_parser = times, conflicts_with = "check")]
+    tasks: u32,
     /// Change a rule; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
@@ -131,7 +137,8 @@ pub struct ReplayArgs {
         value_name = "OUT",
         value_hint = ValueHint::FilePath,
         conflicts_with_all = [
-            "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "settings", "check",
+            "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "tasks", "settings",
+            "check",
             "no_look_ahead", "memory_limit", "samples", "every", "all", "json", "counters", "save",
         ]
     )]
@@ -178,6 +185,11 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     let mut plan = case.plan(start);
     plan.sample_every = args.sample_every(case.prepared.steps.len())?;
     plan.memory = args.memory();
+    plan.tasks = args.tasks;
+    if u32::try_from(case.prepared.nr_objects() as u64 * u64::from(args.tasks)).is_err() {
+        let text = format!("--tasks {}: more objects than can be replayed; take fewer", args.tasks);
+        return Err(Failure::Usage(text));
+    }
     progress.stage("replaying");
     let replayed = replay(&plan).context("the replay failed")?;
     progress.clear();
@@ -251,6 +263,13 @@ pub fn case(
     Ok(case)
 }
 
+/// How often: `8` or `8x`.
+fn times(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('x').unwrap_or(text).parse().ok();
+    let number = number.filter(|number| (1..=MOST_TASKS).contains(number));
+    number.ok_or_else(|| format!("give a number from 1 to {MOST_TASKS}, such as 8x"))
+}
+
 /// What was replayed, on what.
 fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
     let (trace, settings) = (&loaded.trace, &loaded.settings);
@@ -258,7 +277,7 @@ fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
     let times = || trace.events.iter().map(|event| event.time);
     let length = times().max().unwrap_or(0) - times().min().unwrap_or(0);
     format!(
-        "{} events, recorded over {} on kernel {}; rules of {}, {}, {}, pages of {} KiB, start {}\n",
+        "{} events, recorded over {} on kernel {}; rules of {}, {}{}, {}, pages of {} KiB, start {}\n",
         trace.events.len(),
         seconds(length),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
@@ -269,6 +288,7 @@ fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
             Engine::Slob => "SLOB".into(),
         },
         plural(machine.online_cpus, "CPU"),
+        if args.tasks > 1 { format!(", each task {} times", args.tasks) } else { String::new() },
         plural(machine.nodes, "node"),
         machine.page_size >> 10,
         start_name(start),

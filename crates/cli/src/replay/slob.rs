@@ -51,6 +51,7 @@ fn refuse(args: &ReplayArgs) -> Result<(), Failure> {
         (args.release.is_some(), "--release"),
         (!args.settings.is_empty(), "--set"),
         (args.nodes.is_some(), "--nodes"),
+        (args.tasks > 1, "--tasks"),
     ];
     match asked.iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),

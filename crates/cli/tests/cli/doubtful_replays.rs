@@ -38,7 +38,7 @@ fn a_snapshot_of_another_moment_is_told() {
     ends(&real("tr64k_hb_smp4.slabtrace", &[]), 0, "");
 }
 
-/// On other slabs and with idle CPUs a replay says so under its table, and in what it
+/// On other slabs and on other CPUs a replay says so under its table, and in what it
 /// saves; what is as the traced machine says nothing.
 #[test]
 fn what_is_unlike_is_told_and_not_compared() {
@@ -75,6 +75,6 @@ fn what_is_unlike_is_told_and_not_compared() {
     ends(&diff("as-traced", "unlike1", &[]), 2, "a machine of 2 CPUs in one, of 16 in the other");
     ends(&diff("as-traced", "unlike3", &[]), 2, "slabs of cred with 21 objects in one, 85");
     let text_of = |option| text(&files.replay(&[option]).stdout).to_owned();
-    assert!(text_of("--cpus=16").contains("2 CPUs were traced, and the other 14 of 16 are idle"));
+    assert!(text_of("--cpus=16").contains("the tasks of 2 CPUs are placed on 16 by a rule"));
     assert!(text_of("--page-size=64k").contains("1 cache has other slabs than the traced"));
 }

@@ -75,6 +75,7 @@ mod tests {
             object: nth as u32,
             slab: nth as u32,
             cache: *cache,
+            task: 1,
             cpu: 0,
             node: ANY_NODE,
             op: Op::Free,

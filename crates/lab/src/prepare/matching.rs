@@ -37,6 +37,8 @@ pub struct Step {
     pub slab: u32,
     /// Its cache.
     pub cache: CacheNumber,
+    /// The task, as the trace numbers it; 0: an idle CPU, or an interrupt of one.
+    pub task: u32,
     /// On which CPU.
     pub cpu: u16,
     /// Node asked for, or [`crate::event::ANY_NODE`].
@@ -47,7 +49,7 @@ pub struct Step {
     pub missed: bool,
 }
 
-const _: () = assert!(size_of::<Step>() == 24);
+const _: () = assert!(size_of::<Step>() == 32);
 
 /// The steps, in the trace's order.
 pub(super) struct Matched {
@@ -215,6 +217,7 @@ impl Walk<'_> {
             object,
             slab,
             cache: self.slabs[slab as usize].cache,
+            task: event.pid,
             cpu: event.cpu,
             node: event.node,
             op,

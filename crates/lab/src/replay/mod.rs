@@ -10,19 +10,22 @@
 //! Invariants: the same trace, rules and start give the same run; memory is bounded
 //! by the trace's live objects and the model's slabs.
 
+mod layout;
 pub mod memory;
 mod pages;
 mod plan;
 pub mod report;
 pub mod start;
+mod tasks;
 mod timers;
 
-use crate::prepare::Op;
 use crate::prepare::truth::Change;
+use crate::prepare::{Op, Step};
 use memory::{Memory, Told};
 use pages::Pages;
 use report::Sample;
 use slabyard::engine::counted::{KernelCache, NONE, Page};
+use tasks::Tasks;
 use timers::Timers;
 
 pub use plan::{Limit, Parked, Plan, Relief, Start};
@@ -76,9 +79,10 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         }
     });
     let mut placed = start::place(plan, &mut caches);
-    // Model's slab of each object that is live.
-    let mut slab_of = vec![NONE; prepared.nr_objects()];
-    start::own(prepared, &placed, &mut slab_of);
+    // Model's slab of each object that is live, of each copy of its task.
+    let copies = plan.tasks.max(1);
+    let mut slab_of = vec![NONE; prepared.nr_objects() * copies as usize];
+    start::own(plan, &placed, &mut slab_of);
     if plan.start != Start::Empty {
         start::repack(plan, &mut caches, &mut slab_of);
     }
@@ -94,9 +98,14 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
     let mut pages = plan.page_lists.map(|rules| Pages::new(rules, plan));
     let mut timers = Timers::new(plan.slab, nr_cpus, caches.len());
-    for (nth, step) in steps.iter().enumerate() {
-        // A machine with fewer CPUs than the traced one shares them.
-        let cpu = step.cpu as usize % nr_cpus;
+    let mut tasks = Tasks::new(prepared, copies, plan.traced_cpus, nr_cpus);
+    let copied = steps
+        .iter()
+        .enumerate()
+        .flat_map(|(nth, step)| (0..copies).map(move |copy| (nth, step, copy)));
+    for (nth, step, copy) in copied {
+        let cpu = tasks.cpu_of(step, copy);
+        let step = &Step { cpu: cpu as u16, object: step.object * copies + copy, ..*step };
         let since_ns = step.time_ns.saturating_sub(*prepared.span.start());
         timers.reap(&caches, plan.orders, cpu, since_ns);
         let number = step.cache as usize;
@@ -109,14 +118,15 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
             *object = cache.alloc(cpu, node);
         } else {
             let mut slab = core::mem::replace(object, NONE);
-            if slab == NONE {
+            // What was there before is the first copies'.
+            if slab == NONE && copy == 0 {
                 slab = placed.bind(cache, number, step.slab);
             }
             if slab == NONE {
-                frees_left_out += 1;
-                continue;
+                frees_left_out += u64::from(copy == 0);
+            } else {
+                cache.free(cpu, slab);
             }
-            cache.free(cpu, slab);
         }
         if cache.has_pages() {
             let delay = prepared.caches[number].return_delay_ns;
@@ -144,6 +154,9 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         {
             done = nth + 1;
             break;
+        }
+        if copy + 1 < copies {
+            continue;
         }
         if plan.sample_every > 0 && nth % plan.sample_every == 0 {
             run.samples.push(Sample::of(step.time_ns, &caches));

@@ -17,6 +17,10 @@ pub struct Plan<'a> {
     pub traced_objects: &'a [u32],
     /// Node of each CPU.
     pub node_of: &'a [u16],
+    /// CPUs of the traced machine: where there are as many, each event runs where it ran.
+    pub traced_cpus: usize,
+    /// How many tasks there are for each of the trace, with objects of their own.
+    pub tasks: u32,
     /// What is parked where at the start, as a snapshot tells it; may be empty.
     pub parked: &'a [Parked],
     /// How the slabs at the start are put in place.

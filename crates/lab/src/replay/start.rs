@@ -5,12 +5,13 @@
 //! were free, and the order in which a CPU came to use slabs undoes the order in
 //! which the rules keep them.
 //!
-//! On a machine where a cache has other slabs than on the traced one, its objects
-//! that are live at the start are allocated anew.
+//! On a machine where a cache has other slabs than on the traced one, what is in each list
+//! is [cut anew](super::layout), by look-ahead whatever the start.
 
+use super::layout::{self, Piece};
 use super::plan::{Parked, Plan, Start};
 use crate::prepare::{Op, Prepared};
-use slabyard::engine::counted::{Accounting, KernelCache, NONE, Rules};
+use slabyard::engine::counted::{Accounting, Front, KernelCache, NONE, Rules};
 
 /// Of the choices that a snapshot leaves open.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -24,6 +25,8 @@ pub(crate) struct Placed {
     live_of: Vec<u32>,
     /// Slabs of each cache that no slab of the trace is bound to yet.
     unbound: Vec<Unbound>,
+    /// Model's slab of each object that is live, in caches whose slabs are cut anew.
+    objects: Vec<(u32, u32)>,
     random: u64,
 }
 
@@ -117,27 +120,35 @@ pub(crate) fn place(plan: &Plan<'_>, caches: &mut [KernelCache]) -> Placed {
         slab_of: vec![NONE; nr_initial],
         live_of: vec![0; nr_initial],
         unbound: vec![Unbound::default(); caches.len()],
+        objects: Vec::new(),
         random: SEED,
     };
     match plan.start {
         Start::Empty => {}
-        Start::Snapshot => from_snapshot(plan, caches, &mut placed),
+        Start::Snapshot => {
+            from_snapshot(plan, caches, &mut placed);
+            look_ahead(plan, caches, &mut placed);
+        }
         Start::LookAhead => look_ahead(plan, caches, &mut placed),
     }
     placed
 }
 
-/// Fills in the slabs of objects that are live at the start.
-pub(super) fn own(prepared: &Prepared, placed: &Placed, slab_of: &mut [u32]) {
+/// Fills in the slabs of objects that are live at the start: they are of the first copies.
+pub(super) fn own(plan: &Plan<'_>, placed: &Placed, slab_of: &mut [u32]) {
+    let (prepared, copies) = (plan.prepared, plan.tasks as usize);
     for (slab, model) in prepared.slabs.iter().zip(&placed.slab_of) {
         if *model == NONE {
             continue;
         }
         for object in slab.objects_range() {
             if prepared.live_at_start[object] {
-                slab_of[object] = *model;
+                slab_of[object * copies] = *model;
             }
         }
+    }
+    for (object, model) in &placed.objects {
+        slab_of[*object as usize * copies] = *model;
     }
 }
 
@@ -215,38 +226,49 @@ pub(crate) fn is_other(plan: &Plan<'_>, cache: usize) -> bool {
     plan.traced_objects[cache] != plan.rules[cache].objects
 }
 
-/// Allocates the objects that are live at the start in the caches whose slabs are
-/// others than in the trace, in the order of their slabs, which a CPU after the
-/// other takes.
+/// True if a cache begins as its rules would have put its objects: those of SLAB, whose arrays and lists no
+/// snapshot of SLUB tells of, on other slabs.
+fn is_anew(plan: &Plan<'_>, cache: usize) -> bool {
+    is_other(plan, cache) && matches!(plan.rules[cache].front, Front::ArrayCaches(_))
+}
+
+/// Allocates the objects that are live at the start of such caches, in the order of their slabs,
+/// which a CPU after the other takes.
 pub(super) fn repack(plan: &Plan<'_>, caches: &mut [KernelCache], slab_of: &mut [u32]) {
     let prepared = plan.prepared;
     let initial = prepared.slabs.iter().take_while(|slab| slab.initial);
     for (nth, slab) in initial.enumerate() {
         let cache = slab.cache as usize;
-        if !is_other(plan, cache) {
+        if !is_anew(plan, cache) {
             continue;
         }
         for object in slab.objects_range() {
             if prepared.live_at_start[object] {
-                slab_of[object] = caches[cache].alloc(nth % plan.node_of.len(), None);
+                let cpu = nth % plan.node_of.len();
+                slab_of[object * plan.tasks as usize] = caches[cache].alloc(cpu, None);
             }
         }
     }
 }
 
-fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) {
-    let prepared = plan.prepared;
-    let initial = &prepared.slabs[..placed.slab_of.len()];
-    let free: Vec<u32> =
-        initial.iter().map(|slab| slab.objects - prepared.nr_live_at_start(slab)).collect();
-    let mut used = vec![false; initial.len()];
-    for (number, uses) in first_uses(prepared, &free).iter().enumerate() {
-        if is_other(plan, number) {
-            continue;
-        }
-        let cache = &mut caches[number];
-        let rules = *cache.rules();
-        let batch = batch(&rules);
+/// Where a cache's slabs are when the trace begins, by the trace's numbers.
+#[derive(Default)]
+struct Lists {
+    /// One of a CPU.
+    cpu_slabs: Vec<(usize, u32)>,
+    /// Those of a CPU's list, the next to be used last.
+    cpu_partial: Vec<(usize, Vec<u32>)>,
+    /// Those of the node's list, the next to be used first.
+    node: Vec<u32>,
+    /// Those in no list.
+    full: Vec<u32>,
+}
+
+impl Lists {
+    /// Undoes the order in which CPUs came to use slabs.
+    fn of(plan: &Plan<'_>, number: usize, rules: &Rules, uses: &[Use]) -> Lists {
+        let mut lists = Lists::default();
+        let batch = batch(rules);
         // (first use, slabs in the order of the node's list)
         let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
         if !rules.has_cpu_slabs() {
@@ -258,16 +280,12 @@ fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) 
             let mine: Vec<&Use> =
                 uses.iter().filter(|of| of.cpu as usize % nr_cpus == cpu).collect();
             let Some((first, rest)) = mine.split_first() else { continue };
-            placed.slab_of[first.slab as usize] =
-                cache.install_cpu_slab(cpu, free[first.slab as usize]);
+            lists.cpu_slabs.push((cpu, first.slab));
             let parked = plan.parked.get(number).and_then(|of| of.cpu_partial.get(cpu));
             let parked = parked.filter(|_| rules.cpu_partial_lists);
             let listed = rest.len().min(parked.copied().unwrap_or(0) as usize);
             let (listed, node) = rest.split_at(listed);
-            for of in listed.iter().rev() {
-                placed.slab_of[of.slab as usize] =
-                    cache.install_cpu_partial(cpu, free[of.slab as usize]);
-            }
+            lists.cpu_partial.push((cpu, listed.iter().rev().map(|of| of.slab).collect()));
             for group in node.chunks(batch) {
                 // Used at once: the list's first. The others were pushed on the
                 // CPU's list one by one, and so came back in reverse.
@@ -277,21 +295,75 @@ fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) 
             }
         }
         groups.sort_by_key(|(first, _)| *first);
-        for slab in groups.into_iter().flat_map(|(_, slabs)| slabs) {
-            placed.slab_of[slab as usize] = cache.install_node_partial(0, free[slab as usize]);
-        }
-        for of in uses {
-            used[of.slab as usize] = true;
-        }
+        lists.node = groups.into_iter().flat_map(|(_, slabs)| slabs).collect();
+        lists
     }
-    for (slab, it) in initial.iter().enumerate() {
-        let cache = &mut caches[it.cache as usize];
-        if !used[slab] && !is_other(plan, it.cache as usize) {
-            placed.slab_of[slab] = match free[slab] {
+
+    /// Puts them in place.
+    fn install(self, plan: &Plan<'_>, cache: &KernelCache, is_other: bool, placed: &mut Placed) {
+        let objects = cache.rules().objects;
+        let mut put = |piece: Piece, model: u32| {
+            if is_other {
+                placed.objects.extend(piece.live.iter().map(|object| (*object, model)));
+            } else {
+                placed.slab_of[piece.first as usize] = model;
+            }
+        };
+        let pieces = |slabs: &[u32]| {
+            // A slab that is kept though it is empty is one of the traced kernel's.
+            let kept = move |piece: &Piece| !is_other || !piece.live.is_empty();
+            layout::cut(plan.prepared, slabs, objects).into_iter().filter(kept)
+        };
+        for (cpu, slab) in self.cpu_slabs {
+            let mut pieces = layout::cut(plan.prepared, &[slab], objects);
+            // What the CPU has in hand is the first piece with free objects.
+            let at = pieces.iter().position(|piece| piece.free > 0).unwrap_or(0);
+            let own = pieces.swap_remove(at);
+            let model = cache.install_cpu_slab(cpu, own.free);
+            put(own, model);
+            for piece in pieces.into_iter().filter(|piece| !piece.live.is_empty()) {
+                let model = match piece.free {
+                    0 => cache.install_full(0),
+                    free => cache.install_node_partial(0, free),
+                };
+                put(piece, model);
+            }
+        }
+        for (cpu, slabs) in self.cpu_partial {
+            for piece in pieces(&slabs) {
+                let model = match piece.free {
+                    0 => cache.install_full(0),
+                    free => cache.install_cpu_partial(cpu, free),
+                };
+                put(piece, model);
+            }
+        }
+        for piece in pieces(&self.node).chain(pieces(&self.full)) {
+            let model = match piece.free {
                 0 => cache.install_full(0),
-                // Nobody came to use it: it waits at the end.
                 free => cache.install_node_partial(0, free),
             };
+            put(piece, model);
+        }
+    }
+}
+
+fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) {
+    let prepared = plan.prepared;
+    let initial = &prepared.slabs[..placed.slab_of.len()];
+    let free: Vec<u32> =
+        initial.iter().map(|slab| slab.objects - prepared.nr_live_at_start(slab)).collect();
+    let mut used = vec![false; initial.len()];
+    let mut lists = Vec::new();
+    for (number, uses) in first_uses(prepared, &free).iter().enumerate() {
+        lists.push(Lists::of(plan, number, caches[number].rules(), uses));
+        uses.iter().for_each(|of| used[of.slab as usize] = true);
+    }
+    for (slab, it) in (0u32..).zip(initial) {
+        if !used[slab as usize] {
+            let lists = &mut lists[it.cache as usize];
+            // Nobody came to use one that has free objects: it waits at the end.
+            if free[slab as usize] == 0 { &mut lists.full } else { &mut lists.node }.push(slab);
         }
     }
     // Where the kernel made a slab its lists were empty: what the snapshot counts was
@@ -300,24 +372,39 @@ fn look_ahead(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Placed) 
     for slab in &prepared.slabs[initial.len()..] {
         made[slab.cache as usize] = true;
     }
-    for (number, (cache, parked)) in caches.iter_mut().zip(plan.parked).enumerate() {
-        if !is_other(plan, number) && !made[number] {
-            add_unseen(cache, parked);
+    for (number, (lists, cache)) in lists.into_iter().zip(caches).enumerate() {
+        let is_other = is_other(plan, number);
+        // From the snapshot alone, those are in place that are as on the traced machine.
+        if plan.start == Start::Snapshot && !is_other || is_anew(plan, number) {
+            continue;
+        }
+        let listed = lists.cpu_partial.iter().map(|(_, slabs)| slabs.len()).sum::<usize>();
+        let seen = lists.cpu_slabs.len() + listed + lists.node.len();
+        let seen_free = initial.iter().zip(&free).filter(|(it, _)| it.cache as usize == number);
+        let seen_free = seen_free.map(|(_, free)| free).sum();
+        lists.install(plan, cache, is_other, placed);
+        if let Some(parked) = plan.parked.get(number).filter(|_| !made[number]) {
+            let traced = plan.traced_objects[number];
+            add_unseen(cache, parked, traced, seen as u32, seen_free);
         }
     }
 }
 
 /// Slabs with free objects that the snapshot counts and the trace does not show:
 /// nobody came to use them, so they waited behind those that were used.
-fn add_unseen(cache: &mut KernelCache, parked: &Parked) {
-    let places = cache.places();
-    let placed = places.cpu_slabs + places.cpu_partial + places.node_partial;
-    let free = places.free_cpu_slab + places.free_cpu_partial + places.free_node;
-    let unseen = parked.node_partial.saturating_sub(placed);
-    let mut left = parked.node_free.saturating_sub(free as u32);
+fn add_unseen(cache: &KernelCache, parked: &Parked, traced: u32, seen: u32, seen_free: u32) {
+    let unseen = parked.node_partial.saturating_sub(seen);
+    let left = parked.node_free.saturating_sub(seen_free);
+    // Each has one free object at least, and has not more than all.
+    let left = left.clamp(unseen, unseen * traced);
+    let objects = cache.rules().objects;
+    let (unseen, mut left) = layout::cut_unseen(unseen, left, traced, objects);
     for nth in 0..unseen {
-        let free = (left / (unseen - nth)).clamp(1, cache.rules().objects);
-        left = left.saturating_sub(free);
-        cache.install_node_partial(0, free);
+        let free = left / (unseen - nth);
+        left -= free;
+        match free {
+            0 => cache.install_full(0),
+            free => cache.install_node_partial(0, free.min(objects)),
+        };
     }
 }

@@ -1,0 +1,117 @@
+//! The slabs of the start, laid out on any machine's geometry.
+//!
+//! A kernel with other slabs had the same objects, and its tasks had freed the same ones. What
+//! was in a row in the traced slabs is in a row there: the places of slabs that are in the same
+//! list are strung together in the list's order, holes included, and cut anew into slabs of as many
+//! objects as they have on the machine. So a larger slab has the holes of those that it is joined from, a
+//! smaller one its part of them, and pieces without a live object had been given back. The last
+//! piece of a string has the rest free, as a CPU's slab that is filled has.
+//!
+//! Where the slabs are the traced ones, each piece is a slab: settings that change nothing give the
+//! very start of the traced kernel.
+//!
+//! Neighbours: [`super::start`] finds the lists, and puts the pieces in place.
+//! Invariant: the live objects are those of the traced slabs, each once.
+
+use crate::prepare::Prepared;
+
+/// A slab to be.
+pub(super) struct Piece {
+    /// The traced slab that it begins in.
+    pub(super) first: u32,
+    /// The objects that are live in it.
+    pub(super) live: Vec<u32>,
+    /// Its free objects.
+    pub(super) free: u32,
+}
+
+/// Cuts traced slabs into slabs of `objects`.
+pub(super) fn cut(prepared: &Prepared, slabs: &[u32], objects: u32) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut room = 0;
+    for slab in slabs {
+        for object in prepared.slabs[*slab as usize].objects_range() {
+            if room == 0 {
+                pieces.push(Piece { first: *slab, live: Vec::new(), free: objects });
+                room = objects;
+            }
+            room -= 1;
+            let piece = pieces.last_mut().expect("one was made");
+            if prepared.live_at_start[object] {
+                piece.live.push(object as u32);
+                piece.free -= 1;
+            }
+        }
+    }
+    pieces
+}
+
+/// Slabs that the snapshot counts and the trace does not show, as other slabs: how many, and
+/// their free objects in all.
+pub(super) fn cut_unseen(slabs: u32, free: u32, traced: u32, objects: u32) -> (u32, u32) {
+    let all = slabs.saturating_mul(traced);
+    let live = all.saturating_sub(free);
+    if traced == objects {
+        return (slabs, all - live);
+    }
+    // Empty ones are given back.
+    let slabs = all.div_ceil(objects).min(live);
+    (slabs, slabs.saturating_mul(objects).saturating_sub(live))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prepare::{NO_CACHE, Slab};
+
+    /// Slabs of four objects, each with its live ones as bits.
+    fn prepared(live: &[u8]) -> Prepared {
+        let slab = |nth: usize| Slab {
+            frame: nth as u64,
+            opened_at: 0,
+            closed_at: None,
+            first_object: nth as u32 * 4,
+            objects: 4,
+            cache: NO_CACHE,
+            order: 0,
+            initial: true,
+        };
+        Prepared {
+            caches: Vec::new(),
+            slabs: (0..live.len()).map(slab).collect(),
+            steps: Vec::new(),
+            live_at_start: live
+                .iter()
+                .flat_map(|bits| (0..4).map(move |n| bits >> n & 1 == 1))
+                .collect(),
+            span: 0..=0,
+            oddities: Default::default(),
+        }
+    }
+
+    fn cut_of(live: &[u8], objects: u32) -> Vec<(Vec<u32>, u32)> {
+        let slabs: Vec<u32> = (0..live.len() as u32).collect();
+        let pieces = cut(&prepared(live), &slabs, objects);
+        pieces.into_iter().map(|piece| (piece.live, piece.free)).collect()
+    }
+
+    #[test]
+    fn as_traced_each_slab_is_a_piece() {
+        assert_eq!(cut_of(&[0b0101, 0b1000], 4), [(vec![0, 2], 2), (vec![7], 3)]);
+    }
+
+    #[test]
+    fn smaller_slabs_are_parts_and_larger_ones_have_the_holes_of_all() {
+        let halves = [(vec![0], 1), (vec![2], 1), (vec![], 2), (vec![7], 1)];
+        assert_eq!(cut_of(&[0b0101, 0b1000], 2), halves);
+        assert_eq!(cut_of(&[0b0101, 0b1000, 0b0001], 8), [(vec![0, 2, 7], 5), (vec![8], 7)]);
+    }
+
+    #[test]
+    fn what_the_snapshot_counts_keeps_its_live_objects() {
+        assert_eq!(cut_unseen(5, 8, 4, 4), (5, 8));
+        assert_eq!(cut_unseen(5, 8, 4, 16), (2, 20));
+        assert_eq!(cut_unseen(5, 18, 4, 1), (2, 0));
+        assert_eq!(cut_unseen(0, 0, 4, 8), (0, 0));
+    }
+}

@@ -1,0 +1,149 @@
+//! Where tasks run, on a machine with other CPUs than the traced one, or with more of them.
+//!
+//! A trace names the task of each event. On the traced machine's CPUs and with the traced tasks each
+//! event runs where it ran. Else a small scheduler places tasks:
+//!
+//! 1. A task goes at its first event to the CPU with the fewest tasks; the lowest of these.
+//! 2. It stays there, where its objects are warm, while it runs. It wakes up when it was silent for
+//!    [`WAKE_NS`]: then it goes to the CPU with the fewest tasks if its own has two more.
+//! 3. A task counts until its last event.
+//! 4. What a CPU does while idle, and in interrupts of it (task 0), has no task to go by. Frees are
+//!    those of callbacks, and run on the CPU that allocated the object; the rest runs
+//!    where the task that the traced CPU ran last is.
+//!
+//! With more tasks than were traced, each is copied, with objects of its own. A copy does what its
+//! task does at the same time; objects that were there before the trace began are the first one's.
+//!
+//! Neighbours: [`super::replay`] asks before each step. What it cannot tell: a trace of few CPUs has
+//! no more tasks at work at a time than it had CPUs, so that on more CPUs less is allocated
+//! at a time than a kernel's tasks would there.
+//! Invariant: the placement depends on the trace and the number of CPUs and copies alone, so that
+//! settings that change neither have the same live objects on the same CPUs at every moment.
+
+use crate::prepare::{Op, Prepared, Step};
+use std::collections::HashMap;
+
+/// A task that was silent for so long slept.
+const WAKE_NS: u64 = 1_000_000;
+
+/// Nobody's.
+const NOBODY: u32 = u32::MAX;
+
+/// The scheduler.
+pub(super) struct Tasks {
+    /// Each event runs where it ran.
+    as_traced: bool,
+    copies: u32,
+    nr_cpus: usize,
+    /// By task, its first copy first.
+    tasks: Vec<Task>,
+    /// Index of each task of the trace.
+    index_of: HashMap<u32, u32>,
+    /// Tasks on each CPU.
+    load: Vec<u32>,
+    /// The task that each traced CPU ran last.
+    ran_last: Vec<u32>,
+    /// The CPU that allocated each object, by copy; [`NOBODY`] if none did.
+    allocated_on: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Task {
+    /// Where it is; [`NOBODY`]: it has not begun.
+    cpu: u32,
+    ran_ns: u64,
+    /// Steps to come.
+    left: u32,
+}
+
+impl Tasks {
+    /// The tasks of a trace, each so many times, on a machine.
+    pub(super) fn new(
+        prepared: &Prepared,
+        copies: u32,
+        traced_cpus: usize,
+        nr_cpus: usize,
+    ) -> Self {
+        let as_traced = copies == 1 && traced_cpus == nr_cpus;
+        let (mut index_of, mut tasks) = (HashMap::new(), Vec::new());
+        if !as_traced {
+            for step in &prepared.steps {
+                let index = *index_of.entry(step.task).or_insert_with(|| {
+                    let task = Task { cpu: NOBODY, ran_ns: 0, left: 0 };
+                    tasks.extend(std::iter::repeat_n(task, copies as usize));
+                    (tasks.len() / copies as usize - 1) as u32
+                });
+                let first = (index * copies) as usize;
+                tasks[first..first + copies as usize].iter_mut().for_each(|task| task.left += 1);
+            }
+        }
+        let objects = if as_traced { 0 } else { prepared.nr_objects() * copies as usize };
+        Tasks {
+            as_traced,
+            copies,
+            nr_cpus,
+            tasks,
+            index_of,
+            load: vec![0; nr_cpus],
+            ran_last: Vec::new(),
+            allocated_on: vec![NOBODY; objects],
+        }
+    }
+
+    /// The CPU of a copy of a step.
+    pub(super) fn cpu_of(&mut self, step: &Step, copy: u32) -> usize {
+        if self.as_traced {
+            return step.cpu as usize % self.nr_cpus;
+        }
+        let traced = step.cpu as usize;
+        if traced >= self.ran_last.len() {
+            self.ran_last.resize(traced + 1, NOBODY);
+        }
+        let object = step.object as usize * self.copies as usize + copy as usize;
+        let index = self.index_of[&step.task];
+        let cpu = if step.task == 0 {
+            self.cpu_of_idle(step, copy, object)
+        } else {
+            self.ran_last[traced] = index;
+            self.place((index * self.copies + copy) as usize, step.time_ns)
+        };
+        if step.op == Op::Alloc {
+            self.allocated_on[object] = cpu as u32;
+        }
+        cpu
+    }
+
+    fn cpu_of_idle(&self, step: &Step, copy: u32, object: usize) -> usize {
+        let allocated_on = self.allocated_on[object];
+        if step.op == Op::Free && allocated_on != NOBODY {
+            return allocated_on as usize;
+        }
+        let last = self.ran_last[step.cpu as usize];
+        let task = (last != NOBODY).then(|| self.tasks[(last * self.copies + copy) as usize]);
+        match task.filter(|task| task.cpu != NOBODY) {
+            Some(task) => task.cpu as usize,
+            None => (step.cpu as usize + copy as usize) % self.nr_cpus,
+        }
+    }
+
+    fn place(&mut self, task: usize, now_ns: u64) -> usize {
+        let Task { mut cpu, ran_ns, left } = self.tasks[task];
+        let woke = now_ns.saturating_sub(ran_ns) > WAKE_NS;
+        if cpu == NOBODY || woke {
+            let idlest = (0..self.nr_cpus).min_by_key(|cpu| self.load[*cpu]).unwrap_or(0);
+            if cpu == NOBODY {
+                cpu = idlest as u32;
+                self.load[idlest] += 1;
+            } else if self.load[cpu as usize] >= self.load[idlest] + 2 {
+                self.load[cpu as usize] -= 1;
+                self.load[idlest] += 1;
+                cpu = idlest as u32;
+            }
+        }
+        self.tasks[task] = Task { cpu, ran_ns: now_ns, left: left - 1 };
+        if left == 1 {
+            self.load[cpu as usize] -= 1;
+        }
+        cpu as usize
+    }
+}

@@ -1,0 +1,127 @@
+//! A load on other machines than the traced one: no change is no difference, and what changes keeps
+//! the same objects live at every moment.
+//!
+//! `cargo test --profile checked -p slabyard-lab --test scale -- --nocapture` prints the figures.
+
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::replay::{Plan, Replayed, Start, replay};
+use slabyard_lab::rules::Settings;
+use slabyard_lab::snapshot::KernelSnapshot;
+use slabyard_lab::trace;
+use std::path::Path;
+
+/// A trace on a machine that is changed.
+fn case_of(name: &str, change: fn(&mut Settings)) -> Case {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let trace = trace::open(&traces.join(format!("{name}.slabtrace"))).expect("a trace");
+    let start = traces.join(format!("{name}.before.json.zst"));
+    let snapshot = KernelSnapshot::open(&start).expect("a snapshot").remove(0);
+    let (mut settings, _) = snapshot.settings().expect("a known kernel");
+    change(&mut settings);
+    Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case")
+}
+
+fn run(case: &Case, tasks: u32) -> Replayed {
+    let plan = case.plan(Start::LookAhead);
+    replay(&Plan { tasks, sample_every: 5000, audit_every: 20_000, ..plan }).expect("sound books")
+}
+
+fn set(settings: &mut Settings, text: &str) {
+    settings.set(text).expect("a setting");
+}
+
+fn cpus(settings: &mut Settings, cpus: u32) {
+    let machine = &mut settings.machine;
+    (machine.possible_cpus, machine.present_cpus, machine.online_cpus) = (cpus, cpus, cpus);
+}
+
+/// KiB of slabs at the start, at the highest sample, and at the end.
+fn kib(case: &Case, run: &Replayed) -> [u64; 3] {
+    let kib = |sample: &slabyard_lab::replay::report::Sample| {
+        let slabs = sample.caches.iter().zip(&case.orders);
+        let pages: u64 = slabs.map(|(at, order)| u64::from(at.places.slabs) << order).sum();
+        (pages * u64::from(case.page_size)) >> 10
+    };
+    [kib(&run.before), run.samples.iter().map(kib).max().unwrap_or(0), kib(&run.after)]
+}
+
+/// A machine that is changed, by name.
+type Change = (&'static str, fn(&mut Settings));
+
+const TRACES: [&str; 3] = ["forkexec", "hackbench", "tr64k_hb_smp4"];
+
+#[test]
+fn no_change_is_no_difference() {
+    for name in TRACES {
+        let traced = run(&case_of(name, |_| ()), 1);
+        let same = run(&case_of(name, |settings| set(settings, "max_order=3")), 1);
+        assert_eq!(traced.changes, same.changes, "{name}");
+        assert_eq!(traced.before.caches, same.before.caches, "{name}");
+        assert_eq!(traced.after.caches, same.after.caches, "{name}");
+    }
+}
+
+#[test]
+fn a_machine_that_is_changed_has_the_same_objects_live_at_every_moment() {
+    let changes: [Change; 5] = [
+        ("max_order 0", |settings| set(settings, "max_order=0")),
+        ("max_order 1", |settings| set(settings, "max_order=1")),
+        ("other pages", |settings| settings.machine.page_size ^= 0x1_1000),
+        ("16 CPUs", |settings| cpus(settings, 16)),
+        ("1 CPU", |settings| cpus(settings, 1)),
+    ];
+    for name in TRACES {
+        let base = case_of(name, |_| ());
+        let traced = run(&base, 1);
+        println!("{name}: {:?} KiB as traced", kib(&base, &traced));
+        for (what, change) in changes {
+            let case = case_of(name, change);
+            let other = run(&case, 1);
+            println!("{name}: {:?} KiB, {what}", kib(&case, &other));
+            assert_eq!(other.frees_left_out, 0, "{name}, {what}");
+            assert_eq!(traced.samples.len(), other.samples.len());
+            let all = |run: &Replayed| {
+                let samples = run.samples.iter().chain([&run.before, &run.after]);
+                let live = |at: &slabyard_lab::replay::report::Sample| {
+                    at.caches.iter().map(|cache| cache.live()).collect::<Vec<_>>()
+                };
+                samples.map(live).collect::<Vec<_>>()
+            };
+            assert!(all(&traced) == all(&other), "{name}, {what}: other objects are live");
+        }
+    }
+}
+
+#[test]
+fn eight_times_the_tasks_have_eight_times_the_objects() {
+    let made = |run: &Replayed| run.caches.iter().map(|c| u64::from(c.nr_slabs())).sum::<u64>();
+    let case = case_of("tr64k_hb_smp4", |_| ());
+    let (one, eight) = (run(&case, 1), run(&case, 8));
+    println!("{:?} KiB, eight times {:?}", kib(&case, &one), kib(&case, &eight));
+    assert_eq!(one.before.caches, eight.before.caches);
+    for (nth, cache) in one.samples.iter().zip(&eight.samples).enumerate().skip(1) {
+        let grown = |run: &Replayed, at: &slabyard_lab::replay::report::Sample| {
+            let live = |at: &slabyard_lab::replay::report::Sample| {
+                at.caches.iter().map(|cache| cache.live() as i64).sum::<i64>()
+            };
+            live(at) - live(&run.before)
+        };
+        let (one_grown, eight_grown) = (grown(&one, cache.0), grown(&eight, cache.1));
+        // The copies free none of what was there before.
+        assert!(eight_grown >= one_grown * 8, "{nth}: {one_grown} {eight_grown}");
+    }
+    assert_eq!(one.samples.len(), eight.samples.len());
+    assert!(made(&eight) > made(&one));
+}
+
+/// New CPUs have work: each of 16 allocates.
+#[test]
+fn tasks_of_four_cpus_run_on_sixteen() {
+    let case = case_of("tr64k_hb_smp4", |settings| cpus(settings, 16));
+    let replayed = run(&case, 1);
+    let cache = |nth: &usize| replayed.caches[*nth].nr_slabs();
+    let largest = (0..replayed.caches.len()).max_by_key(cache).expect("a cache");
+    let cache = &replayed.caches[largest];
+    let with_slab = (0..16).filter(|cpu| cache.cpu_slab(*cpu).is_some()).count();
+    assert!(with_slab >= 15, "{with_slab} CPUs have a slab of {}", case.ids[largest]);
+}
