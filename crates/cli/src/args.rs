@@ -6,6 +6,7 @@ use crate::diff::DiffArgs;
 use crate::export::ExportArgs;
 use crate::geometry::GeometryArgs;
 use crate::list::ListArgs;
+use crate::record::RecordArgs;
 use crate::replay::ReplayArgs;
 use crate::run::args::RunArgs;
 use crate::set::SetArgs;
@@ -14,6 +15,7 @@ use crate::shrink::ShrinkArgs;
 use crate::small::SmallArgs;
 use crate::snapshot::SnapshotArgs;
 use crate::top::TopArgs;
+use crate::trace::TraceCommandArgs;
 use crate::validate::ValidateArgs;
 use clap::{Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -25,7 +27,8 @@ Examples:
   slabyard list kernel --sort live
   slabyard show kernel dentry
   slabyard geometry --page-size 64k --cpus 64 192 4k
-  slabyard replay load.slabtrace --start load.before.json --release 5.9
+  slabyard record -o load.slabtrace --kernel -- make -j8
+  slabyard replay load.slabtrace --release 5.9
   slabyard compare -- python3 script.py
   slabyard completions bash > slabyard.bash";
 
@@ -63,10 +66,14 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Say what slabs a kernel makes for objects of a size, or check that it does
     Geometry(GeometryArgs),
+    /// Record what the kernel's slabs are asked for, while a command runs
+    Record(Box<RecordArgs>),
     /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine
     Replay(Box<ReplayArgs>),
     /// Say what each allocator leaves of a small machine's memory
     Small(SmallArgs),
+    /// Say what is in a trace, or make another one of it
+    Trace(TraceCommandArgs),
     /// Run a program on each engine, or a trace by each kernel's rules, in turns
     Compare(Box<CompareArgs>),
     /// Print the completions for a shell

@@ -5,8 +5,8 @@
 //! Neighbours: [`args`] is what may be typed, [`run`] starts programs, [`compare`] holds
 //! engines and kernels against each other, [`list`],
 //! [`show`], [`snapshot`], [`diff`] and [`export`] look, [`shrink`] and [`set`] change, [`validate`] has a process look at its objects,
-//! [`geometry`] asks the lab for slabs, [`replay`] runs traces through it, [`small`]
-//! serves loads on small machines, [`pages`]
+//! [`geometry`] asks the lab for slabs, [`record`] makes traces and [`replay`] runs them
+//! through it, [`small`] serves loads on small machines, [`pages`]
 //! what an installation needs.
 #![deny(unsafe_code)]
 
@@ -20,6 +20,7 @@ mod list;
 mod look;
 mod machine;
 mod pages;
+mod record;
 mod replay;
 mod run;
 mod set;
@@ -31,6 +32,7 @@ mod snapshot;
 mod stdin;
 mod stdout;
 mod top;
+mod trace;
 mod validate;
 
 use args::{Args, Command};
@@ -52,8 +54,10 @@ fn main() -> ExitCode {
         Command::Set(args) => set::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Geometry(args) => geometry::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Small(args) => small::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),

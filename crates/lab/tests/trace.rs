@@ -256,9 +256,9 @@ fn a_file_cut_anywhere_gives_its_whole_chunks_and_says_so() {
 #[test]
 fn other_files_are_refused_in_words() {
     let (_, mut bytes) = file();
-    bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
+    bytes[8..12].copy_from_slice(&3u32.to_le_bytes());
     let text = message(&bytes);
-    assert!(text.contains("version 2") && text.contains("up to 1"), "{text}");
+    assert!(text.contains("version 3") && text.contains("up to 2"), "{text}");
     bytes[8..12].copy_from_slice(&0u32.to_le_bytes());
     assert!(message(&bytes).contains("no version 0"));
     assert!(message(b"").contains("empty"));
@@ -438,6 +438,58 @@ fn an_event_without_a_name_is_not_written() {
     let mut writer = Writer::new(Vec::new(), &header()).unwrap();
     let error = writer.push(&sample(1)[0]).unwrap_err();
     assert!(error.to_string().contains("event 0 names index 1"), "{error}");
+}
+
+fn attached() -> Vec<Attached> {
+    let one =
+        |name: &str, time, bytes: &[u8]| Attached { name: name.into(), time, bytes: bytes.into() };
+    vec![one(START, 0, b"{}"), one("later", 77, &[0; 3000]), one("", 1, b"")]
+}
+
+/// A file with attachments before, between and behind its chunks.
+fn with_attached() -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), &header()).unwrap().with_names(names());
+    let mut attached = attached().into_iter();
+    writer.attach(&attached.next().unwrap()).unwrap();
+    for event in sample(20) {
+        writer.push(&event).unwrap();
+    }
+    for one in attached {
+        writer.attach(&one).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn what_is_attached_comes_back_and_is_kept() {
+    let trace = read(&with_attached()).unwrap();
+    assert_eq!((trace.attached.clone(), trace.damaged.clone()), (attached(), vec![]));
+    assert_eq!(trace.events, sample(20));
+    assert_eq!(trace.attachment("later").map(|one| one.time), Some(77));
+    assert_eq!(read(&trace.write(Vec::new()).unwrap()).unwrap(), trace);
+}
+
+/// The index, and the walk of a file without one, find the same.
+#[test]
+fn what_is_attached_is_found_without_an_index() {
+    let bytes = with_attached();
+    let trace = read(&bytes[..bytes.len() - 20]).unwrap();
+    assert_eq!((trace.attached, trace.events), (attached(), sample(20)));
+    assert!(matches!(trace.damaged[..], [Damage { what: Harm::NoIndex, .. }]));
+}
+
+#[test]
+fn a_damaged_attachment_costs_no_event() {
+    let bytes = with_attached();
+    let at = memchr::memmem::find(&bytes, b"ATCH").unwrap();
+    for (place, what) in [(at + 60, "checksum"), (at + 20, "header")] {
+        let mut bytes = bytes.clone();
+        bytes[place] ^= 1;
+        let trace = read(&bytes).unwrap();
+        assert_eq!((&trace.attached[..], trace.events), (&attached()[1..], sample(20)));
+        let told = trace.damaged[0].to_string();
+        assert!(told.contains(what) && told.contains("no event is missing"), "{told}");
+    }
 }
 
 #[test]

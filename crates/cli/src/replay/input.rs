@@ -13,7 +13,7 @@ use crate::stdin::{self, shown};
 use anyhow::{Context, anyhow};
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
-use slabyard_lab::trace::{self, Trace};
+use slabyard_lab::trace::{self, Attached, START, Trace};
 use slabyard_observe::file;
 use std::fs;
 use std::io;
@@ -75,11 +75,25 @@ pub fn are_missing(trace: &Trace) -> bool {
 pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Result<Loaded, Failure> {
     // Found before the trace is read, which may take long.
     is_there(args)?;
-    let (start, dump) = place(args)?;
+    let place = match held(args)? {
+        Held::Start | Held::Unknown => None,
+        Held::Nothing => Some(place(args)?),
+    };
     let trace = trace(args, progress)?;
-    progress.stage(&format!("reading {}", shown(&start)));
-    let snapshot = open(&start, dump.as_deref())?;
-    progress.clear();
+    let (start, snapshot) = match (place, trace.attachment(START)) {
+        (Some((start, dump)), _) => {
+            progress.stage(&format!("reading {}", shown(&start)));
+            let snapshot = open(&start, dump.as_deref())?;
+            progress.clear();
+            (start, snapshot)
+        }
+        (None, Some(start)) => (args.file.clone(), in_trace(args, start)?),
+        (None, None) => {
+            let (start, dump) = self::place(args)?;
+            let snapshot = open(&start, dump.as_deref())?;
+            (start, snapshot)
+        }
+    };
     belong_together(&trace, &snapshot)?;
     let (settings, traced) = settings(wanted, &trace, &snapshot)?;
     Ok(Loaded { trace, snapshot, start, settings, traced })
@@ -103,11 +117,46 @@ fn is_there(args: &TraceArgs) -> Result<(), Failure> {
 /// which does without if there is none.
 pub fn snapshot_if_any(args: &TraceArgs) -> Result<Option<KernelSnapshot>, Failure> {
     is_there(args)?;
+    if let Held::Start = held(args)? {
+        return Ok(None);
+    }
     match place(args) {
         Ok((start, dump)) => open(&start, dump.as_deref()).map(Some),
         Err(_) if args.start.is_none() => Ok(None),
         Err(failure) => Err(failure),
     }
+}
+
+/// What a trace's file holds beside the events, as far as it is known before it is read.
+enum Held {
+    /// The snapshot that it begins with, and none was typed.
+    Start,
+    Nothing,
+    /// It can be read but once.
+    Unknown,
+}
+
+fn held(args: &TraceArgs) -> Result<Held, Failure> {
+    if args.start.is_some() {
+        return Ok(Held::Nothing);
+    }
+    let is_file = fs::metadata(&args.file).is_ok_and(|meta| meta.is_file());
+    if stdin::is_meant(&args.file) || !is_file {
+        return Ok(Held::Unknown);
+    }
+    // What is wrong with the file is told when it is read.
+    let attached = trace::attached(&args.file).unwrap_or_default();
+    let start = attached.iter().any(|attached| attached.name == START);
+    Ok(if start { Held::Start } else { Held::Nothing })
+}
+
+/// The snapshot that a trace holds itself.
+fn in_trace(args: &TraceArgs, start: &Attached) -> Result<KernelSnapshot, Failure> {
+    let snapshots = KernelSnapshot::parse(&start.bytes);
+    let mut snapshots = snapshots
+        .with_context(|| format!("the snapshot in {}", shown(&args.file)))
+        .context("the snapshot cannot be used; give another one as --start SNAPSHOT")?;
+    snapshots.pop().ok_or_else(|| anyhow!("{} holds an empty snapshot", shown(&args.file)).into())
 }
 
 /// The snapshot's file, and the dump in it.

@@ -15,7 +15,7 @@ mod convert;
 pub mod figures;
 pub mod input;
 mod json;
-mod oom;
+pub mod oom;
 mod save;
 pub mod screen;
 mod slob;

@@ -29,6 +29,18 @@ const BUCKETS: [(&str, &[&str]); 2] = [
     ("msg_msg-", &["alloc_msg", "load_msg"]),
 ];
 
+/// True for a call site that has caches of its own.
+#[must_use]
+pub fn is_site_of_bucket(site: &str) -> bool {
+    BUCKETS.iter().any(|(_, sites)| sites.contains(&site))
+}
+
+/// True for a cache of such call sites.
+#[must_use]
+pub fn is_of_bucket(cache: &str) -> bool {
+    BUCKETS.iter().any(|(prefix, _)| cache.starts_with(prefix))
+}
+
 /// The cache of each event: of its own account, so [`NO_CACHE`] for every `Kfree`
 /// and for pages.
 pub fn name_events(input: &Input, oddities: &mut Oddities) -> Vec<CacheNumber> {

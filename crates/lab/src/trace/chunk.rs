@@ -6,16 +6,18 @@
 //! needs nothing from another one: it has the names that it uses.
 
 use super::format::{
-    Bytes, CHUNK_HEADER, CHUNK_MAGIC, MOST_BYTES, MOST_EVENTS, fold, put, put_bytes, unfold,
-    word32, word64,
+    ATTACHED_MAGIC, Bytes, CHUNK_HEADER, CHUNK_MAGIC, MOST_BYTES, MOST_EVENTS, fold, put,
+    put_bytes, unfold, word32, word64,
 };
 use super::names::{NO_NAME, Names};
 use crate::event::{Event, Kind};
 use std::collections::HashMap;
 
-/// What a chunk says of itself.
+/// What a chunk, or an attachment, says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkHeader {
+    /// No events: something else of the trace.
+    pub attached: bool,
     /// Bytes of the compressed body.
     pub body: u32,
     /// Bytes of the body unfolded.
@@ -36,7 +38,7 @@ impl ChunkHeader {
     /// Its bytes.
     pub fn put(&self) -> [u8; CHUNK_HEADER] {
         let mut out = [0; CHUNK_HEADER];
-        out[..4].copy_from_slice(&CHUNK_MAGIC);
+        out[..4].copy_from_slice(if self.attached { &ATTACHED_MAGIC } else { &CHUNK_MAGIC });
         for (at, word) in [(4, self.body), (8, self.unfolded), (12, self.events)] {
             out[at..at + 4].copy_from_slice(&word.to_le_bytes());
         }
@@ -53,10 +55,13 @@ impl ChunkHeader {
     /// Back from its bytes; None if they are not a chunk's header.
     pub fn get(bytes: &[u8]) -> Option<ChunkHeader> {
         let bytes = bytes.get(..CHUNK_HEADER)?;
-        if bytes[..4] != CHUNK_MAGIC || crc32fast::hash(&bytes[..52]) != word32(bytes, 52) {
+        let attached = bytes[..4] == ATTACHED_MAGIC;
+        let known = attached || bytes[..4] == CHUNK_MAGIC;
+        if !known || crc32fast::hash(&bytes[..52]) != word32(bytes, 52) {
             return None;
         }
         let header = ChunkHeader {
+            attached,
             body: word32(bytes, 4),
             unfolded: word32(bytes, 8),
             events: word32(bytes, 12),

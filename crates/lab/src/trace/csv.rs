@@ -165,7 +165,14 @@ impl Rows {
     fn done(self) -> Trace {
         let header = Header::detect(&self.events);
         let damaged = self.skipped.unwrap_or_default();
-        Trace { events: self.events, names: self.names, header, damaged, lost: 0 }
+        Trace {
+            events: self.events,
+            names: self.names,
+            header,
+            damaged,
+            lost: 0,
+            attached: Vec::new(),
+        }
     }
 
     /// The error for the line being read.

@@ -46,6 +46,9 @@ pub enum Error {
     /// The header is not what was written.
     #[error("the file's header is damaged ({0}): without it nothing can be read")]
     Header(&'static str),
+    /// No page event tells where memory is.
+    #[error("the trace does not tell its page size or where the kernel has its memory mapped")]
+    Unmapped,
     /// A CSV's row.
     #[error(transparent)]
     Csv(#[from] rows::Error),

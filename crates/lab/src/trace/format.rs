@@ -8,7 +8,7 @@ use super::header::Header;
 /// text.
 pub const MAGIC: [u8; 8] = *b"\x89SLABT\r\n";
 /// The format's version that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Events of a full chunk.
 pub const CHUNK_EVENTS: usize = 1 << 16;
 
@@ -20,6 +20,7 @@ pub const MOST_BYTES: u32 = 1 << 27;
 pub const MOST_HEADER: u32 = 1 << 20;
 
 pub const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
+pub const ATTACHED_MAGIC: [u8; 4] = *b"ATCH";
 pub const INDEX_MAGIC: [u8; 4] = *b"INDX";
 pub const FOOTER_MAGIC: [u8; 8] = *b"SLABEND\n";
 pub const CHUNK_HEADER: usize = 56;

@@ -4,10 +4,11 @@
 //! [`open`] reads a whole trace in whichever format it is; [`Reader`] and
 //! [`Writer`] pass through a file of ours chunk by chunk, in bounded memory. The
 //! format is described in `docs/trace-format.md`; `format` has its constants and
-//! numbers, `chunk` the coding of events. The CSV is read by [`csv`]; `rows` says what
+//! numbers, `chunk` the coding of events, `attached` what a trace holds beside them. The CSV is read by [`csv`]; `rows` says what
 //! one is. [`Trace`] is what both become.
 //! Nothing here knows what the events mean to an allocator.
 
+mod attached;
 mod chunk;
 pub mod csv;
 mod error;
@@ -17,15 +18,18 @@ mod header;
 mod names;
 mod reader;
 mod rows;
+mod stream;
 mod whole;
 mod writer;
 
+pub use attached::{Attached, END, RECORDING, SHRUNK, START};
 pub use error::{Damage, Error, Harm};
 pub use format::{CHUNK_EVENTS, MAGIC, VERSION};
 pub use frames::Frames;
 pub use header::Header;
 pub use names::{NO_NAME, Names};
 pub use reader::{Chunk, Reader};
+pub use stream::Stream;
 pub use whole::Trace;
 pub use writer::Writer;
 
@@ -37,6 +41,23 @@ use std::path::Path;
 /// bytes. What of it cannot be read is in [`Trace::damaged`].
 pub fn open(path: &Path) -> Result<Trace, Error> {
     open_file(path).map_err(|e| e.in_file(path))
+}
+
+/// What is attached to the trace of a file, without its events; nothing if it is a CSV.
+///
+/// # Errors
+/// The file is none of ours, or cannot be read.
+pub fn attached(path: &Path) -> Result<Vec<Attached>, Error> {
+    let read = || {
+        let mut file = File::open(path)?;
+        let first = first_bytes(&mut file)?;
+        if !is_ours(&first) {
+            return Ok(Vec::new());
+        }
+        file.rewind()?;
+        Reader::new(file)?.attached()
+    };
+    read().map_err(|error: Error| error.in_file(path))
 }
 
 /// What a conversion did.

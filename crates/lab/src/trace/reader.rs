@@ -4,11 +4,12 @@
 //! one, from a walk over the chunks' headers. A chunk that is not what was written
 //! is skipped and told in [`Reader::damaged`].
 
+use super::attached::Attached;
 use super::chunk::{self, ChunkHeader};
 use super::error::{Damage, Error, Harm};
 use super::format::{
-    Bytes, CHUNK_HEADER, CHUNK_MAGIC, FOOTER, FOOTER_MAGIC, HEADER_START, INDEX_HEADER,
-    INDEX_MAGIC, MAGIC, MOST_HEADER, VERSION, get_header, word32, word64,
+    ATTACHED_MAGIC, Bytes, CHUNK_HEADER, CHUNK_MAGIC, FOOTER, FOOTER_MAGIC, HEADER_START,
+    INDEX_HEADER, INDEX_MAGIC, MAGIC, MOST_HEADER, VERSION, get_header, word32, word64,
 };
 use super::header::Header;
 use super::names::Names;
@@ -31,6 +32,8 @@ pub struct Chunk {
     pub times: (u64, u64),
     /// Bytes of its body.
     body: u32,
+    /// Not events, but something attached to the trace.
+    attached: bool,
 }
 
 /// A trace file being read.
@@ -51,7 +54,7 @@ impl<R: Read + Seek> Reader<R> {
     /// Reads the header and finds the chunks.
     pub fn new(mut input: R) -> Result<Reader<R>, Error> {
         let size = input.seek(SeekFrom::End(0))?;
-        let (header, start) = read_header(&mut input, size)?;
+        let (header, start, version) = read_header(&mut input, size)?;
         let mut reader = Reader {
             input,
             header,
@@ -61,7 +64,7 @@ impl<R: Read + Seek> Reader<R> {
             damaged: Vec::new(),
             folded: Vec::new(),
         };
-        match reader.read_index(start, size)? {
+        match reader.read_index(start, size, version)? {
             Ok(chunks) => reader.chunks = chunks,
             Err(what) => {
                 let missing = reader.walk(start, size)?;
@@ -112,6 +115,9 @@ impl<R: Read + Seek> Reader<R> {
     pub fn next_chunk(&mut self, events: &mut Vec<Event>) -> Result<Option<Chunk>, Error> {
         while let Some(&chunk) = self.chunks.get(self.next) {
             self.next += 1;
+            if chunk.attached {
+                continue;
+            }
             let before = events.len();
             match self.read_chunk(chunk, events)? {
                 Ok(()) => return Ok(Some(chunk)),
@@ -125,14 +131,39 @@ impl<R: Read + Seek> Reader<R> {
         Ok(None)
     }
 
+    /// What is attached to the trace, as far as it is whole; [`Reader::damaged`] has what is
+    /// not.
+    pub fn attached(&mut self) -> Result<Vec<Attached>, Error> {
+        let mut found = Vec::new();
+        for at in 0..self.chunks.len() {
+            let chunk = self.chunks[at];
+            if !chunk.attached {
+                continue;
+            }
+            let wrong = Harm::Content("an attachment has no name");
+            let read = match self.read_body(chunk)? {
+                Ok(body) => Attached::get(&body, chunk.times.0).ok_or(wrong),
+                Err(what) => Err(what),
+            };
+            match read {
+                Ok(attached) => found.push(attached),
+                Err(what) => {
+                    self.damaged.push(Damage { at: chunk.at, events: Some(0), what });
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// All that is left, in memory.
     pub fn read_all(mut self) -> Result<Trace, Error> {
         let mut events = Vec::new();
         while self.next_chunk(&mut events)?.is_some() {}
+        let attached = self.attached()?;
         let lost = self.lost();
         let mut damaged = self.damaged;
         damaged.sort_by_key(|d| d.at);
-        Ok(Trace { events, names: self.names, header: self.header, lost, damaged })
+        Ok(Trace { events, names: self.names, header: self.header, lost, damaged, attached })
     }
 
     fn read_chunk(
@@ -140,6 +171,16 @@ impl<R: Read + Seek> Reader<R> {
         chunk: Chunk,
         events: &mut Vec<Event>,
     ) -> Result<Result<(), Harm>, Error> {
+        let body = match self.read_body(chunk)? {
+            Ok(body) => body,
+            Err(what) => return Ok(Err(what)),
+        };
+        let done = chunk::decode(&body, chunk.events, &mut self.names, events);
+        Ok(done.map_err(Harm::Content))
+    }
+
+    /// A chunk's body, unfolded, if it is what was written.
+    fn read_body(&mut self, chunk: Chunk) -> Result<Result<Vec<u8>, Harm>, Error> {
         let mut head = [0; CHUNK_HEADER];
         self.input.seek(SeekFrom::Start(chunk.at))?;
         self.input.read_exact(&mut head)?;
@@ -155,15 +196,17 @@ impl<R: Read + Seek> Reader<R> {
             return Ok(Err(Harm::Checksum));
         }
         let body = zstd::bulk::decompress(&self.folded, header.unfolded as usize);
-        let Some(body) = body.ok().filter(|b| b.len() == header.unfolded as usize) else {
-            return Ok(Err(Harm::Content("it does not unfold")));
-        };
-        let done = chunk::decode(&body, header.events, &mut self.names, events);
-        Ok(done.map_err(Harm::Content))
+        let body = body.ok().filter(|b| b.len() == header.unfolded as usize);
+        Ok(body.ok_or(Harm::Content("it does not unfold")))
     }
 
     /// The chunks by the index; what is wrong if there is none.
-    fn read_index(&mut self, start: u64, size: u64) -> io::Result<Result<Vec<Chunk>, Harm>> {
+    fn read_index(
+        &mut self,
+        start: u64,
+        size: u64,
+        version: u32,
+    ) -> io::Result<Result<Vec<Chunk>, Harm>> {
         if size < start + (INDEX_HEADER + FOOTER) as u64 {
             return Ok(Err(Harm::NoIndex));
         }
@@ -185,7 +228,7 @@ impl<R: Read + Seek> Reader<R> {
         let whole = head[..4] == INDEX_MAGIC
             && word32(head, 4) as usize == body.len()
             && word32(head, 8) == crc32fast::hash(body);
-        let chunks = if whole { parse_index(body, start, at) } else { None };
+        let chunks = if whole { parse_index(body, start, at, version) } else { None };
         Ok(chunks.ok_or(Harm::Index))
     }
 
@@ -239,7 +282,12 @@ impl<R: Read + Seek> Reader<R> {
         while at < size {
             let bytes = BLOCK.min((size - at) as usize);
             let block = read_at(&mut self.input, at, bytes)?;
-            for place in memchr::memmem::find_iter(&block, &CHUNK_MAGIC) {
+            let mut places: Vec<usize> = [CHUNK_MAGIC, ATTACHED_MAGIC]
+                .iter()
+                .flat_map(|magic| memchr::memmem::find_iter(&block, magic))
+                .collect();
+            places.sort_unstable();
+            for place in places {
                 let place = at + place as u64;
                 let bytes = CHUNK_HEADER.min((size - place) as usize);
                 if ChunkHeader::get(&read_at(&mut self.input, place, bytes)?).is_some() {
@@ -255,13 +303,13 @@ impl<R: Read + Seek> Reader<R> {
 
 impl Chunk {
     fn at(at: u64, header: &ChunkHeader) -> Chunk {
-        let ChunkHeader { first, events, lost, times, body, .. } = *header;
-        Chunk { at, first, events, lost, times, body }
+        let ChunkHeader { first, events, lost, times, body, attached, .. } = *header;
+        Chunk { at, first, events, lost, times, body, attached }
     }
 }
 
-/// The header and where it ends.
-fn read_header<R: Read + Seek>(input: &mut R, size: u64) -> Result<(Header, u64), Error> {
+/// The header, where it ends, and the file's version.
+fn read_header<R: Read + Seek>(input: &mut R, size: u64) -> Result<(Header, u64, u32), Error> {
     let head = read_at(input, 0, HEADER_START.min(size as usize))?;
     let magic = &head[..head.len().min(MAGIC.len())];
     if head.is_empty() {
@@ -292,11 +340,11 @@ fn read_header<R: Read + Seek>(input: &mut R, size: u64) -> Result<(Header, u64)
     if crc32fast::hash(&all[..end]) != word32(&all, end) {
         return Err(Error::Header("its checksum is wrong"));
     }
-    Ok((get_header(&all[HEADER_START..end])?, end as u64 + 4))
+    Ok((get_header(&all[HEADER_START..end])?, end as u64 + 4, version))
 }
 
 /// The chunks that an index lists; they fill the file from `start` to `end`.
-fn parse_index(body: &[u8], start: u64, end: u64) -> Option<Vec<Chunk>> {
+fn parse_index(body: &[u8], start: u64, end: u64, version: u32) -> Option<Vec<Chunk>> {
     let mut index = Bytes(body);
     let count = index.get()?;
     let mut chunks = Vec::new();
@@ -307,11 +355,16 @@ fn parse_index(body: &[u8], start: u64, end: u64) -> Option<Vec<Chunk>> {
         let lost = index.get()?;
         let earliest = index.get()?;
         let times = (earliest, earliest.checked_add(index.get()?)?);
-        chunks.push(Chunk { at, first, events, lost, times, body });
+        chunks.push(Chunk { at, first, events, lost, times, body, attached: false });
         first = first.checked_add(events.into())?;
         at = at.checked_add(CHUNK_HEADER as u64 + u64::from(body))?;
         if at > end {
             return None;
+        }
+    }
+    if version >= 2 {
+        for _ in 0..index.get()? {
+            chunks.get_mut(index.get_as::<usize>()?)?.attached = true;
         }
     }
     (at == end && index.0.is_empty()).then_some(chunks)

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: [`super::Reader`] and [`super::csv`] make it.
 
+use super::attached::Attached;
 use super::error::{Damage, Error};
 use super::header::Header;
 use super::names::Names;
@@ -27,6 +28,8 @@ pub struct Trace {
     pub lost: u64,
     /// Parts of the file that were skipped.
     pub damaged: Vec<Damage>,
+    /// What is attached to it, as the snapshots of its recording.
+    pub attached: Vec<Attached>,
 }
 
 impl Trace {
@@ -36,6 +39,11 @@ impl Trace {
         self.damaged.iter().filter_map(|d| d.events).fold(self.lost, u64::saturating_add)
     }
 
+    /// What is attached under a name.
+    pub fn attachment(&self, name: &str) -> Option<&Attached> {
+        self.attached.iter().find(|attached| attached.name == name)
+    }
+
     /// Writes the trace in our format. What is missing is written as lost.
     pub fn write<W: Write>(&self, out: W) -> Result<W, Error> {
         let writer = Writer::new(out, &self.header)?;
@@ -43,6 +51,9 @@ impl Trace {
         writer.lost(self.missing());
         for event in &self.events {
             writer.push(event)?;
+        }
+        for attached in &self.attached {
+            writer.attach(attached)?;
         }
         writer.finish()
     }

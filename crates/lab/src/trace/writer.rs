@@ -1,6 +1,7 @@
-//! Writes a trace file, chunk by chunk. What is written so far can be read even
+//! Writes a trace file, chunk by chunk, with what is attached to it between them. What is written so far can be read even
 //! if the writer never finishes.
 
+use super::attached::Attached;
 use super::chunk::{self, ChunkHeader};
 use super::error::Error;
 use super::format::{
@@ -117,6 +118,7 @@ impl<W: Write> Writer<W> {
         let folded = zstd::bulk::compress(&body, self.level)?;
         let times = self.events.iter().map(|e| e.time);
         let header = ChunkHeader {
+            attached: false,
             body: folded.len() as u32,
             unfolded: body.len() as u32,
             events: self.events.len() as u32,
@@ -125,14 +127,46 @@ impl<W: Write> Writer<W> {
             lost: self.lost,
             times: (times.clone().min().unwrap_or(0), times.max().unwrap_or(0)),
         };
-        self.out.write_all(&header.put())?;
-        self.out.write_all(&folded)?;
-        self.at += header.put().len() as u64 + folded.len() as u64;
+        self.put_block(header, &folded)?;
         self.written_events += self.events.len() as u64;
         self.written_names = self.names.len();
-        self.chunks.push(header);
         self.events.clear();
         self.lost = 0;
+        Ok(())
+    }
+
+    /// Writes the events so far, and behind them what is attached to the trace there.
+    pub fn attach(&mut self, attached: &Attached) -> Result<(), Error> {
+        self.flush()?;
+        let body = attached.put();
+        if body.len() > MOST_BYTES as usize {
+            return Err(Error::TooMuch);
+        }
+        let folded = zstd::bulk::compress(&body, LEVEL)?;
+        let header = ChunkHeader {
+            attached: true,
+            body: folded.len() as u32,
+            unfolded: body.len() as u32,
+            events: 0,
+            checksum: crc32fast::hash(&folded),
+            first: self.written_events,
+            lost: 0,
+            times: (attached.time, attached.time),
+        };
+        self.put_block(header, &folded)
+    }
+
+    /// Bytes of the file so far.
+    pub fn bytes(&self) -> u64 {
+        self.at
+    }
+
+    fn put_block(&mut self, header: ChunkHeader, body: &[u8]) -> Result<(), Error> {
+        let head = header.put();
+        self.out.write_all(&head)?;
+        self.out.write_all(body)?;
+        self.at += (head.len() + body.len()) as u64;
+        self.chunks.push(header);
         Ok(())
     }
 
@@ -147,6 +181,10 @@ impl<W: Write> Writer<W> {
                 put(&mut index, n);
             }
         }
+        let attached = (0u64..).zip(&self.chunks).filter(|(_, chunk)| chunk.attached);
+        let attached: Vec<u64> = attached.map(|(at, _)| at).collect();
+        put(&mut index, attached.len() as u64);
+        attached.iter().for_each(|&at| put(&mut index, at));
         let mut end = INDEX_MAGIC.to_vec();
         end.extend((index.len() as u32).to_le_bytes());
         end.extend(crc32fast::hash(&index).to_le_bytes());

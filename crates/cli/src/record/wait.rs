@@ -1,0 +1,130 @@
+//! Waits for the end of a recording: the command's, a signal, the time, a file that is full.
+
+use super::RecordArgs;
+use crate::failure::Failure;
+use anyhow::Context;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Between two looks at how far it came.
+const LOOK: Duration = Duration::from_millis(200);
+
+enum News {
+    Signal(i32),
+    Ended(io::Result<ExitStatus>),
+}
+
+/// What is waited for.
+pub struct Waiting {
+    news: Receiver<News>,
+    to: Sender<News>,
+    command: Option<u32>,
+    stopped: u32,
+}
+
+/// Why the recording ended, and how the command did.
+#[derive(Default)]
+pub struct Ended {
+    /// The command's end, if it came to one.
+    pub command: Option<ExitStatus>,
+}
+
+impl Waiting {
+    /// Takes signals from now on.
+    pub fn new() -> Result<Waiting, Failure> {
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot take signals")?;
+        let (to, news) = channel();
+        let tell = to.clone();
+        thread::spawn(move || {
+            for signal in &mut signals {
+                if tell.send(News::Signal(signal)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Waiting { news, to, command: None, stopped: 0 })
+    }
+
+    /// Starts the command.
+    pub fn start(&mut self, args: &RecordArgs) -> Result<(), Failure> {
+        let Some((program, rest)) = args.command.split_first() else { return Ok(()) };
+        let child = Command::new(program).args(rest).spawn();
+        let mut child =
+            child.map_err(|error| Failure::Start { program: program.clone(), error })?;
+        self.command = Some(child.id());
+        let to = self.to.clone();
+        thread::spawn(move || {
+            let _ = to.send(News::Ended(child.wait()));
+        });
+        Ok(())
+    }
+
+    /// Waits; calls `look` now and then, which tells if it is over.
+    pub fn wait(
+        &mut self,
+        duration: Option<Duration>,
+        mut look: impl FnMut() -> bool,
+    ) -> Result<Ended, Failure> {
+        let end = duration.map(|duration| Instant::now() + duration);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Ended::default());
+            }
+            match self.news.recv_timeout(left.map_or(LOOK, |left| left.min(LOOK))) {
+                Ok(News::Ended(status)) => {
+                    self.command = None;
+                    let status = status.context("cannot wait for the command")?;
+                    return Ok(Ended { command: Some(status) });
+                }
+                Ok(News::Signal(signal)) => {
+                    if self.pass_on(signal) {
+                        return Ok(Ended::default());
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(Ended::default()),
+            }
+            if look() {
+                return Ok(Ended::default());
+            }
+        }
+    }
+
+    /// Waits for a command that was not recorded to its end.
+    pub fn command(&mut self) -> Result<Option<ExitStatus>, Failure> {
+        let mut ended = Ended::default();
+        while self.command.is_some() {
+            ended = self.wait(None, || false)?;
+        }
+        Ok(ended.command)
+    }
+
+    /// True if the signal ends the recording: there is no command that ends it, or it is not the
+    /// first.
+    fn pass_on(&mut self, signal: i32) -> bool {
+        self.stopped += 1;
+        let Some(command) = self.command else { return true };
+        // Ctrl-C has reached the command by itself.
+        if signal != SIGINT
+            && let (Ok(signal), Ok(pid)) = (Signal::try_from(signal), i32::try_from(command))
+        {
+            let _ = signal::kill(Pid::from_raw(pid), signal);
+        }
+        self.stopped > 1
+    }
+}
+
+/// The exit code of a command, as a shell says it.
+pub fn code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+}

@@ -1,0 +1,73 @@
+//! `slabyard trace anonymise`: a copy of a trace that can be published.
+
+use super::{Output, snapshots};
+use crate::failure::Failure;
+use clap::ValueHint;
+use slabyard_lab::edit::anonymous::{Names, anonymise};
+use slabyard_lab::prepare::naming;
+use slabyard_lab::trace::{Attached, RECORDING};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const WHAT: &str = "\
+Addresses, processes, call sites and names of caches are replaced, each by the same everywhere, in the events
+and in the snapshots that the trace holds; of the command line of the recording and of the kernel's
+boot only the parameters of slabs are left. Times, CPUs, sizes, flags, the kernel's release and the
+counts of each cache stay, and so do names that every kernel has and that rules go by: those of
+kmalloc's caches and of a few others. A replay of the copy has the same result.";
+
+/// `slabyard trace anonymise`.
+#[derive(clap::Args)]
+#[command(after_help = WHAT)]
+pub struct AnonymiseArgs {
+    /// The trace
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Names of caches, each replaced by one with its number.
+#[derive(Default)]
+pub struct Renamer(RefCell<HashMap<String, String>>);
+
+impl Renamer {
+    /// The new name of a cache.
+    pub fn name(&self, name: &str) -> String {
+        if stays(name) {
+            return name.into();
+        }
+        let mut known = self.0.borrow_mut();
+        let next = known.len() + 1;
+        known.entry(name.into()).or_insert_with(|| format!("cache-{next:04}")).clone()
+    }
+}
+
+/// True for what rules go by.
+fn stays(name: &str) -> bool {
+    // `:A-0000192` is what the kernel calls a merged cache: sizes and flags.
+    name.contains("kmalloc-") || name.starts_with(':') || naming::is_of_bucket(name)
+}
+
+pub fn run(args: &AnonymiseArgs) -> Result<ExitCode, Failure> {
+    let progress = super::progress("anonymising");
+    let stream = super::open(&args.file)?;
+    let attached = stream.attached().to_vec();
+    let renamer = Renamer::default();
+    // In the order of the snapshots, so that caches stay in theirs.
+    let mut renamed = Vec::new();
+    for one in attached.iter().filter(|one| one.name != RECORDING) {
+        let bytes = snapshots::anonymous(&one.bytes, &renamer)?;
+        renamed.push(Attached { bytes, ..one.clone() });
+    }
+    let done = super::put(&args.output.output, |out| {
+        let cache = |name: &str| renamer.name(name);
+        let names = Names { cache: &cache, is_known_site: &naming::is_site_of_bucket };
+        let (done, writer) = anonymise(stream, &names, out).map_err(super::failed)?;
+        Ok((done, writer, renamed))
+    })?;
+    progress.clear();
+    super::tell(&args.file, &args.output.output, &done)
+}

@@ -1,0 +1,125 @@
+//! `slabyard trace cut`: a part of a trace.
+
+use super::{Output, snapshots};
+use crate::failure::Failure;
+use crate::say;
+use clap::ValueHint;
+use slabyard_lab::edit::cut::{Part, cut};
+use slabyard_lab::record::Wanted;
+use slabyard_lab::trace::{Attached, END, SHRUNK, START};
+use slabyard_observe::view::pick::Pattern;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// `slabyard trace cut`.
+#[derive(clap::Args)]
+pub struct CutArgs {
+    /// The trace
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    #[command(flatten)]
+    output: Output,
+    /// Leave out what was before so many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
+    from: u64,
+    /// Leave out what was after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    to: Option<u64>,
+    /// CPUs that stay: 0-3,8
+    #[arg(long, value_name = "CPUS", value_parser = cpus)]
+    cpus: Option<Cpus>,
+    /// Caches that stay; pages stay as well
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    caches: Vec<Pattern>,
+}
+
+#[derive(Clone)]
+struct Cpus(Vec<u16>);
+
+pub fn run(args: &CutArgs) -> Result<ExitCode, Failure> {
+    let to = args.to.unwrap_or(u64::MAX);
+    if to <= args.from {
+        return Err(Failure::Usage("--to must be later than --from".into()));
+    }
+    let progress = super::progress("cutting");
+    let stream = super::open(&args.file)?;
+    let attached = stream.attached().to_vec();
+    let header = stream.header().clone();
+    let part = Part {
+        times: args.from..to,
+        cpus: args.cpus.clone().map(|cpus| cpus.0),
+        wanted: wanted(&args.caches, &attached)?,
+    };
+    let done = super::put(&args.output.output, |out| {
+        let (done, writer) = cut(stream, part, out, &header).map_err(super::failed)?;
+        Ok((done, writer, args.attached(&attached)?))
+    })?;
+    progress.clear();
+    if args.cpus.is_some() {
+        say(
+            "objects that other CPUs allocated or freed are cut in two: a replay of it is uncertain",
+        );
+    }
+    if args.from > 0 && attached.iter().any(|attached| attached.name == START) {
+        say(
+            "its snapshot tells the caches' sizes only: what was on lists where the cut begins is not known",
+        );
+    }
+    super::tell(&args.file, &args.output.output, &done)
+}
+
+impl CutArgs {
+    /// What of the trace's attachments is still true.
+    fn attached(&self, attached: &[Attached]) -> Result<Vec<Attached>, Failure> {
+        let mut stay = Vec::new();
+        for one in attached {
+            match one.name.as_str() {
+                START if self.from > 0 => {
+                    let bytes = snapshots::sizes_only(&one.bytes)?;
+                    stay.push(Attached { bytes, time: 0, ..one.clone() });
+                }
+                END | SHRUNK if self.to.is_some_and(|to| to < one.time) => {}
+                _ => {
+                    stay.push(Attached { time: one.time.saturating_sub(self.from), ..one.clone() })
+                }
+            }
+        }
+        Ok(stay)
+    }
+}
+
+/// The caches by all their names that the trace's snapshot tells.
+fn wanted(patterns: &[Pattern], attached: &[Attached]) -> Result<Option<Wanted>, Failure> {
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let mut names = HashSet::new();
+    if let Some(start) = attached.iter().find(|attached| attached.name == START) {
+        for cache in &snapshots::parse(&start.bytes)?.caches {
+            if cache.names().any(|name| patterns.iter().any(|pattern| pattern.matches(name))) {
+                names.extend(cache.names().map(str::to_owned));
+            }
+        }
+    }
+    let patterns = patterns.to_vec();
+    let matches = move |name: &str| patterns.iter().any(|pattern| pattern.matches(name));
+    Ok(Some(Box::new(move |name| names.contains(name) || matches(name))))
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds >= 0.0 && seconds.is_finite());
+    seconds
+        .map(|seconds| (seconds * 1e9) as u64)
+        .ok_or_else(|| "expected seconds, such as 1.5".into())
+}
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    let one = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (from.parse::<u16>().ok()?, to.parse::<u16>().ok()?);
+        (from <= to).then(|| (from..=to).collect::<Vec<u16>>())
+    };
+    let all: Option<Vec<Vec<u16>>> = text.split(',').map(one).collect();
+    all.map(|all| Cpus(all.concat())).ok_or_else(|| "expected CPUs, such as 0-3,8".into())
+}

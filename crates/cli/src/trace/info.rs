@@ -1,0 +1,198 @@
+//! `slabyard trace info`: what is in a trace.
+
+use crate::failure::Failure;
+use crate::replay::screen::{bytes, seconds};
+use crate::{stdin, stdout};
+use clap::ValueHint;
+use serde_json::{Value, json};
+use slabyard_lab::event::{Event, Kind};
+use slabyard_lab::trace::{Attached, Damage, Header, NO_NAME, Names, RECORDING, Stream};
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// `slabyard trace info`.
+#[derive(clap::Args)]
+pub struct InfoArgs {
+    /// The trace
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// Names to show, those with most events first
+    #[arg(long, value_name = "N", default_value = "10")]
+    top: usize,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+const KINDS: [(Kind, &str); 6] = [
+    (Kind::CacheAlloc, "kmem_cache_alloc"),
+    (Kind::CacheFree, "kmem_cache_free"),
+    (Kind::Kmalloc, "kmalloc"),
+    (Kind::Kfree, "kfree"),
+    (Kind::PageAlloc, "mm_page_alloc"),
+    (Kind::PageFree, "mm_page_free"),
+];
+
+#[derive(Default)]
+struct Info {
+    header: Header,
+    attached: Vec<Attached>,
+    kinds: [u64; 6],
+    cpus: Vec<u64>,
+    pids: HashSet<u32>,
+    caches: Vec<u64>,
+    sites: Vec<u64>,
+    names: Names,
+    times: Option<(u64, u64)>,
+    lost: u64,
+    bytes: Option<u64>,
+    damaged: Vec<Damage>,
+}
+
+pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
+    let progress = super::progress(&format!("reading {}", stdin::shown(&args.file)));
+    let mut info = Info::read(super::open(&args.file)?)?;
+    progress.clear();
+    info.bytes = fs::metadata(&args.file).ok().filter(|meta| meta.is_file()).map(|meta| meta.len());
+    let text = if args.json { format!("{:#}\n", info.json(args.top)) } else { info.text(args.top) };
+    stdout::print(text.as_bytes())?;
+    Ok(ExitCode::from(u8::from(!info.damaged.is_empty())))
+}
+
+impl Info {
+    fn read(mut stream: Stream) -> Result<Info, Failure> {
+        let mut info = Info {
+            header: stream.header().clone(),
+            attached: stream.attached().to_vec(),
+            ..Info::default()
+        };
+        let mut events = Vec::new();
+        while let Some(lost) = stream.next(&mut events).map_err(super::failed)? {
+            info.lost += lost;
+            events.iter().for_each(|event| info.count(event));
+        }
+        info.names = stream.names().clone();
+        info.damaged = stream.damaged().to_vec();
+        Ok(info)
+    }
+
+    fn count(&mut self, event: &Event) {
+        self.kinds[event.kind as usize] += 1;
+        add(&mut self.cpus, event.cpu.into());
+        self.pids.insert(event.pid);
+        match event.kind {
+            Kind::CacheAlloc | Kind::CacheFree => add(&mut self.caches, event.name as usize),
+            Kind::Kmalloc => add(&mut self.sites, event.name as usize),
+            _ => {}
+        }
+        let (first, last) = self.times.unwrap_or((event.time, event.time));
+        self.times = Some((first.min(event.time), last.max(event.time)));
+    }
+
+    fn events(&self) -> u64 {
+        self.kinds.iter().sum()
+    }
+
+    fn took(&self) -> u64 {
+        self.times.map_or(0, |(first, last)| last - first)
+    }
+
+    fn top(&self, counted: &[u64], top: usize) -> Vec<(String, u64)> {
+        let mut counted: Vec<(u32, u64)> =
+            (0u32..).zip(counted.iter().copied()).filter(|row| row.1 > 0).collect();
+        counted.sort_by_key(|row| (std::cmp::Reverse(row.1), row.0));
+        let name = |number: u32| match self.names.get(number) {
+            _ if number == NO_NAME => "-".into(),
+            "" => "-".into(),
+            name => name.to_owned(),
+        };
+        counted.into_iter().take(top).map(|(number, n)| (name(number), n)).collect()
+    }
+
+    fn recording(&self) -> Option<Value> {
+        let recording = self.attached.iter().find(|attached| attached.name == RECORDING)?;
+        serde_json::from_slice(&recording.bytes).ok()
+    }
+
+    fn text(&self, top: usize) -> String {
+        let mut text = String::new();
+        let mut row = |what: &str, value: String| {
+            let _ = writeln!(text, "{what:<12}  {value}");
+        };
+        let known = |value: &str| if value.is_empty() { "-".into() } else { value.to_owned() };
+        let header = &self.header;
+        row("kernel", known(&header.release));
+        row("source", known(&header.source));
+        row("CPUs", header.cpus.map_or("-".into(), |n| n.to_string()));
+        row("page", bytes(header.page_size.map(u64::from)));
+        row("events", self.events().to_string());
+        row("lost", self.lost.to_string());
+        let took = self.took();
+        row("time", seconds(took));
+        if took > 0 {
+            row("a second", format!("{:.0} events", self.events() as f64 * 1e9 / took as f64));
+        }
+        if let Some(size) = self.bytes {
+            let each = size as f64 / self.events().max(1) as f64;
+            row("size", format!("{}, {each:.2} bytes an event", bytes(Some(size))));
+        }
+        row("processes", self.pids.len().to_string());
+        let held: Vec<&str> = self.attached.iter().map(|attached| attached.name.as_str()).collect();
+        row("holds", known(&held.join(", ")));
+        for damage in &self.damaged {
+            row("damaged", damage.to_string());
+        }
+        let mut list = |head: &str, rows: Vec<(String, u64)>| {
+            let _ = writeln!(text, "\n{head}");
+            for (name, n) in rows {
+                let _ = writeln!(text, "  {n:>10}  {name}");
+            }
+        };
+        let kinds =
+            KINDS.iter().map(|(kind, name)| ((*name).to_owned(), self.kinds[*kind as usize]));
+        list("events by kind", kinds.collect());
+        let cpus = self.cpus.iter().enumerate().map(|(cpu, n)| (format!("CPU {cpu}"), *n));
+        list("by CPU", cpus.collect());
+        list("by cache", self.top(&self.caches, top));
+        list("kmalloc by call site", self.top(&self.sites, top));
+        text
+    }
+
+    fn json(&self, top: usize) -> Value {
+        let rows = |rows: Vec<(String, u64)>| -> Vec<Value> {
+            rows.into_iter().map(|(name, events)| json!({"name": name, "events": events})).collect()
+        };
+        let word = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
+        let kinds =
+            KINDS.iter().map(|(kind, name)| ((*name).into(), self.kinds[*kind as usize].into()));
+        let held: Vec<&str> = self.attached.iter().map(|attached| attached.name.as_str()).collect();
+        json!({
+            "release": word(&self.header.release),
+            "source": word(&self.header.source),
+            "cpus": self.header.cpus,
+            "page_bytes": self.header.page_size,
+            "events": self.events(),
+            "lost": self.lost,
+            "took_ns": self.took(),
+            "bytes": self.bytes,
+            "processes": self.pids.len(),
+            "holds": held,
+            "recording": self.recording(),
+            "damaged": self.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "kinds": kinds.collect::<serde_json::Map<String, Value>>(),
+            "events_of_cpu": self.cpus,
+            "caches": rows(self.top(&self.caches, top)),
+            "kmalloc_sites": rows(self.top(&self.sites, top)),
+        })
+    }
+}
+
+fn add(counted: &mut Vec<u64>, at: usize) {
+    if counted.len() <= at {
+        counted.resize(at + 1, 0);
+    }
+    counted[at] += 1;
+}

@@ -1,0 +1,73 @@
+//! `slabyard trace merge`: traces of several machines as one of a machine that has all of them.
+
+use super::{Output, snapshots};
+use crate::failure::Failure;
+use crate::say;
+use anyhow::anyhow;
+use clap::ValueHint;
+use slabyard_lab::edit::MergeError;
+use slabyard_lab::edit::merge::merge;
+use slabyard_lab::trace::{Attached, START};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// `slabyard trace merge`.
+#[derive(clap::Args)]
+pub struct MergeArgs {
+    /// The traces
+    #[arg(value_name = "FILE", required = true, num_args = 2.., value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
+    let progress = super::progress("merging");
+    let streams: Result<Vec<_>, Failure> =
+        args.files.iter().map(|file| super::open(file)).collect();
+    let streams = streams?;
+    let starts = streams.iter().map(|stream| {
+        let cpus = stream.header().cpus.unwrap_or(1);
+        let start = stream.attached().iter().find(|one| one.name == START)?;
+        Some((start.bytes.clone(), cpus))
+    });
+    let starts: Option<Vec<(Vec<u8>, u32)>> = starts.collect();
+    let releases: Vec<String> = streams.iter().map(|s| s.header().release.clone()).collect();
+    let done = super::put(&args.output.output, |out| {
+        let attached = match &starts {
+            Some(starts) => {
+                let bytes = snapshots::together(starts)?;
+                vec![Attached { name: START.into(), time: 0, bytes }]
+            }
+            None => Vec::new(),
+        };
+        let (done, writer) = merge(streams, out).map_err(|error| explained(error, args))?;
+        Ok((done, writer, attached))
+    })?;
+    progress.clear();
+    if starts.is_none() {
+        say(
+            "not every trace holds its snapshot, so that the new one holds none: replay it with --start",
+        );
+    }
+    if releases.iter().any(|release| release != &releases[0]) {
+        say(&format!(
+            "the traces are of kernels {}; the new one names the first",
+            releases.join(", ")
+        ));
+    }
+    super::tell(&args.files[0], &args.output.output, &done)
+}
+
+fn explained(error: MergeError, args: &MergeArgs) -> Failure {
+    let nth = match &error {
+        MergeError::Addresses { nth } | MergeError::Pages { nth, .. } => nth.checked_sub(1),
+        _ => None,
+    };
+    let file = nth.and_then(|nth| args.files.get(nth)).map(|file| file.display().to_string());
+    let error = anyhow!(error);
+    match file {
+        Some(file) => error.context(format!("{file} does not go with the others")).into(),
+        None => error.into(),
+    }
+}

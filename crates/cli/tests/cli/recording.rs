@@ -1,0 +1,187 @@
+//! `slabyard record --kernel`: on the kernel that runs, where the tests are root and it has
+//! tracefs; else it is said aloud that they are skipped.
+
+use crate::stage::{SLABYARD, text};
+use crate::traces::{ends, parsed};
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn slabyard(args: &[&str]) -> Output {
+    Command::new(SLABYARD).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A directory to record into; `None` where a kernel cannot be recorded.
+fn room() -> Option<TempDir> {
+    let output = slabyard(&["record", "--restore"]);
+    if output.status.success() {
+        return Some(TempDir::new().unwrap());
+    }
+    let why = text(&output.stderr);
+    writeln!(std::io::stderr(), "SKIPPED: recording a kernel: {why}").unwrap();
+    None
+}
+
+fn path(room: &TempDir, name: &str) -> String {
+    room.path().join(name).to_str().unwrap().into()
+}
+
+const SOME_LOAD: &str = "for i in 1 2 3 4 5 6 7 8 9; do ls / >/dev/null; done; exit 7";
+
+#[test]
+fn a_command_is_recorded_with_all_that_a_replay_needs() {
+    let Some(room) = room() else { return };
+    let file = path(&room, "load.slabtrace");
+    let args = ["record", "-o", &file, "--kernel", "--buffer", "8M", "--", "sh", "-c", SOME_LOAD];
+    let output = slabyard(&args);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{told}");
+    assert!(told.contains("bytes an event") && !told.contains("lost"), "{told}");
+
+    let info = parsed(&slabyard(&["trace", "info", &file, "--json"]), 0);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(info["release"], release.trim());
+    assert_eq!(info["holds"].to_string(), r#"["start","end","shrunk","recording"]"#);
+    assert_eq!((&info["lost"], &info["recording"]["exit"]), (&0.into(), &7.into()));
+    // Nine programs were started; each is a task and some.
+    assert!(info["events"].as_u64().unwrap() > 1000, "{info}");
+    assert!(info["kinds"]["kmem_cache_alloc"].as_u64().unwrap() > 300, "{info}");
+
+    let replayed = Command::new(SLABYARD).args(["replay", &file, "--json"]).output().unwrap();
+    assert!(replayed.status.code().unwrap() < 2, "{}", text(&replayed.stderr));
+    let replayed: serde_json::Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    assert_eq!(replayed["source"]["start"], file);
+
+    // A copy that names nothing gives the same.
+    let copy = path(&room, "public.slabtrace");
+    ends(&slabyard(&["trace", "anonymise", &file, "-o", &copy]), 0, "");
+    let again = Command::new(SLABYARD).args(["replay", &copy, "--json"]).output().unwrap();
+    let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again["totals"], replayed["totals"]);
+    assert_eq!(again["counters"], replayed["counters"]);
+    let bytes = fs::read(&copy).unwrap();
+    assert!(memchr_of(&bytes, b"sh -c").is_none(), "the command's line is in the copy");
+}
+
+fn memchr_of(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+#[test]
+fn a_recording_ends_by_its_size_and_the_command_goes_on() {
+    let Some(room) = room() else { return };
+    let (file, mark) = (path(&room, "load.slabtrace"), path(&room, "done"));
+    let script = format!("i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done; echo >{mark}");
+    let args = ["record", "-o", &file, "--kernel", "--no-shrink", "--max-size", "4K"];
+    let output = slabyard(&[&args[..], &["--", "sh", "-c", &script]].concat());
+    ends(&output, 0, "as large as --max-size lets it be");
+    assert!(fs::exists(mark).unwrap());
+    let info = parsed(&slabyard(&["trace", "info", &file, "--json"]), 0);
+    assert_eq!(info["recording"]["full"], true);
+}
+
+#[test]
+fn caches_are_picked() {
+    let Some(room) = room() else { return };
+    let file = path(&room, "filp.slabtrace");
+    let args = ["record", "-o", &file, "--kernel", "--no-shrink", "--caches", "filp"];
+    let output = slabyard(&[&args[..], &["--", "sh", "-c", SOME_LOAD]].concat());
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let info = parsed(&slabyard(&["trace", "info", &file, "--json", "--top", "99"]), 0);
+    assert_eq!(info["kinds"]["kmalloc"], 0);
+    let caches = info["caches"].as_array().unwrap();
+    assert!(caches.iter().any(|cache| cache["name"] == "filp"), "{info}");
+    let wrong = slabyard(&["record", "-o", &file, "--kernel", "--caches", "no-such-cache"]);
+    ends(&wrong, 3, "no cache named `no-such-cache`");
+}
+
+fn recorder(file: &str) -> Child {
+    let args = ["record", "-o", file, "--kernel", "--no-shrink", "--duration", "60"];
+    let child = Command::new(SLABYARD).args(args).stderr(Stdio::null()).spawn().unwrap();
+    // The file comes after the instance.
+    until("the recording begins", || fs::metadata(file).is_ok_and(|meta| meta.len() > 0));
+    child
+}
+
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: waited for it in vain");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn children(pid: u32) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: String = children.collect::<Vec<_>>().join(" ");
+    children.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+fn kill(pid: i32) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn a_killed_recorder_leaves_nothing_in_the_kernel() {
+    let Some(room) = room() else { return };
+    let mut child = recorder(&path(&room, "a.slabtrace"));
+    let name = format!("slabyard-{}-", child.id());
+    let guard = children(child.id());
+    assert_eq!(guard.len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("the guard ends", || {
+        !fs::exists(format!("/proc/{}/stat", guard[0])).unwrap() || is_dead(guard[0])
+    });
+    assert!(!text(&slabyard(&["record", "--restore"]).stdout).contains(&name));
+
+    // Without the guard it is left, and removed when asked for.
+    let mut child = recorder(&path(&room, "b.slabtrace"));
+    let name = format!("slabyard-{}-", child.id());
+    children(child.id()).into_iter().for_each(kill);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("what was left is removed", || {
+        text(&slabyard(&["record", "--restore"]).stdout).contains(&name)
+    });
+}
+
+fn is_dead(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+}
+
+#[test]
+fn without_root_it_offers_the_command() {
+    let Some(room) = room() else { return };
+    let file = path(&room, "load.slabtrace");
+    let mut command = Command::new(SLABYARD);
+    command.args(["record", "-o", &file, "--kernel", "--", "make", "-j8", "a b"]).uid(65534);
+    let Ok(output) = command.output() else { return };
+    ends(&output, 3, "takes root: sudo slabyard record -o");
+    assert!(text(&output.stderr).contains("--kernel -- make -j8 'a b'"));
+}
+
+#[test]
+fn what_does_not_go_together_is_usage() {
+    for args in [
+        &["record"][..],
+        &["record", "-o", "x"],
+        &["record", "-o", "x", "--kernel", "--duration", "0"],
+        &["record", "-o", "x", "--kernel", "--max-size", "much"],
+        &["record", "--restore", "--kernel"],
+        &["record", "--guard", "../../etc"],
+    ] {
+        assert_eq!(slabyard(args).status.code(), Some(2), "{args:?}");
+    }
+    let room = TempDir::new().unwrap();
+    let args = ["record", "-o", &path(&room, "x"), "--kernel", "--", "/no/such/program"];
+    if self::room().is_some() {
+        ends(&slabyard(&args), 127, "No such file");
+    }
+}

@@ -1,0 +1,149 @@
+//! `slabyard trace`: traces of traces.
+
+use crate::stage::{SLABYARD, text};
+use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};
+use serde_json::Value;
+use slabyard_lab::trace::{self, Attached, END, RECORDING, START, Trace};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn of(args: &[&str]) -> Output {
+    Command::new(SLABYARD).arg("trace").args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// A trace that holds what it was recorded with.
+fn held(slabs: u64) -> Trace {
+    let mut trace = load(slabs, OBJECTS);
+    let bytes = snapshot().to_string().into_bytes();
+    let one = |name: &str, time| Attached { name: name.into(), time, bytes: bytes.clone() };
+    trace.attached = vec![one(START, 0), one(END, 9_000_000)];
+    let bytes = br#"{"command": ["secret-program"], "lost": 0}"#.to_vec();
+    trace.attached.push(Attached { name: RECORDING.into(), time: 9_000_000, bytes });
+    trace
+}
+
+/// A file of a trace that holds its snapshot, and none beside it.
+fn files(trace: &Trace) -> Files {
+    let files = Files::new(trace);
+    std::fs::remove_file(files.path("load.before.json")).unwrap();
+    files
+}
+
+fn replayed(file: &str) -> Value {
+    parsed(&crate::traces::slabyard(&[file, "--json"]), 0)
+}
+
+#[test]
+fn a_trace_that_holds_its_snapshot_needs_none() {
+    let files = files(&held(3));
+    let with = replayed(&files.trace());
+    files.put("load.before.json", snapshot().to_string().as_bytes());
+    let beside = parsed(&files.replay(&["--start", &files.path("load.before.json"), "--json"]), 0);
+    assert_eq!(with["totals"], beside["totals"]);
+    assert_eq!(with["source"]["start"], files.trace());
+}
+
+#[test]
+fn info_tells_what_is_in_it() {
+    let files = files(&held(3));
+    let info = parsed(&of(&["info", &files.trace(), "--json"]), 0);
+    assert_eq!(
+        (&info["events"], &info["lost"], &info["cpus"]),
+        (&129.into(), &0.into(), &1.into())
+    );
+    assert_eq!(info["kinds"]["mm_page_alloc"], 3);
+    assert_eq!(info["caches"][0]["events"], 6 * OBJECTS);
+    assert_eq!(info["holds"].to_string(), r#"["start","end","recording"]"#);
+    assert_eq!(info["recording"]["command"][0], "secret-program");
+    let plain = of(&["info", &files.trace()]);
+    ends(&plain, 0, "");
+    assert!(text(&plain.stdout).contains("kernel        6.12.1"), "{}", text(&plain.stdout));
+    // A CSV is a trace as well, and a damaged one is told.
+    let csv = files.put("load.csv", csv_of(&load(3, OBJECTS)).as_bytes());
+    assert_eq!(parsed(&of(&["info", &csv, "--json"]), 0)["events"], 129);
+    let whole = std::fs::read(files.trace()).unwrap();
+    let cut = files.put("cut.slabtrace", &whole[..whole.len() - 5]);
+    assert_eq!(parsed(&of(&["info", &cut, "--json"]), 1)["events"], 129);
+}
+
+#[test]
+fn a_cut_has_the_events_of_its_time_and_caches() {
+    let files = files(&held(3));
+    let out = files.path("out.slabtrace");
+    // Events are 10 µs apart: 10 to 19 of 129.
+    let args = ["cut", &files.trace(), "-o", &out, "--from", "0.0001", "--to", "0.0002"];
+    ends(&of(&args), 0, "the caches' sizes only");
+    let cut = trace::open(Path::new(&out)).unwrap();
+    assert_eq!((cut.events.len(), cut.events[0].time), (10, 0));
+    let names: Vec<&str> = cut.attached.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, [START, RECORDING]);
+    let start = String::from_utf8(cut.attached[0].bytes.clone()).unwrap();
+    assert!(start.contains("objs_per_slab") && !start.contains("objects_partial"), "{start}");
+
+    for (caches, events) in [("filp", 129), ("cred", 129), ("f*", 129), ("dentry", 3)] {
+        ends(&of(&["cut", &files.trace(), "-o", &out, "--caches", caches]), 0, "");
+        let cut = trace::open(Path::new(&out)).unwrap();
+        assert_eq!(cut.events.len(), events, "{caches}");
+    }
+    ends(&of(&["cut", &files.trace(), "-o", &out, "--cpus", "1-3"]), 0, "other CPUs");
+    assert_eq!(trace::open(Path::new(&out)).unwrap().events.len(), 0);
+    ends(&of(&["cut", &files.trace(), "-o", &out, "--from", "2", "--to", "1"]), 2, "later");
+}
+
+#[test]
+fn machines_together_have_the_slabs_of_both() {
+    let (one, other) = (files(&held(3)), files(&held(5)));
+    let out = one.path("both.slabtrace");
+    ends(&of(&["merge", &one.trace(), &other.trace(), "-o", &out]), 0, "");
+    let both = replayed(&out);
+    assert_eq!(both["settings"]["cpus"].as_u64().unwrap_or(2), 2, "{}", both["settings"]);
+    let slabs = |replayed: &Value| -> u64 {
+        replayed["caches"].as_array().unwrap().iter().map(|c| c["peak"].as_u64().unwrap_or(0)).sum()
+    };
+    let (a, b) = (replayed(&one.trace()), replayed(&other.trace()));
+    assert_eq!(slabs(&both), slabs(&a) + slabs(&b));
+    assert!(slabs(&both) > 0, "{both}");
+
+    let mut pages = held(3);
+    pages.header.page_size = Some(65536);
+    let pages = files(&pages);
+    let wrong = of(&["merge", &one.trace(), &pages.trace(), "-o", &out]);
+    ends(&wrong, 3, "pages of 65536 bytes");
+    assert!(text(&wrong.stderr).contains(&pages.trace()), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn a_copy_that_names_nothing_replays_alike() {
+    let files = files(&held(7));
+    let out = files.path("public.slabtrace");
+    ends(&of(&["anonymise", &files.trace(), "-o", &out]), 0, "");
+    let (was, is) = (replayed(&files.trace()), replayed(&out));
+    assert_eq!((&was["totals"], &was["counters"]), (&is["totals"], &is["counters"]));
+    let copy = trace::open(Path::new(&out)).unwrap();
+    let mut all: String = copy.names.iter().map(|(_, name)| name.to_owned()).collect();
+    all += &copy.header.source;
+    for one in &copy.attached {
+        all += &String::from_utf8_lossy(&one.bytes);
+    }
+    for word in ["filp", "cred", "secret", "a test"] {
+        assert!(!all.contains(word), "{word} is in the copy");
+    }
+    let addresses = copy.events.iter().map(|event| event.address);
+    assert!(addresses.max().unwrap() < 1 << 40, "no address of the machine is left");
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_told() {
+    let files = tiny();
+    ends(&of(&["info", "/no/such.slabtrace"]), 3, "No such file");
+    ends(
+        &of(&["cut", &files.trace(), "-o", "/no/such/out.slabtrace"]),
+        3,
+        "/no/such/out.slabtrace",
+    );
+    let newer = files.path("newer.slabtrace");
+    let mut bytes = std::fs::read(files.trace()).unwrap();
+    bytes[8] = 99;
+    std::fs::write(&newer, bytes).unwrap();
+    ends(&of(&["info", &newer]), 3, "use a newer one");
+}

@@ -1,0 +1,107 @@
+//! A trace that can be shown to anybody: which addresses, processes, call sites and caches it
+//! was is gone, and a replay of it has the same result.
+//!
+//! What a replay needs stays: which objects share a slab, and that pages of higher orders lie
+//! together. So memory is moved in blocks of the largest order, each to the place of its
+//! number in the order in which the trace first names them. Processes and call sites get numbers
+//! in the order of their first events, caches those of a list that the caller has made
+//! ([`Names`](crate::trace::Names) of the snapshot have to change with them). Times, CPUs, sizes and flags stay.
+
+use super::renamed::Renamed;
+use super::{Done, missing};
+use crate::event::{Event, Kind};
+use crate::trace::{Error, Frames, Header, Stream, Writer};
+use std::collections::HashMap;
+use std::io::Write;
+
+/// Binary logarithm of a block's pages: `MAX_PAGE_ORDER` of kernels.
+const BLOCK: u32 = 10;
+/// The first block: no object is at address 0.
+const FIRST: u64 = 1;
+
+/// What names become.
+pub struct Names<'a> {
+    /// A cache's.
+    pub cache: &'a dyn Fn(&str) -> String,
+    /// True for a call site whose name the rules of a replay know, and which so stays.
+    pub is_known_site: &'a dyn Fn(&str) -> bool,
+}
+
+/// The header of what [`anonymise`] writes: release and machine stay.
+#[must_use]
+pub fn header(header: &Header) -> Header {
+    let page_offset = header.frames().map(|_| 0);
+    Header { page_offset, source: "anonymised".into(), ..header.clone() }
+}
+
+/// Writes it. The writer takes what is to be attached.
+///
+/// # Errors
+/// A trace that cannot be read or written, or does not tell what its addresses mean.
+pub fn anonymise<W: Write>(
+    mut stream: Stream,
+    names: &Names<'_>,
+    out: W,
+) -> Result<(Done, Writer<W>), Error> {
+    let frames = stream.header().frames().ok_or(Error::Unmapped)?;
+    let mut writer = Writer::new(out, &header(stream.header()))?;
+    let mut moved = Moved { frames, blocks: HashMap::new() };
+    let mut pids: HashMap<u32, u32> = HashMap::from([(0, 0)]);
+    let (mut caches, mut sites) = (Renamed::default(), Renamed::default());
+    let mut nr_sites = 0;
+    let (mut done, mut events) = (Done::default(), Vec::new());
+    while let Some(lost) = stream.next(&mut events)? {
+        writer.lost(lost);
+        for event in &events {
+            let old = stream.names();
+            let name = match event.kind {
+                Kind::CacheAlloc | Kind::CacheFree => {
+                    caches.of(event.name, old, writer.names(), |name| (names.cache)(name))
+                }
+                _ => sites.of(event.name, old, writer.names(), |name| {
+                    nr_sites += 1;
+                    if (names.is_known_site)(name) {
+                        name.into()
+                    } else {
+                        format!("site-{nr_sites}")
+                    }
+                }),
+            };
+            let next = pids.len() as u32;
+            let pid = *pids.entry(event.pid).or_insert(next);
+            let address = moved.address(event);
+            writer.push(&Event { name, pid, address, ..*event })?;
+            done.written += 1;
+            done.last = done.last.max(event.time);
+        }
+    }
+    done.read = done.written;
+    writer.lost(missing(&stream));
+    done.damaged = stream.damaged().to_vec();
+    Ok((done, writer))
+}
+
+/// Blocks of memory in the order of their first events.
+struct Moved {
+    frames: Frames,
+    blocks: HashMap<u64, u64>,
+}
+
+impl Moved {
+    fn address(&mut self, event: &Event) -> u64 {
+        match event.kind {
+            Kind::PageAlloc | Kind::PageFree => self.within(event.address, BLOCK),
+            _ => {
+                let offset = event.address.wrapping_sub(self.frames.page_offset) & ((1 << 48) - 1);
+                self.within(offset, BLOCK + self.frames.page_shift)
+            }
+        }
+    }
+
+    /// The same place in the block's new place.
+    fn within(&mut self, place: u64, shift: u32) -> u64 {
+        let next = self.blocks.len() as u64 + FIRST;
+        let block = *self.blocks.entry(place >> shift).or_insert(next);
+        block << shift | place & ((1 << shift) - 1)
+    }
+}

@@ -1,0 +1,54 @@
+//! A part of a trace: of a time, of CPUs, of caches.
+
+use super::renamed::Renamed;
+use super::{Done, missing};
+use crate::record::{Sieve, Wanted};
+use crate::trace::{Error, Header, Stream, Writer};
+use std::io::Write;
+use std::ops::Range;
+
+/// What is to stay.
+pub struct Part {
+    /// Nanoseconds of the trace.
+    pub times: Range<u64>,
+    /// CPUs; all if `None`.
+    pub cpus: Option<Vec<u16>>,
+    /// Caches; all if `None`.
+    pub wanted: Option<Wanted>,
+}
+
+/// Writes the part of a trace; its times begin at 0 with the part's. The writer takes what is to
+/// be attached.
+///
+/// # Errors
+/// A trace that cannot be read or written.
+pub fn cut<W: Write>(
+    mut stream: Stream,
+    part: Part,
+    out: W,
+    header: &Header,
+) -> Result<(Done, Writer<W>), Error> {
+    let mut writer = Writer::new(out, header)?;
+    let mut sieve = Sieve::new(part.wanted);
+    let (mut done, mut renamed, mut events) = (Done::default(), Renamed::default(), Vec::new());
+    while let Some(lost) = stream.next(&mut events)? {
+        writer.lost(lost);
+        done.read += events.len() as u64;
+        let stays = |cpu| part.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+        for event in &events {
+            // What happened before tells which objects are of the caches.
+            let passes = sieve.passes(event, stream.names());
+            if !part.times.contains(&event.time) || !stays(event.cpu) || !passes {
+                continue;
+            }
+            let name = renamed.same(event.name, stream.names(), writer.names());
+            let time = event.time - part.times.start;
+            writer.push(&crate::event::Event { name, time, ..*event })?;
+            done.written += 1;
+            done.last = done.last.max(time);
+        }
+    }
+    writer.lost(missing(&stream));
+    done.damaged = stream.damaged().to_vec();
+    Ok((done, writer))
+}

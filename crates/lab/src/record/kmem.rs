@@ -1,0 +1,206 @@
+//! From the bytes of a `kmem` event to an [`Event`].
+//!
+//! Neighbours: [`super::layout`] says where the fields are; [`super::reader`] calls.
+//! An allocation that failed, a free of nothing and a page that was not to be had are no
+//! events: they did nothing.
+
+use super::error::Error;
+use super::layout::{Field, Format};
+use super::symbols::Symbols;
+use super::tracefs::Instance;
+use crate::event::{ANY_NODE, Event, Kind};
+use crate::trace::NO_NAME;
+use std::collections::HashMap;
+
+/// The events that are recorded. Kernels before 6.1 have two names for allocations; they
+/// are not needed, because their `kmem_cache_alloc` does not name the cache.
+pub const EVENTS: [(&str, Kind); 6] = [
+    ("kmem_cache_alloc", Kind::CacheAlloc),
+    ("kmem_cache_free", Kind::CacheFree),
+    ("kmalloc", Kind::Kmalloc),
+    ("kfree", Kind::Kfree),
+    ("mm_page_alloc", Kind::PageAlloc),
+    ("mm_page_free", Kind::PageFree),
+];
+/// `__GFP_MOVABLE`: no slab is in such pages (`include/linux/gfp_types.h`).
+pub const MOVABLE: u32 = 0x8;
+/// `__GFP_ACCOUNT`: where `kmalloc` does not tell by itself.
+const ACCOUNT: u32 = 0x40_0000;
+/// Addresses of objects: as a trace holds them.
+const ADDRESS: u64 = (1 << 48) - 1;
+/// No object is below: `kfree(NULL)` and `kfree(ZERO_SIZE_PTR)` are traced as well.
+const NOTHING: u64 = 4096;
+/// Slots of the tables of names met lately.
+const LATELY: usize = 1 << 10;
+
+/// The layouts of the events, by the numbers that they begin with.
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    /// In the order of [`EVENTS`].
+    layouts: Vec<(u16, Layout)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    kind: Kind,
+    pid: Field,
+    /// Of an object, or of a page.
+    address: Field,
+    /// Of the cache, or the call site.
+    name: Field,
+    requested: Option<Field>,
+    allocated: Option<Field>,
+    gfp: Option<Field>,
+    node: Option<Field>,
+    accounted: Option<Field>,
+    order: Option<Field>,
+}
+
+impl Layouts {
+    /// As the kernel that runs describes them.
+    ///
+    /// # Errors
+    /// An event that does not tell enough.
+    pub fn of(instance: &Instance) -> Result<Layouts, Error> {
+        let mut layouts = Vec::new();
+        for (event, kind) in EVENTS {
+            let text = instance.read(&format!("events/kmem/{event}/format"))?;
+            let wrong = |what| Error::Event { event, what };
+            let format = Format::parse(&text).ok_or(wrong("has a format that is not known"))?;
+            layouts.push((format.id, layout(&format, kind).map_err(wrong)?));
+        }
+        Ok(Layouts { layouts })
+    }
+}
+
+fn layout(format: &Format, kind: Kind) -> Result<Layout, &'static str> {
+    let is_page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
+    let named = matches!(kind, Kind::CacheAlloc | Kind::CacheFree);
+    let field = |name| format.field(name);
+    let name = if named { "name" } else { "call_site" };
+    let pid = field("common_pid").ok_or("does not tell the process")?;
+    Ok(Layout {
+        kind,
+        pid,
+        address: field(if is_page { "pfn" } else { "ptr" }).ok_or("does not tell the address")?,
+        name: if is_page { pid } else { field(name).ok_or("does not name the cache")? },
+        requested: field("bytes_req"),
+        allocated: field("bytes_alloc"),
+        gfp: field("gfp_flags"),
+        node: field("node").or(field("migratetype")),
+        accounted: field("accounted"),
+        order: field("order"),
+    })
+}
+
+/// Makes events of the bytes of one CPU, and gives each name a number of its own.
+pub struct Decoder<'a> {
+    layouts: &'a Layouts,
+    symbols: &'a Symbols,
+    cpu: u16,
+    by_site: HashMap<u64, u32>,
+    by_name: HashMap<Box<[u8]>, u32>,
+    lately_site: Box<[(u64, u32)]>,
+    lately_name: Box<[u32]>,
+    /// In the order of their numbers, from 1 on.
+    names: Vec<Box<str>>,
+    /// Of these the merger knows.
+    taken: usize,
+}
+
+impl<'a> Decoder<'a> {
+    pub fn new(layouts: &'a Layouts, symbols: &'a Symbols, cpu: u16) -> Decoder<'a> {
+        Decoder {
+            layouts,
+            symbols,
+            cpu,
+            by_site: HashMap::new(),
+            by_name: HashMap::new(),
+            lately_site: vec![(0, NO_NAME); LATELY].into(),
+            lately_name: vec![NO_NAME; LATELY].into(),
+            names: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// Names that are new since this was called last; the first has the number after the
+    /// last one's.
+    pub fn new_names(&mut self) -> Vec<Box<str>> {
+        let new = self.names[self.taken..].to_vec();
+        self.taken = self.names.len();
+        new
+    }
+
+    /// The event, if it is one of ours and did something.
+    #[inline]
+    pub fn event(&mut self, time: u64, bytes: &[u8]) -> Option<Event> {
+        let id = u16::from_ne_bytes(*bytes.first_chunk()?);
+        let layout = self.layouts.layouts.iter().find(|(known, _)| *known == id)?.1;
+        let get = |field: Option<Field>| field.map_or(0, |field| field.get(bytes));
+        let address = layout.address.get(bytes);
+        let is_page = matches!(layout.kind, Kind::PageAlloc | Kind::PageFree);
+        if address == u64::MAX || !is_page && address < NOTHING {
+            return None;
+        }
+        let gfp = get(layout.gfp) as u32;
+        let name = match layout.kind {
+            Kind::CacheAlloc | Kind::CacheFree => self.cache(layout.name.words(bytes)),
+            Kind::Kmalloc | Kind::Kfree => self.site(layout.name.get(bytes)),
+            Kind::PageAlloc | Kind::PageFree => NO_NAME,
+        };
+        let allocates = matches!(layout.kind, Kind::CacheAlloc | Kind::Kmalloc);
+        let by_flag = layout.kind == Kind::Kmalloc && gfp & ACCOUNT != 0;
+        Some(Event {
+            time,
+            address: if is_page { address } else { address & ADDRESS },
+            name,
+            pid: layout.pid.get(bytes) as u32,
+            requested: get(layout.requested) as u32,
+            allocated: get(layout.allocated) as u32,
+            gfp,
+            cpu: self.cpu,
+            node: match layout.node {
+                Some(field) => field.get(bytes) as i16,
+                None if allocates => ANY_NODE,
+                // As the CSV has it, whose frees have no node either.
+                None => ANY_NODE,
+            },
+            order: get(layout.order) as u8,
+            kind: layout.kind,
+            accounted: layout.accounted.map_or(by_flag, |field| field.get(bytes) != 0),
+        })
+    }
+
+    fn cache(&mut self, name: &[u8]) -> u32 {
+        let hash = name.iter().fold(0u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
+        let slot = (hash ^ hash >> 15) as usize % LATELY;
+        let lately = self.lately_name[slot];
+        if lately != NO_NAME && self.names[lately as usize - 1].as_bytes() == name {
+            return lately;
+        }
+        let known = self.by_name.get(name).copied();
+        let number = known.unwrap_or_else(|| {
+            self.names.push(String::from_utf8_lossy(name).into());
+            self.by_name.insert(name.into(), self.names.len() as u32);
+            self.names.len() as u32
+        });
+        self.lately_name[slot] = number;
+        number
+    }
+
+    fn site(&mut self, address: u64) -> u32 {
+        let slot = (address ^ address >> 10) as usize % LATELY;
+        let lately = self.lately_site[slot];
+        if lately.0 == address && lately.1 != NO_NAME {
+            return lately.1;
+        }
+        let known = self.by_site.get(&address).copied();
+        let number = known.unwrap_or_else(|| {
+            self.names.push(self.symbols.name(address).into());
+            self.by_site.insert(address, self.names.len() as u32);
+            self.names.len() as u32
+        });
+        self.lately_site[slot] = (address, number);
+        number
+    }
+}

@@ -1,0 +1,316 @@
+//! The recorder: sets the kernel up, runs the readers and the merger, and writes the file.
+
+use super::error::Error;
+use super::kmem::{EVENTS, Layouts, MOVABLE};
+use super::layout::Page;
+use super::merge::Merge;
+use super::reader::{self, Batch, Reader};
+use super::sieve::{Sieve, Wanted};
+use super::symbols::Symbols;
+use super::tracefs::{self, Instance, Tracefs};
+use crate::event::Event;
+use crate::trace::{self, Attached, Frames, Header, Writer};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{self, JoinHandle};
+
+/// Batches that may wait for the merger, of all CPUs together.
+const WAITING: usize = 64;
+/// Events that the page frames' base is found from, before the file begins.
+const FIRST: usize = 1 << 17;
+/// zstd's level: the recorder must keep up with the machine that it runs on. Levels above cost
+/// more time than the kernel's own part of a recording.
+const LEVEL: i32 = 1;
+
+/// What to record.
+pub struct Options {
+    /// KiB of the buffer of each CPU.
+    pub buffer_kib: u64,
+    /// The caches to be recorded; all if `None`.
+    pub wanted: Option<Wanted>,
+    /// The file may not grow beyond about so many bytes.
+    pub most_bytes: Option<u64>,
+}
+
+/// The kernel is set up, and records nothing yet.
+pub struct Recorder {
+    instance: Instance,
+    _tracefs: Tracefs,
+    readers: Vec<Reader>,
+    options: Options,
+}
+
+/// How far it came.
+#[derive(Default)]
+pub struct Progress {
+    events: AtomicU64,
+    bytes: AtomicU64,
+    lost: AtomicU64,
+    over: AtomicBool,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Events in the file.
+    pub events: u64,
+    /// Events that the kernel could not keep.
+    pub lost: u64,
+    /// Nanoseconds from the start to the stop.
+    pub took_ns: u64,
+    /// The file would have become larger than it may.
+    pub full: bool,
+}
+
+/// It records.
+pub struct Running<W: Write> {
+    recorder: Recorder,
+    start: u64,
+    stop: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+    readers: Vec<JoinHandle<Result<(), Error>>>,
+    merger: JoinHandle<Result<(Writer<W>, bool), Error>>,
+}
+
+impl Recorder {
+    /// Makes an instance in tracefs, and sets it up.
+    ///
+    /// # Errors
+    /// The kernel does not let us, or has not what is needed.
+    pub fn new(options: Options) -> Result<Recorder, Error> {
+        let tracefs = Tracefs::open()?;
+        tracefs::sweep(&tracefs)?;
+        let instance = Instance::create(&tracefs)?;
+        instance.set("tracing_on", "0")?;
+        // What system calls can ask for as well.
+        instance.set("trace_clock", "mono")?;
+        let kib = options.buffer_kib;
+        instance.set("buffer_size_kb", &kib.to_string()).map_err(|_| Error::Buffers { kib })?;
+        // Wakes a reader when a quarter is full; a kernel without it wakes with every page.
+        let _ = instance.set("buffer_percent", "25");
+        let page = instance_page(&tracefs)?;
+        let layouts = Arc::new(Layouts::of(&instance)?);
+        let symbols = Arc::new(Symbols::of_kernel());
+        let filter = format!("!(gfp_flags & {MOVABLE:#x})");
+        instance.set("events/kmem/mm_page_alloc/filter", &filter)?;
+        for (event, _) in EVENTS {
+            instance.set(&format!("events/kmem/{event}/enable"), "1")?;
+        }
+        let mut readers = Vec::new();
+        for cpu in cpus(&instance)? {
+            let (path, file) = reader::open(&instance, cpu)?;
+            let (layouts, symbols) = (layouts.clone(), symbols.clone());
+            readers.push(Reader { cpu, path, file, page, layouts, symbols });
+        }
+        Ok(Recorder { instance, _tracefs: tracefs, readers, options })
+    }
+
+    /// Records into `out` from now on. `attached` is what goes before the first event.
+    ///
+    /// # Errors
+    /// The kernel does not let us.
+    pub fn start<W: Write + Send + 'static>(
+        mut self,
+        out: W,
+        header: Header,
+        attached: Vec<Attached>,
+    ) -> Result<Running<W>, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let progress = Arc::new(Progress::default());
+        let (to, from) = sync_channel(WAITING);
+        let readers = std::mem::take(&mut self.readers);
+        let merge = Merge::new(readers.iter().map(|reader| reader.cpu));
+        let run = |reader: Reader| {
+            let (stop, to, progress) = (stop.clone(), to.clone(), progress.clone());
+            thread::spawn(move || {
+                favour();
+                let done = reader.run(&stop, &to);
+                if done.is_err() {
+                    progress.over.store(true, Ordering::Release);
+                }
+                done
+            })
+        };
+        let readers: Vec<_> = readers.into_iter().map(run).collect();
+        drop(to);
+        let start = reader::now();
+        self.instance.set("tracing_on", "1")?;
+        let work = Work {
+            merge,
+            sieve: Sieve::new(self.options.wanted.take()),
+            names: trace::Names::new(),
+            start,
+            most_bytes: self.options.most_bytes.unwrap_or(u64::MAX),
+            progress: progress.clone(),
+        };
+        let merger = thread::spawn(move || {
+            favour();
+            let progress = work.progress.clone();
+            let done = work.run(&from, out, header, &attached);
+            progress.over.store(true, Ordering::Release);
+            done
+        });
+        Ok(Running { recorder: self, start, stop, progress, readers, merger })
+    }
+}
+
+impl Progress {
+    /// Events in the file so far.
+    pub fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the file so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Events lost so far.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// True if it ended by itself: the file is full, or something went wrong.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+}
+
+impl<W: Write> Running<W> {
+    /// How far it came.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Records nothing from now on, and writes what is still in the buffers. The writer takes
+    /// what is to be attached.
+    ///
+    /// # Errors
+    /// Something went wrong while it recorded.
+    pub fn stop(self) -> Result<(Recorded, Writer<W>), Error> {
+        self.recorder.instance.set("tracing_on", "0")?;
+        let took_ns = reader::now() - self.start;
+        self.stop.store(true, Ordering::Release);
+        let read: Result<Vec<()>, Error> = self.readers.into_iter().map(joined).collect();
+        let (mut writer, full) = joined(self.merger)?;
+        read?;
+        let known = self.progress.lost();
+        let lost = if full { known } else { known.max(lost(&self.recorder.instance)?) };
+        // What was lost behind the last event has no page that tells.
+        writer.lost(lost - known);
+        Ok((Recorded { events: self.progress.events(), lost, took_ns, full }, writer))
+    }
+}
+
+fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The recorder is not to wait behind the load that it records. Without the right to that it
+/// waits like any other.
+fn favour() {
+    let _ = rustix::process::setpriority_process(None, -20);
+}
+
+fn instance_page(tracefs: &Tracefs) -> Result<Page, Error> {
+    let path = tracefs.root().join("events/header_page");
+    let text = tracefs::read(&path).map_err(|error| Error::at(&path, error))?;
+    let what = "the kernel describes it in a way that is not known";
+    Page::parse(&text).ok_or(Error::Page { cpu: 0, what })
+}
+
+fn cpus(instance: &Instance) -> Result<Vec<u16>, Error> {
+    let path = instance.join("per_cpu");
+    let entries = fs::read_dir(&path).map_err(|error| Error::at(&path, error))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut cpus: Vec<u16> = names.filter_map(|n| n.strip_prefix("cpu")?.parse().ok()).collect();
+    cpus.sort_unstable();
+    Ok(cpus)
+}
+
+/// What the kernel counts itself of events that it could not keep.
+fn lost(instance: &Instance) -> Result<u64, Error> {
+    let mut lost = 0;
+    for cpu in cpus(instance)? {
+        let text = instance
+            .read(Path::new("per_cpu").join(format!("cpu{cpu}/stats")).to_str().unwrap_or(""))?;
+        let count = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or(0)
+        };
+        lost += count("overrun:") + count("dropped events:");
+    }
+    Ok(lost)
+}
+
+/// What the merger works with.
+struct Work {
+    merge: Merge,
+    sieve: Sieve,
+    names: trace::Names,
+    start: u64,
+    most_bytes: u64,
+    progress: Arc<Progress>,
+}
+
+impl Work {
+    /// The writer, and true if the file became as large as it may.
+    fn run<W: Write>(
+        mut self,
+        from: &Receiver<Batch>,
+        out: W,
+        header: Header,
+        attached: &[Attached],
+    ) -> Result<(Writer<W>, bool), Error> {
+        let mut ordered = Vec::new();
+        // The base of the page frames shows in the first events, and stands in the header.
+        let mut ended = false;
+        let mut lost = 0;
+        while ordered.len() < FIRST && !ended {
+            ended = !self.next(from, &mut ordered, &mut lost);
+        }
+        let frames = Frames::detect(&ordered);
+        let header = Header { page_offset: frames.map(|f| f.page_offset), ..header };
+        let mut writer = Writer::new(out, &header)?.with_level(LEVEL);
+        for attached in attached {
+            writer.attach(attached)?;
+        }
+        loop {
+            writer.lost(std::mem::take(&mut lost));
+            std::mem::swap(writer.names(), &mut self.names);
+            for event in ordered.drain(..) {
+                writer.push(&event)?;
+            }
+            std::mem::swap(writer.names(), &mut self.names);
+            self.progress.bytes.store(writer.bytes(), Ordering::Relaxed);
+            let full = writer.bytes() >= self.most_bytes;
+            if ended || full {
+                *writer.names() = self.names;
+                return Ok((writer, full));
+            }
+            ended = !self.next(from, &mut ordered, &mut lost);
+        }
+    }
+
+    /// Takes the next batch, and gives what is complete with it; false at the end.
+    fn next(&mut self, from: &Receiver<Batch>, ordered: &mut Vec<Event>, lost: &mut u64) -> bool {
+        let Ok(batch) = from.recv() else { return false };
+        *lost += batch.lost;
+        self.progress.lost.fetch_add(batch.lost, Ordering::Relaxed);
+        self.merge.add(batch, &mut self.names);
+        let before = ordered.len();
+        let mut complete = Vec::new();
+        self.merge.complete(&mut complete);
+        for event in complete {
+            if self.sieve.passes(&event, &self.names) {
+                ordered.push(Event { time: event.time.saturating_sub(self.start), ..event });
+            }
+        }
+        self.progress.events.fetch_add((ordered.len() - before) as u64, Ordering::Relaxed);
+        true
+    }
+}

@@ -1,0 +1,156 @@
+//! Leaves out what no slab has to do with: pages that are given back and were no slab's, and caches that
+//! are not wanted.
+//!
+//! The kernel leaves out pages for users itself when they are got; when they are given back it does not
+//! say what they were. A frame that was not got in this trace may have been a slab's, once.
+//! Memory: two bits for each page frame of the machine, and, where caches are picked, an entry
+//! for each object of theirs that is live.
+
+use super::kmem::MOVABLE;
+use crate::event::{Event, Kind};
+use crate::trace::Names;
+use std::collections::HashSet;
+
+/// The caches to be recorded.
+pub type Wanted = Box<dyn Fn(&str) -> bool + Send>;
+
+/// Frames above are no memory: an end to what a strange number may cost.
+const MOST_FRAMES: u64 = 1 << 36;
+
+/// What goes on.
+pub struct Sieve {
+    /// Frames that were given back, or got for something else, and not got for a slab since.
+    others: Vec<u64>,
+    wanted: Option<Picked>,
+}
+
+struct Picked {
+    is_wanted: Wanted,
+    /// By the index of the name: 0 not asked yet, 1 no, 2 yes.
+    names: Vec<u8>,
+    /// Objects of `kmalloc` that are recorded and live.
+    live: HashSet<u64>,
+}
+
+impl Sieve {
+    /// One for the caches that are wanted; for all if `None`.
+    #[must_use]
+    pub fn new(wanted: Option<Wanted>) -> Sieve {
+        let picked = |is_wanted| Picked { is_wanted, names: Vec::new(), live: HashSet::new() };
+        Sieve { others: Vec::new(), wanted: wanted.map(picked) }
+    }
+
+    /// True if it goes on.
+    pub fn passes(&mut self, event: &Event, names: &Names) -> bool {
+        match event.kind {
+            Kind::PageAlloc => {
+                let slab = event.gfp & MOVABLE == 0;
+                self.mark(event.address, !slab);
+                slab
+            }
+            Kind::PageFree => !self.mark(event.address, true),
+            _ => self.wanted.as_mut().is_none_or(|picked| picked.passes(event, names)),
+        }
+    }
+
+    /// Marks a frame; tells what it was before.
+    fn mark(&mut self, frame: u64, other: bool) -> bool {
+        if frame >= MOST_FRAMES {
+            return false;
+        }
+        let (at, bit) = ((frame / 64) as usize, 1 << (frame % 64));
+        if at >= self.others.len() {
+            self.others.resize(at + 1, 0);
+        }
+        let word = &mut self.others[at];
+        let before = *word & bit != 0;
+        *word = if other { *word | bit } else { *word & !bit };
+        before
+    }
+}
+
+impl Picked {
+    fn passes(&mut self, event: &Event, names: &Names) -> bool {
+        match event.kind {
+            Kind::Kmalloc => {
+                let wanted = (self.is_wanted)(&class(event));
+                if wanted {
+                    self.live.insert(event.address);
+                }
+                wanted
+            }
+            Kind::Kfree => self.live.remove(&event.address),
+            _ => self.is_named(event.name, names),
+        }
+    }
+
+    fn is_named(&mut self, name: u32, names: &Names) -> bool {
+        let at = name as usize;
+        if at >= self.names.len() {
+            self.names.resize(at + 1, 0);
+        }
+        if self.names[at] == 0 {
+            self.names[at] = 1 + u8::from((self.is_wanted)(names.get(name)));
+        }
+        self.names[at] == 2
+    }
+}
+
+/// `kmalloc-64` and `kmalloc-1k`, whichever family it is of.
+fn class(event: &Event) -> String {
+    match event.allocated {
+        bytes if bytes >= 1024 && bytes % 1024 == 0 => format!("kmalloc-{}k", bytes / 1024),
+        bytes => format!("kmalloc-{bytes}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::ANY_NODE;
+
+    fn event(kind: Kind, address: u64, name: u32, gfp: u32) -> Event {
+        Event {
+            time: 0,
+            address,
+            name,
+            pid: 0,
+            requested: 60,
+            allocated: 64,
+            gfp,
+            cpu: 0,
+            node: ANY_NODE,
+            order: 0,
+            kind,
+            accounted: false,
+        }
+    }
+
+    #[test]
+    fn a_page_is_given_back_once_and_only_if_it_may_have_been_a_slab() {
+        let (mut sieve, names) = (Sieve::new(None), Names::new());
+        let mut passes = |kind, frame, gfp| sieve.passes(&event(kind, frame, 0, gfp), &names);
+        assert!(passes(Kind::PageFree, 70, 0), "it was got before the trace");
+        assert!(!passes(Kind::PageFree, 70, 0), "nobody got it since");
+        assert!(!passes(Kind::PageAlloc, 70, MOVABLE));
+        assert!(!passes(Kind::PageFree, 70, 0));
+        assert!(passes(Kind::PageAlloc, 70, 0));
+        assert!(passes(Kind::PageFree, 70, 0));
+        assert!(!passes(Kind::PageAlloc, 71, MOVABLE));
+        assert!(!passes(Kind::PageFree, 71, 0), "it was a user's");
+    }
+
+    #[test]
+    fn caches_are_picked_by_name_and_by_size() {
+        let mut names = Names::new();
+        let (filp, dentry) = (names.intern("filp"), names.intern("dentry"));
+        let wanted: Wanted = Box::new(|name| matches!(name, "filp" | "kmalloc-64"));
+        let mut sieve = Sieve::new(Some(wanted));
+        let mut passes = |kind, address, name| sieve.passes(&event(kind, address, name, 0), &names);
+        assert!(passes(Kind::CacheAlloc, 0x1000, filp));
+        assert!(!passes(Kind::CacheFree, 0x2000, dentry));
+        assert!(!passes(Kind::Kfree, 0x3000, dentry), "of which cache is not known");
+        assert!(passes(Kind::Kmalloc, 0x3000, dentry));
+        assert!(passes(Kind::Kfree, 0x3000, dentry));
+    }
+}

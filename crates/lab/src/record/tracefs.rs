@@ -1,0 +1,217 @@
+//! Where the kernel offers its events: a mounted tracefs, or one mounted for this process
+//! alone; and the instance in it that is ours.
+//!
+//! An instance has buffers, a clock and switches of its own, so that nobody's tracing is
+//! disturbed by it (`Documentation/trace/ftrace.rst`, "Instances"). It outlives the process
+//! that made it: [`sweep`] removes those whose makers are gone, which [`is_ours`] tells by
+//! the name: `slabyard-PID-START`, the start being that of `/proc/PID/stat`.
+
+use super::error::Error;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = "slabyard-";
+
+/// A tracefs that can be used.
+#[derive(Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+    /// Holds a mount that nobody else sees.
+    _mount: Option<OwnedFd>,
+}
+
+impl Tracefs {
+    /// The one that is mounted, or a mount that ends with this process.
+    ///
+    /// # Errors
+    /// The kernel has none, or does not let us.
+    pub fn open() -> Result<Tracefs, Error> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        if let Some(root) = mounted(&mounts) {
+            return Ok(Tracefs { root, _mount: None });
+        }
+        let mount = mount().map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Error::at("mount of tracefs", error),
+            _ => Error::NoTracefs(error),
+        })?;
+        let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        Ok(Tracefs { root, _mount: Some(mount) })
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// True if it has an instance of that name.
+    #[must_use]
+    pub fn has(&self, instance: &str) -> bool {
+        self.instances().join(instance).exists()
+    }
+
+    fn instances(&self) -> PathBuf {
+        self.root.join("instances")
+    }
+}
+
+/// The mount point of a tracefs, that of the system before those of others.
+fn mounted(mountinfo: &str) -> Option<PathBuf> {
+    let points = mountinfo.lines().filter_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(3);
+        let (root, point) = (mount.next()?, mount.next()?);
+        (root == "/" && kind.starts_with("tracefs ") && !point.contains('\\')).then_some(point)
+    });
+    let points: Vec<&str> = points.collect();
+    let usual = points.iter().find(|point| **point == "/sys/kernel/tracing");
+    usual.or(points.first()).map(PathBuf::from)
+}
+
+fn mount() -> io::Result<OwnedFd> {
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
+}
+
+/// Buffers, clock and switches of our own. Removed when dropped.
+#[derive(Debug)]
+pub struct Instance {
+    path: PathBuf,
+}
+
+impl Instance {
+    /// Makes one for this process.
+    ///
+    /// # Errors
+    /// The kernel does not let us.
+    pub fn create(tracefs: &Tracefs) -> Result<Instance, Error> {
+        let path = tracefs.instances().join(name());
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::at(path, error))
+            }
+            _ => Ok(Instance { path }),
+        }
+    }
+
+    /// A file of it.
+    #[must_use]
+    pub fn join(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+
+    /// Reads a file of it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(&self, file: &str) -> Result<String, Error> {
+        let path = self.join(file);
+        read(&path).map_err(|error| Error::at(path, error))
+    }
+
+    /// Writes to a file of it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set(&self, file: &str, value: &str) -> Result<(), Error> {
+        let path = self.join(file);
+        fs::write(&path, value).map_err(|error| Error::at(path, error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.set("tracing_on", "0");
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Reads a file of tracefs in large pieces: some give nothing to a second `read`.
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let (mut text, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            n => text.extend_from_slice(&piece[..n]),
+        }
+    }
+    String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// The name of this process's instance.
+#[must_use]
+pub fn name() -> String {
+    let pid = std::process::id();
+    format!("{PREFIX}{pid}-{}", started(pid).unwrap_or(0))
+}
+
+/// When a process started, in ticks since boot.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold anything.
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+/// True for the name of an instance of any slabyard.
+#[must_use]
+pub fn is_ours(name: &str) -> bool {
+    process_of(name).is_some()
+}
+
+fn process_of(name: &str) -> Option<(u32, u64)> {
+    let (pid, start) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    Some((pid.parse().ok()?, start.parse().ok()?))
+}
+
+/// Removes the instances of recorders that were killed; tells their names. One that is in
+/// use is not removed by the kernel.
+///
+/// # Errors
+/// The kernel does not let us.
+pub fn sweep(tracefs: &Tracefs) -> Result<Vec<String>, Error> {
+    let directory = tracefs.instances();
+    let entries = fs::read_dir(&directory).map_err(|error| Error::at(&directory, error))?;
+    let mut removed = Vec::new();
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let gone = process_of(&name).is_some_and(|(pid, start)| started(pid) != Some(start));
+        if gone && remove(tracefs, &name) {
+            removed.push(name);
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes an instance by its name; false if it is not there or in use.
+pub fn remove(tracefs: &Tracefs, name: &str) -> bool {
+    let path = tracefs.instances().join(name);
+    let _ = fs::write(path.join("tracing_on"), "0");
+    fs::remove_dir(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mounted_tracefs_is_found_and_the_usual_one_first() {
+        let line = |point: &str| format!("31 25 0:12 / {point} rw,relatime - tracefs tracefs rw\n");
+        let text =
+            line("/mnt/t") + &line("/sys/kernel/tracing") + "1 2 0:1 / /proc rw - proc p rw\n";
+        assert_eq!(mounted(&text), Some("/sys/kernel/tracing".into()));
+        assert_eq!(mounted(&line("/mnt/t")), Some("/mnt/t".into()));
+        assert_eq!(mounted("1 2 0:1 / /proc rw - proc p rw\n"), None);
+    }
+
+    #[test]
+    fn an_instance_is_known_by_its_maker() {
+        let (pid, start) = process_of(&name()).unwrap();
+        assert_eq!((pid, Some(start)), (std::process::id(), started(pid)));
+        assert!(!is_ours("foo") && !is_ours("slabyard-x-1") && !is_ours("slabyard-12"));
+    }
+}

@@ -1,0 +1,45 @@
+//! What a trace holds beside its events: the snapshots of its recording, and how it was
+//! recorded.
+//!
+//! Neighbours: [`super::Writer`] puts it between the chunks of a file, [`super::Reader`] and
+//! [`super::Trace`] give it back. The format's version 2 has it (`docs/trace-format.md`).
+//! Nothing here knows what is in it.
+
+use super::format::{Bytes, put_bytes};
+
+/// The kernel's caches just before the first event, as `slabyard snapshot` saves them.
+pub const START: &str = "start";
+/// The same just after the last event.
+pub const END: &str = "end";
+/// The same after all caches were shrunk at the end.
+pub const SHRUNK: &str = "shrunk";
+/// How it was recorded, as JSON.
+pub const RECORDING: &str = "recording";
+
+/// Something of a trace that is no event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// What it is: [`START`] and others.
+    pub name: String,
+    /// When it was so, in nanoseconds since the trace began.
+    pub time: u64,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+impl Attached {
+    /// The body of its block, not yet compressed.
+    pub(super) fn put(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.bytes.len() + self.name.len() + 1);
+        put_bytes(&mut out, self.name.as_bytes());
+        out.extend_from_slice(&self.bytes);
+        out
+    }
+
+    /// Back from [`Attached::put`].
+    pub(super) fn get(body: &[u8], time: u64) -> Option<Attached> {
+        let mut body = Bytes(body);
+        let name = std::str::from_utf8(body.take_bytes()?).ok()?.to_owned();
+        Some(Attached { name, time, bytes: body.0.to_vec() })
+    }
+}

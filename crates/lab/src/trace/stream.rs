@@ -1,0 +1,110 @@
+//! A trace of any format, piece by piece: of a file of ours one chunk is in memory at a time;
+//! what cannot be read so is read whole.
+//!
+//! Neighbours: [`super::Reader`] and [`super::Trace`]; whoever makes a trace of another uses it
+//! ([`crate::edit`]).
+
+use super::attached::Attached;
+use super::error::{Damage, Error};
+use super::header::Header;
+use super::names::Names;
+use super::reader::Reader;
+use super::whole::Trace;
+use super::{first_bytes, is_ours, open};
+use crate::event::Event;
+use std::fs::File;
+use std::io::Seek;
+use std::path::Path;
+
+/// A trace being read.
+pub struct Stream(Kind);
+
+enum Kind {
+    Ours { reader: Box<Reader<File>>, attached: Vec<Attached> },
+    Whole { trace: Box<Trace>, read: bool },
+}
+
+impl Stream {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It is no trace, or cannot be read.
+    pub fn open(path: &Path) -> Result<Stream, Error> {
+        let reader = || -> Result<Option<Reader<File>>, Error> {
+            let mut file = File::open(path)?;
+            let ours = file.metadata()?.is_file() && is_ours(&first_bytes(&mut file)?);
+            if !ours {
+                return Ok(None);
+            }
+            file.rewind()?;
+            Ok(Some(Reader::new(file)?))
+        };
+        match reader().map_err(|error| error.in_file(path))? {
+            Some(mut reader) => {
+                let attached = reader.attached()?;
+                Ok(Stream(Kind::Ours { reader: Box::new(reader), attached }))
+            }
+            None => Ok(Stream::of(open(path)?)),
+        }
+    }
+
+    /// A trace that is in memory.
+    #[must_use]
+    pub fn of(trace: Trace) -> Stream {
+        Stream(Kind::Whole { trace: Box::new(trace), read: false })
+    }
+
+    /// What is known of the machine.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        match &self.0 {
+            Kind::Ours { reader, .. } => reader.header(),
+            Kind::Whole { trace, .. } => &trace.header,
+        }
+    }
+
+    /// The names of the events so far.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        match &self.0 {
+            Kind::Ours { reader, .. } => reader.names(),
+            Kind::Whole { trace, .. } => &trace.names,
+        }
+    }
+
+    /// What is attached to it.
+    #[must_use]
+    pub fn attached(&self) -> &[Attached] {
+        match &self.0 {
+            Kind::Ours { attached, .. } => attached,
+            Kind::Whole { trace, .. } => &trace.attached,
+        }
+    }
+
+    /// What was skipped so far.
+    #[must_use]
+    pub fn damaged(&self) -> &[Damage] {
+        match &self.0 {
+            Kind::Ours { reader, .. } => reader.damaged(),
+            Kind::Whole { trace, .. } => &trace.damaged,
+        }
+    }
+
+    /// Puts the next events in place of those in `events`; tells how many were lost before or
+    /// among them, or `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read on.
+    pub fn next(&mut self, events: &mut Vec<Event>) -> Result<Option<u64>, Error> {
+        events.clear();
+        match &mut self.0 {
+            Kind::Ours { reader, .. } => Ok(reader.next_chunk(events)?.map(|chunk| chunk.lost)),
+            Kind::Whole { read: true, .. } => Ok(None),
+            Kind::Whole { trace, read } => {
+                *read = true;
+                std::mem::swap(events, &mut trace.events);
+                Ok(Some(trace.lost))
+            }
+        }
+    }
+}
