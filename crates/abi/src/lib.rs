@@ -17,6 +17,7 @@ pub mod engines;
 pub mod failslab;
 pub mod options;
 pub mod pressure;
+pub mod recording;
 pub mod region;
 pub mod report;
 pub mod stats;

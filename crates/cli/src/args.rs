@@ -66,7 +66,7 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Say what slabs a kernel makes for objects of a size, or check that it does
     Geometry(GeometryArgs),
-    /// Record what the kernel's slabs are asked for, while a command runs
+    /// Record what the kernel's slabs, or a program's malloc, are asked for
     Record(Box<RecordArgs>),
     /// Replay a trace of a kernel's allocations by any kernel's rules, on any machine
     Replay(Box<ReplayArgs>),

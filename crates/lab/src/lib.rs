@@ -7,18 +7,21 @@
 //! again on a machine after other [`rules`], whose [`geometry`] a kernel would
 //! choose; [`check`] says how near that comes to what the kernel did.
 //! [`tell`] makes of a replay a source that can be looked at as any other.
-//! [`record`] makes a trace of what the running kernel does, [`edit`] one of another.
+//! [`record`] makes a trace of what the running kernel does, [`edit`] one of another, [`malloc`] one of a process's calls.
 //! [`population`] makes a load from snapshots alone. [`slob`] replays SLOB, which has no slabs.
 //! [`small`] has machines of a few MiB, with a load from nothing.
 //!
 //! Modules import downwards only: small > slob, geometry; tell > case, check > replay, population > prepare >
-//! trace, snapshot > geometry > rules > event; edit > record > trace; slob > trace.
+//! trace, snapshot > geometry > rules > event; edit, import > malloc, record > trace;
+//! malloc > geometry; slob > trace.
 
 pub mod case;
 pub mod check;
 pub mod edit;
 pub mod event;
 pub mod geometry;
+pub mod import;
+pub mod malloc;
 pub mod population;
 pub mod prepare;
 pub mod record;

@@ -183,7 +183,7 @@ fn header(snapshot: &Snapshot, args: &RecordArgs) -> Header {
 fn buffer_kib(snapshot: &Snapshot) -> u64 {
     let memory = snapshot.total("mem_total").and_then(|value| value.exact()).unwrap_or(0);
     let cpus = u64::from(snapshot.machine.online_cpus.unwrap_or(1)).max(1);
-    (memory / 100 / cpus >> 10).clamp(1 << 10, BUFFER_KIB)
+    ((memory / 100 / cpus) >> 10).clamp(1 << 10, BUFFER_KIB)
 }
 
 fn patterns(caches: &[String]) -> Result<Vec<Pattern>, Failure> {
@@ -216,7 +216,7 @@ fn size_of(name: &str) -> Option<String> {
     size.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("kmalloc-{size}"))
 }
 
-fn cannot_write(output: &Path) -> String {
+pub fn cannot_write(output: &Path) -> String {
     format!("cannot write {}", output.display())
 }
 
@@ -228,7 +228,7 @@ fn in_file(output: &Path, failure: Failure) -> Failure {
 }
 
 /// The file could not be written while it was recorded.
-fn written(output: &Path, error: slabyard_lab::trace::Error) -> Failure {
+pub fn written(output: &Path, error: slabyard_lab::trace::Error) -> Failure {
     anyhow!(error)
         .context(format!(
             "{} was written to here only; what is in it can be used with --partial. Make room, or \
@@ -291,10 +291,9 @@ mod tests {
 
     #[test]
     fn families_of_kmalloc_are_told_by_their_sizes() {
-        let size = |name| size_of(name);
-        assert_eq!(size("kmalloc-cg-64"), Some("kmalloc-64".into()));
-        assert_eq!(size("dma-kmalloc-8k"), Some("kmalloc-8k".into()));
-        assert_eq!(size("kmalloc-rnd-01-96"), Some("kmalloc-96".into()));
-        assert_eq!((size("dentry"), size("kmalloc-x")), (None, None));
+        assert_eq!(size_of("kmalloc-cg-64"), Some("kmalloc-64".into()));
+        assert_eq!(size_of("dma-kmalloc-8k"), Some("kmalloc-8k".into()));
+        assert_eq!(size_of("kmalloc-rnd-01-96"), Some("kmalloc-96".into()));
+        assert_eq!((size_of("dentry"), size_of("kmalloc-x")), (None, None));
     }
 }

@@ -1,14 +1,16 @@
-//! `slabyard record`: what a kernel's slabs are asked for, into a trace file, while a command
-//! runs or until it is stopped.
+//! `slabyard record`: what a kernel's slabs, or a program's malloc, are asked for, into a trace file,
+//! while a command runs or until it is stopped.
 //!
-//! Neighbours: the lab's `record` reads the kernel's buffers; here the kernel is made ready
-//! ([`kernel`]), a command is run and waited for ([`wait`]), and a second process sees to it that
+//! Neighbours: the lab's `record` reads the kernel's buffers and a process's rings; here the kernel
+//! is made ready ([`kernel`]), a program started on the preload library ([`process`]), a command is run and waited for ([`wait`]), and a second process sees to it that
 //! nothing is left in the kernel when this one is killed ([`guard`]).
 //! Invariant: the exit code is the command's own where there is one; what could not be recorded
 //! is told on standard error.
 
 mod guard;
 mod kernel;
+mod process;
+mod ticks;
 mod wait;
 
 use crate::failure::Failure;
@@ -25,13 +27,17 @@ Examples:
   slabyard record -o dentry.slabtrace --kernel --caches 'dentry,*inode_cache' -- find / -xdev
   slabyard record -o long.slabtrace --kernel --max-size 2G       until Ctrl-C
   slabyard replay build.slabtrace --check                        no other file is needed
+  slabyard record -o script.slabtrace -- python3 script.py       its malloc, on Slabyard
   slabyard record --restore                                      after a crash of a recorder";
 
 const LONG: &str = "\
 The trace file holds the kernel's caches as they were just before the first event, just after the
 last one, and after a shrink of all caches at the end; `slabyard replay FILE` starts from it.
 
-All processes of the machine are recorded, this one too: what it takes is in the same slabs. It
+Without --kernel the command runs on Slabyard's malloc, and its calls are recorded, without those
+of its children; `slabyard replay` replays them on any engine.
+
+With --kernel all processes of the machine are recorded, this one too: what it takes is in the same slabs. It
 takes a few objects for each megabyte that it writes. The user's own tracing is not
 disturbed: the events go to an instance of tracefs of their own, which is removed at the end; when
 this process is killed, a second one removes it, and if that is killed too, the next recording or
@@ -44,7 +50,7 @@ once. Events that the kernel could not keep are counted, told and written into t
 /// `slabyard record`.
 #[derive(clap::Args)]
 #[command(
-    override_usage = "slabyard record -o FILE --kernel [OPTIONS] [-- COMMAND [ARG]...]",
+    override_usage = "slabyard record -o FILE [--kernel] [OPTIONS] [-- COMMAND [ARG]...]",
     after_help = EXAMPLES,
     after_long_help = format!("{EXAMPLES}\n\n{LONG}")
 )]
@@ -58,8 +64,8 @@ pub struct RecordArgs {
         required_unless_present_any = ["restore", "guard"]
     )]
     output: Option<PathBuf>,
-    /// Record the kernel's slab memory; root may
-    #[arg(long, required_unless_present_any = ["restore", "guard"])]
+    /// Record the kernel's slab memory, which takes root; without it the program's calls to malloc
+    #[arg(long)]
     kernel: bool,
     /// Stop after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -68,14 +74,14 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
     /// Caches to be recorded, by name; `*` and `?` stand for any letters
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "kernel")]
     caches: Vec<String>,
     /// The kernel's buffer for each CPU [default: 64M, less on a small machine]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "kernel")]
     buffer: Option<u64>,
     /// Do not shrink the caches before the first and after the last event: quicker, and the replay
     /// knows less
-    #[arg(long)]
+    #[arg(long, requires = "kernel")]
     no_shrink: bool,
     /// Remove what recorders that were killed have left in the kernel, and do nothing else
     #[arg(long, conflicts_with_all = ["output", "kernel", "duration", "max_size", "caches", "command"])]
@@ -97,7 +103,8 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     match (&args.guard, args.restore, &args.output) {
         (Some(instance), ..) => guard::watch(instance),
         (None, true, _) => guard::restore(),
-        (None, false, Some(output)) => kernel::record(args, output),
+        (None, false, Some(output)) if args.kernel => kernel::record(args, output),
+        (None, false, Some(output)) => process::record(args, output),
         (None, false, None) => Err(Failure::Usage("give the trace file as -o FILE".into())),
     }
 }

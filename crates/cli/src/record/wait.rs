@@ -30,6 +30,16 @@ pub struct Waiting {
     stopped: u32,
 }
 
+/// How it stands.
+pub enum Look {
+    /// The command goes on.
+    Goes,
+    /// It has ended.
+    Ended(ExitStatus),
+    /// A signal asked for the recording's end.
+    Stopped,
+}
+
 /// Why the recording ended, and how the command did.
 #[derive(Default)]
 pub struct Ended {
@@ -56,15 +66,34 @@ impl Waiting {
     /// Starts the command.
     pub fn start(&mut self, args: &RecordArgs) -> Result<(), Failure> {
         let Some((program, rest)) = args.command.split_first() else { return Ok(()) };
-        let child = Command::new(program).args(rest).spawn();
-        let mut child =
-            child.map_err(|error| Failure::Start { program: program.clone(), error })?;
-        self.command = Some(child.id());
+        self.spawn(Command::new(program).args(rest))?;
+        Ok(())
+    }
+
+    /// Starts a command; its process.
+    pub fn spawn(&mut self, command: &mut Command) -> Result<u32, Failure> {
+        let child = command.spawn();
+        let program = command.get_program().to_owned();
+        let mut child = child.map_err(|error| Failure::Start { program, error })?;
+        let pid = child.id();
+        self.command = Some(pid);
         let to = self.to.clone();
         thread::spawn(move || {
             let _ = to.send(News::Ended(child.wait()));
         });
-        Ok(())
+        Ok(pid)
+    }
+
+    /// Takes what has come, without waiting.
+    pub fn look(&mut self) -> Result<Look, Failure> {
+        match self.news.try_recv() {
+            Ok(News::Ended(status)) => {
+                self.command = None;
+                Ok(Look::Ended(status.context("cannot wait for the command")?))
+            }
+            Ok(News::Signal(signal)) if self.pass_on(signal) => Ok(Look::Stopped),
+            _ => Ok(Look::Goes),
+        }
     }
 
     /// Waits; calls `look` now and then, which tells if it is over.

@@ -11,9 +11,11 @@ use crate::machine::{Engine, MachineArgs};
 use crate::say;
 use crate::stdin::{self, shown};
 use anyhow::{Context, anyhow};
+use slabyard_lab::import;
+use slabyard_lab::malloc;
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
-use slabyard_lab::trace::{self, Attached, START, Trace};
+use slabyard_lab::trace::{self, Attached, MALLOC, START, Trace};
 use slabyard_observe::file;
 use std::fs;
 use std::io;
@@ -28,6 +30,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// The machine that the trace is from, as far as is known.
     pub traced: Machine,
+    /// It is of a process's malloc, and no kernel had its slabs.
+    pub of_process: bool,
 }
 
 /// Reads the trace; tells what is missing in it.
@@ -37,7 +41,7 @@ pub fn trace(args: &TraceArgs, progress: &Progress) -> Result<Trace, Failure> {
     let trace = if stdin::is_meant(&args.file) {
         trace::read(io::stdin().lock()).map_err(|error| anyhow!("{file}: {error}"))
     } else {
-        trace::open(&args.file).map_err(anyhow::Error::from)
+        import::open(&args.file).map_err(anyhow::Error::from)
     };
     let trace = trace.context("cannot read the trace")?;
     progress.clear();
@@ -79,7 +83,8 @@ pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Resul
         Held::Start | Held::Unknown => None,
         Held::Nothing => Some(place(args)?),
     };
-    let trace = trace(args, progress)?;
+    let mut trace = trace(args, progress)?;
+    let of_process = place.is_none() && trace.attachment(MALLOC).is_some();
     let (start, snapshot) = match (place, trace.attachment(START)) {
         (Some((start, dump)), _) => {
             progress.stage(&format!("reading {}", shown(&start)));
@@ -88,15 +93,22 @@ pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Resul
             (start, snapshot)
         }
         (None, Some(start)) => (args.file.clone(), in_trace(args, start)?),
-        (None, None) => {
-            let (start, dump) = self::place(args)?;
-            let snapshot = open(&start, dump.as_deref())?;
-            (start, snapshot)
-        }
+        (None, None) => match trace.attachment(MALLOC) {
+            Some(start) => {
+                let snapshot = in_trace(args, start)?;
+                trace = calls_placed(&trace);
+                (args.file.clone(), snapshot)
+            }
+            None => {
+                let (start, dump) = self::place(args)?;
+                let snapshot = open(&start, dump.as_deref())?;
+                (start, snapshot)
+            }
+        },
     };
     belong_together(&trace, &snapshot)?;
     let (settings, traced) = settings(wanted, &trace, &snapshot)?;
-    Ok(Loaded { trace, snapshot, start, settings, traced })
+    Ok(Loaded { trace, snapshot, start, settings, traced, of_process })
 }
 
 /// Says of a trace that is not there that it is not, and not that it has no snapshot.
@@ -144,10 +156,27 @@ fn held(args: &TraceArgs) -> Result<Held, Failure> {
     if stdin::is_meant(&args.file) || !is_file {
         return Ok(Held::Unknown);
     }
+    if import::holds_caches(&args.file) {
+        return Ok(Held::Start);
+    }
     // What is wrong with the file is told when it is read.
     let attached = trace::attached(&args.file).unwrap_or_default();
-    let start = attached.iter().any(|attached| attached.name == START);
+    let start = attached.iter().any(|attached| attached.name == START || attached.name == MALLOC);
     Ok(if start { Held::Start } else { Held::Nothing })
+}
+
+/// A process's trace as one of a kernel whose caches are malloc's classes.
+fn calls_placed(trace: &Trace) -> Trace {
+    let (placed, left) = malloc::placed(trace);
+    let malloc::LeftOut { large, unknown, missed } = left;
+    say(&format!(
+        "the trace is of a process's malloc: {large} allocations above the largest class and \
+         {unknown} frees of theirs or of what was there before are left out"
+    ));
+    if missed > 0 {
+        say(&format!("{missed} objects were allocated again and never freed"));
+    }
+    placed
 }
 
 /// The snapshot that a trace holds itself.

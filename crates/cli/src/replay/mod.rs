@@ -173,6 +173,11 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         save::look_before(args, to)?;
     }
     let loaded = input::load(&args.trace, &args.wanted(), &progress)?;
+    if args.check && loaded.of_process {
+        let text =
+            "--check holds a replay against a kernel's slabs, and a process's trace has none";
+        return Err(Failure::Usage(text.into()));
+    }
     if args.check {
         return check::run(args, &loaded, &progress);
     }

@@ -17,14 +17,25 @@ struct Library {
 }
 
 const MALLOC: Library = Library { file: "libslabyard_malloc.so", package: "slabyard-malloc" };
+const RECORDER: Library = Library { file: "libslabyard_recorder.so", package: "slabyard-recorder" };
 const ENGINES: Library = Library { file: "libslabyard_engines.so", package: "slabyard-engines" };
 
 /// The absolute path of the library that holds all engines, or of the one that people use.
 pub fn find(all_engines: bool) -> anyhow::Result<PathBuf> {
-    let Library { file, package } = if all_engines { ENGINES } else { MALLOC };
+    let library = if all_engines { ENGINES } else { MALLOC };
     if let Some(named) = std::env::var_os(ENV).filter(|v| !v.is_empty()) {
         return from_env(&named);
     }
+    beside_us(&library)
+}
+
+/// The absolute path of the library that tells a recorder of a program's calls.
+pub fn recorder() -> anyhow::Result<PathBuf> {
+    beside_us(&RECORDER)
+}
+
+fn beside_us(library: &Library) -> anyhow::Result<PathBuf> {
+    let Library { file, package } = library;
     let exe = std::env::current_exe().context("cannot tell where this command is")?;
     let places = places(&exe, file);
     if let Some(found) = places.iter().find(|p| p.is_file()) {
@@ -39,7 +50,7 @@ pub fn find(all_engines: bool) -> anyhow::Result<PathBuf> {
 
 /// True for a library of ours, by its file's name.
 pub fn is_ours(path: &Path) -> bool {
-    [MALLOC, ENGINES].iter().any(|ours| path.file_name() == Some(ours.file.as_ref()))
+    [MALLOC, ENGINES, RECORDER].iter().any(|ours| path.file_name() == Some(ours.file.as_ref()))
 }
 
 /// True for a file of the library that holds all engines.

@@ -17,6 +17,7 @@ use crate::{say, stdin, stdout};
 use anyhow::{Context, anyhow};
 use clap::{Subcommand, ValueHint};
 use slabyard_lab::edit::Done;
+use slabyard_lab::import;
 use slabyard_lab::trace::{self, Attached, Error, Stream, Writer};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -80,17 +81,18 @@ fn open(path: &Path) -> Result<Stream, Failure> {
             .map(Stream::of)
             .map_err(|error| anyhow!("standard input: {error}"))
     } else {
-        Stream::open(path).map_err(anyhow::Error::from)
+        import::stream(path).map_err(anyhow::Error::from)
     };
     Ok(stream.context("cannot read the trace")?)
 }
 
+/// What was done, the writer of the events, and what is still to be attached.
+type Filled = (Done, Writer<BufWriter<File>>, Vec<Attached>);
+
 /// Writes a file beside its place, has it filled, and puts it there.
 fn put(
     output: &Path,
-    fill: impl FnOnce(
-        BufWriter<File>,
-    ) -> Result<(Done, Writer<BufWriter<File>>, Vec<Attached>), Failure>,
+    fill: impl FnOnce(BufWriter<File>) -> Result<Filled, Failure>,
 ) -> Result<Done, Failure> {
     let failed = || format!("cannot write {}", output.display());
     let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());

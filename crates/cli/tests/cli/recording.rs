@@ -6,6 +6,7 @@ use crate::traces::{ends, parsed};
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -21,8 +22,15 @@ fn room() -> Option<TempDir> {
         return Some(TempDir::new().unwrap());
     }
     let why = text(&output.stderr);
-    writeln!(std::io::stderr(), "SKIPPED: recording a kernel: {why}").unwrap();
+    skip(&format!("recording a kernel: {why}"));
     None
+}
+
+/// Says aloud what is not tested.
+fn skip(what: &str) {
+    // Not eprintln, whose output is swallowed where a test passes.
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "SKIPPED: {what}").unwrap();
 }
 
 fn path(room: &TempDir, name: &str) -> String {
@@ -81,6 +89,19 @@ fn a_recording_ends_by_its_size_and_the_command_goes_on() {
     assert!(fs::exists(mark).unwrap());
     let info = parsed(&slabyard(&["trace", "info", &file, "--json"]), 0);
     assert_eq!(info["recording"]["full"], true);
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_leaves_nothing_in_the_kernel() {
+    if room().is_none() {
+        return;
+    }
+    let args =
+        ["record", "-o", "/dev/full", "--kernel", "--no-shrink", "--", "sh", "-c", SOME_LOAD];
+    let output = slabyard(&args);
+    ends(&output, 3, "/dev/full");
+    let told = text(&output.stderr);
+    assert!(told.contains("No space left") && told.contains("--max-size"), "{told}");
 }
 
 #[test]
@@ -165,6 +186,48 @@ fn without_root_it_offers_the_command() {
     let Ok(output) = command.output() else { return };
     ends(&output, 3, "takes root: sudo slabyard record -o");
     assert!(text(&output.stderr).contains("--kernel -- make -j8 'a b'"));
+}
+
+/// A program on Slabyard, where its libraries are built beside the command.
+#[test]
+fn a_program_is_recorded_and_replays_on_every_engine() {
+    let beside = |name: &str| Path::new(SLABYARD).with_file_name(name).is_file();
+    if !["libslabyard_malloc.so", "libslabyard_recorder.so"].iter().all(|name| beside(name)) {
+        skip("recording a program: its libraries are not built");
+        return;
+    }
+    let room = TempDir::new().unwrap();
+    let file = path(&room, "ls.slabtrace");
+    let output =
+        slabyard(&["record", "-o", &file, "--", "sh", "-c", "ls -lR /etc >/dev/null; exit 3"]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("bytes an event") && !told.contains("lost"), "{told}");
+    let output = slabyard(&["record", "-o", &file, "--", "ls", "-lR", "/usr/lib"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stdout.len() > 1000, "what it prints is its own");
+    let info = parsed(&slabyard(&["trace", "info", &file, "--json"]), 0);
+    assert_eq!(info["holds"].to_string(), r#"["malloc","recording"]"#);
+    let count = |kind: &str| info["kinds"][kind].as_u64().unwrap();
+    assert!(count("kmalloc") > 1000 && count("kfree") > 100, "{info}");
+    let sites = info["kmalloc_sites"].as_array().unwrap();
+    assert!(sites.iter().any(|site| site["name"].as_str().unwrap().contains("+0x")), "{info}");
+
+    for engine in ["slub", "slab", "tiny"] {
+        let args = ["replay", &file, "--engine", engine, "--json"];
+        let replayed = parsed(&slabyard(&args), 0);
+        let slabs = |cache: &serde_json::Value| cache["allocated"].as_u64().unwrap_or(0);
+        let caches = replayed["caches"].as_array().unwrap();
+        let of_malloc = |cache: &&serde_json::Value| {
+            cache["name"].as_str().is_some_and(|n| n.starts_with("malloc-"))
+        };
+        assert!(
+            caches.iter().filter(of_malloc).map(slabs).sum::<u64>() > 5,
+            "{engine}: {replayed}"
+        );
+    }
+    ends(&slabyard(&["replay", &file, "--engine", "slob"]), 0, "");
+    ends(&slabyard(&["replay", &file, "--check"]), 2, "a process's trace has none");
 }
 
 #[test]

@@ -132,6 +132,56 @@ fn a_copy_that_names_nothing_replays_alike() {
     assert!(addresses.max().unwrap() < 1 << 40, "no address of the machine is left");
 }
 
+/// Text of `perf script` and a file of heaptrack are traces like any other.
+#[test]
+fn files_of_other_recorders_are_read() {
+    let files = tiny();
+    let line = "sh  8126 [001]  100.000001500: kmem:kmalloc: call_site=alloc_pipe_info+0x9f \
+                ptr=0xffff888104d28d80 bytes_req=168 bytes_alloc=192 gfp_flags=GFP_KERNEL node=-1 \
+                accounted=false\n";
+    let script = files.put("script.txt", line.as_bytes());
+    let info = parsed(&of(&["info", &script, "--json"]), 0);
+    assert_eq!(
+        (&info["events"], &info["kmalloc_sites"][0]["name"]),
+        (&1.into(), &"alloc_pipe_info".into())
+    );
+    let heap = "v 10400 3\ns 4 grow\ni 7f00 0 1\nt 1 0\na 64 1\n+ 0\n+ 0\n- 0\n";
+    let heap = files.put("heap", heap.as_bytes());
+    let info = parsed(&of(&["info", &heap, "--json"]), 0);
+    assert_eq!((&info["kinds"]["kmalloc"], &info["kinds"]["kfree"]), (&2.into(), &1.into()));
+    let replayed = replayed(&heap);
+    assert_eq!(replayed["caches"][0]["name"], "malloc-112", "{replayed}");
+    ends(&of(&["info", &files.put("other", b"not one of them\n")]), 3, "not a trace");
+}
+
+/// A file of perf itself, where perf may record.
+#[test]
+fn a_file_of_perf_is_read() {
+    let files = tiny();
+    let data = files.path("perf.data");
+    let mut perf = Command::new("perf");
+    perf.args([
+        "record",
+        "-q",
+        "-a",
+        "-o",
+        &data,
+        "-e",
+        "kmem:kmalloc",
+        "-e",
+        "kmem:kfree",
+        "true",
+    ]);
+    if !perf.stderr(Stdio::null()).stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
+        eprintln!("SKIPPED: perf cannot record here");
+        return;
+    }
+    let info = parsed(&of(&["info", &data, "--json"]), 0);
+    assert!(info["kinds"]["kmalloc"].as_u64().unwrap() > 3, "{info}");
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!((&info["release"], &info["page_bytes"]), (&release.trim().into(), &4096.into()));
+}
+
 #[test]
 fn what_cannot_be_read_or_written_is_told() {
     let files = tiny();

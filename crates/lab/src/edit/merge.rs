@@ -16,7 +16,7 @@ use std::io::Write;
 const SPAN: u64 = 1 << 41;
 /// As many spans have room in the 48 bits of an address.
 pub const MOST: usize = 1 << 6;
-/// Processes of one machine have smaller numbers (`PID_MAX_LIMIT`).
+/// Processes of one machine have smaller numbers: no Linux gives larger ones.
 const PIDS: u32 = 1 << 22;
 
 struct Machine {

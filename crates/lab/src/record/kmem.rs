@@ -60,11 +60,23 @@ impl Layouts {
     /// As the kernel that runs describes them.
     ///
     /// # Errors
-    /// An event that does not tell enough.
+    /// An event that is not there, or does not tell enough.
     pub fn of(instance: &Instance) -> Result<Layouts, Error> {
+        let mut texts = HashMap::new();
+        for (event, _) in EVENTS {
+            texts.insert(event, instance.read(&format!("events/kmem/{event}/format"))?);
+        }
+        Layouts::of_texts(|event| texts.get(event).cloned())
+    }
+
+    /// Of the events whose `format` file is there.
+    ///
+    /// # Errors
+    /// One that does not tell enough.
+    pub fn of_texts(text: impl Fn(&str) -> Option<String>) -> Result<Layouts, Error> {
         let mut layouts = Vec::new();
         for (event, kind) in EVENTS {
-            let text = instance.read(&format!("events/kmem/{event}/format"))?;
+            let Some(text) = text(event) else { continue };
             let wrong = |what| Error::Event { event, what };
             let format = Format::parse(&text).ok_or(wrong("has a format that is not known"))?;
             layouts.push((format.id, layout(&format, kind).map_err(wrong)?));
@@ -148,7 +160,6 @@ impl<'a> Decoder<'a> {
             Kind::Kmalloc | Kind::Kfree => self.site(layout.name.get(bytes)),
             Kind::PageAlloc | Kind::PageFree => NO_NAME,
         };
-        let allocates = matches!(layout.kind, Kind::CacheAlloc | Kind::Kmalloc);
         let by_flag = layout.kind == Kind::Kmalloc && gfp & ACCOUNT != 0;
         Some(Event {
             time,
@@ -159,12 +170,8 @@ impl<'a> Decoder<'a> {
             allocated: get(layout.allocated) as u32,
             gfp,
             cpu: self.cpu,
-            node: match layout.node {
-                Some(field) => field.get(bytes) as i16,
-                None if allocates => ANY_NODE,
-                // As the CSV has it, whose frees have no node either.
-                None => ANY_NODE,
-            },
+            // As the CSV has it: what has no node says any.
+            node: layout.node.map_or(ANY_NODE, |field| field.get(bytes) as i16),
             order: get(layout.order) as u8,
             kind: layout.kind,
             accounted: layout.accounted.map_or(by_flag, |field| field.get(bytes) != 0),

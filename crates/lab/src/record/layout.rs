@@ -50,7 +50,7 @@ impl Format {
     }
 }
 
-/// `	field:unsigned long ptr;	offset:16;	size:8;	signed:0;`
+/// `field:unsigned long ptr; offset:16; size:8; signed:0;`, with tabs between.
 fn field(line: &str) -> Option<(String, Field)> {
     let (what, places) = line.trim().strip_prefix("field:")?.split_once(';')?;
     let name = what.rsplit([' ', '*']).next()?.split('[').next()?.to_owned();

@@ -38,9 +38,10 @@ pub struct Options {
 
 /// The kernel is set up, and records nothing yet.
 pub struct Recorder {
+    // Dropped before the instance, which the kernel keeps while a file of it is open.
+    readers: Vec<Reader>,
     instance: Instance,
     _tracefs: Tracefs,
-    readers: Vec<Reader>,
     options: Options,
 }
 
@@ -106,7 +107,7 @@ impl Recorder {
             let (layouts, symbols) = (layouts.clone(), symbols.clone());
             readers.push(Reader { cpu, path, file, page, layouts, symbols });
         }
-        Ok(Recorder { instance, _tracefs: tracefs, readers, options })
+        Ok(Recorder { readers, instance, _tracefs: tracefs, options })
     }
 
     /// Records into `out` from now on. `attached` is what goes before the first event.

@@ -98,13 +98,16 @@ mod tests {
 
     fn page(time: u64, flags: u64, words: &[u32], behind: &[u8]) -> Vec<u8> {
         let mut page = time.to_ne_bytes().to_vec();
-        page.extend((words.len() as u64 * 4 | flags).to_ne_bytes());
+        page.extend(((words.len() as u64 * 4) | flags).to_ne_bytes());
         words.iter().for_each(|word| page.extend(word.to_ne_bytes()));
         page.extend(behind);
         page
     }
 
-    fn events(page: &[u8]) -> Result<(u64, Vec<(u64, Vec<u8>)>), &'static str> {
+    /// An event's time and bytes.
+    type Found = (u64, Vec<u8>);
+
+    fn events(page: &[u8]) -> Result<(u64, Vec<Found>), &'static str> {
         let mut found = Vec::new();
         let lost = walk(&LAYOUT, page, |time, event| found.push((time, event.to_vec())))?;
         Ok((lost, found))

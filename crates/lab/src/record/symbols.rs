@@ -16,7 +16,8 @@ impl Symbols {
         Symbols::parse(fs::read_to_string("/proc/kallsyms").unwrap_or_default())
     }
 
-    fn parse(text: String) -> Symbols {
+    /// Those of a text in the form of that file.
+    pub fn parse(text: String) -> Symbols {
         let mut functions = Vec::new();
         let base = text.as_ptr() as usize;
         for line in text.lines() {

@@ -13,6 +13,8 @@ pub const START: &str = "start";
 pub const END: &str = "end";
 /// The same after all caches were shrunk at the end.
 pub const SHRUNK: &str = "shrunk";
+/// Of a process: the caches of malloc's size classes, empty, in the same form as [`START`].
+pub const MALLOC: &str = "malloc";
 /// How it was recorded, as JSON.
 pub const RECORDING: &str = "recording";
 

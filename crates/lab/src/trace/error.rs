@@ -26,7 +26,7 @@ pub enum Error {
     Empty,
     /// Neither of the formats.
     #[error(
-        "not a trace: neither a trace file of slabyard nor a CSV (plain or zstd) that begins with `{}`",
+        "not a trace: neither a trace file of slabyard, nor a CSV (plain or zstd) that begins with `{}`, nor kmem events as `perf script` or `trace-cmd report` prints them",
         rows::HEADING
     )]
     NotATrace,
@@ -49,6 +49,14 @@ pub enum Error {
     /// No page event tells where memory is.
     #[error("the trace does not tell its page size or where the kernel has its memory mapped")]
     Unmapped,
+    /// A file of another recorder.
+    #[error("the file of {recorder} cannot be read: {what}")]
+    Foreign {
+        /// Whose.
+        recorder: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A CSV's row.
     #[error(transparent)]
     Csv(#[from] rows::Error),
@@ -69,7 +77,7 @@ pub enum Error {
 
 impl Error {
     /// This, of the file that it is about.
-    pub(super) fn in_file(self, path: &Path) -> Error {
+    pub(crate) fn in_file(self, path: &Path) -> Error {
         Error::File { path: path.to_owned(), error: Box::new(self) }
     }
 }

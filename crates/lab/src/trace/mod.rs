@@ -5,7 +5,7 @@
 //! [`Writer`] pass through a file of ours chunk by chunk, in bounded memory. The
 //! format is described in `docs/trace-format.md`; `format` has its constants and
 //! numbers, `chunk` the coding of events, `attached` what a trace holds beside them. The CSV is read by [`csv`]; `rows` says what
-//! one is. [`Trace`] is what both become.
+//! one is. `script` reads what `perf script` and `trace-cmd report` print. [`Trace`] is what both become.
 //! Nothing here knows what the events mean to an allocator.
 
 mod attached;
@@ -18,11 +18,12 @@ mod header;
 mod names;
 mod reader;
 mod rows;
+mod script;
 mod stream;
 mod whole;
 mod writer;
 
-pub use attached::{Attached, END, RECORDING, SHRUNK, START};
+pub use attached::{Attached, END, MALLOC, RECORDING, SHRUNK, START};
 pub use error::{Damage, Error, Harm};
 pub use format::{CHUNK_EVENTS, MAGIC, VERSION};
 pub use frames::Frames;
@@ -95,6 +96,9 @@ pub fn read(mut input: impl Read) -> Result<Trace, Error> {
     read_on(first, input)
 }
 
+/// Bytes in which a line of an event is looked for.
+const SOME_LINES: u64 = 1 << 16;
+
 fn first_bytes(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     Read::take(input, MAGIC.len() as u64).read_to_end(&mut first)?;
@@ -115,6 +119,11 @@ fn read_on(mut first: Vec<u8>, mut input: impl Read) -> Result<Trace, Error> {
         let rows = Cursor::new(first).chain(input);
         Ok(csv::read_left(BufReader::with_capacity(1 << 18, rows))?)
     } else {
-        Err(Error::NotATrace)
+        // Text that other recorders print is known by a line of it.
+        Read::take(&mut input, SOME_LINES).read_to_end(&mut first)?;
+        if !script::begins(&first) {
+            return Err(Error::NotATrace);
+        }
+        script::read(BufReader::with_capacity(1 << 18, Cursor::new(first).chain(input)))
     }
 }

@@ -1,0 +1,134 @@
+//! `slabyard record -- PROGRAM`: the calls to malloc of a program that runs on Slabyard.
+//!
+//! A library in front of the preloaded one tells of each call in rings, which are read here while
+//! the program runs. Nothing of it is in a program that is not recorded.
+
+use super::RecordArgs;
+use super::kernel::{cannot_write, written};
+use super::ticks::ticks;
+use super::wait::{self, Look, Waiting};
+use crate::failure::Failure;
+use crate::replay::screen::{Progress, bytes, seconds};
+use crate::run::library;
+use crate::run::{PRELOAD_ENV, preload};
+use crate::say;
+use anyhow::Context;
+use serde_json::json;
+use slabyard_abi::recording;
+use slabyard_lab::malloc;
+use slabyard_lab::record::{Error, OfProcess, Rings};
+use slabyard_lab::trace::{Attached, Header, MALLOC, RECORDING};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::thread::available_parallelism;
+use std::time::{Instant, SystemTime};
+
+/// Malloc's slabs are of granules of this size on every machine.
+const PAGE_SIZE: u32 = 4096;
+
+pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
+    let Some((program, rest)) = args.command.split_first() else {
+        let text = "give what is to be recorded: --kernel, or a program behind `--`";
+        return Err(Failure::Usage(text.into()));
+    };
+    let library = library::find(false)?;
+    let recorder = library::recorder()?;
+    let screen = Progress::new();
+    let cpus = available_parallelism().map_or(1, usize::from);
+    let rings = Rings::new(cpus, ticks).context("no memory for the rings")?;
+    let out = File::create(output).with_context(|| cannot_write(output))?;
+    let mut waiting = Waiting::new()?;
+    let mut command = Command::new(program);
+    // In front of the malloc that it tells of.
+    let mut preloaded = preload(&recorder, None)?;
+    preloaded.push(":");
+    preloaded.push(preload(&library, std::env::var_os(PRELOAD_ENV).as_deref())?);
+    command.args(rest).env(PRELOAD_ENV, preloaded);
+    command.env(recording::ENV, rings.path());
+    let (began, start) = (SystemTime::now(), Instant::now());
+    let pid = waiting.spawn(&mut command)?;
+    let header = Header {
+        release: String::new(),
+        page_size: Some(PAGE_SIZE),
+        cpus: u32::try_from(cpus).ok(),
+        page_offset: None,
+        source: format!("slabyard record -- {}", words(args).join(" ")),
+    };
+    let mut looked = Ok(Look::Goes);
+    let most = args.max_size.unwrap_or(u64::MAX);
+    let recorded = rings.record(pid, BufWriter::new(out), &header, most, |events, size| {
+        screen.stage(&format!("recording: {events} events in {}", bytes(Some(size))));
+        if args.duration.is_some_and(|duration| start.elapsed() >= duration) {
+            return true;
+        }
+        looked = waiting.look();
+        !matches!(looked, Ok(Look::Goes))
+    });
+    screen.clear();
+    let status = match looked? {
+        Look::Ended(status) => Some(status),
+        Look::Goes | Look::Stopped => None,
+    };
+    let (recorded, mut writer) = recorded.map_err(|error| match error {
+        Error::Trace(error) => written(output, error),
+        error => anyhow::Error::from(error).into(),
+    })?;
+    let snapshot = malloc::snapshot(cpus as u32, PAGE_SIZE);
+    let facts = facts(args, &recorded, began);
+    for (name, time, bytes) in [(MALLOC, 0, snapshot), (RECORDING, recorded.took_ns, facts)] {
+        let attached = Attached { name: name.into(), time, bytes };
+        writer.attach(&attached).with_context(|| cannot_write(output))?;
+    }
+    writer.finish().with_context(|| cannot_write(output))?;
+    tell(output, &recorded);
+    let status = match status {
+        Some(status) => Some(status),
+        None => waiting.command()?,
+    };
+    Ok(status.map_or(ExitCode::SUCCESS, wait::code))
+}
+
+fn words(args: &RecordArgs) -> Vec<String> {
+    args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn facts(args: &RecordArgs, recorded: &OfProcess, began: SystemTime) -> Vec<u8> {
+    let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let facts = json!({
+        "recorder": concat!("slabyard ", env!("CARGO_PKG_VERSION")),
+        "of": "process",
+        "began_unix_ms": u64::try_from(since.as_millis()).unwrap_or(0),
+        "took_ns": recorded.took_ns,
+        "command": words(args),
+        "events": recorded.events,
+        "lost": recorded.lost,
+        "full": recorded.full,
+    });
+    facts.to_string().into_bytes()
+}
+
+fn tell(output: &Path, recorded: &OfProcess) {
+    let size = std::fs::metadata(output).map(|meta| meta.len()).ok();
+    let each = size.unwrap_or(0) as f64 / recorded.events.max(1) as f64;
+    let (events, took) = (recorded.events, seconds(recorded.took_ns));
+    let (shown, size) = (output.display(), bytes(size));
+    say(&format!("{shown}: {events} events of {took} in {size}, {each:.2} bytes an event"));
+    if recorded.events == 0 {
+        say(
+            "no call was told: the program is statically linked, set-user-id, or brings a malloc of its own",
+        );
+    }
+    if recorded.lost > 0 {
+        let lost = recorded.lost;
+        say(&format!(
+            "{lost} events were lost, so that figures of this trace are uncertain: the rings were full"
+        ));
+    }
+    if recorded.full {
+        say(
+            "the file is as large as --max-size lets it be: recorded to there; the program goes on",
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Traces of other recorders.
+//!
+//! [`open`] reads what [`crate::trace::open`] reads, and `perf.data` with the events of `kmem` as `perf record
+//! -a -e 'kmem:*'` writes it; `perf` knows that format; and
+//! heaptrack's files, which `heaptrack` knows. Text of `perf script` and of
+//! `trace-cmd report` is read as a trace by itself.
+
+mod heaptrack;
+mod perf;
+
+use crate::trace::{self, Error, Stream, Trace};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::path::Path;
+
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Reads a trace of any recorder.
+///
+/// # Errors
+/// It is none, or cannot be read.
+pub fn open(path: &Path) -> Result<Trace, Error> {
+    match foreign(path).map_err(|error| error.in_file(path))? {
+        Some(trace) => Ok(trace),
+        None => trace::open(path),
+    }
+}
+
+/// As before, chunk by chunk where the file lets us.
+///
+/// # Errors
+/// It is none, or cannot be read.
+pub fn stream(path: &Path) -> Result<Stream, Error> {
+    match foreign(path).map_err(|error| error.in_file(path))? {
+        Some(trace) => Ok(Stream::of(trace)),
+        None => Stream::open(path),
+    }
+}
+
+/// True for a file that brings the caches of its replay itself, though it is none of ours.
+#[must_use]
+pub fn holds_caches(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| of_heaptrack(file).is_ok_and(|found| found.is_some()))
+}
+
+/// A reader of heaptrack's text, if the file has it.
+fn of_heaptrack(mut file: File) -> io::Result<Option<Box<dyn BufRead>>> {
+    let mut magic = Vec::new();
+    Read::take(&mut file, ZSTD.len() as u64).read_to_end(&mut magic)?;
+    file.rewind()?;
+    if magic.starts_with(heaptrack::BEGIN) {
+        return Ok(Some(Box::new(BufReader::new(file))));
+    }
+    if magic != ZSTD {
+        return Ok(None);
+    }
+    let mut text = BufReader::with_capacity(1 << 18, zstd::Decoder::new(file)?);
+    // A stream that is damaged is told by whoever reads it in the end.
+    let is = text.fill_buf().is_ok_and(|text| text.starts_with(heaptrack::BEGIN));
+    Ok(if is { Some(Box::new(text)) } else { None })
+}
+
+/// The trace, if it is one of those that only this module knows.
+fn foreign(path: &Path) -> Result<Option<Trace>, Error> {
+    let mut file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut magic = Vec::new();
+    Read::take(&mut file, perf::MAGIC.len() as u64).read_to_end(&mut magic)?;
+    file.rewind()?;
+    if magic == perf::MAGIC {
+        return perf::read(BufReader::new(file)).map(Some);
+    }
+    of_heaptrack(file)?.map(heaptrack::read).transpose()
+}

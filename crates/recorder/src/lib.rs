@@ -1,0 +1,34 @@
+//! Preloaded in front of a malloc: each call goes on to it, and is told to a recorder.
+//!
+//! [`calls`] has the functions, which learn who called them before they have a frame of their
+//! own; [`next`] finds those of the malloc behind; [`rings`] is the memory that the
+//! recorder reads (`slabyard_abi::recording`). Without a recorder, in children of the process, and
+//! while it starts, calls go on and nothing is told.
+//! Invariant: nothing here allocates, waits for the recorder, or changes what a call returns.
+#![cfg_attr(panic = "abort", no_std)]
+#![warn(missing_docs)]
+
+mod calls;
+mod next;
+mod rings;
+mod system;
+
+// Nobody else asks for the C library, without the standard library.
+#[link(name = "c")]
+unsafe extern "C" {}
+
+#[cfg(panic = "abort")]
+core::arch::global_asm!(
+    ".pushsection .text.rust_eh_personality, \"ax\"",
+    ".weak rust_eh_personality",
+    ".hidden rust_eh_personality",
+    "rust_eh_personality: .quad 0",
+    ".popsection",
+);
+
+/// A bug of ours: the process cannot continue.
+#[cfg(panic = "abort")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    system::abort()
+}

@@ -1,0 +1,75 @@
+//! The functions of the malloc behind this library, each found at its first call.
+//!
+//! The dynamic loader may allocate while it looks: what is asked for meanwhile comes from a small
+//! piece of memory of our own, and is never given back.
+
+use crate::system;
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// A function of the next library.
+pub struct Next {
+    name: &'static CStr,
+    function: AtomicPtr<c_void>,
+}
+
+/// The thread that looks, if one does.
+static LOOKING: AtomicUsize = AtomicUsize::new(0);
+
+impl Next {
+    pub const fn new(name: &'static CStr) -> Next {
+        Next { name, function: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// Its address; null while another function is looked for, or if there is none.
+    #[inline]
+    pub fn get(&self) -> *mut c_void {
+        let function = self.function.load(Ordering::Acquire);
+        if function.is_null() { self.find() } else { function }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        let own = system::block();
+        if LOOKING.load(Ordering::Acquire) == own {
+            return core::ptr::null_mut();
+        }
+        // Another thread that looks as well is not in the way.
+        let first = LOOKING.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let function = system::next(self.name);
+        self.function.store(function, Ordering::Release);
+        if first {
+            LOOKING.store(0, Ordering::Release);
+        }
+        function
+    }
+}
+
+const ROOM: usize = 64 << 10;
+
+#[repr(C, align(16))]
+struct Room(core::cell::UnsafeCell<[u8; ROOM]>);
+
+// SAFETY: each byte is handed out once, by an atomic count.
+unsafe impl Sync for Room {}
+
+static EARLY: Room = Room(core::cell::UnsafeCell::new([0; ROOM]));
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Zeroed memory for the loader.
+#[cold]
+pub fn early(bytes: usize) -> *mut c_void {
+    let bytes = bytes.max(1).next_multiple_of(16);
+    let at = TAKEN.fetch_add(bytes, Ordering::Relaxed);
+    if at + bytes > ROOM {
+        system::abort();
+    }
+    // SAFETY: within the room, as was just compared.
+    unsafe { EARLY.0.get().cast::<u8>().add(at).cast() }
+}
+
+/// True for what [`early`] gave.
+#[inline]
+pub fn is_early(pointer: *mut c_void) -> bool {
+    (pointer as usize).wrapping_sub(EARLY.0.get() as usize) < ROOM
+}

@@ -1,0 +1,106 @@
+//! What is asked of the C library and of the processor.
+
+use core::ffi::{c_char, c_int, c_long, c_void};
+
+pub const O_RDWR: c_int = 2;
+pub const O_CLOEXEC: c_int = 0o2_000_000;
+pub const PROT_READ_WRITE: c_int = 3;
+pub const MAP_SHARED: c_int = 1;
+const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn sched_getcpu() -> c_int;
+    pub fn getpid() -> c_int;
+    pub fn getenv(name: *const c_char) -> *const c_char;
+    pub fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    pub fn close(file: c_int) -> c_int;
+    pub fn mmap(
+        address: *mut c_void,
+        bytes: usize,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: c_long,
+    ) -> *mut c_void;
+    pub fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> c_int;
+    fn pthread_self() -> usize;
+    fn nanosleep(time: *const [c_long; 2], left: *mut [c_long; 2]) -> c_int;
+    fn __errno_location() -> *mut c_int;
+    #[link_name = "abort"]
+    fn c_abort() -> !;
+}
+
+pub fn abort() -> ! {
+    // SAFETY: takes nothing.
+    unsafe { c_abort() }
+}
+
+/// The function of that name in a library behind this one.
+pub fn next(name: &core::ffi::CStr) -> *mut c_void {
+    // SAFETY: the name ends with a null byte.
+    unsafe { dlsym(RTLD_NEXT, name.as_ptr()) }
+}
+
+/// Sleeps half a millisecond; `errno` stays.
+#[cold]
+pub fn nap() {
+    let time = [0, 500_000];
+    // SAFETY: the time lives as long as the call, and `errno` is this thread's.
+    unsafe {
+        let errno = __errno_location();
+        let kept = *errno;
+        nanosleep(&raw const time, core::ptr::null_mut());
+        *errno = kept;
+    }
+}
+
+/// The CPU; 0 where the system does not say.
+#[inline]
+pub fn cpu() -> u16 {
+    // SAFETY: takes nothing.
+    u16::try_from(unsafe { sched_getcpu() }).unwrap_or(0)
+}
+
+/// Where the thread's control block is.
+#[inline]
+pub fn block() -> usize {
+    // SAFETY: takes nothing.
+    unsafe { pthread_self() }
+}
+
+/// A number of the thread, of 22 bits: from where its control block is.
+#[inline]
+pub fn thread() -> u32 {
+    let block = block();
+    (block >> 12 ^ block >> 34) as u32 & 0x3f_ffff
+}
+
+/// The processor's counter: it runs evenly, and alike on all CPUs, on every machine that Linux takes
+/// its time from it on.
+#[inline]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has it.
+    unsafe {
+        core::arch::x86_64::_rdtsc()
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: reads the counter that Linux lets programs read.
+        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+        ticks
+    }
+    #[cfg(target_arch = "riscv64")]
+    {
+        let ticks: u64;
+        // SAFETY: reads the counter that Linux lets programs read.
+        unsafe { core::arch::asm!("rdtime {}", out(reg) ticks, options(nomem, nostack)) };
+        ticks
+    }
+}
