@@ -541,6 +541,8 @@ long slabyard_relieve(void);
 /**
  * slabyard_trim - give back all free memory
  *
+ * That of all caches and of kmalloc here; malloc's own is malloc_trim()'s, and `slabyard shrink PID` reaches both.
+ *
  * Return: 1 if memory went back to the system, else 0.
  */
 int slabyard_trim(void);

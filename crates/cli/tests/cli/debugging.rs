@@ -113,6 +113,34 @@ fn who_has_no_debugging_cannot_be_validated() {
 }
 
 #[test]
+fn the_sites_of_a_cache_with_tracks_are_shown_and_of_others_it_is_said_why_not() {
+    let Some(program) = start(&["--slab-debug=U,malloc-32"]) else { return };
+    let shown = slabyard(&["show", &program.pid, "malloc-32", "--traces"]);
+    let (out, said) = (text(&shown.stdout), text(&shown.stderr));
+    assert!(shown.status.success(), "{said}");
+    assert!(out.starts_with("malloc-32\n") && out.contains(" live objects keep "), "{out}");
+    assert!(out.contains(" allocated, ") && out.contains("[/"), "{out}");
+
+    // Of several caches those that have tracks.
+    let json = slabyard(&["show", &program.pid, "malloc-[36]*", "--traces", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("one object");
+    let traces = &json["traces"];
+    let objects = |site: &serde_json::Value| site["objects"].as_u64().unwrap();
+    let sum: u64 = traces["alloc"].as_array().unwrap().iter().map(objects).sum();
+    assert_eq!(
+        (traces["cache"].as_str(), traces["objects"].as_u64()),
+        (Some("malloc-32"), Some(sum))
+    );
+    assert!(sum > 0);
+
+    let refused = slabyard(&["show", &program.pid, "malloc-64", "--traces"]);
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(text(&refused.stderr).contains("--slab-debug=U,CACHE"), "{}", text(&refused.stderr));
+    assert_eq!(slabyard(&["show", &program.pid, "--traces"]).status.code(), Some(2));
+    program.end();
+}
+
+#[test]
 fn rules_that_are_none_are_refused() {
     for rules in ["--slab-debug=X", "--slab-debug=F,a*b", "--slab-debug=malloc-64"] {
         let refused = slabyard(&["run", rules, "--", "true"]);
