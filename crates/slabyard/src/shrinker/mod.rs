@@ -172,7 +172,8 @@ impl<const N: usize> Shrinkers<N> {
     /// Registers a shrinker. Any thread, any time, a callback, too.
     ///
     /// # Errors
-    /// [`Full`], where a removal may make room.
+    /// [`Full`], where a removal may make room. Where others register and remove at the same time,
+    /// it may find no free entry in a table that is never full.
     pub fn register(&self, what: Registered) -> Result<Id, Full> {
         for (entry, it) in self.entries.iter().enumerate() {
             let Some(generation) = it.used.claim() else { continue };

@@ -245,7 +245,14 @@ fn registrations_race_with_passes_and_no_call_comes_after_a_removal() {
             for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
                 let watched: &Watched =
                     Box::leak(Box::new(Watched { is_gone: false.into(), calls: 0.into() }));
-                let id = table.register(registered(watched, "watched")).unwrap();
+                // Full now and then, though there is room: entries change hands while one looks at
+                // them in turn.
+                let id = loop {
+                    match table.register(registered(watched, "watched")) {
+                        Ok(id) => break id,
+                        Err(Full) => std::thread::yield_now(),
+                    }
+                };
                 std::thread::yield_now();
                 let mut removal = table.remove(id).unwrap();
                 while removal == Removal::Running {

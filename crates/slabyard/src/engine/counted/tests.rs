@@ -324,18 +324,24 @@ fn what_the_rules_do_not_have_is_not_put_in_place() {
     });
 }
 
-/// Nor does following a kernel that left a slab early.
+/// Nor does following a kernel that left a slab early. A CPU that takes a slab from its node had
+/// none in its list; one that takes another CPU's kept its list.
 #[test]
-fn a_slab_left_early_waits_at_its_node_where_there_are_no_lists() {
-    for cpu_partial_lists in [true, false] {
+fn a_slab_left_early_waits_where_the_cpu_went_and_at_its_node_where_there_are_no_lists() {
+    let left_for = |cpu_partial_lists, used: fn(&KernelCache) -> u32| {
         let cache = KernelCache::new(Rules { cpu_partial_lists, ..RULES }, &[0, 0]);
         let left = cache.install_cpu_slab(0, 2);
-        let used = cache.install_node_partial(0, 1);
+        let used = used(&cache);
         assert!(cache.follow(0, used));
-        let place = if cpu_partial_lists { State::CpuPartial } else { State::NodePartial };
-        assert_eq!(cache.state(left), place);
         cache.audit(None).unwrap();
-    }
+        cache.state(left)
+    };
+    let of_node = |cache: &KernelCache| cache.install_node_partial(0, 1);
+    let of_other = |cache: &KernelCache| cache.install_cpu_slab(1, 1);
+    assert_eq!(left_for(true, of_node), State::NodePartial);
+    assert_eq!(left_for(false, of_node), State::NodePartial);
+    assert_eq!(left_for(true, of_other), State::CpuPartial);
+    assert_eq!(left_for(false, of_other), State::NodePartial);
 }
 
 struct Random(u64);
