@@ -6,8 +6,10 @@
 //! pages fault, and a second free finds it there. A block does not grow in place: each `realloc`
 //! moves it.
 //!
-//! Neighbour: `large` asks here first. Invariant: while these have debugging, every live run and
+//! Neighbours: `large` asks here first; [`looks`] keeps looks and changes apart. Invariant: while these have debugging, every live run and
 //! mapping of the yard has a seal, those that signal handlers get included.
+
+mod looks;
 
 use crate::engine::Engine;
 use crate::pages::Kind;
@@ -16,6 +18,7 @@ use crate::platform::{GRANULE, Platform};
 use crate::slab::debug::SEAL;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::yard::Yard;
+use looks::{Looks, PATIENCE};
 use slabyard_abi::debug::DebugFlags;
 
 /// The name by which rules know them.
@@ -33,6 +36,7 @@ pub(crate) struct Guarded {
     /// Addresses of freed mappings, in a ring.
     freed: [AtomicUsize; QUARANTINE],
     next: AtomicUsize,
+    looks: Looks,
 }
 
 impl Guarded {
@@ -41,6 +45,23 @@ impl Guarded {
             flags: AtomicU32::new(0),
             freed: [const { AtomicUsize::new(0) }; QUARANTINE],
             next: AtomicUsize::new(0),
+            looks: Looks::new(),
+        }
+    }
+
+    /// Puts a freed mapping into quarantine, in a change; returns the one that leaves it, or 0.
+    fn park(&self, address: usize) -> usize {
+        loop {
+            let nth = self.next.fetch_add(1, Ordering::Relaxed) % QUARANTINE;
+            let oldest = self.freed[nth].load(Ordering::Acquire);
+            if oldest != 0 && self.looks.is_at(oldest) {
+                continue;
+            }
+            // Release pairs with the Acquire in `is_in_quarantine`.
+            let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+            if self.freed[nth].compare_exchange(oldest, address, set, seen).is_ok() {
+                return oldest;
+            }
         }
     }
 
@@ -67,6 +88,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Makes a block.
     #[cold]
     pub(crate) fn alloc_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
+        let _change = self.large.guarded.looks.change();
         let is_few = self.heap.mappings.live().0 < MOST_GUARDED;
         let mapped = if is_few { self.map_guarded(bytes, align) } else { None };
         let block = mapped.or_else(|| {
@@ -91,6 +113,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     fn map_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
+        let _change = self.large.guarded.looks.change();
         let page = self.platform().page_bytes();
         let usable = bytes.checked_add(SEAL)?.checked_next_multiple_of(page)?;
         let map = || self.heap.map_own(usable.checked_add(page)?, align);
@@ -133,8 +156,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         let Some(end) = self.end_of(address) else { return false };
         if let Some((what, bytes)) = self.heap.wrong_block(address, end) {
-            self.found_block(what, address, end, bytes, By::Call);
+            self.report_block(&self.wrong(what, address, end, bytes, By::Call));
         }
+        let looks = &self.large.guarded.looks;
+        let _change = looks.change();
         if let Some(requested) = self.heap.sealed(address, end)
             && !self.heap.break_seal(address, end, requested)
         {
@@ -143,11 +168,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if self.heap.free_live_run(address).is_some() {
             return true;
         }
-        self.platform().make_fault(address, end - address);
-        let guarded = &self.large.guarded;
-        let nth = guarded.next.fetch_add(1, Ordering::Relaxed) % QUARANTINE;
-        // Release pairs with the Acquire in `is_in_quarantine`.
-        let oldest = guarded.freed[nth].swap(address, Ordering::AcqRel);
+        if !looks.is_at(address) {
+            self.platform().make_fault(address, end - address);
+        }
+        let oldest = self.large.guarded.park(address);
         if oldest != 0 {
             self.heap.unmap_own(oldest);
         }
@@ -156,9 +180,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Gives the address space of freed mappings back.
     pub(crate) fn end_guarded_quarantine(&self) {
-        for freed in &self.large.guarded.freed {
-            let address = freed.swap(0, Ordering::AcqRel);
-            if address != 0 {
+        let guarded = &self.large.guarded;
+        let _change = guarded.looks.change();
+        for freed in &guarded.freed {
+            let address = freed.load(Ordering::Acquire);
+            let is_ours = || {
+                let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+                freed.compare_exchange(address, 0, set, seen).is_ok()
+            };
+            if address != 0 && !guarded.looks.is_at(address) && is_ours() {
                 self.heap.unmap_own(address);
             }
         }
@@ -170,38 +200,58 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return 0;
         }
         let region = &self.heap.region;
-        let mut wrong = 0;
+        let (mut wrong, mut patience) = (0, PATIENCE);
+        let mut look = |address| wrong += u64::from(self.look_at_block(address, &mut patience));
         for granule in self.platform().page_bytes() / GRANULE..region.top() {
             if region.descriptor(granule as u32).kind() == Kind::Run {
-                wrong += u64::from(self.look_at_block(region.address(granule as u32)));
+                look(region.address(granule as u32));
             }
         }
-        self.heap.mappings.each(|address| {
-            wrong += u64::from(!self.is_in_quarantine(address) && self.look_at_block(address));
-        });
+        self.heap.mappings.each(look);
         wrong
     }
 
-    fn look_at_block(&self, address: usize) -> bool {
-        let Some(end) = self.end_of(address) else { return false };
-        let Some((what, bytes)) = self.heap.wrong_block(address, end) else { return false };
-        if self.end_of(address) != Some(end) || self.is_in_quarantine(address) {
-            // It was freed meanwhile.
-            return false;
-        }
-        self.found_block(what, address, end, bytes, By::Look);
-        if let Some(requested) = self.heap.sealed(address, end) {
-            self.heap.seal_block(address, end, requested);
-        }
-        true
+    /// Looks at a block, if it is a live one, reports what is wrong, and puts it right.
+    fn look_at_block(&self, address: usize, patience: &mut u32) -> bool {
+        let read = || {
+            if self.is_in_quarantine(address) {
+                return None;
+            }
+            let end = self.end_of(address)?;
+            let (what, bytes) = self.heap.wrong_block(address, end)?;
+            Some(self.wrong(what, address, end, bytes, By::Look))
+        };
+        let restore = |found: &Finding| {
+            let end = address + found.slab_bytes;
+            if let Some(requested) = self.heap.sealed(address, end) {
+                self.heap.seal_block(address, end, requested);
+            }
+        };
+        let looks = &self.large.guarded.looks;
+        let found = looks.look(self.platform(), address, patience, read, restore);
+        // Not while the look lasts: the report may make calls.
+        found.inspect(|found| self.report_block(found)).is_some()
     }
 
     #[cold]
-    fn found_block(&self, what: What, address: usize, end: usize, bytes: Option<Bytes>, by: By) {
+    fn report_block(&self, found: &Finding) {
         self.heap.findings.fetch_add(1, Ordering::Relaxed);
-        let Some(hooks) = self.heap.hooks.try_get() else { return };
+        if let Some(hooks) = self.heap.hooks.try_get() {
+            (hooks.report)(found);
+        }
+    }
+
+    #[cold]
+    fn wrong(
+        &self,
+        what: What,
+        address: usize,
+        end: usize,
+        bytes: Option<Bytes>,
+        by: By,
+    ) -> Finding {
         let requested = self.heap.sealed(address, end).unwrap_or(end - SEAL - address);
-        (hooks.report)(&Finding {
+        Finding {
             what,
             by,
             slot: SLOT,
@@ -215,6 +265,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             bytes,
             allocated: if self.has_tracks() { self.heap.block_track(end, bytes) } else { None },
             freed: None,
-        });
+        }
     }
 }

@@ -209,6 +209,40 @@ fn a_byte_behind_an_object_is_found() {
     assert_eq!(status.code(), Some(FOUND), "the planted bug was not found");
 }
 
+/// Large blocks with debugging end, so that their pages fault, while others look at their red zones.
+#[test]
+fn freed_large_blocks_are_not_looked_at() {
+    const NAME: &str = "freed_large_blocks_are_not_looked_at";
+    if is_child() {
+        begin(Mode::Library, Served::Debugged(DebugFlags::RED_ZONE));
+        std::thread::scope(|scope| {
+            let blocks = (0..2).map(|_| {
+                scope.spawn(|| {
+                    for nth in 0..10_000 {
+                        let block = YARD.alloc_fast(40_000 + nth, 16).expect("memory");
+                        assert!(YARD.free_fast(block).is_ok());
+                    }
+                })
+            });
+            let blocks: Vec<_> = blocks.collect();
+            let look = || {
+                let mut looks = 0u64;
+                while !blocks.iter().all(|thread| thread.is_finished()) {
+                    assert_eq!(YARD.validate(), Some(0));
+                    looks += 1;
+                }
+                looks
+            };
+            std::thread::scope(|scope| {
+                let other = scope.spawn(look);
+                assert!(look() + other.join().expect("a look") > 0);
+            });
+        });
+        token::end(DONE);
+    }
+    accept(NAME, command(NAME));
+}
+
 #[test]
 fn page_lists_with_the_librarys_sequences() {
     sound_page_lists("page_lists_with_the_librarys_sequences", Mode::Library);
