@@ -3,6 +3,7 @@
 
 use super::RecordArgs;
 use super::guard::Guard;
+use super::told::told;
 use super::wait::{self, Ended, Waiting};
 use crate::failure::Failure;
 use crate::replay::screen::{Progress, bytes, seconds};
@@ -236,16 +237,6 @@ pub fn written(output: &Path, error: slabyard_lab::trace::Error) -> Failure {
             output.display()
         ))
         .into()
-}
-
-/// Says what a kernel that does not let us needs.
-pub fn told(error: Error) -> Failure {
-    match error {
-        Error::NotAllowed { .. } => {
-            anyhow!(error).context("recording a kernel takes root: sudo slabyard record ...").into()
-        }
-        error => anyhow!(error).context("cannot record the kernel").into(),
-    }
 }
 
 fn told_of(error: Error) -> Failure {

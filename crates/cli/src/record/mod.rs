@@ -11,6 +11,7 @@ mod guard;
 mod kernel;
 mod process;
 mod ticks;
+mod told;
 mod wait;
 
 use crate::failure::Failure;

@@ -1,13 +1,12 @@
 //! `slabyard trace anonymise`: a copy of a trace that can be published.
 
+use super::renamer::Renamer;
 use super::{Output, snapshots};
 use crate::failure::Failure;
 use clap::ValueHint;
 use slabyard_lab::edit::anonymous::{Names, anonymise};
 use slabyard_lab::prepare::naming;
 use slabyard_lab::trace::{Attached, RECORDING};
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,28 +26,6 @@ pub struct AnonymiseArgs {
     file: PathBuf,
     #[command(flatten)]
     output: Output,
-}
-
-/// Names of caches, each replaced by one with its number.
-#[derive(Default)]
-pub struct Renamer(RefCell<HashMap<String, String>>);
-
-impl Renamer {
-    /// The new name of a cache.
-    pub fn name(&self, name: &str) -> String {
-        if stays(name) {
-            return name.into();
-        }
-        let mut known = self.0.borrow_mut();
-        let next = known.len() + 1;
-        known.entry(name.into()).or_insert_with(|| format!("cache-{next:04}")).clone()
-    }
-}
-
-/// True for what rules go by.
-fn stays(name: &str) -> bool {
-    // `:A-0000192` is what the kernel calls a merged cache: sizes and flags.
-    name.contains("kmalloc-") || name.starts_with(':') || naming::is_of_bucket(name)
 }
 
 pub fn run(args: &AnonymiseArgs) -> Result<ExitCode, Failure> {

@@ -9,6 +9,7 @@ mod anonymise;
 mod cut;
 mod info;
 mod merge;
+mod renamer;
 mod snapshots;
 
 use crate::failure::Failure;

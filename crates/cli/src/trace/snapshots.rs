@@ -1,6 +1,6 @@
 //! The snapshots that a trace holds, as they are in what is made of it.
 
-use super::anonymise::Renamer;
+use super::renamer::Renamer;
 use crate::failure::Failure;
 use anyhow::Context;
 use slabyard_observe::{Reading, Snapshot, Value, file};

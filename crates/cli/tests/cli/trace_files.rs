@@ -150,7 +150,10 @@ fn files_of_other_recorders_are_read() {
     let info = parsed(&of(&["info", &heap, "--json"]), 0);
     assert_eq!((&info["kinds"]["kmalloc"], &info["kinds"]["kfree"]), (&2.into(), &1.into()));
     let replayed = replayed(&heap);
-    assert_eq!(replayed["caches"][0]["name"], "malloc-112", "{replayed}");
+    let caches = replayed["caches"].as_array().unwrap();
+    let used = caches.iter().filter(|cache| cache["allocated"] != 0);
+    let used: Vec<_> = used.map(|cache| cache["name"].as_str().unwrap()).collect();
+    assert_eq!(used, ["malloc-112"]);
     ends(&of(&["info", &files.put("other", b"not one of them\n")]), 3, "not a trace");
 }
 

@@ -64,7 +64,9 @@ impl Tasks {
         traced_cpus: usize,
         nr_cpus: usize,
     ) -> Self {
-        let as_traced = copies == 1 && traced_cpus == nr_cpus;
+        // A snapshot may be of a machine with fewer CPUs than the events name.
+        let named = prepared.steps.iter().map(|step| usize::from(step.cpu) + 1).max();
+        let as_traced = copies == 1 && traced_cpus.max(named.unwrap_or(0)) == nr_cpus;
         let (mut index_of, mut tasks) = (HashMap::new(), Vec::new());
         if !as_traced {
             for step in &prepared.steps {

@@ -2,12 +2,11 @@
 //! the patch has it that dumps a kernel's lists ("SLUB: percpu partial object count is highly
 //! inaccurate", 2021).
 
-use super::fullness::{Line, lines};
+use super::fullness::{Line, dump, lines};
 use super::{Style, json};
 use crate::snapshot::{Cache, Place, Snapshot};
 use crate::value::{Reading, Value};
 use crate::view::cell;
-use crate::view::grid::bold;
 use crate::view::json::Head;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -88,35 +87,4 @@ fn of_cpus(snapshot: &Snapshot, cache: &Cache) -> Vec<Line> {
     let mut lines = lines(snapshot, cache).unwrap_or_default();
     lines.retain(|line| matches!(line.place, Place::Cpu(_)));
     lines
-}
-
-/// Writes slabs, place by place.
-pub(super) fn dump(
-    out: &mut dyn Write,
-    cache: &Cache,
-    lines: &[Line],
-    style: Style,
-) -> io::Result<()> {
-    for of_place in lines.chunk_by(|a, b| a.place == b.place) {
-        let on = match of_place[0].place {
-            // So that one script reads both.
-            Place::Cpu(cpu) => cpu.to_string(),
-            Place::Node(node) => format!("node {node}"),
-        };
-        let heading = format!("{} on {on}:", cell::clean(&cache.name));
-        writeln!(out, "\n{}", bold(&heading, style.colour))?;
-        for line in of_place {
-            let Line { page, base, order, objects, inuse, .. } = line;
-            let told =
-                |name: &str, n: Option<u32>| n.map_or_else(String::new, |n| format!(" {name}={n}"));
-            let pages = told("partial_pages", line.partial_pages);
-            let counted = told("partial_objects", line.partial_objects);
-            writeln!(
-                out,
-                " page={page:x} base={base:x} order={order}{pages}{counted} objects={objects} \
-                 inuse={inuse}"
-            )?;
-        }
-    }
-    Ok(())
 }

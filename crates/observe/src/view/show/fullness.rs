@@ -4,7 +4,7 @@
 use crate::fields::Unit;
 use crate::snapshot::{Cache, Place, Slab, Snapshot};
 use crate::value::Value;
-use crate::view::grid::{Grid, Weight};
+use crate::view::grid::{Grid, Weight, bold};
 use crate::view::{Style, cell};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -121,7 +121,38 @@ pub(super) fn write(
         sparse(out, &fullness, cache, style)?;
     }
     let lines = lines(snapshot, cache).unwrap_or_default();
-    super::cpu_partial::dump(out, cache, &lines, style)
+    dump(out, cache, &lines, style)
+}
+
+/// Writes slabs, place by place.
+pub(super) fn dump(
+    out: &mut dyn Write,
+    cache: &Cache,
+    lines: &[Line],
+    style: Style,
+) -> io::Result<()> {
+    for of_place in lines.chunk_by(|a, b| a.place == b.place) {
+        let on = match of_place[0].place {
+            // So that one script reads both.
+            Place::Cpu(cpu) => cpu.to_string(),
+            Place::Node(node) => format!("node {node}"),
+        };
+        let heading = format!("{} on {on}:", cell::clean(&cache.name));
+        writeln!(out, "\n{}", bold(&heading, style.colour))?;
+        for line in of_place {
+            let Line { page, base, order, objects, inuse, .. } = line;
+            let told =
+                |name: &str, n: Option<u32>| n.map_or_else(String::new, |n| format!(" {name}={n}"));
+            let pages = told("partial_pages", line.partial_pages);
+            let counted = told("partial_objects", line.partial_objects);
+            writeln!(
+                out,
+                " page={page:x} base={base:x} order={order}{pages}{counted} objects={objects} \
+                 inuse={inuse}"
+            )?;
+        }
+    }
+    Ok(())
 }
 
 fn histogram(out: &mut dyn Write, fullness: &Fullness, style: Style) -> io::Result<()> {
