@@ -123,8 +123,8 @@ each_engine! {
         // SAFETY: words of a cache, read as what they are.
         let name = unsafe { *((second as usize + CacheWord::Name0.index() * 8) as *const [u8; 16]) };
         assert_eq!(&name[..10], b"malloc-32\0");
-        // No address is missing; here nothing counts or watches, no list has cold pages, and most
-        // engines have no words of nodes.
+        // No address is missing; here nothing counts or watches, no list has cold pages, nobody
+        // merges caches, and most engines have no words of nodes.
         let has_nodes = yard.cache(0).engine.node_words().is_some();
         for (word, name, _) in slabyard_abi::region::WORDS {
             let of_nodes = matches!(word, Word::Nodes | Word::NodeWords | Word::NodeStride);
@@ -132,7 +132,7 @@ each_engine! {
                 word,
                 Word::Pressure | Word::NrPressure | Word::RefusedAt | Word::ReturnedAt
             );
-            let is_off = of_pressure || matches!(word, Word::Counts | Word::ColdRuns);
+            let is_off = of_pressure || matches!(word, Word::Counts | Word::ColdRuns | Word::Aliases);
             let may_miss = is_off || of_nodes && !has_nodes;
             assert!(published(*word) != 0 || may_miss, "{name}");
         }
