@@ -37,7 +37,10 @@ fn path(room: &TempDir, name: &str) -> String {
     room.path().join(name).to_str().unwrap().into()
 }
 
-const SOME_LOAD: &str = "for i in 1 2 3 4 5 6 7 8 9; do ls / >/dev/null; done; exit 7";
+/// Programs one after the other, and many at once, for which slabs have to be made: a replay knows
+/// by their pages where the kernel's memory begins.
+const SOME_LOAD: &str = "for i in 1 2 3 4 5 6 7 8 9; do ls / >/dev/null; done; \
+     i=0; while [ $i -lt 100 ]; do sleep 0.5 & i=$((i+1)); done; wait; exit 7";
 
 #[test]
 fn a_command_is_recorded_with_all_that_a_replay_needs() {

@@ -124,16 +124,19 @@ each_engine! {
         let name = unsafe { *((second as usize + CacheWord::Name0.index() * 8) as *const [u8; 16]) };
         assert_eq!(&name[..10], b"malloc-32\0");
         // No address is missing; here nothing counts or watches, no list has cold pages, nobody
-        // merges caches, and most engines have no words of nodes.
+        // merges caches, and most engines have no words of nodes nor of debugging.
         let has_nodes = yard.cache(0).engine.node_words().is_some();
+        let can_debug = yard.cache(0).engine.debugging_word().is_some();
         for (word, name, _) in slabyard_abi::region::WORDS {
             let of_nodes = matches!(word, Word::Nodes | Word::NodeWords | Word::NodeStride);
             let of_pressure = matches!(
                 word,
                 Word::Pressure | Word::NrPressure | Word::RefusedAt | Word::ReturnedAt
             );
-            let is_off = of_pressure || matches!(word, Word::Counts | Word::ColdRuns | Word::Aliases);
-            let may_miss = is_off || of_nodes && !has_nodes;
+            let of_names = matches!(word, Word::Aliases | Word::NrAliases);
+            let is_off = of_pressure || of_names || matches!(word, Word::Counts | Word::ColdRuns);
+            let no_debugging = matches!(word, Word::Debugging) && !can_debug;
+            let may_miss = is_off || no_debugging || of_nodes && !has_nodes;
             assert!(published(*word) != 0 || may_miss, "{name}");
         }
     }
