@@ -34,13 +34,14 @@ pub use super::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
 use super::slabs::{Refill, Rules as SheafRules};
 use super::{ArrayCaches, Header, Shape, Sheaves};
 use crate::pages::descriptor::NIL;
+use crate::platform::bare::Nobody;
 use crate::slab::{Geometry, Word};
 use crate::sync::{AtomicUsize, Lock, Rank};
 use ::alloc::vec;
 use ::alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use numbers::Numbers;
-use slabs::{Alone, CountedSheaf, CpuStacks};
+use slabs::{CountedSheaf, CpuStacks};
 
 /// No slab.
 pub const NONE: u32 = NIL;
@@ -98,7 +99,7 @@ pub struct KernelCache {
     node_bytes: AtomicUsize,
     /// Nodes have alien arrays.
     has_aliens: bool,
-    alone: Alone,
+    nobody: Nobody,
     counters: Counters,
     /// Slabs begun and ended, in order, until somebody takes them.
     pages: RefCell<Vec<Page>>,
@@ -185,7 +186,7 @@ impl KernelCache {
             nr_slabs: Cell::new(0),
             node_bytes: AtomicUsize::new(0),
             has_aliens: true,
-            alone: Alone::default(),
+            nobody: Nobody::default(),
             counters: Counters::default(),
             pages: RefCell::default(),
             slow_paths: Cell::new(0),

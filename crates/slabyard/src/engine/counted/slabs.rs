@@ -8,32 +8,14 @@ use super::{KernelCache, State};
 use crate::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
 use crate::engine::{Counter, Header, Shape, array_cache, flush, partial};
 use crate::pages::NODE_LIMIT;
+use crate::platform::bare::Nobody;
 use crate::platform::stack::Tag;
-use crate::platform::{Park, Slot, Stopped};
+use crate::platform::{Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
-use crate::sync::{AtomicU32, AtomicUsize};
+use crate::sync::AtomicUsize;
 use ::alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::iter::repeat_n;
-
-/// One thread waits for nobody.
-#[derive(Default)]
-pub struct Alone {
-    held: AtomicU32,
-}
-
-impl Park for Alone {
-    fn wait(&self, _: &AtomicU32, _: u32) {
-        unreachable!("a lock that is held already");
-    }
-    fn wait_at_most(&self, _: &AtomicU32, _: u32, _: u64) {
-        unreachable!("a lock that is held already");
-    }
-    fn wake(&self, _: &AtomicU32) {}
-    fn held(&self) -> &AtomicU32 {
-        &self.held
-    }
-}
 
 impl KernelCache {
     /// The slabs of a CPU's node.
@@ -107,7 +89,7 @@ impl Slabs for CountedSlabs<'_> {
     /// A word, and how many of its objects.
     type Taken = (u32, u32);
     type Links = Slab;
-    type Park = Alone;
+    type Park = Nobody;
     const MAY_DETACH: bool = true;
 
     #[inline]
@@ -116,8 +98,8 @@ impl Slabs for CountedSlabs<'_> {
     }
 
     #[inline]
-    fn park(&self) -> &Alone {
-        &self.cache.alone
+    fn park(&self) -> &Nobody {
+        &self.cache.nobody
     }
 
     #[inline]
