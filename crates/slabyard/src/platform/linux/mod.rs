@@ -13,7 +13,7 @@
 //! thread whose registration failed has the CPU number -2, which leads to a row
 //! of zeros, but the `mm_cid` 0, which leads to another thread's row.
 //!
-//! [`process`] finds out what this process and machine have; [`memory`] maps, in the range of
+//! [`process`] finds out what this process and machine have; [`park`] waits for locks; [`memory`] maps, in the range of
 //! [`address_range`] where address space is limited.
 
 mod address_range;
@@ -24,6 +24,7 @@ mod counts;
 mod huge;
 mod memory;
 mod nodes;
+mod park;
 mod process;
 mod readers;
 mod slots;
@@ -31,7 +32,7 @@ mod slots;
 use super::reader::Place;
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
-use super::{Event, FastPath, Park, Platform, Stretch, Use, sys};
+use super::{Event, FastPath, Platform, Stretch, Use, sys};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use counts::Counts;
@@ -240,35 +241,6 @@ fn clock(which: i32) -> [u64; 2] {
     // SAFETY: the buffer has the size of a timespec; the call cannot fail.
     unsafe { clock_gettime(which, &raw mut time) };
     time.map(i64::cast_unsigned)
-}
-
-impl<const COUNTS: bool> Park for OnLinux<COUNTS> {
-    fn wait(&self, word: &AtomicU32, value: u32) {
-        const FUTEX_WAIT_PRIVATE: usize = 128;
-        let address = word.as_ptr() as usize;
-        // SAFETY: the word lives while we borrow it.
-        unsafe { sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, 0, 0, 0]) };
-    }
-
-    fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64) {
-        const FUTEX_WAIT_PRIVATE: usize = 128;
-        let time = [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64];
-        let (address, time) = (word.as_ptr() as usize, time.as_ptr() as usize);
-        // SAFETY: the word and the time live while we borrow them.
-        unsafe {
-            sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, time, 0, 0]);
-        }
-    }
-
-    fn wake(&self, word: &AtomicU32) {
-        const FUTEX_WAKE_PRIVATE: usize = 129;
-        // SAFETY: as above; waking needs no memory.
-        unsafe { sys::call(sys::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0]) };
-    }
-
-    fn held(&self) -> &AtomicU32 {
-        &rseq::thread().held
-    }
 }
 
 impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {

@@ -212,6 +212,10 @@ macro_rules! rseq_push_if {
     };
 }
 
+// Behind the macros that it uses.
+mod many;
+pub use many::{pop_many, push_many, push_many_if};
+
 #[unsafe(naked)]
 unsafe extern "sysv64" fn pop_raw(slot: usize, rows: usize, cs_offset: usize) -> usize {
     naked_asm!(
@@ -299,152 +303,6 @@ unsafe extern "sysv64" fn exchange_raw(
     )
 }
 
-// Takes objects from the top down, until one element holds 0 (the guard's, and those of a stack
-// that is stopped or absent) or there are enough; the element below the last one is committed.
-// First one by one until a multiple of four is wanted, then four by four.
-#[unsafe(naked)]
-unsafe extern "sysv64" fn pop_many_raw(
-    slot: usize,
-    rows: usize,
-    cs_offset: usize,
-    out: *mut usize,
-    most: usize,
-) -> usize {
-    naked_asm!(
-        "mov r9, rdx",
-        "mov r10, rcx",
-        "20: mov rdx, r9",
-        rseq_announce!(),
-        "mov cx, di",
-        "movsxd rdx, dword ptr [rsi + rcx]",
-        "xor eax, eax",
-        "test r8b, 3",
-        "jz 30f",
-        "26: mov r11, qword ptr [rsi + rdx * 8]",
-        "test r11, r11",
-        "jz 27f",
-        "mov qword ptr [r10 + rax * 8], r11",
-        "dec edx",
-        "inc eax",
-        "mov r11, r8",
-        "sub r11, rax",
-        "jz 27f",
-        "test r11b, 3",
-        "jnz 26b",
-        "30: mov r11, qword ptr [rsi + rdx * 8]",
-        "test r11, r11",
-        "jz 27f",
-        "mov qword ptr [r10 + rax * 8], r11",
-        "mov r11, qword ptr [rsi + rdx * 8 - 8]",
-        "test r11, r11",
-        "jz 31f",
-        "mov qword ptr [r10 + rax * 8 + 8], r11",
-        "mov r11, qword ptr [rsi + rdx * 8 - 16]",
-        "test r11, r11",
-        "jz 32f",
-        "mov qword ptr [r10 + rax * 8 + 16], r11",
-        "mov r11, qword ptr [rsi + rdx * 8 - 24]",
-        "test r11, r11",
-        "jz 33f",
-        "mov qword ptr [r10 + rax * 8 + 24], r11",
-        "sub edx, 4",
-        "add eax, 4",
-        "cmp rax, r8",
-        "jb 30b",
-        "jmp 27f",
-        "33: inc eax",
-        "dec edx",
-        "32: inc eax",
-        "dec edx",
-        "31: inc eax",
-        "dec edx",
-        "27: test eax, eax",
-        "jz 29f",
-        "mov dword ptr [rsi + rcx], edx",
-        "22:",
-        rseq_descriptor!("pop_many"),
-        "29: ret",
-    )
-}
-
-/// The text of a sequence that pushes as many of `r8` objects from `rdi` on as there is room for:
-/// no room, or the first object is on top already: slow. It stores them above the top, an odd one
-/// first and then two by two, and commits the last one's element. `tag` is what it asks of the entry whose end is `eax`.
-macro_rules! push_many {
-    ($kind:literal, $tag:literal) => {
-        naked_asm!(
-            "mov r9, rdx",
-            "mov r10, rcx",
-            "20: mov rdx, r9",
-            rseq_announce!(),
-            "mov cx, r10w",
-            "mov edx, dword ptr [rsi + rcx]",
-            "mov eax, dword ptr [rsi + rcx + 4]",
-            $tag,
-            "sub eax, edx",
-            "jbe 29f",
-            "mov r11, qword ptr [rdi]",
-            "cmp r11, qword ptr [rsi + rdx * 8]",
-            "je 29f",
-            "cmp rax, r8",
-            "cmova rax, r8",
-            // What is copied to the element behind `rdx` lies at `r11 + rdx * 8`; `rax` becomes
-            // the new top.
-            "mov r11, rdx",
-            "neg r11",
-            "shl r11, 3",
-            "add r11, rdi",
-            "test al, 1",
-            "jz 26f",
-            "movq xmm0, qword ptr [r11 + rdx * 8]",
-            "movq qword ptr [rsi + rdx * 8 + 8], xmm0",
-            "add eax, edx",
-            "inc edx",
-            "cmp edx, eax",
-            "je 27f",
-            "jmp 30f",
-            "26: add eax, edx",
-            "30: movups xmm0, xmmword ptr [r11 + rdx * 8]",
-            "movups xmmword ptr [rsi + rdx * 8 + 8], xmm0",
-            "add edx, 2",
-            "cmp edx, eax",
-            "jb 30b",
-            "27: mov dword ptr [rsi + rcx], eax",
-            "22:",
-            rseq_descriptor!($kind),
-            "sub r11, rdi",
-            "sar r11, 3",
-            "add rax, r11",
-            "ret",
-            "29: xor eax, eax",
-            "ret",
-        )
-    };
-}
-
-#[unsafe(naked)]
-unsafe extern "sysv64" fn push_many_raw(
-    objects: *const usize,
-    rows: usize,
-    cs_offset: usize,
-    slot: usize,
-    nr: usize,
-) -> usize {
-    push_many!("push_many", "")
-}
-
-// A stack with a tag may not take all of them: slow.
-#[unsafe(naked)]
-unsafe extern "sysv64" fn push_many_if_raw(
-    objects: *const usize,
-    rows: usize,
-    cs_offset: usize,
-    slot: usize,
-    nr: usize,
-) -> usize {
-    push_many!("push_many_if", "cmp qword ptr [rsi + rax * 8 + 16], 0\njne 29f")
-}
-
 /// Pops from this CPU's stack.
 ///
 /// # Safety
@@ -499,46 +357,6 @@ pub unsafe fn exchange(
     if old.top == STOPPED { Err(Stopped) } else { Ok(old) }
 }
 
-/// Pops several objects from this CPU's stack, the top first; returns how many.
-///
-/// # Safety
-/// As [`pop`].
-#[inline]
-pub unsafe fn pop_many(rows: usize, slot: usize, cs_offset: usize, out: &mut [usize]) -> usize {
-    if out.is_empty() {
-        return 0;
-    }
-    // SAFETY: the caller's promise; the sequence writes to the first words of `out`.
-    unsafe { pop_many_raw(slot, rows, cs_offset, out.as_mut_ptr(), out.len()) }
-}
-
-/// Pushes several objects to this CPU's stack, the last one on top; returns how many of the first
-/// found room.
-///
-/// # Safety
-/// As [`pop`].
-#[inline]
-pub unsafe fn push_many(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
-    if objects.is_empty() {
-        return 0;
-    }
-    // SAFETY: the caller's promise; the sequence reads words of `objects`.
-    unsafe { push_many_raw(objects.as_ptr(), rows, cs_offset, slot, objects.len()) }
-}
-
-/// As [`push_many()`]; a stack that takes the objects of one slab alone takes none.
-///
-/// # Safety
-/// As [`pop`].
-#[inline]
-pub unsafe fn push_many_if(rows: usize, slot: usize, cs_offset: usize, objects: &[usize]) -> usize {
-    if objects.is_empty() {
-        return 0;
-    }
-    // SAFETY: as in `push_many`.
-    unsafe { push_many_if_raw(objects.as_ptr(), rows, cs_offset, slot, objects.len()) }
-}
-
 /// First byte of a sequence's function, for tests that plant breakpoints.
 #[must_use]
 pub fn code() -> [(&'static str, usize); 7] {
@@ -547,9 +365,9 @@ pub fn code() -> [(&'static str, usize); 7] {
         ("push", push_raw as *const () as usize),
         ("push-if", push_if_raw as *const () as usize),
         ("exchange", exchange_raw as *const () as usize),
-        ("pop-many", pop_many_raw as *const () as usize),
-        ("push-many", push_many_raw as *const () as usize),
-        ("push-many-if", push_many_if_raw as *const () as usize),
+        ("pop-many", many::pop_many_raw as *const () as usize),
+        ("push-many", many::push_many_raw as *const () as usize),
+        ("push-many-if", many::push_many_if_raw as *const () as usize),
     ]
 }
 

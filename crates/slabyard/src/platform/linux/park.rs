@@ -1,0 +1,34 @@
+//! How threads wait for locks: futexes of the process.
+
+use super::OnLinux;
+use crate::platform::{Park, rseq, sys};
+use crate::sync::AtomicU32;
+
+const FUTEX_WAIT_PRIVATE: usize = 128;
+const FUTEX_WAKE_PRIVATE: usize = 129;
+
+impl<const COUNTS: bool> Park for OnLinux<COUNTS> {
+    fn wait(&self, word: &AtomicU32, value: u32) {
+        let address = word.as_ptr() as usize;
+        // SAFETY: the word lives while we borrow it.
+        unsafe { sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, 0, 0, 0]) };
+    }
+
+    fn wait_at_most(&self, word: &AtomicU32, value: u32, ms: u64) {
+        let time = [(ms / 1000) as i64, (ms % 1000 * 1_000_000) as i64];
+        let (address, time) = (word.as_ptr() as usize, time.as_ptr() as usize);
+        // SAFETY: the word and the time live while we borrow them.
+        unsafe {
+            sys::call(sys::FUTEX, [address, FUTEX_WAIT_PRIVATE, value as usize, time, 0, 0]);
+        }
+    }
+
+    fn wake(&self, word: &AtomicU32) {
+        // SAFETY: as above; waking needs no memory.
+        unsafe { sys::call(sys::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0]) };
+    }
+
+    fn held(&self) -> &AtomicU32 {
+        &rseq::thread().held
+    }
+}
