@@ -1,6 +1,7 @@
 //! What crosses a process boundary: the counters of a cache and of a yard,
 //! the text report that carries them, the page by which a process asks to be
-//! read at its end, and the tables of engines and of run-time options.
+//! read at its end, and the tables of engines and of run-time options. [`ticks`] and
+//! [`shared_library`] are what both sides, and all libraries, say alike.
 //!
 //! Floor 1 of the workspace: any crate may import it, and it imports none.
 //! The walk "I am a number on the screen" starts here: a counter's name is
@@ -15,6 +16,7 @@ pub mod debug;
 pub mod ending;
 pub mod engines;
 pub mod failslab;
+mod linked;
 pub mod options;
 pub mod pressure;
 pub mod recording;

@@ -45,19 +45,7 @@ mod state;
 #[expect(dead_code, reason = "malloc's library writes reports to files")]
 mod text;
 
-// Nobody else asks for the C library, without the standard library.
-#[link(name = "c")]
-unsafe extern "C" {}
-
-// As in malloc's library: never called, weak and hidden.
-#[cfg(panic = "abort")]
-core::arch::global_asm!(
-    ".pushsection .text.rust_eh_personality, \"ax\"",
-    ".weak rust_eh_personality",
-    ".hidden rust_eh_personality",
-    "rust_eh_personality: .quad 0",
-    ".popsection",
-);
+slabyard_abi::shared_library!();
 
 #[cfg(panic = "abort")]
 slabyard::without_std! {

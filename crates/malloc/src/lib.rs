@@ -43,21 +43,7 @@ mod text;
 mod throw;
 mod vfork;
 
-// Nobody else asks for the C library, without the standard library.
-#[link(name = "c")]
-unsafe extern "C" {}
-
-// The core library's own code is compiled with unwinding and refers to this function, unless
-// it is optimised as one with ours. It is never called: our panics unwind nothing. Weak
-// and hidden, as other libraries have one that is meant.
-#[cfg(panic = "abort")]
-core::arch::global_asm!(
-    ".pushsection .text.rust_eh_personality, \"ax\"",
-    ".weak rust_eh_personality",
-    ".hidden rust_eh_personality",
-    "rust_eh_personality: .quad 0",
-    ".popsection",
-);
+slabyard_abi::shared_library!();
 
 #[cfg(panic = "abort")]
 slabyard::without_std! {

@@ -13,18 +13,7 @@ mod next;
 mod rings;
 mod system;
 
-// Nobody else asks for the C library, without the standard library.
-#[link(name = "c")]
-unsafe extern "C" {}
-
-#[cfg(panic = "abort")]
-core::arch::global_asm!(
-    ".pushsection .text.rust_eh_personality, \"ax\"",
-    ".weak rust_eh_personality",
-    ".hidden rust_eh_personality",
-    "rust_eh_personality: .quad 0",
-    ".popsection",
-);
+slabyard_abi::shared_library!();
 
 /// A bug of ours: the process cannot continue.
 #[cfg(panic = "abort")]

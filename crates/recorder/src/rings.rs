@@ -134,7 +134,7 @@ fn put(base: *mut u64, call: Call) -> bool {
         let read = word(base, at + ring::READ).load(Ordering::Acquire);
         let room = nth.wrapping_sub(read) < entries as u64;
         if room {
-            let call = Call { ticks: system::ticks(), ..call };
+            let call = Call { ticks: slabyard_abi::ticks!(), ..call };
             let entry = at + PAGE / 8 + (nth as usize & (entries - 1)) * (ENTRY / 8);
             for (offset, value) in call.words().into_iter().enumerate() {
                 word(base, entry + offset).store(value, Ordering::Relaxed);

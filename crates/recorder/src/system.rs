@@ -79,28 +79,3 @@ pub fn thread() -> u32 {
     let block = block();
     (block >> 12 ^ block >> 34) as u32 & 0x3f_ffff
 }
-
-/// The processor's counter: it runs evenly, and alike on all CPUs, on every machine that Linux takes
-/// its time from it on.
-#[inline]
-pub fn ticks() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has it.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        let ticks: u64;
-        // SAFETY: reads the counter that Linux lets programs read.
-        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
-        ticks
-    }
-    #[cfg(target_arch = "riscv64")]
-    {
-        let ticks: u64;
-        // SAFETY: reads the counter that Linux lets programs read.
-        unsafe { core::arch::asm!("rdtime {}", out(reg) ticks, options(nomem, nostack)) };
-        ticks
-    }
-}

@@ -10,7 +10,6 @@
 mod guard;
 mod kernel;
 mod process;
-mod ticks;
 mod told;
 mod wait;
 

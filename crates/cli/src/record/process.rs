@@ -5,7 +5,6 @@
 
 use super::RecordArgs;
 use super::kernel::{cannot_write, written};
-use super::ticks::ticks;
 use super::wait::{self, Look, Waiting};
 use crate::failure::Failure;
 use crate::replay::screen::{Progress, bytes, seconds};
@@ -37,7 +36,7 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let recorder = library::recorder()?;
     let screen = Progress::new();
     let cpus = available_parallelism().map_or(1, usize::from);
-    let rings = Rings::new(cpus, ticks).context("no memory for the rings")?;
+    let rings = Rings::new(cpus, || slabyard_abi::ticks!()).context("no memory for the rings")?;
     let out = File::create(output).with_context(|| cannot_write(output))?;
     let mut waiting = Waiting::new()?;
     let mut command = Command::new(program);
