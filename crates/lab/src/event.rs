@@ -51,3 +51,21 @@ pub struct Event {
     /// Charged to a memory cgroup.
     pub accounted: bool,
 }
+
+impl Event {
+    /// What events made by hand have where they say nothing: zeros, and no node.
+    pub const BLANK: Event = Event {
+        time: 0,
+        address: 0,
+        name: 0,
+        pid: 0,
+        requested: 0,
+        allocated: 0,
+        gfp: 0,
+        cpu: 0,
+        node: ANY_NODE,
+        order: 0,
+        kind: Kind::CacheAlloc,
+        accounted: false,
+    };
+}

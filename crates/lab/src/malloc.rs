@@ -164,24 +164,11 @@ fn class_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ANY_NODE;
     use crate::snapshot::KernelSnapshot;
 
     fn call(kind: Kind, address: u64, allocated: u32) -> Event {
-        Event {
-            time: 0,
-            address,
-            name: NO_NAME,
-            pid: 1,
-            requested: allocated,
-            allocated,
-            gfp: 0,
-            cpu: 0,
-            node: ANY_NODE,
-            order: 0,
-            kind,
-            accounted: false,
-        }
+        let requested = allocated;
+        Event { kind, address, name: NO_NAME, pid: 1, requested, allocated, ..Event::BLANK }
     }
 
     #[test]

@@ -36,7 +36,7 @@
 
 pub mod boot;
 mod caches;
-mod random;
+pub mod random;
 mod request;
 mod tables;
 

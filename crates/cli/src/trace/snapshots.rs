@@ -3,27 +3,9 @@
 use super::renamer::Renamer;
 use crate::failure::Failure;
 use anyhow::Context;
+use slabyard_lab::snapshot::{COUNTS, SIZES};
 use slabyard_observe::{Reading, Snapshot, Value, file};
 use std::path::Path;
-
-/// Readings of a cache that are the same at every moment: what a replay takes its sizes from.
-const SIZES: [&str; 12] = [
-    "object_size",
-    "slab_size",
-    "align",
-    "objs_per_slab",
-    "order",
-    "cpu_partial",
-    "min_partial",
-    "reclaim_account",
-    "destroy_by_rcu",
-    "cache_dma",
-    "sheaf_capacity",
-    "hwcache_align",
-];
-/// Readings that add up when machines are put together.
-const COUNTS: [&str; 6] =
-    ["slabs", "objects", "total_objects", "partial", "objects_partial", "cpu_slabs"];
 
 pub fn parse(bytes: &[u8]) -> Result<Snapshot, Failure> {
     let snapshot = file::read(bytes, Path::new("the snapshot in the trace"));
@@ -122,7 +104,7 @@ fn add(whole: &mut Snapshot, next: Snapshot, first_cpu: u32) {
 }
 
 fn add_reading(name: &str, reading: &mut Reading, more: Reading, first_cpu: u32) {
-    let adds = COUNTS.contains(&name) || name == "slabs_cpu_partial";
+    let adds = COUNTS.contains(&name);
     if let (true, Value::Exact(sum), Value::Exact(more)) = (adds, &mut reading.value, more.value) {
         *sum += more;
     } else {

@@ -9,6 +9,7 @@ use crate::geometry::{self, SizeError};
 use crate::rules::Settings;
 use slabyard::engine::counted::KernelCache;
 use slabyard::engine::counted::audit::Places;
+use slabyard_small::random::Random;
 
 /// What a population takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl PopulationLoad {
         for (number, load) in self.caches.iter().enumerate() {
             let geometry = geometry::of_cache(&load.request, settings)?;
             let mut cache = KernelCache::new(geometry.rules(settings), &node_of);
-            let mut random = Random(self.seed ^ (number as u64) << 32);
+            let mut random = Random::new(self.seed ^ (number as u64) << 32);
             load.replay(&mut cache, cpus, &mut random);
             let places = cache.places();
             let slab_kb = u64::from(places.slabs) * (geometry.slab_bytes(machine.page_size) >> 10);
@@ -80,7 +81,7 @@ impl CacheLoad {
         random.shuffle(&mut bursts);
         let mut to_free = Vec::new();
         for burst in bursts {
-            let cpu = random.below(cpus);
+            let cpu = random.below(cpus as u32) as usize;
             let mut slabs: Vec<u32> =
                 (0..burst.allocated).map(|_| cache.alloc(cpu, None)).collect();
             random.shuffle(&mut slabs);
@@ -88,7 +89,7 @@ impl CacheLoad {
         }
         random.shuffle(&mut to_free);
         for slab in to_free {
-            cache.free(random.below(cpus), slab);
+            cache.free(random.below(cpus as u32) as usize, slab);
         }
     }
 
@@ -101,30 +102,5 @@ impl CacheLoad {
         let left = self.left_behind.iter().map(|left| burst(left.allocated, left.kept));
         let singles = (0..self.singles).map(|_| burst(1, 1));
         runs.chain(left).chain(singles).collect()
-    }
-}
-
-/// splitmix64, after Steele, Lea and Flood (2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to `limit - 1`.
-    fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.next()) * limit as u128) >> 64) as usize
-    }
-
-    /// Fisher and Yates.
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
     }
 }

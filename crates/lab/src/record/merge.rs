@@ -54,23 +54,12 @@ impl Merge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{ANY_NODE, Kind};
+    use crate::event::Kind;
 
     fn batch(cpu: u16, times: &[u64], until: u64) -> Batch {
-        let event = |time: &u64| Event {
-            time: *time,
-            address: 0x1000,
-            name: 1,
-            pid: 0,
-            requested: 0,
-            allocated: 0,
-            gfp: 0,
-            cpu,
-            node: ANY_NODE,
-            order: 0,
-            kind: Kind::CacheFree,
-            accounted: false,
-        };
+        let kind = Kind::CacheFree;
+        let event =
+            |time: &u64| Event { kind, cpu, time: *time, address: 0x1000, name: 1, ..Event::BLANK };
         let names = if until < 100 { vec![format!("cache{cpu}").into()] } else { vec![] };
         Batch { cpu, events: times.iter().map(event).collect(), names, until, lost: 0 }
     }

@@ -107,23 +107,9 @@ fn class(event: &Event) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ANY_NODE;
 
     fn event(kind: Kind, address: u64, name: u32, gfp: u32) -> Event {
-        Event {
-            time: 0,
-            address,
-            name,
-            pid: 0,
-            requested: 60,
-            allocated: 64,
-            gfp,
-            cpu: 0,
-            node: ANY_NODE,
-            order: 0,
-            kind,
-            accounted: false,
-        }
+        Event { kind, address, name, gfp, requested: 60, allocated: 64, ..Event::BLANK }
     }
 
     #[test]

@@ -131,20 +131,8 @@ mod tests {
     use super::*;
 
     fn event(kind: Kind, address: u64, bytes: u32) -> Event {
-        Event {
-            time: 0,
-            address,
-            name: 0,
-            pid: 0,
-            requested: bytes,
-            allocated: bytes.next_power_of_two(),
-            gfp: 0,
-            cpu: 0,
-            node: crate::event::ANY_NODE,
-            order: 0,
-            kind,
-            accounted: false,
-        }
+        let allocated = bytes.next_power_of_two();
+        Event { kind, address, requested: bytes, allocated, ..Event::BLANK }
     }
 
     fn run_all(events: Vec<Event>) -> Load {

@@ -9,7 +9,7 @@
 //!
 //! Neighbours: [`super::events`] makes a load of it. Invariant: what is no event is left out.
 
-use crate::event::{ANY_NODE, Event, Kind};
+use crate::event::{Event, Kind};
 use crate::trace::Trace;
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -127,18 +127,13 @@ fn event(kind: &str, text: &str) -> Option<Event> {
     let is_page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
     let is_alloc = matches!(kind, Kind::Kmalloc | Kind::CacheAlloc);
     Some(Event {
-        time: 0,
         address: if is_page { frame()? } else { object()? },
-        name: 0,
-        pid: 0,
         requested: if is_alloc { number("bytes_req=")? } else { 0 },
         allocated: if is_alloc { number("bytes_alloc=")? } else { 0 },
         gfp: if text.contains("__GFP_RECLAIMABLE") { RECLAIMABLE } else { 0 },
-        cpu: 0,
-        node: ANY_NODE,
         order: if is_page { number("order=")? as u8 } else { 0 },
         kind,
-        accounted: false,
+        ..Event::BLANK
     })
 }
 

@@ -11,8 +11,9 @@ use std::path::Path;
 const SYSFS: &str = "/sys/kernel/slab";
 const SLABINFO: &str = "/proc/slabinfo";
 
-/// The attributes that are read; a kernel need not have all.
-pub const ATTRIBUTES: [&str; 24] = [
+/// Attributes of a cache that are the same at every moment: what a replay takes its sizes from.
+/// Like the others, a kernel need not have all.
+pub const SIZES: [&str; 12] = [
     "object_size",
     "slab_size",
     "align",
@@ -23,11 +24,12 @@ pub const ATTRIBUTES: [&str; 24] = [
     "reclaim_account",
     "destroy_by_rcu",
     "cache_dma",
-    "sanity_checks",
-    "red_zone",
-    "poison",
-    "store_user",
-    "trace",
+    "sheaf_capacity",
+    "hwcache_align",
+];
+const DEBUGGING: [&str; 5] = ["sanity_checks", "red_zone", "poison", "store_user", "trace"];
+/// Attributes that add up when machines are put together.
+pub const COUNTS: [&str; 7] = [
     "slabs",
     "objects",
     "total_objects",
@@ -35,8 +37,6 @@ pub const ATTRIBUTES: [&str; 24] = [
     "objects_partial",
     "cpu_slabs",
     "slabs_cpu_partial",
-    "sheaf_capacity",
-    "hwcache_align",
 ];
 
 impl KernelSnapshot {
@@ -92,10 +92,10 @@ fn sysfs(top: &Path) -> Result<(Texts, Texts), Error> {
             continue;
         }
         let mut fields = Map::new();
-        for attribute in ATTRIBUTES {
+        for attribute in SIZES.iter().chain(&DEBUGGING).chain(&COUNTS) {
             let file = path.join(attribute);
             match fs::read_to_string(&file) {
-                Ok(text) => drop(fields.insert(attribute.into(), text.trim().into())),
+                Ok(text) => drop(fields.insert((*attribute).into(), text.trim().into())),
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(refused(&file, e));
                 }

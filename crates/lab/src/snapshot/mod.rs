@@ -14,7 +14,7 @@ mod numbers;
 mod parse;
 mod saved;
 
-pub use live::ATTRIBUTES;
+pub use live::{COUNTS, SIZES};
 
 use crate::geometry::{self, Geometry, Request, SizeError};
 use crate::rules::{Machine, SettingError, Settings, VersionError};
