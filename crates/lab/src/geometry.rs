@@ -49,6 +49,8 @@ pub struct Request {
     pub sheaf_capacity: u32,
     /// Checked, poisoned, traced or with red zones: nothing is parked.
     pub debug: bool,
+    /// One of the two that caches are made from: they have no sheaves.
+    pub boot: bool,
 }
 
 /// There are no such slabs.
@@ -78,7 +80,7 @@ pub enum SizeError {
 /// # Errors
 /// A size of 0, or one that the highest order does not hold.
 pub fn of(size: u32, settings: &Settings) -> Result<Geometry, SizeError> {
-    of_cache(&Request { size, sheaf_capacity: 0, debug: false }, settings)
+    of_cache(&Request { size, sheaf_capacity: 0, debug: false, boot: false }, settings)
 }
 
 /// The geometry of a cache that has wishes.
@@ -263,7 +265,7 @@ fn sheaf_capacity(request: &Request, settings: &Settings) -> u32 {
         rules::Front::SheavesOnRequest => request.sheaf_capacity > 0,
         rules::Front::Sheaves => true,
     };
-    if !has_sheaves || settings.tiny || request.debug {
+    if !has_sheaves || settings.tiny || request.debug || request.boot {
         return 0;
     }
     if let Some(capacity) = settings.sheaf_capacity.of(request.size) {

@@ -36,7 +36,7 @@ pub fn snapshot(cpus: u32, page_size: u32) -> Vec<u8> {
     let mut slab = serde_json::Map::new();
     let settings = settings(cpus.max(1), page_size);
     for (size, _) in ROWS {
-        let request = Request { size, sheaf_capacity: 0, debug: false };
+        let request = Request { size, sheaf_capacity: 0, debug: false, boot: false };
         let geometry = settings.as_ref().and_then(|s| geometry::of_cache(&request, s).ok());
         let Some(geometry) = geometry else { continue };
         let cache = json!({
@@ -152,7 +152,7 @@ fn class_of<'a>(
     match classes.entry(size) {
         Entry::Occupied(known) => Some(known.into_mut()),
         Entry::Vacant(new) => {
-            let request = Request { size, sheaf_capacity: 0, debug: false };
+            let request = Request { size, sheaf_capacity: 0, debug: false, boot: false };
             let geometry = geometry::of_cache(&request, settings?).ok()?;
             let name = names.intern(&name(size));
             let (order, objects) = (geometry.order, geometry.objects);

@@ -13,7 +13,6 @@
 //! - A slab on a list was full once, as nothing else brings it there.
 
 use super::{CacheLoad, Error, LeftBehind, PopulationLoad};
-use crate::geometry::Request;
 use crate::snapshot::{Cache, KernelSnapshot};
 
 const SEED: u64 = 0x51ab_7a4d;
@@ -140,11 +139,7 @@ fn load(cache: &Cache, slabs: &Slabs, held: u64) -> CacheLoad {
     left_behind.extend(spread(slabs.node_list, slabs.node_objects, slabs.objects));
     CacheLoad {
         id: cache.id.clone(),
-        request: Request {
-            size: cache.slab_size,
-            sheaf_capacity: cache.sheaf_capacity.unwrap_or(0),
-            debug: cache.debug.unwrap_or(false),
-        },
+        request: cache.request(),
         cpus: slabs.cpu as u32,
         runs: vec![slabs.objects as u32; slabs.full as usize],
         left_behind,

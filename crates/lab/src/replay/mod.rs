@@ -124,6 +124,9 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
             }
             if slab == NONE {
                 frees_left_out += u64::from(copy == 0);
+            } else if step.missed && prepared.caches[number].left_out.is_some() {
+                // Where the object was used again, its grace period was over.
+                cache.free_rcu(cpu, slab);
             } else {
                 cache.free(cpu, slab);
             }

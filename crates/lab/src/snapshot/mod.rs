@@ -23,6 +23,9 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
+/// What caches are made from: they are never merged, so these are their ids.
+const BOOT_CACHES: [&str; 2] = ["kmem_cache", "kmem_cache_node"];
+
 /// One cache of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
@@ -293,11 +296,17 @@ impl Cache {
     /// # Errors
     /// A size that has no geometry.
     pub fn geometry(&self, settings: &Settings) -> Result<Geometry, SizeError> {
-        let request = Request {
+        geometry::of_cache(&self.request(), settings)
+    }
+
+    /// What it brings with it.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        Request {
             size: self.slab_size,
             sheaf_capacity: self.sheaf_capacity.unwrap_or(0),
             debug: self.debug.unwrap_or(false),
-        };
-        geometry::of_cache(&request, settings)
+            boot: BOOT_CACHES.contains(&self.id.as_str()),
+        }
     }
 }

@@ -287,7 +287,7 @@ fn min_partial_is_half_a_logarithm_between_5_and_10() {
 #[test]
 fn sheaves_have_what_their_size_class_holds() {
     let capacity = |release, size, sheaf_capacity, debug| {
-        let request = Request { size, sheaf_capacity, debug };
+        let request = Request { size, sheaf_capacity, debug, boot: false };
         geometry::of_cache(&request, &settings(release, 4096, 4, &[])).unwrap().sheaf_capacity
     };
     for (size, holds) in [(64, 60), (255, 60), (256, 28), (1023, 28), (1024, 12), (4096, 4)] {
@@ -308,7 +308,7 @@ fn sheaves_have_what_their_size_class_holds() {
 #[test]
 fn a_debug_cache_parks_nothing() {
     let at = settings("6.18", 4096, 4, &[]);
-    let request = Request { size: 192, sheaf_capacity: 0, debug: true };
+    let request = Request { size: 192, sheaf_capacity: 0, debug: true, boot: false };
     let got = geometry::of_cache(&request, &at).unwrap();
     assert_eq!((got.cpu_partial, got.cpu_partial_slabs, got.min_partial), (0, Some(0), 5));
     let text = br#"{"page_size": 4096, "slab": {"x": {"slab_size": 192, "objs_per_slab": 21,

@@ -216,8 +216,9 @@ pub(super) fn take_partial<S: Slabs>(
     (missing, looks == 0)
 }
 
-/// Takes slabs off the list, as many as give enough, and then their objects; what is left
-/// of the last one returns to the list's head. Returns how many objects are still missing.
+/// Takes slabs off the list, as many as give enough, and then all their objects, each slab's by
+/// one exchange. The surplus of the last one is freed to it, which is full by then: it joins the
+/// list's tail, as by any free. Returns how many objects are still missing.
 fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u32 {
     let (mut first, mut last, mut free) = (NIL, NIL, 0);
     let mut list = lock(&on);
@@ -245,7 +246,10 @@ fn take_detached<S: Slabs>(on: S, most: u32, f: &mut impl FnMut(S::Taken)) -> u3
         on.count(Counter::CmpxchgSlab, 1);
         missing -= taken;
         if left > 0 {
-            relist(on, slab, version, Why::Rest);
+            on.count(Counter::FreeSlowpath, 1);
+            on.count(Counter::CmpxchgSlab, 1);
+            on.count(Counter::CmpxchgUnderLock, 1);
+            relist(on, slab, version, Why::Freed);
         }
     }
     missing

@@ -36,7 +36,7 @@ pub enum Refill {
 pub enum Flush {
     /// A piece of the main sheaf, from its top, grouped by bitmap word.
     Piece,
-    /// The whole spare sheaf, [down](Slabs::free_below) one object after the other.
+    /// The whole spare sheaf, [down](Slabs::free_all_below).
     Spare,
 }
 
@@ -278,6 +278,10 @@ pub trait Slabs: Copy {
     fn alloc_below(self) -> Option<Self::Object>;
     /// Frees one object to what is below the sheaves.
     fn free_below(self, object: Self::Object);
+    /// Frees all objects of a sheaf to what is below.
+    fn free_all_below(self, objects: &[Self::Element]) {
+        objects.iter().for_each(|object| self.free_below(Self::load(object)));
+    }
 }
 
 /// An array of objects that its holder alone reaches.

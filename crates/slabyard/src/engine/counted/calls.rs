@@ -11,6 +11,7 @@ use crate::engine::partial::{self, End};
 use crate::engine::slabs::{Group, Slabs};
 use crate::engine::{Counter, Header, tiny};
 use crate::slab::Word;
+use ::alloc::vec::Vec;
 
 /// Where the next object comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,13 +165,36 @@ impl KernelCache {
             self.counters.add(Counter::FreeFastpath, 1);
             return;
         }
-        let group = Group { slab, word: Word::FIRST, mask: 1 };
+        self.free_group(cpu, &Group { slab, word: Word::FIRST, mask: 1 });
+    }
+
+    /// Frees objects in bulk, from the last on: those of one slab together, as far as no more than
+    /// two of other slabs lie between (as the kernel builds detached free lists).
+    pub(crate) fn free_in_bulk(&self, cpu: usize, mut objects: Vec<u32>) {
+        const LOOK_AHEAD: usize = 3;
+        while let Some(slab) = objects.pop() {
+            let (mut mask, mut others, mut at) = (1u64, 0, objects.len());
+            while at > 0 && others < LOOK_AHEAD && mask < 1 << (Word::OBJECTS - 1) {
+                at -= 1;
+                if objects[at] == slab {
+                    objects.remove(at);
+                    mask = mask << 1 | 1;
+                } else {
+                    others += 1;
+                }
+            }
+            self.free_group(cpu, &Group { slab, word: Word::FIRST, mask });
+        }
+    }
+
+    fn free_group(&self, cpu: usize, group: &Group) {
+        let slab = group.slab;
         if self.rules.front == Front::Nothing {
             let on = self.at_node_of(cpu, slab);
-            return tiny::free_one(on, Header::shape(on.cache()), &group);
+            return tiny::free_one(on, Header::shape(on.cache()), group);
         }
         let on = self.at(cpu);
-        let drained = free::free_to_slab(on, Header::shape(on.cache()), &group);
+        let drained = free::free_to_slab(on, Header::shape(on.cache()), group);
         if drained > 0 {
             self.counters.drained(drained);
         }

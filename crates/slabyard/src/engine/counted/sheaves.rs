@@ -69,11 +69,31 @@ impl KernelCache {
         self.policy(on).free_slow(on, object);
     }
 
+    /// Frees an object of a slab on a CPU by `kfree_rcu()`, after its grace period: it waited in the
+    /// CPU's sheaf for these, which goes to the barn when it is full, or to its slabs if the barn
+    /// has enough. Without sheaves, or at another node, it goes to its slab.
+    pub fn free_rcu(&mut self, cpu: usize, slab: u32) {
+        let is_near = self.slab(slab).node.get() == self.node_of[cpu];
+        if self.stacks.is_empty() || self.has_arrays() || !is_near {
+            return self.free(cpu, slab);
+        }
+        let sheaf = self.stacks[cpu].rcu_free.get_mut();
+        sheaf.0.push(slab);
+        if sheaf.0.len() < self.rules.sheaf_capacity as usize {
+            return;
+        }
+        let full = self.stacks[cpu].rcu_free.take();
+        let on = self.at(cpu);
+        let empty = self.policy(on).put_or_flush(on, full);
+        self.stacks[cpu].rcu_free.replace(empty);
+    }
+
     /// All sheaves go to their slabs.
     pub(crate) fn flush_sheaves(&self) {
         for cpu in 0..self.stacks.len() {
             let (on, stacks) = (self.at(cpu), &self.stacks[cpu]);
-            for mut sheaf in stacks.main.take().into_iter().chain(stacks.spare.take()) {
+            let of_calls = stacks.main.take().into_iter().chain(stacks.spare.take());
+            for mut sheaf in of_calls.chain([stacks.rcu_free.take()]) {
                 self.policy(on).flush(on, &mut sheaf, u32::MAX);
             }
         }
@@ -97,6 +117,9 @@ impl KernelCache {
         let shift = self.numbers.shift;
         for stack in self.stacks.iter().flat_map(|stacks| [&stacks.main, &stacks.spare]) {
             stack.borrow().iter().flat_map(|sheaf| &sheaf.0).for_each(|object| f(object >> shift));
+        }
+        for stacks in &self.stacks {
+            stacks.rcu_free.borrow().0.iter().for_each(|object| f(object >> shift));
         }
         for node in 0..self.nodes.len() {
             let on = CountedSlabs { node: node as u16, ..self.at(0) };

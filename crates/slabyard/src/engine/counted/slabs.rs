@@ -4,7 +4,7 @@
 //! what is counted. One call is under way at a time, so locks never wait.
 
 use super::numbers::Slab;
-use super::{KernelCache, State};
+use super::{Front, KernelCache, State};
 use crate::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
 use crate::engine::{Counter, Header, Shape, array_cache, flush, partial};
 use crate::pages::NODE_LIMIT;
@@ -253,6 +253,13 @@ impl Slabs for CountedSlabs<'_> {
             (object >> self.cache.numbers.shift, object & ((1 << self.cache.numbers.shift) - 1));
         flush::put_one(self, self.cache().shape(), &Group { slab, word: Word(word), mask: 1 });
     }
+
+    fn free_all_below(self, objects: &[u32]) {
+        if self.cache.is_of_yard || self.cache.rules.front != Front::Sheaves {
+            return objects.iter().for_each(|object| self.free_below(*object));
+        }
+        self.cache.free_in_bulk(self.cpu, objects.to_vec());
+    }
 }
 
 /// A sheaf of numbers.
@@ -271,6 +278,8 @@ impl Held for CountedSheaf {
 pub(crate) struct CpuStacks {
     pub(crate) main: RefCell<Option<CountedSheaf>>,
     pub(crate) spare: RefCell<Option<CountedSheaf>>,
+    /// What `kfree_rcu()` freed here.
+    pub(crate) rcu_free: RefCell<CountedSheaf>,
     /// An array was allocated from since the last reap.
     pub(crate) touched: Cell<bool>,
     /// Reaps so far.

@@ -344,6 +344,64 @@ fn a_slab_left_early_waits_where_the_cpu_went_and_at_its_node_where_there_are_no
     assert_eq!(left_for(false, of_other), State::NodePartial);
 }
 
+const SHEAVES: Rules = Rules { front: Front::Sheaves, sheaf_capacity: 4, ..RULES };
+
+/// 7.x takes all that a slab has free, and what a sheaf does not hold is freed to the slab, which
+/// was full in between: it joins the list's tail.
+#[test]
+fn what_a_refill_does_not_need_of_a_slab_waits_at_the_lists_tail() {
+    let mut cache = KernelCache::new(SHEAVES, &[0]);
+    let first = cache.install_node_partial(0, 3);
+    let second = cache.install_node_partial(0, 3);
+    let third = cache.install_node_partial(0, 1);
+    // The first slab and one object of the second; two of it come back.
+    assert_eq!(cost(&mut cache, |cache| assert_eq!(cache.alloc(0, None), second)), [3, 1, 2]);
+    assert_eq!((cache.state(first), cache.node_partial(0)), (State::Full, (third, 2)));
+    assert_eq!(cache.next_of(third), second);
+}
+
+/// A flush frees a sheaf's objects slab by slab, from the last on.
+#[test]
+fn a_flush_puts_objects_of_one_slab_back_at_once() {
+    let flushed = |order: [usize; 5]| {
+        let mut cache = KernelCache::new(SHEAVES, &[0]);
+        let slabs = [cache.install_full(0), cache.install_full(0), cache.install_full(0)];
+        let objects = order.map(|nth| slabs[nth]).to_vec();
+        let cost = cost(&mut cache, |cache| cache.free_in_bulk(0, objects));
+        let listed: Vec<u32> = cache.each_node_partial(0).map(|of| of.0).collect();
+        let nth = |slab: &u32| slabs.iter().position(|of| of == slab).unwrap();
+        (cost, listed.iter().map(nth).collect::<Vec<_>>())
+    };
+    // Two of another slab between them, which are no hindrance, and three, which are.
+    assert_eq!(flushed([0, 1, 1, 0, 0]), ([2, 2, 2], vec![0, 1]));
+    assert_eq!(flushed([0, 1, 2, 1, 0]), ([4, 3, 3], vec![0, 1, 2]));
+}
+
+/// A full sheaf of `kfree_rcu()` is the barn's, until that has ten; then its slabs'.
+#[test]
+fn what_kfree_rcu_frees_goes_to_the_barn_by_the_sheaf() {
+    let mut cache = KernelCache::new(SHEAVES, &[0]);
+    let mut free = |n: usize| {
+        for _ in 0..n {
+            let slab = cache.install_full(0);
+            (0..4).for_each(|_| cache.free_rcu(0, slab));
+        }
+        cache.audit(None).unwrap();
+        (cache.in_sheaves(), cache.node_partial(0).1)
+    };
+    assert_eq!(free(1), ((0, 4), 0));
+    assert_eq!(free(9), ((0, 40), 0));
+    // Empty slabs, of which two are kept.
+    assert_eq!(free(3), ((0, 40), 2));
+    let slab = cache.install_full(0);
+    (0..3).for_each(|_| cache.free_rcu(0, slab));
+    assert_eq!(cache.in_sheaves(), (3, 40));
+    let mut plain = KernelCache::new(RULES, &[0]);
+    let slab = plain.install_full(0);
+    plain.free_rcu(0, slab);
+    assert_eq!(plain.state(slab), State::CpuPartial);
+}
+
 struct Random(u64);
 
 impl Random {
@@ -394,7 +452,11 @@ fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
             }
             _ => {
                 let slab = live.swap_remove(random.below(live.len()));
-                cache.free(cpu, slab);
+                if random.below(4) == 0 {
+                    cache.free_rcu(cpu, slab);
+                } else {
+                    cache.free(cpu, slab);
+                }
             }
         }
         let of = |slab: u32| live.iter().filter(|of| **of == slab).count() as u32;

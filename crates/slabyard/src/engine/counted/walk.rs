@@ -41,11 +41,12 @@ impl KernelCache {
     /// Free objects in a CPU's sheaves.
     #[must_use]
     pub fn in_sheaves_of(&self, cpu: usize) -> usize {
-        let Some(CpuStacks { main, spare, .. }) = self.stacks.get(cpu) else { return 0 };
-        [main, spare]
+        let Some(CpuStacks { main, spare, rcu_free, .. }) = self.stacks.get(cpu) else { return 0 };
+        let of_calls = [main, spare]
             .map(|stack| stack.borrow().as_ref().map_or(0, |sheaf| sheaf.0.len()))
             .iter()
-            .sum()
+            .sum::<usize>();
+        of_calls + rcu_free.borrow().0.len()
     }
 
     /// Free objects in a node's barn.

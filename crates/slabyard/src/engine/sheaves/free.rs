@@ -132,6 +132,19 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         larger
     }
 
+    /// Puts a full sheaf into the barn, or flushes it if the barn has enough; returns an empty one.
+    pub(in crate::engine) fn put_or_flush<S: Stacks<Chain = C>>(
+        &self,
+        on: S,
+        full: S::Sheaf,
+    ) -> S::Sheaf {
+        self.barn_put_full(on, full).unwrap_or_else(|mut full| {
+            on.count(Counter::BarnPutFail, 1);
+            self.flush(on, &mut full, u32::MAX);
+            full
+        })
+    }
+
     /// Returns the top objects of a sheaf to their slabs, by at most so many slab operations;
     /// says how many objects.
     pub(in crate::engine) fn flush<S: Stacks<Chain = C>>(
@@ -144,7 +157,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         let flushed = match on.rules().flush {
             Flush::Piece => flush::return_to_slabs(on, objects, most),
             Flush::Spare => {
-                objects.iter().for_each(|object| on.free_below(S::load(object)));
+                on.free_all_below(objects);
                 sheaf.len()
             }
         };

@@ -1,0 +1,135 @@
+//! What each preset has and has not: a trace replayed by its rules, and the counters that stay 0.
+//!
+//! `cargo test --profile checked -p slabyard-lab --test presets -- --nocapture` prints the figures.
+
+use slabyard::engine::counted::KernelCache;
+use slabyard::engine::counters::Counter::{self, *};
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::prepare::Op;
+use slabyard_lab::replay::{Plan, Replayed, Start, replay};
+use slabyard_lab::rules::{Release, Settings};
+use slabyard_lab::snapshot::KernelSnapshot;
+use slabyard_lab::trace;
+use std::path::Path;
+
+/// What a replay by a release's rules did.
+struct Run {
+    case: Case,
+    done: Replayed,
+}
+
+fn run(release: &str, set: &[&str]) -> Run {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let trace = trace::open(&traces.join("forkexec.slabtrace")).expect("a trace");
+    let start = traces.join("forkexec.before.json.zst");
+    let snapshot = KernelSnapshot::open(&start).expect("a snapshot").remove(0);
+    let machine = snapshot.settings().expect("a known kernel").0.machine;
+    let mut settings = Settings::new(Release::find(release).expect("a release").0, machine);
+    set.iter().for_each(|text| settings.set(text).expect("a setting"));
+    settings.validate().expect("a possible kernel");
+    let case = Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case");
+    let done = replay(&Plan { audit_every: 20_000, ..case.plan(Start::LookAhead) }).expect("books");
+    Run { case, done }
+}
+
+impl Run {
+    fn sum(&self, counter: Counter) -> u64 {
+        self.done.caches.iter().map(|cache| cache.counters().get(counter)).sum()
+    }
+
+    fn nothing_of(&self, counters: &[Counter]) {
+        counters.iter().for_each(|counter| assert_eq!(self.sum(*counter), 0, "{counter:?}"));
+    }
+
+    fn something_of(&self, counters: &[Counter]) {
+        counters.iter().for_each(|counter| assert!(self.sum(*counter) > 0, "{counter:?}"));
+    }
+
+    fn caches(&self) -> impl Iterator<Item = (&str, &KernelCache)> {
+        self.case.ids.iter().map(String::as_str).zip(&self.done.caches)
+    }
+
+    /// CPU slabs, and slabs on CPU partial lists, at the start and at the end.
+    fn on_cpus(&self) -> [u32; 2] {
+        let moments = self.done.before.caches.iter().chain(&self.done.after.caches);
+        moments.fold([0; 2], |[slabs, lists], at| {
+            [slabs + at.places.cpu_slabs, lists + at.places.cpu_partial]
+        })
+    }
+}
+
+const SHEAVES: [Counter; 6] =
+    [AllocCpuSheaf, FreeCpuSheaf, SheafRefill, SheafFlush, BarnGet, BarnPut];
+const CPU_SLABS: [Counter; 5] =
+    [AllocFastpath, FreeFastpath, AllocRefill, AllocFromPartial, DeactivateBypass];
+const CPU_LISTS: [Counter; 3] = [CpuPartialAlloc, CpuPartialFree, CpuPartialNode];
+
+#[test]
+fn kernels_to_6_17_have_cpu_slabs_and_lists_and_no_sheaves() {
+    for (release, is_eager) in [("5.9", true), ("5.16", true), ("6.1", true), ("6.8", false)] {
+        let run = run(release, &[]);
+        run.something_of(&CPU_SLABS);
+        run.something_of(&CPU_LISTS);
+        run.nothing_of(&SHEAVES);
+        // Delayed freezing leaves the exchanges under the lock to frees.
+        let by_frees = run.sum(FreeAddPartial) + run.sum(FreeRemovePartial) + run.sum(ListLockVain);
+        assert_eq!(run.sum(CmpxchgUnderLock) > by_frees, is_eager, "{release}");
+    }
+}
+
+#[test]
+fn a_kernel_6_18_has_sheaves_where_caches_ask_for_them() {
+    let run = run("6.18", &[]);
+    run.something_of(&CPU_SLABS);
+    run.something_of(&CPU_LISTS);
+    let with = run.caches().filter(|(_, cache)| cache.counters().get(AllocCpuSheaf) > 0);
+    assert_eq!(with.map(|(id, _)| id).collect::<Vec<_>>(), ["maple_node", "vm_area_struct"]);
+}
+
+#[test]
+fn a_kernel_7_1_has_nothing_on_cpus_but_sheaves() {
+    let run = run("7.1", &[]);
+    run.nothing_of(&CPU_SLABS);
+    run.nothing_of(&CPU_LISTS);
+    run.nothing_of(&[FreeFrozen, CpuslabFlush, CpuPartialDrain, DeactivateToHead]);
+    run.something_of(&SHEAVES);
+    assert_eq!(run.on_cpus(), [0; 2]);
+    for (id, cache) in run.caches() {
+        let boot = ["kmem_cache", "kmem_cache_node"].contains(&id);
+        assert_eq!(cache.rules().sheaf_capacity == 0, boot, "{id}");
+    }
+    // A flush takes the objects of one slab together.
+    let (calls, flushed) = (run.sum(FreeSlowpath), run.sum(SheafFlush));
+    assert!(calls < flushed, "{calls} for {flushed} objects");
+    // `kfree_rcu()` frees to a sheaf of its own: such a cache counts fewer frees than objects that
+    // came back.
+    let loses = |nth: &usize| run.case.prepared.caches[*nth].left_out.is_some();
+    let lost = (0..run.case.ids.len()).find(loses).expect("a cache whose frees leave no event");
+    let steps = run.case.prepared.steps.iter().filter(|step| step.cache as usize == lost);
+    let (told, missed) =
+        steps.filter(|step| step.op == Op::Free).fold((0, 0), |(told, missed), step| {
+            if step.missed { (told, missed + 1) } else { (told + 1, missed) }
+        });
+    let counted = run.done.caches[lost].counters().get(FreeCpuSheaf);
+    println!("{}: {told} frees told, {missed} missed, {counted} to sheaves", run.case.ids[lost]);
+    assert!(missed > 0 && counted <= told);
+}
+
+#[test]
+fn slub_tiny_has_its_nodes_list_and_takes_its_lock_at_each_call() {
+    for release in ["6.8", "6.18", "7.1"] {
+        let run = run(release, &["tiny=1"]);
+        run.nothing_of(&SHEAVES);
+        run.nothing_of(&CPU_SLABS);
+        run.nothing_of(&CPU_LISTS);
+        run.nothing_of(&[EmptyKept, CmpxchgSlab]);
+        assert_eq!(run.on_cpus(), [0; 2]);
+        let calls = run.sum(AllocSlowpath) + run.sum(FreeSlowpath);
+        assert_eq!(run.sum(ListLock), calls, "{release}");
+        assert!(run.done.caches.iter().all(|cache| cache.rules().min_partial == 0));
+        // Empty slabs end at once, but for those that there were before.
+        let empty = run.done.after.caches.iter().map(|at| at.places.node_empty).sum::<u32>();
+        let before = run.done.before.caches.iter().map(|at| at.places.node_empty).sum::<u32>();
+        assert!(empty <= before, "{release}: {before} to {empty}");
+    }
+}
