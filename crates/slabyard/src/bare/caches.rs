@@ -6,7 +6,7 @@
 //!
 //! Invariant: a number leads to a cache from its making to its end; slabs carry the number.
 
-use super::verify::Tally;
+use super::tally::Tally;
 use crate::engine::slob::Lists;
 use crate::pages::bare::meta::Place;
 use crate::pages::bare::{Kind as PageKind, MOST_ORDER, Pages};

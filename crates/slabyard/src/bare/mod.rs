@@ -26,7 +26,7 @@
 //! (`engine`), on other pages.
 //!
 //! Neighbours: [`caches`] has caches by number, [`orders`] the orders of slabs, [`typed`] object
-//! caches, [`verify`] the checker, [`report`] texts.
+//! caches, [`verify`] the checker and [`tally`] what it adds up, [`report`] texts.
 
 pub mod caches;
 pub mod memory;
@@ -34,6 +34,7 @@ pub mod orders;
 pub mod report;
 pub mod slabs;
 pub mod slob;
+pub mod tally;
 pub mod typed;
 pub mod verify;
 
@@ -43,8 +44,8 @@ pub use crate::platform::bare::{Alone, Board, Spin};
 pub use caches::{CacheId, CacheSettings, Engine, Settings};
 pub use memory::Memory;
 pub use slob::Slob;
+pub use tally::Counts;
 pub use typed::{CacheBox, ObjectCache};
-pub use verify::Counts;
 
 use caches::Core;
 use core::ptr::NonNull;

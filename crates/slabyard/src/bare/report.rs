@@ -1,7 +1,7 @@
 //! Texts of a bare yard, by the kernel's form: free blocks as `/proc/buddyinfo` has them, and the
 //! report of an allocation of pages that failed.
 
-use super::verify::Counts;
+use super::tally::Counts;
 use super::{Board, Engine, MOST_ORDER, Yard};
 use core::fmt;
 

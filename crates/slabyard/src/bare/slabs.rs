@@ -2,7 +2,7 @@
 
 use super::caches::{CLASSES, CacheSettings, Core, Engine};
 use super::orders;
-use super::verify::Tally;
+use super::tally::Tally;
 use crate::engine::bare::kinds::Limits;
 use crate::engine::bare::{Cache, Kind, Object, On};
 use crate::pages::bare::{MOST_ORDER, NONE};

@@ -2,7 +2,7 @@
 //! cache has nothing in front, and what a page does not hold is pages.
 
 use super::caches::{Core, Engine};
-use super::verify::Tally;
+use super::tally::Tally;
 use crate::engine::bare::blocks::Blocks;
 use crate::engine::slob::{self, Place, Request};
 use crate::pages::bare::Kind as PageKind;
