@@ -20,6 +20,8 @@ fn run_in(mode: Mode, case: &str, further: &[(&str, &str)]) -> Option<Outcome> {
     Some(program.run(mode, &variables, LIMIT))
 }
 
+const PAGE: &str = "BUG malloc-large: Free page overwritten";
+
 /// The engine `tiny`, because its mode is of the library that holds all engines.
 const MODES: [Mode; 2] = [Mode::TinyRseq, Mode::TinySlots];
 
@@ -99,8 +101,18 @@ fn what_nobody_frees_is_found_at_the_exit() {
         ("over-large-never-freed", "BUG malloc-large: Right Redzone overwritten"),
         ("write-after-free", "BUG malloc-32: Poison overwritten"),
         ("write-zone-after-free", "BUG malloc-32: Left Redzone overwritten"),
+        ("write-after-trim", PAGE),
+        ("write-after-free-large-of-many", PAGE),
     ] {
         is_found(case, &[words]);
+    }
+}
+
+/// Pages that were given back are looked at when they are taken again.
+#[test]
+fn a_write_to_freed_pages_is_found_when_they_are_taken() {
+    for case in ["write-after-trim-reused", "write-after-free-large-of-many-reused"] {
+        is_found(case, &[PAGE, "Called by", " make+0x"]);
     }
 }
 

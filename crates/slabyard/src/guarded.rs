@@ -3,8 +3,8 @@
 //! A block is a mapping with a page behind it that faults, while there are fewer than
 //! [`MOST_GUARDED`]; else a run. Both have a red zone and a seal behind what was requested
 //! ([`crate::slab::debug`]). A freed mapping stays in quarantine, a ring of addresses: all of its
-//! pages fault, and a second free finds it there. A block does not grow in place: each `realloc`
-//! moves it.
+//! pages fault, and a second free finds it there. The pages of a freed run are zeros, which is looked
+//! at when they are taken again. A block does not grow in place: each `realloc` moves it.
 //!
 //! Neighbours: `large` asks here first; [`looks`] keeps looks and changes apart. Invariant: while these have debugging, every live run and
 //! mapping of the yard has a seal, those that signal handlers get included.
@@ -94,6 +94,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let block = mapped.or_else(|| {
             let address = self.heap.alloc_run(bytes.checked_add(SEAL)?, align)?;
             let end = address + self.heap.run_bytes(address)?;
+            let first = self.heap.region.granule_of(address)?;
+            self.heap.look_at_taken(first, (end - address) / GRANULE);
             self.heap.seal_block(address, end, bytes);
             Some(address)
         });
@@ -165,7 +167,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         {
             return false;
         }
-        if self.heap.free_live_run(address).is_some() {
+        if self.heap.free_live_run_clean(address).is_some() {
             return true;
         }
         if !looks.is_at(address) {

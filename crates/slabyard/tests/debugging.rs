@@ -482,6 +482,48 @@ fn a_write_to_an_object_of_an_empty_slab_is_found() {
     }
 }
 
+/// The pages of a slab that ended are zeros at once: who writes there is found by a look, and when
+/// they are taken again.
+#[test]
+fn a_write_to_the_pages_of_a_slab_that_ended_is_found() {
+    for by_look in [true, false] {
+        let yard = yard_with(|_| DebugFlags::NONE);
+        let id = cache_of(&yard, 4000, DebugFlags::POISON);
+        let p = alloc(&yard, id);
+        write(&yard, p + 8, 0x12);
+        assert_eq!(yard.free_to(id, p), Ok(()));
+        assert!(yard.shrink_cache(id));
+        is_sound(&yard);
+        write(&yard, p + 50, 0x12);
+        if by_look {
+            assert_eq!((validate(&yard), found()), (1, vec![What::Unused]));
+        } else {
+            while alloc(&yard, id) & !4095 != p & !4095 {
+                assert_eq!(found(), []);
+            }
+            assert_eq!(found(), [What::Unused]);
+        }
+        is_sound(&yard);
+    }
+}
+
+/// A slab that was set aside is reported with the objects that are used.
+#[test]
+fn a_report_tells_how_many_objects_are_used() {
+    let yard = yard_with(|_| DebugFlags::NONE);
+    let id = cache_of(&yard, 64, all());
+    let objects: Vec<_> = (0..4).map(|_| alloc(&yard, id)).collect();
+    assert_eq!(yard.free_to(id, objects[0]), Ok(()));
+    for (wrong, used) in [(1, 3), (2, 2)] {
+        write(&yard, objects[wrong] + 64, 0x12);
+        assert_eq!(yard.free_to(id, objects[wrong]), Ok(()));
+        let all = FOUND.take();
+        let [finding] = all[..] else { panic!("{all:?}") };
+        assert_eq!((finding.what, finding.objects[1]), (What::RightRedZone, used));
+    }
+    is_sound(&yard);
+}
+
 /// Planted: a state that is right in itself and says something else than the slab's bitmap.
 #[test]
 fn verify_compares_states_with_bits() {

@@ -32,6 +32,17 @@ static FAR void spoil(void *p, long at)
     byte[at] = 'A';
 }
 
+/* The last of so many large blocks, which alone is freed. */
+static char *make_and_give_last(int n)
+{
+    char *last = NULL;
+
+    while (n--)
+        last = make(40000);
+    give(last);
+    return last;
+}
+
 static void *give_elsewhere(void *p)
 {
     give(p);
@@ -180,6 +191,22 @@ int main(void)
         p = make(100000);
         give(p);
         spoil(p, 5);
+    } else if (IS("write-after-free-large-of-many")) {
+        /* So many that the last of them has no guard page. */
+        spoil(make_and_give_last(5000), 5);
+    } else if (IS("write-after-free-large-of-many-reused")) {
+        spoil(make_and_give_last(5000), 5);
+        give(make(40000));
+    } else if (IS("write-after-trim")) {
+        give(p);
+        malloc_trim(0);
+        spoil(p, 3);
+    } else if (IS("write-after-trim-reused")) {
+        give(p);
+        malloc_trim(0);
+        spoil(p, 3);
+        for (int i = 0; i < 1000; i++)
+            make(24);
     } else if (IS("read-after-free-large")) {
         p = make(100000);
         give(p);

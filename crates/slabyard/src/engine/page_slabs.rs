@@ -43,6 +43,16 @@ pub trait Ruled: Copy {
         None
     }
 
+    /// A look at the pages of a slab that is about to begin, as they are.
+    #[inline(always)]
+    fn look_at_taken<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
+
+    /// True if the pages of slabs that ended are given back to the system at once.
+    #[inline(always)]
+    fn frees_clean(self) -> bool {
+        false
+    }
+
     /// Prepares the objects of a slab that is about to begin: nobody else knows it.
     #[inline(always)]
     fn prepare<P: Platform>(_on: &PageSlabs<'_, P, Self>, _shape: &Shape, _slab: u32) {}
@@ -196,6 +206,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         } else {
             self.heap.take_block_of(order, self.rules.node_of_slabs())?
         };
+        R::look_at_taken(&self, shape, slab);
         if let Some(constructor) = &shape.constructor {
             self.heap.construct(slab, &shape.geometry, constructor);
         }
@@ -354,7 +365,9 @@ impl<P: Platform, R: Ruled> PageSlabs<'_, P, R> {
         if !is_plain && is_held(self.heap, shape, slab) {
             return;
         }
-        if self.heap.platform.has_page_lists() {
+        if self.rules.frees_clean() {
+            self.heap.free_clean(slab, 1 << order);
+        } else if self.heap.platform.has_page_lists() {
             self.heap.free_listed(slab, order, warmth, |counter, n| self.count(counter, n));
         } else {
             self.heap.free_block(slab, order);

@@ -348,6 +348,21 @@ impl<P: Platform> PageHeap<P> {
 
     /// Frees the live run that begins at `address`; returns its bytes, or `None` if none does.
     pub fn free_live_run(&self, address: usize) -> Option<usize> {
+        let (index, granules) = self.end_live_run(address)?;
+        self.free_run(index, granules);
+        Some(granules * super::GRANULE)
+    }
+
+    /// As [`PageHeap::free_live_run`]; its pages [are clean](PageHeap::free_clean).
+    pub fn free_live_run_clean(&self, address: usize) -> Option<usize> {
+        let (index, granules) = self.end_live_run(address)?;
+        self.free_clean(index, granules);
+        Some(granules * super::GRANULE)
+    }
+
+    /// Ends the live run that begins at `address`: its first granule, and how many it has.
+    #[inline(always)]
+    fn end_live_run(&self, address: usize) -> Option<(u32, usize)> {
         let bytes = self.run_bytes(address)?;
         let index = self.region.granule_of(address)?;
         // Of two threads that free the same run, one gets it.
@@ -357,8 +372,7 @@ impl<P: Platform> PageHeap<P> {
         let granules = bytes / super::GRANULE;
         self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
-        self.free_run(index, granules);
-        Some(bytes)
+        Some((index, granules))
     }
 
     /// Cuts the tail off a live run, down to `bytes`.

@@ -79,6 +79,23 @@ impl<P: Platform> PageHeap<P> {
         done
     }
 
+    /// Frees a run whose descriptor is of kind [`Kind::None`], and gives its pages back at once: a
+    /// look at [clean pages](PageHeap::look_at_taken) sees who writes to them. It is neither parked
+    /// nor kept for requests of its size.
+    pub fn free_clean(&self, index: u32, granules: usize) {
+        let granules = self.granules_for(granules * GRANULE);
+        let (first, now) = (index as usize, self.platform.now_ms() as u32);
+        let address = self.region.address(index);
+        let mut stretch = [Stretch { address, bytes: granules * GRANULE }];
+        self.platform.give_back(&mut stretch);
+        if stretch == [Stretch::NONE] {
+            return self.free_run(index, granules);
+        }
+        self.region.set_dirty(first, granules, false);
+        let mut lists = self.buddy.lists.lock(&self.platform);
+        lists.free_range(&self.region, first, first + granules, false, now);
+    }
+
     /// Gives back parts of the largest dirty blocks that were freed at least `age_ms`
     /// ago, by one call of at most [`MOST_BYTES`]. Returns the granules given back;
     /// `None` if there is no such block, or the system refused the whole call.

@@ -1,18 +1,15 @@
-//! Pages that nobody had: what a program writes far behind an object may lie there.
+//! Pages that nobody has ([`crate::slab::debug`]): a look through all objects looks at the clean
+//! ones as well.
 //!
-//! A free page that is clean reads as zeros, by which `calloc` saves work. With debugging a look
-//! through all objects looks at these pages as well; what is written to a free page that was used
-//! before is not seen.
+//! What is written to a dirty one is not seen: that of a cache without debugging.
 //!
 //! Neighbour: [`super::debugging`] looks at objects. Invariant: no lock is held, and what others
 //! take meanwhile is no finding.
 
 use crate::engine::Engine;
-use crate::guarded::SLOT;
 use crate::pages::Kind;
-use crate::pages::finding::{By, Bytes, Finding, What};
+use crate::pages::finding::By;
 use crate::platform::{GRANULE, Platform};
-use crate::sync::Ordering;
 use crate::yard::Yard;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -42,38 +39,17 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// True, and reported, if a clean granule of a free block holds anything.
     fn is_wrong(&self, block: usize, granules: usize, granule: usize) -> bool {
-        let address = self.heap.region.address(granule as u32);
         let is_clean = || {
             self.free_block_at(block) == Some(granules)
                 && self.heap.region.dirty_in(granule, 1) == 0
         };
-        // SAFETY: a free block is committed, and stays so.
-        let other = || unsafe { self.platform().first_other(address, GRANULE, 0) };
+        let written = || self.heap.first_written(granule as u32);
         // It may have been taken, used and given back meanwhile: then it reads as zeros again.
-        if !is_clean() || other().is_none() || !is_clean() {
+        if !is_clean() || written().is_none() || !is_clean() {
             return false;
         }
-        let Some((first, found)) = other().filter(|_| is_clean()) else { return false };
-        self.heap.findings.fetch_add(1, Ordering::Relaxed);
-        if let Some(hooks) = self.heap.hooks.try_get() {
-            (hooks.report)(&Finding {
-                what: What::Unused,
-                by: By::Look,
-                slot: SLOT,
-                slab: address,
-                slab_bytes: GRANULE,
-                objects: [0, 0],
-                object: address,
-                object_bytes: GRANULE as u32,
-                requested: 0,
-                pointer: address,
-                bytes: Some(Bytes { first, last: first, found, expected: 0 }),
-                allocated: None,
-                freed: None,
-            });
-        }
-        // SAFETY: as above; whoever takes it finds zeros.
-        unsafe { self.platform().fill(address, GRANULE, 0) };
+        let Some(byte) = written().filter(|_| is_clean()) else { return false };
+        self.heap.report_written(By::Look, granule as u32, byte);
         true
     }
 }

@@ -64,7 +64,11 @@ impl Debug {
         let (shape, layout) = (on.cache.shape(), self.layout());
         let geometry = &shape.geometry;
         let slab = object & !(geometry.slab_bytes() - 1);
-        let free = on.heap.region.granule_of(slab).map_or(0, |slab| on.heap.free_of(slab).1);
+        // By their states: of a slab that was set aside no object is in the free set.
+        let is_used = |index: &u32| {
+            let object = geometry.address_of(slab, *index);
+            on.heap.known(layout, object).is_none_or(|known| known.state != State::Free)
+        };
         let [allocated, freed] = on.heap.tracks(layout, object);
         (hooks.report)(&Finding {
             what,
@@ -72,7 +76,7 @@ impl Debug {
             slot: shape.slot,
             slab,
             slab_bytes: geometry.slab_bytes(),
-            objects: [geometry.objects, geometry.objects - free.min(geometry.objects)],
+            objects: [geometry.objects, (0..geometry.objects).filter(is_used).count() as u32],
             object,
             object_bytes: geometry.object,
             requested: on.heap.known(layout, object).map_or(geometry.object, |k| k.requested),

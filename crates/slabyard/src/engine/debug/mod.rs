@@ -54,6 +54,16 @@ pub(super) struct Checked<'a>(&'a Debug);
 impl Ruled for Checked<'_> {
     const RULES: Rules = Rules::KERNEL;
 
+    fn look_at_taken<P: Platform>(on: &PageSlabs<'_, P, Self>, shape: &Shape, slab: u32) {
+        if on.rules.0.flags().has(Debug::LOOKS_AT) {
+            on.heap.look_at_taken(slab, 1 << shape.geometry.order);
+        }
+    }
+
+    fn frees_clean(self) -> bool {
+        self.0.flags().has(Debug::LOOKS_AT)
+    }
+
     fn prepare<P: Platform>(on: &PageSlabs<'_, P, Self>, shape: &Shape, slab: u32) {
         let geometry = &shape.geometry;
         let first = geometry.address_of(on.heap.region.address(slab), 0);

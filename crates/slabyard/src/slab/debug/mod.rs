@@ -4,7 +4,7 @@
 //! [`layout`] says where the parts lie, [`object`] fills and checks them, [`track`] keeps who used
 //! an object, [`tail`] has what lies
 //! behind a slab's last object, [`aside`] takes a slab out of use, [`block`] has what lies behind
-//! runs and mappings.
+//! runs and mappings, [`unused`] looks at pages that nobody has.
 //! Neighbour: [`crate::engine::debug`] decides when.
 
 mod aside;
@@ -13,6 +13,7 @@ mod layout;
 mod object;
 mod tail;
 mod track;
+mod unused;
 
 pub use block::SEAL;
 pub use layout::{Asked, Layout};
