@@ -24,6 +24,7 @@ Examples:
   slabyard small --engine slob --engine tiny    some of them
   slabyard small --memory 16M --seeds 20
   slabyard small --memory 6M --report           what the kernel would say of a failure
+  slabyard small --scattered 16                 16 pages are kept all over memory
   slabyard small --events boot.trace --memory 64M --reserved 9M
                                                 a kernel's kmem events, as its `trace` file has them
   slabyard small --events boot.trace --log slab.log --contender 'slab max_order=1'
@@ -39,6 +40,9 @@ pub struct SmallArgs {
     /// Of it, the kernel's own: text, tables, per-CPU data
     #[arg(long, value_name = "S", default_value = "1952K", value_parser = crate::machine::size)]
     reserved: u32,
+    /// Single pages that are kept all over what is left, where the seed says
+    #[arg(long, value_name = "N", default_value = "0", conflicts_with = "events")]
+    scattered: u32,
     /// Allocators [default: all]; may be repeated
     #[arg(long = "engine", value_enum)]
     engines: Vec<Engine>,
@@ -86,7 +90,7 @@ pub fn run(args: &SmallArgs) -> Result<ExitCode, Failure> {
             let (before, save) = (args.before.as_deref(), args.save.as_deref());
             vec![events::load(file, before, save)?]
         }
-        None => (1..=args.seeds).map(Load::generated).collect(),
+        None => (1..=args.seeds).map(|seed| args.generated(small, seed)).collect(),
     };
     if let Some(load) = loads.first().filter(|_| args.live) {
         return stdout::print(events::live_text(load).as_bytes());
@@ -116,6 +120,14 @@ impl SmallArgs {
         }
         let pages = |bytes: u32| bytes / page_size;
         Ok(Small { page_size, pages: pages(self.memory), reserved: pages(self.reserved) })
+    }
+
+    fn generated(&self, small: Small, seed: u64) -> Load {
+        let mut load = Load::generated(seed);
+        if self.scattered > 0 {
+            load.begin_scattered(small.pages - small.reserved, self.scattered, seed);
+        }
+        load
     }
 
     fn contenders(&self) -> Result<Vec<Contender>, Failure> {

@@ -40,6 +40,15 @@ fn a_request_that_fails_is_reported_as_a_kernel_does() {
 }
 
 #[test]
+fn scattered_pages_leave_no_large_block() {
+    let args = ["--engine", "slob", "--seeds", "1", "--scattered", "200", "--report"];
+    let report = shown(&args);
+    assert!(report.contains("page allocation failure: order:7"), "{report}");
+    let whole = shown(&["--engine", "slob", "--seeds", "1", "--report"]);
+    assert!(whole.contains("no request failed"), "{whole}");
+}
+
+#[test]
 fn a_kernel_s_events_are_served() {
     let trace = tempfile::NamedTempFile::new().unwrap();
     let events = "\

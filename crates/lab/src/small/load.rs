@@ -5,6 +5,7 @@
 //! has.
 
 use slabyard_small::boot::Boot;
+use slabyard_small::random::Random;
 use slabyard_small::{CACHES, Kind, Moment, Request, SLOTS, What};
 use std::collections::HashMap;
 
@@ -103,6 +104,30 @@ impl Load {
                 steps.push(Step::Alloc(self.number(), of));
             }
         }
+        self.steps.splice(0..0, steps);
+    }
+
+    /// Before everything else takes all pages of a machine that has so many, and keeps some single
+    /// ones where the seed says: what a kernel keeps all over its memory.
+    ///
+    /// ```
+    /// use slabyard_lab::small::{Contender, Load, Small, run};
+    ///
+    /// let small = Small { page_size: 4096, pages: 2048, reserved: 488 };
+    /// let mut load = Load::generated(1);
+    /// load.begin_scattered(small.pages - small.reserved, 200, 1);
+    /// let outcome = run(small, Contender::Slob, &load)?;
+    /// assert!(outcome.served[7] < outcome.asked[7], "no 128 pages are in a row");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn begin_scattered(&mut self, pages: u32, kept: u32, seed: u64) {
+        let mut numbers: Vec<u32> = (0..pages).map(|_| self.number()).collect();
+        let mut steps: Vec<Step> = numbers.iter().map(|number| Step::Pages(*number, 0)).collect();
+        Random::new(seed).shuffle(&mut numbers);
+        // The lowest are given back last, and taken first.
+        let mut given = numbers.split_off(kept.min(pages) as usize);
+        given.sort_unstable_by(|one, other| other.cmp(one));
+        steps.extend(given.into_iter().map(Step::FreePages));
         self.steps.splice(0..0, steps);
     }
 
