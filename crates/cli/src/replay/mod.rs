@@ -4,13 +4,14 @@
 //!
 //! Neighbours: the lab reads, prepares, replays and judges; here it is put together
 //! ([`input`]), counted ([`figures`]), shown ([`table`], [`json`]) and saved ([`save`]).
-//! [`check`] and [`convert`] are ways of their own.
+//! [`check`], [`contention`] and [`convert`] are ways of their own.
 //! Invariants: standard output holds the result alone, notes go to standard error;
 //! exit code 1 is a check that missed a goal, or events that are missing or a snapshot
 //! that does not fit, so that all figures are uncertain; 2 settings that cannot be, 3
 //! files that cannot be read.
 
 mod check;
+mod contention;
 mod convert;
 pub mod figures;
 pub mod input;
@@ -33,12 +34,13 @@ use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
 use slabyard_lab::prepare::Order;
 use slabyard_lab::prepare::doubts::{self, Doubt};
-use slabyard_lab::replay::{Limit, Start, replay};
+use slabyard_lab::replay::{Limit, Start, contend, replay};
 use slabyard_lab::rules;
 use slabyard_lab::slab;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 use table::Shown;
 
 /// Samples that one replay may give: each holds a number for every cache.
@@ -56,6 +58,7 @@ Examples:
   slabyard replay load.slabtrace --engine slob          which pages would SLOB need?
   slabyard replay load.slabtrace --cpus 64 --tasks 8x   eight times the tasks, on 64 CPUs
   slabyard replay load.slabtrace --cpus 64 --memory-limit 40M --pressure full
+  slabyard replay load.slabtrace --contention=2,16,128  what waits, and what fails?
   slabyard replay load.slabtrace --check                are these rules the kernel's?
   slabyard replay load.slabtrace --save peak.json --save-at peak
   slabyard show peak.json filp                          each CPU's list, slab by slab
@@ -116,6 +119,21 @@ pub struct ReplayArgs {
     /// Hold the replay against what the traced kernel did; exit code 1 if a goal is missed
     #[arg(long, conflicts_with_all = ["samples", "every"])]
     check: bool,
+    /// Let CPUs overlap in time: exchanges that fail and list locks that are waited for, on so many
+    /// CPUs, each with as many tasks as a traced one [default: --cpus]
+    #[arg(
+        long,
+        value_name = "CPUS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = Cpus::from_str,
+        conflicts_with_all = ["check", "samples", "every", "memory_limit", "save", "counters", "all"]
+    )]
+    contention: Option<Cpus>,
+    /// Change how long an operation takes for --contention, in nanoseconds; may be repeated
+    #[arg(long = "cost", value_name = "NAME=NS", requires = "contention")]
+    costs: Vec<String>,
     /// Start from the snapshot alone, not from what the trace tells of its start as well
     #[arg(long)]
     no_look_ahead: bool,
@@ -138,7 +156,7 @@ pub struct ReplayArgs {
         value_hint = ValueHint::FilePath,
         conflicts_with_all = [
             "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "tasks", "settings",
-            "check",
+            "check", "contention",
             "no_look_ahead", "memory_limit", "samples", "every", "all", "json", "counters", "save",
         ]
     )]
@@ -181,6 +199,12 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if args.check {
         return check::run(args, &loaded, &progress);
     }
+    if let Some(Cpus(cpus)) = &args.contention {
+        if args.engine == Engine::Slab {
+            return Err(Failure::Usage("--contention is of SLUB: leave out --engine slab".into()));
+        }
+        return contention::run(args, cpus, &loaded, &progress);
+    }
     plain(args, &loaded, &progress)
 }
 
@@ -191,10 +215,7 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     plan.sample_every = args.sample_every(case.prepared.steps.len())?;
     plan.memory = args.memory();
     plan.tasks = args.tasks;
-    if u32::try_from(case.prepared.nr_objects() as u64 * u64::from(args.tasks)).is_err() {
-        let text = format!("--tasks {}: more objects than can be replayed; take fewer", args.tasks);
-        return Err(Failure::Usage(text));
-    }
+    fits(&case, args.tasks)?;
     progress.stage("replaying");
     let replayed = replay(&plan).context("the replay failed")?;
     progress.clear();
@@ -221,6 +242,15 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
         }
     }
     Ok(ExitCode::from(u8::from(doubtful)))
+}
+
+/// Objects are numbers of 32 bits.
+fn fits(case: &Case, tasks: u32) -> Result<(), Failure> {
+    if u32::try_from(case.prepared.nr_objects() as u64 * u64::from(tasks)).is_err() {
+        let text = format!("--tasks {tasks}: more objects than can be replayed; take fewer");
+        return Err(Failure::Usage(text));
+    }
+    Ok(())
 }
 
 /// Says why the figures are uncertain. True if that is for the exit code: events that
@@ -266,6 +296,18 @@ pub fn case(
         ));
     }
     Ok(case)
+}
+
+/// Numbers of CPUs.
+#[derive(Clone, Debug)]
+struct Cpus(Vec<u32>);
+
+impl FromStr for Cpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Cpus, String> {
+        contention::cpus(text).map(Cpus)
+    }
 }
 
 /// How often: `8` or `8x`.
@@ -405,6 +447,17 @@ fn long_help() -> String {
     );
     for key in rules::keys() {
         let _ = writeln!(text, "  {}: {}\n      {}", key.name, key.takes, key.help);
+    }
+    text.push_str(
+        "\n--contention shows, for each number of CPUs and for eager and delayed freezing, or as \
+         --set freezing says: compare-exchanges of slabs, those under a list lock, those that \
+         failed; list locks, those waited for, and how long; the longest wait; how long locks were \
+         held; the waiting's share of the time that all calls took. With --json: {\"source\", \
+         \"settings\", \"costs\", \"rows\"}.\n\nNames of --cost:\n",
+    );
+    for cost in contend::costs() {
+        let ns = *(cost.of)(&mut contend::COSTS.clone());
+        let _ = writeln!(text, "  {}: {ns} ns\n      {} ({})", cost.name, cost.what, cost.source);
     }
     text.push_str("\nCounters:\n");
     for (_, name, help) in Counter::of_models() {

@@ -2,6 +2,7 @@
 
 mod changing;
 mod comparing;
+mod contention;
 mod cpu_slabs;
 mod damaged_traces;
 mod debugging;

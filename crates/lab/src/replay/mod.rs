@@ -10,6 +10,7 @@
 //! Invariants: the same trace, rules and start give the same run; memory is bounded
 //! by the trace's live objects and the model's slabs.
 
+pub mod contend;
 mod layout;
 pub mod memory;
 mod pages;

@@ -41,7 +41,7 @@ pub(super) struct Tasks {
     index_of: HashMap<u32, u32>,
     /// Tasks on each CPU.
     load: Vec<u32>,
-    /// The task that each traced CPU ran last.
+    /// The task that each traced CPU ran last, by copy.
     ran_last: Vec<u32>,
     /// The CPU that allocated each object, by copy; [`NOBODY`] if none did.
     allocated_on: Vec<u32>,
@@ -97,7 +97,7 @@ impl Tasks {
         if self.as_traced {
             return step.cpu as usize % self.nr_cpus;
         }
-        let traced = step.cpu as usize;
+        let traced = step.cpu as usize * self.copies as usize + copy as usize;
         if traced >= self.ran_last.len() {
             self.ran_last.resize(traced + 1, NOBODY);
         }
@@ -120,7 +120,7 @@ impl Tasks {
         if step.op == Op::Free && allocated_on != NOBODY {
             return allocated_on as usize;
         }
-        let last = self.ran_last[step.cpu as usize];
+        let last = self.ran_last[(step.cpu as u32 * self.copies + copy) as usize];
         let task = (last != NOBODY).then(|| self.tasks[(last * self.copies + copy) as usize]);
         match task.filter(|task| task.cpu != NOBODY) {
             Some(task) => task.cpu as usize,

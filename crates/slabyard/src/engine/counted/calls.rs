@@ -65,16 +65,16 @@ impl KernelCache {
 
     /// One object from a node's first slab, which stays on its list (7.x).
     fn alloc_one(&self, cpu: usize, node: Option<u16>) -> u32 {
-        self.counters.add(Counter::AllocSlowpath, 1);
+        self.at(cpu).count(Counter::AllocSlowpath, 1);
         self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
         if let Choice::NodePartial(slab) = self.choose(cpu, node) {
             self.counters.add(Counter::CmpxchgUnderLock, 1);
             partial::take_partial(self.at_node_of(cpu, slab), 1, false, &mut |_| ());
             return slab;
         }
-        self.counters.add(Counter::ListLock, 1);
         let slab = self.begin_slab(self.near(cpu, node).node);
         let on = self.at_node_of(cpu, slab);
+        on.count(Counter::ListLock, 1);
         if let (_, 1..) = on.take(on.cache().shape(), slab, 1, false, |_| ()) {
             self.add_partial(slab, End::Head);
         }

@@ -6,7 +6,8 @@
 //! yards have, too, by the kernel's rules: 6.18 has sheaves before CPU slabs, 7.x in their place.
 //! SLAB's arrays ([`arrays`]) are such policy, too. [`calls`] allocate and free. One call is under way at a time; what a kernel does under a
 //! lock or by a compare-exchange is counted where it would do it, under the kernel's names
-//! ([`super::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below.
+//! ([`super::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below. [`contention`] gives calls a
+//! length, so that they overlap.
 //!
 //! # Equations
 //!
@@ -17,6 +18,7 @@
 pub mod arrays;
 pub mod audit;
 pub mod calls;
+pub mod contention;
 pub mod follow;
 pub mod install;
 pub mod lists;
@@ -104,6 +106,8 @@ pub struct KernelCache {
     /// Slabs begun and ended, in order, until somebody takes them.
     pages: RefCell<Vec<Page>>,
     slow_paths: Cell<u32>,
+    /// Calls overlap in time.
+    contention: Option<contention::Contention>,
 }
 
 /// A slab that begins or ends.
@@ -190,6 +194,7 @@ impl KernelCache {
             counters: Counters::default(),
             pages: RefCell::default(),
             slow_paths: Cell::new(0),
+            contention: None,
         }
     }
 

@@ -151,6 +151,9 @@ impl KernelCache {
         let number = self.numbers.begin(self.rules.objects, node);
         self.nr_slabs.set(self.nr_slabs.get() + 1);
         self.pages.borrow_mut().push(Page::New(number));
+        if let Some(contention) = &self.contention {
+            contention.begin_slab(number);
+        }
         number
     }
 

@@ -172,9 +172,18 @@ impl CpuSlabs for CountedSlabs<'_> {
         }
     }
 
-    fn freeze(self, _slab: u32) {}
+    fn freeze(self, slab: u32) {
+        self.exchange(slab);
+    }
 
-    fn thaw(self, _slab: u32) {}
+    fn thaw(self, slab: u32) {
+        self.exchange(slab);
+    }
+
+    #[inline]
+    fn is_contended(self, slab: u32) -> bool {
+        self.cache.contention.as_ref().is_some_and(|contention| contention.fails_once(slab))
+    }
 
     #[inline]
     fn check_out_list(self) -> Option<CpuPartial> {

@@ -110,6 +110,17 @@ impl Slabs for CountedSlabs<'_> {
     #[inline]
     fn count(self, counter: Counter, n: u32) {
         self.cache.counters.add(counter, n);
+        if let Some(contention) = &self.cache.contention {
+            contention.follow(counter, n, self.node);
+        }
+    }
+
+    #[inline]
+    fn publish(&self, list: &partial::Partial) {
+        list.publish(self.cache());
+        if let Some(contention) = &self.cache.contention {
+            contention.unlock();
+        }
     }
 
     fn begin(self, _: &Shape) -> Option<u32> {
@@ -120,7 +131,11 @@ impl Slabs for CountedSlabs<'_> {
         self.cache.end_slab(slab);
     }
 
-    fn give_back(self, _: &Shape, _slab: u32) {}
+    fn give_back(self, _: &Shape, _slab: u32) {
+        if let Some(contention) = &self.cache.contention {
+            contention.give_pages_back();
+        }
+    }
 
     #[inline]
     fn free_of(self, slab: u32) -> (Version, u32) {
@@ -135,6 +150,7 @@ impl Slabs for CountedSlabs<'_> {
         whole: bool,
         mut f: impl FnMut((u32, u32)),
     ) -> (u32, u32) {
+        self.exchange(slab);
         let numbers = &self.cache.numbers;
         let free = &self.cache.slab(slab).free;
         let may = free.get().min(most);
@@ -169,6 +185,7 @@ impl Slabs for CountedSlabs<'_> {
 
     fn put(self, _: &Shape, group: &Group) -> Put {
         let &Group { slab, word, mask } = group;
+        self.exchange(slab);
         let numbers = &self.cache.numbers;
         let added = mask.count_ones();
         if numbers.shift > 0 {
@@ -287,6 +304,16 @@ pub(crate) struct CpuStacks {
 }
 
 impl CountedSlabs<'_> {
+    /// A slab's word is exchanged; SLUB_TINY has the list lock instead.
+    #[inline]
+    pub(super) fn exchange(self, slab: u32) {
+        if let Some(contention) = &self.cache.contention
+            && self.cache.rules.front != Front::Nothing
+        {
+            contention.exchange(slab);
+        }
+    }
+
     fn stack(&self, slot: Slot) -> &RefCell<Option<CountedSheaf>> {
         let stacks = &self.cache.stacks[self.cpu];
         if slot == self.cache().shape().main() { &stacks.main } else { &stacks.spare }

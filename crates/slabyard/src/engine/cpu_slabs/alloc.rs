@@ -112,6 +112,10 @@ fn take_from_node<S: CpuSlabs>(
     let rules = on.cpu_rules();
     let mut list = partial::lock(&on);
     let slab = list.first()?;
+    if rules.freezing.freezes_used_under_lock() && is_contended(on, slab) {
+        on.publish(&list);
+        return None;
+    }
     list.unlink(on, slab);
     on.count(Counter::AllocFromPartial, 1);
     on.count(Counter::CmpxchgSlab, 1);
@@ -124,6 +128,9 @@ fn take_from_node<S: CpuSlabs>(
     while rules.wants_more(moved, available)
         && let Some(next) = list.first()
     {
+        if rules.freezing.freezes_parked() && is_contended(on, next) {
+            break;
+        }
         let free = on.free_of(next).1;
         list.unlink(on, next);
         // Planted: where there are no lists it is on none now, and nobody will find it.
@@ -142,8 +149,20 @@ fn take_from_node<S: CpuSlabs>(
             on.freeze(next);
         }
     }
-    list.publish(cache);
+    on.publish(&list);
     Some(slab)
+}
+
+/// True if the exchange fails that freezes a slab under the list lock. There it is not tried again:
+/// a CPU that freed to the slab meanwhile would make all wait that want the lock, so the list is
+/// left (9b1ea29bc0d7, to 6.7).
+fn is_contended<S: CpuSlabs>(on: S, slab: u32) -> bool {
+    let fails = on.is_contended(slab);
+    if fails {
+        on.count(Counter::CmpxchgSlab, 1);
+        on.count(Counter::CmpxchgUnderLock, 1);
+    }
+    fails
 }
 
 /// Returns a CPU's slab with its free objects: to its node's list, or to its end. Returns the
@@ -187,7 +206,7 @@ pub(crate) fn deactivate<S: CpuSlabs>(on: S, cpu_slab: CpuSlab<S::Own>) -> S::Ow
         (partial::End::Head, Counter::DeactivateToHead)
     };
     list.add(on, slab, end);
-    list.publish(cache);
+    on.publish(&list);
     on.count(counter, 1);
     own
 }

@@ -46,6 +46,6 @@ fn leave_list<S: CpuSlabs>(on: S, shape: &Shape, slab: u32) {
         return partial::ended(on, shape, slab);
     }
     list.add(on, slab, partial::End::Tail);
-    list.publish(on.cache());
+    on.publish(&list);
     on.count(Counter::FreeAddPartial, 1);
 }

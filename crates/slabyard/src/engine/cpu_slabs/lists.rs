@@ -38,11 +38,11 @@ pub(crate) fn put<S: CpuSlabs>(on: S, slab: u32) -> u32 {
 /// Puts a slab on its node's list that has no place on a CPU's.
 fn put_on_node<S: CpuSlabs>(on: S, slab: u32) {
     let on = on.near(slab);
-    let (cache, shape) = (on.cache(), on.cache().shape());
+    let shape = on.cache().shape();
     let mut list = partial::lock(&on);
     // Others may have freed its last objects.
     let ended = put_back(on, shape, slab, &mut list);
-    list.publish(cache);
+    on.publish(&list);
     drop(list);
     if ended {
         partial::ended(on, shape, slab);
@@ -98,7 +98,7 @@ fn drain_each<S: CpuSlabs>(on: S, mut unpark: impl FnMut() -> Option<u32>) -> u3
             }
             next = unpark();
         }
-        of_node.publish(cache);
+        on.publish(&of_node);
         drop(of_node);
         ended[..n].iter().for_each(|slab| partial::ended(on, shape, *slab));
     }

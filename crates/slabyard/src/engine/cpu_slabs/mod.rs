@@ -118,6 +118,12 @@ pub trait CpuSlabs: Slabs {
     fn freeze(self, slab: u32);
     /// Thaws a slab of a CPU partial list.
     fn thaw(self, slab: u32);
+    /// True if an exchange under the list lock fails, because another CPU's is under way on the
+    /// slab: in a model in which calls overlap.
+    #[inline]
+    fn is_contended(self, _slab: u32) -> bool {
+        false
+    }
 
     /// Checks this CPU's partial list out of its entry: an empty one where there is none.
     /// `None` if the entry is stopped, or there is no memory.

@@ -1,0 +1,202 @@
+//! A replay in which CPUs overlap in time: failed exchanges, and waiting for list locks.
+//!
+//! It runs the same calls as [`super::replay`], and nothing else: no samples, no memory limit. A
+//! call begins when its step does, or when its CPU is done with the one before. The copies of a
+//! task do not act at the same nanosecond here: each is late by a time of its own, up to
+//! [`SPREAD_NS`], and steps of all copies run in the order of the times that follow.
+//!
+//! Neighbours: [`slabyard::engine::counted::contention`] has the clocks, locks and words; [`costs`] is
+//! the one table of how long what takes, and where that is from.
+//! Invariant: the same plan and costs give the same counts.
+
+use super::start;
+use super::tasks::Tasks;
+use super::{NONE, Plan};
+use crate::prepare::{Op, Step};
+use slabyard::engine::counted::KernelCache;
+pub use slabyard::engine::counted::contention::{Costs, Counts};
+use slabyard::engine::counters::Counters;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How late copies of tasks are, at most: long against a call, short against a task.
+pub const SPREAD_NS: u64 = 1_000_000;
+
+/// How long operations take where nothing else is said: the table of [`costs`].
+pub const COSTS: Costs = Costs {
+    fast: 5,
+    slow: 100,
+    exchange: 3,
+    exchange_moved: 28,
+    lock: 3,
+    lock_moved: 28,
+    link: 5,
+    pages: 300,
+};
+
+/// One length of the model.
+pub struct Cost {
+    /// As typed, and as JSON names it.
+    pub name: &'static str,
+    /// What takes so long.
+    pub what: &'static str,
+    /// Where the number is from.
+    pub source: &'static str,
+    /// Where it is.
+    pub of: fn(&mut Costs) -> &mut u32,
+}
+
+/// What `cargo run --release -p slabyard-lab --example costs` says.
+const EXAMPLE: &str = "example costs of this crate, medians, two virtual CPUs of an AMD EPYC";
+
+/// All lengths, with their sources.
+#[must_use]
+pub fn costs() -> &'static [Cost] {
+    &[
+        Cost {
+            name: "fast",
+            what: "a call that finds its object on its CPU",
+            source: "docs/decisions.md: a pair of calls by arrays, 2.8 to 4.5 ns",
+            of: |costs| &mut costs.fast,
+        },
+        Cost {
+            name: "slow",
+            what: "a slow path, beside the operations below",
+            source: "docs/decisions.md: a pair of calls that always take it, 240 ns, less the operations",
+            of: |costs| &mut costs.slow,
+        },
+        Cost {
+            name: "exchange",
+            what: "a compare-exchange of a slab that this CPU changed last",
+            source: EXAMPLE,
+            of: |costs| &mut costs.exchange,
+        },
+        Cost {
+            name: "exchange_moved",
+            what: "one of a slab that another CPU changed last: the line moves",
+            source: EXAMPLE,
+            of: |costs| &mut costs.exchange_moved,
+        },
+        Cost {
+            name: "lock",
+            what: "a list lock that this CPU held last, and its release",
+            source: EXAMPLE,
+            of: |costs| &mut costs.lock,
+        },
+        Cost {
+            name: "lock_moved",
+            what: "one that another CPU held last",
+            source: EXAMPLE,
+            of: |costs| &mut costs.lock_moved,
+        },
+        Cost {
+            name: "link",
+            what: "linking or unlinking a slab",
+            source: EXAMPLE,
+            of: |costs| &mut costs.link,
+        },
+        Cost {
+            name: "pages",
+            what: "getting a slab's pages, or giving them back",
+            source: "docs/decisions.md: to find a block, 900 to 2400 cycles",
+            of: |costs| &mut costs.pages,
+        },
+    ]
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Contended {
+    /// All caches together.
+    pub counts: Counts,
+    /// Each cache.
+    pub caches: Vec<Counts>,
+    /// What the caches counted.
+    pub counters: Counters,
+    /// From the first call's begin to the last one's end.
+    pub span_ns: u64,
+    /// How late a call began at most, because its CPU was in another one.
+    pub latest_ns: u64,
+    /// Slabs at the end.
+    pub slabs: u64,
+}
+
+/// Runs it.
+#[must_use]
+pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
+    let prepared = plan.prepared;
+    let mut caches: Vec<KernelCache> =
+        plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+    let mut placed = start::place(plan, &mut caches);
+    let copies = plan.tasks.max(1);
+    let mut slab_of = vec![NONE; prepared.nr_objects() * copies as usize];
+    start::own(plan, &placed, &mut slab_of);
+    for cache in &mut caches {
+        cache.begin();
+        cache.contend(costs);
+    }
+    let nr_cpus = plan.node_of.len();
+    let all = &prepared.steps;
+    let steps = &all[..plan.steps.unwrap_or(all.len()).min(all.len())];
+    let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
+    let mut tasks = Tasks::new(prepared, copies, plan.traced_cpus, nr_cpus);
+    let mut free_at = vec![0u64; nr_cpus];
+    let mut latest_ns = 0;
+    let mut next: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
+    let time_of = |nth: u32, copy: u32| {
+        steps.get(nth as usize).map(|step| Reverse((step.time_ns + late_by(copy), copy, nth)))
+    };
+    next.extend((0..copies).filter_map(|copy| time_of(0, copy)));
+    while let Some(Reverse((time_ns, copy, nth))) = next.pop() {
+        next.extend(time_of(nth + 1, copy));
+        let step = &steps[nth as usize];
+        let cpu = tasks.cpu_of(&Step { time_ns, ..*step }, copy);
+        let at_ns = time_ns.max(free_at[cpu]);
+        latest_ns = latest_ns.max(at_ns - time_ns);
+        let number = step.cache as usize;
+        let cache = &mut caches[number];
+        let object = &mut slab_of[step.object as usize * copies as usize + copy as usize];
+        if step.op == Op::Alloc {
+            placed.before_alloc(cache, number, cpu);
+            let node = u16::try_from(step.node).ok().filter(|node| *node < nr_nodes);
+            (*object, free_at[cpu]) =
+                cache.call_at(cpu, at_ns, time_ns, |cache| cache.alloc(cpu, node));
+        } else {
+            let mut slab = core::mem::replace(object, NONE);
+            if slab == NONE && copy == 0 {
+                slab = placed.bind(cache, number, step.slab);
+            }
+            if slab != NONE {
+                let is_rcu = step.missed && prepared.caches[number].left_out.is_some();
+                ((), free_at[cpu]) = cache.call_at(cpu, at_ns, time_ns, |cache| match is_rcu {
+                    true => cache.free_rcu(cpu, slab),
+                    false => cache.free(cpu, slab),
+                });
+            }
+        }
+        cache.take_pages();
+    }
+    let mut counts = Counts::default();
+    let counters = Counters::default();
+    for cache in &caches {
+        counts.merge(&cache.contended());
+        counters.merge(cache.counters());
+    }
+    let begun = steps.first().map_or(0, |step| step.time_ns);
+    let ended = free_at.iter().copied().max().unwrap_or(begun);
+    Contended {
+        counts,
+        caches: caches.iter().map(KernelCache::contended).collect(),
+        counters,
+        span_ns: ended.saturating_sub(begun),
+        latest_ns,
+        slabs: caches.iter().map(|cache| u64::from(cache.nr_slabs())).sum(),
+    }
+}
+
+/// How late a copy is: the first one not at all, the others anything, and always the same
+/// (multiplicative hashing, Knuth, TAOCP 6.4).
+fn late_by(copy: u32) -> u64 {
+    let hash = u64::from(copy).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    (hash * SPREAD_NS) >> 32
+}

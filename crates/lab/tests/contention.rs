@@ -1,0 +1,104 @@
+//! Overlapping CPUs, on a trace whose tasks are multiplied: what the series "slub: Delay freezing of
+//! CPU partial slabs" says of eager and delayed freezing.
+//!
+//! `cargo test --profile checked -p slabyard-lab --test contention -- --nocapture` prints the figures.
+
+use slabyard::engine::counters::Counter;
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::replay::contend::{COSTS, Contended, contend};
+use slabyard_lab::replay::{Plan, Start, replay};
+use slabyard_lab::rules::{Freezing, Release, Settings};
+use slabyard_lab::snapshot::KernelSnapshot;
+use slabyard_lab::trace;
+use std::path::Path;
+
+fn case(release: &str, cpus: u32, change: impl Fn(&mut Settings)) -> Case {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
+    let trace = trace::open(&traces.join("hackbench.slabtrace")).expect("a trace");
+    let start = traces.join("hackbench.before.json.zst");
+    let snapshot = KernelSnapshot::open(&start).expect("a snapshot").remove(0);
+    let mut machine = snapshot.settings().expect("a known kernel").0.machine;
+    (machine.online_cpus, machine.present_cpus, machine.possible_cpus) = (cpus, cpus, cpus);
+    let mut settings = Settings::new(Release::find(release).expect("a release").0, machine);
+    change(&mut settings);
+    Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case")
+}
+
+fn run(case: &Case, tasks: u32) -> Contended {
+    let mut plan = case.plan(Start::LookAhead);
+    plan.tasks = tasks;
+    // The load's first part: each run takes its time.
+    plan.steps = Some(case.prepared.steps.len() / 4);
+    contend(&plan, COSTS)
+}
+
+fn frozen(release: &str, cpus: u32, freezing: Freezing) -> Contended {
+    run(&case(release, cpus, |settings| settings.freezing = Some(freezing)), cpus / 2)
+}
+
+#[test]
+fn eager_freezing_makes_more_cpus_wait_longer_for_list_locks() {
+    let mut before = 0.0;
+    for cpus in [2, 8, 32] {
+        let eager = frozen("6.1", cpus, Freezing::Eager).counts;
+        let delayed = frozen("6.1", cpus, Freezing::Delayed).counts;
+        println!("{cpus} CPUs: eager {eager:?}\n  delayed {delayed:?}");
+        let times = |of: u64, to: u64| of as f64 / to.max(1) as f64;
+        // Two CPUs meet a few times only.
+        assert!(times(eager.wait_ns, delayed.wait_ns) > if cpus > 2 { 1.5 } else { 1.0 });
+        assert!(times(eager.held_ns, delayed.held_ns) > 1.5);
+        assert!(eager.exchanges > delayed.exchanges + delayed.exchanges / 20);
+        assert_eq!((delayed.breaks, delayed.failed_under_lock), (0, 0));
+        // Of the time of all calls a larger part, the more CPUs there are.
+        let share = times(eager.wait_ns, eager.call_ns);
+        assert!(share > 2.0 * before, "{share} after {before}");
+        before = share;
+    }
+}
+
+#[test]
+fn lists_are_left_where_their_first_slab_is_contended() {
+    let eager = frozen("5.9", 32, Freezing::Eager);
+    println!("{:?}", eager.counts);
+    assert!(eager.counts.breaks > 0);
+    assert!(eager.counts.failed_under_lock >= eager.counts.breaks);
+}
+
+#[test]
+fn one_cpu_waits_for_nobody_and_the_same_run_is_the_same() {
+    let one = case("6.1", 1, |_| ());
+    let done = run(&one, 1);
+    assert!(done.counts.locks > 0);
+    assert_eq!((done.counts.failed, done.counts.waited, done.counts.wait_ns), (0, 0, 0));
+    let two = case("6.1", 2, |_| ());
+    assert_eq!(run(&two, 4).caches, run(&two, 4).caches);
+}
+
+/// What is counted beside the overlap is what a replay counts in which nothing overlaps.
+#[test]
+fn where_no_list_is_left_calls_do_what_they_do_one_at_a_time() {
+    let case = case("6.18", 2, |_| ());
+    let overlapped = run(&case, 1);
+    let mut plan = case.plan(Start::LookAhead);
+    plan.steps = Some(case.prepared.steps.len() / 4);
+    let alone = replay(&Plan { tasks: 1, ..plan }).expect("sound books");
+    for counter in [Counter::AllocSlab, Counter::FreeSlab, Counter::ListLock, Counter::CmpxchgSlab]
+    {
+        let sum = |caches: &[slabyard::engine::counted::KernelCache]| {
+            caches.iter().map(|cache| cache.counters().get(counter)).sum::<u64>()
+        };
+        assert_eq!(overlapped.counters.get(counter), sum(&alone.caches), "{counter:?}");
+    }
+    assert_eq!(overlapped.counts.locks, overlapped.counters.get(Counter::ListLock));
+    let exchanged = overlapped.counts.exchanges - overlapped.counts.failed;
+    assert_eq!(exchanged, overlapped.counters.get(Counter::CmpxchgSlab));
+}
+
+#[test]
+fn tiny_waits_for_its_locks_and_exchanges_nothing() {
+    let tiny = run(&case("6.8", 8, |settings| settings.set("tiny=1").unwrap()), 4);
+    let slub = frozen("6.8", 8, Freezing::Delayed);
+    println!("tiny {:?}\nslub {:?}", tiny.counts, slub.counts);
+    assert_eq!((tiny.counts.exchanges, tiny.counts.failed), (0, 0));
+    assert!(tiny.counts.wait_ns > 20 * slub.counts.wait_ns);
+}
