@@ -48,6 +48,7 @@ pub use tally::Counts;
 pub use typed::{CacheBox, ObjectCache};
 
 use caches::Core;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// One whole allocator on a machine without a system.
@@ -108,6 +109,39 @@ impl<B: Board, E: Engine> Yard<B, E> {
     pub unsafe fn init_at(&self, at: *mut u8, bytes: usize) -> Result<(), TooSmall> {
         // SAFETY: the caller's promise.
         self.enter(|core, _| unsafe { core.pages.init(at.expose_provenance(), bytes) })
+    }
+
+    /// As [`Yard::init_at`], of memory that has holes: firmware's tables, a device's registers, a
+    /// kernel's own image. They begin and end at these addresses, in ascending order; a page that a
+    /// hole reaches into is never handed out, and no block lies across one.
+    ///
+    /// ```
+    /// use slabyard::bare::{Alone, Tiny, Yard};
+    ///
+    /// let memory = vec![0u64; 8 << 10].leak().as_mut_ptr().cast::<u8>();
+    /// let yard = Yard::<Alone<512>, Tiny>::new(Alone::new());
+    /// let holes = [memory.addr() + (16 << 10)..memory.addr() + (20 << 10)];
+    /// // SAFETY: nobody else has the memory.
+    /// unsafe { yard.init_around(memory, 64 << 10, &holes) }?;
+    /// assert!(yard.malloc(100).is_some_and(|block| !holes[0].contains(&block.addr().get())));
+    /// # Ok::<(), slabyard::bare::TooSmall>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there, and if the table of pages, at the memory's begin, would lie in a hole.
+    ///
+    /// # Safety
+    /// As there, of the bytes outside of the holes.
+    pub unsafe fn init_around(
+        &self,
+        at: *mut u8,
+        bytes: usize,
+        holes: &[Range<usize>],
+    ) -> Result<(), TooSmall> {
+        // SAFETY: the caller's promise.
+        self.enter(|core, _| unsafe {
+            core.pages.init_around(at.expose_provenance(), bytes, holes)
+        })
     }
 
     /// Allocates a block, aligned to 8 bytes, and to its size if that is a power of two up to a

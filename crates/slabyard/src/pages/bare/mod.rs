@@ -22,6 +22,7 @@ pub mod meta;
 
 use core::cell::Cell;
 use core::marker::PhantomData;
+use core::ops::Range;
 
 /// The highest order of a block.
 pub const MOST_ORDER: u32 = 10;
@@ -204,6 +205,64 @@ impl Pages {
     /// # Safety
     /// The bytes are readable and writable for ever, and nobody else uses them.
     pub unsafe fn init(&self, at: usize, bytes: usize) -> Result<(), TooSmall> {
+        let (first, nr) = self.layout(at, bytes)?;
+        // SAFETY: the caller's promise; `layout` found the place.
+        unsafe { self.begin(at, nr) };
+        self.add(first, nr);
+        Ok(())
+    }
+
+    /// As [`Pages::init`], of memory with holes, which begin and end at these addresses. A page that
+    /// a hole reaches into is never handed out.
+    ///
+    /// # Errors
+    /// [`TooSmall`], also if the holes are in no ascending order, or where the entries must lie.
+    ///
+    /// # Safety
+    /// As there, of the bytes outside of the holes.
+    pub unsafe fn init_around(
+        &self,
+        at: usize,
+        bytes: usize,
+        holes: &[Range<usize>],
+    ) -> Result<(), TooSmall> {
+        let (first, nr) = self.layout(at, bytes)?;
+        let begin = at.next_multiple_of(align_of::<Entry>());
+        let base = begin & !((1 << self.shift) - 1);
+        // The pages up to a hole, and the first one behind it.
+        let around = |hole: &Range<usize>| {
+            let [from, to] = [hole.start, hole.end].map(|edge| edge.saturating_sub(base));
+            let to = to.div_ceil(1 << self.shift).min(nr as usize) as u32;
+            ((from >> self.shift).min(nr as usize) as u32, to)
+        };
+        let (mut behind, mut page, mut usable) = (begin + nr as usize * ENTRY_BYTES, first, 0);
+        for hole in holes {
+            if hole.start < behind || hole.is_empty() {
+                return Err(TooSmall);
+            }
+            let (from, to) = around(hole);
+            usable += from.saturating_sub(page);
+            (behind, page) = (hole.end, page.max(to));
+        }
+        if usable + nr.saturating_sub(page) == 0 {
+            return Err(TooSmall);
+        }
+        // SAFETY: the caller's promise; the entries lie in front of all holes.
+        unsafe { self.begin(at, nr) };
+        page = first;
+        for hole in holes {
+            let (from, to) = around(hole);
+            if from > page {
+                self.add(page, from);
+            }
+            page = page.max(to);
+        }
+        self.add(page, nr);
+        Ok(())
+    }
+
+    /// The first page behind the entries, and how many there are.
+    fn layout(&self, at: usize, bytes: usize) -> Result<(u32, u32), TooSmall> {
         let page = 1usize << self.shift;
         let begin = at.next_multiple_of(align_of::<Entry>());
         let (base, end) = (begin & !(page - 1), at.checked_add(bytes).ok_or(TooSmall)?);
@@ -213,15 +272,22 @@ impl Pages {
         if self.nr.get() != 0 || at == 0 || first >= nr || nr > usize::from(u16::MAX) {
             return Err(TooSmall);
         }
-        for nth in 0..nr {
-            // SAFETY: the entries lie in the memory, in front of page `first`.
+        Ok((first as u32, nr as u32))
+    }
+
+    /// Writes the entries: all pages are nobody's.
+    ///
+    /// # Safety
+    /// The entries' bytes are this allocator's alone, and [`Pages::layout`] found the number.
+    unsafe fn begin(&self, at: usize, nr: u32) {
+        let begin = at.next_multiple_of(align_of::<Entry>());
+        for nth in 0..nr as usize {
+            // SAFETY: the entries lie in the memory, in front of the first page that is handed out.
             unsafe { (begin as *mut Entry).add(nth).write(Entry::default()) };
         }
-        self.base.set(base);
+        self.base.set(begin & !((1 << self.shift) - 1));
         self.entries.set(begin as *const Entry);
-        self.nr.set(nr as u32);
-        self.add(first as u32, nr as u32);
-        Ok(())
+        self.nr.set(nr);
     }
 
     /// Gives the pages of a range to the buddy: those that nobody else must have.
