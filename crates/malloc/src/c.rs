@@ -5,6 +5,8 @@
 //! `errno`.
 
 use crate::choice::request_for_aligned;
+#[cfg(any_engine)]
+use crate::debug::makers::compare;
 use crate::entry::own_malloc;
 use crate::errno::set_errno;
 use crate::misuse;
@@ -15,6 +17,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::LARGEST;
 use slabyard::platform::{GRANULE, Platform};
+#[cfg(any_engine)]
+use slabyard::slab::debug::Maker;
 
 const EINVAL: c_int = 22;
 /// Up to so many bytes, `calloc` writes to each page. Programs look into a table before
@@ -79,6 +83,8 @@ extern "C" fn realloc(pointer: *mut c_void, bytes: usize) -> *mut c_void {
 
 fn resize(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
     let address = pointer as usize;
+    #[cfg(any_engine)]
+    compare(function, address, Maker::Malloc);
     let have = if ready() { misuse::usable_or_misuse(function, address) } else { None };
     let Some(have) = have else { return null_mut() };
     if bytes <= isize::MAX as usize
@@ -107,6 +113,8 @@ extern "C" fn reallocarray(pointer: *mut c_void, n: usize, each: usize) -> *mut 
 
 #[unsafe(no_mangle)]
 extern "C" fn free_aligned_sized(pointer: *mut c_void, align: usize, bytes: usize) {
+    #[cfg(any_engine)]
+    compare("free_aligned_sized", pointer as usize, Maker::Malloc);
     release_sized("free_aligned_sized", pointer, bytes, align);
 }
 

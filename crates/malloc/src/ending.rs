@@ -122,7 +122,7 @@ extern "C" fn ask_last() {
 /// last. glibc's `at_quick_exit` is linked into each program and calls the first function named
 /// here, which takes the library that `f` is of; musl's reads one argument.
 #[cfg(target_arch = "x86_64")]
-fn at_quick_exit(f: extern "C" fn()) {
+pub(crate) fn at_quick_exit(f: extern "C" fn()) {
     type Register = extern "C" fn(extern "C" fn(), *const u8) -> i32;
     let register = slabyard::weak_address!("__cxa_at_quick_exit", "at_quick_exit");
     if register != 0 {
@@ -133,7 +133,7 @@ fn at_quick_exit(f: extern "C" fn()) {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn at_quick_exit(f: extern "C" fn()) {
+pub(crate) fn at_quick_exit(f: extern "C" fn()) {
     unsafe extern "C" {
         fn at_quick_exit(f: extern "C" fn()) -> i32;
     }

@@ -15,9 +15,12 @@ pub(crate) use fast::own_malloc;
 
 #[cfg(target_arch = "x86_64")]
 mod fast {
-    use crate::slow::{delete_sized_slow, free_slow, malloc_slow};
+    use crate::slow::{
+        delete_array_sized_slow, delete_array_slow, delete_sized_slow, delete_slow,
+        free_sized_slow, free_slow, malloc_slow,
+    };
     use crate::state::{FAST, at};
-    use crate::throw::{new_nothrow_slow, new_slow};
+    use crate::throw::{new_array_nothrow_slow, new_array_slow, new_nothrow_slow, new_slow};
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::platform::stack::COUNTDOWN_AT;
@@ -87,7 +90,7 @@ mod fast {
     /// `name(pointer, ...)`: the slot from the page map, then push. Further
     /// arguments (alignment, nothrow) are not needed.
     macro_rules! freeing {
-        ($($name:ident),* $(,)?) => {$(
+        ($($name:ident => $slow:ident),* $(,)?) => {$(
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             extern "C" fn $name(_pointer: *mut c_void) {
@@ -109,7 +112,7 @@ mod fast {
                     "29: jmp {slow}",
                     ".p2align 6",
                     fast = sym FAST,
-                    slow = sym free_slow,
+                    slow = sym $slow,
                     base = const at::BASE,
                     mask = const at::MASK,
                     map = const at::MAP,
@@ -123,7 +126,7 @@ mod fast {
 
     /// `name(pointer, size)`: as `free`, and the size must be of the same class.
     macro_rules! freeing_sized {
-        ($($name:ident),* $(,)?) => {$(
+        ($($name:ident => $slow:ident),* $(,)?) => {$(
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             extern "C" fn $name(_pointer: *mut c_void, _bytes: usize) {
@@ -154,7 +157,7 @@ mod fast {
                     ".p2align 6",
                     fast = sym FAST,
                     table = const at::TABLE,
-                    slow = sym delete_sized_slow,
+                    slow = sym $slow,
                     base = const at::BASE,
                     mask = const at::MASK,
                     limit = const at::LIMIT,
@@ -170,33 +173,50 @@ mod fast {
     allocating! {
         #[unsafe(no_mangle)] malloc => malloc_slow,
         #[unsafe(no_mangle)] _Znwm => new_slow,
-        #[unsafe(no_mangle)] _Znam => new_slow,
+        #[unsafe(no_mangle)] _Znam => new_array_slow,
         #[unsafe(no_mangle)] _ZnwmRKSt9nothrow_t => new_nothrow_slow,
-        #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_nothrow_slow,
+        #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_array_nothrow_slow,
         // `malloc` under a name of our own, for the library's other functions: our `calloc` must
         // not call a `malloc` that another library defines.
         own_malloc => malloc_slow,
     }
     freeing! {
-        free, cfree,
-        _ZdlPv, _ZdaPv, _ZdlPvRKSt9nothrow_t, _ZdaPvRKSt9nothrow_t,
-        _ZdlPvSt11align_val_t, _ZdaPvSt11align_val_t,
-        _ZdlPvSt11align_val_tRKSt9nothrow_t, _ZdaPvSt11align_val_tRKSt9nothrow_t,
+        free => free_slow,
+        cfree => free_slow,
+        _ZdlPv => delete_slow,
+        _ZdaPv => delete_array_slow,
+        _ZdlPvRKSt9nothrow_t => delete_slow,
+        _ZdaPvRKSt9nothrow_t => delete_array_slow,
+        _ZdlPvSt11align_val_t => delete_slow,
+        _ZdaPvSt11align_val_t => delete_array_slow,
+        _ZdlPvSt11align_val_tRKSt9nothrow_t => delete_slow,
+        _ZdaPvSt11align_val_tRKSt9nothrow_t => delete_array_slow,
     }
-    freeing_sized! { free_sized, _ZdlPvm, _ZdaPvm }
+    freeing_sized! {
+        free_sized => free_sized_slow,
+        _ZdlPvm => delete_sized_slow,
+        _ZdaPvm => delete_array_sized_slow,
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 mod fast {
-    use crate::slow::{delete_sized_slow, free_slow, malloc_slow};
+    use crate::slow::{
+        delete_array_sized_slow, delete_array_slow, delete_sized_slow, delete_slow,
+        free_sized_slow, free_slow, malloc_slow,
+    };
     use crate::state::YARD;
-    use crate::throw::new_nothrow_slow;
+    use crate::throw::{new_array_nothrow_slow, new_nothrow_slow};
     use core::ffi::c_void;
 
     macro_rules! allocating {
         ($($(#[$exported:meta])? $name:ident => $slow:ident),* $(,)?) => {$(
             $(#[$exported])?
             pub(crate) extern "C" fn $name(bytes: usize) -> *mut c_void {
+                #[cfg(any_engine)]
+                if crate::debug::is_on() {
+                    return $slow(bytes);
+                }
                 if crate::state::ready()
                     && let Some(address) = YARD.alloc_fast(bytes, 16)
                 {
@@ -207,37 +227,51 @@ mod fast {
         )*};
     }
     macro_rules! freeing {
-        ($($name:ident),* $(,)?) => {$(
+        ($($name:ident => $slow:ident),* $(,)?) => {$(
             #[unsafe(no_mangle)]
             extern "C" fn $name(pointer: *mut c_void) {
                 if pointer.is_null() || !crate::state::ready() {
                     return;
                 }
+                #[cfg(any_engine)]
+                if crate::debug::is_on() {
+                    return $slow(pointer);
+                }
                 if YARD.free_fast(pointer as usize).is_err() {
-                    free_slow(pointer);
+                    $slow(pointer);
                 }
             }
         )*};
     }
     macro_rules! freeing_sized {
-        ($($name:ident),* $(,)?) => {$(
+        ($($name:ident => $slow:ident),* $(,)?) => {$(
             #[unsafe(no_mangle)]
             extern "C" fn $name(pointer: *mut c_void, bytes: usize) {
-                delete_sized_slow(pointer, bytes);
+                $slow(pointer, bytes);
             }
         )*};
     }
     allocating! {
         #[unsafe(no_mangle)] malloc => malloc_slow,
         #[unsafe(no_mangle)] _ZnwmRKSt9nothrow_t => new_nothrow_slow,
-        #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_nothrow_slow,
+        #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_array_nothrow_slow,
         own_malloc => malloc_slow,
     }
     freeing! {
-        free, cfree,
-        _ZdlPv, _ZdaPv, _ZdlPvRKSt9nothrow_t, _ZdaPvRKSt9nothrow_t,
-        _ZdlPvSt11align_val_t, _ZdaPvSt11align_val_t,
-        _ZdlPvSt11align_val_tRKSt9nothrow_t, _ZdaPvSt11align_val_tRKSt9nothrow_t,
+        free => free_slow,
+        cfree => free_slow,
+        _ZdlPv => delete_slow,
+        _ZdaPv => delete_array_slow,
+        _ZdlPvRKSt9nothrow_t => delete_slow,
+        _ZdaPvRKSt9nothrow_t => delete_array_slow,
+        _ZdlPvSt11align_val_t => delete_slow,
+        _ZdaPvSt11align_val_t => delete_array_slow,
+        _ZdlPvSt11align_val_tRKSt9nothrow_t => delete_slow,
+        _ZdaPvSt11align_val_tRKSt9nothrow_t => delete_array_slow,
     }
-    freeing_sized! { free_sized, _ZdlPvm, _ZdaPvm }
+    freeing_sized! {
+        free_sized => free_sized_slow,
+        _ZdlPvm => delete_sized_slow,
+        _ZdaPvm => delete_array_sized_slow,
+    }
 }

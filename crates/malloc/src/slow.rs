@@ -2,12 +2,16 @@
 //! serve them.
 
 use crate::choice::{is_other_large_size, is_other_size};
+#[cfg(any_engine)]
+use crate::debug::makers::compare;
 use crate::errno::set_errno;
 use crate::misuse;
 use crate::start;
 use crate::state::{YARD, is_closed, ready};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+#[cfg(any_engine)]
+use slabyard::slab::debug::Maker;
 use slabyard::yard::Place;
 
 pub(crate) const ENOMEM: c_int = 12;
@@ -39,6 +43,7 @@ pub(crate) fn given(address: Option<usize>) -> *mut c_void {
     null_mut()
 }
 
+#[cfg(not(any_engine))]
 #[cold]
 pub(crate) extern "C" fn free_slow(pointer: *mut c_void) {
     if pointer.is_null() {
@@ -57,10 +62,17 @@ fn release(function: &str, address: usize) {
     }
 }
 
+#[cfg(not(any_engine))]
 #[cold]
 pub(crate) extern "C" fn delete_sized_slow(pointer: *mut c_void, bytes: usize) {
     release_sized("sized free", pointer, bytes, ALIGN);
 }
+// Where nobody asks who allocated.
+#[cfg(not(any_engine))]
+pub(crate) use {
+    delete_sized_slow as delete_array_sized_slow, delete_sized_slow as free_sized_slow,
+    free_slow as delete_array_slow, free_slow as delete_slow,
+};
 
 /// Frees, after a check of whether the size is the object's.
 pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, align: usize) {
@@ -85,7 +97,37 @@ pub(crate) fn release_sized(function: &str, pointer: *mut c_void, bytes: usize, 
             _ => {}
         }
     }
+    #[cfg(not(any_engine))]
     free_slow(pointer);
+    #[cfg(any_engine)]
+    if !pointer.is_null() {
+        release("free", pointer as usize);
+    }
+}
+
+/// Frees, of which each must fit the function that allocated, where that is noted.
+#[cfg(any_engine)]
+macro_rules! releasing {
+    ($($name:ident $sized:ident $function:literal $maker:ident),*) => {$(
+        #[cold]
+        pub(crate) extern "C" fn $name(pointer: *mut c_void) {
+            compare($function, pointer as usize, Maker::$maker);
+            if !pointer.is_null() {
+                release("free", pointer as usize);
+            }
+        }
+        #[cold]
+        pub(crate) extern "C" fn $sized(pointer: *mut c_void, bytes: usize) {
+            compare($function, pointer as usize, Maker::$maker);
+            release_sized("sized free", pointer, bytes, ALIGN);
+        }
+    )*};
+}
+#[cfg(any_engine)]
+releasing! {
+    free_slow free_sized_slow "free" Malloc,
+    delete_slow delete_sized_slow "delete" New,
+    delete_array_slow delete_array_sized_slow "delete[]" NewArray
 }
 
 fn is_run(pointer: *mut c_void) -> bool {

@@ -133,8 +133,18 @@ extern "C" fn constructor() {
     helper::begin();
     #[cfg(any(any_engine, object_caches))]
     crate::debug::begin();
+    // `_exit` does not look: a child of `vfork` may call it, or a handler in the middle of `malloc`.
+    #[cfg(any_engine)]
+    if crate::debug::is_wanted() {
+        crate::ending::at_quick_exit(misuse_at_quick_exit);
+    }
     #[cfg(any_engine)]
     crate::pressure::begin();
+}
+
+#[cfg(any_engine)]
+extern "C" fn misuse_at_quick_exit() {
+    misuse::at_exit();
 }
 
 extern "C" fn destructor() {

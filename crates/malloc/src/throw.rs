@@ -40,14 +40,41 @@ fn new_handler() -> Option<Remedy> {
 
 /// Memory, or null. On x86-64 the pop of `new` found nothing; elsewhere each attempt begins
 /// with one.
-extern "C" fn attempt(bytes: usize, _align: usize) -> *mut c_void {
+extern "C" fn attempt(bytes: usize, _maker: usize) -> *mut c_void {
     #[cfg(not(target_arch = "x86_64"))]
     if crate::state::ready()
         && let Some(address) = crate::state::YARD.alloc_fast(bytes, ALIGN)
     {
-        return address as *mut c_void;
+        return of_maker(address as *mut c_void, _maker);
     }
-    malloc_slow(bytes)
+    of_maker(malloc_slow(bytes), _maker)
+}
+
+/// What [`attempt`] gets as its second argument: with debugging, who allocates.
+#[cfg(any_engine)]
+mod maker {
+    use slabyard::slab::debug::Maker;
+    pub(super) const NEW: usize = Maker::New as usize;
+    pub(super) const NEW_ARRAY: usize = Maker::NewArray as usize;
+}
+#[cfg(not(any_engine))]
+mod maker {
+    pub(super) const NEW: usize = crate::slow::ALIGN;
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) const NEW_ARRAY: usize = NEW;
+}
+
+/// Notes who allocated, with debugging.
+#[inline(always)]
+fn of_maker(pointer: *mut c_void, _maker: usize) -> *mut c_void {
+    #[cfg(any_engine)]
+    {
+        use slabyard::slab::debug::Maker;
+        let maker = if _maker == maker::NEW_ARRAY { Maker::NewArray } else { Maker::New };
+        crate::debug::makers::made(pointer, maker)
+    }
+    #[cfg(not(any_engine))]
+    pointer
 }
 
 /// What to call before the next attempt: the new handler, or what throws.
@@ -167,43 +194,68 @@ trying!(new_or_throw, attempt);
 
 /// Jumps to [`new_or_throw`] without a stack frame of its own.
 macro_rules! throwing {
-    ($(#[$attribute:meta])* $visible:vis $name:ident) => {
+    ($maker:ident $(#[$attribute:meta])* $visible:vis $name:ident) => {
         $(#[$attribute])*
         #[unsafe(naked)]
         $visible extern "C" fn $name(_bytes: usize) -> *mut c_void {
             #[cfg(target_arch = "x86_64")]
             naked_asm!(
-                "mov esi, {align}", "jmp {to}", align = const ALIGN, to = sym new_or_throw
+                "mov esi, {maker}", "jmp {to}", maker = const maker::$maker, to = sym new_or_throw
             );
             #[cfg(target_arch = "aarch64")]
-            naked_asm!("mov x1, {align}", "b {to}", align = const ALIGN, to = sym new_or_throw);
+            naked_asm!(
+                "mov x1, {maker}", "b {to}", maker = const maker::$maker, to = sym new_or_throw
+            );
             #[cfg(target_arch = "riscv64")]
-            naked_asm!("li a1, {align}", "tail {to}", align = const ALIGN, to = sym new_or_throw);
+            naked_asm!(
+                "li a1, {maker}", "tail {to}", maker = const maker::$maker, to = sym new_or_throw
+            );
         }
     };
 }
 
 throwing!(
+    NEW
     /// What `new` does where the pop finds nothing.
     #[cfg(target_arch = "x86_64")]
     pub(crate) new_slow
 );
+throwing!(
+    NEW_ARRAY
+    /// The same of `new[]`.
+    #[cfg(all(target_arch = "x86_64", any_engine))]
+    pub(crate) new_array_slow
+);
+#[cfg(all(target_arch = "x86_64", not(any_engine)))]
+pub(crate) use new_slow as new_array_slow;
 // Elsewhere there is no fast path of its own text.
 throwing!(
+    NEW
     #[cfg(not(target_arch = "x86_64"))]
     #[unsafe(no_mangle)]
     _Znwm
 );
 throwing!(
+    NEW_ARRAY
     #[cfg(not(target_arch = "x86_64"))]
     #[unsafe(no_mangle)]
     _Znam
 );
+
 #[cold]
 pub(crate) extern "C" fn new_nothrow_slow(bytes: usize) -> *mut c_void {
     let pointer = malloc_slow(bytes);
-    if pointer.is_null() { nothrow_by_runtime(bytes, ALIGN) } else { pointer }
+    let pointer = if pointer.is_null() { nothrow_by_runtime(bytes, ALIGN) } else { pointer };
+    of_maker(pointer, maker::NEW)
 }
+
+#[cfg(any_engine)]
+#[cold]
+pub(crate) extern "C" fn new_array_nothrow_slow(bytes: usize) -> *mut c_void {
+    of_maker(new_nothrow_slow(bytes), maker::NEW_ARRAY)
+}
+#[cfg(not(any_engine))]
+pub(crate) use new_nothrow_slow as new_array_nothrow_slow;
 
 /// Out of memory in a `nothrow` operator: the C++ runtime's own one calls our
 /// throwing `new`, which calls the new handler, and turns what is thrown into null.

@@ -284,6 +284,16 @@ bad_uses! {
     write_after_free_large
     read_after_free_mapping
     stale_after_realloc_grows
+    free_of_new
+    delete_of_new_array
+    delete_array_of_new
+    free_of_new_large
+    realloc_of_new
+    aligned_delete_of_memalign
+    write_after_trim
+    write_past_end_quick_exit
+    read_of_nothing
+    write_to_nothing
 }
 
 #[test]

@@ -11,12 +11,14 @@
 
 mod looks;
 
+use crate::cache::Cache;
 use crate::engine::Engine;
 use crate::pages::Kind;
 use crate::pages::finding::{By, Bytes, Finding, What};
 use crate::platform::{GRANULE, Platform};
-use crate::slab::debug::SEAL;
+use crate::slab::debug::{Maker, SEAL};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::verify::debugging::debug_of;
 use crate::yard::Yard;
 use looks::{Looks, PATIENCE};
 use slabyard_abi::debug::DebugFlags;
@@ -96,7 +98,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let end = address + self.heap.run_bytes(address)?;
             let first = self.heap.region.granule_of(address)?;
             self.heap.look_at_taken(first, (end - address) / GRANULE);
-            self.heap.seal_block(address, end, bytes);
+            self.heap.seal_block(address, end, bytes, Maker::Malloc);
             Some(address)
         });
         // Not of a block that a handler gets, in which no stack is walked.
@@ -109,6 +111,16 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         block
     }
 
+    /// Allocates no byte: a block of which the first page faults, where the cache that would serve
+    /// has checks of consistency, and large blocks have them.
+    pub(crate) fn alloc_nothing(&self, cache: &Cache<E>, align: usize) -> Option<usize> {
+        let is_checked = self.checks_blocks()
+            && debug_of(cache).is_some_and(|debug| debug.flags().has(DebugFlags::CHECK))
+            && self.heap.mappings.live().0 < MOST_GUARDED;
+        let nothing = if is_checked { self.alloc_guarded(0, align) } else { None };
+        nothing.or_else(|| cache.engine.alloc_sized(cache.on(&self.heap), 0, align))
+    }
+
     fn has_tracks(&self) -> bool {
         let flags = self.large.guarded.flags.load(Ordering::Relaxed);
         DebugFlags::of(flags as u8).has(DebugFlags::TRACK)
@@ -117,14 +129,19 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     fn map_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
         let _change = self.large.guarded.looks.change();
         let page = self.platform().page_bytes();
-        let usable = bytes.checked_add(SEAL)?.checked_next_multiple_of(page)?;
+        // A block of no bytes begins with a page that faults, for those who read or write there.
+        let nothing = if bytes == 0 { page } else { 0 };
+        let usable = bytes.max(nothing).checked_add(SEAL)?.checked_next_multiple_of(page)?;
         let map = || self.heap.map_own(usable.checked_add(page)?, align);
         let address = map().or_else(|| {
             self.end_guarded_quarantine();
             map()
         })?;
         self.platform().make_fault(address + usable, page);
-        self.heap.seal_block(address, address + usable, bytes);
+        if nothing > 0 {
+            self.platform().make_fault(address, nothing);
+        }
+        self.heap.seal_block(address, address + usable, bytes, Maker::Malloc);
         Some(address)
     }
 
@@ -150,6 +167,32 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Some(self.heap.sealed(address, end).unwrap_or(end - SEAL - address))
     }
 
+    fn checks_blocks(&self) -> bool {
+        if !self.is_guarded() {
+            return false;
+        }
+        let flags = self.large.guarded.flags.load(Ordering::Relaxed);
+        DebugFlags::of(flags as u8).has(DebugFlags::CHECK)
+    }
+
+    /// Notes who allocated the live block at an address.
+    pub(crate) fn note_maker_of_guarded(&self, address: usize, maker: Maker) {
+        if self.checks_blocks()
+            && let Some(end) = self.end_of(address)
+        {
+            self.heap.note_maker_of_block(address, end, maker);
+        }
+    }
+
+    /// Who allocated the live block at an address, where that is noted.
+    pub(crate) fn maker_of_guarded(&self, address: usize) -> Option<Maker> {
+        if !self.checks_blocks() || self.is_in_quarantine(address) {
+            return None;
+        }
+        let (_, maker) = self.heap.sealed_by(address, self.end_of(address)?)?;
+        Some(maker)
+    }
+
     /// Frees a block; false if none begins at an address.
     #[cold]
     pub(crate) fn free_guarded(&self, address: usize) -> bool {
@@ -162,9 +205,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         let looks = &self.large.guarded.looks;
         let _change = looks.change();
-        if let Some(requested) = self.heap.sealed(address, end)
-            && !self.heap.break_seal(address, end, requested)
-        {
+        if self.heap.sealed(address, end).is_some() && !self.heap.break_seal(address, end) {
             return false;
         }
         if self.heap.free_live_run_clean(address).is_some() {
@@ -225,8 +266,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         };
         let restore = |found: &Finding| {
             let end = address + found.slab_bytes;
-            if let Some(requested) = self.heap.sealed(address, end) {
-                self.heap.seal_block(address, end, requested);
+            if let Some((requested, maker)) = self.heap.sealed_by(address, end) {
+                self.heap.seal_block(address, end, requested, maker);
             }
         };
         let looks = &self.large.guarded.looks;

@@ -8,6 +8,7 @@ use slabyard::pages::finding::{By, Finding, Hooks, What};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Park, Platform};
 use slabyard::slab::Constructor;
+use slabyard::slab::debug::Maker;
 use slabyard::yard::{Place, Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
@@ -504,6 +505,49 @@ fn a_write_to_the_pages_of_a_slab_that_ended_is_found() {
             assert_eq!(found(), [What::Unused]);
         }
         is_sound(&yard);
+    }
+}
+
+/// A block of no bytes begins with a page that faults; behind it are zone and seal.
+#[test]
+fn no_bytes_are_a_block() {
+    let yard = yard_with(|_| DebugFlags::CHECK);
+    let (p, q) = (yard.alloc(0, 16).expect("memory"), yard.alloc(0, 16).expect("memory"));
+    assert!(p != q && yard.class_at(p).is_none() && p.is_multiple_of(4096));
+    assert_eq!(yard.usable(p), Some(0));
+    is_sound(&yard);
+    write(&yard, p + 5000, 0x12);
+    assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]));
+    is_sound(&yard);
+    assert_eq!((yard.free(p), yard.free(q)), (Ok(()), Ok(())));
+    is_sound(&yard);
+    let yard = yard_with(|_| DebugFlags::RED_ZONE);
+    let p = yard.alloc(0, 16).expect("memory");
+    assert!(yard.class_at(p).is_some(), "without F it is an object");
+    assert_eq!(yard.free(p), Ok(()));
+}
+
+/// Who allocated is noted where there are checks, and survives what a look puts right.
+#[test]
+fn makers_are_noted_with_checks() {
+    for flags in [all(), DebugFlags::RED_ZONE] {
+        let yard = yard_with(match flags.has(DebugFlags::CHECK) {
+            true => |_| all(),
+            false => |_| DebugFlags::RED_ZONE,
+        });
+        for bytes in [60, 100_000] {
+            let p = yard.alloc(bytes, 16).expect("memory");
+            yard.note_maker(p, Maker::NewArray);
+            let noted = flags.has(DebugFlags::CHECK).then_some(Maker::NewArray);
+            assert_eq!((yard.maker_at(p), yard.usable(p)), (noted, Some(bytes)));
+            write(&yard, p + bytes, 0x12);
+            assert_eq!((validate(&yard), found()), (1, vec![What::RightRedZone]));
+            assert_eq!(yard.maker_at(p), noted);
+            is_sound(&yard);
+            assert_eq!(yard.free(p), Ok(()));
+            assert_eq!(yard.maker_at(p), None);
+            is_sound(&yard);
+        }
     }
 }
 

@@ -60,6 +60,10 @@ pub(super) fn found(found: &Finding) {
     }
     match found.bytes {
         Some(bytes) => dump(found, bytes.first),
+        // What is wrong with a large block is its seal; its first page may fault.
+        None if found.slot == slabyard::guarded::SLOT => {
+            dump(found, found.slab + found.slab_bytes - SHOWN);
+        }
         None => dump(found, object),
     }
     call_stack();

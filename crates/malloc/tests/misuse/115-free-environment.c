@@ -4,10 +4,13 @@
 
 int main(void)
 {
+    /* The value's address is odd, whatever else the environment has. */
+    static char pair[] __attribute__((aligned(16))) = "OF_THE_PROGRAM=value";
+
     begin();
 
-    setenv("PATH", getenv("PATH") ? getenv("PATH") : "/bin", 0);
-    free(opaque(getenv("PATH")));
+    putenv(pair);
+    free(opaque(getenv("OF_THE_PROGRAM")));
     after_bad_use();
     return 0;
 }

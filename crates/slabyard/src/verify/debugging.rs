@@ -10,6 +10,7 @@ use crate::engine::{Debug, Engine};
 use crate::pages::Kind;
 use crate::pages::finding::Hooks;
 use crate::platform::{GRANULE, Platform};
+use crate::slab::debug::{Maker, State};
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::slow_path::RUN_CALLS;
@@ -132,6 +133,38 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 let cache = self.caches.get(class);
                 debug_of(cache).is_some_and(|debug| debug.is_freed(cache.on(&self.heap), address))
             })
+    }
+
+    /// Notes which function of a program allocated what begins at an address, and is about to be
+    /// its owner's: where consistency is checked.
+    pub fn note_maker(&self, address: usize, maker: Maker) {
+        match self.checking_at(address) {
+            Some((_, debug)) => {
+                self.heap.note_maker(debug.layout(), address, maker);
+            }
+            None if self.is_guarded() => self.note_maker_of_guarded(address, maker),
+            None => {}
+        }
+    }
+
+    /// Which function allocated what begins at an address and is live, where that is noted.
+    pub fn maker_at(&self, address: usize) -> Option<Maker> {
+        if let Some((cache, debug)) = self.checking_at(address) {
+            let begins = self.heap.begins_object(&cache.shape().geometry, address);
+            let known = begins.then(|| self.heap.known(debug.layout(), address))??;
+            return (known.state == State::Live).then_some(known.maker);
+        }
+        if self.is_guarded() { self.maker_of_guarded(address) } else { None }
+    }
+
+    /// The cache at an address, if it has checks of consistency.
+    fn checking_at(&self, address: usize) -> Option<(&Cache<E>, &Debug)> {
+        if !E::SIZED {
+            return None;
+        }
+        let cache = self.caches.get(self.class_at(address)?);
+        let debug = debug_of(cache).filter(|debug| debug.flags().has(DebugFlags::CHECK))?;
+        Some((cache, debug))
     }
 
     /// True if a cache has debugging, or large blocks have.

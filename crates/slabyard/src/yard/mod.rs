@@ -300,6 +300,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     fn alloc_once(&self, cache: Option<&Cache<E>>, bytes: usize, align: usize) -> Option<usize> {
         match cache {
+            Some(cache) if E::SIZED && bytes == 0 => self.alloc_nothing(cache, align),
             Some(cache) if E::SIZED => cache.engine.alloc_sized(cache.on(&self.heap), bytes, align),
             Some(cache) => cache.engine.alloc(cache.on(&self.heap)),
             None => self.alloc_large(bytes, align),

@@ -187,7 +187,7 @@ impl Debug {
         for _ in 0..LOOKS {
             let Some(known) = on.heap.known(layout, object) else {
                 // It is nobody's to change but a program's with a bug.
-                let all = Known { state: State::Live, requested: layout.object };
+                let all = Known::new(State::Live, layout.object);
                 let zone = on.heap.wrong_of(layout, object, all);
                 return Some(zone.map_or((What::State, None, all), |(w, b)| (w, Some(b), all)));
             };

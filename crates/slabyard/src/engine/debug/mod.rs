@@ -198,7 +198,7 @@ impl Debug {
 
     /// Makes an object of a slab that was set aside sound again, so that it is reported once.
     fn restore_free<P: Platform>(&self, on: PageSlabs<'_, P>, object: usize) {
-        let known = Known { state: State::Free, requested: 0 };
+        let known = Known::new(State::Free, 0);
         on.heap.repair(self.layout(), object, known);
     }
 
@@ -224,7 +224,7 @@ impl Debug {
             debug_assert!(false, "what is in quarantine is an object");
             return;
         };
-        let known = Known { state: State::Free, requested: 0 };
+        let known = Known::new(State::Free, 0);
         if self.flags().has(Self::LOOKS_AT)
             && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
         {
@@ -330,7 +330,7 @@ impl Engine for Debug {
             Err(What::Free) => self.found_twice(on, address),
             Err(_) => {
                 // What ran over the state ran over the zone in front of it, most often.
-                let all = Known { state: State::Live, requested: layout.object };
+                let all = Known::new(State::Live, layout.object);
                 match on.heap.wrong_of(layout, address, all) {
                     Some((what, bytes)) => self.found(on, what, address, Some(bytes)),
                     None => self.found(on, What::State, address, None),

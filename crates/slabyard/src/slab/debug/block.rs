@@ -9,10 +9,12 @@
 //!
 //! The track says who allocated it, with the flag U.
 //!
-//! The seal is how much was requested, and a sum of it and the address; a free breaks it, so that
+//! The seal is how much was requested and by which function ([`Maker`]), and a sum of that and the
+//! address; a free breaks it, so that
 //! of two frees at once one succeeds. A mapping has a page behind it that cannot be used, and a
 //! freed one is such pages until it leaves quarantine ([`crate::guarded`]).
 
+use super::Maker;
 use super::object::check_of;
 use super::track::TRACK_BYTES;
 use crate::pages::PageHeap;
@@ -23,6 +25,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// Bytes of the track and the seal.
 pub const SEAL: usize = TRACK_BYTES as usize + 16;
 const RED_LIVE: u8 = 0xcc;
+/// Where the maker's bits begin in a seal.
+const MAKER: u32 = 62;
 
 impl<P: Platform> PageHeap<P> {
     fn seal(&self, end: usize) -> [&AtomicU64; 2] {
@@ -33,14 +37,26 @@ impl<P: Platform> PageHeap<P> {
         })
     }
 
-    /// Seals a new block that ends at `end`: whole pages behind its address.
-    pub fn seal_block(&self, address: usize, end: usize, requested: usize) {
-        let zone = end - SEAL - (address + requested);
+    /// Seals a block that ends at `end`, whole pages behind its address, and fills its red zone.
+    pub fn seal_block(&self, address: usize, end: usize, requested: usize, maker: Maker) {
+        let (begin, bytes) = self.zone(address, end, requested);
         // SAFETY: the block is ours, and the zone in it.
-        unsafe { self.platform.fill(address + requested, zone, RED_LIVE) };
+        unsafe { self.platform.fill(begin, bytes, RED_LIVE) };
+        self.write_seal(address, end, requested, maker);
+    }
+
+    fn write_seal(&self, address: usize, end: usize, requested: usize, maker: Maker) {
         let [bytes, check] = self.seal(end);
-        bytes.store(requested as u64, Ordering::Relaxed);
-        check.store(check_of(requested as u64, address), Ordering::Release);
+        let word = requested as u64 | u64::from(maker as u8) << MAKER;
+        bytes.store(word, Ordering::Relaxed);
+        check.store(check_of(word, address), Ordering::Release);
+    }
+
+    /// Notes who allocated a block, which its owner is about to get.
+    pub fn note_maker_of_block(&self, address: usize, end: usize, maker: Maker) {
+        if let Some((requested, _)) = self.sealed_by(address, end) {
+            self.write_seal(address, end, requested, maker);
+        }
     }
 
     /// Writes who allocates a block.
@@ -56,17 +72,25 @@ impl<P: Platform> PageHeap<P> {
 
     /// How much was requested of a block; `None` if its seal was written over, or broken by a free.
     pub fn sealed(&self, address: usize, end: usize) -> Option<usize> {
+        self.sealed_by(address, end).map(|(requested, _)| requested)
+    }
+
+    /// As [`PageHeap::sealed`], and who allocated it.
+    pub fn sealed_by(&self, address: usize, end: usize) -> Option<(usize, Maker)> {
         let [bytes, check] = self.seal(end);
-        let requested = bytes.load(Ordering::Relaxed);
-        let is_sealed = check.load(Ordering::Acquire) == check_of(requested, address);
-        (is_sealed && requested as usize <= end - SEAL - address).then_some(requested as usize)
+        let word = bytes.load(Ordering::Relaxed);
+        let is_sealed = check.load(Ordering::Acquire) == check_of(word, address);
+        let requested = (word & ((1 << MAKER) - 1)) as usize;
+        let is_sealed = is_sealed && requested <= end - SEAL - address;
+        is_sealed.then_some((requested, Maker::of(word >> MAKER)?))
     }
 
     /// Breaks the seal for a free. False if another free did.
-    pub fn break_seal(&self, address: usize, end: usize, requested: usize) -> bool {
-        let sealed = check_of(requested as u64, address);
+    pub fn break_seal(&self, address: usize, end: usize) -> bool {
+        let [bytes, check] = self.seal(end);
+        let sealed = check_of(bytes.load(Ordering::Relaxed), address);
         let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
-        self.seal(end)[1].compare_exchange(sealed, 0, set, seen).is_ok()
+        check.compare_exchange(sealed, 0, set, seen).is_ok()
     }
 
     /// What is wrong with a block's red zone or seal.
@@ -74,8 +98,17 @@ impl<P: Platform> PageHeap<P> {
         let Some(requested) = self.sealed(address, end) else {
             return Some((What::State, None));
         };
-        let begin = address + requested;
-        let wrong = self.wrong_in(begin, end - SEAL - begin, RED_LIVE)?;
+        let (begin, bytes) = self.zone(address, end, requested);
+        let wrong = self.wrong_in(begin, bytes, RED_LIVE)?;
         Some((What::RightRedZone, Some(wrong)))
+    }
+
+    /// Begin and bytes of a block's red zone: of one of no bytes, behind its first page, which may
+    /// fault.
+    fn zone(&self, address: usize, end: usize, requested: usize) -> (usize, usize) {
+        let page = self.platform.page_bytes();
+        let skipped = if requested == 0 && end - address > page { page } else { requested };
+        let begin = address + skipped;
+        (begin, end - SEAL - begin)
     }
 }

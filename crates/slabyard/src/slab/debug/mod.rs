@@ -17,5 +17,5 @@ mod unused;
 
 pub use block::SEAL;
 pub use layout::{Asked, Layout};
-pub use object::{Known, State};
+pub use object::{Known, Maker, State};
 pub use track::Which;

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! state, in memory                         Free --claim--> Busy --hand out--> Live
-//! 63      40 39   32 31           0          ^                                 |
-//! +---------+-------+-------------+          +--release-- Busy <----claim------+
-//! |  check  | state |  requested  |
-//! +---------+-------+-------------+
+//! 63      40 39   32 31   30 29       0      ^                                 |
+//! +---------+-------+-------+-----------+    +--release-- Busy <----claim------+
+//! |  check  | state | maker | requested |
+//! +---------+-------+-------+-----------+
 //! ```
 //!
 //! The check is a sum of the other bits and the address, so that a word that a program wrote is
@@ -40,6 +40,27 @@ pub enum State {
     Busy = 0x3d,
 }
 
+/// The function that allocated, by which its owner must free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Maker {
+    /// `malloc` and its like.
+    Malloc,
+    /// `operator new`.
+    New,
+    /// `operator new[]`.
+    NewArray,
+}
+
+impl Maker {
+    pub(super) fn of(bits: u64) -> Option<Maker> {
+        [Maker::Malloc, Maker::New, Maker::NewArray].get(bits as usize).copied()
+    }
+}
+
+/// Where the maker's bits begin in a state.
+const MAKER: u32 = 30;
+
 /// A state, and how much was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
@@ -47,11 +68,20 @@ pub struct Known {
     pub state: State,
     /// Bytes that were requested.
     pub requested: u32,
+    /// Of a live object, which function allocated it.
+    pub maker: Maker,
 }
 
 impl Known {
+    /// A state that does not say who allocated.
+    pub const fn new(state: State, requested: u32) -> Known {
+        Known { state, requested, maker: Maker::Malloc }
+    }
+
     fn word(self, object: usize) -> u64 {
-        let low = u64::from(self.state as u8) << 32 | u64::from(self.requested);
+        let low = u64::from(self.state as u8) << 32
+            | u64::from(self.maker as u8) << MAKER
+            | u64::from(self.requested);
         check_of(low, object) << 40 | low
     }
 
@@ -63,7 +93,8 @@ impl Known {
             0x3d => State::Busy,
             _ => return None,
         };
-        let known = Known { state, requested: low as u32 };
+        let requested = low as u32 & ((1 << MAKER) - 1);
+        let known = Known { state, requested, maker: Maker::of(low >> MAKER & 3)? };
         (check_of(low, object) == word >> 40 && known.requested <= most).then_some(known)
     }
 }
@@ -93,7 +124,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     fn set_state(&self, layout: &Layout, object: usize, state: State, requested: u32) {
-        let word = Known { state, requested }.word(object);
+        let word = Known::new(state, requested).word(object);
         self.state_word(layout, object).store(word, Ordering::Release);
     }
 
@@ -218,7 +249,14 @@ impl<P: Platform> PageHeap<P> {
 
     /// Writes the state of an object again that a program wrote over.
     pub fn restore_state(&self, layout: &Layout, object: usize, known: Known) {
-        self.set_state(layout, object, known.state, known.requested);
+        self.state_word(layout, object).store(known.word(object), Ordering::Release);
+    }
+
+    /// Notes who allocated a live object, which its owner is about to get.
+    pub fn note_maker(&self, layout: &Layout, object: usize, maker: Maker) {
+        if let Some(known) = self.known(layout, object).filter(|k| k.state == State::Live) {
+            self.restore_state(layout, object, Known { maker, ..known });
+        }
     }
 
     /// Who used an object last.

@@ -1,0 +1,66 @@
+//! Who allocated what: memory of `new` that C's `free` gets, memory of `malloc` that `delete` gets,
+//! and arrays of `new[]` that a plain `delete` gets.
+//!
+//! Where F is chosen, the object's state says which of the three functions allocated it
+//! (`slabyard::slab::debug::Maker`). Without it both noting and comparing find nothing. A program
+//! with operators of its own is let be.
+
+use super::symbols;
+use crate::policy::end;
+use crate::state::{YARD, ready};
+use crate::text::say;
+use core::ffi::{CStr, c_char, c_void};
+use slabyard::slab::debug::Maker;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Notes who allocates; returns the pointer.
+#[inline]
+pub(crate) fn made(pointer: *mut c_void, maker: Maker) -> *mut c_void {
+    if super::is_on() && !pointer.is_null() {
+        YARD.note_maker(pointer as usize, maker);
+    }
+    pointer
+}
+
+/// Reports memory that another function allocated than the one that fits the call.
+#[inline]
+pub(crate) fn compare(function: &str, address: usize, fits: Maker) {
+    if super::is_on()
+        && ready()
+        && let Some(made) = YARD.maker_at(address)
+        && made != fits
+        && all_are_ours()
+    {
+        report(function, address, made);
+    }
+}
+
+/// True if the program has no operators of its own: one with its own `new` above `malloc` may use
+/// our `delete`, and the other way round.
+#[cold]
+fn all_are_ours() -> bool {
+    const OPERATORS: [&CStr; 4] = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"];
+    let ours = symbols::module_of(all_are_ours as *const () as usize);
+    ours.is_some_and(|(begin, end)| {
+        OPERATORS.iter().all(|name| {
+            // SAFETY: a null handle searches the whole program.
+            let found = unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) } as usize;
+            (begin..end).contains(&found)
+        })
+    })
+}
+
+#[cold]
+fn report(function: &str, address: usize, made: Maker) {
+    let by = match made {
+        Maker::Malloc => "malloc",
+        Maker::New => "operator new",
+        Maker::NewArray => "operator new[]",
+    };
+    say!("{function}({address:#x}): wrong function for memory of {by}");
+    super::call_stack();
+    end();
+}
