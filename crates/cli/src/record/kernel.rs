@@ -3,6 +3,7 @@
 
 use super::RecordArgs;
 use super::guard::Guard;
+use super::named;
 use super::told::told;
 use super::wait::{self, Ended, Waiting};
 use crate::failure::Failure;
@@ -32,11 +33,11 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     screen.stage("making the kernel ready");
     let patterns = patterns(&args.caches)?;
     let first = sample().map_err(rights)?;
-    let wanted = wanted(&patterns, &first)?;
+    let picked = wanted(&patterns, &first)?;
     let guard = Guard::start()?;
     let options = Options {
         buffer_kib: args.buffer.map_or_else(|| buffer_kib(&first), |bytes| (bytes >> 10).max(4)),
-        wanted,
+        wanted: picked,
         most_bytes: args.max_size,
     };
     let buffer_kib = options.buffer_kib;
@@ -67,12 +68,18 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     screen.clear();
     started?;
     let ended = ended?;
-    let (recorded, writer) = stopped.map_err(|error| match error {
+    let (mut recorded, writer) = stopped.map_err(|error| match error {
         Error::Trace(error) => written(output, error),
         error => told(error),
     })?;
     let facts = facts(args, &recorded, buffer_kib, began, &ended);
     finish(args, &recorded, writer, &first, facts).map_err(|failure| in_file(output, failure))?;
+    if recorded.unnamed {
+        screen.stage("naming the caches");
+        let wanted = wanted(&patterns, &first)?;
+        recorded.events = named::name_caches(output, &first, wanted)?;
+        screen.clear();
+    }
     tell(output, &recorded, args);
     let status = match ended.command {
         Some(status) => Some(status),

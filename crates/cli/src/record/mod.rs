@@ -3,12 +3,13 @@
 //!
 //! Neighbours: the lab's `record` reads the kernel's buffers and a process's rings; here the kernel
 //! is made ready ([`kernel`]), a program started on the preload library ([`process`]), a command is run and waited for ([`wait`]), and a second process sees to it that
-//! nothing is left in the kernel when this one is killed ([`guard`]).
+//! nothing is left in the kernel when this one is killed ([`guard`]). [`named`] names the caches of a kernel that did not.
 //! Invariant: the exit code is the command's own where there is one; what could not be recorded
 //! is told on standard error.
 
 mod guard;
 mod kernel;
+mod named;
 mod process;
 mod told;
 mod wait;

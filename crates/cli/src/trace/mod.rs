@@ -91,7 +91,7 @@ fn open(path: &Path) -> Result<Stream, Failure> {
 type Filled = (Done, Writer<BufWriter<File>>, Vec<Attached>);
 
 /// Writes a file beside its place, has it filled, and puts it there.
-fn put(
+pub fn put(
     output: &Path,
     fill: impl FnOnce(BufWriter<File>) -> Result<Filled, Failure>,
 ) -> Result<Done, Failure> {
@@ -135,7 +135,7 @@ fn tell(input: &Path, output: &Path, done: &Done) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!done.damaged.is_empty())))
 }
 
-fn failed(error: Error) -> Failure {
+pub fn failed(error: Error) -> Failure {
     anyhow!(error).into()
 }
 

@@ -1,12 +1,13 @@
 //! Makes a trace of another one: [a part](cut) of it, [several together](mod@merge), or one that
-//! [names nothing](anonymous).
+//! [names nothing](anonymous), or [all caches](named).
 //!
-//! Each passes through its input once and holds a chunk of it; a file may be larger than the
+//! Each passes through its input (the last one twice) and holds a chunk of it; a file may be larger than the
 //! memory. What is attached to a trace is the caller's to write: what is in it is not known here.
 
 pub mod anonymous;
 pub mod cut;
 pub mod merge;
+pub mod named;
 mod renamed;
 
 use crate::trace::{Damage, Error, Stream};

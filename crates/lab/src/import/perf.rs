@@ -10,7 +10,7 @@
 
 use crate::event::Event;
 use crate::record::{Decoder, Layouts, Symbols};
-use crate::trace::{Error, Header, Names, Trace};
+use crate::trace::{Error, Header, Names, Trace, unnamed};
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
 use std::collections::HashMap;
@@ -69,7 +69,9 @@ pub fn read(input: impl Read + Seek) -> Result<Trace, Error> {
     let first = events.first().map_or(0, |event| event.time);
     events.iter_mut().for_each(|event| event.time -= first);
     let header = header.or(&Header::detect(&events));
-    Ok(Trace { events, names, header, lost, ..Trace::default() })
+    let mut trace = Trace { events, names, header, lost, ..Trace::default() };
+    unnamed::name_all(&mut trace);
+    Ok(trace)
 }
 
 /// What the file says of the machine's events.

@@ -28,7 +28,7 @@ pub enum Error {
         error: io::Error,
     },
     /// A kernel whose events do not tell enough.
-    #[error("this kernel's event {event} {what}; kernels from 6.1 on tell all that is needed")]
+    #[error("this kernel's event {event} {what}; kernels from 5.12 on tell all that is needed")]
     Event {
         /// Its name.
         event: &'static str,

@@ -9,15 +9,17 @@ use super::layout::{Field, Format};
 use super::symbols::Symbols;
 use super::tracefs::Instance;
 use crate::event::{ANY_NODE, Event, Kind};
-use crate::trace::NO_NAME;
+use crate::trace::{NO_NAME, unnamed};
 use std::collections::HashMap;
 
-/// The events that are recorded. Kernels before 6.1 have two names for allocations; they
-/// are not needed, because their `kmem_cache_alloc` does not name the cache.
-pub const EVENTS: [(&str, Kind); 6] = [
+/// The events that are recorded. Kernels before 6.1 have two for allocations, later ones have
+/// not those [for a node](is_optional).
+pub const EVENTS: [(&str, Kind); 8] = [
     ("kmem_cache_alloc", Kind::CacheAlloc),
+    ("kmem_cache_alloc_node", Kind::CacheAlloc),
     ("kmem_cache_free", Kind::CacheFree),
     ("kmalloc", Kind::Kmalloc),
+    ("kmalloc_node", Kind::Kmalloc),
     ("kfree", Kind::Kfree),
     ("mm_page_alloc", Kind::PageAlloc),
     ("mm_page_free", Kind::PageFree),
@@ -48,6 +50,8 @@ struct Layout {
     address: Field,
     /// Of the cache, or the call site.
     name: Field,
+    /// An allocation of a kernel that tells the call site only.
+    unnamed: bool,
     requested: Option<Field>,
     allocated: Option<Field>,
     gfp: Option<Field>,
@@ -64,7 +68,10 @@ impl Layouts {
     pub fn of(instance: &Instance) -> Result<Layouts, Error> {
         let mut texts = HashMap::new();
         for (event, _) in EVENTS {
-            texts.insert(event, instance.read(&format!("events/kmem/{event}/format"))?);
+            let file = format!("events/kmem/{event}/format");
+            if instance.join(&file).exists() || !is_optional(event) {
+                texts.insert(event, instance.read(&file)?);
+            }
         }
         Layouts::of_texts(|event| texts.get(event).cloned())
     }
@@ -83,19 +90,31 @@ impl Layouts {
         }
         Ok(Layouts { layouts })
     }
+
+    /// False if allocations tell the call site in place of the cache ([`unnamed`]).
+    pub fn name_caches(&self) -> bool {
+        !self.layouts.iter().any(|(_, layout)| layout.unnamed)
+    }
+}
+
+/// Of kernels before 6.1, beside the others.
+pub fn is_optional(event: &str) -> bool {
+    event.ends_with("_node")
 }
 
 fn layout(format: &Format, kind: Kind) -> Result<Layout, &'static str> {
     let is_page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
     let named = matches!(kind, Kind::CacheAlloc | Kind::CacheFree);
     let field = |name| format.field(name);
-    let name = if named { "name" } else { "call_site" };
+    let unnamed = kind == Kind::CacheAlloc && field("name").is_none();
+    let name = if named && !unnamed { "name" } else { "call_site" };
     let pid = field("common_pid").ok_or("does not tell the process")?;
     Ok(Layout {
         kind,
         pid,
         address: field(if is_page { "pfn" } else { "ptr" }).ok_or("does not tell the address")?,
         name: if is_page { pid } else { field(name).ok_or("does not name the cache")? },
+        unnamed,
         requested: field("bytes_req"),
         allocated: field("bytes_alloc"),
         gfp: field("gfp_flags"),
@@ -111,6 +130,7 @@ pub struct Decoder<'a> {
     symbols: &'a Symbols,
     cpu: u16,
     by_site: HashMap<u64, u32>,
+    by_unnamed: HashMap<u64, u32>,
     by_name: HashMap<Box<[u8]>, u32>,
     lately_site: Box<[(u64, u32)]>,
     lately_name: Box<[u32]>,
@@ -127,6 +147,7 @@ impl<'a> Decoder<'a> {
             symbols,
             cpu,
             by_site: HashMap::new(),
+            by_unnamed: HashMap::new(),
             by_name: HashMap::new(),
             lately_site: vec![(0, NO_NAME); LATELY].into(),
             lately_name: vec![NO_NAME; LATELY].into(),
@@ -156,6 +177,7 @@ impl<'a> Decoder<'a> {
         }
         let gfp = get(layout.gfp) as u32;
         let name = match layout.kind {
+            Kind::CacheAlloc if layout.unnamed => self.unnamed(layout.name.get(bytes)),
             Kind::CacheAlloc | Kind::CacheFree => self.cache(layout.name.words(bytes)),
             Kind::Kmalloc | Kind::Kfree => self.site(layout.name.get(bytes)),
             Kind::PageAlloc | Kind::PageFree => NO_NAME,
@@ -193,6 +215,15 @@ impl<'a> Decoder<'a> {
         });
         self.lately_name[slot] = number;
         number
+    }
+
+    fn unnamed(&mut self, site: u64) -> u32 {
+        if let Some(number) = self.by_unnamed.get(&site) {
+            return *number;
+        }
+        self.names.push(unnamed::marked(&self.symbols.name(site)).into());
+        self.by_unnamed.insert(site, self.names.len() as u32);
+        self.names.len() as u32
     }
 
     fn site(&mut self, address: u64) -> u32 {

@@ -1,7 +1,7 @@
 //! The recorder: sets the kernel up, runs the readers and the merger, and writes the file.
 
 use super::error::Error;
-use super::kmem::{EVENTS, Layouts, MOVABLE};
+use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};
 use super::layout::Page;
 use super::merge::Merge;
 use super::reader::{self, Batch, Reader};
@@ -43,6 +43,7 @@ pub struct Recorder {
     instance: Instance,
     _tracefs: Tracefs,
     options: Options,
+    unnamed: bool,
 }
 
 /// How far it came.
@@ -65,6 +66,9 @@ pub struct Recorded {
     pub took_ns: u64,
     /// The file would have become larger than it may.
     pub full: bool,
+    /// The kernel named no caches in allocations: the file is to be passed through
+    /// [`crate::edit::named`], which picks the caches as well.
+    pub unnamed: bool,
 }
 
 /// It records.
@@ -99,15 +103,19 @@ impl Recorder {
         let filter = format!("!(gfp_flags & {MOVABLE:#x})");
         instance.set("events/kmem/mm_page_alloc/filter", &filter)?;
         for (event, _) in EVENTS {
-            instance.set(&format!("events/kmem/{event}/enable"), "1")?;
+            let file = format!("events/kmem/{event}/enable");
+            if instance.join(&file).exists() || !is_optional(event) {
+                instance.set(&file, "1")?;
+            }
         }
+        let unnamed = !layouts.name_caches();
         let mut readers = Vec::new();
         for cpu in cpus(&instance)? {
             let (path, file) = reader::open(&instance, cpu)?;
             let (layouts, symbols) = (layouts.clone(), symbols.clone());
             readers.push(Reader { cpu, path, file, page, layouts, symbols });
         }
-        Ok(Recorder { readers, instance, _tracefs: tracefs, options })
+        Ok(Recorder { readers, instance, _tracefs: tracefs, options, unnamed })
     }
 
     /// Records into `out` from now on. `attached` is what goes before the first event.
@@ -142,7 +150,7 @@ impl Recorder {
         self.instance.set("tracing_on", "1")?;
         let work = Work {
             merge,
-            sieve: Sieve::new(self.options.wanted.take()),
+            sieve: Sieve::new(self.options.wanted.take().filter(|_| !self.unnamed)),
             names: trace::Names::new(),
             start,
             most_bytes: self.options.most_bytes.unwrap_or(u64::MAX),
@@ -203,7 +211,8 @@ impl<W: Write> Running<W> {
         let lost = if full { known } else { known.max(lost(&self.recorder.instance)?) };
         // What was lost behind the last event has no page that tells.
         writer.lost(lost - known);
-        Ok((Recorded { events: self.progress.events(), lost, took_ns, full }, writer))
+        let (events, unnamed) = (self.progress.events(), self.recorder.unnamed);
+        Ok((Recorded { events, lost, took_ns, full, unnamed }, writer))
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`Writer`] pass through a file of ours chunk by chunk, in bounded memory. The
 //! format is described in `docs/trace-format.md`; `format` has its constants and
 //! numbers, `chunk` the coding of events, `attached` what a trace holds beside them. The CSV is read by [`csv`]; `rows` says what
-//! one is. `script` reads what `perf script` and `trace-cmd report` print. [`Trace`] is what both become.
+//! one is. `script` reads what `perf script` and `trace-cmd report` print, [`unnamed`] names caches where a kernel did not. [`Trace`] is what both become.
 //! Nothing here knows what the events mean to an allocator.
 
 mod attached;
@@ -20,6 +20,7 @@ mod reader;
 mod rows;
 mod script;
 mod stream;
+pub mod unnamed;
 mod whole;
 mod writer;
 

@@ -13,6 +13,7 @@ use super::error::{Damage, Error, Harm};
 use super::header::Header;
 use super::names::{NO_NAME, Names};
 use super::rows::Wrong;
+use super::unnamed::{marked, name_all};
 use super::whole::Trace;
 use crate::event::{ANY_NODE, Event, Kind};
 use std::io::BufRead;
@@ -107,7 +108,9 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
     events.iter_mut().for_each(|event| event.time -= first);
     let mut header = Header::detect(&events);
     header.cpus = cpus.or(header.cpus);
-    Ok(Trace { events, names, header, damaged, lost, attached: Vec::new() })
+    let mut trace = Trace { events, names, header, damaged, lost, attached: Vec::new() };
+    name_all(&mut trace);
+    Ok(trace)
 }
 
 /// `CPU:1 [LOST 300 EVENTS]` of a report.
@@ -161,15 +164,15 @@ fn row(line: &str, kind: Kind, at: usize, names: &mut Names) -> Result<Option<Ev
     if address == u64::MAX || !is_page && address < NOTHING {
         return Ok(None);
     }
+    let site = field("call_site").unwrap_or("");
+    let site = site.split('+').next().unwrap_or(site);
     let name = match kind {
-        Kind::CacheAlloc | Kind::CacheFree => {
-            let name = field("name").ok_or_else(|| wrong("name", "nothing", "the cache's name"))?;
-            names.intern(name)
-        }
-        Kind::Kmalloc | Kind::Kfree => {
-            let site = field("call_site").unwrap_or("");
-            names.intern(site.split('+').next().unwrap_or(site))
-        }
+        Kind::CacheAlloc | Kind::CacheFree => match (field("name"), kind) {
+            (Some(name), _) => names.intern(name),
+            (None, Kind::CacheAlloc) => names.intern(&marked(site)),
+            (None, _) => return Err(wrong("name", "nothing", "the cache's name")),
+        },
+        Kind::Kmalloc | Kind::Kfree => names.intern(site),
         _ => NO_NAME,
     };
     let gfp = field("gfp_flags").map_or(0, flags);

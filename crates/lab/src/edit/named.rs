@@ -1,0 +1,64 @@
+//! A trace whose allocations name their caches, of one whose kernel did not say.
+//!
+//! The file is passed through twice: [`caches`] first, then [`named`] ([`crate::trace::unnamed`] says
+//! how caches are found).
+
+use super::renamed::Renamed;
+use super::{Done, missing};
+use crate::event::Event;
+use crate::record::{Sieve, Wanted};
+use crate::trace::unnamed::{Caches, Votes};
+use crate::trace::{Error, Header, Stream, Writer};
+use std::io::Write;
+
+/// The caches of a trace's allocations; `by_sizes` as [`Votes::settle`] takes it.
+///
+/// # Errors
+/// The trace cannot be read.
+pub fn caches(
+    mut stream: Stream,
+    by_sizes: impl Fn(u32, u32) -> Option<String>,
+) -> Result<Caches, Error> {
+    let (mut votes, mut events) = (Votes::default(), Vec::new());
+    while stream.next(&mut events)?.is_some() {
+        events.iter().for_each(|event| votes.count(event, stream.names()));
+    }
+    Ok(votes.settle(stream.names(), by_sizes))
+}
+
+/// Writes the trace with the caches' names; of `wanted` caches only, if some are. The writer takes
+/// what is to be attached.
+///
+/// # Errors
+/// A trace that cannot be read or written.
+pub fn named<W: Write>(
+    mut stream: Stream,
+    caches: &Caches,
+    wanted: Option<Wanted>,
+    out: W,
+    header: &Header,
+) -> Result<(Done, Writer<W>), Error> {
+    let mut writer = Writer::new(out, header)?;
+    let mut sieve = wanted.map(|wanted| Sieve::new(Some(wanted)));
+    let (mut done, mut renamed, mut events) = (Done::default(), Renamed::default(), Vec::new());
+    while let Some(lost) = stream.next(&mut events)? {
+        writer.lost(lost);
+        done.read += events.len() as u64;
+        for event in &events {
+            let name = match caches.of(event) {
+                Some(name) => writer.names().intern(name),
+                None => renamed.same(event.name, stream.names(), writer.names()),
+            };
+            let event = Event { name, ..*event };
+            let names = writer.names();
+            if sieve.as_mut().is_none_or(|sieve| sieve.passes(&event, names)) {
+                writer.push(&event)?;
+                done.written += 1;
+                done.last = done.last.max(event.time);
+            }
+        }
+    }
+    writer.lost(missing(&stream));
+    done.damaged = stream.damaged().to_vec();
+    Ok((done, writer))
+}

@@ -1,0 +1,192 @@
+//! Allocations that do not name their cache.
+//!
+//! `kmem_cache_alloc` of kernels before 6.18 tells the call site and sizes, and `kmem_cache_free` the
+//! cache. So an allocation is first [marked](marked) with its call site; [`Votes`] counts, by call
+//! site and sizes, which caches free what was allocated there, and [`Caches`] gives each the cache of
+//! most. What a call site allocates of one size is of one cache in nearly all kernels' code; how many
+//! frees say otherwise is [told](Caches::others).
+//!
+//! Neighbours: the recorder and the readers of other recorders' files mark; [`crate::edit::named`]
+//! passes through a file twice.
+//! Memory: an entry for each object that is live.
+
+use super::names::Names;
+use super::whole::Trace;
+use crate::event::{Event, Kind};
+use std::collections::HashMap;
+
+/// In front of a call site that stands where a cache's name belongs. No cache's name begins so.
+const MARK: char = '@';
+
+/// The name of an allocation that tells no cache, until it is known.
+#[must_use]
+pub fn marked(site: &str) -> String {
+    format!("{MARK}{site}")
+}
+
+fn is_marked(name: &str) -> bool {
+    name.starts_with(MARK)
+}
+
+/// Call site, bytes asked for, bytes of the object.
+type Place = (u32, u32, u32);
+
+fn place(event: &Event) -> Place {
+    (event.name, event.requested, event.allocated)
+}
+
+/// Which caches free what was allocated where.
+#[derive(Debug, Default)]
+pub struct Votes {
+    live: HashMap<u64, Place>,
+    of: HashMap<Place, HashMap<u32, u64>>,
+}
+
+impl Votes {
+    /// Takes an event of a trace, in order.
+    pub fn count(&mut self, event: &Event, names: &Names) {
+        match event.kind {
+            Kind::CacheAlloc if is_marked(names.get(event.name)) => {
+                self.of.entry(place(event)).or_default();
+                self.live.insert(event.address, place(event));
+            }
+            Kind::CacheFree => {
+                if let Some(place) = self.live.remove(&event.address) {
+                    *self.of.entry(place).or_default().entry(event.name).or_default() += 1;
+                }
+            }
+            Kind::Kfree | Kind::CacheAlloc | Kind::Kmalloc => {
+                self.live.remove(&event.address);
+            }
+            Kind::PageAlloc | Kind::PageFree => {}
+        }
+    }
+
+    /// Gives each place its cache. Where nothing was freed, `by_sizes` may know the cache that has
+    /// objects of these sizes: asked for, and of the object.
+    #[must_use]
+    pub fn settle(self, names: &Names, by_sizes: impl Fn(u32, u32) -> Option<String>) -> Caches {
+        let mut caches = Caches::default();
+        for (place, votes) in self.of {
+            // Of equals the first by name: the same trace names alike each time.
+            let most =
+                votes.iter().max_by_key(|(name, n)| (**n, std::cmp::Reverse(names.get(**name))));
+            let name = match most {
+                Some((name, most)) => {
+                    caches.others += votes.values().sum::<u64>() - most;
+                    names.get(*name).to_owned()
+                }
+                None => match by_sizes(place.1, place.2) {
+                    Some(name) => {
+                        caches.by_sizes += 1;
+                        name
+                    }
+                    None => {
+                        caches.unknown += 1;
+                        continue;
+                    }
+                },
+            };
+            caches.of.insert(place, name);
+        }
+        caches
+    }
+}
+
+/// The caches of places.
+#[derive(Debug, Default)]
+pub struct Caches {
+    of: HashMap<Place, String>,
+    /// Frees of objects to another cache than that which their place has.
+    pub others: u64,
+    /// Places whose cache is known by sizes alone.
+    pub by_sizes: u64,
+    /// Places whose cache is not known: their objects are in no replay.
+    pub unknown: u64,
+}
+
+impl Caches {
+    /// The cache of a marked allocation, if it is known; nothing of other events.
+    #[must_use]
+    pub fn of(&self, event: &Event) -> Option<&str> {
+        match event.kind {
+            Kind::CacheAlloc => self.of.get(&place(event)).map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+/// Names the marked allocations of a trace that is in memory.
+pub fn name_all(trace: &mut Trace) {
+    if !trace.names.iter().any(|(_, name)| is_marked(name)) {
+        return;
+    }
+    let mut votes = Votes::default();
+    trace.events.iter().for_each(|event| votes.count(event, &trace.names));
+    let caches = votes.settle(&trace.names, |_, _| None);
+    for event in &mut trace.events {
+        if let Some(name) = caches.of(event) {
+            event.name = trace.names.intern(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(events: &[(Kind, &str, u64, u32)]) -> Trace {
+        let mut trace = Trace::default();
+        for (kind, name, address, bytes) in events {
+            let (name, allocated) = (trace.names.intern(name), *bytes);
+            let event = Event { kind: *kind, name, allocated, address: *address, ..Event::BLANK };
+            trace.events.push(event);
+        }
+        trace
+    }
+
+    fn names(trace: &Trace) -> Vec<&str> {
+        trace.events.iter().map(|event| trace.names.get(event.name)).collect()
+    }
+
+    #[test]
+    fn frees_tell_the_cache_of_a_place_by_site_and_size() {
+        use Kind::{CacheAlloc, CacheFree, Kfree};
+        let mut trace = trace(&[
+            (CacheAlloc, "@open", 1, 256),
+            (CacheAlloc, "@open", 2, 64),
+            (CacheFree, "filp", 1, 0),
+            (CacheFree, "pid", 2, 0),
+            (CacheAlloc, "@open", 1, 256),
+            (CacheAlloc, "@alone", 3, 64),
+            (Kfree, "x", 1, 0),
+            // Of an object that no allocation was traced of.
+            (CacheFree, "dentry", 1, 0),
+        ]);
+        name_all(&mut trace);
+        let told = ["filp", "pid", "filp", "pid", "filp", "@alone", "x", "dentry"];
+        assert_eq!(names(&trace), told);
+    }
+
+    #[test]
+    fn most_frees_win_and_the_others_are_counted() {
+        use Kind::{CacheAlloc, CacheFree};
+        let mut events = Vec::new();
+        for n in 0..5 {
+            events.push((CacheAlloc, "@pool", n, 128));
+            events.push((CacheFree, if n == 2 { "odd" } else { "bio" }, n, 0));
+        }
+        events.push((CacheAlloc, "@once", 9, 512));
+        events.push((CacheAlloc, "@never", 10, 8));
+        let trace = trace(&events);
+        let mut votes = Votes::default();
+        trace.events.iter().for_each(|event| votes.count(event, &trace.names));
+        let caches =
+            votes.settle(&trace.names, |_, object| (object == 512).then(|| "inode".to_owned()));
+        assert_eq!((caches.others, caches.by_sizes, caches.unknown), (1, 1, 1));
+        assert_eq!(caches.of(&trace.events[4]), Some("bio"));
+        assert_eq!(caches.of(&trace.events[5]), None, "a free names its cache itself");
+        assert_eq!(caches.of(&trace.events[10]), Some("inode"));
+        assert_eq!(caches.of(&trace.events[11]), None);
+    }
+}
