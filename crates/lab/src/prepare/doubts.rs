@@ -70,11 +70,11 @@ impl Contradictions {
     pub fn of(prepared: &Prepared) -> Contradictions {
         let is_counted = |cache: CacheNumber| prepared.caches[cache as usize].left_out.is_none();
         let frees = prepared.steps.iter().filter(|step| step.missed && is_counted(step.cache));
-        let Oddities { freed_twice, freed_unallocated, reopened, other_order, .. } =
-            prepared.oddities;
+        let Oddities { reopened, other_order, .. } = prepared.oddities;
+        let counted = prepared.caches.iter().filter(|cache| cache.left_out.is_none());
         Contradictions {
             frees_missing: frees.count() as u64,
-            allocations_missing: freed_twice + freed_unallocated,
+            allocations_missing: counted.map(|cache| cache.unallocated).sum(),
             pages: reopened + other_order,
             steps: prepared.steps.len() as u64,
             slabs: (prepared.slabs.len() - prepared.initial_slabs().len()) as u64,

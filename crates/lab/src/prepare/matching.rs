@@ -55,6 +55,8 @@ const _: () = assert!(size_of::<Step>() == 32);
 pub(super) struct Matched {
     pub(super) steps: Vec<Step>,
     pub(super) live_at_start: Vec<bool>,
+    /// Per cache: frees of objects that no event had allocated.
+    pub(super) unallocated: Vec<u64>,
 }
 
 /// Finds the objects and when each event ran.
@@ -68,6 +70,7 @@ pub(super) fn match_events(input: &Input, placed: &Placed, oddities: &mut Odditi
         pages: vec![Pages::default(); placed.slabs.len()],
         live_at_start: initially_live(placed),
         steps: Vec::with_capacity(input.events.len()),
+        unallocated: vec![0; input.caches.len()],
     };
     let mut closings = placed.closings.iter().peekable();
     for (index, (event, &slab)) in input.events.iter().zip(&placed.slab_of).enumerate() {
@@ -88,7 +91,8 @@ pub(super) fn match_events(input: &Input, placed: &Placed, oddities: &mut Odditi
             Kind::CacheFree | Kind::Kfree => walk.free(event, slab, time),
         }
     }
-    Matched { steps: walk.steps, live_at_start: walk.live_at_start }
+    let Walk { steps, live_at_start, unallocated, .. } = walk;
+    Matched { steps, live_at_start, unallocated }
 }
 
 /// Brings the steps into the order in which they ran. Steps at the same time stay as
@@ -139,6 +143,7 @@ struct Walk<'a> {
     pages: Vec<Pages>,
     live_at_start: Vec<bool>,
     steps: Vec<Step>,
+    unallocated: Vec<u64>,
 }
 
 impl Walk<'_> {
@@ -190,10 +195,12 @@ impl Walk<'_> {
             }
             State::Unseen => {
                 self.oddities.freed_unallocated += 1;
+                self.unallocated[self.slabs[slab as usize].cache as usize] += 1;
                 return;
             }
             State::Free => {
                 self.oddities.freed_twice += 1;
+                self.unallocated[self.slabs[slab as usize].cache as usize] += 1;
                 return;
             }
         }

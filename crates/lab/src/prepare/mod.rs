@@ -56,7 +56,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     let matched = matching::match_events(input, &placed, &mut oddities);
     let steps = matching::sort(matched.steps);
     Ok(Prepared {
-        caches: caches(input, &placed.slabs, &steps),
+        caches: caches(input, &placed.slabs, &steps, &matched.unallocated),
         slabs: placed.slabs,
         steps,
         live_at_start: matched.live_at_start,
@@ -65,12 +65,16 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     })
 }
 
-fn caches(input: &Input, slabs: &[Slab], steps: &[Step]) -> Vec<Cache> {
+fn caches(input: &Input, slabs: &[Slab], steps: &[Step], unallocated: &[u64]) -> Vec<Cache> {
     let waits: Vec<bool> = input.caches.iter().map(|facts| facts.rcu).collect();
     let delays = grace::delays(&waits, slabs, steps);
-    let reasons = left_out::reasons(input.caches.len(), steps);
-    let cache = |(return_delay_ns, left_out)| Cache { return_delay_ns, left_out };
-    delays.into_iter().zip(reasons).map(cache).collect()
+    let reasons = left_out::reasons(unallocated, steps);
+    let cache = |((return_delay_ns, left_out), unallocated): (_, &u64)| Cache {
+        return_delay_ns,
+        left_out,
+        unallocated: *unallocated,
+    };
+    delays.into_iter().zip(reasons).zip(unallocated).map(cache).collect()
 }
 
 fn span(events: &[Event]) -> RangeInclusive<u64> {

@@ -41,6 +41,8 @@ pub struct Cache {
     pub return_delay_ns: u64,
     /// Why comparisons leave it out, if they do.
     pub left_out: Option<&'static str>,
+    /// Frees of objects that no event had allocated; no steps.
+    pub unallocated: u64,
 }
 
 impl Prepared {

@@ -242,3 +242,52 @@ impl<'a> Decoder<'a> {
         number
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(id: u16, fields: &[(&str, &str)]) -> String {
+        let mut text = format!("name: x\nID: {id}\nformat:\n");
+        let common = [
+            "unsigned short common_type;\toffset:0;\tsize:2",
+            "int common_pid;\toffset:4;\tsize:4",
+        ];
+        common.iter().for_each(|field| text += &format!("\tfield:{field};\tsigned:0;\n"));
+        for (nth, (of, name)) in fields.iter().enumerate() {
+            let at = 8 + 8 * nth;
+            text += &format!("\tfield:{of} {name};\toffset:{at};\tsize:8;\tsigned:0;\n");
+        }
+        text + "\nprint fmt: \"x\"\n"
+    }
+
+    fn bytes(id: u16, words: &[u64]) -> Vec<u8> {
+        let mut bytes = vec![0; 8];
+        bytes[..2].copy_from_slice(&id.to_ne_bytes());
+        words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+        bytes
+    }
+
+    /// As kernels from 5.12 to 6.0 describe their events.
+    #[test]
+    fn allocations_without_a_cache_have_their_call_site() {
+        let fields = [("unsigned long", "call_site"), ("const void *", "ptr")];
+        let layouts = Layouts::of_texts(|event| {
+            let id = EVENTS.iter().position(|(name, _)| *name == event).unwrap() as u16;
+            event.starts_with("kmem_cache_alloc").then(|| format(id, &fields))
+        });
+        let layouts = layouts.unwrap();
+        assert!(!layouts.name_caches());
+        let symbols = Symbols::parse("ffffffff81000000 T getname_flags\n".into());
+        let mut decoder = Decoder::new(&layouts, &symbols, 3);
+        let site = 0xffff_ffff_8100_0010;
+        for id in [0, 1, 0] {
+            let event = decoder.event(9, &bytes(id, &[site, 0xffff_8881_0000_1000])).unwrap();
+            assert_eq!((event.kind, event.name, event.cpu), (Kind::CacheAlloc, 1, 3));
+        }
+        assert_eq!(decoder.new_names(), ["@getname_flags".into()]);
+        let free = |event: &str| (event == "kmem_cache_free").then(|| format(2, &fields));
+        let error = Layouts::of_texts(free).unwrap_err().to_string();
+        assert!(error.contains("kmem_cache_free does not name the cache"), "{error}");
+    }
+}

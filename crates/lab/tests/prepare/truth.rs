@@ -64,6 +64,21 @@ fn the_total_leaves_out_the_caches_whose_frees_the_trace_loses() {
     assert_eq!(left_out::share_of_made(&prepared), 1.0 / 3.0);
 }
 
+/// As where objects are allocated in bulk.
+#[test]
+fn caches_whose_allocations_the_trace_loses_are_left_out() {
+    let freed = |times: u32| {
+        let mut case = case("kmalloc-1k");
+        case.add(50.5, 0, Kind::CacheAlloc, "kmalloc-1k", at(9, 0));
+        for nth in 0..times {
+            case.add(51.0 + f64::from(nth), 0, Kind::CacheFree, "kmalloc-1k", at(9, 0));
+        }
+        case.prepare().caches.iter().map(|of| of.left_out).collect::<Vec<_>>()
+    };
+    assert_eq!(freed(17), [None, Some(left_out::ALLOCATIONS)], "one was allocated");
+    assert_eq!(freed(16), [None, None]);
+}
+
 #[test]
 fn a_few_frees_that_are_missing_leave_no_cache_out() {
     let prepared = losing(15).prepare();

@@ -133,6 +133,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     }
 
     /// Puts a full sheaf into the barn, or flushes it if the barn has enough; returns an empty one.
+    #[cfg(any(test, feature = "cpu-slab"))]
     pub(in crate::engine) fn put_or_flush<S: Stacks<Chain = C>>(
         &self,
         on: S,
