@@ -6,7 +6,7 @@ use crate::replay::{Parked, Plan, Start};
 use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
-use crate::trace::Trace;
+use crate::trace::{Events, Frames, Header, Names, Source, Trace};
 use slabyard::engine::counted::{Front, Rules};
 use slabyard::pages::lists::{self, Zone};
 
@@ -87,18 +87,40 @@ impl Case {
         settings: &Settings,
         order: Order,
     ) -> Result<Case, Error> {
-        let frames = trace.header.frames();
-        let frames = frames.or_else(|| crate::trace::Frames::detect(&trace.events));
+        let Trace { events, names, header, .. } = trace;
+        Case::of_events(Events::Held(events), names, header, snapshot, settings, order)
+    }
+
+    /// As before, of a trace whose events may be in its file.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn of_source(
+        source: &Source,
+        snapshot: &KernelSnapshot,
+        settings: &Settings,
+        order: Order,
+    ) -> Result<Case, Error> {
+        let Source { names, header, .. } = source;
+        Case::of_events(source.events(), names, header, snapshot, settings, order)
+    }
+
+    fn of_events(
+        events: Events<'_>,
+        names: &Names,
+        header: &Header,
+        snapshot: &KernelSnapshot,
+        settings: &Settings,
+        order: Order,
+    ) -> Result<Case, Error> {
+        let frames = header.frames().or_else(|| match events {
+            Events::Held(events) => Frames::detect(events),
+            Events::Stored(_) => None,
+        });
         let frames = frames.ok_or(Error::Addresses)?;
         let facts = CacheFacts::of(snapshot);
-        let input = Input {
-            events: &trace.events,
-            names: &trace.names,
-            frames,
-            caches: &facts,
-            aliases: &snapshot.aliases,
-            order,
-        };
+        let input =
+            Input { events, names, frames, caches: &facts, aliases: &snapshot.aliases, order };
         let prepared = prepare::prepare(&input)?;
         let left_out_share = prepare::left_out::share_of_made(&prepared);
         let mut case = Case {
@@ -117,7 +139,7 @@ impl Case {
             slab: Slab::default(),
             unlike: None,
         };
-        case.rule(trace, snapshot, settings)?;
+        case.rule(header, snapshot, settings)?;
         Ok(case)
     }
 
@@ -127,7 +149,7 @@ impl Case {
     /// [`Error::Geometry`]; the case is not to be used then.
     pub fn rule(
         &mut self,
-        trace: &Trace,
+        header: &Header,
         snapshot: &KernelSnapshot,
         settings: &Settings,
     ) -> Result<(), Error> {
@@ -151,7 +173,7 @@ impl Case {
             self.rules.push(geometry.rules(settings));
         }
         let told = snapshot.machine().map(|machine| machine.online_cpus);
-        self.traced_cpus = told.or(trace.header.cpus).unwrap_or(machine.online_cpus);
+        self.traced_cpus = told.or(header.cpus).unwrap_or(machine.online_cpus);
         self.unlike = self.unlike();
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::replay::report::Moment;
 use crate::replay::{Replayed, Start};
 use crate::rules::{Accounting, Settings};
 use crate::snapshot::KernelSnapshot;
-use crate::trace::Trace;
+use crate::trace::Damage;
 use slabyard::engine::counted::{Front, KernelCache};
 use slabyard::engine::counters::Counter;
 use slabyard_observe::fields::{Kind as FieldKind, field};
@@ -28,8 +28,10 @@ const CACHE_SHIFT: u32 = 44;
 pub struct Run<'a> {
     /// Name of the trace.
     pub name: &'a str,
-    /// The trace.
-    pub trace: &'a Trace,
+    /// Events that the trace's recorder lost.
+    pub lost: u64,
+    /// Parts of the trace that were skipped.
+    pub damaged: &'a [Damage],
     /// The traced kernel's caches.
     pub kernel: &'a KernelSnapshot,
     /// The rules and the machine of the model.
@@ -151,10 +153,10 @@ impl Run<'_> {
         let mut miss = |what: &str, why: String| {
             missing.push(Missing { what: clean(what), why: clean(&why) });
         };
-        if self.trace.lost > 0 {
-            miss("events", format!("{} were lost while the trace was recorded", self.trace.lost));
+        if self.lost > 0 {
+            miss("events", format!("{} were lost while the trace was recorded", self.lost));
         }
-        for damage in &self.trace.damaged {
+        for damage in self.damaged {
             miss("events", damage.to_string());
         }
         if let Some(unlike) = &self.case.unlike {

@@ -44,8 +44,10 @@ fn tell(
 ) -> (Snapshot, Replayed) {
     let replayed = replay(plan).expect("sound books");
     let start = plan.start;
-    let run = Run { name: NAME, trace, kernel, settings, case, start, replayed: &replayed };
-    (run.snapshot(), replayed)
+    let (lost, damaged) = (trace.lost, &trace.damaged[..]);
+    let run = Run { name: NAME, lost, damaged, kernel, settings, case, start, replayed: &replayed };
+    let snapshot = run.snapshot();
+    (snapshot, replayed)
 }
 
 fn number(cache: &Cache, name: &str) -> u64 {

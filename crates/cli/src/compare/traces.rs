@@ -101,7 +101,7 @@ pub fn compare(
         "trace": trace.file.display().to_string(),
         "start": loaded.start.display().to_string(),
         "kernel": loaded.snapshot.kernel,
-        "events": loaded.trace.events.len(),
+        "events": loaded.trace.nr_events(),
         "rounds": rounds,
     });
     Ok(Result { compared, sets, load, doubtful })
@@ -114,7 +114,7 @@ fn rule(
     spec: &str,
     settings: &Settings,
 ) -> std::result::Result<(), case::Error> {
-    case.rule(&loaded.trace, &loaded.snapshot, settings)?;
+    case.rule(&loaded.trace.header, &loaded.snapshot, settings)?;
     if spec == SLAB {
         case.follow_slab(&loaded.snapshot, &slab::Rules::of(&settings.machine))?;
     }

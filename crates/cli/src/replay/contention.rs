@@ -102,8 +102,10 @@ pub fn run(
                 (*cpus, *cpus, machine.possible_cpus.max(*cpus));
             settings.freezing = freezing.or(settings.freezing);
             settings.validate().map_err(|error| Failure::Usage(error.to_string()))?;
-            case.rule(&loaded.trace, &loaded.snapshot, &settings).context("no such machine")?;
+            case.rule(&loaded.trace.header, &loaded.snapshot, &settings)
+                .context("no such machine")?;
             let done = contend(&Plan { tasks, ..case.plan(start) }, lengths);
+            case.prepared.steps.sound().context("the replay failed")?;
             rows.push(Row::of(*cpus, tasks, freezing, &done));
         }
     }

@@ -15,7 +15,7 @@ use slabyard_lab::import;
 use slabyard_lab::malloc;
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
-use slabyard_lab::trace::{self, Attached, MALLOC, START, Trace};
+use slabyard_lab::trace::{self, Attached, Events, LONG, MALLOC, START, Source, Trace};
 use slabyard_observe::file;
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// All that was read.
 pub struct Loaded {
-    pub trace: Trace,
+    pub trace: Source,
     pub snapshot: KernelSnapshot,
     /// The snapshot's file.
     pub start: PathBuf,
@@ -34,22 +34,32 @@ pub struct Loaded {
     pub of_process: bool,
 }
 
-/// Reads the trace; tells what is missing in it.
+/// Reads the trace, all of it; tells what is missing in it.
 pub fn trace(args: &TraceArgs, progress: &Progress) -> Result<Trace, Failure> {
+    let mut source = source(args, u64::MAX, progress)?;
+    Ok(source.take_whole().context("cannot read the trace")?)
+}
+
+/// Opens the trace, whose events stay in its file if they are so many; tells what is missing in it.
+fn source(args: &TraceArgs, long: u64, progress: &Progress) -> Result<Source, Failure> {
     let file = shown(&args.file);
     progress.stage(&format!("reading {file}"));
     let trace = if stdin::is_meant(&args.file) {
-        trace::read(io::stdin().lock()).map_err(|error| anyhow!("{file}: {error}"))
+        Source::read_long(io::stdin().lock(), long).map_err(|error| anyhow!("{file}: {error}"))
     } else {
-        import::open(&args.file).map_err(anyhow::Error::from)
+        import::open_long(&args.file, long).map_err(anyhow::Error::from)
     };
     let trace = trace.context("cannot read the trace")?;
     progress.clear();
+    if let (true, Events::Stored(_)) = (stdin::is_meant(&args.file), trace.events()) {
+        let at = std::env::temp_dir();
+        say(&format!("{file} is long, and kept in a file without a name in {}", at.display()));
+    }
     for damage in trace.damaged.iter().filter(|_| args.partial) {
         say(&format!("{file} is damaged: {damage}"));
     }
     if let Some(damage) = trace.damaged.first().filter(|_| !args.partial) {
-        let left = trace.events.len();
+        let left = trace.nr_events();
         let more = match trace.damaged.len() - 1 {
             0 => String::new(),
             1 => " (and in 1 more place)".into(),
@@ -71,7 +81,7 @@ pub fn trace(args: &TraceArgs, progress: &Progress) -> Result<Trace, Failure> {
 }
 
 /// As far as the trace itself tells.
-pub fn are_missing(trace: &Trace) -> bool {
+pub fn are_missing(trace: &Source) -> bool {
     trace.lost > 0 || trace.damaged.iter().any(|damage| damage.events != Some(0))
 }
 
@@ -83,7 +93,7 @@ pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Resul
         Held::Start | Held::Unknown => None,
         Held::Nothing => Some(place(args)?),
     };
-    let mut trace = trace(args, progress)?;
+    let mut trace = source(args, LONG, progress)?;
     let of_process = place.is_none() && trace.attachment(MALLOC).is_some();
     let (start, snapshot) = match (place, trace.attachment(START)) {
         (Some((start, dump)), _) => {
@@ -96,7 +106,7 @@ pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Resul
         (None, None) => match trace.attachment(MALLOC) {
             Some(start) => {
                 let snapshot = in_trace(args, start)?;
-                trace = calls_placed(&trace);
+                trace = calls_placed(trace)?;
                 (args.file.clone(), snapshot)
             }
             None => {
@@ -166,8 +176,8 @@ fn held(args: &TraceArgs) -> Result<Held, Failure> {
 }
 
 /// A process's trace as one of a kernel whose caches are malloc's classes.
-fn calls_placed(trace: &Trace) -> Trace {
-    let (placed, left) = malloc::placed(trace);
+fn calls_placed(mut trace: Source) -> Result<Source, Failure> {
+    let (placed, left) = malloc::placed(&trace.take_whole().context("cannot read the trace")?);
     let malloc::LeftOut { large, unknown, missed } = left;
     say(&format!(
         "the trace is of a process's malloc: {large} allocations above the largest class and \
@@ -176,7 +186,7 @@ fn calls_placed(trace: &Trace) -> Trace {
     if missed > 0 {
         say(&format!("{missed} objects were allocated again and never freed"));
     }
-    placed
+    Ok(placed.into())
 }
 
 /// The snapshot that a trace holds itself.
@@ -261,7 +271,7 @@ fn open(path: &Path, dump: Option<&str>) -> Result<KernelSnapshot, Failure> {
 }
 
 /// A trace and a snapshot of two machines make nonsense.
-fn belong_together(trace: &Trace, snapshot: &KernelSnapshot) -> Result<(), Failure> {
+fn belong_together(trace: &Source, snapshot: &KernelSnapshot) -> Result<(), Failure> {
     let header = &trace.header;
     let differ = |what: &str, trace: &str, snapshot: &str| {
         anyhow!(
@@ -304,7 +314,7 @@ pub struct Wanted<'a> {
 /// The snapshot's settings with what was typed in their place, and the traced machine.
 pub fn settings(
     wanted: &Wanted<'_>,
-    trace: &Trace,
+    trace: &Source,
     snapshot: &KernelSnapshot,
 ) -> Result<(Settings, Machine), Failure> {
     let usage = |text: String| Failure::Usage(text);

@@ -27,16 +27,16 @@ pub struct Source {
 
 impl Source {
     pub fn of(args: &ReplayArgs, loaded: &Loaded) -> Source {
-        let times = || loaded.trace.events.iter().map(|event| event.time);
+        let (first, last) = loaded.trace.span().into_inner();
         Source {
             trace: args.trace.file.display().to_string(),
             start: loaded.start.display().to_string(),
             dump: loaded.snapshot.dump.clone(),
             kernel: loaded.snapshot.kernel.clone(),
-            events: loaded.trace.events.len() as u64,
+            events: loaded.trace.nr_events(),
             lost: loaded.trace.lost,
             damaged: loaded.trace.damaged.iter().map(ToString::to_string).collect(),
-            duration_ns: times().max().unwrap_or(0) - times().min().unwrap_or(0),
+            duration_ns: last - first,
         }
     }
 }

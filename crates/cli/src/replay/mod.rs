@@ -279,7 +279,7 @@ pub fn case(
         case::Error::Geometry { .. } => Failure::Usage(error.to_string()),
         error => anyhow!(error).context("the trace cannot be replayed").into(),
     };
-    let mut case = Case::new(trace, snapshot, settings, order).map_err(wrong)?;
+    let mut case = Case::of_source(trace, snapshot, settings, order).map_err(wrong)?;
     if engine == Engine::Slab {
         let rules =
             slab::Rules { choice: settings.slab.choice, ..slab::Rules::of(&settings.machine) };
@@ -321,12 +321,11 @@ fn times(text: &str) -> Result<u32, String> {
 fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
     let (trace, settings) = (&loaded.trace, &loaded.settings);
     let machine = &settings.machine;
-    let times = || trace.events.iter().map(|event| event.time);
-    let length = times().max().unwrap_or(0) - times().min().unwrap_or(0);
+    let (first, last) = trace.span().into_inner();
     format!(
         "{} events, recorded over {} on kernel {}; rules of {}, {}{}, {}, pages of {} KiB, start {}\n",
-        trace.events.len(),
-        seconds(length),
+        trace.nr_events(),
+        seconds(last - first),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
         match args.engine {
             Engine::Slub => settings.rules_name(),

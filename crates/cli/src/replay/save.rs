@@ -66,7 +66,8 @@ pub fn run(
     let name = args.trace.file.file_name().unwrap_or(args.trace.file.as_os_str()).to_string_lossy();
     let run = tell::Run {
         name: &name,
-        trace: &loaded.trace,
+        lost: loaded.trace.lost,
+        damaged: &loaded.trace.damaged,
         kernel: &loaded.snapshot,
         settings: &loaded.settings,
         case,

@@ -23,13 +23,14 @@ const LEAST_ALIGN: u32 = 8;
 
 pub(super) fn run(args: &ReplayArgs, progress: &Progress) -> Result<ExitCode, Failure> {
     refuse(args)?;
-    let loaded = input::load(&args.trace, &args.wanted(), progress)?;
+    let mut loaded = input::load(&args.trace, &args.wanted(), progress)?;
     let page = loaded.settings.machine.page_size;
     progress.stage("replaying");
     let kernel = Kernel::new(page, LEAST_ALIGN, MOST_PAGES);
-    let every = args.sample_every(loaded.trace.events.len())?;
-    let load =
-        load::run(&loaded.trace, &kernel, objects(&loaded), every).context("the replay failed")?;
+    let every = args.sample_every(loaded.trace.nr_events() as usize)?;
+    // Its passes are over events in memory.
+    let trace = loaded.trace.take_whole().context("cannot read the trace")?;
+    let load = load::run(&trace, &kernel, objects(&loaded), every).context("the replay failed")?;
     progress.clear();
     if load.again > 0 {
         say(&format!("{} frees are missing", load.again));
@@ -78,12 +79,12 @@ fn objects(loaded: &Loaded) -> impl Fn(&Event) -> Object {
 
 fn table(loaded: &Loaded, load: &Load) -> String {
     let page = u64::from(loaded.settings.machine.page_size);
-    let times = || loaded.trace.events.iter().map(|event| event.time);
+    let (first, last) = loaded.trace.span().into_inner();
     let mut text = format!(
         "{} events, recorded over {} on kernel {}; rules of SLOB, {}, pages of {} KiB, start empty\n\
          {} objects allocated, {} freed; {} frees of objects from before left out\n\n",
-        loaded.trace.events.len(),
-        seconds(times().max().unwrap_or(0) - times().min().unwrap_or(0)),
+        loaded.trace.nr_events(),
+        seconds(last - first),
         loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
         plural(loaded.settings.machine.online_cpus, "CPU"),
         page >> 10,

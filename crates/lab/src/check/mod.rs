@@ -13,7 +13,7 @@ pub mod one_step;
 mod pairs;
 
 use crate::prepare::truth::{Curve, Truth};
-use crate::replay::{Plan, Replayed, Unsound, replay};
+use crate::replay::{Failed, Plan, Replayed, replay};
 use one_step::OneStep;
 
 /// Samples of the curves.
@@ -63,17 +63,19 @@ pub struct Report {
 ///
 /// # Errors
 /// As [`replay`].
-pub fn check(plan: &Plan<'_>) -> Result<Report, Unsound> {
+pub fn check(plan: &Plan<'_>) -> Result<Report, Failed> {
     let prepared = plan.prepared;
     let real = Truth::of(prepared, POINTS);
     let replayed = replay(plan)?;
     let model = Truth::count(&replayed.changes, prepared, POINTS);
     let trivial = curves::trivial(plan, POINTS);
+    let one_step = one_step::run(plan);
+    prepared.steps.sound()?;
     let lines = real.caches.into_iter().zip(model.caches).zip(&trivial.caches);
     Ok(Report {
         caches: lines.map(|((real, model), trivial)| Line::new(real, model, trivial)).collect(),
         total: Line::new(real.total, model.total, &trivial.total),
-        one_step: one_step::run(plan),
+        one_step,
         replayed,
     })
 }
@@ -97,7 +99,7 @@ impl Spread {
     ///
     /// # Errors
     /// As [`replay`].
-    pub fn of(plan: &Plan<'_>) -> Result<Spread, Unsound> {
+    pub fn of(plan: &Plan<'_>) -> Result<Spread, Failed> {
         let prepared = plan.prepared;
         let real = Truth::of(prepared, POINTS).total;
         let model = Truth::count(&replay(plan)?.changes, prepared, POINTS).total;

@@ -8,7 +8,7 @@
 mod heaptrack;
 mod perf;
 
-use crate::trace::{self, Error, Stream, Trace};
+use crate::trace::{self, Error, Source, Stream, Trace};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
@@ -23,6 +23,17 @@ pub fn open(path: &Path) -> Result<Trace, Error> {
     match foreign(path).map_err(|error| error.in_file(path))? {
         Some(trace) => Ok(trace),
         None => trace::open(path),
+    }
+}
+
+/// As before; of a long trace of ours the events stay in the file ([`Source::open_long`]).
+///
+/// # Errors
+/// It is none, or cannot be read.
+pub fn open_long(path: &Path, least: u64) -> Result<Source, Error> {
+    match Source::open_long(path, least)? {
+        Some(source) => Ok(source),
+        None => open(path).map(Source::from),
     }
 }
 

@@ -14,7 +14,6 @@
 //! With the snapshot taken just before, no whole trace is in doubt; with another one of
 //! the same kernel two of three are, and those that are not differ by little.
 
-use super::input::CacheNumber;
 use super::oddities::Oddities;
 use super::prepared::Prepared;
 use crate::snapshot::KernelSnapshot;
@@ -68,12 +67,12 @@ impl Contradictions {
     /// Of a trace.
     #[must_use]
     pub fn of(prepared: &Prepared) -> Contradictions {
-        let is_counted = |cache: CacheNumber| prepared.caches[cache as usize].left_out.is_none();
-        let frees = prepared.steps.iter().filter(|step| step.missed && is_counted(step.cache));
+        let caches = prepared.caches.iter().zip(&prepared.tally.frees);
+        let frees = caches.filter(|(cache, _)| cache.left_out.is_none());
         let Oddities { reopened, other_order, .. } = prepared.oddities;
         let counted = prepared.caches.iter().filter(|cache| cache.left_out.is_none());
         Contradictions {
-            frees_missing: frees.count() as u64,
+            frees_missing: frees.map(|(_, frees)| frees.missed).sum(),
             allocations_missing: counted.map(|cache| cache.unallocated).sum(),
             pages: reopened + other_order,
             steps: prepared.steps.len() as u64,

@@ -28,7 +28,16 @@ pub enum Error {
         /// Its order.
         order: u8,
     },
+    /// The trace's file.
+    #[error("cannot read the trace: {0}")]
+    Read(String),
     /// See the text.
     #[error("the trace is too long: {0} do not fit 32 bits; cut it")]
     TooLong(&'static str),
+}
+
+impl From<crate::trace::Error> for Error {
+    fn from(error: crate::trace::Error) -> Error {
+        Error::Read(error.to_string())
+    }
 }

@@ -6,7 +6,8 @@
 //! object shows are no slab of ours: page tables, pipes, large allocations.
 //!
 //! A free by address alone may come before the first event that names the slab's
-//! cache; such frees wait for the end of the walk.
+//! cache. So there are two walks, by the same rules: the first finds the slabs, the second knows
+//! of pages got whether and which slab they are.
 //!
 //! Neighbours: [`super::naming`] gives the caches, [`super::matching`] takes the
 //! slabs.
@@ -14,11 +15,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::error::Error;
-use super::input::{CacheFacts, CacheNumber, Input, MAX_ORDER, NO_CACHE};
+use super::input::{CacheFacts, CacheNumber, MAX_ORDER, NO_CACHE};
+use super::numbers::{NO_NUMBER, Numbering};
 use super::oddities::Oddities;
 use crate::event::{Event, Kind};
+use crate::trace::Frames;
 
 /// Binary logarithm of the largest direct map (x86-64 with four levels of tables).
 const MOST_MEMORY: u32 = 46;
@@ -35,7 +39,8 @@ pub struct Slab {
     pub opened_at: u64,
     /// When its pages were given back.
     pub closed_at: Option<u64>,
-    /// Number of its first object; the others follow.
+    /// Number of its first object; the others follow. Where [`super::Steps`] are not held in memory
+    /// this is for initial slabs alone, as the numbers of ended slabs are used again.
     pub first_object: u32,
     /// Its objects.
     pub objects: u32,
@@ -56,62 +61,108 @@ impl Slab {
     }
 }
 
-/// Which slab each event is about.
-pub struct Placed {
+/// The slabs of a trace, found by a first pass over it, so that a later pass knows of a slab's
+/// pages what becomes of them.
+#[derive(Debug)]
+pub(super) struct Found {
     /// Initial slabs first, each part in order of opening.
-    pub slabs: Vec<Slab>,
-    /// Per event, or [`NO_SLAB`].
-    pub slab_of: Vec<u32>,
-    /// What each event closed: (event, slab), in order of events.
-    pub closings: Vec<(usize, u32)>,
-    /// Number of objects of all slabs.
-    pub nr_objects: u32,
+    pub(super) slabs: Arc<Vec<Slab>>,
+    /// Which of all pages got, in their order, are of a slab.
+    of_slabs: Bits,
+    nr_initial: u32,
+    /// The initial slab of each frame in which an object was freed before the trace showed it.
+    waited: HashMap<u64, u32>,
 }
 
-/// Finds the slabs.
-pub fn place_events(
-    input: &Input,
-    cache_of: &[CacheNumber],
-    oddities: &mut Oddities,
-) -> Result<Placed, Error> {
-    let mut walk = Walk {
-        input,
-        oddities,
-        frames: FrameTable::default(),
-        slabs: Vec::new(),
-        slab_of: Vec::with_capacity(input.events.len()),
-        closings: Vec::new(),
-        waiting: Vec::new(),
-    };
-    for (index, (event, &cache)) in input.events.iter().zip(cache_of).enumerate() {
-        let slab = match event.kind {
-            Kind::PageAlloc | Kind::PageFree if event.order > MAX_ORDER => {
-                return Err(Error::PageOrder { event: index, order: event.order });
-            }
-            Kind::PageAlloc => walk.open(index, event),
-            Kind::PageFree => walk.close(index, event),
-            _ => walk.place(index, event, cache),
-        };
-        walk.slab_of.push(slab);
+/// Frees by address alone in a frame that the trace had not shown.
+struct Waiting {
+    frees: u64,
+    first_at: u64,
+}
+
+/// Pages that were got and not given back.
+struct Open {
+    /// Without a cache they have shown no object yet.
+    slab: Slab,
+    /// How many others were got before.
+    ordinal: u32,
+    /// Number of the slab that they are or will be, if that is known.
+    number: u32,
+    /// Frees by address alone before they showed a cache.
+    frees: u64,
+}
+
+/// What a walk does.
+enum Pass {
+    /// Finds the slabs.
+    Find { found: Vec<(u32, Slab)>, waiting: HashMap<u64, Waiting> },
+    /// Places events in slabs that are known.
+    Place { known: Arc<Found>, nr_initial: u32, nr_others: u32 },
+}
+
+/// A walk over the events, one at a time. Memory is that of frames and open slabs.
+pub(super) struct Walk {
+    caches: Arc<[CacheFacts]>,
+    frames: Frames,
+    pub(super) oddities: Oddities,
+    table: FrameTable,
+    /// By place, which is free again once the pages were given back.
+    open: Vec<Open>,
+    vacant: Vec<u32>,
+    nr_opened: u32,
+    nr_events: usize,
+    pass: Pass,
+    /// Slabs that the last event closed.
+    pub(super) closed: Vec<u32>,
+}
+
+impl Walk {
+    /// A walk that finds the slabs.
+    pub(super) fn find(caches: &Arc<[CacheFacts]>, frames: Frames) -> Walk {
+        let pass = Pass::Find { found: Vec::new(), waiting: HashMap::new() };
+        Walk::new(caches, frames, pass)
     }
-    walk.place_waiting();
-    walk.finish()
-}
 
-struct Walk<'a> {
-    input: &'a Input<'a>,
-    oddities: &'a mut Oddities,
-    frames: FrameTable,
-    /// Those without a cache are pages that have shown no object yet.
-    slabs: Vec<Slab>,
-    slab_of: Vec<u32>,
-    closings: Vec<(usize, u32)>,
-    /// Frees by address alone in frames that the trace had not shown: (event, frame).
-    waiting: Vec<(usize, u64)>,
-}
+    /// A walk that places the same events.
+    pub(super) fn place(caches: &Arc<[CacheFacts]>, frames: Frames, known: &Arc<Found>) -> Walk {
+        let pass = Pass::Place { known: Arc::clone(known), nr_initial: 0, nr_others: 0 };
+        Walk::new(caches, frames, pass)
+    }
 
-impl Walk<'_> {
-    fn open(&mut self, index: usize, event: &Event) -> u32 {
+    fn new(caches: &Arc<[CacheFacts]>, frames: Frames, pass: Pass) -> Walk {
+        Walk {
+            caches: Arc::clone(caches),
+            frames,
+            oddities: Oddities::default(),
+            table: FrameTable::default(),
+            open: Vec::new(),
+            vacant: Vec::new(),
+            nr_opened: 0,
+            nr_events: 0,
+            pass,
+            closed: Vec::new(),
+        }
+    }
+
+    /// The next event: its slab's number, as far as this pass knows it, or [`NO_SLAB`].
+    pub(super) fn event(&mut self, event: &Event, cache: CacheNumber) -> Result<u32, Error> {
+        self.closed.clear();
+        let index = self.nr_events;
+        self.nr_events += 1;
+        match event.kind {
+            Kind::PageAlloc | Kind::PageFree if event.order > MAX_ORDER => {
+                Err(Error::PageOrder { event: index, order: event.order })
+            }
+            Kind::PageAlloc => self.get_pages(event),
+            Kind::PageFree => {
+                self.close(event);
+                Ok(NO_SLAB)
+            }
+            _ => self.place_object(event, cache),
+        }
+    }
+
+    fn get_pages(&mut self, event: &Event) -> Result<u32, Error> {
         let slab = Slab {
             frame: event.address,
             opened_at: event.time,
@@ -123,57 +174,53 @@ impl Walk<'_> {
             initial: false,
         };
         for frame in frames_of(event.address, event.order) {
-            if let State::Open(old) = self.frames.get(frame) {
+            if let State::Open(old) = self.table.get(frame) {
                 // Pages that showed no object may have been split and given back in
                 // parts that the trace does not show.
-                if self.slabs[old as usize].cache != NO_CACHE {
+                if self.open[old as usize].slab.cache != NO_CACHE {
                     self.oddities.reopened += 1;
                 }
-                self.end(old, index);
+                self.end(old, event.time);
             }
         }
         self.add(slab)
     }
 
-    fn close(&mut self, index: usize, event: &Event) -> u32 {
-        let at_first = self.frames.get(event.address);
+    fn close(&mut self, event: &Event) {
         for frame in frames_of(event.address, event.order) {
-            if let State::Open(slab) = self.frames.get(frame) {
-                let Slab { cache, frame, order, .. } = self.slabs[slab as usize];
+            if let State::Open(place) = self.table.get(frame) {
+                let Slab { cache, frame, order, .. } = self.open[place as usize].slab;
                 if cache != NO_CACHE && (frame, order) != (event.address, event.order) {
                     self.oddities.other_order += 1;
                 }
-                self.end(slab, index);
+                self.end(place, event.time);
             }
-            self.frames.set(frame, State::Closed);
-        }
-        match at_first {
-            State::Open(slab) => slab,
-            State::Unseen | State::Closed => NO_SLAB,
+            self.table.set(frame, State::Closed);
         }
     }
 
-    fn place(&mut self, index: usize, event: &Event, cache: CacheNumber) -> u32 {
+    fn place_object(&mut self, event: &Event, cache: CacheNumber) -> Result<u32, Error> {
         if cache == NO_CACHE && event.kind != Kind::Kfree {
-            return NO_SLAB;
+            return Ok(NO_SLAB);
         }
-        let Some(frame) = frame_of(self.input, event.address) else {
+        let Some(frame) = frame_of(self.frames, event.address) else {
             self.oddities.astray += 1;
-            return NO_SLAB;
+            return Ok(NO_SLAB);
         };
-        match (self.frames.get(frame), cache) {
-            (State::Open(slab), NO_CACHE) => slab,
-            (State::Open(slab), _) => {
-                self.show(slab, cache);
-                slab
+        match (self.table.get(frame), cache) {
+            (State::Open(place), NO_CACHE) => {
+                let open = &mut self.open[place as usize];
+                open.frees += u64::from(open.slab.cache == NO_CACHE);
+                Ok(open.number)
             }
-            (State::Unseen, NO_CACHE) => {
-                self.waiting.push((index, frame));
-                NO_SLAB
+            (State::Open(place), _) => {
+                self.show(place, cache);
+                Ok(self.open[place as usize].number)
             }
+            (State::Unseen, NO_CACHE) => Ok(self.wait(event, frame)),
             (State::Closed, NO_CACHE) => {
                 self.oddities.unplaced += 1;
-                NO_SLAB
+                Ok(NO_SLAB)
             }
             (State::Unseen, _) => self.add_by_object(event, frame, cache),
             (State::Closed, _) => {
@@ -183,23 +230,44 @@ impl Walk<'_> {
         }
     }
 
+    /// A free in a frame that the trace had not shown was in the initial slab that
+    /// the frame showed later, if it did.
+    fn wait(&mut self, event: &Event, frame: u64) -> u32 {
+        match &mut self.pass {
+            Pass::Find { waiting, .. } => {
+                let new = Waiting { frees: 0, first_at: event.time };
+                let it = waiting.entry(frame).or_insert(new);
+                it.frees += 1;
+                it.first_at = it.first_at.min(event.time);
+                NO_SLAB
+            }
+            Pass::Place { known, .. } => known.waited.get(&frame).copied().unwrap_or(NO_SLAB),
+        }
+    }
+
     /// An object shows its slab's cache.
-    fn show(&mut self, slab: u32, cache: CacheNumber) {
-        let slab = &mut self.slabs[slab as usize];
+    fn show(&mut self, place: u32, cache: CacheNumber) {
+        let Open { slab, frees, .. } = &mut self.open[place as usize];
         if slab.cache == NO_CACHE {
-            let facts = &self.input.caches[cache as usize];
+            let facts = &self.caches[cache as usize];
             if slab.order != facts.order {
                 self.oddities.other_order += 1;
             }
             slab.cache = cache;
-            slab.objects = objects_at(facts, slab.order, self.input.frames.page_shift);
+            slab.objects = objects_at(facts, slab.order, self.frames.page_shift);
+            *frees = 0;
         } else if slab.cache != cache {
             self.oddities.other_cache += 1;
         }
     }
 
-    fn add_by_object(&mut self, event: &Event, frame: u64, cache: CacheNumber) -> u32 {
-        let facts = &self.input.caches[cache as usize];
+    fn add_by_object(
+        &mut self,
+        event: &Event,
+        frame: u64,
+        cache: CacheNumber,
+    ) -> Result<u32, Error> {
+        let facts = &self.caches[cache as usize];
         let base = frame & !((1 << facts.order) - 1);
         self.add(Slab {
             frame: base,
@@ -209,90 +277,138 @@ impl Walk<'_> {
             objects: facts.objects,
             cache,
             order: facts.order,
-            initial: self.frames.get(frame) == State::Unseen,
+            initial: self.table.get(frame) == State::Unseen,
         })
     }
 
-    fn add(&mut self, slab: Slab) -> u32 {
-        let number = self.slabs.len() as u32;
+    fn add(&mut self, slab: Slab) -> Result<u32, Error> {
+        let ordinal = self.nr_opened;
+        self.nr_opened = ordinal.checked_add(1).ok_or(Error::TooLong("pages got"))?;
+        let number = match &mut self.pass {
+            Pass::Place { known, nr_initial, nr_others } if known.of_slabs.has(ordinal) => {
+                let (nth, before) =
+                    if slab.initial { (nr_initial, 0) } else { (nr_others, known.nr_initial) };
+                *nth += 1;
+                before + *nth - 1
+            }
+            Pass::Place { .. } | Pass::Find { .. } => NO_SLAB,
+        };
+        let open = Open { slab, ordinal, number, frees: 0 };
+        let place = match self.vacant.pop() {
+            Some(place) => {
+                self.open[place as usize] = open;
+                place
+            }
+            None => {
+                self.open.push(open);
+                self.open.len() as u32 - 1
+            }
+        };
         for frame in frames_of(slab.frame, slab.order) {
-            self.frames.set(frame, State::Open(number));
+            self.table.set(frame, State::Open(place));
         }
-        self.slabs.push(slab);
-        number
+        Ok(number)
     }
 
-    fn end(&mut self, slab: u32, index: usize) {
-        self.closings.push((index, slab));
-        let slab = &mut self.slabs[slab as usize];
-        slab.closed_at = Some(self.input.events[index].time);
+    fn end(&mut self, place: u32, time: u64) {
+        let open = &mut self.open[place as usize];
+        open.slab.closed_at = Some(time);
+        let slab = open.slab;
+        if open.number != NO_SLAB {
+            self.closed.push(open.number);
+        }
+        self.keep(place);
+        self.vacant.push(place);
         for frame in frames_of(slab.frame, slab.order) {
-            self.frames.set(frame, State::Closed);
+            self.table.set(frame, State::Closed);
         }
     }
 
-    /// A free in a frame that the trace had not shown was in the initial slab that
-    /// the frame showed later, if it did.
-    fn place_waiting(&mut self) {
-        let initial: HashMap<u64, u32> = (0u32..)
-            .zip(&self.slabs)
-            .filter(|(_, slab)| slab.initial)
-            .flat_map(|(number, slab)| {
-                frames_of(slab.frame, slab.order).map(move |frame| (frame, number))
-            })
-            .collect();
-        for (event, frame) in std::mem::take(&mut self.waiting) {
-            let Some(&slab) = initial.get(&frame) else {
-                self.oddities.unplaced += 1;
-                continue;
-            };
-            let opened_at = &mut self.slabs[slab as usize].opened_at;
-            *opened_at = (*opened_at).min(self.input.events[event].time);
-            self.slab_of[event] = slab;
+    /// Keeps what ended or was open at the end, if it was a slab.
+    fn keep(&mut self, place: u32) {
+        let Open { slab, ordinal, frees, .. } = self.open[place as usize];
+        if slab.cache == NO_CACHE {
+            self.oddities.pages_without_objects += 1;
+            // Large allocations freed.
+            self.oddities.unplaced += frees;
+        } else if let Pass::Find { found, .. } = &mut self.pass {
+            found.push((ordinal, slab));
         }
     }
 
-    /// Drops the pages that are no slabs and numbers the rest.
-    fn finish(mut self) -> Result<Placed, Error> {
-        let mut number_of = vec![NO_SLAB; self.slabs.len()];
-        let mut slabs = Vec::new();
-        let mut nr_objects = 0u32;
-        for initial in [true, false] {
-            for (slab, number) in self.slabs.iter().zip(&mut number_of) {
-                if slab.cache == NO_CACHE || slab.initial != initial {
-                    continue;
+    /// The end of the trace: numbers the slabs, in the order in which they opened.
+    pub(super) fn finish(mut self, numbering: Numbering) -> Result<(Found, Oddities), Error> {
+        let mut open = vec![true; self.open.len()];
+        self.vacant.iter().for_each(|place| open[*place as usize] = false);
+        (0..open.len()).filter(|place| open[*place]).for_each(|place| self.keep(place as u32));
+        let (mut found, waiting) = match self.pass {
+            Pass::Find { found, waiting } => (found, waiting),
+            Pass::Place { .. } => Default::default(),
+        };
+        found.sort_unstable_by_key(|(ordinal, slab)| (!slab.initial, *ordinal));
+        let mut of_slabs = Bits::of(self.nr_opened);
+        found.iter().for_each(|(ordinal, _)| of_slabs.set(*ordinal));
+        let mut slabs: Vec<Slab> = found.into_iter().map(|(_, slab)| slab).collect();
+        let nr_initial = slabs.partition_point(|slab| slab.initial) as u32;
+        let mut waited = HashMap::new();
+        for (number, slab) in (0..nr_initial).zip(&mut slabs) {
+            for frame in frames_of(slab.frame, slab.order) {
+                if waiting.contains_key(&frame) {
+                    waited.insert(frame, number);
                 }
-                *number = slabs.len() as u32;
-                slabs.push(Slab { first_object: nr_objects, ..*slab });
-                nr_objects = nr_objects
-                    .checked_add(slab.objects)
-                    .ok_or(Error::TooLong("objects of all slabs"))?;
             }
         }
-        self.oddities.pages_without_objects += (self.slabs.len() - slabs.len()) as u64;
-        for (event, slab) in self.input.events.iter().zip(&mut self.slab_of) {
-            if *slab == NO_SLAB {
-                continue;
-            }
-            *slab = number_of[*slab as usize];
-            // A large allocation freed.
-            if *slab == NO_SLAB && event.kind == Kind::Kfree {
-                self.oddities.unplaced += 1;
+        for (frame, Waiting { frees, first_at }) in waiting {
+            match waited.get(&frame) {
+                Some(number) => {
+                    let opened_at = &mut slabs[*number as usize].opened_at;
+                    *opened_at = (*opened_at).min(first_at);
+                }
+                None => self.oddities.unplaced += frees,
             }
         }
-        for (_, slab) in &mut self.closings {
-            *slab = number_of[*slab as usize];
+        number_objects(&mut slabs, numbering)?;
+        Ok((Found { slabs: Arc::new(slabs), of_slabs, nr_initial, waited }, self.oddities))
+    }
+}
+
+fn number_objects(slabs: &mut [Slab], numbering: Numbering) -> Result<(), Error> {
+    let mut next = 0u32;
+    for slab in slabs {
+        if !slab.initial && numbering == Numbering::Again {
+            slab.first_object = NO_NUMBER;
+            continue;
         }
-        self.closings.retain(|(_, slab)| *slab != NO_SLAB);
-        Ok(Placed { slabs, slab_of: self.slab_of, closings: self.closings, nr_objects })
+        slab.first_object = next;
+        let after = next.checked_add(slab.objects);
+        next = after.ok_or(Error::TooLong("objects of all slabs"))?;
+    }
+    Ok(())
+}
+
+/// A bit for each of some numbers.
+#[derive(Debug)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn of(numbers: u32) -> Bits {
+        Bits(vec![0; numbers.div_ceil(64) as usize])
+    }
+
+    fn set(&mut self, number: u32) {
+        self.0[number as usize / 64] |= 1 << (number % 64);
+    }
+
+    fn has(&self, number: u32) -> bool {
+        self.0.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 }
 
 /// The frame that an address is in, if the direct map has it: an address below the
 /// map wraps to one far above.
-fn frame_of(input: &Input, address: u64) -> Option<u64> {
-    let frame = input.frames.of(address);
-    (frame >> (MOST_MEMORY - input.frames.page_shift) == 0).then_some(frame)
+fn frame_of(frames: Frames, address: u64) -> Option<u64> {
+    let frame = frames.of(address);
+    (frame >> (MOST_MEMORY - frames.page_shift) == 0).then_some(frame)
 }
 
 /// The frames of pages. Past the last possible frame they wrap, which harms nothing.
@@ -323,7 +439,7 @@ const CHUNK_SHIFT: u32 = 9;
 #[derive(Default)]
 struct FrameTable {
     chunk_of: HashMap<u64, u32, BuildHasherDefault<Spread>>,
-    /// 0 unseen, 1 closed, else the slab's number + 2.
+    /// 0 unseen, 1 closed, else the place of what is open + 2.
     chunks: Vec<[u32; 1 << CHUNK_SHIFT]>,
 }
 
@@ -347,7 +463,7 @@ impl FrameTable {
         self.chunks[chunk as usize][frame as usize % (1 << CHUNK_SHIFT)] = match state {
             State::Unseen => 0,
             State::Closed => 1,
-            State::Open(slab) => slab + 2,
+            State::Open(place) => place + 2,
         };
     }
 }

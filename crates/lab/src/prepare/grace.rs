@@ -9,7 +9,6 @@
 //! Neighbours: [`super::prepare`] asks; a replay delays by it.
 
 use super::frames::Slab;
-use super::matching::{Op, Step};
 
 /// Where the trace tells nothing.
 pub const UNKNOWN_NS: u64 = 18_000_000;
@@ -19,19 +18,16 @@ const LEAST_ENDS: usize = 8;
 /// A cache whose time is so many times that of all waited for other things.
 const MOST_TIMES: u64 = 3;
 
-/// The delay of each cache that waits for readers, and 0 of the others.
+/// The delay of each cache that waits for readers, and 0 of the others; by the last free that
+/// is traced in each slab.
 #[must_use]
-pub fn delays(waits: &[bool], slabs: &[Slab], steps: &[Step]) -> Vec<u64> {
-    let mut last_free = vec![None; slabs.len()];
-    for step in steps.iter().filter(|step| step.op == Op::Free && !step.missed) {
-        last_free[step.slab as usize] = Some(step.time_ns);
-    }
+pub fn delays(waits: &[bool], slabs: &[Slab], last_free: &[Option<u64>]) -> Vec<u64> {
     let mut waited = vec![Vec::new(); waits.len()];
     for (slab, freed) in slabs.iter().zip(last_free) {
         if let (Some(closed), Some(freed), true) =
             (slab.closed_at, freed, waits[slab.cache as usize])
         {
-            waited[slab.cache as usize].push(closed.saturating_sub(freed));
+            waited[slab.cache as usize].push(closed.saturating_sub(*freed));
         }
     }
     let mut all = waited.concat();
@@ -55,7 +51,6 @@ fn lower_quartile(times: &mut [u64]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ANY_NODE;
 
     /// Slabs of caches, each with its last free at 0 and its end.
     fn delays_of(waits: &[bool], ends: &[(u16, u64)]) -> Vec<u64> {
@@ -70,19 +65,7 @@ mod tests {
             initial: true,
         };
         let slabs: Vec<Slab> = ends.iter().enumerate().map(slab).collect();
-        let step = |(nth, (cache, _)): (usize, &(u16, u64))| Step {
-            time_ns: 0,
-            object: nth as u32,
-            slab: nth as u32,
-            cache: *cache,
-            task: 1,
-            cpu: 0,
-            node: ANY_NODE,
-            op: Op::Free,
-            missed: false,
-        };
-        let steps: Vec<Step> = ends.iter().enumerate().map(step).collect();
-        delays(waits, &slabs, &steps)
+        delays(waits, &slabs, &vec![Some(0); slabs.len()])
     }
 
     #[test]

@@ -5,9 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::order::Order;
-use crate::event::Event;
 use crate::snapshot::KernelSnapshot;
-use crate::trace::{Frames, Names};
+use crate::trace::{Events, Frames, Names};
 
 /// Number of a cache: its place in [`Input::caches`].
 pub type CacheNumber = u16;
@@ -55,7 +54,7 @@ impl CacheFacts {
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The trace, in its own order.
-    pub events: &'a [Event],
+    pub events: Events<'a>,
     /// What [`Event::name`] counts into.
     pub names: &'a Names,
     /// The traced machine's direct map.

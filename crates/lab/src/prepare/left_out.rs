@@ -11,8 +11,8 @@
 //! rows that are missing where a cache is not left out.
 
 use super::input::CacheNumber;
-use super::matching::{Op, Step};
 use super::prepared::Prepared;
+use super::tally::Frees;
 
 /// A cache loses frees if more of them than this are missing, in percent.
 const LOST_PERCENT: u64 = 5;
@@ -30,20 +30,14 @@ pub const ALLOCATIONS: &str = "most of its allocations leave no event (in bulk)"
 /// Per cache: why it is left out, if it is. `unallocated` has the frees of objects that no event
 /// had allocated, which are no steps.
 #[must_use]
-pub fn reasons(unallocated: &[u64], steps: &[Step]) -> Vec<Option<&'static str>> {
-    let mut frees = vec![(0u64, 0u64); unallocated.len()];
-    for step in steps.iter().filter(|step| step.op == Op::Free) {
-        let (all, lost) = &mut frees[step.cache as usize];
-        *all += 1;
-        *lost += u64::from(step.missed);
-    }
+pub fn reasons(unallocated: &[u64], frees: &[Frees]) -> Vec<Option<&'static str>> {
     let loses = |all, lost, percent| lost >= LEAST_LOST && lost * 100 > all * percent;
-    let reason = |((all, lost), unallocated): (_, &u64)| {
+    let reason = |(Frees { all, missed }, unallocated): (&Frees, &u64)| {
         let by_allocations =
             loses(all + unallocated, *unallocated, UNTOLD_PERCENT).then_some(ALLOCATIONS);
-        loses(all, lost, LOST_PERCENT).then_some(FREES).or(by_allocations)
+        loses(*all, *missed, LOST_PERCENT).then_some(FREES).or(by_allocations)
     };
-    frees.into_iter().zip(unallocated).map(reason).collect()
+    frees.iter().zip(unallocated).map(reason).collect()
 }
 
 /// The share of the slabs that the kernel made during the trace that are of caches left out.

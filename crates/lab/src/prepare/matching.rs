@@ -10,11 +10,15 @@
 //!
 //! Neighbours: [`super::frames`] gives the slabs, [`super::order`] the times.
 
-use super::frames::{NO_SLAB, Placed, Slab};
-use super::input::{CacheNumber, Input};
+use super::error::Error;
+use super::frames::{NO_SLAB, Slab};
+use super::input::{CacheFacts, CacheNumber};
+use super::numbers::{NO_NUMBER, Numbering, Numbers};
 use super::oddities::Oddities;
-use super::order::Clocks;
+use super::order::{Clocks, Order};
 use crate::event::{Event, Kind};
+use crate::trace::Frames;
+use std::sync::Arc;
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,50 +55,6 @@ pub struct Step {
 
 const _: () = assert!(size_of::<Step>() == 32);
 
-/// The steps, in the trace's order.
-pub(super) struct Matched {
-    pub(super) steps: Vec<Step>,
-    pub(super) live_at_start: Vec<bool>,
-    /// Per cache: frees of objects that no event had allocated.
-    pub(super) unallocated: Vec<u64>,
-}
-
-/// Finds the objects and when each event ran.
-pub(super) fn match_events(input: &Input, placed: &Placed, oddities: &mut Oddities) -> Matched {
-    let mut walk = Walk {
-        input,
-        slabs: &placed.slabs,
-        oddities,
-        clocks: Clocks::new(input.order),
-        objects: vec![Object { ran: 0, state: State::Unseen }; placed.nr_objects as usize],
-        pages: vec![Pages::default(); placed.slabs.len()],
-        live_at_start: initially_live(placed),
-        steps: Vec::with_capacity(input.events.len()),
-        unallocated: vec![0; input.caches.len()],
-    };
-    let mut closings = placed.closings.iter().peekable();
-    for (index, (event, &slab)) in input.events.iter().zip(&placed.slab_of).enumerate() {
-        let time = walk.clocks.event(event.cpu, event.time);
-        while let Some((_, closed)) = closings.next_if(|(at, _)| *at == index) {
-            walk.close(event, *closed, time);
-        }
-        match event.kind {
-            Kind::PageAlloc => walk.open(event, slab, time),
-            Kind::PageFree => {
-                walk.clocks.traced_before(event.cpu, time, 0);
-            }
-            _ if slab == NO_SLAB => {
-                // It ran, in a cache that is not looked at.
-                walk.clocks.traced_before(event.cpu, time, 0);
-            }
-            Kind::CacheAlloc | Kind::Kmalloc => walk.alloc(event, slab, time),
-            Kind::CacheFree | Kind::Kfree => walk.free(event, slab, time),
-        }
-    }
-    let Walk { steps, live_at_start, unallocated, .. } = walk;
-    Matched { steps, live_at_start, unallocated }
-}
-
 /// Brings the steps into the order in which they ran. Steps at the same time stay as
 /// they are, which keeps each object's own order.
 pub(super) fn sort(mut steps: Vec<Step>) -> Vec<Step> {
@@ -102,10 +62,30 @@ pub(super) fn sort(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// As far as slabs tell: the objects never seen.
-fn initially_live(placed: &Placed) -> Vec<bool> {
-    let mut live = vec![false; placed.nr_objects as usize];
-    for slab in placed.slabs.iter().filter(|slab| slab.initial && slab.closed_at.is_none()) {
+/// Finds the object of each event, and when it ran, one event at a time. Memory is that of
+/// objects and, a few words each, slabs.
+pub(super) struct Walk {
+    caches: Arc<[CacheFacts]>,
+    frames: Frames,
+    slabs: Arc<Vec<Slab>>,
+    pub(super) oddities: Oddities,
+    clocks: Clocks,
+    objects: Vec<Object>,
+    /// Per slab.
+    pages: Vec<Pages>,
+    numbers: Numbers,
+    /// As far as it is known by now, of the objects of initial slabs.
+    pub(super) live_at_start: Vec<bool>,
+    /// Per cache: frees of objects that no event had allocated.
+    pub(super) unallocated: Vec<u64>,
+    /// Found since it was taken, in the trace's order.
+    pub(super) steps: Vec<Step>,
+}
+
+/// The objects never seen, as far as slabs tell.
+fn initially_live(slabs: &[Slab], objects: usize) -> Vec<bool> {
+    let mut live = vec![false; objects];
+    for slab in slabs.iter().filter(|slab| slab.initial && slab.closed_at.is_none()) {
         live[slab.objects_range()].fill(true);
     }
     live
@@ -125,47 +105,117 @@ struct Object {
     state: State,
 }
 
-#[derive(Clone, Copy, Default)]
+const UNSEEN: Object = Object { ran: 0, state: State::Unseen };
+
+#[derive(Clone, Copy)]
 struct Pages {
     /// When the getting of them ran; 0 if the trace does not show it.
     got: u64,
+    /// Number of the first object, or [`NO_NUMBER`].
+    first_object: u32,
     /// They were got, and no allocation has come of them yet.
     fresh: bool,
 }
 
-struct Walk<'a> {
-    input: &'a Input<'a>,
-    slabs: &'a [Slab],
-    oddities: &'a mut Oddities,
-    clocks: Clocks,
-    objects: Vec<Object>,
-    /// Per slab.
-    pages: Vec<Pages>,
-    live_at_start: Vec<bool>,
-    steps: Vec<Step>,
-    unallocated: Vec<u64>,
-}
+impl Walk {
+    pub(super) fn new(
+        caches: &Arc<[CacheFacts]>,
+        frames: Frames,
+        slabs: &Arc<Vec<Slab>>,
+        order: Order,
+        numbering: Numbering,
+    ) -> Walk {
+        let numbered = slabs.iter().filter(|slab| slab.first_object != NO_NUMBER);
+        let objects = numbered.map(|slab| slab.objects).sum::<u32>();
+        let pages = |slab: &Slab| Pages { got: 0, first_object: slab.first_object, fresh: false };
+        Walk {
+            caches: Arc::clone(caches),
+            frames,
+            slabs: Arc::clone(slabs),
+            oddities: Oddities::default(),
+            clocks: Clocks::new(order),
+            objects: vec![UNSEEN; objects as usize],
+            pages: slabs.iter().map(pages).collect(),
+            numbers: Numbers::new(numbering, objects),
+            live_at_start: initially_live(slabs, objects as usize),
+            unallocated: vec![0; caches.len()],
+            steps: Vec::new(),
+        }
+    }
 
-impl Walk<'_> {
-    fn open(&mut self, event: &Event, slab: u32, time: u64) {
+    /// Number of objects so far.
+    pub(super) fn nr_objects(&self) -> u32 {
+        self.numbers.next()
+    }
+
+    /// The next event, which is of a slab, or of none, and closed some.
+    pub(super) fn event(&mut self, event: &Event, slab: u32, closed: &[u32]) -> Result<(), Error> {
+        let time = self.clocks.event(event.cpu, event.time);
+        for slab in closed {
+            self.close(event, *slab, time);
+        }
+        match event.kind {
+            Kind::PageAlloc => self.open(event, slab, time)?,
+            Kind::PageFree => {
+                self.clocks.traced_before(event.cpu, time, 0);
+            }
+            _ if slab == NO_SLAB => {
+                // It ran, in a cache that is not looked at.
+                self.clocks.traced_before(event.cpu, time, 0);
+            }
+            Kind::CacheAlloc | Kind::Kmalloc => self.alloc(event, slab, time)?,
+            Kind::CacheFree | Kind::Kfree => self.free(event, slab, time)?,
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, event: &Event, slab: u32, time: u64) -> Result<(), Error> {
         let got = self.clocks.pages_got(event.cpu, time);
         if slab != NO_SLAB {
-            self.pages[slab as usize] = Pages { got, fresh: true };
+            let pages = &mut self.pages[slab as usize];
+            (pages.got, pages.fresh) = (got, true);
+            if pages.first_object == NO_NUMBER {
+                self.number(slab, got)?;
+            }
         }
+        Ok(())
+    }
+
+    fn number(&mut self, slab: u32, from: u64) -> Result<u32, Error> {
+        let objects = self.slabs[slab as usize].objects;
+        let first = self.numbers.take(objects, from)?;
+        let end = first as usize + objects as usize;
+        if end > self.objects.len() {
+            self.objects.resize(end, UNSEEN);
+        }
+        self.objects[first as usize..end].fill(UNSEEN);
+        self.pages[slab as usize].first_object = first;
+        Ok(first)
     }
 
     fn close(&mut self, event: &Event, slab: u32, time: u64) {
         let ran = self.clocks.traced_before(event.cpu, time, 0);
-        for object in self.slabs[slab as usize].objects_range() {
-            if self.objects[object].state == State::Live {
+        let first = self.pages[slab as usize].first_object;
+        if first == NO_NUMBER {
+            return;
+        }
+        let Slab { objects, initial, .. } = self.slabs[slab as usize];
+        let mut until = ran;
+        for object in first..first + objects {
+            if self.objects[object as usize].state == State::Live {
                 self.oddities.missed_before_close += 1;
-                self.missed_free(event, slab, object as u32, ran);
+                self.missed_free(event, slab, object, ran);
             }
+            until = until.max(self.objects[object as usize].ran);
+        }
+        if self.numbers.numbering == Numbering::Again && !initial {
+            self.numbers.give_back(objects, until, first);
+            self.pages[slab as usize].first_object = NO_NUMBER;
         }
     }
 
-    fn alloc(&mut self, event: &Event, slab: u32, time: u64) {
-        let Some(object) = self.object(event, slab) else { return };
+    fn alloc(&mut self, event: &Event, slab: u32, time: u64) -> Result<(), Error> {
+        let Some(object) = self.object(event, slab)? else { return Ok(()) };
         let Object { ran: freed, state } = self.objects[object as usize];
         let pages = &mut self.pages[slab as usize];
         let ran = if std::mem::take(&mut pages.fresh) {
@@ -178,33 +228,40 @@ impl Walk<'_> {
                 self.oddities.missed_before_alloc += 1;
                 self.missed_free(event, slab, object, ran);
             }
-            State::Unseen => self.live_at_start[object as usize] = false,
+            State::Unseen => self.begin(object, false),
             State::Free => {}
         }
         self.push(event, slab, object, ran, Op::Alloc);
+        Ok(())
     }
 
-    fn free(&mut self, event: &Event, slab: u32, time: u64) {
-        let Some(object) = self.object(event, slab) else { return };
+    fn free(&mut self, event: &Event, slab: u32, time: u64) -> Result<(), Error> {
+        let Some(object) = self.object(event, slab)? else { return Ok(()) };
         let Object { ran: allocated, state } = self.objects[object as usize];
         let ran = self.clocks.traced_before(event.cpu, time, allocated);
         match state {
             State::Live => {}
-            State::Unseen if self.slabs[slab as usize].initial => {
-                self.live_at_start[object as usize] = true;
-            }
+            State::Unseen if self.slabs[slab as usize].initial => self.begin(object, true),
             State::Unseen => {
                 self.oddities.freed_unallocated += 1;
                 self.unallocated[self.slabs[slab as usize].cache as usize] += 1;
-                return;
+                return Ok(());
             }
             State::Free => {
                 self.oddities.freed_twice += 1;
                 self.unallocated[self.slabs[slab as usize].cache as usize] += 1;
-                return;
+                return Ok(());
             }
         }
         self.push(event, slab, object, ran, Op::Free);
+        Ok(())
+    }
+
+    /// What its first event tells of an object; one of a slab of the trace's own is not known here.
+    fn begin(&mut self, object: u32, live: bool) {
+        if let Some(at_start) = self.live_at_start.get_mut(object as usize) {
+            *at_start = live;
+        }
     }
 
     fn missed_free(&mut self, event: &Event, slab: u32, object: u32, ran: u64) {
@@ -233,18 +290,23 @@ impl Walk<'_> {
     }
 
     /// The object at the event's address.
-    fn object(&mut self, event: &Event, slab: u32) -> Option<u32> {
-        let slab = &self.slabs[slab as usize];
-        let frames = &self.input.frames;
+    fn object(&mut self, event: &Event, slab: u32) -> Result<Option<u32>, Error> {
+        let (number, slab) = (slab, &self.slabs[slab as usize]);
+        let frames = self.frames;
         // The slab was found by the address's frame, so this does not wrap.
         let within_page = event.address.wrapping_sub(frames.page_offset) % (1 << frames.page_shift);
         let pages = frames.of(event.address).wrapping_sub(slab.frame);
         let offset = (pages << frames.page_shift) + within_page;
-        let nth = offset / u64::from(self.input.caches[slab.cache as usize].slab_size);
+        let nth = offset / u64::from(self.caches[slab.cache as usize].slab_size);
         if nth >= u64::from(slab.objects) {
             self.oddities.astray += 1;
-            return None;
+            return Ok(None);
         }
-        Some(slab.first_object + nth as u32)
+        let first = match self.pages[number as usize].first_object {
+            // The trace does not show when its pages were got.
+            NO_NUMBER => self.number(number, 0)?,
+            first => first,
+        };
+        Ok(Some(first + nth as u32))
     }
 }

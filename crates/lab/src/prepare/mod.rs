@@ -14,7 +14,9 @@
 //!    after its work and a free before it?
 //!
 //! The result is [`Prepared`]: [`Step`]s that name objects and slabs by dense
-//! numbers, so that a replay looks nothing up by address. [`truth`] counts the
+//! numbers, so that a replay looks nothing up by address. A first pass over the events finds the
+//! slabs, a second one what all steps together tell ([`Tally`]); of a trace that stays in its file
+//! each replay is one more ([`Steps`]). [`truth`] counts the
 //! kernel's slabs over time from the same slabs; [`left_out`] finds the caches whose frees the
 //! trace loses, [`grace`] how long slabs wait for readers; [`doubts`] says whether rows are missing, or the
 //! snapshot is another's.
@@ -29,14 +31,20 @@ mod input;
 pub mod left_out;
 pub mod matching;
 pub mod naming;
+mod numbers;
 mod oddities;
 pub mod order;
 mod prepared;
+mod steps;
+mod tally;
 pub mod truth;
 
-use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use crate::event::Event;
+use crate::trace::Events;
+use numbers::Numbering;
+use steps::{Maker, Turns};
+use tally::Counting;
 
 pub use error::Error;
 pub use frames::Slab;
@@ -45,43 +53,81 @@ pub use matching::{Op, Step};
 pub use oddities::Oddities;
 pub use order::Order;
 pub use prepared::{Cache, Prepared};
+pub use steps::{Iter, Steps, Streamed};
+pub use tally::{FirstUse, Frees, Tally};
 pub use truth::Truth;
 
-/// Prepares a trace.
+/// Prepares a trace: of events in memory the steps are in memory too, of those that stay in a
+/// file each is made when it is its turn.
 pub fn prepare(input: &Input) -> Result<Prepared, Error> {
     check(input)?;
     let mut oddities = Oddities::default();
-    let cache_of = naming::name_events(input, &mut oddities);
-    let placed = frames::place_events(input, &cache_of, &mut oddities)?;
-    let matched = matching::match_events(input, &placed, &mut oddities);
-    let steps = matching::sort(matched.steps);
-    Ok(Prepared {
-        caches: caches(input, &placed.slabs, &steps, &matched.unallocated),
-        slabs: placed.slabs,
-        steps,
-        live_at_start: matched.live_at_start,
-        span: span(input.events),
-        oddities,
-    })
-}
-
-fn caches(input: &Input, slabs: &[Slab], steps: &[Step], unallocated: &[u64]) -> Vec<Cache> {
+    let numbering = match input.events {
+        Events::Held(_) => Numbering::Own,
+        Events::Stored(_) => Numbering::Again,
+    };
+    let maker = Maker::new(input, numbering, &mut oddities)?;
+    let first = first_pass(input, &maker, &mut oddities)?;
+    let slabs = Arc::clone(maker.slabs());
+    let (tally, last_free) = first.counting.finish();
     let waits: Vec<bool> = input.caches.iter().map(|facts| facts.rcu).collect();
-    let delays = grace::delays(&waits, slabs, steps);
-    let reasons = left_out::reasons(unallocated, steps);
+    let delays = grace::delays(&waits, &slabs, &last_free).into_iter();
+    let reasons = left_out::reasons(&first.unallocated, &tally.frees);
     let cache = |((return_delay_ns, left_out), unallocated): (_, &u64)| Cache {
         return_delay_ns,
         left_out,
         unallocated: *unallocated,
     };
-    delays.into_iter().zip(reasons).zip(unallocated).map(cache).collect()
+    let steps = match input.events {
+        Events::Held(_) => Steps::Held(matching::sort(first.steps)),
+        Events::Stored(stored) => {
+            let streamed = Streamed::new(stored.clone(), maker, first.steps, first.nr_steps);
+            Steps::Streamed(Arc::new(streamed))
+        }
+    };
+    Ok(Prepared {
+        caches: delays.zip(reasons).zip(&first.unallocated).map(cache).collect(),
+        slabs,
+        steps,
+        live_at_start: first.live_at_start,
+        tally,
+        span: input.events.span(),
+        oddities,
+    })
 }
 
-fn span(events: &[Event]) -> RangeInclusive<u64> {
-    // Times of several CPUs may cross by a little.
-    let first = events.iter().map(|event| event.time).min().unwrap_or(0);
-    let last = events.iter().map(|event| event.time).max().unwrap_or(0);
-    first..=last
+/// What the first pass over the steps gives.
+struct FirstPass {
+    /// All, or those that later passes could not hold back until it is their turn; in the
+    /// trace's order.
+    steps: Vec<Step>,
+    nr_steps: usize,
+    live_at_start: Vec<bool>,
+    unallocated: Vec<u64>,
+    counting: Counting,
+}
+
+fn first_pass(input: &Input, maker: &Maker, oddities: &mut Oddities) -> Result<FirstPass, Error> {
+    let is_held = matches!(input.events, Events::Held(_));
+    let mut making = maker.begin();
+    let mut counting = Counting::new(input.caches.len(), maker.slabs());
+    let (mut steps, mut nr_steps) = (Vec::new(), 0);
+    let mut turns = Turns::default();
+    let mut pass = input.events.pass()?;
+    while let Some(events) = pass.next_block()? {
+        turns.block(events);
+        making.add(events)?;
+        let made = &mut making.matching.steps;
+        nr_steps += made.len();
+        made.iter().for_each(|step| counting.add(step));
+        steps.extend(made.drain(..).filter(|step| is_held || turns.is_early(step)));
+    }
+    oddities.add(&making.matching.oddities);
+    let nr_objects = making.matching.nr_objects() as usize;
+    let unallocated = making.matching.unallocated;
+    let mut live_at_start = making.matching.live_at_start;
+    live_at_start.resize(nr_objects, false);
+    Ok(FirstPass { steps, nr_steps, live_at_start, unallocated, counting })
 }
 
 fn check(input: &Input) -> Result<(), Error> {

@@ -41,27 +41,33 @@ pub fn is_of_bucket(cache: &str) -> bool {
     BUCKETS.iter().any(|(prefix, _)| cache.starts_with(prefix))
 }
 
-/// The cache of each event: of its own account, so [`NO_CACHE`] for every `Kfree`
-/// and for pages.
-pub fn name_events(input: &Input, oddities: &mut Oddities) -> Vec<CacheNumber> {
-    let caches = Caches::new(input.caches, input.aliases);
-    let by_name: Vec<CacheNumber> =
-        input.names.iter().map(|(_, name)| caches.named(name)).collect();
-    let chooser = Chooser::new(&caches, input);
+/// Names events, one at a time.
+pub(super) struct Namer {
+    /// By name of the trace.
+    by_name: Vec<CacheNumber>,
+    chooser: Chooser,
+}
 
-    let mut name = |event: &Event| {
+impl Namer {
+    pub(super) fn new(input: &Input) -> Namer {
+        let caches = Caches::new(input.caches, input.aliases);
+        let by_name = input.names.iter().map(|(_, name)| caches.named(name)).collect();
+        Namer { by_name, chooser: Chooser::new(&caches, input) }
+    }
+
+    /// The cache of an event of its own account, so [`NO_CACHE`] for every `Kfree` and for pages.
+    pub(super) fn name(&self, event: &Event, oddities: &mut Oddities) -> CacheNumber {
         let cache = match event.kind {
             // A name that was lost with a damaged chunk is none.
             Kind::CacheAlloc | Kind::CacheFree => {
-                by_name.get(event.name as usize).copied().unwrap_or(NO_CACHE)
+                self.by_name.get(event.name as usize).copied().unwrap_or(NO_CACHE)
             }
-            Kind::Kmalloc => chooser.choose(event),
+            Kind::Kmalloc => self.chooser.choose(event),
             Kind::Kfree | Kind::PageAlloc | Kind::PageFree => return NO_CACHE,
         };
         oddities.unknown_cache += u64::from(cache == NO_CACHE);
         cache
-    };
-    input.events.iter().map(&mut name).collect()
+    }
 }
 
 /// Caches by every name that they have.

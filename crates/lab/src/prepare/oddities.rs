@@ -27,3 +27,33 @@ pub struct Oddities {
     /// Frees in a new slab of objects never allocated; dropped.
     pub freed_unallocated: u64,
 }
+
+impl Oddities {
+    /// Adds those of another walk.
+    pub(super) fn add(&mut self, other: &Oddities) {
+        let Oddities {
+            unknown_cache,
+            unplaced,
+            astray,
+            other_cache,
+            reopened,
+            other_order,
+            pages_without_objects,
+            missed_before_alloc,
+            missed_before_close,
+            freed_twice,
+            freed_unallocated,
+        } = other;
+        self.unknown_cache += unknown_cache;
+        self.unplaced += unplaced;
+        self.astray += astray;
+        self.other_cache += other_cache;
+        self.reopened += reopened;
+        self.other_order += other_order;
+        self.pages_without_objects += pages_without_objects;
+        self.missed_before_alloc += missed_before_alloc;
+        self.missed_before_close += missed_before_close;
+        self.freed_twice += freed_twice;
+        self.freed_unallocated += freed_unallocated;
+    }
+}

@@ -7,13 +7,17 @@
 //!   and only if the object is live at the start, which only objects of initial
 //!   slabs are;
 //! - no object is live after the last step before its slab was closed;
-//! - steps are in order of time.
+//! - steps are in order of time;
+//! - where steps are not held in memory, an object's number is another's once its slab was
+//!   closed, and the first two hold of one after the other.
 
 use std::ops::RangeInclusive;
 
 use super::frames::Slab;
-use super::matching::Step;
 use super::oddities::Oddities;
+use super::steps::Steps;
+use super::tally::Tally;
+use std::sync::Arc;
 
 /// What a replay needs of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +26,13 @@ pub struct Prepared {
     pub caches: Vec<Cache>,
     /// Every slab that an object was seen in: the initial ones, then the others, each
     /// in the order in which they showed.
-    pub slabs: Vec<Slab>,
+    pub slabs: Arc<Vec<Slab>>,
     /// The allocations and frees, in the order in which they run.
-    pub steps: Vec<Step>,
+    pub steps: Steps,
     /// Per object: it was handed out before the trace began.
     pub live_at_start: Vec<bool>,
+    /// What all steps together tell.
+    pub tally: Tally,
     /// Times of the first and the last event.
     pub span: RangeInclusive<u64>,
     /// What did not fit.

@@ -12,12 +12,12 @@
 use super::start;
 use super::tasks::Tasks;
 use super::{NONE, Plan};
-use crate::prepare::{Op, Step};
+use crate::prepare::{self, Op, Step};
 use slabyard::engine::counted::KernelCache;
 pub use slabyard::engine::counted::contention::{Costs, Counts};
 use slabyard::engine::counters::Counters;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How late copies of tasks are, at most: long against a call, short against a task.
 pub const SPREAD_NS: u64 = 1_000_000;
@@ -136,21 +136,22 @@ pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
         cache.contend(costs);
     }
     let nr_cpus = plan.node_of.len();
-    let all = &prepared.steps;
-    let steps = &all[..plan.steps.unwrap_or(all.len()).min(all.len())];
+    let mut steps = Window::new(plan, copies);
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
     let mut tasks = Tasks::new(prepared, copies, plan.traced_cpus, nr_cpus);
     let mut free_at = vec![0u64; nr_cpus];
     let mut latest_ns = 0;
     let mut next: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
-    let time_of = |nth: u32, copy: u32| {
-        steps.get(nth as usize).map(|step| Reverse((step.time_ns + late_by(copy), copy, nth)))
+    let time_of = |step: Option<Step>, nth: u32, copy: u32| {
+        step.map(|step| Reverse((step.time_ns + late_by(copy), copy, nth)))
     };
-    next.extend((0..copies).filter_map(|copy| time_of(0, copy)));
+    let first = steps.get(0);
+    next.extend((0..copies).filter_map(|copy| time_of(first, 0, copy)));
     while let Some(Reverse((time_ns, copy, nth))) = next.pop() {
-        next.extend(time_of(nth + 1, copy));
-        let step = &steps[nth as usize];
-        let cpu = tasks.cpu_of(&Step { time_ns, ..*step }, copy);
+        next.extend(time_of(steps.get(nth + 1), nth + 1, copy));
+        let Some(step) = steps.get(nth) else { break };
+        steps.done(nth, copy);
+        let cpu = tasks.cpu_of(&Step { time_ns, ..step }, copy);
         let at_ns = time_ns.max(free_at[cpu]);
         latest_ns = latest_ns.max(at_ns - time_ns);
         let number = step.cache as usize;
@@ -182,7 +183,7 @@ pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
         counts.merge(&cache.contended());
         counters.merge(cache.counters());
     }
-    let begun = steps.first().map_or(0, |step| step.time_ns);
+    let begun = first.map_or(0, |step| step.time_ns);
     let ended = free_at.iter().copied().max().unwrap_or(begun);
     Contended {
         counts,
@@ -191,6 +192,40 @@ pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
         span_ns: ended.saturating_sub(begun),
         latest_ns,
         slabs: caches.iter().map(|cache| u64::from(cache.nr_slabs())).sum(),
+    }
+}
+
+/// The steps from that of the latest copy to that of the first.
+struct Window<'a> {
+    steps: std::iter::Take<prepare::Iter<'a>>,
+    /// Number of the first one held.
+    first: u32,
+    held: VecDeque<Step>,
+    /// The copy that comes to each step last.
+    last: u32,
+}
+
+impl<'a> Window<'a> {
+    fn new(plan: &Plan<'a>, copies: u32) -> Window<'a> {
+        let steps = plan.prepared.steps.iter().take(plan.steps.unwrap_or(usize::MAX));
+        let last = (0..copies).max_by_key(|copy| (late_by(*copy), *copy)).unwrap_or(0);
+        Window { steps, first: 0, held: VecDeque::new(), last }
+    }
+
+    fn get(&mut self, nth: u32) -> Option<Step> {
+        let at = (nth - self.first) as usize;
+        while self.held.len() <= at {
+            self.held.push_back(self.steps.next()?);
+        }
+        self.held.get(at).copied()
+    }
+
+    /// A copy has made a step, and all before it.
+    fn done(&mut self, nth: u32, copy: u32) {
+        if copy == self.last {
+            self.held.drain(..=(nth - self.first) as usize);
+            self.first = nth + 1;
+        }
     }
 }
 

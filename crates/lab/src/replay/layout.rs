@@ -62,7 +62,8 @@ pub(super) fn cut_unseen(slabs: u32, free: u32, traced: u32, objects: u32) -> (u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prepare::{NO_CACHE, Slab};
+    use crate::prepare::{NO_CACHE, Slab, Steps, Tally};
+    use std::sync::Arc;
 
     /// Slabs of four objects, each with its live ones as bits.
     fn prepared(live: &[u8]) -> Prepared {
@@ -78,12 +79,13 @@ mod tests {
         };
         Prepared {
             caches: Vec::new(),
-            slabs: (0..live.len()).map(slab).collect(),
-            steps: Vec::new(),
+            slabs: Arc::new((0..live.len()).map(slab).collect()),
+            steps: Steps::default(),
             live_at_start: live
                 .iter()
                 .flat_map(|bits| (0..4).map(move |n| bits >> n & 1 == 1))
                 .collect(),
+            tally: Tally::default(),
             span: 0..=0,
             oddities: Default::default(),
         }

@@ -21,7 +21,7 @@ mod tasks;
 mod timers;
 
 use crate::prepare::truth::Change;
-use crate::prepare::{Op, Step};
+use crate::prepare::{self, Op, Step};
 use memory::{Memory, Told};
 use pages::Pages;
 use report::Sample;
@@ -65,11 +65,22 @@ pub struct Unsound {
     pub what: String,
 }
 
+/// Why a run ended before its time.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failed {
+    /// The books of a cache were wrong.
+    #[error(transparent)]
+    Unsound(#[from] Unsound),
+    /// The trace's file cannot be read again.
+    #[error(transparent)]
+    Trace(#[from] prepare::Error),
+}
+
 /// Runs it.
 ///
 /// # Errors
-/// If an audit was asked for and found wrong books.
-pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
+/// If an audit was asked for and found wrong books, or the trace's file changed meanwhile.
+pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
     let prepared = plan.prepared;
     let mut caches: Vec<KernelCache> =
         plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
@@ -89,24 +100,24 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     }
     caches.iter_mut().for_each(KernelCache::begin);
     let mut run = Run::default();
-    let all = &prepared.steps;
-    let steps = &all[..plan.steps.unwrap_or(all.len()).min(all.len())];
+    let all = prepared.steps.len();
+    let wanted = plan.steps.unwrap_or(all).min(all);
     let before = Sample::of(*prepared.span.start(), &caches);
     let mut frees_left_out = 0;
     let mut memory = plan.memory.map(|limit| Memory::new(limit, plan, &caches));
-    let mut done = steps.len();
+    let mut done = 0;
+    let mut last = *prepared.span.start();
     let nr_cpus = plan.node_of.len();
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
     let mut pages = plan.page_lists.map(|rules| Pages::new(rules, plan));
     let mut timers = Timers::new(plan.slab, nr_cpus, caches.len());
     let mut tasks = Tasks::new(prepared, copies, plan.traced_cpus, nr_cpus);
-    let copied = steps
-        .iter()
-        .enumerate()
-        .flat_map(|(nth, step)| (0..copies).map(move |copy| (nth, step, copy)));
+    let steps = prepared.steps.iter().take(wanted).enumerate();
+    let copied = steps.flat_map(|(nth, step)| (0..copies).map(move |copy| (nth, step, copy)));
     for (nth, step, copy) in copied {
-        let cpu = tasks.cpu_of(step, copy);
-        let step = &Step { cpu: cpu as u16, object: step.object * copies + copy, ..*step };
+        let cpu = tasks.cpu_of(&step, copy);
+        let step = &Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
+        (done, last) = (nth + 1, step.time_ns);
         let since_ns = step.time_ns.saturating_sub(*prepared.span.start());
         timers.reap(&caches, plan.orders, cpu, since_ns);
         let number = step.cache as usize;
@@ -156,7 +167,6 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
         if let Some(memory) = &mut memory
             && !memory.follow(plan, nth, step, &mut caches, &mut slab_of, &mut run.changes)
         {
-            done = nth + 1;
             break;
         }
         if copy + 1 < copies {
@@ -174,9 +184,8 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Unsound> {
     }
     run.changes.append(&mut run.late);
     run.changes.sort_by_key(|change| change.time_ns);
-    let steps = &steps[..done];
-    let last = steps.last().map_or(*prepared.span.start(), |step| step.time_ns);
-    let end = if steps.len() == all.len() { *prepared.span.end() } else { last };
+    prepared.steps.sound()?;
+    let end = if done == all { *prepared.span.end() } else { last };
     let after = Sample::of(end, &caches);
     Ok(Replayed {
         changes: run.changes,

@@ -10,7 +10,7 @@
 
 use super::layout::{self, Piece};
 use super::plan::{Parked, Plan, Start};
-use crate::prepare::{Op, Prepared};
+use crate::prepare::{FirstUse, Prepared};
 use slabyard::engine::counted::{Accounting, Front, KernelCache, NONE, Rules};
 
 /// Of the choices that a snapshot leaves open.
@@ -195,14 +195,11 @@ struct Use {
 /// Slabs in the order in which CPUs first allocate from them, for each cache.
 fn first_uses(prepared: &Prepared, free: &[u32]) -> Vec<Vec<Use>> {
     let mut uses: Vec<Vec<Use>> = prepared.caches.iter().map(|_| Vec::new()).collect();
-    let mut seen = vec![false; free.len()];
-    for (nth, step) in prepared.steps.iter().enumerate() {
-        let slab = step.slab as usize;
-        if step.op != Op::Alloc || slab >= free.len() || seen[slab] || free[slab] == 0 {
-            continue;
+    for (nth, FirstUse { slab, cpu }) in (0u32..).zip(&prepared.tally.first_uses) {
+        if free[*slab as usize] > 0 {
+            let cache = prepared.slabs[*slab as usize].cache;
+            uses[cache as usize].push(Use { cpu: *cpu, slab: *slab, nth });
         }
-        seen[slab] = true;
-        uses[step.cache as usize].push(Use { cpu: step.cpu, slab: step.slab, nth: nth as u32 });
     }
     uses
 }

@@ -65,18 +65,14 @@ impl Tasks {
         nr_cpus: usize,
     ) -> Self {
         // A snapshot may be of a machine with fewer CPUs than the events name.
-        let named = prepared.steps.iter().map(|step| usize::from(step.cpu) + 1).max();
-        let as_traced = copies == 1 && traced_cpus.max(named.unwrap_or(0)) == nr_cpus;
+        let tally = &prepared.tally;
+        let as_traced = copies == 1 && traced_cpus.max(tally.cpus) == nr_cpus;
         let (mut index_of, mut tasks) = (HashMap::new(), Vec::new());
         if !as_traced {
-            for step in &prepared.steps {
-                let index = *index_of.entry(step.task).or_insert_with(|| {
-                    let task = Task { cpu: NOBODY, ran_ns: 0, left: 0 };
-                    tasks.extend(std::iter::repeat_n(task, copies as usize));
-                    (tasks.len() / copies as usize - 1) as u32
-                });
-                let first = (index * copies) as usize;
-                tasks[first..first + copies as usize].iter_mut().for_each(|task| task.left += 1);
+            for (index, (task, left)) in (0u32..).zip(&tally.steps_of_task) {
+                index_of.insert(*task, index);
+                let task = Task { cpu: NOBODY, ran_ns: 0, left: *left };
+                tasks.extend(std::iter::repeat_n(task, copies as usize));
             }
         }
         let objects = if as_traced { 0 } else { prepared.nr_objects() * copies as usize };

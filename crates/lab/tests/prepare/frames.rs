@@ -12,8 +12,8 @@ fn a_frame_first_seen_through_an_object_is_an_initial_slab_from_the_orders_bound
     assert_eq!(prepared.slabs.len(), 1);
     let slab = prepared.slabs[0];
     assert_eq!((slab.frame, slab.order, slab.objects, slab.initial), (4, 2, 16, true));
-    assert_eq!(prepared.steps[0].object, 12);
-    assert_eq!(prepared.steps[1].object, 0);
+    assert_eq!(prepared.steps.held()[0].object, 12);
+    assert_eq!(prepared.steps.held()[1].object, 0);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn pages_open_and_close_a_slab() {
         prepared.slabs.iter().map(|s| (s.opened_at, s.closed_at, s.initial)).collect();
     assert_eq!(slabs, [(1000, Some(4000), false), (5000, None, false)]);
     // The same address is another object.
-    assert_ne!(prepared.steps[0].object, prepared.steps[2].object);
+    assert_ne!(prepared.steps.held()[0].object, prepared.steps.held()[2].object);
     assert!(prepared.initial_slabs().is_empty());
 }
 
@@ -141,5 +141,5 @@ fn the_page_size_is_the_traced_machines() {
     case.add(0.0, 0, Kind::CacheAlloc, "filp", 0x7e4_df00);
     let prepared = case.prepare();
     assert_eq!(prepared.slabs[0].frame, 0x7e4);
-    assert_eq!(prepared.steps[0].object, 0xdf00 / 1024);
+    assert_eq!(prepared.steps.held()[0].object, 0xdf00 / 1024);
 }

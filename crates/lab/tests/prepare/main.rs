@@ -6,6 +6,7 @@ mod input;
 mod matching;
 mod naming;
 mod order;
+mod streamed;
 mod truth;
 
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ use slabyard_lab::prepare::{
     CacheFacts, Error, Input, Op, Order, Prepared, Truth, grace, left_out, prepare,
 };
 use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace::{Frames, Names};
+use slabyard_lab::trace::{Events, Frames, Names};
 use std::collections::BTreeMap;
 
 /// Where the traced machine has its memory.
@@ -101,7 +102,7 @@ impl Case {
 
     fn input(&self) -> Input<'_> {
         Input {
-            events: &self.events,
+            events: Events::Held(&self.events),
             names: &self.names,
             frames: self.frames,
             caches: &self.caches,
@@ -136,7 +137,7 @@ fn hold(prepared: &Prepared) {
         *live = !*live;
     }
     let mut next = 0;
-    for slab in &prepared.slabs {
+    for slab in prepared.slabs.iter() {
         assert_eq!(slab.first_object, next);
         next += slab.objects;
         assert!(slab.initial || prepared.nr_live_at_start(slab) == 0);
@@ -195,6 +196,7 @@ proptest! {
             }
         }
         let prepared = case.prepare();
+        streamed::hold_streamed(&case, &prepared)?;
         let truth = Truth::of(&prepared, 50);
         let closed = prepared.slabs.iter().filter(|slab| slab.closed_at.is_some()).count();
         // Also of the caches that the total leaves out.

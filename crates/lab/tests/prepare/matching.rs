@@ -12,7 +12,7 @@ fn an_allocation_of_a_live_object_says_that_a_free_was_missed() {
         runs(&prepared),
         [(1000, Op::Alloc, false), (2000, Op::Free, true), (2000, Op::Alloc, false)]
     );
-    assert_eq!(prepared.steps[1].cpu, 1);
+    assert_eq!(prepared.steps.held()[1].cpu, 1);
     assert_eq!(prepared.oddities.missed_before_alloc, 1);
 }
 
@@ -73,6 +73,6 @@ fn frees_of_free_objects_are_dropped_and_counted() {
 fn a_step_keeps_the_cpu_and_the_node() {
     let mut case = Case::plain();
     case.add(1.0, 3, Kind::CacheAlloc, "filp", at(1, 0)).node = 2;
-    let step = case.prepare().steps[0];
+    let step = case.prepare().steps.held()[0];
     assert_eq!((step.cpu, step.node), (3, 2));
 }

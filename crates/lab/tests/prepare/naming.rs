@@ -74,5 +74,5 @@ fn kfree_finds_its_cache_by_the_address() {
     case.add(9.0, 0, Kind::Kfree, "b", at(2, 0));
     let prepared = case.prepare();
     assert_eq!(cache_names(&case, &prepared), ["kmalloc-32", "kmalloc-64", "kmalloc-64"]);
-    assert_eq!(prepared.steps[1].object, prepared.steps[2].object);
+    assert_eq!(prepared.steps.held()[1].object, prepared.steps.held()[2].object);
 }

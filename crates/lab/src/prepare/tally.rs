@@ -1,0 +1,105 @@
+//! What all steps of a trace together tell, gathered while they pass: a replay needs it before
+//! its first step.
+//!
+//! Neighbours: [`super::prepare`] gathers; the replay's start looks ahead by it, [`super::left_out`]
+//! and [`super::grace`] judge by it. Invariant: the order in which steps are added does not matter,
+//! but that steps of the same time come as they run.
+
+use super::frames::Slab;
+use super::matching::{Op, Step};
+use std::collections::HashMap;
+
+/// What is known once all steps have passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Per cache.
+    pub frees: Vec<Frees>,
+    /// Of each initial slab that is allocated from: where that first happens; in order of time.
+    pub first_uses: Vec<FirstUse>,
+    /// Steps of each task.
+    pub steps_of_task: HashMap<u32, u32>,
+    /// One more than the highest CPU that a step names.
+    pub cpus: usize,
+}
+
+/// Frees of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frees {
+    /// All.
+    pub all: u64,
+    /// Those of them that the trace missed.
+    pub missed: u64,
+}
+
+/// The first allocation from a slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstUse {
+    /// The slab.
+    pub slab: u32,
+    /// On which CPU.
+    pub cpu: u16,
+}
+
+/// Steps being counted.
+pub(super) struct Counting {
+    tally: Tally,
+    /// Time, place among the steps, and CPU of the first allocation from each initial slab.
+    first: Vec<Option<(u64, u64, u16)>>,
+    last_free: Vec<Option<u64>>,
+    steps: u64,
+    /// The task of the last steps, and how many they are.
+    task: (u32, u32),
+}
+
+impl Counting {
+    pub(super) fn new(caches: usize, slabs: &[Slab]) -> Counting {
+        let nr_initial = slabs.partition_point(|slab| slab.initial);
+        Counting {
+            tally: Tally { frees: vec![Frees::default(); caches], ..Tally::default() },
+            first: vec![None; nr_initial],
+            last_free: vec![None; slabs.len()],
+            steps: 0,
+            task: (0, 0),
+        }
+    }
+
+    pub(super) fn add(&mut self, step: &Step) {
+        self.steps += 1;
+        if step.task != self.task.0 {
+            self.add_task();
+            self.task = (step.task, 0);
+        }
+        self.task.1 += 1;
+        self.tally.cpus = self.tally.cpus.max(usize::from(step.cpu) + 1);
+        if step.op == Op::Free {
+            let frees = &mut self.tally.frees[step.cache as usize];
+            frees.all += 1;
+            frees.missed += u64::from(step.missed);
+            if !step.missed {
+                let last = &mut self.last_free[step.slab as usize];
+                *last = (*last).max(Some(step.time_ns));
+            }
+        } else if let Some(first) = self.first.get_mut(step.slab as usize)
+            && first.is_none_or(|(time_ns, ..)| step.time_ns < time_ns)
+        {
+            *first = Some((step.time_ns, self.steps, step.cpu));
+        }
+    }
+
+    fn add_task(&mut self) {
+        if self.task.1 > 0 {
+            *self.tally.steps_of_task.entry(self.task.0).or_default() += self.task.1;
+        }
+    }
+
+    /// The end: also the time of the last traced free in each slab.
+    pub(super) fn finish(mut self) -> (Tally, Vec<Option<u64>>) {
+        self.add_task();
+        let uses = (0u32..).zip(&self.first).filter_map(|(slab, first)| Some((slab, (*first)?)));
+        let mut uses: Vec<_> = uses.collect();
+        uses.sort_unstable_by_key(|(_, (time_ns, nth, _))| (*time_ns, *nth));
+        let first_use = |(slab, (_, _, cpu))| FirstUse { slab, cpu };
+        self.tally.first_uses = uses.into_iter().map(first_use).collect();
+        (self.tally, self.last_free)
+    }
+}
