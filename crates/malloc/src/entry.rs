@@ -13,6 +13,29 @@
 
 pub(crate) use fast::own_malloc;
 
+/// Every function that frees, by `freeing!` and `freeing_sized!` of the place where it stands.
+macro_rules! frees {
+    () => {
+        freeing! {
+            free => free_slow,
+            cfree => free_slow,
+            _ZdlPv => delete_slow,
+            _ZdaPv => delete_array_slow,
+            _ZdlPvRKSt9nothrow_t => delete_slow,
+            _ZdaPvRKSt9nothrow_t => delete_array_slow,
+            _ZdlPvSt11align_val_t => delete_slow,
+            _ZdaPvSt11align_val_t => delete_array_slow,
+            _ZdlPvSt11align_val_tRKSt9nothrow_t => delete_slow,
+            _ZdaPvSt11align_val_tRKSt9nothrow_t => delete_array_slow,
+        }
+        freeing_sized! {
+            free_sized => free_sized_slow,
+            _ZdlPvm => delete_sized_slow,
+            _ZdaPvm => delete_array_sized_slow,
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod fast {
     use crate::slow::{
@@ -180,23 +203,7 @@ mod fast {
         // not call a `malloc` that another library defines.
         own_malloc => malloc_slow,
     }
-    freeing! {
-        free => free_slow,
-        cfree => free_slow,
-        _ZdlPv => delete_slow,
-        _ZdaPv => delete_array_slow,
-        _ZdlPvRKSt9nothrow_t => delete_slow,
-        _ZdaPvRKSt9nothrow_t => delete_array_slow,
-        _ZdlPvSt11align_val_t => delete_slow,
-        _ZdaPvSt11align_val_t => delete_array_slow,
-        _ZdlPvSt11align_val_tRKSt9nothrow_t => delete_slow,
-        _ZdaPvSt11align_val_tRKSt9nothrow_t => delete_array_slow,
-    }
-    freeing_sized! {
-        free_sized => free_sized_slow,
-        _ZdlPvm => delete_sized_slow,
-        _ZdaPvm => delete_array_sized_slow,
-    }
+    frees!();
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -257,21 +264,5 @@ mod fast {
         #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_array_nothrow_slow,
         own_malloc => malloc_slow,
     }
-    freeing! {
-        free => free_slow,
-        cfree => free_slow,
-        _ZdlPv => delete_slow,
-        _ZdaPv => delete_array_slow,
-        _ZdlPvRKSt9nothrow_t => delete_slow,
-        _ZdaPvRKSt9nothrow_t => delete_array_slow,
-        _ZdlPvSt11align_val_t => delete_slow,
-        _ZdaPvSt11align_val_t => delete_array_slow,
-        _ZdlPvSt11align_val_tRKSt9nothrow_t => delete_slow,
-        _ZdaPvSt11align_val_tRKSt9nothrow_t => delete_array_slow,
-    }
-    freeing_sized! {
-        free_sized => free_sized_slow,
-        _ZdlPvm => delete_sized_slow,
-        _ZdaPvm => delete_array_sized_slow,
-    }
+    frees!();
 }
