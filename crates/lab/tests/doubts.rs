@@ -88,7 +88,6 @@ fn a_snapshot_of_another_moment_is_told() {
         ("hackbench", "hackbench.after"),
         ("hackbench", "hackbench.after_shrunk"),
         ("forkexec", "forkexec.after_shrunk"),
-        ("tr64k_hb_smp4", "tr64k_hb_smp4.after"),
     ] {
         let (trace, _) = traced(name);
         let doubts = found(&trace, &snapshot("tests/data", &format!("{other}.json.zst")));

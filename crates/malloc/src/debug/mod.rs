@@ -2,7 +2,7 @@
 //! (`SLABYARD_DEBUG`), and what the yard calls for them.
 //!
 //! [`report`] prints findings, [`stack`] says who calls, [`symbols`] names functions, [`fail`]
-//! makes allocations fail, [`makers`] compares who frees with who allocated. Neighbours: `abi::debug` has the rules, `slabyard::engine::debug`
+//! makes allocations fail, `makers` compares who frees with who allocated. Neighbours: `abi::debug` has the rules, `slabyard::engine::debug`
 //! finds.
 //! Invariant: nothing here allocates, but the first capture of a stack, at the start.
 
