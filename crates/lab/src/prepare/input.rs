@@ -55,7 +55,7 @@ impl CacheFacts {
 pub struct Input<'a> {
     /// The trace, in its own order.
     pub events: Events<'a>,
-    /// What [`Event::name`] counts into.
+    /// What [`name`](crate::event::Event::name) counts into.
     pub names: &'a Names,
     /// The traced machine's direct map.
     pub frames: Frames,

@@ -1,7 +1,7 @@
 //! Allocations that do not name their cache.
 //!
 //! `kmem_cache_alloc` of kernels before 6.18 tells the call site and sizes, and `kmem_cache_free` the
-//! cache. So an allocation is first [marked](marked) with its call site; [`Votes`] counts, by call
+//! cache. So an allocation is first [marked] with its call site; [`Votes`] counts, by call
 //! site and sizes, which caches free what was allocated there, and [`Caches`] gives each the cache of
 //! most. What a call site allocates of one size is of one cache in nearly all kernels' code; how many
 //! frees say otherwise is [told](Caches::others).
