@@ -10,6 +10,7 @@ mod doubtful_replays;
 mod ends;
 mod exporting;
 mod geometry;
+mod guests;
 mod looking;
 mod memory_limit;
 mod page_lists;
