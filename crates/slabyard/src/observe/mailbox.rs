@@ -146,6 +146,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     fn shrink(&self, scope: &Scope, empties: bool) -> Answer {
         let slabs = || self.in_scope(scope).map(|cache| u64::from(cache.nr_slabs())).sum();
         let old = slabs();
+        let cleaned = self.heap.cleaned.load(Ordering::Relaxed);
         let mut own = false;
         if empties {
             self.in_scope(scope).for_each(|cache| own |= !self.drain_empties(cache));
@@ -158,7 +159,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         // Ended slabs went to this CPU's lists of runs.
         self.drain_stacks(Stacks::Runs);
-        let granules = self.heap.purge(0, usize::MAX);
+        let mut granules = self.heap.purge(0, usize::MAX);
+        // With debugging, pages went back as their slabs ended.
+        granules += self.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
         self.heap.release_metadata();
         let sheaves = self.heap.sheaves.rest(self.platform());
         let bytes = (granules * GRANULE + sheaves) as u64;

@@ -92,6 +92,8 @@ pub struct PageHeap<P> {
     pub hooks: Once<finding::Hooks>,
     /// What caches with debugging found.
     pub findings: AtomicU64,
+    /// Granules whose pages went back when they were freed ([`PageHeap::free_clean`]).
+    pub cleaned: AtomicUsize,
 }
 
 /// Most bytes that the barns of a yard hold together, until another number is set.
@@ -117,6 +119,7 @@ impl<P: Platform> PageHeap<P> {
             on_misuse: Once::new(),
             hooks: Once::new(),
             findings: AtomicU64::new(0),
+            cleaned: AtomicUsize::new(0),
         }
     }
 

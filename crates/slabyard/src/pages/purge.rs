@@ -91,6 +91,7 @@ impl<P: Platform> PageHeap<P> {
         if stretch == [Stretch::NONE] {
             return self.free_run(index, granules);
         }
+        self.cleaned.fetch_add(granules, Ordering::Relaxed);
         self.region.set_dirty(first, granules, false);
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.free_range(&self.region, first, first + granules, false, now);

@@ -163,7 +163,10 @@ each_engine! {
             }
         }
         let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
-        assert!(waiting > MUCH / 2, "{waiting} bytes wait: the decay time is not for nothing");
+        assert!(
+            waiting > MUCH / 2 || gives_back_at_once(&yard),
+            "{waiting} bytes wait: the decay time is not for nothing"
+        );
         assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
     }
 
@@ -178,9 +181,15 @@ each_engine! {
             yard.free_fast(object).expect("a live object");
         }
         let waiting = yard.heap.buddy.dirty_hint() * GRANULE;
-        assert!(waiting > MUCH / 2, "{waiting} bytes wait");
+        assert!(waiting > MUCH / 2 || gives_back_at_once(&yard), "{waiting} bytes wait");
         assert!(waiting < MUCH + MUCH / 4, "{waiting} bytes wait");
     }
+}
+
+/// With debugging, the pages of a slab go back as it ends.
+fn gives_back_at_once<E: Engine>(yard: &Yard<Machine, E>) -> bool {
+    let class = classes::class_for(1000).expect("a class");
+    yard.cache(class).engine.debug().is_some()
 }
 
 fn takes_a_slow_path(yard: &Yard<Machine>, pairs: u32) -> bool {

@@ -113,6 +113,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// page. Returns the granules purged. The caller is inside a slow path.
     pub(crate) fn drain_all(&self) -> usize {
         let _guard = self.drain.lock(self.platform());
+        let cleaned = self.heap.cleaned.load(Ordering::Relaxed);
         self.drain_stacks(Stacks::All);
         for number in self.caches.used.caches() {
             let cache = self.caches.get(number);
@@ -121,7 +122,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         // Ended slabs went to this CPU's lists of runs.
         self.drain_stacks(Stacks::All);
         self.look_at_waiting();
-        let purged = self.heap.purge(0, usize::MAX);
+        let mut purged = self.heap.purge(0, usize::MAX);
+        // With debugging, pages went back as their slabs ended.
+        purged += self.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
         self.heap.release_metadata();
         let sheaves = self.heap.sheaves.rest(self.platform());
         self.platform().drained_all(purged * GRANULE + sheaves);
