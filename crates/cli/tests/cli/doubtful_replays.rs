@@ -32,10 +32,10 @@ fn rows_that_are_missing_are_noticed() {
 #[test]
 fn a_snapshot_of_another_moment_is_told() {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/data/");
-    let after = format!("{data}tr64k_hb_smp4.after.json.zst");
-    let output = real("tr64k_hb_smp4.slabtrace", &["--start", &after]);
+    let after = format!("{data}hackbench.after.json.zst");
+    let output = real("hackbench.slabtrace", &["--start", &after]);
     ends(&output, 1, "the snapshot seems to be of another moment");
-    ends(&real("tr64k_hb_smp4.slabtrace", &[]), 0, "");
+    ends(&real("hackbench.slabtrace", &[]), 0, "");
 }
 
 /// On other slabs and on other CPUs a replay says so under its table, and in what it
