@@ -110,7 +110,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Drains all stacks and barns and purges all free pages, because the system refused a
-    /// page. Returns the granules purged. The caller is inside a slow path.
+    /// page. Returns the granules that went back. The caller is inside a slow path.
     pub(crate) fn drain_all(&self) -> usize {
         let _guard = self.drain.lock(self.platform());
         let cleaned = self.heap.cleaned.load(Ordering::Relaxed);
