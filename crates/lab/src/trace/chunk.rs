@@ -12,6 +12,7 @@ use super::format::{
 use super::names::{NO_NAME, Names};
 use crate::event::{Event, Kind};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 /// What a chunk, or an attachment, says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl ChunkHeader {
 }
 
 /// All of an event but its CPU, process, time and address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape {
     name: u32,
     requested: u32,
@@ -85,6 +86,15 @@ struct Shape {
     order: u8,
     kind: Kind,
     accounted: bool,
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.name) << 32 | u64::from(self.requested));
+        state.write_u64(u64::from(self.gfp) << 32 | u64::from(self.allocated));
+        let rest = [self.node as u16, self.order.into(), self.kind as u16, self.accounted.into()];
+        state.write_u64(rest.iter().fold(0, |word, part| word << 16 | u64::from(*part)));
+    }
 }
 
 impl Shape {
@@ -157,9 +167,10 @@ pub fn encode(events: &[Event], names: &Names, named: &[u32]) -> Vec<u8> {
     events.iter().for_each(|e| put(&mut column, e.cpu.into()));
     put_bytes(&mut out, &column);
     column.clear();
-    let mut last = HashMap::new();
+    let cpus = events.iter().map(|event| usize::from(event.cpu) + 1).max().unwrap_or(0);
+    let mut last = vec![0; cpus];
     for event in events {
-        let last = last.entry(event.cpu).or_insert(0);
+        let last = &mut last[usize::from(event.cpu)];
         put(&mut column, fold(i64::from(event.pid) - i64::from(*last)));
         *last = event.pid;
     }
@@ -170,9 +181,12 @@ pub fn encode(events: &[Event], names: &Names, named: &[u32]) -> Vec<u8> {
     put_bytes(&mut out, &column);
 
     column.clear();
-    let mut last = HashMap::new();
+    let mut first = HashMap::new();
+    let near = shapes.iter().zip(0..).map(|(shape, nth)| *first.entry(shape.near()).or_insert(nth));
+    let near: Vec<usize> = near.collect();
+    let mut last = vec![0; shapes.len()];
     for (event, &id) in events.iter().zip(&ids) {
-        let last = last.entry(shapes[id as usize].near()).or_insert(0);
+        let last = &mut last[near[id as usize]];
         put(&mut column, fold(event.address.wrapping_sub(*last) as i64));
         *last = event.address;
     }
@@ -180,10 +194,36 @@ pub fn encode(events: &[Event], names: &Names, named: &[u32]) -> Vec<u8> {
     out
 }
 
+/// A hash of shapes, whose numbers are small: an event is looked up by it. Traces that make it
+/// bad make it slow, and nothing else.
+#[derive(Default)]
+struct Quick(u64);
+
+impl Quick {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Quick {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.add(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.add(word);
+    }
+
+    fn finish(&self) -> u64 {
+        // The table takes its buckets from the low bits, which know the least.
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// The shapes, most used first so that their numbers are short, and each
 /// event's.
 fn shapes(events: &[Event]) -> (Vec<Shape>, Vec<u32>) {
-    let mut index = HashMap::new();
+    let mut index = HashMap::with_hasher(BuildHasherDefault::<Quick>::default());
     let mut counted: Vec<(Shape, u32)> = Vec::new();
     let mut ids = Vec::with_capacity(events.len());
     for event in events {
@@ -214,12 +254,17 @@ fn encode_times(events: &[Event], column: &mut Vec<u8>) {
     for event in events {
         let step = event.time.wrapping_sub(last) as i64;
         last = event.time;
-        unit = divisor(unit, step.unsigned_abs());
+        if unit != 1 {
+            unit = divisor(unit, step.unsigned_abs());
+        }
         steps.push(step);
     }
     let unit = i64::try_from(unit).unwrap_or(1).max(1);
     put(column, unit as u64);
-    steps.iter().for_each(|&step| put(column, fold(step / unit)));
+    match unit {
+        1 => steps.iter().for_each(|&step| put(column, fold(step))),
+        _ => steps.iter().for_each(|&step| put(column, fold(step / unit))),
+    }
 }
 
 fn divisor(mut a: u64, mut b: u64) -> u64 {
