@@ -4,7 +4,8 @@ use crate::system;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::recording::{
-    Call, ENTRY, ENV, MAGIC, MOST_RINGS, PAGE, VERSION, bytes, header, ring, ring_at,
+    Call, ENTRY, ENV, MAGIC, MOST_RINGS, PAGE, SITES, SITES_AT, VERSION, bytes, header, ring,
+    ring_at, slot_of,
 };
 
 /// Where they are mapped; null while nothing is to be told.
@@ -15,8 +16,11 @@ static ENTRIES: AtomicUsize = AtomicUsize::new(0);
 
 /// Rings that are tried before a call waits.
 const TRIES: usize = 4;
-/// Naps after which nobody is thought to read any more: half a second at least.
+/// Naps without a sign of the recorder after which nobody is thought to read any more: half a
+/// second at least.
 const WAITS: usize = 1000;
+/// Slots that are tried for a call site.
+const PROBES: usize = 16;
 
 // Runs before `main`, when the C library is ready.
 #[used]
@@ -107,7 +111,7 @@ pub fn tell(freed: bool, address: usize, bytes: usize, site: usize) {
         ticks: 0,
         address: address as u64,
         bytes: bytes as u64,
-        site: site as u64,
+        site: number(base, site as u64),
         thread: system::thread(),
         cpu: system::cpu(),
         freed,
@@ -150,13 +154,52 @@ fn put(base: *mut u64, call: Call) -> bool {
     false
 }
 
+/// The slot of a call site, which it is given at its first call.
+#[inline]
+fn number(base: *mut u64, site: u64) -> u16 {
+    let first = slot_of(site);
+    if word(base, SITES_AT / 8 + first).load(Ordering::Relaxed) == site && first != 0 {
+        return first as u16;
+    }
+    probe(base, site, first)
+}
+
+#[cold]
+fn probe(base: *mut u64, site: u64, first: usize) -> u16 {
+    for slot in (first..first + PROBES).map(|slot| slot % SITES) {
+        if slot == 0 {
+            continue;
+        }
+        // The entry that names it is published after it.
+        let place = word(base, SITES_AT / 8 + slot);
+        match place.compare_exchange(0, site, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => {
+                word(base, header::SITES).fetch_add(1, Ordering::Relaxed);
+                return slot as u16;
+            }
+            Err(other) if other == site => return slot as u16,
+            Err(_) => {}
+        }
+    }
+    0
+}
+
 #[cold]
 fn wait(base: *mut u64, call: Call) {
-    for _ in 0..WAITS {
+    let alive = || word(base, header::ALIVE).load(Ordering::Relaxed);
+    let (mut sign, mut naps) = (alive(), 0);
+    while naps < WAITS {
         system::nap();
         if put(base, call) {
             return;
         }
+        if word(base, header::OVER).load(Ordering::Relaxed) != 0 {
+            return stop();
+        }
+        // While it makes room for more it reads nothing, but lives.
+        let now = alive();
+        naps = if now == sign { naps + 1 } else { 0 };
+        sign = now;
     }
     word(base, header::LOST).fetch_add(1, Ordering::Relaxed);
     stop();

@@ -73,9 +73,9 @@ pub fn block() -> usize {
     unsafe { pthread_self() }
 }
 
-/// A number of the thread, of 22 bits: from where its control block is.
+/// A number of the thread, of 21 bits: from where its control block is.
 #[inline]
 pub fn thread() -> u32 {
     let block = block();
-    (block >> 12 ^ block >> 34) as u32 & 0x3f_ffff
+    (block >> 12 ^ block >> 34) as u32 & 0x1f_ffff
 }

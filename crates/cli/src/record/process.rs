@@ -1,7 +1,7 @@
 //! `slabyard record -- PROGRAM`: the calls to malloc of a program that runs on Slabyard.
 //!
-//! A library in front of the preloaded one tells of each call in rings, which are read here while
-//! the program runs. Nothing of it is in a program that is not recorded.
+//! A library in front of the preloaded one tells of each call in rings, which are copied here while
+//! the program runs, and written as events when it has ended. Nothing of it is in a program that is not recorded.
 
 use super::RecordArgs;
 use super::kernel::{cannot_write, written};
@@ -15,7 +15,7 @@ use anyhow::Context;
 use serde_json::json;
 use slabyard_abi::recording;
 use slabyard_lab::malloc;
-use slabyard_lab::record::{Error, OfProcess, Rings};
+use slabyard_lab::record::{Error, Far, OfProcess, Rings};
 use slabyard_lab::trace::{Attached, Header, MALLOC, RECORDING};
 use std::fs::File;
 use std::io::BufWriter;
@@ -36,7 +36,9 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let recorder = library::recorder()?;
     let screen = Progress::new();
     let cpus = available_parallelism().map_or(1, usize::from);
-    let rings = Rings::new(cpus, || slabyard_abi::ticks!()).context("no memory for the rings")?;
+    let room = output.parent().filter(|room| !room.as_os_str().is_empty());
+    let rings = Rings::new(cpus, || slabyard_abi::ticks!(), room.unwrap_or(Path::new(".")))
+        .context("no memory for the rings")?;
     let out = File::create(output).with_context(|| cannot_write(output))?;
     let mut waiting = Waiting::new()?;
     let mut command = Command::new(program);
@@ -57,8 +59,11 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     };
     let mut looked = Ok(Look::Goes);
     let most = args.max_size.unwrap_or(u64::MAX);
-    let recorded = rings.record(pid, BufWriter::new(out), &header, most, |events, size| {
-        screen.stage(&format!("recording: {events} events in {}", bytes(Some(size))));
+    let recorded = rings.record(pid, BufWriter::new(out), &header, most, |far| {
+        screen.stage(&shown(far));
+        if far.writes {
+            return false;
+        }
         if args.duration.is_some_and(|duration| start.elapsed() >= duration) {
             return true;
         }
@@ -87,6 +92,14 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
         None => waiting.command()?,
     };
     Ok(status.map_or(ExitCode::SUCCESS, wait::code))
+}
+
+fn shown(far: Far) -> String {
+    let Far { calls, written, bytes: size, writes } = far;
+    match writes {
+        true => format!("writing: {written} of {calls} events in {}", bytes(Some(size))),
+        false => format!("recording: {calls} events"),
+    }
 }
 
 fn words(args: &RecordArgs) -> Vec<String> {

@@ -9,7 +9,7 @@
 //! [`tracefs`] is where the kernel offers its events, and the instance in it that is ours
 //! alone; `ring` takes the pages of its buffers apart, `layout` says where the fields of an
 //! event are, `kmem` makes an [`Event`](crate::event::Event) of it; `merge` puts the CPUs' events in one order and
-//! `sites` names a process's call sites, and [`Rings`] records its calls. `sieve` leaves out what no slab has to do with. [`Recorder`] runs them.
+//! `sites` names a process's call sites, `spool` keeps its calls until it has ended, and [`Rings`] records them. `sieve` leaves out what no slab has to do with. [`Recorder`] runs them.
 //! Invariants: memory is bounded, because every queue is; what the kernel could not keep
 //! is counted as lost where it happened; when a [`Recorder`] goes, so does its instance.
 
@@ -23,12 +23,13 @@ mod recorder;
 mod ring;
 mod sieve;
 mod sites;
+mod spool;
 mod symbols;
 pub mod tracefs;
 
 pub use error::Error;
 pub(crate) use kmem::{Decoder, Layouts};
-pub use process::{OfProcess, Rings};
+pub use process::{Far, OfProcess, Rings};
 pub use recorder::{Options, Progress, Recorded, Recorder, Running};
 pub use sieve::{Sieve, Wanted};
 pub(crate) use symbols::Symbols;

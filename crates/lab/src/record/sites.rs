@@ -1,15 +1,14 @@
 //! Call sites of a process by the file that they are in and their place there: `libc.so.6+0x8a3f1`,
 //! which stays the same where the system loads programs at random.
 
-use std::collections::HashMap;
+use crate::trace::{NO_NAME, Names};
 use std::fs;
 
-/// Ranges of a process's memory, and numbers of the sites seen, by ring.
+/// Ranges of a process's memory, and the names of its call sites by their slot.
 pub struct Sites {
     pid: u32,
     mappings: Vec<Mapping>,
-    numbers: HashMap<u64, Box<str>>,
-    rings: HashMap<usize, OfRing>,
+    names: Vec<u32>,
 }
 
 struct Mapping {
@@ -19,56 +18,50 @@ struct Mapping {
     file: Box<str>,
 }
 
-#[derive(Default)]
-struct OfRing {
-    numbers: HashMap<u64, u32>,
-    new: Vec<Box<str>>,
-}
+/// The name of all sites that found no slot.
+const MORE: &str = "other call sites";
 
 impl Sites {
     pub fn new(pid: u32) -> Sites {
-        Sites { pid, mappings: Vec::new(), numbers: HashMap::new(), rings: HashMap::new() }
+        Sites { pid, mappings: Vec::new(), names: Vec::new() }
     }
 
-    /// The number of a site among the names of a ring, from 1 on.
-    pub fn number(&mut self, ring: usize, site: u64) -> u32 {
-        if let Some(number) = self.rings.get(&ring).and_then(|ring| ring.numbers.get(&site)) {
-            return *number;
+    /// The name of the site of a slot.
+    #[inline]
+    pub fn name(&self, slot: u16) -> u32 {
+        self.names.get(usize::from(slot)).copied().unwrap_or(NO_NAME)
+    }
+
+    /// Names those of a table that have no name yet, by the mappings that the process has now.
+    pub fn learn(&mut self, table: impl Iterator<Item = u64>, names: &mut Names) {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let mappings = parse(&maps);
+        // One that has ended has none: what it had is nearer.
+        if !mappings.is_empty() {
+            self.mappings = mappings;
         }
-        let name = match self.numbers.get(&site) {
-            Some(name) => name.clone(),
-            None => {
-                let name = self.name(site);
-                self.numbers.insert(site, name.clone());
-                name
+        self.named(table, names);
+    }
+
+    fn named(&mut self, table: impl Iterator<Item = u64>, names: &mut Names) {
+        for (slot, site) in table.enumerate() {
+            if self.names.len() == slot {
+                self.names.push(NO_NAME);
             }
-        };
-        let ring = self.rings.entry(ring).or_default();
-        let number = ring.numbers.len() as u32 + 1;
-        ring.numbers.insert(site, number);
-        ring.new.push(name);
-        number
-    }
-
-    /// Names of a ring that are new since they were asked for last.
-    pub fn new_names(&mut self, ring: usize) -> Vec<Box<str>> {
-        self.rings.get_mut(&ring).map(|ring| std::mem::take(&mut ring.new)).unwrap_or_default()
-    }
-
-    fn name(&mut self, site: u64) -> Box<str> {
-        if self.find(site).is_none() {
-            // A library that was loaded since.
-            let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
-            let mappings = parse(&maps);
-            if !mappings.is_empty() {
-                self.mappings = mappings;
+            if slot == 0 {
+                self.names[slot] = names.intern(MORE);
+            } else if site != 0 && self.names[slot] == NO_NAME {
+                self.names[slot] = names.intern(&self.name_of(site));
             }
         }
+    }
+
+    fn name_of(&self, site: u64) -> String {
         match self.find(site) {
             Some(mapping) => {
-                format!("{}+{:#x}", mapping.file, site - mapping.from + mapping.offset).into()
+                format!("{}+{:#x}", mapping.file, site - mapping.from + mapping.offset)
             }
-            None => format!("{site:#x}").into(),
+            None => format!("{site:#x}"),
         }
     }
 
@@ -101,12 +94,11 @@ mod tests {
                     7f20000-7f30000 rw-p 00000000 00:00 0 \n";
         let mappings = parse(maps);
         let mut sites = Sites { mappings, ..Sites::new(u32::MAX) };
-        assert_eq!(
-            (sites.number(0, 0x7f0_0123), sites.number(0, 9), sites.number(0, 9)),
-            (1, 2, 2)
-        );
-        assert_eq!(sites.number(1, 9), 1);
-        assert_eq!(sites.new_names(0), ["libc.so.6+0x2123".into(), "0x9".into()]);
-        assert_eq!((sites.new_names(0).len(), sites.new_names(1).len()), (0, 1));
+        let mut names = Names::new();
+        sites.learn([0, 0x7f0_0123, 0, 9].into_iter(), &mut names);
+        // A slot is named once.
+        sites.learn([0, 0x7f0_0123, 0x7f0_0124, 8].into_iter(), &mut names);
+        let told: Vec<_> = (0..5).map(|slot| names.get(sites.name(slot))).collect();
+        assert_eq!(told, [MORE, "libc.so.6+0x2123", "libc.so.6+0x2124", "0x9", ""]);
     }
 }
