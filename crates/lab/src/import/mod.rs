@@ -1,12 +1,14 @@
 //! Traces of other recorders.
 //!
 //! [`open`] reads what [`crate::trace::open`] reads, and `perf.data` with the events of `kmem` as `perf record
-//! -a -e 'kmem:*'` writes it; `perf` knows that format; and
+//! -a -e 'kmem:*'` writes it; `perf` knows that format; `trace.dat` of trace-cmd, which `trace_cmd` knows; and
 //! heaptrack's files, which `heaptrack` knows. Text of `perf script` and of
 //! `trace-cmd report` is read as a trace by itself.
 
 mod heaptrack;
 mod perf;
+mod trace_cmd;
+mod tracing;
 
 use crate::trace::{self, Error, Source, Stream, Trace};
 use std::fs::File;
@@ -78,10 +80,13 @@ fn foreign(path: &Path) -> Result<Option<Trace>, Error> {
         return Ok(None);
     }
     let mut magic = Vec::new();
-    Read::take(&mut file, perf::MAGIC.len() as u64).read_to_end(&mut magic)?;
+    Read::take(&mut file, tracing::MAGIC.len() as u64).read_to_end(&mut magic)?;
     file.rewind()?;
-    if magic == perf::MAGIC {
+    if magic.starts_with(perf::MAGIC) {
         return perf::read(BufReader::new(file)).map(Some);
+    }
+    if magic == tracing::MAGIC {
+        return trace_cmd::read(file).map(Some);
     }
     of_heaptrack(file)?.map(heaptrack::read).transpose()
 }

@@ -1,6 +1,9 @@
 //! Where the fields of an event are, by its `format` file, and where the parts of a ring
 //! buffer's page are, by `events/header_page`.
 
+/// Bytes of an event, and of a page, at most.
+const MOST: usize = 1 << 20;
+
 /// Where a field of an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -44,9 +47,10 @@ impl Format {
         Some(Format { id, fields: text.lines().filter_map(field).collect() })
     }
 
-    /// The field of that name.
+    /// The field of that name, if it is a number.
     pub fn field(&self, name: &str) -> Option<Field> {
-        self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field)
+        let field = self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field);
+        field.filter(|field| field.size <= 8)
     }
 }
 
@@ -59,7 +63,8 @@ fn field(line: &str) -> Option<(String, Field)> {
         place.parse::<usize>().ok()
     };
     let field = Field { offset: number("offset:")?, size: number("size:")? };
-    Some((name, field))
+    // Of a file that is damaged.
+    (field.offset.max(field.size) <= MOST).then_some((name, field))
 }
 
 /// A page of a ring buffer, as `events/header_page` describes it.
@@ -116,6 +121,12 @@ mod tests {
         assert_eq!(format.field("ptr"), Some(Field { offset: 16, size: 8 }));
         assert_eq!(format.field("common_pid"), Some(Field { offset: 4, size: 4 }));
         assert_eq!(format.field("gfp_flags"), None);
+        // No number has nine bytes, and no event so many.
+        for damaged in
+            [FORMAT.replace("size:8", "size:9"), FORMAT.replace("offset:16", "offset:99999999")]
+        {
+            assert_eq!(Format::parse(&damaged).unwrap().field("ptr"), None);
+        }
         let mut event = vec![0; 28];
         event[24..28].copy_from_slice(&(28u32 | 5 << 16).to_ne_bytes());
         event.extend(b"filp\0junk");
