@@ -1,7 +1,9 @@
 //! A case: a trace, the snapshot that it began with, and the settings of a machine
 //! to replay it on, put together for [`crate::replay`] and [`crate::check`].
 
+use crate::accuracy::Change;
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
+use crate::replay::events::{self, Event, What};
 use crate::replay::{Parked, Plan, Start};
 use crate::rules::{Settings, Slab};
 use crate::slab;
@@ -44,6 +46,10 @@ pub struct Case {
     /// Why a run on this machine does not compare with one on another, in words, if it
     /// is not as the traced one.
     pub unlike: Option<String>,
+    /// In what it is not.
+    pub changes: Vec<Change>,
+    /// What happens to the machine on the way, in order of time.
+    pub events: Vec<Event>,
 }
 
 /// Why there is no case.
@@ -138,6 +144,8 @@ impl Case {
             left_out_share,
             slab: Slab::default(),
             unlike: None,
+            changes: Vec::new(),
+            events: Vec::new(),
         };
         case.rule(header, snapshot, settings)?;
         Ok(case)
@@ -175,6 +183,12 @@ impl Case {
         let told = snapshot.machine().map(|machine| machine.online_cpus);
         self.traced_cpus = told.or(header.cpus).unwrap_or(machine.online_cpus);
         self.unlike = self.unlike();
+        let is_other = [
+            (Change::Cpus, self.traced_cpus != machine.online_cpus),
+            (Change::Pages, snapshot.page_size != self.page_size),
+            (Change::Orders, snapshot.page_size == self.page_size && self.others() > 0),
+        ];
+        self.changes = is_other.into_iter().filter_map(|(what, is)| is.then_some(what)).collect();
         Ok(())
     }
 
@@ -217,17 +231,40 @@ impl Case {
             self.orders[nth] = order;
         }
         self.unlike = self.unlike();
+        self.changes.retain(|change| *change != Change::Orders);
+        self.changes.extend((!snapshot.is_of_slab()).then_some(Change::Allocator));
         Ok(())
+    }
+
+    /// Lets events happen to the machine, which is the last that is set.
+    ///
+    /// # Errors
+    /// See [`events::Wrong`].
+    pub fn happens(&mut self, mut all: Vec<Event>) -> Result<(), events::Wrong> {
+        all.sort_by_key(|event| event.at_ns);
+        events::check(&all, self.node_of.len())?;
+        let of_cpus = all.iter().any(|event| event.what.is_of_cpus());
+        let shrinks = all.iter().any(|event| event.what == What::Shrink);
+        self.changes.extend(of_cpus.then_some(Change::Hotplug));
+        self.changes.extend(shrinks.then_some(Change::Shrink));
+        self.events = all;
+        self.unlike = self.unlike();
+        Ok(())
+    }
+
+    /// Caches of the trace that have other slabs than the traced ones.
+    fn others(&self) -> usize {
+        let mut seen = vec![false; self.ids.len()];
+        self.prepared.slabs.iter().for_each(|slab| seen[slab.cache as usize] = true);
+        (0..self.ids.len())
+            .filter(|nth| seen[*nth] && self.traced_objects[*nth] != self.rules[*nth].objects)
+            .count()
     }
 
     /// On other slabs the start is laid out anew, and on other CPUs the tasks are placed by a rule:
     /// both are near what a kernel would have, and not measured there.
     fn unlike(&self) -> Option<String> {
-        let mut seen = vec![false; self.ids.len()];
-        self.prepared.slabs.iter().for_each(|slab| seen[slab.cache as usize] = true);
-        let others = (0..self.ids.len())
-            .filter(|nth| seen[*nth] && self.traced_objects[*nth] != self.rules[*nth].objects)
-            .count();
+        let others = self.others();
         let cpus = self.node_of.len() as u32;
         let mut why = Vec::new();
         if others > 0 {
@@ -240,6 +277,14 @@ impl Case {
         if cpus != self.traced_cpus {
             let traced = self.traced_cpus;
             why.push(format!("the tasks of {traced} CPUs are placed on {cpus} by a rule"));
+        }
+        if self.events.iter().any(|event| event.what.is_of_cpus()) {
+            why.push("tasks are placed by a rule once a CPU went or came".into());
+        }
+        if self.events.iter().any(|event| event.what == What::Shrink) {
+            why.push(
+                "caches are shrunk, without what shrinkers would free, which no trace tells".into(),
+            );
         }
         let unlike = "figures of unlike machines do not compare";
         (!why.is_empty()).then(|| format!("{}; {unlike}", why.join("; ")))
@@ -264,6 +309,7 @@ impl Case {
             page_size: self.page_size,
             memory: None,
             steps: None,
+            events: &self.events,
             page_lists: self.page_lists,
         }
     }

@@ -10,11 +10,13 @@
 //! [`record`] makes a trace of what the running kernel does, [`edit`] one of another, [`malloc`] one of a process's calls.
 //! [`population`] makes a load from snapshots alone. [`slob`] replays SLOB, which has no slabs.
 //! [`small`] has machines of a few MiB, with a load from nothing.
+//! [`accuracy`] is how far off answers on other machines were.
 //!
-//! Modules import downwards only: small > slob, geometry; tell > case, check > replay, population > prepare >
+//! Modules import downwards only: small > slob, geometry; tell > case > accuracy; case, check > replay, population > prepare >
 //! trace, snapshot > geometry > rules > event; edit, import > malloc, record > trace;
 //! malloc > geometry; slob > trace.
 
+pub mod accuracy;
 pub mod case;
 pub mod check;
 pub mod edit;

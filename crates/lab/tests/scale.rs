@@ -3,7 +3,9 @@
 //!
 //! `cargo test --profile checked -p slabyard-lab --test scale -- --nocapture` prints the figures.
 
+use slabyard::engine::counted::KernelCache;
 use slabyard_lab::case::{self, Case};
+use slabyard_lab::replay::events::{Event, What};
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::snapshot::KernelSnapshot;
@@ -124,4 +126,109 @@ fn tasks_of_four_cpus_run_on_sixteen() {
     let cache = &replayed.caches[largest];
     let with_slab = (0..16).filter(|cpu| cache.cpu_slab(*cpu).is_some()).count();
     assert!(with_slab >= 15, "{with_slab} CPUs have a slab of {}", case.ids[largest]);
+}
+
+/// CPUs that were not traced begin with nothing, and CPUs that are gone left what they had on the
+/// node's list: no live object is lost, and no other CPU has it.
+#[test]
+fn new_cpus_begin_with_nothing_and_gone_ones_leave_theirs() {
+    let cpu_slabs = |cpus: u32| {
+        let mut case = case_of("tr64k_hb_smp4", |_| ());
+        case.node_of = vec![0; cpus as usize];
+        let plan = Plan { steps: Some(0), audit_every: 1, ..case.plan(Start::LookAhead) };
+        let run = replay(&plan).expect("sound books");
+        let slabs = run.caches.iter().map(|cache| {
+            let on = |cpu: &usize| cache.cpu_slab(*cpu).is_some();
+            [4, cpus as usize].map(|most| (0..most.min(cpus as usize)).filter(on).count())
+        });
+        slabs.collect::<Vec<_>>()
+    };
+    let (traced, sixteen, one) = (cpu_slabs(4), cpu_slabs(16), cpu_slabs(1));
+    assert!(traced.iter().any(|[_, all]| *all == 4));
+    for (nth, [old, all]) in sixteen.iter().enumerate() {
+        assert_eq!([*old, *all], traced[nth], "cache {nth}");
+    }
+    let case = case_of("tr64k_hb_smp4", |_| ());
+    let of_first = |nth: usize| {
+        let uses = &case.prepared.tally.first_uses;
+        uses.iter()
+            .any(|of| of.cpu == 0 && case.prepared.slabs[of.slab as usize].cache as usize == nth)
+    };
+    // The CPU that is left has the slab that it had, and none of another one.
+    for (nth, [_, all]) in one.iter().enumerate() {
+        assert!(*all <= usize::from(of_first(nth)), "cache {nth}");
+    }
+}
+
+fn with_events(events: Vec<Event>, steps: Option<usize>) -> (Case, Replayed) {
+    let mut case = case_of("tr64k_hb_smp4", |_| ());
+    case.happens(events).expect("they can happen");
+    let plan = case.plan(Start::LookAhead);
+    let plan = Plan { steps, sample_every: 5000, audit_every: 20_000, ..plan };
+    let run = replay(&plan).expect("sound books");
+    (case, run)
+}
+
+/// The trace's span, and the number of its first step from the middle on.
+fn middle() -> (u64, usize) {
+    let case = case_of("tr64k_hb_smp4", |_| ());
+    let span = &case.prepared.span;
+    let half = (span.end() - span.start()) / 2;
+    let before = |step: &slabyard_lab::prepare::Step| step.time_ns - span.start() < half;
+    (half, case.prepared.steps.iter().take_while(before).count())
+}
+
+fn live(run: &Replayed) -> Vec<Vec<u64>> {
+    let all = run.samples.iter().chain([&run.before, &run.after]);
+    all.map(|at| at.caches.iter().map(|cache| cache.live()).collect()).collect()
+}
+
+#[test]
+fn a_cpu_that_goes_leaves_nothing_and_one_that_comes_has_nothing() {
+    let (half, nth) = middle();
+    let event = |at_ns, what| Event { at_ns, what };
+    let held = |run: &Replayed, cpu: usize| -> usize {
+        let of = |cache: &KernelCache| {
+            usize::from(cache.cpu_slab(cpu).is_some()) + cache.each_cpu_partial(cpu).count()
+        };
+        run.caches.iter().map(of).sum()
+    };
+    let (_, traced) = with_events(Vec::new(), None);
+    // Until it goes, all is as traced.
+    let (_, until) = with_events(vec![event(half, What::Offline(3))], Some(nth));
+    let (_, as_traced) = with_events(Vec::new(), Some(nth));
+    assert!(held(&until, 3) > 0);
+    assert_eq!(until.after.caches, as_traced.after.caches);
+    let (_, gone) = with_events(vec![event(half, What::Offline(3))], None);
+    assert_eq!(held(&gone, 3), 0);
+    assert!(live(&gone) == live(&traced), "other objects are live");
+    // One that comes late was not there.
+    let late = vec![event(half, What::Online(3))];
+    let (_, before) = with_events(late.clone(), Some(nth));
+    assert_eq!(held(&before, 3), 0);
+    let (_, after) = with_events(late, None);
+    assert!(held(&after, 3) > 0);
+    assert!(live(&after) == live(&traced), "other objects are live");
+}
+
+#[test]
+fn a_shrink_leaves_no_empty_slab_and_sorts_the_lists() {
+    let (half, nth) = middle();
+    let shrink = Event { at_ns: half, what: What::Shrink };
+    let (case, run) = with_events(vec![shrink], Some(nth + 1));
+    let (_, without) = with_events(Vec::new(), Some(nth + 1));
+    let own = case.prepared.steps.iter().nth(nth).expect("a step").cache as usize;
+    let mut sorted = 0;
+    for (number, cache) in run.caches.iter().enumerate().filter(|(number, _)| *number != own) {
+        let places = cache.places();
+        assert_eq!((places.cpu_slabs, places.cpu_partial, places.node_empty), (0, 0, 0));
+        let free: Vec<u32> = cache.each_node_partial(0).map(|it| it.1).collect();
+        let few: Vec<u32> = free.iter().copied().filter(|free| *free <= 32).collect();
+        assert!(few.is_sorted() && free.starts_with(&few), "{}: {free:?}", case.ids[number]);
+        sorted += usize::from(few.len() > 2);
+    }
+    assert!(sorted > 3, "{sorted} lists show the order");
+    let slabs = |run: &Replayed| run.caches.iter().map(|cache| cache.nr_slabs()).sum::<u32>();
+    assert!(slabs(&run) < slabs(&without));
+    assert!(live(&run) == live(&without), "other objects are live");
 }

@@ -157,7 +157,7 @@ fn contender(
 }
 
 fn fill(into: &mut Figures, loaded: &Loaded, case: &Case, replayed: &Replayed) {
-    let one = figures::of(&loaded.snapshot, case, Start::LookAhead, replayed);
+    let one = figures::of(&loaded.snapshot, case, Start::LookAhead, case.changes.clone(), replayed);
     let totals = &one.totals;
     into.count(What::Peak, Some(totals.peak_bytes));
     into.add(What::Mean, mean_bytes(case, replayed, totals.before.bytes));

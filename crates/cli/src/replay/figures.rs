@@ -8,6 +8,7 @@
 //! Neighbours: the lab replays; [`super::table`] and [`super::json`] show.
 
 use serde::Serialize;
+use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::Case;
 use slabyard_lab::counters::{Counter, Counters};
 use slabyard_lab::prepare::doubts::Contradictions;
@@ -32,6 +33,8 @@ pub struct Figures {
     pub contradictions: Contradictions,
     /// Why they do not compare with figures of another machine.
     pub unlike: Option<String>,
+    /// In what that machine is another one.
+    pub changes: Vec<Change>,
 }
 
 /// One cache over the whole replay.
@@ -176,7 +179,13 @@ impl CacheFigures {
 }
 
 /// Makes the figures.
-pub fn of(snapshot: &KernelSnapshot, case: &Case, start: Start, replayed: &Replayed) -> Figures {
+pub fn of(
+    snapshot: &KernelSnapshot,
+    case: &Case,
+    start: Start,
+    changes: Vec<Change>,
+    replayed: &Replayed,
+) -> Figures {
     let turnovers = turnovers(case, replayed);
     let mut caches: Vec<CacheFigures> = (0..case.ids.len())
         .map(|nth| one(snapshot, case, start, replayed, nth, &turnovers[nth]))
@@ -206,6 +215,7 @@ pub fn of(snapshot: &KernelSnapshot, case: &Case, start: Start, replayed: &Repla
         frees_left_out: replayed.frees_left_out,
         contradictions: Contradictions::of(&case.prepared),
         unlike: case.unlike.clone(),
+        changes,
     }
 }
 

@@ -7,6 +7,7 @@ use super::figures::{CacheFigures, Figures, Point, State, Sum, Totals, named};
 use super::input::Loaded;
 use super::{ReplayArgs, start_name};
 use serde::Serialize;
+use slabyard_lab::accuracy::{Accuracy, Change};
 use slabyard_lab::counters::DRAIN_BUCKETS;
 use slabyard_lab::replay::Start;
 use slabyard_lab::rules::{Accounting, Front, OrderFormula, PageLists};
@@ -116,6 +117,23 @@ struct ContradictionsJson {
     pages: u64,
 }
 
+/// How far off peaks above the start were, as shares of the real ones.
+#[derive(Serialize)]
+struct AccuracyJson {
+    change: &'static str,
+    pairs: usize,
+    lowest: Option<f64>,
+    highest: Option<f64>,
+}
+
+impl AccuracyJson {
+    fn of(change: Change) -> AccuracyJson {
+        let Accuracy { pairs, off, .. } = Accuracy::of(change);
+        let (lowest, highest) = off.unzip();
+        AccuracyJson { change: change.name(), pairs, lowest, highest }
+    }
+}
+
 #[derive(Serialize)]
 struct Root<'a> {
     source: Source,
@@ -129,6 +147,7 @@ struct Root<'a> {
     frees_left_out: u64,
     contradictions: ContradictionsJson,
     unlike: Option<&'a str>,
+    accuracy: Vec<AccuracyJson>,
     series: &'a [Point],
 }
 
@@ -159,6 +178,7 @@ pub fn text(
             pages: figures.contradictions.pages,
         },
         unlike: figures.unlike.as_deref(),
+        accuracy: figures.changes.iter().map(|change| AccuracyJson::of(*change)).collect(),
         series: &figures.series,
     })
 }

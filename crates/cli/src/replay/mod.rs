@@ -13,6 +13,7 @@
 mod check;
 mod contention;
 mod convert;
+mod events;
 pub mod figures;
 pub mod input;
 mod json;
@@ -30,10 +31,12 @@ use clap::ValueHint;
 use input::{Loaded, Wanted};
 use save::Moment;
 use screen::{Colour, Progress, seconds};
+use slabyard_lab::accuracy::Change;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
 use slabyard_lab::prepare::Order;
 use slabyard_lab::prepare::doubts::{self, Doubt};
+use slabyard_lab::replay::events::Event;
 use slabyard_lab::replay::{Limit, Start, contend, replay};
 use slabyard_lab::rules;
 use slabyard_lab::slab;
@@ -58,6 +61,7 @@ Examples:
   slabyard replay load.slabtrace --engine slob          which pages would SLOB need?
   slabyard replay load.slabtrace --cpus 64 --tasks 8x   eight times the tasks, on 64 CPUs
   slabyard replay load.slabtrace --cpus 64 --memory-limit 40M --pressure full
+  slabyard replay load.slabtrace --offline 3@2 --online 3@4.5 --shrink 3
   slabyard replay load.slabtrace --contention=2,16,128  what waits, and what fails?
   slabyard replay load.slabtrace --check                are these rules the kernel's?
   slabyard replay load.slabtrace --save peak.json --save-at peak
@@ -116,6 +120,31 @@ pub struct ReplayArgs {
     /// What is done before that
     #[arg(long, value_enum, default_value = "none", requires = "memory_limit")]
     pressure: oom::Pressure,
+    /// Unplug a CPU at a time, in seconds since the trace began; may be repeated
+    #[arg(
+        long,
+        value_name = "CPU@SECONDS",
+        value_parser = events::offline,
+        conflicts_with_all = ["check", "contention", "no_look_ahead"]
+    )]
+    offline: Vec<Event>,
+    /// Plug a CPU in at a time; one that comes before it went is not there at the start
+    #[arg(
+        long,
+        value_name = "CPU@SECONDS",
+        value_parser = events::online,
+        conflicts_with_all = ["check", "contention", "no_look_ahead"]
+    )]
+    online: Vec<Event>,
+    /// Shrink all caches at a time, as by `slabinfo -s`; what the kernel's shrinkers would free
+    /// stays, as no trace tells it
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = events::shrink,
+        conflicts_with_all = ["check", "contention"]
+    )]
+    shrink: Vec<Event>,
     /// Hold the replay against what the traced kernel did; exit code 1 if a goal is missed
     #[arg(long, conflicts_with_all = ["samples", "every"])]
     check: bool,
@@ -157,7 +186,7 @@ pub struct ReplayArgs {
         conflicts_with_all = [
             "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "tasks", "settings",
             "check", "contention",
-            "no_look_ahead", "memory_limit", "samples", "every", "all", "json", "counters", "save",
+            "no_look_ahead", "offline", "online", "shrink", "memory_limit", "samples", "every", "all", "json", "counters", "save",
         ]
     )]
     convert: Option<PathBuf>,
@@ -210,7 +239,8 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 
 fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<ExitCode, Failure> {
     let start = args.start_state();
-    let case = case(args.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
+    let mut case = case(args.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
+    case.happens(events::of(args, loaded)?).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
     let mut plan = case.plan(start);
     plan.sample_every = args.sample_every(case.prepared.steps.len())?;
     plan.memory = args.memory();
@@ -223,7 +253,7 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     if let Some(to) = &args.save {
         save::run(args, to, loaded, &plan, &case, &replayed, progress)?;
     }
-    let figures = figures::of(&loaded.snapshot, &case, start, &replayed);
+    let figures = figures::of(&loaded.snapshot, &case, start, args.changes(&case), &replayed);
     let text = if args.json {
         json::text(args, loaded, start, &figures)?
     } else {
@@ -365,6 +395,14 @@ impl ReplayArgs {
         }
     }
 
+    /// In what the machine is not the traced one.
+    fn changes(&self, case: &Case) -> Vec<Change> {
+        let mut changes = case.changes.clone();
+        changes.extend((self.tasks > 1).then_some(Change::Tasks));
+        changes.sort();
+        changes
+    }
+
     fn memory(&self) -> Option<Limit> {
         let relief = self.pressure.relief();
         self.memory_limit.map(|bytes| Limit { bytes, relief })
@@ -430,10 +468,12 @@ fn long_help() -> String {
          slabs, on CPU partial lists, in sheaves, in barns and on nodes' partial lists; waste is \
          what is behind the last objects of slabs. `-` is unknown.\n\n\
          With --json: {\"source\", \"settings\", \"before\", \"after\", \"caches\", \"totals\", \
-         \"counters\", \"drains\", \"frees_left_out\", \"contradictions\", \"unlike\", \"series\"}; before and after hold \
+         \"counters\", \"drains\", \"frees_left_out\", \"contradictions\", \"unlike\", \"accuracy\", \"series\"}; before and after hold \
          {\"caches\", \"totals\"}, in objects for a cache and in bytes for the totals, where bytes \
          are live, parked_cpu, parked_node, free_partial and padding together; null is unknown; \
-         unlike says why the figures do not compare with those of another machine. \
+         unlike says why the figures do not compare with those of another machine, accuracy how far \
+         off peaks above the start were where such machines were measured: {\"change\", \"pairs\", \
+         \"lowest\", \"highest\"}, of the kernel's peak. \
          With --check: {\"source\", \"settings\", \"caches\", \"totals\", \"spread\", \"goals\", \
          \"met\"}.\n\n\
          --check shows, for each cache and all together, the mean error of the number of slabs \

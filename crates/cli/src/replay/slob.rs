@@ -53,6 +53,9 @@ fn refuse(args: &ReplayArgs) -> Result<(), Failure> {
         (!args.settings.is_empty(), "--set"),
         (args.nodes.is_some(), "--nodes"),
         (args.tasks > 1, "--tasks"),
+        (!args.offline.is_empty(), "--offline"),
+        (!args.online.is_empty(), "--online"),
+        (!args.shrink.is_empty(), "--shrink"),
     ];
     match asked.iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),

@@ -6,6 +6,7 @@
 
 use super::figures::{CacheFigures, Figures, State, Sum};
 use super::screen::{Colour, Grid, bytes, count, percent, seconds};
+use slabyard_lab::accuracy;
 use slabyard_lab::counters::{Counter, DRAIN_BUCKETS};
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -109,6 +110,9 @@ fn caches(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) {
     }
     if let Some(unlike) = &figures.unlike {
         let _ = writeln!(text, "{unlike}");
+    }
+    if let Some(accuracy) = accuracy::line(&figures.changes) {
+        let _ = writeln!(text, "{accuracy}");
     }
     if figures.contradictions.any() {
         let _ = writeln!(text, "{}", figures.contradictions);

@@ -12,6 +12,7 @@ mod exporting;
 mod geometry;
 mod guests;
 mod looking;
+mod machine_events;
 mod memory_limit;
 mod page_lists;
 mod pages;

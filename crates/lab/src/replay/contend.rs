@@ -138,7 +138,7 @@ pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
     let nr_cpus = plan.node_of.len();
     let mut steps = Window::new(plan, copies);
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
-    let mut tasks = Tasks::new(prepared, copies, plan.traced_cpus, nr_cpus);
+    let mut tasks = Tasks::new(plan);
     let mut free_at = vec![0u64; nr_cpus];
     let mut latest_ns = 0;
     let mut next: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();

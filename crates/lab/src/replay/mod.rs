@@ -11,6 +11,7 @@
 //! by the trace's live objects and the model's slabs.
 
 pub mod contend;
+pub mod events;
 mod layout;
 pub mod memory;
 mod pages;
@@ -22,6 +23,7 @@ mod timers;
 
 use crate::prepare::truth::Change;
 use crate::prepare::{self, Op, Step};
+use events::What;
 use memory::{Memory, Told};
 use pages::Pages;
 use report::Sample;
@@ -111,10 +113,16 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
     let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
     let mut pages = plan.page_lists.map(|rules| Pages::new(rules, plan));
     let mut timers = Timers::new(plan.slab, nr_cpus, caches.len());
-    let mut tasks = Tasks::new(prepared, copies, plan.traced_cpus, nr_cpus);
+    let mut tasks = Tasks::new(plan);
+    let mut events = plan.events.iter().peekable();
     let steps = prepared.steps.iter().take(wanted).enumerate();
     let copied = steps.flat_map(|(nth, step)| (0..copies).map(move |copy| (nth, step, copy)));
     for (nth, step, copy) in copied {
+        let due_ns = step.time_ns.saturating_sub(*prepared.span.start());
+        while let Some(event) = events.next_if(|event| event.at_ns <= due_ns) {
+            happen(event.what, &caches, &mut tasks, pages.as_ref());
+            run.note_all(plan, &mut caches, step.time_ns, &mut pages, &mut memory);
+        }
         let cpu = tasks.cpu_of(&step, copy);
         let step = &Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
         (done, last) = (nth + 1, step.time_ns);
@@ -144,22 +152,8 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
             }
         }
         if cache.has_pages() {
-            let delay = prepared.caches[number].return_delay_ns;
-            if let Some(pages) = &mut pages {
-                pages.follow(cache, step.cache, plan.orders[number], cpu);
-            }
-            for page in cache.take_pages() {
-                if let Some(memory) = &mut memory {
-                    memory.note(number, page, step.time_ns + delay);
-                }
-                let (time_ns, by) = match page {
-                    Page::New(_) => (step.time_ns, 1),
-                    Page::Freed(_) => (step.time_ns + delay, -1),
-                };
-                let change = Change { time_ns, cache: step.cache, by };
-                run.slabs += i64::from(by);
-                if delay == 0 || by > 0 { &mut run.changes } else { &mut run.late }.push(change);
-            }
+            let at = At { cache: step.cache, cpu, time_ns: step.time_ns };
+            run.note(plan, cache, at, &mut pages, &mut memory);
             if run.slabs > run.most_slabs {
                 (run.most_slabs, run.peak) = (run.slabs, nth + 1);
             }
@@ -178,6 +172,12 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
         if plan.audit_every > 0 && nth % plan.audit_every == 0 {
             audit(nth, &caches)?;
         }
+    }
+    // Between the last step and the end.
+    for event in events.filter(|_| done == all) {
+        happen(event.what, &caches, &mut tasks, pages.as_ref());
+        let at_ns = prepared.span.start() + event.at_ns;
+        run.note_all(plan, &mut caches, at_ns, &mut pages, &mut memory);
     }
     if plan.audit_every > 0 {
         audit(done, &caches)?;
@@ -210,6 +210,75 @@ struct Run {
     most_slabs: i64,
     /// Steps after which they were that many first.
     peak: usize,
+}
+
+/// A call to a cache.
+#[derive(Clone, Copy)]
+struct At {
+    cache: u16,
+    cpu: usize,
+    time_ns: u64,
+}
+
+impl Run {
+    /// Notes the slabs that a call began and ended.
+    fn note(
+        &mut self,
+        plan: &Plan<'_>,
+        cache: &mut KernelCache,
+        at: At,
+        pages: &mut Option<Pages>,
+        memory: &mut Option<Memory>,
+    ) {
+        let number = usize::from(at.cache);
+        let delay = plan.prepared.caches[number].return_delay_ns;
+        if let Some(pages) = pages {
+            pages.follow(cache, at.cache, plan.orders[number], at.cpu);
+        }
+        for page in cache.take_pages() {
+            if let Some(memory) = memory {
+                memory.note(number, page, at.time_ns + delay);
+            }
+            let (time_ns, by) = match page {
+                Page::New(_) => (at.time_ns, 1),
+                Page::Freed(_) => (at.time_ns + delay, -1),
+            };
+            let change = Change { time_ns, cache: at.cache, by };
+            self.slabs += i64::from(by);
+            if delay == 0 || by > 0 { &mut self.changes } else { &mut self.late }.push(change);
+        }
+    }
+
+    /// Notes those that an event of the machine ended.
+    fn note_all(
+        &mut self,
+        plan: &Plan<'_>,
+        caches: &mut [KernelCache],
+        time_ns: u64,
+        pages: &mut Option<Pages>,
+        memory: &mut Option<Memory>,
+    ) {
+        // Work of its kind runs on any CPU that is there.
+        let cpu = plan.there_at_start().iter().position(|there| *there).unwrap_or(0);
+        for (number, cache) in (0u16..).zip(caches) {
+            self.note(plan, cache, At { cache: number, cpu, time_ns }, pages, memory);
+        }
+    }
+}
+
+/// Lets an event happen to the machine.
+fn happen(what: What, caches: &[KernelCache], tasks: &mut Tasks, pages: Option<&Pages>) {
+    match what {
+        What::Offline(cpu) => {
+            caches.iter().for_each(|cache| cache.unplug(cpu.into()));
+            tasks.unplug(cpu.into());
+            if let Some(pages) = pages {
+                pages.unplug(cpu.into());
+            }
+        }
+        What::Online(cpu) => tasks.plug(cpu.into()),
+        What::Shrink => caches.iter().for_each(KernelCache::shrink),
+    }
 }
 
 fn audit(step: usize, caches: &[KernelCache]) -> Result<(), Unsound> {

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 /// The lists, and the pages of slabs that began since the start.
 pub struct Pages {
     lists: CountedLists,
+    nodes: usize,
     /// Node and first page, by cache and number of the slab.
     of_slabs: HashMap<(u16, u32), (usize, u32)>,
 }
@@ -25,7 +26,15 @@ impl Pages {
         let nodes = plan.node_of.iter().max().map_or(1, |node| usize::from(*node) + 1);
         Pages {
             lists: CountedLists::new(rules, plan.node_of.len(), nodes),
+            nodes,
             of_slabs: HashMap::new(),
+        }
+    }
+
+    /// A CPU that goes gives back what its lists hold.
+    pub(super) fn unplug(&self, cpu: usize) {
+        for node in 0..self.nodes {
+            self.lists.drain(cpu, node);
         }
     }
 

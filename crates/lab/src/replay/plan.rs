@@ -2,6 +2,7 @@
 //!
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
+use super::events::{self, Event};
 use crate::prepare::Prepared;
 use crate::rules::Slab;
 use slabyard::engine::counted::Rules;
@@ -39,8 +40,22 @@ pub struct Plan<'a> {
     pub memory: Option<Limit>,
     /// The run ends after so many steps; `None`: after the last one.
     pub steps: Option<usize>,
+    /// What happens on the way, in order of time.
+    pub events: &'a [Event],
     /// The page lists through which slabs' pages pass; `None`: they are not modelled.
     pub page_lists: Option<lists::Rules>,
+}
+
+impl Plan<'_> {
+    /// CPUs of the traced machine: a snapshot may be of one with fewer than the events name.
+    pub(super) fn nr_traced(&self) -> usize {
+        self.traced_cpus.max(self.prepared.tally.cpus).max(1)
+    }
+
+    /// True for each CPU that is there when the trace begins.
+    pub(super) fn there_at_start(&self) -> Vec<bool> {
+        events::there_at_start(self.events, self.node_of.len())
+    }
 }
 
 /// How the state at the start is found.

@@ -6,7 +6,10 @@
 //! which the rules keep them.
 //!
 //! On a machine where a cache has other slabs than on the traced one, what is in each list
-//! is [cut anew](super::layout), by look-ahead whatever the start.
+//! is [cut anew](super::layout), by look-ahead whatever the start. On more CPUs the new ones
+//! begin with none; what was on a traced CPU that is not there is where an unplugged CPU's is: its
+//! slab at the head of its node's list, its list at the tail, empty ones at their end if the node
+//! has enough.
 
 use super::layout::{self, Piece};
 use super::plan::{Parked, Plan, Start};
@@ -167,18 +170,30 @@ fn from_snapshot(plan: &Plan<'_>, caches: &mut [KernelCache], placed: &mut Place
             unbound.listed.push((cache.install_node_partial(0, free), objects - free));
         }
         let half = objects.div_ceil(2);
-        for (cpu, slabs) in parked.cpu_partial.iter().enumerate().take(plan.node_of.len()) {
-            for _ in 0..*slabs {
-                unbound.listed.push((cache.install_cpu_partial(cpu, half), objects - half));
+        let (cpus, traced) = (plan.node_of.len(), plan.nr_traced());
+        let of_cpu = |cpu: usize| parked.cpu_partial.get(cpu).copied().unwrap_or(0);
+        for cpu in 0..traced {
+            for _ in 0..of_cpu(cpu) {
+                let slab = match cpu < cpus {
+                    true => cache.install_cpu_partial(cpu, half),
+                    false => cache.install_node_partial(0, half),
+                };
+                unbound.listed.push((slab, objects - half));
             }
         }
-        let cpu_slabs = parked.cpu_slabs.min(plan.node_of.len() as u32);
-        if cache.rules().has_cpu_slabs() {
-            (unbound.cpu_slabs, unbound.cpu_partial) = (cpu_slabs, parked.cpu_partial_of_any);
+        // Of more CPUs than are there: the rest are unplugged.
+        let cpu_slabs = parked.cpu_slabs.min(cpus as u32);
+        let cpu_partial = parked.cpu_partial_of_any;
+        let gone = parked.cpu_slabs - cpu_slabs;
+        let on_node = if cache.rules().has_cpu_slabs() {
+            (unbound.cpu_slabs, unbound.cpu_partial) = (cpu_slabs, cpu_partial);
+            gone
         } else {
-            for _ in 0..cpu_slabs + parked.cpu_partial_of_any {
-                unbound.listed.push((cache.install_node_partial(0, half), objects - half));
-            }
+            // No rule asks for CPUs there.
+            parked.cpu_slabs + parked.cpu_partial_of_any
+        };
+        for _ in 0..on_node {
+            unbound.listed.push((cache.install_node_partial(0, half), objects - half));
         }
         let listed = unbound.listed.len() as u32 + unbound.cpu_slabs + unbound.cpu_partial;
         unbound.full = parked.slabs.saturating_sub(listed);
@@ -272,10 +287,9 @@ impl Lists {
             // All are the node's, and the list's first is the next to be used.
             groups.extend(uses.iter().map(|of| (of.nth, vec![of.slab])));
         }
-        let nr_cpus = if rules.has_cpu_slabs() { plan.node_of.len() } else { 0 };
+        let nr_cpus = if rules.has_cpu_slabs() { plan.nr_traced() } else { 0 };
         for cpu in 0..nr_cpus {
-            let mine: Vec<&Use> =
-                uses.iter().filter(|of| of.cpu as usize % nr_cpus == cpu).collect();
+            let mine: Vec<&Use> = uses.iter().filter(|of| of.cpu as usize == cpu).collect();
             let Some((first, rest)) = mine.split_first() else { continue };
             lists.cpu_slabs.push((cpu, first.slab));
             let parked = plan.parked.get(number).and_then(|of| of.cpu_partial.get(cpu));
@@ -299,6 +313,8 @@ impl Lists {
     /// Puts them in place.
     fn install(self, plan: &Plan<'_>, cache: &KernelCache, is_other: bool, placed: &mut Placed) {
         let objects = cache.rules().objects;
+        let there = plan.there_at_start();
+        let is_there = |cpu: usize| there.get(cpu).copied().unwrap_or(false);
         let mut put = |piece: Piece, model: u32| {
             if is_other {
                 placed.objects.extend(piece.live.iter().map(|object| (*object, model)));
@@ -311,37 +327,55 @@ impl Lists {
             let kept = move |piece: &Piece| !is_other || !piece.live.is_empty();
             layout::cut(plan.prepared, slabs, objects).into_iter().filter(kept)
         };
+        let (mut node, mut own) = (Vec::new(), Vec::new());
         for (cpu, slab) in self.cpu_slabs {
             let mut pieces = layout::cut(plan.prepared, &[slab], objects);
             // What the CPU has in hand is the first piece with free objects.
             let at = pieces.iter().position(|piece| piece.free > 0).unwrap_or(0);
-            let own = pieces.swap_remove(at);
-            let model = cache.install_cpu_slab(cpu, own.free);
-            put(own, model);
-            for piece in pieces.into_iter().filter(|piece| !piece.live.is_empty()) {
-                let model = match piece.free {
-                    0 => cache.install_full(0),
-                    free => cache.install_node_partial(0, free),
-                };
-                put(piece, model);
-            }
+            own.push((cpu, pieces.swap_remove(at)));
+            node.extend(pieces.into_iter().filter(|piece| !piece.live.is_empty()));
         }
-        for (cpu, slabs) in self.cpu_partial {
-            for piece in pieces(&slabs) {
-                let model = match piece.free {
-                    0 => cache.install_full(0),
-                    free => cache.install_cpu_partial(cpu, free),
-                };
-                put(piece, model);
-            }
+        node.extend(pieces(&self.node));
+        let mut listed: Vec<(usize, Piece)> = Vec::new();
+        for (cpu, slabs) in &self.cpu_partial {
+            listed.extend(pieces(slabs).map(|piece| (*cpu, piece)));
         }
-        for piece in pieces(&self.node).chain(pieces(&self.full)) {
+        node.extend(pieces(&self.full));
+        for piece in node {
             let model = match piece.free {
                 0 => cache.install_full(0),
                 free => cache.install_node_partial(0, free),
             };
             put(piece, model);
         }
+        // On the seat of one that is there, each unplugged CPU flushes what it had.
+        let seat = there.iter().position(|there| *there).unwrap_or(0);
+        for cpu in (0..plan.nr_traced()).filter(|cpu| !is_there(*cpu)) {
+            for (_, piece) in listed.extract_if(.., |(of, _)| *of == cpu) {
+                let model = install_listed(cache, seat, piece.free);
+                put(piece, model);
+            }
+            for (_, piece) in own.extract_if(.., |(of, _)| *of == cpu) {
+                let model = cache.install_cpu_slab(seat, piece.free);
+                put(piece, model);
+            }
+            cache.flush_cpu(seat);
+        }
+        for (cpu, piece) in listed {
+            let model = install_listed(cache, cpu, piece.free);
+            put(piece, model);
+        }
+        for (cpu, piece) in own {
+            let model = cache.install_cpu_slab(cpu, piece.free);
+            put(piece, model);
+        }
+    }
+}
+
+fn install_listed(cache: &KernelCache, cpu: usize, free: u32) -> u32 {
+    match free {
+        0 => cache.install_full(0),
+        free => cache.install_cpu_partial(cpu, free),
     }
 }
 

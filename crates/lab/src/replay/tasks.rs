@@ -11,6 +11,10 @@
 //!    those of callbacks, and run on the CPU that allocated the object; the rest runs
 //!    where the task that the traced CPU ran last is.
 //!
+//! A CPU that goes leaves its tasks to the CPUs with the fewest, one after the other; one that comes
+//! has none, and gets some as they wake. Until the first CPU goes or comes, events run where they
+//! ran if they could.
+//!
 //! With more tasks than were traced, each is copied, with objects of its own. A copy does what its
 //! task does at the same time; objects that were there before the trace began are the first one's.
 //!
@@ -20,7 +24,8 @@
 //! Invariant: the placement depends on the trace and the number of CPUs and copies alone, so that
 //! settings that change neither have the same live objects on the same CPUs at every moment.
 
-use crate::prepare::{Op, Prepared, Step};
+use super::Plan;
+use crate::prepare::{Op, Step};
 use std::collections::HashMap;
 
 /// A task that was silent for so long slept.
@@ -35,6 +40,8 @@ pub(super) struct Tasks {
     as_traced: bool,
     copies: u32,
     nr_cpus: usize,
+    /// CPUs that are there.
+    there: Vec<bool>,
     /// By task, its first copy first.
     tasks: Vec<Task>,
     /// Index of each task of the trace.
@@ -58,28 +65,26 @@ struct Task {
 
 impl Tasks {
     /// The tasks of a trace, each so many times, on a machine.
-    pub(super) fn new(
-        prepared: &Prepared,
-        copies: u32,
-        traced_cpus: usize,
-        nr_cpus: usize,
-    ) -> Self {
-        // A snapshot may be of a machine with fewer CPUs than the events name.
-        let tally = &prepared.tally;
-        let as_traced = copies == 1 && traced_cpus.max(tally.cpus) == nr_cpus;
+    pub(super) fn new(plan: &Plan<'_>) -> Self {
+        let Plan { prepared, tasks: copies, .. } = *plan;
+        let (nr_cpus, copies) = (plan.node_of.len(), copies.max(1));
+        let (tally, there) = (&prepared.tally, plan.there_at_start());
+        let as_traced = copies == 1 && plan.nr_traced() == nr_cpus && !there.contains(&false);
+        let stays = as_traced && !plan.events.iter().any(|event| event.what.is_of_cpus());
         let (mut index_of, mut tasks) = (HashMap::new(), Vec::new());
-        if !as_traced {
+        if !stays {
             for (index, (task, left)) in (0u32..).zip(&tally.steps_of_task) {
                 index_of.insert(*task, index);
                 let task = Task { cpu: NOBODY, ran_ns: 0, left: *left };
                 tasks.extend(std::iter::repeat_n(task, copies as usize));
             }
         }
-        let objects = if as_traced { 0 } else { prepared.nr_objects() * copies as usize };
+        let objects = if stays { 0 } else { prepared.nr_objects() * copies as usize };
         Tasks {
             as_traced,
             copies,
             nr_cpus,
+            there,
             tasks,
             index_of,
             load: vec![0; nr_cpus],
@@ -91,7 +96,11 @@ impl Tasks {
     /// The CPU of a copy of a step.
     pub(super) fn cpu_of(&mut self, step: &Step, copy: u32) -> usize {
         if self.as_traced {
-            return step.cpu as usize % self.nr_cpus;
+            let cpu = step.cpu as usize % self.nr_cpus;
+            if !self.tasks.is_empty() {
+                self.follow(step, cpu);
+            }
+            return cpu;
         }
         let traced = step.cpu as usize * self.copies as usize + copy as usize;
         if traced >= self.ran_last.len() {
@@ -111,16 +120,70 @@ impl Tasks {
         cpu
     }
 
+    /// Notes where a task ran that is not placed yet.
+    fn follow(&mut self, step: &Step, cpu: usize) {
+        let index = self.index_of[&step.task];
+        if step.op == Op::Alloc {
+            self.allocated_on[step.object as usize] = cpu as u32;
+        }
+        if step.task == 0 {
+            return;
+        }
+        if cpu >= self.ran_last.len() {
+            self.ran_last.resize(cpu + 1, NOBODY);
+        }
+        self.ran_last[cpu] = index;
+        let task = &mut self.tasks[index as usize];
+        if task.cpu != NOBODY {
+            self.load[task.cpu as usize] -= 1;
+        }
+        *task = Task { cpu: cpu as u32, ran_ns: step.time_ns, left: task.left - 1 };
+        self.load[cpu] += u32::from(task.left > 0);
+    }
+
+    /// A CPU goes.
+    pub(super) fn unplug(&mut self, cpu: usize) {
+        self.as_traced = false;
+        self.there[cpu] = false;
+        for task in 0..self.tasks.len() {
+            let Task { cpu: on, left, .. } = self.tasks[task];
+            if on == cpu as u32 && left > 0 {
+                let idlest = self.idlest();
+                self.load[idlest] += 1;
+                self.tasks[task].cpu = idlest as u32;
+            }
+        }
+        self.load[cpu] = 0;
+    }
+
+    /// A CPU comes.
+    pub(super) fn plug(&mut self, cpu: usize) {
+        self.as_traced = false;
+        self.there[cpu] = true;
+    }
+
+    /// The CPU with the fewest tasks.
+    fn idlest(&self) -> usize {
+        let there = (0..self.nr_cpus).filter(|cpu| self.there[*cpu]);
+        there.min_by_key(|cpu| self.load[*cpu]).unwrap_or(0)
+    }
+
     fn cpu_of_idle(&self, step: &Step, copy: u32, object: usize) -> usize {
         let allocated_on = self.allocated_on[object];
-        if step.op == Op::Free && allocated_on != NOBODY {
+        let is_there = |cpu: u32| cpu != NOBODY && self.there[cpu as usize];
+        if step.op == Op::Free && is_there(allocated_on) {
             return allocated_on as usize;
         }
-        let last = self.ran_last[(step.cpu as u32 * self.copies + copy) as usize];
+        let traced = (step.cpu as u32 * self.copies + copy) as usize;
+        let last = self.ran_last.get(traced).copied().unwrap_or(NOBODY);
         let task = (last != NOBODY).then(|| self.tasks[(last * self.copies + copy) as usize]);
-        match task.filter(|task| task.cpu != NOBODY) {
+        match task.filter(|task| is_there(task.cpu)) {
             Some(task) => task.cpu as usize,
-            None => (step.cpu as usize + copy as usize) % self.nr_cpus,
+            None => {
+                let from = step.cpu as usize + copy as usize;
+                let mut all = (0..self.nr_cpus).map(|nth| (from + nth) % self.nr_cpus);
+                all.find(|cpu| self.there[*cpu]).unwrap_or(0)
+            }
         }
     }
 
@@ -128,7 +191,7 @@ impl Tasks {
         let Task { mut cpu, ran_ns, left } = self.tasks[task];
         let woke = now_ns.saturating_sub(ran_ns) > WAKE_NS;
         if cpu == NOBODY || woke {
-            let idlest = (0..self.nr_cpus).min_by_key(|cpu| self.load[*cpu]).unwrap_or(0);
+            let idlest = self.idlest();
             if cpu == NOBODY {
                 cpu = idlest as u32;
                 self.load[idlest] += 1;

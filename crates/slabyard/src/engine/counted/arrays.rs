@@ -212,12 +212,7 @@ impl KernelCache {
 
     /// Flushes all arrays, and ends the free slabs.
     pub(super) fn drain_arrays(&self) {
-        for cpu in 0..self.stacks.len() {
-            let on = self.at(cpu);
-            if let Some(mut array) = self.stacks[cpu].main.take() {
-                array::return_all(on, &mut array);
-            }
-        }
+        (0..self.stacks.len()).for_each(|cpu| self.drain_array_of(cpu));
         let at = |node| CountedSlabs { node, ..self.at(0) };
         let nodes = 0..self.nodes.len() as u16;
         for (node, home) in
@@ -227,6 +222,14 @@ impl KernelCache {
         }
         for on in nodes.map(at) {
             on.node().drain(on);
+        }
+    }
+
+    /// Flushes a CPU's array.
+    pub(super) fn drain_array_of(&self, cpu: usize) {
+        let array = self.stacks.get(cpu).and_then(|stacks| stacks.main.take());
+        if let Some(mut array) = array {
+            array::return_all(self.at(cpu), &mut array);
         }
     }
 

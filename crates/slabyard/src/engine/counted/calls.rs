@@ -212,6 +212,16 @@ impl KernelCache {
         alloc::flush_cpu(self.at(cpu));
     }
 
+    /// The CPU is gone: what it holds goes to slabs and to nodes' lists (`slub_cpu_dead`; by SLAB
+    /// its array to its slabs).
+    pub fn unplug(&self, cpu: usize) {
+        if self.has_arrays() {
+            return self.drain_array_of(cpu);
+        }
+        self.flush_sheaves_of(cpu);
+        self.flush_cpu(cpu);
+    }
+
     /// Takes the empty slabs off a CPU's list, and leaves the others there. Returns how many.
     pub fn drain_empties(&self, cpu: usize) -> u32 {
         lists::drain_own_empties(self.at(cpu))

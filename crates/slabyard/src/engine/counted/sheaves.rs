@@ -90,17 +90,21 @@ impl KernelCache {
 
     /// All sheaves go to their slabs.
     pub(crate) fn flush_sheaves(&self) {
-        for cpu in 0..self.stacks.len() {
-            let (on, stacks) = (self.at(cpu), &self.stacks[cpu]);
-            let of_calls = stacks.main.take().into_iter().chain(stacks.spare.take());
-            for mut sheaf in of_calls.chain([stacks.rcu_free.take()]) {
-                self.policy(on).flush(on, &mut sheaf, u32::MAX);
-            }
-        }
+        (0..self.stacks.len()).for_each(|cpu| self.flush_sheaves_of(cpu));
         for node in 0..self.nodes.len() {
             let cpu = self.node_of.iter().position(|of| *of as usize == node).unwrap_or(0);
             let on = CountedSlabs { node: node as u16, ..self.at(cpu) };
             self.policy(on).flush_barn_above(on, 0);
+        }
+    }
+
+    /// A CPU's sheaves go to their slabs.
+    pub(super) fn flush_sheaves_of(&self, cpu: usize) {
+        let Some(stacks) = self.stacks.get(cpu) else { return };
+        let on = self.at(cpu);
+        let of_calls = stacks.main.take().into_iter().chain(stacks.spare.take());
+        for mut sheaf in of_calls.chain([stacks.rcu_free.take()]) {
+            self.policy(on).flush(on, &mut sheaf, u32::MAX);
         }
     }
 

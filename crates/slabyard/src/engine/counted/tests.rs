@@ -544,3 +544,28 @@ fn lost_slabs_make_memory_grow_without_end() {
     assert!(peak(Planted::None) < 100);
     assert!(peak(Planted::LoseExtraSlabs) > 200);
 }
+
+/// A CPU that is unplugged: its slab at the list's head, its list at the tail, its sheaves in
+/// their slabs; the other CPU keeps what it has.
+#[test]
+fn an_unplugged_cpu_leaves_its_slab_first_and_its_list_last() {
+    let mut cache = KernelCache::new(RULES, &[0, 0]);
+    let node = cache.install_node_partial(0, 1);
+    let listed = cache.install_cpu_partial(0, 2);
+    let own = cache.install_cpu_slab(0, 3);
+    let other = cache.install_cpu_slab(1, 2);
+    cache.begin();
+    cache.unplug(0);
+    cache.audit(None).unwrap();
+    let list: Vec<u32> = cache.each_node_partial(0).map(|it| it.0).collect();
+    assert_eq!(list, [own, node, listed]);
+    assert_eq!((cache.cpu_slab(0), cache.cpu_slab(1)), (None, Some((other, 2))));
+    let rules = Rules { front: Front::SheavesOverCpuSlabs, sheaf_capacity: 4, ..RULES };
+    let mut cache = KernelCache::new(rules, &[0, 0]);
+    let slab = cache.alloc(0, None);
+    cache.free(0, slab);
+    assert!(cache.in_sheaves_of(0) > 0);
+    cache.unplug(0);
+    cache.audit(None).unwrap();
+    assert_eq!((cache.in_sheaves_of(0), cache.cpu_slab(0)), (0, None));
+}

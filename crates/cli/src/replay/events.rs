@@ -1,0 +1,54 @@
+//! What happens to the machine of a replay, as it is typed: `--offline 3@2.5`, `--online 3@4`,
+//! `--shrink 3`.
+//!
+//! Neighbours: [`super::ReplayArgs`] has the options; the lab says what can happen, and lets it.
+
+use super::ReplayArgs;
+use super::input::Loaded;
+use super::screen::seconds;
+use crate::failure::Failure;
+use slabyard_lab::replay::events::{Event, What};
+
+/// Of `--offline`.
+pub fn offline(text: &str) -> Result<Event, String> {
+    of_cpu(text, What::Offline)
+}
+
+/// Of `--online`.
+pub fn online(text: &str) -> Result<Event, String> {
+    of_cpu(text, What::Online)
+}
+
+/// Of `--shrink`.
+pub fn shrink(text: &str) -> Result<Event, String> {
+    let at_ns = time(text).ok_or("expected seconds since the trace began, such as 2.5")?;
+    Ok(Event { at_ns, what: What::Shrink })
+}
+
+fn of_cpu(text: &str, what: fn(u16) -> What) -> Result<Event, String> {
+    let event = text
+        .split_once('@')
+        .and_then(|(cpu, at)| Some(Event { at_ns: time(at)?, what: what(cpu.parse().ok()?) }));
+    event.ok_or_else(|| "expected a CPU and seconds since the trace began, such as 3@2.5".into())
+}
+
+fn time(text: &str) -> Option<u64> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
+    seconds.map(|seconds| (seconds * 1e9) as u64)
+}
+
+/// All that were asked for, none after the end of the trace.
+pub fn of(args: &ReplayArgs, loaded: &Loaded) -> Result<Vec<Event>, Failure> {
+    let all: Vec<Event> =
+        [&args.offline, &args.online, &args.shrink].into_iter().flatten().copied().collect();
+    let (first, last) = loaded.trace.span().into_inner();
+    match all.iter().find(|event| event.at_ns > last - first) {
+        None => Ok(all),
+        Some(event) => Err(Failure::Usage(format!(
+            "{} is after the end of the trace, which is {} long",
+            seconds(event.at_ns),
+            seconds(last - first)
+        ))),
+    }
+}

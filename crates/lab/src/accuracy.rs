@@ -1,0 +1,200 @@
+//! How far off answers on other machines than the traced one were, where a machine was there to ask.
+//!
+//! A pair is one load recorded on two guests, the peak of one foretold from the trace of the
+//! other. `ci/pairs-by-hand` boots and measures them.
+//! Neighbours: [`crate::case`] knows in what a machine is another one; a command shows
+//! [`Accuracy`] under its figures.
+//! Invariant: the figures of a pair stand here alone, and docs/replay.md has them in its table,
+//! which a test compares.
+
+/// In what a machine is not as the traced one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// It has more CPUs, or fewer.
+    Cpus,
+    /// Slabs have other orders.
+    Orders,
+    /// Pages have another size.
+    Pages,
+    /// There are more tasks.
+    Tasks,
+    /// CPUs come and go.
+    Hotplug,
+    /// Caches are shrunk on the way.
+    Shrink,
+    /// The allocator is another one.
+    Allocator,
+}
+
+impl Change {
+    /// For programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Change::Cpus => "cpus",
+            Change::Orders => "orders",
+            Change::Pages => "page_size",
+            Change::Tasks => "tasks",
+            Change::Hotplug => "hotplug",
+            Change::Shrink => "shrink",
+            Change::Allocator => "allocator",
+        }
+    }
+
+    /// For people, behind "with".
+    fn words(self) -> &'static str {
+        match self {
+            Change::Cpus => "other CPUs",
+            Change::Orders => "other orders",
+            Change::Pages => "other pages",
+            Change::Tasks => "more tasks",
+            Change::Hotplug => "CPUs that come and go",
+            Change::Shrink => "caches that are shrunk",
+            Change::Allocator => "another allocator",
+        }
+    }
+}
+
+/// A load on one guest, foretold from the trace of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// In what the guests differ.
+    pub change: Change,
+    /// The kernel that both ran.
+    pub kernel: &'static str,
+    /// The load: a name of `ci/pairs-by-hand`.
+    pub load: &'static str,
+    /// The guest that was traced.
+    pub from: &'static str,
+    /// The guest that was foretold.
+    pub to: &'static str,
+    /// Slabs at the peak above those of the start: the kernel's.
+    pub real: u32,
+    /// The model's.
+    pub foretold: u32,
+}
+
+const fn pair(change: Change, run: [&'static str; 4], real: u32, foretold: u32) -> Pair {
+    let [kernel, load, from, to] = run;
+    Pair { change, kernel, load, from, to, real, foretold }
+}
+
+/// All that were measured.
+pub const PAIRS: &[Pair] = &[
+    pair(Change::Cpus, ["6.1.174", "files", "4 CPUs", "16 CPUs"], 492, 531),
+    pair(Change::Cpus, ["6.1.174", "files", "16 CPUs", "4 CPUs"], 354, 341),
+    pair(Change::Cpus, ["6.1.174", "hackbench", "4 CPUs", "16 CPUs"], 786, 923),
+    pair(Change::Cpus, ["6.1.174", "hackbench", "16 CPUs", "4 CPUs"], 1312, 1142),
+    pair(Change::Cpus, ["6.1.192", "files", "4 CPUs", "16 CPUs"], 483, 532),
+    pair(Change::Cpus, ["6.1.192", "files", "16 CPUs", "4 CPUs"], 346, 330),
+    pair(Change::Cpus, ["6.1.192", "hackbench", "4 CPUs", "16 CPUs"], 663, 626),
+    pair(Change::Cpus, ["6.1.192", "hackbench", "16 CPUs", "4 CPUs"], 706, 908),
+    pair(Change::Orders, ["6.1.174", "files", "4 CPUs", "order 1"], 595, 547),
+    pair(Change::Orders, ["6.1.174", "files", "order 1", "4 CPUs"], 354, 409),
+    pair(Change::Orders, ["6.1.174", "hackbench", "4 CPUs", "order 1"], 1863, 1964),
+    pair(Change::Orders, ["6.1.174", "hackbench", "order 1", "4 CPUs"], 1312, 1246),
+    pair(Change::Orders, ["6.1.192", "files", "4 CPUs", "order 1"], 563, 553),
+    pair(Change::Orders, ["6.1.192", "files", "order 1", "4 CPUs"], 346, 345),
+    pair(Change::Orders, ["6.1.192", "hackbench", "4 CPUs", "order 1"], 1161, 1041),
+    pair(Change::Orders, ["6.1.192", "hackbench", "order 1", "4 CPUs"], 706, 786),
+];
+
+/// How far off answers were where a machine was changed like this.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accuracy {
+    /// In what.
+    pub change: Change,
+    /// Pairs that were measured.
+    pub pairs: usize,
+    /// The lowest and the highest of (foretold - real) / real; `None` if nothing was measured.
+    pub off: Option<(f64, f64)>,
+}
+
+impl Accuracy {
+    /// What the pairs say of a change.
+    #[must_use]
+    pub fn of(change: Change) -> Accuracy {
+        let off = PAIRS.iter().filter(|pair| pair.change == change).map(Pair::off);
+        let pairs = off.clone().count();
+        let range = off.fold(None, |range: Option<(f64, f64)>, off| {
+            let (low, high) = range.unwrap_or((off, off));
+            Some((low.min(off), high.max(off)))
+        });
+        Accuracy { change, pairs, off: range }
+    }
+}
+
+impl Pair {
+    /// How far off the model is, as a share of what the kernel did.
+    #[must_use]
+    pub fn off(&self) -> f64 {
+        f64::from(self.foretold) / f64::from(self.real) - 1.0
+    }
+}
+
+/// A line on the accuracy of a machine that differs in these ways, if it does in any.
+#[must_use]
+pub fn line(changes: &[Change]) -> Option<String> {
+    let (known, unknown): (Vec<Accuracy>, Vec<Accuracy>) =
+        changes.iter().map(|change| Accuracy::of(*change)).partition(|it| it.off.is_some());
+    let known: Vec<String> = known
+        .iter()
+        .filter_map(|it| {
+            let (low, high) = it.off?;
+            let percent = |share: f64| share * 100.0;
+            Some(format!(
+                "with {} {:+.0} to {:+.0} % on {} pairs of guests",
+                it.change.words(),
+                percent(low),
+                percent(high),
+                it.pairs
+            ))
+        })
+        .collect();
+    let unknown: Vec<&str> = unknown.iter().map(|it| it.change.words()).collect();
+    let mut text = Vec::new();
+    if !known.is_empty() {
+        text.push(format!("peaks above the start were off by: {}", known.join(", ")));
+    }
+    if !unknown.is_empty() {
+        text.push(format!("no machine was measured with {}", unknown.join(", ")));
+    }
+    (!text.is_empty()).then(|| text.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_hold_every_pair_and_what_was_not_measured_has_none() {
+        for change in [Change::Cpus, Change::Orders] {
+            let accuracy = Accuracy::of(change);
+            let (low, high) = accuracy.off.expect("it was measured");
+            let of_change: Vec<f64> =
+                PAIRS.iter().filter(|pair| pair.change == change).map(Pair::off).collect();
+            assert!(of_change.iter().all(|off| (low..=high).contains(off)));
+            assert!(of_change.contains(&low) && of_change.contains(&high));
+            assert_eq!(of_change.len(), accuracy.pairs);
+        }
+        assert_eq!(Accuracy::of(Change::Pages).off, None);
+        assert_eq!(line(&[]), None);
+        let line = line(&[Change::Cpus, Change::Tasks]).expect("a line");
+        assert!(line.contains("with other CPUs ") && line.contains(" measured with more tasks"));
+    }
+
+    /// The table of the documentation has a row for each pair.
+    #[test]
+    fn the_documentation_has_these_figures() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/replay.md");
+        let docs = std::fs::read_to_string(docs).expect("docs/replay.md");
+        for pair in PAIRS {
+            let Pair { kernel, load, from, to, real, foretold, .. } = pair;
+            let off = pair.off() * 100.0;
+            let row = format!(
+                "| {load} | {kernel} | {from} | {to} | {real} | {foretold} | {off:+.0} % |"
+            );
+            assert!(docs.contains(&row), "docs/replay.md does not have: {row}");
+        }
+    }
+}

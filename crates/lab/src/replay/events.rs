@@ -1,0 +1,123 @@
+//! What happens to the machine while a trace is replayed: CPUs go and come, caches are shrunk.
+//!
+//! - A CPU that goes gives back what it had, as a kernel's `slub_cpu_dead` does for each cache: its
+//!   slab and its list to their nodes' lists, its sheaves to their slabs, by SLAB its array; its page
+//!   lists to the buddy. Its tasks move ([`super::tasks`]).
+//! - A CPU that comes has nothing, and takes tasks as they wake. One whose first event this is
+//!   was not there at the start ([`super::start`]).
+//! - A shrink is `kmem_cache_shrink` of every cache: CPUs are flushed, empty slabs end, nodes' lists
+//!   are sorted. What a kernel's shrinkers would free is not in a trace: objects stay as they are.
+//!
+//! Neighbours: [`super::replay`] lets them happen before the first step of their time or later.
+//! Invariant: they are in order of time, and one CPU at least is always there ([`check`]).
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A CPU goes.
+    Offline(u16),
+    /// A CPU comes.
+    Online(u16),
+    /// All caches are shrunk.
+    Shrink,
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, in nanoseconds since the trace began.
+    pub at_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+/// Why events cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// There is no such CPU.
+    #[error(
+        "CPU {0} is none of the machine's {1}, which are numbered from 0; --cpus gives it more"
+    )]
+    NoCpu(u16, usize),
+    /// It is there already, or gone already.
+    #[error("CPU {0} is {1} already at that time")]
+    Already(u16, &'static str),
+    /// No CPU is left.
+    #[error("CPU {0} is the last one; a machine needs one")]
+    Last(u16),
+}
+
+/// CPUs that are there at the start: all but those that come before they go.
+#[must_use]
+pub fn there_at_start(events: &[Event], nr_cpus: usize) -> Vec<bool> {
+    let first = |cpu: usize| {
+        events.iter().find_map(|event| match event.what {
+            What::Offline(of) | What::Online(of) if usize::from(of) == cpu => Some(event.what),
+            _ => None,
+        })
+    };
+    (0..nr_cpus).map(|cpu| !matches!(first(cpu), Some(What::Online(_)))).collect()
+}
+
+/// Looks whether these events, in order of time, can happen to a machine.
+///
+/// # Errors
+/// The first one that cannot.
+pub fn check(events: &[Event], nr_cpus: usize) -> Result<(), Wrong> {
+    let mut there = there_at_start(events, nr_cpus);
+    if let Some(What::Online(cpu)) = events.first().map(|event| event.what)
+        && !there.contains(&true)
+    {
+        return Err(Wrong::Last(cpu));
+    }
+    for event in events {
+        let (cpu, comes, already) = match event.what {
+            What::Shrink => continue,
+            What::Offline(cpu) => (cpu, false, "gone"),
+            What::Online(cpu) => (cpu, true, "there"),
+        };
+        let is_there = there.get_mut(usize::from(cpu)).ok_or(Wrong::NoCpu(cpu, nr_cpus))?;
+        if std::mem::replace(is_there, comes) == comes {
+            return Err(Wrong::Already(cpu, already));
+        }
+        if !there.contains(&true) {
+            return Err(Wrong::Last(cpu));
+        }
+    }
+    Ok(())
+}
+
+impl What {
+    /// True if CPUs are others from then on.
+    #[must_use]
+    pub fn is_of_cpus(self) -> bool {
+        self != What::Shrink
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::What::{Offline, Online, Shrink};
+    use super::*;
+
+    fn events(all: &[What]) -> Vec<Event> {
+        (0..).zip(all).map(|(at_ns, what)| Event { at_ns, what: *what }).collect()
+    }
+
+    #[test]
+    fn a_cpu_that_comes_first_was_not_there() {
+        let all = events(&[Shrink, Online(2), Offline(2), Offline(0), Online(0)]);
+        assert_eq!(there_at_start(&all, 4), [true, true, false, true]);
+        assert_eq!(check(&all, 4), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_happen_is_told() {
+        let wrong = |all: &[What], cpus| check(&events(all), cpus).expect_err("it cannot happen");
+        assert_eq!(wrong(&[Offline(4)], 4), Wrong::NoCpu(4, 4));
+        assert_eq!(wrong(&[Offline(1), Offline(1)], 4), Wrong::Already(1, "gone"));
+        assert_eq!(wrong(&[Online(1), Online(1)], 4), Wrong::Already(1, "there"));
+        assert_eq!(wrong(&[Offline(0), Offline(1)], 2), Wrong::Last(1));
+        assert_eq!(wrong(&[Online(0)], 1), Wrong::Last(0));
+    }
+}
