@@ -21,10 +21,13 @@ const EXAMPLES: &str = "\
 Examples:
   slabyard snapshot kernel -o before.json.zst; make; slabyard diff before.json.zst kernel
   slabyard diff before.json after.json --field live --field bytes
+  slabyard diff 4-cpus.json 16-cpus.json --field slabs --field live
   slabyard diff before.json $(pgrep -n python3) --cache 'malloc-*'
 
 A number that only one of the two tells is no difference. With --cache totals are left
-out. Replays on unlike machines (pages, CPUs, nodes, objects in a slab) do not compare.";
+out. Of replays of one trace on unlike machines (pages, CPUs, nodes, objects in a slab)
+notes say in what they are, and whether as many objects are live; a replay on a machine that
+is unlike that of a kernel, or of another trace's replay, is no comparison.";
 
 const CODES: &str = "\
 The exit code is 0 if nothing is different, 1 if something is, 2 for wrong usage, and 3
@@ -71,8 +74,9 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
         let any = !(old.caches.is_empty() && new.caches.is_empty());
         look::has_match(any, &args.new, &args.patterns)?;
     }
-    comparable(args, &old, &new)?;
+    let unlike = unlike(args, &old, &new)?;
     let mut delta = Delta::between(&old, &new);
+    delta.notes.extend(unlike);
     if !args.fields.is_empty() {
         delta.keep(&args.fields);
     }
@@ -88,42 +92,83 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!delta.is_empty())))
 }
 
-/// A replay on other slabs, or on more CPUs, does not begin with what the traced kernel
-/// held: the difference would be of the beginning, not of the rules.
-fn comparable(args: &DiffArgs, old: &Snapshot, new: &Snapshot) -> Result<(), Failure> {
+/// In what the machines of two looks differ if one is a replay, for notes: its slabs are of its
+/// machine as much as of its rules. Refuses those that have not even the load in common.
+fn unlike(args: &DiffArgs, old: &Snapshot, new: &Snapshot) -> Result<Vec<String>, Failure> {
     let kinds = [old.source.kind, new.source.kind];
     if !kinds.contains(&Kind::Lab) || kinds.iter().any(|kind| kind.is_yard()) {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let mut unlike = of_machines(old, new);
+    unlike.extend(of_slabs(old, new));
+    if unlike.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = unlike.join(", ");
+    let is_one_load = kinds == [Kind::Lab; 2] && old.source.program == new.source.program;
+    if !is_one_load {
+        return Err(Failure::Usage(format!(
+            "{} and {} do not compare: they are not replays of one trace, and their machines are \
+             unlike: {all}. A difference would be of the load, of the machine and of the rules; give \
+             both the same machine, or pick caches with the same slabs by --cache",
+            args.old, args.new
+        )));
+    }
+    Ok(vec![format!("unlike machines: {all}"), of_live(old, new)])
+}
+
+fn differ(a: Option<u64>, b: Option<u64>) -> Option<(u64, u64)> {
+    Some((a?, b?)).filter(|(a, b)| a != b)
+}
+
+fn of_machines(old: &Snapshot, new: &Snapshot) -> Vec<String> {
     let (a, b) = (&old.machine, &new.machine);
-    let differ = |a: Option<u64>, b: Option<u64>| Some((a?, b?)).filter(|(a, b)| a != b);
     let cpus = [a, b].map(|machine| machine.online_cpus.map(u64::from));
     let nodes = [a, b].map(|machine| machine.nodes.map(u64::from));
-    let of_machine = [
+    [
         ("pages of", "bytes", differ(a.page_bytes, b.page_bytes)),
         ("a machine of", "CPUs", differ(cpus[0], cpus[1])),
         ("a machine of", "nodes", differ(nodes[0], nodes[1])),
-    ];
-    let of_machine = of_machine.into_iter().find_map(|(what, unit, differ)| {
+    ]
+    .into_iter()
+    .filter_map(|(what, unit, differ)| {
         let (a, b) = differ?;
         Some(format!("{what} {a} {unit} in one, of {b} in the other"))
+    })
+    .collect()
+}
+
+/// Caches whose slabs have other objects: the first one, and how many more.
+fn of_slabs(old: &Snapshot, new: &Snapshot) -> Option<String> {
+    let objects = |of: &Cache| of.exact("objs_per_slab");
+    let mut others = old.caches.iter().filter_map(|cache| {
+        let (a, b) = differ(objects(cache), objects(new.cache(&cache.name)?))?;
+        Some(format!("slabs of {} with {a} objects in one, {b} in the other", cache.name))
     });
-    let unlike = of_machine.or_else(|| {
-        old.caches.iter().find_map(|cache| {
-            let other = new.cache(&cache.name)?;
-            let number = |of: &Cache| of.exact("objs_per_slab");
-            let (a, b) = differ(number(cache), number(other))?;
-            Some(format!("slabs of {} with {a} objects in one, {b} in the other", cache.name))
-        })
-    });
-    match unlike {
-        None => Ok(()),
-        Some(unlike) => Err(Failure::Usage(format!(
-            "{} and {} do not compare: {unlike}. A replay on other slabs or CPUs than the traced \
-             ones begins with other objects, so that a difference would not be of the rules; give \
-             both replays the same machine, or pick caches with the same slabs by --cache",
-            args.old, args.new
-        ))),
+    let first = others.next()?;
+    Some(match others.count() {
+        0 => first,
+        more => format!("{first} (and those of {more} more caches)"),
+    })
+}
+
+/// Slabs of one load compare where as many objects are live.
+fn of_live(old: &Snapshot, new: &Snapshot) -> String {
+    let (mut known, mut others) = (0, 0);
+    for cache in &old.caches {
+        let other = new.cache(&cache.name).and_then(|cache| cache.exact("live"));
+        if let Some((a, b)) = cache.exact("live").zip(other) {
+            known += 1;
+            others += u32::from(a != b);
+        }
+    }
+    match (known, others) {
+        (0, _) => "it is not known which objects are live".into(),
+        (_, 0) => "as many objects are live in both, so that what differs is how they lie".into(),
+        (_, n) => format!(
+            "not as many objects are live in {n} of {known} caches: other moments or other tasks, \
+             of which the slabs are"
+        ),
     }
 }
 
