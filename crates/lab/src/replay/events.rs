@@ -1,6 +1,6 @@
 //! What happens to the machine while a trace is replayed: CPUs go and come, caches are shrunk.
 //!
-//! - A CPU that goes gives back what it had, as a kernel's `slub_cpu_dead` does for each cache: its
+//! - A CPU that goes gives back what it had, as a kernel does for each cache when a CPU is dead: its
 //!   slab and its list to their nodes' lists, its sheaves to their slabs, by SLAB its array; its page
 //!   lists to the buddy. Its tasks move ([`super::tasks`]).
 //! - A CPU that comes has nothing, and takes tasks as they wake. One whose first event this is

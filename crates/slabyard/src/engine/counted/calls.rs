@@ -212,7 +212,7 @@ impl KernelCache {
         alloc::flush_cpu(self.at(cpu));
     }
 
-    /// The CPU is gone: what it holds goes to slabs and to nodes' lists (`slub_cpu_dead`; by SLAB
+    /// The CPU is gone: what it holds goes to slabs and to nodes' lists (as a kernel does for a dead CPU; by SLAB
     /// its array to its slabs).
     pub fn unplug(&self, cpu: usize) {
         if self.has_arrays() {
