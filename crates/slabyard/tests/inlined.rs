@@ -7,9 +7,16 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpAc
 use iced_x86::{InstructionInfoFactory, Register};
 use slabyard::{CacheBox, Global, ObjectCache, ProcessYard};
 use std::alloc::{GlobalAlloc, Layout};
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 type Object = [u64; 8];
+
+/// A value of which one word is written.
+struct Partly {
+    word: u64,
+    _rest: MaybeUninit<[u64; 7]>,
+}
 
 static YARD: ProcessYard = ProcessYard::new();
 
@@ -35,6 +42,10 @@ extern "C" fn pair(cache: &ObjectCache<u64>, value: u64) {
     if let Ok(object) = cache.try_alloc(value) {
         std::hint::black_box(&*object);
     }
+}
+
+extern "C" fn alloc_partly(cache: &ObjectCache<Partly>, word: u64) -> *mut Partly {
+    CacheBox::into_raw(cache.alloc(Partly { word, _rest: MaybeUninit::uninit() }))
 }
 
 /// Planted: it calls.
@@ -115,6 +126,19 @@ fn the_fast_paths_are_short_and_call_nothing() {
         assert_eq!(way, expected, "{name}");
         assert!(way.instructions <= most, "{name}: more than {most} instructions");
     }
+}
+
+#[test]
+fn bytes_that_a_value_has_not_written_are_not_stored() {
+    let cache = ObjectCache::<Partly>::new("partly", &YARD).expect("a cache");
+    let object = alloc_partly(&cache, 7);
+    // SAFETY: a live object of this cache, which is nobody else's.
+    let object = unsafe { CacheBox::from_raw(&cache, object) };
+    assert_eq!(object.word, 7);
+    // Those of the sequence, and the word.
+    assert_eq!(way(alloc_partly as *const () as usize, &[]).stores, 3);
+    // Planted: a value that is whole is stored whole.
+    assert!(way(alloc as *const () as usize, &[]).stores > 3);
 }
 
 #[test]

@@ -118,6 +118,20 @@ impl<T, K: Kind, Y: Home> CacheBox<T, K, Y> {
         CacheBox { object, record, owns: PhantomData }
     }
 
+    /// A box of a value, in an object that was just allocated.
+    ///
+    /// # Safety
+    /// The object is nobody else's, has room for a `T`, and was allocated with this record.
+    #[inline(always)]
+    pub(super) unsafe fn made(address: usize, record: NonNull<Record<Y>>, value: T) -> Self {
+        let object = core::ptr::with_exposed_provenance_mut::<T>(address);
+        // SAFETY: the caller's promise; no object has the address 0.
+        unsafe {
+            object.write(value);
+            Self::of(NonNull::new_unchecked(object), record)
+        }
+    }
+
     #[inline(always)]
     pub(super) fn record(&self) -> NonNull<Record<Y>> {
         self.record

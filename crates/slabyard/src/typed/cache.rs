@@ -258,10 +258,11 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
     /// ```
     #[inline]
     pub fn alloc(&self, value: T) -> CacheBox<T, Fresh, Y> {
-        match self.try_alloc(value) {
-            Ok(object) => object,
-            Err(_) => no_memory(),
-        }
+        // Not by `try_alloc`: where a value may go back, the compiler stores zeros for the bytes of
+        // it that nobody wrote.
+        let Some((address, record)) = self.record().alloc() else { no_memory() };
+        // SAFETY: an object of the cache that was just allocated.
+        unsafe { CacheBox::made(address, record, value) }
     }
 
     /// Allocates an object, made of a value.
@@ -286,12 +287,8 @@ impl<T, Y: Home> ObjectCache<T, Fresh, Y> {
         let Some((address, record)) = self.record().alloc() else {
             return Err(AllocError { value });
         };
-        let object = core::ptr::with_exposed_provenance_mut::<T>(address);
-        // SAFETY: memory for a `T` that is nobody else's; no object has the address 0.
-        unsafe {
-            object.write(value);
-            Ok(CacheBox::of(NonNull::new_unchecked(object), record))
-        }
+        // SAFETY: an object of the cache that was just allocated.
+        Ok(unsafe { CacheBox::made(address, record, value) })
     }
 }
 

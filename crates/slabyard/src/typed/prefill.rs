@@ -121,10 +121,10 @@ impl<T, Y: Home> Prefilled<'_, T, Fresh, Y> {
     /// If the sheaf is empty, and for no other reason; [`Prefilled::try_alloc`] gives the value back.
     #[inline]
     pub fn alloc(&mut self, value: T) -> CacheBox<T, Fresh, Y> {
-        match self.try_alloc(value) {
-            Ok(object) => object,
-            Err(_) => empty(),
-        }
+        // As in `ObjectCache::alloc`.
+        let Some((address, record)) = self.pop() else { empty() };
+        // SAFETY: an object of the cache that was just allocated.
+        unsafe { CacheBox::made(address, record, value) }
     }
 
     /// Allocates an object, made of a value.
@@ -146,12 +146,8 @@ impl<T, Y: Home> Prefilled<'_, T, Fresh, Y> {
     #[inline]
     pub fn try_alloc(&mut self, value: T) -> Result<CacheBox<T, Fresh, Y>, T> {
         let Some((address, record)) = self.pop() else { return Err(value) };
-        let object = core::ptr::with_exposed_provenance_mut::<T>(address);
-        // SAFETY: memory for a `T` that is nobody else's; no object has the address 0.
-        unsafe {
-            object.write(value);
-            Ok(CacheBox::of(NonNull::new_unchecked(object), record))
-        }
+        // SAFETY: an object of the cache that was just allocated.
+        Ok(unsafe { CacheBox::made(address, record, value) })
     }
 }
 
