@@ -212,15 +212,31 @@ fn a_byte_behind_an_object_is_found() {
 /// Large blocks with debugging end, so that their pages fault, while others look at their red zones.
 #[test]
 fn freed_large_blocks_are_not_looked_at() {
-    const NAME: &str = "freed_large_blocks_are_not_looked_at";
+    // Their zones are most of a page: a look takes long.
+    look_beside_calls(
+        "freed_large_blocks_are_not_looked_at",
+        DebugFlags::RED_ZONE,
+        9 << 12,
+        10_000,
+    );
+}
+
+/// Objects with debugging are filled while others look at what they are filled with.
+#[test]
+fn objects_that_a_call_fills_are_not_looked_at() {
+    let flags = DebugFlags::CHECK.with(DebugFlags::RED_ZONE).with(DebugFlags::POISON);
+    look_beside_calls("objects_that_a_call_fills_are_not_looked_at", flags, 2900, 100_000);
+}
+
+/// Two threads allocate and free blocks of about so many bytes, and two look at all that there is.
+fn look_beside_calls(name: &str, flags: DebugFlags, bytes: usize, rounds: usize) {
     if is_child() {
-        begin(Mode::Library, Served::Debugged(DebugFlags::RED_ZONE));
+        begin(Mode::Library, Served::Debugged(flags));
         std::thread::scope(|scope| {
             let blocks = (0..2).map(|_| {
                 scope.spawn(|| {
-                    for nth in 0..10_000 {
-                        // Their zones are most of a page: a look takes long.
-                        let block = YARD.alloc_fast((9 << 12) + nth % 64, 16).expect("memory");
+                    for nth in 0..rounds {
+                        let block = YARD.alloc_fast(bytes + nth % 64, 16).expect("memory");
                         assert!(YARD.free_fast(block).is_ok());
                     }
                 })
@@ -241,7 +257,7 @@ fn freed_large_blocks_are_not_looked_at() {
         });
         token::end(DONE);
     }
-    accept(NAME, command(NAME));
+    accept(name, command(name));
 }
 
 #[test]

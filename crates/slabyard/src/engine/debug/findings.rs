@@ -195,8 +195,9 @@ impl Debug {
                 continue;
             }
             let (what, bytes) = on.heap.wrong_of(layout, object, known)?;
-            if on.heap.known(layout, object) == Some(known)
+            if on.heap.is_still(layout, object, known)
                 && on.heap.wrong_of(layout, object, known) == Some((what, bytes))
+                && on.heap.is_still(layout, object, known)
             {
                 return Some((what, Some(bytes), known));
             }

@@ -174,8 +174,8 @@ impl Debug {
         }
     }
 
-    /// Takes the object out of its slab that the next allocation gets: one of which nothing was
-    /// written to.
+    /// Takes the object out of its slab that the next allocation gets, and claims it: one of which
+    /// nothing was written to.
     fn take_sound<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
         loop {
             let object = tiny::alloc_one(self.checked(on))?;
@@ -192,7 +192,12 @@ impl Debug {
                 self.restore_free(on, object);
                 continue;
             }
-            return Some(object);
+            if on.heap.claim(self.layout(), object, known) {
+                return Some(object);
+            }
+            // A program wrote to it between the two.
+            self.found(on, What::State, object, None);
+            self.restore_free(on, object);
         }
     }
 

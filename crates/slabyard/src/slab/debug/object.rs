@@ -18,7 +18,7 @@ use super::{Layout, Which};
 use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, What};
 use crate::platform::Platform;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::region::debugging;
 
@@ -132,9 +132,20 @@ impl<P: Platform> PageHeap<P> {
     pub fn claim(&self, layout: &Layout, object: usize, from: Known) -> bool {
         let to = Known { state: State::Busy, ..from };
         let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
-        self.state_word(layout, object)
+        let claimed = self
+            .state_word(layout, object)
             .compare_exchange(from.word(object), to.word(object), set, seen)
-            .is_ok()
+            .is_ok();
+        // Pairs with the fence in `is_still`: who saw a part that is filled from here on sees Busy.
+        fence(Ordering::Release);
+        claimed
+    }
+
+    /// True if the state of an object is what it was before its parts were looked at: nobody has
+    /// changed them meanwhile.
+    pub fn is_still(&self, layout: &Layout, object: usize, known: Known) -> bool {
+        fence(Ordering::Acquire);
+        self.known(layout, object) == Some(known)
     }
 
     /// Makes all objects of a slab that is about to begin free ones.
