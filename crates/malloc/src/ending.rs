@@ -4,7 +4,9 @@
 //!
 //! A program may call `_exit` where nothing of ours can be relied on: in a handler on a small
 //! stack in the middle of `malloc`, beside threads that hold any lock, after it damaged the
-//! heap. So these functions read no counter and take no lock.
+//! heap. So these functions read no counter and take no lock. Where caches have debugging, the
+//! program asked for a look at its objects, and gets it here too (`last_look`), but where that
+//! could not be relied on.
 //!
 //! Invariants: in a process that is not the page's owner, be it a forked child or the
 //! child of a `vfork`, these functions ask for the process id and end it; the owner
@@ -194,9 +196,59 @@ fn wait(word: &AtomicU32, value: u32) {
     };
 }
 
+/// The process whose objects are looked at as it ends: 0 where no cache has debugging.
+#[cfg(any_engine)]
+static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
+
+/// From now on `_exit` of this process looks through its objects, as `exit` does. A forked child
+/// says so itself: the child of a `vfork`, which has another number, cannot.
+#[cfg(any_engine)]
+pub(crate) fn look_at_this_process() {
+    LOOKED_AT.store(getpid().cast_unsigned(), Ordering::Relaxed);
+}
+
+/// True in a handler that has a stack of its own, which may be too small for a look.
+#[cfg(any_engine)]
+fn is_on_other_stack() -> bool {
+    /// The system's `stack_t`.
+    #[repr(C)]
+    struct Other {
+        address: *mut u8,
+        flags: c_int,
+        bytes: usize,
+    }
+    const SS_ONSTACK: c_int = 1;
+    unsafe extern "C" {
+        fn sigaltstack(new: *const Other, old: *mut Other) -> c_int;
+    }
+    let mut other = Other { address: null_mut(), flags: 0, bytes: 0 };
+    // SAFETY: it sets nothing, and writes to our own words.
+    let is_known = unsafe { sigaltstack(null(), &raw mut other) } == 0;
+    !is_known || other.flags & SS_ONSTACK != 0
+}
+
+/// Looks through the objects of caches with debugging, once, and aborts if one is wrong. Not in a
+/// child of `vfork` or while there is one, nor on a handler's own stack, nor in a handler that
+/// interrupted a slow path (`slabyard::yard::Yard::validate` is `None` there).
+#[cfg(any_engine)]
+fn last_look() {
+    let owner = LOOKED_AT.load(Ordering::Relaxed);
+    if owner != 0
+        && owner == getpid().cast_unsigned()
+        && !crate::state::is_closed()
+        && !is_on_other_stack()
+        && LOOKED_AT.swap(0, Ordering::Relaxed) != 0
+        && crate::debug::at_exit()
+    {
+        crate::policy::end();
+    }
+}
+
 /// As the C library's. Another `_exit` behind ours is not called: it cannot be found here
 /// without the loader's lock.
 fn end(status: c_int) -> ! {
+    #[cfg(any_engine)]
+    last_look();
     ask();
     loop {
         // SAFETY: a number. It does not return.

@@ -50,4 +50,8 @@ extern "C" fn child() {
     helper::after_fork();
     #[cfg(any_engine)]
     crate::pressure::after_fork();
+    #[cfg(any_engine)]
+    if crate::debug::is_wanted() {
+        crate::ending::look_at_this_process();
+    }
 }

@@ -133,10 +133,10 @@ extern "C" fn constructor() {
     helper::begin();
     #[cfg(any(any_engine, object_caches))]
     crate::debug::begin();
-    // `_exit` does not look: a child of `vfork` may call it, or a handler in the middle of `malloc`.
     #[cfg(any_engine)]
     if crate::debug::is_wanted() {
         crate::ending::at_quick_exit(misuse_at_quick_exit);
+        crate::ending::look_at_this_process();
     }
     #[cfg(any_engine)]
     crate::pressure::begin();

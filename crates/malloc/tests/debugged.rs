@@ -97,6 +97,8 @@ fn a_write_in_front_of_an_object_is_found_at_the_free() {
 fn what_nobody_frees_is_found_at_the_exit() {
     for (case, words) in [
         ("over-never-freed", "BUG malloc-32: Right Redzone overwritten"),
+        ("over-underscore", "BUG malloc-32: Right Redzone overwritten"),
+        ("over-underscore-child", "BUG malloc-32: Right Redzone overwritten"),
         ("over-large-never-freed", "BUG malloc-large: Right Redzone overwritten"),
         ("write-after-free", "BUG malloc-32: Poison overwritten"),
         ("write-zone-after-free", "BUG malloc-32: Left Redzone overwritten"),
@@ -104,6 +106,17 @@ fn what_nobody_frees_is_found_at_the_exit() {
         ("write-after-free-large-of-many", PAGE),
     ] {
         is_found(case, &[words]);
+    }
+}
+
+/// Where a look cannot be relied on, the process ends as it would have.
+#[test]
+fn the_end_of_a_vforks_child_and_of_a_handler_on_its_own_stack_are_let_be() {
+    for case in ["over-underscore-vfork", "over-underscore-handler"] {
+        for mode in MODES {
+            let Some(outcome) = run_in(mode, case, &[]) else { return };
+            assert!(outcome.succeeded() && outcome.stderr.is_empty(), "{case}: {outcome:#?}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 /* What caches with debugging must find; the variable CASE says which. */
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,12 @@ static void *_Atomic places[PLACES];
 
 /* Puts what it allocates where another thread finds it, and frees what it finds there. Each
  * object holds its own address and size, which nobody else may change. */
+static void leave(int signal)
+{
+    (void)signal;
+    _exit(0);
+}
+
 static void *exchange(void *seed)
 {
     unsigned long x = (unsigned long)seed * 2654435761u + 1;
@@ -139,6 +146,39 @@ int main(void)
         give(p);
     } else if (IS("over-never-freed")) {
         spoil(p, 24);
+    } else if (IS("over-underscore")) {
+        spoil(p, 24);
+        _exit(0);
+    } else if (IS("over-underscore-child")) {
+        int status;
+
+        if (fork() == 0) {
+            spoil(p, 24);
+            _exit(0);
+        }
+        wait(&status);
+        if (WIFSIGNALED(status))
+            abort();
+    } else if (IS("over-underscore-vfork")) {
+        int status;
+        char was = p[24];
+
+        spoil(p, 24);
+        if (vfork() == 0)
+            _exit(7);
+        wait(&status);
+        p[24] = was;
+        return WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 2;
+    } else if (IS("over-underscore-handler")) {
+        static char stack[64 << 10];
+        stack_t other = { .ss_sp = stack, .ss_size = sizeof stack };
+        struct sigaction action = { .sa_handler = leave, .sa_flags = SA_ONSTACK };
+
+        spoil(p, 24);
+        sigaltstack(&other, NULL);
+        sigaction(SIGUSR1, &action, NULL);
+        raise(SIGUSR1);
+        return 2;
     } else if (IS("over-string")) {
         strcpy(p, "these are twenty-four b.");
         give(p);
