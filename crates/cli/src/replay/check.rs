@@ -145,6 +145,7 @@ fn text(
     for (id, reason) in found.left_out() {
         let _ = writeln!(text, "* {id} is left out of the total: {reason}");
     }
+    told(&mut text, &found.report.one_step.total);
     let _ = writeln!(
         text,
         "left out are {} of the slabs that the kernel made\n",
@@ -152,6 +153,22 @@ fn text(
     );
     verdicts(&mut text, &found.goals, colour);
     text
+}
+
+/// What of the one-step test is bound by what no event tells.
+fn told(text: &mut String, total: &Score) {
+    let of = |told: u64, all: u64, rate: f64| match (told, all) {
+        (_, 0) => "none".to_owned(),
+        (0, all) => format!("0 of {all}"),
+        (told, all) => format!("{told} of {all}, {} of them foretold", percent(Some(rate))),
+    };
+    let Score { switches, discards, told, .. } = *total;
+    let _ = writeln!(
+        text,
+        "where events tell what is on CPUs' lists: switches {}; discards {}",
+        of(told.switches, switches, told.hit_rate()),
+        of(told.discards, discards, told.discard_rate()),
+    );
 }
 
 fn lines(text: &mut String, found: &Found<'_>, shown: Shown, colour: Colour) {
@@ -255,6 +272,16 @@ struct ScoreJson {
     discards: u64,
     discards_made: u64,
     discards_wrong: u64,
+    told: ToldJson,
+}
+
+/// Where events tell what is on CPUs' lists.
+#[derive(Serialize)]
+struct ToldJson {
+    switches: u64,
+    hits: u64,
+    discards: u64,
+    discards_made: u64,
 }
 
 #[derive(Serialize)]
@@ -278,8 +305,14 @@ impl<'a> LineJson<'a> {
             peak: c.peak,
             end: c.end,
         };
-        let Score { switches, hits, allocs, same, discards, discards_made, discards_wrong } =
+        let Score { switches, hits, allocs, same, discards, discards_made, discards_wrong, told } =
             *score;
+        let told = ToldJson {
+            switches: told.switches,
+            hits: told.hits,
+            discards: told.discards,
+            discards_made: told.discards_made,
+        };
         LineJson {
             name,
             left_out,
@@ -297,6 +330,7 @@ impl<'a> LineJson<'a> {
                 discards,
                 discards_made,
                 discards_wrong,
+                told,
             },
         }
     }

@@ -7,6 +7,7 @@
 //! curve forgives. Beside them stands the trivial predictor, which knows the live
 //! objects and nothing of SLUB.
 
+mod cpu_lists;
 pub mod curves;
 pub mod goals;
 pub mod one_step;

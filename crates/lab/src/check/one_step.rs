@@ -11,6 +11,7 @@
 //! Caches with sheaves are left out, as objects from a sheaf show no switch, and
 //! caches whose slabs are others than the traced ones.
 
+use super::cpu_lists::CpuLists;
 use super::pairs::{Asked, Pairs};
 use crate::prepare::{Op, Prepared};
 use crate::replay::{Plan, start};
@@ -34,6 +35,36 @@ pub struct Score {
     pub discards_made: u64,
     /// Slabs that the model gave back and the kernel went on using.
     pub discards_wrong: u64,
+    /// Those of them of which events tell all that the rules need.
+    pub told: Told,
+}
+
+/// Hits where events tell what is on CPUs' lists ([`CpuLists::are_told`]): the others are a bound that
+/// no rule passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Switches of a CPU to another slab.
+    pub switches: u64,
+    /// Those that the rules tell.
+    pub hits: u64,
+    /// Slabs that the kernel gave back.
+    pub discards: u64,
+    /// Those that the model had given back too.
+    pub discards_made: u64,
+}
+
+impl Told {
+    /// Share of switches told; 1 if there was none.
+    #[must_use]
+    pub fn hit_rate(&self) -> f64 {
+        share(self.hits, self.switches)
+    }
+
+    /// Share of the kernel's discards that the model made too.
+    #[must_use]
+    pub fn discard_rate(&self) -> f64 {
+        share(self.discards_made, self.discards)
+    }
 }
 
 impl Score {
@@ -44,6 +75,10 @@ impl Score {
         self.same += other.same;
         self.discards += other.discards;
         self.discards_made += other.discards_made;
+        self.told.switches += other.told.switches;
+        self.told.hits += other.told.hits;
+        self.told.discards += other.told.discards;
+        self.told.discards_made += other.told.discards_made;
         self.discards_wrong += other.discards_wrong;
     }
 
@@ -96,6 +131,7 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
         let live = prepared.nr_live_at_start(slab);
         pairs.begin(slab.cache as usize, kernel, model, live, slab.objects - live);
     }
+    let mut lists = CpuLists::new(plan);
     // Objects that an event told of, or that are live at the start.
     let mut seen = prepared.live_at_start.clone();
     let nr_cpus = plan.node_of.len();
@@ -106,7 +142,7 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
     let mut closed = 0;
     for step in &prepared.steps {
         while closed < closings.len() && closings[closed].0 <= step.time_ns {
-            close(plan, &mut caches, &mut pairs, closings[closed].1, &mut scores);
+            score_end(plan, &caches, &pairs, &mut lists, closings[closed].1, &mut scores);
             closed += 1;
         }
         let number = step.cache as usize;
@@ -115,17 +151,38 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
             continue;
         }
         let cpu = step.cpu as usize % nr_cpus;
+        for ended in lists.take_ended(number, cpu) {
+            pairs.end(cache, number, &ended);
+        }
         let kernel = step.slab;
         if step.op == Op::Alloc {
             let last = &mut last[number * nr_cpus + cpu];
             let switched = core::mem::replace(last, kernel) != kernel;
             let is_first = !core::mem::replace(&mut seen[step.object as usize], true);
-            let asked = ask(cache, &pairs, cpu, kernel, switched, &mut scores[number]);
-            pairs.heal(cache, number, cpu, &asked);
+            let score = &mut scores[number];
+            let hits = score.hits;
+            let asked = ask(cache, &pairs, cpu, kernel, switched, score);
+            if switched && lists.are_told(number) {
+                score.told.switches += 1;
+                score.told.hits += score.hits - hits;
+            }
+            let most = cache.rules().cpu_partial_slabs;
+            let behind = switched.then(|| lists.taken(number, cpu, kernel, most)).flatten();
+            let missed = pairs.is_of_node(cache, kernel) && asked.chosen != asked.model;
+            let behind = behind.filter(|_| missed);
+            pairs.heal(cache, number, cpu, &asked, behind.is_some());
+            let of_node = behind.is_none() && pairs.is_of_node(cache, kernel);
+            if switched && (asked.is_new || of_node) {
+                lists.found_empty(number, cpu);
+            }
             follow(cache, &mut pairs, number, cpu, &asked, &mut scores[number]);
+            if let Some(behind) = behind {
+                pairs.put_back(cache, cpu, &behind);
+            }
             pairs.allocated(kernel, is_first);
         } else {
             let model = pairs.model_of(kernel);
+            lists.freed(plan, number, cpu, kernel, pairs.live(kernel));
             pairs.freed(kernel);
             if model != NONE && cache.free_of(model) < cache.rules().objects {
                 cache.free(cpu, model);
@@ -134,7 +191,7 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
         pairs.note_pages(number, cache);
     }
     for (_, kernel) in &closings[closed..] {
-        close(plan, &mut caches, &mut pairs, *kernel, &mut scores);
+        score_end(plan, &caches, &pairs, &mut lists, *kernel, &mut scores);
     }
     let mut total = Score::default();
     for (score, cache) in scores.iter().zip(&prepared.caches) {
@@ -206,17 +263,28 @@ fn follow(
     let _followed = cache.follow(cpu, model);
 }
 
-fn close(
+/// The kernel gave a slab back: had the model? What that proves is kept until the next step of the
+/// same CPU in this cache, so that the slabs of one drain are all foretold before it heals.
+fn score_end(
     plan: &Plan<'_>,
-    caches: &mut [KernelCache],
-    pairs: &mut Pairs,
+    caches: &[KernelCache],
+    pairs: &Pairs,
+    lists: &mut CpuLists,
     kernel: u32,
     scores: &mut [Score],
 ) {
     let number = plan.prepared.slabs[kernel as usize].cache as usize;
-    let cache = &mut caches[number];
-    if cache.rules().front == Front::CpuSlabs && !start::is_other(plan, number) {
-        scores[number].discards += 1;
-        scores[number].discards_made += u64::from(pairs.close(cache, number, kernel));
+    let cache = &caches[number];
+    if cache.rules().front != Front::CpuSlabs || start::is_other(plan, number) {
+        return;
     }
+    let score = &mut scores[number];
+    let made = u64::from(pairs.has_ended(kernel));
+    score.discards += 1;
+    score.discards_made += made;
+    if lists.are_told(number) {
+        score.told.discards += 1;
+        score.told.discards_made += made;
+    }
+    lists.ended(plan, number, kernel);
 }

@@ -9,13 +9,15 @@
 //! - a kernel that makes a slab found nothing free on that CPU's list nor its node's;
 //! - a slab that is passed over again and again is in use, or elsewhere;
 //! - a CPU that takes a slab off its node's list takes some more with it, in a known order;
-//! - an empty slab of a CPU's list is given back when the list is drained.
+//! - an empty slab of a CPU's list is given back when the list is drained, which leaves there the
+//!   slab alone that came last.
 //!
 //! Neighbours: [`super::one_step`] asks first, and heals by what the kernel chose only after
 //! that; the engine's [`follow`](slabyard::engine::counted::follow) does the moves.
 //! Invariant: for each slab, free in the model + denied is at most free by the trace, plus what
 //! the kernel proved to be free.
 
+use super::cpu_lists::{Drained, Ended};
 use slabyard::engine::counted::{KernelCache, NONE, Page, State};
 use std::collections::HashMap;
 
@@ -131,7 +133,14 @@ impl Pairs {
 
     /// Heals by what the kernel chose on a CPU: one of the model's slabs or a new one, where the
     /// model would have chosen `chosen`. The next call follows the kernel.
-    pub fn heal(&mut self, cache: &KernelCache, number: usize, cpu: usize, asked: &Asked) {
+    pub fn heal(
+        &mut self,
+        cache: &KernelCache,
+        number: usize,
+        cpu: usize,
+        asked: &Asked,
+        of_own_list: bool,
+    ) {
         let Asked { kernel, model, chosen, is_new, switched } = *asked;
         let hit = if is_new { chosen == NONE } else { chosen == model };
         self.leave_slab(cache, number, cpu, model);
@@ -143,10 +152,10 @@ impl Pairs {
                 cache.admit(model, 1);
             }
         }
-        if switched && !is_new {
+        if switched && !is_new && !of_own_list {
             self.follow_batch(cache, number, cpu, model, hit);
         }
-        let of_node = model != NONE && cache.state(model) == State::NodePartial;
+        let of_node = model != NONE && !of_own_list && cache.state(model) == State::NodePartial;
         let mut none_free = Vec::new();
         if is_new || of_node && !hit {
             none_free.extend(cache.each_cpu_partial(cpu));
@@ -165,6 +174,13 @@ impl Pairs {
         } else if !hit && chosen != NONE {
             self.pass_over(cache, number, chosen);
         }
+    }
+
+    /// A CPU took a slab off its own list, which the model had drained: those behind it are there, too.
+    pub fn put_back(&self, cache: &KernelCache, cpu: usize, behind: &[u32]) {
+        let models: Vec<u32> =
+            behind.iter().map(|slab| self.model_of(*slab)).filter(|slab| *slab != NONE).collect();
+        cache.follow_batch(cpu, &models);
     }
 
     /// What is free in a CPU's slab that the CPU leaves is in use.
@@ -228,21 +244,44 @@ impl Pairs {
         }
     }
 
-    /// The kernel gave a slab back. Returns whether the model had, too.
-    pub fn close(&mut self, cache: &mut KernelCache, number: usize, kernel: u32) -> bool {
+    /// Whether the model gave a slab back, and has not begun it anew.
+    pub fn has_ended(&self, kernel: u32) -> bool {
         let Pair { model, gone, .. } = self.slabs[kernel as usize];
-        self.slabs[kernel as usize].model = NONE;
-        if model == NONE {
-            return gone;
+        model == NONE && gone
+    }
+
+    /// Whether the model has a slab on a node's list.
+    pub fn is_of_node(&self, cache: &KernelCache, kernel: u32) -> bool {
+        let model = self.model_of(kernel);
+        model != NONE && cache.state(model) == State::NodePartial
+    }
+
+    /// The kernel gave slabs back, which were foretold or not. If it did as it drained a CPU's list, that holds the
+    /// slab alone which came last; what else the model has there was drained as well.
+    pub fn end(&mut self, cache: &mut KernelCache, number: usize, ended: &Ended) {
+        for kernel in &ended.slabs {
+            let model = core::mem::replace(&mut self.slabs[*kernel as usize].model, NONE);
+            if model == NONE {
+                continue;
+            }
+            if ended.drained.is_none() {
+                cache.follow_drain(model);
+                self.note_pages(number, cache);
+            }
+            if cache.state(model) != State::Gone {
+                cache.admit(model, cache.rules().objects);
+                let _ended = cache.follow_freed(model);
+                cache.take_pages();
+            }
         }
-        cache.follow_drain(model);
-        self.note_pages(number, cache);
-        if cache.state(model) != State::Gone {
-            cache.admit(model, cache.rules().objects);
-            let _ended = cache.follow_freed(model);
-            cache.take_pages();
+        if let Some(Drained { cpu, last }) = ended.drained {
+            let last = self.model_of(last);
+            let listed: Vec<u32> = cache.each_cpu_partial(cpu).map(|(slab, _)| slab).collect();
+            listed.into_iter().filter(|slab| *slab != last).for_each(|slab| cache.postpone(slab));
+            if last != NONE {
+                cache.follow_batch(cpu, &[last]);
+            }
         }
-        false
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Slab {
     pub opened_at: u64,
     /// When its pages were given back.
     pub closed_at: Option<u64>,
+    /// The CPU that gave them back, as far as an event tells.
+    pub closed_by: Option<u16>,
     /// Number of its first object; the others follow. Where [`super::Steps`] are not held in memory
     /// this is for initial slabs alone, as the numbers of ended slabs are used again.
     pub first_object: u32,
@@ -167,6 +169,7 @@ impl Walk {
             frame: event.address,
             opened_at: event.time,
             closed_at: None,
+            closed_by: None,
             first_object: 0,
             objects: 0,
             cache: NO_CACHE,
@@ -180,7 +183,7 @@ impl Walk {
                 if self.open[old as usize].slab.cache != NO_CACHE {
                     self.oddities.reopened += 1;
                 }
-                self.end(old, event.time);
+                self.end(old, event.time, None);
             }
         }
         self.add(slab)
@@ -193,7 +196,7 @@ impl Walk {
                 if cache != NO_CACHE && (frame, order) != (event.address, event.order) {
                     self.oddities.other_order += 1;
                 }
-                self.end(place, event.time);
+                self.end(place, event.time, Some(event.cpu));
             }
             self.table.set(frame, State::Closed);
         }
@@ -273,6 +276,7 @@ impl Walk {
             frame: base,
             opened_at: event.time,
             closed_at: None,
+            closed_by: None,
             first_object: 0,
             objects: facts.objects,
             cache,
@@ -310,9 +314,9 @@ impl Walk {
         Ok(number)
     }
 
-    fn end(&mut self, place: u32, time: u64) {
+    fn end(&mut self, place: u32, time: u64, cpu: Option<u16>) {
         let open = &mut self.open[place as usize];
-        open.slab.closed_at = Some(time);
+        (open.slab.closed_at, open.slab.closed_by) = (Some(time), cpu);
         let slab = open.slab;
         if open.number != NO_SLAB {
             self.closed.push(open.number);

@@ -58,6 +58,7 @@ mod tests {
             frame: nth as u64,
             opened_at: 0,
             closed_at: Some(*end),
+            closed_by: None,
             first_object: nth as u32,
             objects: 1,
             cache: *cache,

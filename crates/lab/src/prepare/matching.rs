@@ -148,6 +148,15 @@ impl Walk {
         self.numbers.next()
     }
 
+    /// Of each initial slab, objects that no event told of by now.
+    pub(super) fn untold(&self) -> Vec<u32> {
+        let unseen = |object: &&Object| object.state == State::Unseen;
+        let initial = self.slabs.iter().take_while(|slab| slab.initial);
+        initial
+            .map(|slab| self.objects[slab.objects_range()].iter().filter(unseen).count() as u32)
+            .collect()
+    }
+
     /// The next event, which is of a slab, or of none, and closed some.
     pub(super) fn event(&mut self, event: &Event, slab: u32, closed: &[u32]) -> Result<(), Error> {
         let time = self.clocks.event(event.cpu, event.time);

@@ -90,6 +90,7 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
         slabs,
         steps,
         live_at_start: first.live_at_start,
+        untold: first.untold,
         tally,
         span: input.events.span(),
         oddities,
@@ -103,6 +104,7 @@ struct FirstPass {
     steps: Vec<Step>,
     nr_steps: usize,
     live_at_start: Vec<bool>,
+    untold: Vec<u32>,
     unallocated: Vec<u64>,
     counting: Counting,
 }
@@ -124,10 +126,11 @@ fn first_pass(input: &Input, maker: &Maker, oddities: &mut Oddities) -> Result<F
     }
     oddities.add(&making.matching.oddities);
     let nr_objects = making.matching.nr_objects() as usize;
+    let untold = making.matching.untold();
     let unallocated = making.matching.unallocated;
     let mut live_at_start = making.matching.live_at_start;
     live_at_start.resize(nr_objects, false);
-    Ok(FirstPass { steps, nr_steps, live_at_start, unallocated, counting })
+    Ok(FirstPass { steps, nr_steps, live_at_start, untold, unallocated, counting })
 }
 
 fn check(input: &Input) -> Result<(), Error> {

@@ -31,6 +31,9 @@ pub struct Prepared {
     pub steps: Steps,
     /// Per object: it was handed out before the trace began.
     pub live_at_start: Vec<bool>,
+    /// Per initial slab: objects that no event tells of. They are taken for free where the slab's
+    /// pages came back, and for live elsewhere.
+    pub untold: Vec<u32>,
     /// What all steps together tell.
     pub tally: Tally,
     /// Times of the first and the last event.

@@ -71,6 +71,7 @@ mod tests {
             frame: nth as u64,
             opened_at: 0,
             closed_at: None,
+            closed_by: None,
             first_object: nth as u32 * 4,
             objects: 4,
             cache: NO_CACHE,
@@ -85,6 +86,7 @@ mod tests {
                 .iter()
                 .flat_map(|bits| (0..4).map(move |n| bits >> n & 1 == 1))
                 .collect(),
+            untold: vec![0; live.len()],
             tally: Tally::default(),
             span: 0..=0,
             oddities: Default::default(),

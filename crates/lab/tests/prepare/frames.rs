@@ -29,6 +29,7 @@ fn pages_open_and_close_a_slab() {
     let slabs: Vec<_> =
         prepared.slabs.iter().map(|s| (s.opened_at, s.closed_at, s.initial)).collect();
     assert_eq!(slabs, [(1000, Some(4000), false), (5000, None, false)]);
+    assert_eq!((prepared.slabs[0].closed_by, prepared.slabs[1].closed_by), (Some(0), None));
     // The same address is another object.
     assert_ne!(prepared.steps.held()[0].object, prepared.steps.held()[2].object);
     assert!(prepared.initial_slabs().is_empty());
@@ -58,6 +59,8 @@ fn a_free_by_address_waits_for_the_event_that_names_the_slab() {
     let prepared = case.prepare();
     assert_eq!(runs(&prepared), [(0, Op::Free, false), (1000, Op::Alloc, false)]);
     assert_eq!(prepared.live_at_start[..2], [true, false]);
+    let slab = prepared.slabs[0];
+    assert_eq!(prepared.untold, [slab.objects - 2], "of the others no event tells");
     assert_eq!(prepared.slabs[0].opened_at, 0);
     assert_eq!(prepared.oddities.unplaced, 0);
 }
