@@ -9,7 +9,8 @@ use slabyard_lab::geometry::kmalloc_sizes;
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::buddy::Buddy;
 use slabyard_lab::small::load::Of;
-use slabyard_lab::small::{Load, text};
+use slabyard_lab::small::state::{self, State, Told};
+use slabyard_lab::small::{Load, Look, text};
 use slabyard_lab::trace;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,11 +18,18 @@ use std::fs;
 use std::io::BufReader;
 use std::path::Path;
 
+/// A load, and what its kernel told beside its events.
+pub(super) struct Source {
+    pub load: Load,
+    pub told: Told,
+}
+
 pub(super) fn load(
     file: &Path,
     before: Option<&Path>,
+    state: Option<&Path>,
     save: Option<&Path>,
-) -> Result<Load, Failure> {
+) -> Result<Source, Failure> {
     let name = file.display();
     let is_ours = ["slabtrace", "csv", "zst"]
         .iter()
@@ -46,12 +54,20 @@ pub(super) fn load(
     if moments.is_empty() {
         moments.push((u64::MAX, "end".into()));
     }
-    let mut load = Load::of_trace(&trace, &moments, Machine::X86_64).load;
+    // The probe's text has both.
+    let told = match state.or(Some(file).filter(|_| !is_ours)) {
+        Some(state) => {
+            let told = state::open(state).with_context(|| format!("{}", state.display()));
+            told.context("cannot read what the kernel told")?
+        }
+        None => Told::default(),
+    };
+    let mut load = Load::of_kernel(&trace, &moments, &told, Machine::X86_64).load;
     if let Some(before) = before {
         let text = fs::read_to_string(before).with_context(|| format!("{}", before.display()))?;
         load.begin_with_live(&text);
     }
-    Ok(load)
+    Ok(Source { load, told })
 }
 
 /// What is live of each cache at the first moment: lines `NAME OBJECT_SIZE COUNT`, size classes as
@@ -78,20 +94,20 @@ pub(super) fn live_text(load: &Load) -> String {
 }
 
 /// What a kernel's `/proc` had at a moment.
-struct Told {
+struct Logged {
     moment: String,
     slab_kb: u32,
     free_kb: u32,
     buddy: String,
 }
 
-fn told(log: &str) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+fn logged(log: &str) -> Vec<Logged> {
+    let mut all: Vec<Logged> = Vec::new();
     for line in log.lines() {
         if let Some(moment) = line.strip_prefix("=== ") {
             let moment = moment.trim_start_matches("STATE ").to_owned();
             if !moment.starts_with("end") && !moment.starts_with("END") {
-                all.push(Told { moment, slab_kb: 0, free_kb: 0, buddy: String::new() });
+                all.push(Logged { moment, slab_kb: 0, free_kb: 0, buddy: String::new() });
             }
         }
         let Some(last) = all.last_mut() else { continue };
@@ -109,7 +125,7 @@ fn told(log: &str) -> Vec<Told> {
 
 pub(super) fn beside(log: &Path, all: &[Served]) -> Result<String, Failure> {
     let text = fs::read_to_string(log).with_context(|| format!("{}", log.display()))?;
-    let told = told(&text);
+    let told = logged(&text);
     if told.is_empty() {
         return Err(anyhow!("{} tells of no moment", log.display()).into());
     }
@@ -145,4 +161,48 @@ pub(super) fn beside(log: &Path, all: &[Served]) -> Result<String, Failure> {
         }
     }
     Ok(out)
+}
+
+/// Beside what the kernel told of itself at each moment but the first, the begin.
+pub(super) fn beside_states(told: &Told, all: &[Served], show_caches: bool) -> String {
+    let mut out = String::from(
+        "\nbeside the kernel: pages of slabs, theirs and ours; free ones; those kept on the CPU; free blocks by order\n",
+    );
+    for served in all {
+        let Some(outcome) = served.outcomes.first() else { continue };
+        for (look, state) in outcome.looks.iter().zip(told.states.iter().skip(1)) {
+            let off = |ours: u32, theirs: u32| i64::from(ours) - i64::from(theirs);
+            let pair = |ours, theirs| format!("{theirs:>5} {ours:>5} {:>+4}", off(ours, theirs));
+            let _ = writeln!(
+                out,
+                "  {:24} {:10} slabs {}  free {}  kept {}",
+                served.contender.name(),
+                state.moment.to_lowercase(),
+                pair(look.slab_pages(), state.slab),
+                pair(look.free_pages, state.free),
+                pair(look.kept, state.kept),
+            );
+            for (whose, counts) in [("theirs", state.counts()), ("ours", look.free_blocks)] {
+                let _ = writeln!(out, "  {:35} {whose:6} {}", "", Buddy::line(&counts));
+            }
+            if show_caches {
+                caches_beside(&mut out, look, state);
+            }
+        }
+    }
+    out
+}
+
+/// Caches that do not have as many slabs of as many pages.
+fn caches_beside(out: &mut String, look: &Look, state: &State) {
+    let mut pages: BTreeMap<&str, [u32; 2]> = BTreeMap::new();
+    for slab in &state.slabs {
+        pages.entry(&slab.name).or_default()[0] += 1 << slab.block.1;
+    }
+    for (name, order, count) in &look.slabs {
+        pages.entry(name).or_default()[1] += count << order;
+    }
+    for (name, [theirs, ours]) in pages.iter().filter(|(_, [theirs, ours])| theirs != ours) {
+        let _ = writeln!(out, "    {name:28} {theirs:>4} {ours:>4}");
+    }
 }

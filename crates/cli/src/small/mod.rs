@@ -14,6 +14,7 @@ use crate::machine::Engine;
 use crate::stdout;
 use anyhow::Context;
 use clap::ValueHint;
+use slabyard_lab::small::state::Told;
 use slabyard_lab::small::{self, Contender, Load, Outcome, Small};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,6 +64,16 @@ pub struct SmallArgs {
     /// first process
     #[arg(long, value_name = "FILE", requires = "events", value_hint = ValueHint::FilePath)]
     log: Option<PathBuf>,
+    /// What the kernel told of its memory at the begin and at each moment: the text of
+    /// `ci/small/probe.c`, if the events are not in the same file
+    #[arg(long, value_name = "FILE", requires = "events", value_hint = ValueHint::FilePath)]
+    state: Option<PathBuf>,
+    /// The kernel's release, if it told its memory: 6.1 or 6.12
+    #[arg(long, value_name = "VERSION", requires = "events", default_value = "6.1")]
+    release: String,
+    /// With what the kernel told: also the caches that differ, with their pages, theirs and ours
+    #[arg(long, requires = "events")]
+    caches: bool,
     /// Save the events as a trace file of ours, with their moments
     #[arg(long, value_name = "FILE", requires = "events", value_hint = ValueHint::FilePath)]
     save: Option<PathBuf>,
@@ -85,10 +96,13 @@ struct Served {
 
 pub fn run(args: &SmallArgs) -> Result<ExitCode, Failure> {
     let small = args.machine()?;
+    let mut told = Told::default();
     let loads = match &args.events {
         Some(file) => {
-            let (before, save) = (args.before.as_deref(), args.save.as_deref());
-            vec![events::load(file, before, save)?]
+            let (before, state) = (args.before.as_deref(), args.state.as_deref());
+            let source = events::load(file, before, state, args.save.as_deref())?;
+            told = source.told;
+            vec![source.load]
         }
         None => (1..=args.seeds).map(|seed| args.generated(small, seed)).collect(),
     };
@@ -97,13 +111,19 @@ pub fn run(args: &SmallArgs) -> Result<ExitCode, Failure> {
     }
     let mut all = Vec::new();
     for contender in args.contenders()? {
-        let outcomes: Result<Vec<Outcome>, _> =
-            loads.iter().map(|load| small::run(small, contender, load)).collect();
+        let serve = |load| match told.states.first() {
+            Some(begin) => small::run_from(begin, &args.release, contender, load),
+            None => small::run(small, contender, load),
+        };
+        let outcomes: Result<Vec<Outcome>, _> = loads.iter().map(serve).collect();
         all.push(Served { contender, outcomes: outcomes.context("the load cannot be served")? });
     }
     let mut text = if args.json { table::json(&all)? } else { table::table(small, &loads, &all) };
     if let Some(log) = &args.log {
         text.push_str(&events::beside(log, &all)?);
+    }
+    if !told.states.is_empty() && !args.json {
+        text = events::beside_states(&told, &all, args.caches);
     }
     if args.report {
         text.push_str(&report::of_first(small, &all));

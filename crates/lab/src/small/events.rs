@@ -9,11 +9,14 @@
 //! allocation is left out and counted.
 
 use super::load::{Cache, Load, Of, Step};
+use super::state::{Known, State, Told};
 use super::text::RECLAIMABLE;
 use crate::event::{Event, Kind};
 use crate::slob::Machine;
 use crate::trace::Trace;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
 
 /// Alignments are looked for up to here, 2^8, and need so many objects.
 const MOST_ALIGN: u32 = 8;
@@ -61,53 +64,52 @@ impl Load {
     /// The load that a trace shows; marks are times and names of moments, in order.
     #[must_use]
     pub fn of_trace(trace: &Trace, marks: &[(u64, String)], machine: Machine) -> Cut {
-        let of_slabs = of_slabs(trace, machine);
-        let mut cut = Cut::default();
-        let (caches, of_name) = caches(trace);
-        cut.load.caches = caches;
-        let mut marks = marks.iter().peekable();
-        let (mut objects, mut blocks) = (HashMap::new(), HashMap::new());
-        let load = &mut cut.load;
-        for (event, is_of_slab) in trace.events.iter().zip(of_slabs) {
-            while let Some((_, name)) = marks.next_if(|(time, _)| *time <= event.time) {
-                load.reach(name);
-            }
-            match event.kind {
-                Kind::CacheAlloc | Kind::Kmalloc => {
-                    let of = match event.kind {
-                        Kind::CacheAlloc => Of::Cache(of_name[&(event.name, bytes_of(event))]),
-                        _ if event.gfp & RECLAIMABLE != 0 => {
-                            Of::KmallocReclaimable(event.requested)
-                        }
-                        _ => Of::Kmalloc(event.requested),
-                    };
-                    let number = load.number();
-                    // The free of what was there before is missing.
-                    if let Some(old) = objects.insert(event.address, number) {
-                        load.steps.push(Step::Free(old));
-                    }
-                    load.steps.push(Step::Alloc(number, of));
-                }
-                Kind::CacheFree | Kind::Kfree => match objects.remove(&event.address) {
-                    Some(number) => load.steps.push(Step::Free(number)),
-                    None => cut.left_out += 1,
-                },
-                Kind::PageAlloc if is_of_slab => {}
-                Kind::PageAlloc => {
-                    let number = load.number();
-                    if let Some(old) = blocks.insert(event.address, number) {
-                        load.steps.push(Step::FreePages(old));
-                    }
-                    load.steps.push(Step::Pages(number, event.order));
-                }
-                Kind::PageFree => match blocks.remove(&event.address) {
-                    Some(number) => load.steps.push(Step::FreePages(number)),
-                    None => cut.left_out += usize::from(!is_of_slab),
-                },
-            }
+        Load::of_kernel(trace, marks, &Told::default(), machine)
+    }
+
+    /// The same, of a kernel that told more than its events: what lived at their begin, and which
+    /// pages it had; its caches are as it merged them.
+    #[must_use]
+    pub fn of_kernel(trace: &Trace, marks: &[(u64, String)], told: &Told, machine: Machine) -> Cut {
+        let (mut caches, of_name) = caches(trace);
+        let begin = told.states.first();
+        for state in &told.states {
+            state.caches.iter().for_each(|known| know(&mut caches, known));
         }
-        marks.for_each(|(_, name)| load.reach(name));
-        cut
+        let mut cutter = Cutter {
+            load: Load { caches, ..Load::default() },
+            of_name,
+            left_out: 0,
+            objects: HashMap::new(),
+            blocks: Blocks::default(),
+            of_begin: HashMap::new(),
+            is_told: begin.is_some(),
+        };
+        if let Some(begin) = begin {
+            cutter.begin(begin);
+        }
+        let of_slabs = of_slabs(trace, begin, machine);
+        let mut marks = marks.iter().peekable();
+        let mut limits = told.limits.iter().peekable();
+        // Events before the first state are in it.
+        let from = match begin {
+            Some(_) => marks.next().map_or(0, |(time, _)| *time),
+            None => 0,
+        };
+        for (event, is_of_slab) in trace.events.iter().zip(of_slabs) {
+            if event.time < from {
+                continue;
+            }
+            while let Some((_, limits)) = limits.next_if(|(time, _)| *time <= event.time) {
+                cutter.load.steps.push(Step::Limit(*limits));
+            }
+            while let Some((_, name)) = marks.next_if(|(time, _)| *time <= event.time) {
+                cutter.load.reach(name);
+            }
+            cutter.cut(event, is_of_slab, machine);
+        }
+        marks.for_each(|(_, name)| cutter.load.reach(name));
+        Cut { load: cutter.load, left_out: cutter.left_out }
     }
 
     /// Puts objects before everything else, of lines `NAME OBJECT_SIZE COUNT`; those of a cache that
@@ -130,6 +132,151 @@ impl Load {
     fn reach(&mut self, name: &str) {
         self.steps.push(Step::Reach(self.moments.len() as u8));
         self.moments.push(name.into());
+    }
+}
+
+/// What is cut so far.
+struct Cutter {
+    load: Load,
+    of_name: HashMap<(u32, u32), u16>,
+    left_out: usize,
+    /// Numbers of objects by their address.
+    objects: HashMap<u64, u32>,
+    blocks: Blocks,
+    /// By frame: the slab of the begin, and numbers of objects of it whose frees are still to come.
+    of_begin: HashMap<u64, Rc<RefCell<Vec<u32>>>>,
+    is_told: bool,
+}
+
+impl Cutter {
+    /// What lives at the begin.
+    fn begin(&mut self, begin: &State) {
+        for slab in &begin.slabs {
+            let of = match class_of(begin, &slab.name) {
+                Some(of) => of,
+                None => match self.load.caches.iter().position(|cache| cache.name == slab.name) {
+                    Some(number) => Of::Cache(number as u16),
+                    None => continue,
+                },
+            };
+            let numbers: Vec<u32> = (0..slab.live).map(|_| self.load.number()).collect();
+            self.load.steps.extend(numbers.iter().map(|number| Step::Alloc(*number, of)));
+            let numbers = Rc::new(RefCell::new(numbers));
+            for frame in slab.block.0..slab.block.0 + (1 << slab.block.1) {
+                self.of_begin.insert(u64::from(frame), Rc::clone(&numbers));
+            }
+        }
+        self.load.steps.push(Step::Begin);
+    }
+
+    fn cut(&mut self, event: &Event, is_of_slab: bool, machine: Machine) {
+        match event.kind {
+            Kind::CacheAlloc | Kind::Kmalloc => {
+                let of = match event.kind {
+                    Kind::CacheAlloc => Of::Cache(self.of_name[&(event.name, bytes_of(event))]),
+                    _ if event.gfp & RECLAIMABLE != 0 => Of::KmallocReclaimable(event.requested),
+                    _ => Of::Kmalloc(event.requested),
+                };
+                let number = self.load.number();
+                // The free of what was there before is missing.
+                if let Some(old) = self.objects.insert(event.address, number) {
+                    self.load.steps.push(Step::Free(old));
+                }
+                self.load.steps.push(Step::Alloc(number, of));
+            }
+            Kind::CacheFree | Kind::Kfree => {
+                let of_begin = || {
+                    let slab = self.of_begin.get(&machine.frame(event.address))?;
+                    slab.borrow_mut().pop()
+                };
+                match self.objects.remove(&event.address).or_else(of_begin) {
+                    Some(number) => self.load.steps.push(Step::Free(number)),
+                    None => self.left_out += 1,
+                }
+            }
+            Kind::PageAlloc if is_of_slab => {
+                for frame in event.address..event.address + (1 << event.order) {
+                    self.of_begin.remove(&frame);
+                }
+            }
+            Kind::PageAlloc => {
+                let number = self.load.number();
+                if let Some(old) = self.blocks.insert(event, number) {
+                    self.load.steps.push(Step::FreePages(old));
+                }
+                self.load.steps.push(Step::Pages(number, event.order));
+            }
+            Kind::PageFree => match self.blocks.remove(event) {
+                Some(step) => self.load.steps.push(step),
+                None if self.is_told && !is_of_slab => {
+                    self.load.steps.push(Step::Release(event.address as u32, event.order));
+                }
+                None => self.left_out += usize::from(!is_of_slab),
+            },
+        }
+    }
+}
+
+/// Blocks of pages that requests hold; a block may be given back in parts.
+#[derive(Default)]
+struct Blocks {
+    /// By the first frame: the number, the order, pages that are still held.
+    all: BTreeMap<u64, (u32, u8, u32)>,
+}
+
+impl Blocks {
+    /// The number of what is held there although its free is missing.
+    fn insert(&mut self, event: &Event, number: u32) -> Option<u32> {
+        let old = self.all.insert(event.address, (number, event.order, 1 << event.order));
+        old.filter(|(_, order, left)| *left == 1 << order).map(|(number, ..)| number)
+    }
+
+    fn remove(&mut self, event: &Event) -> Option<Step> {
+        let (first, (number, order, left)) = self.all.range_mut(..=event.address).next_back()?;
+        let (first, number, order) = (*first, *number, *order);
+        if event.address >= first + (1 << order) {
+            return None;
+        }
+        *left = left.saturating_sub(1 << event.order);
+        let is_last = *left == 0;
+        if is_last {
+            self.all.remove(&first);
+        }
+        Some(match order == event.order {
+            true => Step::FreePages(number),
+            false => Step::FreePart(number, (event.address - first) as u32, event.order),
+        })
+    }
+}
+
+/// The size class of a slab of `kmalloc`'s.
+fn class_of(state: &State, name: &str) -> Option<Of> {
+    let size = || Some(state.caches.iter().find(|cache| cache.name == name)?.object_size);
+    if name.starts_with("kmalloc-rcl-") {
+        Some(Of::KmallocReclaimable(size()?))
+    } else if name.starts_with("kmalloc-") {
+        Some(Of::Kmalloc(size()?))
+    } else {
+        None
+    }
+}
+
+/// A cache that the kernel told of is as it said, and is there.
+fn know(caches: &mut Vec<Cache>, known: &Known) {
+    if known.name.starts_with("kmalloc-") {
+        return;
+    }
+    let told = Cache {
+        name: known.name.clone(),
+        object_size: known.object_size,
+        align: known.align,
+        reclaimable: known.is_reclaimable,
+        keeps_contents: known.keeps_contents,
+        stays_alone: true,
+    };
+    match caches.iter_mut().find(|cache| cache.name == known.name) {
+        Some(cache) => *cache = told,
+        None => caches.push(told),
     }
 }
 
@@ -167,21 +314,28 @@ fn cache(name: &str, object_size: u32) -> Cache {
         align: LEAST_ALIGN,
         reclaimable: fact.is_some_and(|(.., pages)| *pages == Pages::Reclaimable),
         keeps_contents: fact.is_some_and(|(_, contents, _)| *contents == Contents::Kept),
+        stays_alone: false,
     }
 }
 
 /// By event: pages in which objects lie before they are given back, and when these are.
-fn of_slabs(trace: &Trace, machine: Machine) -> Vec<bool> {
+fn of_slabs(trace: &Trace, begin: Option<&State>, machine: Machine) -> Vec<bool> {
     let mut of_slabs = vec![false; trace.events.len()];
     // By frame: the event that got it.
     let mut held: HashMap<u64, usize> = HashMap::new();
+    let blocks = begin.into_iter().flat_map(|begin| &begin.slabs).map(|slab| slab.block);
+    let frames = blocks.flat_map(|(at, order)| at..at + (1 << order));
+    let mut of_begin: HashSet<u64> = frames.map(u64::from).collect();
     for (nth, event) in trace.events.iter().enumerate() {
         let frames = event.address..event.address + (1 << event.order);
         match event.kind {
             Kind::PageAlloc => held.extend(frames.map(|frame| (frame, nth))),
             Kind::PageFree => {
                 let got = held.get(&event.address).copied();
-                of_slabs[nth] = got.is_some_and(|got| of_slabs[got]);
+                of_slabs[nth] = match got {
+                    Some(got) => of_slabs[got],
+                    None => of_begin.remove(&event.address),
+                };
                 for frame in frames {
                     held.remove(&frame);
                 }

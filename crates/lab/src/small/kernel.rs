@@ -56,6 +56,7 @@ pub(super) enum Place {
 
 /// A cache that is there, and what merging compares.
 struct Made {
+    name: String,
     cache: KernelCache,
     order: u8,
     size: u32,
@@ -118,7 +119,13 @@ pub(super) struct Slabs {
 }
 
 impl Kernel {
-    pub(super) fn new(contender: Contender, page_size: u32, pages: u32, caches: usize) -> Kernel {
+    pub(super) fn new(
+        contender: Contender,
+        page_size: u32,
+        pages: u32,
+        caches: usize,
+        release: &str,
+    ) -> Kernel {
         if contender == Contender::Slob {
             let slob = Box::new(Slob::new(page_size, LEAST_ALIGN, pages));
             return Kernel::Slob { slob, page_size };
@@ -130,7 +137,7 @@ impl Kernel {
         };
         Kernel::Slabs(Box::new(Slabs {
             contender,
-            settings: settings(contender, page_size),
+            settings: settings(contender, page_size, release),
             made: Vec::new(),
             of_cache: vec![None; caches],
             of_class: vec![None; 2 * classes.len()],
@@ -210,6 +217,13 @@ impl Kernel {
         }
     }
 
+    /// A cache's name, the order of its slabs, and how many it has.
+    pub(super) fn slabs(&self) -> Vec<(String, u8, u32)> {
+        let Kernel::Slabs(slabs) = self else { return Vec::new() };
+        let of = |made: &Made| (made.name.clone(), made.order, made.cache.nr_slabs());
+        slabs.made.iter().map(of).collect()
+    }
+
     /// Caches, and the bytes of their objects.
     pub(super) fn caches(&self) -> usize {
         match self {
@@ -219,9 +233,10 @@ impl Kernel {
     }
 }
 
-fn settings(contender: Contender, page_size: u32) -> Settings {
+fn settings(contender: Contender, page_size: u32, release: &str) -> Settings {
     let machine = Machine::new(page_size, 1);
-    let (mut settings, _) = Settings::of_version("6.1", machine).expect("a release with a preset");
+    let (mut settings, _) =
+        Settings::of_version(release, machine).expect("a release with a preset");
     let mut set = |text: &str| settings.set(text).expect("a key of the lab's own");
     match contender {
         Contender::Slob | Contender::Slab { .. } => {}
@@ -240,6 +255,15 @@ fn settings(contender: Contender, page_size: u32) -> Settings {
         }
     }
     settings
+}
+
+/// As a kernel of 5.4 or later names it.
+fn class_name(size: u32, reclaimable: bool) -> String {
+    let kind = if reclaimable { "kmalloc-rcl" } else { "kmalloc" };
+    match size {
+        ..1024 => format!("{kind}-{size}"),
+        _ => format!("{kind}-{}k", size >> 10),
+    }
 }
 
 impl Slabs {
@@ -281,7 +305,7 @@ impl Slabs {
         };
         // Classes are there first, and merge with nothing.
         self.make(&Wanted {
-            name: &format!("kmalloc-{size}"),
+            name: &class_name(size, reclaimable),
             object_size: size,
             size: size.next_multiple_of(align),
             align,
@@ -313,13 +337,15 @@ impl Slabs {
                 && arrays_fit
         };
         if !cache.keeps_contents
+            && !cache.stays_alone
             && let Some(found) = self.made.iter().rposition(fits)
         {
             return Ok(found as u32);
         }
-        let (contents, merging) = match cache.keeps_contents {
-            true => (Contents::Kept, Merging::Alone),
-            false => (Contents::Lost, Merging::WithOthers),
+        let contents = if cache.keeps_contents { Contents::Kept } else { Contents::Lost };
+        let merging = match cache.keeps_contents || cache.stays_alone {
+            true => Merging::Alone,
+            false => Merging::WithOthers,
         };
         let (name, object_size, pages) = (&*cache.name, cache.object_size, pages(reclaimable));
         self.make(&Wanted { name, object_size, size, align, pages, contents, merging })
@@ -352,7 +378,7 @@ impl Slabs {
         }
         let mut cache = KernelCache::new(rules, &NODE_OF);
         cache.begin();
-        self.made.push(Made { cache, order, size, align, reclaimable, merges });
+        self.made.push(Made { name: name.into(), cache, order, size, align, reclaimable, merges });
         Ok(self.made.len() as u32 - 1)
     }
 }

@@ -4,6 +4,7 @@
 //! it. Invariant: an object or block of pages has a number of its own, from 0 up, that no other
 //! has.
 
+use super::zone::Limits;
 use slabyard_small::boot::Boot;
 use slabyard_small::random::Random;
 use slabyard_small::{CACHES, Kind, Moment, Request, SLOTS, What};
@@ -23,6 +24,8 @@ pub struct Cache {
     /// Its objects keep their contents while they are free, because they have a constructor or
     /// readers may still look at them: no merging, and the link of free objects lies behind.
     pub keeps_contents: bool,
+    /// It is not merged, or was by the kernel that the load is of.
+    pub stays_alone: bool,
 }
 
 /// What is asked for.
@@ -47,6 +50,14 @@ pub enum Step {
     Pages(u32, u8),
     /// It is given back, if there was one.
     FreePages(u32),
+    /// A part of it is given back: its first page in the block, its order.
+    FreePart(u32, u32, u8),
+    /// Pages that nobody was given become free: the kernel's, of its begin.
+    Release(u32, u8),
+    /// Lists of pages on the CPU have other limits.
+    Limit(Limits),
+    /// What was before is what lived when the events began.
+    Begin,
     /// The moment of this number in [`Load::moments`] has come.
     Reach(u8),
 }
@@ -139,7 +150,7 @@ impl Load {
             match *step {
                 Step::Alloc(number, of) => drop(of_number.insert(number, of)),
                 Step::Free(number) => drop(of_number.remove(&number)),
-                Step::Pages(..) | Step::FreePages(_) | Step::Reach(_) => {}
+                _ => {}
             }
         }
         let mut live = HashMap::new();
@@ -162,5 +173,6 @@ fn of_table(cache: &slabyard_small::Cache) -> Cache {
         align: cache.align,
         reclaimable: cache.kind == Kind::Reclaimable,
         keeps_contents: cache.kind == Kind::Typesafe,
+        stays_alone: false,
     }
 }

@@ -12,6 +12,9 @@ use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::contender::Contender;
 use super::kernel::{Change, Kernel, NoSlab, Place};
 use super::load::{Load, Step};
+use super::memory::Memory;
+use super::state::State;
+use super::zone::Type;
 use std::collections::HashMap;
 
 /// A machine.
@@ -34,12 +37,16 @@ pub struct Look {
     pub free_pages: u32,
     /// By order.
     pub free_blocks: [u32; MOST_ORDER as usize + 1],
+    /// Pages that the CPU keeps: a kernel counts them as neither free nor taken.
+    pub kept: u32,
     /// Pages of slabs that a shrinker's objects lie in, and of the others.
     pub reclaimable: u32,
     /// Those of the others.
     pub unreclaimable: u32,
     /// Pages that the load asked for.
     pub of_requests: u32,
+    /// Each cache's name, the order of its slabs, and how many it has.
+    pub slabs: Vec<(String, u8, u32)>,
 }
 
 impl Look {
@@ -104,34 +111,41 @@ impl Outcome {
 /// # Errors
 /// A cache of the load has objects that no slab holds.
 pub fn run(small: Small, contender: Contender, load: &Load) -> Result<Outcome, NoSlab> {
-    let mut run = Run::new(small, contender, load);
-    for (nth, step) in load.steps.iter().enumerate() {
-        match *step {
-            Step::Alloc(number, of) => {
-                let place = run.alloc(of, load)?;
-                run.outcome.objects_refused += u32::from(place.is_none());
-                run.places[number as usize] = place;
-            }
-            Step::Free(number) => {
-                if let Some(place) = run.places[number as usize].take() {
-                    run.free(place);
-                }
-            }
-            Step::Pages(number, order) => run.pages(nth, number, order),
-            Step::FreePages(number) => {
-                if let Some(block) = run.blocks.remove(&number) {
-                    run.of_requests -= 1 << block.1;
-                    run.buddy.put(block);
-                }
-            }
-            Step::Reach(moment) => {
-                let look = run.look(&load.moments[moment as usize]);
-                run.outcome.looks.push(look);
-            }
+    let kernel = Kernel::new(contender, small.page_size, small.pages, load.caches.len(), "6.1");
+    Run::new(kernel, Memory::Plain(plain(small)), load).serve_all(load)
+}
+
+/// Serves a load of a kernel's events, from what that kernel had at their begin; its release says
+/// which slabs its SLUB makes.
+///
+/// # Errors
+/// A cache of the load has objects that no slab holds.
+pub fn run_from(
+    begin: &State,
+    release: &str,
+    contender: Contender,
+    load: &Load,
+) -> Result<Outcome, NoSlab> {
+    let kernel = Kernel::new(contender, PAGE_SIZE, begin.pages, load.caches.len(), release);
+    let mut run = Run::new(kernel, Memory::Kernel(Box::new(begin.zone())), load);
+    run.of_begin = begin.slabs.iter().rev().map(|slab| slab.block).collect();
+    run.serve_all(load)
+}
+
+const PAGE_SIZE: u32 = 4096;
+
+fn plain(small: Small) -> Buddy {
+    let mut buddy = Buddy::new(small.pages);
+    let mut left = small.reserved;
+    // The kernel's own lies at the begin of memory, in whole blocks.
+    while left > 0 {
+        let order = (left.ilog2() as u8).min(MOST_ORDER);
+        match buddy.take(order) {
+            Some(_) => left -= 1 << order,
+            None => break,
         }
     }
-    run.outcome.caches = run.kernel.caches();
-    Ok(run.outcome)
+    buddy
 }
 
 /// An object, and the block of its own that it has if it is too large for a size class.
@@ -139,7 +153,9 @@ type Placed = (Place, Option<Block>);
 
 struct Run {
     kernel: Kernel,
-    buddy: Buddy,
+    memory: Memory,
+    /// Pages of slabs that the kernel had at the begin: the engine's first slabs are there.
+    of_begin: Vec<Block>,
     /// Blocks of slabs, by cache and number.
     of_slabs: HashMap<(u32, u32), Vec<Block>>,
     /// Pages of slabs: reclaimable ones, and others.
@@ -151,21 +167,11 @@ struct Run {
 }
 
 impl Run {
-    fn new(small: Small, contender: Contender, load: &Load) -> Run {
-        let mut buddy = Buddy::new(small.pages);
-        let mut left = small.reserved;
-        // The kernel's own lies at the begin of memory, in whole blocks.
-        while left > 0 {
-            let order = (left.ilog2() as u8).min(MOST_ORDER);
-            match buddy.take(order) {
-                Some(_) => left -= 1 << order,
-                None => break,
-            }
-        }
-        let caches = load.caches.len();
+    fn new(kernel: Kernel, memory: Memory, load: &Load) -> Run {
         Run {
-            kernel: Kernel::new(contender, small.page_size, small.pages, caches),
-            buddy,
+            kernel,
+            memory,
+            of_begin: Vec::new(),
             of_slabs: HashMap::new(),
             slab_pages: [0; 2],
             places: vec![None; load.numbers as usize],
@@ -173,6 +179,53 @@ impl Run {
             of_requests: 0,
             outcome: Outcome::default(),
         }
+    }
+
+    fn serve_all(mut self, load: &Load) -> Result<Outcome, NoSlab> {
+        for (nth, step) in load.steps.iter().enumerate() {
+            match *step {
+                Step::Alloc(number, of) => {
+                    let place = self.alloc(of, load)?;
+                    self.outcome.objects_refused += u32::from(place.is_none());
+                    self.places[number as usize] = place;
+                }
+                Step::Free(number) => {
+                    if let Some(place) = self.places[number as usize].take() {
+                        self.free(place);
+                    }
+                }
+                Step::Pages(number, order) => self.pages(nth, number, order),
+                Step::FreePages(number) => {
+                    if let Some(block) = self.blocks.remove(&number) {
+                        self.put_of_requests(block);
+                    }
+                }
+                Step::FreePart(number, first, order) => {
+                    if let Some(block) = self.blocks.get(&number) {
+                        self.put_of_requests((block.0 + first, order));
+                    }
+                }
+                Step::Release(at, order) => self.memory.put((at, order)),
+                Step::Limit(limits) => self.memory.limit(limits),
+                Step::Begin => {
+                    // Slabs that the kernel had, and the engine does not need.
+                    while let Some(block) = self.of_begin.pop() {
+                        self.memory.put(block);
+                    }
+                }
+                Step::Reach(moment) => {
+                    let look = self.look(&load.moments[moment as usize]);
+                    self.outcome.looks.push(look);
+                }
+            }
+        }
+        self.outcome.caches = self.kernel.caches();
+        Ok(self.outcome)
+    }
+
+    fn put_of_requests(&mut self, block: Block) {
+        self.of_requests -= 1 << block.1;
+        self.memory.put(block);
     }
 
     /// Allocates, and once more after everything that is kept was let go.
@@ -196,7 +249,7 @@ impl Run {
             }
             Place::Slab(cache, _) => (self.follow(cache), None),
             Place::Pages(order) => {
-                let block = self.buddy.take(order);
+                let block = self.memory.take(order, Type::Unmovable);
                 self.slab_pages[1] += block.map_or(0, |block| 1 << block.1);
                 (block.is_some(), block)
             }
@@ -227,7 +280,7 @@ impl Run {
             Place::Pages(_) => {
                 if let Some(block) = block {
                     self.slab_pages[1] -= 1 << block.1;
-                    self.buddy.put(block);
+                    self.memory.put(block);
                 }
             }
         }
@@ -249,9 +302,13 @@ impl Run {
     }
 
     fn serve(&mut self, cache: u32, slab: u32, order: u8) -> bool {
-        let blocks = match self.buddy.take(order) {
+        let found = match self.of_begin.iter().rposition(|block| block.1 == order) {
+            Some(nth) => Some(self.of_begin.remove(nth)),
+            None => self.memory.take(order, self.type_of(cache)),
+        };
+        let blocks = match found {
             Some(block) => vec![block],
-            None if self.buddy.free_pages() >= 1 << order && !self.is_slob() => {
+            None if self.memory.free_pages() >= 1 << order && !self.is_slob() => {
                 self.outcome.fallbacks += 1;
                 self.smaller(order)
             }
@@ -267,7 +324,7 @@ impl Run {
         let (mut left, mut blocks) = (1u32 << order, Vec::new());
         for order in (0..order).rev() {
             while left >= 1 << order
-                && let Some(block) = self.buddy.take(order)
+                && let Some(block) = self.memory.take(order, Type::Unmovable)
             {
                 left -= 1 << order;
                 blocks.push(block);
@@ -281,8 +338,12 @@ impl Run {
         let at = usize::from(!self.kernel.is_reclaimable(cache));
         for block in blocks {
             self.slab_pages[at] -= 1 << block.1;
-            self.buddy.put(block);
+            self.memory.put(block);
         }
+    }
+
+    fn type_of(&self, cache: u32) -> Type {
+        if self.kernel.is_reclaimable(cache) { Type::Reclaimable } else { Type::Unmovable }
     }
 
     fn is_slob(&self) -> bool {
@@ -298,7 +359,7 @@ impl Run {
 
     fn pages(&mut self, nth: usize, number: u32, order: u8) {
         self.outcome.asked[order as usize] += 1;
-        let block = self.buddy.take(order);
+        let block = self.memory.take(order, Type::Unmovable);
         match block {
             Some(block) => {
                 self.outcome.served[order as usize] += 1;
@@ -315,11 +376,13 @@ impl Run {
     fn look(&self, moment: &str) -> Look {
         Look {
             moment: moment.into(),
-            free_pages: self.buddy.free_pages(),
-            free_blocks: self.buddy.counts(),
+            free_pages: self.memory.free_pages(),
+            free_blocks: self.memory.counts(),
+            kept: self.memory.kept_pages(),
             reclaimable: self.slab_pages[0],
             unreclaimable: self.slab_pages[1],
             of_requests: self.of_requests,
+            slabs: self.kernel.slabs(),
         }
     }
 }

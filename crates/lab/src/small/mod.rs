@@ -5,7 +5,8 @@
 //! slabs lie among other pages. So every page that the load asks for comes out of one [`buddy`],
 //! a slab's as a process's image's; [`contender`] names the allocators and their settings,
 //! [`kernel`] gives them the load's caches, merged as a kernel merges them; [`machine`] serves the
-//! requests, and [`load`] makes them, from a seed (`slabyard-small`) or of a kernel's events.
+//! requests, and [`load`] makes them, from a seed (`slabyard-small`) or of a kernel's events. A
+//! kernel that told its [`state`] begins from its own free blocks, in a [`zone`].
 //!
 //! One CPU. Memory that is no slab and that no request asks for (the kernel's own, page tables) is
 //! reserved at the begin.
@@ -19,8 +20,11 @@ pub mod events;
 mod kernel;
 pub mod load;
 pub mod machine;
+mod memory;
+pub mod state;
 pub mod text;
+pub mod zone;
 
 pub use contender::Contender;
 pub use load::{Load, Step};
-pub use machine::{Failed, Look, Outcome, Small, run};
+pub use machine::{Failed, Look, Outcome, Small, run, run_from};

@@ -45,6 +45,9 @@ pub fn read(reader: impl BufRead) -> std::io::Result<Read> {
                 let site = line.field("call_site=").unwrap_or("");
                 let name = match event.kind {
                     Kind::CacheFree => line.field("name=").unwrap_or(site),
+                    Kind::CacheAlloc if line.field("name=").is_some() => {
+                        line.field("name=").unwrap_or("")
+                    }
                     Kind::CacheAlloc => {
                         let named = names.get(&(site, event.requested)).copied();
                         named.unwrap_or_else(|| likely(site))
@@ -81,14 +84,14 @@ pub fn moments(trace: &Trace) -> Vec<(u64, String)> {
 const MOMENTS: &str = "kmem events in text; moments ";
 
 /// A line with an event.
-struct Line<'a> {
-    time: u64,
-    kind: &'a str,
-    text: &'a str,
+pub(super) struct Line<'a> {
+    pub(super) time: u64,
+    pub(super) kind: &'a str,
+    pub(super) text: &'a str,
 }
 
 impl<'a> Line<'a> {
-    fn of(line: &'a str) -> Option<Line<'a>> {
+    pub(super) fn of(line: &'a str) -> Option<Line<'a>> {
         let mut parts = line[line.find("] ")? + 2..].splitn(3, ": ");
         let time = parts.next()?.split_whitespace().next_back()?;
         let (seconds, fraction) = time.split_once('.')?;
@@ -102,7 +105,7 @@ impl<'a> Line<'a> {
     }
 }
 
-fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+pub(super) fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let rest = &text[text.find(key)? + key.len()..];
     Some(&rest[..rest.find(' ').unwrap_or(rest.len())])
 }

@@ -1,0 +1,62 @@
+//! Where a small machine's free pages are: a plain buddy, or a zone as a kernel had it.
+//!
+//! Neighbours: [`super::machine`] takes slabs and requests here, and gives them back.
+
+use super::buddy::{Block, Buddy, MOST_ORDER};
+use super::zone::{Limits, Type, Zone};
+
+/// Free pages.
+pub(super) enum Memory {
+    /// From nothing.
+    Plain(Buddy),
+    /// From what a kernel had.
+    Kernel(Box<Zone>),
+}
+
+impl Memory {
+    pub(super) fn take(&mut self, order: u8, of: Type) -> Option<Block> {
+        match self {
+            Memory::Plain(buddy) => buddy.take(order),
+            Memory::Kernel(zone) => zone.take(order, of).or_else(|| {
+                zone.drain();
+                zone.take(order, of)
+            }),
+        }
+    }
+
+    pub(super) fn put(&mut self, block: Block) {
+        match self {
+            Memory::Plain(buddy) => buddy.put(block),
+            Memory::Kernel(zone) => zone.put(block),
+        }
+    }
+
+    /// Limits of lists on the CPU; a plain one has none.
+    pub(super) fn limit(&mut self, limits: Limits) {
+        if let Memory::Kernel(zone) = self {
+            zone.limit(limits);
+        }
+    }
+
+    pub(super) fn free_pages(&self) -> u32 {
+        match self {
+            Memory::Plain(buddy) => buddy.free_pages(),
+            Memory::Kernel(zone) => zone.free_pages(),
+        }
+    }
+
+    /// Pages that the CPU keeps, which are not free by the kernel's count.
+    pub(super) fn kept_pages(&self) -> u32 {
+        match self {
+            Memory::Plain(_) => 0,
+            Memory::Kernel(zone) => zone.kept_pages(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> [u32; MOST_ORDER as usize + 1] {
+        match self {
+            Memory::Plain(buddy) => buddy.counts(),
+            Memory::Kernel(zone) => zone.counts(),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What a kernel said of its memory at the moments of a load: free blocks in the order of their
+//! lists, caches, slabs (`ci/small/probe.c` tells it, in lines of `KIND: KEY=VALUE ...`).
+//!
+//! Neighbours: [`super::events`] makes a load that begins with the first of them; [`super::zone`] is
+//! made of its blocks. Invariant: lines that are not understood are left out.
+
+use super::buddy::{Block, MOST_ORDER};
+use super::text::{Line, field};
+use super::zone::{Limits, Mobility, Type, Zone};
+use std::path::Path;
+use std::{fs, io};
+
+/// Everything that a boot told beside its events.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// In order; the first is the begin of the events.
+    pub states: Vec<State>,
+    /// Limits of lists of pages on the CPU, and since when.
+    pub limits: Vec<(u64, Limits)>,
+}
+
+/// At a moment.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Its name.
+    pub moment: String,
+    /// Pages of the machine that free blocks, and what is kept, may lie in.
+    pub pages: u32,
+    /// Free pages.
+    pub free: u32,
+    /// Free blocks and their types, in the order of their lists.
+    pub blocks: Vec<(Block, Type)>,
+    /// Whether pages are grouped by mobility.
+    pub is_grouped: bool,
+    /// Pages of a pageblock, as an order, and the types of all.
+    pub pageblock_order: u8,
+    /// Of all pageblocks.
+    pub pageblocks: Vec<Type>,
+    /// Pages that the CPU keeps.
+    pub kept: u32,
+    /// Pages of slabs, and of these, reclaimable ones.
+    pub slab: u32,
+    /// Reclaimable ones.
+    pub reclaimable: u32,
+    /// Caches.
+    pub caches: Vec<Known>,
+    /// Slabs.
+    pub slabs: Vec<Slab>,
+}
+
+/// A cache as the kernel has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// Bytes that users see.
+    pub object_size: u32,
+    /// Bytes from one object to the next.
+    pub size: u32,
+    /// Objects begin at multiples of it.
+    pub align: u32,
+    /// Objects keep their contents while they are free.
+    pub keeps_contents: bool,
+    /// Its pages count as reclaimable.
+    pub is_reclaimable: bool,
+}
+
+/// A slab as the kernel has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slab {
+    /// Its pages.
+    pub block: Block,
+    /// Its cache's name; of SLOB's pages empty.
+    pub name: String,
+    /// Objects that it has room for, and those that live.
+    pub objects: u32,
+    /// Those that live.
+    pub live: u32,
+}
+
+/// Reads what a boot told, of a file that may be packed by zstd.
+///
+/// # Errors
+/// The file cannot be read, or unpacked.
+pub fn open(path: &Path) -> io::Result<Told> {
+    let bytes = fs::read(path)?;
+    let is_packed = path.extension().is_some_and(|extension| extension == "zst");
+    let bytes = if is_packed { zstd::decode_all(&*bytes)? } else { bytes };
+    Ok(read(&String::from_utf8_lossy(&bytes)))
+}
+
+/// Reads what a boot told.
+#[must_use]
+pub fn read(text: &str) -> Told {
+    let mut told = Told::default();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            let Some(line) = Line::of(line).filter(|line| line.kind == "cpu_pages") else {
+                continue;
+            };
+            let limits =
+                Limits { high: number(line.text, "high="), batch: number(line.text, "batch=") };
+            told.limits.push((line.time, limits));
+        } else if let Some(moment) = line.strip_prefix("=== ") {
+            if moment != "end" {
+                told.states.push(State { moment: moment.into(), ..State::default() });
+            }
+        } else if let (Some((kind, rest)), Some(state)) =
+            (line.split_once(": "), told.states.last_mut())
+        {
+            state.add(kind, rest);
+        }
+    }
+    told
+}
+
+impl State {
+    fn add(&mut self, kind: &str, line: &str) {
+        let (is, page) = (|key| number(line, key) == 1, || number(line, "pfn="));
+        let order = || number(line, "order=") as u8;
+        let name = || field(line, "name=").unwrap_or("").to_owned();
+        match kind {
+            "zone" => {
+                self.free += number(line, "free=");
+                self.is_grouped = is("grouped=");
+            }
+            "pageblock" => {
+                self.pageblock_order = order();
+                let at = (page() >> order()) as usize;
+                self.pageblocks.resize(self.pageblocks.len().max(at + 1), Type::Movable);
+                self.pageblocks[at] = Type::of(number(line, "type=") as u8);
+                self.pages = self.pages.max((page() >> order() << order()) + (1 << order()));
+            }
+            "block" => {
+                self.blocks.push(((page(), order()), Type::of(number(line, "type=") as u8)));
+            }
+            "pcp" => self.kept += number(line, "count="),
+            "pages" => {
+                self.slab = number(line, "slab=");
+                self.reclaimable = number(line, "reclaimable=");
+            }
+            "cache" => self.caches.push(Known {
+                name: name(),
+                object_size: number(line, "object_size="),
+                size: number(line, " size="),
+                align: number(line, "align="),
+                keeps_contents: is("kept="),
+                is_reclaimable: is("reclaimable="),
+            }),
+            "slab" => self.slabs.push(Slab {
+                block: (page(), order()),
+                name: name(),
+                objects: number(line, "objects="),
+                live: number(line, "live="),
+            }),
+            _ => {}
+        }
+    }
+
+    /// Free pages as they are here.
+    #[must_use]
+    pub fn zone(&self) -> Zone {
+        let mobility = if self.is_grouped { Mobility::Grouped } else { Mobility::Off };
+        let mut zone = Zone::new(self.pages, mobility, self.pageblock_order, &self.pageblocks);
+        for (block, of) in &self.blocks {
+            zone.begin_with(*block, *of);
+        }
+        zone
+    }
+
+    /// Free blocks of each order.
+    #[must_use]
+    pub fn counts(&self) -> [u32; MOST_ORDER as usize + 1] {
+        let mut counts = [0; MOST_ORDER as usize + 1];
+        self.blocks.iter().for_each(|((_, order), _)| counts[usize::from(*order)] += 1);
+        counts
+    }
+}
+
+/// 0 if there is none.
+fn number(line: &str, key: &str) -> u32 {
+    let Some(word) = field(line, key) else { return 0 };
+    match word.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).unwrap_or(0),
+        None => word.parse().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+[0] 0.000002: tracing_mark_write: BEGIN
+=== BEGIN
+zone: name=DMA32 managed=100 free=5 grouped=0
+pageblock: pfn=0x1 order=9 type=0
+pageblock: pfn=0x200 order=9 type=1
+block: order=0 type=1 pfn=0x10
+block: order=2 type=0 pfn=0x204
+pcp: cpu=0 count=3 high=0 batch=1
+pages: slab=1 reclaimable=0
+cache: name=dentry object_size=192 size=192 align=8 kept=0 reclaimable=1
+slab: pfn=0x20 order=0 name=dentry objects=21 live=4
+=== end
+[0] 0.000009: cpu_pages: high=125 most=125 batch=1
+";
+
+    #[test]
+    fn what_a_boot_told_is_read() {
+        let told = read(TEXT);
+        assert_eq!(told.limits, [(9000, Limits { high: 125, batch: 1 })]);
+        let [state] = &told.states[..] else { panic!("one state") };
+        assert_eq!((&*state.moment, state.free, state.kept, state.slab), ("BEGIN", 5, 3, 1));
+        assert_eq!(
+            (state.pages, &*state.pageblocks),
+            (1024, &[Type::Unmovable, Type::Movable][..])
+        );
+        assert_eq!(state.blocks, [((16, 0), Type::Movable), ((516, 2), Type::Unmovable)]);
+        assert_eq!(state.slabs[0].block, (32, 0));
+        assert_eq!((state.slabs[0].objects, state.slabs[0].live), (21, 4));
+        let known = &state.caches[0];
+        assert_eq!((known.object_size, known.size, known.is_reclaimable), (192, 192, true));
+        let mut zone = state.zone();
+        assert_eq!((zone.free_pages(), zone.counts()[2]), (5, 1));
+        assert_eq!(zone.take(1, Type::Movable), Some((516, 1)), "its own type first");
+    }
+}
