@@ -112,7 +112,7 @@ impl Outcome {
 /// A cache of the load has objects that no slab holds.
 pub fn run(small: Small, contender: Contender, load: &Load) -> Result<Outcome, NoSlab> {
     let kernel = Kernel::new(contender, small.page_size, small.pages, load.caches.len(), "6.1");
-    Run::new(kernel, Memory::Plain(plain(small)), load).serve_all(load)
+    Run::new(kernel, Memory::Plain(Box::new(plain(small))), load).serve_all(load)
 }
 
 /// Serves a load of a kernel's events, from what that kernel had at their begin; its release says

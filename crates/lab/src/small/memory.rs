@@ -8,7 +8,7 @@ use super::zone::{Limits, Type, Zone};
 /// Free pages.
 pub(super) enum Memory {
     /// From nothing.
-    Plain(Buddy),
+    Plain(Box<Buddy>),
     /// From what a kernel had.
     Kernel(Box<Zone>),
 }

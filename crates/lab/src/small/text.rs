@@ -22,7 +22,7 @@ pub const RECLAIMABLE: u32 = 0x10;
 pub struct Read {
     /// The events.
     pub trace: Trace,
-    /// What was written into `trace_marker`, and when, in nanoseconds as the events' time.
+    /// What was written into the marker file of the trace, and when, in nanoseconds as the events' time.
     pub marks: Vec<(u64, String)>,
 }
 

@@ -23,7 +23,7 @@
 use super::buddy::{Block, MOST_ORDER};
 use std::collections::VecDeque;
 
-/// Blocks of up to this order are kept on CPUs (`PAGE_ALLOC_COSTLY_ORDER`).
+/// Blocks of up to this order are kept on CPUs.
 pub const MOST_KEPT: u8 = 3;
 
 /// Most doublings of what goes back from a CPU at once.
