@@ -104,14 +104,31 @@ fn other_rules_are_found_to_be_others() {
     assert!(!is_within_two_percent(modelled(&small)[1], 637), "arrays of one object");
 }
 
-/// Slabs while the load is held and after it, by a policy.
-fn by_policy(reclaim: Reclaim, pressure_ms: u64) -> [i64; 2] {
+/// The load by a policy.
+fn case_by(reclaim: Reclaim, pressure_ms: u64) -> Case {
     let choice = Choice { reclaim, has_arrays: false };
     let mut case = case(true);
     let rules = slab::Rules { choice, ..slab::Rules::of(&machine()) };
     case.follow_slab(&snapshots()[0], &rules).expect("slabs");
     case.slab = Slab { choice, pressure_ms, ..Slab::default() };
-    modelled(&case)
+    case
+}
+
+/// Slabs while it is held and after it.
+fn by_policy(reclaim: Reclaim, pressure_ms: u64) -> [i64; 2] {
+    modelled(&case_by(reclaim, pressure_ms))
+}
+
+/// What a clock reaps is told as what a call gives back is: of a cache that is not called again, too.
+#[test]
+fn slabs_made_and_given_back_are_those_between_begin_and_end() {
+    let case = case_by(Reclaim::V2_4, 10);
+    let replayed = replay(&case.plan(Start::LookAhead)).expect("a sound model");
+    for (nth, id) in case.ids.iter().enumerate() {
+        let [before, after] =
+            [&replayed.before, &replayed.after].map(|at| i64::from(at.caches[nth].places.slabs));
+        assert_eq!(before + slabs(&replayed.changes, |it| it == nth)[1], after, "{id}");
+    }
 }
 
 #[test]

@@ -127,7 +127,9 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
         let step = &Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
         (done, last) = (nth + 1, step.time_ns);
         let since_ns = step.time_ns.saturating_sub(*prepared.span.start());
-        timers.reap(&caches, plan.orders, cpu, since_ns);
+        if timers.reap(&caches, plan.orders, cpu, since_ns) {
+            run.note_all(plan, &mut caches, step.time_ns, &mut pages, &mut memory);
+        }
         let number = step.cache as usize;
         let cache = &mut caches[number];
         let object = &mut slab_of[step.object as usize];

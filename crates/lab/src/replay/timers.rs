@@ -61,8 +61,9 @@ impl Timers {
         }
     }
 
-    /// Reaps all that is due at a time; memory is wanted on `cpu`.
-    pub fn reap(&mut self, caches: &[KernelCache], orders: &[u8], cpu: usize, ns: u64) {
+    /// Reaps all that is due at a time; memory is wanted on `cpu`. False if nothing is.
+    pub fn reap(&mut self, caches: &[KernelCache], orders: &[u8], cpu: usize, ns: u64) -> bool {
+        let before = self.turns;
         while self.next_ms <= ns / MS {
             let due = self.next_ms;
             let policy = self.slab.choice.reclaim;
@@ -77,6 +78,7 @@ impl Timers {
             }
             self.next_ms = self.next();
         }
+        self.turns > before
     }
 
     fn reap_due(&mut self, caches: &[KernelCache], due: u64) {
