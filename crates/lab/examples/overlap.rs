@@ -59,18 +59,6 @@ const COMPARED: [Compared; 4] = [
     ("waited", Counter::ListLockWaited, |counts| counts.waited),
 ];
 
-/// A model in which nothing overlaps.
-const NOTHING: Costs = Costs {
-    fast: 0,
-    slow: 0,
-    exchange: 0,
-    exchange_moved: 0,
-    lock: 0,
-    lock_moved: 0,
-    link: 0,
-    pages: 0,
-};
-
 /// A call, by the clock of the CPUs.
 #[derive(Clone, Copy)]
 struct Call {
@@ -271,7 +259,7 @@ fn row(nth: usize, turns: usize) -> Result<(), String> {
     let (load, preset) = (LOADS[nth / PRESETS.len()], PRESETS[nth % PRESETS.len()]);
     let seen = measure(load.1, &preset.1, turns)?;
     let calls = seen.calls.iter().filter(|call| call.begun >= seen.half).count();
-    let (by_model, no_time) = (model(&seen, COSTS), model(&seen, NOTHING));
+    let (by_model, no_time) = (model(&seen, COSTS), model(&seen, Costs::NONE));
     for (nth, (name, _, _)) in COMPARED.iter().enumerate() {
         let thousands = |count: u64| count as f64 * 1000.0 / calls as f64;
         let [real, by_model, no_time] =

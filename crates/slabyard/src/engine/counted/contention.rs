@@ -41,6 +41,20 @@ pub struct Costs {
     pub pages: u32,
 }
 
+impl Costs {
+    /// Nothing takes time, so that nothing overlaps.
+    pub const NONE: Costs = Costs {
+        fast: 0,
+        slow: 0,
+        exchange: 0,
+        exchange_moved: 0,
+        lock: 0,
+        lock_moved: 0,
+        link: 0,
+        pages: 0,
+    };
+}
+
 /// What came of overlapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -434,17 +448,7 @@ mod tests {
             },
             &[0, 0],
         );
-        let none = Costs {
-            fast: 0,
-            slow: 0,
-            exchange: 0,
-            exchange_moved: 0,
-            lock: 0,
-            lock_moved: 0,
-            link: 0,
-            pages: 0,
-        };
-        cache.contend(none);
+        cache.contend(Costs::NONE);
         let slabs: Vec<u32> =
             (0..50).map(|nth| cache.call_at(nth % 2, 7, 7, |c| c.alloc(nth % 2, None)).0).collect();
         for slab in slabs {

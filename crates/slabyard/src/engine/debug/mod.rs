@@ -29,7 +29,7 @@ use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, Rules, Slabs};
 use super::{Changed, Engine, Found, Header, PageSlabs, Shape, partial, tiny};
 use crate::pages::PageHeap;
-use crate::pages::finding::{Call, What};
+use crate::pages::finding::{Bytes, Call, What};
 use crate::platform::{Platform, Slot};
 use crate::slab::debug::{Asked, Known, Layout, State, Which};
 use crate::slab::{Geometry, Object, Word};
@@ -179,26 +179,27 @@ impl Debug {
     fn take_sound<P: Platform>(&self, on: PageSlabs<'_, P>) -> Option<usize> {
         loop {
             let object = tiny::alloc_one(self.checked(on))?;
-            let known = on.heap.known(self.layout(), object);
-            let Some(known) = known.filter(|known| known.state == State::Free) else {
-                self.found(on, What::State, object, None);
-                self.restore_free(on, object);
-                continue;
-            };
-            if self.flags().has(Self::LOOKS_AT)
-                && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
-            {
-                self.found(on, what, object, Some(bytes));
-                self.restore_free(on, object);
-                continue;
-            }
-            if on.heap.claim(self.layout(), object, known) {
-                return Some(object);
-            }
-            // A program wrote to it between the two.
-            self.found(on, What::State, object, None);
+            let Err((what, bytes)) = self.claim_sound(on, object) else { return Some(object) };
+            self.found(on, what, object, bytes);
             self.restore_free(on, object);
         }
+    }
+
+    /// Claims a free object for its allocation; says what is wrong with it.
+    fn claim_sound<P: Platform>(
+        &self,
+        on: PageSlabs<'_, P>,
+        object: usize,
+    ) -> Result<(), (What, Option<Bytes>)> {
+        let known = on.heap.known(self.layout(), object);
+        let known = known.filter(|known| known.state == State::Free).ok_or((What::State, None))?;
+        if self.flags().has(Self::LOOKS_AT)
+            && let Some((what, bytes)) = on.heap.wrong_of(self.layout(), object, known)
+        {
+            return Err((what, Some(bytes)));
+        }
+        // Else a program wrote to its state between the two.
+        if on.heap.claim(self.layout(), object, known) { Ok(()) } else { Err((What::State, None)) }
     }
 
     /// Makes an object of a slab that was set aside sound again, so that it is reported once.
