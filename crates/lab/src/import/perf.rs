@@ -1,6 +1,8 @@
 //! `perf.data`, by the crate `linux-perf-data`: each sample of an event of `kmem` has the bytes that the
 //! kernel's own ring buffer has, and the file the formats of the events.
-//! These are its tracing data, which [`tracing`](super::tracing) knows.
+//! These are its tracing data, which [`tracing`](super::tracing) knows; `bounds` keeps damaged sizes from the crate.
+
+mod bounds;
 
 use super::tracing::{Bytes, Tracing};
 use crate::event::Event;
@@ -15,8 +17,11 @@ use std::io::{Read, Seek};
 pub const MAGIC: &[u8] = b"PERFILE2";
 
 /// Reads all events of `kmem`, in order of time.
-pub fn read(input: impl Read + Seek) -> Result<Trace, Error> {
+pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
     let foreign = |what: String| Error::Foreign { recorder: "perf", what };
+    if let Some(why) = bounds::refusal(&mut input)? {
+        return Err(foreign(why.into()));
+    }
     let wrong = |error: linux_perf_data::Error| foreign(error.to_string());
     let PerfFileReader { mut perf_file, mut record_iter } =
         PerfFileReader::parse_file(input).map_err(wrong)?;

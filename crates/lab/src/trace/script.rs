@@ -155,6 +155,8 @@ fn row(line: &str, kind: Kind, at: usize, names: &mut Names) -> Result<Option<Ev
     };
     let hex = |name: &'static str| {
         let value = field(name).ok_or_else(|| wrong(name, "nothing", "a number"))?;
+        // As the C library prints a null pointer.
+        let value = if value == "(nil)" { "0" } else { value };
         let digits = value.strip_prefix("0x").unwrap_or(value);
         u64::from_str_radix(digits, 16).map_err(|_| wrong(name, value, "a hexadecimal number"))
     };
@@ -219,7 +221,8 @@ mod tests {
         Web Content 77 [000]  100.000000500: kmem:kmalloc: call_site=alloc_pipe_info+0x9f ptr=0xffff888104d28d80 bytes_req=168 bytes_alloc=192 gfp_flags=GFP_KERNEL_ACCOUNT|__GFP_ZERO node=-1 accounted=true\n\
         sh  8126 [001]  100.000002: sched:sched_switch: prev_comm=sh\n\
         sh  8126 [001]  100.000003000: kmem:kfree: call_site=x+0x1 ptr=(nil)\n\
-        sh  8126 [001]  100.000004000: kmem:kfree: call_site=x+0x1 ptr=0x0\n";
+        sh  8126 [001]  100.000004000: kmem:kfree: call_site=x+0x1 ptr=0x0\n\
+        sh  8126 [001]  100.000005000: kmem:kfree: call_site=x+0x1 ptr=lost\n";
     const REPORT: &str = "cpus=2\n\
         CPU:1 [LOST 300 EVENTS]\n\
         hack-bench-9321  [001] d..2.    77.000001: mm_page_alloc:        page=0x5 pfn=0x217bd8 order=3 migratetype=0 gfp_flags=GFP_KERNEL|__GFP_COMP\n";
@@ -233,7 +236,7 @@ mod tests {
         assert_eq!(trace.names.get(trace.events[0].name), "alloc_pipe_info");
         assert_eq!(trace.events[1].address, 0x8881_aad1_5cc0);
         assert!(trace.events[0].accounted && trace.events[0].allocated == 192);
-        assert_eq!(trace.damaged.len(), 1, "a pointer in words");
+        assert_eq!(trace.damaged.len(), 1, "a pointer in words; null is not one");
     }
 
     #[test]
