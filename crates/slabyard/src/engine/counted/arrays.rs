@@ -129,6 +129,15 @@ impl KernelCache {
         }
     }
 
+    /// Arrays hold as much from now on: each CPU's old array is flushed, as by a line written to
+    /// `/proc/slabinfo`, or at the end of a boot that began with arrays of one object.
+    pub fn tune_arrays(&mut self, limits: Limits) {
+        (0..self.stacks.len()).for_each(|cpu| self.drain_array_of(cpu));
+        self.stacks.iter().for_each(|stack| stack.touched.set(false));
+        self.rules.front = Front::ArrayCaches(limits);
+        self.nodes.iter().for_each(|node| limits.publish(&node.header));
+    }
+
     /// The slab of an object.
     #[must_use]
     pub fn slab_of(&self, object: u32) -> u32 {
@@ -196,12 +205,13 @@ impl KernelCache {
 
     fn reap_array(&self, on: CountedSlabs<'_>) {
         let limit = Limits::of_cache(on.cache()).limit;
-        if on.cache.stacks[on.cpu].touched.take() {
-            return;
-        }
+        let touched = &on.cache.stacks[on.cpu].touched;
         if let Ok(Some(mut array)) = on.check_out(self.main_slot(on)) {
-            let objects = reap::to_free(limit, array.len());
-            array::return_oldest(on, &mut array, objects);
+            // An empty one is not even asked whether it was touched.
+            if !array.is_empty() && !touched.take() {
+                let objects = reap::to_free(limit, array.len());
+                array::return_oldest(on, &mut array, objects);
+            }
             array::check_in(on, array, limit);
         }
     }
