@@ -3,6 +3,7 @@
 //
 // The load: processes that fork, some of which start this program anew; files of /proc and /sys
 // that are read; pipes and files that stay open, and are closed. It names itself `@MOMENT` at each moment.
+// With `rest=SECONDS` among the kernel's parameters it rests for so long before a last moment.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -179,6 +180,10 @@ int main(int argc, char **argv)
 		put("/proc/sys/vm/drop_caches", "3");
 	usleep(100000);
 	moment("DROPPED");
+	if (getenv("rest")) {
+		sleep(atoi(getenv("rest")));
+		moment("RESTED");
+	}
 
 	// A pipe of 64 << k slots of 40 bytes is one block of 2^k pages: how many can be had at once?
 	for (int k = 9; k >= 4; k--) {

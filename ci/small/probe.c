@@ -4,7 +4,8 @@
 // slabyard_begin behind kmem_cache_init. A line for each event goes out by qemu's debug port, so
 // no buffer of a trace takes pages that the allocator is measured on. The first process names
 // itself `@MOMENT` at each moment; then the state is told: free blocks in the order of their lists,
-// lists of pages on CPUs, caches, slabs.
+// lists of pages on CPUs, caches, slabs. What SLAB does by timers, and when its arrays get their
+// whole size, is told where `ci/small-kernels` calls slabyard_reap and slabyard_arrays.
 //
 // The time of an event is its number, in microseconds: the same boot tells the same text.
 #include <linux/io.h>
@@ -12,6 +13,8 @@
 #include <trace/events/task.h>
 
 #define SLABYARD_PORT 0xe9
+// Points that slabyard_begin registers at.
+#define SLABYARD_POINTS 7
 
 static unsigned long slabyard_nr;
 
@@ -67,7 +70,19 @@ static void slabyard_alloc(void *data, unsigned long site, const void *at, struc
 static void slabyard_free(void *data, unsigned long site, const void *at,
 			  const struct kmem_cache *s)
 {
-	slabyard_event("kmem_cache_free: ptr=%lx name=%s", (unsigned long)at, s->name);
+	// SLOB waits for readers first, and tells then.
+	if (!IS_ENABLED(CONFIG_SLOB) || !(s->flags & SLAB_TYPESAFE_BY_RCU))
+		slabyard_event("kmem_cache_free: ptr=%lx name=%s", (unsigned long)at, s->name);
+}
+
+void slabyard_reap(const char *name, const char *part)
+{
+	slabyard_event("reap: part=%s name=%s", part, name);
+}
+
+void slabyard_arrays(void)
+{
+	slabyard_event("arrays: whole");
 }
 
 // Limits of the lists of pages on a CPU change while the kernel boots; they are told when they do.
@@ -215,11 +230,17 @@ static void slabyard_state(const char *moment)
 		     global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B),
 		     global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B));
 	list_for_each_entry(s, &slab_caches, list)
-		slabyard_say("cache: name=%s object_size=%u size=%u align=%u kept=%d reclaimable=%d\n",
+		slabyard_say("cache: name=%s object_size=%u size=%u align=%u kept=%d reclaimable=%d readers=%d\n",
 			     s->name, s->object_size, s->size, s->align,
 			     s->ctor || s->flags & SLAB_TYPESAFE_BY_RCU,
-			     !!(s->flags & SLAB_RECLAIM_ACCOUNT));
+			     !!(s->flags & SLAB_RECLAIM_ACCOUNT),
+			     !!(s->flags & SLAB_TYPESAFE_BY_RCU));
 	slabyard_slabs();
+	// SLOB counts no objects: at the begin those that registering took are all.
+	if (IS_ENABLED(CONFIG_SLOB) && !strcmp(moment, "BEGIN"))
+		slabyard_say("live: bytes=%zu count=%d\n",
+			     sizeof(struct rcu_head) + 2 * sizeof(struct tracepoint_func),
+			     SLABYARD_POINTS);
 	slabyard_say("=== end\n");
 	local_irq_restore(state);
 }

@@ -3,12 +3,8 @@
 //!
 //! `cargo test --release -p slabyard-lab --test small -- --nocapture` prints the figures.
 
-use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::{Contender, Load, Look, Outcome, Small, Step, run, text};
-use slabyard_lab::trace;
-use std::fs;
-use std::path::{Path, PathBuf};
+use slabyard_lab::small::{Contender, Load, Outcome, Small, Step, run};
 
 /// 8192 KiB, of which a kernel of the thread had 6240 to give.
 const SMALL: Small = Small { page_size: 4096, pages: 2048, reserved: 488 };
@@ -114,65 +110,4 @@ fn a_load_that_leaks_is_found_out() {
     let leaky = run(SMALL, slub(0), &load).unwrap();
     let free = |it: &Outcome| it.at("dropped").unwrap().free_pages;
     assert!(free(&leaky) + 20 < free(&whole));
-}
-
-/// What kernels told of their slab pages at the moments of the load whose trace this is
-/// (`docs/small-machines.md`).
-const OF_SLOB: [u32; 4] = [472, 599, 551, 486];
-
-/// The boot's events, and before them what lived then.
-fn of_linux() -> Load {
-    let mut load = events_of_linux();
-    let live = fs::read_to_string(traces().join("boot_6.1.live.txt")).expect("a text");
-    load.begin_with_live(&live);
-    load
-}
-
-fn events_of_linux() -> Load {
-    let trace = trace::open(&traces().join("boot_6.1.slabtrace")).expect("a trace");
-    Load::of_trace(&trace, &text::moments(&trace), Machine::X86_64).load
-}
-
-fn traces() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("traces")
-}
-
-fn slab_pages(contender: Contender, load: &Load) -> Vec<u32> {
-    let small = Small { pages: 16384, reserved: 2300, ..SMALL };
-    run(small, contender, load).unwrap().looks.iter().map(Look::slab_pages).collect()
-}
-
-#[test]
-fn a_boot_of_linux_takes_the_pages_that_the_kernel_s_did() {
-    let ours = slab_pages(Contender::Slob, &of_linux());
-    println!("SLOB's pages: the kernel's {OF_SLOB:?}, ours {ours:?}");
-    assert_eq!(ours.len(), OF_SLOB.len());
-    for (ours, theirs) in ours.iter().zip(OF_SLOB) {
-        assert!(ours.abs_diff(theirs) <= 2, "within two pages");
-    }
-}
-
-#[test]
-fn slob_takes_least_for_a_boot_of_linux_and_tiny_nearly_as_little() {
-    let load = events_of_linux();
-    let slob = slab_pages(Contender::Slob, &load);
-    for contender in Contender::all().into_iter().skip(1) {
-        let pages = slab_pages(contender, &load);
-        println!("{}: {pages:?}, SLOB {slob:?}", contender.name());
-        assert!(pages.iter().zip(&slob).all(|(it, least)| it > least), "{}", contender.name());
-        if let Contender::Tiny { .. } = contender {
-            assert!(pages.iter().zip(&slob).all(|(it, least)| it - least < 25));
-        }
-    }
-}
-
-/// A wrong size is found out.
-#[test]
-fn a_boot_with_wrong_sizes_is_found_out() {
-    let mut load = of_linux();
-    for cache in load.caches.iter_mut().filter(|cache| cache.object_size < 2048) {
-        cache.object_size += 16;
-    }
-    let ours = slab_pages(Contender::Slob, &load);
-    assert!(ours[0] > OF_SLOB[0] + 10, "{ours:?}");
 }

@@ -2,12 +2,12 @@
 //! lists of free blocks at each moment, beside what the kernel had.
 //!
 //! `traces/small_*.slabtrace` are the events of boots of 16 MiB, `small_*.state.zst` what these
-//! kernels told of their memory (`ci/small-kernels` makes both).
+//! kernels told of their memory (`SAVE=DIRECTORY ci/small-kernels` makes both).
 //! `cargo test --release -p slabyard-lab --test small_told -- --nocapture` prints all figures.
 
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::state::{self, State, Told};
+use slabyard_lab::small::state::{self, Part, State, Told};
 use slabyard_lab::small::{Contender, Load, Look, Step, run_from, text};
 use slabyard_lab::trace;
 use std::collections::BTreeMap;
@@ -17,21 +17,30 @@ const fn slub(max_order: u8) -> Contender {
     Contender::Slub { max_order, empties: Empties::Kept, lists: Lists::Off }
 }
 
-const BOOTS: [(&str, Contender); 4] =
-    [("slub-o0", slub(0)), ("slub-o1", slub(1)), ("slub-o2", slub(2)), ("slub-o3", slub(3))];
+const SLAB: Contender = Contender::Slab { max_order: 0 };
+
+/// A boot, the engine that stands for its allocator, and its moments. The one with timers rests at
+/// its end.
+const BOOTS: [(&str, Contender, usize); 6] = [
+    ("slob", Contender::Slob, 4),
+    ("slab", SLAB, 5),
+    ("slub-o0", slub(0), 4),
+    ("slub-o1", slub(1), 4),
+    ("slub-o2", slub(2), 4),
+    ("slub-o3", slub(3), 4),
+];
 
 fn boot(name: &str) -> (Load, Told) {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
     let told = state::open(&traces.join(format!("small_{name}.state.zst"))).expect("states");
     let trace = trace::open(&traces.join(format!("small_{name}.slabtrace"))).expect("a trace");
     let cut = Load::of_kernel(&trace, &text::moments(&trace), &told, Machine::X86_64);
-    assert_eq!(told.states.len(), 5, "{name}: the begin, and four moments");
     (cut.load, told)
 }
 
 fn looks(contender: Contender, load: &Load, told: &Told) -> Vec<Look> {
     let looks = run_from(&told.states[0], "6.1", contender, load).expect("slabs").looks;
-    assert_eq!(looks.len(), 4);
+    assert_eq!(looks.len() + 1, told.states.len(), "the begin, and moments");
     looks
 }
 
@@ -56,13 +65,17 @@ fn blocks_off(look: &Look, state: &State) -> u32 {
 /// Slabs of every cache are the kernel's own number, page by page.
 #[test]
 fn engines_have_the_slabs_of_the_kernels_cache_by_cache() {
-    for (name, contender) in BOOTS {
+    for (name, contender, moments) in BOOTS {
         let (load, told) = boot(name);
+        assert_eq!(load.moments.len(), moments, "{name}");
         for (look, state) in looks(contender, &load, &told).iter().zip(&told.states[1..]) {
             let (ours, theirs) = (look.slab_pages(), state.slab);
             println!("{name} {}: slab pages theirs {theirs}, ours {ours}", look.moment);
             assert_eq!(look.moment, state.moment);
             assert_eq!(ours, theirs, "{name} {}", look.moment);
+            if contender == Contender::Slob {
+                continue; // Its pages are of no cache.
+            }
             assert!(differing(look, state).is_empty(), "{name} {:?}", differing(look, state));
         }
     }
@@ -71,8 +84,9 @@ fn engines_have_the_slabs_of_the_kernels_cache_by_cache() {
 /// Free pages, those that the CPU keeps, and the lists of free blocks.
 #[test]
 fn free_pages_and_lists_are_those_of_the_kernels() {
-    for (name, contender) in BOOTS {
+    for (name, contender, moments) in BOOTS {
         let (load, told) = boot(name);
+        assert_eq!(load.moments.len(), moments, "{name}");
         for (look, state) in looks(contender, &load, &told).iter().zip(&told.states[1..]) {
             let (ours, theirs) = (look.free_pages, state.free);
             println!(
@@ -94,12 +108,8 @@ fn free_pages_and_lists_are_those_of_the_kernels() {
 #[test]
 fn wrong_rules_are_found_out() {
     let (load, told) = boot("slub-o1");
-    let off = |looks: &[Look]| -> Vec<u32> {
-        let pairs = looks.iter().zip(&told.states[1..]);
-        pairs.map(|(look, state)| look.slab_pages().abs_diff(state.slab)).collect()
-    };
-    let other = looks(slub(2), &load, &told);
-    assert!(off(&other).iter().all(|off| *off >= 4), "{:?}", off(&other));
+    let off = pages_off(slub(2), &load, &told);
+    assert!(off.iter().all(|off| *off >= 4), "{off:?}");
 
     let mut without = load.clone();
     without.steps.retain(|step| !matches!(step, Step::Limit(_)));
@@ -112,6 +122,107 @@ fn wrong_rules_are_found_out() {
     for cache in larger.caches.iter_mut().filter(|cache| cache.object_size < 2048) {
         cache.object_size += 16;
     }
-    let ours = looks(slub(1), &larger, &told);
-    assert!(off(&ours).iter().all(|off| *off >= 4), "{:?}", off(&ours));
+    let off = pages_off(slub(1), &larger, &told);
+    assert!(off.iter().all(|off| *off >= 4), "{off:?}");
+}
+
+/// Pages of slabs that are off at each moment.
+fn pages_off(contender: Contender, load: &Load, told: &Told) -> Vec<u32> {
+    let looks = looks(contender, load, told);
+    let pairs = looks.iter().zip(&told.states[1..]);
+    pairs.map(|(look, state)| look.slab_pages().abs_diff(state.slab)).collect()
+}
+
+/// While nothing is asked for, SLAB's timer gives back a third of its pages. It does not without
+/// either of its parts, nor would arrays of one object, or slabs of two pages.
+#[test]
+fn slab_gives_pages_back_by_its_timer_alone() {
+    let (load, told) = boot("slab");
+    let [dropped, rested] = [4, 5].map(|nth| &told.states[nth]);
+    println!("slab: {} pages before the rest, {} behind it", dropped.slab, rested.slab);
+    assert!(rested.slab + 50 < dropped.slab);
+    let wrong = |is_left_out: &dyn Fn(&Step) -> bool| {
+        let mut wrong = load.clone();
+        wrong.steps.retain(|step| !is_left_out(step));
+        pages_off(SLAB, &wrong, &told)
+    };
+    for part in [Part::Cpu, Part::Node] {
+        let off = wrong(&|step| matches!(step, Step::Reap(_, of) if *of == part));
+        println!("without {part:?}: {off:?}");
+        assert!(off[4] >= 10, "{part:?}: {off:?}");
+    }
+    let mut small = load.clone();
+    small.steps.retain(|step| *step != Step::WholeArrays);
+    small.steps.push(Step::WholeArrays);
+    let off = pages_off(SLAB, &small, &told);
+    println!("arrays of one: {off:?}");
+    assert!(off[1] >= 4, "{off:?}");
+    let off = pages_off(Contender::Slab { max_order: 1 }, &load, &told);
+    println!("order 1: {off:?}");
+    assert!(off.iter().all(|off| *off >= 4), "{off:?}");
+}
+
+/// What each kernel leaves, and what its engine does: the most first.
+#[test]
+fn allocators_leave_pages_in_the_kernels_order() {
+    let left: Vec<(&str, Vec<[u32; 2]>)> = BOOTS
+        .iter()
+        .map(|(name, contender, _)| {
+            let (load, told) = boot(name);
+            let looks = looks(*contender, &load, &told);
+            let pairs = looks.iter().zip(&told.states[1..]);
+            let left = pairs
+                .map(|(ours, theirs)| [theirs.free + theirs.kept, ours.free_pages + ours.kept]);
+            (*name, left.collect())
+        })
+        .collect();
+    for (moment, name) in ["booted", "held", "released", "dropped"].iter().enumerate() {
+        let [theirs, ours] = [0, 1].map(|whose| {
+            let mut order: Vec<(u32, &str)> =
+                left.iter().map(|(name, of)| (of[moment][whose], *name)).collect();
+            order.sort_by_key(|(pages, _)| std::cmp::Reverse(*pages));
+            order
+        });
+        println!("{name}: {theirs:?}");
+        assert_eq!(theirs, ours, "{name}");
+        assert!(theirs[0].1 == "slob" && theirs[5].1 == "slub-o3", "{theirs:?}");
+    }
+}
+
+/// By the same events, SLOB's, it takes the fewest pages of slabs, and SLUB_TINY nearly as few:
+/// the order of the thread of 2022.
+#[test]
+fn by_the_same_events_slob_takes_least_and_tiny_nearly_as_little() {
+    let (load, told) = boot("slob");
+    let pages = |contender| -> Vec<u32> {
+        looks(contender, &load, &told).iter().map(Look::slab_pages).collect()
+    };
+    let slob = pages(Contender::Slob);
+    for contender in Contender::all().into_iter().skip(1) {
+        let pages = pages(contender);
+        println!("{}: {pages:?}, SLOB {slob:?}", contender.name());
+        assert!(pages.iter().zip(&slob).all(|(it, least)| it > least), "{}", contender.name());
+        if let Contender::Tiny { .. } = contender {
+            assert!(pages.iter().zip(&slob).all(|(it, least)| it - least < 25));
+        }
+    }
+}
+
+/// SLOB without the footers of objects that readers may look at, with what registered before the
+/// first event left out, and with larger objects.
+#[test]
+fn wrong_objects_of_slob_are_found_out() {
+    let (load, told) = boot("slob");
+    let mut without = load.clone();
+    without.caches.iter_mut().for_each(|cache| cache.has_readers = false);
+    let off = pages_off(Contender::Slob, &without, &told);
+    println!("without footers: {off:?}");
+    assert!(off.iter().any(|off| *off > 0), "{off:?}");
+    let mut larger = load;
+    for cache in larger.caches.iter_mut().filter(|cache| cache.object_size < 2048) {
+        cache.object_size += 16;
+    }
+    let off = pages_off(Contender::Slob, &larger, &told);
+    println!("16 bytes more: {off:?}");
+    assert!(off.iter().all(|off| *off >= 3), "{off:?}");
 }

@@ -9,7 +9,7 @@
 //! allocation is left out and counted.
 
 use super::load::{Cache, Load, Of, Step};
-use super::state::{Known, State, Told};
+use super::state::{Change, Known, State, Told};
 use super::text::RECLAIMABLE;
 use crate::event::{Event, Kind};
 use crate::slob::Machine;
@@ -26,6 +26,8 @@ const LEAST_ALIGN: u32 = 8;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contents {
     Kept,
+    /// Kept, because readers may still look at them.
+    Read,
     Lost,
 }
 
@@ -44,8 +46,8 @@ const FACTS: [(&str, Contents, Pages); 11] = [
     ("sock_inode_cache", Contents::Kept, Pages::Reclaimable),
     ("ext4_inode_cache", Contents::Kept, Pages::Reclaimable),
     ("radix_tree_node", Contents::Kept, Pages::Reclaimable),
-    ("anon_vma", Contents::Kept, Pages::Plain),
-    ("sighand_cache", Contents::Kept, Pages::Plain),
+    ("anon_vma", Contents::Read, Pages::Plain),
+    ("sighand_cache", Contents::Read, Pages::Plain),
     ("dentry", Contents::Lost, Pages::Reclaimable),
     ("buffer_head", Contents::Lost, Pages::Reclaimable),
     ("ext4_extent_status", Contents::Lost, Pages::Reclaimable),
@@ -90,7 +92,7 @@ impl Load {
         }
         let of_slabs = of_slabs(trace, begin, machine);
         let mut marks = marks.iter().peekable();
-        let mut limits = told.limits.iter().peekable();
+        let mut changes = told.changes.iter().peekable();
         // Events before the first state are in it.
         let from = match begin {
             Some(_) => marks.next().map_or(0, |(time, _)| *time),
@@ -100,8 +102,9 @@ impl Load {
             if event.time < from {
                 continue;
             }
-            while let Some((_, limits)) = limits.next_if(|(time, _)| *time <= event.time) {
-                cutter.load.steps.push(Step::Limit(*limits));
+            while let Some((_, change)) = changes.next_if(|(time, _)| *time <= event.time) {
+                let step = cutter.step_of(change, begin);
+                cutter.load.steps.extend(step);
             }
             while let Some((_, name)) = marks.next_if(|(time, _)| *time <= event.time) {
                 cutter.load.reach(name);
@@ -152,21 +155,39 @@ impl Cutter {
     /// What lives at the begin.
     fn begin(&mut self, begin: &State) {
         for slab in &begin.slabs {
-            let of = match class_of(begin, &slab.name) {
-                Some(of) => of,
-                None => match self.load.caches.iter().position(|cache| cache.name == slab.name) {
-                    Some(number) => Of::Cache(number as u16),
-                    None => continue,
-                },
-            };
-            let numbers: Vec<u32> = (0..slab.live).map(|_| self.load.number()).collect();
-            self.load.steps.extend(numbers.iter().map(|number| Step::Alloc(*number, of)));
+            let Some(of) = self.named(begin, &slab.name) else { continue };
+            let numbers = self.live(of, slab.live);
             let numbers = Rc::new(RefCell::new(numbers));
             for frame in slab.block.0..slab.block.0 + (1 << slab.block.1) {
                 self.of_begin.insert(u64::from(frame), Rc::clone(&numbers));
             }
         }
+        for (bytes, count) in &begin.live {
+            self.live(Of::Kmalloc(*bytes), *count);
+        }
         self.load.steps.push(Step::Begin);
+    }
+
+    fn live(&mut self, of: Of, count: u32) -> Vec<u32> {
+        let numbers: Vec<u32> = (0..count).map(|_| self.load.number()).collect();
+        self.load.steps.extend(numbers.iter().map(|number| Step::Alloc(*number, of)));
+        numbers
+    }
+
+    /// The cache, or the size class.
+    fn named(&self, begin: &State, name: &str) -> Option<Of> {
+        class_of(begin, name).or_else(|| {
+            let number = self.load.caches.iter().position(|cache| cache.name == name)?;
+            Some(Of::Cache(number as u16))
+        })
+    }
+
+    fn step_of(&self, change: &Change, begin: Option<&State>) -> Option<Step> {
+        Some(match change {
+            Change::Limits(limits) => Step::Limit(*limits),
+            Change::WholeArrays => Step::WholeArrays,
+            Change::Reap(name, part) => Step::Reap(self.named(begin?, name)?, *part),
+        })
     }
 
     fn cut(&mut self, event: &Event, is_of_slab: bool, machine: Machine) {
@@ -272,6 +293,7 @@ fn know(caches: &mut Vec<Cache>, known: &Known) {
         align: known.align,
         reclaimable: known.is_reclaimable,
         keeps_contents: known.keeps_contents,
+        has_readers: known.has_readers,
         stays_alone: true,
     };
     match caches.iter_mut().find(|cache| cache.name == known.name) {
@@ -313,7 +335,8 @@ fn cache(name: &str, object_size: u32) -> Cache {
         object_size,
         align: LEAST_ALIGN,
         reclaimable: fact.is_some_and(|(.., pages)| *pages == Pages::Reclaimable),
-        keeps_contents: fact.is_some_and(|(_, contents, _)| *contents == Contents::Kept),
+        keeps_contents: fact.is_some_and(|(_, contents, _)| *contents != Contents::Lost),
+        has_readers: fact.is_some_and(|(_, contents, _)| *contents == Contents::Read),
         stays_alone: false,
     }
 }

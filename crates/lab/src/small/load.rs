@@ -4,6 +4,7 @@
 //! it. Invariant: an object or block of pages has a number of its own, from 0 up, that no other
 //! has.
 
+use super::state::Part;
 use super::zone::Limits;
 use slabyard_small::boot::Boot;
 use slabyard_small::random::Random;
@@ -24,6 +25,8 @@ pub struct Cache {
     /// Its objects keep their contents while they are free, because they have a constructor or
     /// readers may still look at them: no merging, and the link of free objects lies behind.
     pub keeps_contents: bool,
+    /// They do because readers may still look at them; each of SLOB's has a footer for that.
+    pub has_readers: bool,
     /// It is not merged, or was by the kernel that the load is of.
     pub stays_alone: bool,
 }
@@ -56,6 +59,10 @@ pub enum Step {
     Release(u32, u8),
     /// Lists of pages on the CPU have other limits.
     Limit(Limits),
+    /// SLAB's arrays get their whole size; before, they have one object.
+    WholeArrays,
+    /// SLAB's timer reaps a part of a cache, or of a size class.
+    Reap(Of, Part),
     /// What was before is what lived when the events began.
     Begin,
     /// The moment of this number in [`Load::moments`] has come.
@@ -173,6 +180,7 @@ fn of_table(cache: &slabyard_small::Cache) -> Cache {
         align: cache.align,
         reclaimable: cache.kind == Kind::Reclaimable,
         keeps_contents: cache.kind == Kind::Typesafe,
+        has_readers: cache.kind == Kind::Typesafe,
         stays_alone: false,
     }
 }

@@ -10,9 +10,10 @@
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::contender::Contender;
-use super::kernel::{Change, Kernel, NoSlab, Place};
+use super::kernel::Kernel;
 use super::load::{Load, Step};
 use super::memory::Memory;
+use super::slabs::{Change, NoSlab, Place};
 use super::state::State;
 use super::zone::Type;
 use std::collections::HashMap;
@@ -182,6 +183,9 @@ impl Run {
     }
 
     fn serve_all(mut self, load: &Load) -> Result<Outcome, NoSlab> {
+        if load.steps.contains(&Step::WholeArrays) {
+            self.kernel.begin_with_arrays_of_one();
+        }
         for (nth, step) in load.steps.iter().enumerate() {
             match *step {
                 Step::Alloc(number, of) => {
@@ -207,6 +211,14 @@ impl Run {
                 }
                 Step::Release(at, order) => self.memory.put((at, order)),
                 Step::Limit(limits) => self.memory.limit(limits),
+                Step::WholeArrays => (0..self.kernel.grow_arrays()).for_each(|cache| {
+                    self.follow(cache);
+                }),
+                Step::Reap(of, part) => {
+                    if let Some(cache) = self.kernel.reap(of, part) {
+                        self.follow(cache);
+                    }
+                }
                 Step::Begin => {
                     // Slabs that the kernel had, and the engine does not need.
                     while let Some(block) = self.of_begin.pop() {

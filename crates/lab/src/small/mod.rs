@@ -4,7 +4,7 @@
 //! Which allocator leaves most, and whether a block of 2^7 pages is still there, depends on where
 //! slabs lie among other pages. So every page that the load asks for comes out of one [`buddy`],
 //! a slab's as a process's image's; [`contender`] names the allocators and their settings,
-//! [`kernel`] gives them the load's caches, merged as a kernel merges them; [`machine`] serves the
+//! [`slabs`] gives them the load's caches, merged as a kernel merges them; [`machine`] serves the
 //! requests, and [`load`] makes them, from a seed (`slabyard-small`) or of a kernel's events. A
 //! kernel that told its [`state`] begins from its own free blocks, in a [`zone`].
 //!
@@ -21,6 +21,7 @@ mod kernel;
 pub mod load;
 pub mod machine;
 mod memory;
+mod slabs;
 pub mod state;
 pub mod text;
 pub mod zone;

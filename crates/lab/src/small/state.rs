@@ -15,8 +15,28 @@ use std::{fs, io};
 pub struct Told {
     /// In order; the first is the begin of the events.
     pub states: Vec<State>,
-    /// Limits of lists of pages on the CPU, and since when.
-    pub limits: Vec<(u64, Limits)>,
+    /// What changed, and when.
+    pub changes: Vec<(u64, Change)>,
+}
+
+/// What a kernel tells between its moments beside calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Lists of pages on the CPU have other limits.
+    Limits(Limits),
+    /// SLAB's arrays, of one object until then, are as large as they should be.
+    WholeArrays,
+    /// SLAB's timer reaps a part of the cache of this name.
+    Reap(String, Part),
+}
+
+/// What SLAB's timer reaps at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A CPU's array.
+    Cpu,
+    /// What the node has: the shared array, and free slabs.
+    Node,
 }
 
 /// At a moment.
@@ -46,6 +66,9 @@ pub struct State {
     pub caches: Vec<Known>,
     /// Slabs.
     pub slabs: Vec<Slab>,
+    /// Of an allocator that counts no objects: what `kmalloc` gave to whom no event tells of; bytes,
+    /// and how often.
+    pub live: Vec<(u32, u32)>,
 }
 
 /// A cache as the kernel has it.
@@ -61,6 +84,8 @@ pub struct Known {
     pub align: u32,
     /// Objects keep their contents while they are free.
     pub keeps_contents: bool,
+    /// Because readers may still look at them (`SLAB_TYPESAFE_BY_RCU`).
+    pub has_readers: bool,
     /// Its pages count as reclaimable.
     pub is_reclaimable: bool,
 }
@@ -95,12 +120,8 @@ pub fn read(text: &str) -> Told {
     let mut told = Told::default();
     for line in text.lines() {
         if line.starts_with('[') {
-            let Some(line) = Line::of(line).filter(|line| line.kind == "cpu_pages") else {
-                continue;
-            };
-            let limits =
-                Limits { high: number(line.text, "high="), batch: number(line.text, "batch=") };
-            told.limits.push((line.time, limits));
+            let change = |line: Line<'_>| Some((line.time, Change::of(&line)?));
+            told.changes.extend(Line::of(line).and_then(change));
         } else if let Some(moment) = line.strip_prefix("=== ") {
             if moment != "end" {
                 told.states.push(State { moment: moment.into(), ..State::default() });
@@ -112,6 +133,23 @@ pub fn read(text: &str) -> Told {
         }
     }
     told
+}
+
+impl Change {
+    fn of(line: &Line<'_>) -> Option<Change> {
+        let text = line.text;
+        let name = || field(text, "name=").map(str::to_owned);
+        Some(match line.kind {
+            "cpu_pages" => Change::Limits(Limits {
+                high: number(text, "high="),
+                batch: number(text, "batch="),
+            }),
+            "arrays" => Change::WholeArrays,
+            "reap" if text.contains("part=cpu") => Change::Reap(name()?, Part::Cpu),
+            "reap" => Change::Reap(name()?, Part::Node),
+            _ => return None,
+        })
+    }
 }
 
 impl State {
@@ -145,6 +183,7 @@ impl State {
                 size: number(line, " size="),
                 align: number(line, "align="),
                 keeps_contents: is("kept="),
+                has_readers: is("readers="),
                 is_reclaimable: is("reclaimable="),
             }),
             "slab" => self.slabs.push(Slab {
@@ -153,6 +192,7 @@ impl State {
                 objects: number(line, "objects="),
                 live: number(line, "live="),
             }),
+            "live" => self.live.push((number(line, "bytes="), number(line, "count="))),
             _ => {}
         }
     }
@@ -201,15 +241,27 @@ block: order=2 type=0 pfn=0x204
 pcp: cpu=0 count=3 high=0 batch=1
 pages: slab=1 reclaimable=0
 cache: name=dentry object_size=192 size=192 align=8 kept=0 reclaimable=1
+live: bytes=64 count=7
 slab: pfn=0x20 order=0 name=dentry objects=21 live=4
 === end
 [0] 0.000009: cpu_pages: high=125 most=125 batch=1
+[0] 0.000010: arrays: whole
+[0] 0.000011: kfree: ptr=10
+[0] 0.000012: reap: part=cpu name=dentry
+[0] 0.000013: reap: part=node name=dentry
 ";
 
     #[test]
     fn what_a_boot_told_is_read() {
         let told = read(TEXT);
-        assert_eq!(told.limits, [(9000, Limits { high: 125, batch: 1 })]);
+        let reap = |part| Change::Reap("dentry".into(), part);
+        let changes = [
+            (9000, Change::Limits(Limits { high: 125, batch: 1 })),
+            (10_000, Change::WholeArrays),
+            (12_000, reap(Part::Cpu)),
+            (13_000, reap(Part::Node)),
+        ];
+        assert_eq!(told.changes, changes);
         let [state] = &told.states[..] else { panic!("one state") };
         assert_eq!((&*state.moment, state.free, state.kept, state.slab), ("BEGIN", 5, 3, 1));
         assert_eq!(
@@ -219,6 +271,7 @@ slab: pfn=0x20 order=0 name=dentry objects=21 live=4
         assert_eq!(state.blocks, [((16, 0), Type::Movable), ((516, 2), Type::Unmovable)]);
         assert_eq!(state.slabs[0].block, (32, 0));
         assert_eq!((state.slabs[0].objects, state.slabs[0].live), (21, 4));
+        assert_eq!(state.live, [(64, 7)]);
         let known = &state.caches[0];
         assert_eq!((known.object_size, known.size, known.is_reclaimable), (192, 192, true));
         let mut zone = state.zone();

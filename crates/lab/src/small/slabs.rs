@@ -1,0 +1,349 @@
+//! Caches of slabs of a kernel that serves a load.
+//!
+//! They are merged as `mm/slab_common.c` does it: with one whose
+//! objects are at most 7 bytes larger, of a fitting alignment and of the same kind of pages; not
+//! if objects keep their contents. Size classes of kmalloc are caches, too; what is larger than the
+//! largest is pages, which a kernel counts as slab, too.
+//!
+//! Neighbours: [`super::kernel`] asks for objects here, or has SLOB in place of this.
+//! Invariants: of a cache that the load never uses nothing is made.
+
+use super::contender::{Contender, Empties, Lists};
+use super::load::{Cache, Of};
+use super::state::Part;
+use crate::rules::{Machine, Settings};
+use crate::slab;
+use slabyard::engine::array_cache::{Choice, Limits};
+use slabyard::engine::counted::{Front, KernelCache, Page, Rules};
+use thiserror::Error;
+
+/// One CPU, of node 0.
+const NODE_OF: [u16; 1] = [0];
+const CPU: usize = 0;
+/// What `kmalloc` aligns to at least, and caches.
+pub(super) const LEAST_ALIGN: u32 = 8;
+/// A cache line: classes of SLAB are aligned to no less where they are as large.
+const LINE: u32 = 64;
+/// Arrays of SLAB until it can make caches of any size.
+const ARRAYS_OF_ONE: Limits = Limits { limit: 1, batchcount: 1, sharedfactor: 0 };
+
+/// The load has a cache that no slab holds.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cache {name}: {why}")]
+pub struct NoSlab {
+    /// The cache.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Pages that an allocator took or gave back, by its own numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A slab of a cache, or a page of SLOB's: cache, number, order.
+    Took(u32, u32, u8),
+    /// It ended.
+    Gave(u32, u32),
+}
+
+/// Where an object lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// An address of SLOB's, and the bytes of a cache's object; 0: `kmalloc` made it.
+    Slob(u64, u32),
+    /// A cache and a slab, or an object in an array of it.
+    Slab(u32, u32),
+    /// A block of pages, of an order: too large for a size class.
+    Pages(u8),
+}
+
+/// A cache that is there, and what merging compares.
+struct Made {
+    name: String,
+    cache: KernelCache,
+    order: u8,
+    size: u32,
+    align: u32,
+    reclaimable: bool,
+    merges: bool,
+}
+
+/// A cache that is to be made.
+struct Wanted<'a> {
+    name: &'a str,
+    object_size: u32,
+    size: u32,
+    align: u32,
+    pages: Pages,
+    contents: Contents,
+    merging: Merging,
+}
+
+/// What its pages count as.
+#[derive(PartialEq, Eq)]
+enum Pages {
+    Reclaimable,
+    Plain,
+}
+
+/// What becomes of a free object's contents.
+#[derive(PartialEq, Eq)]
+enum Contents {
+    Kept,
+    Lost,
+}
+
+/// Whether later caches share it.
+#[derive(PartialEq, Eq)]
+enum Merging {
+    WithOthers,
+    Alone,
+}
+
+fn pages(reclaimable: bool) -> Pages {
+    if reclaimable { Pages::Reclaimable } else { Pages::Plain }
+}
+
+/// Caches of slabs.
+pub(super) struct Slabs {
+    contender: Contender,
+    settings: Settings,
+    made: Vec<Made>,
+    /// By the load's cache, and by size class: plain ones, then reclaimable ones.
+    of_cache: Vec<Option<u32>>,
+    of_class: Vec<Option<u32>>,
+    classes: Vec<u32>,
+    /// SLAB's arrays have one object each, as early in a boot.
+    has_arrays_of_one: bool,
+}
+
+fn settings(contender: Contender, page_size: u32, release: &str) -> Settings {
+    let machine = Machine::new(page_size, 1);
+    let (mut settings, _) =
+        Settings::of_version(release, machine).expect("a release with a preset");
+    let mut set = |text: &str| settings.set(text).expect("a key of the lab's own");
+    match contender {
+        Contender::Slob | Contender::Slab { .. } => {}
+        Contender::Slub { max_order, empties, lists } => {
+            set(&format!("max_order={max_order}"));
+            if empties == Empties::Ended {
+                set("min_partial=0");
+            }
+            if lists == Lists::Off {
+                set("cpu_partial_lists=0");
+            }
+        }
+        Contender::Tiny { max_order } => {
+            set("tiny=1");
+            set(&format!("max_order={max_order}"));
+        }
+    }
+    settings
+}
+
+/// As a kernel of 5.4 or later names it.
+fn class_name(size: u32, reclaimable: bool) -> String {
+    let kind = if reclaimable { "kmalloc-rcl" } else { "kmalloc" };
+    match size {
+        ..1024 => format!("{kind}-{size}"),
+        _ => format!("{kind}-{}k", size >> 10),
+    }
+}
+
+impl Slabs {
+    pub(super) fn new(contender: Contender, page_size: u32, caches: usize, release: &str) -> Slabs {
+        let classes = match contender {
+            // A class of 96 bytes has objects of 128 there: it is aligned to a line.
+            Contender::Slab { .. } => slab::kmalloc_sizes(page_size),
+            _ => crate::geometry::kmalloc_sizes(page_size),
+        };
+        Slabs {
+            contender,
+            settings: settings(contender, page_size, release),
+            made: Vec::new(),
+            of_cache: vec![None; caches],
+            of_class: vec![None; 2 * classes.len()],
+            classes,
+            has_arrays_of_one: false,
+        }
+    }
+
+    pub(super) fn alloc(&mut self, of: Of, caches: &[Cache]) -> Result<Place, NoSlab> {
+        let found = match (self.found(of), of) {
+            (Some(found), _) => found,
+            (None, Of::Cache(number)) => {
+                let made = self.cache(&caches[number as usize])?;
+                *self.of_cache[number as usize].insert(made)
+            }
+            (None, Of::Kmalloc(bytes) | Of::KmallocReclaimable(bytes)) => {
+                let Some(at) = self.class_at(of) else {
+                    let page = self.settings.machine.page_size;
+                    return Ok(
+                        Place::Pages(bytes.div_ceil(page).next_power_of_two().ilog2() as u8),
+                    );
+                };
+                let nr_classes = self.classes.len();
+                let made = self.class(self.classes[at % nr_classes], at >= nr_classes)?;
+                *self.of_class[at].insert(made)
+            }
+        };
+        let object = self.made[found as usize].cache.alloc(CPU, None);
+        Ok(Place::Slab(found, object))
+    }
+
+    /// The cache, if it was made.
+    fn found(&self, of: Of) -> Option<u32> {
+        match of {
+            Of::Cache(number) => self.of_cache[number as usize],
+            Of::Kmalloc(_) | Of::KmallocReclaimable(_) => self.of_class[self.class_at(of)?],
+        }
+    }
+
+    /// Where a size class is in `of_class`.
+    fn class_at(&self, of: Of) -> Option<usize> {
+        let (Of::Kmalloc(bytes) | Of::KmallocReclaimable(bytes)) = of else { return None };
+        let class = self.classes.iter().position(|class| *class >= bytes)?;
+        let reclaimable = matches!(of, Of::KmallocReclaimable(_)) && !self.settings.tiny;
+        Some(class + usize::from(reclaimable) * self.classes.len())
+    }
+
+    pub(super) fn free(&mut self, cache: u32, object: u32) {
+        self.made[cache as usize].cache.free(CPU, object);
+    }
+
+    /// Slabs that a call on a cache began and ended.
+    pub(super) fn changes(&mut self, cache: u32, mut each: impl FnMut(Change)) {
+        let made = &mut self.made[cache as usize];
+        for page in made.cache.take_pages() {
+            each(match page {
+                Page::New(slab) => Change::Took(cache, slab, made.order),
+                Page::Freed(slab) => Change::Gave(cache, slab),
+            });
+        }
+    }
+
+    pub(super) fn shrink(&self) {
+        self.made.iter().for_each(|made| made.cache.shrink());
+    }
+
+    pub(super) fn begin_with_arrays_of_one(&mut self) {
+        self.has_arrays_of_one = true;
+    }
+
+    pub(super) fn grow_arrays(&mut self) {
+        self.has_arrays_of_one = false;
+        let page_size = self.settings.machine.page_size;
+        for made in self.made.iter_mut().filter(|made| made.cache.has_arrays()) {
+            made.cache.tune_arrays(Choice::default().limits(made.size, page_size, 1));
+        }
+    }
+
+    pub(super) fn reap(&self, of: Of, part: Part) -> Option<u32> {
+        let found = self.found(of)?;
+        let cache = &self.made[found as usize].cache;
+        match part {
+            Part::Cpu => cache.reap_cpu(CPU),
+            Part::Node => cache.reap_nodes(),
+        }
+        Some(found)
+    }
+
+    pub(super) fn is_reclaimable(&self, cache: u32) -> bool {
+        self.made[cache as usize].reclaimable
+    }
+
+    /// Each cache's name, the order of its slabs, and how many it has.
+    pub(super) fn all(&self) -> impl Iterator<Item = (String, u8, u32)> {
+        self.made.iter().map(|made| (made.name.clone(), made.order, made.cache.nr_slabs()))
+    }
+
+    /// Caches that were made.
+    pub(super) fn len(&self) -> u32 {
+        self.made.len() as u32
+    }
+
+    fn class(&mut self, size: u32, reclaimable: bool) -> Result<u32, NoSlab> {
+        let align = match self.contender {
+            Contender::Slab { .. } => size.min(LINE),
+            _ => LEAST_ALIGN,
+        };
+        // Classes are there first, and merge with nothing.
+        self.make(&Wanted {
+            name: &class_name(size, reclaimable),
+            object_size: size,
+            size: size.next_multiple_of(align),
+            align,
+            pages: pages(reclaimable),
+            contents: Contents::Lost,
+            merging: Merging::Alone,
+        })
+    }
+
+    fn cache(&mut self, cache: &Cache) -> Result<u32, NoSlab> {
+        let align = cache.align.max(LEAST_ALIGN);
+        let link = match self.contender {
+            // SLAB has its free objects in an index beside them.
+            Contender::Slab { .. } => 0,
+            _ => LEAST_ALIGN,
+        };
+        let behind = if cache.keeps_contents { link } else { 0 };
+        let bytes = cache.object_size.max(1).next_multiple_of(LEAST_ALIGN) + behind;
+        let size = bytes.next_multiple_of(align);
+        let reclaimable = cache.reclaimable && !self.settings.tiny;
+        let fits = |made: &Made| {
+            let arrays_fit = !matches!(self.contender, Contender::Slab { .. })
+                || made.align.is_multiple_of(align);
+            made.merges
+                && made.reclaimable == reclaimable
+                && made.size >= size
+                && made.size - size < LEAST_ALIGN
+                && made.size.is_multiple_of(align)
+                && arrays_fit
+        };
+        if !cache.keeps_contents
+            && !cache.stays_alone
+            && let Some(found) = self.made.iter().rposition(fits)
+        {
+            return Ok(found as u32);
+        }
+        let contents = if cache.keeps_contents { Contents::Kept } else { Contents::Lost };
+        let merging = match cache.keeps_contents || cache.stays_alone {
+            true => Merging::Alone,
+            false => Merging::WithOthers,
+        };
+        let (name, object_size, pages) = (&*cache.name, cache.object_size, pages(reclaimable));
+        self.make(&Wanted { name, object_size, size, align, pages, contents, merging })
+    }
+
+    fn make(&mut self, wanted: &Wanted<'_>) -> Result<u32, NoSlab> {
+        let &Wanted { name, object_size, size, align, .. } = wanted;
+        let reclaimable = wanted.pages == Pages::Reclaimable;
+        let keeps_contents = wanted.contents == Contents::Kept;
+        let merges = wanted.merging == Merging::WithOthers;
+        let no_slab = |why: String| NoSlab { name: name.into(), why };
+        let geometry =
+            crate::geometry::of(size, &self.settings).map_err(|e| no_slab(e.to_string()))?;
+        let (mut rules, mut order) = (geometry.rules(&self.settings), geometry.order);
+        if let Contender::Slab { max_order } = self.contender {
+            let machine = &self.settings.machine;
+            let of_slab = slab::Rules { max_order, ..slab::Rules::of(machine) };
+            let request = slab::Request { object_size, size, align, keeps_contents, reclaimable };
+            let found = slab::of(&request, &of_slab).map_err(|e| no_slab(e.to_string()))?;
+            order = found.order;
+            let limits = if self.has_arrays_of_one { ARRAYS_OF_ONE } else { found.limits };
+            rules = Rules {
+                objects: found.objects,
+                front: Front::ArrayCaches(limits),
+                min_partial: 0,
+                cpu_partial: 0,
+                cpu_partial_slabs: 0,
+                cpu_partial_lists: false,
+                ..rules
+            };
+        }
+        let mut cache = KernelCache::new(rules, &NODE_OF);
+        cache.begin();
+        self.made.push(Made { name: name.into(), cache, order, size, align, reclaimable, merges });
+        Ok(self.made.len() as u32 - 1)
+    }
+}
