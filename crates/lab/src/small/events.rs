@@ -9,8 +9,9 @@
 //! allocation is left out and counted.
 
 use super::load::{Cache, Load, Of, Step};
+use super::mobility::Type;
 use super::state::{Change, Known, State, Told};
-use super::text::RECLAIMABLE;
+use super::text::{MOBILITY, RECLAIMABLE};
 use crate::event::{Event, Kind};
 use crate::slob::Machine;
 use crate::trace::Trace;
@@ -73,14 +74,26 @@ impl Load {
     /// pages it had; its caches are as it merged them.
     #[must_use]
     pub fn of_kernel(trace: &Trace, marks: &[(u64, String)], told: &Told, machine: Machine) -> Cut {
-        let (mut caches, of_name) = caches(trace);
+        let (mut caches, mut of_name) = caches(trace);
         let begin = told.states.first();
         for state in &told.states {
             state.caches.iter().for_each(|known| know(&mut caches, known));
         }
+        if begin.is_some() {
+            // A cache that others are merged with has larger objects from then on.
+            for ((name, _), number) in &mut of_name {
+                let name = trace.names.get(*name);
+                let first = caches.iter().position(|cache| cache.name == name);
+                *number = first.map_or(*number, |first| first as u16);
+            }
+        }
+        // A cache that is merged with a size class has the class's name.
+        let class = |name: u32| Some((name, class_of(begin?, trace.names.get(name))?));
+        let classes = of_name.keys().filter_map(|(name, _)| class(*name)).collect();
         let mut cutter = Cutter {
             load: Load { caches, ..Load::default() },
             of_name,
+            classes,
             left_out: 0,
             objects: HashMap::new(),
             blocks: Blocks::default(),
@@ -142,6 +155,8 @@ impl Load {
 struct Cutter {
     load: Load,
     of_name: HashMap<(u32, u32), u16>,
+    /// Names that are those of size classes.
+    classes: HashMap<u32, Of>,
     left_out: usize,
     /// Numbers of objects by their address.
     objects: HashMap<u64, u32>,
@@ -194,7 +209,10 @@ impl Cutter {
         match event.kind {
             Kind::CacheAlloc | Kind::Kmalloc => {
                 let of = match event.kind {
-                    Kind::CacheAlloc => Of::Cache(self.of_name[&(event.name, bytes_of(event))]),
+                    Kind::CacheAlloc => match self.classes.get(&event.name) {
+                        Some(class) => *class,
+                        None => Of::Cache(self.of_name[&(event.name, bytes_of(event))]),
+                    },
                     _ if event.gfp & RECLAIMABLE != 0 => Of::KmallocReclaimable(event.requested),
                     _ => Of::Kmalloc(event.requested),
                 };
@@ -225,7 +243,8 @@ impl Cutter {
                 if let Some(old) = self.blocks.insert(event, number) {
                     self.load.steps.push(Step::FreePages(old));
                 }
-                self.load.steps.push(Step::Pages(number, event.order));
+                let of = Type::of(((event.gfp & MOBILITY) >> MOBILITY.trailing_zeros()) as u8);
+                self.load.steps.push(Step::Pages(number, event.order, of));
             }
             Kind::PageFree => match self.blocks.remove(event) {
                 Some(step) => self.load.steps.push(step),
@@ -383,7 +402,7 @@ mod tests {
  <idle>-0 [000] d.... 0.1: mm_page_alloc: page=ffffea00 pfn=0x10 order=1 migratetype=0 gfp_flags=none
  <idle>-0 [000] d.... 0.2: kmem_cache_alloc: call_site=d_alloc+0x1/0x2 ptr=ffff888000010040 bytes_req=192 bytes_alloc=192 gfp_flags=none
  <idle>-0 [000] d.... 0.2: kmalloc: call_site=f+0x1/0x2 ptr=ffff888000011000 bytes_req=100 bytes_alloc=128 gfp_flags=GFP_KERNEL|__GFP_RECLAIMABLE
- <idle>-0 [000] d.... 0.3: mm_page_alloc: page=ffffea00 pfn=0x20 order=2 migratetype=0 gfp_flags=none
+ <idle>-0 [000] d.... 0.3: mm_page_alloc: page=ffffea00 pfn=0x20 order=2 migratetype=1 gfp_flags=none
  init-1 [000] ..... 0.4: tracing_mark_write: LOAD-BEGIN
  init-1 [000] ..... 0.5: kmem_cache_free: call_site=d_free+0x1/0x2 ptr=ffff888000010040 name=dentry
  init-1 [000] ..... 0.5: kfree: call_site=d_free+0x1/0x2 ptr=ffff888000099000
@@ -399,7 +418,7 @@ mod tests {
         let steps = [
             Step::Alloc(0, Of::Cache(0)),
             Step::Alloc(1, Of::KmallocReclaimable(100)),
-            Step::Pages(2, 2),
+            Step::Pages(2, 2, Type::Movable),
             Step::Reach(0),
             Step::Free(0),
             Step::FreePages(2),

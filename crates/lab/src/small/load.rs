@@ -4,8 +4,9 @@
 //! it. Invariant: an object or block of pages has a number of its own, from 0 up, that no other
 //! has.
 
+use super::kept::Limits;
+use super::mobility::Type;
 use super::state::Part;
-use super::zone::Limits;
 use slabyard_small::boot::Boot;
 use slabyard_small::random::Random;
 use slabyard_small::{CACHES, Kind, Moment, Request, SLOTS, What};
@@ -49,8 +50,9 @@ pub enum Step {
     Alloc(u32, Of),
     /// It is freed.
     Free(u32),
-    /// A block of pages is taken, of an order.
-    Pages(u32, u8),
+    /// A block of pages is taken, of an order, and of a type that matters where a kernel told of its
+    /// memory.
+    Pages(u32, u8, Type),
     /// It is given back, if there was one.
     FreePages(u32),
     /// A part of it is given back: its first page in the block, its order.
@@ -100,7 +102,9 @@ impl Load {
             load.steps.push(match request {
                 Request::Alloc { slot, what } => Step::Alloc(at[slot as usize], of(what)),
                 Request::Free { slot } => Step::Free(at[slot as usize]),
-                Request::Pages { slot, order } => Step::Pages(at[slot as usize], order),
+                Request::Pages { slot, order } => {
+                    Step::Pages(at[slot as usize], order, Type::Unmovable)
+                }
                 Request::FreePages { slot } => Step::FreePages(at[slot as usize]),
                 Request::Reach(moment) => Step::Reach(moment as u8),
             });
@@ -140,7 +144,8 @@ impl Load {
     /// ```
     pub fn begin_scattered(&mut self, pages: u32, kept: u32, seed: u64) {
         let mut numbers: Vec<u32> = (0..pages).map(|_| self.number()).collect();
-        let mut steps: Vec<Step> = numbers.iter().map(|number| Step::Pages(*number, 0)).collect();
+        let one = |number: &u32| Step::Pages(*number, 0, Type::Unmovable);
+        let mut steps: Vec<Step> = numbers.iter().map(one).collect();
         Random::new(seed).shuffle(&mut numbers);
         // The lowest are given back last, and taken first.
         let mut given = numbers.split_off(kept.min(pages) as usize);

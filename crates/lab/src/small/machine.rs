@@ -13,9 +13,9 @@ use super::contender::Contender;
 use super::kernel::Kernel;
 use super::load::{Load, Step};
 use super::memory::Memory;
+use super::mobility::Type;
 use super::slabs::{Change, NoSlab, Place};
 use super::state::State;
-use super::zone::Type;
 use std::collections::HashMap;
 
 /// A machine.
@@ -128,7 +128,7 @@ pub fn run_from(
     load: &Load,
 ) -> Result<Outcome, NoSlab> {
     let kernel = Kernel::new(contender, PAGE_SIZE, begin.pages, load.caches.len(), release);
-    let mut run = Run::new(kernel, Memory::Kernel(Box::new(begin.zone())), load);
+    let mut run = Run::new(kernel, Memory::Kernel(Box::new(begin.zone(release))), load);
     run.of_begin = begin.slabs.iter().rev().map(|slab| slab.block).collect();
     run.serve_all(load)
 }
@@ -198,7 +198,7 @@ impl Run {
                         self.free(place);
                     }
                 }
-                Step::Pages(number, order) => self.pages(nth, number, order),
+                Step::Pages(number, order, of) => self.pages(nth, number, order, of),
                 Step::FreePages(number) => {
                     if let Some(block) = self.blocks.remove(&number) {
                         self.put_of_requests(block);
@@ -369,9 +369,9 @@ impl Run {
         }
     }
 
-    fn pages(&mut self, nth: usize, number: u32, order: u8) {
+    fn pages(&mut self, nth: usize, number: u32, order: u8, of: Type) {
         self.outcome.asked[order as usize] += 1;
-        let block = self.memory.take(order, Type::Unmovable);
+        let block = self.memory.take(order, of);
         match block {
             Some(block) => {
                 self.outcome.served[order as usize] += 1;

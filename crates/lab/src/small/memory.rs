@@ -3,7 +3,9 @@
 //! Neighbours: [`super::machine`] takes slabs and requests here, and gives them back.
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
-use super::zone::{Limits, Type, Zone};
+use super::kept::Limits;
+use super::mobility::Type;
+use super::zone::Zone;
 
 /// Free pages.
 pub(super) enum Memory {

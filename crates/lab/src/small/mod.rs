@@ -17,10 +17,14 @@
 pub mod buddy;
 pub mod contender;
 pub mod events;
+mod free_lists;
+pub mod kept;
 mod kernel;
 pub mod load;
 pub mod machine;
 mod memory;
+pub mod mobility;
+mod pageblocks;
 mod slabs;
 pub mod state;
 pub mod text;

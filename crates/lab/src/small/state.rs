@@ -5,8 +5,11 @@
 //! made of its blocks. Invariant: lines that are not understood are left out.
 
 use super::buddy::{Block, MOST_ORDER};
+use super::kept::Limits;
+use super::mobility::{Mobility, Rules, Type};
 use super::text::{Line, field};
-use super::zone::{Limits, Mobility, Type, Zone};
+use super::zone::Zone;
+use std::ops::Range;
 use std::path::Path;
 use std::{fs, io};
 
@@ -50,6 +53,8 @@ pub struct State {
     pub free: u32,
     /// Free blocks and their types, in the order of their lists.
     pub blocks: Vec<(Block, Type)>,
+    /// Pages that the zone spans; none if it did not say.
+    pub span: Range<u32>,
     /// Whether pages are grouped by mobility.
     pub is_grouped: bool,
     /// Pages of a pageblock, as an order, and the types of all.
@@ -140,10 +145,10 @@ impl Change {
         let text = line.text;
         let name = || field(text, "name=").map(str::to_owned);
         Some(match line.kind {
-            "cpu_pages" => Change::Limits(Limits {
-                high: number(text, "high="),
-                batch: number(text, "batch="),
-            }),
+            "cpu_pages" => {
+                let [high, most, batch] = ["high=", "most=", "batch="].map(|key| number(text, key));
+                Change::Limits(Limits { high, most, batch })
+            }
             "arrays" => Change::WholeArrays,
             "reap" if text.contains("part=cpu") => Change::Reap(name()?, Part::Cpu),
             "reap" => Change::Reap(name()?, Part::Node),
@@ -161,6 +166,7 @@ impl State {
             "zone" => {
                 self.free += number(line, "free=");
                 self.is_grouped = is("grouped=");
+                self.span = number(line, "start=")..number(line, "end=");
             }
             "pageblock" => {
                 self.pageblock_order = order();
@@ -197,11 +203,15 @@ impl State {
         }
     }
 
-    /// Free pages as they are here.
+    /// Free pages as they are here, of a kernel of a release.
     #[must_use]
-    pub fn zone(&self) -> Zone {
+    pub fn zone(&self, release: &str) -> Zone {
         let mobility = if self.is_grouped { Mobility::Grouped } else { Mobility::Off };
-        let mut zone = Zone::new(self.pages, mobility, self.pageblock_order, &self.pageblocks);
+        let (rules, types) = (Rules::of(release), &self.pageblocks);
+        let mut zone = Zone::new(rules, self.pages, mobility, self.pageblock_order, types);
+        if !self.span.is_empty() {
+            zone.span(self.span.clone());
+        }
         for (block, of) in &self.blocks {
             zone.begin_with(*block, *of);
         }
@@ -256,7 +266,7 @@ slab: pfn=0x20 order=0 name=dentry objects=21 live=4
         let told = read(TEXT);
         let reap = |part| Change::Reap("dentry".into(), part);
         let changes = [
-            (9000, Change::Limits(Limits { high: 125, batch: 1 })),
+            (9000, Change::Limits(Limits { high: 125, most: 125, batch: 1 })),
             (10_000, Change::WholeArrays),
             (12_000, reap(Part::Cpu)),
             (13_000, reap(Part::Node)),
@@ -274,7 +284,7 @@ slab: pfn=0x20 order=0 name=dentry objects=21 live=4
         assert_eq!(state.live, [(64, 7)]);
         let known = &state.caches[0];
         assert_eq!((known.object_size, known.size, known.is_reclaimable), (192, 192, true));
-        let mut zone = state.zone();
+        let mut zone = state.zone("6.1");
         assert_eq!((zone.free_pages(), zone.counts()[2]), (5, 1));
         assert_eq!(zone.take(1, Type::Movable), Some((516, 1)), "its own type first");
     }

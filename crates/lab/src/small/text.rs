@@ -17,6 +17,9 @@ use std::io::BufRead;
 /// `__GFP_RECLAIMABLE`, of the flags that a text names the one that matters to caches.
 pub const RECLAIMABLE: u32 = 0x10;
 
+/// `__GFP_MOVABLE` and `__GFP_RECLAIMABLE`: the type of a page, by the kernel's number.
+pub const MOBILITY: u32 = 0x18;
+
 /// What was read.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
@@ -129,11 +132,16 @@ fn event(kind: &str, text: &str) -> Option<Event> {
     };
     let is_page = matches!(kind, Kind::PageAlloc | Kind::PageFree);
     let is_alloc = matches!(kind, Kind::Kmalloc | Kind::CacheAlloc);
+    let mobility = match field(text, "migratetype=") {
+        Some("1") => MOBILITY & !RECLAIMABLE,
+        Some("2") => RECLAIMABLE,
+        _ => 0,
+    };
     Some(Event {
         address: if is_page { frame()? } else { object()? },
         requested: if is_alloc { number("bytes_req=")? } else { 0 },
         allocated: if is_alloc { number("bytes_alloc=")? } else { 0 },
-        gfp: if text.contains("__GFP_RECLAIMABLE") { RECLAIMABLE } else { 0 },
+        gfp: if text.contains("__GFP_RECLAIMABLE") { RECLAIMABLE } else { mobility },
         order: if is_page { number("order=")? as u8 } else { 0 },
         kind,
         ..Event::BLANK

@@ -1,0 +1,253 @@
+//! Pages that a kernel's CPU keeps in front of a zone's free blocks: lists by order and type, from
+//! whose heads it takes, and from whose tails pages go back.
+//!
+//! Linux 6.1 has fixed limits, and gives back twice as many each time that frees follow one another.
+//! From 6.7 on limits adapt between a least and a most one: a refill raises them and is twice as
+//! large each time that order 0 is refilled without a free in between; what goes back is as many as
+//! were freed in a row; two freed blocks of an order above 0 in a row take up to 32 batches along.
+//! [`Adapts`] says which. (`mm/page_alloc.c` of both releases; the boots of `tests/small_told.rs`
+//! hold this against them.)
+//!
+//! Neighbours: [`super::zone`] refills the lists, and frees what goes back. Invariant: `pages` is
+//! what lies in the lists.
+
+use super::mobility::{Adapts, TYPES, Type};
+use std::collections::VecDeque;
+
+/// Blocks of up to this order are kept on CPUs.
+pub const MOST_KEPT: u8 = 3;
+
+const KEPT_ORDERS: usize = MOST_KEPT as usize + 1;
+
+/// Most doublings of a batch.
+const MOST_DOUBLINGS: u32 = 5;
+
+/// Limits of the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Pages from which on some go back; 0: each at once.
+    pub high: u32,
+    /// Where that adapts, what it may rise to.
+    pub most: u32,
+    /// How many go back at least, and come at once.
+    pub batch: u32,
+}
+
+/// A block that goes back: its first page, its order, the type of its list.
+pub(super) type Back = (u32, u8, Type);
+
+/// The lists.
+pub(super) struct Kept {
+    adapts: Adapts,
+    limits: Limits,
+    lists: [[VecDeque<u32>; TYPES]; KEPT_ORDERS],
+    pages: u32,
+    /// Of limits that adapt: the one in force.
+    high: u32,
+    /// Doublings of what goes back (fixed limits), or of what comes (those that adapt).
+    doublings: u32,
+    /// Pages freed in a row, halved by each allocation.
+    in_a_row: u32,
+    /// What was freed last was of an order above 0.
+    was_high: bool,
+}
+
+impl Kept {
+    pub(super) fn new(adapts: Adapts) -> Kept {
+        Kept {
+            adapts,
+            limits: Limits { high: 0, most: 0, batch: 1 },
+            lists: Default::default(),
+            pages: 0,
+            high: 0,
+            doublings: 0,
+            in_a_row: 0,
+            was_high: false,
+        }
+    }
+
+    pub(super) fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    pub(super) fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// An allocation begins.
+    pub(super) fn asked(&mut self) {
+        match self.adapts {
+            Adapts::Never => self.doublings >>= 1,
+            Adapts::Always => self.in_a_row >>= 1,
+        }
+    }
+
+    pub(super) fn pop(&mut self, order: u8, of: Type) -> Option<u32> {
+        let at = self.lists[usize::from(order)][of as usize].pop_front()?;
+        self.pages -= 1 << order;
+        Some(at)
+    }
+
+    /// Behind those that came at once.
+    pub(super) fn refill(&mut self, at: u32, order: u8, of: Type) {
+        self.lists[usize::from(order)][of as usize].push_back(at);
+        self.pages += 1 << order;
+    }
+
+    /// How many blocks an empty list is refilled with.
+    pub(super) fn wanted(&mut self, order: u8) -> u32 {
+        let blocks = match self.adapts {
+            Adapts::Never => self.limits.batch,
+            Adapts::Always => match self.adapted(order) {
+                Some(blocks) => blocks,
+                None => return 1,
+            },
+        };
+        if blocks > 1 { (blocks >> order).max(2) } else { 1 }
+    }
+
+    fn adapted(&mut self, order: u8) -> Option<u32> {
+        let Limits { high: least, most, batch } = self.limits;
+        self.high = self.high.clamp(least, most);
+        if self.high < batch {
+            return None;
+        }
+        let doublings = if order == 0 { self.doublings } else { 0 };
+        let mut blocks = batch << doublings;
+        if least != most {
+            self.high = (self.high + blocks).min(most);
+        }
+        if order == 0 {
+            let room = self.high.saturating_sub(self.pages + batch).max(batch);
+            if blocks <= room && self.doublings < MOST_DOUBLINGS {
+                self.doublings += 1;
+            }
+            blocks = blocks.min(room);
+        }
+        Some(blocks)
+    }
+
+    /// Takes in what was freed; what goes back therefore.
+    pub(super) fn put(&mut self, at: u32, order: u8, of: Type) -> Vec<Back> {
+        self.lists[usize::from(order)][of as usize].push_front(at);
+        self.pages += 1 << order;
+        let count = match self.adapts {
+            Adapts::Never => self.too_many(order),
+            Adapts::Always => self.too_many_now(order),
+        };
+        self.back(count, usize::from(order) * TYPES + of as usize)
+    }
+
+    fn too_many(&mut self, order: u8) -> u32 {
+        let Limits { high, batch, .. } = self.limits;
+        if self.doublings > 0 && order > 0 {
+            return self.pages;
+        }
+        if self.pages < high {
+            return 0;
+        }
+        if high < batch {
+            return 1;
+        }
+        let most = high - batch;
+        let count = batch << self.doublings;
+        if count < most && self.doublings < MOST_DOUBLINGS {
+            self.doublings += 1;
+        }
+        count.max(batch).min(most)
+    }
+
+    fn too_many_now(&mut self, order: u8) -> u32 {
+        let Limits { high: least, most, batch } = self.limits;
+        let many = batch << MOST_DOUBLINGS;
+        self.doublings >>= 1;
+        let all = order > 0 && self.was_high && self.in_a_row >= batch && self.pages >= batch;
+        self.was_high = order > 0;
+        if self.in_a_row < many {
+            self.in_a_row += 1 << order;
+        }
+        self.high = self.high.clamp(least, most);
+        if self.high > 0 && all {
+            self.high = self.high.saturating_sub(many).max(least);
+            return self.pages.min(many);
+        }
+        let high = self.high;
+        if self.pages < high {
+            return 0;
+        }
+        if high > 0 {
+            self.high = high.max((self.in_a_row + batch).clamp(least, most));
+        }
+        if all {
+            return self.pages.min(many);
+        }
+        if high < batch {
+            return 1;
+        }
+        self.in_a_row.max(batch).min(high - batch)
+    }
+
+    /// So many pages, from a list's tail first, then from the next lists'.
+    pub(super) fn back(&mut self, count: u32, first: usize) -> Vec<Back> {
+        let (mut left, mut nth) = (i64::from(count.min(self.pages)), first);
+        let mut back = Vec::new();
+        while left > 0 {
+            let (order, of) = (nth / TYPES, nth % TYPES);
+            while left > 0
+                && let Some(at) = self.lists[order][of].pop_back()
+            {
+                left -= 1 << order;
+                self.pages -= 1 << order;
+                back.push((at, order as u8, Type::ALL[of]));
+            }
+            nth = (nth + 1) % (KEPT_ORDERS * TYPES);
+        }
+        back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { high: 4, most: 100, batch: 1 };
+
+    fn kept() -> Kept {
+        let mut kept = Kept::new(Adapts::Always);
+        kept.limit(LIMITS);
+        kept
+    }
+
+    #[test]
+    fn refills_double_until_a_free_and_raise_the_limit() {
+        let mut kept = kept();
+        let refills: Vec<u32> = (0..5).map(|_| kept.wanted(0)).collect();
+        assert_eq!(refills, [1, 2, 4, 8, 16]);
+        assert_eq!(kept.high, 4 + 1 + 2 + 4 + 8 + 16);
+        assert!(kept.put(7, 0, Type::Unmovable).is_empty());
+        assert_eq!(kept.wanted(0), 4, "five doublings, halved");
+        assert_eq!(kept.wanted(1), 1, "of order 0 alone");
+    }
+
+    #[test]
+    fn as_many_go_back_as_were_freed_in_a_row() {
+        let mut kept = kept();
+        let back: Vec<usize> = (0..8).map(|at| kept.put(at, 0, Type::Unmovable).len()).collect();
+        // The limit rises to what is freed in a row and a batch.
+        assert_eq!(back, [0, 0, 0, 3, 0, 0, 0, 4]);
+        assert_eq!((kept.pages(), kept.high), (1, 9));
+    }
+
+    #[test]
+    fn two_large_blocks_in_a_row_take_others_along() {
+        let mut kept = kept();
+        kept.limit(Limits { high: 50, ..LIMITS });
+        for at in 0..10 {
+            assert!(kept.put(at, 0, Type::Unmovable).is_empty());
+        }
+        assert!(kept.put(16, 1, Type::Unmovable).is_empty());
+        let back = kept.put(18, 1, Type::Unmovable);
+        assert_eq!((back[0], back.len()), ((16, 1, Type::Unmovable), 12));
+        assert_eq!(kept.pages(), 0);
+    }
+}
