@@ -189,9 +189,9 @@ static void slabyard_zone(struct zone *zone)
 	unsigned long pfn;
 	int cpu, n, type;
 
-	slabyard_say("zone: name=%s managed=%lu free=%lu grouped=%d\n", zone->name,
+	slabyard_say("zone: name=%s managed=%lu free=%lu grouped=%d start=0x%lx end=0x%lx\n", zone->name,
 		     zone_managed_pages(zone), zone_page_state(zone, NR_FREE_PAGES),
-		     !page_group_by_mobility_disabled);
+		     !page_group_by_mobility_disabled, zone->zone_start_pfn, zone_end_pfn(zone));
 	for (pfn = zone->zone_start_pfn; pfn < zone_end_pfn(zone);
 	     pfn = ALIGN(pfn + 1, pageblock_nr_pages))
 		if (pfn_valid(pfn))
