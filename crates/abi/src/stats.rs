@@ -52,6 +52,7 @@ counters! {
     DeactivateToTail "deactivate_to_tail" "CPU slabs put to its tail.",
     DeactivateRemoteFrees "deactivate_remote_frees" "CPU slabs put back with objects that others freed.",
     DeactivateBypass "deactivate_bypass" "CPU slabs left behind full.",
+    OrderFallback "order_fallback" "Slabs of a lower order, for want of a block of their cache's.",
     CpuPartialAlloc "cpu_partial_alloc" "Slabs taken from a CPU partial list to be used.",
     CpuPartialFree "cpu_partial_free" "Slabs put on a CPU partial list by a free.",
     CpuPartialNode "cpu_partial_node" "Slabs put there from a node's list.",

@@ -318,7 +318,7 @@ pub(super) enum Why {
 #[inline]
 pub(super) fn freed<S: Slabs>(on: S, shape: &Shape, slab: u32, put: &Put) {
     let free = put.before + put.added;
-    if put.added > 0 && (put.before == 0 || free == shape.geometry.objects) {
+    if put.added > 0 && (put.before == 0 || free == on.objects_in(shape, slab)) {
         relist(on, slab, put.version, Why::Freed);
     }
 }
@@ -338,7 +338,7 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
         on.count(Counter::ListLockVain, 1);
         return;
     }
-    if ends(on, shape, list.nr_partial, free, listed) {
+    if ends(on, (shape, slab), list.nr_partial, free, listed) {
         if listed {
             list.unlink(on, slab);
             on.publish(&list);
@@ -364,12 +364,12 @@ pub(super) fn relist<S: Slabs>(on: S, slab: u32, version: Version, why: Why) {
 /// enough without it.
 pub(super) fn ends<S: Slabs>(
     on: S,
-    shape: &Shape,
+    (shape, slab): (&Shape, u32),
     nr_partial: u32,
     free: u32,
     listed: bool,
 ) -> bool {
-    if free < shape.geometry.objects {
+    if free < on.objects_in(shape, slab) {
         return false;
     }
     let counted = match on.rules().counted {
@@ -410,7 +410,7 @@ fn discard_empty<S: Slabs>(on: S, looks: u32) -> u32 {
     let mut at = list.head;
     while at != NIL && n < batch.len() && looked < looks {
         let next = on.links(at).next();
-        if on.free_of(at).1 == shape.geometry.objects {
+        if on.free_of(at).1 == on.objects_in(shape, at) {
             list.unlink(on, at);
             on.end(shape, at);
             batch[n] = at;

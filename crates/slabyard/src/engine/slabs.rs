@@ -228,6 +228,11 @@ pub trait Slabs: Copy {
     }
     /// A slab's version and free objects.
     fn free_of(self, slab: u32) -> (Version, u32);
+    /// Objects of a slab, free or not: the shape's, but in a slab of a lower order.
+    #[inline(always)]
+    fn objects_in(self, shape: &Shape, _slab: u32) -> u32 {
+        shape.geometry.objects
+    }
     /// Takes free objects, up to `most`; with `whole`, whole words alone. `f` gets those of
     /// one word at a time. Returns how many it took, and how many are left. The caller holds
     /// the list's lock, or nobody else knows the slab.

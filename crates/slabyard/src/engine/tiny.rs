@@ -93,7 +93,7 @@ pub fn free_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
     let put = on.put(shape, group);
     let listed = on.links(slab).is_listed();
     let free = put.before + put.added;
-    let ends = put.added > 0 && partial::ends(on, shape, list.len(), free, listed);
+    let ends = put.added > 0 && partial::ends(on, (shape, slab), list.len(), free, listed);
     if ends {
         if listed {
             list.unlink(on, slab);

@@ -6,7 +6,7 @@
 //! [`KernelCache::reap`] says so.
 
 use super::slabs::{CountedSheaf, CountedSlabs};
-use super::{Front, KernelCache};
+use super::{Front, KernelCache, NONE};
 use crate::engine::array_cache::clock::{Chain, Look};
 use crate::engine::array_cache::shared::Shared;
 use crate::engine::array_cache::{ArrayCaches, Arrays, Choice, Limits, alien, array, lists, reap};
@@ -95,17 +95,17 @@ impl KernelCache {
             let node = node.min(self.nodes.len() as u16 - 1);
             let on = CountedSlabs { node, ..self.at(cpu) };
             on.count(Counter::NodeAllocs, 1);
-            return array::alloc_direct(on).expect("numbers without end");
+            return array::alloc_direct(on).unwrap_or(NONE);
         }
         let Some(stack) = self.stacks.get_mut(cpu) else {
-            return array::alloc_direct(self.at(cpu)).expect("numbers without end");
+            return array::alloc_direct(self.at(cpu)).unwrap_or(NONE);
         };
         if let Some(object) = stack.main.get_mut().as_mut().and_then(|array| array.0.pop()) {
             stack.touched.set(true);
             self.counters.add(Counter::AllocCpuSheaf, 1);
             return object;
         }
-        array::alloc_slow(self.at(cpu)).expect("numbers without end")
+        array::alloc_slow(self.at(cpu)).unwrap_or(NONE)
     }
 
     /// Frees an object of a slab on a CPU.

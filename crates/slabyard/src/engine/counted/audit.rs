@@ -11,6 +11,10 @@ use ::alloc::vec::Vec;
 pub struct Places {
     /// Slabs.
     pub slabs: u32,
+    /// Those of them whose pages are of the least order.
+    pub small: u32,
+    /// Objects of all.
+    pub objects: u64,
     /// Slabs without a free object, in no list.
     pub full: u32,
     /// Slabs on nodes' lists, and those of them that are empty.
@@ -39,9 +43,12 @@ impl KernelCache {
     pub fn places(&self) -> Places {
         let mut sum = Places::default();
         for (_, slab) in self.each_slab() {
-            let empty = u32::from(slab.free.get() == self.rules.objects);
+            let objects = self.objects_if(slab.is_small.get());
+            let empty = u32::from(slab.free.get() == objects);
             let free = u64::from(slab.free.get());
             sum.slabs += 1;
+            sum.small += u32::from(slab.is_small.get());
+            sum.objects += u64::from(objects);
             match slab.state.get() {
                 State::Gone => {}
                 State::Full => sum.full += 1,
@@ -62,8 +69,7 @@ impl KernelCache {
                 }
             }
         }
-        let objects = u64::from(sum.slabs) * u64::from(self.rules.objects);
-        sum.taken = objects - sum.free_cpu_slab - sum.free_cpu_partial - sum.free_node;
+        sum.taken = sum.objects - sum.free_cpu_slab - sum.free_cpu_partial - sum.free_node;
         sum
     }
 
@@ -138,10 +144,11 @@ impl KernelCache {
             nr_slabs += 1;
             let Some(live) = live else { continue };
             let live = live(number as u32);
-            if free + own + in_sheaves[number] + live != self.rules.objects {
+            let objects = self.objects_of(number as u32);
+            if free + own + in_sheaves[number] + live != objects {
                 return Err(format!(
-                    "slab {number}: {free} free, {own} on its CPU, {} in sheaves, {live} live of {}",
-                    in_sheaves[number], self.rules.objects
+                    "slab {number}: {free} free, {own} on its CPU, {} in sheaves, {live} live of {objects}",
+                    in_sheaves[number]
                 ));
             }
         }

@@ -32,7 +32,8 @@ pub enum Choice {
 pub const ANY_NODE: Option<u16> = None;
 
 impl KernelCache {
-    /// Allocates on a CPU, from a node if one is named: the object's slab.
+    /// Allocates on a CPU, from a node if one is named: the object's slab; [`NONE`] if there are no
+    /// pages for a slab, which is so with a [`super::supply`] alone.
     #[inline]
     pub fn alloc(&mut self, cpu: usize, node: Option<u16>) -> u32 {
         if self.has_arrays() {
@@ -60,7 +61,7 @@ impl KernelCache {
             Choice::NodePartial(slab) => self.at_node_of(cpu, slab),
             _ => self.near(cpu, node),
         };
-        tiny::alloc_one(on).expect("numbers without end")
+        tiny::alloc_one(on).unwrap_or(NONE)
     }
 
     /// One object from a node's first slab, which stays on its list (7.x).
@@ -72,7 +73,7 @@ impl KernelCache {
             partial::take_partial(self.at_node_of(cpu, slab), 1, false, &mut |_| ());
             return slab;
         }
-        let slab = self.begin_slab(self.near(cpu, node).node);
+        let Some(slab) = self.begin_slab(self.near(cpu, node).node) else { return NONE };
         let on = self.at_node_of(cpu, slab);
         on.count(Counter::ListLock, 1);
         if let (_, 1..) = on.take(on.cache().shape(), slab, 1, false, |_| ()) {
@@ -98,7 +99,7 @@ impl KernelCache {
             return slab;
         }
         self.slow_paths.set(self.slow_paths.get().wrapping_add(1));
-        alloc::alloc_slow(self.at_wanted(cpu, node)).expect("numbers without end")
+        alloc::alloc_slow(self.at_wanted(cpu, node)).unwrap_or(NONE)
     }
 
     /// Where the next object of a CPU comes from.

@@ -138,7 +138,7 @@ impl KernelCache {
 
     /// Begins a slab because a real kernel did; it becomes the CPU's.
     pub fn follow_new(&self, cpu: usize) -> u32 {
-        let slab = self.begin_slab(self.node_of[cpu]);
+        let slab = self.adopt_slab(self.node_of[cpu]);
         let seized = self.seize(cpu, slab);
         debug_assert!(seized, "a new slab has free objects");
         slab
@@ -152,13 +152,13 @@ impl KernelCache {
             State::Gone => return false,
             State::CpuSlab => {
                 let cpu = it.cpu.get() as usize;
-                if it.free.get() + self.cpus[cpu].free.get() < self.rules.objects {
+                if it.free.get() + self.cpus[cpu].free.get() < self.objects_of(slab) {
                     return false;
                 }
                 self.return_own(cpu, slab);
                 self.cpus[cpu].slab.set(NONE);
             }
-            _ if it.free.get() < self.rules.objects => return false,
+            _ if it.free.get() < self.objects_of(slab) => return false,
             State::NodePartial => self.remove_partial(slab),
             State::CpuPartial => self.remove_cpu_partial(slab),
             State::Full => {}
@@ -220,7 +220,8 @@ impl KernelCache {
             }
             self.remove_cpu_partial(next);
             let listed = self.node_partial(self.slab(next).node.get() as usize).1;
-            if self.slab(next).free.get() == self.rules.objects && listed >= self.rules.min_partial
+            if self.slab(next).free.get() == self.objects_of(next)
+                && listed >= self.rules.min_partial
             {
                 self.discard(next);
             } else {
@@ -233,7 +234,7 @@ impl KernelCache {
     pub fn admit(&self, slab: u32, objects: u32) {
         let it = self.slab(slab);
         if it.state.get() != State::Gone {
-            let most = self.rules.objects - self.free_of(slab);
+            let most = self.objects_of(slab) - self.free_of(slab);
             it.free.set(it.free.get() + objects.min(most));
         }
     }

@@ -9,7 +9,7 @@ use crate::engine::partial::End;
 
 impl KernelCache {
     fn install(&self, node: u16, free: u32) -> u32 {
-        let slab = self.begin_slab(node);
+        let slab = self.adopt_slab(node);
         self.slab(slab).free.set(free.min(self.rules.objects));
         slab
     }

@@ -99,8 +99,10 @@ impl KernelCache {
                 continue;
             }
             let listed = self.each_node_partial(node as u16);
-            let empty: ::alloc::vec::Vec<u32> =
-                listed.filter(|(_, free)| *free == self.rules.objects).map(|it| it.0).collect();
+            let empty: ::alloc::vec::Vec<u32> = listed
+                .filter(|(slab, free)| *free == self.objects_of(*slab))
+                .map(|it| it.0)
+                .collect();
             for slab in empty {
                 self.remove_partial(slab);
                 self.discard(slab);
@@ -136,7 +138,7 @@ impl KernelCache {
             few.reverse();
             few.sort_by_key(key);
             for slab in few.into_iter().chain(many) {
-                if self.slab(slab).free.get() == self.rules.objects {
+                if self.slab(slab).free.get() == self.objects_of(slab) {
                     self.discard(slab);
                 } else {
                     self.add_partial(slab, End::Tail);

@@ -11,7 +11,7 @@
 //!
 //! # Equations
 //!
-//! For each slab: free + on its CPU + live + in sheaves = objects. For each cache:
+//! For each slab: free + on its CPU + live + in sheaves = its [objects](supply). For each cache:
 //! slabs in each state add up to `nr_slabs`; without CPU slabs in the rules no CPU has
 //! one, and without CPU partial lists all of these are empty.
 
@@ -26,8 +26,11 @@ mod numbers;
 mod on_cpu;
 pub mod sheaves;
 pub mod slabs;
+pub mod supply;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_supply;
 pub mod walk;
 
 use super::array_cache::shared::Shared;
@@ -108,6 +111,8 @@ pub struct KernelCache {
     slow_paths: Cell<u32>,
     /// Calls overlap in time.
     contention: Option<contention::Contention>,
+    /// Pages have an end.
+    supplied: Option<supply::Supplied>,
 }
 
 /// A slab that begins or ends.
@@ -195,6 +200,7 @@ impl KernelCache {
             pages: RefCell::default(),
             slow_paths: Cell::new(0),
             contention: None,
+            supplied: None,
         }
     }
 

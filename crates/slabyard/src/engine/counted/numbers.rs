@@ -7,6 +7,7 @@
 //!
 //! Neighbours: [`super::slabs`] shows them to policy.
 
+use super::supply::Order;
 use super::{KernelCache, Page, State};
 use crate::engine::Counter;
 use crate::slab::Word;
@@ -32,6 +33,8 @@ pub struct Slab {
     /// CPU that last freed an object of it while another CPU had it.
     pub(crate) freed_by: Cell<u16>,
     pub(crate) state: Cell<State>,
+    /// Its pages are of the least order: it has fewer objects.
+    pub(crate) is_small: Cell<bool>,
 }
 
 const _: () = assert!(size_of::<Slab>() == 24);
@@ -102,12 +105,22 @@ impl Numbers {
         self.given.replace(given);
     }
 
+    /// The number that the next slab gets.
+    fn next(&self) -> u32 {
+        let given = self.given.borrow().last().copied();
+        let number = given.or_else(|| self.gone.borrow().last().copied());
+        number.unwrap_or(self.table.len().max(1))
+    }
+
+    /// Begins a slab that has the next number.
     fn begin(&self, objects: u32, node: u16) -> u32 {
-        let given = self.given.borrow_mut().pop();
-        let number = given.or_else(|| self.gone.borrow_mut().pop());
-        let number = number.unwrap_or(self.table.len().max(1));
+        let number = self.next();
+        if self.given.borrow_mut().pop().is_none() {
+            self.gone.borrow_mut().pop();
+        }
         self.table.ensure(number);
         let slab = self.table.get(number);
+        slab.is_small.set(false);
         slab.free.set(objects);
         slab.counted.set(0);
         slab.cpu.set(0);
@@ -141,14 +154,31 @@ impl KernelCache {
         self.numbers.table.get(slab)
     }
 
-    /// Begins a slab whose objects are all free, in no list.
-    pub(crate) fn begin_slab(&self, node: u16) -> u32 {
+    /// Begins a slab whose objects are all free, in no list; `None` without pages.
+    pub(crate) fn begin_slab(&self, node: u16) -> Option<u32> {
+        let slab = self.new_slab(node)?;
         self.counters.add(Counter::AllocSlab, 1);
-        self.new_slab(node)
+        Some(slab)
     }
 
-    pub(super) fn new_slab(&self, node: u16) -> u32 {
-        let number = self.numbers.begin(self.rules.objects, node);
+    pub(super) fn new_slab(&self, node: u16) -> Option<u32> {
+        let order = self.ask_for(self.numbers.next(), node)?;
+        let is_small = order == Order::Least;
+        let number = self.make(self.objects_if(is_small), node);
+        self.slab(number).is_small.set(is_small);
+        self.counters.add(Counter::OrderFallback, is_small.into());
+        Some(number)
+    }
+
+    /// Puts a slab in place that was there before: whoever has the pages is told.
+    pub(super) fn adopt_slab(&self, node: u16) -> u32 {
+        self.counters.add(Counter::AllocSlab, 1);
+        self.say_adopted(self.numbers.next(), node);
+        self.make(self.rules.objects, node)
+    }
+
+    fn make(&self, objects: u32, node: u16) -> u32 {
+        let number = self.numbers.begin(objects, node);
         self.nr_slabs.set(self.nr_slabs.get() + 1);
         self.pages.borrow_mut().push(Page::New(number));
         if let Some(contention) = &self.contention {
@@ -164,7 +194,8 @@ impl KernelCache {
     }
 
     pub(super) fn end_slab(&self, slab: u32) {
-        debug_assert_eq!(self.slab(slab).free.get(), self.rules.objects);
+        debug_assert_eq!(self.slab(slab).free.get(), self.objects_of(slab));
+        self.say_ended(slab);
         self.numbers.end(slab);
         self.nr_slabs.set(self.nr_slabs.get() - 1);
         self.pages.borrow_mut().push(Page::Freed(slab));

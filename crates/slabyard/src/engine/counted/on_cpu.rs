@@ -155,7 +155,7 @@ impl CpuSlabs for CountedSlabs<'_> {
             it.freed_by.set(self.cpu as u16);
         }
         let exact = parked && rules.accounting == Accounting::Exact;
-        let unparked = exact && it.free.get() == rules.objects;
+        let unparked = exact && it.free.get() == self.cache.objects_of(group.slab);
         if exact {
             self.cache.count_parked(group.slab, put.added);
         }
@@ -222,7 +222,7 @@ impl CpuSlabs for CountedSlabs<'_> {
 
     fn unpark_empty(self, list: &mut CpuPartial) -> Option<u32> {
         let mut slab = list.head;
-        while slab != NONE && self.free_of(slab).1 < self.cache.rules.objects {
+        while slab != NONE && self.free_of(slab).1 < self.cache.objects_of(slab) {
             slab = self.cache.next_of(slab);
         }
         if slab == NONE {

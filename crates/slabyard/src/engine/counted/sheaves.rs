@@ -5,8 +5,8 @@
 //! from, and flushed to, the CPU slab and its lists; in 7.x from the node's list.
 //! Objects of another node than the CPU's pass sheaves by.
 
-use super::KernelCache;
 use super::slabs::{CountedSheaf, CountedSlabs};
+use super::{KernelCache, NONE};
 use crate::engine::array_cache::alien;
 use crate::engine::{Counter, Sheaves};
 use ::alloc::vec::Vec;
@@ -36,7 +36,7 @@ impl KernelCache {
         self.numbers.give(numbers);
     }
 
-    /// Allocates an object on a CPU from its sheaves: the object's number.
+    /// Allocates an object on a CPU from its sheaves: the object's number, or [`NONE`] without pages.
     #[inline]
     pub fn alloc_from_sheaf(&mut self, cpu: usize) -> u32 {
         self.counters.add(Counter::AllocCpuSheaf, 1);
@@ -49,7 +49,7 @@ impl KernelCache {
 
     fn alloc_from_other_sheaf(&self, cpu: usize) -> u32 {
         let on = self.at(cpu);
-        self.policy(on).alloc_slow(on).expect("numbers without end")
+        self.policy(on).alloc_slow(on).unwrap_or(NONE)
     }
 
     /// Frees an object on a CPU to its sheaves; returns false if it bypassed them.

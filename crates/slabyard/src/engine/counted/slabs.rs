@@ -4,7 +4,7 @@
 //! what is counted. One call is under way at a time, so locks never wait.
 
 use super::numbers::Slab;
-use super::{Front, KernelCache, State};
+use super::{Front, KernelCache, NONE, State};
 use crate::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
 use crate::engine::{Counter, Header, Shape, array_cache, flush, partial};
 use crate::pages::NODE_LIMIT;
@@ -124,7 +124,7 @@ impl Slabs for CountedSlabs<'_> {
     }
 
     fn begin(self, _: &Shape) -> Option<u32> {
-        Some(self.cache.new_slab(self.node))
+        self.cache.new_slab(self.node)
     }
 
     fn end(self, _: &Shape, slab: u32) {
@@ -140,6 +140,11 @@ impl Slabs for CountedSlabs<'_> {
     #[inline]
     fn free_of(self, slab: u32) -> (Version, u32) {
         (Version::ONLY, self.cache.slab(slab).free.get())
+    }
+
+    #[inline]
+    fn objects_in(self, _: &Shape, slab: u32) -> u32 {
+        self.cache.objects_of(slab)
     }
 
     fn take(
@@ -194,7 +199,10 @@ impl Slabs for CountedSlabs<'_> {
         }
         let free = &self.cache.slab(slab).free;
         let before = free.replace(free.get() + added);
-        debug_assert!(free.get() <= self.cache.rules.objects, "more objects freed than there are");
+        debug_assert!(
+            free.get() <= self.cache.objects_of(slab),
+            "more objects freed than there are"
+        );
         Put { version: Version::ONLY, before, added, twice: 0 }
     }
 
@@ -258,7 +266,7 @@ impl Slabs for CountedSlabs<'_> {
         if self.cache.is_of_yard {
             return partial::alloc_direct(self);
         }
-        Some(self.cache.alloc_from_slab(self.cpu, None))
+        Some(self.cache.alloc_from_slab(self.cpu, None)).filter(|slab| *slab != NONE)
     }
 
     #[inline]

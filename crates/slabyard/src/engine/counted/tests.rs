@@ -6,7 +6,7 @@ use super::*;
 use crate::engine::counters::Counter as C;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const RULES: Rules = Rules {
+pub(super) const RULES: Rules = Rules {
     objects: 4,
     min_partial: 2,
     cpu_partial: 6,
@@ -402,10 +402,10 @@ fn what_kfree_rcu_frees_goes_to_the_barn_by_the_sheaf() {
     assert_eq!(plain.state(slab), State::CpuPartial);
 }
 
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -466,7 +466,7 @@ fn storm(rules: Rules, node_of: &[u16], seed: u64) -> Result<(), String> {
 }
 
 /// Every combination of rules, on machines of 1 to 4 CPUs and 1 to 2 nodes.
-fn each_combination(mut f: impl FnMut(Rules, &[u16])) {
+pub(super) fn each_combination(mut f: impl FnMut(Rules, &[u16])) {
     for freezing in Freezing::ALL {
         for accounting in [Accounting::Objects, Accounting::Slabs, Accounting::Exact] {
             for (front, sheaf_capacity) in [

@@ -176,7 +176,7 @@ pub(crate) fn deactivate<S: CpuSlabs>(on: S, cpu_slab: CpuSlab<S::Own>) -> S::Ow
     let expected = on.free_of(slab).1 + own.len();
     let locked = on.cpu_rules().freezing.thaws_under_lock()
         && expected > 0
-        && !partial::ends(on, shape, cache.listed().1, expected, false);
+        && !partial::ends(on, (shape, slab), cache.listed().1, expected, false);
     let list = locked.then(|| partial::lock(&on));
     let (before, free) = on.put_back(shape, slab, &mut own);
     on.count(Counter::CmpxchgSlab, 1);
@@ -186,14 +186,14 @@ pub(crate) fn deactivate<S: CpuSlabs>(on: S, cpu_slab: CpuSlab<S::Own>) -> S::Ow
         on.count(Counter::DeactivateFull, 1);
         return own;
     }
-    if !locked && partial::ends(on, shape, cache.listed().1, free, false) {
+    if !locked && partial::ends(on, (shape, slab), cache.listed().1, free, false) {
         on.count(Counter::DeactivateEmpty, 1);
         partial::end(on, shape, slab);
         return own;
     }
     let mut list = list.unwrap_or_else(|| partial::lock(&on));
     // Others freed its last objects between the look and the lock.
-    if expected < free && partial::ends(on, shape, list.len(), free, false) {
+    if expected < free && partial::ends(on, (shape, slab), list.len(), free, false) {
         on.count(Counter::DeactivateEmpty, 1);
         on.end(shape, slab);
         drop(list);

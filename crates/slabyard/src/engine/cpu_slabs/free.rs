@@ -18,7 +18,7 @@ pub fn free_to_slab<S: CpuSlabs>(on: S, shape: &Shape, group: &Group) -> u32 {
         return 0;
     }
     let (slab, was_full) = (group.slab, freed.before == 0);
-    let is_empty = freed.before + freed.added == shape.geometry.objects;
+    let is_empty = freed.before + freed.added == near.objects_in(shape, slab);
     on.count(Counter::EmptyParked, (freed.parked && is_empty).into());
     on.count(Counter::FreeFrozen, freed.frozen.into());
     if freed.unparked {
@@ -40,7 +40,7 @@ pub fn free_to_slab<S: CpuSlabs>(on: S, shape: &Shape, group: &Group) -> u32 {
 /// An empty slab that left its CPU's list at once ([`super::Accounting::Exact`]).
 fn leave_list<S: CpuSlabs>(on: S, shape: &Shape, slab: u32) {
     let mut list = partial::lock(&on);
-    if partial::ends(on, shape, list.len(), shape.geometry.objects, false) {
+    if partial::ends(on, (shape, slab), list.len(), on.objects_in(shape, slab), false) {
         on.end(shape, slab);
         drop(list);
         return partial::ended(on, shape, slab);

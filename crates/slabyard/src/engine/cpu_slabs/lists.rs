@@ -114,7 +114,7 @@ fn put_back<S: CpuSlabs>(on: S, shape: &Shape, slab: u32, list: &mut partial::Pa
         on.count(Counter::CmpxchgUnderLock, 1);
         on.thaw(slab);
     }
-    if partial::ends(on, shape, list.len(), on.free_of(slab).1, false) {
+    if partial::ends(on, (shape, slab), list.len(), on.free_of(slab).1, false) {
         on.count(Counter::DeactivateEmpty, 1);
         on.end(shape, slab);
         return true;
