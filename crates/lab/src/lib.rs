@@ -7,13 +7,14 @@
 //! again on a machine after other [`rules`], whose [`geometry`] a kernel would
 //! choose; [`check`] says how near that comes to what the kernel did.
 //! [`tell`] makes of a replay a source that can be looked at as any other.
+//! [`lists`] reads what lies on the running kernel's lists, slab by slab.
 //! [`record`] makes a trace of what the running kernel does, [`edit`] one of another, [`malloc`] one of a process's calls.
 //! [`population`] makes a load from snapshots alone. [`slob`] replays SLOB, which has no slabs.
 //! [`small`] has machines of a few MiB, with a load from nothing.
 //! [`accuracy`] is how far off answers on other machines were.
 //!
 //! Modules import downwards only: small > slob, geometry; tell > case > accuracy; case, check > replay, population > prepare >
-//! trace, snapshot > geometry > rules > event; edit, import > malloc, record > trace;
+//! trace, lists, snapshot > geometry > rules > event; edit, import > malloc, record > trace;
 //! malloc > geometry; slob > trace.
 
 pub mod accuracy;
@@ -23,6 +24,7 @@ pub mod edit;
 pub mod event;
 pub mod geometry;
 pub mod import;
+pub mod lists;
 pub mod malloc;
 pub mod population;
 pub mod prepare;

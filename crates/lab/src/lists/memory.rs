@@ -1,0 +1,37 @@
+//! Where the kernel's memory is read from.
+//!
+//! Neighbours: [`super::bpf`] is the source, [`super::walk`] asks it; tests have memory that is made up.
+
+use super::error::{Lack, Unreadable};
+use super::layout::Layout;
+
+/// The memory of a kernel.
+pub trait Memory {
+    /// Copies the bytes from an address on.
+    ///
+    /// # Errors
+    /// Nothing is mapped there, or the source is gone.
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Unreadable>;
+
+    /// The addresses of all caches.
+    ///
+    /// # Errors
+    /// The source has no way to them.
+    fn caches(&mut self, layout: &Layout) -> Result<Vec<u64>, Lack>;
+
+    /// What is added to the address of a variable of each CPU to have that of one CPU.
+    ///
+    /// # Errors
+    /// The source has no way to it.
+    fn cpu_offset(&mut self, layout: &Layout, cpu: u32) -> Result<u64, Lack>;
+
+    /// A word.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn word(&mut self, address: u64) -> Result<u64, Unreadable> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}

@@ -1,0 +1,122 @@
+//! What lies on the lists of a kernel's caches, slab by slab: each node's partial slabs in their order, each CPU's
+//! slab and list, and which objects of them are free.
+//!
+//! `/sys/kernel/slab` has only counts; this is read out of the kernel's memory, as its own
+//! description of its structures ([`layout`]) says. [`walk`] follows the lists and checks what
+//! it reads, [`memory`] is what it reads from: [`bpf`] here.
+//! A slab of a cache that is read whole and on no list is full.
+//!
+//! Neighbours: [`crate::record`] takes them at a recording's start, [`crate::prepare`] and [`crate::replay`] begin
+//! with them; [`json`] is their form in a trace file.
+//! Invariant: a listed slab's free objects are within it.
+
+pub mod bpf;
+mod error;
+pub mod json;
+pub mod layout;
+pub mod memory;
+pub mod walk;
+
+pub use error::{Lack, Unreadable};
+
+/// A set of a slab's objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects(pub Vec<u64>);
+
+impl Objects {
+    /// Adds one; false if it was there.
+    pub fn add(&mut self, nth: u32) -> bool {
+        let (word, bit) = (nth as usize / 64, 1 << (nth % 64));
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        new
+    }
+
+    /// Whether it has one.
+    #[must_use]
+    pub fn has(&self, nth: u32) -> bool {
+        self.0.get(nth as usize / 64).is_some_and(|word| word >> (nth % 64) & 1 == 1)
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A slab on a list, or a CPU's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Where its first page is in the kernel's map of all memory, the low 48 bits.
+    pub base: u64,
+    /// Its objects.
+    pub objects: u32,
+    /// Those that are free, a CPU's own among them; `None` where the slab did not stand still while it
+    /// was read.
+    pub free: Option<Objects>,
+}
+
+/// What a CPU has of a cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfCpu {
+    /// Which.
+    pub cpu: u32,
+    /// Its slab.
+    pub slab: Option<Listed>,
+    /// Its list, the slab to be used next first.
+    pub partial: Vec<Listed>,
+}
+
+/// The lists of one cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheLists {
+    /// As the kernel's events name it.
+    pub name: String,
+    /// When they had been read, in nanoseconds since the trace began.
+    pub read_at: u64,
+    /// Of each node, the slab to be used next first.
+    pub nodes: Vec<Vec<Listed>>,
+    /// Of each CPU that has something.
+    pub cpus: Vec<OfCpu>,
+}
+
+/// The lists of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// Of each cache that was read.
+    pub caches: Vec<CacheLists>,
+    /// Caches that could not be read.
+    pub unread: u32,
+}
+
+impl Listed {
+    /// How many are free, as far as it is known.
+    #[must_use]
+    pub fn nr_free(&self) -> u32 {
+        self.free.as_ref().map_or(0, Objects::len)
+    }
+}
+
+impl CacheLists {
+    /// All slabs.
+    pub fn each_mut(&mut self) -> impl Iterator<Item = &mut Listed> {
+        let cpus = self.cpus.iter_mut().flat_map(|cpu| cpu.slab.iter_mut().chain(&mut cpu.partial));
+        self.nodes.iter_mut().flatten().chain(cpus)
+    }
+
+    /// All slabs.
+    pub fn each(&self) -> impl Iterator<Item = &Listed> {
+        let cpus = self.cpus.iter().flat_map(|cpu| cpu.slab.iter().chain(&cpu.partial));
+        self.nodes.iter().flatten().chain(cpus)
+    }
+}
