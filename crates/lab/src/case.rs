@@ -2,15 +2,16 @@
 //! to replay it on, put together for [`crate::replay`] and [`crate::check`].
 
 use crate::accuracy::Change;
+use crate::lists;
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::events::{self, Event, What};
 use crate::replay::{Parked, Plan, Start};
 use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
-use crate::trace::{Events, Frames, Header, Names, Source, Trace};
+use crate::trace::{Attached, Events, Frames, Header, LISTS, Names, Source, Trace};
 use slabyard::engine::counted::{Front, Rules};
-use slabyard::pages::lists::{self, Zone};
+use slabyard::pages::lists::{Rules as PageRules, Zone};
 
 /// Bytes of a machine's memory where it is unknown.
 const LARGE: u64 = 4 << 30;
@@ -38,7 +39,7 @@ pub struct Case {
     /// Bytes of a page of the machine.
     pub page_size: u32,
     /// The page lists of the settings.
-    pub page_lists: Option<lists::Rules>,
+    pub page_lists: Option<PageRules>,
     /// Share of the slabs that the kernel made that are of caches left out of comparisons.
     pub left_out_share: f64,
     /// What becomes of SLAB's free slabs, by the rules of SLAB.
@@ -50,6 +51,14 @@ pub struct Case {
     pub changes: Vec<Change>,
     /// What happens to the machine on the way, in order of time.
     pub events: Vec<Event>,
+}
+
+/// What a trace has.
+struct Held<'a> {
+    events: Events<'a>,
+    names: &'a Names,
+    header: &'a Header,
+    attached: &'a [Attached],
 }
 
 /// Why there is no case.
@@ -93,8 +102,9 @@ impl Case {
         settings: &Settings,
         order: Order,
     ) -> Result<Case, Error> {
-        let Trace { events, names, header, .. } = trace;
-        Case::of_events(Events::Held(events), names, header, snapshot, settings, order)
+        let Trace { events, names, header, attached, .. } = trace;
+        let held = Held { events: Events::Held(events), names, header, attached };
+        Case::of_events(&held, snapshot, settings, order)
     }
 
     /// As before, of a trace whose events may be in its file.
@@ -107,26 +117,28 @@ impl Case {
         settings: &Settings,
         order: Order,
     ) -> Result<Case, Error> {
-        let Source { names, header, .. } = source;
-        Case::of_events(source.events(), names, header, snapshot, settings, order)
+        let Source { names, header, attached, .. } = source;
+        let held = Held { events: source.events(), names, header, attached };
+        Case::of_events(&held, snapshot, settings, order)
     }
 
     fn of_events(
-        events: Events<'_>,
-        names: &Names,
-        header: &Header,
+        held: &Held<'_>,
         snapshot: &KernelSnapshot,
         settings: &Settings,
         order: Order,
     ) -> Result<Case, Error> {
+        let Held { events, names, header, attached } = *held;
+        let read = attached.iter().find(|attached| attached.name == LISTS);
+        let lists = read.and_then(|attached| lists::json::read(&attached.bytes));
         let frames = header.frames().or_else(|| match events {
             Events::Held(events) => Frames::detect(events),
             Events::Stored(_) => None,
         });
         let frames = frames.ok_or(Error::Addresses)?;
         let facts = CacheFacts::of(snapshot);
-        let input =
-            Input { events, names, frames, caches: &facts, aliases: &snapshot.aliases, order };
+        let (caches, aliases, lists) = (facts.as_slice(), &snapshot.aliases, lists.as_ref());
+        let input = Input { events, names, frames, caches, aliases, lists, order };
         let prepared = prepare::prepare(&input)?;
         let left_out_share = prepare::left_out::share_of_made(&prepared);
         let mut case = Case {
@@ -170,7 +182,7 @@ impl Case {
         let memory = if machine.memory_bytes > 0 { machine.memory_bytes } else { LARGE };
         let zone_bytes = memory / nodes as u64;
         let zone = Zone::of(zone_bytes, machine.page_size.into(), cpus.div_ceil(nodes) as u64);
-        self.page_lists = settings.page_lists.map(|kind| lists::Rules::new(kind, &zone, u32::MAX));
+        self.page_lists = settings.page_lists.map(|kind| PageRules::new(kind, &zone, u32::MAX));
         self.orders.clear();
         self.rules.clear();
         for cache in &snapshot.caches {

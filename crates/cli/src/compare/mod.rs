@@ -190,6 +190,7 @@ impl CompareArgs {
             file: file.to_owned(),
             start: self.start.clone(),
             dump: self.dump.clone(),
+            no_lists: false,
             partial: self.partial,
         }
     }

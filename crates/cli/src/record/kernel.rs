@@ -3,6 +3,7 @@
 
 use super::RecordArgs;
 use super::guard::Guard;
+use super::lists;
 use super::named;
 use super::told::told;
 use super::wait::{self, Ended, Waiting};
@@ -42,6 +43,7 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     };
     let buffer_kib = options.buffer_kib;
     let recorder = Recorder::new(options).map_err(told_of)?;
+    let mut reader = (!args.no_lists).then(lists::Reader::new).flatten();
     let out = File::create(output).with_context(|| cannot_write(output))?;
     let mut waiting = Waiting::new()?;
     if !args.no_shrink {
@@ -52,6 +54,10 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let header = header(&start, args);
     let attached = vec![attached(START, 0, &start)?];
     let running = recorder.start(BufWriter::new(out), header, attached).map_err(told)?;
+    let picked = wanted(&patterns, &first)?;
+    let far = running.progress();
+    let lists =
+        reader.as_mut().and_then(|reader| reader.read(&start, picked.as_ref(), &|| far.now()));
     let started = waiting.start(args);
     let shown = |far: &Far| {
         let lost = if far.lost() == 0 { String::new() } else { format!(", {} lost", far.lost()) };
@@ -73,7 +79,8 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
         error => told(error),
     })?;
     let facts = facts(args, &recorded, buffer_kib, began, &ended);
-    finish(args, &recorded, writer, &first, facts).map_err(|failure| in_file(output, failure))?;
+    finish(args, &recorded, writer, &first, lists, facts)
+        .map_err(|failure| in_file(output, failure))?;
     if recorded.unnamed {
         screen.stage("naming the caches");
         let wanted = wanted(&patterns, &first)?;
@@ -94,12 +101,16 @@ fn finish(
     recorded: &Recorded,
     mut writer: Writer<Out>,
     first: &Snapshot,
+    lists: Option<Attached>,
     facts: Vec<u8>,
 ) -> Result<(), Failure> {
     let time = recorded.took_ns;
     let put = |writer: &mut Writer<Out>, attached: Attached| {
         writer.attach(&attached).map_err(|error| Failure::from(anyhow::Error::from(error)))
     };
+    if let Some(lists) = lists {
+        put(&mut writer, lists)?;
+    }
     let end = attached(END, time, &sample()?)?;
     put(&mut writer, end)?;
     if !args.no_shrink {

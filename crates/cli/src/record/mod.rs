@@ -9,6 +9,7 @@
 
 mod guard;
 mod kernel;
+mod lists;
 mod named;
 mod process;
 mod told;
@@ -34,6 +35,9 @@ Examples:
 const LONG: &str = "\
 The trace file holds the kernel's caches as they were just before the first event, just after the
 last one, and after a shrink of all caches at the end; `slabyard replay FILE` starts from it.
+With --kernel it also holds what lay on the caches' lists when tracing began, slab by slab: it is
+read out of the kernel's memory by bpf(2), before the command starts. Where the kernel refuses
+that, a line says why, and the recording has counts only.
 
 Without --kernel the command runs on Slabyard's malloc, and its calls are recorded, without those
 of its children; `slabyard replay` replays them on any engine.
@@ -84,6 +88,10 @@ pub struct RecordArgs {
     /// knows less
     #[arg(long, requires = "kernel")]
     no_shrink: bool,
+    /// Do not read what lies on the caches' lists out of the kernel's memory: the replay then knows
+    /// less of the start
+    #[arg(long, requires = "kernel")]
+    no_lists: bool,
     /// Remove what recorders that were killed have left in the kernel, and do nothing else
     #[arg(long, conflicts_with_all = ["output", "kernel", "duration", "max_size", "caches", "command"])]
     restore: bool,

@@ -12,10 +12,11 @@ use crate::say;
 use crate::stdin::{self, shown};
 use anyhow::{Context, anyhow};
 use slabyard_lab::import;
+use slabyard_lab::lists::json;
 use slabyard_lab::malloc;
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::{KernelSnapshot, UnknownRules};
-use slabyard_lab::trace::{self, Attached, Events, LONG, MALLOC, START, Source, Trace};
+use slabyard_lab::trace::{self, Attached, Events, LISTS, LONG, MALLOC, START, Source, Trace};
 use slabyard_observe::file;
 use std::fs;
 use std::io;
@@ -94,6 +95,14 @@ pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Resul
         Held::Nothing => Some(place(args)?),
     };
     let mut trace = source(args, LONG, progress)?;
+    let unread = |attached: &Attached| attached.name == LISTS && args.no_lists;
+    trace.attached.retain(|attached| !unread(attached));
+    if let Some(lists) = trace.attachment(LISTS)
+        && json::read(&lists.bytes).is_none()
+    {
+        let file = shown(&args.file);
+        return Err(anyhow!("the lists in {file} make no sense; replay without: --no-lists").into());
+    }
     let of_process = place.is_none() && trace.attachment(MALLOC).is_some();
     let (start, snapshot) = match (place, trace.attachment(START)) {
         (Some((start, dump)), _) => {

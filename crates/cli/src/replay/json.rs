@@ -73,7 +73,7 @@ impl SettingsJson {
         SettingsJson {
             engine: args.engine.name(),
             release: settings.release.name,
-            start: start_name(start),
+            start: start_name(start, loaded),
             page_size: machine.page_size,
             cpus: machine.online_cpus,
             possible_cpus: machine.possible_cpus,

@@ -40,6 +40,7 @@ use slabyard_lab::replay::events::Event;
 use slabyard_lab::replay::{Limit, Start, contend, replay};
 use slabyard_lab::rules;
 use slabyard_lab::slab;
+use slabyard_lab::trace::LISTS;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,6 +86,9 @@ pub struct TraceArgs {
     /// The dump in the snapshot's file
     #[arg(long, value_name = "NAME")]
     pub dump: Option<String>,
+    /// Begin as if no lists had been read out of the kernel
+    #[arg(long)]
+    pub no_lists: bool,
     /// Take what is left of a trace that was cut off or damaged
     #[arg(long)]
     pub partial: bool,
@@ -367,7 +371,7 @@ fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
         if args.tasks > 1 { format!(", each task {} times", args.tasks) } else { String::new() },
         plural(machine.nodes, "node"),
         machine.page_size >> 10,
-        start_name(start),
+        start_name(start, loaded),
     )
 }
 
@@ -376,8 +380,9 @@ fn plural(number: u32, noun: &str) -> String {
 }
 
 /// As JSON and headings name it.
-fn start_name(start: Start) -> &'static str {
+fn start_name(start: Start, loaded: &Loaded) -> &'static str {
     match start {
+        Start::LookAhead if loaded.trace.attachment(LISTS).is_some() => "lists",
         Start::LookAhead => "look-ahead",
         Start::Snapshot => "snapshot",
         Start::Empty => "empty",

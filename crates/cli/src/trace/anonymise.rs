@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use clap::ValueHint;
 use slabyard_lab::edit::anonymous::{Names, anonymise};
 use slabyard_lab::prepare::naming;
-use slabyard_lab::trace::{Attached, RECORDING};
+use slabyard_lab::trace::{Attached, LISTS, RECORDING};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,14 +35,18 @@ pub fn run(args: &AnonymiseArgs) -> Result<ExitCode, Failure> {
     let renamer = Renamer::default();
     // In the order of the snapshots, so that caches stay in theirs.
     let mut renamed = Vec::new();
-    for one in attached.iter().filter(|one| one.name != RECORDING) {
+    for one in attached.iter().filter(|one| one.name != RECORDING && one.name != LISTS) {
         let bytes = snapshots::anonymous(&one.bytes, &renamer)?;
         renamed.push(Attached { bytes, ..one.clone() });
     }
     let done = super::put(&args.output.output, |out| {
         let cache = |name: &str| renamer.name(name);
         let names = Names { cache: &cache, is_known_site: &naming::is_site_of_bucket };
-        let (done, writer) = anonymise(stream, &names, out).map_err(super::failed)?;
+        let (done, writer, mut moved) = anonymise(stream, &names, out).map_err(super::failed)?;
+        for one in attached.iter().filter(|one| one.name == LISTS) {
+            let bytes = snapshots::moved(&one.bytes, &renamer, |base| moved.place(base))?;
+            renamed.push(Attached { bytes, ..one.clone() });
+        }
         Ok((done, writer, renamed))
     })?;
     progress.clear();

@@ -6,7 +6,7 @@ use crate::say;
 use clap::ValueHint;
 use slabyard_lab::edit::cut::{Part, cut};
 use slabyard_lab::record::Wanted;
-use slabyard_lab::trace::{Attached, END, SHRUNK, START};
+use slabyard_lab::trace::{Attached, END, LISTS, SHRUNK, START};
 use slabyard_observe::view::pick::Pattern;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -78,6 +78,15 @@ impl CutArgs {
                 START if self.from > 0 => {
                     let bytes = snapshots::sizes_only(&one.bytes)?;
                     stay.push(Attached { bytes, time: 0, ..one.clone() });
+                }
+                LISTS if self.from > 0 || self.to.is_some_and(|to| to < one.time) => {}
+                LISTS => {
+                    let stays = wanted(&self.caches, attached)?;
+                    let stays = |name: &str| stays.as_ref().is_none_or(|stays| stays(name));
+                    stay.push(Attached {
+                        bytes: snapshots::lists_of(&one.bytes, stays)?,
+                        ..one.clone()
+                    });
                 }
                 END | SHRUNK if self.to.is_some_and(|to| to < one.time) => {}
                 _ => {

@@ -6,7 +6,8 @@ use crate::{stdin, stdout};
 use clap::ValueHint;
 use serde_json::{Value, json};
 use slabyard_lab::event::{Event, Kind};
-use slabyard_lab::trace::{Attached, Damage, Header, NO_NAME, Names, RECORDING, Stream};
+use slabyard_lab::lists::{Lists, json as form};
+use slabyard_lab::trace::{Attached, Damage, Header, LISTS, NO_NAME, Names, RECORDING, Stream};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::fs;
@@ -60,6 +61,31 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let text = if args.json { format!("{:#}\n", info.json(args.top)) } else { info.text(args.top) };
     stdout::print(text.as_bytes())?;
     Ok(ExitCode::from(u8::from(!info.damaged.is_empty())))
+}
+
+/// What lies on lists, in all.
+struct Listed {
+    caches: usize,
+    slabs: usize,
+    free: u64,
+    until_ns: u64,
+}
+
+impl Listed {
+    fn of(lists: &Lists) -> Listed {
+        let slabs = || lists.caches.iter().flat_map(|cache| cache.each());
+        Listed {
+            caches: lists.caches.len(),
+            slabs: slabs().count(),
+            free: slabs().map(|slab| u64::from(slab.nr_free())).sum(),
+            until_ns: lists.caches.iter().map(|cache| cache.read_at).max().unwrap_or(0),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let Listed { caches, slabs, free, until_ns } = self;
+        json!({"caches": caches, "slabs": slabs, "free_objects": free, "read_in_ns": until_ns})
+    }
 }
 
 impl Info {
@@ -117,6 +143,11 @@ impl Info {
         serde_json::from_slice(&recording.bytes).ok()
     }
 
+    fn lists(&self) -> Option<Lists> {
+        let lists = self.attached.iter().find(|attached| attached.name == LISTS)?;
+        form::read(&lists.bytes)
+    }
+
     fn text(&self, top: usize) -> String {
         let mut text = String::new();
         let mut row = |what: &str, value: String| {
@@ -142,6 +173,14 @@ impl Info {
         row("processes", self.pids.len().to_string());
         let held: Vec<&str> = self.attached.iter().map(|attached| attached.name.as_str()).collect();
         row("holds", known(&held.join(", ")));
+        if let Some(lists) = self.lists() {
+            let Listed { caches, slabs, free, until_ns } = Listed::of(&lists);
+            let read = seconds(until_ns);
+            row(
+                "lists",
+                format!("{slabs} slabs of {caches} caches, {free} objects free, read in {read}"),
+            );
+        }
         for damage in &self.damaged {
             row("damaged", damage.to_string());
         }
@@ -180,6 +219,7 @@ impl Info {
             "bytes": self.bytes,
             "processes": self.pids.len(),
             "holds": held,
+            "lists": self.lists().map(|lists| Listed::of(&lists).json()),
             "recording": self.recording(),
             "damaged": self.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "kinds": kinds.collect::<serde_json::Map<String, Value>>(),

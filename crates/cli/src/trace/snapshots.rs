@@ -3,6 +3,7 @@
 use super::renamer::Renamer;
 use crate::failure::Failure;
 use anyhow::Context;
+use slabyard_lab::lists::json;
 use slabyard_lab::snapshot::{COUNTS, SIZES};
 use slabyard_observe::{Reading, Snapshot, Value, file};
 use std::path::Path;
@@ -46,6 +47,27 @@ pub fn anonymous(bytes: &[u8], renamer: &Renamer) -> Result<Vec<u8>, Failure> {
         });
     }
     saved(&snapshot)
+}
+
+/// The lists of some caches.
+pub fn lists_of(bytes: &[u8], stays: impl Fn(&str) -> bool) -> Result<Vec<u8>, Failure> {
+    let mut lists = json::read(bytes).context("the lists in the trace make no sense")?;
+    lists.caches.retain(|cache| stays(&cache.name));
+    Ok(json::write(&lists))
+}
+
+/// Lists whose caches and addresses are others.
+pub fn moved(
+    bytes: &[u8],
+    renamer: &Renamer,
+    mut place: impl FnMut(u64) -> u64,
+) -> Result<Vec<u8>, Failure> {
+    let mut lists = json::read(bytes).context("the lists in the trace make no sense")?;
+    for cache in &mut lists.caches {
+        cache.name = renamer.name(&cache.name);
+        cache.each_mut().for_each(|slab| slab.base = place(slab.base));
+    }
+    Ok(json::write(&lists))
 }
 
 fn slabs_of(boot: &str) -> String {

@@ -147,7 +147,7 @@ pub fn run(plan: &Plan<'_>) -> OneStep {
         }
         let number = step.cache as usize;
         let cache = &mut caches[number];
-        if cache.rules().front != Front::CpuSlabs || start::is_other(plan, number) {
+        if cache.rules().front != Front::CpuSlabs || plan.is_other(number) {
             continue;
         }
         let cpu = step.cpu as usize % nr_cpus;
@@ -275,7 +275,7 @@ fn score_end(
 ) {
     let number = plan.prepared.slabs[kernel as usize].cache as usize;
     let cache = &caches[number];
-    if cache.rules().front != Front::CpuSlabs || start::is_other(plan, number) {
+    if cache.rules().front != Front::CpuSlabs || plan.is_other(number) {
         return;
     }
     let score = &mut scores[number];

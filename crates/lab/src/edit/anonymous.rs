@@ -34,7 +34,7 @@ pub fn header(header: &Header) -> Header {
     Header { page_offset, source: "anonymised".into(), ..header.clone() }
 }
 
-/// Writes it. The writer takes what is to be attached.
+/// Writes it. The writer takes what is to be attached, in which addresses are to be moved likewise.
 ///
 /// # Errors
 /// A trace that cannot be read or written, or does not tell what its addresses mean.
@@ -42,7 +42,7 @@ pub fn anonymise<W: Write>(
     mut stream: Stream,
     names: &Names<'_>,
     out: W,
-) -> Result<(Done, Writer<W>), Error> {
+) -> Result<(Done, Writer<W>, Moved), Error> {
     let frames = stream.header().frames().ok_or(Error::Unmapped)?;
     let mut writer = Writer::new(out, &header(stream.header()))?;
     let mut moved = Moved { frames, blocks: HashMap::new() };
@@ -78,11 +78,11 @@ pub fn anonymise<W: Write>(
     done.read = done.written;
     writer.lost(missing(&stream));
     done.damaged = stream.damaged().to_vec();
-    Ok((done, writer))
+    Ok((done, writer, moved))
 }
 
-/// Blocks of memory in the order of their first events.
-struct Moved {
+/// Where memory was moved to: blocks in the order of their first events.
+pub struct Moved {
     frames: Frames,
     blocks: HashMap<u64, u64>,
 }
@@ -91,11 +91,14 @@ impl Moved {
     fn address(&mut self, event: &Event) -> u64 {
         match event.kind {
             Kind::PageAlloc | Kind::PageFree => self.within(event.address, BLOCK),
-            _ => {
-                let offset = event.address.wrapping_sub(self.frames.page_offset) & ((1 << 48) - 1);
-                self.within(offset, BLOCK + self.frames.page_shift)
-            }
+            _ => self.place(event.address),
         }
+    }
+
+    /// Where an address was moved to; a block that no event names follows the others.
+    pub fn place(&mut self, address: u64) -> u64 {
+        let offset = address.wrapping_sub(self.frames.page_offset) & ((1 << 48) - 1);
+        self.within(offset, BLOCK + self.frames.page_shift)
     }
 
     /// The same place in the block's new place.

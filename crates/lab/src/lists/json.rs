@@ -22,7 +22,7 @@ fn slab(of: &Listed) -> Value {
     json!([of.base, of.objects, of.free.as_ref().map(|free| &free.0)])
 }
 
-/// Back from [`write`].
+/// Back from [`write()`].
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Lists> {
     let value: Value = serde_json::from_slice(bytes).ok()?;

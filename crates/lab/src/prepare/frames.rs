@@ -71,6 +71,8 @@ pub(super) struct Found {
     pub(super) slabs: Arc<Vec<Slab>>,
     /// Which of all pages got, in their order, are of a slab.
     of_slabs: Bits,
+    /// Which of those were there when the cache's steps begin.
+    initial: Bits,
     nr_initial: u32,
     /// The initial slab of each frame in which an object was freed before the trace showed it.
     waited: HashMap<u64, u32>,
@@ -92,6 +94,8 @@ struct Open {
     number: u32,
     /// Frees by address alone before they showed a cache.
     frees: u64,
+    /// It was on a list when the steps of its cache begin.
+    listed: bool,
 }
 
 /// What a walk does.
@@ -102,10 +106,28 @@ enum Pass {
     Place { known: Arc<Found>, nr_initial: u32, nr_others: u32 },
 }
 
+/// When the steps of each cache begin: what events tell of it until then is in the [lists that were
+/// read](super::known) there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Begins {
+    /// Of each cache; empty if all begin with the trace.
+    pub(super) times: Arc<[Option<u64>]>,
+    /// Slabs on lists then, with their first frames: they are known before an event shows them.
+    pub(super) listed: Arc<[(CacheNumber, u64)]>,
+}
+
+impl Begins {
+    fn is_before(&self, cache: CacheNumber, time: u64) -> bool {
+        let begin = self.times.get(cache as usize).copied().flatten();
+        begin.is_some_and(|begin| time <= begin)
+    }
+}
+
 /// A walk over the events, one at a time. Memory is that of frames and open slabs.
 pub(super) struct Walk {
     caches: Arc<[CacheFacts]>,
     frames: Frames,
+    begins: Begins,
     pub(super) oddities: Oddities,
     table: FrameTable,
     /// By place, which is free again once the pages were given back.
@@ -120,21 +142,27 @@ pub(super) struct Walk {
 
 impl Walk {
     /// A walk that finds the slabs.
-    pub(super) fn find(caches: &Arc<[CacheFacts]>, frames: Frames) -> Walk {
+    pub(super) fn find(caches: &Arc<[CacheFacts]>, frames: Frames, begins: &Begins) -> Walk {
         let pass = Pass::Find { found: Vec::new(), waiting: HashMap::new() };
-        Walk::new(caches, frames, pass)
+        Walk::new(caches, frames, begins, pass)
     }
 
     /// A walk that places the same events.
-    pub(super) fn place(caches: &Arc<[CacheFacts]>, frames: Frames, known: &Arc<Found>) -> Walk {
+    pub(super) fn place(
+        caches: &Arc<[CacheFacts]>,
+        frames: Frames,
+        begins: &Begins,
+        known: &Arc<Found>,
+    ) -> Walk {
         let pass = Pass::Place { known: Arc::clone(known), nr_initial: 0, nr_others: 0 };
-        Walk::new(caches, frames, pass)
+        Walk::new(caches, frames, begins, pass)
     }
 
-    fn new(caches: &Arc<[CacheFacts]>, frames: Frames, pass: Pass) -> Walk {
-        Walk {
+    fn new(caches: &Arc<[CacheFacts]>, frames: Frames, begins: &Begins, pass: Pass) -> Walk {
+        let mut walk = Walk {
             caches: Arc::clone(caches),
             frames,
+            begins: begins.clone(),
             oddities: Oddities::default(),
             table: FrameTable::default(),
             open: Vec::new(),
@@ -143,7 +171,38 @@ impl Walk {
             nr_events: 0,
             pass,
             closed: Vec::new(),
+        };
+        begins.listed.iter().for_each(|(cache, frame)| walk.list(*cache, *frame));
+        walk
+    }
+
+    /// A slab that is on a list when the steps of its cache begin.
+    fn list(&mut self, cache: CacheNumber, frame: u64) {
+        let CacheFacts { objects, order, .. } = self.caches[cache as usize];
+        let is_free = |frame| self.table.get(frame) == State::Unseen;
+        if !frames_of(frame, order).all(is_free) {
+            return;
         }
+        let added = self.add(Slab {
+            frame,
+            opened_at: 0,
+            closed_at: None,
+            closed_by: None,
+            first_object: 0,
+            objects,
+            cache,
+            order,
+            initial: true,
+        });
+        if let (Ok(_), State::Open(place)) = (added, self.table.get(frame)) {
+            self.open[place as usize].listed = true;
+        }
+    }
+
+    /// Whether an event is of what was in a slab's frames before it was read on a list.
+    fn is_of_former(&self, place: u32, time: u64) -> bool {
+        let Open { listed, slab, .. } = &self.open[place as usize];
+        *listed && self.begins.is_before(slab.cache, time)
     }
 
     /// The next event: its slab's number, as far as this pass knows it, or [`NO_SLAB`].
@@ -155,12 +214,27 @@ impl Walk {
             Kind::PageAlloc | Kind::PageFree if event.order > MAX_ORDER => {
                 Err(Error::PageOrder { event: index, order: event.order })
             }
-            Kind::PageAlloc => self.get_pages(event),
+            // What was there when the steps begin was not made by one.
+            Kind::PageAlloc => self.get_pages(event).map(|slab| match self.found(slab) {
+                Some(found) if found.initial => NO_SLAB,
+                _ => slab,
+            }),
             Kind::PageFree => {
                 self.close(event);
                 Ok(NO_SLAB)
             }
-            _ => self.place_object(event, cache),
+            _ => self.place_object(event, cache).map(|slab| match self.found(slab) {
+                Some(found) if self.begins.is_before(found.cache, event.time) => NO_SLAB,
+                _ => slab,
+            }),
+        }
+    }
+
+    /// The slab of a number, as far as this pass knows it.
+    fn found(&self, slab: u32) -> Option<&Slab> {
+        match &self.pass {
+            Pass::Place { known, .. } if slab != NO_SLAB => known.slabs.get(slab as usize),
+            Pass::Place { .. } | Pass::Find { .. } => None,
         }
     }
 
@@ -178,6 +252,9 @@ impl Walk {
         };
         for frame in frames_of(event.address, event.order) {
             if let State::Open(old) = self.table.get(frame) {
+                if self.is_of_former(old, event.time) {
+                    return Ok(NO_SLAB);
+                }
                 // Pages that showed no object may have been split and given back in
                 // parts that the trace does not show.
                 if self.open[old as usize].slab.cache != NO_CACHE {
@@ -192,6 +269,9 @@ impl Walk {
     fn close(&mut self, event: &Event) {
         for frame in frames_of(event.address, event.order) {
             if let State::Open(place) = self.table.get(frame) {
+                if self.is_of_former(place, event.time) {
+                    continue;
+                }
                 let Slab { cache, frame, order, .. } = self.open[place as usize].slab;
                 if cache != NO_CACHE && (frame, order) != (event.address, event.order) {
                     self.oddities.other_order += 1;
@@ -290,14 +370,16 @@ impl Walk {
         self.nr_opened = ordinal.checked_add(1).ok_or(Error::TooLong("pages got"))?;
         let number = match &mut self.pass {
             Pass::Place { known, nr_initial, nr_others } if known.of_slabs.has(ordinal) => {
-                let (nth, before) =
-                    if slab.initial { (nr_initial, 0) } else { (nr_others, known.nr_initial) };
+                let (nth, before) = match known.initial.has(ordinal) {
+                    true => (nr_initial, 0),
+                    false => (nr_others, known.nr_initial),
+                };
                 *nth += 1;
                 before + *nth - 1
             }
             Pass::Place { .. } | Pass::Find { .. } => NO_SLAB,
         };
-        let open = Open { slab, ordinal, number, frees: 0 };
+        let open = Open { slab, ordinal, number, frees: 0, listed: false };
         let place = match self.vacant.pop() {
             Some(place) => {
                 self.open[place as usize] = open;
@@ -330,7 +412,12 @@ impl Walk {
 
     /// Keeps what ended or was open at the end, if it was a slab.
     fn keep(&mut self, place: u32) {
-        let Open { slab, ordinal, frees, .. } = self.open[place as usize];
+        let Open { mut slab, ordinal, frees, .. } = self.open[place as usize];
+        let is_before = |time| self.begins.is_before(slab.cache, time);
+        if slab.closed_at.is_some_and(is_before) {
+            return;
+        }
+        slab.initial |= is_before(slab.opened_at);
         if slab.cache == NO_CACHE {
             self.oddities.pages_without_objects += 1;
             // Large allocations freed.
@@ -352,6 +439,9 @@ impl Walk {
         found.sort_unstable_by_key(|(ordinal, slab)| (!slab.initial, *ordinal));
         let mut of_slabs = Bits::of(self.nr_opened);
         found.iter().for_each(|(ordinal, _)| of_slabs.set(*ordinal));
+        let mut initial = Bits::of(self.nr_opened);
+        let before = found.iter().filter(|(_, slab)| slab.initial);
+        before.for_each(|(ordinal, _)| initial.set(*ordinal));
         let mut slabs: Vec<Slab> = found.into_iter().map(|(_, slab)| slab).collect();
         let nr_initial = slabs.partition_point(|slab| slab.initial) as u32;
         let mut waited = HashMap::new();
@@ -372,7 +462,8 @@ impl Walk {
             }
         }
         number_objects(&mut slabs, numbering)?;
-        Ok((Found { slabs: Arc::new(slabs), of_slabs, nr_initial, waited }, self.oddities))
+        let slabs = Arc::new(slabs);
+        Ok((Found { slabs, of_slabs, initial, nr_initial, waited }, self.oddities))
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::order::Order;
+use crate::lists::Lists;
 use crate::snapshot::KernelSnapshot;
 use crate::trace::{Events, Frames, Names};
 
@@ -63,6 +64,8 @@ pub struct Input<'a> {
     pub caches: &'a [CacheFacts],
     /// Other names of the caches, with the id.
     pub aliases: &'a BTreeMap<String, String>,
+    /// What lay on lists, if the recorder read it.
+    pub lists: Option<&'a Lists>,
     /// The order in which events run.
     pub order: Order,
 }

@@ -83,8 +83,9 @@ pub(super) struct Walk {
 }
 
 /// The objects never seen, as far as slabs tell.
-fn initially_live(slabs: &[Slab], objects: usize) -> Vec<bool> {
-    let mut live = vec![false; objects];
+pub(super) fn initially_live(slabs: &[Slab]) -> Vec<bool> {
+    let numbered = slabs.iter().filter(|slab| slab.first_object != NO_NUMBER);
+    let mut live = vec![false; numbered.map(|slab| slab.objects as usize).sum()];
     for slab in slabs.iter().filter(|slab| slab.initial && slab.closed_at.is_none()) {
         live[slab.objects_range()].fill(true);
     }
@@ -124,6 +125,7 @@ impl Walk {
         slabs: &Arc<Vec<Slab>>,
         order: Order,
         numbering: Numbering,
+        live_at_start: Vec<bool>,
     ) -> Walk {
         let numbered = slabs.iter().filter(|slab| slab.first_object != NO_NUMBER);
         let objects = numbered.map(|slab| slab.objects).sum::<u32>();
@@ -137,7 +139,7 @@ impl Walk {
             objects: vec![UNSEEN; objects as usize],
             pages: slabs.iter().map(pages).collect(),
             numbers: Numbers::new(numbering, objects),
-            live_at_start: initially_live(slabs, objects as usize),
+            live_at_start,
             unallocated: vec![0; caches.len()],
             steps: Vec::new(),
         }
@@ -211,7 +213,10 @@ impl Walk {
         let Slab { objects, initial, .. } = self.slabs[slab as usize];
         let mut until = ran;
         for object in first..first + objects {
-            if self.objects[object as usize].state == State::Live {
+            let state = self.objects[object as usize].state;
+            // Only a list tells that an object was live which no event shows.
+            let of_list = state == State::Unseen && initial && self.live_at_start[object as usize];
+            if state == State::Live || of_list {
                 self.oddities.missed_before_close += 1;
                 self.missed_free(event, slab, object, ran);
             }

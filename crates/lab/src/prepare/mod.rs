@@ -19,7 +19,7 @@
 //! each replay is one more ([`Steps`]). [`truth`] counts the
 //! kernel's slabs over time from the same slabs; [`left_out`] finds the caches whose frees the
 //! trace loses, [`grace`] how long slabs wait for readers; [`doubts`] says whether rows are missing, or the
-//! snapshot is another's.
+//! snapshot is another's. [`known`] is what the recorder read of the start.
 //!
 //! Above: the replay and its check. Below: [`crate::trace`], [`crate::snapshot`].
 
@@ -28,6 +28,7 @@ mod error;
 pub mod frames;
 pub mod grace;
 mod input;
+pub mod known;
 pub mod left_out;
 pub mod matching;
 pub mod naming;
@@ -78,6 +79,8 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
         left_out,
         unallocated: *unallocated,
     };
+    let known = maker.known.clone();
+    let untold = known::untold(input, &slabs, first.untold);
     let steps = match input.events {
         Events::Held(_) => Steps::Held(matching::sort(first.steps)),
         Events::Stored(stored) => {
@@ -90,7 +93,8 @@ pub fn prepare(input: &Input) -> Result<Prepared, Error> {
         slabs,
         steps,
         live_at_start: first.live_at_start,
-        untold: first.untold,
+        untold,
+        known,
         tally,
         span: input.events.span(),
         oddities,

@@ -14,6 +14,7 @@
 use std::ops::RangeInclusive;
 
 use super::frames::Slab;
+use super::known::Known;
 use super::oddities::Oddities;
 use super::steps::Steps;
 use super::tally::Tally;
@@ -32,8 +33,10 @@ pub struct Prepared {
     /// Per object: it was handed out before the trace began.
     pub live_at_start: Vec<bool>,
     /// Per initial slab: objects that no event tells of. They are taken for free where the slab's
-    /// pages came back, and for live elsewhere.
+    /// pages came back, and for live elsewhere; none is untold where the lists were read.
     pub untold: Vec<u32>,
+    /// Where slabs were at the start, per cache; empty if no lists were read.
+    pub known: Known,
     /// What all steps together tell.
     pub tally: Tally,
     /// Times of the first and the last event.

@@ -12,6 +12,7 @@
 use super::error::Error;
 use super::frames::{self, Found, Slab};
 use super::input::{CacheFacts, Input};
+use super::known::{self, Known};
 use super::matching::{self, Step};
 use super::naming::Namer;
 use super::numbers::Numbering;
@@ -132,7 +133,11 @@ pub(super) struct Maker {
     caches: Arc<[CacheFacts]>,
     frames: Frames,
     order: Order,
+    begins: frames::Begins,
     found: Arc<Found>,
+    /// Objects that are live at the start, as far as no event tells.
+    live: Vec<bool>,
+    pub(super) known: Known,
     numbering: Numbering,
 }
 
@@ -145,7 +150,8 @@ impl Maker {
     ) -> Result<Maker, Error> {
         let namer = Namer::new(input);
         let caches: Arc<[CacheFacts]> = input.caches.into();
-        let mut walk = frames::Walk::find(&caches, input.frames);
+        let begins = known::begins(input);
+        let mut walk = frames::Walk::find(&caches, input.frames, &begins);
         let mut pass = input.events.pass()?;
         while let Some(events) = pass.next_block()? {
             for event in events {
@@ -156,7 +162,10 @@ impl Maker {
         let (found, of_frames) = walk.finish(numbering)?;
         oddities.add(&of_frames);
         let (frames, order) = (input.frames, input.order);
-        Ok(Maker { namer, caches, frames, order, found: Arc::new(found), numbering })
+        let mut live = matching::initially_live(&found.slabs);
+        let known = known::known(input, &found.slabs, &mut live);
+        let found = Arc::new(found);
+        Ok(Maker { namer, caches, frames, order, begins, found, live, known, numbering })
     }
 
     pub(super) fn slabs(&self) -> &Arc<Vec<Slab>> {
@@ -167,13 +176,14 @@ impl Maker {
         let slabs = self.slabs();
         Making {
             maker: self,
-            placing: frames::Walk::place(&self.caches, self.frames, &self.found),
+            placing: frames::Walk::place(&self.caches, self.frames, &self.begins, &self.found),
             matching: matching::Walk::new(
                 &self.caches,
                 self.frames,
                 slabs,
                 self.order,
                 self.numbering,
+                self.live.clone(),
             ),
             unknown: Oddities::default(),
         }

@@ -31,7 +31,7 @@ pub use error::Error;
 pub(crate) use kmem::{Decoder, Layouts};
 pub(crate) use layout::Page;
 pub use process::{Far, OfProcess, Rings};
-pub use recorder::{Options, Progress, Recorded, Recorder, Running};
+pub use recorder::{Options, Progress, Recorded, Recorder, Running, favour};
 pub(crate) use ring::walk;
 pub use sieve::{Sieve, Wanted};
 pub(crate) use symbols::Symbols;

@@ -49,6 +49,7 @@ pub struct Recorder {
 /// How far it came.
 #[derive(Default)]
 pub struct Progress {
+    start: AtomicU64,
     events: AtomicU64,
     bytes: AtomicU64,
     lost: AtomicU64,
@@ -147,6 +148,7 @@ impl Recorder {
         let readers: Vec<_> = readers.into_iter().map(run).collect();
         drop(to);
         let start = reader::now();
+        progress.start.store(start, Ordering::Relaxed);
         self.instance.set("tracing_on", "1")?;
         let work = Work {
             merge,
@@ -168,6 +170,11 @@ impl Recorder {
 }
 
 impl Progress {
+    /// Nanoseconds since the trace began.
+    pub fn now(&self) -> u64 {
+        reader::now().saturating_sub(self.start.load(Ordering::Relaxed))
+    }
+
     /// Events in the file so far.
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
@@ -222,7 +229,7 @@ fn joined<T>(thread: JoinHandle<T>) -> T {
 
 /// The recorder is not to wait behind the load that it records. Without the right to that it
 /// waits like any other.
-fn favour() {
+pub fn favour() {
     let _ = rustix::process::setpriority_process(None, -20);
 }
 

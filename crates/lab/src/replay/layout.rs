@@ -10,15 +10,15 @@
 //! Where the slabs are the traced ones, each piece is a slab: settings that change nothing give the
 //! very start of the traced kernel.
 //!
-//! Neighbours: [`super::start`] finds the lists, and puts the pieces in place.
+//! Neighbours: [`super::lists`] finds the lists, and puts the pieces in place.
 //! Invariant: the live objects are those of the traced slabs, each once.
 
 use crate::prepare::Prepared;
 
 /// A slab to be.
 pub(super) struct Piece {
-    /// The traced slab that it begins in.
-    pub(super) first: u32,
+    /// The traced slab that it begins in; `None` of one that no event shows.
+    pub(super) first: Option<u32>,
     /// The objects that are live in it.
     pub(super) live: Vec<u32>,
     /// Its free objects.
@@ -32,7 +32,7 @@ pub(super) fn cut(prepared: &Prepared, slabs: &[u32], objects: u32) -> Vec<Piece
     for slab in slabs {
         for object in prepared.slabs[*slab as usize].objects_range() {
             if room == 0 {
-                pieces.push(Piece { first: *slab, live: Vec::new(), free: objects });
+                pieces.push(Piece { first: Some(*slab), live: Vec::new(), free: objects });
                 room = objects;
             }
             room -= 1;
@@ -87,6 +87,7 @@ mod tests {
                 .flat_map(|bits| (0..4).map(move |n| bits >> n & 1 == 1))
                 .collect(),
             untold: vec![0; live.len()],
+            known: Vec::new(),
             tally: Tally::default(),
             span: 0..=0,
             oddities: Default::default(),

@@ -13,6 +13,7 @@
 pub mod contend;
 pub mod events;
 mod layout;
+mod lists;
 pub mod memory;
 mod pages;
 mod plan;

@@ -52,6 +52,11 @@ impl Plan<'_> {
         self.traced_cpus.max(self.prepared.tally.cpus).max(1)
     }
 
+    /// True if the slabs of a cache are not those of the traced machine.
+    pub(crate) fn is_other(&self, cache: usize) -> bool {
+        self.traced_objects[cache] != self.rules[cache].objects
+    }
+
     /// True for each CPU that is there when the trace begins.
     pub(super) fn there_at_start(&self) -> Vec<bool> {
         events::there_at_start(self.events, self.node_of.len())

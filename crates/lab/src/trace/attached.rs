@@ -9,7 +9,9 @@ use super::format::{Bytes, put_bytes};
 
 /// The kernel's caches just before the first event, as `slabyard snapshot` saves them.
 pub const START: &str = "start";
-/// The same just after the last event.
+/// What lay on the caches' lists just after the first event, slab by slab.
+pub const LISTS: &str = "lists";
+/// The kernel's caches just after the last event.
 pub const END: &str = "end";
 /// The same after all caches were shrunk at the end.
 pub const SHRUNK: &str = "shrunk";

@@ -26,7 +26,7 @@ pub mod unnamed;
 mod whole;
 mod writer;
 
-pub use attached::{Attached, END, MALLOC, RECORDING, SHRUNK, START};
+pub use attached::{Attached, END, LISTS, MALLOC, RECORDING, SHRUNK, START};
 pub use error::{Damage, Error, Harm};
 pub use format::{CHUNK_EVENTS, MAGIC, VERSION};
 pub use frames::Frames;

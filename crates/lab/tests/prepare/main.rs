@@ -3,6 +3,7 @@
 
 mod frames;
 mod input;
+mod known;
 mod matching;
 mod naming;
 mod order;
@@ -11,6 +12,7 @@ mod truth;
 
 use proptest::prelude::*;
 use slabyard_lab::event::{ANY_NODE, Event, Kind};
+use slabyard_lab::lists::Lists;
 use slabyard_lab::prepare::truth::{Curve, grid};
 use slabyard_lab::prepare::{
     CacheFacts, Error, Input, Op, Order, Prepared, Truth, grace, left_out, prepare,
@@ -30,6 +32,7 @@ struct Case {
     frames: Frames,
     caches: Vec<CacheFacts>,
     aliases: BTreeMap<String, String>,
+    lists: Option<Lists>,
     order: Order,
 }
 
@@ -53,6 +56,7 @@ impl Case {
             frames: Frames { page_offset: BASE, page_shift: 12 },
             caches: caches.to_vec(),
             aliases: BTreeMap::new(),
+            lists: None,
             order: Order::AS_TRACED,
         }
     }
@@ -107,6 +111,7 @@ impl Case {
             frames: self.frames,
             caches: &self.caches,
             aliases: &self.aliases,
+            lists: self.lists.as_ref(),
             order: self.order,
         }
     }
@@ -161,12 +166,19 @@ fn any_event() -> impl Strategy<Value = (u8, u16, u64, u64, u64, u8)> {
     (0u8..6, 0u16..3, 0u64..8, 0u64..4096, 0u64..3000, 0u8..3)
 }
 
+/// A frame, objects, and those that are free.
+fn any_listed() -> impl Strategy<Value = (u64, u32, Option<u64>)> {
+    (0u64..8, 5u32..7, prop::option::of(0u64..32))
+}
+
 proptest! {
     #[test]
     fn whatever_the_events_the_steps_fit_together(
         events in prop::collection::vec(any_event(), 0..300),
         order in 0..4,
         seed: u64,
+        on_lists in prop::option::of(prop::collection::vec(any_listed(), 0..6)),
+        read_at in 0u64..200_000,
     ) {
         let mut case = Case::new(&[
             cache("kmalloc-64", 64),
@@ -178,6 +190,7 @@ proptest! {
             2 => Order { pause_ns: Some(2000), ..Order::GUEST },
             _ => Order { pause_ns: Some(2000), ..Order::GUEST }.shaken(seed),
         };
+        case.lists = on_lists.map(|slabs| known::lists_of("filp", slabs, read_at));
         let mut time = 0;
         for (kind, cpu, frame, offset, gap, order) in events {
             time += gap;

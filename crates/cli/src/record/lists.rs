@@ -1,0 +1,71 @@
+//! What lies on the kernel's lists at a recording's start.
+//!
+//! Neighbours: the lab's [`slabyard_lab::lists`] reads it. Invariant: where that is refused a line says
+//! what is lacking, and the recording goes on.
+
+use crate::say;
+use slabyard_lab::lists::bpf::Bpf;
+use slabyard_lab::lists::layout::Layout;
+use slabyard_lab::lists::walk::{self, Machine};
+use slabyard_lab::lists::{Lack, Lists, json};
+use slabyard_lab::record::{Wanted, favour};
+use slabyard_lab::trace::{Attached, LISTS};
+use slabyard_observe::Snapshot;
+use std::thread;
+
+/// The way into the kernel's memory, found before the recording begins, as that takes a moment.
+pub struct Reader {
+    layout: Layout,
+    memory: Bpf,
+}
+
+impl Reader {
+    /// Finds it.
+    pub fn new() -> Option<Reader> {
+        let open = || Ok(Reader { layout: Layout::of_kernel()?, memory: Bpf::new()? });
+        open().map_err(|lack| tell(&lack)).ok()
+    }
+
+    /// Reads the lists of the caches that are `wanted`; `now` gives nanoseconds since the trace began.
+    pub fn read(
+        &mut self,
+        snapshot: &Snapshot,
+        wanted: Option<&Wanted>,
+        now: &(dyn Fn() -> u64 + Sync),
+    ) -> Option<Attached> {
+        let machine = &snapshot.machine;
+        let machine = Machine {
+            page_size: machine.page_bytes?,
+            cpus: machine.possible_cpus?,
+            nodes: machine.nodes.unwrap_or(1),
+        };
+        let Reader { layout, memory } = self;
+        // On a thread of its own, which does not wait behind the load, and whose haste the command
+        // does not get.
+        let read = thread::scope(|scope| {
+            let read = scope.spawn(|| {
+                favour();
+                walk::lists(memory, layout, machine, now)
+            });
+            read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        let mut lists = read.map_err(|lack| tell(&lack)).ok()?;
+        tell_unread(&lists);
+        lists.caches.retain(|cache| wanted.is_none_or(|wanted| wanted(&cache.name)));
+        Some(Attached { name: LISTS.into(), time: now(), bytes: json::write(&lists) })
+    }
+}
+
+fn tell(lack: &Lack) {
+    say(&format!(
+        "what lies on the caches' lists is not recorded, and a replay knows less of the start: {lack}"
+    ));
+}
+
+fn tell_unread(lists: &Lists) {
+    match lists.unread {
+        0 => {}
+        1 => say("the lists of 1 cache did not stand still and are not recorded"),
+        n => say(&format!("the lists of {n} caches did not stand still and are not recorded")),
+    }
+}

@@ -1,0 +1,154 @@
+//! Where slabs were at the start, as the recorder read it out of the kernel ([`crate::lists`]), by the
+//! numbers of the trace's slabs.
+//!
+//! The kernel worked on while it was read. So the steps of a cache begin when its lists had been
+//! read: what events tell until then is in the lists ([`begins`]). Of an object whose first event after
+//! that contradicts what was read the event is right: one of the two was late by a moment, or somebody whom the
+//! trace does not show freed or took it.
+//!
+//! Neighbours: [`super::frames`] has found the slabs, [`super::steps`] takes the live objects, the
+//! replay's start the order.
+//! Invariant: of a known cache every slab with a free object at that moment is on a list; none of its objects is
+//! untold, but those of slabs that changed while they were read.
+
+use super::frames::{Begins, Slab};
+use super::input::{Input, NO_CACHE};
+use super::naming::Caches;
+use crate::lists::{CacheLists, Listed, Objects};
+use std::collections::{HashMap, HashSet};
+
+/// Of each cache of the trace; `None` of those that were not read.
+pub type Known = Vec<Option<KnownCache>>;
+
+/// The lists of one cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownCache {
+    /// Of each node, the slab to be used next first.
+    pub nodes: Vec<Vec<Place>>,
+    /// Of each CPU that had something.
+    pub cpus: Vec<KnownCpu>,
+}
+
+/// What a CPU had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownCpu {
+    /// Which.
+    pub cpu: usize,
+    /// Its slab.
+    pub slab: Option<Place>,
+    /// Its list, the slab to be used next first.
+    pub partial: Vec<Place>,
+}
+
+/// A slab on a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// One that events show, by its number.
+    Shown(u32),
+    /// One that no event shows, with its free objects.
+    Unseen(u32),
+}
+
+/// The caches whose lists were read whole, each with its number.
+fn read<'a>(input: &Input<'a>) -> impl Iterator<Item = (usize, &'a CacheLists)> {
+    let caches = Caches::new(input.caches, input.aliases);
+    let lists = input.lists.map_or([].as_slice(), |lists| &lists.caches);
+    let number = move |cache: &'a CacheLists| (caches.named(&cache.name), cache);
+    let known = lists.iter().map(number).filter(|(number, _)| *number != NO_CACHE);
+    known.map(|(number, cache)| (number as usize, cache))
+}
+
+/// When the steps of each cache begin, and what is on lists then.
+pub(super) fn begins(input: &Input) -> Begins {
+    let (mut times, mut listed) = (Vec::new(), Vec::new());
+    for (number, cache) in read(input) {
+        times.resize(input.caches.len(), None);
+        times[number] = Some(cache.read_at);
+        // Those of lower orders show by events alone.
+        let usual = cache.each().filter(|slab| slab.objects == input.caches[number].objects);
+        listed.extend(usual.map(|slab| (number as u16, input.frames.of(slab.base))));
+    }
+    Begins { times: times.into(), listed: listed.into() }
+}
+
+/// What was read, by the numbers of the slabs that the trace shows; sets which objects are live as far
+/// as no event tells.
+pub(super) fn known(input: &Input, slabs: &[Slab], live: &mut [bool]) -> Known {
+    let mut known: Known = Vec::new();
+    let by_frame = by_frame(slabs);
+    for (number, cache) in read(input) {
+        known.resize(input.caches.len(), None);
+        let mut place = |listed: &Listed| match by_frame
+            .get(&(number, input.frames.of(listed.base)))
+        {
+            Some(slab) if slabs[*slab as usize].objects == listed.objects => Place::Shown(*slab),
+            _ => Place::Unseen(listed.nr_free()),
+        };
+        known[number] = Some(of_cache(cache, &mut place));
+    }
+    for slab in slabs.iter().take_while(|slab| slab.initial) {
+        if known.get(slab.cache as usize).is_some_and(Option::is_some) {
+            live[slab.objects_range()].fill(true);
+        }
+    }
+    for (slab, free) in listed(input, &by_frame) {
+        let objects = slabs[slab as usize].objects_range();
+        match free {
+            Some(free) => {
+                let state = |nth| !free.has(nth);
+                objects.zip(0..).for_each(|(object, nth)| live[object] = state(nth));
+            }
+            None => live[objects].fill(slabs[slab as usize].closed_at.is_none()),
+        }
+    }
+    known
+}
+
+/// The slabs on lists that events show.
+fn listed<'a>(
+    input: &Input<'a>,
+    by_frame: &HashMap<(usize, u64), u32>,
+) -> Vec<(u32, Option<&'a Objects>)> {
+    let mut found = Vec::new();
+    for (number, cache) in read(input) {
+        for listed in cache.each() {
+            if let Some(slab) = by_frame.get(&(number, input.frames.of(listed.base))) {
+                found.push((*slab, listed.free.as_ref()));
+            }
+        }
+    }
+    found
+}
+
+fn of_cache(cache: &CacheLists, place: &mut impl FnMut(&Listed) -> Place) -> KnownCache {
+    let mut all = |slabs: &[Listed]| slabs.iter().map(&mut *place).collect::<Vec<_>>();
+    let nodes = cache.nodes.iter().map(|slabs| all(slabs)).collect();
+    let cpus = cache.cpus.iter().map(|of| KnownCpu {
+        cpu: of.cpu as usize,
+        slab: all(of.slab.as_slice()).pop(),
+        partial: all(&of.partial),
+    });
+    KnownCache { cpus: cpus.collect(), nodes }
+}
+
+/// Of each initial slab the objects of which neither an event nor a list tells.
+pub(super) fn untold(input: &Input, slabs: &[Slab], mut untold: Vec<u32>) -> Vec<u32> {
+    let by_frame = by_frame(slabs);
+    let torn: HashSet<u32> = listed(input, &by_frame)
+        .into_iter()
+        .filter_map(|(slab, free)| free.is_none().then_some(slab))
+        .collect();
+    let numbers: HashSet<usize> = read(input).map(|(number, _)| number).collect();
+    for ((number, slab), count) in (0..).zip(slabs).zip(&mut untold) {
+        if numbers.contains(&slab.cache.into()) && !torn.contains(&number) {
+            *count = 0;
+        }
+    }
+    untold
+}
+
+/// The initial slabs by cache and first frame.
+fn by_frame(slabs: &[Slab]) -> HashMap<(usize, u64), u32> {
+    let initial = (0..).zip(slabs).take_while(|(_, slab)| slab.initial);
+    initial.map(|(number, slab)| ((slab.cache.into(), slab.frame), number)).collect()
+}

@@ -1,0 +1,311 @@
+//! Where each cache's slabs are when a trace begins: on which lists, in which order.
+//!
+//! Two ways lead there. Where the recorder [read the kernel's lists](crate::prepare::known), they are those.
+//! Elsewhere the order in which CPUs came to use slabs undoes the order in which the rules
+//! keep them.
+//!
+//! Neighbours: [`super::start`] has the lists installed, [`super::layout`] cuts them anew where
+//! a machine has other slabs.
+//! Invariant: each of a cache's initial slabs is in one place of its lists.
+
+use super::layout::{self, Piece};
+use super::plan::{Parked, Plan};
+use crate::prepare::known::{KnownCache, Place};
+use crate::prepare::{FirstUse, Prepared};
+use slabyard::engine::counted::{Accounting, KernelCache, Rules};
+
+/// The initial slabs, and what they have free.
+pub(super) struct Initial {
+    /// Free objects of each.
+    free: Vec<u32>,
+    /// Those of each cache, in order of their first event.
+    of_cache: Vec<Vec<u32>>,
+    /// Slabs in the order in which CPUs first allocate from them, for each cache.
+    uses: Vec<Vec<Use>>,
+}
+
+/// A CPU's use of a slab that had free objects at the start.
+struct Use {
+    cpu: u16,
+    slab: u32,
+    nth: u32,
+}
+
+impl Initial {
+    pub(super) fn of(prepared: &Prepared) -> Initial {
+        let slabs = prepared.initial_slabs();
+        let free: Vec<u32> =
+            slabs.iter().map(|slab| slab.objects - prepared.nr_live_at_start(slab)).collect();
+        let mut uses: Vec<Vec<Use>> = prepared.caches.iter().map(|_| Vec::new()).collect();
+        for (nth, FirstUse { slab, cpu }) in (0u32..).zip(&prepared.tally.first_uses) {
+            if free[*slab as usize] > 0 {
+                let cache = prepared.slabs[*slab as usize].cache;
+                uses[cache as usize].push(Use { cpu: *cpu, slab: *slab, nth });
+            }
+        }
+        let mut of_cache = vec![Vec::new(); prepared.caches.len()];
+        for (number, slab) in (0u32..).zip(slabs) {
+            of_cache[slab.cache as usize].push(number);
+        }
+        Initial { free, of_cache, uses }
+    }
+
+    fn free_of(&self, slab: u32) -> u32 {
+        self.free[slab as usize]
+    }
+
+    /// The free objects of a cache's slabs.
+    fn all_free(&self, cache: usize) -> u32 {
+        self.of_cache[cache].iter().map(|slab| self.free_of(*slab)).sum()
+    }
+}
+
+/// Slabs that a CPU takes off a node's list at a time, the one to use included.
+fn batch(rules: &Rules) -> usize {
+    let moved = match rules.accounting {
+        _ if !rules.cpu_partial_lists => 0,
+        Accounting::Slabs if rules.cpu_partial_slabs == 0 => 0,
+        Accounting::Slabs => rules.cpu_partial_slabs / 2 + 1,
+        // As many as give half of the objects; one each where they are few.
+        Accounting::Objects | Accounting::Exact => {
+            (rules.cpu_partial / 2).div_ceil(rules.objects).max(1)
+        }
+    };
+    moved as usize + 1
+}
+
+/// Where a cache's slabs are when the trace begins.
+#[derive(Default)]
+pub(super) struct Lists {
+    /// One of a CPU.
+    cpu_slabs: Vec<(usize, Place)>,
+    /// Those of a CPU's list, the next to be used last.
+    cpu_partial: Vec<(usize, Vec<Place>)>,
+    /// Those of the node's list, the next to be used first.
+    node: Vec<Place>,
+    /// Those in no list.
+    full: Vec<Place>,
+}
+
+impl Lists {
+    /// A cache's.
+    pub(super) fn of(plan: &Plan<'_>, number: usize, rules: &Rules, initial: &Initial) -> Lists {
+        let known = plan.prepared.known.get(number).and_then(Option::as_ref);
+        let mut lists = match known {
+            Some(known) => Lists::read(known, initial),
+            None => Lists::undone(plan, number, rules, &initial.uses[number]),
+        };
+        let mut placed = vec![false; initial.free.len()];
+        lists.each_shown(|slab| placed[slab as usize] = true);
+        for slab in initial.of_cache[number].iter().filter(|slab| !placed[**slab as usize]) {
+            // Nobody came to use one that has free objects, or it was on no list: it waits at
+            // the end.
+            let is_full = initial.free_of(*slab) == 0;
+            if is_full { &mut lists.full } else { &mut lists.node }.push(Place::Shown(*slab));
+        }
+        lists
+    }
+
+    /// As the recorder read them. What events contradict is on no list.
+    fn read(known: &KnownCache, initial: &Initial) -> Lists {
+        let has_free = |place: &Place| match place {
+            Place::Shown(slab) => initial.free_of(*slab) > 0,
+            Place::Unseen(free) => *free > 0,
+        };
+        let mut lists = Lists::default();
+        // All are on the first node, as a trace's other slabs.
+        lists.node.extend(known.nodes.iter().flatten().filter(|place| has_free(place)));
+        for of in &known.cpus {
+            lists.cpu_slabs.extend(of.slab.map(|slab| (of.cpu, slab)));
+            let partial = of.partial.iter().rev().filter(|place| has_free(place));
+            lists.cpu_partial.push((of.cpu, partial.copied().collect()));
+        }
+        lists
+    }
+
+    /// Undoes the order in which CPUs came to use slabs.
+    fn undone(plan: &Plan<'_>, number: usize, rules: &Rules, uses: &[Use]) -> Lists {
+        let mut lists = Lists::default();
+        let batch = batch(rules);
+        // (first use, slabs in the order of the node's list)
+        let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
+        if !rules.has_cpu_slabs() {
+            // All are the node's, and the list's first is the next to be used.
+            groups.extend(uses.iter().map(|of| (of.nth, vec![of.slab])));
+        }
+        let nr_cpus = if rules.has_cpu_slabs() { plan.nr_traced() } else { 0 };
+        for cpu in 0..nr_cpus {
+            let mine: Vec<&Use> = uses.iter().filter(|of| of.cpu as usize == cpu).collect();
+            let Some((first, rest)) = mine.split_first() else { continue };
+            lists.cpu_slabs.push((cpu, Place::Shown(first.slab)));
+            let parked = plan.parked.get(number).and_then(|of| of.cpu_partial.get(cpu));
+            let parked = parked.filter(|_| rules.cpu_partial_lists);
+            let listed = rest.len().min(parked.copied().unwrap_or(0) as usize);
+            let (listed, node) = rest.split_at(listed);
+            let listed = listed.iter().rev().map(|of| Place::Shown(of.slab)).collect();
+            lists.cpu_partial.push((cpu, listed));
+            for group in node.chunks(batch) {
+                // Used at once: the list's first. The others were pushed on the
+                // CPU's list one by one, and so came back in reverse.
+                let moved = group[1..].iter().rev();
+                let slabs = group[..1].iter().chain(moved).map(|of| of.slab).collect();
+                groups.push((group[0].nth, slabs));
+            }
+        }
+        groups.sort_by_key(|(first, _)| *first);
+        lists.node = groups.into_iter().flat_map(|(_, slabs)| slabs).map(Place::Shown).collect();
+        lists
+    }
+
+    /// Slabs with free objects, as far as they are known.
+    fn nr_seen(&self) -> usize {
+        let listed = self.cpu_partial.iter().map(|(_, slabs)| slabs.len()).sum::<usize>();
+        self.cpu_slabs.len() + listed + self.node.len()
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Place> {
+        let of_cpus = self.cpu_slabs.iter().map(|(_, slab)| slab);
+        let listed = self.cpu_partial.iter().flat_map(|(_, slabs)| slabs);
+        of_cpus.chain(listed).chain(&self.node).chain(&self.full)
+    }
+
+    fn each_shown(&self, mut f: impl FnMut(u32)) {
+        for place in self.each() {
+            if let Place::Shown(slab) = place {
+                f(*slab);
+            }
+        }
+    }
+
+    /// Puts them in place; gives each piece with the model's slab. `unshown` is what the snapshot counts, where
+    /// no list was read.
+    pub(super) fn install(
+        self,
+        plan: &Plan<'_>,
+        (number, cache): (usize, &KernelCache),
+        initial: &Initial,
+        unshown: Option<&Parked>,
+    ) -> Vec<(Piece, u32)> {
+        let traced = plan.traced_objects[number];
+        let is_other = plan.is_other(number);
+        let (seen, seen_free) = (self.nr_seen() as u32, initial.all_free(number));
+        let unseen = self.each().filter_map(|place| match place {
+            Place::Unseen(free) => Some(*free),
+            Place::Shown(_) => None,
+        });
+        let unseen: Vec<u32> = unseen.collect();
+        let installed = self.install_slabs(plan, cache, is_other);
+        if is_other {
+            // Where they were between others is not to be told of other slabs.
+            add_unseen(cache, unseen.len() as u32, unseen.iter().sum(), traced);
+        }
+        if let Some(parked) = unshown {
+            let unseen = parked.node_partial.saturating_sub(seen);
+            add_unseen(cache, unseen, parked.node_free.saturating_sub(seen_free), traced);
+        }
+        installed
+    }
+
+    fn install_slabs(
+        self,
+        plan: &Plan<'_>,
+        cache: &KernelCache,
+        is_other: bool,
+    ) -> Vec<(Piece, u32)> {
+        let mut installed = Vec::new();
+        let objects = cache.rules().objects;
+        let there = plan.there_at_start();
+        let is_there = |cpu: usize| there.get(cpu).copied().unwrap_or(false);
+        let pieces = |slabs: &[Place]| pieces(plan.prepared, slabs, objects, is_other);
+        let (mut node, mut own) = (Vec::new(), Vec::new());
+        for (cpu, slab) in self.cpu_slabs {
+            let mut pieces = pieces(&[slab]);
+            // What the CPU has in hand is the first piece with free objects.
+            let at = pieces.iter().position(|piece| piece.free > 0).unwrap_or(0);
+            if at < pieces.len() {
+                own.push((cpu, pieces.swap_remove(at)));
+            }
+            node.extend(pieces);
+        }
+        node.extend(pieces(&self.node));
+        let mut listed: Vec<(usize, Piece)> = Vec::new();
+        for (cpu, slabs) in &self.cpu_partial {
+            listed.extend(pieces(slabs).into_iter().map(|piece| (*cpu, piece)));
+        }
+        node.extend(pieces(&self.full));
+        for piece in node {
+            let model = match piece.free {
+                0 => cache.install_full(0),
+                free => cache.install_node_partial(0, free),
+            };
+            installed.push((piece, model));
+        }
+        // On the seat of one that is there, each unplugged CPU flushes what it had.
+        let seat = there.iter().position(|there| *there).unwrap_or(0);
+        for cpu in (0..plan.nr_traced()).filter(|cpu| !is_there(*cpu)) {
+            for (_, piece) in listed.extract_if(.., |(of, _)| *of == cpu) {
+                let model = install_listed(cache, seat, piece.free);
+                installed.push((piece, model));
+            }
+            for (_, piece) in own.extract_if(.., |(of, _)| *of == cpu) {
+                let model = cache.install_cpu_slab(seat, piece.free);
+                installed.push((piece, model));
+            }
+            cache.flush_cpu(seat);
+        }
+        // A CPU beyond those that the trace has events of and this machine has.
+        let seat_of = |cpu: usize| if is_there(cpu) { cpu } else { seat };
+        for (cpu, piece) in listed {
+            let model = install_listed(cache, seat_of(cpu), piece.free);
+            installed.push((piece, model));
+        }
+        for (cpu, piece) in own {
+            let model = cache.install_cpu_slab(seat_of(cpu), piece.free);
+            installed.push((piece, model));
+        }
+        installed
+    }
+}
+
+/// The slabs of a list as they are on the machine: of other ones those that no event shows are
+/// left out, and a slab that is kept though it is empty is one of the traced kernel's.
+fn pieces(prepared: &Prepared, slabs: &[Place], objects: u32, is_other: bool) -> Vec<Piece> {
+    if is_other {
+        let shown = slabs.iter().filter_map(|place| match place {
+            Place::Shown(slab) => Some(*slab),
+            Place::Unseen(_) => None,
+        });
+        let mut cut = layout::cut(prepared, &shown.collect::<Vec<_>>(), objects);
+        cut.retain(|piece| !piece.live.is_empty());
+        return cut;
+    }
+    let piece = |place: &Place| match place {
+        Place::Shown(slab) => layout::cut(prepared, &[*slab], objects),
+        Place::Unseen(free) => vec![Piece { first: None, live: Vec::new(), free: *free }],
+    };
+    slabs.iter().flat_map(piece).collect()
+}
+
+fn install_listed(cache: &KernelCache, cpu: usize, free: u32) -> u32 {
+    match free {
+        0 => cache.install_full(0),
+        free => cache.install_cpu_partial(cpu, free),
+    }
+}
+
+/// Slabs with free objects that no event shows: nobody came to use them, so they waited behind those that
+/// were used.
+fn add_unseen(cache: &KernelCache, unseen: u32, free: u32, traced: u32) {
+    // Each has one free object at least, and has not more than all.
+    let left = free.clamp(unseen, unseen * traced);
+    let objects = cache.rules().objects;
+    let (unseen, mut left) = layout::cut_unseen(unseen, left, traced, objects);
+    for nth in 0..unseen {
+        let free = left / (unseen - nth);
+        left -= free;
+        match free {
+            0 => cache.install_full(0),
+            free => cache.install_node_partial(0, free.min(objects)),
+        };
+    }
+}

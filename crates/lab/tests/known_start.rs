@@ -1,0 +1,73 @@
+//! A recording with the lists that were read out of the kernel: the check foretells the kernel by them,
+//! and finds lists that are wrong.
+
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::check::one_step::{self, Score};
+use slabyard_lab::lists::{Lists, Objects, json};
+use slabyard_lab::replay::Start;
+use slabyard_lab::snapshot::KernelSnapshot;
+use slabyard_lab::trace::{self, LISTS, START, Trace};
+use std::path::Path;
+
+fn trace() -> Trace {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/lists_6.18.slabtrace");
+    trace::open(&path).expect("the trace")
+}
+
+/// What is foretold with other lists, or with none.
+fn foretold(change: impl FnOnce(Lists) -> Option<Lists>) -> Score {
+    let mut trace = trace();
+    let of = |name: &str| trace.attached.iter().find(|one| one.name == name).expect(name);
+    let snapshot = KernelSnapshot::parse(&of(START).bytes).expect("a snapshot").remove(0);
+    let lists = change(json::read(&of(LISTS).bytes).expect("lists"));
+    trace.attached.retain(|one| one.name != LISTS || lists.is_some());
+    for one in trace.attached.iter_mut().filter(|one| one.name == LISTS) {
+        one.bytes = json::write(lists.as_ref().expect("some"));
+    }
+    let (settings, _) = snapshot.settings().expect("settings");
+    let order = case::order_of(&snapshot);
+    let case = Case::new(&trace, &snapshot, &settings, order).expect("a case");
+    one_step::run(&case.plan(Start::LookAhead)).total
+}
+
+#[test]
+fn the_kernels_lists_foretell_it_and_wrong_ones_are_found() {
+    let read = foretold(Some);
+    let without = foretold(|_| None);
+    let reversed = foretold(|mut lists| {
+        lists.caches.iter_mut().flat_map(|cache| &mut cache.nodes).for_each(|node| node.reverse());
+        Some(lists)
+    });
+    let shifted = foretold(|mut lists| {
+        // Each slab has the free objects of the next.
+        for node in lists.caches.iter_mut().flat_map(|cache| &mut cache.nodes) {
+            let free: Vec<Option<Objects>> = node.iter().map(|slab| slab.free.clone()).collect();
+            let next = free.iter().cycle().skip(1);
+            node.iter_mut().zip(next).for_each(|(slab, free)| slab.free = free.clone());
+        }
+        Some(lists)
+    });
+    let rates = [read, without, reversed, shifted].map(|score| 100.0 * score.hit_rate());
+    let [read, without, reversed, shifted] = rates;
+    println!("{rates:?}");
+    assert!(read > 99.0, "{rates:?}");
+    assert!(without < read - 1.0 && reversed < read - 5.0 && shifted < read - 1.0, "{rates:?}");
+}
+
+#[test]
+fn other_slabs_begin_with_the_same_objects() {
+    let trace = trace();
+    let of = |name: &str| trace.attached.iter().find(|one| one.name == name).expect(name);
+    let snapshot = KernelSnapshot::parse(&of(START).bytes).expect("a snapshot").remove(0);
+    let (mut settings, _) = snapshot.settings().expect("settings");
+    let order = case::order_of(&snapshot);
+    let mut live = Vec::new();
+    for orders in ["max_order=3", "max_order=0", "max_order=1"] {
+        settings.set(orders).expect("an order");
+        let case = Case::new(&trace, &snapshot, &settings, order).expect("a case");
+        let replayed = slabyard_lab::replay::replay(&case.plan(Start::LookAhead)).expect("sound");
+        assert_eq!(replayed.frees_left_out, 0, "{orders}");
+        live.push(case.prepared.live_at_start.clone());
+    }
+    assert!(live.iter().all(|one| *one == live[0]));
+}
