@@ -5,11 +5,12 @@ use crate::accuracy::Change;
 use crate::lists;
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
 use crate::replay::events::{self, Event, What};
+use crate::replay::others::Others;
 use crate::replay::{Parked, Plan, Start};
 use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
-use crate::trace::{Attached, Events, Frames, Header, LISTS, Names, Source, Trace};
+use crate::trace::{self, Attached, Events, Frames, Header, LISTS, Names, Source, Trace};
 use slabyard::engine::counted::{Front, Rules};
 use slabyard::pages::lists::{Rules as PageRules, Zone};
 
@@ -28,6 +29,10 @@ pub struct Case {
     pub traced_objects: Vec<u32>,
     /// Order of each cache there.
     pub orders: Vec<u8>,
+    /// The least order of each cache's slabs there, and their objects.
+    pub least: Vec<(u8, u32)>,
+    /// Which caches' pages count as reclaimable.
+    pub reclaimable: Vec<bool>,
     /// Bytes of an object's stride.
     pub sizes: Vec<u32>,
     /// What the snapshot tells of the start; empty without one for this machine.
@@ -51,6 +56,8 @@ pub struct Case {
     pub changes: Vec<Change>,
     /// What happens to the machine on the way, in order of time.
     pub events: Vec<Event>,
+    /// Pages of the trace that are no slabs, if they were asked for.
+    pub others: Others,
 }
 
 /// What a trace has.
@@ -147,6 +154,8 @@ impl Case {
             rules: Vec::new(),
             traced_objects: facts.iter().map(|facts| facts.objects).collect(),
             orders: Vec::new(),
+            least: Vec::new(),
+            reclaimable: Vec::new(),
             sizes: facts.iter().map(|facts| facts.slab_size).collect(),
             parked: snapshot.caches.iter().map(parked).collect(),
             node_of: Vec::new(),
@@ -158,6 +167,7 @@ impl Case {
             unlike: None,
             changes: Vec::new(),
             events: Vec::new(),
+            others: Others::default(),
         };
         case.rule(header, snapshot, settings)?;
         Ok(case)
@@ -184,14 +194,18 @@ impl Case {
         let zone = Zone::of(zone_bytes, machine.page_size.into(), cpus.div_ceil(nodes) as u64);
         self.page_lists = settings.page_lists.map(|kind| PageRules::new(kind, &zone, u32::MAX));
         self.orders.clear();
+        self.least.clear();
         self.rules.clear();
         for cache in &snapshot.caches {
             let geometry = cache
                 .geometry(settings)
                 .map_err(|why| Error::Geometry { id: cache.id.clone(), why })?;
             self.orders.push(geometry.order);
+            self.least.push((geometry.min_order, geometry.least_objects(settings)));
             self.rules.push(geometry.rules(settings));
         }
+        let counted = |cache: &Cache| cache.reclaim_account == Some(true);
+        self.reclaimable = snapshot.caches.iter().map(counted).collect();
         let told = snapshot.machine().map(|machine| machine.online_cpus);
         self.traced_cpus = told.or(header.cpus).unwrap_or(machine.online_cpus);
         self.unlike = self.unlike();
@@ -241,6 +255,8 @@ impl Case {
                 ..self.rules[nth]
             };
             self.orders[nth] = order;
+            // It has no smaller slabs.
+            self.least[nth] = (order, objects);
         }
         self.unlike = self.unlike();
         self.changes.retain(|change| *change != Change::Orders);
@@ -261,6 +277,15 @@ impl Case {
         self.changes.extend(shrinks.then_some(Change::Shrink));
         self.events = all;
         self.unlike = self.unlike();
+        Ok(())
+    }
+
+    /// Tells the pages of the trace apart that are no slabs, for a machine whose memory has an end.
+    ///
+    /// # Errors
+    /// The trace's file cannot be read.
+    pub fn tell_others(&mut self, events: Events<'_>) -> Result<(), trace::Error> {
+        self.others = Others::of(events, &self.prepared.slabs)?;
         Ok(())
     }
 
@@ -315,11 +340,14 @@ impl Case {
             parked: &self.parked,
             start,
             orders: &self.orders,
+            least: &self.least,
+            reclaimable: &self.reclaimable,
             slab: self.slab,
             sample_every: 0,
             audit_every: 0,
             page_size: self.page_size,
             memory: None,
+            others: &self.others,
             steps: None,
             events: &self.events,
             page_lists: self.page_lists,

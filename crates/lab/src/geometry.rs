@@ -120,6 +120,13 @@ pub fn of_cache(request: &Request, settings: &Settings) -> Result<Geometry, Size
 }
 
 impl Geometry {
+    /// Objects of a slab of the least order.
+    #[must_use]
+    pub fn least_objects(&self, settings: &Settings) -> u32 {
+        let bytes = u64::from(settings.machine.page_size) << self.min_order;
+        ((bytes / u64::from(self.size)) as u32).clamp(1, self.objects)
+    }
+
     /// What the engine needs to know of a cache of this geometry.
     #[must_use]
     pub fn rules(&self, settings: &Settings) -> Rules {

@@ -80,7 +80,10 @@ impl Run<'_> {
             arrays.is_some() || rules.front != Front::CpuSlabs && rules.sheaf_capacity > 0;
         let slab_bytes = u64::from(case.page_size) << case.orders[nth];
         let slabs = u64::from(places.slabs);
-        let total = slabs * u64::from(rules.objects);
+        let total = places.objects;
+        let (small, least) = (u64::from(places.small), case.least[nth].0);
+        let small_bytes = u64::from(case.page_size) << least;
+        let bytes = (slabs - small) * slab_bytes + small * small_bytes;
 
         let mut cache = self.named(nth);
         let object_size = self.kernel.caches[nth].object_size;
@@ -100,7 +103,7 @@ impl Run<'_> {
             ("in_transit", Some(0)),
             ("objects", Some(total - places.free_node)),
             ("total_objects", Some(total)),
-            ("bytes", Some(slabs * slab_bytes)),
+            ("bytes", Some(bytes)),
         ] {
             if let Some(number) = number {
                 cache.tell(name, number);
@@ -113,7 +116,8 @@ impl Run<'_> {
                 cache.tell(*name, model.counters().get(*counter));
             }
         }
-        let lists = lists(model, (nth as u64 + 1) << CACHE_SHIFT, slab_bytes, case.orders[nth]);
+        let orders = [case.orders[nth], least];
+        let lists = lists(model, (nth as u64 + 1) << CACHE_SHIFT, slab_bytes, orders);
         cpus(&mut cache, model, &lists);
         nodes(&mut cache, model, &lists);
         let mut fullness = BTreeMap::new();
@@ -198,14 +202,13 @@ fn clean(text: &str) -> String {
 }
 
 /// The slabs on all lists, each list from its head.
-fn lists(model: &KernelCache, begin: u64, slab_bytes: u64, order: u8) -> Vec<Slab> {
-    let objects = model.rules().objects;
+fn lists(model: &KernelCache, begin: u64, slab_bytes: u64, [order, least]: [u8; 2]) -> Vec<Slab> {
     let slab = |(number, free): (u32, u32), place| Slab {
         // The model counts its slabs from 1.
         page: begin + u64::from(number - 1) * slab_bytes,
-        order: order.into(),
-        objects,
-        inuse: objects - free,
+        order: (if model.is_small(number) { least } else { order }).into(),
+        objects: model.objects_of(number),
+        inuse: model.objects_of(number) - free,
         place,
         ..Slab::default()
     };

@@ -141,10 +141,12 @@ pub struct Point {
 impl State {
     fn of(case: &Case, nth: usize, moment: &Moment, start: Start) -> State {
         let (places, free) = (&moment.places, &moment.free);
-        let objects = u64::from(case.rules[nth].objects);
-        let slab_bytes = u64::from(case.page_size) << case.orders[nth];
-        let waste = slab_bytes.saturating_sub(objects * u64::from(case.sizes[nth]));
         let slabs = u64::from(places.slabs);
+        // Those of the least order are smaller.
+        let (small, least) = (u64::from(places.small), case.least[nth].0);
+        let pages = ((slabs - small) << case.orders[nth]) + (small << least);
+        let bytes = pages * u64::from(case.page_size);
+        let waste = bytes.saturating_sub(places.objects * u64::from(case.sizes[nth]));
         // From the snapshot alone slabs that were full are put in place as the trace
         // shows them.
         let live = Some(moment.live()).filter(|_| start == Start::LookAhead);
@@ -156,7 +158,7 @@ impl State {
             cpu_slabs: Some((places.cpu_slabs + places.cpu_partial).into()),
             slabs_cpu_partial: Some(places.cpu_partial.into()),
             slabs_cpu_partial_empty: Some(places.cpu_empty.into()),
-            total_objects: Some(slabs * objects),
+            total_objects: Some(places.objects),
             live,
             parked: Some(free.parked()),
             parked_cpu: Some(free.parked_cpu()),
@@ -165,8 +167,8 @@ impl State {
             parked_sheaves: Some(free.sheaves),
             parked_node: Some(free.barns),
             free_partial: Some(free.node_partial),
-            padding: Some(slabs * waste),
-            bytes: Some(slabs * slab_bytes),
+            padding: Some(waste),
+            bytes: Some(bytes),
         }
     }
 }
@@ -292,6 +294,7 @@ fn peaks(case: &Case, replayed: &Replayed, caches: &[CacheFigures]) -> (u64, u64
     let mut slabs: u64 = caches.iter().filter_map(|c| c.before.slabs).sum();
     let mut bytes: u64 = caches.iter().filter_map(|c| c.before.bytes).sum();
     let (mut peak, mut peak_bytes) = (slabs, bytes);
+    let told = replayed.memory.as_ref();
     for change in &replayed.changes {
         let size = i64::from(case.page_size) << case.orders[usize::from(change.cache)];
         slabs = slabs.saturating_add_signed(i64::from(change.by));
@@ -299,7 +302,9 @@ fn peaks(case: &Case, replayed: &Replayed, caches: &[CacheFigures]) -> (u64, u64
         peak = peak.max(slabs);
         peak_bytes = peak_bytes.max(bytes);
     }
-    (peak, peak_bytes)
+    // A machine's pages are counted as they are taken, those of small slabs too.
+    let most = told.map(|told| u64::from(told.counts.most_of_slabs).saturating_sub(told.untouched));
+    (peak, most.map_or(peak_bytes, |pages| pages * u64::from(case.page_size)))
 }
 
 fn sum(caches: &[(&CacheFigures, State)]) -> Sum {

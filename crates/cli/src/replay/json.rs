@@ -5,6 +5,7 @@
 
 use super::figures::{CacheFigures, Figures, Point, State, Sum, Totals, named};
 use super::input::Loaded;
+use super::oom::MemoryJson;
 use super::{ReplayArgs, start_name};
 use serde::Serialize;
 use slabyard_lab::accuracy::{Accuracy, Change};
@@ -148,6 +149,7 @@ struct Root<'a> {
     contradictions: ContradictionsJson,
     unlike: Option<&'a str>,
     accuracy: Vec<AccuracyJson>,
+    memory: Option<MemoryJson<'a>>,
     series: &'a [Point],
 }
 
@@ -157,6 +159,7 @@ pub fn text(
     loaded: &Loaded,
     start: Start,
     figures: &Figures,
+    memory: Option<MemoryJson<'_>>,
 ) -> anyhow::Result<String> {
     let moment = |state: fn(&CacheFigures) -> &State, totals| Moment {
         caches: figures.caches.iter().map(state).collect(),
@@ -179,6 +182,7 @@ pub fn text(
         },
         unlike: figures.unlike.as_deref(),
         accuracy: figures.changes.iter().map(|change| AccuracyJson::of(*change)).collect(),
+        memory,
         series: &figures.series,
     })
 }

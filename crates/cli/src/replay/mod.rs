@@ -61,7 +61,8 @@ Examples:
   slabyard replay load.slabtrace --engine slab          by the rules of mm/slab.c
   slabyard replay load.slabtrace --engine slob          which pages would SLOB need?
   slabyard replay load.slabtrace --cpus 64 --tasks 8x   eight times the tasks, on 64 CPUs
-  slabyard replay load.slabtrace --cpus 64 --memory-limit 40M --pressure full
+  slabyard replay load.slabtrace --memory 8M          does it fit on a machine of 8 MiB?
+  slabyard replay load.slabtrace --cpus 64 --memory 40M --pressure full
   slabyard replay load.slabtrace --offline 3@2 --online 3@4.5 --shrink 3
   slabyard replay load.slabtrace --contention=2,16,128  what waits, and what fails?
   slabyard replay load.slabtrace --check                are these rules the kernel's?
@@ -117,12 +118,13 @@ pub struct ReplayArgs {
     /// Change a rule; may be repeated, the last one counts
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Bytes that slabs may take; a run that needs more ends with the report that a kernel
-    /// prints then, and exit code 4
+    /// Memory of the machine, out of which come all slabs and the other pages that the trace tells,
+    /// those from before it first; a run that needs more ends with the report that a kernel prints
+    /// then, and exit code 4
     #[arg(long, value_name = "SIZE", value_parser = oom::size, conflicts_with = "check")]
-    memory_limit: Option<u64>,
+    memory: Option<u64>,
     /// What is done before that
-    #[arg(long, value_enum, default_value = "none", requires = "memory_limit")]
+    #[arg(long, value_enum, default_value = "none", requires = "memory")]
     pressure: oom::Pressure,
     /// Unplug a CPU at a time, in seconds since the trace began; may be repeated
     #[arg(
@@ -161,7 +163,7 @@ pub struct ReplayArgs {
         require_equals = true,
         default_missing_value = "",
         value_parser = Cpus::from_str,
-        conflicts_with_all = ["check", "samples", "every", "memory_limit", "save", "counters", "all"]
+        conflicts_with_all = ["check", "samples", "every", "memory", "save", "counters", "all"]
     )]
     contention: Option<Cpus>,
     /// Change how long an operation takes for --contention, in nanoseconds; may be repeated
@@ -190,7 +192,7 @@ pub struct ReplayArgs {
         conflicts_with_all = [
             "engine", "release", "page_size", "cpus", "possible_cpus", "nodes", "tasks", "settings",
             "check", "contention",
-            "no_look_ahead", "offline", "online", "shrink", "memory_limit", "samples", "every", "all", "json", "counters", "save",
+            "no_look_ahead", "offline", "online", "shrink", "memory", "samples", "every", "all", "json", "counters", "save",
         ]
     )]
     convert: Option<PathBuf>,
@@ -245,9 +247,14 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     let start = args.start_state();
     let mut case = case(args.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
     case.happens(events::of(args, loaded)?).map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let limit = args.memory();
+    if let Some(limit) = limit {
+        oom::fits(limit.bytes, case.page_size)?;
+        case.tell_others(loaded.trace.events()).context("cannot read the trace")?;
+    }
     let mut plan = case.plan(start);
     plan.sample_every = args.sample_every(case.prepared.steps.len())?;
-    plan.memory = args.memory();
+    plan.memory = limit;
     plan.tasks = args.tasks;
     fits(&case, args.tasks)?;
     progress.stage("replaying");
@@ -259,21 +266,25 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     }
     let figures = figures::of(&loaded.snapshot, &case, start, args.changes(&case), &replayed);
     let text = if args.json {
-        json::text(args, loaded, start, &figures)?
+        let told = replayed.memory.as_ref();
+        let memory = told.map(|told| oom::MemoryJson::of(told, &case));
+        json::text(args, loaded, start, &figures, memory)?
     } else {
         let shown = if args.all { Shown::All } else { Shown::Some };
         let mut text = heading(args, loaded, start) + "\n";
         let counters = if args.counters { Shown::All } else { Shown::Some };
         table::write(&mut text, &figures, shown, counters, Colour::of_stdout());
+        if let Some(told) = &replayed.memory {
+            text.push_str(&oom::moments(told, &case));
+        }
         text
     };
     stdout::print(text.as_bytes())?;
-    if let Some(told) = &replayed.memory {
-        say(&oom::line(told, loaded));
-        if let Some(report) = oom::report(told, &case, loaded, &replayed) {
-            eprint!("{report}");
-            return Ok(ExitCode::from(oom::CODE));
-        }
+    if let Some(told) = &replayed.memory
+        && let Some(report) = oom::report(told, &case, loaded, &replayed)
+    {
+        eprint!("{report}");
+        return Ok(ExitCode::from(oom::CODE));
     }
     Ok(ExitCode::from(u8::from(doubtful)))
 }
@@ -410,7 +421,7 @@ impl ReplayArgs {
 
     fn memory(&self) -> Option<Limit> {
         let relief = self.pressure.relief();
-        self.memory_limit.map(|bytes| Limit { bytes, relief })
+        self.memory.map(|bytes| Limit { bytes, relief })
     }
 
     fn start_state(&self) -> Start {
@@ -473,12 +484,14 @@ fn long_help() -> String {
          slabs, on CPU partial lists, in sheaves, in barns and on nodes' partial lists; waste is \
          what is behind the last objects of slabs. `-` is unknown.\n\n\
          With --json: {\"source\", \"settings\", \"before\", \"after\", \"caches\", \"totals\", \
-         \"counters\", \"drains\", \"frees_left_out\", \"contradictions\", \"unlike\", \"accuracy\", \"series\"}; before and after hold \
+         \"counters\", \"drains\", \"frees_left_out\", \"contradictions\", \"unlike\", \"accuracy\", \"memory\", \"series\"}; before and after hold \
          {\"caches\", \"totals\"}, in objects for a cache and in bytes for the totals, where bytes \
          are live, parked_cpu, parked_node, free_partial and padding together; null is unknown; \
          unlike says why the figures do not compare with those of another machine, accuracy how far \
          off peaks above the start were where such machines were measured: {\"change\", \"pairs\", \
-         \"lowest\", \"highest\"}, of the kernel's peak. \
+         \"lowest\", \"highest\"}, of the kernel's peak; memory is null without --memory, else the \
+         machine's: free pages and blocks by order at the start, when fewest and at the end, and what \
+         failed. \
          With --check: {\"source\", \"settings\", \"caches\", \"totals\", \"spread\", \"goals\", \
          \"met\"}.\n\n\
          --check shows, for each cache and all together, the mean error of the number of slabs \
@@ -509,8 +522,8 @@ fn long_help() -> String {
     }
     text.push_str(
         "\nExit codes: 0 done; 1 a goal of the check is missed, or the figures are uncertain, \
-         because events are missing or the snapshot does not fit the trace; 4 slabs needed more than \
-         --memory-limit; 2 usage or a setting \
+         because events are missing or the snapshot does not fit the trace; 4 the load needs more than \
+         --memory; 2 usage or a setting \
          that cannot be; 3 a file that cannot be read or is damaged. With --partial events may \
          be missing: that is told and is no 1.",
     );

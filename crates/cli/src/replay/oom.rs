@@ -6,13 +6,19 @@
 //! standard output has the figures until then.
 
 use super::input::Loaded;
+use crate::failure::Failure;
+use serde::Serialize;
 use slabyard_lab::case::Case;
-use slabyard_lab::replay::memory::{Failed, Told};
+use slabyard_lab::replay::memory::{Failed, Free, MOST_ORDER, Told, Wanted};
 use slabyard_lab::replay::{Relief, Replayed};
+use slabyard_lab::small::buddy::Buddy;
 use std::fmt::Write;
 
 /// The exit code of a run that had too little memory.
 pub const CODE: u8 = 4;
+
+/// A word for each page of a larger machine would be too much for this one.
+const MOST_BYTES: u64 = 64 << 30;
 
 /// What is done when memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -52,18 +58,122 @@ pub fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected bytes, such as 512K, 40M or 2G".into())
 }
 
-/// How short memory was, in one line.
-pub fn line(told: &Told, loaded: &Loaded) -> String {
-    let kb = |pages: u64| pages * u64::from(loaded.settings.machine.page_size) / 1024;
-    format!(
-        "memory limit {} kB: at least {} kB free, {} reliefs gave back {} kB, {} objects retried, {} slabs of smaller blocks",
+/// Refuses what no machine of 32-bit page numbers has, and what is less than a page.
+pub fn fits(bytes: u64, page_size: u32) -> Result<(), Failure> {
+    if (u64::from(page_size)..=MOST_BYTES).contains(&bytes) {
+        return Ok(());
+    }
+    let page = page_size / 1024;
+    let text = format!("--memory: give it a page ({page}K) at least, and 64G at most");
+    Err(Failure::Usage(text))
+}
+
+/// What became of the memory, and free pages as `/proc/buddyinfo` shows them at three moments.
+pub fn moments(told: &Told, case: &Case) -> String {
+    let kb = |pages: u64| pages * u64::from(case.page_size) / 1024;
+    let counts = &told.counts;
+    let mut text = format!(
+        "\nmemory {} kB: slabs {} kB at most, {} kB of them that no event touches; {} of a lower \
+         order; {} reliefs gave back {} kB, {} objects retried\n",
         told.limit.bytes / 1024,
-        kb(told.least_free_pages),
+        kb(counts.most_of_slabs.into()),
+        kb(told.untouched),
+        counts.fallbacks,
         told.reliefs,
         kb(told.relieved_pages),
         told.retried,
-        told.fallbacks,
-    )
+    );
+    for (name, free) in [("start", &told.start), ("fewest", &told.fewest), ("end", &told.end)] {
+        let since = free.time_ns.saturating_sub(*case.prepared.span.start());
+        let _ = writeln!(
+            text,
+            "{name} at {:.6} s: {} kB free, {} kB kept by CPUs\nNode 0, zone   Normal {}",
+            since as f64 / 1e9,
+            kb(free.pages.into()),
+            kb(free.kept.into()),
+            Buddy::line(&free.blocks),
+        );
+    }
+    text
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+pub struct MemoryJson<'a> {
+    bytes: u64,
+    page_size: u32,
+    most_slab_bytes: u64,
+    untouched_bytes: u64,
+    request_bytes: u64,
+    order_fallbacks: u64,
+    reliefs: u64,
+    relieved_bytes: u64,
+    retried: u64,
+    start: FreeJson,
+    fewest: FreeJson,
+    end: FreeJson,
+    failed: Option<FailedJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct FreeJson {
+    time_ns: u64,
+    free_pages: u32,
+    kept_pages: u32,
+    free_blocks: [u32; MOST_ORDER as usize + 1],
+}
+
+#[derive(Serialize)]
+struct FailedJson<'a> {
+    step: usize,
+    time_ns: u64,
+    what: &'static str,
+    cache: Option<&'a str>,
+    order: u8,
+    lacking_bytes: u64,
+}
+
+impl<'a> MemoryJson<'a> {
+    pub fn of(told: &Told, case: &'a Case) -> MemoryJson<'a> {
+        let start = *case.prepared.span.start();
+        let bytes = |pages: u64| pages * u64::from(case.page_size);
+        let free = |free: &Free| FreeJson {
+            time_ns: free.time_ns.saturating_sub(start),
+            free_pages: free.pages,
+            kept_pages: free.kept,
+            free_blocks: free.blocks,
+        };
+        let failed = told.failed.map(|failed| {
+            let (what, cache, lacking) = match failed.what {
+                Wanted::Start { lacking } => ("start", None, lacking),
+                Wanted::Slab { cache } => ("slab", Some(case.ids[cache].as_str()), 0),
+                Wanted::Pages => ("pages", None, 0),
+            };
+            FailedJson {
+                step: failed.step,
+                time_ns: failed.time_ns.saturating_sub(start),
+                what,
+                cache,
+                order: failed.order,
+                lacking_bytes: bytes(lacking),
+            }
+        });
+        MemoryJson {
+            bytes: told.limit.bytes,
+            page_size: case.page_size,
+            most_slab_bytes: bytes(told.counts.most_of_slabs.into()),
+            untouched_bytes: bytes(told.untouched),
+            request_bytes: bytes(told.counts.of_requests.into()),
+            order_fallbacks: told.counts.fallbacks,
+            reliefs: told.reliefs,
+            relieved_bytes: bytes(told.relieved_pages),
+            retried: told.retried,
+            start: free(&told.start),
+            fewest: free(&told.fewest),
+            end: free(&told.end),
+            failed,
+        }
+    }
 }
 
 /// One line of the table.
@@ -79,29 +189,26 @@ struct Row {
 /// The report; `None` if memory was enough.
 pub fn report(told: &Told, case: &Case, loaded: &Loaded, replayed: &Replayed) -> Option<String> {
     let failed = told.failed?;
-    let rows = rows(&failed, case, loaded, replayed);
+    let rows = rows(case, loaded, replayed);
     let mut text = String::new();
     write(&mut text, told, &failed, case, loaded, &rows).ok()?;
     Some(text)
 }
 
 /// The caches, the largest first.
-fn rows(failed: &Failed, case: &Case, loaded: &Loaded, replayed: &Replayed) -> Vec<Row> {
+fn rows(case: &Case, loaded: &Loaded, replayed: &Replayed) -> Vec<Row> {
     let all = replayed.after.caches.iter().enumerate();
     let mut rows: Vec<Row> = all
         .map(|(nth, moment)| {
-            let objects = u64::from(case.rules[nth].objects);
-            // The slab that found no memory is not there.
-            let missing = u64::from(nth == failed.cache);
-            let slabs = u64::from(moment.places.slabs).saturating_sub(missing);
+            let [slabs, small] = [moment.places.slabs, moment.places.small].map(u64::from);
             let size = u64::from(case.sizes[nth]);
             // As /proc/slabinfo counts: free are those on nodes' lists alone.
-            let total = slabs * objects;
+            let total = moment.places.objects;
             let used = total.saturating_sub(moment.free.node_partial);
             Row {
                 name: case.ids[nth].clone(),
                 reclaimable: loaded.snapshot.caches[nth].reclaim_account == Some(true),
-                pages: slabs << case.orders[nth],
+                pages: ((slabs - small) << case.orders[nth]) + (small << case.least[nth].0),
                 used: used * size,
                 parked: moment.free.parked().min(used) * size,
                 total: total * size,
@@ -122,14 +229,25 @@ fn write(
 ) -> std::fmt::Result {
     let page_kb = u64::from(case.page_size) / 1024;
     let kb = |bytes: u64| format!("{}KB", bytes / 1024);
-    writeln!(
-        text,
-        "slab allocation failure: order:{}, cache={}, at {:.6} s (step {})",
-        failed.order,
-        case.ids[failed.cache],
-        failed.time_ns.saturating_sub(*case.prepared.span.start()) as f64 / 1e9,
-        failed.step,
-    )?;
+    let at = failed.time_ns.saturating_sub(*case.prepared.span.start()) as f64 / 1e9;
+    let (order, step) = (failed.order, failed.step);
+    match failed.what {
+        Wanted::Start { lacking } => writeln!(
+            text,
+            "what was there before the trace began does not fit: --memory {}K has room for it, and \
+             for nothing else",
+            (u64::from(told.pages) + lacking) * page_kb,
+        )?,
+        Wanted::Slab { cache } => writeln!(
+            text,
+            "slab allocation failure: order:{order}, cache={}, default order:{}, at {at:.6} s \
+             (step {step})",
+            case.ids[cache], case.orders[cache],
+        )?,
+        Wanted::Pages => {
+            writeln!(text, "page allocation failure: order:{order}, at {at:.6} s (step {step})")?;
+        }
+    }
     let pages = |reclaimable| -> u64 {
         rows.iter().filter(|row| row.reclaimable == reclaimable).map(|row| row.pages).sum()
     };
@@ -137,17 +255,21 @@ fn write(
     writeln!(text, " slab_reclaimable:{} slab_unreclaimable:{}", pages(true), pages(false))?;
     writeln!(
         text,
-        " free:{} waiting_for_rcu:{} of {} pages of {page_kb}kB on {} CPUs",
-        told.free_pages(),
+        " free:{} free_pcp:{} waiting_for_rcu:{} slab_untouched:{} others:{} of {} pages of \
+         {page_kb}kB on {} CPUs",
+        told.end.pages,
+        told.end.kept,
         told.waiting_pages,
-        told.limit.bytes / u64::from(case.page_size),
+        told.untouched,
+        told.counts.of_requests,
+        told.pages,
         loaded.settings.machine.online_cpus,
     )?;
     write!(text, "Node 0 Normal:")?;
-    for (order, n) in told.free_blocks.iter().enumerate() {
+    for (order, n) in told.end.blocks.iter().enumerate() {
         write!(text, " {n}*{}kB", page_kb << order)?;
     }
-    writeln!(text, " = {}kB", told.free_pages() * page_kb)?;
+    writeln!(text, " = {}kB", u64::from(told.end.pages) * page_kb)?;
     writeln!(text, "Unreclaimable slab info:")?;
     writeln!(text, "Name                      Used          Total    of Used parked")?;
     for row in rows.iter().filter(|row| !row.reclaimable && row.total > 0) {

@@ -57,6 +57,11 @@ fn refuse(args: &ReplayArgs) -> Result<(), Failure> {
         (!args.online.is_empty(), "--online"),
         (!args.shrink.is_empty(), "--shrink"),
     ];
+    if args.memory.is_some() {
+        let text = "--memory is not for --engine slob: it starts from nothing, so that what was there \
+                    before the trace would have no pages; `slabyard small --events` serves a whole boot";
+        return Err(Failure::Usage(text.into()));
+    }
     match asked.iter().find(|(is_asked, _)| *is_asked) {
         None => Ok(()),
         Some((_, what)) => Err(Failure::Usage(format!(

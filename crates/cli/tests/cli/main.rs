@@ -13,7 +13,7 @@ mod geometry;
 mod guests;
 mod looking;
 mod machine_events;
-mod memory_limit;
+mod memory;
 mod page_lists;
 mod pages;
 mod places;

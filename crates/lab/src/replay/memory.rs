@@ -1,37 +1,54 @@
-//! A machine whose memory for slabs has an end: pages in blocks, what is done when they are
-//! short, and the end.
+//! A replay on a machine whose memory has an end: its slabs, and the other pages that the trace
+//! tells of, come out of one [`Pages`]; what is done when these are short, and the end.
 //!
-//! A slab takes one block of its order; where there is none, smaller blocks, as a kernel falls
-//! back to a smaller slab (the model keeps the slab's objects; it is counted). When there are too few pages,
-//! what [`Relief`] says is done once, and without enough pages after that the run ends. By SLAB,
-//! whose arrays hold objects of slabs that are partly used, the object is first looked for again
-//! among those that the relief made free, as a kernel does whose page allocation failed.
+//! What was there before the trace is placed first: the slabs of the start, those that no event
+//! touches and the snapshot counts, and the pages that the trace gives back. A slab without a block
+//! of its cache's order is one of the least; SLAB has none. A request that finds nothing lets
+//! [`Relief`] be done once. If that gave no pages the run ends; but by SLAB, whose arrays hold objects
+//! of slabs that are partly used, the object is looked for among those that the relief made free.
 //!
-//! Neighbours: [`super::replay`] runs; a command shows [`Told`].
-//! Invariants: free pages and those of slabs are the limit's; a page that goes back after a grace
-//! period is a slab's until then, and no relief hastens it; slabs of the start that the model puts in place on
-//! its way take their pages then.
+//! Neighbours: [`super::replay`] runs; [`super::others`] has the other pages; a command shows
+//! [`Told`]. Invariants: those of [`Pages`]; a page that goes back after a grace period is a slab's
+//! until then, and no relief hastens it.
 
+use super::others::{Other, What};
 use super::plan::{Limit, Plan, Relief};
-use crate::prepare::truth::Change;
-use crate::prepare::{Op, Step};
-use slabyard::engine::counted::{KernelCache, Page};
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use super::start::Placed;
+use crate::small::buddy::Block;
+pub use crate::small::buddy::MOST_ORDER;
+use crate::small::mobility::Type;
+pub use crate::small::pages::{Counts, Free};
+use crate::small::pages::{Pages, Slabs};
+use slabyard::engine::counted::{KernelCache, NONE};
+use std::collections::HashMap;
 
-/// The highest order of a block.
-pub const MOST_ORDER: u8 = 10;
+/// What found no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// What was there before the trace began, that much more than there is.
+    Start {
+        /// Pages that there are not.
+        lacking: u64,
+    },
+    /// A slab of a cache.
+    Slab {
+        /// The cache.
+        cache: usize,
+    },
+    /// Pages that are no slab.
+    Pages,
+}
 
-/// The slab that there was no memory for.
+/// The request that there was no memory for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// Steps done, this one included.
     pub step: usize,
     /// Its time.
     pub time_ns: u64,
-    /// The cache.
-    pub cache: usize,
-    /// The slab's order.
+    /// What it was for.
+    pub what: Wanted,
+    /// The order that was asked for last.
     pub order: u8,
 }
 
@@ -40,330 +57,247 @@ pub struct Failed {
 pub struct Told {
     /// What there was.
     pub limit: Limit,
-    /// Free blocks, by order.
-    pub free_blocks: [u32; MOST_ORDER as usize + 1],
+    /// Its pages.
+    pub pages: u32,
+    /// Free pages when the trace began.
+    pub start: Free,
+    /// When they were fewest.
+    pub fewest: Free,
+    /// At the end.
+    pub end: Free,
+    /// Pages of slabs that no event touches.
+    pub untouched: u64,
+    /// What happened to the pages.
+    pub counts: Counts,
     /// Pages that a grace period holds.
-    pub waiting_pages: u64,
+    pub waiting_pages: u32,
     /// How often something was done.
     pub reliefs: u64,
     /// Pages that this gave back.
     pub relieved_pages: u64,
     /// Objects that it made free, and that took the place of one of a new slab.
     pub retried: u64,
-    /// Slabs that found no block of their order.
-    pub fallbacks: u64,
-    /// The fewest free pages.
-    pub least_free_pages: u64,
     /// Where it was not enough.
     pub failed: Option<Failed>,
 }
 
-impl Told {
-    /// Free pages.
-    #[must_use]
-    pub fn free_pages(&self) -> u64 {
-        self.free_blocks.iter().enumerate().map(|(order, n)| u64::from(*n) << order).sum()
-    }
-}
-
-/// A block: its first page, and its order.
-type Block = (u32, u8);
-
-/// Free blocks: a buddy allocator, the lowest address first.
-#[derive(Default)]
-struct Blocks {
-    free: [BTreeSet<u32>; MOST_ORDER as usize + 1],
-    pages: u64,
-}
-
-impl Blocks {
-    fn of(pages: u32) -> Blocks {
-        let mut blocks = Blocks::default();
-        let mut at = 0;
-        while at < pages {
-            let aligned = if at == 0 { MOST_ORDER } else { at.trailing_zeros() as u8 };
-            let fits = (pages - at).ilog2() as u8;
-            let order = MOST_ORDER.min(aligned).min(fits);
-            blocks.put((at, order));
-            at += 1 << order;
-        }
-        blocks
-    }
-
-    fn take(&mut self, order: u8) -> Option<Block> {
-        let from = (order..=MOST_ORDER).find(|order| !self.free[*order as usize].is_empty())?;
-        let at = self.free[from as usize].pop_first()?;
-        for half in order..from {
-            self.free[half as usize].insert(at + (1 << half));
-        }
-        self.pages -= 1 << order;
-        Some((at, order))
-    }
-
-    fn put(&mut self, (mut at, mut order): Block) {
-        self.pages += 1 << order;
-        while order < MOST_ORDER && self.free[order as usize].remove(&(at ^ 1 << order)) {
-            at &= !(1 << order);
-            order += 1;
-        }
-        self.free[order as usize].insert(at);
-    }
-}
-
 /// The memory.
-pub(super) struct Memory {
-    limit: Limit,
-    blocks: Blocks,
-    /// Blocks of each slab, by cache and number.
-    of_slabs: HashMap<(usize, u32), Vec<Block>>,
-    /// Of slabs of the start, whose numbers nobody told.
-    of_start: Vec<Vec<Vec<Block>>>,
-    /// Slabs of each cache that have blocks or want some.
-    known: Vec<u32>,
-    /// Slabs that want blocks; `None`: of the start.
-    wanting: Vec<(usize, Option<u32>)>,
-    /// By the time when they are free.
-    waiting: BinaryHeap<Reverse<(u64, Vec<Block>)>>,
-    /// The slabs of the start have blocks.
-    begun: bool,
+pub(super) struct Memory<'a> {
+    pages: Pages,
+    /// Of each cache.
+    slabs: Vec<Slabs>,
+    /// Blocks of the other pages, by number.
+    of_others: HashMap<u32, Vec<Block>>,
+    /// Those that are to come, in order of time.
+    others: std::iter::Peekable<std::slice::Iter<'a, Other>>,
     told: Told,
+    /// Something was done since this was asked last.
+    relieved: bool,
+    /// Slabs that had found no pages when this was asked last.
+    refused: u64,
 }
 
-impl Memory {
-    pub(super) fn new(limit: Limit, plan: &Plan<'_>, caches: &[KernelCache]) -> Memory {
-        let pages = limit.bytes / u64::from(plan.page_size);
-        let pages = u32::try_from(pages).unwrap_or(u32::MAX >> 1);
-        let told = Told {
-            limit,
-            free_blocks: [0; MOST_ORDER as usize + 1],
-            waiting_pages: 0,
-            reliefs: 0,
-            relieved_pages: 0,
-            retried: 0,
-            fallbacks: 0,
-            least_free_pages: pages.into(),
-            failed: None,
+impl<'a> Memory<'a> {
+    /// Places what was there before, and gives all caches their pages from now on.
+    pub(super) fn new(
+        limit: Limit,
+        plan: &Plan<'a>,
+        caches: &mut [KernelCache],
+        placed: &Placed,
+    ) -> Memory<'a> {
+        let nr_pages =
+            (limit.bytes / u64::from(plan.page_size)).min(u64::from(u32::MAX >> 1)) as u32;
+        let pages = Pages::new(nr_pages, plan.page_size, plan.node_of.len() as u32);
+        let mut memory = Memory {
+            slabs: (0..caches.len()).map(|number| slabs_of(plan, number)).collect(),
+            of_others: HashMap::new(),
+            others: plan.others.steps.iter().peekable(),
+            told: Told {
+                limit,
+                pages: nr_pages,
+                start: pages.free(),
+                fewest: pages.free(),
+                end: pages.free(),
+                untouched: 0,
+                counts: Counts::default(),
+                waiting_pages: 0,
+                reliefs: 0,
+                relieved_pages: 0,
+                retried: 0,
+                failed: None,
+            },
+            pages,
+            relieved: false,
+            refused: 0,
         };
-        Memory {
-            limit,
-            blocks: Blocks::of(pages),
-            of_slabs: HashMap::new(),
-            of_start: vec![Vec::new(); caches.len()],
-            known: vec![0; caches.len()],
-            wanting: Vec::new(),
-            waiting: BinaryHeap::new(),
-            begun: false,
-            told,
+        memory.pages.at(*plan.prepared.span.start(), 0);
+        for (number, order) in plan.others.of_start.iter().enumerate() {
+            let blocks = memory.pages.take_before(*order, Type::Unmovable);
+            memory.of_others.insert(number as u32, blocks);
         }
+        for (number, cache) in caches.iter_mut().enumerate() {
+            let slabs = memory.slabs[number];
+            let (pending, untouched) = (placed.pending(number), untouched(plan, number, cache));
+            cache.supply(memory.pages.supply(slabs), plan.least[number].1);
+            let untouched = untouched.saturating_sub(pending.into());
+            for _ in 0..u64::from(pending) + untouched {
+                memory.pages.set_aside(slabs);
+            }
+            memory.told.untouched += untouched << slabs.order;
+        }
+        memory.pages.begin();
+        (memory.told.start, memory.told.fewest) = (memory.pages.free(), memory.pages.free());
+        let lacking = memory.pages.counts().lacking;
+        if lacking > 0 {
+            memory.fail(0, *plan.prepared.span.start(), Wanted::Start { lacking }, 0);
+        }
+        memory
     }
 
-    /// A slab began, or ended; the pages of one that ended are free at a time.
-    pub(super) fn note(&mut self, cache: usize, page: Page, free_at_ns: u64) {
-        match page {
-            Page::New(slab) => {
-                self.wanting.push((cache, Some(slab)));
-                self.known[cache] += 1;
-            }
-            Page::Freed(slab) => {
-                self.known[cache] = self.known[cache].saturating_sub(1);
-                if let Some(at) = self.wanting.iter().position(|it| *it == (cache, Some(slab))) {
-                    self.wanting.swap_remove(at);
-                    return;
-                }
-                let blocks = self.of_slabs.remove(&(cache, slab));
-                if let Some(blocks) = blocks.or_else(|| self.of_start[cache].pop()) {
-                    self.waiting.push(Reverse((free_at_ns, blocks)));
-                }
-            }
-        }
+    /// Nothing more can be done.
+    pub(super) fn has_failed(&self) -> bool {
+        self.told.failed.is_some()
     }
 
-    /// After a step: gives blocks to the slabs that want some. False: there are none.
-    pub(super) fn follow(
+    fn fail(&mut self, step: usize, time_ns: u64, what: Wanted, order: u8) {
+        self.told.failed = Some(Failed { step, time_ns, what, order });
+    }
+
+    /// True if something was done since it was asked last.
+    pub(super) fn was_relieved(&mut self) -> bool {
+        std::mem::take(&mut self.relieved)
+    }
+
+    /// True if a slab found no pages since this was asked last. A call may get an object all the same,
+    /// where it wanted several.
+    pub(super) fn was_refused(&mut self) -> bool {
+        let refused = self.pages.counts().refused;
+        std::mem::replace(&mut self.refused, refused) != refused
+    }
+
+    /// The next step is a CPU's.
+    pub(super) fn on(&self, time_ns: u64, cpu: usize) {
+        self.pages.at(time_ns, cpu);
+    }
+
+    /// Time passes: the other pages are taken and given back until then. False: there are none.
+    pub(super) fn pass(
         &mut self,
         plan: &Plan<'_>,
         nth: usize,
-        step: &Step,
-        caches: &mut [KernelCache],
-        slab_of: &mut [u32],
-        changes: &mut Vec<Change>,
+        time_ns: u64,
+        caches: &[KernelCache],
     ) -> bool {
-        let own = step.cache as usize;
-        let all = if self.begun { own..own + 1 } else { 0..caches.len() };
-        self.begun = true;
-        for cache in all {
-            // Those of the start, of which no page tells.
-            for _ in self.known[cache]..caches[cache].nr_slabs() {
-                self.known[cache] += 1;
-                self.wanting.push((cache, None));
-            }
-        }
-        if self.wanting.is_empty() {
-            return true;
-        }
-        self.free_until(step.time_ns);
-        if self.serve(plan) {
-            return true;
-        }
-        if self.limit.relief != Relief::None {
-            self.relieve(plan, step, caches, changes);
-            if self.serve(plan) {
-                return true;
-            }
-            let object = &mut slab_of[step.object as usize];
-            if step.op == Op::Alloc && self.retry(plan, step, caches, object, changes) {
-                return self.serve(plan);
-            }
-        }
-        let cache = self.wanting.last().map_or(step.cache as usize, |it| it.0);
-        let (order, time_ns) = (plan.orders[cache], step.time_ns);
-        self.told.failed = Some(Failed { step: nth + 1, time_ns, cache, order });
-        false
-    }
-
-    fn free_until(&mut self, now_ns: u64) {
-        while self.waiting.peek().is_some_and(|Reverse((at, _))| *at <= now_ns) {
-            let Some(Reverse((_, blocks))) = self.waiting.pop() else { break };
-            blocks.into_iter().for_each(|block| self.blocks.put(block));
-        }
-    }
-
-    /// False if some want blocks still.
-    fn serve(&mut self, plan: &Plan<'_>) -> bool {
-        while let Some((cache, slab)) = self.wanting.last().copied() {
-            let order = plan.orders[cache];
-            let blocks = match self.blocks.take(order) {
-                Some(block) => vec![block],
-                None if self.blocks.pages >= 1 << order => {
-                    self.told.fallbacks += 1;
-                    self.smaller(order)
+        while let Some(other) = self.others.next_if(|other| other.time_ns <= time_ns) {
+            self.pages.at(other.time_ns, usize::from(other.cpu) % plan.node_of.len());
+            match other.what {
+                What::Take(order) => {
+                    let mut block = self.pages.take(order, Type::Unmovable);
+                    if block.is_none() && self.relieve(caches) > 0 {
+                        block = self.pages.take(order, Type::Unmovable);
+                    }
+                    let Some(block) = block else {
+                        self.fail(nth, other.time_ns, Wanted::Pages, order);
+                        return false;
+                    };
+                    self.of_others.insert(other.number, vec![block]);
                 }
-                None => return false,
-            };
-            match slab {
-                Some(slab) => drop(self.of_slabs.insert((cache, slab), blocks)),
-                None => self.of_start[cache].push(blocks),
+                What::Put => {
+                    let blocks = self.of_others.remove(&other.number).unwrap_or_default();
+                    blocks.into_iter().for_each(|block| self.pages.put(block));
+                }
+                What::PutPart(first, order) => {
+                    let whole = self.of_others.get(&other.number).and_then(|blocks| blocks.first());
+                    if let Some((at, _)) = whole {
+                        self.pages.put((at + first, order));
+                    }
+                }
             }
-            self.wanting.pop();
-            self.told.least_free_pages = self.told.least_free_pages.min(self.blocks.pages);
         }
+        self.pages.at(time_ns, 0);
         true
     }
 
-    /// Blocks of smaller orders that are as many pages; there are as many.
-    fn smaller(&mut self, order: u8) -> Vec<Block> {
-        let (mut left, mut blocks) = (1u64 << order, Vec::new());
-        for order in (0..order).rev() {
-            while left >= 1 << order
-                && let Some(block) = self.blocks.take(order)
-            {
-                left -= 1 << order;
-                blocks.push(block);
-            }
-        }
-        blocks
+    /// A CPU goes.
+    pub(super) fn unplug(&self, cpu: usize) {
+        self.pages.unplug(cpu);
     }
 
-    fn relieve(
+    /// Allocates once more, for which there were no pages: the object's slab, or [`NONE`], which ends
+    /// the run.
+    pub(super) fn retry(
         &mut self,
-        plan: &Plan<'_>,
-        step: &Step,
+        nth: usize,
+        time_ns: u64,
+        (cache, cpu, node): (usize, usize, Option<u16>),
         caches: &mut [KernelCache],
-        changes: &mut Vec<Change>,
-    ) {
+    ) -> u32 {
+        let slabs = self.slabs[cache];
+        if self.told.limit.relief != Relief::None {
+            self.relieve(caches);
+            let has_pages = self.pages.has(slabs);
+            // As a kernel does whose page allocation failed: SLAB looks at its slabs again.
+            if has_pages || caches[cache].has_arrays() {
+                let slab = caches[cache].alloc(cpu, node);
+                self.refused = self.pages.counts().refused;
+                if slab != NONE {
+                    self.told.retried += u64::from(!has_pages);
+                    return slab;
+                }
+            }
+        }
+        self.fail(nth + 1, time_ns, Wanted::Slab { cache }, slabs.least);
+        NONE
+    }
+
+    /// Does what is to be done when memory is short; the pages that are free by that.
+    pub(super) fn relieve(&mut self, caches: &[KernelCache]) -> u32 {
+        let free = || self.pages.free().pages + self.pages.free().kept;
+        let before = free();
+        match self.told.limit.relief {
+            Relief::None => return 0,
+            Relief::Empties => caches.iter().for_each(KernelCache::end_empties),
+            Relief::Full => caches.iter().for_each(KernelCache::shrink),
+        }
+        let back = free() - before;
+        self.relieved = true;
         self.told.reliefs += 1;
-        for (number, cache) in caches.iter_mut().enumerate() {
-            match self.limit.relief {
-                Relief::None => {}
-                Relief::Empties => cache.end_empties(),
-                Relief::Full => cache.shrink(),
-            }
-            let delay = plan.prepared.caches[number].return_delay_ns;
-            self.note_all(cache, number, step, delay, changes);
-        }
-        let before = self.blocks.pages;
-        self.free_until(step.time_ns);
-        self.told.relieved_pages += self.blocks.pages - before;
+        self.told.relieved_pages += u64::from(back);
+        back
     }
 
-    /// Looks for the step's object again, whose new slab finds no pages; false if no other slab has
-    /// a free one.
-    fn retry(
-        &mut self,
-        plan: &Plan<'_>,
-        step: &Step,
-        caches: &mut [KernelCache],
-        object: &mut u32,
-        changes: &mut Vec<Change>,
-    ) -> bool {
-        let number = step.cache as usize;
-        let cache = &mut caches[number];
-        let cpu = step.cpu as usize % plan.node_of.len();
-        let wants = (number, Some(cache.slab_of(*object)));
-        let other = self.wanting.contains(&wants).then(|| cache.retry_in_array(cpu, *object));
-        let Some(other) = other.flatten() else { return false };
-        *object = other;
-        self.told.retried += 1;
-        let delay = plan.prepared.caches[number].return_delay_ns;
-        self.note_all(cache, number, step, delay, changes);
-        true
-    }
-
-    /// Notes the slabs that a cache began and ended beside the step's own.
-    fn note_all(
-        &mut self,
-        cache: &mut KernelCache,
-        number: usize,
-        step: &Step,
-        delay: u64,
-        changes: &mut Vec<Change>,
-    ) {
-        for page in cache.take_pages() {
-            self.note(number, page, step.time_ns + delay);
-            let by = if matches!(page, Page::New(_)) { 1 } else { -1 };
-            changes.push(Change {
-                time_ns: step.time_ns + if by > 0 { 0 } else { delay },
-                cache: number as u16,
-                by,
-            });
+    pub(super) fn told(mut self, end_ns: u64) -> Told {
+        if !self.has_failed() {
+            self.pages.at(end_ns, 0);
         }
-    }
-
-    pub(super) fn told(mut self) -> Told {
-        for (n, blocks) in self.told.free_blocks.iter_mut().zip(&self.blocks.free) {
-            *n = blocks.len() as u32;
-        }
-        let waiting = self.waiting.iter().flat_map(|Reverse((_, blocks))| blocks);
-        self.told.waiting_pages = waiting.map(|(_, order)| 1 << order).sum();
+        self.told.end = self.pages.free();
+        self.told.fewest = self.pages.fewest();
+        self.told.counts = self.pages.counts();
+        self.told.waiting_pages = self.pages.waiting();
         self.told
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_split_and_join() {
-        let mut blocks = Blocks::of(1027);
-        assert_eq!((blocks.pages, blocks.free[10].len(), blocks.free[1].len()), (1027, 1, 1));
-        assert_eq!(blocks.free[0].len(), 1);
-        let odd = blocks.take(0).unwrap();
-        assert_eq!(odd, (1026, 0), "the smallest that fits");
-        let two: Vec<Block> = (0..2).map(|_| blocks.take(3).unwrap()).collect();
-        assert_eq!(two, [(0, 3), (8, 3)]);
-        assert_eq!(blocks.pages, 1027 - 17);
-        for block in two.into_iter().chain([odd]) {
-            blocks.put(block);
-        }
-        assert_eq!((blocks.pages, blocks.free[10].len(), blocks.free[3].len()), (1027, 1, 0));
+fn slabs_of(plan: &Plan<'_>, number: usize) -> Slabs {
+    Slabs {
+        cache: number as u32,
+        order: plan.orders[number],
+        least: plan.least[number].0,
+        of: if plan.reclaimable[number] { Type::Reclaimable } else { Type::Unmovable },
+        delay_ns: plan.prepared.caches[number].return_delay_ns,
     }
+}
 
-    #[test]
-    fn without_a_block_of_an_order_smaller_ones_do() {
-        let mut blocks = Blocks::of(16);
-        let all: Vec<Block> = (0..16).map(|_| blocks.take(0).unwrap()).collect();
-        all.iter().filter(|(at, _)| at % 2 == 0).for_each(|block| blocks.put(*block));
-        assert_eq!((blocks.pages, blocks.take(1)), (8, None), "no two are beside one another");
+/// Slabs of the start that the snapshot counts and no event touches, as many as their objects fill
+/// on this machine.
+fn untouched(plan: &Plan<'_>, number: usize, cache: &KernelCache) -> u64 {
+    let Some(parked) = plan.parked.get(number) else { return 0 };
+    let (traced, objects) = (plan.traced_objects[number], plan.rules[number].objects);
+    if traced == objects {
+        return u64::from(parked.slabs.saturating_sub(cache.nr_slabs()));
     }
+    let seen = plan.prepared.initial_slabs().iter();
+    let seen = seen.filter(|slab| usize::from(slab.cache) == number).count() as u64;
+    let left = u64::from(parked.slabs).saturating_sub(seen);
+    (left * u64::from(traced)).div_ceil(objects.into())
 }

@@ -15,6 +15,7 @@ pub mod events;
 mod layout;
 mod lists;
 pub mod memory;
+pub mod others;
 mod pages;
 mod plan;
 pub mod report;
@@ -107,7 +108,7 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
     let wanted = plan.steps.unwrap_or(all).min(all);
     let before = Sample::of(*prepared.span.start(), &caches);
     let mut frees_left_out = 0;
-    let mut memory = plan.memory.map(|limit| Memory::new(limit, plan, &caches));
+    let mut memory = plan.memory.map(|limit| Memory::new(limit, plan, &mut caches, &placed));
     let mut done = 0;
     let mut last = *prepared.span.start();
     let nr_cpus = plan.node_of.len();
@@ -119,17 +120,28 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
     let steps = prepared.steps.iter().take(wanted).enumerate();
     let copied = steps.flat_map(|(nth, step)| (0..copies).map(move |copy| (nth, step, copy)));
     for (nth, step, copy) in copied {
+        if let Some(memory) = &mut memory {
+            if memory.has_failed() || !memory.pass(plan, nth, step.time_ns, &caches) {
+                break;
+            }
+            if memory.was_relieved() {
+                run.note_all(plan, &mut caches, step.time_ns, &mut pages);
+            }
+        }
         let due_ns = step.time_ns.saturating_sub(*prepared.span.start());
         while let Some(event) = events.next_if(|event| event.at_ns <= due_ns) {
-            happen(event.what, &caches, &mut tasks, pages.as_ref());
-            run.note_all(plan, &mut caches, step.time_ns, &mut pages, &mut memory);
+            happen(event.what, &caches, &mut tasks, pages.as_ref(), memory.as_ref());
+            run.note_all(plan, &mut caches, step.time_ns, &mut pages);
         }
         let cpu = tasks.cpu_of(&step, copy);
         let step = &Step { cpu: cpu as u16, object: step.object * copies + copy, ..step };
         (done, last) = (nth + 1, step.time_ns);
         let since_ns = step.time_ns.saturating_sub(*prepared.span.start());
         if timers.reap(&caches, plan.orders, cpu, since_ns) {
-            run.note_all(plan, &mut caches, step.time_ns, &mut pages, &mut memory);
+            run.note_all(plan, &mut caches, step.time_ns, &mut pages);
+        }
+        if let Some(memory) = &memory {
+            memory.on(step.time_ns, cpu);
         }
         let number = step.cache as usize;
         let cache = &mut caches[number];
@@ -139,6 +151,20 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
             // A node that the machine does not have is no wish.
             let node = u16::try_from(step.node).ok().filter(|node| *node < nr_nodes);
             *object = cache.alloc(cpu, node);
+            if let Some(memory) = &mut memory
+                && memory.was_refused()
+            {
+                if *object == NONE {
+                    let wanted = (number, cpu, node);
+                    *object = memory.retry(nth, step.time_ns, wanted, &mut caches);
+                } else {
+                    memory.relieve(&caches);
+                }
+                run.note_all(plan, &mut caches, step.time_ns, &mut pages);
+                if *object == NONE {
+                    break;
+                }
+            }
         } else {
             let mut slab = core::mem::replace(object, NONE);
             // What was there before is the first copies'.
@@ -154,17 +180,13 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
                 cache.free(cpu, slab);
             }
         }
+        let cache = &mut caches[number];
         if cache.has_pages() {
             let at = At { cache: step.cache, cpu, time_ns: step.time_ns };
-            run.note(plan, cache, at, &mut pages, &mut memory);
+            run.note(plan, cache, at, &mut pages);
             if run.slabs > run.most_slabs {
                 (run.most_slabs, run.peak) = (run.slabs, nth + 1);
             }
-        }
-        if let Some(memory) = &mut memory
-            && !memory.follow(plan, nth, step, &mut caches, &mut slab_of, &mut run.changes)
-        {
-            break;
         }
         if copy + 1 < copies {
             continue;
@@ -178,9 +200,9 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
     }
     // Between the last step and the end.
     for event in events.filter(|_| done == all) {
-        happen(event.what, &caches, &mut tasks, pages.as_ref());
+        happen(event.what, &caches, &mut tasks, pages.as_ref(), memory.as_ref());
         let at_ns = prepared.span.start() + event.at_ns;
-        run.note_all(plan, &mut caches, at_ns, &mut pages, &mut memory);
+        run.note_all(plan, &mut caches, at_ns, &mut pages);
     }
     if plan.audit_every > 0 {
         audit(done, &caches)?;
@@ -198,7 +220,7 @@ pub fn replay(plan: &Plan<'_>) -> Result<Replayed, Failed> {
         peak: run.peak,
         caches,
         frees_left_out,
-        memory: memory.map(Memory::told),
+        memory: memory.map(|memory| memory.told(end)),
     })
 }
 
@@ -231,7 +253,6 @@ impl Run {
         cache: &mut KernelCache,
         at: At,
         pages: &mut Option<Pages>,
-        memory: &mut Option<Memory>,
     ) {
         let number = usize::from(at.cache);
         let delay = plan.prepared.caches[number].return_delay_ns;
@@ -239,9 +260,6 @@ impl Run {
             pages.follow(cache, at.cache, plan.orders[number], at.cpu);
         }
         for page in cache.take_pages() {
-            if let Some(memory) = memory {
-                memory.note(number, page, at.time_ns + delay);
-            }
             let (time_ns, by) = match page {
                 Page::New(_) => (at.time_ns, 1),
                 Page::Freed(_) => (at.time_ns + delay, -1),
@@ -259,24 +277,32 @@ impl Run {
         caches: &mut [KernelCache],
         time_ns: u64,
         pages: &mut Option<Pages>,
-        memory: &mut Option<Memory>,
     ) {
         // Work of its kind runs on any CPU that is there.
         let cpu = plan.there_at_start().iter().position(|there| *there).unwrap_or(0);
         for (number, cache) in (0u16..).zip(caches) {
-            self.note(plan, cache, At { cache: number, cpu, time_ns }, pages, memory);
+            self.note(plan, cache, At { cache: number, cpu, time_ns }, pages);
         }
     }
 }
 
 /// Lets an event happen to the machine.
-fn happen(what: What, caches: &[KernelCache], tasks: &mut Tasks, pages: Option<&Pages>) {
+fn happen(
+    what: What,
+    caches: &[KernelCache],
+    tasks: &mut Tasks,
+    pages: Option<&Pages>,
+    memory: Option<&Memory<'_>>,
+) {
     match what {
         What::Offline(cpu) => {
             caches.iter().for_each(|cache| cache.unplug(cpu.into()));
             tasks.unplug(cpu.into());
             if let Some(pages) = pages {
                 pages.unplug(cpu.into());
+            }
+            if let Some(memory) = memory {
+                memory.unplug(cpu.into());
             }
         }
         What::Online(cpu) => tasks.plug(cpu.into()),

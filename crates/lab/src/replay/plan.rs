@@ -3,6 +3,7 @@
 //! Neighbours: [`super::start`] does what [`Start`] says, [`super::replay`] the rest.
 
 use super::events::{self, Event};
+use super::others::Others;
 use crate::prepare::Prepared;
 use crate::rules::Slab;
 use slabyard::engine::counted::Rules;
@@ -28,6 +29,10 @@ pub struct Plan<'a> {
     pub start: Start,
     /// Order of each cache.
     pub orders: &'a [u8],
+    /// The least order of each cache's slabs, and their objects.
+    pub least: &'a [(u8, u32)],
+    /// Which caches' pages count as reclaimable.
+    pub reclaimable: &'a [bool],
     /// What becomes of SLAB's free slabs.
     pub slab: Slab,
     /// A sample is taken every so many steps; 0: none.
@@ -38,6 +43,8 @@ pub struct Plan<'a> {
     pub page_size: u32,
     /// The machine's memory has an end.
     pub memory: Option<Limit>,
+    /// Pages of the trace that are no slabs, which are told apart where memory has an end.
+    pub others: &'a Others,
     /// The run ends after so many steps; `None`: after the last one.
     pub steps: Option<usize>,
     /// What happens on the way, in order of time.
@@ -102,7 +109,7 @@ pub enum Relief {
     Full,
 }
 
-/// The memory that slabs may take.
+/// The memory of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Bytes.

@@ -46,6 +46,12 @@ struct Unbound {
 }
 
 impl Placed {
+    /// Slabs of a cache that are to be put in place on the way, or never.
+    pub(super) fn pending(&self, cache: usize) -> u32 {
+        let unbound = &self.unbound[cache];
+        unbound.full + unbound.cpu_slabs + unbound.cpu_partial
+    }
+
     /// Each of the trace's initial slabs that was placed, with the model's.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let placed = self.slab_of.iter().enumerate().filter(|(_, model)| **model != NONE);

@@ -1,4 +1,4 @@
-//! Pages that a kernel's CPU keeps in front of a zone's free blocks: lists by order and type, from
+//! Pages that a CPU of a kernel keeps in front of a zone's free blocks: lists by order and type, from
 //! whose heads it takes, and from whose tails pages go back.
 //!
 //! Linux 6.1 has fixed limits, and gives back twice as many each time that frees follow one another.
@@ -12,6 +12,7 @@
 //! what lies in the lists.
 
 use super::mobility::{Adapts, TYPES, Type};
+use slabyard::pages::lists::Zone;
 use std::collections::VecDeque;
 
 /// Blocks of up to this order are kept on CPUs.
@@ -31,6 +32,21 @@ pub struct Limits {
     pub most: u32,
     /// How many go back at least, and come at once.
     pub batch: u32,
+}
+
+impl Limits {
+    /// Those of a machine whose pages are one zone, of as many pages as that: a CPU keeps its share
+    /// of the low watermark, or four batches; a batch is a quarter of a thousandth of the pages, of 1
+    /// MiB at most, and half as many again, rounded down to one less than a power of two (6.1).
+    #[must_use]
+    pub fn of(pages: u32, page_size: u32, cpus: u32) -> Limits {
+        let bytes = u64::from(pages) * u64::from(page_size);
+        let zone = Zone::of(bytes, page_size.into(), cpus.into());
+        let quarter = ((pages >> 10).min((1 << 20) / page_size) / 4).max(1);
+        let batch = ((1u32 << (quarter + quarter / 2).ilog2()) - 1).max(1);
+        let high = (zone.low_pages / zone.cpus).max(4 * u64::from(batch)) as u32;
+        Limits { high, most: high, batch }
+    }
 }
 
 /// A block that goes back: its first page, its order, the type of its list.
@@ -216,6 +232,15 @@ mod tests {
         let mut kept = Kept::new(Adapts::Always);
         kept.limit(LIMITS);
         kept
+    }
+
+    /// A guest of 16 MiB whose kernel had 1721 pages to give when it set its watermarks told 102 and
+    /// 1 (`small_slub-o3.state.zst`); a large machine's batch is 63.
+    #[test]
+    fn limits_follow_from_the_pages() {
+        assert_eq!(Limits::of(1721, 4096, 1), Limits { high: 102, most: 102, batch: 1 });
+        assert_eq!(Limits::of(2500, 4096, 64).high, 4);
+        assert_eq!(Limits::of(4 << 20, 4096, 8).batch, 63);
     }
 
     #[test]

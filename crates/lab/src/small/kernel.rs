@@ -1,12 +1,13 @@
 //! A kernel's allocator that serves a load: SLOB, or caches of slabs.
 //!
-//! Neighbours: [`super::slabs`] has the caches; [`super::machine`] gives pages to what is new here,
-//! and takes back what ended.
+//! Neighbours: [`super::slabs`] has the caches, whose slabs find their pages themselves;
+//! [`super::machine`] gives SLOB its pages, and takes back what ended.
 //! Invariant: an allocator does nothing by itself: timers are steps of the load.
 
 use super::contender::Contender;
 use super::load::{Cache, Of};
-use super::slabs::{Change, LEAST_ALIGN, NoSlab, Place, Slabs};
+use super::pages::Pages;
+use super::slabs::{LEAST_ALIGN, NoSlab, Place, Slabs};
 use super::state::Part;
 use slabyard::engine::slob::kernel::Kernel as Slob;
 
@@ -22,6 +23,7 @@ pub(super) enum Kernel {
 impl Kernel {
     pub(super) fn new(
         contender: Contender,
+        machine: &Pages,
         page_size: u32,
         pages: u32,
         caches: usize,
@@ -31,7 +33,7 @@ impl Kernel {
             let slob = Box::new(Slob::new(page_size, LEAST_ALIGN, pages));
             return Kernel::Slob { slob, page_size };
         }
-        Kernel::Slabs(Box::new(Slabs::new(contender, page_size, caches, release)))
+        Kernel::Slabs(Box::new(Slabs::new(contender, machine, page_size, caches, release)))
     }
 
     /// Allocates an object; `Pages` ones are to be taken by the caller.
@@ -48,7 +50,7 @@ impl Kernel {
                     slob.cache_alloc(bytes, cache.align).map(|at| Place::Slob(at, bytes))
                 }
             }),
-            Kernel::Slabs(slabs) => slabs.alloc(of, caches).map(Some),
+            Kernel::Slabs(slabs) => slabs.alloc(of, caches),
         }
     }
 
@@ -79,18 +81,11 @@ impl Kernel {
         }
     }
 
-    /// Slabs that a call on a cache began and ended.
-    pub(super) fn changes(&mut self, cache: u32, each: impl FnMut(Change)) {
+    /// Lets go of free objects that CPUs keep, and of empty slabs.
+    pub(super) fn shrink(&mut self) {
         if let Kernel::Slabs(slabs) = self {
-            slabs.changes(cache, each);
+            slabs.shrink();
         }
-    }
-
-    /// Lets go of free objects that CPUs keep, and of empty slabs; the caches that it had.
-    pub(super) fn shrink(&mut self) -> u32 {
-        let Kernel::Slabs(slabs) = self else { return 0 };
-        slabs.shrink();
-        slabs.len()
     }
 
     /// Until [`Kernel::grow_arrays`].
@@ -100,26 +95,17 @@ impl Kernel {
         }
     }
 
-    /// Gives each cache's arrays their whole size; the caches that there are.
-    pub(super) fn grow_arrays(&mut self) -> u32 {
-        let Kernel::Slabs(slabs) = self else { return 0 };
-        slabs.grow_arrays();
-        slabs.len()
-    }
-
-    /// Does what a timer does with a part of a cache, or a size class; which one, if it is there.
-    pub(super) fn reap(&self, of: Of, part: Part) -> Option<u32> {
-        match self {
-            Kernel::Slob { .. } => None,
-            Kernel::Slabs(slabs) => slabs.reap(of, part),
+    /// Gives each cache's arrays their whole size.
+    pub(super) fn grow_arrays(&mut self) {
+        if let Kernel::Slabs(slabs) = self {
+            slabs.grow_arrays();
         }
     }
 
-    /// Pages of reclaimable slabs are counted apart.
-    pub(super) fn is_reclaimable(&self, cache: u32) -> bool {
-        match self {
-            Kernel::Slob { .. } => false,
-            Kernel::Slabs(slabs) => slabs.is_reclaimable(cache),
+    /// Does what a timer does with a part of a cache, or a size class, if it is there.
+    pub(super) fn reap(&self, of: Of, part: Part) {
+        if let Kernel::Slabs(slabs) = self {
+            slabs.reap(of, part);
         }
     }
 

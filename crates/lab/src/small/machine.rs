@@ -1,11 +1,10 @@
 //! Serves a load on a machine of so many pages.
 //!
-//! A slab takes a block of its order, and where there is none, blocks of lower orders (the kernel
-//! falls back to a slab of a lower order); for an object there is nothing, the allocator lets go of
-//! what it keeps, and the request is made once more. What a request for pages does not find is
+//! For an object for which there are no pages the allocator lets go of what it keeps, and the
+//! request is made once more. What a request for pages does not find is
 //! told, and the load goes on, as a kernel does whose process could not start.
 //!
-//! Neighbours: [`super::kernel`] has the allocator, [`super::buddy`] the pages.
+//! Neighbours: [`super::kernel`] has the allocator, [`super::pages`] the pages.
 //! Invariants: those of [`super`].
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
@@ -14,7 +13,8 @@ use super::kernel::Kernel;
 use super::load::{Load, Step};
 use super::memory::Memory;
 use super::mobility::Type;
-use super::slabs::{Change, NoSlab, Place};
+use super::pages::{Pages, Slabs};
+use super::slabs::{NoSlab, Place};
 use super::state::State;
 use std::collections::HashMap;
 
@@ -112,8 +112,10 @@ impl Outcome {
 /// # Errors
 /// A cache of the load has objects that no slab holds.
 pub fn run(small: Small, contender: Contender, load: &Load) -> Result<Outcome, NoSlab> {
-    let kernel = Kernel::new(contender, small.page_size, small.pages, load.caches.len(), "6.1");
-    Run::new(kernel, Memory::Plain(Box::new(plain(small))), load).serve_all(load)
+    let pages = Pages::of(Memory::Plain(Box::new(plain(small))), Vec::new());
+    let (page_size, caches) = (small.page_size, load.caches.len());
+    let kernel = Kernel::new(contender, &pages, page_size, small.pages, caches, "6.1");
+    Run::new(kernel, pages, load).serve_all(load)
 }
 
 /// Serves a load of a kernel's events, from what that kernel had at their begin; its release says
@@ -127,10 +129,11 @@ pub fn run_from(
     contender: Contender,
     load: &Load,
 ) -> Result<Outcome, NoSlab> {
-    let kernel = Kernel::new(contender, PAGE_SIZE, begin.pages, load.caches.len(), release);
-    let mut run = Run::new(kernel, Memory::Kernel(Box::new(begin.zone(release))), load);
-    run.of_begin = begin.slabs.iter().rev().map(|slab| slab.block).collect();
-    run.serve_all(load)
+    let of_begin = begin.slabs.iter().rev().map(|slab| slab.block).collect();
+    let pages = Pages::of(Memory::Kernel(Box::new(begin.zone(release))), of_begin);
+    let caches = load.caches.len();
+    let kernel = Kernel::new(contender, &pages, PAGE_SIZE, begin.pages, caches, release);
+    Run::new(kernel, pages, load).serve_all(load)
 }
 
 const PAGE_SIZE: u32 = 4096;
@@ -149,35 +152,29 @@ fn plain(small: Small) -> Buddy {
     buddy
 }
 
+/// A page of SLOB's, or a block of them.
+fn of_slob(order: u8) -> Slabs {
+    Slabs { cache: 0, order, least: order, of: Type::Unmovable, delay_ns: 0 }
+}
+
 /// An object, and the block of its own that it has if it is too large for a size class.
 type Placed = (Place, Option<Block>);
 
 struct Run {
     kernel: Kernel,
-    memory: Memory,
-    /// Pages of slabs that the kernel had at the begin: the engine's first slabs are there.
-    of_begin: Vec<Block>,
-    /// Blocks of slabs, by cache and number.
-    of_slabs: HashMap<(u32, u32), Vec<Block>>,
-    /// Pages of slabs: reclaimable ones, and others.
-    slab_pages: [u32; 2],
+    pages: Pages,
     places: Vec<Option<Placed>>,
     blocks: HashMap<u32, Block>,
-    of_requests: u32,
     outcome: Outcome,
 }
 
 impl Run {
-    fn new(kernel: Kernel, memory: Memory, load: &Load) -> Run {
+    fn new(kernel: Kernel, pages: Pages, load: &Load) -> Run {
         Run {
             kernel,
-            memory,
-            of_begin: Vec::new(),
-            of_slabs: HashMap::new(),
-            slab_pages: [0; 2],
+            pages,
             places: vec![None; load.numbers as usize],
             blocks: HashMap::new(),
-            of_requests: 0,
             outcome: Outcome::default(),
         }
     }
@@ -198,33 +195,22 @@ impl Run {
                         self.free(place);
                     }
                 }
-                Step::Pages(number, order, of) => self.pages(nth, number, order, of),
+                Step::Pages(number, order, of) => self.request(nth, number, order, of),
                 Step::FreePages(number) => {
                     if let Some(block) = self.blocks.remove(&number) {
-                        self.put_of_requests(block);
+                        self.pages.put(block);
                     }
                 }
                 Step::FreePart(number, first, order) => {
                     if let Some(block) = self.blocks.get(&number) {
-                        self.put_of_requests((block.0 + first, order));
+                        self.pages.put((block.0 + first, order));
                     }
                 }
-                Step::Release(at, order) => self.memory.put((at, order)),
-                Step::Limit(limits) => self.memory.limit(limits),
-                Step::WholeArrays => (0..self.kernel.grow_arrays()).for_each(|cache| {
-                    self.follow(cache);
-                }),
-                Step::Reap(of, part) => {
-                    if let Some(cache) = self.kernel.reap(of, part) {
-                        self.follow(cache);
-                    }
-                }
-                Step::Begin => {
-                    // Slabs that the kernel had, and the engine does not need.
-                    while let Some(block) = self.of_begin.pop() {
-                        self.memory.put(block);
-                    }
-                }
+                Step::Release(at, order) => self.pages.release((at, order)),
+                Step::Limit(limits) => self.pages.limit(limits),
+                Step::WholeArrays => self.kernel.grow_arrays(),
+                Step::Reap(of, part) => self.kernel.reap(of, part),
+                Step::Begin => self.pages.release_slabs_of_begin(),
                 Step::Reach(moment) => {
                     let look = self.look(&load.moments[moment as usize]);
                     self.outcome.looks.push(look);
@@ -232,12 +218,8 @@ impl Run {
             }
         }
         self.outcome.caches = self.kernel.caches();
+        self.outcome.fallbacks = self.pages.counts().fallbacks as u32;
         Ok(self.outcome)
-    }
-
-    fn put_of_requests(&mut self, block: Block) {
-        self.of_requests -= 1 << block.1;
-        self.memory.put(block);
     }
 
     /// Allocates, and once more after everything that is kept was let go.
@@ -246,7 +228,8 @@ impl Run {
         if placed.is_some() {
             return Ok(placed);
         }
-        self.shrink();
+        self.outcome.shrinks += 1;
+        self.kernel.shrink();
         self.alloc_once(of, load)
     }
 
@@ -257,23 +240,21 @@ impl Run {
             Place::Slob(at, _) => {
                 let more = self.kernel.pages_of_slob() - before;
                 let page = self.kernel.page_of(at);
-                (more == 0 || self.serve(0, page, more.ilog2() as u8), None)
+                let has =
+                    |more: u32| self.pages.begin_slab(of_slob(more.ilog2() as u8), page).is_some();
+                (more == 0 || has(more), None)
             }
-            Place::Slab(cache, _) => (self.follow(cache), None),
+            Place::Slab(..) => (true, None),
             Place::Pages(order) => {
-                let block = self.memory.take(order, Type::Unmovable);
-                self.slab_pages[1] += block.map_or(0, |block| 1 << block.1);
+                let block = self.pages.take_large(order);
                 (block.is_some(), block)
             }
         };
         if has_pages {
             return Ok(Some((place, block)));
         }
-        // A slab without pages: its object goes back, and the slab ends.
+        // A page of SLOB's without pages: its object goes back, and it ends.
         self.free((place, None));
-        if let Place::Slab(..) = place {
-            self.shrink();
-        }
         Ok(None)
     }
 
@@ -283,99 +264,19 @@ impl Run {
         match place {
             Place::Slob(at, _) => {
                 if self.kernel.pages_of_slob() < before {
-                    self.give_back(0, self.kernel.page_of(at));
+                    self.pages.end_slab(of_slob(0), self.kernel.page_of(at));
                 }
             }
-            Place::Slab(cache, _) => {
-                self.follow(cache);
-            }
-            Place::Pages(_) => {
-                if let Some(block) = block {
-                    self.slab_pages[1] -= 1 << block.1;
-                    self.memory.put(block);
-                }
-            }
+            Place::Slab(..) => {}
+            Place::Pages(_) => block.into_iter().for_each(|block| self.pages.put_large(block)),
         }
     }
 
-    /// Gives pages to the slabs that a cache began, and takes back those that ended. False: there
-    /// are too few.
-    fn follow(&mut self, cache: u32) -> bool {
-        let mut changes = Vec::new();
-        self.kernel.changes(cache, |change| changes.push(change));
-        let mut all = true;
-        for change in changes {
-            match change {
-                Change::Took(cache, slab, order) => all &= self.serve(cache, slab, order),
-                Change::Gave(cache, slab) => self.give_back(cache, slab),
-            }
-        }
-        all
-    }
-
-    fn serve(&mut self, cache: u32, slab: u32, order: u8) -> bool {
-        let found = match self.of_begin.iter().rposition(|block| block.1 == order) {
-            Some(nth) => Some(self.of_begin.remove(nth)),
-            None => self.memory.take(order, self.type_of(cache)),
-        };
-        let blocks = match found {
-            Some(block) => vec![block],
-            None if self.memory.free_pages() >= 1 << order && !self.is_slob() => {
-                self.outcome.fallbacks += 1;
-                self.smaller(order)
-            }
-            None => return false,
-        };
-        self.slab_pages[usize::from(!self.kernel.is_reclaimable(cache))] += 1 << order;
-        self.of_slabs.insert((cache, slab), blocks);
-        true
-    }
-
-    /// Blocks of lower orders that are as many pages; there are as many.
-    fn smaller(&mut self, order: u8) -> Vec<Block> {
-        let (mut left, mut blocks) = (1u32 << order, Vec::new());
-        for order in (0..order).rev() {
-            while left >= 1 << order
-                && let Some(block) = self.memory.take(order, Type::Unmovable)
-            {
-                left -= 1 << order;
-                blocks.push(block);
-            }
-        }
-        blocks
-    }
-
-    fn give_back(&mut self, cache: u32, slab: u32) {
-        let blocks = self.of_slabs.remove(&(cache, slab)).unwrap_or_default();
-        let at = usize::from(!self.kernel.is_reclaimable(cache));
-        for block in blocks {
-            self.slab_pages[at] -= 1 << block.1;
-            self.memory.put(block);
-        }
-    }
-
-    fn type_of(&self, cache: u32) -> Type {
-        if self.kernel.is_reclaimable(cache) { Type::Reclaimable } else { Type::Unmovable }
-    }
-
-    fn is_slob(&self) -> bool {
-        matches!(self.kernel, Kernel::Slob { .. })
-    }
-
-    fn shrink(&mut self) {
-        self.outcome.shrinks += 1;
-        for cache in 0..self.kernel.shrink() {
-            self.follow(cache);
-        }
-    }
-
-    fn pages(&mut self, nth: usize, number: u32, order: u8, of: Type) {
+    fn request(&mut self, nth: usize, number: u32, order: u8, of: Type) {
         self.outcome.asked[order as usize] += 1;
-        let block = self.memory.take(order, of);
-        match block {
+        match self.pages.take(order, of) {
             Some(block) => {
                 self.outcome.served[order as usize] += 1;
-                self.of_requests += 1 << order;
                 self.blocks.insert(number, block);
             }
             None => {
@@ -386,14 +287,15 @@ impl Run {
     }
 
     fn look(&self, moment: &str) -> Look {
+        let (free, counts) = (self.pages.free(), self.pages.counts());
         Look {
             moment: moment.into(),
-            free_pages: self.memory.free_pages(),
-            free_blocks: self.memory.counts(),
-            kept: self.memory.kept_pages(),
-            reclaimable: self.slab_pages[0],
-            unreclaimable: self.slab_pages[1],
-            of_requests: self.of_requests,
+            free_pages: free.pages,
+            free_blocks: free.blocks,
+            kept: free.kept,
+            reclaimable: counts.reclaimable,
+            unreclaimable: counts.of_slabs - counts.reclaimable,
+            of_requests: counts.of_requests,
             slabs: self.kernel.slabs(),
         }
     }

@@ -1,6 +1,6 @@
-//! Where a small machine's free pages are: a plain buddy, or a zone as a kernel had it.
+//! Where a machine's free pages are: a plain buddy, or a zone as a kernel has it.
 //!
-//! Neighbours: [`super::machine`] takes slabs and requests here, and gives them back.
+//! Neighbours: [`super::pages`] takes slabs and requests here, and gives them back.
 
 use super::buddy::{Block, Buddy, MOST_ORDER};
 use super::kept::Limits;
@@ -11,18 +11,37 @@ use super::zone::Zone;
 pub(super) enum Memory {
     /// From nothing.
     Plain(Box<Buddy>),
-    /// From what a kernel had.
+    /// As a kernel has them.
     Kernel(Box<Zone>),
 }
 
 impl Memory {
+    /// Takes a block, for which nothing is reclaimed.
     pub(super) fn take(&mut self, order: u8, of: Type) -> Option<Block> {
         match self {
             Memory::Plain(buddy) => buddy.take(order),
-            Memory::Kernel(zone) => zone.take(order, of).or_else(|| {
-                zone.drain();
-                zone.take(order, of)
-            }),
+            Memory::Kernel(zone) => zone.take(order, of),
+        }
+    }
+
+    /// All that CPUs keep becomes free.
+    pub(super) fn drain(&mut self) {
+        if let Memory::Kernel(zone) = self {
+            zone.drain();
+        }
+    }
+
+    /// All that a CPU keeps becomes free.
+    pub(super) fn drain_of(&mut self, cpu: usize) {
+        if let Memory::Kernel(zone) = self {
+            zone.drain_of(cpu);
+        }
+    }
+
+    /// From now on a CPU asks, and gives back.
+    pub(super) fn on(&mut self, cpu: usize) {
+        if let Memory::Kernel(zone) = self {
+            zone.on(cpu);
         }
     }
 
@@ -47,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// Pages that the CPU keeps, which are not free by the kernel's count.
+    /// Pages that CPUs keep, which are not free by the kernel's count.
     pub(super) fn kept_pages(&self) -> u32 {
         match self {
             Memory::Plain(_) => 0,

@@ -25,6 +25,7 @@ pub mod machine;
 mod memory;
 pub mod mobility;
 mod pageblocks;
+pub mod pages;
 mod slabs;
 pub mod state;
 pub mod text;

@@ -5,16 +5,19 @@
 //! if objects keep their contents. Size classes of kmalloc are caches, too; what is larger than the
 //! largest is pages, which a kernel counts as slab, too.
 //!
-//! Neighbours: [`super::kernel`] asks for objects here, or has SLOB in place of this.
+//! Neighbours: [`super::kernel`] asks for objects here, or has SLOB in place of this; their slabs
+//! begin and end in [`super::pages`].
 //! Invariants: of a cache that the load never uses nothing is made.
 
 use super::contender::{Contender, Empties, Lists};
 use super::load::{Cache, Of};
+use super::mobility::Type;
+use super::pages;
 use super::state::Part;
 use crate::rules::{Machine, Settings};
 use crate::slab;
 use slabyard::engine::array_cache::{Choice, Limits};
-use slabyard::engine::counted::{Front, KernelCache, Page, Rules};
+use slabyard::engine::counted::{Front, KernelCache, NONE, Rules};
 use thiserror::Error;
 
 /// One CPU, of node 0.
@@ -35,15 +38,6 @@ pub struct NoSlab {
     pub name: String,
     /// Why.
     pub why: String,
-}
-
-/// Pages that an allocator took or gave back, by its own numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// A slab of a cache, or a page of SLOB's: cache, number, order.
-    Took(u32, u32, u8),
-    /// It ended.
-    Gave(u32, u32),
 }
 
 /// Where an object lies.
@@ -74,14 +68,14 @@ struct Wanted<'a> {
     object_size: u32,
     size: u32,
     align: u32,
-    pages: Pages,
+    kind: Kind,
     contents: Contents,
     merging: Merging,
 }
 
 /// What its pages count as.
 #[derive(PartialEq, Eq)]
-enum Pages {
+enum Kind {
     Reclaimable,
     Plain,
 }
@@ -100,8 +94,8 @@ enum Merging {
     Alone,
 }
 
-fn pages(reclaimable: bool) -> Pages {
-    if reclaimable { Pages::Reclaimable } else { Pages::Plain }
+fn kind(reclaimable: bool) -> Kind {
+    if reclaimable { Kind::Reclaimable } else { Kind::Plain }
 }
 
 /// Caches of slabs.
@@ -113,6 +107,8 @@ pub(super) struct Slabs {
     of_cache: Vec<Option<u32>>,
     of_class: Vec<Option<u32>>,
     classes: Vec<u32>,
+    /// The machine's.
+    pages: pages::Pages,
     /// SLAB's arrays have one object each, as early in a boot.
     has_arrays_of_one: bool,
 }
@@ -151,7 +147,13 @@ fn class_name(size: u32, reclaimable: bool) -> String {
 }
 
 impl Slabs {
-    pub(super) fn new(contender: Contender, page_size: u32, caches: usize, release: &str) -> Slabs {
+    pub(super) fn new(
+        contender: Contender,
+        pages: &pages::Pages,
+        page_size: u32,
+        caches: usize,
+        release: &str,
+    ) -> Slabs {
         let classes = match contender {
             // A class of 96 bytes has objects of 128 there: it is aligned to a line.
             Contender::Slab { .. } => slab::kmalloc_sizes(page_size),
@@ -164,11 +166,13 @@ impl Slabs {
             of_cache: vec![None; caches],
             of_class: vec![None; 2 * classes.len()],
             classes,
+            pages: pages.clone(),
             has_arrays_of_one: false,
         }
     }
 
-    pub(super) fn alloc(&mut self, of: Of, caches: &[Cache]) -> Result<Place, NoSlab> {
+    /// Allocates an object; `None` if there are no pages for a slab.
+    pub(super) fn alloc(&mut self, of: Of, caches: &[Cache]) -> Result<Option<Place>, NoSlab> {
         let found = match (self.found(of), of) {
             (Some(found), _) => found,
             (None, Of::Cache(number)) => {
@@ -178,9 +182,8 @@ impl Slabs {
             (None, Of::Kmalloc(bytes) | Of::KmallocReclaimable(bytes)) => {
                 let Some(at) = self.class_at(of) else {
                     let page = self.settings.machine.page_size;
-                    return Ok(
-                        Place::Pages(bytes.div_ceil(page).next_power_of_two().ilog2() as u8),
-                    );
+                    let order = bytes.div_ceil(page).next_power_of_two().ilog2() as u8;
+                    return Ok(Some(Place::Pages(order)));
                 };
                 let nr_classes = self.classes.len();
                 let made = self.class(self.classes[at % nr_classes], at >= nr_classes)?;
@@ -188,7 +191,7 @@ impl Slabs {
             }
         };
         let object = self.made[found as usize].cache.alloc(CPU, None);
-        Ok(Place::Slab(found, object))
+        Ok((object != NONE).then_some(Place::Slab(found, object)))
     }
 
     /// The cache, if it was made.
@@ -208,18 +211,10 @@ impl Slabs {
     }
 
     pub(super) fn free(&mut self, cache: u32, object: u32) {
-        self.made[cache as usize].cache.free(CPU, object);
-    }
-
-    /// Slabs that a call on a cache began and ended.
-    pub(super) fn changes(&mut self, cache: u32, mut each: impl FnMut(Change)) {
-        let made = &mut self.made[cache as usize];
-        for page in made.cache.take_pages() {
-            each(match page {
-                Page::New(slab) => Change::Took(cache, slab, made.order),
-                Page::Freed(slab) => Change::Gave(cache, slab),
-            });
-        }
+        let cache = &mut self.made[cache as usize].cache;
+        cache.free(CPU, object);
+        // Nobody asks what began and ended.
+        drop(cache.take_pages());
     }
 
     pub(super) fn shrink(&self) {
@@ -238,18 +233,13 @@ impl Slabs {
         }
     }
 
-    pub(super) fn reap(&self, of: Of, part: Part) -> Option<u32> {
-        let found = self.found(of)?;
+    pub(super) fn reap(&self, of: Of, part: Part) {
+        let Some(found) = self.found(of) else { return };
         let cache = &self.made[found as usize].cache;
         match part {
             Part::Cpu => cache.reap_cpu(CPU),
             Part::Node => cache.reap_nodes(),
         }
-        Some(found)
-    }
-
-    pub(super) fn is_reclaimable(&self, cache: u32) -> bool {
-        self.made[cache as usize].reclaimable
     }
 
     /// Each cache's name, the order of its slabs, and how many it has.
@@ -273,7 +263,7 @@ impl Slabs {
             object_size: size,
             size: size.next_multiple_of(align),
             align,
-            pages: pages(reclaimable),
+            kind: kind(reclaimable),
             contents: Contents::Lost,
             merging: Merging::Alone,
         })
@@ -311,25 +301,28 @@ impl Slabs {
             true => Merging::Alone,
             false => Merging::WithOthers,
         };
-        let (name, object_size, pages) = (&*cache.name, cache.object_size, pages(reclaimable));
-        self.make(&Wanted { name, object_size, size, align, pages, contents, merging })
+        let (name, object_size, kind) = (&*cache.name, cache.object_size, kind(reclaimable));
+        self.make(&Wanted { name, object_size, size, align, kind, contents, merging })
     }
 
     fn make(&mut self, wanted: &Wanted<'_>) -> Result<u32, NoSlab> {
         let &Wanted { name, object_size, size, align, .. } = wanted;
-        let reclaimable = wanted.pages == Pages::Reclaimable;
+        let reclaimable = wanted.kind == Kind::Reclaimable;
         let keeps_contents = wanted.contents == Contents::Kept;
         let merges = wanted.merging == Merging::WithOthers;
         let no_slab = |why: String| NoSlab { name: name.into(), why };
         let geometry =
             crate::geometry::of(size, &self.settings).map_err(|e| no_slab(e.to_string()))?;
         let (mut rules, mut order) = (geometry.rules(&self.settings), geometry.order);
+        let mut least = (geometry.min_order, geometry.least_objects(&self.settings));
         if let Contender::Slab { max_order } = self.contender {
             let machine = &self.settings.machine;
             let of_slab = slab::Rules { max_order, ..slab::Rules::of(machine) };
             let request = slab::Request { object_size, size, align, keeps_contents, reclaimable };
             let found = slab::of(&request, &of_slab).map_err(|e| no_slab(e.to_string()))?;
             order = found.order;
+            // It has no smaller slabs.
+            least = (order, found.objects);
             let limits = if self.has_arrays_of_one { ARRAYS_OF_ONE } else { found.limits };
             rules = Rules {
                 objects: found.objects,
@@ -343,6 +336,14 @@ impl Slabs {
         }
         let mut cache = KernelCache::new(rules, &NODE_OF);
         cache.begin();
+        let slabs = pages::Slabs {
+            cache: self.len(),
+            order,
+            least: least.0,
+            of: if reclaimable { Type::Reclaimable } else { Type::Unmovable },
+            delay_ns: 0,
+        };
+        cache.supply(self.pages.supply(slabs), least.1);
         self.made.push(Made { name: name.into(), cache, order, size, align, reclaimable, merges });
         Ok(self.made.len() as u32 - 1)
     }

@@ -1,16 +1,16 @@
 //! Free pages of a kernel's zone, as a kernel has them after its boot: blocks by order and type, and
-//! lists of pages on its CPU in front of them.
+//! lists of pages on its CPUs in front of them.
 //!
 //! - A block is taken from the head of the lowest order's list of its type; its upper halves go to
 //!   the heads of their lists ([`super::free_lists`]).
 //! - Where the type has none, another type's pageblock is taken over ([`super::pageblocks`]).
-//! - Blocks up to [`MOST_KEPT`] go through lists of the CPU ([`super::kept`]). Such pages are not
+//! - Blocks up to [`MOST_KEPT`] go through lists of the CPU that asks ([`super::kept`]). Such pages are not
 //!   free, by the kernel's count.
 //!
 //! What differs between releases is a row of [`Rules`].
 //!
 //! Neighbours: `super::memory` chooses between this and [`super::buddy`]; [`super::state`] reads
-//! what a kernel had. Invariant: a page is in one free block, in one list of the CPU, or in none.
+//! what a kernel had. Invariant: a page is in one free block, in one list of a CPU, or in none.
 
 use super::buddy::{Block, MOST_ORDER};
 use super::free_lists::{At, FreeLists};
@@ -23,8 +23,15 @@ use std::ops::Range;
 pub struct Zone {
     free: FreeLists,
     pageblocks: Pageblocks,
-    kept: Kept,
+    rules: Rules,
+    limits: Limits,
+    /// What each CPU keeps, and which one asks.
+    cpus: Vec<Kept>,
+    cpu: usize,
 }
+
+/// Pages of a pageblock where huge pages have as many, as an order.
+const PAGEBLOCK_ORDER: u8 = 9;
 
 impl Zone {
     /// One of so many pages, none of which is free; types are those of pageblocks, in order.
@@ -40,8 +47,37 @@ impl Zone {
         Zone {
             free: FreeLists::new(pages),
             pageblocks: Pageblocks::new(takes_over, pages, mobility, pageblock_order, types),
-            kept: Kept::new(rules.adapts),
+            rules,
+            limits: Limits { high: 0, most: 0, batch: 1 },
+            cpus: vec![Kept::new(rules.adapts)],
+            cpu: 0,
         }
+    }
+
+    /// A machine's, all of whose pages are free; none was asked for yet. Its rules are those of 6.1.
+    #[must_use]
+    pub fn whole(pages: u32) -> Zone {
+        // Fewer pageblocks than types: nothing is grouped.
+        let mobility = if pages >> PAGEBLOCK_ORDER < 4 { Mobility::Off } else { Mobility::Grouped };
+        let mut zone = Zone::new(Rules::of("6.1"), pages, mobility, PAGEBLOCK_ORDER, &[]);
+        let mut at = 0;
+        while at < pages {
+            let aligned = if at == 0 { MOST_ORDER } else { at.trailing_zeros() as u8 };
+            let order = MOST_ORDER.min(aligned).min((pages - at).ilog2() as u8);
+            zone.begin_with((at, order), Type::Movable);
+            at += 1 << order;
+        }
+        zone
+    }
+
+    /// From now on a CPU asks, and gives back.
+    pub fn on(&mut self, cpu: usize) {
+        while self.cpus.len() <= cpu {
+            let mut kept = Kept::new(self.rules.adapts);
+            kept.limit(self.limits);
+            self.cpus.push(kept);
+        }
+        self.cpu = cpu;
     }
 
     /// It spans no more than these pages; without this, all.
@@ -56,7 +92,8 @@ impl Zone {
 
     /// Limits are others from now on.
     pub fn limit(&mut self, limits: Limits) {
-        self.kept.limit(limits);
+        self.limits = limits;
+        self.cpus.iter_mut().for_each(|kept| kept.limit(limits));
     }
 
     /// Pages in free blocks.
@@ -65,10 +102,10 @@ impl Zone {
         self.free.pages()
     }
 
-    /// Pages that the CPU keeps.
+    /// Pages that CPUs keep.
     #[must_use]
     pub fn kept_pages(&self) -> u32 {
-        self.kept.pages()
+        self.cpus.iter().map(Kept::pages).sum()
     }
 
     /// Free blocks of each order.
@@ -90,17 +127,18 @@ impl Zone {
         if order > MOST_KEPT {
             return self.pageblocks.take(&mut self.free, order, of, &mut search);
         }
-        self.kept.asked();
-        if let Some(at) = self.kept.pop(order, of) {
+        let kept = &mut self.cpus[self.cpu];
+        kept.asked();
+        if let Some(at) = kept.pop(order, of) {
             return Some(at);
         }
-        for _ in 0..self.kept.wanted(order) {
+        for _ in 0..kept.wanted(order) {
             match self.pageblocks.take(&mut self.free, order, of, &mut search) {
-                Some(at) => self.kept.refill(at, order, of),
+                Some(at) => kept.refill(at, order, of),
                 None => break,
             }
         }
-        self.kept.pop(order, of)
+        kept.pop(order, of)
     }
 
     /// Gives back a block.
@@ -110,14 +148,21 @@ impl Zone {
         if order > MOST_KEPT {
             return self.free.put(at, order, of);
         }
-        let back = self.kept.put(at, order, of);
+        let back = self.cpus[self.cpu].put(at, order, of);
         self.put_all(back);
     }
 
-    /// All that the CPU keeps becomes free.
+    /// All that CPUs keep becomes free.
     pub fn drain(&mut self) {
-        let back = self.kept.back(self.kept.pages(), 0);
-        self.put_all(back);
+        (0..self.cpus.len()).for_each(|cpu| self.drain_of(cpu));
+    }
+
+    /// All that a CPU keeps becomes free.
+    pub fn drain_of(&mut self, cpu: usize) {
+        if let Some(kept) = self.cpus.get_mut(cpu) {
+            let back = kept.back(kept.pages(), 0);
+            self.put_all(back);
+        }
     }
 
     fn put_all(&mut self, blocks: Vec<Back>) {
@@ -147,6 +192,23 @@ mod tests {
             zone.begin_with((at, 9), Type::Movable);
         }
         zone
+    }
+
+    #[test]
+    fn each_cpu_keeps_its_own() {
+        let mut zone = Zone::whole(2048);
+        zone.limit(LIMITS);
+        let taken: Vec<Block> = (0..10).map(|_| zone.take(0, Type::Unmovable).unwrap()).collect();
+        for (cpu, block) in taken[..8].iter().enumerate() {
+            zone.on(cpu % 2);
+            zone.put(*block);
+        }
+        assert_eq!((zone.free_pages(), zone.kept_pages()), (2038, 8), "neither is at its limit");
+        assert_eq!(zone.take(0, Type::Unmovable), Some(taken[7]), "what this CPU freed last");
+        zone.drain_of(1);
+        assert_eq!((zone.free_pages(), zone.kept_pages()), (2041, 4));
+        zone.drain();
+        assert_eq!((zone.free_pages(), zone.kept_pages()), (2045, 0));
     }
 
     #[test]

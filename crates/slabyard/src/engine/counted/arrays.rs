@@ -11,7 +11,7 @@ use crate::engine::array_cache::clock::{Chain, Look};
 use crate::engine::array_cache::shared::Shared;
 use crate::engine::array_cache::{ArrayCaches, Arrays, Choice, Limits, alien, array, lists, reap};
 use crate::engine::slabs::{Held, Rules, Slabs, Stacks};
-use crate::engine::{Counter, Shape, partial};
+use crate::engine::{Counter, Shape};
 use crate::platform::Slot;
 use crate::sync::Lock;
 use ::alloc::vec::Vec;
@@ -136,30 +136,6 @@ impl KernelCache {
         self.stacks.iter().for_each(|stack| stack.touched.set(false));
         self.rules.front = Front::ArrayCaches(limits);
         self.nodes.iter().for_each(|node| limits.publish(&node.header));
-    }
-
-    /// The slab of an object.
-    #[must_use]
-    pub fn slab_of(&self, object: u32) -> u32 {
-        object >> self.numbers.shift
-    }
-
-    /// Takes another object in place of one whose slab had no pages, and ends that slab: after a
-    /// drain, by which all objects of the slab but this one are free. `None` if no other slab of
-    /// the node has a free object: nothing is changed then.
-    pub fn retry_in_array(&mut self, cpu: usize, object: u32) -> Option<u32> {
-        if !self.has_arrays() {
-            return None;
-        }
-        let slab = self.slab_of(object);
-        let (on, mut others) = (self.at_node_of(cpu, slab), false);
-        partial::each_partial(on, |listed, _| others |= listed != slab);
-        if !others {
-            return None;
-        }
-        on.free_below(object);
-        lists::end_free(on, u32::MAX);
-        Some(array::alloc_direct(on).expect("a slab with a free object"))
     }
 
     /// Reaps each CPU's array, as a kernel does every 2 s, and before it what the CPU's node has

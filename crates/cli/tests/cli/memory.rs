@@ -1,8 +1,9 @@
-//! `slabyard replay --memory-limit`: 64 CPUs hoard empty slabs on their partial lists, as was told
+//! `slabyard replay --memory`: 64 CPUs hoard empty slabs on their partial lists, as was told
 //! of in January 2021, and then one CPU needs memory. Nothing lives but what it asks for.
 
 use crate::stage::text;
-use crate::traces::{Files, OBJECTS, load, slabyard};
+use crate::traces::{Files, OBJECTS, load, parsed, slabyard};
+use serde_json::Value;
 use slabyard_lab::event::{Event, Kind};
 use slabyard_lab::trace::Trace;
 use std::process::Output;
@@ -64,11 +65,10 @@ fn by_slab_an_object_that_a_drain_made_free_takes_the_place_of_a_new_slab() {
         ("full", 0, "1 reliefs gave back 0 kB, 1 objects retried"),
     ] {
         let pressure = format!("--pressure={pressure}");
-        let output =
-            slabyard(&[&trace, "--cpus=2", "--engine=slab", "--memory-limit=24K", &pressure]);
-        let text = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{pressure}: {text}");
-        assert!(text.contains(said), "{pressure}: {text}");
+        let output = slabyard(&[&trace, "--cpus=2", "--engine=slab", "--memory=24K", &pressure]);
+        assert_eq!(output.status.code(), Some(code), "{pressure}: {}", text(&output.stderr));
+        let shown = text(&output.stdout);
+        assert!(shown.contains(said), "{pressure}: {shown}");
     }
 }
 
@@ -103,7 +103,7 @@ fn hoard(push: Happens<'_>) {
 
 fn run(files: &Files, release: &str, limit: &str, pressure: &str) -> Output {
     let release = format!("--release={release}");
-    let limit = format!("--memory-limit={limit}");
+    let limit = format!("--memory={limit}");
     let pressure = format!("--pressure={pressure}");
     files.replay(&[&release, "--cpus=64", "--nodes=1", &limit, &pressure])
 }
@@ -116,8 +116,8 @@ fn what_lists_of_64_cpus_hoard_ends_a_run_and_a_drain_saves_it() {
     let said = text(&killed.stderr);
     assert_eq!(killed.status.code(), Some(4), "{said}");
     for words in [
-        "slab allocation failure: order:1, cache=:0000192",
-        "Mem-Info:\n slab_reclaimable:0 slab_unreclaimable:3072\n free:0 ",
+        "slab allocation failure: order:0, cache=:0000192, default order:1, at ",
+        "Mem-Info:\n slab_reclaimable:0 slab_unreclaimable:3072\n free:0 free_pcp:0 ",
         "of 3072 pages of 4kB on 64 CPUs",
         "Node 0 Normal: 0*4kB 0*8kB",
         "Unreclaimable slab info:\nName                      Used          Total",
@@ -136,7 +136,7 @@ fn what_lists_of_64_cpus_hoard_ends_a_run_and_a_drain_saves_it() {
     for pressure in ["empties", "full"] {
         let saved = run(&files, "5.9", "12M", pressure);
         assert_eq!(saved.status.code(), Some(0), "{pressure}: {}", text(&saved.stderr));
-        assert!(text(&saved.stderr).contains(", 1 reliefs gave back "), "{pressure}");
+        assert!(text(&saved.stdout).contains("; 1 reliefs gave back "), "{pressure}");
     }
     // What lives does not fit: no drain helps.
     assert_eq!(run(&files, "5.9", "5M", "full").status.code(), Some(4));
@@ -159,13 +159,70 @@ fn each_engine_says_when_memory_ends() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
     };
     for pressure in ["--pressure=none", "--pressure=empties", "--pressure=full"] {
-        with(&["--release=6.8", "--set=tiny=1", "--memory-limit=14M", pressure], 0);
-        with(&["--release=6.8", "--set=tiny=1", "--memory-limit=5M", pressure], 4);
-        with(&["--engine=slab", "--memory-limit=16M", pressure], 0);
-        with(&["--engine=slab", "--memory-limit=5M", pressure], 4);
+        with(&["--release=6.8", "--set=tiny=1", "--memory=14M", pressure], 0);
+        with(&["--release=6.8", "--set=tiny=1", "--memory=5M", pressure], 4);
+        with(&["--engine=slab", "--memory=16M", pressure], 0);
+        with(&["--engine=slab", "--memory=5M", pressure], 4);
     }
-    for args in [&["--memory-limit=0"][..], &["--pressure=full"], &["--memory-limit=5M", "--check"]]
-    {
+    for args in [
+        &["--memory=0"][..],
+        &["--memory=4095"],
+        &["--memory=65G"],
+        &["--pressure=full"],
+        &["--memory=5M", "--check"],
+        &["--memory=5M", "--contention"],
+    ] {
         with(args, 2);
     }
+}
+
+/// Two tables of pages and two slabs of one: 16 KiB have room for all, 12 KiB not for the second
+/// slab, and 4 KiB for a table alone.
+#[test]
+fn other_pages_take_their_part_and_lists_are_told_as_a_kernel_does() {
+    let trace = trace_of(|push| {
+        let fill = |push: Happens<'_>, slab: u64| {
+            push(Kind::PageAlloc, 0, slab, 0);
+            (0..OBJECTS).for_each(|object| push(Kind::CacheAlloc, 0, slab, object));
+        };
+        push(Kind::PageAlloc, 0, 100, 0);
+        fill(push, 0);
+        push(Kind::PageAlloc, 0, 101, 0);
+        fill(push, 1);
+    });
+    let files = Files::new(&trace);
+    let trace = files.trace();
+    let run = |memory: &str| slabyard(&[&trace, "--cpus=1", memory, "--json"]);
+    let enough = parsed(&run("--memory=16K"), 0);
+    let memory = &enough["memory"];
+    assert_eq!((&memory["failed"], &memory["request_bytes"]), (&Value::Null, &8192.into()));
+    assert_eq!(memory["start"]["free_blocks"][2], 1);
+    assert_eq!(memory["end"]["free_pages"].as_u64(), Some(0));
+    let failed = run("--memory=12K");
+    assert_eq!(failed.status.code(), Some(4));
+    let said: Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!(said["memory"]["failed"]["what"], "slab");
+    let output = slabyard(&[&trace, "--cpus=1", "--memory=16K"]);
+    let shown = text(&output.stdout);
+    let line = "start at 0.000000 s: 16 kB free, 0 kB kept by CPUs\n\
+                Node 0, zone   Normal      0      0      1 ";
+    assert!(shown.contains(line), "{shown}");
+    let first = run("--memory=4K");
+    let said: Value = serde_json::from_slice(&first.stdout).unwrap();
+    assert_eq!(said["memory"]["failed"]["what"], "slab", "the table took the page");
+}
+
+#[test]
+fn a_host_on_eight_mib_is_told_how_much_it_needs() {
+    let traces = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/traces/");
+    let hackbench = format!("{traces}hackbench.slabtrace");
+    let output = slabyard(&[&hackbench, "--memory=8M"]);
+    assert_eq!(output.status.code(), Some(4));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("what was there before the trace began does not fit: --memory "),
+        "{said}"
+    );
+    let refused = slabyard(&[&hackbench, "--engine=slob", "--memory=8M"]);
+    assert_eq!(refused.status.code(), Some(2));
 }

@@ -1,0 +1,171 @@
+//! The pages of a trace that are no slabs: page tables, pipes, stacks, large allocations, as far as
+//! it was recorded with them.
+//!
+//! A block that is given back and was not got in the trace was there before. It may be given back
+//! in parts.
+//!
+//! Neighbours: [`crate::prepare`] knows which pages are slabs; [`super::memory`] takes the others
+//! from its machine. Invariant: what is given back was got, or is one of the start, each page once.
+
+use crate::event::{Event, Kind};
+use crate::prepare::Slab;
+use crate::trace::{Error, Events};
+use std::collections::{BTreeMap, HashSet};
+
+/// Pages that are no slabs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Orders of the blocks that were there before, which have the first numbers.
+    pub of_start: Vec<u8>,
+    /// What becomes of blocks, in order of time.
+    pub steps: Vec<Other>,
+}
+
+/// Something that happens to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// When.
+    pub time_ns: u64,
+    /// The block.
+    pub number: u32,
+    /// The traced CPU.
+    pub cpu: u16,
+    /// What.
+    pub what: What,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It is got, of an order.
+    Take(u8),
+    /// It is given back, or what is left of it.
+    Put,
+    /// A part is given back: its first page in the block, its order.
+    PutPart(u32, u8),
+}
+
+/// A block that is held, by its first frame.
+struct Held {
+    number: u32,
+    order: u8,
+    left: u32,
+}
+
+impl Others {
+    /// Those of a trace that has these slabs.
+    ///
+    /// # Errors
+    /// The trace's file cannot be read.
+    pub fn of(events: Events<'_>, slabs: &[Slab]) -> Result<Others, Error> {
+        let opened: HashSet<(u64, u64)> =
+            slabs.iter().map(|slab| (slab.frame, slab.opened_at)).collect();
+        let closed: HashSet<(u64, u64)> =
+            slabs.iter().filter_map(|slab| Some((slab.frame, slab.closed_at?))).collect();
+        let mut others = Others::default();
+        let mut held: BTreeMap<u64, Held> = BTreeMap::new();
+        // Numbers of those of the start are not known yet: from the highest down.
+        let mut next = 0;
+        let mut pass = events.pass()?;
+        while let Some(block) = pass.next_block()? {
+            for event in block {
+                let at = (event.address, event.time);
+                match event.kind {
+                    Kind::PageAlloc if !opened.contains(&at) => {
+                        let (number, order) = (next, event.order);
+                        next += 1;
+                        let new = Held { number, order, left: 1 << order };
+                        if let Some(old) = held.insert(event.address, new) {
+                            // Its end is missing.
+                            others.note(event, old.number, What::Put);
+                        }
+                        others.note(event, number, What::Take(order));
+                    }
+                    Kind::PageFree if !closed.contains(&at) => {
+                        let what = give_back(&mut held, event).unwrap_or_else(|| {
+                            others.of_start.push(event.order);
+                            (u32::MAX - (others.of_start.len() as u32 - 1), What::Put)
+                        });
+                        others.note(event, what.0, what.1);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let of_start = others.of_start.len() as u32;
+        for step in &mut others.steps {
+            let nth = u32::MAX - step.number;
+            step.number = if nth < of_start { nth } else { step.number + of_start };
+        }
+        others.steps.sort_by_key(|step| step.time_ns);
+        Ok(others)
+    }
+
+    fn note(&mut self, event: &Event, number: u32, what: What) {
+        self.steps.push(Other { time_ns: event.time, number, cpu: event.cpu, what });
+    }
+}
+
+/// What becomes of the block that pages are of; `None` if none is held.
+fn give_back(held: &mut BTreeMap<u64, Held>, event: &Event) -> Option<(u32, What)> {
+    let (first, block) = held.range_mut(..=event.address).next_back()?;
+    let (first, number, order) = (*first, block.number, block.order);
+    if event.address >= first + (1 << order) || event.order > order {
+        return None;
+    }
+    block.left = block.left.saturating_sub(1 << event.order);
+    if block.left == 0 {
+        held.remove(&first);
+    }
+    Some(match order == event.order {
+        true => (number, What::Put),
+        false => (number, What::PutPart((event.address - first) as u32, event.order)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(time: u64, kind: Kind, address: u64, order: u8) -> Event {
+        Event { time, kind, address, order, ..Event::BLANK }
+    }
+
+    #[test]
+    fn pages_that_are_no_slabs_are_told_in_order() {
+        let slab = Slab {
+            frame: 8,
+            opened_at: 10,
+            closed_at: Some(60),
+            closed_by: None,
+            first_object: 0,
+            objects: 0,
+            cache: 0,
+            order: 0,
+            initial: false,
+        };
+        let events = [
+            event(10, Kind::PageAlloc, 8, 0),
+            event(20, Kind::PageAlloc, 16, 2),
+            event(30, Kind::PageFree, 18, 1),
+            event(40, Kind::PageFree, 100, 3),
+            event(50, Kind::PageFree, 16, 1),
+            event(60, Kind::PageFree, 8, 0),
+            event(70, Kind::PageAlloc, 8, 0),
+            event(80, Kind::PageFree, 8, 0),
+        ];
+        let others = Others::of(Events::Held(&events), &[slab]).expect("events in memory");
+        assert_eq!(others.of_start, [3]);
+        let steps: Vec<(u64, u32, What)> =
+            others.steps.iter().map(|of| (of.time_ns, of.number, of.what)).collect();
+        let expected = [
+            (20, 1, What::Take(2)),
+            (30, 1, What::PutPart(2, 1)),
+            (40, 0, What::Put),
+            (50, 1, What::PutPart(0, 1)),
+            (70, 2, What::Take(0)),
+            (80, 2, What::Put),
+        ];
+        assert_eq!(steps, expected);
+    }
+}
