@@ -11,7 +11,7 @@ use crate::rules::{Settings, Slab};
 use crate::slab;
 use crate::snapshot::{Cache, KernelSnapshot};
 use crate::trace::{self, Attached, Events, Frames, Header, LISTS, Names, Source, Trace};
-use slabyard::engine::counted::{Front, Rules};
+use slabyard::engine::counted::Rules;
 use slabyard::pages::lists::{Rules as PageRules, Zone};
 
 /// Bytes of a machine's memory where it is unknown.
@@ -244,16 +244,7 @@ impl Case {
                 true => (cache.objs_per_slab, cache.order),
                 false => (found.objects, found.order),
             };
-            let front = Front::ArrayCaches(found.limits);
-            self.rules[nth] = Rules {
-                objects,
-                front,
-                min_partial: 0,
-                cpu_partial: 0,
-                cpu_partial_slabs: 0,
-                cpu_partial_lists: false,
-                ..self.rules[nth]
-            };
+            self.rules[nth] = self.rules[nth].of_arrays(objects, found.limits);
             self.orders[nth] = order;
             // It has no smaller slabs.
             self.least[nth] = (order, objects);

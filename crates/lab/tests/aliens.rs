@@ -1,27 +1,15 @@
 //! Alien arrays: what a CPU frees of another node's objects, by numbers.
 
 use slabyard::engine::array_cache::{Limits, alien};
-use slabyard::engine::counted::{Accounting, Freezing, Front, KernelCache, Planted, Rules};
+use slabyard::engine::counted::{Accounting, Freezing, KernelCache, Rules};
 use slabyard::engine::counters::Counter;
 
 const OBJECTS: u32 = 32;
 
 /// Two nodes, of two CPUs each.
 fn cache(limits: Limits) -> KernelCache {
-    let rules = Rules {
-        objects: OBJECTS,
-        min_partial: 0,
-        cpu_partial: 0,
-        cpu_partial_slabs: 0,
-        cpu_partial_lists: false,
-        freezing: Freezing::Delayed,
-        accounting: Accounting::Slabs,
-        front: Front::ArrayCaches(limits),
-        sheaf_capacity: 0,
-        remote_ratio: 0,
-        planted: Planted::None,
-    };
-    KernelCache::new(rules, &[0, 0, 1, 1])
+    let of_kind = Rules::of_kind(Freezing::Delayed, Accounting::Slabs, false);
+    KernelCache::new(of_kind.of_arrays(OBJECTS, limits), &[0, 0, 1, 1])
 }
 
 const SMALL: Limits = Limits { limit: 120, batchcount: 60, sharedfactor: 8 };

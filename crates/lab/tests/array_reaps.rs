@@ -2,26 +2,14 @@
 //! limits change.
 
 use slabyard::engine::array_cache::Limits;
-use slabyard::engine::counted::{Accounting, Freezing, Front, KernelCache, Planted, Rules};
+use slabyard::engine::counted::{Accounting, Freezing, KernelCache, Rules};
 
 const WHOLE: Limits = Limits { limit: 120, batchcount: 60, sharedfactor: 0 };
 const OF_ONE: Limits = Limits { limit: 1, batchcount: 1, sharedfactor: 0 };
 
 fn cache(limits: Limits) -> KernelCache {
-    let rules = Rules {
-        objects: 100,
-        min_partial: 0,
-        cpu_partial: 0,
-        cpu_partial_slabs: 0,
-        cpu_partial_lists: false,
-        freezing: Freezing::Delayed,
-        accounting: Accounting::Slabs,
-        front: Front::ArrayCaches(limits),
-        sheaf_capacity: 0,
-        remote_ratio: 0,
-        planted: Planted::None,
-    };
-    KernelCache::new(rules, &[0])
+    let of_kind = Rules::of_kind(Freezing::Delayed, Accounting::Slabs, false);
+    KernelCache::new(of_kind.of_arrays(100, limits), &[0])
 }
 
 /// The first refill is of 16 objects, later ones of a batch; a reap after which it is of 16 again

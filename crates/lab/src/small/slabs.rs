@@ -17,7 +17,7 @@ use super::state::Part;
 use crate::rules::{Machine, Settings};
 use crate::slab;
 use slabyard::engine::array_cache::{Choice, Limits};
-use slabyard::engine::counted::{Front, KernelCache, NONE, Rules};
+use slabyard::engine::counted::{KernelCache, NONE};
 use thiserror::Error;
 
 /// One CPU, of node 0.
@@ -324,15 +324,7 @@ impl Slabs {
             // It has no smaller slabs.
             least = (order, found.objects);
             let limits = if self.has_arrays_of_one { ARRAYS_OF_ONE } else { found.limits };
-            rules = Rules {
-                objects: found.objects,
-                front: Front::ArrayCaches(limits),
-                min_partial: 0,
-                cpu_partial: 0,
-                cpu_partial_slabs: 0,
-                cpu_partial_lists: false,
-                ..rules
-            };
+            rules = rules.of_arrays(found.objects, limits);
         }
         let mut cache = KernelCache::new(rules, &NODE_OF);
         cache.begin();

@@ -161,16 +161,9 @@ impl KernelCache {
     pub fn of_yard(shape: Shape, sheaf_rules: SheafRules, cpus: usize) -> Self {
         let rules = Rules {
             objects: shape.geometry.objects,
-            min_partial: 0,
-            cpu_partial: 0,
-            cpu_partial_slabs: 0,
-            cpu_partial_lists: false,
-            freezing: Freezing::Delayed,
-            accounting: Accounting::Slabs,
             front: Front::Sheaves,
             sheaf_capacity: shape.stack_objects,
-            remote_ratio: 0,
-            planted: Planted::None,
+            ..Rules::of_kind(Freezing::Delayed, Accounting::Slabs, false)
         };
         KernelCache {
             numbers: Numbers::of_words(rules.objects.div_ceil(Word::OBJECTS)),

@@ -165,6 +165,20 @@ impl Rules {
         }
     }
 
+    /// The same by SLAB: nothing for CPUs but an array.
+    #[must_use]
+    pub const fn of_arrays(self, objects: u32, limits: Limits) -> Self {
+        Rules {
+            objects,
+            front: Front::ArrayCaches(limits),
+            min_partial: 0,
+            cpu_partial: 0,
+            cpu_partial_slabs: 0,
+            cpu_partial_lists: false,
+            ..self
+        }
+    }
+
     /// Every kind that an engine has: each freezing and accounting, with CPU partial lists and
     /// without, and those that are frozen late below sheaves as well.
     pub fn kinds() -> impl Iterator<Item = Self> {
