@@ -81,13 +81,20 @@ pub struct Told {
     pub failed: Option<Failed>,
 }
 
+/// What is held of a block of the trace.
+struct Held {
+    /// Its first page, of one that is whole.
+    first: u32,
+    blocks: Vec<Block>,
+}
+
 /// The memory.
 pub(super) struct Memory<'a> {
     pages: Pages,
     /// Of each cache.
     slabs: Vec<Slabs>,
-    /// Blocks of the other pages, by number.
-    of_others: HashMap<u32, Vec<Block>>,
+    /// The other pages that are held, by number.
+    of_others: HashMap<u32, Held>,
     /// Those that are to come, in order of time.
     others: std::iter::Peekable<std::slice::Iter<'a, Other>>,
     told: Told,
@@ -133,7 +140,7 @@ impl<'a> Memory<'a> {
         memory.pages.at(*plan.prepared.span.start(), 0);
         for (number, order) in plan.others.of_start.iter().enumerate() {
             let blocks = memory.pages.take_before(*order, Type::Unmovable);
-            memory.of_others.insert(number as u32, blocks);
+            memory.of_others.insert(number as u32, Held { first: 0, blocks });
         }
         for (number, cache) in caches.iter_mut().enumerate() {
             let slabs = memory.slabs[number];
@@ -200,16 +207,18 @@ impl<'a> Memory<'a> {
                         self.fail(nth, other.time_ns, Wanted::Pages, order);
                         return false;
                     };
-                    self.of_others.insert(other.number, vec![block]);
+                    let held = Held { first: block.0, blocks: vec![block] };
+                    self.of_others.insert(other.number, held);
                 }
                 What::Put => {
-                    let blocks = self.of_others.remove(&other.number).unwrap_or_default();
-                    blocks.into_iter().for_each(|block| self.pages.put(block));
+                    let held = self.of_others.remove(&other.number);
+                    let blocks = held.into_iter().flat_map(|held| held.blocks);
+                    blocks.for_each(|block| self.pages.put(block));
                 }
                 What::PutPart(first, order) => {
-                    let whole = self.of_others.get(&other.number).and_then(|blocks| blocks.first());
-                    if let Some((at, _)) = whole {
-                        self.pages.put((at + first, order));
+                    let held = self.of_others.get_mut(&other.number);
+                    if let Some(block) = held.and_then(|held| held.take_part(first, order)) {
+                        self.pages.put(block);
                     }
                 }
             }
@@ -278,6 +287,27 @@ impl<'a> Memory<'a> {
     }
 }
 
+impl Held {
+    /// Takes a part out, if it is held still: a trace that lacks events may give it back twice.
+    fn take_part(&mut self, first: u32, order: u8) -> Option<Block> {
+        let at = self.first + first;
+        let of = self
+            .blocks
+            .iter()
+            .position(|(begin, of)| *of >= order && (*begin..begin + (1 << of)).contains(&at))?;
+        let (mut begin, mut of) = self.blocks.swap_remove(of);
+        while of > order {
+            of -= 1;
+            // The half that the part is in; the other one stays.
+            let upper = begin + (1 << of);
+            let (this, other) = if at < upper { (begin, upper) } else { (upper, begin) };
+            self.blocks.push((other, of));
+            begin = this;
+        }
+        Some((begin, of))
+    }
+}
+
 fn slabs_of(plan: &Plan<'_>, number: usize) -> Slabs {
     Slabs {
         cache: number as u32,
@@ -300,4 +330,21 @@ fn untouched(plan: &Plan<'_>, number: usize, cache: &KernelCache) -> u64 {
     let seen = seen.filter(|slab| usize::from(slab.cache) == number).count() as u64;
     let left = u64::from(parked.slabs).saturating_sub(seen);
     (left * u64::from(traced)).div_ceil(objects.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_block_is_given_back_once() {
+        let mut held = Held { first: 16, blocks: vec![(16, 3)] };
+        assert_eq!(held.take_part(2, 1), Some((18, 1)));
+        assert_eq!(held.take_part(2, 1), None, "it is gone");
+        assert_eq!(held.take_part(3, 0), None, "with the other part");
+        assert_eq!(held.take_part(7, 0), Some((23, 0)));
+        assert_eq!(held.take_part(0, 3), None, "it is not whole");
+        held.blocks.sort_unstable();
+        assert_eq!(held.blocks, [(16, 1), (20, 1), (22, 0)], "what is left");
+    }
 }
