@@ -3,20 +3,17 @@
 //!
 //! `cargo test --profile checked -p slabyard-lab --test contention -- --nocapture` prints the figures.
 
+mod recorded;
+
+use recorded::recorded;
 use slabyard::engine::counters::Counter;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::contend::{COSTS, Contended, Counts, contend};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::{Freezing, Release, Settings};
-use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace;
-use std::path::Path;
 
 fn case(release: &str, cpus: u32, change: impl Fn(&mut Settings)) -> Case {
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
-    let trace = trace::open(&traces.join("hackbench.slabtrace")).expect("a trace");
-    let start = traces.join("hackbench.before.json.zst");
-    let snapshot = KernelSnapshot::open(&start).expect("a snapshot").remove(0);
+    let (trace, snapshot) = recorded("hackbench");
     let mut machine = snapshot.settings().expect("a known kernel").0.machine;
     (machine.online_cpus, machine.present_cpus, machine.possible_cpus) = (cpus, cpus, cpus);
     let mut settings = Settings::new(Release::find(release).expect("a release").0, machine);

@@ -3,23 +3,21 @@
 //!
 //! `cargo test --profile checked -p slabyard-lab --test memory -- --nocapture` prints the figures.
 
+mod recorded;
+
+use recorded::recorded;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
 use slabyard_lab::replay::memory::{Told, Wanted};
 use slabyard_lab::replay::{Limit, Plan, Relief, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::slab;
-use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace::{self, Events};
-use std::path::Path;
+use slabyard_lab::trace::Events;
 
 const MIB: u64 = 1 << 20;
 
 fn case_of(name: &str, change: fn(&mut Settings), of_slab: bool) -> Case {
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
-    let trace = trace::open(&traces.join(format!("{name}.slabtrace"))).expect("a trace");
-    let start = traces.join(format!("{name}.before.json.zst"));
-    let snapshot = KernelSnapshot::open(&start).expect("a snapshot").remove(0);
+    let (trace, snapshot) = recorded(name);
     let (mut settings, _) = snapshot.settings().expect("a known kernel");
     change(&mut settings);
     let mut case =

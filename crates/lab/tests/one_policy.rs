@@ -4,6 +4,9 @@
 //! The loads are every trace of this repository, with each kernel cache's calls made to the
 //! yard's cache for objects of its size, and generated ones.
 
+mod recorded;
+
+use recorded::recorded;
 use slabyard::cache::classes::{self, CLASSES};
 use slabyard::engine::counted::KernelCache;
 use slabyard::engine::counters::Counter;
@@ -17,9 +20,6 @@ use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::prepare::Op;
-use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace;
-use std::path::Path;
 
 /// What is done by one call.
 #[derive(Clone, Copy, Debug)]
@@ -268,10 +268,7 @@ impl Done {
 
 /// The calls of a kernel's trace, each cache's to the class of its size.
 fn follow_trace(name: &str, cpus: usize) -> Result<Done, String> {
-    let at = |name: String| Path::new(env!("CARGO_MANIFEST_DIR")).join("traces").join(name);
-    let trace = trace::open(&at(format!("{name}.slabtrace"))).expect("a trace");
-    let snapshot =
-        KernelSnapshot::open(&at(format!("{name}.before.json.zst"))).expect("one").remove(0);
+    let (trace, snapshot) = recorded(name);
     let (settings, _) = snapshot.settings().expect("a known kernel");
     let order = case::order_of(&snapshot);
     let case = Case::new(&trace, &snapshot, &settings, order).expect("a case");

@@ -2,15 +2,15 @@
 //!
 //! `cargo test --profile checked -p slabyard-lab --test presets -- --nocapture` prints the figures.
 
+mod recorded;
+
+use recorded::recorded;
 use slabyard::engine::counted::KernelCache;
 use slabyard::engine::counters::Counter::{self, *};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::prepare::Op;
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::{Release, Settings};
-use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace;
-use std::path::Path;
 
 /// What a replay by a release's rules did.
 struct Run {
@@ -19,10 +19,7 @@ struct Run {
 }
 
 fn run(release: &str, set: &[&str]) -> Run {
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
-    let trace = trace::open(&traces.join("forkexec.slabtrace")).expect("a trace");
-    let start = traces.join("forkexec.before.json.zst");
-    let snapshot = KernelSnapshot::open(&start).expect("a snapshot").remove(0);
+    let (trace, snapshot) = recorded("forkexec");
     let machine = snapshot.settings().expect("a known kernel").0.machine;
     let mut settings = Settings::new(Release::find(release).expect("a release").0, machine);
     set.iter().for_each(|text| settings.set(text).expect("a setting"));

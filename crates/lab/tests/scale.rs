@@ -3,21 +3,18 @@
 //!
 //! `cargo test --profile checked -p slabyard-lab --test scale -- --nocapture` prints the figures.
 
+mod recorded;
+
+use recorded::recorded;
 use slabyard::engine::counted::KernelCache;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::events::{Event, What};
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
-use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::trace;
-use std::path::Path;
 
 /// A trace on a machine that is changed.
 fn case_of(name: &str, change: fn(&mut Settings)) -> Case {
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
-    let trace = trace::open(&traces.join(format!("{name}.slabtrace"))).expect("a trace");
-    let start = traces.join(format!("{name}.before.json.zst"));
-    let snapshot = KernelSnapshot::open(&start).expect("a snapshot").remove(0);
+    let (trace, snapshot) = recorded(name);
     let (mut settings, _) = snapshot.settings().expect("a known kernel");
     change(&mut settings);
     Case::new(&trace, &snapshot, &settings, case::order_of(&snapshot)).expect("a case")
