@@ -52,6 +52,11 @@ struct slabyard_mempool;
 #define SLABYARD_TRACE 0x10u
 #define SLABYARD_FAILSLAB 0x20u
 
+/* Most caches of a process, kmalloc's not among them, and most objects in a full sheaf: a cache beyond
+ * them is not made. */
+#define SLABYARD_MOST_CACHES 4029
+#define SLABYARD_MOST_SHEAF_OBJECTS 1022
+
 /* Where 0 stands for what is usual, this stands for 0. */
 #define SLABYARD_NONE (-1)
 
@@ -62,13 +67,49 @@ struct slabyard_cache_args {
 	void (*ctor)(void *object);   /* makes an object, once, as its slab begins */
 	void (*dtor)(void *object);   /* ends an object, once, as its slab's pages go back */
 	unsigned int flags;
-	unsigned int sheaf_capacity;  /* objects in a full sheaf, up to 1022 */
+	unsigned int sheaf_capacity;  /* objects in a full sheaf, up to SLABYARD_MOST_SHEAF_OBJECTS */
 	int min_partial;              /* empty slabs that the cache keeps */
 	int min_order;                /* a slab has 2^order pages, at least ... */
 	int max_order;                /* ... and at most */
 	unsigned int debug;           /* SLABYARD_RED_ZONE and others; SLABYARD_DEBUG adds to them */
 	const char *engine;           /* "slub", "tiny", "slab" or "slob" */
 };
+
+/* A number, or where it is not exact its bounds, both included. */
+struct slabyard_range {
+	size_t low;
+	size_t high;                  /* equal to low where the number is exact */
+};
+
+/* What a cache holds. A later version adds members at the end. */
+struct slabyard_cache_stats {
+	size_t bytes;                 /* of this structure: SLABYARD_CACHE_STATS sets it */
+	char name[32];                /* with a 0 at its end */
+	size_t object_size_bytes;     /* largest request that it serves */
+	size_t slab_size_bytes;       /* from one object to the next */
+	size_t bytes_of_slab;
+	size_t objs_per_slab;
+	size_t sheaf_capacity_objects; /* objects in a CPU's full sheaf or array; 0: it has none */
+	size_t min_partial_slabs;     /* empty slabs that it keeps */
+	struct slabyard_range slabs;
+	struct slabyard_range partial_slabs;        /* with free objects, on the node's list */
+	struct slabyard_range total_objects;        /* in all slabs */
+	struct slabyard_range live_objects;         /* handed out and not freed */
+	struct slabyard_range parked_cpu_objects;   /* free, kept by CPUs */
+	struct slabyard_range parked_node_objects;  /* free, kept by the node beside slabs */
+	struct slabyard_range in_transit_objects;   /* in the hands of calls that are under way */
+	struct slabyard_range free_partial_objects; /* free, in slabs */
+	struct slabyard_range committed_bytes;      /* of all slabs */
+};
+
+/* Begins it: struct slabyard_cache_stats stats = SLABYARD_CACHE_STATS; */
+#ifdef __cplusplus
+#define SLABYARD_CACHE_STATS                                                                   \
+	{ sizeof(struct slabyard_cache_stats), { 0 }, 0, 0, 0, 0, 0, 0, { 0, 0 }, { 0, 0 },    \
+	  { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }
+#else
+#define SLABYARD_CACHE_STATS { .bytes = sizeof(struct slabyard_cache_stats) }
+#endif
 
 /* Begins the arguments of a cache: struct slabyard_cache_args args = SLABYARD_CACHE_ARGS; */
 #ifdef __cplusplus
@@ -86,7 +127,7 @@ struct slabyard_cache_args {
  *
  * With SLABYARD_MERGE=1 in the environment, a cache without constructor, destructor and settings of its own shares the slabs of an older cache that is equal, as in the kernel: then both names are one cache, and its name is that of the older one; `slabyard list PID` and `show` name the others beside it, as long as the cache is there.
  *
- * Return: the cache; NULL, a message and an error in errno if there is none: EINVAL for a name, a size, an alignment, flags or orders that a cache cannot have, ENAMETOOLONG, EEXIST for a name that is taken, ENOMEM, EINTR in a signal handler that interrupted the allocator.
+ * Return: the cache; NULL, a message and an error in errno if there is none: EINVAL for a name, a size, an alignment, flags, orders or a sheaf_capacity that a cache cannot have, ENAMETOOLONG, EEXIST for a name that is taken, ENOMEM without memory and beyond SLABYARD_MOST_CACHES, EINTR in a signal handler that interrupted the allocator.
  */
 struct slabyard_cache *slabyard_cache_create(const char *name, size_t size,
 					     const struct slabyard_cache_args *args) SLABYARD_CHECK_;
@@ -203,6 +244,40 @@ void slabyard_cache_free_bulk(struct slabyard_cache *cache, size_t nr, void *con
  */
 int slabyard_cache_for_each_live(struct slabyard_cache *cache,
 				 void (*each)(void *object, void *with), void *with);
+
+/**
+ * slabyard_cache_stats_get - count what a cache holds
+ * @cache: the cache
+ * @stats: gets it, begun with SLABYARD_CACHE_STATS
+ *
+ * Any thread may call it at any time, a signal handler as well: it takes no lock and no memory, stops nobody, and looks at a few words for each CPU. While no other thread uses the cache each number is exact; else a range has the number of some moment of the call. Objects that wait for readers, and those in prefilled sheaves, are live. `slabyard list PID` shows the same numbers from outside.
+ *
+ * Return: 0; -1 and EINVAL for a structure that was not begun so; -1 and ENOENT for a cache that is being destroyed.
+ */
+int slabyard_cache_stats_get(const struct slabyard_cache *cache, struct slabyard_cache_stats *stats);
+
+/**
+ * slabyard_stats_for_each - call a function with what each cache holds
+ * @each: the function, which may call this library; it returns 0 to go on
+ * @with: what it gets as well
+ *
+ * The caches of slabyard_kmalloc that have no slab are left out. A cache that is made or destroyed meanwhile may be there or not.
+ *
+ * Return: 0; what @each returned that was not 0, and ended the walk.
+ */
+int slabyard_stats_for_each(int (*each)(const struct slabyard_cache_stats *stats, void *with),
+			    void *with);
+
+/**
+ * slabyard_stats_json - the text of `slabyard list PID --json`, from inside
+ * @write: takes a piece of the text, of at most 256 bytes, without a 0 at its end; it returns 0 to go on
+ * @with: what it gets as well
+ *
+ * The keys are those of the command, of which some are left out that need a stop or another process; a number that is not exact is [low, high].
+ *
+ * Return: 0; what @write returned that was not 0, and ended the text.
+ */
+int slabyard_stats_json(int (*write)(const char *text, size_t bytes, void *with), void *with);
 
 /**
  * slabyard_sheaf_prefill - set objects apart against a lack of memory

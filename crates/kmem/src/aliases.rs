@@ -49,6 +49,22 @@ pub(crate) fn add(id: CacheId, name: &[u8; NAME_BYTES], _held: &Held<'_>) {
     first.store(key(id), Ordering::Release);
 }
 
+/// Calls `f` with each further name of a cache.
+pub(crate) fn each(
+    id: CacheId,
+    f: &mut dyn FnMut(&[u8; NAME_BYTES]) -> core::fmt::Result,
+) -> core::fmt::Result {
+    // Acquire pairs with the Release in `add`.
+    let is_its = |record: &&[AtomicU64; WORDS]| record[0].load(Ordering::Acquire) == key(id);
+    RECORDS.iter().filter(is_its).try_for_each(|[_, words @ ..]| {
+        let mut name = [0; NAME_BYTES];
+        for (bytes, word) in name.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        f(&name)
+    })
+}
+
 /// The cache ended, and its names with it.
 pub(crate) fn end(id: CacheId, _held: &Held<'_>) {
     for record in RECORDS.iter().filter(|record| record[0].load(Ordering::Relaxed) == key(id)) {

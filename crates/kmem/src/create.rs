@@ -15,11 +15,14 @@ use crate::start;
 use crate::state::YARD;
 use crate::text::say;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::fmt;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::Ordering;
 use slabyard::cache::classes::CLASSES;
+use slabyard::cache::table::MOST_CREATED;
 use slabyard::cache::{CacheFlags, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
+use slabyard::engine::Shape;
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::slab::{Constructor, Destructor, Geometry};
 use slabyard_abi::debug::{DebugFlags, FLAGS};
@@ -285,24 +288,40 @@ fn make(
         }
         Err(why) => {
             let errno = match why {
-                NotCreated::Settings => EINVAL,
-                NotCreated::Engine => EINVAL,
+                NotCreated::Settings | NotCreated::SheafCapacity | NotCreated::Engine => EINVAL,
                 NotCreated::TooMany | NotCreated::Memory => ENOMEM,
                 NotCreated::Interrupted => EINTR,
             };
-            refuse!(errno, "slabyard_cache_create(\"{text}\"): {}", reason(why));
+            refuse!(errno, "slabyard_cache_create(\"{text}\"): {}", Reason(why, settings));
             None
         }
     }
 }
 
-fn reason(why: NotCreated) -> &'static str {
-    match why {
-        NotCreated::Settings => "no object fits into slabs of these orders",
-        NotCreated::Engine => "the library has not the engine",
-        NotCreated::TooMany => "there are as many caches as there may be",
-        NotCreated::Memory => "no memory",
-        NotCreated::Interrupted => "a signal handler interrupted the allocator",
+/// Why there is no cache, and what to do.
+struct Reason<'a>(NotCreated, &'a CacheSettings);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            NotCreated::Settings => "no object fits into slabs of these orders",
+            NotCreated::SheafCapacity => {
+                let (asked, most) = (self.1.sheaf_capacity.unwrap_or(0), Shape::STACK_OBJECTS);
+                return write!(
+                    f,
+                    "sheaf_capacity {asked} is above {most}: set {most} at most, or 0 for what is usual"
+                );
+            }
+            NotCreated::Engine => "the library has not the engine",
+            NotCreated::TooMany => {
+                return write!(
+                    f,
+                    "there are {MOST_CREATED} caches, as many as there may be: destroy those that are not used, or share one among types of a size (SLABYARD_MERGE=1 does)"
+                );
+            }
+            NotCreated::Memory => "no memory",
+            NotCreated::Interrupted => "a signal handler interrupted the allocator",
+        })
     }
 }
 

@@ -3,7 +3,9 @@
 //!
 //! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
 
+use serde_json::Value;
 use slabyard_observe::process::Ask;
+use slabyard_observe::view::json;
 use slabyard_observe::{Snapshot, Want, identity, process};
 
 use std::io::{BufRead, BufReader};
@@ -119,7 +121,7 @@ fn passes(command: &mut Command) -> Output {
     output
 }
 
-const SOURCES: [&str; 4] = ["caches", "kmalloc", "kernel", "readers"];
+const SOURCES: [&str; 5] = ["caches", "kmalloc", "kernel", "readers", "stats"];
 
 #[test]
 fn programs_pass_in_each_mode_and_with_each_engine() {
@@ -255,6 +257,88 @@ fn caches_are_shown_by_name_beside_those_of_malloc() {
         );
         assert_eq!(identity::check(&snapshot), []);
         assert_eq!(snapshot.missing, []);
+    }
+}
+
+/// The example of the document, as it stands there.
+#[test]
+fn the_example_of_statistics_runs() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/object-caches.md");
+    let text = std::fs::read_to_string(document).expect("the document");
+    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let example = blocks.into_iter().find(|block| block.contains("int main")).expect("an example");
+    let source = libraries().join("example.c");
+    std::fs::write(&source, example).expect("a file");
+    let Some(program) = build(source.to_str().expect("a path"), "example", &C) else { return };
+    let output = clean(program).output().expect("the program starts");
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "connection       1 to 1 live, 32768 bytes\n");
+}
+
+#[test]
+fn limits_are_said_with_what_to_do() {
+    let Some(program) = build("limits.c", "limits", &C) else { return };
+    let output = passes(&mut clean(program));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<_> = said.lines().collect();
+    let [sheaf, caches] = lines[..] else { panic!("{said}") };
+    assert!(sheaf.contains("sheaf_capacity 1023 is above 1022: set 1022 at most"), "{said}");
+    assert!(caches.contains("there are 4029 caches, as many as there may be: destroy"), "{said}");
+}
+
+/// The text from inside has what the command reads from outside, key by key.
+#[test]
+fn statistics_from_inside_are_those_of_the_command() {
+    let Some(program) = build("stats.c", "stats.json", &C) else { return };
+    for engine in ["slub", "tiny", "slab", "slob"] {
+        let mut command = clean(&program);
+        command.arg("json").env("SLABYARD_ENGINE", engine).env("SLABYARD_OBSERVABLE", "1");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+        let mut inside = String::new();
+        while inside.lines().last() != Some("}") {
+            inside += &(lines.next().expect("a line").expect("text") + "\n");
+        }
+        let snapshot = process::sample(child.id(), Want::default()).expect("a snapshot");
+        drop(child.stdin.take());
+        assert_eq!(child.wait().expect("the program ends").code(), Some(PASSED));
+        let mut outside = Vec::new();
+        let caches: Vec<_> = snapshot.caches.iter().collect();
+        json::write(&mut outside, &snapshot, &caches).expect("memory");
+        let inside: Value = serde_json::from_str(&inside).expect("JSON");
+        let outside: Value = serde_json::from_slice(&outside).expect("JSON");
+        assert_eq!(inside["source"]["pid"], outside["source"]["pid"]);
+        let (caches, others) = (&inside["caches"], &outside["caches"]);
+        let nr = caches.as_array().expect("caches").len();
+        assert_eq!(nr, others.as_array().expect("caches").len());
+        let mut compared = 0;
+        let pairs = (0..nr).map(|i| (&caches[i], &others[i]));
+        for (inside, outside) in pairs.chain([(&inside["totals"], &outside["totals"])]) {
+            for (key, value) in inside.as_object().expect("keys") {
+                assert_eq!(value, &outside[key], "{engine}: {key} of {}", outside["name"]);
+                compared += 1;
+            }
+        }
+        assert!(compared > 20 * nr, "{compared}");
+    }
+}
+
+/// In bytes, of all calls of statistics, beside what a thread that does nothing uses.
+const MOST_STACK: u64 = 4096;
+
+#[test]
+fn statistics_need_little_stack() {
+    let Some(program) = build("stats.c", "stats.stack", &C) else { return };
+    for engine in ["slub", "tiny", "slab", "slob"] {
+        let output = passes(clean(&program).arg("stack").env("SLABYARD_ENGINE", engine));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let [nothing, look] = [0, 1].map(|nth| {
+            text.lines().nth(nth).and_then(|line| line.parse::<u64>().ok()).expect("a number")
+        });
+        println!("{engine}: {} bytes", look - nothing);
+        assert!(look < nothing + MOST_STACK, "{engine}: {look} bytes, {nothing} for nothing");
     }
 }
 

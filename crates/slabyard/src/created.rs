@@ -14,7 +14,7 @@ pub mod abandoned;
 
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, CacheSettings, classes};
-use crate::engine::{CacheFlags, Engine};
+use crate::engine::{CacheFlags, Engine, Shape};
 use crate::platform::{GRANULE, Platform};
 use crate::slab::Geometry;
 use crate::slab::debug::Asked;
@@ -34,6 +34,8 @@ pub enum NotCreated {
     /// These are no objects for slabs: too large, an alignment that is no power of two or too large,
     /// or none fits into slabs of the orders that were set.
     Settings,
+    /// A full sheaf is to have more objects than it has room for ([`Shape::STACK_OBJECTS`]).
+    SheafCapacity,
     /// The yard has not the engine that was asked for.
     Engine,
     /// As many caches are there as rows have slots for.
@@ -70,6 +72,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         settings: &CacheSettings,
     ) -> Result<CacheId, NotCreated> {
         let page_order = (self.platform().page_bytes() / GRANULE).ilog2();
+        if settings.sheaf_capacity.is_some_and(|objects| objects > Shape::STACK_OBJECTS) {
+            return Err(NotCreated::SheafCapacity);
+        }
         let fitting = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
         let engine = self.engine_for(settings).ok_or(NotCreated::Engine)?;
         let (least, most) = settings.limits(page_order);

@@ -12,6 +12,7 @@ use crate::platform::Slot;
 use crate::slab::{Constructor, Destructor, Geometry};
 use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
 use core::fmt;
+use slabyard_abi::region::CacheWord;
 
 /// Distance from a cache's main slot to its spare slot.
 pub const SPARE: u16 = slabyard_abi::region::row::SPARE as u16;
@@ -186,6 +187,11 @@ impl Header {
     /// Address of the words that others read (`abi::region::CacheWord`).
     pub fn shown_at(&self) -> usize {
         core::ptr::from_ref(&self.shown) as usize
+    }
+
+    /// The words that others read, as they are now.
+    pub(crate) fn words(&self, to: &mut [u64; CacheWord::Name3.index() + 1]) {
+        self.shown.words(to);
     }
 
     /// Its shape.

@@ -124,6 +124,33 @@ impl Shown {
         }
     }
 
+    /// Reads the words that say what the cache holds, by the version rule.
+    pub(super) fn words(&self, to: &mut [u64; CacheWord::Name3.index() + 1]) {
+        // Acquire: what was done before these paths ended is seen below. Pairs with the Release of
+        // `Moving`'s end. That half first: slow paths only begin later.
+        let ended = self.ended.load(Ordering::Acquire);
+        to[0] = u64::from(ended) << 32 | u64::from(self.begun.load(Ordering::Acquire));
+        // Acquire: no word is read before one that was read earlier in this look.
+        let mut read = |word: CacheWord, from: &AtomicU64| {
+            to[word.index()] = from.load(Ordering::Acquire);
+        };
+        read(CacheWord::Out, &self.out);
+        read(CacheWord::NrSlabs, &self.nr_slabs);
+        read(CacheWord::NrPartial, &self.nr_partial);
+        read(CacheWord::BarnObjects, &self.barn_objects);
+        read(CacheWord::Slot, &self.slot);
+        read(CacheWord::ObjectSize, &self.object_size);
+        read(CacheWord::SlabSize, &self.slab_size);
+        read(CacheWord::Order, &self.order);
+        read(CacheWord::Objects, &self.objects);
+        read(CacheWord::SheafCapacity, &self.sheaf_capacity);
+        read(CacheWord::MinPartial, &self.min_partial);
+        read(CacheWord::Front, &self.front);
+        read(CacheWord::Generation, &self.generation);
+        let names = [CacheWord::Name0, CacheWord::Name1, CacheWord::Name2, CacheWord::Name3];
+        names.into_iter().zip(&self.name).for_each(|(word, from)| read(word, from));
+    }
+
     /// True if as many slow paths ended as begun.
     pub(super) fn is_still(&self) -> bool {
         // Acquire: the caller sees what the slow paths that ended did. Pairs with the Release of

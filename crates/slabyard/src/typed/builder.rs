@@ -56,7 +56,7 @@ impl<'a, T> Builder<'a, T> {
         self
     }
 
-    /// So many objects in a full sheaf: what a CPU keeps without a lock, twice.
+    /// So many objects in a full sheaf, 1022 at most: what a CPU keeps without a lock, twice.
     ///
     /// ```
     /// use slabyard::{ObjectCache, ProcessYard};

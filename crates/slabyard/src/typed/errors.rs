@@ -4,7 +4,9 @@ use super::cache::ObjectCache;
 use super::home::Home;
 use super::kind::Kind;
 use crate::cache::CacheSettings;
+use crate::cache::table::MOST_CREATED;
 use crate::created::NotCreated;
+use crate::engine::Shape;
 use crate::slab::Geometry;
 use core::error::Error;
 use core::fmt;
@@ -20,7 +22,9 @@ pub enum CreateError {
         /// Its alignment.
         align: usize,
     },
-    /// There are as many caches as a yard may have.
+    /// A full sheaf has room for fewer objects than that.
+    SheafCapacity(u32),
+    /// There are as many caches as a yard may have ([`MOST_CREATED`]).
     TooMany,
     /// The system refuses memory.
     Memory,
@@ -34,6 +38,9 @@ pub enum CreateError {
 impl CreateError {
     pub(super) fn of(why: NotCreated, settings: &CacheSettings) -> Self {
         match why {
+            NotCreated::SheafCapacity => {
+                CreateError::SheafCapacity(settings.sheaf_capacity.unwrap_or(0))
+            }
             NotCreated::TooMany => CreateError::TooMany,
             NotCreated::Memory => CreateError::Memory,
             NotCreated::Interrupted => CreateError::Interrupted,
@@ -55,12 +62,17 @@ impl fmt::Display for CreateError {
                  to {most} bytes, aligned to a power of two of up to {most_align}, and slabs of \
                  an order that holds one; box larger ones"
             ),
-            CreateError::TooMany => {
-                write!(
-                    f,
-                    "the yard has as many caches as it may have: drop some, or make another yard"
-                )
-            }
+            CreateError::SheafCapacity(objects) => write!(
+                f,
+                "a full sheaf cannot have {objects} objects: set {} at most, or leave \
+                 sheaf_capacity out",
+                Shape::STACK_OBJECTS
+            ),
+            CreateError::TooMany => write!(
+                f,
+                "a yard has {MOST_CREATED} caches at most, and this one has as many: drop those \
+                 that are not used, share one among types of a size, or make another yard"
+            ),
             CreateError::Memory => write!(f, "the system refuses memory for the cache"),
             CreateError::NotStarted => {
                 write!(f, "the system refuses the address space for the yard's tables")

@@ -227,6 +227,7 @@ fn settings_are_what_a_cache_has() {
     let fails = |settings| yard.create_cache("none", &settings).expect_err("no cache");
     assert_eq!(fails(CacheSettings::of(20_000).orders(0, 2)), NotCreated::Settings);
     assert_eq!(fails(CacheSettings::of(8).orders(3, 2)), NotCreated::Settings);
+    assert_eq!(fails(CacheSettings::of(8).sheaf_capacity(1023)), NotCreated::SheafCapacity);
     assert_eq!(fails(CacheSettings::of(8).orders(0, 7)), NotCreated::Settings);
     assert_eq!(fails(CacheSettings::of(8).engine(EngineName::Slab)), NotCreated::Engine);
     assert_eq!(CacheFlags::of(CacheFlags::NO_MERGE.bits()), Some(CacheFlags::NO_MERGE));
