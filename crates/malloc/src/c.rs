@@ -192,6 +192,7 @@ extern "C" fn malloc_trim(_pad: usize) -> c_int {
 
 /// The same for Rust's `alloc`.
 #[cfg(panic = "abort")]
+#[allow(dead_code, reason = "a build of the whole workspace gives the engine the standard library")]
 pub(crate) struct Rust;
 
 // SAFETY: both are our own functions, which fit together.
