@@ -57,7 +57,7 @@ pub enum Key {
     Mode,
     /// Time until free pages go back.
     DecayMs,
-    /// Address space reserved.
+    /// Addresses of the region.
     Reserve,
     /// What happens after misuse was reported.
     OnError,
@@ -96,7 +96,7 @@ options! {
         env: "SLABYARD_RESERVE",
         kind: Kind::Bytes(16 << 20, 1 << 44),
         default: 1 << 40,
-        help: "address space to reserve; nothing is reserved where it is limited",
+        help: "addresses that small objects may take; nothing of them is reserved",
     },
     Opt {
         env: "SLABYARD_ON_ERROR",

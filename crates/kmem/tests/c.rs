@@ -137,6 +137,20 @@ fn programs_pass_in_each_mode_and_with_each_engine() {
     }
 }
 
+/// The program has what it had without the library: as long as it makes no call nothing is mapped,
+/// and later no more than it uses.
+#[test]
+fn limits_count_what_is_used() {
+    let Some(program) = build("limited.c", "limited", &C) else { return };
+    for first_use in ["never", "after", "before"] {
+        for how in ["none", "setrlimit", "raw", "other", "data", "mlockall"] {
+            for mode in ["auto", "slots"] {
+                passes(clean(&program).args([first_use, how]).env("SLABYARD_MODE", mode));
+            }
+        }
+    }
+}
+
 #[test]
 fn programs_in_cxx_pass() {
     for source in SOURCES {

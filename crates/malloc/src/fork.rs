@@ -8,6 +8,8 @@
 
 use crate::state::YARD;
 use crate::{helper, observe};
+#[cfg(object_caches)]
+use core::sync::atomic::Ordering;
 use slabyard::process::fork::at_fork;
 
 /// Our constructor runs before the program's, so our handlers are the last
@@ -27,19 +29,68 @@ fn around(which: usize) {
     }
 }
 
+/// Object caches start when a thread first uses them: whether they had started before the forks
+/// that are under way, a bit each, the innermost one's the lowest. The lock of starts protects it.
+#[cfg(object_caches)]
+static HAD_STARTED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// A fork begins: true if there is a yard. Object caches do not start until it
+/// [ends](ends), but in a handler of this thread.
+fn begins() -> bool {
+    #[cfg(object_caches)]
+    {
+        slabyard::process::fork::lock_starts();
+        let (had, is) = (HAD_STARTED.load(Ordering::Relaxed), crate::state::ready());
+        HAD_STARTED.store(had << 1 | u32::from(is), Ordering::Relaxed);
+        is
+    }
+    #[cfg(not(object_caches))]
+    true
+}
+
+/// Whether there was a yard when the fork began.
+fn had_started() -> bool {
+    #[cfg(object_caches)]
+    return HAD_STARTED.load(Ordering::Relaxed) & 1 == 1;
+    #[cfg(not(object_caches))]
+    true
+}
+
+/// The fork has ended, in either process.
+fn ends() {
+    #[cfg(object_caches)]
+    {
+        HAD_STARTED.store(HAD_STARTED.load(Ordering::Relaxed) >> 1, Ordering::Relaxed);
+        slabyard::process::fork::unlock_starts();
+    }
+}
+
 extern "C" fn prepare() {
+    if !begins() {
+        return;
+    }
     #[cfg(object_caches)]
     around(0);
     YARD.close();
 }
 
 extern "C" fn parent() {
-    YARD.open();
-    #[cfg(object_caches)]
-    around(1);
+    if had_started() {
+        YARD.open();
+        #[cfg(object_caches)]
+        around(1);
+    }
+    ends();
 }
 
 extern "C" fn child() {
+    if had_started() {
+        yard_in_child();
+    }
+    ends();
+}
+
+fn yard_in_child() {
     YARD.open_in_child();
     #[cfg(object_caches)]
     around(1);

@@ -26,7 +26,6 @@ mod filter;
 mod fork;
 mod helper;
 mod info;
-mod limits;
 mod loader;
 mod misuse;
 mod names;

@@ -1,5 +1,7 @@
-//! The start: the first call of any function makes the yard ready, and the constructor, which
-//! runs when the C library is ready, does the rest.
+//! The start: the first call of any function makes the yard ready. The rest needs a C library that
+//! is ready: malloc's is done by the constructor, and object caches' by the same first call, so that
+//! a program that is linked with them and makes none has no yard. They read their options in
+//! the constructor, because a program may change its environment later.
 
 use crate::options::Options;
 use crate::state::{
@@ -17,6 +19,7 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 unsafe extern "C" {
     fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
     fn pthread_setspecific(key: u32, value: *const u8) -> i32;
+    #[cfg(not(object_caches))]
     fn sched_yield() -> i32;
 }
 
@@ -26,6 +29,7 @@ pub(crate) fn ensure() -> bool {
     ready() || start()
 }
 
+#[cfg(not(object_caches))]
 #[cold]
 fn start() -> bool {
     if STATE.compare_exchange(COLD, STARTING, Ordering::Acquire, Ordering::Acquire).is_err() {
@@ -35,8 +39,32 @@ fn start() -> bool {
         }
         return ready();
     }
-    let options = Options::read();
-    let done = begin(&options);
+    start_with(&Options::read())
+}
+
+/// The options as the constructor read them.
+#[cfg(object_caches)]
+static READ: slabyard::sync::Once<Options> = slabyard::sync::Once::new();
+
+#[cfg(object_caches)]
+#[cold]
+fn start() -> bool {
+    use slabyard::process::fork::{lock_starts, unlock_starts};
+    // No yard is half started in the child of a fork.
+    lock_starts();
+    if STATE.load(Ordering::Relaxed) == COLD {
+        STATE.store(STARTING, Ordering::Relaxed);
+        READ.set(Options::read());
+        if start_with(READ.get()) {
+            complete();
+        }
+    }
+    unlock_starts();
+    ready()
+}
+
+fn start_with(options: &Options) -> bool {
+    let done = begin(options);
     STATE.store(if done { READY } else { FAILED }, Ordering::Release);
     if done {
         FAST.open();
@@ -122,13 +150,29 @@ unsafe extern "C" fn thread_ends(iteration: *mut u8) {
     YARD.platform().give_slot_back();
 }
 
+#[cfg(not(object_caches))]
 extern "C" fn constructor() {
-    if !ensure() {
-        return;
+    if ensure() {
+        fork::register();
+        complete();
     }
+}
+
+#[cfg(object_caches)]
+extern "C" fn constructor() {
+    READ.set(Options::read());
+    // Before the program's handlers, so that ours are the last before a fork.
+    fork::register();
+    if READ.get().get(Key::Helper) == 1 {
+        // The main thread makes it.
+        ensure();
+    }
+}
+
+/// What needs a C library that is ready.
+fn complete() {
     // With one thread this is cheap; later it would take milliseconds.
     YARD.platform().prepare_fence();
-    fork::register();
     report::remember();
     helper::begin();
     #[cfg(any(any_engine, object_caches))]

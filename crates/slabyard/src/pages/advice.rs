@@ -45,11 +45,6 @@ impl Advice {
         let given = Given { extents: Table::new(), nr_borders: 0 };
         Advice { given: Lock::new(Rank::Advice, given), any: AtomicBool::new(false) }
     }
-
-    /// Gives up room that is not used yet.
-    pub(super) fn unreserve<P: Platform>(&self, p: &P) {
-        self.given.lock(p).extents.unreserve(p);
-    }
 }
 
 impl Given {

@@ -134,20 +134,6 @@ impl<P: Platform> PageHeap<P> {
         true
     }
 
-    /// Gives up the address space that is reserved and not used, where the system counts it.
-    /// From then on the page heap maps memory as it needs it.
-    pub fn unreserve(&self) {
-        let p = &self.platform;
-        // Once, by one thread: the program may map what is given up from then on.
-        let making = self.sheaves.making(p);
-        let growing = self.region.growing(p);
-        if !p.maps_on_commit() && self.region.unreserve(p, &growing) {
-            self.sheaves.unreserve(p, &making);
-            self.advice.unreserve(p);
-            p.unreserve_own();
-        }
-    }
-
     /// Sets the function that gets the reports of misuse; without one, misuse is only counted.
     pub fn on_misuse(&self, call: fn(&Misuse)) {
         self.on_misuse.set(call);
@@ -176,7 +162,7 @@ impl<P: Platform> PageHeap<P> {
     pub fn commit_slot(&self, slot: Slot) -> bool {
         let p = &self.platform;
         let bytes = (slot.offset() + ENTRY_BYTES).next_multiple_of(p.page_bytes());
-        // As `unreserve`: rows are committed, or given up, by one thread.
+        // Rows are committed by one thread.
         let _growing = self.region.growing(p);
         bytes <= p.rows().row_bytes() || p.commit_rows(bytes)
     }

@@ -84,12 +84,9 @@ impl Region {
         self.base.store(base, Ordering::Relaxed);
         self.granules.store(granules, Ordering::Relaxed);
         self.top.store(unit, Ordering::Relaxed);
-        // In steps, entries become readable as the region grows.
-        let reach = if p.maps_on_commit() { 0 } else { granules.next_power_of_two() };
-        self.reach.store(reach, Ordering::Relaxed);
         let ready = self.descriptors.reserve(p, granules)
             // `free` reads the entry of any distance below a power of two.
-            && self.map.reserve_readable(p, granules.next_power_of_two())
+            && self.map.reserve(p, granules.next_power_of_two())
             && self.dirty.reserve(p, granules.div_ceil(64))
             && self.ensure_tables(p, unit);
         if ready {
@@ -130,30 +127,10 @@ impl Region {
         self.reach.load(Ordering::Acquire)
     }
 
-    /// Sets the function to call when [`Region::reach`] has changed: if it became larger,
-    /// before there are objects in the part that it gained; if it became smaller, before the
-    /// program can map the part that it lost.
+    /// Sets the function to call when [`Region::reach`] has become larger, before there are
+    /// objects in the part that it gained.
     pub fn on_reach(&self, call: fn()) {
         self.on_reach.set(call);
-    }
-
-    /// Gives up the reserved address space of the region and its tables. From then on the
-    /// region grows in steps, until it meets a mapping behind its end. False without memory
-    /// for the page map.
-    pub(super) fn unreserve<P: Platform>(&self, p: &P, _held: &Growing<'_, P>) -> bool {
-        let (top, granules) = (self.top(), self.granules());
-        let reach = Self::reach_for(top).min(self.reach());
-        if !self.map.ensure(p, reach) {
-            return false;
-        }
-        self.set_reach(reach);
-        self.map.unreserve(p);
-        self.descriptors.unreserve(p);
-        self.dirty.unreserve(p);
-        if top < granules {
-            p.unreserve(self.address(top as u32), (granules - top) * GRANULE);
-        }
-        true
     }
 
     /// First address.

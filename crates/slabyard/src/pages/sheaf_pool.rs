@@ -9,7 +9,7 @@ use super::sheaf::{NO_SHEAF, Sheaf};
 use super::table::Table;
 use crate::platform::stack::ELEMENT_BYTES;
 use crate::platform::{Platform, Stretch};
-use crate::sync::{AtomicU32, AtomicUsize, Guard, Lock, Ordering, Rank};
+use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 
 /// Reclaim passes of a window: the reclaim ticker runs for two windows after the last pass
 /// that found work.
@@ -49,9 +49,6 @@ impl Free {
         self.unused = self.nr;
     }
 }
-
-/// Held by the one thread that may make sheaves.
-pub(super) type Making<'a, P> = Guard<'a, [Free; SIZES], P>;
 
 /// All sheaves of a yard.
 pub struct SheafPool {
@@ -105,21 +102,6 @@ impl SheafPool {
     /// Addresses of the numbers of bytes committed for sheaves of each size.
     pub(super) fn words_at(&self) -> [usize; SIZES] {
         [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
-    }
-
-    /// Locks the making of sheaves. Taken before the lock of the region's growth.
-    pub(super) fn making<'a, P: Platform>(&'a self, p: &'a P) -> Making<'a, P> {
-        self.free.lock(p)
-    }
-
-    /// Gives up the address space for sheaves that do not exist yet.
-    pub(super) fn unreserve<P: Platform>(&self, p: &P, _held: &Making<'_, P>) {
-        self.small.unreserve(p);
-        self.middle.unreserve(p);
-        self.large.unreserve(p);
-        let (base, bytes) = p.rows().elements();
-        let used = self.begin().1 * BYTES.iter().sum::<usize>();
-        p.unreserve(base + used, bytes - used);
     }
 
     /// Bytes of the elements.

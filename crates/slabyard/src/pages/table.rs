@@ -83,18 +83,9 @@ impl<T: Zeroed> Table<T> {
 
     /// Reserves room for `capacity` items.
     pub fn reserve<P: Platform>(&self, p: &P, capacity: usize) -> bool {
-        self.reserve_for(p, capacity, Use::Table)
-    }
-
-    /// Reserves room for `capacity` items; all read as zero.
-    pub fn reserve_readable<P: Platform>(&self, p: &P, capacity: usize) -> bool {
-        self.reserve_for(p, capacity, Use::Map)
-    }
-
-    fn reserve_for<P: Platform>(&self, p: &P, capacity: usize, what: Use) -> bool {
         let page = p.page_bytes();
         let bytes = (capacity * size_of::<T>()).next_multiple_of(page);
-        let Some(base) = p.reserve(bytes, page, what) else {
+        let Some(base) = p.reserve(bytes, page, Use::Table) else {
             return false;
         };
         self.set(base, bytes);
@@ -115,25 +106,20 @@ impl<T: Zeroed> Table<T> {
         let old = self.committed_bytes.load(Ordering::Relaxed);
         let reserved = self.reserved_bytes.load(Ordering::Relaxed);
         let least = (items * size_of::<T>()).next_multiple_of(p.page_bytes());
-        let new = least.max(old + STEP).next_multiple_of(p.page_bytes()).min(reserved);
-        if least > reserved || new > old && !p.commit(self.base() + old, new - old) {
+        if least > reserved {
             return false;
         }
+        // Under a limit there may be room for less than a step.
+        let wished = least.max(old + STEP).next_multiple_of(p.page_bytes()).min(reserved);
+        let is_made = |new: &usize| *new == old || p.commit(self.base() + old, new - old);
+        let Some(new) = [wished, least.max(old)].into_iter().find(is_made) else {
+            return false;
+        };
         self.committed_bytes.store(new, Ordering::Relaxed);
         // Pairs with the Acquire in `len`, which `get` calls: a thread that sees the length may
         // use the memory.
         self.ready.store(new / size_of::<T>(), Ordering::Release);
         true
-    }
-
-    /// Gives up the reserved address space that is not usable yet; [`Table::ensure`] asks the
-    /// system for it again. One caller at a time, of this and of `ensure`.
-    pub fn unreserve<P: Platform>(&self, p: &P) {
-        let usable = self.committed_bytes.load(Ordering::Relaxed);
-        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
-        if usable < reserved {
-            p.unreserve(self.base() + usable, reserved - usable);
-        }
     }
 
     /// Faults in the pages of a range of usable items, which will be written soon.

@@ -39,8 +39,6 @@ pub enum Use {
     Arena,
     /// The allocator's own tables: inaccessible until they are committed.
     Table,
-    /// A table that is read where it is not committed, too: as zero.
-    Map,
 }
 
 /// Something that policy counts about one cache.
@@ -114,28 +112,13 @@ pub trait Platform: Park + Sync {
     /// Page size in bytes: a power of two, at least [`GRANULE`].
     fn page_bytes(&self) -> usize;
 
-    /// Reserves address space, aligned to `align` (a power of two). Nothing is
-    /// charged. `None` where the system refuses.
+    /// Reserves addresses, aligned to `align` (a power of two). Nothing is charged, and nothing may
+    /// count against a limit of address space. `None` where there are none.
     fn reserve(&self, bytes: usize, align: usize, what: Use) -> Option<usize>;
 
-    /// True if reservations are mapped on commit: what is not committed is not mapped, and so
-    /// not readable, for [`Use::Map`] too.
-    fn maps_on_commit(&self) -> bool {
-        false
-    }
-
-    /// Makes a part of a reservation usable; it reads as zero. False if the
-    /// system refuses; nothing has changed then.
+    /// Makes a part of a reservation usable, of which nothing is yet; it reads as zero. False if
+    /// the system refuses, or something of others lies there; nothing has changed then.
     fn commit(&self, address: usize, bytes: usize) -> bool;
-
-    /// Gives up a part of a reservation that is not committed, so that the system does not
-    /// count it. It may be committed later as before; nothing there is readable until then.
-    /// Call it once for each part: afterwards another mapping may lie there.
-    fn unreserve(&self, _address: usize, _bytes: usize) {}
-
-    /// Gives up the address space that the platform itself reserved and does not use. Called
-    /// last: from now on [`Platform::maps_on_commit`] is true, if anything was given up.
-    fn unreserve_own(&self) {}
 
     /// Asks for the pages of a committed part, which will be written soon, by one call.
     fn touch_ahead(&self, _address: usize, _bytes: usize) {}
@@ -196,8 +179,7 @@ pub trait Platform: Park + Sync {
     fn rows(&self) -> &Rows;
 
     /// Makes so many bytes of each row usable, whole pages, which read as zero. False if the
-    /// system refuses: then no more are usable than before. One caller at a time, of this and of
-    /// [`Platform::unreserve_own`].
+    /// system refuses: then no more are usable than before. One caller at a time.
     fn commit_rows(&self, bytes: usize) -> bool;
 
     /// Called at the start of every slow path: gives this thread its row, where

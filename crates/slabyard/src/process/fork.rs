@@ -9,7 +9,8 @@
 //! Neighbours: the malloc library has handlers of its own around the same calls; [`super`]
 //! registers those below for all yards of the process.
 
-use super::started::{each_started, lock_starts, unlock_starts};
+use super::started::each_started;
+pub use super::started::{lock_starts, unlock_starts};
 use crate::engine::Engine;
 use crate::platform::linux::OnLinux;
 use crate::sync::{AtomicU32, Ordering};

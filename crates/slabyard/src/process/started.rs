@@ -72,7 +72,8 @@ static AGAIN: AtomicU32 = AtomicU32::new(0);
 /// Sleeping needs no yard that is ready.
 static SLEEP: Linux = Linux::new();
 
-pub(super) fn lock_starts() {
+/// Waits until no other thread starts a yard or forks, and keeps others from it.
+pub fn lock_starts() {
     let me = ptr::from_ref(SLEEP.depth()).addr();
     if OWNER.load(Ordering::Relaxed) == me {
         AGAIN.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +88,8 @@ pub(super) fn lock_starts() {
     OWNER.store(me, Ordering::Relaxed);
 }
 
-pub(super) fn unlock_starts() {
+/// Ends what [`lock_starts`] began.
+pub fn unlock_starts() {
     if AGAIN.load(Ordering::Relaxed) > 0 {
         AGAIN.fetch_sub(1, Ordering::Relaxed);
         return;

@@ -237,14 +237,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// Gives up the address space that is reserved and not used, because the system will count
-    /// it from now on. Does nothing in a handler that interrupted a slow path.
-    pub fn unreserve(&self) {
-        if let Some(_slow_path) = self.slow_path(RUN_CALLS) {
-            self.heap.unreserve();
-        }
-    }
-
     /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
     /// after all that is parked was drained.
     pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {

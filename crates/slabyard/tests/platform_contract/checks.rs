@@ -251,13 +251,13 @@ fn stopped_stack_is_ours<P: Platform>(p: &P, row: usize, slot: Slot) {
 
 fn tables_read_as_zero<P: Platform>(p: &P) {
     let page = p.page_bytes();
-    let table = p.reserve(page * 4, page * 8, Use::Map).expect("address space");
+    let table = p.reserve(page * 4, page * 8, Use::Table).expect("address space");
     assert!(table.is_multiple_of(page * 8), "aligned");
-    assert_eq!(element(table + page, 0).load(Ordering::Relaxed), 0, "before it is committed");
     assert!(p.commit(table, page * 2));
+    assert_eq!(element(table + page, 0).load(Ordering::Relaxed), 0, "fresh");
     element(table, 0).store(A, Ordering::Relaxed);
     element(table + page, 0).store(B, Ordering::Relaxed);
-    assert!(p.commit(table, page * 3), "again, and one page more");
+    assert!(p.commit(table + page * 2, page), "one page more");
     p.give_back(&mut [Stretch { address: table, bytes: page }]);
     assert_eq!(element(table, 0).load(Ordering::Relaxed), 0, "given back");
     assert_eq!(element(table + page, 0).load(Ordering::Relaxed), B, "kept");
@@ -276,7 +276,7 @@ fn arena_is_zero_after_give_back<P: Platform>(p: &P) {
         assert_eq!(read(p, word), 0, "fresh");
         write(p, word, i);
     }
-    assert!(p.commit(arena + page, page), "once more");
+    assert!(p.commit(arena + page * 4, page), "one page more");
     let stretch = |i: usize| Stretch { address: arena + page * i, bytes: page };
     p.give_back(&mut [stretch(2)]);
     let words = || [1, 2, 3].map(|i| read(p, arena + page * i));

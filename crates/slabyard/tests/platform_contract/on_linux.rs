@@ -77,7 +77,7 @@ fn moves_back_what_has_no_room(linux: &Linux) {
     assert_eq!(moved, None);
     // SAFETY: as above.
     assert_eq!(unsafe { linux.read_word(arena + BYTES / 2) }, 77);
-    assert!(linux.commit(arena, 2 * BYTES), "the pages are where they were");
+    assert!(linux.commit(arena + BYTES, BYTES), "the pages are where they were");
 }
 
 /// More pages than are asked for by one call, of which two are written and one went back.

@@ -1,19 +1,25 @@
-//! The address range that a process uses where its address space is limited: far below all that
-//! is mapped, and mapped only as it is committed.
+//! The addresses that yards use: far below all that is mapped, and mapped only as they are
+//! committed.
 //!
-//! Under such a limit (`ulimit -v`) nothing is reserved. The kernel maps from high addresses
-//! down, into the first gap that is large enough, and a process cannot map more than its limit;
-//! so what lies several limits below its lowest library stays free, unless the program asks for
-//! an address there. A mapping that is there nevertheless is not replaced: a commit there
-//! fails.
+//! The kernel maps from high addresses down, into the first gap that is large enough. What lies
+//! far below its choice stays free, unless the program asks for an address there, or maps more
+//! than the gap: then the gaps between our parts are next, from their ends. A mapping that is there
+//! nevertheless is not replaced: a commit there fails.
 //!
 //! ```text
 //!   range                             gap                     the kernel's choice
 //! - - -+---------+--------+------+- - - - - - - - - - - - -+----------------------+
-//!      | tables  | region | rows |  as much as the limit,   | ... program, library |
-//! - - -+---------+--------+------+- 16 times - - - - - - - -+----------------------+
+//!      | tables  | region | rows |  8 TiB, or under a     | ... program, library |
+//! - - -+---------+--------+------+- limit 16 times it - - -+----------------------+
 //!                              <- next
 //! ```
+//!
+//! Under a limit of address space (`ulimit -v`) a process cannot map more than its limit, so the
+//! gap of several limits stays one. In a program with ThreadSanitizer the gap is small, because its
+//! shadow memory knows the uppermost 1.5 TiB of addresses alone (compiler-rt, `tsan_platform.h`);
+//! MemorySanitizer's has the uppermost 16 TiB.
+//! Invariant: two parts have no address in common, those of different yards neither, and no part
+//! touches another.
 
 use super::calls::{MAP_NORESERVE, PROT_NONE, is_mapped_here, mmap, unmap};
 use crate::sync::{AtomicUsize, Ordering};
@@ -26,46 +32,57 @@ const MOST_GAP: usize = 8 << 40;
 const PART: usize = 8;
 /// Addresses that are tried for one that is free.
 const LOOKS: usize = 16;
+/// Addresses between two parts, so that the kernel makes no one mapping of both.
+const BETWEEN: usize = 64 << 10;
 
-/// The address below which the next part lies; 0 where there is no range.
-pub(super) struct AddressRange {
-    next: AtomicUsize,
+/// The address below which the next part of the process lies; 0 before the first.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// Chooses the range, if there is none, for a process of such a limit.
+pub(super) fn find(page: usize, limit: Option<usize>) {
+    if NEXT.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let Some(chosen) = mmap(page, PROT_NONE, MAP_NORESERVE) else {
+        return;
+    };
+    unmap(chosen, page);
+    let gap = match limit {
+        _ if has_thread_sanitizer() => LEAST_GAP,
+        Some(bytes) => bytes.saturating_mul(LIMITS).clamp(LEAST_GAP, MOST_GAP),
+        None => MOST_GAP,
+    };
+    let gap = gap.min(chosen / PART);
+    let first = (chosen - gap) / page * page;
+    // Another thread's choice is as good.
+    let _ = NEXT.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-impl AddressRange {
-    pub(super) const fn new() -> Self {
-        AddressRange { next: AtomicUsize::new(0) }
-    }
+#[cfg(target_arch = "x86_64")]
+fn has_thread_sanitizer() -> bool {
+    crate::weak_address!("__tsan_init", "__tsan_init") != 0
+}
 
-    pub(super) fn is_there(&self) -> bool {
-        self.next.load(Ordering::Relaxed) != 0
-    }
+#[cfg(not(target_arch = "x86_64"))]
+fn has_thread_sanitizer() -> bool {
+    false
+}
 
-    /// Chooses the range, for a process of such a limit.
-    pub(super) fn find(&self, page: usize, limit: usize) {
-        let Some(chosen) = mmap(page, PROT_NONE, MAP_NORESERVE) else {
-            return;
-        };
-        unmap(chosen, page);
-        let gap = limit.saturating_mul(LIMITS).clamp(LEAST_GAP, MOST_GAP).min(chosen / PART);
-        self.next.store((chosen - gap) / page * page, Ordering::Relaxed);
-    }
-
-    /// Takes a part of so many bytes, of which nothing is mapped: its first address.
-    pub(super) fn take(&self, bytes: usize, align: usize) -> Option<usize> {
-        for _ in 0..LOOKS {
-            let next = self.next.load(Ordering::Relaxed);
-            let at = next.checked_sub(bytes)? / align * align;
-            // Programs lie at low addresses, and their heaps behind them.
-            if at < bytes {
-                return None;
-            }
-            self.next.store(at, Ordering::Relaxed);
-            if is_mapped_here(at, align, PROT_NONE) {
-                unmap(at, align);
-                return Some(at);
-            }
+/// Takes a part of so many bytes, of which nothing is mapped: its first address.
+pub(super) fn take(bytes: usize, align: usize) -> Option<usize> {
+    for _ in 0..LOOKS {
+        let next = NEXT.load(Ordering::Relaxed);
+        let at = next.checked_sub(bytes.checked_add(BETWEEN)?)? / align * align;
+        // Programs lie at low addresses, and their heaps behind them.
+        if at < bytes {
+            return None;
         }
-        None
+        if NEXT.compare_exchange(next, at, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && is_mapped_here(at, align, PROT_NONE)
+        {
+            unmap(at, align);
+            return Some(at);
+        }
     }
+    None
 }

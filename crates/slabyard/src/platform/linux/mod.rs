@@ -126,7 +126,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
             Mode::Library | Mode::Own => process::possible_cpus(),
             Mode::Slots => slots::nr_rows(process::address_limit(), page_bytes),
         };
-        if !self.memory.init(page_bytes, nr_rows, &self.rows) {
+        if !self.memory.init(page_bytes, nr_rows, nr_rows, &self.rows) {
             return false;
         }
         // Written before it is read: a page that was read first is faulted in twice. Slot 0
@@ -272,22 +272,9 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         self.memory.reserve(self.page_bytes(), bytes, align, what)
     }
 
-    fn maps_on_commit(&self) -> bool {
-        self.memory.maps_on_commit()
-    }
-
     fn commit(&self, address: usize, bytes: usize) -> bool {
         may_call(self);
         self.memory.commit(address, bytes)
-    }
-
-    fn unreserve(&self, address: usize, bytes: usize) {
-        may_call(self);
-        self.memory.unreserve(address, bytes);
-    }
-
-    fn unreserve_own(&self) {
-        self.memory.unreserve_own(&self.rows);
     }
 
     fn commit_rows(&self, bytes: usize) -> bool {
@@ -333,7 +320,7 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     }
 
     fn unmap(&self, address: usize, bytes: usize) {
-        self.memory.unmap(address, bytes);
+        calls::unmap(address, bytes);
     }
 
     fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {

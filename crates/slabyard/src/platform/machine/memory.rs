@@ -170,7 +170,7 @@ impl Memory {
                 self.next_arena = end;
                 (address, None)
             }
-            Use::Table | Use::Map => {
+            Use::Table => {
                 let table = Table::new(bytes.checked_add(align)?)?;
                 // Others turn the address back into a pointer.
                 let address = table.memory.expose_provenance().next_multiple_of(align);
@@ -217,6 +217,7 @@ impl Memory {
             pages.len() - self.reservations[i].committed.range(pages).count()
         };
         let fresh = addresses.clone().map(fresh).sum::<usize>() * self.page_bytes;
+        assert!(fresh == addresses.clone().count() * bytes, "a part is committed already");
         if !self.charge(fresh) {
             return false;
         }
