@@ -1,14 +1,16 @@
 //! Preloaded in front of a malloc: each call goes on to it, and is told to a recorder.
 //!
-//! [`calls`] has the functions, which learn who called them before they have a frame of their
-//! own; [`next`] finds those of the malloc behind; [`rings`] is the memory that the
-//! recorder reads (`slabyard_abi::recording`). Without a recorder, in children of the process, and
+//! [`calls`] has what is done before and after each function; [`frame`] calls the one of the malloc
+//! behind in between, by assembly that lets exceptions pass; [`next`] finds it; [`rings`] is the
+//! memory that the recorder reads (`slabyard_abi::recording`). Without a recorder, in children of the process, and
 //! while it starts, calls go on and nothing is told.
-//! Invariant: nothing here allocates, waits for the recorder, or changes what a call returns.
+//! Invariant: nothing here allocates, waits for the recorder, ends a thread that is cancelled, or changes
+//! what a call returns.
 #![cfg_attr(panic = "abort", no_std)]
 #![warn(missing_docs)]
 
 mod calls;
+mod frame;
 mod next;
 mod rings;
 mod system;

@@ -73,3 +73,8 @@ pub fn early(bytes: usize) -> *mut c_void {
 pub fn is_early(pointer: *mut c_void) -> bool {
     (pointer as usize).wrapping_sub(EARLY.0.get() as usize) < ROOM
 }
+
+/// Bytes from what [`early`] gave to the end of its room.
+pub fn early_left(pointer: *mut c_void) -> usize {
+    ROOM - (pointer as usize).wrapping_sub(EARLY.0.get() as usize).min(ROOM)
+}

@@ -6,6 +6,10 @@ pub const O_RDWR: c_int = 2;
 pub const O_CLOEXEC: c_int = 0o2_000_000;
 pub const PROT_READ_WRITE: c_int = 3;
 pub const MAP_SHARED: c_int = 1;
+#[cfg(target_arch = "x86_64")]
+const NANOSLEEP: c_long = 35;
+#[cfg(not(target_arch = "x86_64"))]
+const NANOSLEEP: c_long = 101;
 const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 
 unsafe extern "C" {
@@ -29,7 +33,7 @@ unsafe extern "C" {
         child: Option<extern "C" fn()>,
     ) -> c_int;
     fn pthread_self() -> usize;
-    fn nanosleep(time: *const [c_long; 2], left: *mut [c_long; 2]) -> c_int;
+    fn syscall(number: c_long, ...) -> c_long;
     fn __errno_location() -> *mut c_int;
     #[link_name = "abort"]
     fn c_abort() -> !;
@@ -46,7 +50,8 @@ pub fn next(name: &core::ffi::CStr) -> *mut c_void {
     unsafe { dlsym(RTLD_NEXT, name.as_ptr()) }
 }
 
-/// Sleeps half a millisecond; `errno` stays.
+/// Sleeps half a millisecond; `errno` stays. Not by the C library's `nanosleep`, in which a thread that is
+/// cancelled ends: no call of malloc is such a place.
 #[cold]
 pub fn nap() {
     let time = [0, 500_000];
@@ -54,7 +59,8 @@ pub fn nap() {
     unsafe {
         let errno = __errno_location();
         let kept = *errno;
-        nanosleep(&raw const time, core::ptr::null_mut());
+        let left = core::ptr::null_mut::<[c_long; 2]>();
+        syscall(NANOSLEEP, &raw const time, left);
         *errno = kept;
     }
 }

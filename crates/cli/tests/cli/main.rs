@@ -17,6 +17,7 @@ mod memory;
 mod page_lists;
 mod pages;
 mod places;
+mod recorder_library;
 mod recording;
 mod replay;
 mod replay_files;
