@@ -13,7 +13,11 @@ use slabyard_abi::options::Key;
 
 /// Chooses the engine of caches that do not ask for one, and the name of the classes.
 pub(crate) fn choose(options: &Options) {
-    YARD.choose(EngineName::ALL[options.get(Key::Engine) as usize]);
+    crate::tools::begin();
+    let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+    let is_usual = engine == EngineName::Slub;
+    let keeps_none = is_usual && crate::tools::looks_for_pointers();
+    YARD.choose(if keeps_none { EngineName::Tiny } else { engine });
     crate::debug::choose();
     ON_LIMIT.set(handles::choose_slots);
     AROUND.set([handles::before_fork, handles::after_fork]);

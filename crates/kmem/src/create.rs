@@ -14,6 +14,7 @@ use crate::policy;
 use crate::start;
 use crate::state::YARD;
 use crate::text::say;
+use crate::tools;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::fmt;
 use core::ptr::{null, null_mut};
@@ -268,6 +269,7 @@ fn make(
         return None;
     }
     if handles::merges()
+        && !tools::is_on()
         && settings.debug.is_empty()
         && args.engine.is_null()
         && args.sheaf_capacity == 0
@@ -280,13 +282,17 @@ fn make(
             return Some(handle);
         }
     }
-    match YARD.create_cache(text, settings) {
+    let mut told = *settings;
+    let record = tools::prepare(&mut told, &held);
+    match YARD.create_cache(text, &told) {
         Ok(id) => {
+            record.into_iter().for_each(|record| record.begins(id));
             let constructor = args.ctor.map_or(0, |ctor| ctor as usize);
             handles::place(id.number()).fill(id.number(), name, settings.object, constructor);
             handles::of_number(id.number())
         }
         Err(why) => {
+            record.into_iter().for_each(tools::Record::ends);
             let errno = match why {
                 NotCreated::Settings | NotCreated::SheafCapacity | NotCreated::Engine => EINVAL,
                 NotCreated::TooMany | NotCreated::Memory => ENOMEM,
@@ -371,12 +377,13 @@ pub extern "C" fn slabyard_cache_destroy(cache: *const Handle) -> c_int {
         handle.aliases.fetch_sub(1, Ordering::Relaxed);
         return 0;
     }
-    let word = handle.clear();
+    let (word, record) = (handle.clear(), tools::record_of(id));
     // SAFETY: the caller of the function promises it, as the header says.
     let result = unsafe { YARD.destroy_cache(id) };
     match result {
         Ok(()) => {
             aliases::end(id, &held);
+            record.into_iter().for_each(tools::Record::ends);
             return 0;
         }
         Err(NotDestroyed::Live(objects)) => {

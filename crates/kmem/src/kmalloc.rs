@@ -7,6 +7,7 @@ use crate::misuse;
 use crate::slow::{free_any, given};
 use crate::start;
 use crate::state::{YARD, ready};
+use crate::tools;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::{LARGEST, ROWS};
@@ -20,7 +21,9 @@ const MOST: usize = isize::MAX as usize;
 
 /// A block; null and ENOMEM without memory.
 pub(crate) fn allocate(bytes: usize, align: usize) -> *mut c_void {
-    given(if start::ensure() { YARD.alloc_fast(bytes, align.max(ALIGN)) } else { None })
+    let block = if start::ensure() { YARD.alloc_fast(bytes, align.max(ALIGN)) } else { None };
+    tools::block_allocated(block.unwrap_or(0));
+    given(block)
 }
 
 /// True for what is no block, and each function takes.
@@ -38,6 +41,7 @@ fn zeroed(bytes: usize) -> *mut c_void {
     let block = slabyard_kmalloc(bytes);
     if !block.is_null() && bytes > 0 {
         clear(block, bytes);
+        tools::block_cleared(block as usize, bytes);
     }
     block
 }
@@ -164,9 +168,16 @@ pub extern "C" fn slabyard_krealloc(block: *mut c_void, bytes: usize) -> *mut c_
         return given(None);
     }
     if let Some(address) = YARD.resize(block as usize, bytes) {
+        tools::block_resized(address);
         return address as *mut c_void;
     }
-    let new = if bytes > have { given(YARD.alloc_growing(bytes)) } else { slabyard_kmalloc(bytes) };
+    let new = if bytes > have {
+        let block = YARD.alloc_growing(bytes);
+        tools::block_allocated(block.unwrap_or(0));
+        given(block)
+    } else {
+        slabyard_kmalloc(bytes)
+    };
     if !new.is_null() {
         // SAFETY: both are live blocks of at least so many bytes.
         unsafe { new.cast::<u8>().copy_from_nonoverlapping(block.cast(), have.min(bytes)) };

@@ -3,7 +3,7 @@
 //! [`entry`] has the two calls that programs make most, as the pop and push sequences themselves;
 //! [`slow`] what they cannot do; [`handles`] what C names caches by, and [`caches`] checks those that
 //! it passes; [`create`] how caches come and go, and [`aliases`] what merged ones are called beside; [`objects`] the other calls on objects; [`sheaf`] prefilled sheaves; [`kmalloc`] requests of any size;
-//! [`rcu`] readers, and frees after them; [`mempool`] reserves; [`shrinkers`] what a program can give back on request; [`stats`] what caches hold, and [`json`] the text of it. [`start`] makes the
+//! [`rcu`] readers, and frees after them; [`mempool`] reserves; [`shrinkers`] what a program can give back on request; [`tools`] what valgrind and AddressSanitizer are told; [`stats`] what caches hold, and [`json`] the text of it. [`start`] makes the
 //! yard ready at the first call, of any function.
 //!
 //! What this library and malloc's both do (start, options, fork, misuse, helper) is the same
@@ -46,6 +46,7 @@ mod state;
 mod stats;
 #[expect(dead_code, reason = "malloc's library writes reports to files")]
 mod text;
+mod tools;
 
 slabyard_abi::shared_library!();
 

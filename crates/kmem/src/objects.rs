@@ -6,8 +6,9 @@ use crate::entry::slabyard_cache_alloc;
 use crate::errno::set_errno;
 use crate::handles::Handle;
 use crate::policy;
-use crate::slow::{ENOMEM, free_any, given, refused};
+use crate::slow::{ENOMEM, free_any, free_one, given, refused};
 use crate::state::YARD;
+use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -45,7 +46,9 @@ pub extern "C" fn slabyard_cache_alloc_node(cache: *const Handle, node: c_int) -
         Ok(node) if crate::state::ready() && YARD.heap.region.nodes() > 1 => {
             let handle = checked("slabyard_cache_alloc_node", cache);
             let Some(id) = handle.and_then(Handle::id) else { return null_mut() };
-            given(YARD.alloc_from_node(id, node))
+            let object = YARD.alloc_from_node(id, node);
+            tools::allocated(id, object.unwrap_or(0));
+            given(object)
         }
         _ => slabyard_cache_alloc(cache),
     }
@@ -69,6 +72,7 @@ pub unsafe extern "C" fn slabyard_cache_alloc_bulk(
     // SAFETY: the caller's promise; a pointer and a number are alike.
     let out = unsafe { core::slice::from_raw_parts_mut(objects.cast::<usize>(), nr) };
     if YARD.alloc_bulk_from(id, out) {
+        out.iter().for_each(|object| tools::allocated(id, *object));
         return nr;
     }
     out.fill(0);
@@ -96,6 +100,9 @@ pub unsafe extern "C" fn slabyard_cache_free_bulk(
         return objects.iter().for_each(|object| free_any(NAME, *object));
     }
     let Some(id) = checked(NAME, cache).and_then(Handle::id) else { return };
+    if tools::is_on() {
+        return objects.iter().for_each(|object| free_one(NAME, id, *object));
+    }
     let mut left = objects;
     while let Err((nth, place)) = YARD.free_bulk_to(id, left) {
         // A hole is free already.

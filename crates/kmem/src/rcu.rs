@@ -11,6 +11,7 @@ use crate::policy;
 use crate::start;
 use crate::state::{YARD, ready};
 use crate::text::say;
+use crate::tools;
 use core::ffi::{c_int, c_void};
 use slabyard::waiting::{NotTaken, NotWaited};
 use slabyard::yard::Place;
@@ -68,6 +69,7 @@ pub extern "C" fn slabyard_cache_free_rcu(cache: *const Handle, object: *mut c_v
     if object.is_null() {
         return 0;
     }
+    tools::any_waits(object as usize);
     let taken = YARD.free_to_rcu(id, object as usize);
     if let Err(NotTaken::Place(Place::Object { class, .. })) = taken
         && class != id.number()
@@ -88,6 +90,7 @@ pub extern "C" fn slabyard_kfree_rcu(block: *mut c_void) -> c_int {
         return 0;
     }
     let address = block as usize;
+    tools::any_waits(address);
     let taken = if ready() { YARD.free_rcu(address) } else { Err(NotTaken::Place(Place::Foreign)) };
     given(NAME, address, taken)
 }

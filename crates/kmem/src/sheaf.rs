@@ -8,6 +8,7 @@ use crate::policy;
 use crate::slow::ENOMEM;
 use crate::state::YARD;
 use crate::text::say;
+use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::prefill::Prefilled;
@@ -57,7 +58,13 @@ unsafe fn given<'a>(function: &str, sheaf: *mut Prefilled) -> Option<&'a mut Pre
 pub unsafe extern "C" fn slabyard_sheaf_alloc(sheaf: *mut Prefilled) -> *mut c_void {
     // SAFETY: the caller's promise.
     let sheaf = unsafe { given("slabyard_sheaf_alloc", sheaf) };
-    sheaf.and_then(|it| YARD.alloc_prefilled(it)).map_or(null_mut(), |it| it as *mut c_void)
+    let Some(object) = sheaf.and_then(|it| YARD.alloc_prefilled(it)) else { return null_mut() };
+    if tools::is_on()
+        && let Some(id) = YARD.cache_of(object)
+    {
+        tools::allocated(id, object);
+    }
+    object as *mut c_void
 }
 
 /// Fills a sheaf again.

@@ -9,6 +9,7 @@ use crate::names::Name;
 use crate::policy;
 use crate::state::{YARD, ready};
 use crate::text::say;
+use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::CacheId;
@@ -32,7 +33,9 @@ pub(crate) fn given(address: Option<usize>) -> *mut c_void {
 pub(crate) extern "C" fn alloc_slow(cache: *const Handle) -> *mut c_void {
     let handle = checked("slabyard_cache_alloc", cache);
     let Some(id) = handle.and_then(Handle::id) else { return null_mut() };
-    given(YARD.alloc_from_slow(id))
+    let object = YARD.alloc_from_slow(id);
+    tools::allocated(id, object.unwrap_or(0));
+    given(object)
 }
 
 #[cold]
@@ -41,10 +44,12 @@ pub(crate) extern "C" fn free_slow(cache: *const Handle, object: *mut c_void) {
     free_one("slabyard_cache_free", id, object as usize);
 }
 
-fn free_one(function: &str, id: CacheId, object: usize) {
+/// Frees an object to a cache.
+pub(crate) fn free_one(function: &str, id: CacheId, object: usize) {
     if object == 0 {
         return;
     }
+    tools::freed(id, object);
     if let Err(place) = YARD.free_to(id, object) {
         refused(function, id, object, place);
     }
@@ -82,6 +87,7 @@ pub(crate) fn free_any(function: &str, object: usize) {
     if object == 0 {
         return;
     }
+    tools::any_freed(object);
     let freed = if ready() { YARD.free_fast(object) } else { Err(Place::Foreign) };
     if let Err(place) = freed {
         misuse::found_at_call(function, object, place);

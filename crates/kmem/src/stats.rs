@@ -11,6 +11,7 @@ use crate::state::{YARD, ready};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ops::ControlFlow;
+use core::sync::atomic::Ordering;
 use slabyard::cache::classes::CLASSES;
 use slabyard::observe::sample::{Sample, Span};
 
@@ -100,7 +101,9 @@ pub unsafe extern "C" fn slabyard_cache_stats_get(
         crate::errno::set_errno(ENOENT);
         return -1;
     };
-    let all = Stats { bytes, ..Stats::of(sample) };
+    // As it was asked for, whatever a tool made of it.
+    let object_size_bytes = handle.object.load(Ordering::Relaxed) as usize;
+    let all = Stats { bytes, object_size_bytes, ..Stats::of(sample) };
     let known = bytes.min(size_of::<Stats>());
     // SAFETY: the caller has so many bytes; members that this version does not know read as zeros.
     unsafe {

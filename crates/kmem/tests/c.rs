@@ -274,6 +274,61 @@ fn caches_are_shown_by_name_beside_those_of_malloc() {
     }
 }
 
+/// Faults of `tools.c`: what memcheck says of each, and AddressSanitizer or the library beside it.
+const FAULTS: [(&str, &str, &str); 7] = [
+    ("after", "8 bytes inside a block of size 40 free'd", "use-after-poison"),
+    ("after_bulk", "block of size 40 free'd", "use-after-poison"),
+    ("after_shrink", "0 bytes inside a block of size 40 free'd", "use-after-poison"),
+    ("beyond", "0 bytes after a block of size 40 alloc'd", "use-after-poison"),
+    ("twice", "Invalid free()", "Object already free (double free)"),
+    ("block_after", "bytes inside a block of size", "use-after-poison"),
+    ("leak", "40 bytes in 1 blocks are definitely lost", "Objects remaining"),
+];
+const CORRECT: [&str; 3] = ["clean", "constructed", "read_by_readers"];
+
+/// Runs a program of `tools.c` with each fault, and without one.
+fn faults_are_found(run: impl Fn(&str) -> Command, said: impl Fn(usize) -> &'static str) {
+    for (nth, (fault, ..)) in FAULTS.iter().enumerate() {
+        let output = run(fault).output().expect("the program starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(said(nth)), "{fault}: {text}");
+        let frame = if *fault == "leak" { "maker" } else { fault };
+        assert!(text.contains(frame), "{fault}: no frame of {frame} in {text}");
+    }
+    for correct in CORRECT {
+        let output = passes(&mut run(correct));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!text.contains("==") && !text.contains("slabyard"), "{correct}: {text}");
+    }
+}
+
+#[test]
+fn memcheck_finds_faults_in_objects() {
+    if !is_there("valgrind") {
+        return;
+    }
+    let Some(program) = build("tools.c", "tools", &C) else { return };
+    let run = |fault: &str| {
+        let mut command = clean("valgrind");
+        command.args(["-q", "--leak-check=full"]).arg(&program).arg(fault);
+        command
+    };
+    faults_are_found(run, |nth| FAULTS[nth].1);
+}
+
+#[test]
+fn the_address_sanitizer_finds_faults_in_objects() {
+    let sanitized = [C.arguments, &["-fsanitize=address"]].concat();
+    let how = Build { arguments: &sanitized, ..C };
+    let Some(program) = build("tools.c", "tools.asan", &how) else { return };
+    let run = |fault: &str| {
+        let mut command = clean(&program);
+        command.arg(fault);
+        command
+    };
+    faults_are_found(run, |nth| FAULTS[nth].2);
+}
+
 /// The example of the document, as it stands there.
 #[test]
 fn the_example_of_statistics_runs() {
