@@ -7,6 +7,9 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ROOT/target}
+# The command that checks run, beside the libraries: what `ci/build` made, else a release build.
+BUILT=$CARGO_TARGET_DIR/ci
+[ -x "$BUILT/slabyard" ] || BUILT=$CARGO_TARGET_DIR/release
 # Output that depends on the reader's language cannot be compared.
 export LC_ALL=C.UTF-8
 
