@@ -414,7 +414,7 @@ fn statistics_need_little_stack() {
 /// A shrink of a whole process is for each yard: malloc's and that of object caches.
 #[test]
 fn a_shrink_reaches_all_yards_of_a_process() {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_secs(120);
     let Some(program) = build("shrunk.c", "shrunk", &C) else { return };
     let mut command = clean(&program);
     command.env("LD_PRELOAD", libraries().join("libslabyard_malloc.so"));

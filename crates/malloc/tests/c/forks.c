@@ -14,7 +14,7 @@ extern char **environ;
 
 static int stop;
 /* Seconds after which a child hangs. */
-static unsigned patience = 10;
+static unsigned patience = 60;
 static uint64_t nr_steps[THREADS];
 
 struct kept {
@@ -211,7 +211,7 @@ static void chain(void)
             expect_good_end(pid, "a link of the chain");
             break;
         }
-        alarm(30);
+        alarm(120);
     }
     drop(slots);
     if (getpid() != first) {
@@ -276,7 +276,7 @@ static void programs(void)
 
 int main(void)
 {
-    alarm(55);
+    alarm(170);
     if (getenv("FORKS_PATIENCE"))
         patience = (unsigned)strtoul(getenv("FORKS_PATIENCE"), NULL, 10);
     chain();

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { OBJECTS = 60000, PAGE = 4096, IDLE_S = 3, HANGS_S = 30 };
+enum { OBJECTS = 60000, PAGE = 4096, IDLE_S = 3, HANGS_S = 120 };
 
 /* Memory that is not the allocator's. */
 static void **table;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(3);
 /// A request of a busy yard is served sooner.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Asks until the workers are done.
 pub fn ask(load: &Load) {

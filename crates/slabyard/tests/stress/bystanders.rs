@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Owners from here on are handlers.
 const HANDLER: u64 = 512;
 /// Without a call for so long the run has hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two signals.
 const PAUSE: Duration = Duration::from_micros(300);
 
