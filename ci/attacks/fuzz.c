@@ -13,23 +13,31 @@
  *   trims=0        steps of a thread between its trims; 0: none
  *   nulls          the system may refuse memory: NULL with ENOMEM is right
  *   signals        the threads are interrupted by handlers that allocate
+ *   all            by all functions, the C++ ones and the sized frees among them
+ *   forks          children of fork check what they have and go on for a while
+ *   churn          threads come and go
+ *   affinity       threads move from CPU to CPU
  *   later=CALL:HOW when a third is done, this system call is refused
  *   list=NAME      then all calls are deadly but those of a list of refuse.h
  *   closed         then no file and no process may be made any more
  */
+#include "entries.h"
 #include "refuse.h"
+#include <sched.h>
 #include <signal.h>
 
 enum { SLOTS = 48, PLACES = 32, HANDLER_SLOTS = 4 };
 
 struct block {
     void *p;
-    size_t size;
+    size_t size, align;
+    enum family family;
     uint64_t seed;
 };
 
 static long nr_threads, nr_steps, log_most, log_align, steps_to_trim;
-static int nulls_allowed;
+static int nulls_allowed, all_entries, has_churn, moves;
+static cpu_set_t all_cpus;
 static char **words;
 static long nr_begun, may_step, nr_done, any_made, nr_nulls, nr_ended;
 static struct {
@@ -74,7 +82,10 @@ static void drop(struct block *block)
     if (!block->p)
         return;
     check(block, "at its end");
-    free(block->p);
+    if (all_entries)
+        free_by(block->p, block->size, block->align, block->family, block->seed >> 30);
+    else
+        free(block->p);
     block->p = NULL;
 }
 
@@ -101,17 +112,33 @@ static void *aligned(uint64_t *random, size_t size)
     return p;
 }
 
+/* By any function, half of the time by the common ones. */
+static void *by_any(uint64_t *random, size_t size, size_t *align, enum family *family)
+{
+    size_t entry = below(random, 2) ? below(random, 3) : below(random, NR_ENTRIES);
+    void *p;
+
+    *align = (size_t)1 << (4 + below(random, below(random, 16) ? 9 : (size_t)log_align - 3));
+    p = memory_by(entry, size, align, family, !nulls_allowed);
+    CHECK(aligned_to(p, *align), "entry %zu gave %p for %zu bytes, alignment %zu", entry, p, size, *align);
+    return p;
+}
+
 static void make(struct block *block, uint64_t *random)
 {
-    size_t size = some_size(random), kind = below(random, 16);
-    void *p = kind < 3 ? zeroed(size) : kind == 3 ? aligned(random, size) : malloc(size);
+    size_t size = some_size(random), kind = below(random, 16), align = 0;
+    enum family family = OF_MALLOC;
+    void *p = all_entries ? by_any(random, size, &align, &family)
+              : kind < 3  ? zeroed(size)
+              : kind == 3 ? aligned(random, size)
+                          : malloc(size);
 
     if (refused(opaque(p)))
         return;
     __atomic_store_n(&any_made, 1, __ATOMIC_RELAXED);
     CHECK(aligned_to(p, size < 16 ? 8 : 16), "%zu bytes at %p", size, p);
     CHECK(malloc_usable_size(p) >= size, "%zu bytes of room for %zu", malloc_usable_size(p), size);
-    *block = (struct block){ p, size, next_random(random) };
+    *block = (struct block){ p, size, align, family, next_random(random) };
     fill(p, size, block->seed);
 }
 
@@ -125,11 +152,15 @@ static void resize(struct block *block, uint64_t *random)
         size = 1;
     if (both > size)
         both = size;
+    if (block->family > OF_ALIGNED)
+        return drop(block);
     check(block, "before realloc");
-    p = opaque(realloc(block->p, size));
+    p = opaque(all_entries && size % 2 ? reallocarray(block->p, size, 1) : realloc(block->p, size));
     if (refused(p))
         return check(block, "after realloc that failed");
     block->p = p;
+    block->family = OF_MALLOC;
+    block->align = size < 16 ? 8 : 16;
     CHECK(intact(p, both, block->seed), "realloc to %zu at %p lost contents", size, p);
     block->size = size;
     block->seed = next_random(random);
@@ -193,7 +224,7 @@ static void grow(void)
 
         if (refused(p))
             continue;
-        blocks[n] = (struct block){ p, size < 500 ? size : 500, next_random(&random) };
+        blocks[n] = (struct block){ p, size < 500 ? size : 500, 32, OF_MALLOC, next_random(&random) };
         fill(p, blocks[n].size, blocks[n].seed);
     }
     for (n = 0; n < GROWN; n++)
@@ -206,6 +237,70 @@ static void change(void)
         return;
     change_the_rules(words);
     grow();
+}
+
+/* A thread that is there for a few calls. */
+static void *short_life(void *argument)
+{
+    struct block slots[SLOTS] = { 0 };
+    uint64_t random = (uint64_t)(uintptr_t)argument | 1;
+    int n;
+
+    for (n = 0; n < 200; n++)
+        step(slots, &random);
+    for (n = 0; n < SLOTS; n++)
+        drop(&slots[n]);
+    return NULL;
+}
+
+/* What a thread does beside its steps, now and then. */
+static void now_and_then(long n, uint64_t *random)
+{
+    struct mallinfo2 info;
+    pthread_t other;
+    cpu_set_t one;
+    size_t cpu;
+
+    if (steps_to_trim && n % steps_to_trim == steps_to_trim - 1)
+        malloc_trim(0);
+    if (all_entries && n % 1500 == 1499) {
+        info = mallinfo2();
+        CHECK(info.uordblks < (size_t)1 << 44, "%zu bytes in use", info.uordblks);
+    }
+    if (has_churn && n % 400 == 399
+        && pthread_create(&other, NULL, short_life, (void *)(uintptr_t)next_random(random)) == 0)
+        pthread_join(other, NULL);
+    if (moves && n % 250 == 249) {
+        cpu = below(random, CPU_SETSIZE);
+        while (!CPU_ISSET(cpu, &all_cpus))
+            cpu = (cpu + 1) % CPU_SETSIZE;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        sched_setaffinity(0, sizeof one, &one);
+    }
+}
+
+/* A child has what its parent had: it checks that, and goes on. */
+static void one_fork(uint64_t *random)
+{
+    pid_t pid = fork();
+    size_t n;
+
+    if (pid == 0) {
+        alarm(50);
+        for (n = 0; n < PLACES; n++)
+            if (!__atomic_test_and_set(&places[n].locked, __ATOMIC_ACQUIRE))
+                drop(&places[n].block);
+        short_life((void *)(uintptr_t)next_random(random));
+        if (next_random(random) % 4 == 0)
+            malloc_trim(0);
+        verify_yard("in a child");
+        _exit(nr_failed != 0);
+    }
+    if (pid < 0)
+        CHECK(nulls_allowed, "no child: error %d", errno);
+    else
+        expect_good_end(pid, "a child");
 }
 
 static void *thread(void *argument)
@@ -223,8 +318,7 @@ static void *thread(void *argument)
         if (nr_threads == 0 && n == nr_steps / 3)
             change();
         step(slots, &random);
-        if (steps_to_trim && n % steps_to_trim == steps_to_trim - 1)
-            malloc_trim(0);
+        now_and_then(n, &random);
         __atomic_add_fetch(&nr_done, 1, __ATOMIC_RELAXED);
     }
     for (i = 0; i < SLOTS; i++)
@@ -234,9 +328,10 @@ static void *thread(void *argument)
 }
 
 /* As many as can be made. */
-static void run(long nr_wanted, uint64_t seed, int with_signals)
+static void run(long nr_wanted, uint64_t seed, int with_signals, int with_forks)
 {
     pthread_t threads[MAX_THREADS];
+    uint64_t random = seed * 77 | 1;
     int changed = 0;
     long n;
 
@@ -258,6 +353,8 @@ static void run(long nr_wanted, uint64_t seed, int with_signals)
         /* A thread that is not joined may be signalled though it has ended. */
         for (n = 0; with_signals && n < nr_threads; n++)
             pthread_kill(threads[n], SIGUSR1);
+        if (with_forks)
+            one_fork(&random);
         usleep(with_signals ? 50 : 1000);
     }
     for (n = 0; n < nr_threads; n++)
@@ -278,10 +375,18 @@ int main(int argc, char **argv)
     log_align = number_of(argv, "align", 20);
     steps_to_trim = number_of(argv, "trims", 0);
     nulls_allowed = has_word(argv, "nulls");
+    all_entries = has_word(argv, "all");
+    has_churn = has_word(argv, "churn");
+    moves = has_word(argv, "affinity");
+    if (all_entries)
+        find_entries();
+    if (sched_getaffinity(0, sizeof all_cpus, &all_cpus))
+        not_possible("the CPUs");
     if (nr_wanted > MAX_THREADS)
         usage("threads=N, at most 64");
     sigaction(SIGUSR1, &action, NULL);
-    run(nr_wanted, (uint64_t)number_of(argv, "seed", 1), has_word(argv, "signals"));
+    run(nr_wanted, (uint64_t)number_of(argv, "seed", 1), has_word(argv, "signals"),
+        has_word(argv, "forks"));
     for (n = 0; n < PLACES; n++)
         drop(&places[n].block);
     malloc_trim(0);
