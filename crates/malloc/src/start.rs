@@ -82,6 +82,8 @@ fn begin(options: &Options) -> bool {
         _ => None,
     };
     let platform = YARD.platform();
+    #[cfg(all(target_arch = "x86_64", not(object_caches)))]
+    platform.promise_to_give_way();
     if !platform.init(requested) {
         return false;
     }

@@ -48,6 +48,9 @@ programs! {
     limited: "c/limited.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     unloaded: "c/unloaded.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     sparse: "c/sparse.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
+    buffers: "c/buffers.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq libc;
+    cpus: "c/cpus.c" in rseq own_rseq slots slab_rseq libc;
+    strict: "c/strict.c" in rseq own_rseq slots tiny_rseq slab_rseq libc;
     locked: "c/locked.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
 }
 
@@ -82,7 +85,8 @@ fn passes(source: &str, mode: Mode) {
 fn each_source_has_its_tests() {
     for entry in std::fs::read_dir(process_runner::tests().join("c")).expect("the programs") {
         let name = format!("c/{}", entry.expect("an entry").file_name().display());
-        let helps = name.ends_with(".h") || name == "c/early_lib.c";
+        let alone = ["c/early_lib.c", "c/own_area.c"];
+        let helps = name.ends_with(".h") || alone.contains(&name.as_str());
         assert!(helps || SOURCES.contains(&name.as_str()), "{name} is in no test");
     }
 }
@@ -246,6 +250,25 @@ fn each_mode_is_the_one_asked_for() {
             Some(number),
             "mode {mode:?}: report {report:?} of {outcome:#?}"
         );
+    }
+}
+
+/// A program that registers its areas of restartable sequences itself has them, whether the library
+/// is left to choose or was asked for its own.
+#[test]
+fn a_program_has_its_own_restartable_sequences() {
+    let Some(program) = program("c/own_area.c") else {
+        return;
+    };
+    let off = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    let outcome = program.run(Mode::Libc, &[off], LIMIT);
+    assert!(outcome.succeeded(), "{outcome:#?}");
+    let library = process_runner::library().to_str().expect("a path in UTF-8");
+    for mode in ["auto", "own-rseq", "slots"] {
+        let settings = [off, ("LD_PRELOAD", library), ("SLABYARD_MODE", mode)];
+        let outcome = program.run(Mode::Libc, &settings, LIMIT);
+        assert!(outcome.succeeded(), "mode {mode}: {outcome:#?}");
+        assert_eq!(outcome.messages().count(), 0, "mode {mode}: {outcome:#?}");
     }
 }
 

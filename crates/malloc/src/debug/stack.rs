@@ -67,17 +67,9 @@ pub(super) fn track(track: &mut Track) {
     track.thread = thread();
 }
 
-/// The system's number of the running thread.
+/// The system's number of the running thread; 0 where it may not be asked any more.
 pub(super) fn thread() -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    const GETTID: isize = 186;
-    #[cfg(not(target_arch = "x86_64"))]
-    const GETTID: isize = 178;
-    unsafe extern "C" {
-        fn syscall(number: isize, ...) -> isize;
-    }
-    // SAFETY: no memory is passed.
-    unsafe { syscall(GETTID) as u32 }
+    YARD.platform().thread_number()
 }
 
 /// Nanoseconds from a track's time until now.

@@ -230,6 +230,11 @@ impl Program {
         command.spawn().expect("the program starts")
     }
 
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The program, without what would change its allocator.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.path);

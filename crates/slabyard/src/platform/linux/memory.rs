@@ -26,6 +26,10 @@ use super::calls::{
 };
 use super::huge::{HUGE_PAGE, keep_small_pages};
 use super::process;
+use super::promises::{
+    MADV_DONTNEED, MOVES_OUT, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, PIDFD_SELF, PURGES,
+    PURGES_SEVERAL, RESIZES, TELLS_RESIDENT,
+};
 use crate::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE, Rows, ZERO_ROWS, ZERO_ROWS_AT};
 use crate::platform::{Stretch, Use, sys};
 use crate::sync::{AtomicUsize, Ordering};
@@ -45,7 +49,6 @@ const RESERVATIONS: usize = 8;
 const SMALL: usize = 128 << 10;
 const SMALL_PER_ROW: usize = 2 << 10;
 
-const MADV_DONTNEED: usize = 4;
 /// Since Linux 5.14; before that each page is faulted in as it is written.
 const MADV_POPULATE_WRITE: usize = 23;
 
@@ -272,6 +275,9 @@ fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
 /// Bytes of whole pages that are in memory.
 pub(super) fn resident(page: usize, address: usize, bytes: usize) -> usize {
     const PAGES: usize = 512;
+    if !TELLS_RESIDENT.is_kept(page) {
+        return 0;
+    }
     let mut seen = [0u8; PAGES];
     let mut nr = 0;
     for first in (address..address + bytes).step_by(PAGES * page) {
@@ -293,11 +299,9 @@ pub(super) fn touch_ahead(address: usize, bytes: usize) {
 /// Purges stretches: by one call for all if `together` and the kernel has that call, which is
 /// since Linux 6.15 for a process's own memory without a descriptor (process_madvise(2)); else
 /// one by one.
-pub(super) fn give_back(stretches: &mut [Stretch], together: bool) {
-    /// The calling process, as a descriptor.
-    const PIDFD_SELF: usize = -10_000isize as usize;
+pub(super) fn give_back(page: usize, stretches: &mut [Stretch], together: bool) {
     let mut nr_done = 0;
-    if together && stretches.len() > 1 {
+    if together && stretches.len() > 1 && PURGES_SEVERAL.is_kept(page) {
         let (first, n) = (stretches.as_ptr() as usize, stretches.len());
         // SAFETY: as below; a stretch is an `iovec`.
         let done =
@@ -310,7 +314,16 @@ pub(super) fn give_back(stretches: &mut [Stretch], together: bool) {
             nr_done += 1;
         }
     }
+    let purges = PURGES.is_kept(page);
     for stretch in &mut stretches[nr_done..] {
+        if !purges {
+            // New pages in their place.
+            if mmap_at(stretch.address, stretch.bytes, PROT_RW, MAP_FIXED | MAP_NORESERVE).is_none()
+            {
+                *stretch = Stretch::NONE;
+            }
+            continue;
+        }
         let arguments = [stretch.address, stretch.bytes, MADV_DONTNEED, 0, 0, 0];
         // SAFETY: committed pages of ours that hold no object.
         if unsafe { sys::call(sys::MADVISE, arguments) } != 0 {
@@ -329,8 +342,15 @@ pub(super) fn make_fault(address: usize, bytes: usize) {
     let _ = mmap_at(address, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED);
 }
 
-pub(super) fn remap(address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
-    const MREMAP_MAYMOVE: usize = 1;
+pub(super) fn remap(
+    page: usize,
+    address: usize,
+    old_bytes: usize,
+    new_bytes: usize,
+) -> Option<usize> {
+    if !RESIZES.is_kept(page) {
+        return None;
+    }
     // SAFETY: the caller owns this mapping.
     ok_address(unsafe {
         sys::call(sys::MREMAP, [address, old_bytes, new_bytes, MREMAP_MAYMOVE, 0, 0])
@@ -338,15 +358,20 @@ pub(super) fn remap(address: usize, old_bytes: usize, new_bytes: usize) -> Optio
 }
 
 /// Since Linux 5.7.
-pub(super) fn move_out(address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
-    const MREMAP_MAYMOVE: usize = 1;
-    const MREMAP_FIXED: usize = 2;
-    const MREMAP_DONTUNMAP: usize = 4;
+pub(super) fn move_out(
+    page: usize,
+    address: usize,
+    bytes: usize,
+    new_bytes: usize,
+) -> Option<usize> {
+    if !MOVES_OUT.is_kept(page) {
+        return None;
+    }
     let flags = MREMAP_MAYMOVE | MREMAP_DONTUNMAP;
     // SAFETY: committed pages of ours; their addresses stay ours.
     let moved =
         ok_address(unsafe { sys::call(sys::MREMAP, [address, bytes, bytes, flags, 0, 0]) })?;
-    let grown = remap(moved, bytes, new_bytes);
+    let grown = remap(page, moved, bytes, new_bytes);
     if grown.is_none() {
         let flags = MREMAP_MAYMOVE | MREMAP_FIXED;
         // SAFETY: to where it came from, which no other thread uses meanwhile.

@@ -21,11 +21,13 @@ mod bytes;
 mod calls;
 mod counted;
 mod counts;
+mod cpus;
 mod huge;
 mod memory;
 mod nodes;
 mod park;
 mod process;
+mod promises;
 mod readers;
 mod slots;
 
@@ -49,6 +51,7 @@ pub enum Mode {
     Slots,
 }
 
+const MEMBARRIER_QUERY: usize = 0;
 const MEMBARRIER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
 
@@ -68,6 +71,8 @@ pub type CountingLinux = OnLinux<true>;
 pub struct OnLinux<const COUNTS: bool> {
     rows: Rows,
     memory: Memory,
+    /// The owner [calls](OnLinux::give_way) when the program registers an area itself.
+    gives_way: AtomicBool,
     counts: Counts,
     nodes: nodes::Nodes,
     huge_pages: huge::Setting,
@@ -75,6 +80,8 @@ pub struct OnLinux<const COUNTS: bool> {
     membarrier: AtomicU32,
     readers: readers::Readers,
     restricted: AtomicBool,
+    /// No system call about memory is possible any more.
+    sealed: AtomicBool,
     /// Called when a thread got a private slot (the malloc library sets a key of
     /// the C library, whose destructor gives the slot back).
     on_slot: AtomicUsize,
@@ -99,6 +106,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         OnLinux {
             rows: Rows::new(),
             memory: Memory::new(),
+            gives_way: AtomicBool::new(false),
             counts: Counts::new(),
             nodes: nodes::Nodes::new(),
             huge_pages: huge::Setting::new(),
@@ -110,23 +118,42 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
             membarrier: AtomicU32::new(NOT_READY),
             readers: readers::Readers::new(),
             restricted: AtomicBool::new(false),
+            sealed: AtomicBool::new(false),
             on_slot: AtomicUsize::new(0),
+        }
+    }
+
+    /// Says, before [`OnLinux::init`], that the owner calls [`OnLinux::give_way`]. Without it, areas
+    /// are registered on request alone, because the program may have its own.
+    pub fn promise_to_give_way(&self) {
+        self.gives_way.store(true, Ordering::Relaxed);
+    }
+
+    /// The program is about to register an area of restartable sequences for this thread, which
+    /// can have one only: ours is taken back, and the thread has no row from now on.
+    pub fn give_way(&self) {
+        if self.mode() == Mode::Own {
+            process::give_way(rseq::thread());
         }
     }
 
     /// Finds the mode, or takes the requested one if it is possible, and makes the rows. False
     /// if there is no memory for them. Call it once.
     pub fn init(&self, requested: Option<Mode>) -> bool {
-        let (mode, cs_offset) = process::choose(requested);
+        let gives_way = self.gives_way.load(Ordering::Relaxed);
+        let (mode, cs_offset) = process::choose(requested, gives_way);
         let page_bytes = process::page_bytes();
         self.setup.mode.store(mode as u32, Ordering::Relaxed);
         self.setup.cs_offset.store(cs_offset, Ordering::Relaxed);
         self.setup.page_bytes.store(page_bytes, Ordering::Relaxed);
-        let nr_rows = match mode {
-            Mode::Library | Mode::Own => process::possible_cpus(),
-            Mode::Slots => slots::nr_rows(process::address_limit(), page_bytes),
+        let (nr_rows, most) = match mode {
+            Mode::Library | Mode::Own => cpus::possible(),
+            Mode::Slots => {
+                let slots = slots::nr_rows(process::address_limit(), page_bytes);
+                (slots, slots)
+            }
         };
-        if !self.memory.init(page_bytes, nr_rows, nr_rows, &self.rows) {
+        if !self.memory.init(page_bytes, nr_rows, most, &self.rows) {
             return false;
         }
         // Written before it is read: a page that was read first is faulted in twice. Slot 0
@@ -159,17 +186,33 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         if self.mode() == Mode::Slots || self.membarrier.load(Ordering::Relaxed) != NOT_READY {
             return;
         }
+        const FENCES: isize = (MEMBARRIER_PRIVATE_EXPEDITED_RSEQ
+            | MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ) as isize;
         // SAFETY: no memory is passed.
-        let done = unsafe {
-            sys::call(sys::MEMBARRIER, [MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0])
-        };
-        if done == 0 {
+        let call = |command| unsafe { sys::call(sys::MEMBARRIER, [command, 0, 0, 0, 0, 0]) };
+        // Who answers 0 to everything does not fence: the commands that are there must be named.
+        if call(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
+            && call(MEMBARRIER_QUERY) & FENCES == FENCES
+        {
             self.membarrier.store(REGISTERED, Ordering::Relaxed);
         }
     }
 
+    /// The system's number of this thread, asked for once, because a filter may end the process for
+    /// the question later; 0 where it was not asked before the filter.
+    pub fn thread_number(&self) -> u32 {
+        let known = &rseq::thread().number;
+        if known.load(Ordering::Relaxed) == 0 && !self.is_restricted() {
+            // SAFETY: no memory is passed.
+            let number = unsafe { sys::call(sys::GETTID, [0; 6]) };
+            known.store(number as u32, Ordering::Relaxed);
+        }
+        known.load(Ordering::Relaxed)
+    }
+
     /// In the child of a fork: registers anew.
     pub fn after_fork(&self) {
+        rseq::thread().number.store(0, Ordering::Relaxed);
         if !self.is_restricted() {
             self.membarrier.store(NOT_READY, Ordering::Relaxed);
         }
@@ -198,6 +241,18 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         self.restricted.store(true, Ordering::Relaxed);
         self.membarrier.store(REFUSED, Ordering::Relaxed);
         self.readers.restrict();
+    }
+
+    /// From now on no system call about memory is made at all: each would end the process (strict
+    /// mode, seccomp(2)). What is there serves on, and more is refused.
+    pub fn seal(&self) {
+        self.restrict();
+        self.sealed.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_sealed(&self) -> bool {
+        self.sealed.load(Ordering::Relaxed)
     }
 
     /// Assumes that the system makes huge pages everywhere (`always`), whatever its setting.
@@ -274,22 +329,28 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
 
     fn commit(&self, address: usize, bytes: usize) -> bool {
         may_call(self);
-        self.memory.commit(address, bytes)
+        !self.is_sealed() && self.memory.commit(address, bytes)
     }
 
     fn commit_rows(&self, bytes: usize) -> bool {
         may_call(self);
-        self.memory.commit_rows(&self.rows, bytes)
+        bytes <= self.rows.row_bytes()
+            || !self.is_sealed() && self.memory.commit_rows(&self.rows, bytes)
     }
 
     fn touch_ahead(&self, address: usize, bytes: usize) {
         may_call(self);
-        memory::touch_ahead(address, bytes);
+        if !self.is_sealed() {
+            memory::touch_ahead(address, bytes);
+        }
     }
 
     fn give_back(&self, stretches: &mut [Stretch]) {
         may_call(self);
-        memory::give_back(stretches, !self.is_restricted());
+        if self.is_sealed() {
+            return stretches.fill(Stretch::NONE);
+        }
+        memory::give_back(self.page_bytes(), stretches, !self.is_restricted());
     }
 
     fn has_huge_pages(&self) -> bool {
@@ -298,12 +359,17 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     }
 
     fn keep_small_pages(&self, address: usize, bytes: usize) {
+        if self.is_sealed() {
+            return;
+        }
         self.memory.keep_small_pages(address, bytes);
     }
 
     fn allow_huge_pages(&self, address: usize, bytes: usize) {
         may_call(self);
-        huge::allow_huge_pages(address, bytes);
+        if !self.is_sealed() {
+            huge::allow_huge_pages(address, bytes);
+        }
     }
 
     fn resident(&self, address: usize, bytes: usize) -> usize {
@@ -312,23 +378,37 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     }
 
     fn map(&self, bytes: usize, align: usize) -> Option<usize> {
+        if self.is_sealed() {
+            return None;
+        }
         memory::map(self.page_bytes(), bytes, align)
     }
 
     fn make_fault(&self, address: usize, bytes: usize) {
-        memory::make_fault(address, bytes);
+        if !self.is_sealed() {
+            memory::make_fault(address, bytes);
+        }
     }
 
     fn unmap(&self, address: usize, bytes: usize) {
-        calls::unmap(address, bytes);
+        // It stays, where the system cannot be asked.
+        if !self.is_sealed() {
+            calls::unmap(address, bytes);
+        }
     }
 
     fn remap(&self, address: usize, old_bytes: usize, new_bytes: usize) -> Option<usize> {
-        memory::remap(address, old_bytes, new_bytes)
+        if self.is_sealed() {
+            return None;
+        }
+        memory::remap(self.page_bytes(), address, old_bytes, new_bytes)
     }
 
     fn move_out(&self, address: usize, bytes: usize, new_bytes: usize) -> Option<usize> {
-        memory::move_out(address, bytes, new_bytes)
+        if self.is_sealed() {
+            return None;
+        }
+        memory::move_out(self.page_bytes(), address, bytes, new_bytes)
     }
 
     fn now_ms(&self) -> u64 {
@@ -339,6 +419,10 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
 
     fn now_ns(&self) -> u64 {
         const CLOCK_MONOTONIC: i32 = 1;
+        if self.is_sealed() {
+            // The coarse clock is never a system call where there is a vDSO (vdso(7)).
+            return self.now_ms() * 1_000_000;
+        }
         let [seconds, nanoseconds] = clock(CLOCK_MONOTONIC);
         seconds * 1_000_000_000 + nanoseconds
     }

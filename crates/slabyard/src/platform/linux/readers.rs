@@ -10,6 +10,7 @@ use crate::platform::reader::{ENDED, Place};
 use crate::platform::{rseq, sys};
 use crate::sync::{AtomicU32, Ordering};
 
+const MEMBARRIER_QUERY: usize = 0;
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 /// Values of keys below this lie in the thread's own block.
@@ -25,6 +26,8 @@ unsafe extern "C" {
 pub(super) struct Readers {
     /// 1: `membarrier` was refused.
     refused: AtomicU32,
+    /// 1: the system names the command.
+    named: AtomicU32,
     /// The key, plus one; 0 before it is made.
     key: AtomicU32,
 }
@@ -38,7 +41,7 @@ unsafe extern "C" fn end_reader(place: *mut u8) {
 
 impl Readers {
     pub(super) const fn new() -> Self {
-        Readers { refused: AtomicU32::new(0), key: AtomicU32::new(0) }
+        Readers { refused: AtomicU32::new(0), named: AtomicU32::new(0), key: AtomicU32::new(0) }
     }
 
     /// From now on no fence is asked of the system.
@@ -81,10 +84,16 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
             return false;
         }
         // SAFETY: no memory is passed.
-        let call = |command| unsafe { sys::call(sys::MEMBARRIER, [command, 0, 0, 0, 0, 0]) } == 0;
+        let call = |command| unsafe { sys::call(sys::MEMBARRIER, [command, 0, 0, 0, 0, 0]) };
+        // Who answers 0 to everything does not fence: the command must be named, once.
+        let known = self.readers.named.load(Ordering::Relaxed) != 0
+            || call(MEMBARRIER_QUERY) & MEMBARRIER_PRIVATE_EXPEDITED as isize > 0;
+        self.readers.named.store(u32::from(known), Ordering::Relaxed);
         // The first of a process, and of the child of a fork, is not registered.
-        let done = call(MEMBARRIER_PRIVATE_EXPEDITED)
-            || call(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) && call(MEMBARRIER_PRIVATE_EXPEDITED);
+        let done = known
+            && (call(MEMBARRIER_PRIVATE_EXPEDITED) == 0
+                || call(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) == 0
+                    && call(MEMBARRIER_PRIVATE_EXPEDITED) == 0);
         if !done {
             // A filter, or a kernel without it. It stays.
             self.readers.refused.store(1, Ordering::Relaxed);

@@ -40,8 +40,8 @@ pub struct Thread {
     pub held: AtomicU32,
     /// Bits of [`flags`].
     pub flags: AtomicU32,
-    /// Fills the line, on 64 bits.
-    pub pad: AtomicU32,
+    /// The system's number of the thread, once it was asked for; 0 before.
+    pub number: AtomicU32,
     /// The thread's words as a reader ([`crate::platform::Platform::reader`]).
     pub reader: [AtomicUsize; 2],
 }

@@ -442,6 +442,12 @@ pub fn library_area() -> Option<usize> {
     }
 }
 
+/// True if the C library knows of restartable sequences, whether it registers threads or not.
+#[must_use]
+pub fn library_knows() -> bool {
+    crate::weak_address!("__rseq_offset", "__rseq_size") != 0
+}
+
 /// CPU number in the area at `offset` from the thread pointer.
 #[must_use]
 pub fn cpu_id(offset: usize) -> i32 {

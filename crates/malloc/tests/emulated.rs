@@ -1,0 +1,44 @@
+//! Programs of `process.rs` under qemu-user, as in containers of another architecture, where system
+//! calls do not keep all that they promise: pages that were moved out are forgotten, and advice
+//! about them is answered and not followed.
+
+mod process_runner;
+
+use process_runner::{LIMIT, Program};
+use std::process::Command;
+
+const EMULATOR: &str = "qemu-x86_64";
+
+fn passes(source: &str) {
+    if Command::new(EMULATOR).arg("--version").output().is_err() {
+        println!("SKIP: {EMULATOR} is not installed");
+        return;
+    }
+    let Some(program) = Program::compile(source, &[]) else {
+        return;
+    };
+    let library = process_runner::library().display();
+    let output = Command::new("timeout")
+        .arg(LIMIT.as_secs().to_string())
+        .args([EMULATOR, "-E", &format!("LD_PRELOAD={library}")])
+        .arg(program.path())
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{source}: {}\n{said}", output.status);
+}
+
+#[test]
+fn what_grew_leaves_memory_that_others_can_use() {
+    passes("c/buffers.c");
+}
+
+#[test]
+fn alignment_is_kept() {
+    passes("c/aligned.c");
+}
+
+#[test]
+fn sparse_memory_is_the_systems_affair() {
+    passes("c/cores.c");
+}

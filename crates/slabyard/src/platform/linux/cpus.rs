@@ -1,0 +1,104 @@
+//! How many CPUs there may ever be: rows are made for all that the kernel can name, because the fast
+//! path does not compare the CPU number with them.
+//!
+//! The masks in `/proc/self/status` have a digit for four CPUs that the kernel can name
+//! (proc_pid_status(5)), so their width is that number, rounded up. The file of possible CPUs in
+//! sysfs would be exact, but it may say too little: containers show their own share there, or a
+//! mount lies over it. The width counts only if it is possible: no less than the highest CPU that this
+//! thread may use, and no more than the kernel's masks have room for, which is what the system call
+//! for a thread's mask returns (sched_getaffinity(2)). Else there are rows for all of that room.
+
+use crate::platform::sys;
+
+/// CPUs of the kernel's masks on the largest machines, where nothing says how large they are.
+const MOST: usize = 8192;
+
+/// So many CPUs need rows; and the number below which the kernel's CPU numbers lie in any case.
+pub(super) fn possible() -> (usize, usize) {
+    let mask = Mask::of_this_thread();
+    (choose(&mask, width_in_status()), mask.bits)
+}
+
+fn choose(mask: &Mask, width: Option<usize>) -> usize {
+    let least = mask.end.max(1);
+    width.filter(|width| (least..=mask.bits).contains(width)).unwrap_or(mask.bits)
+}
+
+/// The CPUs that a thread may use.
+struct Mask {
+    /// CPUs that the kernel's masks have room for.
+    bits: usize,
+    /// The highest that it may use, and one.
+    end: usize,
+}
+
+impl Mask {
+    #[cold]
+    #[inline(never)]
+    fn of_this_thread() -> Self {
+        let mut words = [0u64; MOST / 64];
+        let (bytes, first) = (size_of_val(&words), words.as_mut_ptr() as usize);
+        // SAFETY: it writes at most so many bytes.
+        let done = unsafe { sys::call(sys::SCHED_GETAFFINITY, [0, bytes, first, 0, 0, 0]) };
+        let bytes = usize::try_from(done).ok().filter(|bytes| *bytes > 0);
+        let Some(last) = words.iter().rposition(|word| *word != 0).filter(|_| bytes.is_some())
+        else {
+            return Mask { bits: MOST, end: 0 };
+        };
+        let end = 64 * last + 64 - words[last].leading_zeros() as usize;
+        Mask { bits: bytes.map_or(MOST, |bytes| 8 * bytes).max(end), end }
+    }
+}
+
+/// CPUs that the masks in this process's status have digits for.
+#[cold]
+#[inline(never)]
+fn width_in_status() -> Option<usize> {
+    let mut buffer = [0u8; 8 << 10];
+    mask_width(sys::read_file(c"/proc/self/status", &mut buffer)?)
+}
+
+/// CPUs of the mask in a status, which ends within the text.
+fn mask_width(text: &[u8]) -> Option<usize> {
+    const NAME: &[u8] = b"\nCpus_allowed:";
+    let begin = text.windows(NAME.len()).position(|part| part == NAME)? + NAME.len();
+    let end = begin + text[begin..].iter().position(|c| *c == b'\n')?;
+    let digits = text[begin..end].iter().filter(|c| c.is_ascii_hexdigit()).count();
+    (digits > 0).then_some(4 * digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_s_width_bounds_the_number_of_cpus() {
+        let width = |mask: &str| mask_width(format!("Name:\tx\nCpus_allowed:\t{mask}").as_bytes());
+        assert_eq!(width("3\nCpus_allowed_list:\t0-1\n"), Some(4));
+        assert_eq!(width("ffff\n"), Some(16));
+        assert_eq!(width("00ff,ffffffff\n"), Some(48));
+        assert_eq!(width("ffff"), None, "it may go on");
+        assert_eq!(width("\n"), None);
+        assert_eq!(mask_width(b""), None);
+    }
+
+    #[test]
+    fn rows_are_never_fewer_than_cpus_that_the_kernel_names() {
+        let mask = Mask { bits: 64, end: 2 };
+        assert_eq!(choose(&mask, Some(4)), 4);
+        assert_eq!(choose(&mask, Some(64)), 64, "CPUs that come later");
+        assert_eq!(choose(&mask, Some(100_000)), 64, "more than masks have room for");
+        assert_eq!(choose(&mask, None), 64);
+        let far = Mask { bits: 256, end: 200 };
+        assert_eq!(choose(&far, Some(4)), 256, "it may use the 200th");
+        assert_eq!(choose(&far, Some(0)), 256);
+    }
+
+    #[test]
+    fn each_way_counts_all_cpus() {
+        let (rows, most) = possible();
+        let mask = Mask::of_this_thread();
+        assert!(mask.end <= rows && rows <= most && most <= MOST);
+        assert!(width_in_status().is_none_or(|width| width >= mask.end));
+    }
+}
