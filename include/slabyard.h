@@ -240,7 +240,7 @@ void slabyard_cache_free_bulk(struct slabyard_cache *cache, size_t nr, void *con
  *
  * Calls of other threads that need more than their CPU's sheaf wait meanwhile.
  *
- * Return: 0; 1 if free objects may have been among them, because other threads' private slots cannot be stopped or an object was freed twice; -1 and EAGAIN in a signal handler, and while another thread forks.
+ * Return: 0; 1 if free objects may have been among them, because other threads' private slots cannot be stopped or an object was freed twice; -1 and EAGAIN in a signal handler.
  */
 int slabyard_cache_for_each_live(struct slabyard_cache *cache,
 				 void (*each)(void *object, void *with), void *with);

@@ -10,6 +10,8 @@
 //! A thread has one area of restartable sequences (rseq(2)). Where the library registered its own,
 //! it takes it back before the program registers another (`Linux::give_way`).
 //!
+//! `syscall` also sees children that share our memory ([`crate::vfork`]).
+//!
 //! The library does not see a filter that a program installs by an instruction of its own; if
 //! such a filter refuses a call and does not end the process, the caller handles the error.
 
@@ -17,12 +19,16 @@
 
 use crate::errno::set_errno;
 use crate::state::{YARD, ready};
+use crate::vfork::{after_clone, before_clone, vfork};
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_long};
 
+const SYS_CLONE: u32 = 56;
+const SYS_VFORK: u32 = 58;
 const SYS_PRCTL: u32 = 157;
 const SYS_SECCOMP: u32 = 317;
 const SYS_RSEQ: u32 = 334;
+const SYS_CLONE3: u32 = 435;
 const PR_SET_SECCOMP: u32 = 22;
 
 /// A filter is about to be installed, or an area registered: the call's number and its first
@@ -63,6 +69,12 @@ extern "C" fn syscall() -> c_long {
         "je 2f",
         "cmp edi, {rseq}",
         "je 2f",
+        "cmp edi, {clone}",
+        "je 4f",
+        "cmp edi, {clone3}",
+        "je 5f",
+        "cmp edi, {vfork}",
+        "je {make_vfork}",
         "cmp edi, {prctl}",
         "jne 1f",
         "cmp esi, {set_seccomp}",
@@ -97,6 +109,71 @@ extern "C" fn syscall() -> c_long {
         "pop rsi",
         "pop rdi",
         "jmp 1b",
+        // A clone: its child may return from here over our stack, so what the parent needs waits in
+        // registers, as in `vfork`: the return address in r9, of which no clone has an argument,
+        // and what was done before in its upper byte. The flags are the first argument of `clone`,
+        "4: push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "mov rdi, rsi",
+        "call {before_clone}",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "movzx r9d, al",
+        "shl r9, 56",
+        "pop rcx",
+        "or r9, rcx",
+        "mov eax, {clone}",
+        "syscall",
+        "mov rcx, rdi",
+        "jmp 7f",
+        // and the first word of what that of `clone3` points to.
+        "5: test rsi, rsi",
+        "jz 1b",
+        "push rsi",
+        "push rdx",
+        "sub rsp, 8",
+        "mov rdi, [rsi]",
+        "call {before_clone}",
+        "add rsp, 8",
+        "pop rdx",
+        "pop rdi",
+        "mov rsi, rdx",
+        "movzx r9d, al",
+        "shl r9, 56",
+        "pop rcx",
+        "or r9, rcx",
+        "mov eax, {clone3}",
+        "syscall",
+        "mov rcx, [rdi]",
+        "7: mov rsi, r9",
+        "shl rsi, 8",
+        "shr rsi, 8",
+        "push rsi",
+        "test rax, rax",
+        "jz 8f",
+        "mov rdi, rax",
+        "mov rsi, rcx",
+        "mov rdx, r9",
+        "shr rdx, 56",
+        "jmp {after_clone}",
+        "8: ret",
+        clone = const SYS_CLONE,
+        clone3 = const SYS_CLONE3,
+        vfork = const SYS_VFORK,
+        make_vfork = sym vfork,
+        before_clone = sym before_clone,
+        after_clone = sym after_clone,
         seccomp = const SYS_SECCOMP,
         rseq = const SYS_RSEQ,
         prctl = const SYS_PRCTL,

@@ -1,10 +1,5 @@
-//! Fork: it waits until no thread is in a slow path, so nothing is in transit
-//! in the child. A stack is always whole (one committing store), so threads on
-//! the fast path need not be waited for.
-//!
-//! Between our handler and the fork itself the C library runs other handlers and takes locks
-//! of its own, which other threads may hold while they allocate. So no thread waits long for the
-//! gate meanwhile: the yard serves its call as that of a handler that interrupted a slow path.
+//! Fork: it waits for no thread that allocates; the child repairs what its parent's threads left
+//! half done (`slabyard::child`).
 
 use crate::state::YARD;
 use crate::{helper, observe};
@@ -12,8 +7,7 @@ use crate::{helper, observe};
 use core::sync::atomic::Ordering;
 use slabyard::process::fork::at_fork;
 
-/// Our constructor runs before the program's, so our handlers are the last
-/// before the fork and the first after it.
+/// Registers what is to be done in the child, and what object caches do around a fork.
 pub(crate) fn register() {
     at_fork(prepare, parent, child);
 }
@@ -71,12 +65,10 @@ extern "C" fn prepare() {
     }
     #[cfg(object_caches)]
     around(0);
-    YARD.close();
 }
 
 extern "C" fn parent() {
     if had_started() {
-        YARD.open();
         #[cfg(object_caches)]
         around(1);
     }
@@ -91,7 +83,7 @@ extern "C" fn child() {
 }
 
 fn yard_in_child() {
-    YARD.open_in_child();
+    YARD.mark_child();
     #[cfg(object_caches)]
     around(1);
     observe::after_fork();

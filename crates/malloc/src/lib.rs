@@ -3,7 +3,7 @@
 //! The only `static` yard of the workspace is here ([`state`]). `malloc` and `free` themselves
 //! are the pop and push sequences ([`entry`]); what they cannot do in one committing store is in
 //! [`slow`]; [`c`] and [`cxx`] have the other functions. [`start`] makes the yard ready at the
-//! first call, from any function; [`fork`] closes the gate around forks; [`misuse`] reports
+//! first call, from any function; [`fork`] says to the child of a fork that it is one; [`misuse`] reports
 //! misuse; [`report`] and [`ending`] report the counters at the process's end.
 //!
 //! Two packages build these sources: `slabyard-malloc`, whose yard has the engine that people

@@ -1,18 +1,16 @@
-//! Children that share their parent's memory: of `vfork`, and of `clone` with CLONE_VM and
-//! CLONE_VFORK.
+//! Children that share their parent's memory and its thread-local data: of `vfork`, and of `clone`
+//! with CLONE_VM and without CLONE_SETTLS, by the C library's functions or by `syscall`.
 //!
-//! Such a child runs with its parent's thread-local data, while that thread sleeps and other
-//! threads go on. The kernel unregisters the child's sequences, so it does not restart one that
-//! another thread interrupts, and the CPU number that they read is its parent's last. POSIX lets
-//! a child do next to nothing; programs allocate all the same.
+//! Such a child runs with its parent's thread-local data, while that thread waits and other threads
+//! go on. POSIX lets a child of `vfork` do next to nothing; programs allocate all the same. So that
+//! thread gives its restartable sequences up meanwhile
+//! (`slabyard::platform::linux::OnLinux::leave_cpu`).
 //!
-//! So while one may run, the fast path is closed for the process ([`crate::state`]), and the
-//! thread that it shares has no row (`slabyard::platform::linux::Linux::leave_row`): its
-//! slow paths are served from slabs, under locks. Other threads take their sequences inside
-//! of the slow path.
+//! Where the system refuses that, the fast path is closed for the process ([`crate::state`]), and
+//! the thread has no row (`slabyard::platform::linux::OnLinux::leave_row`): its slow paths are
+//! served from slabs, under locks, and other threads take their sequences inside of the slow path.
 //!
-//! The library does not see children of a system call that the program makes without the C
-//! library's functions.
+//! The library does not see children that a program makes by an instruction of its own.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -21,42 +19,96 @@ use crate::start;
 use crate::state;
 use crate::state::{YARD, choose, hold_open};
 use core::arch::naked_asm;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_long, c_void};
+use slabyard::platform::linux::Left;
 
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
 
-/// Before a child that shares our memory begins: true if this thread is one itself.
-extern "C" fn before() -> bool {
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+
+/// What [`before`] did, for [`after`].
+const NOTHING: u8 = 0;
+const LEFT_CPU: u8 = 1;
+const CLOSED: u8 = 2;
+/// With [`CLOSED`]: the thread is such a child itself.
+const WAS_CHILD: u8 = 4;
+
+/// Before a child that shares our memory begins.
+extern "C" fn before() -> u8 {
     if !start::ensure() {
-        return true;
+        return NOTHING;
     }
-    hold_open(false);
-    choose();
-    YARD.platform().leave_row()
+    match YARD.platform().leave_cpu() {
+        Left::Nothing => NOTHING,
+        Left::Registration => LEFT_CPU,
+        Left::Refused => {
+            hold_open(false);
+            choose();
+            // A thread that is such a child itself has no row already.
+            if YARD.platform().leave_row() { CLOSED | WAS_CHILD } else { CLOSED }
+        }
+    }
 }
 
-/// In the parent, as its child has ended or become another program.
-fn after(was_child: bool) {
-    if !state::ready() {
+/// In the parent, as its child has ended or become another program; or as it goes on beside the
+/// child of this process id.
+fn after(did: u8, beside: Option<u32>) {
+    if did == NOTHING || !state::ready() {
         return;
     }
-    if !was_child {
-        YARD.platform().return_to_row();
+    if did == LEFT_CPU {
+        return match beside {
+            None => YARD.platform().return_to_cpu(),
+            Some(child) => YARD.platform().return_after(child),
+        };
     }
-    hold_open(true);
-    choose();
+    // The fast path stays closed beside a child: nobody says when it ends.
+    if beside.is_none() {
+        if did & WAS_CHILD == 0 {
+            YARD.platform().return_to_row();
+        }
+        hold_open(true);
+        choose();
+    }
+}
+
+/// The process beside which a parent goes on after such a call.
+fn beside(flags: u64, result: isize) -> Option<u32> {
+    (flags & CLONE_VFORK == 0 && result > 0).then_some(result as u32)
 }
 
 /// The end of `vfork` in the parent: returns the system's result as the C library does.
-extern "C" fn after_vfork(result: isize, was_child: bool) -> c_int {
-    after(was_child);
+extern "C" fn after_vfork(result: isize, did: u8) -> c_int {
+    after(did, None);
+    returned(result) as c_int
+}
+
+/// Before a clone by `syscall`, of these flags.
+pub(crate) extern "C" fn before_clone(flags: u64) -> u8 {
+    if is_shared(flags) { before() } else { NOTHING }
+}
+
+/// The end of a clone by `syscall` in the parent.
+pub(crate) extern "C" fn after_clone(result: isize, flags: u64, did: u8) -> c_long {
+    after(did, beside(flags, result));
+    returned(result)
+}
+
+/// True of a clone whose child shares our thread-local data.
+const fn is_shared(flags: u64) -> bool {
+    flags & (CLONE_VM | CLONE_SETTLS) == CLONE_VM
+}
+
+fn returned(result: isize) -> c_long {
     if (-4095..0).contains(&result) {
         set_errno(-result as c_int);
         return -1;
     }
-    result as c_int
+    result as c_long
 }
 
 /// Two returns from one call: the child goes on in our caller, over the stack from which the
@@ -64,7 +116,7 @@ extern "C" fn after_vfork(result: isize, was_child: bool) -> c_int {
 /// has for itself, and nothing else is on the stack. (The C library's does the same.)
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-extern "C" fn vfork() -> c_int {
+pub(crate) extern "C" fn vfork() -> c_int {
     naked_asm!(
         "sub rsp, 8",
         "call {before}",
@@ -99,9 +151,6 @@ extern "C" fn clone(
     tls: usize,
     child_tid: usize,
 ) -> c_int {
-    const CLONE_VM: c_int = 0x100;
-    const CLONE_VFORK: c_int = 0x4000;
-    const CLONE_SETTLS: c_int = 0x8_0000;
     const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
     const ENOSYS: c_int = 38;
     // SAFETY: the next definition after ours (dlsym(3)).
@@ -112,12 +161,9 @@ extern "C" fn clone(
     }
     // SAFETY: the C library's function, of these arguments.
     let next = unsafe { core::mem::transmute::<*mut c_void, Clone>(next) };
-    let shares = flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS) == CLONE_VM | CLONE_VFORK;
-    let was_child = shares && before();
+    let word = flags.cast_unsigned().into();
+    let did = if is_shared(word) { before() } else { NOTHING };
     let result = next(function, stack, flags, argument, parent_tid, tls, child_tid);
-    if shares {
-        // The child shares it.
-        keeping_errno(|| after(was_child));
-    }
+    keeping_errno(|| after(did, beside(word, result as isize)));
     result
 }

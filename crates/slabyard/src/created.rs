@@ -19,14 +19,11 @@ use crate::platform::{GRANULE, Platform};
 use crate::slab::Geometry;
 use crate::slab::debug::Asked;
 use crate::waiting::NotWaited;
-use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, SlowPath};
+use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS};
 use crate::yard::stacks::Stacks;
 use crate::yard::{Place, Yard};
 use core::fmt;
 use slabyard_abi::debug::DebugFlags;
-
-/// A thread waits for so many forks, each a second at most.
-const MOST_FORKS: u32 = 64;
 
 /// Why no cache was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +39,7 @@ pub enum NotCreated {
     TooMany,
     /// The system refuses memory.
     Memory,
-    /// The caller is a signal handler that interrupted a slow path, or forks take too long.
+    /// The caller is a signal handler that interrupted a slow path.
     Interrupted,
 }
 
@@ -57,7 +54,7 @@ pub enum NotDestroyed {
     /// Slabs that it had wait for readers among whom the caller is. Destroy the cache after the
     /// section.
     InSection,
-    /// The caller is a signal handler that interrupted a slow path, or forks take too long.
+    /// The caller is a signal handler that interrupted a slow path.
     Interrupted,
 }
 
@@ -86,7 +83,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             Some(geometry) => geometry.ok_or(NotCreated::Settings)?,
             None => plain,
         };
-        let Some(_slow_path) = self.slow_path_after_fork() else {
+        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
             return Err(NotCreated::Interrupted);
         };
         if settings.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
@@ -192,7 +189,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Ends the slabs, and destroys the cache if none of them waits for readers: else false.
     fn destroy_once(&self, id: CacheId) -> Result<bool, NotDestroyed> {
-        let Some(_slow_path) = self.slow_path_after_fork() else {
+        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
             return Err(NotDestroyed::Interrupted);
         };
         self.finish_deferred();
@@ -272,7 +269,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         self.fetch_for_alloc(Some(cache));
         let Some(_slow_path) = self.slow_path(cache.shape().calls()) else {
-            return self.alloc_from_outside(id, cache);
+            return self.alloc_from_outside(cache);
         };
         self.alloc_or_drain_from(id, cache)
     }
@@ -292,7 +289,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return None;
         }
         let Some(_slow_path) = self.slow_path(cache.shape().calls()) else {
-            return self.alloc_from_outside(id, cache);
+            return self.alloc_from_outside(cache);
         };
         self.caches.begin_use(id.number());
         let object = cache.engine.alloc_at(cache.on(&self.heap), node);
@@ -309,32 +306,19 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// As [`Yard::alloc`] outside of a slow path: the object is a mapping. None of a cache whose
-    /// memory must stay what it is after a free: that allocation waits for the fork, or fails.
+    /// memory must stay what it is after a free.
     #[cold]
-    fn alloc_from_outside(&self, id: CacheId, cache: &Cache<E>) -> Option<usize> {
+    fn alloc_from_outside(&self, cache: &Cache<E>) -> Option<usize> {
         let shape = cache.shape();
+        if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
+            return None;
+        }
         let align = 1 << shape.geometry.size.trailing_zeros();
-        let is_typesafe = shape.flags.has(CacheFlags::TYPESAFE_BY_RCU);
-        let map = || self.map_block(shape.geometry.size as usize, align);
-        let Some(address) = (!is_typesafe).then(map).flatten() else {
-            let _slow_path = self.slow_path_after_fork()?;
-            return self.alloc_or_drain_from(id, cache);
-        };
+        let address = self.map_block(shape.geometry.size as usize, align)?;
         if let Some(constructor) = &shape.constructor {
             constructor.call(address);
         }
         Some(address)
-    }
-
-    /// Enters a slow path; waits for forks that are under way.
-    pub(crate) fn slow_path_after_fork(&self) -> Option<SlowPath<'_, P, E>> {
-        (0..MOST_FORKS).find_map(|_| {
-            let slow_path = self.slow_path(RUN_CALLS);
-            if slow_path.is_none() && !self.is_inside() {
-                self.gate.wait_for_fork(self.platform());
-            }
-            slow_path
-        })
     }
 
     /// Frees an object of a cache, by the fast path first.

@@ -1,58 +1,21 @@
-//! The gate: every slow path passes it, so that a fork, a check and a count can wait until
-//! none is under way and nothing is in transit.
+//! The gate: every slow path passes it, so that a check and a count can wait until none is under
+//! way and nothing is in transit.
 //!
 //! The counts of threads inside lie in stripes of a cache line each, chosen by thread. A thread
 //! that enters raises its stripe and then reads whether the gate is closed; a thread that
 //! closes stores that the gate is closed and then reads the stripes. All four are SeqCst: one
 //! of the two threads sees the other's store (Dekker's argument).
 //!
-//! A thread that finds the gate closed for a look waits: a look is short, and takes no lock of
-//! the C library. A thread that finds it closed for a fork waits a millisecond at most, which
-//! is as long as most forks take, and is then refused: it may hold a lock that the fork is
-//! about to wait for (of a stream, of the loader, of a handler that the program registered).
+//! A thread that finds the gate closed waits: a look is short, and takes no lock of the C library.
+//! A thread inside waits for no lock but the yard's own, so the one that closes waits briefly, too.
+//! A fork does not close the gate: between its handlers and the fork itself the C library waits for
+//! locks whose holders may wait for memory. Its child asks here whether its parent's threads were
+//! inside ([`Gate::forget`]), and repairs what they left half done ([`crate::child`]).
 
 use crate::platform::Platform;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 const STRIPES: usize = 16;
-
-/// Why the gate is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Purpose {
-    /// A check or a count reads the quiesced yard.
-    Look = 1,
-    /// The process forks.
-    Fork = 2,
-}
-
-/// The owner's word: the address of a thread's depth word, and in the low bits how often that
-/// thread closed the gate. A handler that interrupts a fork may fork itself.
-struct Owner;
-
-impl Owner {
-    const NONE: usize = 0;
-    /// The bit at which the address begins: it has 57 bits at most.
-    const SHIFT: u32 = 7;
-    /// The owner is about to open the gate, or has just done so.
-    const LEAVES: usize = 1 << 6;
-    const COUNT: usize = Self::LEAVES - 1;
-
-    fn is(word: usize, me: usize) -> bool {
-        word >> Self::SHIFT == me
-    }
-}
-
-/// The value of [`Gate::closed`] while the gate is open.
-const OPEN: u32 = 0;
-
-/// A look waits for a fork at most so long, in sleeps of [`SLEEP_MS`]: the thread that looks
-/// may hold a lock that the fork waits for.
-const LOOK_WAITS_MS: u64 = 1000;
-const SLEEP_MS: u64 = 10;
-/// A thread that enters waits for a fork at most so long; after one that waited in vain, no
-/// thread waits for the same fork.
-const ENTER_WAITS_MS: u64 = 1;
 
 #[repr(align(64))]
 struct Stripe(AtomicU32);
@@ -61,13 +24,22 @@ struct Stripe(AtomicU32);
 #[derive(Clone, Copy)]
 pub(crate) struct Inside<'a>(&'a AtomicU32);
 
-/// The gate: counts of the threads inside, and whether and by whom it is closed.
+/// Where the threads were that a child forgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    /// In a slow path.
+    pub(crate) inside: bool,
+    /// Looking, with the gate closed.
+    pub(crate) looked: bool,
+}
+
+// Values of `Gate::closed`.
+const OPEN: u32 = 0;
+const CLOSED: u32 = 1;
+
+/// The gate: counts of the threads inside, and whether it is closed.
 pub(crate) struct Gate {
     closed: AtomicU32,
-    /// 1: this fork takes longer than [`ENTER_WAITS_MS`].
-    is_long: AtomicU32,
-    /// The thread that closed it, and how often ([`Owner`]): that thread may enter.
-    owner: AtomicUsize,
     stripes: [Stripe; STRIPES],
 }
 
@@ -75,8 +47,6 @@ impl Gate {
     pub(crate) const fn new() -> Self {
         Gate {
             closed: AtomicU32::new(OPEN),
-            is_long: AtomicU32::new(0),
-            owner: AtomicUsize::new(0),
             stripes: [const { Stripe(AtomicU32::new(0)) }; STRIPES],
         }
     }
@@ -86,58 +56,41 @@ impl Gate {
         [self.stripes.as_ptr() as usize, STRIPES, size_of::<Stripe>()]
     }
 
-    fn me<P: Platform>(p: &P) -> usize {
-        core::ptr::from_ref(p.depth()) as usize
-    }
-
     fn stripe<P: Platform>(&self, p: &P) -> &AtomicU32 {
         // The depth word's address tells threads apart and stays the same.
-        &self.stripes[stripe_of(Self::me(p))].0
+        &self.stripes[stripe_of(core::ptr::from_ref(p.depth()) as usize)].0
     }
 
-    /// The stripe that counts the caller inside; `None` if a fork is under way.
+    /// The stripe that counts the caller inside.
     #[inline]
-    pub(crate) fn enter<P: Platform>(&self, p: &P) -> Option<Inside<'_>> {
+    pub(crate) fn enter<P: Platform>(&self, p: &P) -> Inside<'_> {
         let stripe = self.stripe(p);
         stripe.fetch_add(1, Ordering::SeqCst);
-        if self.closed.load(Ordering::SeqCst) == OPEN {
-            return Some(Inside(stripe));
+        if self.closed.load(Ordering::SeqCst) != OPEN {
+            self.enter_closed(p, stripe);
         }
-        self.leave(p, Inside(stripe));
-        self.enter_closed(p)
+        Inside(stripe)
     }
 
+    /// Waits until the gate is open; the stripe counts the caller before and after.
     #[cold]
-    fn enter_closed<P: Platform>(&self, p: &P) -> Option<Inside<'_>> {
-        let stripe = self.stripe(p);
-        let mut waited = false;
+    fn enter_closed<P: Platform>(&self, p: &P, stripe: &AtomicU32) {
         loop {
+            self.leave(p, Inside(stripe));
+            self.wait_until_open(p);
             stripe.fetch_add(1, Ordering::SeqCst);
-            let closed = self.closed.load(Ordering::SeqCst);
-            let owner = self.owner.load(Ordering::Relaxed);
-            let enters = closed == OPEN || Owner::is(owner, Self::me(p));
-            let forking = closed == Purpose::Fork as u32;
-            let refused = !enters && forking && self.is_long.load(Ordering::Relaxed) != 0;
-            if !enters {
-                self.leave(p, Inside(stripe));
+            if self.closed.load(Ordering::SeqCst) == OPEN {
+                return;
             }
-            if enters || refused {
-                if waited {
-                    // `open` wakes one sleeper: each wakes the next.
-                    p.wake(&self.closed);
-                }
-                return enters.then_some(Inside(stripe));
-            }
-            if forking {
-                p.wait_at_most(&self.closed, closed, ENTER_WAITS_MS);
-                if self.is_forking() {
-                    self.is_long.store(1, Ordering::Relaxed);
-                }
-            } else {
-                p.wait(&self.closed, closed);
-            }
-            waited = true;
         }
+    }
+
+    fn wait_until_open<P: Platform>(&self, p: &P) {
+        while self.closed.load(Ordering::SeqCst) != OPEN {
+            p.wait(&self.closed, CLOSED);
+        }
+        // `open` wakes one sleeper: each wakes the next.
+        p.wake(&self.closed);
     }
 
     pub(crate) fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
@@ -147,41 +100,13 @@ impl Gate {
         }
     }
 
-    /// Closes the gate and waits until no thread is inside. The caller is outside. False if
-    /// another thread's fork does not end in time: the caller has not closed the gate then.
-    pub(crate) fn close<P: Platform>(&self, p: &P, purpose: Purpose) -> bool {
-        // The owner first: a handler that interrupts us finds the gate either
-        // open or ours, and never waits for the thread below it.
-        let me = Self::me(p);
-        let mut waited_ms = 0;
-        loop {
-            let owner = self.owner.load(Ordering::SeqCst);
-            let next = if Owner::is(owner, me) { owner + 1 } else { me << Owner::SHIFT | 1 };
-            // If it is ours, only our handlers change it, and they restore it.
-            if (owner == Owner::NONE || Owner::is(owner, me))
-                && self
-                    .owner
-                    .compare_exchange(owner, next, Ordering::SeqCst, Ordering::SeqCst)
-                    .is_ok()
-            {
-                break;
-            }
-            let closed = self.closed.load(Ordering::SeqCst);
-            if purpose == Purpose::Look && closed == Purpose::Fork as u32 {
-                if waited_ms >= LOOK_WAITS_MS {
-                    return false;
-                }
-                p.wait_at_most(&self.closed, closed, SLEEP_MS);
-                waited_ms += SLEEP_MS;
-            } else if closed != OPEN {
-                p.wait(&self.closed, closed);
-            } else {
-                // Another thread is between its stores of `owner` and of `closed`.
-                p.step();
-            }
+    /// Closes the gate and waits until no thread is inside. The caller is outside, and no signal
+    /// handler that interrupts it comes here: its depth word says so.
+    pub(crate) fn close<P: Platform>(&self, p: &P) {
+        let (set, seen) = (Ordering::SeqCst, Ordering::SeqCst);
+        while self.closed.compare_exchange(OPEN, CLOSED, set, seen).is_err() {
+            self.wait_until_open(p);
         }
-        self.is_long.store(0, Ordering::Relaxed);
-        self.closed.store(purpose as u32, Ordering::SeqCst);
         for Stripe(stripe) in &self.stripes {
             loop {
                 let inside = stripe.load(Ordering::SeqCst);
@@ -191,48 +116,23 @@ impl Gate {
                 p.wait(stripe, inside);
             }
         }
-        true
     }
 
-    /// Opens the gate that this thread closed: once for each time.
+    /// Opens the gate that this thread closed.
     pub(crate) fn open<P: Platform>(&self, p: &P) {
-        let owner = self.owner.load(Ordering::SeqCst);
-        if owner & Owner::COUNT > 1 {
-            // In a handler that interrupted a fork, before the fork opens the gate or while it
-            // does so.
-            if owner & Owner::LEAVES != 0 {
-                self.closed.store(OPEN, Ordering::SeqCst);
-            }
-            self.owner.store(owner - 1, Ordering::SeqCst);
-            return;
-        }
-        self.owner.store(owner | Owner::LEAVES, Ordering::SeqCst);
         self.closed.store(OPEN, Ordering::SeqCst);
-        self.owner.store(Owner::NONE, Ordering::SeqCst);
         p.wake(&self.closed);
     }
 
-    /// In the child of a fork: forgets the parent's threads that the gate was just refusing. The
-    /// child's one thread is outside, or `inside` if it forked in a handler that interrupted a
-    /// slow path.
-    pub(crate) fn forget_others<P: Platform>(&self, p: &P, inside: bool) {
-        self.stripes.iter().for_each(|Stripe(stripe)| stripe.store(0, Ordering::SeqCst));
-        self.stripe(p).store(u32::from(inside), Ordering::SeqCst);
-    }
-
-    /// True while a fork is under way.
-    pub(crate) fn is_forking(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) == Purpose::Fork as u32
-    }
-
-    /// Waits for a fork to end, for [`LOOK_WAITS_MS`] at most.
-    pub(crate) fn wait_for_fork<P: Platform>(&self, p: &P) {
-        for _ in 0..LOOK_WAITS_MS / SLEEP_MS {
-            if !self.is_forking() {
-                return;
-            }
-            p.wait_at_most(&self.closed, Purpose::Fork as u32, SLEEP_MS);
+    /// In the child of a fork, whose threads are all outside: forgets the parent's, and says where
+    /// those were.
+    pub(crate) fn forget(&self) -> Forgotten {
+        let looked = self.closed.swap(OPEN, Ordering::SeqCst) != OPEN;
+        let mut inside = false;
+        for Stripe(stripe) in &self.stripes {
+            inside |= stripe.swap(0, Ordering::SeqCst) != 0;
         }
+        Forgotten { inside, looked }
     }
 }
 
@@ -252,50 +152,22 @@ mod tests {
     use super::*;
     use crate::platform::machine::{Config, Machine};
 
-    /// A handler that interrupts a fork forks too, wherever it interrupts it.
-    #[test]
-    fn a_fork_within_a_fork_leaves_the_gate_as_it_was() {
-        let (machine, gate) = (Machine::new(Config::default()), Gate::new());
-        let nested = || {
-            assert!(gate.close(&machine, Purpose::Fork));
-            assert!(gate.is_forking());
-            gate.open(&machine);
-        };
-        assert!(gate.close(&machine, Purpose::Fork));
-        nested();
-        assert!(gate.is_forking(), "the outer fork goes on");
-        gate.open(&machine);
-        assert!(!gate.is_forking() && gate.owner.load(Ordering::Relaxed) == Owner::NONE);
-        // As `open` leaves the words between its stores.
-        let me = Gate::me(&machine) << Owner::SHIFT;
-        for closed in [Purpose::Fork as u32, OPEN] {
-            gate.owner.store(me | Owner::LEAVES | 1, Ordering::Relaxed);
-            gate.closed.store(closed, Ordering::Relaxed);
-            nested();
-            assert!(!gate.is_forking(), "the outer fork is over");
-            gate.owner.store(Owner::NONE, Ordering::Relaxed);
-            gate.closed.store(OPEN, Ordering::Relaxed);
-        }
-        nested();
-        assert!(gate.enter(&machine).is_some());
-    }
-
-    /// A fork copies the count of a thread that the gate was just refusing: in the child no
-    /// thread takes it off.
+    /// The child of a fork has the counts of threads that are not there: none takes them off.
     #[test]
     fn a_child_waits_for_no_thread_of_its_parent() {
         let (machine, gate) = (Machine::new(Config::default()), Gate::new());
-        assert!(gate.close(&machine, Purpose::Fork));
+        let nobody = Forgotten { inside: false, looked: false };
+        assert_eq!(gate.forget(), nobody);
         gate.stripes.iter().for_each(|Stripe(stripe)| stripe.store(1, Ordering::Relaxed));
-        gate.forget_others(&machine, false);
-        gate.open(&machine);
+        assert_eq!(gate.forget(), Forgotten { inside: true, ..nobody });
+        gate.close(&machine);
+        assert_eq!(gate.forget(), Forgotten { looked: true, ..nobody });
         // The machine's only thread would sleep for ever, which it reports.
-        assert!(gate.close(&machine, Purpose::Look));
+        gate.close(&machine);
         gate.open(&machine);
-        gate.stripes.iter().for_each(|Stripe(stripe)| stripe.store(1, Ordering::Relaxed));
-        gate.forget_others(&machine, true);
-        gate.leave(&machine, Inside(gate.stripe(&machine)));
-        assert!(gate.close(&machine, Purpose::Look));
+        let inside = gate.enter(&machine);
+        gate.leave(&machine, inside);
+        assert_eq!(gate.forget(), nobody);
     }
 
     /// Threads' blocks lie a stack and a page apart, whatever the stacks' size.

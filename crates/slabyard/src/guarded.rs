@@ -67,6 +67,11 @@ impl Guarded {
         }
     }
 
+    /// In the child of a fork.
+    pub(crate) fn begin_child(&self) {
+        self.looks.forget();
+    }
+
     pub(crate) fn choose(&self, flags: DebugFlags) {
         self.flags.store(flags.bits().into(), Ordering::Relaxed);
     }

@@ -14,6 +14,7 @@ use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Platform;
 use crate::yard::Yard;
+use crate::yard::slow_path::RUN_CALLS;
 
 /// A prefilled sheaf: [`Yard::return_prefilled`] takes it back. One of more than 1022 objects is a
 /// list of sheaves.
@@ -63,7 +64,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if self.refill(&mut prefilled, objects) {
             return Some(prefilled);
         }
-        // Inside of a handler it has got nothing; its memory is lost if forks take too long.
+        // Inside of a handler it has got nothing; its memory is lost then.
         if let Err(prefilled) = self.return_prefilled(prefilled) {
             core::mem::forget(prefilled.sheaf);
         }
@@ -98,7 +99,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return left;
         }
         let other = sheaves.unlink(&mut prefilled.empty).or_else(|| {
-            let _slow_path = self.slow_path_after_fork()?;
+            let _slow_path = self.slow_path(RUN_CALLS)?;
             sheaves.take(self.platform(), objects.min(Shape::STACK_OBJECTS as usize) as u32)
         });
         let Some(other) = other else { return 0 };
@@ -136,8 +137,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Frees what a prefilled sheaf still has, and the sheaf.
     ///
     /// # Errors
-    /// Gives it back, maybe without its objects, in a signal handler that interrupted a slow path, and
-    /// if forks take too long.
+    /// Gives it back, maybe without its objects, in a signal handler that interrupted a slow path.
     pub fn return_prefilled(&self, mut prefilled: Prefilled) -> Result<(), Prefilled> {
         if self.is_inside() {
             return Err(prefilled);
@@ -156,7 +156,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let freed = self.free_bulk_to(prefilled.id, &piece[..nr]);
             debug_assert!(freed.is_ok(), "they were allocated for it");
         }
-        let Some(_slow_path) = self.slow_path_after_fork() else {
+        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
             return Err(prefilled);
         };
         let sheaves = &self.heap.sheaves;

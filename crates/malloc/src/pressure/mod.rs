@@ -48,8 +48,6 @@ const PATIENCE_MS: u64 = 1000;
 /// A drain of fewer bytes is followed by a pause of so many milliseconds.
 const LITTLE: u64 = 64 << 10;
 const PAUSE_MS: u64 = 100;
-/// How often a drain is tried while another thread forks.
-const TRIES: u32 = 100;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static EMPTIES: AtomicBool = AtomicBool::new(false);
@@ -211,18 +209,14 @@ fn relieve() -> u64 {
     let platform = YARD.platform();
     let begin = platform.now_ns();
     let what = if EMPTIES.load(Ordering::Relaxed) { Relief::Empties } else { Relief::Full };
-    for _ in 0..TRIES {
-        if let Some(bytes) = YARD.relieve(what) {
-            let ns = platform.now_ns().saturating_sub(begin);
-            add(Count::pressure_drains, 1);
-            add(Count::pressure_drained, bytes);
-            add(Count::pressure_ns, ns);
-            COUNTS[Count::pressure_longest_ns as usize].fetch_max(ns, Ordering::Relaxed);
-            COUNTS[Count::pressure_last_ns as usize].store(ns, Ordering::Relaxed);
-            return bytes;
-        }
-        // Another thread forks, which is short.
-        platform.wait_at_most(&WORD, WATCHES, 1);
+    if let Some(bytes) = YARD.relieve(what) {
+        let ns = platform.now_ns().saturating_sub(begin);
+        add(Count::pressure_drains, 1);
+        add(Count::pressure_drained, bytes);
+        add(Count::pressure_ns, ns);
+        COUNTS[Count::pressure_longest_ns as usize].fetch_max(ns, Ordering::Relaxed);
+        COUNTS[Count::pressure_last_ns as usize].store(ns, Ordering::Relaxed);
+        return bytes;
     }
     0
 }

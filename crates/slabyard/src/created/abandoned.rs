@@ -31,6 +31,7 @@ use crate::observe::Quiesced;
 use crate::platform::{FastPath, Platform, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::yard::Yard;
+use crate::yard::slow_path::RUN_CALLS;
 use crate::yard::stacks::Stacks;
 
 /// The begin of a block of the yard that a cache's maker keeps as long as it has objects.
@@ -137,7 +138,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// True while a slow free is deferred, and links the object through its first word.
     pub(crate) fn defers(&self) -> bool {
-        self.is_inside() || self.gate.is_forking()
+        self.is_inside()
     }
 
     /// Ends one use of an owner's block, and the block with the last.
@@ -153,7 +154,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// another thread's slow path has some: it looks itself, after its work. The drain lock keeps
     /// those away that would not look: drains and passes.
     fn may_be_live(&self, id: CacheId) -> bool {
-        let Some(_slow_path) = self.slow_path_after_fork() else { return true };
+        let Some(_slow_path) = self.slow_path(RUN_CALLS) else { return true };
         let _guard = self.drain.lock(self.platform());
         let Some(cache) = self.find_cache(id) else { return false };
         let out = cache.out();

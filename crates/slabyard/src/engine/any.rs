@@ -306,6 +306,18 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.end(on));
     }
 
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        on_chosen!(self, engine => engine.begin_child(on))
+    }
+
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        on_chosen!(self, engine => engine.adopt(on, slab, of_cpu))
+    }
+
+    fn end_begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        on_chosen!(self, engine => engine.end_begin_child(on));
+    }
+
     fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {
         on_chosen!(self, engine => engine.each_partial(on, f));
     }

@@ -38,6 +38,7 @@ pub mod flags;
 pub mod flush;
 pub mod header;
 pub mod nodes;
+mod orphans;
 mod page_slabs;
 pub mod partial;
 pub mod sheaves;
@@ -300,6 +301,23 @@ pub trait Engine: Sized + Send + Sync + 'static {
 
     /// The cache has no object and no slab any more, and nobody uses it.
     fn end<P: Platform>(&self, _on: PageSlabs<'_, P>) {}
+
+    /// In the child of a fork whose parent's threads were at work on the cache ([`orphans`]): locks
+    /// are free, lists of slabs empty, what is parked on the node is counted. Returns how many
+    /// objects those are of which the yard counts the bytes.
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        orphans::empty_list(on);
+        0
+    }
+
+    /// After [`Engine::begin_child`]: counts the free objects of a slab of the cache anew, and lists
+    /// it, unless a CPU has it. Takes no pages and gives none back. Returns how many they are.
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        orphans::adopt(on, slab, of_cpu)
+    }
+
+    /// After all slabs were adopted.
+    fn end_begin_child<P: Platform>(&self, _on: PageSlabs<'_, P>) {}
 
     /// Calls `f` with each slab on the nodes' lists, and with its free objects.
     fn each_partial<P: Platform>(&self, on: PageSlabs<'_, P>, f: impl FnMut(u32, u32)) {

@@ -315,6 +315,31 @@ impl<N: AtNode> Nodes<N> {
         (0..on.heap.region.nodes()).map(move |node| self.at(on, node))
     }
 
+    /// In the child of a fork: the lists of all nodes are empty; `parked` counts the objects that a
+    /// node parks. Returns how many those are.
+    pub(super) fn begin_child<'a, P: Platform>(
+        &'a self,
+        on: PageSlabs<'a, P>,
+        mut parked: impl FnMut(OnNode<'a, P, N>) -> u64,
+    ) -> u64 {
+        // The cache's words are sums, which a thread may have been about to change.
+        let all = &on.cache.shown;
+        let zero = |words: [&AtomicU64; 4]| {
+            words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        };
+        zero([&all.nr_partial, &all.barn_objects, &all.barn_full, &all.barn_empty]);
+        for Node { shown, .. } in &self.nodes {
+            let Shown { nr_partial, barn_objects, barn_full, barn_empty, .. } = shown;
+            zero([nr_partial, barn_objects, barn_full, barn_empty]);
+        }
+        let mut objects = 0;
+        for here in self.each(on) {
+            super::orphans::empty_list(here);
+            objects += parked(here);
+        }
+        objects
+    }
+
     /// Makes a piece of a reclaim pass, node after node.
     pub(super) fn reclaim<P: Platform>(
         &self,

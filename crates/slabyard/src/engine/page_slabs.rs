@@ -207,6 +207,8 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
             self.heap.take_block_of(order, self.rules.node_of_slabs())?
         };
         R::look_at_taken(&self, shape, slab);
+        // Before anything is written there: the child of a fork may find it in nobody's hands.
+        self.heap.region.set_dirty(slab as usize, 1 << order, true);
         if let Some(constructor) = &shape.constructor {
             self.heap.construct(slab, &shape.geometry, constructor);
         }

@@ -159,6 +159,11 @@ impl Shown {
         self.begun.load(Ordering::Relaxed) == ended
     }
 
+    /// In the child of a fork: as many ended as began.
+    pub(super) fn end_all(&self) {
+        self.ended.store(self.begun(), Ordering::Relaxed);
+    }
+
     /// Slow paths begun: a wrapping count, compared with an earlier one.
     pub(super) fn begun(&self) -> u32 {
         self.begun.load(Ordering::Relaxed)

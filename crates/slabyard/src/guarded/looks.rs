@@ -53,6 +53,13 @@ impl Looks {
         }
     }
 
+    /// In the child of a fork: nobody looks, and no change is under way.
+    pub(super) fn forget(&self) {
+        self.at.store(0, Ordering::Relaxed);
+        self.ended.store(self.begun.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.held.store(0, Ordering::Release);
+    }
+
     /// A block is made or freed until the value is dropped.
     pub(super) fn change(&self) -> Change<'_> {
         for _ in 0..CHANGE_SPINS {

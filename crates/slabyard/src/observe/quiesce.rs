@@ -3,12 +3,10 @@
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
-use crate::gate::Purpose;
 use crate::pages::percpu;
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::slow_path::INSIDE;
 use crate::yard::stacks::{Entries, Stacks};
 
 /// A quiesced yard.
@@ -20,28 +18,24 @@ pub struct Quiesced<'a, P, E> {
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Runs `f` while the yard is quiesced. `None` in a signal handler that interrupted a slow
-    /// path, and if another thread's fork takes longer than a second. `f` allocates nothing.
+    /// path. `f` allocates nothing.
     pub fn quiesce<R>(&self, f: impl FnOnce(&Quiesced<'_, P, E>) -> R) -> Option<R> {
         let p = self.platform();
-        if p.depth().load(Ordering::Relaxed) & INSIDE != 0 {
-            return None;
-        }
-        p.enter();
-        if !self.gate.close(p, Purpose::Look) {
-            return None;
-        }
-        p.depth().fetch_or(INSIDE, Ordering::Relaxed);
-        let guard = self.drain.lock(p);
-        let mut quiesced = Quiesced { yard: self, stopped: false };
-        quiesced.stopped = p.can_stop() && quiesced.stop();
-        let result = f(&quiesced);
-        if quiesced.stopped {
-            quiesced.start();
-        }
-        drop(guard);
-        p.depth().fetch_and(!INSIDE, Ordering::Relaxed);
-        self.gate.open(p);
-        Some(result)
+        self.while_closed(|| {
+            let _guard = self.drain.lock(p);
+            let mut quiesced = Quiesced { yard: self, stopped: false };
+            quiesced.stopped = p.can_stop() && quiesced.stop();
+            let result = f(&quiesced);
+            if quiesced.stopped {
+                quiesced.start();
+            }
+            result
+        })
+    }
+
+    /// As it is while no other thread is in a slow path: the stacks of other CPUs run on.
+    pub(crate) fn as_it_is(&self) -> Quiesced<'_, P, E> {
+        Quiesced { yard: self, stopped: false }
     }
 }
 
@@ -62,8 +56,8 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         let yard = self.yard;
         let rows = yard.platform().rows();
         let mark = |row: usize, slot: Slot| {
-            let top = rows.entry(row, slot).mark_stopped();
-            yard.seen.get(row, slot).store(u64::from(top), Ordering::Relaxed);
+            yard.seen.forget_top(row, slot);
+            yard.seen.keep_top(row, slot, rows.entry(row, slot).mark_stopped());
         };
         self.entries().for_each(|(row, slot)| mark(row, slot));
         // As in `Platform::stop`: it marks again where a committing store overwrote the mark.
@@ -91,12 +85,13 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         for (row, slot) in self.entries() {
             let entry = self.yard.platform().rows().entry(row, slot);
             entry.start(self.top_of(row, slot));
+            self.yard.seen.forget_top(row, slot);
         }
     }
 
     /// The top that a stack had when it was marked as stopped.
     fn marked_top(&self, row: usize, slot: Slot) -> u32 {
-        self.yard.seen.get(row, slot).load(Ordering::Relaxed) as u32
+        self.yard.seen.kept_top(row, slot).unwrap_or(0)
     }
 
     fn top_of(&self, row: usize, slot: Slot) -> u32 {

@@ -45,6 +45,11 @@ impl Advice {
         let given = Given { extents: Table::new(), nr_borders: 0 };
         Advice { given: Lock::new(Rank::Advice, given), any: AtomicBool::new(false) }
     }
+
+    /// In the child of a fork: nobody gives advice.
+    pub(super) fn abandon(&self) {
+        self.given.abandon();
+    }
 }
 
 impl Given {

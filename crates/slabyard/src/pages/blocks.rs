@@ -126,6 +126,11 @@ impl Lists {
         }
     }
 
+    /// Empty lists, of blocks of up to this order.
+    pub(super) const fn with_most_order(most_order: u32) -> Self {
+        Lists { most_order, ..Self::new() }
+    }
+
     /// The highest order of a block.
     pub(super) fn most_order(&self) -> u32 {
         self.most_order

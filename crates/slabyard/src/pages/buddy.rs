@@ -277,8 +277,8 @@ impl<P: Platform> PageHeap<P> {
         for index in runs {
             let descriptor = self.region.descriptor(index);
             let granules = 1 << descriptor.order();
-            descriptor.set(Kind::None, 0, 0);
             self.region.set_dirty(index as usize, granules, true);
+            descriptor.set(Kind::None, 0, 0);
             lists.add_freed(&self.region, index, granules, now);
         }
         self.publish_freed(&lists);
@@ -365,6 +365,9 @@ impl<P: Platform> PageHeap<P> {
     fn end_live_run(&self, address: usize) -> Option<(u32, usize)> {
         let bytes = self.run_bytes(address)?;
         let index = self.region.granule_of(address)?;
+        // Before it is no run any more: memory of nobody that may hold something else than zeros is
+        // dirty, for the child of a fork in between.
+        self.region.set_dirty(index as usize, bytes / super::GRANULE, true);
         // Of two threads that free the same run, one gets it.
         if !self.region.descriptor(index).change(Kind::Run, Kind::None) {
             return None;
@@ -383,6 +386,8 @@ impl<P: Platform> PageHeap<P> {
         };
         let (old, new) = (old / super::GRANULE, self.granules_for(bytes.max(1)));
         if new < old {
+            // As in `end_live_run`.
+            self.region.set_dirty(index as usize + new, old - new, true);
             self.region.descriptor(index).granules.store(new as u32, Ordering::Relaxed);
             self.buddy.run_granules.fetch_sub(old - new, Ordering::Relaxed);
             self.free_run(index + new as u32, old - new);

@@ -219,6 +219,29 @@ impl Mappings {
         Some((table, bytes))
     }
 
+    /// In the child of a fork: forgets entries that threads were writing which are not there, and
+    /// counts the others.
+    pub(super) fn count_anew(&self) {
+        let (mut count, mut bytes) = (0, 0);
+        for table in &self.tables {
+            let mut taken = 0;
+            for entry in table.entries() {
+                match entry.key.load(Ordering::Relaxed) {
+                    0 => {}
+                    BUSY => entry.key.store(0, Ordering::Relaxed),
+                    _ => {
+                        taken += 1;
+                        bytes += entry.bytes.load(Ordering::Relaxed);
+                    }
+                }
+            }
+            table.taken.store(taken, Ordering::Relaxed);
+            count += taken;
+        }
+        self.count.store(count, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Calls `f` with the address of each live mapping, as of a moment ago.
     pub fn each(&self, mut f: impl FnMut(usize)) {
         for entry in self.tables.iter().flat_map(Table::entries) {

@@ -19,6 +19,7 @@ pub mod mappings;
 pub mod nodes;
 pub mod percpu;
 pub mod purge;
+mod rebuild;
 pub mod region;
 pub mod sheaf;
 mod sheaf_pool;

@@ -68,8 +68,8 @@ impl<P: Platform> PageHeap<P> {
     fn park(&self, index: u32, order: u32) -> bool {
         let (slot, address) = (slot_of(order), self.region.address(index));
         let descriptor = self.region.descriptor(index);
-        descriptor.set(Kind::Parked, order, 0);
         self.region.set_dirty(index as usize, 1 << order, true);
+        descriptor.set(Kind::Parked, order, 0);
         if self.platform.push(slot, address) || self.found_list(slot, order, address) {
             return true;
         }

@@ -133,6 +133,17 @@ impl Region {
         self.on_reach.set(call);
     }
 
+    /// In the child of a fork: nobody grows it.
+    pub(super) fn abandon<P: Platform>(&self, p: &P) {
+        if self.grow.abandon() {
+            self.descriptors.forget_commit(p);
+            self.map.forget_commit(p);
+            self.dirty.forget_commit(p);
+            let top = self.top();
+            p.forget_commit(self.address(top as u32), (self.granules() - top) * GRANULE);
+        }
+    }
+
     /// First address.
     #[inline]
     pub fn base(&self) -> usize {
@@ -326,7 +337,7 @@ impl Region {
     }
 
     /// Marks granules as dirty or clean; returns how many changed.
-    pub(super) fn set_dirty(&self, first: usize, granules: usize, dirty: bool) -> usize {
+    pub(crate) fn set_dirty(&self, first: usize, granules: usize, dirty: bool) -> usize {
         self.dirty_words(first, granules, |word, mask| {
             let old = if dirty {
                 word.fetch_or(mask, Ordering::Relaxed)

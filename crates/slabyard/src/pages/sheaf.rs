@@ -8,7 +8,7 @@
 use super::elements::{GUARD, LARGE, ROOM, SIZES, STRIDES, View, size_for};
 use super::sheaf_pool::SheafPool;
 use crate::platform::stack::{ELEMENT_BYTES, Entry, STOPPED, Stack, Tag};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 /// No sheaf.
 pub const NO_SHEAF: u32 = u32::MAX;
@@ -336,6 +336,9 @@ impl SheafPool {
         let elements = self.elements(&sheaf);
         elements.next.store(*head, Ordering::Relaxed);
         elements.count.store(sheaf.count, Ordering::Relaxed);
+        // One store puts it there, and what it leads to comes before: the list of a child of a
+        // fork in between is whole.
+        compiler_fence(Ordering::Release);
         *head = self.index_of(&sheaf);
         core::mem::forget(sheaf);
     }
@@ -348,7 +351,21 @@ impl SheafPool {
         let elements = self.listed(*head);
         let sheaf = self.at(*head, elements.count.load(Ordering::Relaxed));
         *head = elements.next.load(Ordering::Relaxed);
+        // As in `link`: what its holder changes in it comes after.
+        compiler_fence(Ordering::Release);
         Some(sheaf)
+    }
+
+    /// Sheaves of a list, and the objects in them (under the list's lock).
+    pub fn count_listed(&self, mut head: u32) -> (u32, u64) {
+        let (mut sheaves, mut objects) = (0, 0);
+        while head != NO_SHEAF {
+            let elements = self.listed(head);
+            sheaves += 1;
+            objects += u64::from(elements.count.load(Ordering::Relaxed));
+            head = elements.next.load(Ordering::Relaxed);
+        }
+        (sheaves, objects)
     }
 
     /// Calls `f` with each object in the sheaves of a list (under the list's lock).

@@ -104,6 +104,27 @@ impl SheafPool {
         [self.small.committed_at(), self.middle.committed_at(), self.large.committed_at()]
     }
 
+    /// In the child of a fork: nobody uses the lists, which one store changes each, and which are
+    /// counted anew.
+    pub(super) fn abandon<P: Platform>(&self, p: &P) {
+        if self.free.abandon() {
+            self.small.forget_commit(p);
+            self.middle.forget_commit(p);
+            self.large.forget_commit(p);
+        }
+        let mut sizes = self.free.lock(p);
+        for free in sizes.iter_mut() {
+            let mut head = free.head;
+            free.nr = 0;
+            while head != NO_SHEAF {
+                free.nr += 1;
+                head = self.listed(head).next.load(Ordering::Relaxed);
+            }
+            free.least = free.least.min(free.nr);
+            free.unused = free.unused.min(free.nr);
+        }
+    }
+
     /// Bytes of the elements.
     pub fn metadata_bytes(&self) -> usize {
         self.small.committed_bytes() + self.middle.committed_bytes() + self.large.committed_bytes()

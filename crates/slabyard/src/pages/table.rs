@@ -122,6 +122,13 @@ impl<T: Zeroed> Table<T> {
         true
     }
 
+    /// In the child of a fork, where a thread that is gone was about to make items usable.
+    pub fn forget_commit<P: Platform>(&self, p: &P) {
+        let usable = self.committed_bytes();
+        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
+        p.forget_commit(self.base() + usable, reserved - usable);
+    }
+
     /// Faults in the pages of a range of usable items, which will be written soon.
     pub fn touch_ahead<P: Platform>(&self, p: &P, first: usize, end: usize) {
         let page = p.page_bytes();

@@ -9,6 +9,7 @@
 //! call" passes here at `pop`, "I am a freed object" at `push`.
 
 pub mod bare;
+pub mod birth;
 pub mod fast;
 #[cfg(target_os = "linux")]
 pub mod linux;
@@ -27,7 +28,7 @@ pub use crate::sync::lock::Park;
 pub use fast::FastPath;
 pub use stack::{Entry, Rows, Slot, Stack, Stopped};
 
-use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes of the unit in which pages are counted, whatever the machine's page.
 pub const GRANULE: usize = 4096;
@@ -119,6 +120,10 @@ pub trait Platform: Park + Sync {
     /// Makes a part of a reservation usable, of which nothing is yet; it reads as zero. False if
     /// the system refuses, or something of others lies there; nothing has changed then.
     fn commit(&self, address: usize, bytes: usize) -> bool;
+
+    /// In the child of a fork, where a thread that is gone may have been about to make a part of a
+    /// reservation usable that begins at an address, of so many bytes at most: it is not usable.
+    fn forget_commit(&self, _address: usize, _most: usize) {}
 
     /// Asks for the pages of a committed part, which will be written soon, by one call.
     fn touch_ahead(&self, _address: usize, _bytes: usize) {}
@@ -270,7 +275,20 @@ pub trait Platform: Park + Sync {
 
     /// This thread's word about slow paths: bit 0 is set inside of one, so that a
     /// signal handler that interrupts it sees it; the rest counts them.
-    fn depth(&self) -> &crate::sync::AtomicU32;
+    fn depth(&self) -> &AtomicU32;
+
+    /// The word by which the child of a fork is told from its parent ([`birth`]).
+    fn birth(&self) -> &AtomicU32;
+
+    /// In a handler that the C library calls in the child of a fork: says so where the system has
+    /// not, and no slow path has seen it since.
+    fn mark_child(&self) {
+        self.birth().store(birth::CHILD, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork, before its first slow path: what the system does not keep for it is
+    /// made anew when it is needed.
+    fn begin_child(&self) {}
 
     /// Reads a word of a live or freed object (0 on the modelled machine).
     ///

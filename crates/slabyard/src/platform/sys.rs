@@ -20,6 +20,8 @@ numbers! {
     MREMAP: 25, 216;
     MINCORE: 27, 232;
     MADVISE: 28, 233;
+    GETPID: 39, 172;
+    KILL: 62, 129;
     FUTEX: 202, 98;
     SCHED_GETAFFINITY: 204, 123;
     GETTID: 186, 178;

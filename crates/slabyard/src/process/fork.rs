@@ -1,10 +1,6 @@
-//! Fork: it waits until no thread is in a slow path, so nothing is in transit in the child. A
-//! stack is always whole (one committing store), so threads on the fast path need not be waited
-//! for.
-//!
-//! Between our handler and the fork itself the C library runs other handlers and takes locks
-//! of its own, which other threads may hold while they allocate. So no thread waits long for the
-//! gate meanwhile: the yard serves its call as that of a handler that interrupted a slow path.
+//! Fork: it waits for no thread. Between the handlers and the fork itself the C library takes locks of
+//! its own, which other threads may hold while they allocate; the child repairs what those left half
+//! done ([`crate::child`]).
 //!
 //! Neighbours: the malloc library has handlers of its own around the same calls; [`super`]
 //! registers those below for all yards of the process.
@@ -12,6 +8,7 @@
 use super::started::each_started;
 pub use super::started::{lock_starts, unlock_starts};
 use crate::engine::Engine;
+use crate::platform::Platform;
 use crate::platform::linux::OnLinux;
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
@@ -45,18 +42,13 @@ pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
 }
 
 impl<const COUNTS: bool, E: Engine> Yard<OnLinux<COUNTS>, E> {
-    /// In the child of a fork: opens the gate that the parent [closed](Yard::close), for the one
-    /// thread that is there.
-    pub fn open_in_child(&self) {
-        self.platform().after_fork();
-        self.forget_others();
-        self.open();
-    }
-
     /// In the child of a fork: takes what threads that are not there had in rows of their own.
     /// Their slots are free [afterwards](OnLinux::free_foreign_slots).
     pub fn adopt_foreign_rows(&self) {
-        self.adopt_rows(self.platform().foreign_slots());
+        // Else rows are CPUs', and the repair waits for the first slow path.
+        if self.platform().has_private_rows() {
+            self.adopt_rows(self.platform().foreign_slots());
+        }
     }
 }
 
@@ -71,16 +63,14 @@ pub(super) fn register() {
 extern "C" fn prepare() {
     // No yard is half started in the child.
     lock_starts();
-    each_started(|calls| calls.close);
 }
 
 extern "C" fn parent() {
-    each_started(|calls| calls.open);
     unlock_starts();
 }
 
 extern "C" fn child() {
-    each_started(|calls| calls.open_in_child);
+    each_started(|calls| calls.mark_child);
     // Slots are of the process: they are free when no yard has a row of theirs.
     each_started(|calls| calls.adopt_foreign_rows);
     each_started(|calls| calls.free_foreign_slots);

@@ -140,9 +140,7 @@ impl<E: Engine> ProcessYard<E> {
 
     /// What forks and ends of threads do with the yard.
     const CALLS: Calls<Yard<Linux, E>> = Calls {
-        close: Yard::close,
-        open: Yard::open,
-        open_in_child: Yard::open_in_child,
+        mark_child: Yard::mark_child,
         adopt_foreign_rows: Yard::adopt_foreign_rows,
         free_foreign_slots: |yard| yard.platform().free_foreign_slots(),
         drain_thread: Yard::drain_thread,

@@ -8,9 +8,7 @@ use core::ptr;
 /// What forks and ends of threads do with a yard of type `Y`. Its layout is the same for all.
 #[repr(C)]
 pub(super) struct Calls<Y: 'static = ()> {
-    pub(super) close: fn(&'static Y),
-    pub(super) open: fn(&'static Y),
-    pub(super) open_in_child: fn(&'static Y),
+    pub(super) mark_child: fn(&'static Y),
     pub(super) adopt_foreign_rows: fn(&'static Y),
     pub(super) free_foreign_slots: fn(&'static Y),
     pub(super) drain_thread: fn(&'static Y),

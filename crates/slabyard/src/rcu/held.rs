@@ -63,6 +63,19 @@ impl<P: Platform> PageHeap<P> {
         self.buddy.run_granules.fetch_add(1 << order, Ordering::Relaxed);
     }
 
+    /// In the child of a fork: counts the slabs of the list, the last of which another thread may
+    /// have been about to put there.
+    pub(crate) fn count_held_anew(&self) {
+        let mut held = self.rcu.held.lock(&self.platform);
+        let (mut at, mut nr) = (held.head, 0);
+        while at != NIL {
+            nr += 1;
+            held.tail = at;
+            at = self.region.descriptor(at).next.load(Ordering::Relaxed);
+        }
+        self.rcu.nr_held.store(nr, Ordering::Relaxed);
+    }
+
     /// The epoch that the first of the slabs waits for.
     pub(crate) fn first_held(&self) -> Option<Epoch> {
         if self.rcu.nr_held() == 0 {

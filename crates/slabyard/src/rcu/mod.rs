@@ -257,6 +257,12 @@ impl Rcu {
         self.refused.store(0, Ordering::Relaxed);
     }
 
+    /// In the child of a fork: nobody has a lock.
+    pub(crate) fn abandon(&self) {
+        self.grace.abandon();
+        self.held.abandon();
+    }
+
     /// Address of the number of bytes committed for places.
     pub(crate) fn metadata_at(&self) -> usize {
         self.places.committed_at()

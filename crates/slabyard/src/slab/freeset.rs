@@ -188,6 +188,17 @@ impl<P: Platform> PageHeap<P> {
         descriptor.set(Kind::None, 0, 0);
     }
 
+    /// Writes the page map for a slab that a thread which is gone had just begun, or was about to
+    /// end.
+    pub fn write_map_anew(&self, slab: u32, geometry: &Geometry) {
+        let slot = self.region.descriptor(slab).slot();
+        let offset = crate::platform::Slot(slot).offset() as u16;
+        let all = slab..slab + geometry.granules();
+        if all.clone().any(|granule| self.region.map_value(granule) != offset) {
+            self.region.set_map(slab, geometry.granules(), offset);
+        }
+    }
+
     /// Version of a slab and its free objects.
     #[inline]
     pub fn free_of(&self, slab: u32) -> (Version, u32) {
@@ -267,6 +278,21 @@ impl<P: Platform> PageHeap<P> {
             words += 1;
         }
         (words, taken)
+    }
+
+    /// Counts a slab's free objects anew by its bitmap, which is the truth where a thread that
+    /// changed both is gone; returns how many. No other thread changes them. The flags stay
+    /// (`flags`), or are cleared.
+    pub fn recount(&self, slab: u32, geometry: &Geometry, flags: bool) -> u32 {
+        let free = self.bits_of(slab, geometry);
+        let word = &self.region.descriptor(slab).word;
+        let old = word.load(Ordering::Relaxed);
+        let kept = if flags { !FREE_MASK } else { !u64::from(u32::MAX) };
+        let new = old & kept | u64::from(free);
+        if new != old {
+            word.store(new, Ordering::Release);
+        }
+        free
     }
 
     /// Free objects by the bitmap.

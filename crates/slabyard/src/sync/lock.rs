@@ -64,6 +64,13 @@ pub trait Park {
     /// A lock was taken, without a try: the modelled machine counts it.
     #[inline]
     fn locked(&self) {}
+    /// True if no other thread of this process can hold a lock: a child of a fork, before what its
+    /// parent's threads left half done is [repaired](Lock::abandon). A lock that is taken then is
+    /// one of a thread that does not exist here.
+    #[inline]
+    fn is_orphan(&self) -> bool {
+        false
+    }
 }
 
 const FREE: u32 = 0;
@@ -128,8 +135,17 @@ impl<T> Lock<T> {
             core::hint::spin_loop();
         }
         while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
+            if park.is_orphan() {
+                return;
+            }
             park.wait(&self.word, CONTENDED);
         }
+    }
+
+    /// In the child of a fork, while no other thread uses the lock: it is free, whoever held it in
+    /// the parent. True if a thread did: then what it protects may be half changed.
+    pub fn abandon(&self) -> bool {
+        self.word.swap(FREE, Ordering::Relaxed) != FREE
     }
 
     fn enter<P: Park>(&self, park: &P) {

@@ -14,12 +14,18 @@ pub(crate) struct Planted {
     whole_passes: AtomicU32,
     /// Not 0: the row before this one is skipped.
     skipped: AtomicU32,
+    /// Not 0: the child of a fork leaves this part of the repair out.
+    unrepaired: AtomicU32,
 }
 
 #[cfg(any(test, feature = "machine"))]
 impl Planted {
     pub(crate) const fn new() -> Self {
-        Planted { whole_passes: AtomicU32::new(0), skipped: AtomicU32::new(0) }
+        Planted {
+            whole_passes: AtomicU32::new(0),
+            skipped: AtomicU32::new(0),
+            unrepaired: AtomicU32::new(0),
+        }
     }
 
     /// True if a slow path shall make a whole pass, against the bound on a call.
@@ -31,6 +37,20 @@ impl Planted {
     pub(crate) fn skips(&self, row: usize) -> bool {
         self.skipped.load(Ordering::Relaxed) == row as u32 + 1
     }
+
+    /// True if the child of a fork shall leave a part of the repair out.
+    pub(crate) fn leaves_out(&self, part: Part) -> bool {
+        self.unrepaired.load(Ordering::Relaxed) == part as u32
+    }
+}
+
+/// Parts of what the child of a fork repairs.
+#[derive(Clone, Copy)]
+pub(crate) enum Part {
+    All = 1,
+    Caches = 2,
+    Stopped = 3,
+    Slabs = 4,
 }
 
 /// The bugs planted in a yard: none.
@@ -50,6 +70,10 @@ impl Planted {
     pub(crate) fn skips(&self, _row: usize) -> bool {
         false
     }
+
+    pub(crate) fn leaves_out(&self, _part: Part) -> bool {
+        false
+    }
 }
 
 #[cfg(any(test, feature = "machine"))]
@@ -57,6 +81,12 @@ impl<P: crate::platform::Platform, E: crate::engine::Engine> crate::yard::Yard<P
     /// Plants a bug: slow paths make whole passes.
     pub fn plant_whole_passes(&self) {
         self.planted.whole_passes.store(1, Ordering::Relaxed);
+    }
+
+    /// Plants a bug: the child of a fork leaves a part of the repair out: 1, all of it; 2, that of
+    /// caches; 3, that of stopped stacks; 4, that of pages and slabs.
+    pub fn plant_unrepaired(&self, part: u32) {
+        self.planted.unrepaired.store(part, Ordering::Relaxed);
     }
 
     /// Plants a bug: caches are destroyed and drained without a look at this row.

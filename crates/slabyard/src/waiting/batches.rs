@@ -111,6 +111,23 @@ impl Batches {
         }
     }
 
+    /// In the child of a fork: nobody has a lock. Calls `f` with each object that waits, which are
+    /// counted anew with their bytes.
+    pub(crate) fn begin_child<P: Platform>(
+        &self,
+        heap: &PageHeap<P>,
+        mut bytes_of: impl FnMut(usize) -> usize,
+    ) {
+        self.parts.iter().for_each(|part| _ = part.abandon());
+        let (mut objects, mut bytes) = (0, 0);
+        self.each_object(heap, |address| {
+            objects += 1;
+            bytes += bytes_of(address);
+        });
+        self.objects.store(objects, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Objects that wait.
     #[inline(always)]
     pub(crate) fn nr_waiting(&self) -> usize {

@@ -20,7 +20,7 @@ use crate::pages::PageHeap;
 use crate::platform::{Platform, Slot};
 use crate::rcu::Epoch;
 use crate::sync::{AtomicU32, Once};
-use crate::yard::slow_path::LOOK_CALLS;
+use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS};
 use crate::yard::{Place, Yard};
 pub(crate) use batches::Batches;
 pub use batches::{BATCH, MOST_BYTES};
@@ -36,7 +36,7 @@ const SPINS: u32 = 64;
 pub enum NotWaited {
     /// The caller is in a section itself: it would wait for ever. Call it after the section.
     InSection,
-    /// The caller is a signal handler that interrupted a slow path, or forks take too long.
+    /// The caller is a signal handler that interrupted a slow path.
     Interrupted,
 }
 
@@ -50,7 +50,7 @@ pub enum NotTaken {
     Full,
     /// The system refuses memory for a batch. As above.
     Memory,
-    /// The caller is a signal handler that interrupted a slow path, or forks take too long.
+    /// The caller is a signal handler that interrupted a slow path.
     Interrupted,
 }
 
@@ -212,7 +212,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => bytes,
             place => return Err(NotTaken::Place(place)),
         };
-        let Some(_slow_path) = self.slow_path_after_fork() else {
+        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
             return Err(NotTaken::Interrupted);
         };
         self.begin_waiting();

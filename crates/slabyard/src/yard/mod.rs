@@ -68,7 +68,7 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) drain: Lock<Pass>,
     last_tick: AtomicU64,
     /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
-    open: AtomicU32,
+    pub(crate) open: AtomicU32,
     rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     pub(crate) interval: AtomicU32,
@@ -248,7 +248,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let cache = class.map(|class| &self.caches.classes()[class]);
         self.fetch_for_alloc(cache);
         let Some(_slow_path) = self.enter(calls_of(cache), Background::Any) else {
-            return self.alloc_outside(cache, bytes, align);
+            return self.alloc_outside(bytes, align);
         };
         self.alloc_or_drain(cache, bytes, align)
     }
@@ -269,25 +269,16 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
-    /// may hold locks, or while another thread forks, which must not wait for us. Makes a
-    /// mapping, which needs no lock.
+    /// may hold locks. Makes a mapping, which needs no lock.
+    ///
+    /// A class's object is aligned by its size, and who asks for an alignment may ask for a class
+    /// instead ([`classes::request_for_aligned`]): so a mapping in place of one has its size's
+    /// alignment, too.
     #[cold]
-    pub(crate) fn alloc_outside(
-        &self,
-        cache: Option<&Cache<E>>,
-        bytes: usize,
-        align: usize,
-    ) -> Option<usize> {
-        if let Some(address) = self.map_block(bytes, align) {
-            return Some(address);
-        }
-        if !self.gate.is_forking() {
-            return None;
-        }
-        // The last resort: the number of mappings is at its limit.
-        self.gate.wait_for_fork(self.platform());
-        let _slow_path = self.slow_path(calls_of(cache))?;
-        self.alloc_or_drain(cache, bytes, align)
+    pub(crate) fn alloc_outside(&self, bytes: usize, align: usize) -> Option<usize> {
+        let by_size = classes::class_for_aligned(bytes, align)
+            .map_or(1, |class| 1 << classes::ROWS[class].0.trailing_zeros());
+        self.map_block(bytes, align.max(by_size))
     }
 
     fn alloc_once(&self, cache: Option<&Cache<E>>, bytes: usize, align: usize) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! What the yard remembers of each entry of each row: the top that the last pass read, and for
-//! how many passes it has been the same. While the yard is quiesced, the top of the stopped
-//! stack. In place of slot 0, which has no stack: the last drain that the row answered.
+//! how many passes it has been the same. While a stack is stopped, its top: the child of a fork
+//! finds it there when the thread that stopped it is gone. In place of slot 0, which has no stack:
+//! the last drain that the row answered.
 //!
 //! Neighbours: [`super::reclaim::pass`] and [`crate::observe`] write it; each under the drain
 //! lock.
@@ -17,6 +18,9 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 /// Slots of the lists of runs and of malloc's classes, and those in front of them.
 const FIRST_SLOTS: usize = slot_of(CLASSES).0 as usize;
+
+/// In a word: the rest is the top of a stopped stack.
+const KEPT: u64 = 1 << 63;
 
 /// A word for each entry of each row.
 pub(crate) struct Seen {
@@ -53,6 +57,22 @@ impl Seen {
             None => self.first.get(slot * rows + row),
             Some(slot) => self.created.get(slot * rows + row),
         }
+    }
+
+    /// Keeps the top that a stack had as it was stopped.
+    pub(crate) fn keep_top(&self, row: usize, slot: Slot, top: u32) {
+        self.get(row, slot).store(KEPT | u64::from(top), Ordering::Relaxed);
+    }
+
+    /// Nothing is known of an entry's top.
+    pub(crate) fn forget_top(&self, row: usize, slot: Slot) {
+        self.get(row, slot).store(0, Ordering::Relaxed);
+    }
+
+    /// The top that was kept, if one is.
+    pub(crate) fn kept_top(&self, row: usize, slot: Slot) -> Option<u32> {
+        let word = self.get(row, slot).load(Ordering::Relaxed);
+        (word & KEPT != 0).then_some(word as u32)
     }
 
     pub(crate) fn committed_bytes(&self) -> usize {

@@ -6,12 +6,13 @@
 //! reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
 //! (`pages::coalesce`).
 //! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
-//! finds [`INSIDE`] and enters none. No thread is in one while a thread forks.
+//! finds [`INSIDE`] and enters none. A fork waits for none: its child first repairs what others
+//! left half done ([`crate::child`]).
 
 use super::Yard;
 use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::engine::Engine;
-use crate::gate::{Inside, Purpose};
+use crate::gate::Inside;
 use crate::platform::Platform;
 use crate::sync::Ordering;
 
@@ -33,7 +34,7 @@ fn crosses(multiple: u32, before: u32, after: u32) -> bool {
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
-    /// handler that interrupted one, and while another thread forks.
+    /// handler that interrupted one.
     #[inline(never)]
     pub(crate) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P, E>> {
         self.enter(calls, Background::Any)
@@ -54,12 +55,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return None;
         }
         depth.store(before | INSIDE, Ordering::Relaxed);
+        self.look_at_birth();
         let asks = self.asks();
         p.enter();
-        let Some(inside) = self.gate.enter(p) else {
-            depth.store(before, Ordering::Relaxed);
-            return None;
-        };
+        let inside = self.gate.enter(p);
         let slow_path = SlowPath { yard: self, inside, before, calls, background, asks };
         self.answer_drain();
         self.answer_mail();
@@ -94,34 +93,27 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         after
     }
 
+    /// Runs `f` while no slow path is under way. `None` in a signal handler that interrupted one.
+    pub(crate) fn while_closed<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        let p = self.platform();
+        let depth = p.depth();
+        if depth.load(Ordering::Relaxed) & INSIDE != 0 {
+            return None;
+        }
+        // First: a handler that interrupts this takes no slow path, and closes nothing.
+        depth.fetch_or(INSIDE, Ordering::Relaxed);
+        self.look_at_birth();
+        p.enter();
+        self.gate.close(p);
+        let result = f();
+        self.gate.open(p);
+        depth.fetch_and(!INSIDE, Ordering::Relaxed);
+        Some(result)
+    }
+
     /// True in a signal handler that interrupted a slow path.
     pub(crate) fn is_inside(&self) -> bool {
         self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0
-    }
-
-    /// Closes the gate for a fork: when it returns, no slow path is under way, and none begins
-    /// until [`Yard::open`]. Meanwhile the yard serves other threads' calls as it serves those
-    /// of a handler that interrupted a slow path.
-    pub fn close(&self) {
-        if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
-            self.gate.close(self.platform(), Purpose::Fork);
-        }
-    }
-
-    /// In the child of a fork, before the gate is opened: forgets the counts of other threads at
-    /// the gate, and the parent's mail.
-    pub fn forget_others(&self) {
-        let inside = self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0;
-        self.gate.forget_others(self.platform(), inside);
-        self.forget_mail();
-        self.forget_readers();
-    }
-
-    /// Opens the gate again.
-    pub fn open(&self) {
-        if self.platform().depth().load(Ordering::Relaxed) & INSIDE == 0 {
-            self.gate.open(self.platform());
-        }
     }
 }
 
@@ -131,12 +123,8 @@ impl<const COUNTS: bool, E: Engine> Yard<crate::platform::linux::OnLinux<COUNTS>
     /// path is under way that began before and makes calls which a filter may punish
     /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
     pub fn restrict(&self) {
-        let p = self.platform();
-        p.restrict();
-        let outside = p.depth().load(Ordering::Relaxed) & INSIDE == 0;
-        if outside && self.gate.close(p, Purpose::Look) {
-            self.gate.open(p);
-        }
+        self.platform().restrict();
+        self.while_closed(|| ());
     }
 }
 
@@ -168,6 +156,11 @@ pub(crate) struct SlowPath<'a, P: Platform, E: Engine> {
 impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
     #[inline(never)]
     fn drop(&mut self) {
+        // The modelled machine unwinds threads that are gone, or all when one of them fails.
+        #[cfg(any(test, feature = "machine"))]
+        if std::thread::panicking() {
+            return;
+        }
         let yard = self.yard;
         let p = yard.platform();
         if yard.deferred.load(Ordering::Relaxed) != 0 {

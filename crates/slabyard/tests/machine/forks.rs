@@ -1,11 +1,23 @@
-//! While a thread forks, no other thread waits for it: it may wait for a lock that they hold.
+//! The child of a fork, wherever its parent's other threads were: at any step of any slow path they
+//! are gone, with what they held, and the one that is left repairs the yard and goes on.
 
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny, array_cache, sheaves};
-use slabyard::platform::Park;
 use slabyard::platform::machine::{Body, Config, Machine};
-use slabyard::sync::{AtomicU32, Ordering};
+use slabyard::platform::{Park, Platform, Slot};
 use slabyard::yard::{Settings, Yard};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+use crate::random::Random;
+
+/// Live blocks: address and bytes. One that a thread is about to free, or about to get, is not there.
+type Live = Mutex<BTreeMap<usize, usize>>;
+
+const WORKERS: u64 = 3;
+/// Most objects that a thread has in its hands: two sheaves.
+const IN_HANDS: u64 = 2 * 1022;
 
 fn yard_on<E: Engine>(config: Config) -> Yard<Machine, E> {
     // More than the engines of one node ask for.
@@ -14,59 +26,175 @@ fn yard_on<E: Engine>(config: Config) -> Yard<Machine, E> {
     yard
 }
 
-/// A thread that forks waits for a lock, as of the C library's streams, whose holder
-/// allocates, frees, resizes, trims and counts: the machine would report a deadlock.
-fn a_thread_with_a_lock_is_served<E: Engine>() {
-    for seed in 0..200 {
-        for can_stop in [true, false] {
-            let yard =
-                yard_on::<E>(Config { seed, can_stop, preemption: 300, ..Config::default() });
-            let held = AtomicU32::new(1);
-            let kept = yard.alloc(100, 16).expect("memory");
-            let holder: Body<'_> = Box::new(|machine| {
-                for bytes in [16, 100, 5000, 40_000, 2 << 20] {
-                    let address = yard.alloc(bytes, 16).expect("memory");
-                    let address = yard.resize(address, bytes + bytes / 8).unwrap_or(address);
-                    yard.free(address).expect("a live block");
-                }
-                yard.free(kept).expect("a live object");
-                yard.trim();
-                // It may fail, but it must not wait for ever.
-                let _ = yard.verify();
-                held.store(0, Ordering::SeqCst);
-                machine.wake(&held);
-            });
-            let forks: Body<'_> = Box::new(|machine| {
-                yard.close();
-                while held.load(Ordering::SeqCst) == 1 {
-                    machine.wait(&held, 1);
-                }
-                yard.open();
-            });
-            yard.platform().run(vec![holder, forks]);
-            // A slow path: it does the deferred frees.
-            yard.drain_thread();
-            if !can_stop {
-                // Private rows of ended threads.
-                yard.adopt_rows(1..=2);
+fn size(random: &mut Random) -> usize {
+    const SIZES: [usize; 12] =
+        [16, 48, 64, 200, 700, 3000, 6000, 12_000, 30_000, 40_000, 150_000, 2 << 20];
+    SIZES[random.below(SIZES.len())]
+}
+
+fn take_any(live: &Live, random: &mut Random) -> Option<usize> {
+    let mut live = live.lock().unwrap();
+    let nth = random.below(live.len().max(1));
+    let address = *live.keys().nth(nth)?;
+    live.remove(&address);
+    Some(address)
+}
+
+fn work<E: Engine>(yard: &Yard<Machine, E>, machine: &Machine, live: &Live, random: &mut Random) {
+    match random.below(100) {
+        0 => drop(yard.trim()),
+        1 => drop(yard.verify().map(|found| found.expect("a sound yard"))),
+        2 => machine.advance(40),
+        3 => yard.drain_thread(),
+        4..55 => {
+            for _ in 0..1 + random.below(12) {
+                let bytes = size(random);
+                let address = yard.alloc_fast(bytes, 16).expect("memory");
+                assert_eq!(live.lock().unwrap().insert(address, bytes), None);
             }
-            let sound = yard.verify().expect("outside of a slow path").expect("a sound yard");
-            assert_eq!((sound.live, sound.runs), (0, 0), "seed {seed}");
+        }
+        55..60 => {
+            let Some(address) = take_any(live, random) else { return };
+            let bytes = size(random);
+            if let Some(moved) = yard.resize(address, bytes) {
+                live.lock().unwrap().insert(moved, bytes);
+            } else {
+                yard.free_fast(address).expect("a live block");
+            }
+        }
+        _ => {
+            for _ in 0..1 + random.below(12) {
+                let Some(address) = take_any(live, random) else { return };
+                yard.free_fast(address).expect("a live block");
+            }
+        }
+    }
+}
+
+/// What the child does: it checks the yard, uses it, frees what its parent had, and checks again.
+fn live_as_child<E: Engine>(yard: &Yard<Machine, E>, live: &Live, random: &mut Random) {
+    if !yard.platform().config().can_stop {
+        // The private rows of threads that are gone, as a handler does on Linux.
+        let own = yard.platform().row_hint();
+        yard.adopt_rows((1..=WORKERS as usize + 1).filter(|row| Some(*row) != own));
+    }
+    let first = yard.verify().expect("outside of a slow path");
+    first.unwrap_or_else(|fault| panic!("repaired: {fault}"));
+    let rows = yard.platform().rows();
+    for (row, slot) in (0..rows.len()).flat_map(|row| (2..130).map(move |slot| (row, slot))) {
+        assert!(!rows.entry(row, Slot(slot)).is_stopped(), "row {row}, slot {slot} is stopped");
+    }
+    let mut all = live.lock().unwrap().clone();
+    let mut own = Vec::new();
+    for _ in 0..300 {
+        let bytes = size(random);
+        let address = yard.alloc(bytes, 16).expect("memory");
+        let before = all.range(..address + bytes).next_back();
+        if let Some((at, n)) = before {
+            assert!(at + n <= address, "{bytes} at {address:#x} within {n} live at {at:#x}");
+        }
+        all.insert(address, bytes);
+        own.push(address);
+    }
+    yard.verify().expect("outside").unwrap_or_else(|fault| panic!("used: {fault}"));
+    for address in all.into_keys() {
+        yard.free(address).unwrap_or_else(|place| panic!("a live block is {place:?}"));
+    }
+    yard.trim();
+    let sound = yard.verify().expect("outside");
+    let sound = sound.unwrap_or_else(|fault| panic!("freed: {fault}"));
+    assert_eq!(yard.set_aside(), 0, "no object was freed twice");
+    assert!(sound.live <= WORKERS * IN_HANDS, "{} objects are lost", sound.live);
+    assert!(sound.runs <= WORKERS, "{} runs are lost", sound.runs);
+}
+
+fn fork_once<E: Engine>(seed: u64, can_stop: bool, plant: impl Fn(&Yard<Machine, E>)) {
+    let config = Config { seed, can_stop, preemption: 300, ..Config::default() };
+    let yard = yard_on::<E>(config);
+    plant(&yard);
+    let live = Live::default();
+    let mut bodies: Vec<Body<'_>> = (0..WORKERS)
+        .map(|n| -> Body<'_> {
+            let (yard, live) = (&yard, &live);
+            Box::new(move |machine| {
+                let mut random = Random::new(seed << 8 ^ n);
+                loop {
+                    work(yard, machine, live, &mut random);
+                    // The end of the run ends it.
+                    machine.step();
+                }
+            })
+        })
+        .collect();
+    bodies.push(Box::new(|machine| {
+        let mut random = Random::new(!seed);
+        for _ in 0..random.below(60) {
+            work(&yard, machine, &live, &mut random);
+        }
+        for _ in 0..random.below(3000) {
+            machine.step();
+        }
+        machine.begin_child();
+        live_as_child(&yard, &live, &mut random);
+    }));
+    yard.platform().run(bodies);
+}
+
+fn fork_often<E: Engine>() {
+    // More of them by hand.
+    let seeds =
+        std::env::var("SLABYARD_FORKS").map_or(30, |seeds| seeds.parse().expect("a number"));
+    for seed in 0..seeds {
+        for can_stop in [true, false] {
+            let forked = || fork_once::<E>(seed, can_stop, |_| ());
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(forked)) {
+                eprintln!("seed {seed}, rows of CPUs: {can_stop}");
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 }
 
 #[test]
-fn a_thread_with_a_lock_that_fork_waits_for_is_served() {
-    a_thread_with_a_lock_is_served::<Sheaves>();
+fn a_child_repairs_sheaves() {
+    fork_often::<Sheaves>();
 }
 
 #[test]
-fn so_it_is_by_the_engine_tiny() {
-    a_thread_with_a_lock_is_served::<Tiny>();
-    a_thread_with_a_lock_is_served::<Slob>();
-    a_thread_with_a_lock_is_served::<OnCpus>();
-    a_thread_with_a_lock_is_served::<ArrayCaches>();
-    a_thread_with_a_lock_is_served::<array_cache::OnNodes>();
-    a_thread_with_a_lock_is_served::<sheaves::nodes::OnNodes>();
+fn a_child_repairs_tiny() {
+    fork_often::<Tiny>();
+}
+
+#[test]
+fn a_child_repairs_slob() {
+    fork_often::<Slob>();
+}
+
+#[test]
+fn a_child_repairs_cpu_slabs() {
+    fork_often::<OnCpus>();
+}
+
+#[test]
+fn a_child_repairs_array_caches() {
+    fork_often::<ArrayCaches>();
+}
+
+#[test]
+fn a_child_repairs_nodes() {
+    fork_often::<array_cache::OnNodes>();
+    fork_often::<sheaves::nodes::OnNodes>();
+}
+
+/// Without the repair, and with each part of it left out, some child finds the yard unsound or
+/// waits for a thread that does not exist.
+#[test]
+fn what_is_not_repaired_is_found() {
+    for part in 1..=4 {
+        let found = (0..400).any(|seed| {
+            let forked = || fork_once::<Sheaves>(seed, true, |yard| yard.plant_unrepaired(part));
+            catch_unwind(AssertUnwindSafe(forked)).is_err()
+        });
+        assert!(found, "part {part} of the repair is not needed");
+    }
 }

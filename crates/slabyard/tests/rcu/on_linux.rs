@@ -304,18 +304,14 @@ extern "C" fn on_signal(_: i32) {
 
 /// A child of a fork waits for none of the threads that it does not have.
 fn fork_and_wait() {
-    YARD.close();
     // SAFETY: the child does nothing but waits for readers and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        YARD.platform().after_fork();
-        YARD.forget_others();
-        YARD.open();
+        YARD.mark_child();
         let waited = YARD.synchronize_rcu().is_ok();
         // SAFETY: as above.
         unsafe { libc::_exit(if waited { SOUND } else { 1 }) };
     }
-    YARD.open();
     let mut status = 0;
     // SAFETY: our child.
     unsafe { libc::waitpid(child, &raw mut status, 0) };

@@ -191,9 +191,7 @@ fn a_child_waits_for_no_reader_of_its_parent() {
         yard.platform().run(vec![Box::new(|_| yard.rcu_read_lock())]);
         assert!(!yard.poll_rcu(yard.wanted_rcu()));
         yard.rcu_read_lock();
-        yard.close();
-        yard.forget_others();
-        yard.open();
+        yard.mark_child();
         assert!(!yard.poll_rcu(yard.wanted_rcu()), "its own section");
         yard.rcu_read_unlock();
         yard.synchronize_rcu().expect("no section is open");

@@ -157,8 +157,7 @@ pub fn interrupt_gate(yard: &'static Stressed) {
         }
     });
     while SEQUENCE.load(Ordering::Relaxed) < ROUNDS {
-        yard.close();
-        yard.open();
+        yard.quiesce(|_| ());
     }
     leave(yard);
 }

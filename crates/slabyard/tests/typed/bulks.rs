@@ -3,10 +3,10 @@
 
 use super::in_modes::in_each_mode;
 use super::random::Random;
+use slabyard::platform::Platform;
 use slabyard::typed::Batch;
 use slabyard::{ObjectCache, ProcessYard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -100,29 +100,15 @@ fn a_panic_in_a_batch_frees_all() {
     });
 }
 
-/// What a thread allocates while another one forks, after it `primed` its stack: what that does not
-/// have lies in mappings.
-fn while_forking<T: Send>(
-    yard: &'static ProcessYard,
-    prime: impl Fn() + Sync,
-    alloc: impl Fn() -> T + Sync,
-) -> T {
-    let yard = yard.start().expect("memory");
-    let (primed, closed) = (Barrier::new(2), Barrier::new(2));
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            prime();
-            primed.wait();
-            closed.wait();
-            alloc()
-        });
-        primed.wait();
-        yard.close();
-        closed.wait();
-        let made = thread.join().expect("no panic");
-        yard.open();
-        made
-    })
+/// What a signal handler allocates that interrupted a slow path, after the thread `primed` its stack:
+/// what that does not have lies in mappings.
+fn in_a_handler<T>(yard: &'static ProcessYard, prime: impl Fn(), alloc: impl Fn() -> T) -> T {
+    let depth = yard.start().expect("memory").platform().depth();
+    prime();
+    let before = depth.fetch_or(1, Ordering::Relaxed);
+    let made = alloc();
+    depth.store(before, Ordering::Relaxed);
+    made
 }
 
 #[test]
@@ -136,7 +122,7 @@ fn an_object_in_a_mapping_may_be_one_of_a_bulk() {
         let prime = || drop(cache.alloc_batch::<20>(Value::new));
         let mut nr_mixed = 0;
         for round in 0..12 {
-            let batch = while_forking(yard, prime, || cache.alloc_batch::<300>(Value::new));
+            let batch = in_a_handler(yard, prime, || cache.alloc_batch::<300>(Value::new));
             assert!(is_intact(&batch));
             let nr_in_slabs = batch.iter().filter(|value| in_slab(value)).count();
             assert!(nr_in_slabs < 300);
@@ -147,7 +133,7 @@ fn an_object_in_a_mapping_may_be_one_of_a_bulk() {
                 2 => cache.free_bulk(batch.into_boxes()),
                 _ => {
                     drop(batch);
-                    let boxes = while_forking(yard, prime, || {
+                    let boxes = in_a_handler(yard, prime, || {
                         cache.try_alloc_bulk_with::<300>(Value::new).expect("memory")
                     });
                     assert!(boxes.iter().filter(|value| in_slab(value)).count() < 300);

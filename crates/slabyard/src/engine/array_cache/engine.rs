@@ -10,6 +10,7 @@ use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape};
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{GRANULE, Platform, Slot};
+use crate::sync::Ordering;
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::front;
 
@@ -130,6 +131,25 @@ impl Engine for ArrayCaches {
 
     fn parks_few_on_node(&self) -> bool {
         true
+    }
+
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        let on = self.on(on);
+        // The count of what is parked is this array's alone.
+        on.cache.shown.barn_objects.store(0, Ordering::Relaxed);
+        lists::begin_child(on);
+        ArrayCaches::begin_child(self);
+        self.count_shared_anew(on)
+    }
+
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        let free = on.heap.recount(slab, &on.cache.shape().geometry, of_cpu);
+        lists::adopt(self.on(on), slab, free);
+        free
+    }
+
+    fn end_begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        lists::end_begin_child(self.on(on));
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {

@@ -13,7 +13,7 @@ use super::policy::{Emptied, Placed};
 use super::{Arrays, Limits};
 use crate::engine::partial::{self, End, Partial};
 use crate::engine::slabs::Links;
-use crate::engine::{Counter, Shape};
+use crate::engine::{Counter, Shape, orphans};
 use crate::pages::descriptor::NIL;
 use crate::slab::{Put, Version};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -269,6 +269,36 @@ fn end_while<S: Arrays>(on: S, most: u32, more: impl Fn() -> bool) -> u32 {
         on.give_back(shape, *slab);
     }
     n as u32
+}
+
+/// In the child of a fork: the node's list is empty.
+pub(super) fn begin_child<S: Arrays>(on: S) {
+    let empties = &on.node().empties;
+    empties.set(NIL, 0);
+    empties.objects.store(0, Ordering::Relaxed);
+    orphans::empty_list(on);
+}
+
+/// Lists a slab with so many free objects that is on no list, in the child of a fork.
+pub(super) fn adopt<S: Arrays>(on: S, slab: u32, free: u32) {
+    let links = on.links(slab);
+    if links.is_apart() {
+        links.set_apart(false);
+    }
+    if free > 0 {
+        let is_free = free == on.cache().shape().geometry.objects;
+        let mut list = partial::lock(&on);
+        on.node().empties.list(on, &mut list, slab, is_free);
+        on.publish(&list);
+        count_free(on, free.into());
+    }
+}
+
+/// After that: ends free slabs that the policy does not keep beside others.
+pub(super) fn end_begin_child<S: Arrays>(on: S) {
+    if on.node().policy().emptied == Emptied::EndsBesideOthers {
+        end_free(on, u32::MAX);
+    }
 }
 
 /// True if the free objects of the node's slabs are as many as are counted (for `verify`).

@@ -110,6 +110,11 @@ impl<C> ArrayCaches<C> {
         self.chosen.policy()
     }
 
+    /// In the child of a fork: no slab begins.
+    fn begin_child(&self) {
+        self.growing.store(0, Ordering::Relaxed);
+    }
+
     /// From now on the clock passes over the cache, or no longer (SLAB_NO_REAP).
     pub fn set_no_reap(&self, no_reap: bool) {
         self.chosen.set_no_reap(no_reap);

@@ -185,6 +185,33 @@ impl Engine for OnNodes {
         Some(self.nodes.shown_at())
     }
 
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        self.nodes.begin_child(on, |here| {
+            let arrays = here.rules.arrays();
+            lists::begin_child(here);
+            arrays.begin_child();
+            let mut objects = arrays.count_shared_anew(here);
+            for (home, alien) in here.rules.state().aliens.iter().enumerate() {
+                alien.abandon();
+                if home < on.heap.region.nodes() {
+                    let home = at(here, home);
+                    objects += alien.lock(&on.heap.platform).count_anew(home);
+                }
+            }
+            objects
+        })
+    }
+
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        let free = on.heap.recount(slab, &on.cache.shape().geometry, of_cpu);
+        lists::adopt(self.nodes.at(on, on.heap.region.node_of(slab)), slab, free);
+        free
+    }
+
+    fn end_begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.nodes.each(on).for_each(lists::end_begin_child);
+    }
+
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {
         for here in self.nodes.each(on) {
             here.rules.arrays().each_shared(here, &mut f);

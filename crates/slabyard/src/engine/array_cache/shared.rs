@@ -37,6 +37,16 @@ impl<C> Shared<C> {
         Some(array)
     }
 
+    /// In the child of a fork: counts the objects of the array, which one store puts here. Under its
+    /// lock.
+    pub(super) fn count_anew<S: Arrays<Chain = C>>(&mut self, on: S) -> u64 {
+        let mut objects = 0;
+        self.each(on, |_| objects += 1);
+        self.objects = 0;
+        self.changed(on, objects);
+        objects.into()
+    }
+
     /// Puts the array back, and publishes what it holds. Under its lock.
     pub(super) fn put_back<S: Arrays<Chain = C>>(&mut self, on: S, array: S::Sheaf) {
         let objects = array.len();
@@ -148,6 +158,12 @@ impl<C> ArrayCaches<C> {
             shared.put_back(on, from);
         }
         Some(out)
+    }
+
+    /// In the child of a fork: counts the shared array, whoever has its lock.
+    pub(super) fn count_shared_anew<S: Arrays<Chain = C>>(&self, on: S) -> u64 {
+        self.shared.abandon();
+        self.shared.lock(on.park()).count_anew(on)
     }
 
     /// Takes the whole shared array out.

@@ -156,6 +156,10 @@ impl Engine for Mixed {
         on.each_bank(&mut |_| {}, &mut |list| on.each_on_list(list, f));
     }
 
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        Engine::begin_child(&self.sheaves, on)
+    }
+
     fn end<P: Platform>(&self, on: PageSlabs<'_, P>) {
         self.on(on).end_banks();
     }

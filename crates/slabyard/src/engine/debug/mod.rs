@@ -27,7 +27,7 @@ mod quarantine;
 
 use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, Rules, Slabs};
-use super::{Changed, Engine, Found, Header, PageSlabs, Shape, partial, tiny};
+use super::{Changed, Engine, Found, Header, PageSlabs, Shape, orphans, partial, tiny};
 use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, Call, What};
 use crate::platform::{Platform, Slot};
@@ -344,6 +344,35 @@ impl Engine for Debug {
                 self.restore_free(on, address);
             }
         }
+    }
+
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        orphans::empty_list(on);
+        self.forget_quarantine(on);
+        0
+    }
+
+    /// The state of an object is the truth here: one in nobody's hands is free.
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        if on.heap.is_slab_aside(slab) {
+            orphans::list(on, slab, 0);
+            return 0;
+        }
+        let geometry = &on.cache.shape().geometry;
+        for index in 0..geometry.objects {
+            let object = on.heap.address_of(geometry, Object { slab, index });
+            match on.heap.known(self.layout(), object).map(|known| known.state) {
+                Some(State::Live) => _ = on.heap.mark(slab, index, false),
+                Some(State::Free) => _ = on.heap.mark(slab, index, true),
+                Some(State::Busy) => {
+                    on.heap.release(self.layout(), object);
+                    on.heap.mark(slab, index, true);
+                }
+                // A program wrote there: the next look finds it.
+                None => {}
+            }
+        }
+        orphans::adopt(on, slab, of_cpu)
     }
 
     fn size_at<P: Platform>(&self, on: PageSlabs<'_, P>, address: usize) -> Option<usize> {

@@ -114,6 +114,13 @@ impl Debug {
         }
     }
 
+    /// In the child of a fork: nothing waits here. What did is free in its slab.
+    pub(super) fn forget_quarantine<P: Platform>(&self, on: PageSlabs<'_, P>) {
+        self.quarantine.len.store(0, Ordering::Relaxed);
+        self.quarantine.first.store(0, Ordering::Relaxed);
+        self.publish(on);
+    }
+
     /// Gives the array back: the quarantine is empty, and nobody uses the cache any more.
     pub(super) fn end_quarantine<P: Platform>(&self, on: PageSlabs<'_, P>) {
         let (sheaves, top) = (&on.heap.sheaves, self.quarantine.top.swap(0, Ordering::Relaxed));

@@ -4,8 +4,10 @@
 //! flushes the unused ones; [`super::working_set`] sets the limit.
 
 use super::Sheaves;
-use crate::engine::slabs::{BarnWords, Held, Stacks};
-use crate::engine::{Counter, Header};
+use crate::engine::page_slabs::Ruled;
+use crate::engine::slabs::{BarnWords, Held, Slabs, Stacks};
+use crate::engine::{Counter, Header, PageSlabs};
+use crate::platform::Platform;
 use crate::sync::Ordering;
 
 /// Most full sheaves of a barn until its limit follows use ([`super::working_set`]). SLUB
@@ -76,6 +78,23 @@ impl<C> Barn<C> {
             empty: self.nr_empty.into(),
             head: S::head(&self.full),
         }
+    }
+}
+
+impl<const TAGGED: bool> Sheaves<u32, TAGGED> {
+    /// In the child of a fork: counts what the barn's lists hold, which one store changes, whoever
+    /// has its lock. Returns how many objects.
+    pub(in crate::engine) fn count_barn_anew<P: Platform, R: Ruled>(
+        &self,
+        on: PageSlabs<'_, P, R>,
+    ) -> u64 {
+        self.barn.abandon();
+        let mut barn = self.barn.lock(on.park());
+        let [full, empty] = [barn.full, barn.empty].map(|head| on.heap.sheaves.count_listed(head));
+        (barn.nr_full, barn.objects, barn.nr_empty) = (full.0, full.1, empty.0);
+        barn.least_full = barn.least_full.min(barn.nr_full);
+        Self::publish_barn(on, &barn);
+        barn.objects
     }
 }
 

@@ -18,7 +18,7 @@ pub mod reclaim;
 mod working_set;
 
 use super::slabs::Stacks;
-use super::{Changed, Engine, Found, Header, PageSlabs, Shape};
+use super::{Changed, Engine, Found, Header, PageSlabs, Shape, orphans};
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
 use crate::sync::{Lock, Ordering, Rank};
@@ -94,6 +94,11 @@ impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {
         self.is_barn_published(on)
+    }
+
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        orphans::empty_list(on);
+        self.count_barn_anew(on)
     }
 }
 

@@ -13,7 +13,9 @@
 use super::{Sheaves, barn};
 use crate::engine::nodes::{self, AtNode, NodeSettings, Nodes, at, node_of, node_of_sheaf, others};
 use crate::engine::slabs::Slabs;
-use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Shape, flush, partial};
+use crate::engine::{
+    Changed, Counter, Engine, Found, Header, PageSlabs, Shape, flush, orphans, partial,
+};
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::{Platform, Slot};
@@ -164,6 +166,16 @@ impl Engine for OnNodes {
 
     fn node_words(&self) -> Option<(usize, usize)> {
         Some(self.0.shown_at())
+    }
+
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        self.0.begin_child(on, |here| sheaves(here).count_barn_anew(here))
+    }
+
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        let free = on.heap.recount(slab, &on.cache.shape().geometry, of_cpu);
+        orphans::list(self.0.at(on, on.heap.region.node_of(slab)), slab, free);
+        free
     }
 
     fn each_parked<P: Platform>(&self, on: PageSlabs<'_, P>, mut f: impl FnMut(usize)) {

@@ -10,9 +10,9 @@
 //! it.
 
 use super::on_pages::{Units, block_units};
-use super::{Overwritten, Pages, Place, Request, alloc, drop_page, free_locked, page};
+use super::{Lists, Overwritten, Pages, Place, Request, alloc, drop_page, free_locked, page};
 use crate::engine::slabs::Slabs;
-use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Tiny};
+use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Tiny, orphans};
 use crate::pages::Cause;
 use crate::platform::{Platform, Slot};
 use crate::slab::units::UNIT;
@@ -227,6 +227,22 @@ impl Engine for Slob {
 
     fn set<P: Platform>(&self, on: PageSlabs<'_, P>, name: &str, value: u32) -> Option<Changed> {
         if self.serves_malloc() { None } else { Tiny.set(on, name, value) }
+    }
+
+    fn begin_child<P: Platform>(&self, on: PageSlabs<'_, P>) -> u64 {
+        orphans::empty_list(on);
+        if self.serves_malloc() {
+            Units { on, slob: self }.with_lists(|lists| *lists = Lists::NEW);
+        }
+        0
+    }
+
+    fn adopt<P: Platform>(&self, on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+        if self.serves_malloc() {
+            Units { on, slob: self }.adopt(slab)
+        } else {
+            orphans::adopt(on, slab, of_cpu)
+        }
     }
 
     fn is_published<P: Platform>(&self, on: PageSlabs<'_, P>) -> bool {

@@ -150,6 +150,46 @@ impl<P: Platform> Units<'_, P> {
         }
     }
 
+    /// In the child of a fork: lists a page that is on no list. If a thread was about to change its
+    /// free blocks, they are made anew from the live ones, whose begins are in the bitmap and whose
+    /// sizes lie in front of them. Returns the free units.
+    pub fn adopt(self, page: u32) -> u32 {
+        if self.on.heap.is_set_aside(page) {
+            return 0;
+        }
+        if self.check(page).is_err() {
+            self.write_blocks_anew(page);
+        }
+        let free = self.free(page).0;
+        if free > 0 {
+            // The list is that of the objects for which the page began; those of its first will do.
+            let begin = self.on.heap.next_begin(page, 0, self.page_units());
+            let bytes = begin.map_or(1, |begin| self.get(page, begin - 1).max(1) as u32);
+            self.with_lists(|lists| lists.add(self, page, bytes));
+        }
+        free
+    }
+
+    fn write_blocks_anew(self, page: u32) {
+        let end = self.page_units();
+        // No block counts, so that a walk meets none.
+        self.on.heap.set_free_units(page, 0, 0);
+        let mut at = 0;
+        while at < end {
+            let begin = self.on.heap.next_begin(page, at, end);
+            let live = begin.map_or(end, |begin| begin.saturating_sub(1));
+            if live > at {
+                // Never beside another free block: a live one lies between.
+                let given = page::give(self, page, at, live - at);
+                debug_assert!(given.is_ok(), "just written");
+            }
+            at = match begin.map(|_| block_units(self.get(page, live))) {
+                Some(Some(units)) => live.saturating_add(units),
+                _ => end,
+            };
+        }
+    }
+
     /// True if live blocks tile these units.
     fn are_live(self, page: u32, mut at: u32, end: u32) -> bool {
         while at < end {

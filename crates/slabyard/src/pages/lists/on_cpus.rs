@@ -129,8 +129,8 @@ impl<P: Platform, C: Fn(Counter, u32)> Lists for OnCpus<'_, P, C> {
     fn push(self, list: List, run: u32, end: End) -> bool {
         let heap = self.heap;
         let Some(slot) = self.slot(list) else { return false };
-        let address = self.park(list, run);
         heap.region.set_dirty(run as usize, 1 << self.order(list), true);
+        let address = self.park(list, run);
         if end == End::Head && heap.platform.push(slot, address) {
             return true;
         }

@@ -223,8 +223,7 @@ impl Memory {
     }
 
     pub(super) fn commit(&self, address: usize, bytes: usize) -> bool {
-        let [first, end] = [0, 1].map(|i| self.usable[i].load(Ordering::Relaxed));
-        let fresh = if address >= first && address < end { address.max(end) } else { address };
+        let fresh = self.behind_usable(address);
         if fresh >= address + bytes {
             return true;
         }
@@ -233,6 +232,26 @@ impl Memory {
         };
         reservation.grows_by(address + bytes - fresh);
         reservation.map(fresh, address + bytes - fresh)
+    }
+
+    /// The address, or where what is usable from the begin ends if it lies there.
+    fn behind_usable(&self, address: usize) -> usize {
+        let [first, end] = [0, 1].map(|i| self.usable[i].load(Ordering::Relaxed));
+        if (first..end).contains(&address) { end } else { address }
+    }
+
+    /// Unmaps the pages that are mapped from an address on, without a gap, `most` bytes of it.
+    pub(super) fn forget_commit(&self, page: usize, address: usize, most: usize) {
+        let is_mapped = |at: &usize| {
+            let mut seen = 0u8;
+            // SAFETY: it writes one byte.
+            unsafe { sys::call(sys::MINCORE, [*at, page, (&raw mut seen) as usize, 0, 0, 0]) == 0 }
+        };
+        let first = self.behind_usable(address);
+        let pages = (first..address + most).step_by(page).take_while(is_mapped).count();
+        if pages > 0 {
+            unmap(first, pages * page);
+        }
     }
 
     /// Makes the bytes of each row up to `bytes` usable: most often they are there already, and

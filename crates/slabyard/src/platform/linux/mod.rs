@@ -17,6 +17,7 @@
 //! [`address_range`] where address space is limited.
 
 mod address_range;
+mod birth;
 mod bytes;
 mod calls;
 mod counted;
@@ -29,6 +30,7 @@ mod park;
 mod process;
 mod promises;
 mod readers;
+mod shared;
 mod slots;
 
 use super::reader::Place;
@@ -39,6 +41,7 @@ use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use counts::Counts;
 use memory::Memory;
+pub use shared::Left;
 
 /// How CPUs are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,7 @@ pub struct OnLinux<const COUNTS: bool> {
     restricted: AtomicBool,
     /// No system call about memory is possible any more.
     sealed: AtomicBool,
+    birth: birth::Birth,
     /// Called when a thread got a private slot (the malloc library sets a key of
     /// the C library, whose destructor gives the slot back).
     on_slot: AtomicUsize,
@@ -119,6 +123,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
             readers: readers::Readers::new(),
             restricted: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
+            birth: birth::Birth::new(),
             on_slot: AtomicUsize::new(0),
         }
     }
@@ -156,6 +161,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
         if !self.memory.init(page_bytes, nr_rows, most, &self.rows) {
             return false;
         }
+        self.birth.init(page_bytes);
         // Written before it is read: a page that was read first is faulted in twice. Slot 0
         // keeps its zeros.
         if let Some(row) = self.row_hint() {
@@ -208,14 +214,6 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
             known.store(number as u32, Ordering::Relaxed);
         }
         known.load(Ordering::Relaxed)
-    }
-
-    /// In the child of a fork: registers anew.
-    pub fn after_fork(&self) {
-        rseq::thread().number.store(0, Ordering::Relaxed);
-        if !self.is_restricted() {
-            self.membarrier.store(NOT_READY, Ordering::Relaxed);
-        }
     }
 
     /// This thread has no row until it [returns](OnLinux::return_to_row). True if it had none
@@ -338,6 +336,11 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
             || !self.is_sealed() && self.memory.commit_rows(&self.rows, bytes)
     }
 
+    fn forget_commit(&self, address: usize, most: usize) {
+        may_call(self);
+        self.memory.forget_commit(self.page_bytes(), address, most);
+    }
+
     fn touch_ahead(&self, address: usize, bytes: usize) {
         may_call(self);
         if !self.is_sealed() {
@@ -433,12 +436,33 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
 
     #[inline]
     fn enter(&self) {
+        let thread = rseq::thread();
+        if thread.flags.load(Ordering::Relaxed) >= flags::SHARED {
+            self.look_for_child();
+        }
         if self.mode() == Mode::Library {
             return;
         }
-        let thread = rseq::thread();
         if thread.flags.load(Ordering::Relaxed) & flags::TRIED == 0 {
             self.enter_first(thread);
+        }
+    }
+
+    #[inline]
+    fn birth(&self) -> &AtomicU32 {
+        self.birth.word()
+    }
+
+    fn mark_child(&self) {
+        rseq::thread().number.store(0, Ordering::Relaxed);
+        self.birth.mark_child();
+    }
+
+    fn begin_child(&self) {
+        self.birth.claim();
+        // Its registration for fences is the process's: a child has none.
+        if !self.is_restricted() {
+            self.membarrier.store(NOT_READY, Ordering::Relaxed);
         }
     }
 

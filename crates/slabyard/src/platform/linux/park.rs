@@ -1,8 +1,9 @@
 //! How threads wait for locks: futexes of the process.
 
 use super::OnLinux;
-use crate::platform::{Park, rseq, sys};
-use crate::sync::AtomicU32;
+use crate::platform::birth::CHILD;
+use crate::platform::{Park, Platform, rseq, sys};
+use crate::sync::{AtomicU32, Ordering};
 
 const FUTEX_WAIT_PRIVATE: usize = 128;
 const FUTEX_WAKE_PRIVATE: usize = 129;
@@ -26,6 +27,10 @@ impl<const COUNTS: bool> Park for OnLinux<COUNTS> {
     fn wake(&self, word: &AtomicU32) {
         // SAFETY: as above; waking needs no memory.
         unsafe { sys::call(sys::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0]) };
+    }
+
+    fn is_orphan(&self) -> bool {
+        self.birth().load(Ordering::Relaxed) == CHILD
     }
 
     fn held(&self) -> &AtomicU32 {

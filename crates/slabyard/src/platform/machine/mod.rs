@@ -29,6 +29,7 @@ mod tests;
 
 pub use schedule::Body;
 
+use super::birth::{CHILD, WHOLE};
 use super::reader::Place;
 use super::stack::{ROW_STRIDE, Rows, Slot, Stack, Stopped};
 use super::{Event, FastPath, GRANULE, Park, Platform, Stretch, Use};
@@ -150,6 +151,7 @@ pub struct Machine {
     reader_fences_left: AtomicU64,
     fence_was_refused: AtomicBool,
     counted: [AtomicU64; COUNTERS],
+    birth: AtomicU32,
 }
 
 impl Machine {
@@ -187,6 +189,7 @@ impl Machine {
             reader_fences_left: AtomicU64::new(config.reader_fences),
             fence_was_refused: AtomicBool::new(false),
             counted: [const { AtomicU64::new(0) }; COUNTERS],
+            birth: AtomicU32::new(WHOLE),
             config,
         }
     }
@@ -298,6 +301,10 @@ impl Park for Machine {
 
     fn locked(&self) {
         self.note(|tally| tally.locks += 1);
+    }
+
+    fn is_orphan(&self) -> bool {
+        self.birth.load(Ordering::Relaxed) == CHILD
     }
 }
 
@@ -462,6 +469,10 @@ impl Platform for Machine {
 
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
         self.exchange_in_steps(slot, new)
+    }
+
+    fn birth(&self) -> &AtomicU32 {
+        &self.birth
     }
 
     fn depth(&self) -> &AtomicU32 {

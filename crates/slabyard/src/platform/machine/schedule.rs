@@ -14,6 +14,7 @@
 
 use super::readers::Announced;
 use super::{Config, Machine, Tally};
+use crate::platform::birth::CHILD;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::any::Any;
 use std::boxed::Box;
@@ -90,6 +91,8 @@ enum State {
     Ready,
     /// Sleeps on the word at this address.
     Asleep(usize),
+    /// It does not exist any more for those that go on: the child of a fork.
+    Gone,
     Done,
 }
 
@@ -169,10 +172,16 @@ impl Turns {
         self.trace = (self.trace ^ event).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
     }
 
+    fn is_over_for(&self, me: usize) -> bool {
+        self.panic.is_some() || self.states[me - 1] == State::Gone
+    }
+
     /// A thread that can go on. After a panic sleepers can: they are unwound.
     fn choose(&mut self) -> Option<usize> {
         let ended = self.panic.is_some();
-        let can = |s: &State| *s == State::Ready || ended && *s != State::Done;
+        // Those that are gone are unwound last.
+        let over = self.states.iter().all(|s| matches!(s, State::Gone | State::Done));
+        let can = |s: &State| *s == State::Ready || (ended || over) && *s != State::Done;
         let nr = self.states.iter().filter(|s| can(s)).count();
         if nr == 0 {
             return None;
@@ -224,6 +233,24 @@ impl Machine {
         }
     }
 
+    /// As the child of a fork sees it: the other threads of the run do not exist from now on, with
+    /// what they held; and the process is a child. In a virtual thread.
+    ///
+    /// # Panics
+    /// Outside of a run.
+    pub fn begin_child(&self) {
+        assert!(self.schedule.is_running(), "the implicit thread has no others");
+        let me = self.me();
+        let mut turns = self.schedule.turns();
+        for (i, state) in turns.states.iter_mut().enumerate() {
+            if i + 1 != me && *state != State::Done {
+                *state = State::Gone;
+            }
+        }
+        drop(turns);
+        self.birth.store(CHILD, Ordering::Relaxed);
+    }
+
     /// Moves the implicit thread to another CPU.
     ///
     /// # Panics
@@ -269,7 +296,7 @@ impl Machine {
         ME.set((self.address(), me));
         let ended = {
             let turns = self.await_turn(me, self.schedule.turns());
-            turns.panic.is_some()
+            turns.is_over_for(me)
         };
         let result = if ended { Ok(()) } else { catch_unwind(AssertUnwindSafe(|| body(self))) };
         self.deliver(me);
@@ -340,7 +367,7 @@ impl Machine {
     fn hand_over(&self, mut turns: MutexGuard<'_, Turns>, me: usize, next: usize) {
         self.resume(&mut turns, next);
         let turns = self.await_turn(me, turns);
-        let ended = turns.panic.is_some();
+        let ended = turns.is_over_for(me);
         drop(turns);
         if ended && !std::thread::panicking() {
             resume_unwind(Box::new(RunEnded));
@@ -445,6 +472,7 @@ impl Machine {
             let what = match state {
                 State::Ready => "can go on".into(),
                 State::Asleep(word) => std::format!("sleeps on {word:#x}"),
+                State::Gone => "is gone".into(),
                 State::Done => "has ended".into(),
             };
             let held = words.held.load(Ordering::Relaxed);

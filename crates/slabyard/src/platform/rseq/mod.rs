@@ -58,4 +58,7 @@ pub mod flags {
     /// A child that shares the process's memory (vfork) may run with this block: the kernel
     /// restarts none of its sequences, so it has no row.
     pub const NO_ROW: u32 = 4;
+    /// From this bit on the id of a process that shares the thread's data, and may still be there;
+    /// all ones: of several. The six bits below count slow paths since.
+    pub const SHARED: u32 = 1 << 10;
 }

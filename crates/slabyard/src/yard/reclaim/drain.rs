@@ -9,6 +9,7 @@
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::pages::{Sheaf, percpu};
+use crate::platform::stack::STOPPED;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -68,15 +69,26 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if !self.platform().stop(stops) {
             return false;
         }
+        self.keep_tops(stops);
         for &(row, slot, top) in &*stops {
             self.flush_stopped(row, slot, top);
         }
         true
     }
 
+    /// Keeps the tops of stacks that were just stopped, for the child of a fork.
+    pub(crate) fn keep_tops(&self, stops: &[(usize, Slot, u32)]) {
+        for &(row, slot, top) in stops.iter().filter(|(.., top)| *top != STOPPED) {
+            self.seen.keep_top(row, slot, top);
+        }
+    }
+
     /// Returns the objects of a stopped stack to the slabs (its runs to the buddy), and takes
     /// the stack out of its row.
     pub(crate) fn flush_stopped(&self, row: usize, slot: Slot, top: u32) {
+        // From now on other threads may take its objects out of their slabs again: the child of a
+        // fork must not return them there.
+        self.seen.forget_top(row, slot);
         let stack = Stack { top, end: 0 };
         let empty = self.heap.sheaves.adopt(stack).map(|stack| self.flush_stack(slot, stack));
         self.platform().rows().entry(row, slot).start_without();

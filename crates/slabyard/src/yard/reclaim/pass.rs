@@ -205,6 +205,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return if pass.at.0 < end { Slice::Searched } else { Slice::PhaseDone };
         }
         p.stop_idle(&mut stops[..n]);
+        self.keep_tops(&stops[..n]);
         let mut flushed = 0;
         for &(row, slot, top) in stops[..n].iter().filter(|(.., top)| *top != STOPPED) {
             // The stack may have grown since the search read its count.
@@ -214,6 +215,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 flushed += count;
             } else {
                 p.rows().entry(row, slot).start(top);
+                self.seen.forget_top(row, slot);
             }
         }
         Slice::Reclaimed

@@ -176,13 +176,11 @@ fn forks(mode: Mode) {
         }
         parked.wait();
         for _ in 0..FORKS {
-            YARD.close();
             // SAFETY: the child makes calls on the yard and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 in_fork(&idle);
             }
-            YARD.open();
             let mut status = 0;
             // SAFETY: a child of ours.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
@@ -196,9 +194,7 @@ fn forks(mode: Mode) {
 /// In the child of a fork, whose parent's locks may be held for ever: it ends with a number.
 fn in_fork(idle: &[CacheId]) -> ! {
     let platform = YARD.platform();
-    platform.after_fork();
-    YARD.forget_others();
-    YARD.open();
+    YARD.mark_child();
     platform.prepare_fence();
     YARD.adopt_rows(platform.foreign_slots());
     let is_sound = || matches!(YARD.verify(), Some(Ok(_)));

@@ -239,8 +239,7 @@ impl<E: Engine> Scene<E> {
                 0 => drop(self.yard.verify().expect("no slow path").expect("a sound yard")),
                 1 => drop(self.yard.trim()),
                 _ => {
-                    self.yard.close();
-                    self.yard.open();
+                    self.yard.quiesce(|_| ());
                 }
             }
             machine.advance(30);

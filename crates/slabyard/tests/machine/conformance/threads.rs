@@ -55,8 +55,7 @@ fn oversee<E: Engine>(yard: &Yard<Machine, E>, machine: &Machine, rounds: usize)
             1 => drop(yard.trim()),
             2 => drop(books::counters(yard).unwrap()),
             _ => {
-                yard.close();
-                yard.open();
+                yard.quiesce(|_| ());
             }
         }
         machine.advance(30);

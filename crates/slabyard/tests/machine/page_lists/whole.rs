@@ -98,9 +98,7 @@ fn with_forks<E: Engine>() {
         let mut bodies: Vec<Body<'_>> = vec![worker(256), worker(2000), worker(256)];
         bodies.push(Box::new(|machine| {
             for _ in 0..10 {
-                yard.close();
-                machine.step();
-                yard.open();
+                yard.quiesce(|_| machine.step());
             }
         }));
         yard.platform().run(bodies);

@@ -1,0 +1,61 @@
+//! What a cache got in the child of a fork while its parent's threads were at work on it: locks of
+//! threads that do not exist, lists between two stores, counts of half a change.
+//!
+//! The bitmaps of its slabs are the truth, with the objects in stacks and barns. So lists begin
+//! empty ([`empty_list`]), each slab that is found is counted anew and listed
+//! ([`adopt`]), and a chain of sheaves, which one store changes, is counted. What a
+//! thread had in its hands is live for ever: at most a sheaf.
+//!
+//! Neighbours: [`crate::child`] walks over caches and slabs; an engine that has more than a
+//! list does the same for it ([`super::Engine::begin_child`], [`super::Engine::adopt`]).
+//! Invariant: no other thread is in a slow path.
+
+use super::partial::{self, End, Partial};
+use super::slabs::{Links, Slabs};
+use super::{Header, PageSlabs};
+use crate::pages::descriptor::NIL;
+use crate::platform::Platform;
+use crate::sync::Ordering;
+
+/// Empties a list of slabs, whoever holds its lock.
+pub(super) fn empty_list<S: Slabs>(on: S) {
+    on.list().abandon();
+    let mut list = partial::lock(&on);
+    *list = Partial::new();
+    on.publish(&list);
+}
+
+/// Lists a slab that is on no list, if it has free objects.
+pub(super) fn list<S: Slabs>(on: S, slab: u32, free: u32) {
+    if free > 0 {
+        let mut list = partial::lock(&on);
+        list.add(on, slab, End::Tail);
+        on.publish(&list);
+    }
+}
+
+/// Counts the free objects of a slab anew and lists it, unless a CPU has it (`of_cpu`). Returns how
+/// many they are.
+pub(super) fn adopt<P: Platform>(on: PageSlabs<'_, P>, slab: u32, of_cpu: bool) -> u32 {
+    let free = on.heap.recount(slab, &on.cache.shape().geometry, of_cpu);
+    if of_cpu {
+        return free;
+    }
+    // No CPU's list has it.
+    if on.links(slab).prev() != NIL {
+        on.links(slab).set_prev(NIL);
+    }
+    list(on, slab, free);
+    free
+}
+
+impl Header {
+    /// The counts of a cache with so many slabs, out of which so many objects are. As many slow
+    /// paths have ended as began.
+    pub(crate) fn count_anew(&self, slabs: u64, out: u64) {
+        let shown = &self.shown;
+        shown.nr_slabs.store(slabs, Ordering::Relaxed);
+        shown.out.store(out, Ordering::Relaxed);
+        shown.end_all();
+    }
+}

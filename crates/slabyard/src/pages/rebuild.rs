@@ -1,0 +1,108 @@
+//! The page heap of the child of a fork whose parent's threads were at work on it: locks of
+//! threads that do not exist, lists between two stores.
+//!
+//! Page descriptors are the truth: a live run and a slab have their kind and their size before
+//! their owner has them, and lose the kind before anybody else does. What lies between them is
+//! free, whoever had it in hand; it is dirty where its dirty bits say so, which are set before the
+//! kind is lost. So the buddy's lists are made anew from one walk over the descriptors
+//! ([`PageHeap::rebuild`]). It writes only to descriptors of free memory, so that the child copies
+//! few pages.
+//!
+//! Neighbours: [`crate::child`] calls it and looks at each slab on the way.
+//! Invariant: no other thread is in a slow path.
+
+use super::blocks::{Lists, ORDERS};
+use super::descriptor::Kind;
+use super::{GRANULE, PageHeap};
+use crate::platform::Platform;
+use crate::sync::Ordering;
+
+/// In place of granules: a parked run that a row's list holds.
+const ON_LIST: u32 = u32::MAX;
+
+impl<P: Platform> PageHeap<P> {
+    /// Frees the locks that threads hold which are not there.
+    pub(crate) fn abandon_locks(&self) {
+        self.sheaves.abandon(&self.platform);
+        self.region.abandon(&self.platform);
+        self.advice.abandon();
+        self.buddy.lists.abandon();
+        self.rcu.abandon();
+    }
+
+    /// Marks a run that a row's list holds: the others of kind [`Kind::Parked`] are in the hands of
+    /// threads that are not there.
+    pub(crate) fn mark_on_list(&self, address: usize) {
+        let granule = self.region.granule_of(address);
+        let descriptor = granule.map(|granule| self.region.descriptor(granule));
+        if let Some(descriptor) = descriptor.filter(|it| it.kind() == Kind::Parked) {
+            descriptor.granules.store(ON_LIST, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes the buddy's lists anew, and counts live runs and mappings. Calls `slab` with each slab.
+    pub(crate) fn rebuild(&self, mut slab: impl FnMut(u32)) {
+        let region = &self.region;
+        let top = region.top();
+        let most_order = self.buddy.lists.lock(&self.platform).most_order();
+        let mut lists = Lists::with_most_order(most_order);
+        let (mut runs, mut run_granules) = (0, 0);
+        let mut at = self.platform.page_bytes() / GRANULE;
+        // The first granule of the free range that ends here.
+        let mut begin = at;
+        while at < top {
+            let descriptor = region.descriptor(at as u32);
+            let kind = descriptor.kind();
+            let granules = match kind {
+                Kind::None => 1,
+                Kind::Run | Kind::Freed => descriptor.granules.load(Ordering::Relaxed) as usize,
+                _ => 1 << descriptor.order(),
+            }
+            .max(1);
+            let is_live = match kind {
+                Kind::None | Kind::Free | Kind::Purging | Kind::Freed => false,
+                Kind::Parked => descriptor.granules.swap(0, Ordering::Relaxed) == ON_LIST,
+                Kind::Run => {
+                    runs += 1;
+                    run_granules += granules;
+                    true
+                }
+                Kind::Held => {
+                    run_granules += granules;
+                    true
+                }
+                Kind::Slab => {
+                    slab(at as u32);
+                    true
+                }
+            };
+            if is_live {
+                self.insert_range(&mut lists, begin, at);
+                begin = at + granules;
+            } else if kind != Kind::None {
+                descriptor.set(Kind::None, 0, 0);
+            }
+            at += granules;
+        }
+        self.insert_range(&mut lists, begin, top);
+        self.publish_freed(&lists);
+        self.set_dirty_hint(lists.dirty_granules);
+        *self.buddy.lists.lock(&self.platform) = lists;
+        self.buddy.nr_runs.store(runs, Ordering::Relaxed);
+        self.buddy.run_granules.store(run_granules, Ordering::Relaxed);
+        self.mappings.count_anew();
+    }
+
+    /// Frees a range of which no descriptor has a kind.
+    fn insert_range(&self, lists: &mut Lists, mut at: usize, end: usize) {
+        let (region, now) = (&self.region, self.platform.now_ms() as u32);
+        while at < end {
+            let most = lists.most_order().min(ORDERS as u32 - 1);
+            let order = at.trailing_zeros().min((end - at).ilog2()).min(most);
+            let dirty = region.dirty_in(at, 1 << order);
+            lists.insert(region, at as u32, order, dirty > 0, now, true);
+            lists.dirty_granules += dirty;
+            at += 1 << order;
+        }
+    }
+}

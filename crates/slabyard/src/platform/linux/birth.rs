@@ -1,0 +1,79 @@
+//! The word of [`crate::platform::birth`] on Linux: in a page that a fork wipes, or where the
+//! system refuses such a page (before 4.14) a plain word.
+//!
+//! A handler of `fork` sets the word, too, because an emulator may promise to wipe the page and not
+//! do it. It must not where a slow path of the child came first: so beside the word stands the
+//! process that it is of.
+
+use super::calls::{PROT_RW, mmap, unmap};
+use crate::platform::birth::{CHILD, WHOLE};
+use crate::platform::sys;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+
+const MADV_WIPEONFORK: usize = 18;
+
+/// What a fork wipes.
+#[repr(C)]
+struct Words {
+    word: AtomicU32,
+    /// Process id.
+    process: AtomicU32,
+}
+
+pub(super) struct Birth {
+    /// Where there is no page.
+    plain: Words,
+    /// Address of the page, or 0.
+    page: AtomicUsize,
+}
+
+fn process() -> u32 {
+    // SAFETY: the call has no argument.
+    unsafe { sys::call(sys::GETPID, [0; 6]) as u32 }
+}
+
+impl Birth {
+    pub(super) const fn new() -> Self {
+        let plain = Words { word: AtomicU32::new(WHOLE), process: AtomicU32::new(0) };
+        Birth { plain, page: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn init(&self, page_bytes: usize) {
+        if let Some(page) = mmap(page_bytes, PROT_RW, 0) {
+            let arguments = [page, page_bytes, MADV_WIPEONFORK, 0, 0, 0];
+            // SAFETY: the page just mapped.
+            if unsafe { sys::call(sys::MADVISE, arguments) } == 0 {
+                self.page.store(page, Ordering::Release);
+            } else {
+                unmap(page, page_bytes);
+            }
+        }
+        self.words().word.store(WHOLE, Ordering::Relaxed);
+        self.claim();
+    }
+
+    #[inline]
+    fn words(&self) -> &Words {
+        match self.page.load(Ordering::Acquire) {
+            0 => &self.plain,
+            // SAFETY: `init` mapped it, for ever; it is changed as atomic numbers only.
+            page => unsafe { &*(page as *const Words) },
+        }
+    }
+
+    #[inline]
+    pub(super) fn word(&self) -> &AtomicU32 {
+        &self.words().word
+    }
+
+    /// The words are this process's.
+    pub(super) fn claim(&self) {
+        self.words().process.store(process(), Ordering::Relaxed);
+    }
+
+    pub(super) fn mark_child(&self) {
+        if self.words().process.load(Ordering::Relaxed) != process() {
+            self.word().store(CHILD, Ordering::Relaxed);
+        }
+    }
+}
