@@ -26,6 +26,7 @@ mod mappings;
 mod nodes;
 mod page_lists;
 mod reclaim_slab;
+mod refused;
 mod sheaves;
 mod slob;
 mod ticker;
