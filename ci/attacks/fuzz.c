@@ -13,7 +13,8 @@
  *   trims=0        steps of a thread between its trims; 0: none
  *   nulls          the system may refuse memory: NULL with ENOMEM is right
  *   signals        the threads are interrupted by handlers that allocate
- *   all            by all functions, the C++ ones and the sized frees among them
+ *   all            by all functions, the C++ ones among them
+ *   sized          and free_sized, whose size is what was asked for last
  *   forks          children of fork check what they have and go on for a while
  *   churn          threads come and go
  *   affinity       threads move from CPU to CPU
@@ -380,6 +381,8 @@ int main(int argc, char **argv)
     moves = has_word(argv, "affinity");
     if (all_entries)
         find_entries();
+    if (!has_word(argv, "sized"))
+        entries.free_sized = NULL;
     if (sched_getaffinity(0, sizeof all_cpus, &all_cpus))
         not_possible("the CPUs");
     if (nr_wanted > MAX_THREADS)
