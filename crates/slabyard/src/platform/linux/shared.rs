@@ -85,7 +85,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
     fn set_child(&self, child: u32) {
         let flags = &rseq::thread().flags;
         let others = flags.load(Ordering::Relaxed) & (ONE - 1);
-        flags.store(others | child * bits::SHARED, Ordering::Relaxed);
+        flags.store(others | (child * bits::SHARED), Ordering::Relaxed);
     }
 
     /// At the begin of a slow path of a thread that has such a child.
