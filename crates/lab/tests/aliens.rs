@@ -40,7 +40,7 @@ fn a_dozen_frees_wait_and_the_next_takes_them_home() {
         let handed = (nth - 1) / alien::MOST;
         assert_eq!(cache.in_alien(1, 0), nth - handed * alien::MOST, "after {nth}");
         assert_eq!(in_shared(&cache), handed * alien::MOST, "the shared array of node 0");
-        assert_eq!(counts(&cache), [nth.into(), handed.into()]);
+        assert_eq!(counts(&cache), [u64::from(nth), u64::from(handed)]);
     }
     // Of the CPU's own node nothing waits, and no object of another one is in its array.
     assert_eq!([cache.in_alien(0, 1), cache.in_alien(1, 1)], [0, 0]);

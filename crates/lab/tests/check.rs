@@ -1,6 +1,6 @@
 //! The model held against three real kernels' traces, and wrong models found out.
 //!
-//! `cargo test --release -p slabyard-lab --test check -- --nocapture` prints the
+//! `cargo test --release -p slabyard-lab --test lab check:: -- --nocapture` prints the
 //! figures.
 
 use slabyard::engine::counted::{Planted, Rules};

@@ -1,11 +1,9 @@
 //! Overlapping CPUs, on a trace whose tasks are multiplied: what the series "slub: Delay freezing of
 //! CPU partial slabs" says of eager and delayed freezing.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test contention -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab contention:: -- --nocapture` prints the figures.
 
-mod recorded;
-
-use recorded::recorded;
+use super::recorded::recorded;
 use slabyard::engine::counters::Counter;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::contend::{COSTS, Contended, Counts, contend};

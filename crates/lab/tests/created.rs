@@ -1,6 +1,5 @@
 //! Created caches, read from outside: of this process's yard, of another process's, and of a core
 //! file.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::{Engine, Sheaves, Tiny};
@@ -82,7 +81,7 @@ fn created_caches_are_read_by_name_and_to_the_object() {
 }
 
 const CHILD: &str = "SLABYARD_CREATED_CHILD";
-const SMALL: &str = "small_objects_are_counted_in_a_process_and_in_its_core_file";
+const SMALL: &str = "created::small_objects_are_counted_in_a_process_and_in_its_core_file";
 /// Objects that the child allocates, and every how many it frees one.
 const SMALL_OBJECTS: usize = 20_000;
 const FREED_EVERY: usize = 3;

@@ -1,11 +1,9 @@
 //! Replays of recorded traces on machines whose memory has an end: enough memory makes no
 //! difference, all pages are somewhere at every moment, and what is short falls back or ends.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test memory -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab memory:: -- --nocapture` prints the figures.
 
-mod recorded;
-
-use recorded::recorded;
+use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
 use slabyard_lab::replay::memory::{Told, Wanted};

@@ -4,9 +4,7 @@
 //! The loads are every trace of this repository, with each kernel cache's calls made to the
 //! yard's cache for objects of its size, and generated ones.
 
-mod recorded;
-
-use recorded::recorded;
+use super::recorded::recorded;
 use slabyard::cache::classes::{self, CLASSES};
 use slabyard::engine::counted::KernelCache;
 use slabyard::engine::counters::Counter;

@@ -1,10 +1,8 @@
 //! What each preset has and has not: a trace replayed by its rules, and the counters that stay 0.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test presets -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab presets:: -- --nocapture` prints the figures.
 
-mod recorded;
-
-use recorded::recorded;
+use super::recorded::recorded;
 use slabyard::engine::counted::KernelCache;
 use slabyard::engine::counters::Counter::{self, *};
 use slabyard_lab::case::{self, Case};

@@ -1,11 +1,9 @@
 //! A load on other machines than the traced one: no change is no difference, and what changes keeps
 //! the same objects live at every moment.
 //!
-//! `cargo test --profile checked -p slabyard-lab --test scale -- --nocapture` prints the figures.
+//! `cargo test --profile checked -p slabyard-lab --test lab scale:: -- --nocapture` prints the figures.
 
-mod recorded;
-
-use recorded::recorded;
+use super::recorded::recorded;
 use slabyard::engine::counted::KernelCache;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::events::{Event, What};

@@ -1,7 +1,7 @@
 //! SLOB held against a real kernel: Linux 6.1 with SLOB, one CPU, 64 MiB, from its boot through a
 //! load that is held and released.
 //!
-//! `cargo test --release -p slabyard-lab --test slob -- --nocapture` prints the figures.
+//! `cargo test --release -p slabyard-lab --test lab slob:: -- --nocapture` prints the figures.
 
 use slabyard_lab::event::Kind;
 use slabyard_lab::slob::{Machine, Moment, Replayed, replay};

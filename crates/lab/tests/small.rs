@@ -1,7 +1,7 @@
 //! What each allocator leaves of a machine of 8 MiB: the tables of the thread of 2022 about SLOB's
 //! end, and what they hang on.
 //!
-//! `cargo test --release -p slabyard-lab --test small -- --nocapture` prints the figures.
+//! `cargo test --release -p slabyard-lab --test lab small:: -- --nocapture` prints the figures.
 
 use slabyard_lab::small::contender::{Empties, Lists};
 use slabyard_lab::small::{Contender, Load, Outcome, Small, Step, run};

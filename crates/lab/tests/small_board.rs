@@ -2,7 +2,7 @@
 //! request for 2^7 pages fails, and what of it tells the allocators apart.
 //!
 //! Each allocator gets a memory of which it leaves after its boot what it left on the board.
-//! `cargo test --release -p slabyard-lab --test small_board -- --nocapture` prints the table; `SEEDS=100`
+//! `cargo test --release -p slabyard-lab --test lab small_board:: -- --nocapture` prints the table; `SEEDS=100`
 //! makes more boots.
 
 use slabyard_lab::small::contender::{Empties, Lists};

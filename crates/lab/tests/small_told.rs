@@ -3,7 +3,7 @@
 //!
 //! `traces/small_*.slabtrace` are the events of boots, of 16 MiB if their name has no other number
 //! at its end, `small_*.state.zst` what these kernels told of their memory (`SAVE=DIRECTORY ci/small-kernels` makes both).
-//! `cargo test --release -p slabyard-lab --test small_told -- --nocapture` prints all figures.
+//! `cargo test --release -p slabyard-lab --test lab small_told:: -- --nocapture` prints all figures.
 
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};

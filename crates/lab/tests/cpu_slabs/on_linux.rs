@@ -130,7 +130,7 @@ fn run((kind, class, cpus, seed): Case) {
 fn real_cpus_and_numbers_count_the_same_call_by_call() {
     let cases: Vec<Case> =
         alone().flat_map(|kind| [(kind, SMALL, 1, 5), (kind, 24, two(), 9)]).collect();
-    let name = "on_linux::real_cpus_and_numbers_count_the_same_call_by_call";
+    let name = "cpu_slabs::on_linux::real_cpus_and_numbers_count_the_same_call_by_call";
     in_children(name, &MODES[..2], cases.len(), |nth| run(cases[nth]));
 }
 
@@ -138,13 +138,13 @@ fn real_cpus_and_numbers_count_the_same_call_by_call() {
 #[test]
 fn private_slots_and_numbers_count_the_same_call_by_call() {
     let cases: Vec<Case> = alone().map(|kind| (kind, 24, 1, 13)).collect();
-    let name = "on_linux::private_slots_and_numbers_count_the_same_call_by_call";
+    let name = "cpu_slabs::on_linux::private_slots_and_numbers_count_the_same_call_by_call";
     in_children(name, &[Mode::Slots], cases.len(), |nth| run(cases[nth]));
 }
 
 #[test]
 fn each_preset_counts_the_same_on_a_real_cpu() {
-    let name = "on_linux::each_preset_counts_the_same_on_a_real_cpu";
+    let name = "cpu_slabs::on_linux::each_preset_counts_the_same_on_a_real_cpu";
     in_children(name, &MODES, Preset::ALL.len(), |nth| {
         let preset = Preset::ALL[nth];
         let mut pair = Pair::<CountingLinux>::new(&preset.rules(), SMALL, 1, |_| {});
@@ -159,7 +159,7 @@ fn each_preset_counts_the_same_on_a_real_cpu() {
 fn other_rules_are_found_on_a_real_cpu() {
     let changes: [fn(&mut Rules); 2] =
         [|rules| rules.freezing = Preset::V6_1.freezing, |rules| rules.cpu_partial_slabs += 1];
-    let name = "on_linux::other_rules_are_found_on_a_real_cpu";
+    let name = "cpu_slabs::on_linux::other_rules_are_found_on_a_real_cpu";
     in_children(name, &MODES[..1], changes.len(), |nth| {
         let kind = Preset::V6_8.rules();
         let mut pair = Pair::<CountingLinux>::new(&kind, 24, two(), changes[nth]);
@@ -169,7 +169,7 @@ fn other_rules_are_found_on_a_real_cpu() {
 
 #[test]
 fn each_path_costs_on_real_cpus_what_it_costs_a_kernel() {
-    let name = "on_linux::each_path_costs_on_real_cpus_what_it_costs_a_kernel";
+    let name = "cpu_slabs::on_linux::each_path_costs_on_real_cpus_what_it_costs_a_kernel";
     if two() < 2 {
         return println!("{name}: not run: there is one CPU");
     }

@@ -1,6 +1,6 @@
 //! Settings: what can be, in which order, and what is refused.
 
-use crate::{geometry, settings};
+use super::{geometry, settings};
 use slabyard_lab::geometry::kmalloc_sizes;
 use slabyard_lab::rules::{Machine, RELEASES, Release, Settings};
 
