@@ -56,6 +56,15 @@ fn a_sound_program_is_left_alone() {
     }
 }
 
+/// A filter of system calls that kills who asks for the thread's number.
+#[test]
+fn a_filter_of_system_calls_is_kept() {
+    for mode in MODES {
+        let Some(outcome) = run_in(mode, "filtered", &[]) else { return };
+        assert!(outcome.succeeded() && outcome.stderr.is_empty(), "{mode:?}: {outcome:#?}");
+    }
+}
+
 #[test]
 fn threads_that_exchange_objects_and_fork_are_left_alone() {
     for mode in MODES {

@@ -1,12 +1,17 @@
 /* What caches with debugging must find; the variable CASE says which. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +29,14 @@ static FAR void give(void *p)
 {
     free(p);
     __asm__ volatile("" : : : "memory");
+}
+
+/* A thread that nobody has numbered yet. */
+static void *filtered_thread(void *argument)
+{
+    for (int i = 0; i < 100; i++)
+        give(make(24 + (size_t)i));
+    return argument;
 }
 
 static FAR void spoil(void *p, long at)
@@ -313,6 +326,25 @@ int main(void)
         wait(&status);
         if (WIFSIGNALED(status))
             abort();
+    } else if (IS("filtered")) {
+        /* Who asks for a thread's number is killed. */
+        struct sock_filter steps[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_gettid, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog filter = { 4, steps };
+        pthread_t id;
+
+        give(make(24));
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+            return 0;
+        pthread_create(&id, NULL, filtered_thread, NULL);
+        pthread_join(id, NULL);
+        for (int i = 0; i < 100; i++)
+            give(make(24 + (size_t)i));
     } else if (IS("fails")) {
         int failed = 0;
 
