@@ -1,6 +1,8 @@
 //! What happens to us: keys, sizes, signals. Two threads wait for them, so that the
 //! loop waits for all of them, and for the time of its next look, in one place.
 
+use super::screen::in_foreground;
+use nix::sys::signal::{SigSet, Signal};
 use ratatui::crossterm::event::{self, Event as TerminalEvent, KeyEvent, KeyEventKind};
 use signal_hook::consts::signal::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -26,6 +28,9 @@ pub enum Event {
     Closed(io::Error),
 }
 
+/// Between two looks at whose terminal it is.
+pub const A_WHILE: Duration = Duration::from_millis(100);
+
 /// The signals, caught from [`Events::catch`] on, and what comes after them.
 pub struct Events {
     events: Receiver<Event>,
@@ -35,6 +40,10 @@ pub struct Events {
 impl Events {
     /// Catches signals from now on.
     pub fn catch() -> io::Result<Events> {
+        // For the moment between a look at whose terminal it is and its use: a process that
+        // these stop is ended by no SIGTERM. The threads inherit it.
+        let stops: SigSet = [Signal::SIGTTIN, Signal::SIGTTOU].into_iter().collect();
+        stops.thread_block()?;
         let (signals_to, events) = channel();
         let keys = signals_to.clone();
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT])?;
@@ -58,7 +67,20 @@ impl Events {
         let keys = self.keys.clone();
         thread::Builder::new().name("keys".into()).spawn(move || {
             loop {
-                let event = match event::read() {
+                // What is typed meanwhile is the shell's.
+                if !in_foreground() {
+                    thread::sleep(A_WHILE);
+                    continue;
+                }
+                let read =
+                    event::poll(A_WHILE).and_then(|there| there.then(event::read).transpose());
+                let event = match read {
+                    Ok(None) => continue,
+                    Ok(Some(event)) => Ok(event),
+                    Err(_) if !in_foreground() => continue,
+                    Err(error) => Err(error),
+                };
+                let event = match event {
                     Ok(TerminalEvent::Key(key)) if key.kind != KeyEventKind::Release => {
                         Event::Key(key)
                     }

@@ -5,8 +5,9 @@
 
 use super::app::{App, Next, Start};
 use super::draw::{Look, draw};
-use super::events::{Event, Events};
+use super::events::{A_WHILE, Event, Events};
 use super::screen::{self, Screen};
+use crate::say;
 use nix::unistd::{Pid, getpid, getsid};
 use signal_hook::consts::signal::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
@@ -47,10 +48,19 @@ pub fn run(
     let mut app = App::new(start, first);
     // Before the terminal is taken: a signal then must not leave it taken.
     let events = Events::catch()?;
+    if let Some(end) = until_foreground(&events) {
+        return Ok(end);
+    }
     let mut screen = Screen::enter()?;
     events.read_keys()?;
     let mut due = began + app.interval;
     loop {
+        if !screen::in_foreground() {
+            if let Some(end) = until_foreground(&events) {
+                return Ok(end);
+            }
+            screen.enter_again()?;
+        }
         if !app.paused && due <= Instant::now() {
             match sample(app.want()) {
                 Sample::Taken(snapshot) => app.take(Ok(*snapshot), began.elapsed()),
@@ -75,12 +85,31 @@ pub fn run(
                 Event::Size => app.view.widths.clear(),
                 Event::End(signal) => return Ok(End::Signal(signal)),
                 Event::Stop => suspend()?,
-                Event::Continue => screen.enter_again()?,
+                Event::Continue => {
+                    if let Some(end) = until_foreground(&events) {
+                        return Ok(end);
+                    }
+                    screen.enter_again()?;
+                }
                 Event::Closed(error) => return Err(error),
             }
             wait = Some(Duration::ZERO);
         }
     }
+}
+
+/// Waits in the background, without being stopped, until a shell gives us its terminal or a signal ends us.
+fn until_foreground(events: &Events) -> Option<End> {
+    if screen::in_foreground() {
+        return None;
+    }
+    say("top is in the background: `fg` shows it, SIGTERM ends it");
+    while !screen::in_foreground() {
+        if let Some(Event::End(signal)) = events.next(Some(A_WHILE)) {
+            return Some(End::Signal(signal));
+        }
+    }
+    None
 }
 
 /// Gives the terminal back and stops. When we go on, SIGCONT takes it again.

@@ -3,8 +3,10 @@
 //! Neighbours: [`super::live`] enters and leaves; [`super::events`] reads keys and
 //! signals meanwhile.
 //! Invariant: after [`leave`], which the end of a [`Screen`] and a panic of any
-//! thread call too, the terminal is as it was before [`Screen::enter`].
+//! thread call too, the terminal is as it was before [`Screen::enter`]. It is taken in the foreground
+//! alone: who changes it from the background is stopped, and then SIGTERM does not end it.
 
+use nix::unistd::{getpgrp, tcgetpgrp};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::{cursor, execute, terminal};
@@ -65,6 +67,11 @@ impl Drop for Screen {
     fn drop(&mut self) {
         leave();
     }
+}
+
+/// True if the terminal is our group's. One that does not control us asks nobody whose it is.
+pub fn in_foreground() -> bool {
+    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
 /// Gives the terminal back, if it is ours. Nobody is left to be told of errors.

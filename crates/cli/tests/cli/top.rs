@@ -308,6 +308,32 @@ fn signals_that_end_it_give_the_terminal_back_first() {
 }
 
 #[test]
+fn in_the_background_it_waits_and_ends_by_a_signal() {
+    let Some(terminal) = before_a_kernel(80, 24) else { return };
+    let before = terminal.ask("stty -a");
+    terminal.line(&format!("{SLABYARD} top --interval 0.2 & echo $! >pid"));
+    terminal.wait_for("in the background");
+    let pid = std::fs::read_to_string(terminal.path("pid")).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap());
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    assert!(!stat.contains(") T "), "{stat}");
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(terminal.ask(&format!("wait {pid}; echo $?")).trim(), "143");
+    assert_eq!(terminal.ask("stty -a"), before);
+    terminal.line("clear");
+    terminal.wait_until("an empty screen", |screen| !screen.contains("background"));
+    // The shell that takes it to the foreground sees it.
+    terminal.line(&format!("{SLABYARD} top --interval 0.2 &"));
+    terminal.wait_for("in the background");
+    terminal.line("fg");
+    terminal.wait_for_screen(Screen::Full);
+    terminal.wait_for("q quit");
+    terminal.press(&["q"]);
+    assert_eq!(terminal.code(), "0");
+    assert_eq!(terminal.ask("stty -a"), before);
+}
+
+#[test]
 fn stopped_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
     let Some(terminal) = before_a_kernel(80, 24) else { return };
     let before = terminal.ask("stty -a");
