@@ -4,7 +4,10 @@
 //! Neighbour: `abi::options`, whose table and parser the library uses as
 //! well, so that both take and refuse the same values.
 
-use slabyard_abi::options::{self, ENGINE_OPTIONS, Key, Kind, OPTIONS, Opt, Refused, row};
+use slabyard_abi::engines::EngineName;
+use slabyard_abi::options::{
+    self, ENGINE_OPTIONS, EngineKey, Key, Kind, OPTIONS, Opt, Refused, engine_row, row,
+};
 use thiserror::Error;
 
 const PREFIX: &str = "SLABYARD_";
@@ -73,6 +76,89 @@ pub fn parse(text: &str) -> Result<Setting, SettingError> {
     }
 }
 
+/// What a key needs, so that it is not without effect.
+#[derive(Clone, Copy)]
+enum Needs {
+    /// The engine slab.
+    Slab,
+    /// The engine slub.
+    Slub,
+    /// It, with CPU slabs.
+    CpuSlabs,
+    /// An engine that can have several memory nodes.
+    Nodes,
+    /// A kernel's lists of free pages.
+    PageLists,
+    /// A watch.
+    Pressure,
+}
+
+/// The keys that take effect under a condition alone; all others do always.
+const CONDITIONS: &[(EngineKey, Needs)] = &[
+    (EngineKey::Front, Needs::Slub),
+    (EngineKey::Release, Needs::CpuSlabs),
+    (EngineKey::Freezing, Needs::CpuSlabs),
+    (EngineKey::Accounting, Needs::CpuSlabs),
+    (EngineKey::CpuPartialLists, Needs::CpuSlabs),
+    (EngineKey::Planted, Needs::CpuSlabs),
+    (EngineKey::Reclaim, Needs::Slab),
+    (EngineKey::Arrays, Needs::Slab),
+    (EngineKey::AlienCache, Needs::Slab),
+    (EngineKey::Nodes, Needs::Nodes),
+    (EngineKey::RemoteNodeDefragRatio, Needs::Nodes),
+    (EngineKey::Zone, Needs::PageLists),
+    (EngineKey::PressureDrain, Needs::Pressure),
+];
+
+/// Refuses a setting that the engine or front that serves would not look at. `given` tells what was
+/// set otherwise: by another option, or in the environment.
+///
+/// # Errors
+/// In words: the setting, and what it needs.
+pub fn check(
+    engine: EngineName,
+    settings: &[Setting],
+    given: impl Fn(&str) -> Option<String>,
+) -> Result<(), String> {
+    let value = |key: EngineKey| {
+        let env = engine_row(key).env;
+        let set = settings.iter().rev().find(|setting| setting.env == env);
+        set.map(|setting| setting.value.clone()).or_else(|| given(env))
+    };
+    let is_slub = engine == EngineName::Slub;
+    let has_cpu_slabs = value(EngineKey::Front).is_some_and(|front| front != "sheaves");
+    for setting in settings {
+        let row = CONDITIONS.iter().find(|(key, _)| engine_row(*key).env == setting.env);
+        let Some((_, needs)) = row else { continue };
+        let (holds, what) = match needs {
+            Needs::Slab => (engine == EngineName::Slab, "--engine slab"),
+            Needs::Slub => (is_slub, "--engine slub"),
+            Needs::CpuSlabs => (
+                is_slub && has_cpu_slabs,
+                "--engine slub with the setting front=cpu-slabs or front=mixed",
+            ),
+            Needs::Nodes => (
+                engine == EngineName::Slab || (is_slub && !has_cpu_slabs),
+                "--engine slab, or slub with sheaves",
+            ),
+            Needs::PageLists => (
+                value(EngineKey::PageLists).is_some_and(|lists| lists != "slabyard"),
+                "a setting of page_lists other than slabyard",
+            ),
+            Needs::Pressure => (value(EngineKey::Pressure).is_some(), "--pressure"),
+        };
+        if !holds {
+            let key = setting.env.trim_start_matches(PREFIX).to_ascii_lowercase();
+            let name = engine.row().name;
+            return Err(format!(
+                "{key}={} would do nothing on the engine {name} as it is set: it needs {what}",
+                setting.value
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The keys that people may set, with their options.
 pub fn keys() -> impl Iterator<Item = (String, &'static Opt)> {
     // These are between this command and the library, which `--engine` chooses as well.
@@ -126,6 +212,52 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Setting { env, value: value.into(), of_engines }));
         }
+    }
+
+    #[test]
+    fn a_setting_of_an_engine_that_does_not_serve_is_refused() {
+        let refused = |engine, texts: &[&str], given: Option<&str>| {
+            let settings: Vec<Setting> = texts.iter().map(|text| parse(text).unwrap()).collect();
+            check(engine, &settings, |env| {
+                let (name, value) = given?.split_once('=')?;
+                (env == name).then(|| value.to_owned())
+            })
+            .err()
+        };
+        let (slub, slab, tiny) = (EngineName::Slub, EngineName::Slab, EngineName::Tiny);
+        for (engine, texts, says) in [
+            (slub, &["reclaim=2.4"][..], "--engine slab"),
+            (tiny, &["arrays=0"], "--engine slab"),
+            (slub, &["alien_cache=0"], "--engine slab"),
+            (slub, &["release=6.1"], "front=cpu-slabs"),
+            (slub, &["front=sheaves", "freezing=eager"], "front=cpu-slabs"),
+            (slab, &["front=cpu-slabs", "release=6.1"], "--engine slub"),
+            (slub, &["front=cpu-slabs", "nodes=2"], "slub with sheaves"),
+            (slub, &["zone=64M"], "page_lists"),
+            (slub, &["pressure_drain=empties"], "--pressure"),
+        ] {
+            let text = refused(engine, texts, None).unwrap_or_else(|| panic!("{texts:?}"));
+            assert!(text.contains(says), "{text}");
+        }
+        for (engine, texts, given) in [
+            (slab, &["reclaim=2.4", "arrays=0", "nodes=2"][..], None),
+            (slub, &["release=6.1", "front=cpu-slabs"], None),
+            (slub, &["release=6.1"], Some("SLABYARD_FRONT=mixed")),
+            (slub, &["count=1", "decay_ms=1", "nodes=2", "remote_node_defrag_ratio=1"], None),
+            (tiny, &["zone=64M", "page_lists=today"], None),
+            (slub, &["pressure_drain=empties"], Some("SLABYARD_PRESSURE=psi")),
+        ] {
+            assert_eq!(refused(engine, texts, given), None, "{texts:?}");
+        }
+        // Each key has a place: under a condition, or always.
+        let always = [
+            EngineKey::Count,
+            EngineKey::PageLists,
+            EngineKey::Pressure,
+            EngineKey::Debug,
+            EngineKey::Failslab,
+        ];
+        assert_eq!(CONDITIONS.len() + always.len(), ENGINE_OPTIONS.len());
     }
 
     #[test]

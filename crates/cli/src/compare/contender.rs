@@ -120,7 +120,10 @@ fn parse(spec: &str) -> Result<Contender, String> {
                 known.join(", ")
             )
         };
-        (spec.into(), Who::Engine(engine.ok_or_else(unknown)?))
+        let engine = engine.ok_or_else(unknown)?;
+        // The environment is left out of a comparison.
+        settings::check(engine, &settings, |_| None).map_err(|e| format!("--with {spec}: {e}"))?;
+        (spec.into(), Who::Engine(engine))
     };
     Ok(Contender { name, who, settings })
 }
@@ -259,6 +262,7 @@ mod tests {
             (&["slub,"], "KEY=VALUE"),
             (&[""], "no contender ``"),
             (&["system,decay_ms=1"], "takes no settings"),
+            (&["slub,reclaim=2.4"], "needs --engine slab"),
             (&["./absent.so"], "no such file"),
             (&["slub", "tiny", "slub"], "--with slub is there twice"),
         ] {

@@ -26,8 +26,11 @@ command by the same signal. 127: not found, 126: cannot be executed, 2: usage,
 
 The report is of the process that this command starts, as the last program that it was:
 wrappers such as `sh`, `env` and `nice` become another one. What it starts as children is
-not reported. A program that a signal ends leaves no report, nor does one that is
-statically linked or set-user-id; a line says so.";
+not reported. A signal that is sent to this command (`kill`) is passed on; if it ends the
+program, the report is of a last look before. A program that another signal ends, such as that of
+Ctrl-C, which reaches it from the terminal, leaves no report, nor does one that is
+statically linked or set-user-id; a line says so. Where no temporary file can be made the program
+runs without a report.";
 
 /// `slabyard run`.
 #[derive(clap::Args)]

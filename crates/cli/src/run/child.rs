@@ -6,7 +6,7 @@
 //! ```text
 //! signal from           reaches the program   we
 //! the terminal          by itself             do nothing
-//! another process       not                   pass it on
+//! another process       not                   pass it on; before, if it ends the program, look at it
 //! the program           it sent it            do nothing
 //! ```
 //!
@@ -20,6 +20,8 @@ use super::signals::{self, Origin, Signals};
 use crate::failure::{Failure, signal_name};
 use anyhow::Context;
 use nix::libc;
+use slabyard_observe::process::{self, Error};
+use slabyard_observe::{Snapshot, Want};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -67,6 +69,8 @@ pub struct End {
     pub name: String,
     /// What it showed before, if a report was wanted.
     pub seen: Option<Seen>,
+    /// The last look that was taken before a signal was passed on.
+    pub before_signal: Option<Result<Snapshot, Error>>,
 }
 
 /// Starts the program and returns at its end. Before it is looked at by the page, if there
@@ -80,13 +84,21 @@ pub fn run(command: &mut Command, page: Option<Page>) -> Result<End, Failure> {
     let pid = i32::try_from(child.id()).context("process id")?;
     // After the signals were held, so that the thread gets none.
     let looker = page.map(|page| page.listen(child.id()));
-    let (ending, name) = watch(pid, &signals).context("cannot wait for the program")?;
+    let mut before_signal = None;
+    // A look takes milliseconds, in which the program goes on: what it does with the signal then is
+    // what it would have done.
+    let look = |signal| {
+        if page.is_some() && signals::would_end(pid, signal) {
+            before_signal = Some(process::sample(child.id(), Want::default()));
+        }
+    };
+    let (ending, name) = watch(pid, &signals, look).context("cannot wait for the program")?;
     let seen = looker.map(Looker::end);
     signals.release().context("cannot release signals")?;
-    Ok(End { ending, name, seen })
+    Ok(End { ending, name, seen, before_signal })
 }
 
-fn watch(pid: i32, signals: &Signals) -> io::Result<(Ending, String)> {
+fn watch(pid: i32, signals: &Signals, mut look: impl FnMut(i32)) -> io::Result<(Ending, String)> {
     loop {
         let (signal, origin) = signals.next()?;
         match origin {
@@ -98,7 +110,10 @@ fn watch(pid: i32, signals: &Signals) -> io::Result<(Ending, String)> {
                     return Ok((ending, name.replace(|c: char| c.is_control(), "")));
                 }
             }
-            Origin::Process(sender) if sender != pid => signals::send(pid, signal),
+            Origin::Process(sender) if sender != pid => {
+                look(signal);
+                signals::send(pid, signal);
+            }
             Origin::Process(_) | Origin::Kernel => {}
         }
     }

@@ -15,10 +15,12 @@ mod signals;
 pub use child::Ending;
 
 use crate::failure::Failure;
+use crate::settings;
 use crate::stdin::DASH;
 use anyhow::bail;
 use args::{Form, RunArgs};
 use report::Report;
+use slabyard_abi::engines::EngineName;
 use slabyard_abi::options::{EngineKey, Key, engine_row, row};
 use slabyard_abi::report::REPORT_ENV;
 use std::ffi::{OsStr, OsString};
@@ -39,6 +41,7 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
                     or give it the name of a file";
         return Err(Failure::Usage(text.into()));
     }
+    check_settings(args)?;
     let library = library::find(needs_engines(args))?;
     let report = Report::prepare(args)?;
     let mut command = command(args, &library)?;
@@ -55,6 +58,18 @@ pub fn run(args: &RunArgs) -> Result<Ending, Failure> {
         report.show(&args.program[0], end);
     }
     Ok(ending)
+}
+
+/// Refuses what the engine that serves would not look at. A library that is named may be any.
+fn check_settings(args: &RunArgs) -> Result<(), Failure> {
+    let engine = args.engine.unwrap_or(EngineName::Slub);
+    let pressure = engine_row(EngineKey::Pressure).env;
+    let given = |env: &str| match &args.pressure {
+        Some(watch) if env == pressure => Some(watch.clone()),
+        _ => std::env::var(env).ok(),
+    };
+    settings::check(engine, &args.settings, given)
+        .map_err(|why| Failure::Usage(format!("--set {why}")))
 }
 
 /// True if the program needs the library that holds all engines.

@@ -5,13 +5,15 @@
 //! exit, a return of main            what the library wrote
 //! _exit, quick_exit, or it cannot   a last look at the process, which waits for it
 //!   write
-//! a signal, a system call           none, and a line says why
+//! a signal that was sent to us      a look that is taken before it is passed on
+//! another one, a system call        none, and a line says why
 //! ```
 //!
 //! Neighbours: `observe` reads, checks and shows it; [`super::last_look`] looks.
-//! Invariants: the output is opened before the program starts, so that a long
+//! Invariants: the output that was named is opened before the program starts, so that a long
 //! run does not end without a place for its report; the library's file is in
-//! a directory of our own and goes away with it.
+//! a directory of our own and goes away with it. Where no directory can be written the program
+//! runs all the same, and a line says that there will be no report.
 
 use super::args::{Form, RunArgs};
 use super::child::End;
@@ -56,12 +58,17 @@ impl Report {
                 Output::File(path.clone(), file)
             }
         };
-        const TMPDIR: &str = "for the report; set TMPDIR to a writable directory with room";
-        let directory = tempfile::Builder::new().prefix("slabyard-").tempdir();
-        let directory = directory.with_context(|| format!("cannot make a directory {TMPDIR}"))?;
-        let page = Page::make(&place(&directory));
-        let page = page.with_context(|| format!("cannot make a file {TMPDIR}"))?;
-        Ok(Some(Report { form: args.report, directory, page, output }))
+        match room() {
+            Ok((directory, page)) => {
+                Ok(Some(Report { form: args.report, directory, page, output }))
+            }
+            // Who named a file wants it more than the program's run.
+            Err(error) if matches!(output, Output::File(..)) => Err(error),
+            Err(error) => {
+                say(&format!("no report: {error:#}"));
+                Ok(None)
+            }
+        }
     }
 
     /// The file that the library is to write.
@@ -78,6 +85,8 @@ impl Report {
     /// whatever happens here.
     pub fn show(mut self, program: &OsStr, mut end: End) {
         let look = end.seen.as_mut().and_then(|seen| seen.look.take());
+        let sent = end.before_signal.take().filter(|_| end.ending.signal().is_some());
+        let look = look.or(sent);
         let snapshot = match (self.left(), look) {
             (Some(Ok(snapshot)), _) => snapshot,
             (_, Some(Ok(mut snapshot))) => {
@@ -137,6 +146,34 @@ impl Report {
     }
 }
 
+/// A directory of our own with the page in it: where temporary files go, or, where that cannot be
+/// written or is full, in memory or in the user's directory.
+fn room() -> anyhow::Result<(TempDir, Page)> {
+    let others = ["/dev/shm", "/run/shm", "/var/tmp", "/run"].map(PathBuf::from);
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let places = [std::env::temp_dir()].into_iter().chain(runtime).chain(others);
+    let mut first = None;
+    for parent in places.filter(|parent| parent.is_absolute()) {
+        let made = tempfile::Builder::new().prefix("slabyard-").tempdir_in(&parent);
+        let made = made.and_then(|directory| {
+            let page = Page::make(&place(&directory))?;
+            Ok((directory, page))
+        });
+        match made {
+            Ok(made) => return Ok(made),
+            Err(error) => first = first.or(Some((parent, error))),
+        }
+    }
+    let why = "set TMPDIR to a writable directory with room";
+    match first {
+        Some((parent, error)) => {
+            let what = format!("nothing can be written in {}; {why}", parent.display());
+            Err(anyhow::Error::from(error).context(what))
+        }
+        None => Err(anyhow::anyhow!("there is no directory for temporary files; {why}")),
+    }
+}
+
 fn place(directory: &TempDir) -> PathBuf {
     directory.path().join("report")
 }
@@ -147,7 +184,8 @@ fn none(program: &OsStr, end: &End) -> String {
     let last = end.seen.as_ref().and_then(|seen: &Seen| seen.program.as_deref());
     match (end.ending.signal(), last) {
         (Some(signal), _) => format!(
-            "{typed} was ended by {signal}, which leaves none; \
+            "{typed} was ended by {signal}, which leaves none; a signal that is sent to `slabyard run` \
+             itself (`kill`, not Ctrl-C) is passed on after a last look, and \
              `slabyard snapshot PID` saves the numbers of a program that runs"
         ),
         (None, None) => format!(

@@ -129,6 +129,22 @@ pub fn send(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// True if the program does nothing about the signal, and it is one that ends.
+pub fn would_end(pid: i32, signal: i32) -> bool {
+    use Signal::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    const ENDING: [Signal; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM];
+    if !ENDING.iter().any(|it| *it as i32 == signal) {
+        return false;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let holds = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.unwrap_or(0) >> (signal - 1) & 1 == 1
+    };
+    !["SigIgn:", "SigCgt:", "SigBlk:"].into_iter().any(holds)
+}
+
 /// The next change of the child's state, if there is one.
 pub fn changed(pid: i32) -> io::Result<Option<ExitStatus>> {
     let mut status = 0;

@@ -31,7 +31,7 @@ fn beside_the_command_or_under_its_prefix() {
             (&[][..], "libslabyard_malloc.so"),
             (&["--engine", "slub"], "libslabyard_engines.so"),
             (&["--engine", "tiny"], "libslabyard_engines.so"),
-            (&["--set", "release=6.1"], "libslabyard_engines.so"),
+            (&["--set", "count=1"], "libslabyard_engines.so"),
         ] {
             let library = stage.path(directory).join(file);
             std::fs::copy(stage.library(), &library).unwrap();

@@ -53,6 +53,39 @@ fn a_missing_program_gives_127_and_one_that_cannot_be_executed_126() {
 }
 
 #[test]
+fn a_program_runs_where_no_temporary_file_can_be_made() {
+    let Some(stage) = Stage::new() else { return };
+    // Nobody makes a directory there, not even root.
+    let mut command = stage.slabyard();
+    command.env("TMPDIR", "/proc").args(["run", "--"]).arg(stage.program()).arg("echo ran; exit 9");
+    let output = command.output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(9), "ran\n"));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("malloc-96") || said.contains("no report: nothing can be written"),
+        "{said}"
+    );
+    let mut command = stage.slabyard();
+    command.env("TMPDIR", "/nowhere/at/all").args(["run", "--", "sh", "-c", "exit 8"]);
+    assert_eq!(command.output().unwrap().status.code(), Some(8));
+}
+
+#[test]
+fn a_setting_of_an_engine_that_is_not_chosen_is_refused() {
+    let Some(stage) = Stage::new() else { return };
+    for (options, says) in [
+        (&["--set", "reclaim=2.4"][..], "--engine slab"),
+        (&["--set", "release=6.1"], "front=cpu-slabs"),
+        (&["--engine", "tiny", "--set", "arrays=0"], "--engine slab"),
+    ] {
+        let output = stage.sh(options, "echo started");
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
 fn settings_reach_the_program_and_the_last_one_counts() {
     let Some(stage) = Stage::new() else { return };
     let options = ["--set", "decay_ms=1", "--set", "decay_ms=100", "--set", "mode=slots"];

@@ -114,3 +114,38 @@ fn a_program_that_ignores_the_stop_keeps_us_running() {
     let state = job.state();
     assert_eq!(state, WaitStatus::Exited(job.pid, 6));
 }
+
+/// A program of ours that waits, with a report wanted.
+fn reported(signal: Signal) -> std::process::Output {
+    let library = crate::stage::real_library();
+    let program = crate::stage::holds().expect("it was compiled");
+    let mut command = std::process::Command::new(crate::stage::SLABYARD);
+    command.env("SLABYARD_LIB", library).env_remove("LD_PRELOAD");
+    command.args(["run", "--report", "json", "--"]).arg(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    // Its input does not end before the signal comes.
+    let stdin = child.stdin.take();
+    kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    output
+}
+
+#[test]
+fn a_signal_that_ends_the_program_is_passed_on_after_a_look() {
+    use std::os::unix::process::ExitStatusExt;
+    if Stage::new().is_none() {
+        return;
+    }
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let output = reported(signal);
+        assert_eq!(output.status.signal(), Some(signal as i32), "{signal}");
+        let said = crate::stage::text(&output.stderr);
+        let report: serde_json::Value = serde_json::from_str(said).expect(said);
+        assert!(report["totals"]["live"].is_u64() || report["totals"]["live"].is_array(), "{said}");
+    }
+}
