@@ -24,6 +24,9 @@ pub enum Failure {
     /// A signal asked us to stop.
     #[error("stopped by {}; what was running was ended", signal_name(*.0))]
     Stopped(i32),
+    /// A signal ended the wait for a process's answer.
+    #[error("stopped by {}; the request was taken back, and nothing waits in the process", signal_name(*.0))]
+    Withdrawn(i32),
     /// Anything else, with its context.
     #[error(transparent)]
     Cannot(#[from] anyhow::Error),
@@ -37,7 +40,9 @@ impl Failure {
             Failure::Start { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Failure::Start { .. } => 126,
             // As a shell says it.
-            Failure::Stopped(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+            Failure::Stopped(signal) | Failure::Withdrawn(signal) => {
+                u8::try_from(128 + signal).unwrap_or(u8::MAX)
+            }
             Failure::Cannot(_) if self.is_broken_pipe() => 0,
             Failure::Cannot(_) => 3,
         }

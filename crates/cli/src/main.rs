@@ -9,8 +9,10 @@
 //! through it, [`small`] serves loads on small machines, [`pages`]
 //! what an installation needs.
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod args;
+mod asking;
 mod compare;
 mod diff;
 mod export;

@@ -4,13 +4,16 @@
 //! Invariant: a key or value that can never be right is exit code 2, one that the
 //! source refuses or does not serve is 3.
 
+use crate::asking::Asking;
 use crate::failure::Failure;
+use crate::list::pattern;
 use crate::{look, stdout};
 use anyhow::anyhow;
 use clap::ValueHint;
 use slabyard_abi::region::TUNABLES;
-use slabyard_observe::process::{self, Ask};
-use slabyard_observe::source::{Named, ROOT};
+use slabyard_observe::process::Ask;
+use slabyard_observe::source::{Named, ROOT, Want};
+use slabyard_observe::view::pick::Pick;
 use slabyard_observe::{kernel, view::cell::clean};
 use std::fmt::Write;
 use std::path::Path;
@@ -23,6 +26,7 @@ const YARD: &str = "yard";
 const EXAMPLES: &str = "\
 Examples:
   slabyard set kernel dentry min_partial=20
+  slabyard set kernel 'kmalloc-*' min_partial=20
   slabyard set $(pgrep -n python3) malloc-64 sheaf_capacity=30 min_partial=0
   slabyard set $(pgrep -n python3) yard decay_ms=100 node_limit=4M";
 
@@ -36,7 +40,8 @@ pub struct SetArgs {
     /// What to change: `kernel` or a process
     #[arg(value_name = "SOURCE")]
     source: Named,
-    /// The cache, by any of its names; `yard` for what is a process's as a whole
+    /// The cache, by any of its names, or a pattern for several; `yard` for what is a process's as a
+    /// whole
     #[arg(value_name = "CACHE", value_hint = ValueHint::Other)]
     cache: String,
     /// What to set, in this order
@@ -63,16 +68,34 @@ pub fn run(args: &SetArgs) -> Result<ExitCode, Failure> {
         // All are read before the first is set.
         Some(_) => args.settings.iter().map(number).collect::<Result<Vec<_>, _>>()?,
     };
+    let caches = caches(args)?;
+    let asking = Asking::new(args.timeout)?;
     for (nth, (key, value)) in args.settings.iter().enumerate() {
-        let (old, new) = match pid {
-            None => of_kernel(&args.cache, key, value)?,
-            Some(pid) => of_process(pid, &args.cache, key, numbers[nth], args.timeout)?,
-        };
-        let mut line = String::new();
-        let _ = writeln!(line, "{}: {key} {} -> {}", args.cache, clean(&old), clean(&new));
-        stdout::print(line.as_bytes())?;
+        for cache in &caches {
+            let (old, new) = match pid {
+                None => of_kernel(cache, key, value)?,
+                Some(pid) => of_process(&asking, pid, cache, key, numbers[nth])?,
+            };
+            let mut line = String::new();
+            let _ = writeln!(line, "{}: {key} {} -> {}", clean(cache), clean(&old), clean(&new));
+            stdout::print(line.as_bytes())?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The cache as it was typed, or those that it takes as a pattern, by the names of the source.
+fn caches(args: &SetArgs) -> Result<Vec<String>, Failure> {
+    if !args.cache.contains(['*', '?', '[']) {
+        return Ok(vec![args.cache.clone()]);
+    }
+    let snapshot = look::sample(&args.source, Want::default())?;
+    let patterns = vec![pattern(&args.cache).map_err(Failure::Usage)?];
+    let pick = Pick { patterns, ..Pick::default() };
+    let picked: Vec<String> =
+        pick.caches(&snapshot).caches.iter().map(|cache| cache.name.clone()).collect();
+    look::has_match(!picked.is_empty(), &args.source, &pick.patterns)?;
+    Ok(picked)
 }
 
 fn of_kernel(cache: &str, key: &str, value: &str) -> Result<(String, String), Failure> {
@@ -84,21 +107,16 @@ fn of_kernel(cache: &str, key: &str, value: &str) -> Result<(String, String), Fa
 }
 
 fn of_process(
+    asking: &Asking,
     pid: u32,
     cache: &str,
     key: &str,
     value: u64,
-    timeout: Duration,
 ) -> Result<(String, String), Failure> {
     let of_cache = (cache != YARD).then(|| cache.to_owned());
     let ask = Ask::Set { cache: of_cache, tunable: key.into(), value };
-    match process::ask(pid, &ask, timeout) {
-        Ok(answer) => Ok((answer.old.to_string(), answer.new.to_string())),
-        Err(
-            error @ (process::Error::UnknownTunable { .. } | process::Error::OutOfRange { .. }),
-        ) => Err(Failure::Usage(error.to_string())),
-        Err(error) => Err(anyhow::Error::from(error).into()),
-    }
+    let answer = asking.ask(pid, &ask)?;
+    Ok((answer.old.to_string(), answer.new.to_string()))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -143,7 +161,8 @@ fn long_help() -> String {
         "\nKeys of a kernel's cache are the attributes in /sys/kernel/slab/CACHE that can be \
          written, such as min_partial; an unknown one is refused with those that there are. \
          A merged cache changes under all its names.\n\nA process sets a tunable at its next \
-         slow path. One that makes none has it queued: exit code 3.\n\n{}",
+         slow path. From one that makes none before --timeout, or before Ctrl-C, the request is taken \
+         back: exit code 3.\n\n{}",
         look::CODES
     );
     text

@@ -1,12 +1,13 @@
 //! `slabyard validate`: a process looks through the objects of all its caches with debugging.
 //!
-//! Neighbour: [`process::ask`] asks; the process itself prints what it finds, on its standard
+//! Neighbour: [`Asking`] asks; the process itself prints what it finds, on its standard
 //! error, because it knows its functions' names.
 
+use crate::asking::Asking;
 use crate::failure::Failure;
 use crate::set::seconds;
 use crate::stdout;
-use slabyard_observe::process::{self, Ask};
+use slabyard_observe::process::Ask;
 use slabyard_observe::source::Named;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,8 +18,8 @@ Examples:
   slabyard validate $(pgrep -n server)
 
 The process prints each finding on its own standard error, restores the bytes, and goes on,
-whatever SLABYARD_ON_ERROR says. It looks at its next call of malloc or free; one that makes
-none has the request queued.
+whatever SLABYARD_ON_ERROR says. It looks at its next call of malloc or free; from one that
+makes none before --timeout, or before Ctrl-C, the request is taken back.
 
 Exit codes: 0 sound, 1 something is wrong, 2 usage, 3 cannot: no cache has debugging, the
 process may not be read, or it made no call in time.";
@@ -42,7 +43,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode, Failure> {
                     to /sys/kernel/slab/CACHE/validate";
         return Err(anyhow::anyhow!("{}: {text}", args.source).into());
     };
-    let answer = process::ask(pid, &Ask::Validate, args.timeout).map_err(anyhow::Error::from)?;
+    let answer = Asking::new(args.timeout)?.ask(pid, &Ask::Validate)?;
     let line = match answer.old {
         0 => format!("process {pid}: sound\n"),
         1 => format!("process {pid}: 1 object is wrong; its standard error says more\n"),

@@ -14,8 +14,9 @@
 //! [`accuracy`] is how far off answers on other machines were.
 //!
 //! Modules import downwards only: small > slob, geometry; tell > case > accuracy; case, check > replay, population > prepare >
-//! trace, lists, snapshot > geometry > rules > event; edit, import > malloc, record > trace;
+//! trace, lists, snapshot > geometry > rules > event; edit, import > malloc, record > prepare, trace;
 //! malloc > geometry; slob > trace.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod accuracy;
 pub mod case;

@@ -283,7 +283,7 @@ fn plain(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Exit
     if let Some(told) = &replayed.memory
         && let Some(report) = oom::report(told, &case, loaded, &replayed)
     {
-        eprint!("{report}");
+        stdout::tell(&report.to_string());
         return Ok(ExitCode::from(oom::CODE));
     }
     Ok(ExitCode::from(u8::from(doubtful)))

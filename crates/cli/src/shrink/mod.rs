@@ -35,8 +35,9 @@ Examples:
   slabyard shrink --empties $(pgrep -n python3)  only the empty slabs on CPU partial lists
 
 What a kernel counts as active and has parked goes home, so that live is exact in the
-caches that are shown after it. A process serves the request at its next slow path; one
-that makes none has it queued: exit code 3.";
+caches that are shown after it, but for frees that wait for a grace period (kfree_rcu), which come later. A
+process serves the request at its next slow path; from one that makes none before
+--timeout, or before Ctrl-C, it is taken back: exit code 3.";
 
 /// `slabyard shrink`.
 #[derive(clap::Args)]

@@ -40,7 +40,7 @@ pub struct Outcome {
 /// One cache.
 struct Row {
     name: String,
-    /// Live objects after it, which are exact then.
+    /// Live objects after it; of a kernel with those that wait for a grace period.
     live: Option<Value>,
     parked: Pair,
     slabs: Pair,
@@ -93,6 +93,9 @@ impl Outcome {
 
     /// Why not all of it was done.
     pub fn failure(mut self) -> Option<Failure> {
+        if let Some(signal) = self.done.signal {
+            return Some(Failure::Withdrawn(signal));
+        }
         let rest = self.done.failed.len().saturating_sub(1);
         let first = self.done.failed.drain(..).next()?;
         let more =
@@ -150,8 +153,16 @@ impl Outcome {
             text += &match bytes {
                 // Others take memory meanwhile.
                 n if n < 0 => format!("; memory grew by {} meanwhile", size(-n, units)),
+                0 => "; nothing came back to the system".into(),
                 n => format!("; {} came back to the system", size(n, units)),
             };
+            if bytes <= 0 {
+                text += self.why_nothing();
+            }
+        }
+        if self.done.of_kernel {
+            text += "; objects that wait for a grace period (kfree_rcu) are counted as live still, and \
+                     come back later";
         }
         if self.done.own {
             text += "; the lists of other threads were not reached: it has no CPUs' rows that can \
@@ -161,6 +172,19 @@ impl Outcome {
             text += "; other threads were asked for what they hold";
         }
         text
+    }
+
+    /// Why the slabs stay.
+    fn why_nothing(&self) -> &'static str {
+        let high = |value: &Option<Value>| value.as_ref().and_then(Value::high);
+        let parked = self.rows.iter().any(|row| high(&row.parked.after).is_some_and(|n| n > 0));
+        match (self.rows.iter().any(|row| high(&row.live).is_some_and(|n| n > 0)), parked) {
+            (_, true) => ": some of it is parked again, or still",
+            (true, false) => ", because live objects lie in the slabs",
+            // Caches that did not change are not kept.
+            (false, false) if !self.named => ", because live objects lie in what slabs are left",
+            (false, false) => ": there was nothing to give",
+        }
     }
 
     /// A process counts what it gave back itself; resident is the system's count.

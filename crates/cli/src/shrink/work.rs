@@ -1,5 +1,6 @@
 //! The asking: a kernel cache by cache, a process all at once.
 
+use crate::asking::Asking;
 use crate::failure::Failure;
 use crate::look;
 use anyhow::anyhow;
@@ -49,6 +50,10 @@ pub struct Done {
     pub asked: bool,
     /// True if the lists of other threads were not reached.
     pub own: bool,
+    /// True for the kernel's own caches.
+    pub of_kernel: bool,
+    /// The signal that ended it early.
+    pub signal: Option<i32>,
     /// What was not shrunk, and why.
     pub failed: Vec<anyhow::Error>,
 }
@@ -70,7 +75,7 @@ impl Target {
 /// Shrinks; what fails is told in the end.
 pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBar) -> Done {
     let start = Instant::now();
-    let mut done = Done::default();
+    let mut done = Done { of_kernel: matches!(target, Target::Kernel), ..Done::default() };
     match target {
         Target::Kernel => {
             progress.set_length(picked.caches.len() as u64);
@@ -95,12 +100,20 @@ pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBa
             let one_by_one = picked.caches.iter().map(|cache| Some(cache.clone()));
             let asks: Vec<Option<String>> =
                 if picked.all { vec![None] } else { one_by_one.collect() };
+            let asking = match Asking::new(*timeout) {
+                Ok(asking) => asking,
+                Err(error) => {
+                    done.failed.push(error);
+                    return done;
+                }
+            };
             for cache in asks {
                 let ask = match part {
                     Part::All => Ask::Shrink { cache },
                     Part::Empties => Ask::ShrinkEmpty { cache },
                 };
-                if let Err(error) = ask_all(&mut done, *pid, &ask, *timeout) {
+                if let Err(error) = ask_all(&mut done, *pid, &ask, &asking) {
+                    done.signal = asking.signal();
                     // One that serves no request serves no other either.
                     done.failed.push(error.into());
                     break;
@@ -114,9 +127,9 @@ pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBa
 }
 
 /// Asks each yard that it is for; the error of one that did not do it, after all were asked.
-fn ask_all(done: &mut Done, pid: u32, ask: &Ask, timeout: Duration) -> Result<(), process::Error> {
+fn ask_all(done: &mut Done, pid: u32, ask: &Ask, asking: &Asking) -> Result<(), process::Error> {
     let mut failed = None;
-    for asked in process::ask_each(pid, ask, timeout)? {
+    for asked in asking.ask_each(pid, ask)? {
         match asked.answer {
             Ok(answer) => {
                 done.caches += asked.caches;

@@ -143,10 +143,55 @@ fn a_process_is_shrunk_and_set_while_it_runs() {
 }
 
 #[test]
-fn a_request_to_an_idle_process_is_queued() {
+fn a_request_that_an_idle_process_does_not_serve_is_taken_back() {
     let Some(program) = Program::start(IDLE) else { return };
-    let output = slabyard(&["shrink", &program.pid(), "--timeout", "0.2"]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
-    assert!(text(&output.stderr).contains("queued"), "{}", text(&output.stderr));
-    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    let pid = program.pid();
+    let shrink = ["shrink", &pid, "--timeout", "0.2"];
+    let set = ["set", &pid, "malloc-64", "min_partial=3", "--timeout", "0.2"];
+    // The second finds no other in its way.
+    for args in [&shrink[..], &set] {
+        let output = slabyard(args);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+        let said = text(&output.stderr);
+        assert!(said.contains("nothing waits") && said.contains("--timeout"), "{said}");
+        assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn who_interrupts_a_request_takes_it_back() {
+    let Some(program) = Program::start(IDLE) else { return };
+    let pid = program.pid();
+    let mut shrink = Command::new(SLABYARD);
+    shrink.args(["shrink", &pid, "--timeout", "300"]).stdin(Stdio::null());
+    let child = shrink.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The same signal again until it has come: it is caught from the first request on.
+    let catches = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        u64::from_str_radix(caught.unwrap().trim(), 16).unwrap() & 2 != 0
+    };
+    while !catches() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let own = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(own, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("taken back"), "{}", text(&output.stderr));
+    let set = slabyard(&["set", &pid, "malloc-64", "min_partial=3", "--timeout", "0.2"]);
+    assert!(text(&set.stderr).contains("nothing waits"), "{}", text(&set.stderr));
+}
+
+#[test]
+fn a_pattern_sets_every_cache_that_it_names() {
+    let Some(program) = Program::start(BUSY) else { return };
+    let pid = program.pid();
+    let output = slabyard(&["set", &pid, "malloc-6[04]", "min_partial=3", "--timeout", "20"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("malloc-64: min_partial"), "{output:?}");
+    let output = slabyard(&["set", &pid, "malloc-*", "min_partial=4", "--timeout", "20"]);
+    assert!(text(&output.stdout).lines().count() > 10, "{output:?}");
+    let output = slabyard(&["set", &pid, "nosuch-*", "min_partial=4"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
 }

@@ -109,6 +109,17 @@ fn run(files: &Files, release: &str, limit: &str, pressure: &str) -> Output {
 }
 
 #[test]
+fn a_standard_error_that_nobody_reads_is_no_reason_to_fail() {
+    let files = Files::new(&hoarding());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut replay = std::process::Command::new(crate::stage::SLABYARD);
+    replay.args(["replay", &files.trace(), "--release=5.9", "--cpus=64", "--nodes=1"]);
+    replay.args(["--memory=12M", "--pressure=none"]).stderr(writer);
+    assert_eq!(replay.stdout(std::process::Stdio::null()).status().unwrap().code(), Some(4));
+}
+
+#[test]
 fn what_lists_of_64_cpus_hoard_ends_a_run_and_a_drain_saves_it() {
     let files = Files::new(&hoarding());
     // 3072 pages: the hoard takes some 1984, what lives 1500.

@@ -5,7 +5,7 @@
 
 use super::collect::{self, Collect, Words};
 use super::held;
-use super::mailbox::{Letter, Mailbox, Sent, get};
+use super::mailbox::{Late, Letter, Mailbox, Sent, get};
 use super::yards::{self, Lost};
 use super::{Error, Target};
 use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
@@ -52,16 +52,45 @@ pub struct Answer {
     pub took_ns: u64,
 }
 
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// At most so long.
+    pub deadline: Duration,
+    /// True if the wait is to end now.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+/// As [`ask`], but takes back what nobody did in time.
+///
+/// # Errors
+/// As [`ask`]; [`Error::NotServed`] in place of [`Error::Queued`].
+pub fn ask_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Answer, Error> {
+    sum(pid, ask, each(pid, ask, patience, Late::IsWithdrawn)?)
+}
+
+/// As [`ask_each`], but takes back what nobody did in time.
+///
+/// # Errors
+/// As [`ask_each`].
+pub fn ask_each_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Vec<Asked>, Error> {
+    each(pid, ask, patience, Late::IsWithdrawn)
+}
+
 /// Asks, and waits for the answer until the deadline; where several yards are asked ([`ask_each`]),
-/// the sum of their answers.
+/// the sum of their answers. What nobody did by then stays: the next slow path does it.
 ///
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right; [`Error::Queued`] if nobody
 /// came by before the deadline.
 pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
+    sum(pid, ask, ask_each(pid, ask, deadline)?)
+}
+
+fn sum(pid: u32, ask: &Ask, asked: Vec<Asked>) -> Result<Answer, Error> {
     let mut sum = None;
     let mut none = None;
-    for Asked { answer, .. } in ask_each(pid, ask, deadline)? {
+    for Asked { answer, .. } in asked {
         match answer {
             // Of several yards, one with debugging is enough.
             Err(why @ Error::NotDebugged { .. }) => none = Some(why),
@@ -102,6 +131,11 @@ pub struct Asked {
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right.
 pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<Asked>, Error> {
+    each(pid, ask, Patience { deadline, stop: &|| false }, Late::Stays)
+}
+
+fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<Asked>, Error> {
+    let Patience { deadline, stop } = patience;
     let target = Target::open(pid)?;
     let fronts = yards::fronts(&target.memory).map_err(|why| target.error(why))?;
     let mut all = Vec::new();
@@ -119,7 +153,7 @@ pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<Asked>, E
         };
         let is_whole = letter.words[1] == WHOLE_YARD;
         let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
-        let sent = mailbox.send(&letter, Instant::now() + deadline);
+        let sent = mailbox.send(&letter, Instant::now() + deadline, late, stop);
         let sent = sent.map_err(|why| target.error(why.into()));
         let answer = sent.and_then(|sent| answer(pid, ask, sent));
         all.push(Asked { caches: if is_whole { caches.len() } else { 1 }, answer });
@@ -228,6 +262,7 @@ fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
     let mail = match sent {
         Sent::Answered(mail) => mail,
         Sent::Queued => return Err(Error::Queued { pid }),
+        Sent::Withdrawn => return Err(Error::NotServed { pid }),
         Sent::Busy => return Err(Error::Busy { pid }),
     };
     let outcome = Outcome::of(get(&mail, Mail::Result)).ok_or(Error::Refused { pid })?;

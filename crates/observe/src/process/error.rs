@@ -96,10 +96,19 @@ pub enum Error {
         /// Its id.
         pid: u32,
     },
+    /// Not served before the deadline, and taken back.
+    #[error(
+        "process {pid} made no slow path in time and serves requests there alone: nothing was changed \
+         and nothing waits. Ask while it allocates and frees, or wait for that with a longer --timeout"
+    )]
+    NotServed {
+        /// Its id.
+        pid: u32,
+    },
     /// Somebody else's request was not served before the deadline.
     #[error(
         "another request waits in process {pid}, which made no slow path; this one was not \
-         placed: ask again later"
+         placed: end the command that waits, or ask with a longer --timeout"
     )]
     Busy {
         /// Its id.

@@ -33,8 +33,19 @@ pub(crate) enum Sent {
     Answered([u64; NR_MAIL]),
     /// It is placed.
     Queued,
+    /// It was placed, nobody did it, and it is taken back.
+    Withdrawn,
     /// Another one is.
     Busy,
+}
+
+/// What becomes of a request that nobody did in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// It stays, and the next slow path does it.
+    Stays,
+    /// It is taken back.
+    IsWithdrawn,
 }
 
 const NR_MAIL: usize = Mail::Nanoseconds.index() - MAIL_AT + 1;
@@ -53,12 +64,20 @@ const LONG: Duration = Duration::from_millis(1);
 const SHORT_FOR: Duration = Duration::from_millis(10);
 /// A requester needs microseconds from its first word to its last.
 const TORN_FOR: Duration = Duration::from_millis(20);
+/// A slow path that has begun a request is waited for so long before the request counts as withdrawn.
+const UNDER_WAY: Duration = Duration::from_millis(100);
 /// Pause between two nudges.
 const NUDGES: Duration = Duration::from_millis(2);
 
 impl Mailbox<'_> {
-    /// Places a request and waits until it was done, or until `end`.
-    pub(crate) fn send(&self, letter: &Letter, end: Instant) -> Result<Sent, Fault> {
+    /// Places a request and waits until it was done, until `end`, or until `stop` says so.
+    pub(crate) fn send(
+        &self,
+        letter: &Letter,
+        end: Instant,
+        late: Late,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Sent, Fault> {
         let mut pause = Pause::new();
         let mut token = None;
         let mut torn: Option<(u64, Instant)> = None;
@@ -94,14 +113,44 @@ impl Mailbox<'_> {
                     continue;
                 }
             }
-            if Instant::now() >= end {
-                return Ok(if token.is_some() { Sent::Queued } else { Sent::Busy });
+            if Instant::now() >= end || stop() {
+                return match (token, late) {
+                    (None, _) => Ok(Sent::Busy),
+                    (Some(_), Late::Stays) => Ok(Sent::Queued),
+                    (Some(token), Late::IsWithdrawn) => self.withdraw(token),
+                };
             }
             if pause.nudge_is_due() {
                 self.nudge(&letter.slots)?;
             }
             pause.rest();
         }
+    }
+
+    /// Takes a request back, unless somebody does it just now: the words of the mailbox then say that
+    /// nothing is asked. Others that wait for the same place it again.
+    fn withdraw(&self, token: u64) -> Result<Sent, Fault> {
+        let mail = self.mail()?;
+        let answered = get(&mail, Mail::Answered);
+        if answered == token {
+            return Ok(Sent::Answered(mail));
+        }
+        // Another one's is none of ours to take back.
+        if get(&mail, Mail::Asked) != token {
+            return Ok(Sent::Withdrawn);
+        }
+        self.memory.write(&[self.at(Mail::Asked)], &answered.to_le_bytes())?;
+        let end = Instant::now() + UNDER_WAY;
+        while Instant::now() < end {
+            let mail = self.mail()?;
+            if get(&mail, Mail::Answered) == token {
+                // Or its answer would stand there as a request.
+                self.memory.write(&[self.at(Mail::Asked)], &token.to_le_bytes())?;
+                return Ok(Sent::Answered(mail));
+            }
+            std::thread::sleep(LONG);
+        }
+        Ok(Sent::Withdrawn)
     }
 
     fn mail(&self) -> Result<[u64; NR_MAIL], Fault> {
@@ -227,7 +276,7 @@ mod tests {
 
     fn send(planted: &Planted, letter: &Letter, deadline: Duration) -> Sent {
         let mailbox = Mailbox { memory: planted, front: &front(planted), rows: 2 };
-        mailbox.send(letter, Instant::now() + deadline).expect("memory")
+        mailbox.send(letter, Instant::now() + deadline, Late::Stays, &|| false).expect("memory")
     }
 
     /// Serves whole requests as a yard does until it is the only one to know the yard;
@@ -287,6 +336,51 @@ mod tests {
         let other = letter_of([Request::Shrink as u64, 0, 1, 0, 0]);
         assert_eq!(send(&planted, &other, SHORTLY), Sent::Busy);
         assert_eq!(planted.get(at(Mail::Cache)), 1, "the first one waits still");
+    }
+
+    #[test]
+    fn a_request_that_nobody_does_in_time_is_withdrawn() {
+        let planted = Planted::yard();
+        let mailbox = Mailbox { memory: &planted, front: &front(&planted), rows: 2 };
+        let send = |value, deadline, stop: &dyn Fn() -> bool| {
+            let letter = letter_of([Request::Set as u64, 1, 1, 2, value]);
+            mailbox
+                .send(&letter, Instant::now() + deadline, Late::IsWithdrawn, stop)
+                .expect("memory")
+        };
+        let waits = || planted.get(at(Mail::Asked)) != planted.get(at(Mail::Answered));
+        assert_eq!(send(40, SHORTLY, &|| false), Sent::Withdrawn);
+        assert!(!waits(), "nothing is asked any more");
+        // The next one finds no other in its way.
+        assert_eq!(send(41, LONG_ENOUGH, &waits), Sent::Withdrawn);
+        assert!(!waits());
+    }
+
+    #[test]
+    fn a_request_that_is_done_as_it_is_withdrawn_is_answered() {
+        let planted = Planted::yard();
+        let mailbox = Mailbox { memory: &planted, front: &front(&planted), rows: 2 };
+        let letter = letter_of([Request::Set as u64, 1, 1, 2, 40]);
+        let sent = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (asked, answered) = (at(Mail::Asked), at(Mail::Answered));
+                let begun = loop {
+                    match planted.get(asked) {
+                        0 => std::thread::sleep(SHORT),
+                        token => break token,
+                    }
+                };
+                // Taken back meanwhile.
+                while planted.get(asked) == begun {
+                    std::thread::sleep(SHORT);
+                }
+                planted.put(answered, begun);
+            });
+            let end = Instant::now() + SHORTLY;
+            mailbox.send(&letter, end, Late::IsWithdrawn, &|| false).expect("memory")
+        });
+        assert!(matches!(sent, Sent::Answered(_)), "{sent:?}");
+        assert_eq!(planted.get(at(Mail::Asked)), planted.get(at(Mail::Answered)));
     }
 
     #[test]

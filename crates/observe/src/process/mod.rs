@@ -45,7 +45,7 @@ mod walk;
 mod words;
 pub(crate) mod yards;
 
-pub use ask::{Answer, Ask, Asked, ask, ask_each};
+pub use ask::{Answer, Ask, Asked, Patience, ask, ask_each, ask_each_within, ask_within};
 pub use error::Error;
 
 use crate::snapshot::{Kind, Snapshot, Source};

@@ -1,0 +1,60 @@
+//! What the commands share that ask a process ([`crate::shrink`], [`crate::set`], [`crate::validate`]): how
+//! long they wait, and that a signal ends the wait.
+//!
+//! Invariant: however the wait ends, no request of ours is left in the process.
+
+use crate::failure::Failure;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use slabyard_observe::process::{Answer, Ask, Asked, Error, Patience, ask_each_within, ask_within};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// One who asks.
+pub struct Asking {
+    deadline: Duration,
+    /// The signal that came; 0: none.
+    came: Arc<AtomicUsize>,
+}
+
+impl Asking {
+    /// Takes signals from now on, and waits at most so long for each answer.
+    pub fn new(deadline: Duration) -> anyhow::Result<Asking> {
+        let came = Arc::new(AtomicUsize::new(0));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
+        }
+        Ok(Asking { deadline, came })
+    }
+
+    /// The answer, or the sum of those of all yards.
+    pub fn ask(&self, pid: u32, ask: &Ask) -> Result<Answer, Failure> {
+        let stop = || self.signal().is_some();
+        let answer = ask_within(pid, ask, Patience { deadline: self.deadline, stop: &stop });
+        answer.map_err(|error| self.failure(error))
+    }
+
+    /// The answer of each yard.
+    pub fn ask_each(&self, pid: u32, ask: &Ask) -> Result<Vec<Asked>, Error> {
+        let stop = || self.signal().is_some();
+        ask_each_within(pid, ask, Patience { deadline: self.deadline, stop: &stop })
+    }
+
+    /// The signal that came.
+    pub fn signal(&self) -> Option<i32> {
+        i32::try_from(self.came.load(Ordering::Relaxed)).ok().filter(|signal| *signal != 0)
+    }
+
+    fn failure(&self, error: Error) -> Failure {
+        match (self.signal(), error) {
+            (Some(signal), Error::NotServed { .. } | Error::Busy { .. }) => {
+                Failure::Withdrawn(signal)
+            }
+            (_, error @ (Error::UnknownTunable { .. } | Error::OutOfRange { .. })) => {
+                Failure::Usage(error.to_string())
+            }
+            (_, error) => anyhow::Error::from(error).into(),
+        }
+    }
+}
