@@ -4,11 +4,12 @@
 //! Invariant: units, colours and width are for terminals alone.
 
 use crate::failure::Failure;
+use crate::say;
 use crate::stdin::DASH;
 use anyhow::anyhow;
 use slabyard_observe::source::{self, Named, Want};
 use slabyard_observe::view::pick::Pattern;
-use slabyard_observe::view::{Colour, Style, Units};
+use slabyard_observe::view::{Colour, Style, Units, cell};
 use slabyard_observe::{Cache, Snapshot};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -37,11 +38,29 @@ snapshot, or the core file of such a process; `-` is a saved snapshot on standar
 A file named as a number, `kernel` or `-` is `./123`, `./kernel` or `./-`.
 
 The exit code is 0 when it is done, 2 for wrong usage, and 3 if it cannot be done, with
-the reason.";
+the reason. What of a source could not be read is said on standard error, and the rest is
+done: 0.";
+
+/// Says at once what could not be read: a series or a file has no place for it, and under a list
+/// nobody sees it. What a file does not tell was said when it was made.
+fn tell_missing(named: &Named, snapshot: &Snapshot) {
+    if !matches!(named, Named::Kernel | Named::Process(_)) {
+        return;
+    }
+    let Some(first) = snapshot.missing.first() else { return };
+    let (what, why) = (cell::clean(&first.what), cell::clean(&first.why));
+    let more = match snapshot.missing.len() - 1 {
+        0 => String::new(),
+        n => format!("; and {n} more"),
+    };
+    say(&format!("{named}: not all of it could be read: {what}: {why}{more}"));
+}
 
 /// A sample; a source that cannot be read is exit code 3.
 pub fn sample(named: &Named, want: Want) -> Result<Snapshot, Failure> {
-    Ok(source::sample(named, want).map_err(anyhow::Error::from)?)
+    let snapshot = source::sample(named, want).map_err(anyhow::Error::from)?;
+    tell_missing(named, &snapshot);
+    Ok(snapshot)
 }
 
 /// The cache with this name, id or alias.

@@ -8,7 +8,7 @@ use clap::ValueHint;
 use slabyard_observe::source::{self, Named, Want};
 use slabyard_observe::view::Style;
 use slabyard_observe::view::pick::Pick;
-use slabyard_observe::view::show::{self, counts, cpu_partial, traces};
+use slabyard_observe::view::show::{self, Slabs, counts, cpu_partial, traces};
 use slabyard_observe::{Cache, Snapshot};
 use std::process::ExitCode;
 
@@ -16,7 +16,8 @@ const EXAMPLES: &str = "\
 Examples:
   slabyard show kernel dentry
   slabyard show kernel 'kmalloc-*'              one after the other
-  slabyard show $(pgrep -n python3) malloc-64   with each slab on its partial lists
+  slabyard show $(pgrep -n python3) malloc-64   with how full its slabs are
+  slabyard show $(pgrep -n python3) malloc-64 --slabs     and each slab on its partial lists
   slabyard show core.4711 malloc-64 --json
   slabyard show $(pgrep -n python3) --cpu-partial         each CPU's partial list, of all caches
   slabyard show $(pgrep -n python3) malloc-64 --counts    slow paths, exchanges, locks, drains
@@ -48,6 +49,9 @@ pub struct ShowArgs {
     /// Only the sites that allocated its live objects, with stacks, and the slabs that each keeps
     #[arg(long, conflicts_with_all = ["cpu_partial", "counts"], requires = "cache")]
     traces: bool,
+    /// Each slab that is not full as well, a line for each, at the end (a process or a core)
+    #[arg(long, conflicts_with_all = ["cpu_partial", "counts", "traces"])]
+    slabs: bool,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -84,7 +88,7 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
             page.extend_from_slice(apart);
             match args.counts {
                 true => show::write_counts(&mut page, &snapshot, cache, style),
-                false => show::write(&mut page, &snapshot, cache, style),
+                false => show::write(&mut page, &snapshot, cache, args.each(), style),
             }
         }
         .context("the cache")?;
@@ -93,6 +97,10 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
 }
 
 impl ShowArgs {
+    fn each(&self) -> Slabs {
+        if self.slabs { Slabs::Each } else { Slabs::Counted }
+    }
+
     /// The cache with this very name, else those that it takes as a pattern.
     fn caches<'a>(&self, snapshot: &'a Snapshot, name: &str) -> Result<Vec<&'a Cache>, Failure> {
         let is_pattern = name.contains(['*', '?', '[']);

@@ -132,6 +132,23 @@ impl Pair {
     }
 }
 
+/// The same in few words, for a table: the range over all changes, if all were measured.
+#[must_use]
+pub fn cell(changes: &[Change]) -> Option<String> {
+    if changes.is_empty() {
+        return None;
+    }
+    let all = changes.iter().map(|change| Accuracy::of(*change).off);
+    let range = all.reduce(|a, b| {
+        let ((low, high), (lower, higher)) = (a?, b?);
+        Some((low.min(lower), high.max(higher)))
+    });
+    Some(match range.flatten() {
+        Some((low, high)) => format!("{:+.0} to {:+.0} %", low * 100.0, high * 100.0),
+        None => "not measured".into(),
+    })
+}
+
 /// A line on the accuracy of a machine that differs in these ways, if it does in any.
 #[must_use]
 pub fn line(changes: &[Change]) -> Option<String> {
@@ -178,7 +195,9 @@ mod tests {
             assert_eq!(of_change.len(), accuracy.pairs);
         }
         assert_eq!(Accuracy::of(Change::Pages).off, None);
-        assert_eq!(line(&[]), None);
+        assert_eq!((line(&[]), cell(&[])), (None, None));
+        assert_eq!(cell(&[Change::Cpus]).expect("a cell").matches(" to ").count(), 1);
+        assert_eq!(cell(&[Change::Cpus, Change::Pages]).as_deref(), Some("not measured"));
         let line = line(&[Change::Cpus, Change::Tasks]).expect("a line");
         assert!(line.contains("with other CPUs ") && line.contains(" measured with more tasks"));
     }

@@ -253,6 +253,11 @@ totals! {
     returned: Bytes beside, "the part of free_runs that was given back to the system";
     empties_parked: Bytes beside, "slabs without a used object on CPU partial lists: parts of parked_cpu and padding";
     resident: Bytes beside, "resident bytes of the whole process, as the system tells";
+    resident_allocator: Bytes beside, "of resident, mappings of the allocator, without those of single blocks (mapped)";
+    resident_files: Bytes beside, "of resident, files: the program, libraries, what it maps";
+    resident_stack: Bytes beside, "of resident, the main thread's stack";
+    resident_brk: Bytes beside, "of resident, what is behind the program's data: the heap of the C library";
+    resident_other: Bytes beside, "of resident, other mappings: threads' stacks, the program's own, blocks of the allocator (mapped), other heaps";
     nr_runs: Count beside, "live page runs";
     nr_mapped: Count beside, "live mappings of their own";
     set_aside: Objects beside, "objects that were found corrupt and set aside";

@@ -56,7 +56,7 @@ macro_rules! measures {
 
 measures! {
     Time "time_s" "time" Seconds true true
-        "wall time: of the program, of the client with --client, of the replay of a trace";
+        "wall time: of the program, of the client with --client; with --time, of the replay of a trace";
     Cpu "cpu_s" "cpu" Seconds true false
         "user and system time of the program and of what it waited for";
     Peak "peak_bytes" "peak" Bytes true true
@@ -111,6 +111,10 @@ pub struct Figures {
     pub name: String,
     /// Of each measure a sample for each round, or one.
     samples: Vec<Vec<Option<f64>>>,
+    /// How far off its peak may be, for people: of a trace's machine that is not the traced one.
+    pub error: Option<String>,
+    /// True if its figures do not compare with those of another machine.
+    pub unlike: bool,
     /// What was counted, by the kernel's names; `None` if nothing was.
     pub counters: Option<BTreeMap<String, u64>>,
 }
@@ -118,7 +122,8 @@ pub struct Figures {
 impl Figures {
     /// Without a sample.
     pub fn new(name: &str) -> Figures {
-        Figures { name: name.into(), samples: vec![Vec::new(); MEASURES.len()], counters: None }
+        let samples = vec![Vec::new(); MEASURES.len()];
+        Figures { name: name.into(), samples, error: None, unlike: false, counters: None }
     }
 
     /// Adds a sample.
@@ -166,8 +171,11 @@ impl Figures {
     }
 
     /// The median over rounds of this to the other. What disturbs a round disturbs both, so a
-    /// ratio is taken within each.
+    /// ratio is taken within each. Unlike machines have none.
     pub fn to(&self, base: &Figures, what: What) -> Option<f64> {
+        if (self.unlike || base.unlike) && self.name != base.name {
+            return None;
+        }
         let (ours, theirs) = (self.known(what)?, base.known(what)?);
         if ours.len() != theirs.len() || theirs.contains(&0.0) {
             return None;
@@ -218,6 +226,16 @@ mod tests {
         assert_eq!(of(&[1.0]).to(&of(&[0.0]), What::Time), None, "nothing is a multiple of 0");
         figures.counted(None);
         assert_eq!(figures.median(What::ListLocks), None);
+    }
+
+    #[test]
+    fn unlike_machines_have_no_ratio() {
+        let (base, mut other) = (of(&[1.0]), of(&[2.0]));
+        other.name = "other".into();
+        assert_eq!(other.to(&base, What::Time), Some(2.0));
+        other.unlike = true;
+        assert_eq!((other.to(&base, What::Time), base.to(&other, What::Time)), (None, None));
+        assert_eq!(other.to(&other, What::Time), Some(1.0));
     }
 
     #[test]

@@ -44,6 +44,7 @@ Examples:
   slabyard compare --ready 'redis-cli -p 7000 ping' \\
     --client 'redis-benchmark -p 7000 -q -n 200000 -t set,get' -- redis-server --port 7000
   slabyard compare load.slabtrace --with 6.1 --with 6.18 --with 7.0
+  slabyard compare load.slabtrace --with 6.1 --with 6.18 --time    the replay's own time as well
   slabyard compare load.slabtrace --json | jq '.contenders[] | {name, slabs}'";
 
 /// `slabyard compare`.
@@ -73,7 +74,7 @@ pub struct CompareArgs {
     /// RELEASE[,KEY=VALUE]... or `tiny`; `all` is what no other --with names [default: all]
     #[arg(long = "with", value_name = "SPEC")]
     contenders: Vec<String>,
-    /// Timed rounds
+    /// Timed rounds; of a trace only with --time
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
     /// Untimed rounds before; in the last one slow paths are counted
@@ -135,6 +136,9 @@ pub struct CompareArgs {
     /// Take what is left of a trace that was cut off or damaged
     #[arg(long)]
     partial: bool,
+    /// Of a trace: time the replay itself, which says nothing of a kernel's time
+    #[arg(long, requires = "trace")]
+    time: bool,
     /// For programs: every measure, with the sample of each round
     #[arg(long)]
     json: bool,
@@ -156,7 +160,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
                 let text = format!("{name}: no such trace; a program stands behind `--`");
                 return Err(anyhow::anyhow!(text).into());
             }
-            let traced = traces::compare(&args.trace_args(file), &args.contenders, args.rounds)?;
+            let rounds = args.time.then_some(args.rounds);
+            let traced = traces::compare(&args.trace_args(file), &args.contenders, rounds)?;
             let heading = traces::heading(&traced.load)?;
             (heading, traced.load, traced.sets, traced.compared, traced.doubtful)
         }
@@ -245,22 +250,29 @@ impl CompareArgs {
         let style = look::style(&out);
         let mut text = format!("{heading}\n");
         let load = |of: &Value| of["load"].as_f64().map_or("-".into(), |load| format!("{load:.2}"));
-        let _ = writeln!(
-            text,
-            "{} CPUs, Linux {}, load average {} before and {} after; contenders in turns, rounds: {}\n",
-            before["cpus"],
-            before["kernel"].as_str().unwrap_or("-"),
-            load(before),
-            load(after),
-            self.rounds,
-        );
+        if self.trace.is_none() || self.time {
+            let _ = writeln!(
+                text,
+                "{} CPUs, Linux {}, load average {} before and {} after; contenders in turns, rounds: {}",
+                before["cpus"],
+                before["kernel"].as_str().unwrap_or("-"),
+                load(before),
+                load(after),
+                self.rounds,
+            );
+        }
+        // Before anybody compares what does not compare.
+        for told in &compared.notes {
+            let _ = writeln!(text, "! {told}");
+        }
+        text.push('\n');
         if self.picture || (out.is_terminal() && !self.table) {
             table::picture(&mut text, compared, style, Bars::of_terminal());
         } else {
             table::write(&mut text, compared, style);
         }
         let _ = writeln!(text, "\n{}", self.legend());
-        for told in compared.findings.iter().chain(&compared.notes) {
+        for told in &compared.findings {
             let _ = writeln!(text, "! {told}");
         }
         text
@@ -271,7 +283,10 @@ impl CompareArgs {
                      contender to the first";
         match &self.trace {
             Some(_) => format!(
-                "{first}\npeak, mean, waste (peak less the most that was live): bytes of slabs, by the model; time: of the replay"
+                "{first}; unlike machines have none\n\
+                 peak, mean, waste (peak less the most that was live): bytes of slabs, by the model; error: \
+                 how far off peaks above the start were on such machines{}",
+                if self.time { "; time: of the replay, not of a kernel" } else { "" }
             ),
             None => format!(
                 "{first}\nmemory: resident; mean of the process tree, by statm each {} ms\n\

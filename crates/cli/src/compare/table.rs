@@ -127,6 +127,7 @@ enum Part {
     Median,
     Spread,
     Ratio,
+    Error,
 }
 
 struct Column {
@@ -140,6 +141,7 @@ impl Column {
             Part::Median => self.what.row().head.into(),
             Part::Spread => "spread".into(),
             Part::Ratio => "ratio".into(),
+            Part::Error => "error".into(),
         }
     }
 
@@ -149,6 +151,7 @@ impl Column {
             Part::Spread => figures
                 .spread(self.what)
                 .map_or_else(|| UNKNOWN.into(), |share| format!("{:.1}%", share * 100.0)),
+            Part::Error => figures.error.clone().unwrap_or_else(|| UNKNOWN.into()),
             Part::Ratio => {
                 let ratio = figures.to(&compared.figures[0], self.what);
                 ratio.map_or_else(|| UNKNOWN.into(), |ratio| format!("x{ratio:.3}"))
@@ -163,6 +166,10 @@ fn columns(compared: &Compared) -> Vec<Column> {
     for what in compared.measures() {
         let parts: &[Part] = match what {
             What::Time => &[Part::Median, Part::Spread, Part::Ratio],
+            // How far off peaks are stands with them.
+            What::Peak if compared.figures.iter().any(|f| f.error.is_some()) => {
+                &[Part::Median, Part::Ratio, Part::Error]
+            }
             What::Cpu | What::Peak | What::Mean => &[Part::Median, Part::Ratio],
             _ => &[Part::Median],
         };
@@ -232,6 +239,18 @@ base       2.000 s    0.0%  x1.000        -
 other      1.000 s  300.0%  x0.500  3.0 MiB
 ";
         assert_eq!(text, want);
+    }
+
+    #[test]
+    fn the_error_to_expect_stands_with_the_peak() {
+        let mut compared = two();
+        compared.figures.iter_mut().for_each(|figures| figures.count(What::Peak, Some(1 << 20)));
+        compared.figures[1].error = Some("-13 to +29 %".into());
+        let mut text = String::new();
+        write(&mut text, &compared, Style::PLAIN);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("peak   ratio         error"), "{text}");
+        assert!(lines[2].contains("1.0 MiB  x1.000  -13 to +29 %"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A trace of a kernel's allocations under each preset, in the lab.
 //!
-//! All figures but the time are the same in each round. Neighbours: [`crate::replay`] reads the
+//! All figures but the time are the same in each round, so that there is one round, and more only where
+//! the replay's own time is asked for. Neighbours: [`crate::replay`] reads the
 //! trace and makes the figures of one replay.
 
 use super::child::Stop;
@@ -14,6 +15,7 @@ use crate::replay::input::{self, Loaded, Wanted};
 use crate::replay::{TraceArgs, screen};
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
+use slabyard_lab::accuracy;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::{Replayed, Start, replay};
 use slabyard_lab::rules::{RELEASES, Settings};
@@ -43,12 +45,13 @@ pub struct Result {
     pub doubtful: bool,
 }
 
-/// Replays it so many rounds under each.
+/// Replays it under each, and so many rounds more to time it.
 pub fn compare(
     trace: &TraceArgs,
     specs: &[String],
-    rounds: u32,
+    rounds: Option<u32>,
 ) -> std::result::Result<Result, Failure> {
+    let rounds = rounds.unwrap_or(0);
     let specs = expanded(specs, defaults())?;
     let machine = MachineArgs::default();
     let nothing =
@@ -90,6 +93,8 @@ pub fn compare(
                 into.add(What::Time, Some(begun.elapsed().as_secs_f64()));
             } else {
                 fill(into, &loaded, &case, &replayed);
+                into.unlike = case.unlike.is_some();
+                into.error = accuracy::cell(&case.changes);
                 let why = case.unlike.iter().map(|why| format!("{}: {why}", specs[at]));
                 compared.notes.extend(why);
             }

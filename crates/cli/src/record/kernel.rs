@@ -56,8 +56,10 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let running = recorder.start(BufWriter::new(out), header, attached).map_err(told)?;
     let picked = wanted(&patterns, &first)?;
     let far = running.progress();
-    let lists =
-        reader.as_mut().and_then(|reader| reader.read(&start, picked.as_ref(), &|| far.now()));
+    let lists = reader.as_mut().and_then(|reader| {
+        let begin = || far.leave_out_this_thread();
+        reader.read(&start, picked.as_ref(), &|| far.now(), &begin)
+    });
     let started = waiting.start(args);
     let shown = |far: &Far| {
         let lost = if far.lost() == 0 { String::new() } else { format!(", {} lost", far.lost()) };

@@ -26,12 +26,14 @@ impl Reader {
         open().map_err(|lack| tell(&lack)).ok()
     }
 
-    /// Reads the lists of the caches that are `wanted`; `now` gives nanoseconds since the trace began.
+    /// Reads the lists of the caches that are `wanted`; `now` gives nanoseconds since the trace began,
+    /// `begin` is called by the thread that reads, before it does.
     pub fn read(
         &mut self,
         snapshot: &Snapshot,
         wanted: Option<&Wanted>,
         now: &(dyn Fn() -> u64 + Sync),
+        begin: &(dyn Fn() + Sync),
     ) -> Option<Attached> {
         let machine = &snapshot.machine;
         let machine = Machine {
@@ -44,6 +46,7 @@ impl Reader {
         // does not get.
         let read = thread::scope(|scope| {
             let read = scope.spawn(|| {
+                begin();
                 favour();
                 walk::lists(memory, layout, machine, now)
             });

@@ -29,7 +29,8 @@ pub struct CutArgs {
     /// CPUs that stay: 0-3,8
     #[arg(long, value_name = "CPUS", value_parser = cpus)]
     cpus: Option<Cpus>,
-    /// Caches that stay; pages stay as well
+    /// Caches that stay, kmalloc's by family and size (kmalloc-cg-1k), or by size in all families
+    /// (kmalloc-1k); pages stay as well
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     caches: Vec<Pattern>,
 }
@@ -111,9 +112,18 @@ fn wanted(patterns: &[Pattern], attached: &[Attached]) -> Result<Option<Wanted>,
             }
         }
     }
+    // Which of these a `kmalloc` took from no event tells: its size has to do.
+    let by_size: Vec<String> = names.iter().filter_map(|name| size_of_random(name)).collect();
+    names.extend(by_size);
     let patterns = patterns.to_vec();
     let matches = move |name: &str| patterns.iter().any(|pattern| pattern.matches(name));
     Ok(Some(Box::new(move |name| names.contains(name) || matches(name))))
+}
+
+/// The size of a cache of CONFIG_RANDOM_KMALLOC_CACHES, as a name: `kmalloc-rnd-03-1k`.
+fn size_of_random(name: &str) -> Option<String> {
+    let size = name.strip_prefix("kmalloc-rnd-")?.rsplit('-').next()?;
+    Some(format!("kmalloc-{size}"))
 }
 
 fn seconds(text: &str) -> Result<u64, String> {

@@ -7,8 +7,9 @@ use clap::ValueHint;
 use serde_json::{Value, json};
 use slabyard_lab::event::{Event, Kind};
 use slabyard_lab::lists::{Lists, json as form};
+use slabyard_lab::prepare::naming::kmalloc_cache;
 use slabyard_lab::trace::{Attached, Damage, Header, LISTS, NO_NAME, Names, RECORDING, Stream};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
@@ -37,6 +38,26 @@ const KINDS: [(Kind, &str); 6] = [
     (Kind::PageFree, "mm_page_free"),
 ];
 
+/// Who has a live object, and what it is: with the object's bytes.
+#[derive(Clone, Copy)]
+struct Owner {
+    /// Of the cache, or of the call site of a `kmalloc`.
+    name: u32,
+    /// The cache of a `kmalloc` by size and flags, as an event that has them.
+    kmalloc: Option<(u32, u32)>,
+    pid: u32,
+    bytes: u32,
+}
+
+/// Live objects of one call site, process and cache.
+struct Holder {
+    site: String,
+    cache: String,
+    pid: u32,
+    objects: u64,
+    bytes: u64,
+}
+
 #[derive(Default)]
 struct Info {
     header: Header,
@@ -46,6 +67,8 @@ struct Info {
     pids: HashSet<u32>,
     caches: Vec<u64>,
     sites: Vec<u64>,
+    /// Objects that were allocated in the trace and not freed, by address.
+    live: HashMap<u64, Owner>,
     names: Names,
     times: Option<(u64, u64)>,
     lost: u64,
@@ -114,6 +137,20 @@ impl Info {
             Kind::Kmalloc => add(&mut self.sites, event.name as usize),
             _ => {}
         }
+        let owner =
+            |kmalloc| Owner { name: event.name, kmalloc, pid: event.pid, bytes: event.allocated };
+        match event.kind {
+            Kind::CacheAlloc => {
+                self.live.insert(event.address, owner(None));
+            }
+            Kind::Kmalloc => {
+                self.live.insert(event.address, owner(Some((event.allocated, event.gfp))));
+            }
+            Kind::CacheFree | Kind::Kfree => {
+                self.live.remove(&event.address);
+            }
+            Kind::PageAlloc | Kind::PageFree => {}
+        }
         let (first, last) = self.times.unwrap_or((event.time, event.time));
         self.times = Some((first.min(event.time), last.max(event.time)));
     }
@@ -136,6 +173,47 @@ impl Info {
             name => name.to_owned(),
         };
         counted.into_iter().take(top).map(|(number, n)| (name(number), n)).collect()
+    }
+
+    /// Who holds what is live at the end, those with most bytes first.
+    fn holders(&self, top: usize) -> Vec<Holder> {
+        let mut sums: HashMap<(String, String, u32), (u64, u64)> = HashMap::new();
+        let mut names: HashMap<(u32, Option<(u32, u32)>), (String, String)> = HashMap::new();
+        for owner in self.live.values() {
+            let (site, cache) = names.entry((owner.name, owner.kmalloc)).or_insert_with(|| {
+                let name = match self.names.get(owner.name) {
+                    _ if owner.name == NO_NAME => "-",
+                    "" => "-",
+                    name => name,
+                };
+                match owner.kmalloc {
+                    // No event of a cache tells its call site.
+                    None => ("-".into(), name.into()),
+                    Some((allocated, gfp)) => {
+                        let event = Event { allocated, gfp, ..Event::BLANK };
+                        (name.into(), kmalloc_cache(&event))
+                    }
+                }
+            });
+            let sum = sums.entry((site.clone(), cache.clone(), owner.pid)).or_default();
+            *sum = (sum.0 + 1, sum.1 + u64::from(owner.bytes));
+        }
+        let mut all: Vec<Holder> = sums
+            .into_iter()
+            .map(|((site, cache, pid), (objects, bytes))| Holder {
+                site,
+                cache,
+                pid,
+                objects,
+                bytes,
+            })
+            .collect();
+        all.sort_by(|a, b| {
+            let key = |it: &Holder| (std::cmp::Reverse((it.bytes, it.objects)), it.pid);
+            key(a).cmp(&key(b)).then_with(|| (&a.cache, &a.site).cmp(&(&b.cache, &b.site)))
+        });
+        all.truncate(top);
+        all
     }
 
     fn recording(&self) -> Option<Value> {
@@ -197,6 +275,11 @@ impl Info {
         list("by CPU", cpus.collect());
         list("by cache", self.top(&self.caches, top));
         list("kmalloc by call site", self.top(&self.sites, top));
+        let _ = writeln!(text, "\nlive at the end, by cache, process and call site of kmalloc");
+        let _ = writeln!(text, "  {:>10}  {:>10}  {:>8}", "objects", "bytes", "process");
+        for Holder { site, cache, pid, objects, bytes } in self.holders(top) {
+            let _ = writeln!(text, "  {objects:>10}  {bytes:>10}  {pid:>8}  {cache}  {site}");
+        }
         text
     }
 
@@ -226,6 +309,13 @@ impl Info {
             "events_of_cpu": self.cpus,
             "caches": rows(self.top(&self.caches, top)),
             "kmalloc_sites": rows(self.top(&self.sites, top)),
+            "live_at_end": self.holders(top).into_iter().map(|it| json!({
+                "site": if it.site == "-" { Value::Null } else { it.site.into() },
+                "cache": it.cache,
+                "pid": it.pid,
+                "objects": it.objects,
+                "bytes": it.bytes,
+            })).collect::<Vec<_>>(),
         })
     }
 }

@@ -328,7 +328,7 @@ fn a_trace_is_compared_under_each_preset() {
     let files = tiny();
     let run = |args: &[&str]| {
         let mut command = Command::new(SLABYARD);
-        command.args(["compare", "--rounds", "2"]).arg(files.trace()).args(args).output().unwrap()
+        command.arg("compare").arg(files.trace()).args(args).output().unwrap()
     };
     let output = run(&["--json"]);
     let root = parsed(&output, 0);
@@ -361,10 +361,14 @@ fn a_trace_is_compared_under_each_preset() {
     // Of these two, one keeps its empty slabs and the other gives them back.
     assert!(median(one(1), "mean_bytes") < median(one(0), "mean_bytes"), "{root}");
     assert!(one(0)["exchanges_failed"].is_null() && one(0)["cpu_s"].is_null(), "no model has it");
-    assert_eq!(one(0)["time_s"]["samples"].as_array().unwrap().len(), 2);
+    // The replay's own time is told to those who ask.
+    assert!(one(0)["time_s"].is_null(), "{root}");
+    let timed = parsed(&run(&["--json", "--time", "--rounds", "2", "--with", "6.12"]), 0);
+    assert_eq!(timed["contenders"][0]["time_s"]["samples"].as_array().unwrap().len(), 2);
     let table = run(&["--with", "6.12", "--with", "tiny"]);
     ends(&table, 0);
     let table = text(&table.stdout);
     assert!(table.starts_with("129 events of ") && table.contains("\n6.12 "), "{table}");
+    assert!(table.contains("\ncontender  ") && !table.contains(" time "), "{table}");
     assert!(table.contains("slabs  slow paths") && !table.contains("failed"), "{table}");
 }

@@ -41,6 +41,18 @@ pub fn is_of_bucket(cache: &str) -> bool {
     BUCKETS.iter().any(|(prefix, _)| cache.starts_with(prefix))
 }
 
+/// The cache of a `kmalloc` by its size and flags, where the kernel has all families: `kmalloc-cg-1k`.
+/// Call sites that have caches of their own are not looked at.
+#[must_use]
+pub fn kmalloc_cache(event: &Event) -> String {
+    let family = FAMILIES.iter().find(|(flag, _)| event.gfp & flag != 0);
+    let prefix = family.map_or(NORMAL, |(_, prefix)| prefix);
+    match class_of(event.allocated) {
+        Some(class) => format!("{prefix}{}", class_name(class)),
+        None => format!("{prefix}{}", event.allocated),
+    }
+}
+
 /// Names events, one at a time.
 pub(super) struct Namer {
     /// By name of the trace.

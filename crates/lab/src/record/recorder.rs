@@ -5,7 +5,7 @@ use super::kmem::{EVENTS, Layouts, MOVABLE, is_optional};
 use super::layout::Page;
 use super::merge::Merge;
 use super::reader::{self, Batch, Reader};
-use super::sieve::{Sieve, Wanted};
+use super::sieve::{Own, Sieve, Wanted};
 use super::symbols::Symbols;
 use super::tracefs::{self, Instance, Tracefs};
 use crate::event::Event;
@@ -14,7 +14,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -54,6 +54,8 @@ pub struct Progress {
     bytes: AtomicU64,
     lost: AtomicU64,
     over: AtomicBool,
+    /// The thread whose own `kmalloc`s are left out; 0: none.
+    own: AtomicU32,
 }
 
 /// What was recorded.
@@ -153,6 +155,7 @@ impl Recorder {
         let work = Work {
             merge,
             sieve: Sieve::new(self.options.wanted.take().filter(|_| !self.unnamed)),
+            own: Own::default(),
             names: trace::Names::new(),
             start,
             most_bytes: self.options.most_bytes.unwrap_or(u64::MAX),
@@ -173,6 +176,13 @@ impl Progress {
     /// Nanoseconds since the trace began.
     pub fn now(&self) -> u64 {
         reader::now().saturating_sub(self.start.load(Ordering::Relaxed))
+    }
+
+    /// Leaves out what the calling thread takes from `kmalloc` and gives back, from now on: it works for
+    /// the recorder, and each run of a BPF program takes and gives a few pieces.
+    pub fn leave_out_this_thread(&self) {
+        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        self.own.store(own, Ordering::Relaxed);
     }
 
     /// Events in the file so far.
@@ -268,6 +278,7 @@ fn lost(instance: &Instance) -> Result<u64, Error> {
 struct Work {
     merge: Merge,
     sieve: Sieve,
+    own: Own,
     names: trace::Names,
     start: u64,
     most_bytes: u64,
@@ -322,8 +333,9 @@ impl Work {
         let before = ordered.len();
         let mut complete = Vec::new();
         self.merge.complete(&mut complete);
+        let own = self.progress.own.load(Ordering::Relaxed);
         for event in complete {
-            if self.sieve.passes(&event, &self.names) {
+            if !self.own.takes(&event, own) && self.sieve.passes(&event, &self.names) {
                 ordered.push(Event { time: event.time.saturating_sub(self.start), ..event });
             }
         }

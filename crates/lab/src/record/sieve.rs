@@ -8,6 +8,7 @@
 
 use super::kmem::MOVABLE;
 use crate::event::{Event, Kind};
+use crate::prepare::naming::kmalloc_cache;
 use crate::trace::Names;
 use std::collections::HashSet;
 
@@ -73,7 +74,9 @@ impl Picked {
     fn passes(&mut self, event: &Event, names: &Names) -> bool {
         match event.kind {
             Kind::Kmalloc => {
-                let wanted = (self.is_wanted)(&class(event));
+                // By its family, or by its size in any of them.
+                let wanted =
+                    (self.is_wanted)(&kmalloc_cache(event)) || (self.is_wanted)(&class(event));
                 if wanted {
                     self.live.insert(event.address);
                 }
@@ -104,12 +107,55 @@ fn class(event: &Event) -> String {
     }
 }
 
+/// What the recorder itself takes from `kmalloc`: left out with its frees, whoever frees it. What the
+/// recorder's thread frees of others stays, as interrupts free in it.
+#[derive(Default)]
+pub struct Own {
+    live: HashSet<u64>,
+}
+
+impl Own {
+    /// True for an event of the thread's own; a thread of 0 is none.
+    pub fn takes(&mut self, event: &Event, thread: u32) -> bool {
+        match event.kind {
+            Kind::Kmalloc if thread != 0 && event.pid == thread => {
+                self.live.insert(event.address);
+                true
+            }
+            Kind::Kmalloc => {
+                // Its free was lost.
+                self.live.remove(&event.address);
+                false
+            }
+            Kind::Kfree => self.live.remove(&event.address),
+            _ => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn event(kind: Kind, address: u64, name: u32, gfp: u32) -> Event {
         Event { kind, address, name, gfp, requested: 60, allocated: 64, ..Event::BLANK }
+    }
+
+    #[test]
+    fn what_the_recorder_takes_and_gives_back_is_left_out() {
+        let mut own = Own::default();
+        let mut takes = |kind, address, pid, thread| {
+            own.takes(&Event { pid, ..event(kind, address, 0, 0) }, thread)
+        };
+        assert!(!takes(Kind::Kmalloc, 0x1000, 7, 0), "nobody is left out yet");
+        assert!(!takes(Kind::Kfree, 0x1000, 7, 7), "of before");
+        assert!(takes(Kind::Kmalloc, 0x2000, 7, 7));
+        assert!(takes(Kind::Kfree, 0x2000, 0, 7), "in an interrupt");
+        assert!(!takes(Kind::Kfree, 0x2000, 7, 7), "another's, freed by an interrupt in it");
+        assert!(!takes(Kind::Kmalloc, 0x3000, 8, 7) && !takes(Kind::Kfree, 0x3000, 8, 7));
+        assert!(!takes(Kind::CacheAlloc, 0x4000, 7, 7) && !takes(Kind::PageAlloc, 9, 7, 7));
+        assert!(takes(Kind::Kmalloc, 0x5000, 7, 7), "its free is lost");
+        assert!(!takes(Kind::Kmalloc, 0x5000, 8, 7) && !takes(Kind::Kfree, 0x5000, 8, 7));
     }
 
     #[test]
@@ -124,6 +170,24 @@ mod tests {
         assert!(passes(Kind::PageFree, 70, 0));
         assert!(!passes(Kind::PageAlloc, 71, MOVABLE));
         assert!(!passes(Kind::PageFree, 71, 0), "it was a user's");
+    }
+
+    #[test]
+    fn a_family_of_kmalloc_is_picked_by_its_flag() {
+        const ACCOUNT: u32 = 0x40_0000;
+        let names = Names::new();
+        for (wanted, gfp, passes) in [
+            ("kmalloc-cg-64", ACCOUNT, true),
+            ("kmalloc-cg-64", 0, false),
+            ("kmalloc-rcl-64", 0x10, true),
+            ("dma-kmalloc-64", 0x1, true),
+            ("kmalloc-64", ACCOUNT, true),
+            ("kmalloc-cg-128", ACCOUNT, false),
+        ] {
+            let mut sieve = Sieve::new(Some(Box::new(move |name| name == wanted)));
+            let event = event(Kind::Kmalloc, 0x3000, 0, gfp);
+            assert_eq!(sieve.passes(&event, &names), passes, "{wanted} {gfp:#x}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod nodes;
 #[cfg(test)]
 pub(crate) mod planted;
 mod pressure;
+mod resident;
 pub(crate) mod sites;
 mod span;
 mod tell;
@@ -56,6 +57,7 @@ use live::Live;
 use memory::Fault;
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
+use resident::Resident;
 use std::path::PathBuf;
 use yards::Lost;
 
@@ -82,6 +84,10 @@ pub fn sample(pid: u32, want: Want) -> Result<Snapshot, Error> {
     if let Ok(statm) = target.process().and_then(|p| p.statm()) {
         let resident = statm.resident.saturating_mul(procfs::page_size());
         snapshot.totals.insert("resident".into(), resident.into());
+    }
+    if let Some(resident) = target.resident() {
+        let parts = resident.totals().map(|(name, bytes)| (name.to_owned(), bytes.into()));
+        snapshot.totals.extend(parts);
     }
     Ok(snapshot)
 }
@@ -120,6 +126,14 @@ impl Target {
         }
         let uid = process.uid().ok();
         Ok(Target { pid, program, uid, memory: Live::new(process) })
+    }
+
+    /// Whose its resident memory is; `None` where the system does not tell.
+    fn resident(&self) -> Option<Resident> {
+        let smaps = std::fs::read(format!("/proc/{}/smaps", self.pid)).ok()?;
+        let fronts = yards::fronts(&self.memory).ok()?;
+        let ours: Vec<_> = fronts.iter().flat_map(resident::of_yard).collect();
+        Resident::parse(&String::from_utf8_lossy(&smaps), &ours)
     }
 
     fn process(&self) -> procfs::ProcResult<Process> {

@@ -24,6 +24,10 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, style: Style) -> io::Resu
         writeln!(out)?;
         grid.write(out, style.colour)?;
     }
+    let lines = [given_back(snapshot, style.units), resident(snapshot, style.units)];
+    for line in lines.into_iter().flatten() {
+        writeln!(out, "{line}")?;
+    }
     let counts = counts(snapshot);
     if !counts.is_empty() {
         writeln!(out, "\n{counts}")?;
@@ -33,6 +37,36 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, style: Style) -> io::Resu
         writeln!(out, "{}", Hidden::WHY)?;
     }
     Ok(())
+}
+
+/// That what was given back counts as committed, where it is much of it.
+fn given_back(snapshot: &Snapshot, units: Units) -> Option<String> {
+    let exact = |name| snapshot.total(name).and_then(Value::high);
+    let (committed, returned) = (exact("committed")?, exact("returned")?);
+    let held = cell::bytes(Some(&Value::Exact(committed.saturating_sub(returned))), units);
+    let given = cell::bytes(Some(&Value::Exact(returned)), units);
+    (returned > committed / 10).then(|| {
+        format!(
+            "of committed and free_runs, {given} is address space without memory, given back to the \
+             system (returned): {held} is held"
+        )
+    })
+}
+
+/// Whose the resident memory is, in words.
+fn resident(snapshot: &Snapshot, units: Units) -> Option<String> {
+    let part = |name| snapshot.total(name).map(|value| cell::bytes(Some(value), units));
+    Some(format!(
+        "resident {} is {} of the allocator, {} of files (program, libraries), {} of the main stack, {} of \
+         the C library's heap (brk), {} of other mappings (threads' stacks, the program's own, single \
+         blocks of the allocator, other heaps)",
+        part("resident")?,
+        part("resident_allocator")?,
+        part("resident_files")?,
+        part("resident_stack")?,
+        part("resident_brk")?,
+        part("resident_other")?,
+    ))
 }
 
 /// What a kernel's active objects may hide.

@@ -65,6 +65,8 @@ const OF_CACHE: &[(&str, Ends)] =
 /// Totals that may be ranges.
 const RANGES: &[&str] = &["live", "in_transit"];
 
+/// Parts of what is resident that are small: what the others leave.
+const SMALL: &[&str] = &["resident_stack", "resident_brk"];
 /// Totals that say how things are set, which need no history.
 const SETTINGS: &[&str] = &["mode", "nr_cpus", "engine", "decay_ms", "node_limit"];
 
@@ -86,7 +88,8 @@ fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
         }
         rows.push(row);
     }
-    for total in TOTALS.iter().filter(|t| !SETTINGS.contains(&t.name)) {
+    let is_left_out = |name| SETTINGS.contains(&name) || SMALL.contains(&name);
+    for total in TOTALS.iter().filter(|t| !is_left_out(t.name)) {
         let mut row = Row::of(total.name, total.help, total.unit);
         let ends = if RANGES.contains(&total.name) { Ends::Both } else { Ends::High };
         row.push(&[], snapshot.total(total.name), ends);

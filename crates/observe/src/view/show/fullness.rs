@@ -113,6 +113,7 @@ pub(super) fn write(
     out: &mut dyn Write,
     snapshot: &Snapshot,
     cache: &Cache,
+    slabs: super::Slabs,
     style: Style,
 ) -> io::Result<()> {
     if let Some(fullness) = Fullness::of(cache) {
@@ -121,7 +122,11 @@ pub(super) fn write(
         sparse(out, &fullness, cache, style)?;
     }
     let lines = lines(snapshot, cache).unwrap_or_default();
-    dump(out, cache, &lines, style)
+    match (slabs, lines.len()) {
+        (_, 0) => Ok(()),
+        (super::Slabs::Each, _) => dump(out, cache, &lines, style),
+        (super::Slabs::Counted, n) => writeln!(out, "--slabs shows them one by one: {n} lines"),
+    }
 }
 
 /// Writes slabs, place by place.

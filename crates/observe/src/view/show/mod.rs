@@ -23,6 +23,15 @@ use serde::ser::{SerializeMap, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
+/// How much is told of slabs one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slabs {
+    /// How many they are.
+    Counted,
+    /// A line for each.
+    Each,
+}
+
 /// Writes all of it.
 ///
 /// # Errors
@@ -31,6 +40,7 @@ pub fn write(
     out: &mut dyn Write,
     snapshot: &Snapshot,
     cache: &Cache,
+    slabs: Slabs,
     style: Style,
 ) -> io::Result<()> {
     title(out, snapshot, cache, style)?;
@@ -39,19 +49,19 @@ pub fn write(
     section(out, "geometry", snapshot, cache, style, numbers(Kind::Attribute))?;
     flags(out, snapshot, cache)?;
     places::write(out, snapshot, cache, style)?;
-    let slabs = FIELDS.iter().filter(|f| {
+    let of_slabs = FIELDS.iter().filter(|f| {
         f.kind == Kind::Gauge
             && matches!(f.unit, Unit::Slabs | Unit::Sheaves | Unit::Share)
             && !counts::DERIVED.contains(&f.name)
     });
-    section(out, "slabs", snapshot, cache, style, slabs)?;
+    section(out, "slabs", snapshot, cache, style, of_slabs)?;
     section(out, "tunables", snapshot, cache, style, numbers(Kind::Tunable))?;
     cpu_partial::line(out, cache)?;
     counts::write(out, snapshot, cache, style)?;
     others(out, cache, style)?;
     parts(out, "node", cache, |r| &r.nodes, style)?;
     parts(out, "CPU", cache, |r| &r.cpus, style)?;
-    fullness::write(out, snapshot, cache, style)?;
+    fullness::write(out, snapshot, cache, slabs, style)?;
     super::list::missing(out, snapshot)
 }
 

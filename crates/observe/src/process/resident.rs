@@ -1,0 +1,129 @@
+//! What a process's resident memory belongs to: the allocator, files, stacks, another heap.
+//!
+//! `/proc/PID/smaps` tells how much of each mapping is in memory (proc_pid_smaps(5)); where the yard's
+//! mappings lie its front says. Large blocks that have a mapping of their own count as other memory: from
+//! outside they are mappings as those of the program.
+//! Invariant: the parts add up to what smaps tells, mapping by mapping.
+
+use super::front::Front;
+use slabyard_abi::region::GRANULE;
+use std::ops::Range;
+
+/// Bytes in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resident {
+    /// Of yards: slabs, page runs, tables.
+    pub(crate) allocator: u64,
+    /// Of files: the program, libraries, what it maps.
+    pub(crate) files: u64,
+    /// Of the main thread's stack.
+    pub(crate) stack: u64,
+    /// Behind the program's data (`brk`): the C library's own malloc, if somebody uses it.
+    pub(crate) brk: u64,
+    /// Of all other mappings.
+    pub(crate) other: u64,
+}
+
+impl Resident {
+    /// Under the names of totals.
+    pub(crate) fn totals(self) -> [(&'static str, u64); 5] {
+        [
+            ("resident_allocator", self.allocator),
+            ("resident_files", self.files),
+            ("resident_stack", self.stack),
+            ("resident_brk", self.brk),
+            ("resident_other", self.other),
+        ]
+    }
+
+    /// Reads the text of smaps; `ours` are addresses in mappings of yards. `None` if it is not such a text.
+    pub(crate) fn parse(smaps: &str, ours: &[Range<u64>]) -> Option<Resident> {
+        let mut sum = Resident::default();
+        let mut into: Option<fn(&mut Resident) -> &mut u64> = None;
+        for line in smaps.lines() {
+            if let Some(rss) = line.strip_prefix("Rss:") {
+                let kib: u64 = rss.trim().strip_suffix("kB")?.trim().parse().ok()?;
+                *into?(&mut sum) += kib << 10;
+            } else if let Some(mapping) = mapping(line) {
+                let (range, name) = mapping;
+                let is_ours = ours.iter().any(|it| it.start < range.end && range.start < it.end);
+                into = Some(match name {
+                    _ if is_ours => |sum| &mut sum.allocator,
+                    "[stack]" => |sum| &mut sum.stack,
+                    "[heap]" => |sum| &mut sum.brk,
+                    "" => |sum| &mut sum.other,
+                    // Of the kernel, or named by the program (PR_SET_VMA_ANON_NAME).
+                    name if name.starts_with('[') => |sum| &mut sum.other,
+                    _ => |sum| &mut sum.files,
+                });
+            }
+        }
+        into.map(|_| sum)
+    }
+}
+
+/// The first line of a mapping: its addresses and the name behind them.
+fn mapping(line: &str) -> Option<(Range<u64>, &str)> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    // Mode, offset, device, inode; a name may have blanks.
+    let name = rest.splitn(5, ' ').nth(4).unwrap_or_default().trim();
+    Some((address(start)?..address(end)?, name))
+}
+
+/// Addresses in each mapping of a yard.
+pub(crate) fn of_yard(front: &Front) -> Vec<Range<u64>> {
+    let region =
+        front.region..front.region.saturating_add(front.granules.saturating_mul(GRANULE as u64));
+    let tables = [front.at, front.descriptors, front.caches, front.rows, front.gate];
+    let tables = tables.into_iter().map(|at| at..at.saturating_add(1));
+    std::iter::once(region).chain(tables).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+55d0c4a00000-55d0c4a10000 r-xp 00000000 fe:00 1234       /usr/bin/a program
+Size:                 64 kB
+Rss:                  40 kB
+Pss:                  10 kB
+55d0c5000000-55d0c5100000 rw-p 00000000 00:00 0          [heap]
+Rss:                 100 kB
+VmFlags: rd wr mr mw me ac
+7f0000000000-7f0000100000 rw-p 00000000 00:00 0 
+Rss:                 512 kB
+7f1000000000-7f1000100000 rw-p 00000000 00:00 0 
+Rss:                   8 kB
+7f2000000000-7f2000001000 rw-p 00000000 00:00 0          [anon:threads]
+Rss:                   4 kB
+7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0          [stack]
+Rss:                  16 kB
+";
+
+    #[test]
+    fn each_mapping_has_one_owner() {
+        let ours = [0x7f00_0008_0000..0x7f00_0008_0001];
+        let told = Resident::parse(SMAPS, &ours).expect("smaps");
+        let kib = |n: u64| n << 10;
+        let want = Resident {
+            allocator: kib(512),
+            files: kib(40),
+            stack: kib(16),
+            brk: kib(100),
+            other: kib(12),
+        };
+        assert_eq!(told, want);
+        let sum: u64 = told.totals().iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(sum, kib(40 + 100 + 512 + 8 + 4 + 16));
+    }
+
+    #[test]
+    fn what_is_no_smaps_tells_nothing() {
+        for text in ["", "Rss: 5 kB\n", "55d0-55d1 r-xp 0 0 0 x\nRss: many kB\n"] {
+            assert_eq!(Resident::parse(text, &[]), None, "{text}");
+        }
+    }
+}
