@@ -85,15 +85,14 @@ fn resize(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
     let address = pointer as usize;
     #[cfg(any_engine)]
     compare(function, address, Maker::Malloc);
-    let have = if ready() { misuse::usable_or_misuse(function, address) } else { None };
-    let Some(have) = have else { return null_mut() };
+    let place = if ready() { misuse::place_or_misuse(function, address) } else { None };
+    let Some((place, have)) = place else { return null_mut() };
     if bytes <= isize::MAX as usize
-        && let Some(address) = YARD.resize(address, bytes)
+        && let Some(address) = YARD.resize_at(place, address, bytes)
     {
         return address as *mut c_void;
     }
-    let grows = bytes > have;
-    let new = given(if grows { YARD.alloc_growing(bytes) } else { YARD.alloc_fast(bytes, ALIGN) });
+    let new = given(YARD.alloc_resized(address, have, bytes));
     if !new.is_null() {
         // SAFETY: both are live allocations of at least so many bytes.
         unsafe { new.cast::<u8>().copy_from_nonoverlapping(pointer.cast(), have.min(bytes)) };

@@ -108,19 +108,27 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
 /// The usable bytes of an address that must be a live allocation; reports it if it is not.
 #[inline]
 pub(crate) fn usable_or_misuse(function: &str, address: usize) -> Option<usize> {
+    place_or_misuse(function, address).map(|(_, bytes)| bytes)
+}
+
+/// As [`usable_or_misuse`], and the place.
+#[inline]
+pub(crate) fn place_or_misuse(function: &str, address: usize) -> Option<(Place, usize)> {
     #[cfg(any(any_engine, object_caches))]
     if YARD.is_known_free(address) {
         used_after_free(function, address);
         return None;
     }
-    let usable = YARD.usable(address);
-    if usable.is_none() {
-        found_at_call(function, address, YARD.place_of(address));
-    } else if YARD.looks_freed(address) {
+    let place = YARD.place_of(address);
+    let Some(bytes) = place.usable() else {
+        found_at_call(function, address, place);
+        return None;
+    };
+    if YARD.looks_freed(address) {
         used_after_free(function, address);
         return None;
     }
-    usable
+    Some((place, bytes))
 }
 
 #[cold]

@@ -52,6 +52,9 @@ programs! {
     cpus: "c/cpus.c" in rseq own_rseq slots slab_rseq libc;
     strict: "c/strict.c" in rseq own_rseq slots tiny_rseq slab_rseq libc;
     locked: "c/locked.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    // SLOB has no classes: what it moves is its own affair.
+    growth: "c/growth.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
+    sized: "c/sized.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
 }
 
 fn program(source: &str) -> Option<Program> {
@@ -88,6 +91,25 @@ fn each_source_has_its_tests() {
         let alone = ["c/early_lib.c", "c/own_area.c"];
         let helps = name.ends_with(".h") || alone.contains(&name.as_str());
         assert!(helps || SOURCES.contains(&name.as_str()), "{name} is in no test");
+    }
+}
+
+/// As `sized`, with CPU slabs, and where each object and large block knows its size.
+#[test]
+fn a_size_asked_for_last_is_right_on_each_front_and_with_debugging() {
+    let Some(program) = program("c/sized.c") else {
+        return;
+    };
+    let fronts = [Mode::CpuSlabs("6.1", "slabs"), Mode::Mixed("exact")];
+    for mode in fronts {
+        let outcome = program.run(mode, &[], LIMIT);
+        assert!(outcome.succeeded(), "{mode:?}: {outcome:#?}");
+        assert_eq!(outcome.messages().count(), 0, "{mode:?}: {outcome:#?}");
+    }
+    for mode in [Mode::TinyRseq, Mode::SlabRseq, fronts[0]] {
+        let outcome = program.run(mode, &[("SLABYARD_DEBUG", "FZPU")], LIMIT);
+        assert!(outcome.succeeded(), "{mode:?}, debugging: {outcome:#?}");
+        assert_eq!(outcome.messages().count(), 0, "{mode:?}, debugging: {outcome:#?}");
     }
 }
 

@@ -63,7 +63,7 @@ impl<P: Platform, E: Engine> Blocks for Yard<P, E> {
         if align > GRANULE || !address.is_multiple_of(align) {
             return None;
         }
-        Some((Yard::resize(self, address, to.size())?, to.size()))
+        Some((self.resize_at(self.place_of(address), address, to.size())?, to.size()))
     }
 
     #[inline]

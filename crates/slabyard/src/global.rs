@@ -115,13 +115,14 @@ impl<E: Engine> Global<E> {
         if layout.align() > GRANULE {
             return None;
         }
-        self.started()?.resize(address, bytes)
+        let yard = self.started()?;
+        yard.resize_at(yard.place_of(address), address, bytes)
     }
 
-    fn alloc_resized(&self, layout: Layout, bytes: usize) -> Option<usize> {
+    fn alloc_resized(&self, address: usize, layout: Layout, bytes: usize) -> Option<usize> {
         let yard = self.started()?;
         if layout.align() <= LEAST_ALIGN && bytes > layout.size() {
-            yard.alloc_growing(bytes)
+            yard.alloc_resized(address, layout.size(), bytes)
         } else {
             yard.alloc_fast(bytes, layout.align().max(LEAST_ALIGN))
         }
@@ -181,7 +182,7 @@ unsafe impl<E: Engine> GlobalAlloc for Global<E> {
         if let Some(address) = self.resize(address, layout, bytes) {
             return ptr::with_exposed_provenance_mut(address);
         }
-        let Some(new) = self.alloc_resized(layout, bytes) else { return null_mut() };
+        let Some(new) = self.alloc_resized(address, layout, bytes) else { return null_mut() };
         let new = ptr::with_exposed_provenance_mut::<u8>(new);
         // SAFETY: both are live blocks of at least so many bytes; the caller gave the old one up.
         unsafe {

@@ -151,6 +151,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if self.is_guarded() {
             return self.free_guarded(address);
         }
+        self.forget_grown(address);
         let run = self.heap.free_live_run(address);
         let Some(bytes) = run.or_else(|| self.heap.unmap_own(address)) else {
             return false;
@@ -202,18 +203,24 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.map_large(bytes, ALIGN)
     }
 
-    /// Grows a large run: in place, or by moving its pages out to a mapping. `None` for smaller
-    /// runs, which the caller copies to dirty pages.
-    fn grow_large_run(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
-        if have <= LARGEST_RUN {
+    /// Grows a run: in place, or a large one by moving its pages out to a mapping. `None` for a
+    /// smaller run that has no room, which the caller copies to dirty pages.
+    fn grow_live_run(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
+        let is_large = have > LARGEST_RUN;
+        if !is_large && bytes > LARGEST_RUN {
             return None;
         }
         let _slow_path = self.slow_path(RUN_CALLS)?;
         if bytes <= LARGEST_WARM_RUN
             && let Some(new) = self.heap.grow_run(address, bytes)
         {
-            self.make_room(new, bytes);
+            if bytes > SMALLEST_LARGE && new > 0 {
+                self.make_room(new, bytes);
+            }
             return Some(address);
+        }
+        if !is_large {
+            return None;
         }
         let moved = self.heap.move_run_out(address, bytes)?;
         self.make_room((bytes - have) / GRANULE, bytes);
@@ -232,7 +239,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             }
             Place::Large(have) if self.heap.run_bytes(address).is_some() => {
                 if bytes > have {
-                    return self.grow_large_run(address, have, bytes);
+                    return self.grow_live_run(address, have, bytes);
                 }
                 if bytes <= classes::LARGEST {
                     return None;

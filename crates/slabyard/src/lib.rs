@@ -48,6 +48,7 @@ pub mod engine;
 mod gate;
 #[cfg(target_os = "linux")]
 pub mod global;
+mod growth;
 pub mod guarded;
 mod large;
 pub mod live;

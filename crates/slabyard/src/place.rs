@@ -36,6 +36,17 @@ pub enum Place {
     Foreign,
 }
 
+impl Place {
+    /// Bytes that the live allocation there may use; `None` if there is none.
+    #[inline]
+    pub fn usable(self) -> Option<usize> {
+        match self {
+            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created
     /// cache.
@@ -113,9 +124,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Bytes that the live allocation at an address may use.
     pub fn usable(&self, address: usize) -> Option<usize> {
-        match self.place_of(address) {
-            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
-            _ => None,
-        }
+        self.place_of(address).usable()
     }
 }

@@ -20,6 +20,7 @@ use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, Caches};
 use crate::engine::{Engine, Shape, Sheaves};
 use crate::gate::Gate;
+use crate::growth::Growth;
 use crate::large::Large;
 use crate::pages::{Misuse, PageHeap};
 use crate::platform::{FastPath, GRANULE, Platform, Slot};
@@ -84,6 +85,7 @@ pub struct Yard<P, E = Sheaves> {
     /// How often a drain was requested of rows that cannot be stopped: their owners drain them.
     pub(crate) drain_requests: AtomicU32,
     pub(crate) large: Large,
+    pub(crate) growth: Growth,
     /// Frees made by handlers that interrupted a slow path: a list through the objects.
     pub(crate) deferred: AtomicUsize,
     /// Threads that free what was deferred.
@@ -123,6 +125,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             on_every_call: Once::new(),
             drain_requests: AtomicU32::new(0),
             large: Large::new(),
+            growth: Growth::new(),
             deferred: AtomicUsize::new(0),
             running_deferred: AtomicU32::new(0),
             waiting: Waiting::new(),
