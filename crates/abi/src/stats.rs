@@ -154,9 +154,14 @@ impl fmt::Display for WordName {
 /// Adds what one row counted of a cache to what others did.
 pub fn add_row(all: &mut [u64; CACHE_WORDS], row: &[u64; CACHE_WORDS]) {
     for (nth, (all, row)) in all.iter_mut().zip(row).enumerate() {
-        let is_longest = (0..DRAINS).any(|drain| drain_words(drain)[2] == nth);
-        *all = if is_longest { *row.max(all) } else { all.wrapping_add(*row) };
+        add_word(all, nth, *row);
     }
+}
+
+/// Adds a word of a row to the same word of all.
+pub fn add_word(all: &mut u64, nth: usize, row: u64) {
+    let is_longest = (0..DRAINS).any(|drain| drain_words(drain)[2] == nth);
+    *all = if is_longest { row.max(*all) } else { all.wrapping_add(row) };
 }
 
 #[cfg(test)]

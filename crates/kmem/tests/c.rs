@@ -478,3 +478,25 @@ fn faults_in_objects_are_named_where_a_cache_has_debugging() {
         }
     }
 }
+
+/// What coroutines, small threads and handlers can count on: each function on a painted stack.
+#[test]
+fn small_stacks_suffice() {
+    let bound = Build { arguments: &[C.arguments, &["-Wl,-z,now"]].concat(), ..C };
+    let Some(program) = build("stack.c", "stack", &bound) else { return };
+    let settings: [&[(&str, &str)]; 7] = [
+        &[],
+        &[("SLABYARD_MODE", "own-rseq"), ("GLIBC_TUNABLES", "glibc.pthread.rseq=0")],
+        &[("SLABYARD_MODE", "slots")],
+        &[("SLABYARD_ENGINE", "tiny")],
+        &[("SLABYARD_ENGINE", "slab")],
+        &[("SLABYARD_ENGINE", "slob")],
+        &[("SLABYARD_FRONT", "cpu-slabs")],
+    ];
+    for settings in settings {
+        passes(clean(&program).env("SLABYARD_DECAY_MS", "2").envs(settings.iter().copied()));
+    }
+    let output = clean(&program).arg("planted").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(1), "a frame of 8 KiB passes");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("planted: "), "{output:?}");
+}

@@ -8,29 +8,84 @@ use crate::state::YARD;
 use crate::text::{Line, say};
 use core::ffi::{c_char, c_int, c_void};
 use core::fmt::Write;
+use core::ops::{Deref, DerefMut};
 use slabyard::cache::classes::CLASSES;
+use slabyard::platform::Platform;
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YardCounters};
+#[cfg(any_engine)]
+use slabyard_abi::stats::CACHE_WORDS;
 
 /// All counters at one moment.
 pub(crate) struct Counted {
     pub(crate) yard: YardCounters,
     pub(crate) caches: [CacheCounters; CLASSES],
+    /// What one cache counted.
+    #[cfg(any_engine)]
+    pub(crate) words: [u64; CACHE_WORDS],
 }
 
-/// Counts; `None` where the yard cannot be stopped (a handler inside malloc).
-pub(crate) fn count() -> Option<Counted> {
+/// [`Counted`] in a mapping of its own: it is too large for the stack of a thread or coroutine
+/// that asks for statistics.
+pub(crate) struct Counts(&'static mut Counted);
+
+impl Counts {
+    fn bytes() -> usize {
+        size_of::<Counted>().next_multiple_of(YARD.platform().page_bytes())
+    }
+
+    fn new() -> Option<Counts> {
+        let address = YARD.platform().map(Self::bytes(), YARD.platform().page_bytes())?;
+        // SAFETY: a new mapping, of zeros, which are counters.
+        Some(Counts(unsafe { &mut *(address as *mut Counted) }))
+    }
+}
+
+impl Deref for Counts {
+    type Target = Counted;
+
+    fn deref(&self) -> &Counted {
+        self.0
+    }
+}
+
+impl DerefMut for Counts {
+    fn deref_mut(&mut self) -> &mut Counted {
+        self.0
+    }
+}
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        YARD.platform().unmap(core::ptr::from_mut(self.0).addr(), Self::bytes());
+    }
+}
+
+/// Counts; `None` where the yard cannot be stopped (a handler inside malloc), or the system has no
+/// memory for the counters.
+#[inline(never)]
+pub(crate) fn count() -> Option<Counts> {
     if !state::ready() {
         return None;
     }
-    let mut caches = [CacheCounters::default(); CLASSES];
+    let mut counts = Counts::new()?;
+    let Counted { yard, caches, .. } = &mut *counts;
     let mut each = |number: usize, c: &CacheCounters| {
         if let Some(cache) = caches.get_mut(number) {
             *cache = *c;
         }
     };
-    let yard = YARD.quiesce(|quiesced| Yard::count(quiesced, &mut each))?;
-    Some(Counted { yard, caches })
+    *yard = YARD.quiesce(|quiesced| Yard::count(quiesced, &mut each))?;
+    Some(counts)
+}
+
+/// Counts the yard alone.
+#[inline(never)]
+fn count_yard() -> Option<YardCounters> {
+    if !state::ready() {
+        return None;
+    }
+    YARD.quiesce(|quiesced| Yard::count(quiesced, |_, _| {}))
 }
 
 /// glibc's `struct mallinfo2`; `mallinfo` has the same in `int`.
@@ -50,7 +105,7 @@ struct Mallinfo<T> {
 }
 
 fn numbers() -> Mallinfo<usize> {
-    let Some(Counted { yard, .. }) = count() else {
+    let Some(yard) = count_yard() else {
         return Mallinfo::default();
     };
     let used = yard.live + yard.runs;
@@ -114,7 +169,8 @@ extern "C" fn malloc_info(options: c_int, file: *mut c_void) -> c_int {
         }};
     }
     line!("<malloc version=\"slabyard-{}\">", env!("CARGO_PKG_VERSION"));
-    if let Some(Counted { yard, caches }) = count() {
+    if let Some(counts) = count() {
+        let Counted { yard, caches, .. } = &*counts;
         line!("<heap nr=\"0\">\n<sizes>");
         for (class, c) in caches.iter().enumerate().filter(|(_, c)| c.slabs > 0) {
             line!(
@@ -139,9 +195,10 @@ extern "C" fn malloc_info(options: c_int, file: *mut c_void) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn malloc_stats() {
-    let Some(Counted { yard, caches }) = count() else {
+    let Some(counts) = count() else {
         return;
     };
+    let Counted { yard, caches, .. } = &*counts;
     say!(
         "committed {} live {} parked {} free {} runs {} mapped {} metadata {} bytes",
         yard.committed,

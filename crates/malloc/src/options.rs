@@ -123,31 +123,38 @@ fn each_variable(mut f: impl FnMut(&[u8], &[u8])) {
     each_initial_variable(split);
 }
 
-/// For a call so early that the C library does not know its environment yet. Apart from
-/// the others, so that they do not touch the pages of its buffer.
+/// For a call so early that the C library does not know its environment yet. Variables longer than
+/// the buffer are left out: those of the library are short, and its caller's stack may be small.
 #[cold]
 #[inline(never)]
-fn each_initial_variable(split: impl FnMut(&[u8])) {
-    let mut buffer = [0u8; 16 << 10];
-    initial_environment(&mut buffer).split(|c| *c == 0).for_each(split);
-}
-
-fn initial_environment(buffer: &mut [u8]) -> &[u8] {
-    let mut n = 0;
+fn each_initial_variable(mut split: impl FnMut(&[u8])) {
+    let mut buffer = [0u8; 512];
+    let (mut len, mut skips) = (0, false);
     // SAFETY: plain calls on our own buffer.
     unsafe {
         let fd = open(c"/proc/self/environ".as_ptr(), 0o2_000_000);
-        while fd >= 0 && n < buffer.len() {
-            match read(fd, buffer[n..].as_mut_ptr(), buffer.len() - n) {
-                m if m > 0 => n += m as usize,
-                _ => break,
+        if fd < 0 {
+            return;
+        }
+        loop {
+            let n = read(fd, buffer[len..].as_mut_ptr(), buffer.len() - len);
+            let Some(n) = usize::try_from(n).ok().filter(|n| *n > 0) else { break };
+            len += n;
+            let mut begin = 0;
+            while let Some(end) = buffer[begin..len].iter().position(|c| *c == 0) {
+                if !core::mem::take(&mut skips) {
+                    split(&buffer[begin..begin + end]);
+                }
+                begin += end + 1;
+            }
+            buffer.copy_within(begin..len, 0);
+            len -= begin;
+            if len == buffer.len() {
+                (len, skips) = (0, true);
             }
         }
-        if fd >= 0 {
-            close(fd);
-        }
+        close(fd);
     }
-    &buffer[..n]
 }
 
 /// Whether a variable stays in the environment.

@@ -76,14 +76,14 @@ pub(crate) fn at_exit() {
 fn report(pid: u32) {
     let resident = resident_bytes();
     let Some(mut counted) = count() else {
-        // In a handler inside of malloc.
+        // In a handler inside of malloc, or without memory.
         ending::ask();
         return;
     };
     counted.yard.resident = resident;
     counted.yard.mode = mode_number(YARD.platform().mode());
     // The program may have lost its rights, its files' number or its root directory.
-    if let Err(errno) = write(pid, &counted)
+    if let Err(errno) = write(pid, &mut counted)
         && !ending::ask()
     {
         say!("the report cannot be written: error {errno}");
@@ -91,7 +91,7 @@ fn report(pid: u32) {
 }
 
 /// The failure is the system's error number.
-fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
+fn write(pid: u32, counted: &mut Counted) -> Result<(), i32> {
     const SIG_BLOCK: i32 = 0;
     const SIGXFSZ: u32 = 25;
     const O_WRONLY: i32 = 0o1;
@@ -115,7 +115,7 @@ fn write(pid: u32, counted: &Counted) -> Result<(), i32> {
     if written && !closed { Err(errno()) } else { result }
 }
 
-fn write_to(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result {
+fn write_to(out: &mut Output, pid: u32, counted: &mut Counted) -> core::fmt::Result {
     let mut writer = Writer::new(out)?;
     writer.process(pid)?;
     writer.yard(&counted.yard)?;
@@ -125,8 +125,8 @@ fn write_to(out: &mut Output, pid: u32, counted: &Counted) -> core::fmt::Result 
         let name = core::str::from_utf8(name.as_bytes()).unwrap_or("?");
         writer.cache(name, c)?;
         #[cfg(any_engine)]
-        if let Some(counts) = YARD.platform().counted(class) {
-            writer.counts(name, &counts)?;
+        if YARD.platform().counted_into(class, &mut counted.words) {
+            writer.counts(name, &counted.words)?;
         }
     }
     #[cfg(any_engine)]

@@ -94,15 +94,20 @@ impl Write for Output {
     }
 }
 
+/// What [`say`] does. Apart from its callers, so that none of them has the line on its stack while
+/// it does something else.
+#[cold]
+#[inline(never)]
+pub(crate) fn say_line(text: fmt::Arguments<'_>) {
+    let mut line = Line::new();
+    let _ = writeln!(line, "slabyard: {text}");
+    line.to_stderr();
+}
+
 /// Writes one line to standard error, beginning with `slabyard: `.
 macro_rules! say {
     ($($arguments:tt)*) => {{
-        let mut line = $crate::text::Line::new();
-        let _ = core::fmt::Write::write_fmt(
-            &mut line,
-            format_args!("slabyard: {}\n", format_args!($($arguments)*)),
-        );
-        line.to_stderr();
+        $crate::text::say_line(format_args!($($arguments)*));
     }};
 }
 pub(crate) use say;

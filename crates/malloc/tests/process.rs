@@ -55,6 +55,7 @@ programs! {
     // SLOB has no classes: what it moves is its own affair.
     growth: "c/growth.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
     sized: "c/sized.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    stack: "c/stack.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes;
 }
 
 fn program(source: &str) -> Option<Program> {
@@ -68,6 +69,10 @@ fn program(source: &str) -> Option<Program> {
     if source == "c/deepbind.c" {
         shared_library(source, "deepbind_plugin.so", &["-DPLUGIN"])?;
     }
+    if source == "c/stack.c" {
+        // The loader's part in a function's first call is large.
+        arguments.push("-Wl,-z,now".to_owned());
+    }
     Program::compile(source, &arguments)
 }
 
@@ -77,11 +82,38 @@ fn passes(source: &str, mode: Mode) {
     };
     // SLOB looks at one page after the other.
     let few: &[(&str, &str)] = &[("DECAY_PART", "6")];
-    let settings = if mode == Mode::SlobRseq { few } else { &[] };
+    let settings = match source {
+        "c/stack.c" => STACK,
+        _ if mode == Mode::SlobRseq => few,
+        _ => &[],
+    };
     let outcome = program.run(mode, settings, LIMIT);
     assert!(outcome.succeeded(), "{source} in mode {mode:?}: {outcome:#?}");
     // Good use is never reported.
     assert_eq!(outcome.messages().count(), 0, "{source} in mode {mode:?}: {outcome:#?}");
+}
+
+/// Reclaim is quick, so that each slow path meets it, and a report is written.
+const STACK: &[(&str, &str)] = &[
+    ("SLABYARD_DECAY_MS", "2"),
+    ("STACK_REPORT", concat!(env!("CARGO_TARGET_TMPDIR"), "/stack.report")),
+];
+
+/// CPU slabs need as little stack as other fronts; both fronts, one above the other, 3.5 KiB.
+#[test]
+fn fronts_with_cpu_slabs_need_little_stack() {
+    let Some(program) = program("c/stack.c") else {
+        return;
+    };
+    let modes = [
+        (Mode::CpuSlabs("6.12", "release"), "3072"),
+        (Mode::CpuSlabsSlots("5.15"), "3072"),
+        (Mode::Mixed("release"), "3584"),
+    ];
+    for (mode, most) in modes {
+        let outcome = program.run(mode, &[STACK, &[("STACK_SLOW", most)]].concat(), LIMIT);
+        assert!(outcome.succeeded(), "mode {mode:?}: {outcome:#?}");
+    }
 }
 
 #[test]
@@ -342,6 +374,16 @@ mod planted {
         lock_held_over_fork: "no_fork" is seen by "c/forks.c", "a forked child: status 0xe";
         another_malloc: "no_free" is seen by "c/exports.c", "the library is not loaded";
         late_start: "late_start" is seen by "c/early.c", "the block of before all";
+    }
+
+    #[test]
+    fn a_deep_frame() {
+        let Some(program) = program("c/stack.c") else {
+            return;
+        };
+        let outcome = program.run(Mode::Rseq, &[("STACK_PLANTED", "1")], LIMIT);
+        assert!(!outcome.succeeded(), "a frame of 8 KiB passes");
+        assert!(outcome.stderr.contains("planted: 8"), "not the expected failure: {outcome:#?}");
     }
 
     /// Without a helper an idle program keeps its pages, and the program sees that.

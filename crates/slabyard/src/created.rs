@@ -72,17 +72,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if settings.sheaf_capacity.is_some_and(|objects| objects > Shape::STACK_OBJECTS) {
             return Err(NotCreated::SheafCapacity);
         }
-        let fitting = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
-        let engine = self.engine_for(settings).ok_or(NotCreated::Engine)?;
-        let (least, most) = settings.limits(page_order);
-        let order = engine.order(fitting.size, fitting.order, page_order).clamp(least, most);
-        let plain = fitting.lowered(order);
         let debug = self.debug_of_created(&name, settings.debug);
+        let (plain, geometry) = self.lay_out(settings, debug, page_order)?;
         let debugged = |engine: &E| Self::debugged(engine, debug, settings, &plain, page_order);
-        let geometry = match debugged(&engine) {
-            Some(geometry) => geometry.ok_or(NotCreated::Settings)?,
-            None => plain,
-        };
         let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
             return Err(NotCreated::Interrupted);
         };
@@ -96,6 +88,52 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 create()
             }
             result => result,
+        }
+    }
+
+    /// The geometry of a cache that is to be made: without its debugging and with it.
+    fn lay_out(
+        &self,
+        settings: &CacheSettings,
+        debug: DebugFlags,
+        page_order: u32,
+    ) -> Result<(Geometry, Geometry), NotCreated> {
+        let usual = &self.caches.classes()[0].engine;
+        if !debug.is_empty() || settings.engine.is_some_and(|name| name != usual.name()) {
+            return self.lay_out_of_another(settings, debug, page_order);
+        }
+        let plain = Self::plain(usual, settings, page_order)?;
+        Ok((plain, plain))
+    }
+
+    fn plain(
+        engine: &E,
+        settings: &CacheSettings,
+        page_order: u32,
+    ) -> Result<Geometry, NotCreated> {
+        let fitting = settings.geometry(page_order).ok_or(NotCreated::Settings)?;
+        let (least, most) = settings.limits(page_order);
+        let order = engine.order(fitting.size, fitting.order, page_order).clamp(least, most);
+        Ok(fitting.lowered(order))
+    }
+
+    /// The same where no cache has such an engine yet. Apart from its caller, so that the engine
+    /// that it asks is on the stack meanwhile alone.
+    #[inline(never)]
+    fn lay_out_of_another(
+        &self,
+        settings: &CacheSettings,
+        debug: DebugFlags,
+        page_order: u32,
+    ) -> Result<(Geometry, Geometry), NotCreated> {
+        let mut engine = E::NEW;
+        if !self.choose_engine(&mut engine, settings) {
+            return Err(NotCreated::Engine);
+        }
+        let plain = Self::plain(&engine, settings, page_order)?;
+        match Self::debugged(&engine, debug, settings, &plain, page_order) {
+            Some(geometry) => Ok((plain, geometry.ok_or(NotCreated::Settings)?)),
+            None => Ok((plain, plain)),
         }
     }
 
@@ -141,7 +179,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let _ = p.can_stop() && p.fence();
         };
         let number = self.caches.vacant(fence).ok_or(NotCreated::TooMany)?;
-        let engine = self.engine_for(settings).ok_or(NotCreated::Engine)?;
         let shape = settings.shape(geometry, slot_of(number).0);
         let has_room = self.caches.ensure(p, number)
             && self.seen.ensure(p, shape.spare())
@@ -149,7 +186,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if !has_room {
             return Err(NotCreated::Memory);
         }
-        Ok(self.caches.put(number, engine, |cache, generation| {
+        let choose = |engine: &mut E| {
+            let is_there = self.choose_engine(engine, settings);
+            debug_assert!(is_there, "it was asked for its geometry");
+        };
+        Ok(self.caches.put(number, choose, |cache, generation| {
             debugged(&cache.engine);
             cache.begin(name, shape, generation);
             if let Some(slabs) = settings.min_partial {
@@ -158,9 +199,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }))
     }
 
-    /// The engine of a cache that is to be made, in a state of its own.
-    fn engine_for(&self, settings: &CacheSettings) -> Option<E> {
-        E::chosen(&self.caches.classes()[0].engine, settings.engine)
+    /// Chooses the engine of a cache that is to be made.
+    fn choose_engine(&self, engine: &mut E, settings: &CacheSettings) -> bool {
+        engine.be_like(&self.caches.classes()[0].engine, settings.engine)
     }
 
     /// Destroys a cache that has no live object.

@@ -65,12 +65,6 @@ impl<E: Engine> Cache<E> {
         Cache { header: Header::new(), engine: E::NEW, tally, owner }
     }
 
-    /// A cache that is not in use, with an engine.
-    #[must_use]
-    pub fn with(engine: E) -> Self {
-        Cache { engine, ..Self::new() }
-    }
-
     /// Gives the cache its shape, once, before its first use.
     pub fn begin(&self, name: impl fmt::Display, shape: Shape, generation: u32) {
         self.header.begin(name, shape, generation);

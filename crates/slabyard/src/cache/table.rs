@@ -232,12 +232,13 @@ impl<E: Engine> Caches<E> {
             && self.created.ensure(p, number - CLASSES + 1)
     }
 
-    /// Puts a new cache with an engine into a [vacant](Caches::vacant) number that has room; `begin`
-    /// gives it its shape and the generation that it gets. The drain lock is held.
+    /// Puts a new cache into a [vacant](Caches::vacant) number that has room; `choose` chooses its
+    /// engine, and `begin` gives it its shape and the generation that it gets. The drain lock is
+    /// held.
     pub(crate) fn put(
         &self,
         number: usize,
-        engine: E,
+        choose: impl FnOnce(&mut E),
         begin: impl FnOnce(&Cache<E>, u32),
     ) -> CacheId {
         let index = number - CLASSES;
@@ -247,13 +248,26 @@ impl<E: Engine> Caches<E> {
         let room = self.created.get(index);
         // SAFETY: the number is vacant: no call is about the cache before, which its destroyer
         // promised, and no walk meets it; the drain lock keeps other creators away.
-        unsafe { room.put(Cache::with(engine)) };
+        unsafe { Self::put_new(room) };
+        // SAFETY: written above, and no other thread has seen it.
+        unsafe { room.change(|cache| choose(&mut cache.engine)) };
         // SAFETY: written above.
         begin(unsafe { room.get() }, generation);
         // Release pairs with the Acquire in `made`.
         self.made.fetch_max(index as u64 + 1, Ordering::Release);
         self.there.change(index, true);
         CacheId { number: number as u16, generation }
+    }
+
+    /// Puts a cache that is not in use. Apart from its caller, which needs no copy of it on its
+    /// stack.
+    ///
+    /// # Safety
+    /// As [`Room::put`].
+    #[inline(never)]
+    unsafe fn put_new(room: &Room<Cache<E>>) {
+        // SAFETY: the caller's promise.
+        unsafe { room.put(Cache::new()) };
     }
 
     /// The offset of which pops of a created cache are inlined.

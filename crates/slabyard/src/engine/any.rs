@@ -43,6 +43,7 @@ enum Chosen {
 impl Any {
     /// Chooses the engine; false if it is chosen already. A cache that begins without a choice
     /// has the engine `slub`.
+    #[inline(never)]
     pub fn choose(&self, name: EngineName) -> bool {
         self.chosen.set(match name {
             EngineName::Slub => Chosen::Slub(Engine::NEW),
@@ -54,6 +55,32 @@ impl Any {
 }
 
 impl Any {
+    /// Chooses the engine that another cache has; false if one is chosen already.
+    #[inline]
+    fn choose_like(&self, other: &Self) -> bool {
+        match other.chosen.get() {
+            Chosen::Slub(_) | Chosen::Tiny(_) | Chosen::Slob(_) => self.choose(other.name()),
+            _ => self.choose_settings_of(other),
+        }
+    }
+
+    /// The same for an engine that has settings.
+    #[inline(never)]
+    fn choose_settings_of(&self, other: &Self) -> bool {
+        match other.chosen.get() {
+            Chosen::CpuSlabs(engine) => self.chosen.set(Chosen::CpuSlabs(OnCpus::like(engine))),
+            Chosen::Mixed(engine) => self.chosen.set(Chosen::Mixed(Mixed::like(engine))),
+            Chosen::SlubOnNodes(engine) => {
+                self.chosen.set(Chosen::SlubOnNodes(sheaves::nodes::OnNodes::like(engine)))
+            }
+            Chosen::SlabOnNodes(engine) => {
+                self.chosen.set(Chosen::SlabOnNodes(array_cache::OnNodes::like(engine)))
+            }
+            Chosen::Slab(engine) => self.chosen.set(Chosen::Slab(ArrayCaches::like(engine))),
+            Chosen::Slub(_) | Chosen::Tiny(_) | Chosen::Slob(_) => false,
+        }
+    }
+
     /// Chooses SLUB with CPU slabs, by rules of this kind, below sheaves or alone; false if an
     /// engine is chosen already.
     pub fn choose_cpu_slabs(&self, rules: &Rules) -> bool {
@@ -123,28 +150,16 @@ impl Engine for Any {
 
     fn like(other: &Self) -> Self {
         let any = Self::NEW;
-        match other.chosen.get() {
-            Chosen::CpuSlabs(engine) => any.chosen.set(Chosen::CpuSlabs(OnCpus::like(engine))),
-            Chosen::Mixed(engine) => any.chosen.set(Chosen::Mixed(Mixed::like(engine))),
-            Chosen::SlubOnNodes(engine) => {
-                any.chosen.set(Chosen::SlubOnNodes(sheaves::nodes::OnNodes::like(engine)))
-            }
-            Chosen::SlabOnNodes(engine) => {
-                any.chosen.set(Chosen::SlabOnNodes(array_cache::OnNodes::like(engine)))
-            }
-            Chosen::Slab(engine) => any.chosen.set(Chosen::Slab(ArrayCaches::like(engine))),
-            _ => any.choose(other.name()),
-        };
+        any.choose_like(other);
         any
     }
 
-    fn chosen(other: &Self, wants: Option<EngineName>) -> Option<Self> {
-        let Some(name) = wants.filter(|name| *name != other.name()) else {
-            return Some(Self::like(other));
+    fn be_like(&mut self, other: &Self, wants: Option<EngineName>) -> bool {
+        match wants.filter(|name| *name != other.name()) {
+            None => self.choose_like(other),
+            Some(name) => self.choose(name),
         };
-        let any = Self::NEW;
-        any.choose(name);
-        Some(any)
+        true
     }
 
     /// Of a cache with debugging the engine that it would have without.

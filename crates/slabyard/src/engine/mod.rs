@@ -95,10 +95,15 @@ pub trait Engine: Sized + Send + Sync + 'static {
         Self::NEW
     }
 
-    /// The state of a cache that is not in use, of an engine that its maker asked for, or else of
-    /// the one that another cache has. `None` if engines of this type are not that one.
-    fn chosen(other: &Self, wants: Option<EngineName>) -> Option<Self> {
-        wants.is_none_or(|name| name == other.name()).then(|| Self::like(other))
+    /// Of a cache that is not in use and has the state [`Engine::NEW`]: chooses the engine that its
+    /// maker asked for, or else the one that another cache has. False if engines of this type are
+    /// not that one. In place: an engine is large for the stack of a small thread.
+    fn be_like(&mut self, other: &Self, wants: Option<EngineName>) -> bool {
+        let is_that = wants.is_none_or(|name| name == other.name());
+        if is_that {
+            *self = Self::like(other);
+        }
+        is_that
     }
 
     /// Which engine it is.

@@ -28,8 +28,9 @@ pub(super) const YOUNG_MS: u32 = 100;
 pub const MOST_BYTES: usize = 512 << 10;
 /// Most granules of a call whose size the caller chose.
 const MOST_AT_ONCE: usize = (64 << 20) / GRANULE;
-/// Most parts of blocks in one call: a burst of frees leaves memory in pieces.
-const PARTS: usize = 64;
+/// Most parts of blocks in one call: a burst of frees leaves memory in pieces. They lie on the
+/// stack of a slow path, which may be a small one.
+const PARTS: usize = 32;
 
 /// Smallest order of a free block whose metadata is released: 512 KiB, two pages of
 /// descriptors.
@@ -45,19 +46,24 @@ const LOOKS: usize = 16;
 #[derive(Clone, Copy)]
 struct Part {
     index: u32,
-    order: usize,
     /// Its granules from the first dirty one to the last; whole huge pages if it is large.
-    first: usize,
-    granules: usize,
-    /// The dirty ones among them.
-    dirty: usize,
+    first: u32,
+    granules: u32,
+    order: u8,
     /// The block shares the extent of a huge page with others.
     beside_others: bool,
 }
 
 impl Part {
-    const NONE: Part =
-        Part { index: 0, order: 0, first: 0, granules: 0, dirty: 0, beside_others: false };
+    const NONE: Part = Part { index: 0, first: 0, granules: 0, order: 0, beside_others: false };
+
+    fn first(&self) -> usize {
+        self.first as usize
+    }
+
+    fn granules(&self) -> usize {
+        self.granules as usize
+    }
 }
 
 impl<P: Platform> PageHeap<P> {
@@ -109,17 +115,19 @@ impl<P: Platform> PageHeap<P> {
     /// Makes one call for at most so many granules; returns how many dirty ones the system
     /// took, and for how many the call was.
     fn purge_parts(&self, now: u32, age_ms: u32, most: usize) -> Option<(usize, usize)> {
-        let (mut parts, mut stretches) = ([Part::NONE; PARTS], [Stretch::NONE; PARTS]);
+        // Each by itself: of a pair the compiler makes a copy.
+        let mut parts = [Part::NONE; PARTS];
+        let mut stretches = [Stretch::NONE; PARTS];
         let (mut n, mut left, mut went) = (0, most, 0);
         while n < PARTS
             && left >= self.granules_for(1)
-            && let Some(part) = self.take_old(now, age_ms, left)
+            && let Some((part, dirty)) = self.take_old(now, age_ms, left)
         {
             // The call may include clean pages between dirty ones: they hold nothing.
-            let address = self.region.address(part.first as u32);
-            stretches[n] = Stretch { address, bytes: part.granules * GRANULE };
-            left -= part.granules;
-            went += part.dirty;
+            let address = self.region.address(part.first);
+            stretches[n] = Stretch { address, bytes: part.granules() * GRANULE };
+            left -= part.granules();
+            went += dirty;
             parts[n] = part;
             n += 1;
         }
@@ -129,15 +137,14 @@ impl<P: Platform> PageHeap<P> {
         self.platform.give_back(&mut stretches[..n]);
         for (part, stretch) in parts[..n].iter().zip(&stretches) {
             if *stretch == Stretch::NONE {
-                went -= part.dirty;
-                self.put_refused(part, now);
+                went -= self.put_refused(part, now);
             } else {
-                self.region.set_dirty(part.first, part.granules, false);
-                self.put_clean(part.index, part.order, now, 0);
+                self.region.set_dirty(part.first(), part.granules(), false);
+                self.put_clean(part.index, part.order.into(), now, 0);
                 if part.beside_others {
-                    self.keep_sparse(part.first);
+                    self.keep_sparse(part.first());
                 }
-                self.allow_whole(part.first, part.first + part.granules);
+                self.allow_whole(part.first(), part.first() + part.granules());
             }
         }
         self.buddy.set_refused(went == 0);
@@ -146,17 +153,20 @@ impl<P: Platform> PageHeap<P> {
 
     /// Puts a part back into the buddy that the system refused: as dirty as it was, and
     /// younger than `now`. Does not coalesce it, so that its neighbours need not wait with it.
-    fn put_refused(&self, part: &Part, now: u32) {
+    /// Returns its dirty granules.
+    fn put_refused(&self, part: &Part, now: u32) -> usize {
         let region = &self.region;
+        let dirty = region.dirty_in(part.first(), part.granules());
         let mut lists = self.buddy.lists.lock(&self.platform);
-        lists.insert(region, part.index, part.order as u32, true, now.wrapping_add(1), true);
-        lists.dirty_granules += part.dirty;
+        lists.insert(region, part.index, part.order.into(), true, now.wrapping_add(1), true);
+        lists.dirty_granules += dirty;
         self.set_dirty_hint(lists.dirty_granules);
+        dirty
     }
 
     /// Takes the first dirty part of the oldest dirty block out of the buddy, if it is old
-    /// enough: at most so many granules. Tries larger orders first.
-    fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<Part> {
+    /// enough: at most so many granules, and how many of them are dirty. Tries larger orders first.
+    fn take_old(&self, now: u32, age_ms: u32, most: usize) -> Option<(Part, usize)> {
         let region = &self.region;
         let mut lists = self.all_lists();
         let (block, time) = (0..ORDERS).rev().find_map(|order| {
@@ -192,8 +202,14 @@ impl<P: Platform> PageHeap<P> {
         lists.dirty_granules -= dirty;
         self.set_dirty_hint(lists.dirty_granules);
         region.descriptor(index as u32).set(Kind::Purging, order as u32, 0);
-        let beside_others = found < HUGE_ORDER;
-        Some(Part { index: index as u32, order, first, granules, dirty, beside_others })
+        let part = Part {
+            index: index as u32,
+            first: first as u32,
+            granules: granules as u32,
+            order: order as u8,
+            beside_others: found < HUGE_ORDER,
+        };
+        Some((part, dirty))
     }
 
     /// Puts a block back into the buddy that is clean since then, with the number of

@@ -39,6 +39,15 @@ impl<T> Room<T> {
         unsafe { (*self.0.get()).write(value) };
     }
 
+    /// Changes a value.
+    ///
+    /// # Safety
+    /// One was written, and it is not published yet.
+    pub unsafe fn change(&self, f: impl FnOnce(&mut T)) {
+        // SAFETY: the caller's promise.
+        f(unsafe { (*self.0.get()).assume_init_mut() });
+    }
+
     /// The value.
     ///
     /// # Safety

@@ -77,6 +77,21 @@ pub unsafe fn call(n: usize, a: [usize; 6]) -> isize {
 
 /// Reads the begin of a file, as far as the buffer goes.
 pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut n = 0;
+    read_parts(path, buffer, |part| {
+        n = part.len();
+        false
+    })?;
+    Some(&buffer[..n])
+}
+
+/// Calls `f` with one part of a file after the other, none longer than the buffer, while it says
+/// true.
+pub fn read_parts(
+    path: &core::ffi::CStr,
+    buffer: &mut [u8],
+    mut f: impl FnMut(&[u8]) -> bool,
+) -> Option<()> {
     const AT_FDCWD: usize = -100isize as usize;
     const O_CLOEXEC: usize = 0o2_000_000;
     // SAFETY: the path ends with 0, the buffer is ours.
@@ -85,8 +100,13 @@ pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a
         if fd < 0 {
             return None;
         }
-        let n = call(READ, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]);
+        let n = loop {
+            let n = call(READ, [fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]);
+            if n <= 0 || !f(&buffer[..n.cast_unsigned()]) {
+                break n;
+            }
+        };
         call(CLOSE, [fd as usize, 0, 0, 0, 0, 0]);
-        usize::try_from(n).ok().map(|n| &buffer[..n])
+        (n >= 0).then_some(())
     }
 }

@@ -227,8 +227,8 @@ impl<P: Platform, R: OnCpu> CpuSlabs for PageSlabs<'_, P, R> {
         }
         let exchanged = heap.thaw_with(slab, &mut masks);
         self.count_failed(&exchanged);
-        for (nth, twice) in masks.into_iter().enumerate() {
-            self.report_twice(shape, slab, Word::nth(nth), twice);
+        for (nth, twice) in masks.iter().enumerate() {
+            self.report_twice(shape, slab, Word::nth(nth), *twice);
         }
         let (before, free) = (exchanged.before().1, exchanged.free());
         self.cache.shown.out.fetch_sub((free - before).into(), Ordering::Relaxed);

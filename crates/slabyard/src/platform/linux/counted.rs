@@ -5,7 +5,7 @@
 use super::{Mode, OnLinux};
 use crate::platform::Platform;
 use crate::sync::Ordering;
-use slabyard_abi::stats::{CACHE_WORDS, add_row};
+use slabyard_abi::stats::CACHE_WORDS;
 
 impl<const COUNTS: bool> OnLinux<COUNTS> {
     /// From now on slow paths are counted. False if there is no memory for it, or no code.
@@ -34,12 +34,21 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
     /// What all rows counted of the cache of a number, by the words of `abi::stats`; `None` where
     /// nothing is counted.
     pub fn counted(&self, cache: usize) -> Option<[u64; CACHE_WORDS]> {
-        if !self.counts() {
-            return None;
-        }
         let mut all = [0; CACHE_WORDS];
-        (0..self.rows.len()).for_each(|row| add_row(&mut all, &self.counts.of(row, cache)));
-        Some(all)
+        self.counted_into(cache, &mut all).then_some(all)
+    }
+
+    /// The same where its caller has room for the words, which are too many for a small stack;
+    /// false where nothing is counted.
+    pub fn counted_into(&self, cache: usize, all: &mut [u64; CACHE_WORDS]) -> bool {
+        if !self.counts() {
+            return false;
+        }
+        *all = [0; CACHE_WORDS];
+        for row in 0..self.rows.len() {
+            self.counts.add_to(all, row, cache);
+        }
+        true
     }
 
     /// Pages that the system refused, each of which caused a drain, where there is code that

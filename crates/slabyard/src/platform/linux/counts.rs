@@ -9,7 +9,7 @@ use crate::platform::Event;
 use crate::platform::stack::Slot;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use slabyard_abi::region::row;
-use slabyard_abi::stats::{CACHE_WORDS, drain_of, drain_words};
+use slabyard_abi::stats::{CACHE_WORDS, add_word, drain_of, drain_words};
 
 pub(super) struct Counts {
     base: AtomicUsize,
@@ -65,9 +65,11 @@ impl Counts {
         (self.base() != 0).then(|| self.word(nr_rows, 0, 0))
     }
 
-    /// The words of a cache in a row.
-    pub(super) fn of(&self, row: usize, cache: usize) -> [u64; CACHE_WORDS] {
-        core::array::from_fn(|nth| self.word(row, cache, nth).load(Ordering::Relaxed))
+    /// Adds the words of a cache in a row to what others counted.
+    pub(super) fn add_to(&self, all: &mut [u64; CACHE_WORDS], row: usize, cache: usize) {
+        for (nth, all) in all.iter_mut().enumerate() {
+            add_word(all, nth, self.word(row, cache, nth).load(Ordering::Relaxed));
+        }
     }
 
     #[cold]

@@ -54,17 +54,46 @@ impl Mask {
 #[cold]
 #[inline(never)]
 fn width_in_status() -> Option<usize> {
-    let mut buffer = [0u8; 8 << 10];
-    mask_width(sys::read_file(c"/proc/self/status", &mut buffer)?)
+    // Parts: the text is longer than what a small stack has room for.
+    let (mut buffer, mut width) = ([0u8; 256], MaskWidth::default());
+    sys::read_parts(c"/proc/self/status", &mut buffer, |part| !width.ends_in(part))?;
+    width.get()
 }
 
-/// CPUs of the mask in a status, which ends within the text.
-fn mask_width(text: &[u8]) -> Option<usize> {
+/// Counts the bits of the mask in a status, read part by part.
+#[derive(Default)]
+struct MaskWidth {
+    /// Bytes of [`MaskWidth::NAME`] that the text ends with.
+    matched: usize,
+    digits: usize,
+    ended: bool,
+}
+
+impl MaskWidth {
     const NAME: &[u8] = b"\nCpus_allowed:";
-    let begin = text.windows(NAME.len()).position(|part| part == NAME)? + NAME.len();
-    let end = begin + text[begin..].iter().position(|c| *c == b'\n')?;
-    let digits = text[begin..end].iter().filter(|c| c.is_ascii_hexdigit()).count();
-    (digits > 0).then_some(4 * digits)
+
+    /// Takes the next part; true if the mask ends in it.
+    fn ends_in(&mut self, part: &[u8]) -> bool {
+        for &byte in part {
+            if self.matched == Self::NAME.len() {
+                self.ended = byte == b'\n';
+                if self.ended {
+                    return true;
+                }
+                self.digits += usize::from(byte.is_ascii_hexdigit());
+            } else if byte == Self::NAME[self.matched] {
+                self.matched += 1;
+            } else {
+                // The name's first byte occurs in it once.
+                self.matched = usize::from(byte == Self::NAME[0]);
+            }
+        }
+        false
+    }
+
+    fn get(&self) -> Option<usize> {
+        (self.ended && self.digits > 0).then_some(4 * self.digits)
+    }
 }
 
 #[cfg(test)]
@@ -73,13 +102,20 @@ mod tests {
 
     #[test]
     fn a_mask_s_width_bounds_the_number_of_cpus() {
-        let width = |mask: &str| mask_width(format!("Name:\tx\nCpus_allowed:\t{mask}").as_bytes());
-        assert_eq!(width("3\nCpus_allowed_list:\t0-1\n"), Some(4));
-        assert_eq!(width("ffff\n"), Some(16));
-        assert_eq!(width("00ff,ffffffff\n"), Some(48));
-        assert_eq!(width("ffff"), None, "it may go on");
-        assert_eq!(width("\n"), None);
-        assert_eq!(mask_width(b""), None);
+        let of = |text: &str, part: usize| {
+            let mut width = MaskWidth::default();
+            let _ = text.as_bytes().chunks(part).any(|part| width.ends_in(part));
+            width.get()
+        };
+        for part in 1..40 {
+            let width = |mask: &str| of(&format!("Name:\tx\n\nCpus_allowed:\t{mask}"), part);
+            assert_eq!(width("3\nCpus_allowed_list:\t0-1\n"), Some(4));
+            assert_eq!(width("ffff\n"), Some(16));
+            assert_eq!(width("00ff,ffffffff\n"), Some(48));
+            assert_eq!(width("ffff"), None, "it may go on");
+            assert_eq!(width("\n"), None);
+            assert_eq!(of("", part), None);
+        }
     }
 
     #[test]

@@ -293,7 +293,7 @@ fn set(range: &[AtomicUsize; 2], first: usize, end: usize) {
 
 /// Bytes of whole pages that are in memory.
 pub(super) fn resident(page: usize, address: usize, bytes: usize) -> usize {
-    const PAGES: usize = 512;
+    const PAGES: usize = 128;
     if !TELLS_RESIDENT.is_kept(page) {
         return 0;
     }

@@ -16,8 +16,8 @@ use crate::yard::Yard;
 use crate::yard::slow_path::LOOK_CALLS;
 use crate::yard::stacks::Stacks;
 
-/// Stacks stopped at once: one fence for all.
-pub(crate) const BATCH: usize = 64;
+/// Stacks stopped at once: one fence for all. They lie on the stack of a slow path.
+pub(crate) const BATCH: usize = 24;
 
 /// Row, slot and top of stacks to stop.
 pub(crate) type Stops = [(usize, Slot, u32); BATCH];
