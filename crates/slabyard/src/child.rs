@@ -76,6 +76,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         p.begin_child();
         self.forget_mail();
         self.forget_readers();
+        // A handler makes and frees mappings outside of slow paths.
+        self.large.guarded.begin_child();
         let others = self.gate.forget();
         if (others.inside || others.looked) && !self.planted.leaves_out(Part::All) {
             self.repair(others.looked);
@@ -93,7 +95,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         *pass = Pass::new();
         self.open.store(0, Ordering::Relaxed);
         self.running_deferred.store(0, Ordering::Relaxed);
-        self.large.guarded.begin_child();
         self.heap.abandon_locks();
         let mut parked_bytes = 0;
         for number in self.caches.numbers() {

@@ -39,6 +39,8 @@ pub(crate) struct Guarded {
     freed: [AtomicUsize; QUARANTINE],
     next: AtomicUsize,
     looks: Looks,
+    /// 1: some blocks may be half made, or half freed.
+    half_done: AtomicU32,
 }
 
 impl Guarded {
@@ -48,6 +50,7 @@ impl Guarded {
             freed: [const { AtomicUsize::new(0) }; QUARANTINE],
             next: AtomicUsize::new(0),
             looks: Looks::new(),
+            half_done: AtomicU32::new(0),
         }
     }
 
@@ -67,9 +70,12 @@ impl Guarded {
         }
     }
 
-    /// In the child of a fork.
+    /// In the child of a fork. A block that a thread which is gone was about to make or to free has
+    /// pages that fault, or no seal: nobody looks at blocks from now on but their owners' calls.
     pub(crate) fn begin_child(&self) {
-        self.looks.forget();
+        if self.looks.forget() {
+            self.half_done.store(1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn choose(&self, flags: DebugFlags) {
@@ -244,7 +250,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Looks at the red zone of each live block; returns how many were wrong.
     pub(crate) fn look_at_blocks(&self) -> u64 {
-        if !self.is_guarded() {
+        if !self.is_guarded() || self.large.guarded.half_done.load(Ordering::Relaxed) != 0 {
             return 0;
         }
         let region = &self.heap.region;

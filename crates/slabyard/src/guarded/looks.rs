@@ -53,11 +53,13 @@ impl Looks {
         }
     }
 
-    /// In the child of a fork: nobody looks, and no change is under way.
-    pub(super) fn forget(&self) {
+    /// In the child of a fork: nobody looks, and no change is under way. True if one was.
+    pub(super) fn forget(&self) -> bool {
         self.at.store(0, Ordering::Relaxed);
-        self.ended.store(self.begun.load(Ordering::Relaxed), Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Relaxed);
+        let ended = self.ended.swap(begun, Ordering::Relaxed);
         self.held.store(0, Ordering::Release);
+        ended != begun
     }
 
     /// A block is made or freed until the value is dropped.
