@@ -100,12 +100,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let room = bytes.saturating_add((bytes / PART).min(MOST));
         // A block stays of its kind; SLOB has other limits.
         let is_object = |bytes| self.class_for(bytes, STEP).is_some();
-        match bytes {
-            _ if self.is_sized() && is_object(bytes) != is_object(room) => bytes,
-            ..=LARGEST => room.min(LARGEST),
-            ..=LARGEST_RUN => room.min(LARGEST_RUN),
-            _ => room,
+        if self.is_sized() && is_object(bytes) != is_object(room) {
+            return bytes;
         }
+        let limits = [LARGEST, LARGEST_RUN];
+        limits.into_iter().find(|limit| bytes <= *limit).map_or(room, |limit| room.min(limit))
     }
 
     /// Resizes a block of the caller's where it is, or by moving its pages: returns its address.

@@ -94,6 +94,9 @@ struct Listed {
     until_ns: u64,
 }
 
+/// The number of a site's or a cache's name; the bytes and flags of a kmalloc.
+type Named = (u32, Option<(u32, u32)>);
+
 impl Listed {
     fn of(lists: &Lists) -> Listed {
         let slabs = || lists.caches.iter().flat_map(|cache| cache.each());
@@ -178,7 +181,7 @@ impl Info {
     /// Who holds what is live at the end, those with most bytes first.
     fn holders(&self, top: usize) -> Vec<Holder> {
         let mut sums: HashMap<(String, String, u32), (u64, u64)> = HashMap::new();
-        let mut names: HashMap<(u32, Option<(u32, u32)>), (String, String)> = HashMap::new();
+        let mut names: HashMap<Named, (String, String)> = HashMap::new();
         for owner in self.live.values() {
             let (site, cache) = names.entry((owner.name, owner.kmalloc)).or_insert_with(|| {
                 let name = match self.names.get(owner.name) {
