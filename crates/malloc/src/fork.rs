@@ -60,11 +60,11 @@ fn ends() {
 }
 
 extern "C" fn prepare() {
-    if !begins() {
-        return;
+    let had_started = begins();
+    if cfg!(object_caches) && had_started {
+        #[cfg(object_caches)]
+        around(0);
     }
-    #[cfg(object_caches)]
-    around(0);
 }
 
 extern "C" fn parent() {
