@@ -29,7 +29,7 @@ fn around(which: usize) {
 static HAD_STARTED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
 /// A fork begins: true if there is a yard. Object caches do not start until it
-/// [ends](ends), but in a handler of this thread.
+/// [ends], but in a handler of this thread.
 fn begins() -> bool {
     #[cfg(object_caches)]
     {
