@@ -37,8 +37,3 @@ fn what_grew_leaves_memory_that_others_can_use() {
 fn alignment_is_kept() {
     passes("c/aligned.c");
 }
-
-#[test]
-fn sparse_memory_is_the_systems_affair() {
-    passes("c/cores.c");
-}

@@ -170,7 +170,8 @@ impl Memory {
         let end = elements_at + FIRST_ELEMENTS.next_multiple_of(page);
         let first = first_row_bytes(page);
         // Nothing lies in front of the header that it could be merged with.
-        let is_there = if row_bytes <= WHOLE_ROWS {
+        // A limit counts what lies between them.
+        let is_there = if row_bytes <= WHOLE_ROWS && process::address_limit().is_none() {
             self.mapped_of_row.store(ROW_STRIDE, Ordering::Relaxed);
             map_here(header, page + row_bytes)
         } else {
