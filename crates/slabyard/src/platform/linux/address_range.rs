@@ -30,6 +30,12 @@ const LEAST_GAP: usize = 64 << 30;
 const MOST_GAP: usize = 8 << 40;
 /// The gap is at most this part of what lies below the kernel's choice.
 const PART: usize = 8;
+/// Ranges of several libraries of ours in a process are so far apart, or a gap; more than a yard
+/// takes.
+const APART: usize = 2 << 40;
+const RANGES: usize = 4;
+/// A system that maps below this maps from low addresses up.
+const LOW: usize = 1 << 36;
 /// Addresses that are tried for one that is free.
 const LOOKS: usize = 16;
 /// Addresses between two parts, so that the kernel makes no one mapping of both.
@@ -53,9 +59,26 @@ pub(super) fn find(page: usize, limit: Option<usize>) {
         None => MOST_GAP,
     };
     let gap = gap.min(chosen / PART);
-    let first = (chosen - gap) / page * page;
+    let marked = if chosen < LOW { above(page) } else { below(chosen - gap, gap, page) };
+    let first = marked.unwrap_or((chosen - gap) / page * page);
     // Another thread's choice is as good.
     let _ = NEXT.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// The end of a range below an address, which a page marks that stays: another library of ours in
+/// the process finds it and takes the next range.
+fn below(address: usize, gap: usize, page: usize) -> Option<usize> {
+    let apart = APART.min(1 << gap.checked_ilog2()?);
+    let highest = address / apart * apart;
+    let ends = (0..RANGES).map_while(|nth| highest.checked_sub(nth * apart));
+    ends.take_while(|end| *end > apart).find(|end| is_mapped_here(*end, page, PROT_NONE))
+}
+
+/// As [`below`], where a system maps from low addresses up (valgrind, which lets programs have the
+/// lowest 64 GiB or more): the end of the highest power of two of addresses that can be mapped.
+fn above(page: usize) -> Option<usize> {
+    let ends = (LOW.ilog2()..47).rev().map(|bits| (1usize << bits) - page);
+    ends.into_iter().find(|end| is_mapped_here(*end, page, PROT_NONE))
 }
 
 #[cfg(target_arch = "x86_64")]
