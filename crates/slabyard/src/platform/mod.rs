@@ -277,6 +277,13 @@ pub trait Platform: Park + Sync {
     /// signal handler that interrupts it sees it; the rest counts them.
     fn depth(&self) -> &AtomicU32;
 
+    /// True where a thread does nothing more: the modelled machine unwinds threads that are gone, and
+    /// all when one of them fails.
+    #[inline(always)]
+    fn is_unwound(&self) -> bool {
+        false
+    }
+
     /// The word by which the child of a fork is told from its parent ([`birth`]).
     fn birth(&self) -> &AtomicU32;
 

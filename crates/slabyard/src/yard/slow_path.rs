@@ -156,13 +156,11 @@ pub(crate) struct SlowPath<'a, P: Platform, E: Engine> {
 impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
     #[inline(never)]
     fn drop(&mut self) {
-        // The modelled machine unwinds threads that are gone, or all when one of them fails.
-        #[cfg(any(test, feature = "machine"))]
-        if std::thread::panicking() {
-            return;
-        }
         let yard = self.yard;
         let p = yard.platform();
+        if p.is_unwound() {
+            return;
+        }
         if yard.deferred.load(Ordering::Relaxed) != 0 {
             yard.run_deferred();
         }

@@ -55,11 +55,13 @@ pub fn contract<P: Platform>(p: &P, around: &Surroundings<'_>) {
 pub fn arrays<P: Platform>(p: &P, n: usize, capacity: usize) -> Vec<usize> {
     let (base, reserved) = p.rows().elements();
     // The first word counts the bytes in use; it reads as 0 at first.
-    let used = element(base, 0).load(Ordering::Relaxed).max(8);
+    let begun = element(base, 0).load(Ordering::Relaxed);
+    let used = begun.max(8);
     let words = capacity + 1 + Tag::ELEMENTS as usize;
     let end = used + n * words * 8;
     assert!(end <= reserved, "address space");
-    assert!(p.commit(base, end.next_multiple_of(p.page_bytes())), "memory");
+    let [done, all] = [begun, end].map(|bytes| bytes.next_multiple_of(p.page_bytes()));
+    assert!(all == done || p.commit(base + done, all - done), "memory");
     element(base, 0).store(end, Ordering::Relaxed);
     (0..n).map(|i| base + used + (i * words + 1) * 8).collect()
 }
@@ -362,12 +364,12 @@ fn refusal_changes_nothing<P: Platform>(p: &P, around: &Surroundings<'_>) {
     let mapping = p.map(page, page).expect("memory");
     write(p, mapping, B);
     let mut refused = [false; 3];
-    (around.while_refused)(&mut || refused[0] = !p.commit(arena, page * 64));
+    (around.while_refused)(&mut || refused[0] = !p.commit(arena + page, page * 63));
     (around.while_refused)(&mut || refused[1] = p.map(page * 64, page).is_none());
     (around.while_refused)(&mut || refused[2] = p.remap(mapping, page, page * 64).is_none());
     assert_eq!(refused, [true; 3]);
     assert_eq!((read(p, arena), read(p, mapping)), (A, B));
-    assert!(p.commit(arena, page * 64), "succeeds now");
+    assert!(p.commit(arena + page, page * 63), "succeeds now");
     assert_eq!((read(p, arena), read(p, arena + page * 63)), (A, 0));
     let mapping = p.remap(mapping, page, page * 64).expect("succeeds now");
     assert_eq!(read(p, mapping), B);

@@ -471,6 +471,10 @@ impl Platform for Machine {
         self.exchange_in_steps(slot, new)
     }
 
+    fn is_unwound(&self) -> bool {
+        std::thread::panicking()
+    }
+
     fn birth(&self) -> &AtomicU32 {
         &self.birth
     }
