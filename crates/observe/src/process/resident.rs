@@ -105,7 +105,8 @@ Rss:                  16 kB
 
     #[test]
     fn each_mapping_has_one_owner() {
-        let ours = [0x7f00_0008_0000..0x7f00_0008_0001];
+        let inside = 0x7f00_0008_0000u64;
+        let ours = std::iter::once(inside..inside + 1).collect::<Vec<_>>();
         let told = Resident::parse(SMAPS, &ours).expect("smaps");
         let kib = |n: u64| n << 10;
         let want = Resident {
