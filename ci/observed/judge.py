@@ -20,7 +20,8 @@ PARTS = ("live parked_cpu parked_node in_transit free_partial padding runs mappe
 # The places of a cache's objects that add up to `total_objects`.
 PLACES = "live parked_cpu parked_node in_transit free_partial".split()
 # What a core file does not tell, and what no two looks share.
-NOT_IN_A_CORE = {"resident"}
+RESIDENT_OF = ("allocator", "files", "stack", "brk", "other")
+NOT_IN_A_CORE = {"resident", *(f"resident_{part}" for part in RESIDENT_OF)}
 
 wrong = []
 
