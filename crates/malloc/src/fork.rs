@@ -60,8 +60,8 @@ fn ends() {
 }
 
 extern "C" fn prepare() {
-    let had_started = begins();
-    if cfg!(object_caches) && had_started {
+    if begins() {
+        YARD.begin_fork();
         #[cfg(object_caches)]
         around(0);
     }
@@ -69,6 +69,7 @@ extern "C" fn prepare() {
 
 extern "C" fn parent() {
     if had_started() {
+        YARD.end_fork();
         #[cfg(object_caches)]
         around(1);
     }

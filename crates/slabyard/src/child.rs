@@ -41,10 +41,21 @@ use crate::yard::{Place, Yard};
 const OF_CPU: u32 = 3;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Called before a fork, where a handler can be.
+    pub fn begin_fork(&self) {
+        self.platform().begin_fork();
+    }
+
+    /// Called in the parent after a fork.
+    pub fn end_fork(&self) {
+        self.platform().end_fork();
+    }
+
     /// Called in the child of a fork, where a handler can be: it needs none where the system tells
     /// a child by itself.
     pub fn mark_child(&self) {
         self.platform().mark_child();
+        self.platform().end_fork();
     }
 
     /// At the begin of a slow path, outside of the gate.

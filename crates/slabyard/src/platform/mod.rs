@@ -287,6 +287,13 @@ pub trait Platform: Park + Sync {
     /// The word by which the child of a fork is told from its parent ([`birth`]).
     fn birth(&self) -> &AtomicU32;
 
+    /// In a handler that the C library calls before a fork: from here on the thread may be the
+    /// child's before a handler says so.
+    fn begin_fork(&self) {}
+
+    /// In a handler after a fork, of either process.
+    fn end_fork(&self) {}
+
     /// In a handler that the C library calls in the child of a fork: says so where the system has
     /// not, and no slow path has seen it since.
     fn mark_child(&self) {

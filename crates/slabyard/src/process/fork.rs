@@ -63,9 +63,11 @@ pub(super) fn register() {
 extern "C" fn prepare() {
     // No yard is half started in the child.
     lock_starts();
+    each_started(|calls| calls.begin_fork);
 }
 
 extern "C" fn parent() {
+    each_started(|calls| calls.end_fork);
     unlock_starts();
 }
 

@@ -140,6 +140,8 @@ impl<E: Engine> ProcessYard<E> {
 
     /// What forks and ends of threads do with the yard.
     const CALLS: Calls<Yard<Linux, E>> = Calls {
+        begin_fork: Yard::begin_fork,
+        end_fork: Yard::end_fork,
         mark_child: Yard::mark_child,
         adopt_foreign_rows: Yard::adopt_foreign_rows,
         free_foreign_slots: |yard| yard.platform().free_foreign_slots(),

@@ -8,6 +8,8 @@ use core::ptr;
 /// What forks and ends of threads do with a yard of type `Y`. Its layout is the same for all.
 #[repr(C)]
 pub(super) struct Calls<Y: 'static = ()> {
+    pub(super) begin_fork: fn(&'static Y),
+    pub(super) end_fork: fn(&'static Y),
     pub(super) mark_child: fn(&'static Y),
     pub(super) adopt_foreign_rows: fn(&'static Y),
     pub(super) free_foreign_slots: fn(&'static Y),

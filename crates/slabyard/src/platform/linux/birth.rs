@@ -3,10 +3,12 @@
 //!
 //! A handler of `fork` sets the word, too, because an emulator may promise to wipe the page and not
 //! do it. It must not where a slow path of the child came first: so beside the word stands the
-//! process that it is of.
+//! process that it is of. Another library's handler may come before ours in the child and
+//! allocate: without a page, a thread that forks compares the processes by itself.
 
 use super::calls::{PROT_RW, mmap, unmap};
 use crate::platform::birth::{CHILD, WHOLE};
+use crate::platform::rseq::{self, flags};
 use crate::platform::sys;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
@@ -55,7 +57,12 @@ impl Birth {
     #[inline]
     fn words(&self) -> &Words {
         match self.page.load(Ordering::Acquire) {
-            0 => &self.plain,
+            0 => {
+                if rseq::thread().flags.load(Ordering::Relaxed) & flags::FORKING != 0 {
+                    self.look_at_process();
+                }
+                &self.plain
+            }
             // SAFETY: `init` mapped it, for ever; it is changed as atomic numbers only.
             page => unsafe { &*(page as *const Words) },
         }
@@ -69,6 +76,16 @@ impl Birth {
     /// The words are this process's.
     pub(super) fn claim(&self) {
         self.words().process.store(process(), Ordering::Relaxed);
+    }
+
+    /// Without a page, by a thread that forks: it may be the child's.
+    #[cold]
+    fn look_at_process(&self) {
+        if self.plain.process.load(Ordering::Relaxed) != process() {
+            let (set, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+            // Else the child repairs already.
+            let _ = self.plain.word.compare_exchange(WHOLE, CHILD, set, seen);
+        }
     }
 
     pub(super) fn mark_child(&self) {

@@ -453,6 +453,14 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         self.birth.word()
     }
 
+    fn begin_fork(&self) {
+        rseq::thread().flags.fetch_or(flags::FORKING, Ordering::Relaxed);
+    }
+
+    fn end_fork(&self) {
+        rseq::thread().flags.fetch_and(!flags::FORKING, Ordering::Relaxed);
+    }
+
     fn mark_child(&self) {
         rseq::thread().number.store(0, Ordering::Relaxed);
         self.birth.mark_child();

@@ -58,6 +58,8 @@ pub mod flags {
     /// A child that shares the process's memory (vfork) may run with this block: the kernel
     /// restarts none of its sequences, so it has no row.
     pub const NO_ROW: u32 = 4;
+    /// The thread is between the handlers before a fork and those after it.
+    pub const FORKING: u32 = 8;
     /// From this bit on the id of a process that shares the thread's data, and may still be there;
     /// all ones: of several. The six bits below count slow paths since.
     pub const SHARED: u32 = 1 << 10;
