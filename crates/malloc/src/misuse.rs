@@ -99,7 +99,6 @@ pub(crate) fn wrong_size(function: &str, address: usize, bytes: usize, class: Op
     #[cfg(any(any_engine, object_caches))]
     if crate::debug::is_on() {
         crate::debug::call_stack();
-        return end();
     }
     if policy == Policy::Abort {
         abort();

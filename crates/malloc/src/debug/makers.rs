@@ -4,17 +4,26 @@
 //! Where F is chosen, the object's state says which of the three functions allocated it
 //! (`slabyard::slab::debug::Maker`). Without it both noting and comparing find nothing. A program
 //! with operators of its own is let be.
+//!
+//! No other allocator minds, and libraries do it that run for years: so each of the wrong pairs is
+//! reported once, and the free is made, unless the option says to abort.
 
 use super::symbols;
-use crate::policy::end;
+use crate::policy::{self, Policy};
 use crate::state::{YARD, ready};
-use crate::text::say;
+use crate::text::{abort, say};
 use core::ffi::{CStr, c_char, c_void};
+use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::slab::debug::Maker;
 
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
 }
+
+/// Makers: of each pair of two a wrong free is reported once.
+const MAKERS: u32 = 3;
+/// The pairs that were reported, a bit each: who allocated, and whose function freed.
+static REPORTED: AtomicU32 = AtomicU32::new(0);
 
 /// Notes who allocates; returns the pointer.
 #[inline]
@@ -34,7 +43,7 @@ pub(crate) fn compare(function: &str, address: usize, fits: Maker) {
         && made != fits
         && all_are_ours()
     {
-        report(function, address, made);
+        report(function, address, made, fits);
     }
 }
 
@@ -54,7 +63,13 @@ fn all_are_ours() -> bool {
 }
 
 #[cold]
-fn report(function: &str, address: usize, made: Maker) {
+fn report(function: &str, address: usize, made: Maker, fits: Maker) {
+    let pair = 1 << (made as u32 * MAKERS + fits as u32);
+    let is_known = REPORTED.fetch_or(pair, Ordering::Relaxed) & pair != 0;
+    let aborts = policy::get() == Policy::Abort;
+    if is_known && !aborts {
+        return;
+    }
     let by = match made {
         Maker::Malloc => "malloc",
         Maker::New => "operator new",
@@ -62,5 +77,7 @@ fn report(function: &str, address: usize, made: Maker) {
     };
     say!("{function}({address:#x}): wrong function for memory of {by}");
     super::call_stack();
-    end();
+    if aborts {
+        abort();
+    }
 }

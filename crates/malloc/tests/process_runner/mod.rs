@@ -313,6 +313,11 @@ impl Outcome {
         self.status.is_some_and(|status| status.success())
     }
 
+    /// It ended by itself, with whatever exit code.
+    pub fn ended(&self) -> bool {
+        self.status.is_some_and(|status| status.code().is_some())
+    }
+
     /// It ended by `abort`.
     pub fn aborted(&self) -> bool {
         self.status.and_then(|status| status.signal()) == Some(SIGABRT)
