@@ -16,15 +16,11 @@ use crate::state::{YARD, ready};
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::LARGEST;
-use slabyard::platform::{GRANULE, Platform};
+use slabyard::platform::Platform;
 #[cfg(any_engine)]
 use slabyard::slab::debug::Maker;
 
 const EINVAL: c_int = 22;
-/// Up to so many bytes, `calloc` writes to each page. Programs look into a table before
-/// they enter something, and a page that is read first is faulted in twice, once as the
-/// page of zeros; a large table may be sparse.
-const TOUCHED: usize = 256 << 10;
 
 /// Allocates; null and ENOMEM without memory.
 #[inline]
@@ -56,15 +52,8 @@ extern "C" fn calloc(n: usize, each: usize) -> *mut c_void {
         // SAFETY: the allocation just made.
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
     } else {
-        let touched = if bytes <= TOUCHED { bytes } else { 0 };
-        for offset in (0..touched).step_by(GRANULE) {
-            // SAFETY: inside of the allocation just made.
-            unsafe { pointer.cast::<u8>().add(offset).write_volatile(0) };
-        }
-        YARD.each_dirty_part(pointer as usize, bytes, |offset, n| {
-            // SAFETY: inside of the allocation just made.
-            unsafe { pointer.cast::<u8>().add(offset).write_bytes(0, n) };
-        });
+        // SAFETY: the allocation just made.
+        unsafe { YARD.zero_fresh(pointer.cast(), bytes) };
     }
     pointer
 }

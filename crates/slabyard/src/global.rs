@@ -33,10 +33,6 @@ pub struct Global<E = Sheaves> {
 /// The alignment that every allocation has.
 pub(crate) const LEAST_ALIGN: usize = 16;
 
-/// Up to so many bytes, a zeroed block is written to in each page: programs look into a table
-/// before they enter something, and a page that is read first is faulted in twice.
-const TOUCHED: usize = 256 << 10;
-
 impl<E: Engine> Global<E> {
     /// An allocator whose yard starts at the first allocation.
     ///
@@ -164,16 +160,8 @@ unsafe impl<E: Engine> GlobalAlloc for Global<E> {
         let Some(yard) = self.started().filter(|_| !pointer.is_null()) else {
             return null_mut();
         };
-        let bytes = layout.size();
-        let touched = if bytes <= TOUCHED { bytes } else { 0 };
-        for offset in (0..touched).step_by(GRANULE) {
-            // SAFETY: inside of the block just allocated.
-            unsafe { pointer.add(offset).write_volatile(0) };
-        }
-        yard.each_dirty_part(pointer.expose_provenance(), bytes, |offset, n| {
-            // SAFETY: as above.
-            unsafe { pointer.add(offset).write_bytes(0, n) };
-        });
+        // SAFETY: the block just allocated.
+        unsafe { yard.zero_fresh(pointer, layout.size()) };
         pointer
     }
 

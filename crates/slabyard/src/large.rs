@@ -47,6 +47,10 @@ pub(crate) const WARM_PART: usize = 4;
 /// The alignment of blocks that `realloc` makes.
 const ALIGN: usize = 16;
 
+/// A zeroed block of up to so many bytes may be faulted in whole, and at most so many in a row.
+const LARGEST_TOUCHED: usize = 256 << 10;
+const MOST_TOUCHED: usize = 1 << 20;
+
 /// A run larger than this makes room for the new pages that it takes.
 const SMALLEST_LARGE: usize = 64 << 10;
 
@@ -58,6 +62,8 @@ pub(crate) struct Large {
     freed_bytes: AtomicUsize,
     /// The most live granules at the allocation of one.
     peak: AtomicUsize,
+    /// Bytes of zeroed blocks that may be faulted in whole; a hint.
+    touched: AtomicUsize,
     /// Their debugging.
     pub(crate) guarded: Guarded,
 }
@@ -68,6 +74,7 @@ impl Large {
             freed: AtomicU64::new(0),
             freed_bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
+            touched: AtomicUsize::new(0),
             guarded: Guarded::new(),
         }
     }
@@ -156,6 +163,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Some(bytes) = run.or_else(|| self.heap.unmap_own(address)) else {
             return false;
         };
+        let touched = self.large.touched.load(Ordering::Relaxed);
+        if run.is_some() && touched < MOST_TOUCHED {
+            self.large.touched.store((touched + bytes).min(MOST_TOUCHED), Ordering::Relaxed);
+        }
         if bytes > LARGEST_RUN {
             self.large.freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
             self.large.freed_bytes.store(bytes, Ordering::Relaxed);
@@ -258,6 +269,29 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             }
             _ => None,
         }
+    }
+
+    /// Zeroes a fresh allocation, and writes nothing that is known to be zero: a table may be
+    /// sparse. But where as many bytes of runs were freed before, a small block is written to in
+    /// each page: programs look into a table before they enter something, and a page that is read
+    /// first is faulted in twice, once as the page of zeros.
+    ///
+    /// # Safety
+    /// `pointer` is an allocation of this yard of at least so many bytes, the caller's alone, in
+    /// which nothing was written yet.
+    pub unsafe fn zero_fresh(&self, pointer: *mut u8, bytes: usize) {
+        let touched = self.large.touched.load(Ordering::Relaxed);
+        if bytes > classes::LARGEST && bytes <= touched.min(LARGEST_TOUCHED) {
+            self.large.touched.store(touched - bytes, Ordering::Relaxed);
+            for offset in (0..bytes).step_by(GRANULE) {
+                // SAFETY: inside of the allocation.
+                unsafe { pointer.add(offset).write_volatile(0) };
+            }
+        }
+        self.each_dirty_part(pointer.expose_provenance(), bytes, |offset, n| {
+            // SAFETY: as above.
+            unsafe { pointer.add(offset).write_bytes(0, n) };
+        });
     }
 
     /// Calls `f` with offset and bytes of each part of a fresh allocation that may hold anything

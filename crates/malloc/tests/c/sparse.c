@@ -1,6 +1,7 @@
 /*
  * Large blocks of which little is written, seven thousand of 1 GiB and others of
- * 40 MiB: as many as there is address space for, and small objects beside them.
+ * 40 MiB: as many as there is address space for, and small objects beside them. Zeroed
+ * blocks of which one byte is written, and what of them is resident.
  */
 #include "check.h"
 
@@ -44,12 +45,33 @@ static void take_and_free(size_t size)
     }
 }
 
+/* What is known to be zero is not written. */
+static void zeroed(size_t size)
+{
+    size_t nr = 2000, n;
+    long before = resident_kib(), after;
+
+    for (n = 0; n < nr && (blocks[n] = calloc(1, size)); n++)
+        blocks[n][size / 2] = 1;
+    CHECK(n == nr, "%zu zeroed blocks of %zu", n, size);
+    after = resident_kib();
+    /* A page and its share of tables, where one byte was written. */
+    CHECK(before < 0 || after - before < 20000, "%ld KiB resident of %zu blocks of %zu",
+          after - before, nr, size);
+    for (n = 0; n < nr; n++) {
+        CHECK(blocks[n][size / 2] == 1 && blocks[n][0] == 0 && blocks[n][size - 1] == 0,
+              "block %zu", n);
+        free(blocks[n]);
+    }
+}
+
 int main(void)
 {
     if (is_charged()) {
         printf("skipped: this system charges memory that is not written\n");
         return 0;
     }
+    zeroed(200000);
     take_and_free(GIB);
     take_and_free(40 << 20);
     take_and_free(GIB);
