@@ -13,9 +13,11 @@
 //! as much room as the last freed large block had. A run that outgrows its room moves its pages
 //! out to a mapping ([`crate::pages`]'s `grown`). (glibc adapts its threshold for `mmap` to what
 //! is freed to the same end: mallopt(3).)
-//! While frees are checked closely ([`crate::verify::close`]), the first few blocks above
-//! [`SMALLEST_FAULTING`] are mappings too, until one of them is freed: the kernel stops a
-//! program that uses such a block after its free, and a program that replaces it gets runs.
+//! Where frees are checked closely at first ([`crate::verify::close`]), blocks above
+//! [`SMALLEST_FAULTING`] are mappings too, as many as [`Large::may_fault`] allows: the kernel stops
+//! a program that uses such a block after its free. What that costs, system calls and page faults,
+//! is bounded in time, so that the check never ends, and a program that replaces large blocks all
+//! the time gets runs.
 
 use crate::cache::classes;
 use crate::engine::Engine;
@@ -35,11 +37,24 @@ pub const LARGEST_WARM_RUN: usize = 256 << 20;
 /// The largest run where there are [many](crate::pages::mappings::Mappings::are_many) mappings:
 /// larger blocks may be sparse, and would leave small objects no room.
 const LARGEST_OF_MANY: usize = 16 << 20;
-/// The smallest block that is a mapping while frees are checked closely: glibc's threshold.
+/// The smallest block that may be a mapping where it could be a run: glibc's threshold.
 const SMALLEST_FAULTING: usize = 128 << 10;
 
-/// No such mapping is made where there are so many mappings: each costs two system calls.
-const MOST_FAULTING: usize = 16;
+/// No such mapping is made where there are so many mappings: the system has a limit.
+const MOST_FAULTING: usize = 1024;
+
+/// What such mappings may cost, of blocks that could be runs at all times and of larger ones: so
+/// that the large ones of a program that has both do not use up what the others have.
+const FAULTING: [Budget; 2] =
+    [Budget { per_ms: 64 << 10, burst_ms: 128 }, Budget { per_ms: 16 << 10, burst_ms: 512 }];
+
+/// What mappings may cost over time.
+struct Budget {
+    /// Bytes in a millisecond, in the mean: 16 KiB are 1 us of it, or 0.1 %.
+    per_ms: usize,
+    /// And so many milliseconds' worth at once: 8 MiB.
+    burst_ms: u64,
+}
 
 /// Dirty free pages may raise the peak by this part of it.
 pub(crate) const WARM_PART: usize = 4;
@@ -64,6 +79,8 @@ pub(crate) struct Large {
     peak: AtomicUsize,
     /// Bytes of zeroed blocks that may be faulted in whole; a hint.
     touched: AtomicUsize,
+    /// Until when the blocks that were made mappings are paid for, in milliseconds, by [`FAULTING`].
+    paid_until: [AtomicU64; 2],
     /// Their debugging.
     pub(crate) guarded: Guarded,
 }
@@ -75,8 +92,24 @@ impl Large {
             freed_bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             touched: AtomicUsize::new(0),
+            paid_until: [const { AtomicU64::new(0) }; 2],
             guarded: Guarded::new(),
         }
+    }
+
+    /// True if another block may be a mapping only so that it faults after its free: what such
+    /// blocks cost is spread over time. (Turner's leaky bucket as a virtual clock: ITU-T I.371.)
+    /// Relaxed: two threads that count at the same time count one block.
+    fn may_fault(&self, now_ms: u64, bytes: usize) -> bool {
+        let kind = usize::from(bytes > LARGEST_RUN);
+        let (budget, paid_until) = (&FAULTING[kind], &self.paid_until[kind]);
+        let cost_ms = bytes.div_ceil(budget.per_ms) as u64;
+        let paid = paid_until.load(Ordering::Relaxed).max(now_ms) + cost_ms;
+        let may = paid <= now_ms + budget.burst_ms;
+        if may {
+            paid_until.store(paid, Ordering::Relaxed);
+        }
+        may
     }
 }
 
@@ -88,12 +121,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let bytes = bytes.max(1);
         let need = bytes.max(align);
         if need <= LARGEST_RUN {
-            let faulting = need >= SMALLEST_FAULTING && self.has_faulting();
+            let faulting = need >= SMALLEST_FAULTING && self.is_to_fault(need);
             let mapped = if faulting { self.map_large(bytes, align) } else { None };
             return mapped.or_else(|| self.alloc_warm(bytes, align));
         }
         if need <= LARGEST_WARM_RUN
             && self.is_large_warm()
+            && !self.is_to_fault(need)
             && let Some(address) = self.alloc_warm(bytes, align)
         {
             return Some(address);
@@ -170,15 +204,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if bytes > LARGEST_RUN {
             self.large.freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
             self.large.freed_bytes.store(bytes, Ordering::Relaxed);
-        } else if run.is_none() {
-            self.checks.block_freed();
         }
         true
     }
 
-    /// True if a block that could be a run must be a mapping, which faults after its free.
-    fn has_faulting(&self) -> bool {
-        self.checks.are_blocks_to_fault() && self.heap.mappings.live().0 < MOST_FAULTING
+    /// True if a block that could be a run is to be a mapping, which faults after its free.
+    fn is_to_fault(&self, bytes: usize) -> bool {
+        self.checks.began()
+            && self.heap.mappings.live().0 < MOST_FAULTING
+            && self.large.may_fault(self.platform().now_ms(), bytes)
     }
 
     /// True if a large block was freed within the decay time.

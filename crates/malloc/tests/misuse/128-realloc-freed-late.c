@@ -1,4 +1,4 @@
-/* expect: at-exit double-free */
+/* expect: at-once use-after-free */
 /* Late in a program, a freed object is given to realloc. */
 #include "misuse.h"
 

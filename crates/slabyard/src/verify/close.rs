@@ -3,8 +3,11 @@
 //!
 //! * The first frees of a process take the slow path ([`Yard::check_frees`]), which compares
 //!   each with its slab's bitmap and with all parked objects. Later slow paths make no such
-//!   check: it would cost too many instructions.
-//! * When the process ends, [`Yard::check_parked`] looks through the parked objects once.
+//!   check: it would cost too many instructions. What is given to `realloc` is compared with the
+//!   last few objects that were freed on its CPU, as long as the process lives
+//!   ([`Yard::looks_freed`]).
+//! * When the process ends, [`Yard::check_parked`] looks through the objects of stacks once, up to
+//!   [`LOOKS`] of a stack.
 //!
 //! They write nothing and stop no stack. That is exact for an object that the caller owns: the
 //! caller owned it already when the check read the top of a stack, so no element below that top
@@ -25,11 +28,22 @@ use crate::yard::slow_path::RUN_CALLS;
 use crate::yard::{Place, Yard};
 
 /// Bitmap words that the check at the end keeps of one cache: objects of further words are not
-/// checked. A small process parks some 64 objects of a size, in 2 to 4 words.
-const WORDS: usize = 32;
+/// checked. A small process parks some 64 objects of a size, in 2 to 4 words; one that made
+/// 20,000 allocations of mixed sizes some hundred.
+const WORDS: usize = 1024;
+/// Of these so many are used, so that a search for one that is not there ends soon.
+const MOST_WORDS: usize = WORDS / 4 * 3;
 
-/// Objects of a stack that this check looks at, where neighbours count as one.
-const LOOKS: usize = 16;
+/// Objects of a stack that this check looks at, where neighbours count as one: a sheaf of the
+/// smallest.
+const LOOKS: usize = 1022;
+
+/// Objects of all stacks that it looks at, so that the end of a large process is not felt: 20 ns
+/// each.
+const ALL_LOOKS: usize = 32 << 10;
+
+/// Objects on top of a stack with which an address is compared that should be live.
+const RECENT: usize = 8;
 
 /// Rows on which frees were made, a bit each; rows this far apart share one.
 const ROWS: usize = 256;
@@ -38,17 +52,19 @@ const ROWS: usize = 256;
 pub(crate) struct Checks {
     /// How many more frees are checked closely.
     left: AtomicU32,
-    /// 1: the program freed a block that was made a mapping to fault after its free.
-    block_freed: AtomicU32,
+    /// 1: [`Checks::left`] was set above 0.
+    began: AtomicU32,
     rows: [AtomicU64; ROWS / 64],
+    table: Table,
 }
 
 impl Checks {
     pub(crate) const fn new() -> Self {
         Checks {
             left: AtomicU32::new(0),
-            block_freed: AtomicU32::new(0),
+            began: AtomicU32::new(0),
             rows: [const { AtomicU64::new(0) }; ROWS / 64],
+            table: Table::new(),
         }
     }
 
@@ -87,14 +103,9 @@ impl Checks {
         self.left.load(Ordering::Relaxed) != 0
     }
 
-    /// Records that a mapping which could have been a run was freed: such blocks come and go.
-    pub(crate) fn block_freed(&self) {
-        self.block_freed.store(1, Ordering::Relaxed);
-    }
-
-    /// True while blocks are made mappings, to fault if they are used after their free.
-    pub(crate) fn are_blocks_to_fault(&self) -> bool {
-        self.are_close() && self.block_freed.load(Ordering::Relaxed) == 0
+    /// True if frees were checked closely once.
+    pub(crate) fn began(&self) -> bool {
+        self.began.load(Ordering::Relaxed) != 0
     }
 
     /// Counts one checked free; `u32::MAX` stands for all.
@@ -111,6 +122,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Makes the next so many frees take the slow path and its close checks; `u32::MAX`: all.
     pub fn check_frees(&self, frees: u32) {
         self.checks.left.store(frees, Ordering::Relaxed);
+        self.checks.began.store(u32::from(frees > 0), Ordering::Relaxed);
     }
 
     /// Checks an object closely before its free, in a slow path. `Ok(false)`: it was free
@@ -135,10 +147,26 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Ok(!twice)
     }
 
-    /// True if frees are checked closely, and the object at an address was freed.
+    /// True if the object at an address was freed, which should be live: while frees are checked
+    /// closely wherever it is, and later if it is one of the last that were freed on this CPU.
     #[inline]
     pub fn looks_freed(&self, address: usize) -> bool {
-        self.checks.are_close() && self.looks_freed_closely(address)
+        if self.checks.are_close() {
+            return self.looks_freed_closely(address);
+        }
+        self.checks.began() && self.is_recent(address)
+    }
+
+    /// True if an object is one of the last few that were freed on this CPU.
+    fn is_recent(&self, address: usize) -> bool {
+        let p = self.platform();
+        let Some((class, row)) = self.class_at(address).zip(p.row_hint()) else { return false };
+        let entry = p.rows().entry(row, self.caches.get(class).shape().main());
+        if entry.is_none() {
+            return false;
+        }
+        let objects = self.heap.sheaves.objects_of(entry.top());
+        holds(&objects[objects.len().saturating_sub(RECENT)..], address)
     }
 
     #[cold]
@@ -186,13 +214,18 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         })
     }
 
-    /// Looks through the parked objects at the process's end. Reports the first that is parked
+    /// Looks through the objects of stacks at the process's end. Reports the first that is parked
     /// twice, or free in its slab and parked, or no object.
     pub fn check_parked(&self) {
-        let mut seen = Seen { words: [(u32::MAX, Word::FIRST, 0); WORDS], nr: 0 };
+        let Some(mut seen) = Seen::take(&self.checks.table) else { return };
         // Other threads may move objects meanwhile: a real fault is found each time.
-        let mut is_odd = |class| (0..3).all(|_| self.is_odd(class, &mut seen));
-        if !self.caches.used.caches().any(&mut is_odd) {
+        let mut is_odd = |class| {
+            let first = self.odd_of(class, &mut seen);
+            first.is_some() && (0..2).all(|_| self.odd_of(class, &mut seen) == first)
+        };
+        let found = self.caches.used.caches().any(&mut is_odd);
+        drop(seen);
+        if !found {
             return;
         }
         if let Some(Err(fault)) = self.verify()
@@ -204,24 +237,25 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// True if a class's parked objects look damaged.
-    fn is_odd(&self, class: usize, seen: &mut Seen) -> bool {
-        seen.nr = 0;
+    /// A class's first parked object that looks damaged.
+    fn odd_of(&self, class: usize, seen: &mut Seen<'_>) -> Option<usize> {
+        seen.begin_cache();
         let cache = self.caches.get(class);
         let shape = cache.shape();
-        if self.any_stack(class, |objects| self.is_odd_in(shape, seen, objects)) {
-            return true;
-        }
-        let mut is_odd = false;
-        if cache.engine.parks_few_on_node() {
+        let mut odd = None;
+        self.any_stack(class, |objects| {
+            odd = self.odd_in(shape, seen, objects);
+            odd.is_some()
+        });
+        if odd.is_none() && cache.engine.parks_few_on_node() {
             cache.engine.each_parked(cache.on(&self.heap), |address| {
-                is_odd |= self.is_odd_in(shape, seen, &[AtomicUsize::new(address)]);
+                odd = odd.or_else(|| self.odd_in(shape, seen, &[AtomicUsize::new(address)]));
             });
         }
-        is_odd
+        odd
     }
 
-    fn is_odd_in(&self, shape: &Shape, seen: &mut Seen, objects: &[AtomicUsize]) -> bool {
+    fn odd_in(&self, shape: &Shape, seen: &mut Seen<'_>, objects: &[AtomicUsize]) -> Option<usize> {
         let (g, geometry) = (&self.heap, &shape.geometry);
         // From the top on: the last freed object first.
         let mut left = objects;
@@ -229,22 +263,21 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let Some((top, others)) = left.split_last() else { break };
             let address = top.load(Ordering::Relaxed);
             let Ok(Object { slab, index }) = g.resolve(geometry, shape.slot, address) else {
-                return true;
+                return Some(address);
             };
             let (word, bit) = Word::of(index);
-            let Some(bits) = seen.bits(slab, word, || g.free_bits(slab, word)) else {
-                return false;
-            };
+            let bits = seen.bits(slab, word, || g.free_bits(slab, word))?;
             let last = (geometry.objects - word.index_of(0)).min(Word::OBJECTS) - 1;
             let (run, more) =
                 run_from(others, address, geometry.size as usize, bit.trailing_zeros(), last);
-            if *bits & (bit | more) != 0 {
-                return true;
+            let before = bits.load(Ordering::Relaxed);
+            if before & (bit | more) != 0 {
+                return Some(address);
             }
-            *bits |= bit | more;
+            bits.store(before | bit | more, Ordering::Relaxed);
             left = &others[..others.len() - run];
         }
-        false
+        None
     }
 }
 
@@ -289,28 +322,91 @@ fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize)
     objects.len() - left.len()
 }
 
-/// Words of bitmaps, with a bit for each object that is free or was seen.
-struct Seen {
-    words: [(u32, Word, u64); WORDS],
-    nr: usize,
+/// Words of bitmaps, with a bit for each object that is free or was seen: a hash table (Knuth,
+/// TAOCP 6.4, linear probing) of keys and bits, in zeros that no process touches but here.
+struct Table {
+    /// 1 while it is used.
+    taken: AtomicU32,
+    /// The number of a look at one cache. Keys of earlier looks count as no key.
+    look: AtomicU32,
+    words: [[AtomicU64; 2]; WORDS],
 }
 
-impl Seen {
+impl Table {
+    const fn new() -> Self {
+        Table {
+            taken: AtomicU32::new(0),
+            look: AtomicU32::new(0),
+            words: [const { [const { AtomicU64::new(0) }; 2] }; WORDS],
+        }
+    }
+}
+
+/// The table, for one who looks.
+struct Seen<'a> {
+    table: &'a Table,
+    /// Of the look that is under way.
+    nr_words: usize,
+    look: u64,
+    /// Objects that may be looked at.
+    left: usize,
+}
+
+impl Drop for Seen<'_> {
+    fn drop(&mut self) {
+        // Pairs with the Acquire in `take`.
+        self.table.taken.store(0, Ordering::Release);
+    }
+}
+
+impl<'a> Seen<'a> {
+    /// Bits of a key: the slab, the word in it, the look.
+    const SLAB: u32 = 32;
+    const WORD: u32 = 12;
+    const LOOKS: u32 = 1 << (u64::BITS - Self::SLAB - Self::WORD);
+
+    /// `None` while another thread looks.
+    fn take(table: &'a Table) -> Option<Self> {
+        let is_free = table.taken.swap(1, Ordering::Acquire) == 0;
+        is_free.then_some(Seen { table, nr_words: 0, look: 0, left: ALL_LOOKS })
+    }
+
+    fn begin_cache(&mut self) {
+        self.nr_words = 0;
+        // From 1 on: a key of zeros is none.
+        let look = self.table.look.load(Ordering::Relaxed) % (Self::LOOKS - 1) + 1;
+        self.table.look.store(look, Ordering::Relaxed);
+        self.look = look.into();
+    }
+
     /// The bits of a word, at first those that `read` returns; `None` if there is no room for
-    /// another word.
-    fn bits(&mut self, slab: u32, word: Word, read: impl FnOnce() -> u64) -> Option<&mut u64> {
-        // Most often it is the last one.
-        let known = self.words[..self.nr].iter().rposition(|w| (w.0, w.1) == (slab, word));
-        let at = match known {
-            Some(at) => at,
-            None if self.nr == WORDS => return None,
-            None => {
-                self.words[self.nr] = (slab, word, read());
-                self.nr += 1;
-                self.nr - 1
+    /// another word, or enough objects were looked at.
+    #[inline]
+    fn bits(&mut self, slab: u32, word: Word, read: impl FnOnce() -> u64) -> Option<&'a AtomicU64> {
+        self.left = self.left.checked_sub(1)?;
+        let nth = u64::from(word.index_of(0) / Word::OBJECTS);
+        debug_assert!(nth < 1 << Self::WORD);
+        let table = self.table;
+        let key = (self.look << Self::WORD | nth) << Self::SLAB | u64::from(slab);
+        let hash = (key << 16 ^ key >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut at = (hash >> (u64::BITS - WORDS.ilog2())) as usize;
+        loop {
+            let [known, bits] = &table.words[at];
+            let found = known.load(Ordering::Relaxed);
+            if found == key {
+                return Some(bits);
             }
-        };
-        Some(&mut self.words[at].2)
+            if found >> (Self::SLAB + Self::WORD) != self.look {
+                if self.nr_words == MOST_WORDS {
+                    return None;
+                }
+                self.nr_words += 1;
+                bits.store(read(), Ordering::Relaxed);
+                known.store(key, Ordering::Relaxed);
+                return Some(bits);
+            }
+            at = (at + 1) % WORDS;
+        }
     }
 }
 

@@ -190,19 +190,67 @@ fn the_check_at_the_end_finds_what_is_parked_twice() {
     }
 }
 
+/// What is parked is spread over many slabs, and lies deep in a stack.
 #[test]
-fn the_first_large_blocks_fault_after_their_free_until_one_was_freed() {
+fn the_check_at_the_end_finds_what_is_parked_twice_in_a_process_that_is_not_young() {
     let yard = yard(1);
-    let block = || yard.alloc(200_000, 16).expect("memory");
+    let mut random = Random(5);
+    let mut live: Vec<_> = (0..6000).map(|_| yard.alloc(64, 16).expect("memory")).collect();
+    for _ in 0..700 {
+        let object = live.swap_remove(random.below(live.len()));
+        yard.free_fast(object).expect("a live object");
+    }
+    yard.check_parked();
+    assert_eq!(REPORTED.take(), [], "a correct program");
+    let twice = live.pop().expect("thousands");
+    yard.free_fast(twice).expect("a live object");
+    for _ in 0..100 {
+        let object = live.swap_remove(random.below(live.len()));
+        yard.free_fast(object).expect("a live object");
+    }
+    yard.free_fast(twice).expect("it is parked again");
+    for _ in 0..100 {
+        let object = live.swap_remove(random.below(live.len()));
+        yard.free_fast(object).expect("a live object");
+    }
+    assert_eq!(REPORTED.take(), [], "no free is checked closely");
+    yard.check_parked();
+    assert_eq!(REPORTED.take(), [(twice, Cause::DoubleFree)]);
+}
+
+#[test]
+fn what_was_freed_just_now_looks_freed_as_long_as_the_process_lives() {
+    let yard = yard(1);
+    let [p, q, r] = [(); 3].map(|()| yard.alloc(64, 16).expect("memory"));
+    yard.free_fast(p).expect("a live object");
+    assert!(!yard.looks_freed(p), "nothing is checked");
+    yard.check_frees(1);
+    yard.free_fast(q).expect("a live object");
+    assert!(yard.looks_freed(q) && yard.looks_freed(p) && !yard.looks_freed(r));
+}
+
+#[test]
+fn large_blocks_fault_after_their_free_as_many_as_the_time_allows() {
+    let yard = yard(1);
+    let block = |bytes| yard.alloc(bytes, 16).expect("memory");
     let is_run = |address: &usize| yard.heap.run_bytes(*address).is_some();
-    assert!(is_run(&block()), "nothing is checked yet");
+    assert!(is_run(&block(200_000)), "nothing is checked");
     yard.check_frees(32);
-    let blocks: Vec<_> = (0..100).map(|_| block()).collect();
-    assert_eq!(blocks.iter().filter(|block| !is_run(block)).count(), 16, "few are mapped");
+    let blocks: Vec<_> = (0..100).map(|_| block(200_000)).collect();
+    let mapped = blocks.iter().filter(|block| !is_run(block)).count();
+    assert!((30..=50).contains(&mapped), "{mapped} are mapped at once");
     assert!(!is_run(&blocks[0]));
     yard.free(blocks[0]).expect("a live block");
     assert_eq!(yard.place_of(blocks[0]), Place::Foreign, "it is gone");
-    assert!(is_run(&block()), "they come and go");
+    assert!(is_run(&block(200_000)), "enough for now");
+    yard.set_decay_ms(10_000);
+    for bytes in [200_000, 4 << 20, 4 << 20] {
+        yard.platform().advance(1000);
+        let late = block(bytes);
+        assert!(!is_run(&late), "{bytes} bytes, though such blocks come and go");
+        yard.free(late).expect("a live block");
+        assert_eq!(yard.place_of(late), Place::Foreign, "it is gone");
+    }
 }
 
 #[test]
