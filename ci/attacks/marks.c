@@ -9,13 +9,14 @@
  * those of a list of refuse.h. Then so many trims are made at least, and more until so
  * many met a thread that ran at the same time: what is to be found needs that. Where
  * the machine is so busy that few do, for five seconds at most; with `must`, it is then
- * said that there is not enough of a machine.
+ * said that there is not enough of a machine. ATTACK_SHARE=N: the threads do an Nth of the
+ * rounds, where each call takes many times as long.
  */
 #include "refuse.h"
 #include <signal.h>
 #include <time.h>
 
-enum { MOST_KEPT = 200, NR_SIZES = 4, NR_WAYS = 6, ROUNDS_OF_A_WAY = 4000 };
+enum { MOST_KEPT = 200, NR_SIZES = 4, NR_WAYS = 6 };
 
 static const size_t sizes[NR_SIZES] = { 16, 48, 128, 400 };
 /* Which race is lost most easily depends on the machine: how many objects a thread takes
@@ -24,6 +25,7 @@ static const struct {
     int kept, nr_sizes;
 } ways[NR_WAYS] = { { 24, 4 }, { 8, 1 }, { 200, 4 }, { 2, 1 }, { 24, 1 }, { 8, 4 } };
 static long nr_rounds[MAX_THREADS];
+static long first_rounds = 1000, rounds_of_a_way = 4000;
 static int over;
 
 static void *take(size_t size, uint64_t token)
@@ -70,7 +72,7 @@ static void *churn(void *argument)
     int n, nr;
 
     for (round = 0; !__atomic_load_n(&over, __ATOMIC_RELAXED); round++) {
-        size_t way = (size_t)(round / ROUNDS_OF_A_WAY) % NR_WAYS;
+        size_t way = (size_t)(round / rounds_of_a_way) % NR_WAYS;
         size_t size = sizes[round % ways[way].nr_sizes];
 
         nr = ways[way].kept;
@@ -99,20 +101,23 @@ int main(int argc, char **argv)
     int nr = (int)number_of(argv, "threads", 2), n, with_signals = has_word(argv, "signals");
     long trims = number_of(argv, "trims", 2000), i;
     long meetings = number_of(argv, "meetings", 0), met = 0;
+    long share = getenv("ATTACK_SHARE") ? atol(getenv("ATTACK_SHARE")) : 1;
     time_t late = time(NULL) + 5;
     struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
     pthread_t threads[MAX_THREADS];
 
     (void)argc;
+    first_rounds /= share;
+    rounds_of_a_way /= share;
     sigaction(SIGUSR1, &action, NULL);
     for (n = 0; n < nr; n++)
         if (pthread_create(&threads[n], NULL, churn, (void *)(uintptr_t)n))
             not_possible("a thread");
-    while (!all_made(nr, 1000))
+    while (!all_made(nr, first_rounds))
         usleep(100);
     malloc_trim(0);
     change_the_rules(argv);
-    for (i = 0; i < trims || !all_made(nr, 1000 + NR_WAYS * ROUNDS_OF_A_WAY)
+    for (i = 0; i < trims || !all_made(nr, first_rounds + NR_WAYS * rounds_of_a_way)
                 || (met < meetings && time(NULL) < late); i++) {
         long before = __atomic_load_n(&nr_rounds[i % nr], __ATOMIC_RELAXED);
 
