@@ -110,6 +110,7 @@ words! {
         Aliases: "address of the first of `alias`: further names of caches; 0 where equal caches do not merge";
         NrAliases: "how many there is room for";
         Debugging: "bytes from a cache's words to the word of its `debugging`; 0 where no cache can have any";
+        Helper: "address of the helper's two 32-bit words (`helper`); 0 where there can be none";
     }
 }
 
@@ -215,10 +216,44 @@ pub mod debugging {
     pub const WHO: usize = FRAMES;
     /// When, by the monotonic clock in nanoseconds; 0: there is no track.
     pub const TIME: usize = FRAMES + 1;
-    /// Bytes that were requested.
+    /// Bytes that were requested, and above [`BYTES_BITS`] the [`check`].
     pub const BYTES: usize = FRAMES + 2;
+    /// Bits of the requested bytes.
+    pub const BYTES_BITS: u32 = 48;
     /// Words of a track: of the last allocation, then of the last free.
     pub const TRACK_WORDS: usize = FRAMES + 3;
+
+    /// What a track's last word has above its bytes, or the track was written over: tracks lie behind
+    /// objects, where a program that writes too far comes.
+    #[must_use]
+    pub fn check(words: &[u64; TRACK_WORDS]) -> u64 {
+        let mut sum: u64 = 0;
+        for (nth, word) in words.iter().enumerate() {
+            let word = if nth == BYTES { word & ((1 << BYTES_BITS) - 1) } else { *word };
+            sum = (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        }
+        sum >> BYTES_BITS
+    }
+
+    /// True for a track that is as it was written.
+    #[must_use]
+    pub fn is_whole(words: &[u64; TRACK_WORDS]) -> bool {
+        words[BYTES] >> BYTES_BITS == check(words)
+    }
+}
+
+/// The 32-bit words of the helper, a thread of the library that serves the mailbox while the program
+/// makes no calls. Who wakes it from outside writes [`WOKEN`](helper::WOKEN) and then has the
+/// thread return from its system call once: it sleeps on a futex of the process.
+pub mod helper {
+    /// The word that it sleeps on, while it is 0.
+    pub const WORD: usize = 0;
+    /// Its value while the helper is to look.
+    pub const WOKEN: u32 = 1;
+    /// Number of the thread, as its own namespace has it; 0: there is none.
+    pub const THREAD: usize = 1;
+    /// How many words.
+    pub const WORDS: usize = 2;
 }
 
 /// The whole yard, in [`Mail::Cache`].

@@ -161,8 +161,9 @@ fn long_help() -> String {
         "\nKeys of a kernel's cache are the attributes in /sys/kernel/slab/CACHE that can be \
          written, such as min_partial; an unknown one is refused with those that there are. \
          A merged cache changes under all its names.\n\nA process sets a tunable at its next \
-         slow path. From one that makes none before --timeout, or before Ctrl-C, the request is taken \
-         back: exit code 3.\n\n{}",
+         slow path, or at once by its helper thread if it was started with `slabyard run --helper`. From \
+         one that has none and makes no slow path before --timeout, or before Ctrl-C, the request is \
+         taken back: exit code 3.\n\n{}",
         look::CODES
     );
     text

@@ -18,8 +18,9 @@ Examples:
   slabyard validate $(pgrep -n server)
 
 The process prints each finding on its own standard error, restores the bytes, and goes on,
-whatever SLABYARD_ON_ERROR says. It looks at its next call of malloc or free; from one that
-makes none before --timeout, or before Ctrl-C, the request is taken back.
+whatever SLABYARD_ON_ERROR says. It looks at its next call of malloc or free, or at once by its
+helper thread if it was started with `slabyard run --helper`; from one that has none and makes no
+call before --timeout, or before Ctrl-C, the request is taken back.
 
 Exit codes: 0 sound, 1 something is wrong, 2 usage, 3 cannot: no cache has debugging, the
 process may not be read, or it made no call in time.";

@@ -1,8 +1,9 @@
 //! The helper: with `SLABYARD_HELPER=1`, a thread of the library makes the slices of reclaim
-//! passes while the program makes no calls.
+//! passes while the program makes no calls, and serves what another process asks.
 //!
-//! It sleeps without waking until the reclaim ticker begins. Until the ticker ends, it looks at
-//! the clock once a tick and makes the slices of the pass ([`Yard::help_reclaim`]).
+//! It sleeps without waking until the reclaim ticker begins, or until another process wakes it
+//! because a request waits in the mailbox (`abi::region::helper`). Until the ticker ends, it looks
+//! at the clock once a tick and makes the slices of the pass ([`Yard::help_reclaim`]).
 //!
 //! It is made in the constructor and in the child of a fork, and never from an allocation, not
 //! even after its slow path: the C library frees with the lock of its threads' stacks held,
@@ -20,11 +21,12 @@ use crate::text::say;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
 use slabyard::platform::Park;
+use slabyard_abi::region::helper as shown;
 
-/// Values of [`WORD`]: nothing new, the reclaim ticker began, the helper must end.
+/// Values of [`word`]: nothing new; or the reclaim ticker began, another process asks, or the
+/// helper must end ([`ENDS`]). Another process writes the second one, and so nobody writes a third.
 const CALM: u32 = 0;
-const BEGAN: u32 = 1;
-const END: u32 = 2;
+const WOKEN: u32 = shown::WOKEN;
 
 /// Bytes of its stack. More only where the program's thread-local data, which lie on
 /// it, do not fit.
@@ -32,8 +34,10 @@ const STACKS: [usize; 3] = [64 << 10, 1 << 20, 64 << 20];
 
 /// The option.
 static ENABLED: AtomicBool = AtomicBool::new(false);
-/// The helper sleeps on it.
-static WORD: AtomicU32 = AtomicU32::new(CALM);
+/// What other processes see: the word that the helper sleeps on, and its number.
+static SHOWN: [AtomicU32; shown::WORDS] = [const { AtomicU32::new(0) }; shown::WORDS];
+/// The helper must end.
+static ENDS: AtomicBool = AtomicBool::new(false);
 /// The helper, as the C library names it; 0: there is none.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// Its destructor runs where the main thread ends alone.
@@ -65,6 +69,15 @@ pub(crate) fn set_enabled(enabled: bool) {
     ENABLED.store(enabled, Ordering::Relaxed);
 }
 
+/// Shows the helper to other processes. The yard is published.
+pub(crate) fn show() {
+    YARD.publish_helper(SHOWN.as_ptr() as usize);
+}
+
+fn word() -> &'static AtomicU32 {
+    &SHOWN[shown::WORD]
+}
+
 /// Makes the helper if the option asks for it. The main thread calls it, before all others.
 pub(crate) fn begin() {
     if !ENABLED.load(Ordering::Relaxed) {
@@ -86,7 +99,8 @@ pub(crate) fn after_fork() {
         return;
     }
     THREAD.store(0, Ordering::Relaxed);
-    WORD.store(CALM, Ordering::Relaxed);
+    SHOWN.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    ENDS.store(false, Ordering::Relaxed);
     // While there is one thread: see there.
     YARD.platform().prepare_fence();
     // fork's caller must not see our error number.
@@ -95,12 +109,17 @@ pub(crate) fn after_fork() {
 
 /// The reclaim ticker began. In a slow path, which holds no lock here.
 pub(crate) fn wake() {
-    // SeqCst: see `work`.
-    if THREAD.load(Ordering::Relaxed) != 0
-        && WORD.compare_exchange(CALM, BEGAN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-    {
-        YARD.platform().wake(&WORD);
+    if THREAD.load(Ordering::Relaxed) != 0 {
+        rouse();
     }
+}
+
+/// Wakes the helper: also where the word says so already, because another process that wrote it
+/// may have ended before it woke the thread.
+fn rouse() {
+    // SeqCst: see `work`.
+    word().store(WOKEN, Ordering::SeqCst);
+    YARD.platform().wake(word());
 }
 
 /// Makes the helper.
@@ -150,19 +169,24 @@ extern "C" fn work(_: *mut u8) -> *mut u8 {
     // SAFETY: a string that lives for ever.
     unsafe { prctl(PR_SET_NAME, c"slabyard".as_ptr(), 0usize, 0usize, 0usize) };
     let platform = YARD.platform();
+    SHOWN[shown::THREAD].store(platform.thread_number(), Ordering::Relaxed);
     loop {
-        let said = WORD.compare_exchange(BEGAN, CALM, Ordering::SeqCst, Ordering::SeqCst);
-        if said == Err(END) {
+        let woken = word().swap(CALM, Ordering::SeqCst) == WOKEN;
+        // SeqCst: the word was written after it. Pairs with the store in `main_thread_ends`.
+        if ENDS.load(Ordering::SeqCst) {
             return null::<u8>().cast_mut();
         }
         // `is_ticking` below sees the ticker whose begin this word or an earlier one announced:
         // the exchange that began it is SeqCst, too.
         fence(Ordering::SeqCst);
-        while YARD.is_ticking() && WORD.load(Ordering::Relaxed) != END && YARD.help_reclaim() {}
+        if woken {
+            YARD.help_answer();
+        }
+        while YARD.is_ticking() && !ENDS.load(Ordering::Relaxed) && YARD.help_reclaim() {}
         if YARD.is_ticking() {
-            platform.wait_at_most(&WORD, CALM, YARD.period_ms());
+            platform.wait_at_most(word(), CALM, YARD.period_ms());
         } else {
-            platform.wait(&WORD, CALM);
+            platform.wait(word(), CALM);
         }
     }
 }
@@ -174,8 +198,9 @@ unsafe extern "C" fn main_thread_ends(_: *mut u8) {
     if thread == 0 {
         return;
     }
-    WORD.store(END, Ordering::SeqCst);
-    YARD.platform().wake(&WORD);
+    ENDS.store(true, Ordering::SeqCst);
+    SHOWN[shown::THREAD].store(0, Ordering::Relaxed);
+    rouse();
     // SAFETY: our own thread, which no other thread joins.
     unsafe { pthread_join(thread, null_mut()) };
 }

@@ -128,6 +128,7 @@ fn begin(options: &Options) -> bool {
     #[cfg(object_caches)]
     crate::choice::name_classes();
     YARD.publish(mode_number(platform.mode()));
+    helper::show();
     #[cfg(any_engine)]
     crate::pressure::show();
     true

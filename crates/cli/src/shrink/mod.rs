@@ -36,8 +36,9 @@ Examples:
 
 What a kernel counts as active and has parked goes home, so that live is exact in the
 caches that are shown after it, but for frees that wait for a grace period (kfree_rcu), which come later. A
-process serves the request at its next slow path; from one that makes none before
---timeout, or before Ctrl-C, it is taken back: exit code 3.";
+process serves the request at its next slow path, or at once by its helper thread if it was started
+with `slabyard run --helper`; from one that has none and makes no slow path before --timeout, or
+before Ctrl-C, it is taken back: exit code 3.";
 
 /// `slabyard shrink`.
 #[derive(clap::Args)]

@@ -72,6 +72,10 @@ struct Program(Child);
 
 impl Program {
     fn start(script: &str) -> Option<Program> {
+        Program::start_with(script, &[])
+    }
+
+    fn start_with(script: &str, options: &[(&str, &str)]) -> Option<Program> {
         let library = Path::new(SLABYARD).with_file_name("libslabyard_malloc.so");
         let has_python = Command::new("python3").arg("--version").output().is_ok();
         if !library.exists() || !has_python {
@@ -81,6 +85,7 @@ impl Program {
         let mut command = Command::new("python3");
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.env("LD_PRELOAD", library).env("SLABYARD_OBSERVABLE", "1");
+        command.envs(options.iter().copied());
         // Each object of the interpreter by malloc, not from its own pools.
         command.env("PYTHONMALLOC", "malloc");
         let mut child = command.spawn().unwrap();
@@ -111,6 +116,61 @@ const IDLE: &str = "\
 import sys
 print('ready', flush=True)
 sys.stdin.read()";
+
+/// Makes no call after it has said that it is ready, and ends if its call is interrupted for good.
+const ASLEEP: &str = "\
+import ctypes
+libc = ctypes.CDLL(None)
+kept = [bytes(n) for n in range(20000)]
+del kept
+print('ready', flush=True)
+libc.pause()";
+
+/// Waits until the library's thread of a process has nothing to give back and sleeps.
+fn helper_rests(pid: &str) {
+    let switches = || {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let mut status = threads
+            .map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap());
+        let helper = status.find(|status| status.starts_with("Name:\tslabyard\n"));
+        let helper = helper.expect("it has a helper");
+        helper.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap().to_owned()
+    };
+    let mut last = switches();
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let now = switches();
+        if now == last {
+            return;
+        }
+        last = now;
+    }
+}
+
+#[test]
+fn a_helper_answers_for_a_process_that_sleeps() {
+    for mode in ["auto", "slots"] {
+        let options = [("SLABYARD_HELPER", "1"), ("SLABYARD_MODE", mode)];
+        let Some(mut program) = Program::start_with(ASLEEP, &options) else { return };
+        let pid = program.pid();
+        helper_rests(&pid);
+        for _ in 0..2 {
+            let value = json(&["shrink", &pid, "--json", "--timeout", "20"]);
+            assert!(value["caches_shrunk"].as_u64() > Some(1), "{mode}: {value}");
+        }
+        let set = ["set", &pid, "malloc-64", "min_partial=3", "--timeout", "20"];
+        let output = slabyard(&set);
+        assert!(text(&output.stdout).contains(" -> 3\n"), "{}", text(&output.stderr));
+        let cache = &json(&["show", &pid, "malloc-64", "--json"])["cache"];
+        assert_eq!(cache["min_partial"], 3);
+        assert!(program.0.try_wait().unwrap().is_none(), "its own call goes on");
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        for thread in threads {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            assert!(status.contains("TracerPid:\t0\n"), "nobody stays: {status}");
+        }
+    }
+}
 
 #[test]
 fn a_process_is_shrunk_and_set_while_it_runs() {
@@ -153,7 +213,8 @@ fn a_request_that_an_idle_process_does_not_serve_is_taken_back() {
         let output = slabyard(args);
         assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
         let said = text(&output.stderr);
-        assert!(said.contains("nothing waits") && said.contains("--timeout"), "{said}");
+        let names = ["nothing waits", "--timeout", "run --helper"];
+        assert!(names.iter().all(|name| said.contains(name)), "{said}");
         assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     }
 }

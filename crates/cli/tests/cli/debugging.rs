@@ -39,7 +39,24 @@ struct Program {
     pid: String,
 }
 
+/// As [`SCRIPT`], but it rests in a system call between two lines.
+const AT_REST: &str = "\
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+p = libc.malloc(24)
+line = bytearray(1)
+print(os.getpid(), flush=True)
+while os.readv(0, [line]):
+    ctypes.memset(p + 24, 65, 1)
+    print('written', flush=True)
+os._exit(0)";
+
 fn start(options: &[&str]) -> Option<Program> {
+    start_script(SCRIPT, options)
+}
+
+fn start_script(script: &str, options: &[&str]) -> Option<Program> {
     let library = Path::new(SLABYARD).with_file_name("libslabyard_engines.so");
     let has_python = Command::new("python3").arg("--version").output().is_ok();
     if !library.exists() || !has_python {
@@ -48,7 +65,7 @@ fn start(options: &[&str]) -> Option<Program> {
     }
     let mut command = Command::new(SLABYARD);
     command.args(["run", "--observable", "--report", "none"]).args(options);
-    command.args(["--", "python3", "-c", SCRIPT]).env("PYTHONMALLOC", "malloc");
+    command.args(["--", "python3", "-c", script]).env("PYTHONMALLOC", "malloc");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut run = command.spawn().unwrap();
     let mut lines = BufReader::new(run.stdout.take().unwrap());
@@ -100,6 +117,20 @@ fn a_live_process_looks_through_its_objects() {
     assert!(
         said.contains("First byte 0x41 instead of 0xcc") && said.contains("Allocated 24 bytes")
     );
+}
+
+#[test]
+fn a_process_at_rest_looks_through_its_objects_by_its_helper() {
+    let Some(mut program) = start_script(AT_REST, &["--helper", "--slab-debug=FZPU"]) else {
+        return;
+    };
+    let sound = program.validate();
+    assert_eq!(sound.status.code(), Some(0), "{}", text(&sound.stderr));
+    program.spoil();
+    let wrong = program.validate();
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    let said = program.end();
+    assert!(said.contains("malloc-32: Right Redzone overwritten"), "{said}");
 }
 
 #[test]

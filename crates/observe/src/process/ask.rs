@@ -5,7 +5,7 @@
 
 use super::collect::{self, Collect, Words};
 use super::held;
-use super::mailbox::{Late, Letter, Mailbox, Sent, get};
+use super::mailbox::{self, Late, Letter, Mailbox, Sent, get};
 use super::yards::{self, Lost};
 use super::{Error, Target};
 use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
@@ -155,7 +155,13 @@ fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<A
         let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
         let sent = mailbox.send(&letter, Instant::now() + deadline, late, stop);
         let sent = sent.map_err(|why| target.error(why.into()));
-        let answer = sent.and_then(|sent| answer(pid, ask, sent));
+        let answer = sent.and_then(|sent| match sent {
+            Sent::Withdrawn => {
+                let helper = mailbox::helper(&target.memory, &front).ok().flatten();
+                Err(Error::NotServed { pid, helped: helper.is_some() })
+            }
+            sent => answer(pid, ask, sent),
+        });
         all.push(Asked { caches: if is_whole { caches.len() } else { 1 }, answer });
         if !is_whole {
             return Ok(all);
@@ -262,7 +268,7 @@ fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
     let mail = match sent {
         Sent::Answered(mail) => mail,
         Sent::Queued => return Err(Error::Queued { pid }),
-        Sent::Withdrawn => return Err(Error::NotServed { pid }),
+        Sent::Withdrawn => return Err(Error::NotServed { pid, helped: false }),
         Sent::Busy => return Err(Error::Busy { pid }),
     };
     let outcome = Outcome::of(get(&mail, Mail::Result)).ok_or(Error::Refused { pid })?;

@@ -98,12 +98,26 @@ pub enum Error {
     },
     /// Not served before the deadline, and taken back.
     #[error(
-        "process {pid} made no slow path in time and serves requests there alone: nothing was changed \
-         and nothing waits. Ask while it allocates and frees, or wait for that with a longer --timeout"
+        "process {pid} made no slow path in time{}. Ask while it allocates and frees, or wait for that with \
+         a longer --timeout{}",
+        if *helped {
+            ", and its helper thread did not wake: a debugger may hold it. Nothing was changed and nothing \
+             waits"
+        } else {
+            " and serves requests there alone: nothing was changed and nothing waits"
+        },
+        if *helped {
+            ""
+        } else {
+            ". Started with `slabyard run --helper -- PROGRAM`, or with SLABYARD_HELPER=1, it answers at rest, \
+             too"
+        },
     )]
     NotServed {
         /// Its id.
         pid: u32,
+        /// It has a helper thread.
+        helped: bool,
     },
     /// Somebody else's request was not served before the deadline.
     #[error(

@@ -4,6 +4,7 @@
 //! Neither stops the process, and nothing in it takes part.
 
 use super::memory::{Fault, Memory, Part, Writable};
+use super::rouse;
 use crate::symbols::Loaded;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
@@ -126,6 +127,11 @@ impl Writable for Live {
             }
         }
         Ok(())
+    }
+
+    fn rouse(&self, thread: u32) {
+        let here = rouse::thread_of(self.pid, thread);
+        here.inspect(|thread| rouse::rouse(*thread));
     }
 }
 

@@ -2,19 +2,20 @@
 //!
 //! The request is written into the process's memory; the next slow path of any of its
 //! threads does it. So that one comes by, the `end` of the cache's entries is set to 0
-//! again and again while we wait: the next free finds its sheaf full.
+//! again and again while we wait: the next free finds its sheaf full. Where the library has a
+//! helper thread, that one is woken.
 //!
 //! Neighbours: `slabyard_abi::region::Mail` says who writes what in which order;
 //! [`super::ask()`] above.
-//! Invariants: nothing but the mailbox and `end` is ever written.
+//! Invariants: nothing but the mailbox, `end` and the helper's word is ever written.
 //!
 //! Who asks at the same time as others may find its request written over, or its answer
 //! by the next one's: it asks again. Each request does the same when it is done twice.
 
 use super::collect::has_stack;
 use super::front::{Front, Top};
-use super::memory::{self, Fault, Part, Writable};
-use slabyard_abi::region::{MAIL_AT, MAIL_WORDS, Mail, check, row};
+use super::memory::{self, Fault, Memory, Part, Writable};
+use slabyard_abi::region::{MAIL_AT, MAIL_WORDS, Mail, Word, check, helper, row};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -68,6 +69,9 @@ const TORN_FOR: Duration = Duration::from_millis(20);
 const UNDER_WAY: Duration = Duration::from_millis(100);
 /// Pause between two nudges.
 const NUDGES: Duration = Duration::from_millis(2);
+/// A process that runs serves a request sooner than its helper is woken; and the pause until the helper
+/// is woken again, which may have found the yard's lock taken.
+const ROUSES: Duration = Duration::from_millis(20);
 
 impl Mailbox<'_> {
     /// Places a request and waits until it was done, until `end`, or until `stop` says so.
@@ -123,6 +127,9 @@ impl Mailbox<'_> {
             if pause.nudge_is_due() {
                 self.nudge(&letter.slots)?;
             }
+            if pause.rouse_is_due() {
+                self.rouse()?;
+            }
             pause.rest();
         }
     }
@@ -175,6 +182,14 @@ impl Mailbox<'_> {
         self.memory.write(&[self.at(Mail::Asked)], &token.to_le_bytes())
     }
 
+    /// Wakes the process's helper, if it has one.
+    fn rouse(&self) -> Result<(), Fault> {
+        let Some((word, thread)) = helper(self.memory, self.front)? else { return Ok(()) };
+        self.memory.write(&[word], &helper::WOKEN.to_le_bytes())?;
+        self.memory.rouse(thread);
+        Ok(())
+    }
+
     /// Sends the next free of these caches to its slow path, on every row that has a
     /// stack. A row that is exchanged at this moment keeps its end: the next nudge
     /// finds it.
@@ -195,6 +210,14 @@ impl Mailbox<'_> {
         }
         self.memory.write(&ends, &0u32.to_le_bytes())
     }
+}
+
+/// The helper of a yard: the address of the word that it sleeps on, and its number.
+pub(crate) fn helper(memory: &dyn Memory, front: &Front) -> Result<Option<(u64, u32)>, Fault> {
+    let Some(address) = front.address(Word::Helper) else { return Ok(None) };
+    let bytes = memory::read(memory, &[Part { address, bytes: helper::WORDS * 4 }])?;
+    let thread = memory::half(&bytes, helper::THREAD * 4);
+    Ok((thread != 0).then_some((address + helper::WORD as u64 * 4, thread)))
 }
 
 /// A word of the mailbox.
@@ -223,11 +246,21 @@ fn torn_for_long(torn: &mut Option<(u64, Instant)>, asked: u64) -> bool {
 struct Pause {
     began: Instant,
     nudged: Option<Instant>,
+    roused: Instant,
 }
 
 impl Pause {
     fn new() -> Pause {
-        Pause { began: Instant::now(), nudged: None }
+        let began = Instant::now();
+        Pause { began, nudged: None, roused: began }
+    }
+
+    fn rouse_is_due(&mut self) -> bool {
+        let due = self.roused.elapsed() >= ROUSES;
+        if due {
+            self.roused = Instant::now();
+        }
+        due
     }
 
     fn nudge_is_due(&mut self) -> bool {

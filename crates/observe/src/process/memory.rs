@@ -46,6 +46,10 @@ pub(crate) trait Memory {
 pub(crate) trait Writable: Memory {
     /// Writes `bytes` to each of the addresses, in their order.
     fn write(&self, addresses: &[u64], bytes: &[u8]) -> Result<(), Fault>;
+
+    /// Has a thread that sleeps on a futex look at its word again, if that is possible: the number
+    /// is the one that the thread knows itself by.
+    fn rouse(&self, thread: u32);
 }
 
 /// Reads parts into one new buffer.

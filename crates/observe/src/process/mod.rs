@@ -35,6 +35,7 @@ mod nodes;
 pub(crate) mod planted;
 mod pressure;
 mod resident;
+mod rouse;
 pub(crate) mod sites;
 mod span;
 mod tell;

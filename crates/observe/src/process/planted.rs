@@ -342,4 +342,6 @@ impl Writable for Planted {
         }
         Ok(())
     }
+
+    fn rouse(&self, _thread: u32) {}
 }

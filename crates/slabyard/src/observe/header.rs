@@ -81,6 +81,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.publish_word(Word::Aliases, records as u64);
     }
 
+    /// Shows the helper's words (`abi::region::helper`), which live as long as the process, at an address.
+    pub fn publish_helper(&self, words: usize) {
+        self.publish_word(Word::Helper, words as u64);
+    }
+
     fn publish_word(&self, word: Word, value: u64) {
         self.word(word.index()).store(value, Ordering::Relaxed);
     }

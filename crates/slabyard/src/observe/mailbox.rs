@@ -1,5 +1,5 @@
 //! The mailbox: another process writes a request into this yard's header, and the next slow
-//! path of any thread serves it (`abi::region::Mail`).
+//! path of any thread serves it (`abi::region::Mail`), or a helper thread that it wakes.
 //!
 //! Neighbour: [`crate::yard::reclaim::drain`], whose drains it uses. One thread serves at a time,
 //! under the drain lock.
@@ -12,7 +12,7 @@ use crate::engine::{Changed, Engine};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::slow_path::LOOK_CALLS;
+use crate::yard::slow_path::{Background, LOOK_CALLS};
 use crate::yard::stacks::Stacks;
 use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
 
@@ -64,6 +64,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if self.has_mail() {
             self.serve();
         }
+    }
+
+    /// Serves a request, if there is one, for a helper thread of a program that makes no calls.
+    pub fn help_answer(&self) {
+        drop(self.enter(0, Background::None));
     }
 
     /// Forgets a request without an answer: the child of a fork has a copy of its parent's

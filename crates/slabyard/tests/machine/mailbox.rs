@@ -123,7 +123,7 @@ each_engine! {
         // SAFETY: words of a cache, read as what they are.
         let name = unsafe { *((second as usize + CacheWord::Name0.index() * 8) as *const [u8; 16]) };
         assert_eq!(&name[..10], b"malloc-32\0");
-        // No address is missing; here nothing counts or watches, no list has cold pages, nobody
+        // No address is missing; here nothing counts, helps or watches, no list has cold pages, nobody
         // merges caches, and most engines have no words of nodes nor of debugging.
         let has_nodes = yard.cache(0).engine.node_words().is_some();
         let can_debug = yard.cache(0).engine.debugging_word().is_some();
@@ -134,7 +134,9 @@ each_engine! {
                 Word::Pressure | Word::NrPressure | Word::RefusedAt | Word::ReturnedAt
             );
             let of_names = matches!(word, Word::Aliases | Word::NrAliases);
-            let is_off = of_pressure || of_names || matches!(word, Word::Counts | Word::ColdRuns);
+            let is_off = of_pressure
+                || of_names
+                || matches!(word, Word::Counts | Word::ColdRuns | Word::Helper);
             let no_debugging = matches!(word, Word::Debugging) && !can_debug;
             let may_miss = is_off || no_debugging || of_nodes && !has_nodes;
             assert!(published(*word) != 0 || may_miss, "{name}");
