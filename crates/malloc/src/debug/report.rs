@@ -105,6 +105,9 @@ fn dump(found: &Finding, from: usize) {
 /// Who allocated or freed the object.
 fn track(what: &str, track: Option<&Track>) {
     let Some(track) = track else { return };
+    if *track == Track::SPOILED {
+        return say!("{what} by nobody knows whom: the program wrote over the track");
+    }
     let age = stack::age(track);
     let (seconds, micros) = (age / 1_000_000_000, age / 1000 % 1_000_000);
     let mut line = Line::new();

@@ -171,10 +171,11 @@ impl Sites {
                 continue;
             }
             live += 1;
-            let (alloc, free) = words[1..].split_at(debugging::TRACK_WORDS);
-            *stacks.entry(stack(alloc)).or_default() += 1;
-            add(&mut self.allocs, alloc, self.now_ns);
-            add(&mut self.frees, free, self.now_ns);
+            let track = |nth| track(&words[1 + nth * debugging::TRACK_WORDS..]);
+            let (alloc, free) = (track(0), track(1));
+            *stacks.entry(stack(&alloc)).or_default() += 1;
+            add(&mut self.allocs, &alloc, self.now_ns);
+            add(&mut self.frees, &free, self.now_ns);
         }
         self.objects += u64::from(live);
         *self.held.entry(live).or_default() += 1;
@@ -201,6 +202,17 @@ impl Sites {
             free: sorted(self.frees),
         }
     }
+}
+
+/// A track as it was written, without its check; of one that the program wrote over, or that is
+/// written just now, as if there were none.
+fn track(words: &[u64]) -> [u64; debugging::TRACK_WORDS] {
+    let mut track: [u64; debugging::TRACK_WORDS] = std::array::from_fn(|nth| words[nth]);
+    if !debugging::is_whole(&track) {
+        return [0; debugging::TRACK_WORDS];
+    }
+    track[debugging::BYTES] &= (1 << debugging::BYTES_BITS) - 1;
+    track
 }
 
 fn stack(track: &[u64]) -> Stack {
@@ -263,7 +275,11 @@ mod tests {
             if !stack.is_empty() {
                 planted.put(word(debugging::WHO), 3 << 32 | 77);
                 planted.put(word(debugging::TIME), time_ns);
-                planted.put(word(debugging::BYTES), 60);
+                let mut words: [u64; debugging::TRACK_WORDS] =
+                    std::array::from_fn(|nth| planted.get(word(nth)));
+                words[debugging::BYTES] = 60;
+                let check = debugging::check(&words) << debugging::BYTES_BITS;
+                planted.put(word(debugging::BYTES), 60 | check);
             }
         }
     }
@@ -298,6 +314,20 @@ mod tests {
         assert_eq!((alloc[1].objects, alloc[1].slabs, alloc[1].slabs_alone), (1, 1, 0));
         let free: Vec<_> = free.iter().map(|it| (it.objects, it.stack.as_slice())).collect();
         assert_eq!(free, [(3, &[][..]), (1, &there[..])]);
+    }
+
+    #[test]
+    fn a_track_that_was_written_over_is_no_stack() {
+        let planted = tracked();
+        live(&planted, 1, 0, [&[0x10, 0x20], &[]], 400);
+        live(&planted, 1, 1, [&[0x10, 0x20], &[]], 400);
+        let track = REGION + GRANULE as u64 + OBJECT + STATE_AT + 8;
+        for (words, left) in [(1, 1), (9, 1), (debugging::TRACK_WORDS as u64, 1)] {
+            (0..words).for_each(|nth| planted.put(track + nth * 8, 0x4141_4141_4141_4141));
+            let alloc = told(&planted).alloc;
+            let stacks: Vec<_> = alloc.iter().map(|it| (it.objects, it.stack.as_slice())).collect();
+            assert_eq!(stacks, [(1, &[][..]), (left, &[0x10, 0x20][..])], "{words}");
+        }
     }
 
     #[test]

@@ -17,10 +17,16 @@ pub struct Track {
     pub thread: u32,
     /// The row it ran on: its CPU, unless rows belong to threads.
     pub row: u32,
-    /// When, by the platform's clock.
+    /// When, by the platform's clock; never 0, but of [`Track::SPOILED`].
     pub time_ns: u64,
     /// Bytes that were requested.
     pub bytes: u64,
+}
+
+impl Track {
+    /// The program wrote over it: nothing is known.
+    pub const SPOILED: Track =
+        Track { frames: [0; FRAMES], thread: 0, row: 0, time_ns: 0, bytes: 0 };
 }
 
 /// What is wrong, in the kernel's words.

@@ -6,7 +6,7 @@ mod pages;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
-use slabyard::pages::finding::{By, Finding, Hooks, What};
+use slabyard::pages::finding::{By, Finding, Hooks, Track, What};
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Park, Platform};
 use slabyard::slab::Constructor;
@@ -103,6 +103,29 @@ fn a_clobbered_zone_is_found_at_the_free_and_by_a_look() {
             (q.wrapping_add_signed(offset), 0x12, 0xcc)
         );
         is_sound(&yard);
+    }
+}
+
+#[test]
+fn a_track_that_was_written_over_names_nobody() {
+    for words in [2, 4, 6, 30] {
+        let yard = yard_with(|_| DebugFlags::NONE);
+        let id = cache_of(&yard, 64, DebugFlags::CHECK.with(DebugFlags::TRACK));
+        let p = alloc(&yard, id);
+        let debug = yard.find_cache(id).expect("there").engine.debug().expect("it has debugging");
+        // The state lies behind the link, and the tracks behind it.
+        let state = debug.link_of(&yard.heap, p) + 8;
+        for nth in 0..words {
+            // SAFETY: as in `write`.
+            unsafe { yard.platform().write_word(state + nth * 8, 0x4141_4141_4141_4141) };
+        }
+        assert_eq!(yard.free_to(id, p), Ok(()));
+        let all = FOUND.take();
+        let [finding] = all[..] else { panic!("{all:?}") };
+        assert_eq!(finding.what, What::State);
+        assert_eq!(finding.allocated, Some(Track::SPOILED), "{words}");
+        // The one of the free lies behind it.
+        assert_eq!(finding.freed, (words > 17).then_some(Track::SPOILED), "{words}");
     }
 }
 

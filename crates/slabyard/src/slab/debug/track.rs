@@ -58,15 +58,18 @@ impl<P: Platform> PageHeap<P> {
         if let Some(hooks) = self.hooks.try_get() {
             (hooks.track)(&mut track);
         }
-        let words = self.track_words(begin);
-        for (word, frame) in words.iter().zip(track.frames) {
-            word.store(frame as u64, Ordering::Relaxed);
+        let mut words = [0; WORDS];
+        for (word, frame) in words.iter_mut().zip(track.frames) {
+            *word = frame as u64;
         }
-        let who = u64::from(track.row) << 32 | u64::from(track.thread);
-        words[abi::WHO].store(who, Ordering::Relaxed);
+        words[abi::WHO] = u64::from(track.row) << 32 | u64::from(track.thread);
         // Not 0, which says that nobody did.
-        words[abi::TIME].store(track.time_ns | 1, Ordering::Relaxed);
-        words[abi::BYTES].store(track.bytes, Ordering::Relaxed);
+        words[abi::TIME] = track.time_ns | 1;
+        words[abi::BYTES] = track.bytes & ((1 << abi::BYTES_BITS) - 1);
+        words[abi::BYTES] |= abi::check(&words) << abi::BYTES_BITS;
+        for (to, word) in self.track_words(begin).into_iter().zip(words) {
+            to.store(word, Ordering::Relaxed);
+        }
     }
 
     /// Who did it last, where that is tracked; `None` if nobody did.
@@ -77,19 +80,22 @@ impl<P: Platform> PageHeap<P> {
             .then(|| self.read_track(track_of(layout, object, which)))?
     }
 
-    /// What [`PageHeap::write_track`] wrote.
+    /// What [`PageHeap::write_track`] wrote; [`Track::SPOILED`] where the program wrote over it.
     pub(super) fn read_track(&self, begin: usize) -> Option<Track> {
-        let words = self.track_words(begin);
-        let word = |nth: usize| words[nth].load(Ordering::Relaxed);
-        let who = word(abi::WHO);
+        let words = self.track_words(begin).map(|word| word.load(Ordering::Relaxed));
+        let who = words[abi::WHO];
         let track = Track {
-            frames: core::array::from_fn(|nth| word(nth) as usize),
+            frames: core::array::from_fn(|nth| words[nth] as usize),
             thread: who as u32,
             row: (who >> 32) as u32,
-            time_ns: word(abi::TIME),
-            bytes: word(abi::BYTES),
+            time_ns: words[abi::TIME],
+            bytes: words[abi::BYTES] & ((1 << abi::BYTES_BITS) - 1),
         };
-        (track.time_ns != 0).then_some(track)
+        match abi::is_whole(&words) {
+            _ if words == [0; WORDS] => None,
+            true => Some(track),
+            false => Some(Track::SPOILED),
+        }
     }
 
     /// Nobody did anything with an object of a new slab yet.
