@@ -95,10 +95,10 @@ fields! {
         runs: Bytes, true, "live page runs";
         mapped: Bytes, true, "live mappings of their own";
         parked_pages: Bytes, true, "free page runs in the lists of CPUs";
-        free_runs: Bytes, true, "free page runs, dirty or given back";
+        free_runs: Bytes, true, "free page runs, without what was given back";
         metadata: Bytes, true, "the allocator's own memory";
-        committed: Bytes, false, "memory that the system lent: the sum of the parts";
-        returned: Bytes, false, "the part of free_runs that was given back to the system";
+        committed: Bytes, false, "memory that the system lent and has not got back: the sum of the parts";
+        returned: Bytes, false, "free page runs that were given back to the system: address space without memory";
         resident: Bytes, false, "resident bytes of the whole process, as the system tells";
         nr_runs: Runs, false, "live page runs";
         nr_mapped: Runs, false, "live mappings of their own";

@@ -116,7 +116,7 @@ fn numbers() -> Mallinfo<usize> {
         hblkhd: yard.mapped as usize,
         uordblks: used as usize,
         fordblks: (arena - used) as usize,
-        keepcost: (yard.free_runs - yard.returned) as usize,
+        keepcost: yard.free_runs as usize,
         ..Mallinfo::default()
     }
 }

@@ -247,10 +247,10 @@ totals! {
     runs: Bytes part, "live page runs";
     mapped: Bytes part, "live mappings of their own";
     parked_pages: Bytes part, "free page runs in the lists of CPUs";
-    free_runs: Bytes part, "free page runs, dirty or given back";
+    free_runs: Bytes part, "free page runs, without what was given back";
     metadata: Bytes part, "the allocator's own memory";
-    committed: Bytes beside, "memory that the system lent: the sum of the parts";
-    returned: Bytes beside, "the part of free_runs that was given back to the system";
+    committed: Bytes beside, "memory that the system lent and has not got back: the sum of the parts";
+    returned: Bytes beside, "free page runs that were given back to the system: address space without memory";
     empties_parked: Bytes beside, "slabs without a used object on CPU partial lists: parts of parked_cpu and padding";
     resident: Bytes beside, "resident bytes of the whole process, as the system tells";
     resident_allocator: Bytes beside, "of resident, mappings of the allocator, without those of single blocks (mapped)";

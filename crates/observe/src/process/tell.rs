@@ -279,12 +279,13 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
     let mapped = look.counter(Word::MappedAt);
     let free = look.counter(Word::FreeGranulesAt);
     let runs = look.counter(Word::RunGranulesAt).map(bytes);
-    let free_runs = free.map(bytes);
+    let free_runs = look.counter(Word::DirtyGranulesAt).map(bytes);
+    let returned = free.map(bytes).zip(free_runs).map(|(free, held)| free.minus(held));
     let parked_pages = look.parked_pages();
     let top = look.counter(Word::TopAt);
-    // The part of the region that the system lent, without its first page, which is
-    // never used; mappings; tables.
-    let committed = top.zip(mapped).zip(metadata).map(|((top, mapped), metadata)| {
+    // What the system ever lent: the region without its first page, which is never used; mappings;
+    // tables.
+    let lent = top.zip(mapped).zip(metadata).map(|((top, mapped), metadata)| {
         bytes(top.minus(Span::exact(front.unit()))).plus(mapped).plus(metadata)
     });
     let others = [
@@ -296,13 +297,13 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
         Some(parked_pages),
         runs,
         mapped,
-        free_runs,
+        free.map(bytes),
         metadata,
     ];
     let others: Option<Vec<Span>> = others.into_iter().collect();
-    let in_transit = match (committed, others) {
+    let in_transit = match (lent, others) {
         _ if look.quiet() => Some(Span::exact(0)),
-        (Some(committed), Some(others)) => Some(committed.minus(Span::sum(others))),
+        (Some(lent), Some(others)) => Some(lent.minus(Span::sum(others))),
         _ => None,
     };
     put("live", Some(sums.live));
@@ -316,9 +317,8 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
     put("parked_pages", Some(parked_pages));
     put("free_runs", free_runs);
     put("metadata", metadata);
-    put("committed", committed);
-    let dirty = look.counter(Word::DirtyGranulesAt);
-    put("returned", free.zip(dirty).map(|(free, dirty)| bytes(free.minus(dirty))));
+    put("committed", lent.zip(returned).map(|(lent, returned)| lent.minus(returned)));
+    put("returned", returned);
     put("nr_runs", look.counter(Word::NrRunsAt));
     put("nr_mapped", look.counter(Word::NrMappedAt));
     put("set_aside", look.counter(Word::SetAsideAt));

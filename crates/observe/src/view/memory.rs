@@ -24,8 +24,7 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, style: Style) -> io::Resu
         writeln!(out)?;
         grid.write(out, style.colour)?;
     }
-    let lines = [given_back(snapshot, style.units), resident(snapshot, style.units)];
-    for line in lines.into_iter().flatten() {
+    if let Some(line) = resident(snapshot, style.units) {
         writeln!(out, "{line}")?;
     }
     let counts = counts(snapshot);
@@ -37,20 +36,6 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, style: Style) -> io::Resu
         writeln!(out, "{}", Hidden::WHY)?;
     }
     Ok(())
-}
-
-/// That what was given back counts as committed, where it is much of it.
-fn given_back(snapshot: &Snapshot, units: Units) -> Option<String> {
-    let exact = |name| snapshot.total(name).and_then(Value::high);
-    let (committed, returned) = (exact("committed")?, exact("returned")?);
-    let held = cell::bytes(Some(&Value::Exact(committed.saturating_sub(returned))), units);
-    let given = cell::bytes(Some(&Value::Exact(returned)), units);
-    (returned > committed / 10).then(|| {
-        format!(
-            "of committed and free_runs, {given} is address space without memory, given back to the \
-             system (returned): {held} is held"
-        )
-    })
 }
 
 /// Whose the resident memory is, in words.

@@ -79,14 +79,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         sum.mapped = mapped as u64;
         sum.nr_mapped = nr_mapped as u64;
         sum.parked_pages = granules(quiesced.parked_granules());
-        sum.free_runs = granules(free.free);
+        sum.free_runs = granules(free.dirty);
         sum.returned = granules(free.free - free.dirty);
         let of_caches = yard.caches.metadata_bytes() + yard.seen.committed_bytes();
         sum.metadata = (g.metadata_bytes() + of_caches) as u64;
         // Measured by itself, not as the sum of the parts: the committed part of
-        // the region without its first, unused page; mappings; tables.
+        // the region without its first, unused page and without what went back; mappings; tables.
         let unused = g.platform.page_bytes() / GRANULE;
-        sum.committed = granules(g.region.top() - unused) + sum.mapped + sum.metadata;
+        let in_region = granules(g.region.top() - unused) - sum.returned;
+        sum.committed = in_region + sum.mapped + sum.metadata;
         sum.engine = yard.engine().number();
         sum.nr_cpus = quiesced.rows_in_use() as u64;
         sum
