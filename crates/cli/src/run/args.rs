@@ -27,10 +27,11 @@ command by the same signal. 127: not found, 126: cannot be executed, 2: usage,
 The report is of the process that this command starts, as the last program that it was:
 wrappers such as `sh`, `env` and `nice` become another one. What it starts as children is
 not reported. A signal that is sent to this command (`kill`) is passed on; if it ends the
-program, the report is of a last look before. A program that another signal ends, such as that of
-Ctrl-C, which reaches it from the terminal, leaves no report, nor does one that is
-statically linked or set-user-id; a line says so. Where no temporary file can be made the program
-runs without a report.";
+program, the report is of a last look before. In a terminal's foreground, where Ctrl-C reaches the
+program past this command, it is looked at once a second, in a hundredth of the time at most: the
+report of a program that a signal ends there is of the last look, and a line says how old that is.
+Elsewhere such a program leaves no report, nor does one that is statically linked or set-user-id; a
+line says so. Where no temporary file can be made the program runs without a report.";
 
 /// `slabyard run`.
 #[derive(clap::Args)]
@@ -50,7 +51,8 @@ pub struct RunArgs {
     /// Let any process of the same user look at it, where the system else lets none
     #[arg(long)]
     pub observable: bool,
-    /// Give free pages back while the program makes no calls, by a thread more in it
+    /// Give free pages back and serve `shrink`, `set` and `validate` while the program makes no
+    /// calls, by a thread more in it
     #[arg(long)]
     pub helper: bool,
     /// Drain when memory is short, by a thread more in it and the library that holds all engines:

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! signal from           reaches the program   we
-//! the terminal          by itself             do nothing
+//! the terminal          by itself             do nothing: the last look is not old
 //! another process       not                   pass it on; before, if it ends the program, look at it
 //! the program           it sent it            do nothing
 //! ```
@@ -17,6 +17,7 @@
 
 use super::last_look::{Looker, Page, Seen};
 use super::signals::{self, Origin, Signals};
+use super::watching::{Taken, Watching};
 use crate::failure::{Failure, signal_name};
 use anyhow::Context;
 use nix::libc;
@@ -71,6 +72,8 @@ pub struct End {
     pub seen: Option<Seen>,
     /// The last look that was taken before a signal was passed on.
     pub before_signal: Option<Result<Snapshot, Error>>,
+    /// The last look that was taken in the terminal's foreground.
+    pub watched: Option<Taken>,
 }
 
 /// Starts the program and returns at its end. Before it is looked at by the page, if there
@@ -92,15 +95,27 @@ pub fn run(command: &mut Command, page: Option<Page>) -> Result<End, Failure> {
             before_signal = Some(process::sample(child.id(), Want::default()));
         }
     };
-    let (ending, name) = watch(pid, &signals, look).context("cannot wait for the program")?;
+    let mut watching = page.map(|_| Watching::new(child.id()));
+    let ended = watch(pid, &signals, look, watching.as_mut());
+    let (ending, name) = ended.context("cannot wait for the program")?;
     let seen = looker.map(Looker::end);
     signals.release().context("cannot release signals")?;
-    Ok(End { ending, name, seen, before_signal })
+    let watched = watching.and_then(Watching::end);
+    Ok(End { ending, name, seen, before_signal, watched })
 }
 
-fn watch(pid: i32, signals: &Signals, mut look: impl FnMut(i32)) -> io::Result<(Ending, String)> {
+fn watch(
+    pid: i32,
+    signals: &Signals,
+    mut look: impl FnMut(i32),
+    mut watching: Option<&mut Watching>,
+) -> io::Result<(Ending, String)> {
     loop {
-        let (signal, origin) = signals.next()?;
+        let next = signals.next_within(watching.as_ref().map(|watching| watching.pause()))?;
+        let Some((signal, origin)) = next else {
+            watching.iter_mut().for_each(|watching| watching.look());
+            continue;
+        };
         match origin {
             Origin::Child => {
                 // While it is there.

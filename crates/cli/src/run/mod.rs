@@ -11,6 +11,7 @@ pub mod last_look;
 pub mod library;
 mod report;
 mod signals;
+mod watching;
 
 pub use child::Ending;
 

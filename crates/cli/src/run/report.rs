@@ -6,6 +6,8 @@
 //! _exit, quick_exit, or it cannot   a last look at the process, which waits for it
 //!   write
 //! a signal that was sent to us      a look that is taken before it is passed on
+//! another one, in a terminal        the last look that was taken while it ran, and a line says how old
+//!                                   it is
 //! another one, a system call        none, and a line says why
 //! ```
 //!
@@ -87,6 +89,8 @@ impl Report {
         let look = end.seen.as_mut().and_then(|seen| seen.look.take());
         let sent = end.before_signal.take().filter(|_| end.ending.signal().is_some());
         let look = look.or(sent);
+        let watched = end.watched.take().zip(end.ending.signal());
+        let mut age = None;
         let snapshot = match (self.left(), look) {
             (Some(Ok(snapshot)), _) => snapshot,
             (_, Some(Ok(mut snapshot))) => {
@@ -94,6 +98,12 @@ impl Report {
                 snapshot
             }
             (Some(Err(why)), _) => return say(&why),
+            (None, None) if let Some((watched, signal)) = watched => {
+                age = Some((signal, watched.at.elapsed()));
+                let mut snapshot = watched.look;
+                snapshot.source.kind = Kind::Report;
+                snapshot
+            }
             (None, look) => {
                 let why = look.map_or_else(|| none(program, &end), |e| e.unwrap_err().to_string());
                 return say(&format!("no report: {why}"));
@@ -103,6 +113,12 @@ impl Report {
             && error.kind() != io::ErrorKind::BrokenPipe
         {
             say(&format!("cannot write the report: {error}"));
+        }
+        if let Some((signal, age)) = age {
+            let (typed, seconds) = (program.display(), age.as_secs_f64());
+            say(&format!(
+                "{typed} was ended by {signal}: the report is of a look {seconds:.1} s before"
+            ));
         }
         for finding in identity::check(&snapshot) {
             say(&format!("the report's numbers disagree: {finding}"));
@@ -184,9 +200,9 @@ fn none(program: &OsStr, end: &End) -> String {
     let last = end.seen.as_ref().and_then(|seen: &Seen| seen.program.as_deref());
     match (end.ending.signal(), last) {
         (Some(signal), _) => format!(
-            "{typed} was ended by {signal}, which leaves none; a signal that is sent to `slabyard run` \
-             itself (`kill`, not Ctrl-C) is passed on after a last look, and \
-             `slabyard snapshot PID` saves the numbers of a program that runs"
+            "{typed} was ended by {signal}, which leaves none where no look came before: looks are taken in a \
+             terminal's foreground. A signal that is sent to `slabyard run` itself (`kill`) is passed on after a \
+             last look, and `slabyard snapshot PID` saves the numbers of a program that runs"
         ),
         (None, None) => format!(
             "{typed} was not on Slabyard: it is statically linked or set-user-id, \

@@ -15,8 +15,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd;
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 /// Everything that a process may be told from outside and survive to pass on.
 const HELD: [Signal; 13] = [
@@ -89,8 +91,25 @@ impl Signals {
         Ok(self.given.thread_set_mask()?)
     }
 
-    /// Waits for the next signal.
-    pub fn next(&self) -> io::Result<(i32, Origin)> {
+    /// Waits for the next signal, for ever or so long; `None`: none came.
+    pub fn next_within(&self, longest: Option<Duration>) -> io::Result<Option<(i32, Origin)>> {
+        if let Some(longest) = longest {
+            // Not a little too short, again and again.
+            let ms = i32::try_from(longest.as_millis() + 1).unwrap_or(i32::MAX);
+            let mut queue = libc::pollfd {
+                fd: self.queue.as_fd().as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one entry, which lives as long as the call. An interrupted call counts as late.
+            if unsafe { libc::poll(&raw mut queue, 1, ms) } <= 0 {
+                return Ok(None);
+            }
+        }
+        self.next().map(Some)
+    }
+
+    fn next(&self) -> io::Result<(i32, Origin)> {
         loop {
             let info = match self.queue.read_signal() {
                 Ok(Some(info)) => info,

@@ -160,6 +160,34 @@ fn the_interrupt_key_ends_us_as_it_ends_the_program() {
 }
 
 #[test]
+fn the_report_of_a_program_that_the_interrupt_key_ends_is_of_a_look_before() {
+    use std::os::unix::process::ExitStatusExt;
+    if Stage::new().is_none() {
+        return;
+    }
+    let program = crate::stage::holds().expect("it was compiled");
+    // A busy machine may come to its first look late.
+    for wait in [1, 3, 9, 27] {
+        let mut command = Command::new(crate::stage::SLABYARD);
+        command.env("SLABYARD_LIB", crate::stage::real_library()).env_remove("LD_PRELOAD");
+        command.args(["run", "--"]).arg(program);
+        let mut terminal = Terminal::start(command);
+        terminal.wait_for("ready");
+        std::thread::sleep(Duration::from_secs(wait));
+        terminal.press(INTERRUPT);
+        while terminal.read() {}
+        let (seen, status) = (&terminal.seen, terminal.child.wait().unwrap());
+        assert_eq!(status.signal(), Some(2), "{status}");
+        if seen.contains("committed") {
+            assert!(seen.contains("was ended by SIGINT: the report is of a look "), "{seen}");
+            return;
+        }
+        assert!(seen.contains("no report: "), "{seen}");
+    }
+    panic!("no look was taken");
+}
+
+#[test]
 fn a_list_on_a_terminal_has_units_and_fits_its_width() {
     let (_directory, path) = crate::looking::saved();
     let mut command = Command::new(crate::stage::SLABYARD);
