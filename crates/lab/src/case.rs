@@ -47,6 +47,8 @@ pub struct Case {
     pub page_lists: Option<PageRules>,
     /// Share of the slabs that the kernel made that are of caches left out of comparisons.
     pub left_out_share: f64,
+    /// The trace tells too little to be sure which page an object is in ([`Frames::guess`]).
+    pub guesses_frames: bool,
     /// What becomes of SLAB's free slabs, by the rules of SLAB.
     pub slab: Slab,
     /// Why a run on this machine does not compare with one on another, in words, if it
@@ -142,6 +144,16 @@ impl Case {
             Events::Held(events) => Frames::detect(events),
             Events::Stored(_) => None,
         });
+        let guesses_frames = frames.is_none();
+        let frames = frames.or_else(|| match events {
+            Events::Held(events) => {
+                let shift = header.page_shift().unwrap_or(snapshot.page_size.trailing_zeros());
+                let slabs = lists.iter().flat_map(|lists| &lists.caches);
+                let slabs = slabs.flat_map(|cache| cache.each()).map(|slab| slab.base);
+                Some(Frames::guess(events, slabs, shift))
+            }
+            Events::Stored(_) => None,
+        });
         let frames = frames.ok_or(Error::Addresses)?;
         let facts = CacheFacts::of(snapshot);
         let (caches, aliases, lists) = (facts.as_slice(), &snapshot.aliases, lists.as_ref());
@@ -163,6 +175,7 @@ impl Case {
             page_size: 0,
             page_lists: None,
             left_out_share,
+            guesses_frames,
             slab: Slab::default(),
             unlike: None,
             changes: Vec::new(),

@@ -266,6 +266,17 @@ fn page_size_and_base_are_found_in_the_events() {
             assert_eq!(Frames::detect(&slabs(frames, 2)), None, "too few to be sure");
         }
     }
+    // Of a machine that makes next to no slab, one page speaks for it, and nothing has to.
+    let frames = Frames { page_offset: 0x8880_0000_0000, page_shift: 12 };
+    let page = Event { kind: Kind::PageAlloc, address: 0x1234, cpu: 1, ..BLANK };
+    let object = |address| Event { kind: Kind::CacheAlloc, address, cpu: 1, ..BLANK };
+    let inside = frames.page_offset + (0x1234 << 12);
+    let one = [page, object(inside), object(inside + (5 << 30))];
+    assert_eq!(Frames::guess(&one, [].into_iter(), 12), frames);
+    // The lowest object that is known of lies in the first part of the memory that is known.
+    let none = [object(inside + (5 << 30))];
+    assert_eq!(Frames::guess(&none, [inside].into_iter(), 12), frames);
+    assert_eq!(Frames::guess(&[], [].into_iter(), 16).page_shift, 16);
     // Pages that are no slabs tell nothing.
     let mut events = slabs(Frames { page_offset: 0, page_shift: 12 }, 20);
     events.iter_mut().enumerate().for_each(|(i, e)| e.address += i as u64 * 0x0123_4567_8900);

@@ -334,6 +334,12 @@ pub fn case(
         return Err(Failure::Usage(format!("{key} is SLAB's: add --engine slab")));
     }
     progress.clear();
+    if case.guesses_frames && order.jitter_ns == 0 {
+        say(
+            "the machine made next to no slab while it was recorded, so that the trace does not tell surely \
+             which pages its objects are in: pages given back may be missed",
+        );
+    }
     let unknown = case.prepared.oddities.unknown_cache;
     if unknown > 0 && order.jitter_ns == 0 {
         say(&format!(

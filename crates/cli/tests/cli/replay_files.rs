@@ -79,6 +79,26 @@ fn a_trace_is_read_from_a_pipe() {
 }
 
 #[test]
+fn a_trace_of_a_machine_that_made_no_slab_is_replayed() {
+    let files = tiny();
+    let head = "t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct\n";
+    let alloc = "1.5,0,1,A,filp,888000064000,192,192,cc0,-1,0\n";
+    let free = "2.5,1,1,F,filp,888000064000,,,,,\n";
+    for (name, events) in [
+        ("calls", format!("{head}{alloc}{free}")),
+        ("one-page", format!("{head}1.0,0,1,P,o0,64,,,cc0,0,\n{alloc}{free}")),
+        ("a-free", format!("{head}{free}")),
+    ] {
+        let file = files.put("load.csv", events.as_bytes());
+        let output = slabyard(&[&file, "--json"]);
+        assert!(output.status.code() < Some(2), "{name}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("made next to no slab"), "{name}");
+        let replayed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(replayed["source"].is_object(), "{name}: {replayed}");
+    }
+}
+
+#[test]
 fn a_csv_is_converted_and_stays_the_same_trace() {
     let files = tiny();
     let csv = "t_us,cpu,pid,ev,cache_or_site,ptr,req,alloc,gfp,node,acct\n\

@@ -26,8 +26,10 @@ const SHIFTS: [u32; 3] = [12, 14, 16];
 const LOOK_AHEAD: usize = 4;
 /// Pages looked at: enough for a vote, whatever the trace's length.
 const MOST_PAGES: usize = 20_000;
-/// Votes needed.
+/// Votes needed to be sure.
 const ENOUGH: u32 = 3;
+/// Memory of the largest machine that a guess may be about.
+const MOST_MEMORY: u64 = 1 << 40;
 
 impl Frames {
     /// The frame that an address is in.
@@ -40,28 +42,55 @@ impl Frames {
     /// the bases that would make it true, and a wrong page size gives bases that
     /// are not aligned. None if too few agree.
     pub fn detect(events: &[Event]) -> Option<Frames> {
-        let mut votes: HashMap<Frames, u32> = HashMap::new();
-        let pages = events.iter().enumerate().filter(|(_, e)| e.kind == Kind::PageAlloc);
-        for (at, page) in pages.take(MOST_PAGES) {
-            let objects = events[at + 1..].iter().take(LOOK_AHEAD * 16);
-            let objects = objects
-                .filter(|e| e.cpu == page.cpu && matches!(e.kind, Kind::CacheAlloc | Kind::Kmalloc))
-                .take(LOOK_AHEAD);
-            // One vote a page for a base, however many objects are in it.
-            let mut seen = Vec::new();
-            for object in objects {
-                for frames in bases(page, object.address) {
-                    if !seen.contains(&frames) {
-                        seen.push(frames);
-                        *votes.entry(frames).or_default() += 1;
-                    }
-                }
-            }
-        }
+        let votes = votes(events);
         let (&best, &most) = votes.iter().max_by_key(|&(frames, &n)| (n, frames.page_shift))?;
         let second = votes.iter().filter(|&(&f, _)| f != best).map(|(_, &n)| n).max().unwrap_or(0);
         (most >= ENOUGH && most >= 2 * second).then_some(best)
     }
+
+    /// The mapping where the trace tells too little to be sure, as that of a machine that makes next
+    /// to no slab: the base with most votes, be it one, under which all objects lie in one machine's
+    /// memory; else the one just below the lowest object. Under that one objects share slabs as they
+    /// did, but pages that come and go may not be found to be theirs. `others` are objects that no
+    /// event tells of.
+    #[must_use]
+    pub fn guess(events: &[Event], others: impl Iterator<Item = u64>, page_shift: u32) -> Frames {
+        let is_object = |event: &&Event| !matches!(event.kind, Kind::PageAlloc | Kind::PageFree);
+        let objects = events.iter().filter(is_object).map(|event| event.address);
+        let objects = objects.chain(others).map(|address| address & ADDRESS).filter(|it| *it != 0);
+        let (low, high) = objects.fold((ADDRESS, 0), |(low, high), it| (low.min(it), high.max(it)));
+        let fits = |frames: &Frames| {
+            let end = frames.page_offset.saturating_add(MOST_MEMORY);
+            frames.page_shift == page_shift && frames.page_offset <= low && high < end
+        };
+        let votes = votes(events).into_iter().filter(|(frames, _)| fits(frames));
+        let best = votes.max_by_key(|(frames, n)| (*n, frames.page_offset));
+        let page_offset = if high == 0 { 0 } else { low / BASE_ALIGN * BASE_ALIGN };
+        best.map_or(Frames { page_offset, page_shift }, |(frames, _)| frames)
+    }
+}
+
+/// How many pages speak for each mapping.
+fn votes(events: &[Event]) -> HashMap<Frames, u32> {
+    let mut votes: HashMap<Frames, u32> = HashMap::new();
+    let pages = events.iter().enumerate().filter(|(_, e)| e.kind == Kind::PageAlloc);
+    for (at, page) in pages.take(MOST_PAGES) {
+        let objects = events[at + 1..].iter().take(LOOK_AHEAD * 16);
+        let objects = objects
+            .filter(|e| e.cpu == page.cpu && matches!(e.kind, Kind::CacheAlloc | Kind::Kmalloc))
+            .take(LOOK_AHEAD);
+        // One vote a page for a base, however many objects are in it.
+        let mut seen = Vec::new();
+        for object in objects {
+            for frames in bases(page, object.address) {
+                if !seen.contains(&frames) {
+                    seen.push(frames);
+                    *votes.entry(frames).or_default() += 1;
+                }
+            }
+        }
+    }
+    votes
 }
 
 /// The mappings under which `address` is in the pages that `page` got.
