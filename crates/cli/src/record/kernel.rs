@@ -144,6 +144,7 @@ fn facts(
         "buffer_kib": buffer_kib,
         "events": recorded.events,
         "lost": recorded.lost,
+        "left_out": recorded.left_out,
         "full": recorded.full,
     });
     facts.to_string().into_bytes()
@@ -156,6 +157,12 @@ fn tell(output: &Path, recorded: &Recorded, args: &RecordArgs) {
     let (events, took) = (recorded.events, seconds(recorded.took_ns));
     let size = bytes(size);
     say(&format!("{output}: {events} events of {took} in {size}, {each:.2} bytes an event"));
+    if let Some(share) = share(recorded) {
+        say(&format!(
+            "{} events of kmalloc and kfree were the recorder's own and are not in the file: {share} of all",
+            recorded.left_out
+        ));
+    }
     match recorded.lost {
         0 => {}
         lost => say(&format!(
@@ -167,6 +174,13 @@ fn tell(output: &Path, recorded: &Recorded, args: &RecordArgs) {
         let then = if args.command.is_empty() { "" } else { "; the command goes on" };
         say(&format!("the file is as large as --max-size lets it be: recorded to there{then}"));
     }
+}
+
+/// What share of all events was the recorder's own; `None` if there was none.
+fn share(recorded: &Recorded) -> Option<String> {
+    let all = recorded.left_out + recorded.events;
+    (recorded.left_out > 0)
+        .then(|| format!("{:.1} %", recorded.left_out as f64 * 100.0 / all as f64))
 }
 
 fn sample() -> Result<Snapshot, Failure> {

@@ -242,6 +242,9 @@ impl Info {
         row("page", bytes(header.page_size.map(u64::from)));
         row("events", self.events().to_string());
         row("lost", self.lost.to_string());
+        if let Some(own) = self.recording().and_then(|it| it["left_out"].as_u64()) {
+            row("left out", format!("{own} events of the recorder itself"));
+        }
         let took = self.took();
         row("time", seconds(took));
         if took > 0 {

@@ -56,6 +56,7 @@ pub struct Progress {
     over: AtomicBool,
     /// The thread whose own `kmalloc`s are left out; 0: none.
     own: AtomicU32,
+    left_out: AtomicU64,
 }
 
 /// What was recorded.
@@ -65,6 +66,8 @@ pub struct Recorded {
     pub events: u64,
     /// Events that the kernel could not keep.
     pub lost: u64,
+    /// Events of the recorder itself, which are not in the file.
+    pub left_out: u64,
     /// Nanoseconds from the start to the stop.
     pub took_ns: u64,
     /// The file would have become larger than it may.
@@ -229,7 +232,8 @@ impl<W: Write> Running<W> {
         // What was lost behind the last event has no page that tells.
         writer.lost(lost - known);
         let (events, unnamed) = (self.progress.events(), self.recorder.unnamed);
-        Ok((Recorded { events, lost, took_ns, full, unnamed }, writer))
+        let left_out = self.progress.left_out.load(Ordering::Relaxed);
+        Ok((Recorded { events, lost, left_out, took_ns, full, unnamed }, writer))
     }
 }
 
@@ -335,7 +339,9 @@ impl Work {
         self.merge.complete(&mut complete);
         let own = self.progress.own.load(Ordering::Relaxed);
         for event in complete {
-            if !self.own.takes(&event, own) && self.sieve.passes(&event, &self.names) {
+            if self.own.takes(&event, own) {
+                self.progress.left_out.fetch_add(1, Ordering::Relaxed);
+            } else if self.sieve.passes(&event, &self.names) {
                 ordered.push(Event { time: event.time.saturating_sub(self.start), ..event });
             }
         }
