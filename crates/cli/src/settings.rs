@@ -36,25 +36,20 @@ pub enum SettingError {
         key: String,
     },
     /// The value is of another kind.
-    #[error("`{key}` takes {takes}, default {default}")]
-    Malformed {
-        /// The key.
-        key: String,
-        /// What it takes.
-        takes: String,
-        /// What it is when it is not set.
-        default: String,
-    },
+    #[error("{0}")]
+    Malformed(Takes),
     /// The value is too small or too large.
-    #[error("out of range: `{key}` takes {takes}, default {default}")]
-    OutOfRange {
-        /// The key.
-        key: String,
-        /// What it takes.
-        takes: String,
-        /// What it is when it is not set.
-        default: String,
-    },
+    #[error("out of range: {0}")]
+    OutOfRange(Takes),
+}
+
+/// A key with what it takes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{key}` takes {takes}, default {default}")]
+pub struct Takes {
+    key: String,
+    takes: String,
+    default: String,
 }
 
 /// Reads and checks `KEY=VALUE`.
@@ -65,14 +60,14 @@ pub fn parse(text: &str) -> Result<Setting, SettingError> {
     let (key, value) = text.split_once('=').ok_or(SettingError::NoValue)?;
     let unknown = || SettingError::UnknownKey { key: key.into() };
     let (key, option) = keys().find(|(known, _)| known == key).ok_or_else(unknown)?;
-    let (takes, default) = (takes(option.kind), default(option));
+    let takes = || Takes { key, takes: takes(option.kind), default: default(option) };
     match options::parse(option, value.as_bytes()) {
         Ok(_) => {
             let of_engines = ENGINE_OPTIONS.iter().any(|it| it.env == option.env);
             Ok(Setting { env: option.env, value: value.into(), of_engines })
         }
-        Err(Refused::Malformed) => Err(SettingError::Malformed { key, takes, default }),
-        Err(Refused::OutOfRange) => Err(SettingError::OutOfRange { key, takes, default }),
+        Err(Refused::Malformed) => Err(SettingError::Malformed(takes())),
+        Err(Refused::OutOfRange) => Err(SettingError::OutOfRange(takes())),
     }
 }
 
