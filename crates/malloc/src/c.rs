@@ -2,7 +2,7 @@
 //!
 //! Behaviour as in C23, POSIX and glibc's manual: zero sizes give unique
 //! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
-//! `errno`.
+//! `errno`. The names that glibc exports beside the documented ones are here, too.
 
 use crate::choice::request_for_aligned;
 #[cfg(any_engine)]
@@ -161,6 +161,24 @@ extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
             null_mut()
         }
     }
+}
+
+/// Names that glibc exports beside these. A program that calls `__libc_malloc`, most often from a
+/// `malloc` of its own, may give the memory to any `free`.
+macro_rules! of_glibc {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty = $function:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name($($argument: $kind),*) -> $result {
+            $function($($argument),*)
+        }
+    )*};
+}
+of_glibc! {
+    __libc_calloc(n: usize, each: usize) -> *mut c_void = calloc;
+    __libc_realloc(pointer: *mut c_void, bytes: usize) -> *mut c_void = realloc;
+    __libc_memalign(align: usize, bytes: usize) -> *mut c_void = memalign;
+    __libc_valloc(bytes: usize) -> *mut c_void = valloc;
+    __libc_pvalloc(bytes: usize) -> *mut c_void = pvalloc;
 }
 
 #[unsafe(no_mangle)]

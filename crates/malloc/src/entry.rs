@@ -19,6 +19,7 @@ macro_rules! frees {
         freeing! {
             free => free_slow,
             cfree => free_slow,
+            __libc_free => free_slow,
             _ZdlPv => delete_slow,
             _ZdaPv => delete_array_slow,
             _ZdlPvRKSt9nothrow_t => delete_slow,
@@ -195,6 +196,7 @@ mod fast {
 
     allocating! {
         #[unsafe(no_mangle)] malloc => malloc_slow,
+        #[unsafe(no_mangle)] __libc_malloc => malloc_slow,
         #[unsafe(no_mangle)] _Znwm => new_slow,
         #[unsafe(no_mangle)] _Znam => new_array_slow,
         #[unsafe(no_mangle)] _ZnwmRKSt9nothrow_t => new_nothrow_slow,
@@ -260,6 +262,7 @@ mod fast {
     }
     allocating! {
         #[unsafe(no_mangle)] malloc => malloc_slow,
+        #[unsafe(no_mangle)] __libc_malloc => malloc_slow,
         #[unsafe(no_mangle)] _ZnwmRKSt9nothrow_t => new_nothrow_slow,
         #[unsafe(no_mangle)] _ZnamRKSt9nothrow_t => new_array_nothrow_slow,
         own_malloc => malloc_slow,
