@@ -60,9 +60,13 @@ fn refuse_each<E: Engine>(config: &Config) {
 
 each_engine_and_policy! {
     fn each_refused_request_leaves_the_yard_whole<E>() {
-        for page_bytes in PAGES {
+        // With assertions each page size is on one of both kinds of machine.
+        let seeds = if cfg!(debug_assertions) { 1 } else { 3 };
+        for (nth, page_bytes) in PAGES.into_iter().enumerate() {
             for can_stop in [true, false] {
-                let seeds = if cfg!(debug_assertions) { 1 } else { 3 };
+                if cfg!(debug_assertions) && can_stop == (nth % 2 == 1) {
+                    continue;
+                }
                 for seed in 0..seeds {
                     next_kind();
                     refuse_each::<E>(&Config { page_bytes, can_stop, seed, ..Config::default() });
