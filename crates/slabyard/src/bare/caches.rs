@@ -6,11 +6,13 @@
 //!
 //! Invariant: a number leads to a cache from its making to its end; slabs carry the number.
 
-use super::tally::Tally;
+use super::planted::{self, Planted};
+use super::tally::{Counts, Tally};
 use crate::engine::slob::Lists;
 use crate::pages::bare::meta::Place;
 use crate::pages::bare::{Kind as PageKind, MOST_ORDER, Pages};
-use crate::platform::bare::Nobody;
+use crate::platform::bare::{LiveMap, Nobody};
+use crate::sync::{Ordering, compiler_fence};
 use core::cell::Cell;
 use core::marker::PhantomData;
 
@@ -89,6 +91,32 @@ pub trait Engine: Sized + 'static {
     fn malloc(core: &Core<Self>, cpu: u32, bytes: usize) -> Option<usize>;
     /// Frees a block; false if it is none.
     fn mfree(core: &Core<Self>, cpu: u32, address: usize) -> bool;
+    /// Marks a block that is about to be handed out as live: of a cache, else of `malloc` or pages.
+    fn mark(core: &Core<Self>, live: &LiveMap, address: usize, _cache: Option<&Self::Cache>) {
+        mark_one(core, live, address);
+    }
+    /// Before a block is freed: it is live no more. False if it was not.
+    fn unmark(
+        core: &Core<Self>,
+        live: &LiveMap,
+        address: usize,
+        _cache: Option<&Self::Cache>,
+    ) -> bool {
+        let bit = core.pages.granule(address).filter(|bit| live.is_live(*bit));
+        bit.inspect(|bit| live.clear(*bit..bit + 1)).is_some()
+    }
+    /// Bits of the live map that are not of runs.
+    fn live_granules(counts: &Counts) -> u64 {
+        counts.live
+    }
+    /// The place that a cache has beside itself; none without one.
+    fn place_of(_: &Self::Cache) -> Place {
+        Place::NONE
+    }
+    /// A repair: the cache is as it began, without slabs.
+    fn renew(_: &Core<Self>, _cpu: u32, _: &Self::Cache) {}
+    /// A repair: counts and lists what begins at a page, by what is live in it.
+    fn adopt(core: &Core<Self>, live: &LiveMap, cpu: u32, page: u32);
     /// Usable bytes of a block; 0 if it is none.
     fn usable(core: &Core<Self>, address: usize) -> usize;
     /// Looks at a cache, and adds what it has.
@@ -107,6 +135,13 @@ pub trait Engine: Sized + 'static {
     /// As there.
     fn verify_blocks(_: &Core<Self>, _: &mut Tally) -> Result<(), &'static str> {
         Ok(())
+    }
+}
+
+/// Marks what begins at an address as live.
+pub(super) fn mark_one<E>(core: &Core<E>, live: &LiveMap, address: usize) {
+    if let Some(bit) = core.pages.granule(address) {
+        live.set(bit..bit + 1);
     }
 }
 
@@ -158,8 +193,7 @@ impl<E: Engine> Core<E> {
         if u32::from(number) >= self.room.get() {
             return None;
         }
-        let place =
-            Place::of(self.pages.words(self.table.get(), self.room.get())[number as usize].get());
+        let place = Place::of(self.table_word(number).get());
         // SAFETY: `create` wrote a cache there, which stays until `destroy` takes its number away.
         (place != Place::NONE)
             .then(|| unsafe { &*core::ptr::with_exposed_provenance(self.pages.address_of(place)) })
@@ -176,6 +210,39 @@ impl<E: Engine> Core<E> {
                 f(number, cache);
             }
         }
+    }
+
+    /// A repair: keeps the places in use, the table's among them.
+    pub(super) fn keep_places(&self, live: &LiveMap) {
+        let keep = |place, bytes| {
+            if place != Place::NONE {
+                self.pages.keep_place(live, place, bytes);
+            }
+        };
+        for word in self.words() {
+            keep(Place::of(word.get()), size_of::<E::Cache>() as u32);
+        }
+        self.each_cache(|_, cache| keep(E::place_of(cache), E::cpu_bytes(self.cpus)));
+        if self.room.get() > 0 {
+            keep(self.table.get(), self.room.get() * 4);
+            // A new table whose room the call had not come to say.
+            let room = (self.pages.place_bytes(self.table.get()) / 4).min(MOST_CACHES);
+            self.room.set(room.max(self.room.get()));
+        }
+    }
+
+    /// A repair: all caches are as they began, and classes without one have none.
+    pub(super) fn repair_table(&self, cpu: u32) {
+        self.each_cache(|_, cache| E::renew(self, cpu, cache));
+        for class in &self.classes {
+            if class.get().checked_sub(1).is_some_and(|number| self.cache(number).is_none()) {
+                class.set(0);
+            }
+        }
+    }
+
+    fn table_word(&self, number: u8) -> &Cell<u32> {
+        &self.pages.words(self.table.get(), self.room.get())[number as usize]
     }
 
     fn words(&self) -> &[Cell<u32>] {
@@ -198,11 +265,19 @@ impl<E: Engine> Core<E> {
         let table = self.pages.take_place(room * 4)?;
         let new = self.pages.words(table, room);
         self.words().iter().zip(new).for_each(|(from, to)| to.set(from.get()));
-        if old > 0 {
-            self.pages.give_place(self.table.get(), old * 4);
+        let small = self.table.get();
+        // A repair goes by the table: it leads to whole ones, at each moment.
+        compiler_fence(Ordering::SeqCst);
+        if planted::is(Planted::TableGivenFirst) && old > 0 {
+            self.pages.give_place(small, old * 4);
         }
         self.table.set(table);
+        compiler_fence(Ordering::SeqCst);
         self.room.set(room);
+        compiler_fence(Ordering::SeqCst);
+        if !planted::is(Planted::TableGivenFirst) && old > 0 {
+            self.pages.give_place(small, old * 4);
+        }
         Some(old as u8)
     }
 
@@ -220,11 +295,16 @@ impl<E: Engine> Core<E> {
             self.pages.give_place(place, bytes);
             return None;
         };
+        if planted::is(Planted::CacheNamedFirst) {
+            self.table_word(number).set(place.number());
+        }
         let at = self.pages.address_of(place);
         const { assert!(align_of::<E::Cache>() <= 16 && !core::mem::needs_drop::<E::Cache>()) };
         // SAFETY: a place for so many bytes, aligned to 16, that nobody else has.
         unsafe { core::ptr::with_exposed_provenance_mut::<E::Cache>(at).write(cache) };
-        self.words()[number as usize].set(place.number());
+        // The last of all stores: a repair relies on what the table has.
+        compiler_fence(Ordering::SeqCst);
+        self.table_word(number).set(place.number());
         Some(CacheId(number))
     }
 
@@ -235,8 +315,10 @@ impl<E: Engine> Core<E> {
         if E::verify(self, cpu, cache, &mut tally).is_err() || tally.counts.slabs > 0 {
             return false;
         }
+        // The first of all stores: a repair forgets the cache then.
+        let place = Place::of(self.table_word(id.0).take());
+        compiler_fence(Ordering::SeqCst);
         E::end_cache(self, cache);
-        let place = Place::of(self.words()[id.0 as usize].take());
         self.pages.give_place(place, size_of::<E::Cache>() as u32);
         true
     }

@@ -26,12 +26,17 @@
 //! (`engine`), on other pages.
 //!
 //! Neighbours: [`caches`] has caches by number, [`orders`] the orders of slabs, [`typed`] object
-//! caches, [`verify`] the checker and [`tally`] what it adds up, [`report`] texts.
+//! caches, [`verify`] the checker and [`tally`] what it adds up, [`report`] texts. A yard in memory that
+//! processes share is made by `shared`, and repaired by [`mod@repair`].
 
 pub mod caches;
 pub mod memory;
 pub mod orders;
+pub mod planted;
+mod repair;
 pub mod report;
+#[cfg(target_os = "linux")]
+mod shared;
 pub mod slabs;
 pub mod slob;
 pub mod tally;
@@ -40,13 +45,16 @@ pub mod verify;
 
 pub use crate::engine::bare::kinds::{CpuSlab, Slab, Slub, Tiny};
 pub use crate::pages::bare::{ENTRY_BYTES, MOST_ORDER, TooSmall};
-pub use crate::platform::bare::{Alone, Board, Spin};
+#[cfg(target_os = "linux")]
+pub use crate::platform::bare::Robust;
+pub use crate::platform::bare::{Alone, Board, LiveMap, Spin};
 pub use caches::{CacheId, CacheSettings, Engine, Settings};
 pub use memory::Memory;
 pub use slob::Slob;
 pub use tally::Counts;
 pub use typed::{CacheBox, ObjectCache};
 
+use crate::platform::bare::live_map::GRANULE;
 use caches::Core;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -85,7 +93,82 @@ impl<B: Board, E: Engine> Yard<B, E> {
             }
         }
         let _leave = Leave(&self.board, self.board.enter());
-        f(&self.core, self.board.cpu() as u32)
+        let cpu = self.board.cpu() as u32;
+        let Some(live) = self.board.live_map() else { return f(&self.core, cpu) };
+        if live.begin_call() {
+            repair::repair(&self.core, live, cpu);
+        }
+        let result = f(&self.core, cpu);
+        // Not after a panic: then the next call repairs.
+        live.end_call();
+        result
+    }
+
+    /// What a call is about to hand out, of a cache or else a block, is live.
+    #[inline(always)]
+    fn marked(
+        &self,
+        core: &Core<E>,
+        cache: Option<&E::Cache>,
+        address: Option<usize>,
+    ) -> Option<usize> {
+        if let (Some(live), Some(address)) = (self.board.live_map(), address) {
+            E::mark(core, live, address, cache);
+        }
+        address
+    }
+
+    /// Takes back by `f` what was handed out; false if it is no such block.
+    fn take_back(
+        &self,
+        cache: Option<CacheId>,
+        address: usize,
+        f: impl Fn(&Core<E>, u32, Option<&E::Cache>) -> bool,
+    ) -> bool {
+        self.enter(|core, cpu| {
+            let cache = match cache.map(|cache| core.find(cache)) {
+                Some(None) => return false,
+                cache => cache.flatten(),
+            };
+            let live = self.board.live_map();
+            if live.is_some_and(|live| !E::unmark(core, live, address, cache)) {
+                return false;
+            }
+            let is_freed = f(core, cpu, cache);
+            if !is_freed && let Some(live) = live {
+                // Another cache's: it stays with its owner.
+                E::mark(core, live, address, cache);
+            }
+            is_freed
+        })
+    }
+
+    /// What a board with a live map is asked for: whole granules of it.
+    fn whole(&self, bytes: usize) -> Option<usize> {
+        match self.board.live_map() {
+            Some(_) => bytes.max(1).checked_next_multiple_of(GRANULE),
+            None => Some(bytes),
+        }
+    }
+
+    /// Makes room for the live map at the begin of a memory: what is left of it.
+    fn begin_map(&self, at: *mut u8, bytes: usize) -> Result<(*mut u8, usize), TooSmall> {
+        let Some(live) = self.board.live_map() else { return Ok((at, bytes)) };
+        let skipped = at.align_offset(align_of::<u32>());
+        let map = LiveMap::bytes_for(bytes, B::PAGE_BYTES);
+        let left = bytes.checked_sub(skipped).and_then(|left| left.checked_sub(map));
+        let left = left.filter(|_| self.core.pages.nr() == 0).ok_or(TooSmall)?;
+        // SAFETY: in the memory, which is the yard's by the promise of who calls.
+        unsafe {
+            live.init(at.add(skipped), map);
+            Ok((at.add(skipped + map), left))
+        }
+    }
+
+    fn end_map(&self, core: &Core<E>) {
+        if self.board.live_map().is_some() {
+            core.pages.name_insides();
+        }
     }
 
     /// Takes a memory over, once.
@@ -107,8 +190,13 @@ impl<B: Board, E: Engine> Yard<B, E> {
     /// # Safety
     /// The bytes are readable and writable as long as the yard is used, and nobody else uses them.
     pub unsafe fn init_at(&self, at: *mut u8, bytes: usize) -> Result<(), TooSmall> {
-        // SAFETY: the caller's promise.
-        self.enter(|core, _| unsafe { core.pages.init(at.expose_provenance(), bytes) })
+        self.enter(|core, _| {
+            let (at, bytes) = self.begin_map(at, bytes)?;
+            // SAFETY: the caller's promise.
+            unsafe { core.pages.init(at.expose_provenance(), bytes) }?;
+            self.end_map(core);
+            Ok(())
+        })
     }
 
     /// As [`Yard::init_at`], of memory that has holes: firmware's tables, a device's registers, a
@@ -138,9 +226,12 @@ impl<B: Board, E: Engine> Yard<B, E> {
         bytes: usize,
         holes: &[Range<usize>],
     ) -> Result<(), TooSmall> {
-        // SAFETY: the caller's promise.
-        self.enter(|core, _| unsafe {
-            core.pages.init_around(at.expose_provenance(), bytes, holes)
+        self.enter(|core, _| {
+            let (at, bytes) = self.begin_map(at, bytes)?;
+            // SAFETY: the caller's promise.
+            unsafe { core.pages.init_around(at.expose_provenance(), bytes, holes) }?;
+            self.end_map(core);
+            Ok(())
         })
     }
 
@@ -148,8 +239,11 @@ impl<B: Board, E: Engine> Yard<B, E> {
     /// page. `None` if there is no memory, after what was parked was returned: then the machine goes
     /// on, and a later call finds what was freed meanwhile.
     pub fn malloc(&self, bytes: usize) -> Option<NonNull<u8>> {
-        self.enter(|core, cpu| core.or_shrink(cpu, || E::malloc(core, cpu, bytes)))
-            .and_then(pointer)
+        let bytes = self.whole(bytes)?;
+        let malloc = |core: &Core<E>, cpu| {
+            self.marked(core, None, core.or_shrink(cpu, || E::malloc(core, cpu, bytes)))
+        };
+        self.enter(malloc).and_then(pointer)
     }
 
     /// Frees what [`Yard::malloc`] returned. What is no such block is left alone, as far as that can
@@ -158,7 +252,8 @@ impl<B: Board, E: Engine> Yard<B, E> {
     /// # Safety
     /// The block is not used any more, and was not freed before.
     pub unsafe fn mfree(&self, block: NonNull<u8>) -> bool {
-        self.enter(|core, cpu| E::mfree(core, cpu, block.addr().get()))
+        let at = block.addr().get();
+        self.take_back(None, at, |core, cpu, _| E::mfree(core, cpu, at))
     }
 
     /// Bytes that the owner of such a block may use; 0 if it is none.
@@ -168,7 +263,10 @@ impl<B: Board, E: Engine> Yard<B, E> {
 
     /// Allocates 2^order pages in a row, aligned to a page. `None` if there are not so many.
     pub fn pages(&self, order: u32) -> Option<NonNull<u8>> {
-        self.enter(|core, cpu| core.or_shrink(cpu, || core.take_run(order))).and_then(pointer)
+        let take = |core: &Core<E>, cpu| {
+            self.marked(core, None, core.or_shrink(cpu, || core.take_run(order)))
+        };
+        self.enter(take).and_then(pointer)
     }
 
     /// Frees what [`Yard::pages`] returned; false if it is no such block.
@@ -176,12 +274,16 @@ impl<B: Board, E: Engine> Yard<B, E> {
     /// # Safety
     /// As [`Yard::mfree`].
     pub unsafe fn free_pages(&self, block: NonNull<u8>) -> bool {
-        self.enter(|core, _| core.give_run(block.addr().get()))
+        let at = block.addr().get();
+        self.take_back(None, at, |core, _, _| core.give_run(at))
     }
 
     /// Makes a cache. `None` if there is no memory, there are 255 caches, or no slab holds such
     /// objects.
     pub fn create(&self, name: &str, settings: CacheSettings) -> Option<CacheId> {
+        let CacheSettings { size, align } = settings;
+        let align = if align.is_power_of_two() { self.whole(align)? } else { align };
+        let settings = CacheSettings { size: self.whole(size)?, align };
         self.enter(|core, cpu| core.or_shrink(cpu, || core.create(name, settings)))
     }
 
@@ -194,7 +296,7 @@ impl<B: Board, E: Engine> Yard<B, E> {
     pub fn alloc(&self, cache: CacheId) -> Option<NonNull<u8>> {
         let alloc = |core: &Core<E>, cpu| {
             let cache = core.find(cache)?;
-            core.or_shrink(cpu, || E::alloc(core, cpu, cache))
+            self.marked(core, Some(cache), core.or_shrink(cpu, || E::alloc(core, cpu, cache)))
         };
         self.enter(alloc).and_then(pointer)
     }
@@ -204,9 +306,9 @@ impl<B: Board, E: Engine> Yard<B, E> {
     /// # Safety
     /// As [`Yard::mfree`].
     pub unsafe fn free(&self, cache: CacheId, object: NonNull<u8>) -> bool {
-        self.enter(|core, cpu| match core.find(cache) {
-            Some(cache) => E::free(core, cpu, cache, object.addr().get()),
-            None => false,
+        let at = object.addr().get();
+        self.take_back(Some(cache), at, |core, cpu, cache| {
+            cache.is_some_and(|cache| E::free(core, cpu, cache, at))
         })
     }
 
@@ -221,7 +323,15 @@ impl<B: Board, E: Engine> Yard<B, E> {
     /// # Errors
     /// The equation.
     pub fn verify(&self) -> Result<Counts, &'static str> {
-        self.enter(|core, cpu| verify::verify(core, cpu))
+        self.enter(|core, cpu| {
+            let counts = verify::verify(core, cpu)?;
+            match self.board.live_map() {
+                Some(live) if !repair::is_mapped(core, live, &counts) => {
+                    Err("other blocks are live than the live map has")
+                }
+                _ => Ok(counts),
+            }
+        })
     }
 
     /// Bytes of an empty yard: itself and its table of pages.

@@ -5,7 +5,9 @@ use super::orders;
 use super::tally::Tally;
 use crate::engine::bare::kinds::Limits;
 use crate::engine::bare::{Cache, Kind, Object, On};
+use crate::pages::bare::meta::Place;
 use crate::pages::bare::{MOST_ORDER, NONE};
+use crate::platform::bare::LiveMap;
 use crate::slab::Geometry;
 
 /// Objects of a slab of these are numbered in half a word of each bitmap.
@@ -29,6 +31,16 @@ fn class_for(bytes: usize, page: u32) -> Option<usize> {
 }
 
 impl<K: Kind> Core<K> {
+    fn limits(&self) -> Limits {
+        Limits {
+            min_partial: self.settings.min_partial,
+            cpu_partial: self.settings.cpu_partial,
+            sheaf_objects: self.settings.sheaf_objects,
+            cpus: self.cpus,
+            page_bytes: self.pages.page_bytes(),
+        }
+    }
+
     fn on<'a>(&'a self, cpu: u32, cache: &'a Cache<K>) -> On<'a, K> {
         On { pages: &self.pages, cache, cpu: (cpu, self.cpus), nobody: &self.nobody }
     }
@@ -91,15 +103,9 @@ impl<K: Kind> Engine for K {
         }
         let objects = ((page << order) / size).min(MOST_OBJECTS);
         let geometry = Geometry::in_pages(size, order, objects);
-        let limits = Limits {
-            min_partial: core.settings.min_partial,
-            cpu_partial: core.settings.cpu_partial,
-            sheaf_objects: core.settings.sheaf_objects,
-            cpus: core.cpus,
-            page_bytes: page,
-        };
+        let limits = core.limits();
         let cpus = match Cache::<K>::cpu_bytes(core.cpus) {
-            0 => crate::pages::bare::meta::Place::NONE,
+            0 => Place::NONE,
             bytes => core.pages.take_place(bytes)?,
         };
         Some(Cache::new(number, name, geometry, &limits, cpus))
@@ -149,6 +155,30 @@ impl<K: Kind> Engine for K {
             }
             None => core.give_run(address),
         }
+    }
+
+    fn place_of(cache: &Cache<K>) -> Place {
+        cache.cpus()
+    }
+
+    fn renew(core: &Core<K>, cpu: u32, cache: &Cache<K>) {
+        let new = cache.renewed(&core.limits());
+        // SAFETY: one call is under way at a time, and this reference is the only one. What is
+        // written has the same type, and needs no drop.
+        unsafe { core::ptr::from_ref(cache).cast_mut().write(new) };
+        core.on(cpu, cache).forget_cpus();
+    }
+
+    fn adopt(core: &Core<K>, live: &LiveMap, cpu: u32, page: u32) {
+        let entry = core.pages.entry(page);
+        let Some(cache) = entry.kind().is_slab().then(|| core.cache(entry.cache())).flatten()
+        else {
+            return;
+        };
+        let size = cache.header.shape().geometry.size;
+        core.on(cpu, cache).adopt(page, |index| {
+            core.pages.granule_at(page, index * size).is_some_and(|bit| live.is_live(bit))
+        });
     }
 
     fn usable(core: &Core<K>, address: usize) -> usize {

@@ -1,11 +1,14 @@
 //! SLOB's door of a bare yard: the size lies in front of what `malloc` hands out, an object of a
 //! cache has nothing in front, and what a page does not hold is pages.
 
-use super::caches::{Core, Engine};
-use super::tally::Tally;
+use super::caches::{Core, Engine, mark_one};
+use super::tally::{Counts, Tally};
 use crate::engine::bare::blocks::Blocks;
 use crate::engine::slob::{self, Place, Request};
 use crate::pages::bare::Kind as PageKind;
+use crate::platform::bare::LiveMap;
+use crate::platform::bare::live_map::GRANULE;
+use core::ops::Range;
 
 /// SLOB.
 pub enum Slob {}
@@ -51,6 +54,26 @@ fn size_in_front(core: &Core<Slob>, address: usize) -> Option<(Place, u32)> {
     let at = place.unit * slob::kernel_unit(core.pages.page_bytes());
     let size = u32::from(core.pages.half(place.page, at).get());
     (size > 0 && at + size + HEADER <= core.pages.page_bytes()).then_some((place, size))
+}
+
+/// A block's page, its bits in the live map, and its bytes; `None` for what is no block.
+fn extent(
+    core: &Core<Slob>,
+    address: usize,
+    cache: Option<&SlobCache>,
+) -> Option<(u32, Range<usize>, u32)> {
+    let (at, bytes) = match cache {
+        Some(cache) => (address, cache.size),
+        None => (address.checked_sub(HEADER as usize)?, size_in_front(core, address)?.1 + HEADER),
+    };
+    let (page, first) = (place_of(core, at)?.page, core.pages.granule(at)?);
+    Some((page, first..first + bytes as usize / GRANULE, bytes))
+}
+
+/// Where a page of blocks has the number of its list: where slabs have their cache.
+fn note_list(core: &Core<Slob>, page: u32, bytes: u32) {
+    let entry = core.pages.entry(page);
+    entry.set(entry.kind(), entry.order(), slob::list_of(bytes) as u8);
 }
 
 impl Engine for Slob {
@@ -107,6 +130,58 @@ impl Engine for Slob {
             Some((place, size)) => give(core, place, size + HEADER),
             None => core.give_run(address),
         }
+    }
+
+    fn mark(core: &Core<Slob>, live: &LiveMap, address: usize, cache: Option<&SlobCache>) {
+        if let Some((page, bits, bytes)) = extent(core, address, cache) {
+            note_list(core, page, bytes);
+            live.set(bits);
+        } else {
+            mark_one(core, live, address);
+        }
+    }
+
+    fn unmark(
+        core: &Core<Slob>,
+        live: &LiveMap,
+        address: usize,
+        cache: Option<&SlobCache>,
+    ) -> bool {
+        let block = extent(core, address, cache);
+        if let Some((page, _, bytes)) = &block
+            && core.pages.entry(*page).kind() == PageKind::Blocks
+        {
+            // A full page, which joins the list of what is freed.
+            note_list(core, *page, *bytes);
+        }
+        let one = || core.pages.granule(address).map(|bit| bit..bit + 1);
+        let bits = block.map(|(_, bits, _)| bits).or_else(one);
+        let is_live = |bits: &Range<usize>| live.count(bits.clone()) as usize == bits.len();
+        bits.filter(is_live).inspect(|bits| live.clear(bits.clone())).is_some()
+    }
+
+    fn live_granules(counts: &Counts) -> u64 {
+        counts.live_bytes / GRANULE as u64
+    }
+
+    fn adopt(core: &Core<Slob>, live: &LiveMap, _: u32, page: u32) {
+        let entry = core.pages.entry(page);
+        if !matches!(entry.kind(), PageKind::Blocks | PageKind::ListedBlocks) {
+            return;
+        }
+        entry.set(PageKind::Blocks, 0, entry.cache());
+        let bits = core.pages.granules_of(page, 1);
+        let units = GRANULE as u32 / slob::kernel_unit(core.pages.page_bytes());
+        let is_live = |nth: u32| live.is_live(bits.start + nth as usize);
+        let (nr, mut at) = (bits.len() as u32, 0);
+        // The free stretches between live blocks.
+        let free = core::iter::from_fn(|| {
+            let first = (at..nr).find(|nth| !is_live(*nth))?;
+            at = (first..nr).find(|nth| is_live(*nth)).unwrap_or(nr);
+            Some((first * units, (at - first) * units))
+        });
+        // An error would be free memory that somebody writes to: the page is used no more then.
+        let _adopted = slob::adopt(blocks(core), page, free, entry.cache().into());
     }
 
     fn usable(core: &Core<Slob>, address: usize) -> usize {

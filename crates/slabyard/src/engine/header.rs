@@ -164,6 +164,13 @@ impl Header {
         self.shown.set_name(name);
     }
 
+    /// Takes another cache's name over, before the cache is used.
+    pub(super) fn rename_as(&self, other: &Header) {
+        for (word, from) in self.shown.name.iter().zip(&other.shown.name) {
+            word.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// Shows the cache to readers outside: last, because they know by it that it is in use.
     pub fn show(&self) {
         self.shown.slot.store(self.shape().slot.into(), Ordering::Release);

@@ -5,6 +5,16 @@
 //! ([`super::Platform`]) have rows of stacks for fast paths without a lock, and reserve addresses
 //! that they do not have memory for; here a call is a critical section, and every byte counts.
 
+pub mod live_map;
+#[cfg(target_os = "linux")]
+mod robust;
+
+pub use live_map::LiveMap;
+#[cfg(target_os = "linux")]
+pub use robust::Robust;
+#[cfg(target_os = "linux")]
+pub(crate) use robust::map_shared;
+
 use crate::sync::{AtomicBool, AtomicU32, Ordering, lock::Park};
 use core::marker::PhantomData;
 
@@ -14,7 +24,8 @@ use core::marker::PhantomData;
 /// Between [`Board::enter`] and the [`Board::leave`] that follows, nobody else of the yard's users
 /// passes `enter`: no other CPU, no other thread, and no interrupt handler on this CPU. `leave`
 /// makes what was written before it seen by who enters next. [`Board::cpu`] is below
-/// [`Board::CPUS`], and does not change in between.
+/// [`Board::CPUS`], and does not change in between. A board whose lock opens when its owner dies has a
+/// [`Board::live_map`].
 pub unsafe trait Board {
     /// Bytes of a page: a power of two from 256 to 65,536.
     const PAGE_BYTES: usize = 4096;
@@ -29,6 +40,12 @@ pub unsafe trait Board {
     /// The running CPU. Asked between `enter` and `leave`.
     fn cpu(&self) -> usize {
         0
+    }
+    /// What is live, where users may die between `enter` and `leave`: then the next call repairs the
+    /// yard by it.
+    #[inline(always)]
+    fn live_map(&self) -> Option<&LiveMap> {
+        None
     }
 }
 
@@ -98,6 +115,11 @@ impl Nobody {
     /// Nobody holds a lock.
     pub(crate) const fn new() -> Self {
         Nobody { held: AtomicU32::new(0) }
+    }
+
+    /// Nobody holds a lock any more: who did is dead.
+    pub(crate) fn release_all(&self) {
+        self.held.store(0, Ordering::Relaxed);
     }
 }
 

@@ -279,8 +279,9 @@ pub(super) fn begin_child<S: Arrays>(on: S) {
     orphans::empty_list(on);
 }
 
-/// Lists a slab with so many free objects that is on no list, in the child of a fork.
-pub(super) fn adopt<S: Arrays>(on: S, slab: u32, free: u32) {
+/// Lists a slab with so many free objects that is on no list, in the child of a fork, or in a bare yard
+/// that is repaired.
+pub(in crate::engine) fn adopt<S: Arrays>(on: S, slab: u32, free: u32) {
     let links = on.links(slab);
     if links.is_apart() {
         links.set_apart(false);

@@ -5,7 +5,7 @@ use super::{Object, On};
 use crate::engine::array_cache::{self, ArrayCaches, array, lists};
 use crate::engine::cpu_slabs::{self, Accounting, Freezing, Front, alloc, free};
 use crate::engine::slabs::{Rules, Slabs, Stacks};
-use crate::engine::{Header, Shape, Sheaves, flush, partial, tiny};
+use crate::engine::{Header, Shape, Sheaves, flush, orphans, partial, tiny};
 use crate::slab::{Geometry, Put};
 
 /// What a cache is to keep.
@@ -60,6 +60,10 @@ pub trait Kind: Sized + 'static {
     /// Objects came to a slab.
     fn freed(on: On<'_, Self>, shape: &Shape, slab: u32, put: &Put) {
         partial::freed(on, shape, slab, put);
+    }
+    /// Lists a slab with so many free objects that is on no list, of a cache that is made anew.
+    fn adopt(on: On<'_, Self>, slab: u32, free: u32) {
+        orphans::list(on, slab, free);
     }
     /// Flushes all that is parked, of a CPU, and then of the node, and ends empty slabs.
     fn shrink(on: On<'_, Self>, cpus: impl Iterator<Item = u32>);
@@ -236,6 +240,10 @@ impl Kind for Slab {
 
     fn freed(on: On<'_, Self>, _: &Shape, slab: u32, put: &Put) {
         lists::freed(on, slab, put);
+    }
+
+    fn adopt(on: On<'_, Self>, slab: u32, free: u32) {
+        lists::adopt(on, slab, free);
     }
 
     fn shrink(on: On<'_, Self>, cpus: impl Iterator<Item = u32>) {

@@ -6,13 +6,14 @@
 //! ([`super::counted`]) begin and end the same slabs at the same calls.
 //!
 //! Neighbours: [`stacks`] has sheaves and arrays, [`on_cpu`] CPU slabs, [`kinds`] says which engine
-//! does what, [`blocks`] is SLOB's; [`crate::bare`] is the yard.
+//! does what, [`blocks`] is SLOB's; [`repair`] makes caches anew; [`crate::bare`] is the yard.
 //! Invariants: one call is under way at a time. A slab on no list has no free object, or is a
 //! CPU's. For each slab: free + parked + live = objects.
 
 pub mod blocks;
 pub mod kinds;
 pub mod on_cpu;
+pub mod repair;
 pub mod stacks;
 
 use super::slabs::{Group, Links, Rules, Slabs};

@@ -33,8 +33,14 @@ pub struct Lists {
 }
 
 /// The list of the pages for objects of a size.
-fn list_of(bytes: u32) -> usize {
+#[must_use]
+pub fn list_of(bytes: u32) -> usize {
     usize::from(bytes >= SMALL) + usize::from(bytes >= MEDIUM)
+}
+
+/// A size of objects for which there is this list.
+pub(super) fn size_of(nth: usize) -> u32 {
+    [1, SMALL, MEDIUM].get(nth).copied().unwrap_or(MEDIUM)
 }
 
 fn filled(page: u32) -> Option<u32> {

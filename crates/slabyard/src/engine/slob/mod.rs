@@ -38,7 +38,7 @@ mod page;
 mod tests;
 
 pub use engine::Slob;
-pub use lists::Lists;
+pub use lists::{Lists, list_of};
 pub use page::{Block, Overwritten};
 
 use super::slabs::Links;
@@ -132,6 +132,22 @@ pub fn alloc<G: Pages>(on: G, request: &Request) -> Result<Option<Place>, Overwr
 pub fn free<G: Pages>(on: G, place: Place, bytes: u32) -> Result<(), Overwritten> {
     if on.with_lists(|lists| free_locked(on, lists, place, bytes))? {
         on.end_page(place.page);
+    }
+    Ok(())
+}
+
+/// Makes a page's free blocks anew, of ranges of units in order of addresses, and lists it as the list
+/// `nth` had it: for a yard that is repaired. The page is on no list.
+pub fn adopt<G: Pages>(
+    on: G,
+    page: u32,
+    free: impl Iterator<Item = (u32, u32)>,
+    nth: usize,
+) -> Result<(), Overwritten> {
+    on.set_free(page, 0, 0);
+    free.into_iter().try_for_each(|(unit, units)| give(on, page, unit, units))?;
+    if on.free(page).0 > 0 {
+        on.with_lists(|lists| lists.add(on, page, lists::size_of(nth)));
     }
     Ok(())
 }

@@ -21,6 +21,11 @@ impl Lists {
     pub(super) const fn new() -> Self {
         Lists { heads: [const { Cell::new(0) }; ORDERS], blocks: [const { Cell::new(0) }; ORDERS] }
     }
+
+    /// No block is free.
+    pub(super) fn forget(&self) {
+        self.heads.iter().chain(&self.blocks).for_each(|word| word.set(0));
+    }
 }
 
 impl Pages {

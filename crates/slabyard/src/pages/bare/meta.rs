@@ -22,6 +22,12 @@ impl Lists {
     pub(super) const fn new() -> Self {
         Lists { heads: [const { Cell::new(0) }; SIZES], pages: Cell::new(0) }
     }
+
+    /// No page has places.
+    pub(super) fn forget(&self) {
+        self.heads.iter().for_each(|head| head.set(0));
+        self.pages.set(0);
+    }
 }
 
 /// Names a place: its page, and in the low half the offset there.
@@ -54,7 +60,7 @@ impl Place {
 }
 
 /// The size, as a shift, and how many pages it takes, as an order.
-fn size_for(bytes: u32, page_shift: u32) -> (u32, u32) {
+pub(super) fn size_for(bytes: u32, page_shift: u32) -> (u32, u32) {
     let size = bytes.next_power_of_two().ilog2().max(LEAST);
     (size, size.saturating_sub(page_shift))
 }
@@ -127,6 +133,14 @@ impl Pages {
             self.unlist_meta(page, head);
             self.meta.pages.set(self.meta.pages.get() - 1);
             self.give(page, 0);
+        }
+    }
+
+    /// Counts and lists a page of a [repaired](super::repair) table.
+    pub(super) fn count_tables(&self, page: u32, shift: u32, pages: u32) {
+        self.meta.pages.set(self.meta.pages.get() + pages);
+        if shift < self.page_shift() && self.entry(page).free.get() > 0 {
+            self.list_meta(page, &self.meta.heads[(shift - LEAST) as usize]);
         }
     }
 

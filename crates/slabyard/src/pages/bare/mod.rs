@@ -12,13 +12,14 @@
 //! two bytes; so a slab has no bitmap, and a machine of 8 MiB has 20 KiB of entries.
 //!
 //! Neighbours: [`buddy`] cuts blocks of 2^order pages; [`meta`] cuts pages for the allocator's own
-//! small tables; [`crate::engine`]'s bare engines have the slabs. One call is under way at a time
+//! small tables; [`repair`] makes the lists of both anew; [`crate::engine`]'s bare engines have the slabs. One call is under way at a time
 //! ([`crate::platform::bare::Board`]), so the words are cells.
 //! Invariants: page 0 is nobody's, because the entries begin in it; the number 0 ends lists. A
 //! link of a slab leads to an object of it, or is [`NONE`].
 
 pub mod buddy;
 pub mod meta;
+pub mod repair;
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -79,6 +80,12 @@ impl Kind {
     #[must_use]
     pub const fn is_slab(self) -> bool {
         matches!(self, Kind::Slab | Kind::Listed | Kind::Apart | Kind::OnCpu | Kind::Parked)
+    }
+
+    /// True for the first page of a block in use.
+    #[must_use]
+    pub const fn is_in_use(self) -> bool {
+        !matches!(self, Kind::Reserved | Kind::Free | Kind::Inside)
     }
 }
 
