@@ -13,8 +13,8 @@
 //! as much room as the last freed large block had. A run that outgrows its room moves its pages
 //! out to a mapping ([`crate::pages`]'s `grown`). (glibc adapts its threshold for `mmap` to what
 //! is freed to the same end: mallopt(3).)
-//! Where frees are checked closely at first ([`crate::verify::close`]), blocks above
-//! [`SMALLEST_FAULTING`] are mappings too, as many as [`Large::may_fault`] allows: the kernel stops
+//! Where frees are checked closely at first ([`crate::verify::close`]), blocks from
+//! [`SMALLEST_FAULTING`] to [`LARGEST_RUN`] are mappings too, as many as [`Large::may_fault`] allows: the kernel stops
 //! a program that uses such a block after its free. What that costs, system calls and page faults,
 //! is bounded in time, so that the check never ends, and a program that replaces large blocks all
 //! the time gets runs.
@@ -43,18 +43,11 @@ const SMALLEST_FAULTING: usize = 128 << 10;
 /// No such mapping is made where there are so many mappings: the system has a limit.
 const MOST_FAULTING: usize = 1024;
 
-/// What such mappings may cost, of blocks that could be runs at all times and of larger ones: so
-/// that the large ones of a program that has both do not use up what the others have.
-const FAULTING: [Budget; 2] =
-    [Budget { per_ms: 64 << 10, burst_ms: 128 }, Budget { per_ms: 16 << 10, burst_ms: 512 }];
-
-/// What mappings may cost over time.
-struct Budget {
-    /// Bytes in a millisecond, in the mean: 16 KiB are 1 us of it, or 0.1 %.
-    per_ms: usize,
-    /// And so many milliseconds' worth at once: 8 MiB.
-    burst_ms: u64,
-}
+/// Bytes of such mappings in a millisecond, in the mean. A page that is faulted in anew costs 0.5
+/// to 6 us, the most in a virtual machine: 0.6 % of the time at most.
+const FAULTING_PER_MS: usize = 4 << 10;
+/// And at once: so many milliseconds' worth, 2 MiB.
+const FAULTING_MS: u64 = 512;
 
 /// Dirty free pages may raise the peak by this part of it.
 pub(crate) const WARM_PART: usize = 4;
@@ -79,8 +72,8 @@ pub(crate) struct Large {
     peak: AtomicUsize,
     /// Bytes of zeroed blocks that may be faulted in whole; a hint.
     touched: AtomicUsize,
-    /// Until when the blocks that were made mappings are paid for, in milliseconds, by [`FAULTING`].
-    paid_until: [AtomicU64; 2],
+    /// Until when the blocks that were made mappings are paid for, in milliseconds.
+    paid_until: AtomicU64,
     /// Their debugging.
     pub(crate) guarded: Guarded,
 }
@@ -92,7 +85,7 @@ impl Large {
             freed_bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             touched: AtomicUsize::new(0),
-            paid_until: [const { AtomicU64::new(0) }; 2],
+            paid_until: AtomicU64::new(0),
             guarded: Guarded::new(),
         }
     }
@@ -101,13 +94,11 @@ impl Large {
     /// blocks cost is spread over time. (Turner's leaky bucket as a virtual clock: ITU-T I.371.)
     /// Relaxed: two threads that count at the same time count one block.
     fn may_fault(&self, now_ms: u64, bytes: usize) -> bool {
-        let kind = usize::from(bytes > LARGEST_RUN);
-        let (budget, paid_until) = (&FAULTING[kind], &self.paid_until[kind]);
-        let cost_ms = bytes.div_ceil(budget.per_ms) as u64;
-        let paid = paid_until.load(Ordering::Relaxed).max(now_ms) + cost_ms;
-        let may = paid <= now_ms + budget.burst_ms;
+        let cost_ms = bytes.div_ceil(FAULTING_PER_MS) as u64;
+        let paid = self.paid_until.load(Ordering::Relaxed).max(now_ms) + cost_ms;
+        let may = paid <= now_ms + FAULTING_MS;
         if may {
-            paid_until.store(paid, Ordering::Relaxed);
+            self.paid_until.store(paid, Ordering::Relaxed);
         }
         may
     }
@@ -127,7 +118,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         if need <= LARGEST_WARM_RUN
             && self.is_large_warm()
-            && !self.is_to_fault(need)
             && let Some(address) = self.alloc_warm(bytes, align)
         {
             return Some(address);
