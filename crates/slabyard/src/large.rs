@@ -188,7 +188,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return false;
         };
         let touched = self.large.touched.load(Ordering::Relaxed);
-        if run.is_some() && touched < MOST_TOUCHED {
+        if bytes <= LARGEST_RUN && touched < MOST_TOUCHED {
             self.large.touched.store((touched + bytes).min(MOST_TOUCHED), Ordering::Relaxed);
         }
         if bytes > LARGEST_RUN {
@@ -296,9 +296,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Zeroes a fresh allocation, and writes nothing that is known to be zero: a table may be
-    /// sparse. But where as many bytes of runs were freed before, a small block is written to in
-    /// each page: programs look into a table before they enter something, and a page that is read
-    /// first is faulted in twice, once as the page of zeros.
+    /// sparse. But where as many bytes of blocks that could be runs were freed before, a small
+    /// block is written to in each page: programs look into a table before they enter something,
+    /// and a page that is read first is faulted in twice, once as the page of zeros.
     ///
     /// # Safety
     /// `pointer` is an allocation of this yard of at least so many bytes, the caller's alone, in
