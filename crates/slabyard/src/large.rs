@@ -273,11 +273,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 (bytes <= have && bytes >= have / 2).then_some(address)
             }
             Place::Large(have) if self.heap.run_bytes(address).is_some() => {
-                if bytes > have {
-                    return self.grow_live_run(address, have, bytes);
-                }
+                // A run of an object's size has an alignment that no object has; what `realloc`
+                // makes of it is an object, whose size its free may name.
                 if bytes <= classes::LARGEST {
                     return None;
+                }
+                if bytes > have {
+                    return self.grow_live_run(address, have, bytes);
                 }
                 let _slow_path = self.slow_path(RUN_CALLS)?;
                 self.heap.shrink_run(address, bytes);

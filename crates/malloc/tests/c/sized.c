@@ -133,6 +133,21 @@ static void give(struct block *b)
     b->at = NULL;
 }
 
+/* A small block of an alignment that no object has grows, and stays small. */
+static void grow_aligned(void)
+{
+    for (size_t align = 4096; align <= 1 << 20; align *= 2)
+        for (size_t bytes = 100; bytes < 18000; bytes += 1777) {
+            unsigned char *at = aligned_alloc(align, bytes);
+
+            CHECK(aligned_to(at, align), "%p is not aligned to %zu", at, align);
+            fill(at, bytes, bytes);
+            at = realloc(at, bytes + 6000);
+            CHECK(at && intact(at, bytes, bytes), "%zu bytes after realloc", bytes);
+            sized ? sized(at, bytes + 6000) : free(at);
+        }
+}
+
 int main(void)
 {
     sized = dlsym(RTLD_DEFAULT, "free_sized");
@@ -141,6 +156,7 @@ int main(void)
     delete_sized = dlsym(RTLD_DEFAULT, "_ZdlPvm");
     new_aligned = dlsym(RTLD_DEFAULT, "_ZnwmSt11align_val_t");
     delete_aligned = dlsym(RTLD_DEFAULT, "_ZdlPvmSt11align_val_t");
+    grow_aligned();
     for (int i = 0; i < STEPS; i++) {
         struct block *b = &blocks[below(NR)];
 
