@@ -5,7 +5,7 @@
  *
  * HOW: fork; copy (the system call itself, no handler runs); second (the fork of a second C
  * library, whose handlers are its own); shared (clone with the memory shared, the parent
- * waits for its end); vfork; bare-vfork (by the system call). WHAT: a row of the table below,
+ * waits for its end); vfork; bare-vfork (by `syscall`). WHAT: a row of the table below,
  * what the first `holders` threads do, or all; the others allocate.
  *
  * Each child checks and frees what the parent's threads had, allocates, and lets the
@@ -459,15 +459,29 @@ static pid_t vforked(void)
     return pid;
 }
 
-/* Not through `syscall`: its frame would be the child's to overwrite. */
+/*
+ * By the C library's `syscall`, in assembly: the return address of the parent's call stays on the
+ * stack that both have, so the child goes on below it.
+ */
 static __attribute__((noinline)) pid_t bare_vforked(void)
 {
 #ifdef __x86_64__
+    register int (*child)(void *) __asm__("r12") = be_shared_child;
+    register long number __asm__("rdi") = SYS_vfork;
     long pid;
 
-    __asm__ volatile("syscall" : "=a"(pid) : "0"((long)SYS_vfork) : "rcx", "r11", "memory");
-    if (pid == 0)
-        be_shared_child(NULL);
+    __asm__ volatile("mov %%rsp, %%rbx\n\t"
+                     "sub $128, %%rsp\n\t"
+                     "and $-64, %%rsp\n\t"
+                     "call syscall@PLT\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "sub $4096, %%rsp\n\t"
+                     "call *%%r12\n"
+                     "1: mov %%rbx, %%rsp"
+                     : "=a"(pid), "+r"(number), "+r"(child)
+                     :
+                     : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
     return (pid_t)pid;
 #else
     return vforked();
