@@ -45,7 +45,7 @@ const ALL_LOOKS: usize = 32 << 10;
 /// Objects on top of a stack with which an address is compared that should be live.
 const RECENT: usize = 8;
 
-/// Rows on which frees were made, a bit each; rows this far apart share one.
+/// Rows on which slow paths began, a bit each; rows this far apart share one.
 const ROWS: usize = 256;
 
 /// The state of the close checks.
@@ -68,7 +68,7 @@ impl Checks {
         }
     }
 
-    /// Records that frees were made on a row.
+    /// Records that objects may be parked on a row.
     #[inline]
     pub(crate) fn mark(&self, row: usize) {
         let (word, bit) = (&self.rows[row % ROWS / 64], 1 << (row % 64));
@@ -77,7 +77,7 @@ impl Checks {
         }
     }
 
-    /// True if `f` is true of any of the first `nr` rows on which frees were made. (Plain loops:
+    /// True if `f` is true of any of the first `nr` rows on which objects may be parked. (Plain loops:
     /// iterators took a third of the time of the check at the end.)
     #[inline]
     fn any_row(&self, nr: usize, mut f: impl FnMut(usize) -> bool) -> bool {
@@ -198,8 +198,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         found
     }
 
-    /// True if `f` is true of the objects in any of a cache's stacks, on rows on which frees
-    /// were made.
+    /// True if `f` is true of the objects in any of a cache's stacks, on rows on which
+    /// they may be parked.
     #[inline]
     fn any_stack(&self, class: usize, mut f: impl FnMut(&[AtomicUsize]) -> bool) -> bool {
         let p = self.platform();

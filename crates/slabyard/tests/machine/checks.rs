@@ -190,6 +190,24 @@ fn the_check_at_the_end_finds_what_is_parked_twice() {
     }
 }
 
+/// While the ticker runs, a slow path gives a row so long an interval that no free of it runs out.
+#[test]
+fn the_check_at_the_end_looks_at_a_row_whose_first_slow_path_was_an_allocation() {
+    let yard = yard(1);
+    let blocks: Vec<_> = (0..64).map(|_| yard.alloc(200_000, 16).expect("memory")).collect();
+    for block in blocks {
+        yard.free(block).expect("a live block");
+    }
+    assert!(yard.is_ticking());
+    yard.platform().set_cpu(1);
+    let [p, q] = [(); 2].map(|()| yard.alloc_fast(64, 16).expect("memory"));
+    for object in [p, q, p] {
+        yard.free_fast(object).expect("a live object");
+    }
+    yard.check_parked();
+    assert_eq!(REPORTED.take(), [(p, Cause::DoubleFree)]);
+}
+
 /// What is parked is spread over many slabs, and lies deep in a stack.
 #[test]
 fn the_check_at_the_end_finds_what_is_parked_twice_in_a_process_that_is_not_young() {

@@ -49,7 +49,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 let most = if self.checks.are_close() { 0 } else { most };
                 word.store(most as u32, Ordering::Relaxed);
             }
-            if before < 0 {
+            // A row of which the word is 0 was not used before, and the store above may be why no
+            // free of it runs out soon.
+            if before <= 0 {
                 self.mark_row(row);
             }
         }
