@@ -26,7 +26,7 @@ mod fast {
         naked_asm!(
             "test rdi, rdi",
             "jz 29f",
-            "20: mov rdx, qword ptr [rip + {fast} + {cs}]",
+            "mov rdx, qword ptr [rip + {fast} + {cs}]",
             "mov rsi, qword ptr [rip + {fast} + {rows}]",
             rseq_announce!(),
             "mov cx, word ptr [rdi]",
@@ -48,7 +48,7 @@ mod fast {
         naked_asm!(
             "test rdi, rdi",
             "jz 29f",
-            "20: mov rax, rsi",
+            "mov rax, rsi",
             "sub rax, qword ptr [rip + {fast} + {base}]",
             "test qword ptr [rip + {fast} + {mask}], rax",
             "jne 29f",

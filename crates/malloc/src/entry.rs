@@ -87,7 +87,7 @@ mod fast {
             #[unsafe(naked)]
             pub(crate) extern "C" fn $name(_bytes: usize) -> *mut c_void {
                 naked_asm!(
-                    "20: lea rsi, [rip + {fast}]",
+                    "lea rsi, [rip + {fast}]",
                     "cmp rdi, qword ptr [rsi + {limit}]",
                     "jae 29f",
                     "lea eax, [rdi + 15]",
@@ -119,7 +119,7 @@ mod fast {
             #[unsafe(naked)]
             extern "C" fn $name(_pointer: *mut c_void) {
                 naked_asm!(
-                    "20: mov rax, rdi",
+                    "mov rax, rdi",
                     "sub rax, qword ptr [rip + {fast} + {base}]",
                     "test qword ptr [rip + {fast} + {mask}], rax",
                     "jne 29f",
@@ -155,7 +155,7 @@ mod fast {
             #[unsafe(naked)]
             extern "C" fn $name(_pointer: *mut c_void, _bytes: usize) {
                 naked_asm!(
-                    "20: lea r8, [rip + {fast}]",
+                    "lea r8, [rip + {fast}]",
                     "mov rax, rdi",
                     "sub rax, qword ptr [r8 + {base}]",
                     "test qword ptr [r8 + {mask}], rax",

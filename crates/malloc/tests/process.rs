@@ -55,6 +55,7 @@ programs! {
     // SLOB has no classes: what it moves is its own affair.
     growth: "c/growth.c" in rseq own_rseq slots tiny_rseq slab_rseq slab_slots;
     sized: "c/sized.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
+    steps: "c/steps.c" in rseq own_rseq slots slob_rseq slab_rseq libc;
     stack: "c/stack.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes;
 }
 

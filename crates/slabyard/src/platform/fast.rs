@@ -4,7 +4,7 @@
 //! Neighbours: [`super::rseq`] has the sequences; the typed caches and the global allocator keep
 //! these words.
 //! Invariant: rows and offset never change. The slot may become 0 at any moment, for ever: the
-//! sequences read it inside of what the kernel restarts, so that after a fence of all CPUs every
+//! sequences read it inside of what the kernel aborts, so that after a fence of all CPUs every
 //! call of this cache is slow. A pop has its offset from a word of the yard's, which is 0 while each
 //! allocation must take the slow path.
 

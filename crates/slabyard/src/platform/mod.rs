@@ -269,8 +269,8 @@ pub trait Platform: Park + Sync {
     /// Replaces this CPU's stack as a whole and returns the one that was there.
     ///
     /// # Errors
-    /// [`Stopped`] if the stack is stopped or this thread has no row; nothing
-    /// has changed then.
+    /// [`Stopped`] if the stack is stopped, this thread has no row, or it was preempted in the midst;
+    /// nothing has changed then.
     fn exchange(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped>;
 
     /// This thread's word about slow paths: bit 0 is set inside of one, so that a

@@ -83,7 +83,7 @@ impl Slot {
     }
 }
 
-/// The stack was stopped, or the thread has no row.
+/// The stack was stopped, the thread has no row, or it was preempted in the midst of the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 

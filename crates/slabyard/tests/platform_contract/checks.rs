@@ -86,10 +86,16 @@ pub fn element(objects: usize, i: usize) -> &'static AtomicUsize {
     unsafe { &*((objects + i * 8) as *const AtomicUsize) }
 }
 
+/// An exchange of a stack that is not stopped. One that a preemption aborts says that it is.
+fn exchange<P: Platform>(p: &P, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
+    const TRIES: usize = 100;
+    (0..TRIES).find_map(|_| p.exchange(slot, new).ok()).ok_or(Stopped)
+}
+
 /// Gives this CPU an empty stack with elements of its own; returns their address.
 fn new_stack<P: Platform>(p: &P, slot: Slot) -> usize {
     let objects = arrays(p, 1, CAPACITY as usize)[0];
-    assert_eq!(p.exchange(slot, stack(p, objects, 0, CAPACITY)), Ok(Stack::NONE));
+    assert_eq!(exchange(p, slot, stack(p, objects, 0, CAPACITY)), Ok(Stack::NONE));
     objects
 }
 
@@ -107,7 +113,7 @@ fn rows_come_in_time<P: Platform>(p: &P, around: &Surroundings<'_>) {
         p.enter();
         let row = p.row_hint().expect("a row after the slow path");
         assert!(row < p.rows().len() && p.row_used(row));
-        assert_eq!(p.exchange(slot, Stack::NONE), Ok(Stack::NONE));
+        assert_eq!(exchange(p, slot, Stack::NONE), Ok(Stack::NONE));
         assert_eq!(p.depth().load(Ordering::Relaxed), 0, "not in a slow path");
         assert_eq!(p.held().load(Ordering::Relaxed), 0, "no lock");
     });
@@ -151,7 +157,7 @@ fn tag_decides<P: Platform>(p: &P, slot: Slot) {
         element(second, CAPACITY as usize + i).store(word, Ordering::Relaxed);
     }
     let tagged = stack(p, second, 0, CAPACITY);
-    assert_eq!(p.exchange(slot, tagged), Ok(stack(p, first, 1, CAPACITY)));
+    assert_eq!(exchange(p, slot, tagged), Ok(stack(p, first, 1, CAPACITY)));
     assert!(!p.push_if(slot, A - 1) && !p.push_if(slot, A + GRANULE), "of other slabs");
     assert!(p.push_if(slot, A) && !p.push_if(slot, A), "freed twice in a row");
     for offset in [GRANULE - 1, 1, 16] {
@@ -164,7 +170,7 @@ fn tag_decides<P: Platform>(p: &P, slot: Slot) {
     );
     assert!(p.push(slot, C), "a push asks for no tag");
     assert_eq!(p.pop(slot), Some(C));
-    assert_eq!(p.exchange(slot, Stack::NONE), Ok(stack(p, second, 1, CAPACITY)));
+    assert_eq!(exchange(p, slot, Stack::NONE), Ok(stack(p, second, 1, CAPACITY)));
     assert!(!p.push_if(slot, A));
 }
 
@@ -189,9 +195,9 @@ fn many_are_one_after_the_other<P: Platform>(p: &P, slot: Slot) {
     for (i, word) in [A, !(GRANULE - 1)].into_iter().enumerate() {
         element(tagged, CAPACITY as usize + i).store(word, Ordering::Relaxed);
     }
-    assert!(p.exchange(slot, stack(p, tagged, 0, CAPACITY)).is_ok());
+    assert!(exchange(p, slot, stack(p, tagged, 0, CAPACITY)).is_ok());
     assert_eq!(p.push_many_if(slot, &all), 0, "it may not take all of them");
-    assert_eq!(p.exchange(slot, Stack::NONE), Ok(stack(p, tagged, 0, CAPACITY)));
+    assert_eq!(exchange(p, slot, Stack::NONE), Ok(stack(p, tagged, 0, CAPACITY)));
 }
 
 fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
@@ -199,13 +205,13 @@ fn exchange_returns_what_was_there<P: Platform>(p: &P, slot: Slot) {
     assert!(p.push(slot, A) && p.push(slot, B));
     let second = arrays(p, 1, CAPACITY as usize)[0];
     element(second, 0).store(C, Ordering::Relaxed);
-    let old = p.exchange(slot, stack(p, second, 1, 1));
+    let old = exchange(p, slot, stack(p, second, 1, 1));
     assert_eq!(old, Ok(stack(p, first, 2, CAPACITY)));
     let held = [0, 1].map(|i| element(first, i).load(Ordering::Relaxed));
     assert_eq!(held, [A, B]);
     assert!(!p.push(slot, A), "the new capacity");
     assert_eq!(p.pop(slot), Some(C));
-    assert_eq!(p.exchange(slot, Stack::NONE), Ok(stack(p, second, 0, 1)));
+    assert_eq!(exchange(p, slot, Stack::NONE), Ok(stack(p, second, 0, 1)));
     zeros_are_empty_and_full(p, slot);
 }
 
@@ -216,7 +222,7 @@ fn asked_push_is_slow<P: Platform>(p: &P, row: usize, slot: Slot) {
     assert!(!p.push(slot, B) && !p.push_if(slot, B), "the end is 0");
     assert_eq!(p.push_many(slot, &[B, C]) + p.push_many_if(slot, &[B, C]), 0, "the end is 0");
     let again = stack(p, objects, 1, CAPACITY);
-    assert_eq!(p.exchange(slot, again), Ok(Stack { end: 0, ..again }));
+    assert_eq!(exchange(p, slot, again), Ok(Stack { end: 0, ..again }));
     assert!(p.push(slot, B));
     assert_eq!((p.pop(slot), p.pop(slot)), (Some(B), Some(A)));
 }

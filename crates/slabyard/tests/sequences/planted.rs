@@ -10,7 +10,7 @@ macro_rules! push_begin {
             "
             mov r9, rdx
             mov r10, rcx
-        20: mov rdx, r9
+        mov rdx, r9
             ",
             slabyard::rseq_announce!(),
             "
@@ -28,7 +28,7 @@ macro_rules! push_begin {
 pub unsafe extern "sysv64" fn pop_late(slot: usize, rows: usize, cs_offset: usize) -> usize {
     naked_asm!(
         "mov r9, rdx",
-        "20: mov rdx, r9",
+        "mov rdx, r9",
         slabyard::rseq_announce!(),
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
@@ -106,7 +106,7 @@ pub unsafe extern "sysv64" fn push_if_early(
         "mov r8, qword ptr [rsi + rax * 8 + 8]",
         "xor r8, rdi",
         "and r8, qword ptr [rsi + rax * 8 + 16]",
-        "20: mov rdx, r9",
+        "mov rdx, r9",
         slabyard::rseq_announce!(),
         "mov cx, r10w",
         "mov edx, dword ptr [rsi + rcx]",
@@ -138,7 +138,7 @@ pub unsafe extern "sysv64" fn pop_many_late(
     naked_asm!(
         "mov r9, rdx",
         "mov r10, rcx",
-        "20: mov rdx, r9",
+        "mov rdx, r9",
         slabyard::rseq_announce!(),
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
@@ -172,7 +172,7 @@ pub unsafe extern "sysv64" fn push_many_late(
     naked_asm!(
         "mov r9, rdx",
         "mov r10, rcx",
-        "20: mov rdx, r9",
+        "mov rdx, r9",
         slabyard::rseq_announce!(),
         "mov cx, r10w",
         "mov edx, dword ptr [rsi + rcx]",

@@ -6,7 +6,7 @@
 //! sequence never computes with two halves of different stacks.
 //!
 //! With private rows (`can_stop` false) there is no token: no other thread uses the
-//! row, and nothing restarts.
+//! row, and nothing is aborted.
 
 use super::super::stack::{Entry, STOPPED, Slot, Stack, Stopped, Tag};
 use super::{Broken, Machine};
@@ -28,7 +28,7 @@ pub(super) enum Takes {
     Tagged,
 }
 
-/// What a sequence ended with; `None` stands for a restart.
+/// What a sequence ended with; `None` stands for an abort.
 type Ended<T> = Option<T>;
 
 impl Machine {
@@ -50,7 +50,7 @@ impl Machine {
                 && self.generations[token.cpu].load(Ordering::Relaxed) == token.generation
     }
 
-    /// A step inside of a sequence; `None` if the sequence must begin again.
+    /// A step inside of a sequence; `None` if the sequence is aborted.
     fn inside(&self, token: &Token) -> Option<()> {
         self.step();
         self.is_valid(token).then_some(())
@@ -62,17 +62,13 @@ impl Machine {
         (self.config.broken == Broken::CommitWithoutCheck || self.is_valid(token)).then_some(())
     }
 
-    fn restarting<T>(&self, mut sequence: impl FnMut(&Token) -> Ended<T>) -> T {
-        loop {
-            let token = self.token();
-            if let Some(result) = sequence(&token) {
-                return result;
-            }
-        }
+    /// Makes a sequence; `slow` is the result of one that is aborted.
+    fn or_slow<T>(&self, slow: T, sequence: impl FnOnce(&Token) -> Ended<T>) -> T {
+        sequence(&self.token()).unwrap_or(slow)
     }
 
     pub(super) fn pop_in_steps(&self, slot: Slot) -> Option<usize> {
-        self.restarting(|token| {
+        self.or_slow(None, |token| {
             let Some(row) = self.row() else {
                 return Some(None);
             };
@@ -94,9 +90,9 @@ impl Machine {
         })
     }
 
-    /// `slot` is read inside of what restarts.
+    /// `slot` is read inside of what is aborted.
     pub(super) fn push_in_steps(&self, slot: impl Fn() -> Slot, object: usize) -> bool {
-        self.restarting(|token| {
+        self.or_slow(false, |token| {
             let Some(row) = self.row() else {
                 return Some(false);
             };
@@ -121,7 +117,7 @@ impl Machine {
     }
 
     pub(super) fn push_if_in_steps(&self, slot: Slot, object: usize) -> bool {
-        self.restarting(|token| {
+        self.or_slow(false, |token| {
             let Some(row) = self.row() else {
                 return Some(false);
             };
@@ -152,7 +148,7 @@ impl Machine {
     }
 
     pub(super) fn pop_many_in_steps(&self, slot: Slot, out: &mut [usize]) -> usize {
-        self.restarting(|token| {
+        self.or_slow(0, |token| {
             let Some(row) = self.row() else {
                 return Some(0);
             };
@@ -182,7 +178,7 @@ impl Machine {
     }
 
     pub(super) fn push_many_in_steps(&self, slot: Slot, objects: &[usize], takes: Takes) -> usize {
-        self.restarting(|token| {
+        self.or_slow(0, |token| {
             let Some(row) = self.row() else {
                 return Some(0);
             };
@@ -217,7 +213,7 @@ impl Machine {
     }
 
     pub(super) fn exchange_in_steps(&self, slot: Slot, new: Stack) -> Result<Stack, Stopped> {
-        self.restarting(|token| {
+        self.or_slow(Err(Stopped), |token| {
             let Some(row) = self.row() else {
                 return Some(Err(Stopped));
             };

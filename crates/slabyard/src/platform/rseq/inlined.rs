@@ -1,8 +1,8 @@
 //! The sequences of [`super`] where their text lies in the caller's function: no call.
 //!
-//! Each copy has its own descriptor, beside those of the functions. All that a sequence reads
-//! after label 20, where the kernel restarts it, is read anew there: the words of the
-//! [`FastPath`] too, so that a fence of all CPUs is also a fence for a change of its slot.
+//! Each copy has its own descriptor, beside those of the functions. Of the words of the
+//! [`FastPath`] it reads the slot within the part that the kernel aborts, so that a fence of all
+//! CPUs is also a fence for a change of its slot.
 
 use crate::platform::fast::{FastPath, at};
 use crate::platform::stack::COUNTDOWN_AT;
@@ -20,7 +20,7 @@ pub unsafe fn pop_inlined(words: &FastPath) -> usize {
     // entry and the announcement.
     unsafe {
         asm!(
-            "20: mov rdx, qword ptr [{words} + {cs_offset}]",
+            "mov rdx, qword ptr [{words} + {cs_offset}]",
             rseq_announce!(),
             "mov rsi, qword ptr [{words} + {pops}]",
             "mov cx, word ptr [rsi]",
@@ -52,7 +52,7 @@ pub unsafe fn push_inlined(words: &FastPath, object: usize) -> bool {
     // SAFETY: as in `pop_inlined`.
     unsafe {
         asm!(
-            "20: mov rdx, qword ptr [{words} + {cs_offset}]",
+            "mov rdx, qword ptr [{words} + {cs_offset}]",
             rseq_announce!(),
             "mov rsi, qword ptr [{words} + {rows}]",
             "dec dword ptr [rsi + rcx + {countdown}]",

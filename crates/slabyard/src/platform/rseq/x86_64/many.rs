@@ -16,9 +16,7 @@ pub(super) unsafe extern "sysv64" fn pop_many_raw(
     most: usize,
 ) -> usize {
     naked_asm!(
-        "mov r9, rdx",
         "mov r10, rcx",
-        "20: mov rdx, r9",
         rseq_announce!(),
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
@@ -78,9 +76,7 @@ pub(super) unsafe extern "sysv64" fn pop_many_raw(
 macro_rules! push_many {
     ($kind:literal, $tag:literal) => {
         naked_asm!(
-            "mov r9, rdx",
             "mov r10, rcx",
-            "20: mov rdx, r9",
             rseq_announce!(),
             "mov cx, r10w",
             "mov edx, dword ptr [rsi + rcx]",

@@ -11,11 +11,12 @@
 //! | `rcx` | the entry's distance from it |
 //! | `rax` | the object popped |
 //!
-//! A sequence begins at label 20, which is the caller's: what it has in registers but
-//! `rdi` is made anew from there. The descriptor is stored, then 21 to 22 is the part
-//! that the kernel restarts at 20 (through 24) when the thread was preempted, migrated
-//! or interrupted by a signal. The last instruction before 22 is the committing store.
-//! 29 is the caller's label for "slow".
+//! The descriptor is stored, then 21 to 22 is the part that the kernel aborts when the thread
+//! was preempted, migrated or interrupted by a signal: it goes on at 24, with 0 in `rax` to 29,
+//! the caller's label for "slow", where the caller's arguments are still in their registers. It
+//! does not begin anew: under a debugger's single step, each of which aborts it, that would never
+//! end. An abort is as rare as a preemption within these few instructions. The last instruction
+//! before 22 is the committing store.
 //!
 //! The CPU number is read two bytes in front of where it stands: these are zeros (the
 //! high half of `cpu_id_start`, a number below 2^16), so that the 32 bits read are the
@@ -54,7 +55,8 @@ macro_rules! rseq_descriptor {
             ", \"ax\", @progbits
         .byte 0x0f, 0xb9, 0x3d
         .long 0x53053053
-        24: jmp 20b
+        24: xor eax, eax
+        jmp 29f
         .popsection
         "
         )
@@ -218,16 +220,7 @@ pub use many::{pop_many, push_many, push_many_if};
 
 #[unsafe(naked)]
 unsafe extern "sysv64" fn pop_raw(slot: usize, rows: usize, cs_offset: usize) -> usize {
-    naked_asm!(
-        "mov r9, rdx",
-        "20: mov rdx, r9",
-        rseq_announce!(),
-        "mov cx, di",
-        rseq_pop!("rax"),
-        "ret",
-        "29: xor eax, eax",
-        "ret",
-    )
+    naked_asm!(rseq_announce!(), "mov cx, di", rseq_pop!("rax"), "ret", "29: xor eax, eax", "ret",)
 }
 
 #[unsafe(naked)]
@@ -238,9 +231,7 @@ unsafe extern "sysv64" fn push_raw(
     slot: usize,
 ) -> usize {
     naked_asm!(
-        "mov r9, rdx",
         "mov r10, rcx",
-        "20: mov rdx, r9",
         rseq_announce!(),
         "mov cx, r10w",
         rseq_push!("rsi"),
@@ -259,9 +250,7 @@ unsafe extern "sysv64" fn push_if_raw(
     slot: usize,
 ) -> usize {
     naked_asm!(
-        "mov r9, rdx",
         "mov r10, rcx",
-        "20: mov rdx, r9",
         rseq_announce!(),
         "mov cx, r10w",
         rseq_push_if!("rsi", "eax", "rax", "r8"),
@@ -284,7 +273,7 @@ unsafe extern "sysv64" fn exchange_raw(
     naked_asm!(
         "mov r10, rdx",
         "mov r9, rcx",
-        "20: lea rdx, [rip + 25f]",
+        "lea rdx, [rip + 25f]",
         "mov fs:[r9], rdx",
         "21: movsxd rcx, dword ptr fs:[r9 - 4]",
         "test ecx, ecx",
