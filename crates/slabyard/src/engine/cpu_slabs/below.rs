@@ -133,6 +133,15 @@ impl<P: Platform> PageSlabs<'_, P, Below> {
         Stack { top: old as u32, end: 0 }
     }
 
+    /// What an element has, which is nothing of most: banks are as many as fit into a sheaf.
+    fn take(self, element: &AtomicUsize) -> Stack {
+        if element.load(Ordering::Relaxed) == 0 {
+            Stack::NONE
+        } else {
+            self.swap(element, Stack::NONE)
+        }
+    }
+
     /// Pushes an object to this CPU's slab, if it is of that slab.
     fn push_to_own(self, slab: u32, address: usize) -> bool {
         let Ok(Some(mut own)) = self.check_out_slab() else { return false };
@@ -154,13 +163,13 @@ impl<P: Platform> PageSlabs<'_, P, Below> {
     ) {
         for bank in banks(self.heap, &self).chunks_exact(BANK) {
             let element = &bank[Part::Slab as usize];
-            if let Some(slab) = self.cpu_slab_in(self.swap(element, Stack::NONE)) {
+            if let Some(slab) = self.cpu_slab_in(self.take(element)) {
                 f(&slab);
                 let back = self.heap.sheaves.publish(slab.own, 0);
                 self.drain_slab(self.swap(element, back));
             }
             let element = &bank[Part::List as usize];
-            if let Some(mut list) = self.heap.sheaves.adopt(self.swap(element, Stack::NONE)) {
+            if let Some(mut list) = self.heap.sheaves.adopt(self.take(element)) {
                 g(&mut list);
                 let back = self.heap.sheaves.publish(list, 0);
                 self.drain_list(self.swap(element, back));
@@ -171,8 +180,8 @@ impl<P: Platform> PageSlabs<'_, P, Below> {
     /// Drains all banks.
     pub(super) fn drain_banks(self) {
         for bank in banks(self.heap, &self).chunks_exact(BANK) {
-            self.drain_slab(self.swap(&bank[Part::Slab as usize], Stack::NONE));
-            self.drain_list(self.swap(&bank[Part::List as usize], Stack::NONE));
+            self.drain_slab(self.take(&bank[Part::Slab as usize]));
+            self.drain_list(self.take(&bank[Part::List as usize]));
         }
     }
 
