@@ -118,7 +118,9 @@ fn begin(options: &Options) -> bool {
     if options.get(Key::Observable) == 1 {
         observe::allow();
     }
-    helper::set_enabled(options.get(Key::Helper) == 1);
+    let helped = options.get(Key::Helper) == 1;
+    helper::set_enabled(helped);
+    YARD.give_surplus(!helped);
     #[cfg(any_engine)]
     crate::pressure::set_drain(options);
     choice::choose(options);

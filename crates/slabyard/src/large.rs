@@ -59,8 +59,11 @@ const ALIGN: usize = 16;
 const LARGEST_TOUCHED: usize = 256 << 10;
 const MOST_TOUCHED: usize = 1 << 20;
 
-/// A run larger than this makes room for the new pages that it takes.
-const SMALLEST_LARGE: usize = 64 << 10;
+/// The free of a block may give back so many times as much.
+pub(crate) const SHED: usize = 4;
+
+/// A run larger than this makes room for the new pages that it takes, and gives back as it is freed.
+pub(crate) const SMALLEST_LARGE: usize = 64 << 10;
 
 /// What a yard remembers of its large blocks.
 pub(crate) struct Large {
@@ -116,6 +119,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let mapped = if faulting { self.map_large(bytes, align) } else { None };
             return mapped.or_else(|| self.alloc_warm(bytes, align));
         }
+        self.surplus.allocates();
         if need <= LARGEST_WARM_RUN
             && self.is_large_warm()
             && let Some(address) = self.alloc_warm(bytes, align)
@@ -194,6 +198,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if bytes > LARGEST_RUN {
             self.large.freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
             self.large.freed_bytes.store(bytes, Ordering::Relaxed);
+        }
+        if run.is_some() && bytes > SMALLEST_LARGE {
+            self.give_surplus_of(SHED * bytes / GRANULE);
         }
         true
     }

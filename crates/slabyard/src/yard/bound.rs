@@ -6,7 +6,8 @@
 //! a request of another process, or a refused page; and the frees that a signal handler
 //! deferred to the slow path that it interrupted, each of which is a call of its own. A request
 //! above [`super::LARGEST_RUN`] costs in proportion to its size: it is mapped and unmapped
-//! whole, and may purge as many bytes as it takes, in whole huge pages.
+//! whole, and may purge as many bytes as it takes, in whole huge pages; the free of a run
+//! above [`SHEDDING`] may purge [`SHED`] times as many bytes as it has.
 //!
 //! The tests count what calls do, and compare it with these numbers.
 
@@ -31,6 +32,11 @@ pub const GIVE_BACKS: u64 = 1;
 
 /// Bytes that one such system call purges.
 pub const GIVE_BACK_BYTES: u64 = purge::MOST_BYTES as u64;
+
+/// The free of a run above [`SHEDDING`] bytes may purge [`SHED`] times as many.
+pub const SHEDDING: usize = crate::large::SMALLEST_LARGE;
+/// See [`SHEDDING`].
+pub const SHED: u64 = crate::large::SHED as u64;
 
 /// Bytes by which a request above [`super::LARGEST_RUN`] may purge more than it takes.
 pub const MORE_BYTES: u64 = (2 * HUGE * GRANULE) as u64;

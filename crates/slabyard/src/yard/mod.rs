@@ -24,6 +24,7 @@ use crate::growth::Growth;
 use crate::large::Large;
 use crate::pages::{Misuse, PageHeap};
 use crate::platform::{FastPath, GRANULE, Platform, Slot};
+use crate::surplus::Surplus;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank, fence};
 use crate::verify::close::Checks;
 use crate::verify::debugging::debug_of;
@@ -94,6 +95,7 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) waiting: Waiting<P, E>,
     /// The purge backlog: free granules that the next slow paths purge, however young they are.
     pub(crate) backlog: AtomicUsize,
+    pub(crate) surplus: Surplus,
 }
 
 /// About how many calls about a cache, or about runs, make one slow path.
@@ -130,6 +132,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             running_deferred: AtomicU32::new(0),
             waiting: Waiting::new(),
             backlog: AtomicUsize::new(0),
+            surplus: Surplus::new(),
         }
     }
 

@@ -81,7 +81,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         };
         let measures = matches!(interval, EVERY_CALL | LONGEST_INTERVAL) || spent;
         let due = look && self.look_at_clock(measures);
-        if due || self.has_work() {
+        let given = !due && self.has_surplus() && self.give_slice();
+        if due || !given && self.has_work() {
             self.reclaim(due);
         }
         // An allocation of a run has enough to do.

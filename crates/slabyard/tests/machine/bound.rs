@@ -64,6 +64,7 @@ impl<E: Engine> Scene<E> {
         let first = config.seed as usize;
         let yard = Yard::new(Machine::new(config));
         assert!(yard.init(Settings { reserve_bytes: 8 << 30, decay_ms: 80 }));
+        yard.give_surplus(first.is_multiple_of(2));
         Scene { yard, shared: Mutex::default(), most: Most::default(), classes, first }
     }
 
@@ -80,9 +81,13 @@ impl<E: Engine> Scene<E> {
         if bytes <= LARGEST_RUN {
             return self.call(alloc);
         }
-        // Beside its slice it may purge as much as it takes, in whole huge pages.
+        self.call_about_large(bytes, alloc)
+    }
+
+    /// A call that may purge so many bytes beside its slice, in whole huge pages.
+    fn call_about_large<R>(&self, bytes: usize, f: impl FnOnce() -> R) -> R {
         let before = self.yard.platform().tally();
-        let address = alloc();
+        let result = f();
         let after = self.yard.platform().tally();
         let (calls, given) =
             (after.give_backs - before.give_backs, after.give_back_bytes - before.give_back_bytes);
@@ -90,11 +95,18 @@ impl<E: Engine> Scene<E> {
         assert!(given <= most, "{given} bytes in {calls} calls for {bytes}");
         let Tally { give_backs, give_back_bytes, .. } = before;
         self.most.add(&before, &Tally { give_backs, give_back_bytes, ..after });
-        address
+        result
     }
 
     fn free(&self, address: usize) {
-        assert_eq!(self.call(|| self.yard.free_fast(address)), Ok(()));
+        let free = || self.yard.free_fast(address);
+        let freed = match self.yard.heap.run_bytes(address) {
+            Some(bytes) if bytes > bound::SHEDDING => {
+                self.call_about_large(bytes * bound::SHED as usize, free)
+            }
+            _ => self.call(free),
+        };
+        assert_eq!(freed, Ok(()));
     }
 
     fn random_bytes(&self, random: &mut Random) -> usize {

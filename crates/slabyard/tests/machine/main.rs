@@ -29,6 +29,7 @@ mod reclaim_slab;
 mod refused;
 mod sheaves;
 mod slob;
+mod surplus;
 mod ticker;
 mod waste;
 mod working_set;

@@ -201,6 +201,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let live = self.live_granules(self.heap.free_count().free);
             let surplus = dirty.saturating_sub(MUCH + live / WARM_PART);
             self.backlog.fetch_max(surplus, Ordering::Relaxed);
+            self.look_at_surplus();
             if surplus > 0 && interval > BACKLOG_INTERVAL {
                 self.change_interval(interval, BACKLOG_INTERVAL);
             }
@@ -229,7 +230,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             }
             self.raise_backlog(interval);
         }
-        self.claim_tick(now)
+        let due = self.claim_tick(now);
+        if due {
+            self.look_at_surplus();
+        }
+        due
     }
 
     /// True for one caller when a tick is due.

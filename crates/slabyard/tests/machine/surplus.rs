@@ -1,0 +1,105 @@
+//! What a program frees goes back as it frees, so that little is left where it makes no call from
+//! then on; and a program that fills and empties its heap again and again keeps its pages.
+
+use crate::each_engine;
+use slabyard::engine::Engine;
+use slabyard::platform::GRANULE;
+use slabyard::platform::machine::{Config, Machine};
+use slabyard::yard::{Settings, Yard};
+
+const MIB: usize = 1 << 20;
+
+fn yard<E: Engine>() -> Yard<Machine, E> {
+    let yard = each_engine::new_yard(Machine::new(Config::default()));
+    assert!(yard.init(Settings { reserve_bytes: 1 << 30, decay_ms: 250 }));
+    yard.give_surplus(true);
+    yard
+}
+
+/// Blocks of so many bytes come, `mib` in all, and all go.
+fn wave<E: Engine>(yard: &Yard<Machine, E>, block: usize, mib: usize) {
+    let nr = mib * MIB / block;
+    let blocks: Vec<_> = (0..nr).map(|_| yard.alloc(block, 16).expect("memory")).collect();
+    for block in blocks {
+        yard.free(block).expect("a live block");
+    }
+}
+
+fn dirty<E: Engine>(yard: &Yard<Machine, E>) -> usize {
+    yard.heap.buddy.dirty_hint() * GRANULE / MIB
+}
+
+fn given_back<E: Engine>(yard: &Yard<Machine, E>) -> usize {
+    yard.platform().tally().give_back_bytes as usize / MIB
+}
+
+// The machine's clock stands still.
+each_engine! {
+    fn a_burst_is_back_with_its_last_free<E>() {
+        for block in [60_000, 200_000, 900_000, 3_000_000] {
+            let yard = yard::<E>();
+            // The first block above 1 MiB that goes is a mapping's.
+            wave(&yard, block, 3);
+            wave(&yard, block, 64);
+            let left = dirty(&yard);
+            assert!(left <= 4, "blocks of {block} bytes: {left} MiB are left");
+        }
+    }
+}
+
+each_engine! {
+    fn without_being_asked_nothing_goes<E>() {
+        let yard = yard::<E>();
+        yard.give_surplus(false);
+        wave(&yard, 200_000, 24);
+        assert!(dirty(&yard) >= 20);
+    }
+}
+
+#[test]
+fn a_heap_that_grows_in_waves_is_back_after_each() {
+    let yard: Yard<Machine> = yard();
+    for mib in [20, 30, 45, 65, 95] {
+        wave(&yard, 200_000, mib);
+        let left = dirty(&yard);
+        assert!(left <= 4, "a wave of {mib} MiB: {left} are left");
+    }
+}
+
+/// 30 MiB may wait for the decay time however little is live.
+#[test]
+fn equal_waves_keep_their_pages() {
+    let yard: Yard<Machine> = yard();
+    for _ in 0..100 {
+        wave(&yard, 200_000, 30);
+    }
+    let given = given_back(&yard);
+    assert!(given <= 60, "of 3000 MiB {given} went back");
+    assert!(dirty(&yard) >= 24);
+}
+
+/// A wave in a minute costs nothing that anybody sees.
+#[test]
+fn rare_waves_are_back_after_each() {
+    let yard: Yard<Machine> = yard();
+    for nth in 0..10 {
+        wave(&yard, 200_000, 30);
+        let left = dirty(&yard);
+        assert!(left <= 4, "wave {nth}: {left} MiB are left");
+        yard.platform().advance(60_000);
+    }
+}
+
+/// Blocks replace others while as much as before stays live.
+#[test]
+fn what_comes_and_goes_beside_live_memory_stays() {
+    let yard: Yard<Machine> = yard();
+    let mut blocks: Vec<_> = (0..300).map(|_| yard.alloc(200_000, 16).expect("memory")).collect();
+    for nth in 0..3000 {
+        let at = nth * 7 % blocks.len();
+        yard.free(blocks[at]).expect("a live block");
+        blocks[at] = yard.alloc(150_000 + nth % 50_000, 16).expect("memory");
+    }
+    let given = given_back(&yard);
+    assert!(given <= 24, "{given} MiB went back");
+}
