@@ -18,7 +18,6 @@
 
 mod aliases;
 mod ask;
-mod banks;
 mod collect;
 mod counts;
 mod cpu_slabs;

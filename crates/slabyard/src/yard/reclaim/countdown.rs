@@ -19,9 +19,6 @@ use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
 
-/// Frees that may find a countdown over where they are checked closely.
-const LONG: i32 = LONGEST_INTERVAL as i32;
-
 fn left(word: &AtomicU32) -> i32 {
     word.load(Ordering::Relaxed).cast_signed()
 }
@@ -32,14 +29,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn is_countdown_over(&self) -> bool {
         let p = self.platform();
         p.row_hint().is_some_and(|row| left(p.rows().countdown(row)) < 0)
-    }
-
-    /// True if this row's frees found its countdown over so often that one must take the slow path,
-    /// even if frees are checked closely and this one needs no check.
-    #[inline]
-    pub(crate) fn is_countdown_long_over(&self) -> bool {
-        let p = self.platform();
-        p.row_hint().is_some_and(|row| left(p.rows().countdown(row)) < -LONG)
     }
 
     /// In a slow path: starts this CPU's countdown at the ticker's interval, or at the largest
