@@ -3,7 +3,7 @@
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::platform::machine::{Body, Broken, Config, Machine};
-use slabyard::platform::{FastPath, Platform};
+use slabyard::platform::{FastPath, Park, Platform};
 use slabyard::yard::{Settings, Yard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -47,7 +47,11 @@ impl Scene {
         let p = self.yard.platform();
         let pushed = match self.reads {
             Reads::Inside => p.push_inlined(&self.words, address),
-            Reads::Before => p.push(self.words.slot(), address),
+            Reads::Before => {
+                let slot = self.words.slot();
+                p.step();
+                p.push(slot, address)
+            }
         };
         if !pushed {
             self.yard.free(address).expect("a live object");

@@ -155,7 +155,7 @@ pub unsafe extern "sysv64" fn pop_many_late(
         "jz 29f",
         "22:",
         "mov dword ptr [rsi + rcx], edx",
-        slabyard::rseq_descriptor!("planted"),
+        slabyard::rseq_descriptor!("planted", "xor eax, eax"),
         "29: ret",
     )
 }

@@ -114,7 +114,7 @@ impl Scene {
         for cpu in cpus() {
             go_to(cpu);
             // That of a case that went wrong, or none.
-            let _old = LINUX.exchange(SLOT, Stack::NONE).expect("a row");
+            let _old = exchanged(Stack::NONE);
         }
         // Such a case may have written beyond its array.
         for number in guard_of(0)..guard_of(ARRAYS) {
@@ -122,7 +122,7 @@ impl Scene {
         }
         for cpu in cpus() {
             go_to(cpu);
-            let _none = LINUX.exchange(SLOT, scene.new_stack(count)).expect("a row");
+            let _none = exchanged(scene.new_stack(count));
         }
         // The last one, which is taken first, is of the stacks' slab.
         for n in 0..CAPACITY + 3 {
@@ -190,7 +190,7 @@ impl Scene {
         let mut all: Vec<_> = self.held.take().iter().map(|object| object & !SLAB).collect();
         for cpu in self.other.into_iter().chain([self.cpu]) {
             go_to(cpu);
-            let old = LINUX.exchange(SLOT, Stack::NONE).expect("a row");
+            let old = exchanged(Stack::NONE);
             let objects = contents(old.top);
             let tag = Tag::of(old.end, |number| place(number).load(Ordering::Relaxed));
             let is_strange = |object: &&usize| (**object ^ tag.base) & tag.mask != 0;
@@ -364,6 +364,12 @@ pub fn push_many_with(
         // SAFETY: as above.
         unsafe { sequence(objects.as_ptr(), rows, cs_offset, SLOT.offset(), objects.len()) }
     });
+}
+
+/// Exchanges this CPU's stack, which is not stopped: a preemption in the midst says that it is.
+fn exchanged(new: Stack) -> Stack {
+    const TRIES: usize = 100;
+    (0..TRIES).find_map(|_| LINUX.exchange(SLOT, new).ok()).expect("a row")
 }
 
 /// An exchange by the platform, for a stack with one object.

@@ -65,7 +65,7 @@ pub(super) unsafe extern "sysv64" fn pop_many_raw(
         "jz 29f",
         "mov dword ptr [rsi + rcx], edx",
         "22:",
-        rseq_descriptor!("pop_many"),
+        rseq_descriptor!("pop_many", "xor eax, eax"),
         "29: ret",
     )
 }

@@ -12,9 +12,9 @@
 //! | `rax` | the object popped |
 //!
 //! The descriptor is stored, then 21 to 22 is the part that the kernel aborts when the thread
-//! was preempted, migrated or interrupted by a signal: it goes on at 24, with 0 in `rax` to 29,
-//! the caller's label for "slow", where the caller's arguments are still in their registers. It
-//! does not begin anew: under a debugger's single step, each of which aborts it, that would never
+//! was preempted, migrated or interrupted by a signal: it goes on at 24, and from there at 29,
+//! the caller's label for "slow", where the caller's arguments are still in their registers, and
+//! 0 in the `rax` of a pop. It does not begin anew: under a debugger's single step, each of which aborts it, that would never
 //! end. An abort is as rare as a preemption within these few instructions. The last instruction
 //! before 22 is the committing store.
 //!
@@ -41,6 +41,10 @@ const _: () = assert!(ROW_STRIDE == 1 << 16);
 #[macro_export]
 macro_rules! rseq_descriptor {
     ($kind:literal) => {
+        $crate::rseq_descriptor!($kind, "")
+    };
+    // `aborted` comes before the jump to 29, in a text that the compiler does not know of.
+    ($kind:literal, $aborted:literal) => {
         concat!(
             "
         .pushsection .data.rel.ro.rseq_cs.",
@@ -55,7 +59,9 @@ macro_rules! rseq_descriptor {
             ", \"ax\", @progbits
         .byte 0x0f, 0xb9, 0x3d
         .long 0x53053053
-        24: xor eax, eax
+        24: ",
+            $aborted,
+            "
         jmp 29f
         .popsection
         "
@@ -98,7 +104,7 @@ macro_rules! rseq_pop {
             mov dword ptr [rsi + rcx], edx
         22:
             ",
-            $crate::rseq_descriptor!("pop")
+            $crate::rseq_descriptor!("pop", "xor eax, eax")
         )
     };
 }
