@@ -15,5 +15,7 @@ mod prefilled;
 mod properties;
 #[path = "machine/random.rs"]
 mod random;
+#[path = "typed/stepped.rs"]
+mod stepped;
 #[path = "typed/values.rs"]
 mod values;
