@@ -458,12 +458,13 @@ fn a_look_tells_how_often_it_drained() {
     let Some(target) = Target::known(Mode::SlubNodes) else { return };
     assert_eq!(count(&target, "pressure_events"), None, "nothing is watched");
     let mut target = target;
-    target.command("a 100000 200");
-    target.command("f 100000");
+    // Not so much that it goes back with the frees.
+    target.command("a 50000 200");
+    target.command("f 50000");
     target.command("t");
     assert_eq!(count(&target, "pressure_trims"), Some(1));
     let returned = count(&target, "pressure_returned");
-    assert!(returned > Some(10 << 20), "{returned:?} bytes came back of 20 MB by a trim");
+    assert!(returned > Some(5 << 20), "{returned:?} bytes came back of 10 MB by a trim");
     assert_eq!(count(&target, "pressure_drained"), Some(0), "none by the watch");
     target.command("t");
     assert!(
@@ -475,8 +476,8 @@ fn a_look_tells_how_often_it_drained() {
     let watch = [("SLABYARD_PRESSURE", "cgroup:1")];
     let started = Target::start_with("observed/known.c", Mode::SlubNodes, &[], &watch);
     let Some(mut target) = started else { return };
-    target.command("a 100000 200");
-    target.command("f 100000");
+    target.command("a 50000 200");
+    target.command("f 50000");
     let begin = Instant::now();
     let all = |target: &Target| {
         ["events", "cgroup", "stalls", "drains", "refused", "trims", "watches"]
@@ -494,7 +495,7 @@ fn a_look_tells_how_often_it_drained() {
     assert!(events >= 2 && drains >= 2 && cgroup >= drains, "{events} {cgroup} {drains}");
     assert_eq!((stalls, refused, trims, watches), (0, 0, 0, 1));
     let drained = count(&target, "pressure_drained").expect("a count");
-    assert!(drained > 10 << 20, "{drained} bytes came back of 20 MB");
+    assert!(drained > 5 << 20, "{drained} bytes came back of 10 MB");
     // The report's view has the same names.
     assert!(target.look().total("pressure_longest_ns").is_some());
 }
