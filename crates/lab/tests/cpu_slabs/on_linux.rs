@@ -80,7 +80,8 @@ fn allowed() -> &'static [usize] {
     })
 }
 
-/// A case may be wrong so often.
+/// How often a case may go wrong: a call that is preempted in the midst of its sequence takes the
+/// slow path, and is counted as such. What is wrong is wrong each time.
 const TRIES: usize = 4;
 
 /// Runs cases in children, each in the modes that it is for; `run` is what the child does.
@@ -89,31 +90,36 @@ fn in_children(test: &str, modes: &[Mode], nr_cases: usize, run: impl Fn(usize))
         return run(nth.parse().expect("a number"));
     }
     for mode in modes {
-        let nth_mode = MODES.iter().position(|it| it == mode).expect("one of the modes");
         for nth in 0..nr_cases {
-            // A call that is preempted in the midst of its sequence takes the slow path, and is
-            // counted as such: what is wrong is wrong each time.
-            let mut left = TRIES;
-            loop {
-                let mut child = Command::new(std::env::current_exe().expect("this program"));
-                child.args(["--exact", test, "--nocapture"]).env(CASE, nth.to_string());
-                child.env(MODE, nth_mode.to_string());
-                if *mode == Mode::Own {
-                    child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-                }
-                let child = child.output().expect("a child");
-                let [said, wrong] =
-                    [child.stdout, child.stderr].map(|s| String::from_utf8_lossy(&s).into_owned());
-                if said.contains(NOT_RUN) {
-                    return println!("{test}: {said}");
-                }
-                if child.status.success() && said.contains("1 passed") {
-                    break;
-                }
-                left -= 1;
-                assert!(left > 0, "case {nth}, {mode:?}: {said}{wrong}");
+            let mut tried = in_child(test, *mode, nth);
+            for _ in 1..TRIES {
+                tried = tried.or_else(|_| in_child(test, *mode, nth));
+            }
+            match tried {
+                Ok(said) if said.contains(NOT_RUN) => return println!("{test}: {said}"),
+                Ok(_) => {}
+                Err(said) => panic!("case {nth}, {mode:?}: {said}"),
             }
         }
+    }
+}
+
+/// Runs a case in a child: what it said, as an error if it went wrong.
+fn in_child(test: &str, mode: Mode, nth: usize) -> Result<String, String> {
+    let nth_mode = MODES.iter().position(|it| *it == mode).expect("one of the modes");
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", test, "--nocapture"]).env(CASE, nth.to_string());
+    child.env(MODE, nth_mode.to_string());
+    if mode == Mode::Own {
+        child.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    }
+    let child = child.output().expect("a child");
+    let [said, wrong] =
+        [child.stdout, child.stderr].map(|s| String::from_utf8_lossy(&s).into_owned());
+    if said.contains(NOT_RUN) || child.status.success() && said.contains("1 passed") {
+        Ok(said)
+    } else {
+        Err(said + &wrong)
     }
 }
 

@@ -67,34 +67,30 @@ static void free_at_random(size_t n)
     }
 }
 
-/* Six waves, each of larger objects and of more memory: 200 MB at last. */
-static void waves(void)
+/* Six waves, each of larger objects and of more memory, 200 MB at last; returns how many. */
+static size_t wave_of(size_t wave, size_t least, size_t most)
 {
-    for (size_t wave = 1; wave <= 6; wave++) {
-        size_t bytes = 0, n = 0;
+    size_t n = 0;
 
-        for (; bytes < wave * 33 * MIB; n++) {
-            size_t size = between(&state, 16 * wave, 200 * wave);
-            table[n] = touched(size);
-            bytes += size;
-        }
-        free_in_reverse(n);
+    for (size_t bytes = 0; bytes < wave * 33 * MIB; n++) {
+        size_t size = between(&state, least * wave, most * wave);
+        table[n] = touched(size);
+        bytes += size;
     }
+    return n;
 }
 
-/* The same of blocks of 8 KB to 500 KB. */
+static void waves(void)
+{
+    for (size_t wave = 1; wave <= 6; wave++)
+        free_in_reverse(wave_of(wave, 16, 200));
+}
+
+/* The same of blocks of 1 KB to 500 KB. */
 static void large_waves(void)
 {
-    for (size_t wave = 1; wave <= 6; wave++) {
-        size_t bytes = 0, n = 0;
-
-        for (; bytes < wave * 33 * MIB; n++) {
-            size_t size = between(&state, 1333 * wave, 83333 * wave);
-            table[n] = touched(size);
-            bytes += size;
-        }
-        free_in_order(n);
-    }
+    for (size_t wave = 1; wave <= 6; wave++)
+        free_in_order(wave_of(wave, 1333, 83333));
 }
 
 /* Blocks of 100 KB to 3 MB that replace each other. */

@@ -8,9 +8,7 @@ macro_rules! push_begin {
     () => {
         concat!(
             "
-            mov r9, rdx
             mov r10, rcx
-        mov rdx, r9
             ",
             slabyard::rseq_announce!(),
             "
@@ -27,8 +25,6 @@ macro_rules! push_begin {
 #[unsafe(naked)]
 pub unsafe extern "sysv64" fn pop_late(slot: usize, rows: usize, cs_offset: usize) -> usize {
     naked_asm!(
-        "mov r9, rdx",
-        "mov rdx, r9",
         slabyard::rseq_announce!(),
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
@@ -136,9 +132,7 @@ pub unsafe extern "sysv64" fn pop_many_late(
     most: usize,
 ) -> usize {
     naked_asm!(
-        "mov r9, rdx",
         "mov r10, rcx",
-        "mov rdx, r9",
         slabyard::rseq_announce!(),
         "mov cx, di",
         "movsxd rdx, dword ptr [rsi + rcx]",
@@ -170,9 +164,7 @@ pub unsafe extern "sysv64" fn push_many_late(
     nr: usize,
 ) -> usize {
     naked_asm!(
-        "mov r9, rdx",
         "mov r10, rcx",
-        "mov rdx, r9",
         slabyard::rseq_announce!(),
         "mov cx, r10w",
         "mov edx, dword ptr [rsi + rcx]",

@@ -23,6 +23,8 @@ mod calls;
 mod counted;
 mod counts;
 mod cpus;
+mod fence;
+mod filtered;
 mod huge;
 mod memory;
 mod nodes;
@@ -36,7 +38,7 @@ mod slots;
 use super::reader::Place;
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot, Stack, Stopped};
-use super::{Event, FastPath, Platform, Stretch, Use, sys};
+use super::{Event, FastPath, Platform, Stretch, Use};
 use crate::sync::lock::may_call;
 use crate::sync::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use counts::Counts;
@@ -54,16 +56,6 @@ pub enum Mode {
     Slots,
 }
 
-const MEMBARRIER_QUERY: usize = 0;
-const MEMBARRIER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
-const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
-
-// The state of `membarrier`.
-const NOT_READY: u32 = 0;
-const REGISTERED: u32 = 1;
-/// It was refused after it was registered.
-const REFUSED: u32 = 2;
-
 /// The platform of a real process.
 pub type Linux = OnLinux<false>;
 /// The same, which counts what slow paths do, once it is [asked](OnLinux::count_slow_paths), and
@@ -80,7 +72,7 @@ pub struct OnLinux<const COUNTS: bool> {
     nodes: nodes::Nodes,
     huge_pages: huge::Setting,
     setup: Setup,
-    membarrier: AtomicU32,
+    fence: fence::Fence,
     readers: readers::Readers,
     restricted: AtomicBool,
     /// No system call about memory is possible any more.
@@ -119,7 +111,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
                 cs_offset: AtomicUsize::new(0),
                 page_bytes: AtomicUsize::new(0),
             },
-            membarrier: AtomicU32::new(NOT_READY),
+            fence: fence::Fence::new(),
             readers: readers::Readers::new(),
             restricted: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
@@ -189,77 +181,14 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
     /// cheap, with several it takes milliseconds: the malloc library calls it
     /// from its constructor.
     pub fn prepare_fence(&self) {
-        if self.mode() == Mode::Slots || self.membarrier.load(Ordering::Relaxed) != NOT_READY {
-            return;
+        if self.mode() != Mode::Slots {
+            self.fence.prepare();
         }
-        const FENCES: isize = (MEMBARRIER_PRIVATE_EXPEDITED_RSEQ
-            | MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ) as isize;
-        // SAFETY: no memory is passed.
-        let call = |command| unsafe { sys::call(sys::MEMBARRIER, [command, 0, 0, 0, 0, 0]) };
-        // Who answers 0 to everything does not fence: the commands that are there must be named.
-        if call(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0
-            && call(MEMBARRIER_QUERY) & FENCES == FENCES
-        {
-            self.membarrier.store(REGISTERED, Ordering::Relaxed);
-        }
-    }
-
-    /// The system's number of this thread, asked for once, because a filter may end the process for
-    /// the question later; 0 where it was not asked before the filter.
-    pub fn thread_number(&self) -> u32 {
-        let known = &rseq::thread().number;
-        if known.load(Ordering::Relaxed) == 0 && !self.is_restricted() {
-            // SAFETY: no memory is passed.
-            let number = unsafe { sys::call(sys::GETTID, [0; 6]) };
-            known.store(number as u32, Ordering::Relaxed);
-        }
-        known.load(Ordering::Relaxed)
-    }
-
-    /// This thread has no row until it [returns](OnLinux::return_to_row). True if it had none
-    /// before.
-    pub fn leave_row(&self) -> bool {
-        let flags = &rseq::thread().flags;
-        flags.fetch_or(flags::NO_ROW, Ordering::Relaxed) & flags::NO_ROW != 0
-    }
-
-    /// This thread has its row again.
-    pub fn return_to_row(&self) {
-        rseq::thread().flags.fetch_and(!flags::NO_ROW, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn has_left_row(&self) -> bool {
-        rseq::thread().flags.load(Ordering::Relaxed) & flags::NO_ROW != 0
-    }
-
-    /// From now on no system call is made but those that any allocator makes: to map, unmap,
-    /// resize and protect memory, to advise of it in the oldest ways, to sleep and to wake.
-    pub fn restrict(&self) {
-        self.restricted.store(true, Ordering::Relaxed);
-        self.membarrier.store(REFUSED, Ordering::Relaxed);
-        self.readers.restrict();
-    }
-
-    /// From now on no system call about memory is made at all: each would end the process (strict
-    /// mode, seccomp(2)). What is there serves on, and more is refused.
-    pub fn seal(&self) {
-        self.restrict();
-        self.sealed.store(true, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn is_sealed(&self) -> bool {
-        self.sealed.load(Ordering::Relaxed)
     }
 
     /// Assumes that the system makes huge pages everywhere (`always`), whatever its setting.
     pub fn assume_huge_pages(&self) {
         self.huge_pages.assume();
-    }
-
-    fn is_restricted(&self) -> bool {
-        self.restricted.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -470,7 +399,7 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         self.birth.claim();
         // Its registration for fences is the process's: a child has none.
         if !self.is_restricted() {
-            self.membarrier.store(NOT_READY, Ordering::Relaxed);
+            self.fence.forget();
         }
     }
 
@@ -479,7 +408,7 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
             return false;
         }
         self.prepare_fence();
-        self.membarrier.load(Ordering::Relaxed) == REGISTERED
+        self.fence.is_ready()
     }
 
     fn fence(&self) -> bool {
@@ -487,15 +416,7 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         if COUNTS && let Some(fences) = self.counts.fences(self.rows.len()) {
             fences.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: no memory is passed. Without a CPU argument it fences all that run our threads.
-        let done = unsafe {
-            sys::call(sys::MEMBARRIER, [MEMBARRIER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0])
-        };
-        if done != 0 {
-            // A filter that the program installed after its start. It stays.
-            self.membarrier.store(REFUSED, Ordering::Relaxed);
-        }
-        done == 0
+        self.fence.make()
     }
 
     fn row_hint(&self) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! Threads whose thread-local data a child uses, too: that of `vfork`, or of `clone` with shared
 //! memory and without thread-local data of its own.
 //!
-//! The kernel unregisters the sequences of such a child. So it would not restart one that another
+//! The kernel unregisters the sequences of such a child. So it would not abort one that another
 //! thread interrupts, and the CPU number that it reads is its parent's last (rseq(2)). The parent
 //! gives its own registration up before: then the number in the area is -1, for the child as well,
 //! and each of their calls takes a slow path without a row, under locks. Other threads keep their
@@ -42,6 +42,23 @@ pub enum Left {
 }
 
 impl<const COUNTS: bool> OnLinux<COUNTS> {
+    /// This thread has no row until it [returns](OnLinux::return_to_row). True if it had none
+    /// before.
+    pub fn leave_row(&self) -> bool {
+        let flags = &rseq::thread().flags;
+        flags.fetch_or(bits::NO_ROW, Ordering::Relaxed) & bits::NO_ROW != 0
+    }
+
+    /// This thread has its row again.
+    pub fn return_to_row(&self) {
+        rseq::thread().flags.fetch_and(!bits::NO_ROW, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn has_left_row(&self) -> bool {
+        rseq::thread().flags.load(Ordering::Relaxed) & bits::NO_ROW != 0
+    }
+
     fn rseq(&self, length: usize, flags: usize) -> bool {
         let thread_pointer = core::ptr::from_ref(rseq::thread()) as usize;
         // The area lies as far from the thread's block as their offsets.

@@ -11,12 +11,12 @@
 //! | `rcx` | the entry's distance from it |
 //! | `rax` | the object popped |
 //!
-//! The descriptor is stored, then 21 to 22 is the part that the kernel aborts when the thread
-//! was preempted, migrated or interrupted by a signal: it goes on at 24, and from there at 29,
-//! the caller's label for "slow", where the caller's arguments are still in their registers, and
-//! 0 in the `rax` of a pop. It does not begin anew: under a debugger's single step, each of which aborts it, that would never
-//! end. An abort is as rare as a preemption within these few instructions. The last instruction
-//! before 22 is the committing store.
+//! The descriptor is stored, then 21 to 22 is the part that the kernel aborts when the thread was
+//! preempted, migrated or interrupted by a signal: it goes on at 24, and from there at 29, the
+//! caller's label for "slow", where the caller's arguments are still in their registers, and 0 in
+//! the `rax` of a pop. The last instruction before 22 is the committing store.
+//! It does not begin anew: under a debugger's single step, each of which aborts it, that would
+//! never end. An abort is as rare as a preemption within these few instructions.
 //!
 //! The CPU number is read two bytes in front of where it stands: these are zeros (the
 //! high half of `cpu_id_start`, a number below 2^16), so that the 32 bits read are the
@@ -226,7 +226,7 @@ pub use many::{pop_many, push_many, push_many_if};
 
 #[unsafe(naked)]
 unsafe extern "sysv64" fn pop_raw(slot: usize, rows: usize, cs_offset: usize) -> usize {
-    naked_asm!(rseq_announce!(), "mov cx, di", rseq_pop!("rax"), "ret", "29: xor eax, eax", "ret",)
+    naked_asm!(rseq_announce!(), "mov cx, di", rseq_pop!("rax"), "29: ret")
 }
 
 #[unsafe(naked)]
