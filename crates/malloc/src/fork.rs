@@ -94,6 +94,8 @@ fn yard_in_child() {
     helper::after_fork();
     #[cfg(any_engine)]
     crate::pressure::after_fork();
+    #[cfg(any(any_engine, object_caches))]
+    crate::debug::after_fork();
     #[cfg(any_engine)]
     if crate::debug::is_wanted() {
         crate::ending::look_at_this_process();

@@ -118,6 +118,17 @@ fn what_nobody_frees_is_found_at_the_exit() {
     }
 }
 
+/// Else a fork whose child does little takes its parent, which waits for it, as long as a look at
+/// the whole heap.
+#[test]
+fn a_forked_child_is_looked_at_if_it_made_calls_in_proportion() {
+    for mode in MODES {
+        let Some(outcome) = run_in(mode, "large-child-few", &[]) else { return };
+        assert!(outcome.succeeded() && outcome.stderr.is_empty(), "{mode:?}: {outcome:#?}");
+    }
+    is_found("large-child-many", &["BUG malloc-32: Right Redzone overwritten"]);
+}
+
 /// Where a look cannot be relied on, the process ends as it would have.
 #[test]
 fn the_end_of_a_vforks_child_and_of_a_handler_on_its_own_stack_are_let_be() {

@@ -15,7 +15,7 @@ mod symbols;
 
 use crate::state::YARD;
 use crate::text::say;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use slabyard::pages::finding::Hooks;
 use slabyard_abi::debug::{self, DebugFlags, LONGEST};
 use slabyard_abi::failslab;
@@ -28,6 +28,16 @@ static RULES: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 /// A cache of malloc's has debugging.
 static ON: AtomicBool = AtomicBool::new(false);
+
+/// This process is a forked child.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// Calls on caches with debugging before the fork.
+static CALLS_BEFORE: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes of slabs that the end of a forked child looks at in any case.
+const LOOK_BYTES: usize = 1 << 20;
+/// And so many more for each call of its own: the look takes about as long as these did.
+const LOOK_BYTES_A_CALL: usize = 4096;
 
 /// Takes the rules of `SLABYARD_DEBUG`.
 pub(crate) fn take_rules(text: &[u8]) {
@@ -106,7 +116,27 @@ pub(crate) fn begin() {
     }
 }
 
+/// In a forked child: [`at_exit`] counts its calls from now on.
+pub(crate) fn after_fork() {
+    if is_on() {
+        IS_CHILD.store(true, Ordering::Relaxed);
+        CALLS_BEFORE.store(YARD.debugged_calls_and_bytes().0, Ordering::Relaxed);
+    }
+}
+
+/// True if the end of this process is worth a look: of a forked child not, where it made few calls
+/// for what there is to look at. The look's time is in proportion to the heap, and whoever waits
+/// for such a child would wait for that; its parent is looked at as it ends.
+fn is_worth_a_look() -> bool {
+    if !IS_CHILD.load(Ordering::Relaxed) {
+        return true;
+    }
+    let (calls, bytes) = YARD.debugged_calls_and_bytes();
+    let calls = calls.wrapping_sub(CALLS_BEFORE.load(Ordering::Relaxed)) as usize;
+    bytes <= LOOK_BYTES + calls * LOOK_BYTES_A_CALL
+}
+
 /// At the process's end: looks through all objects. True if something was found.
 pub(crate) fn at_exit() -> bool {
-    is_on() && YARD.validate().is_some_and(|wrong| wrong > 0)
+    is_on() && is_worth_a_look() && YARD.validate().is_some_and(|wrong| wrong > 0)
 }

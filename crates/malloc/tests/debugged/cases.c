@@ -172,6 +172,22 @@ int main(void)
         wait(&status);
         if (WIFSIGNALED(status))
             abort();
+    } else if (IS("large-child-few") || IS("large-child-many")) {
+        /* The end of a child whose few calls do not pay for a look at all that its parent has. */
+        static void *kept[40000];
+        int status, few = IS("large-child-few");
+
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+            kept[i] = make(200);
+        if (fork() == 0) {
+            spoil(p, 24);
+            for (int i = few ? 39990 : 0; i < 40000; i++)
+                give(make(24));
+            _exit(0);
+        }
+        wait(&status);
+        if (WIFSIGNALED(status))
+            abort();
     } else if (IS("over-underscore-vfork")) {
         int status;
         char was = p[24];

@@ -212,6 +212,11 @@ impl Header {
         self.shown.nr_slabs.load(Ordering::Relaxed) as u32
     }
 
+    /// Slow paths begun: a wrapping count.
+    pub(crate) fn begun(&self) -> u32 {
+        self.shown.begun()
+    }
+
     /// True with more than a few slabs: then a refill takes more objects, and makes new
     /// slabs ahead of need.
     pub(super) fn is_busy(&self) -> bool {

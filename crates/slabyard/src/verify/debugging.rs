@@ -194,6 +194,23 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.each_debugged_slab(look) + self.look_at_blocks() + unused
     }
 
+    /// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a
+    /// [look](Yard::validate) compares.
+    pub fn debugged_calls_and_bytes(&self) -> (u32, usize) {
+        let mut sum = (0u32, 0);
+        if E::SIZED {
+            for number in self.caches.numbers() {
+                let cache = self.caches.get(number);
+                if debug_of(cache).is_some() {
+                    let slabs = cache.nr_slabs() as usize;
+                    sum.0 = sum.0.wrapping_add(cache.begun());
+                    sum.1 += slabs * cache.shape().geometry.slab_bytes();
+                }
+            }
+        }
+        sum
+    }
+
     /// Reports the live objects of a cache that is to be destroyed, where it has debugging.
     pub(crate) fn report_remaining(&self, number: usize) {
         if E::SIZED && debug_of(self.caches.get(number)).is_some() {
