@@ -9,7 +9,7 @@ ${CC:-gcc} -O0 -g -pthread queue.c -o queue
 cksum queue.o
 ./queue
 command -v "${CXX:-g++}" >/dev/null || exit 0
-${CXX:-g++} -std=c++17 -O2 -c words.cc
+${CXX:-g++} -std=c++17 -O0 -c words.cc
 cksum words.o
 ${CXX:-g++} -pthread words.o -o words
 ./words

@@ -3,7 +3,7 @@
 set -eu
 
 declare -a numbers=()
-for ((i = 0; i < 20000; i++)); do numbers[i]=$((i * i % 9973)); done
+for ((i = 0; i < 6000; i++)); do numbers[i]=$((i * i % 9973)); done
 sum=0
 for n in "${numbers[@]}"; do sum=$((sum + n)); done
 echo "sum $sum of ${#numbers[@]}"
@@ -17,7 +17,7 @@ done
 echo "${#seen[@]} keys, the longest value has ${#longest}"
 
 text=
-for ((i = 0; i < 3000; i++)); do text+="line $i of a text that grows; "; done
+for ((i = 0; i < 2000; i++)); do text+="line $i of a text that grows; "; done
 echo "${#text} characters, ${text:45000:30}"
 text=${text//grows/shrinks}
 echo "${#text} after a replacement"
@@ -27,7 +27,7 @@ factorial() {
 }
 echo "20! = $(factorial 20)"
 
-for ((i = 0; i < 150; i++)); do (numbers=("${numbers[@]:i:10}") && echo "${numbers[*]}"); done | cksum
+for ((i = 0; i < 60; i++)); do (numbers=("${numbers[@]:i:10}") && echo "${numbers[*]}"); done | cksum
 for ((i = 0; i < 20; i++)); do (exit $i) & done
 wait
 while read -r word; do printf '%s.' "$word"; done < <(printf '%s\n' {a..z}{0..9})

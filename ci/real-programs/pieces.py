@@ -17,7 +17,7 @@ def churn(seed):
     """Allocates and frees by a fixed plan; the digest tells if bytes changed."""
     rng = random.Random(seed)
     kept, digest = {}, hashlib.sha256()
-    for step in range(4000):
+    for step in range(1500):
         key = rng.randrange(300)
         digest.update(kept.pop(key, b"none")[:64])
         size = rng.choice((10, 100, 1000, 10_000, 100_000 if step % 50 == 0 else 24))
@@ -44,7 +44,7 @@ def threads():
     for worker in workers:
         worker.join()
     assert results == {seed: churn(seed) for seed in range(8)}
-    for _ in range(300):  # short lives
+    for _ in range(150):  # short lives
         thread = threading.Thread(target=lambda: [str(i) for i in range(200)])
         thread.start()
         thread.join()
@@ -63,7 +63,7 @@ def forks():
     for thread in noisy:
         thread.start()
     ends = []
-    for n in range(40):
+    for n in range(20):
         pid = os.fork()
         if pid == 0:
             os._exit(n if churn(1) else 255)
@@ -71,7 +71,7 @@ def forks():
     stop.set()
     for thread in noisy:
         thread.join()
-    return ends == list(range(40))
+    return ends == list(range(20))
 
 
 def main():
@@ -86,19 +86,19 @@ def main():
     for n in (0, 10, 1_000_000):
         print("child", subprocess.run(child, input="x" * n, text=True, capture_output=True).stdout.strip())
 
-    big = {f"key {n}": [n, str(n), {"square": n * n}] for n in range(100_000)}
+    big = {f"key {n}": [n, str(n), {"square": n * n}] for n in range(30_000)}
     text = json.dumps(big, sort_keys=True)
     assert json.loads(text) == big
     print("json", len(text), zlib.crc32(text.encode()))
     print("zlib", zlib.decompress(zlib.compress(text.encode(), 3)) == text.encode())
     print("re", len(re.findall(r'"square": (\d*6)\b', text)))
-    for n in range(0, 100_000, 3):
+    for n in range(0, 30_000, 3):
         del big[f"key {n}"]
     print("dict", len(big), sum(value[0] for value in big.values()))
-    numbers = [random.Random(5).random() for _ in range(10)] + [x / 7 for x in range(200_000)]
+    numbers = [random.Random(5).random() for _ in range(10)] + [x / 7 for x in range(60_000)]
     print("sort", hashlib.md5(repr(sorted(numbers, key=lambda x: -x)[::1000]).encode()).hexdigest())
     deep = []
-    for _ in range(100_000):
+    for _ in range(50_000):
         deep = [deep]
     del deep
 
