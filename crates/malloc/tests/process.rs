@@ -171,6 +171,10 @@ fn a_limit_of_address_space_is_the_programs() {
     };
     for kib in ["30720", "204800", "2097152"] {
         for form in ["mixed", "16", "100", "512"] {
+            // Each of these fills two GiB four times.
+            if kib == "2097152" && form != "mixed" {
+                continue;
+            }
             let peer = reached(&program, Mode::Libc, kib, form, &[]);
             for mode in [Mode::Rseq, Mode::OwnRseq, Mode::Slots] {
                 let ours = reached(&program, mode, kib, form, &[]);

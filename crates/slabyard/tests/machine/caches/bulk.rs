@@ -244,10 +244,10 @@ fn slabs_of_any_orders_serve() {
                 let page_order = (page_bytes / 4096).ilog2();
                 let order = yard.cache(id.number()).shape().geometry.order;
                 assert!((least.max(page_order)..=most.max(page_order)).contains(&order));
-                let mut objects = vec![0; 5000];
+                let mut objects = vec![0; 1500];
                 assert!(yard.alloc_bulk_from(id, &mut objects));
-                assert_eq!(objects.iter().collect::<BTreeSet<_>>().len(), 5000);
-                assert_eq!(sound(&yard).live, 5000);
+                assert_eq!(objects.iter().collect::<BTreeSet<_>>().len(), 1500);
+                assert_eq!(sound(&yard).live, 1500);
                 assert_eq!(yard.free_bulk_to(id, &objects), Ok(()));
                 assert_eq!(sound(&yard).live, 0);
             }

@@ -133,7 +133,8 @@ fn a_yard_says_that_it_cannot_begin() {
 each_engine_and_policy! {
     /// Machines so small that they are full at some point of every script.
     fn a_full_machine_refuses_and_recovers<E>() {
-        let seeds = if cfg!(debug_assertions) { 6 } else { 24 };
+        let seeds = if cfg!(debug_assertions) { 3 } else { 24 };
+        let mut nr_refused = 0;
         for page_bytes in PAGES {
             for (seed, spare) in (0..seeds).flat_map(|seed| [1 << 20, 4 << 20].map(|kib| (seed, kib))) {
                 next_kind();
@@ -142,18 +143,23 @@ each_engine_and_policy! {
                 let yard = yard_of::<E>(Config { memory_bytes: begun + spare, ..config.clone() });
                 let _says = Says(format!("{config:?}, {spare} bytes spare"));
                 for round in 0..3 {
-                    script(&yard, seed + round);
+                    nr_refused += script(&yard, seed + round);
                 }
             }
         }
+        assert!(nr_refused > 0, "no machine was full");
     }
 }
 
 each_engine_and_policy! {
     /// Fills the machine with one size; all of it is usable again after the frees.
     fn what_filled_the_machine_once_fills_it_again<E>() {
-        for page_bytes in PAGES {
-            for bytes in [64, 1552, 18_720, 40_000, 1 << 20] {
+        for (nth, page_bytes) in PAGES.into_iter().enumerate() {
+            for (at, bytes) in [64, 1552, 18_720, 40_000, 1 << 20].into_iter().enumerate() {
+                // With assertions each size is on some page sizes, and each page size has some.
+                if cfg!(debug_assertions) && (nth + at) % 2 == 1 {
+                    continue;
+                }
                 let config = Config { page_bytes, ..Config::default() };
                 let begun = yard_of::<E>(config.clone()).platform().committed_bytes();
                 let yard = yard_of::<E>(Config { memory_bytes: begun + (3 << 20), ..config });
