@@ -60,7 +60,7 @@ words! {
         Elements: "address of the first sheaf's memory";
         Region: "address of granule 0";
         Granules: "granules reserved";
-        TopAt: "granules committed";
+        TopAt: "granules in use or free, from the region's begin on";
         Descriptors: "address of descriptor 0";
         Map: "address of the page map's first entry";
         FreeGranulesAt: "granules in the buddy's lists";

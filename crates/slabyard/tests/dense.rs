@@ -21,7 +21,7 @@ fn small_pages(region: &Region) -> Vec<bool> {
     let is_small = |address| small.iter().any(|range| range.contains(&address));
     // The middle of each: nothing is mapped at the region's first page.
     let middle = |nth: usize| region.base() + (2 * nth + 1) * HUGE * GRANULE / 2;
-    (0..region.top() / HUGE).map(|nth| is_small(middle(nth))).collect()
+    (0..(region.top() + region.ahead()) / HUGE).map(|nth| is_small(middle(nth))).collect()
 }
 
 /// Takes objects until the region has so many bytes, and writes so many bytes of each.
@@ -52,7 +52,7 @@ fn what_follows_written_pages_may_be_huge() {
     // has small pages.
     let huge = after.iter().filter(|small| !**small).count();
     assert!(huge >= 3, "{after:?}");
-    assert_eq!(region.top() % HUGE, 0, "the last may be a huge page as well");
+    assert_eq!((region.top() + region.ahead()) % HUGE, 0, "the last may be a huge page as well");
 
     // Granules before a large run get small pages: any run may use them.
     YARD.heap.alloc_run(HUGE * GRANULE, 16).expect("memory");

@@ -1,9 +1,12 @@
 /*
  * Large blocks of which little is written, seven thousand of 1 GiB and others of
  * 40 MiB: as many as there is address space for, and small objects beside them. Zeroed
- * blocks of which one byte is written, and what of them is resident.
+ * blocks of which one byte is written, and what of them is resident; and the same of others,
+ * alone and beside small objects.
  */
 #include "check.h"
+
+#include <sys/wait.h>
 
 #define GIB ((size_t)1 << 30)
 #define NR 7000
@@ -65,12 +68,55 @@ static void zeroed(size_t size)
     }
 }
 
+/* However large a block is, it has the page that is written to, and one of the allocator's. */
+static void touched(size_t size, size_t nr, int small)
+{
+    size_t n, k;
+    long before = resident_kib(), most = 10 + (small ? 4 : 0), after;
+    char **objects = malloc(2 * nr * sizeof(*objects));
+
+    for (n = 0; n < nr && (blocks[n] = malloc(size)); n++) {
+        blocks[n][0] = 1;
+        for (k = 0; small && k < 2; k++)
+            if ((objects[2 * n + k] = malloc(1500)))
+                memset(objects[2 * n + k], 1, 1500);
+    }
+    CHECK(n == nr, "%zu blocks of %zu", n, size);
+    after = resident_kib();
+    CHECK(before < 0 || after - before < most * (long)nr,
+          "%ld KiB resident of %zu blocks of %zu", after - before, nr, size);
+    for (n = 0; n < nr; n++) {
+        free(blocks[n]);
+        for (k = 0; small && k < 2; k++)
+            free(objects[2 * n + k]);
+    }
+    free(objects);
+}
+
+/* In a process that had no other blocks. */
+static void touched_alone(size_t size, size_t nr, int small)
+{
+    pid_t child = fork();
+    int status = -1;
+
+    if (child == 0) {
+        touched(size, nr, small);
+        _exit(finish("touched"));
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "%zu blocks of %zu", nr,
+          size);
+}
+
 int main(void)
 {
     if (is_charged()) {
         printf("skipped: this system charges memory that is not written\n");
         return 0;
     }
+    touched_alone(600 << 10, 3000, 0);
+    touched_alone(900 << 10, 3000, 0);
+    touched_alone(800 << 10, 3000, 1);
+    touched_alone(1100 << 10, 7000, 0);
     zeroed(200000);
     take_and_free(GIB);
     take_and_free(40 << 20);

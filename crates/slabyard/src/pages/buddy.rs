@@ -10,14 +10,17 @@
 //! [`super::region`] grows where nothing is free.
 
 use super::blocks::{Lists, ORDERS, Wanted, each_block};
-use super::descriptor::Kind;
+use super::descriptor::{Descriptor, Kind};
 use super::huge::HUGE;
 use super::nodes::STRIPE;
-use super::region::Region;
+use super::region::{Ahead, Region};
 use super::{PageHeap, purge};
-use crate::platform::Platform;
+use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 use core::mem::offset_of;
+
+/// A run of so many granules has a page of descriptors and more.
+const LARGE: usize = GRANULE / size_of::<Descriptor>();
 
 /// All free blocks.
 pub struct Buddy {
@@ -183,7 +186,7 @@ impl<P: Platform> PageHeap<P> {
     /// As [`PageHeap::take_run`], at a position where the run has room to grow to so many
     /// granules; among dirty ones perhaps to fewer.
     fn take_run_in(&self, room: usize, granules: usize, align: usize) -> Option<u32> {
-        let unit = self.platform.page_bytes() / super::GRANULE;
+        let unit = self.platform.page_bytes() / GRANULE;
         let [mut room, granules] = [room, granules].map(|n| n.next_multiple_of(unit));
         let node = self.near();
         if P::MOST_NODES > 1 && node.is_some() {
@@ -207,7 +210,7 @@ impl<P: Platform> PageHeap<P> {
         align: usize,
         node: Option<usize>,
     ) -> Option<u32> {
-        let unit = self.platform.page_bytes() / super::GRANULE;
+        let unit = self.platform.page_bytes() / GRANULE;
         let huge_pages = room > HUGE && self.platform.has_huge_pages();
         let mut wanted = Wanted::new(granules, room, align.max(unit), huge_pages);
         wanted.node = node;
@@ -225,10 +228,10 @@ impl<P: Platform> PageHeap<P> {
         if let Some(index) = self.take_free(wanted) {
             return Some(index);
         }
-        let spare = spare_for(self.region.top());
+        let ahead = if granules >= LARGE { Ahead::Nothing } else { Ahead::Free };
         let align = 1 << wanted.align;
         let Some((old, start, new)) =
-            self.region.grow(&self.platform, &growing, room, align, spare, node)
+            self.region.grow(&self.platform, &growing, room, align, ahead, node)
         else {
             drop(growing);
             // Memory with small pages is better than none.
@@ -308,7 +311,7 @@ impl<P: Platform> PageHeap<P> {
     /// coalesced later.
     pub fn free_run(&self, index: u32, granules: usize) {
         let now = self.platform.now_ms() as u32;
-        let granules = self.granules_for(granules * super::GRANULE);
+        let granules = self.granules_for(granules * GRANULE);
         self.region.set_dirty(index as usize, granules, true);
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.add_freed(&self.region, index, granules, now);
@@ -328,7 +331,7 @@ impl<P: Platform> PageHeap<P> {
             return None;
         }
         let [room, granules] = [room, bytes].map(|bytes| self.granules_for(bytes));
-        let align = align.div_ceil(super::GRANULE).max(1);
+        let align = align.div_ceil(GRANULE).max(1);
         let index = self.take_run_in(room.max(granules), granules, align)?;
         let descriptor = self.region.descriptor(index);
         descriptor.granules.store(granules as u32, Ordering::Relaxed);
@@ -343,21 +346,21 @@ impl<P: Platform> PageHeap<P> {
         let index = self.region.granule_of(address)?;
         let descriptor = self.region.descriptor(index);
         (self.region.address(index) == address && descriptor.kind() == Kind::Run)
-            .then(|| descriptor.granules.load(Ordering::Relaxed) as usize * super::GRANULE)
+            .then(|| descriptor.granules.load(Ordering::Relaxed) as usize * GRANULE)
     }
 
     /// Frees the live run that begins at `address`; returns its bytes, or `None` if none does.
     pub fn free_live_run(&self, address: usize) -> Option<usize> {
         let (index, granules) = self.end_live_run(address)?;
         self.free_run(index, granules);
-        Some(granules * super::GRANULE)
+        Some(granules * GRANULE)
     }
 
     /// As [`PageHeap::free_live_run`]; its pages [are clean](PageHeap::free_clean).
     pub fn free_live_run_clean(&self, address: usize) -> Option<usize> {
         let (index, granules) = self.end_live_run(address)?;
         self.free_clean(index, granules);
-        Some(granules * super::GRANULE)
+        Some(granules * GRANULE)
     }
 
     /// Ends the live run that begins at `address`: its first granule, and how many it has.
@@ -367,12 +370,12 @@ impl<P: Platform> PageHeap<P> {
         let index = self.region.granule_of(address)?;
         // Before it is no run any more: memory of nobody that may hold something else than zeros is
         // dirty, for the child of a fork in between.
-        self.region.set_dirty(index as usize, bytes / super::GRANULE, true);
+        self.region.set_dirty(index as usize, bytes / GRANULE, true);
         // Of two threads that free the same run, one gets it.
         if !self.region.descriptor(index).change(Kind::Run, Kind::None) {
             return None;
         }
-        let granules = bytes / super::GRANULE;
+        let granules = bytes / GRANULE;
         self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
         self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
         Some((index, granules))
@@ -384,7 +387,7 @@ impl<P: Platform> PageHeap<P> {
         else {
             return;
         };
-        let (old, new) = (old / super::GRANULE, self.granules_for(bytes.max(1)));
+        let (old, new) = (old / GRANULE, self.granules_for(bytes.max(1)));
         if new < old {
             // As in `end_live_run`.
             self.region.set_dirty(index as usize + new, old - new, true);
@@ -409,12 +412,4 @@ impl<P: Platform> PageHeap<P> {
     pub(super) fn set_dirty_hint(&self, dirty: usize) {
         self.buddy.dirty.store(dirty, Ordering::Relaxed);
     }
-}
-
-/// Granules that the region commits ahead of need: few while it is small, because a process
-/// may need no more; an eighth of it later, so that system calls become rare.
-pub(super) fn spare_for(top: usize) -> usize {
-    const LEAST: usize = (256 << 10) / super::GRANULE;
-    const MOST: usize = (8 << 20) / super::GRANULE;
-    (top / 8).clamp(LEAST, MOST)
 }

@@ -5,8 +5,8 @@
 //! [`super::mappings`] records the mapping.
 
 use super::blocks::free_from;
-use super::buddy::spare_for;
 use super::descriptor::Kind;
+use super::region::Ahead;
 use super::{GRANULE, PageHeap};
 use crate::platform::Platform;
 use crate::sync::Ordering;
@@ -55,7 +55,7 @@ impl<P: Platform> PageHeap<P> {
         }
         let unit = self.platform.page_bytes() / GRANULE;
         let (old, _, new) =
-            region.grow(&self.platform, &growing, end - top, unit, spare_for(top), None)?;
+            region.grow(&self.platform, &growing, end - top, unit, Ahead::Free, None)?;
         self.bind_new(old, new);
         let now = self.platform.now_ms() as u32;
         self.free_new(&mut self.buddy.lists.lock(&self.platform), old, new, now);

@@ -1,6 +1,10 @@
-//! The region: one reservation of address space, cut into granules of 4096 bytes, committed
+//! The region: one reservation of address space, cut into granules of 4096 bytes, in use
 //! from its begin up to `top`; and three tables beside it: descriptors, the page map
 //! (granule to slot, which `free` reads), and the dirty bits.
+//!
+//! It is committed in larger steps than `top` moves. Where it grows for a large run, `top` moves
+//! to the run's end: no block lies behind it, whose descriptors would be touched, though a
+//! program that leaves its large blocks untouched may never need them.
 //!
 //! Granule 0 is never allocated: index 0 ends lists.
 //!
@@ -19,6 +23,18 @@ use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Guard, Lock, Once, Ordering
 /// The smallest reservation, in bytes.
 const SMALLEST: usize = 16 << 20;
 
+/// What the region has behind the run that it grows for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ahead {
+    /// Nothing.
+    Nothing,
+    /// Free granules, for further runs: what is committed, but at most [`MOST_FREE`].
+    Free,
+}
+
+/// 1 MiB: of more than that, large runs would take most.
+const MOST_FREE: usize = (1 << 20) / GRANULE;
+
 /// Held by the one thread that may grow the region.
 pub(super) type Growing<'a, P> = Guard<'a, (), P>;
 
@@ -27,6 +43,8 @@ pub struct Region {
     base: AtomicUsize,
     granules: AtomicUsize,
     top: AtomicUsize,
+    /// Granules committed, not less than `top`; who holds `grow` changes it.
+    committed: AtomicUsize,
     /// Granules whose entries of the page map are readable: a power of two.
     reach: AtomicUsize,
     on_reach: Once<fn()>,
@@ -62,6 +80,7 @@ impl Region {
             base: AtomicUsize::new(0),
             granules: AtomicUsize::new(0),
             top: AtomicUsize::new(0),
+            committed: AtomicUsize::new(0),
             reach: AtomicUsize::new(0),
             on_reach: Once::new(),
             descriptors: Table::new(),
@@ -84,6 +103,7 @@ impl Region {
         self.base.store(base, Ordering::Relaxed);
         self.granules.store(granules, Ordering::Relaxed);
         self.top.store(unit, Ordering::Relaxed);
+        self.committed.store(unit, Ordering::Relaxed);
         let ready = self.descriptors.reserve(p, granules)
             // `free` reads the entry of any distance below a power of two.
             && self.map.reserve(p, granules.next_power_of_two())
@@ -139,8 +159,8 @@ impl Region {
             self.descriptors.forget_commit(p);
             self.map.forget_commit(p);
             self.dirty.forget_commit(p);
-            let top = self.top();
-            p.forget_commit(self.address(top as u32), (self.granules() - top) * GRANULE);
+            let end = self.committed();
+            p.forget_commit(self.address(end as u32), (self.granules() - end) * GRANULE);
         }
     }
 
@@ -161,10 +181,19 @@ impl Region {
         self.granules.load(Ordering::Relaxed)
     }
 
-    /// Granules committed; the first page of the machine among them is never used.
+    /// Granules in use or free; the first page of the machine among them is never used.
     #[inline]
     pub fn top(&self) -> usize {
         self.top.load(Ordering::Acquire)
+    }
+
+    /// Granules committed beyond [`Region::top`].
+    pub fn ahead(&self) -> usize {
+        self.committed() - self.top()
+    }
+
+    fn committed(&self) -> usize {
+        self.committed.load(Ordering::Relaxed)
     }
 
     /// Address of the page map's first entry: one u16 for each granule, the
@@ -173,7 +202,7 @@ impl Region {
         self.map.base()
     }
 
-    /// Address of the number of granules committed.
+    /// Address of the number of granules below the top.
     pub(super) fn top_at(&self) -> usize {
         self.top.as_ptr() as usize
     }
@@ -258,9 +287,9 @@ impl Region {
         self.grow.lock(p)
     }
 
-    /// Commits so that `granules` from an index aligned to `align` (power of
-    /// two), of a node if one is named, lie below the top, and at least `spare` beyond. Returns the old top,
-    /// the aligned index, and the new top. The new part belongs to the caller.
+    /// Moves the top so that `granules` from an index aligned to `align` (power of two), of a node
+    /// if one is named, lie below it, and as many behind them as `ahead` says. Returns the old
+    /// top, the aligned index, and the new top. The new part belongs to the caller.
     /// `None` if the system refuses or the reserve is used up.
     pub(super) fn grow<P: Platform>(
         &self,
@@ -268,7 +297,7 @@ impl Region {
         _held: &Growing<'_, P>,
         granules: usize,
         align: usize,
-        spare: usize,
+        ahead: Ahead,
         node: Option<usize>,
     ) -> Option<(usize, usize, usize)> {
         let old = self.top();
@@ -277,8 +306,8 @@ impl Region {
         // A large run begins where it may have huge pages; the granules before it are free.
         let large = granules >= HUGE;
         let beyond = (large && old < small).then_some(small);
-        let end = self.address(old as u32);
-        let is_dense = (ALWAYS_SMALL..small).contains(&old) && is_dense(p, end);
+        let is_dense =
+            (ALWAYS_SMALL..small).contains(&old) && is_dense(p, self.address(old as u32));
         for from in beyond.into_iter().chain([old]) {
             let start = if P::MOST_NODES == 1 {
                 from.next_multiple_of(align)
@@ -288,25 +317,48 @@ impl Region {
             let least = start.checked_add(granules)?.next_multiple_of(unit);
             // Granules before a large run get small pages: any run may use them.
             let may_be_huge = is_dense && from == old;
-            // Where huge pages may be, the region ends with a whole one.
+            // Where huge pages may be, what is committed ends with a whole one.
             let whole = large || small > 0 && least > small || may_be_huge;
             let step = if whole { unit.max(HUGE) } else { unit };
+            let spare = spare_for(old);
             let wished = least.max(old + spare).next_multiple_of(step).min(self.granules());
-            for new in [wished, least] {
-                if new < least || new > self.granules() {
+            for end in [wished, least] {
+                if end < least || end > self.granules() || !self.commit(p, end, small, may_be_huge)
+                {
                     continue;
                 }
-                if self.ensure_tables(p, new) && p.commit(end, (new - old) * GRANULE) {
-                    // A region below one huge page has none, and needs no advice.
-                    if new >= HUGE {
-                        self.page_sizes.decide(p, self.base(), new, small, may_be_huge);
-                    }
-                    self.top.store(new, Ordering::Release);
-                    return Some((old, start, new));
+                let new = match ahead {
+                    Ahead::Nothing => least,
+                    Ahead::Free => end.min(least + MOST_FREE),
+                };
+                self.top.store(new, Ordering::Release);
+                // Written before the buddy reads its neighbours: see `init`.
+                if old < start {
+                    self.descriptor(old as u32).time.store(0, Ordering::Relaxed);
                 }
+                return Some((old, start, new));
             }
         }
         None
+    }
+
+    /// Commits up to `end`, and makes the tables as large.
+    fn commit<P: Platform>(&self, p: &P, end: usize, small: usize, may_be_huge: bool) -> bool {
+        let have = self.committed();
+        if end <= have {
+            return true;
+        }
+        if !self.ensure_tables(p, end)
+            || !p.commit(self.address(have as u32), (end - have) * GRANULE)
+        {
+            return false;
+        }
+        // A region below one huge page has none, and needs no advice.
+        if end >= HUGE {
+            self.page_sizes.decide(p, self.base(), end, small, may_be_huge);
+        }
+        self.committed.store(end, Ordering::Relaxed);
+        true
     }
 
     /// Faults in the descriptors of new free granules, which the buddy will soon cut: by one
@@ -419,4 +471,12 @@ pub(super) fn reserve<P: Platform>(p: &P, want: usize, align: usize) -> Option<(
     let halves = core::iter::successors(Some(want), |bytes| Some(bytes / 2));
     let mut sizes = halves.take_while(|bytes| *bytes >= SMALLEST);
     sizes.find_map(|bytes| p.reserve(bytes, align, Use::Arena).map(|base| (base, bytes)))
+}
+
+/// Granules that the region commits ahead of need: few while it is small, because a process
+/// may need no more; an eighth of it later, so that system calls become rare.
+fn spare_for(top: usize) -> usize {
+    const LEAST: usize = (256 << 10) / GRANULE;
+    const MOST: usize = (8 << 20) / GRANULE;
+    (top / 8).clamp(LEAST, MOST)
 }

@@ -59,7 +59,9 @@ pub fn audit<E: Engine>(yard: &Yard<Machine, E>, sums: &Sums) -> Result<YardCoun
     let page = machine.page_bytes();
     let first = FIRST_ROW_BYTES.next_multiple_of(page).min(ROW_STRIDE);
     let rows = (machine.rows().len() * first + page) as u64;
-    let committed = sum.committed + sum.returned - sum.mapped - rows;
+    // What the region has beyond its top is no part of it yet.
+    let ahead = (yard.heap.region.ahead() * GRANULE) as u64;
+    let committed = sum.committed + sum.returned + ahead - sum.mapped - rows;
     expect("bytes that the machine committed", machine.committed_bytes() as u64, committed)?;
     Ok(sum)
 }
