@@ -35,6 +35,7 @@ programs! {
     nested_forks: "c/nested_forks.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     deepbind: "c/deepbind.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     signals: "c/signals.c" in rseq own_rseq tiny_rseq slob_rseq slab_rseq slab_nodes slub_nodes;
+    jumped: "c/jumped.c" in rseq own_rseq tiny_rseq slob_rseq slab_rseq slab_nodes slub_nodes;
     early: "c/early.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes libc;
     nomem: "c/nomem.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots libc;
     decay: "c/decay.c" in rseq own_rseq slots tiny_rseq slob_rseq slab_rseq slab_slots slab_nodes slub_nodes;

@@ -99,7 +99,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Repairs what threads left half done that are not there; with `marked`, one may have had marks
     /// in bitmaps, as a check sets them.
-    fn repair(&self, marked: bool) {
+    pub(crate) fn repair(&self, marked: bool) {
         let p = self.platform();
         self.drain.abandon();
         let mut pass = self.drain.lock(p);

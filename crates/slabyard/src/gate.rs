@@ -118,6 +118,45 @@ impl Gate {
         }
     }
 
+    /// Closes the gate if no thread is inside but the caller, whose slow path will not go on. False,
+    /// and the gate is as it was, if another may be.
+    pub(crate) fn close_behind<P: Platform>(&self, p: &P) -> bool {
+        let (set, seen) = (Ordering::SeqCst, Ordering::SeqCst);
+        if self.inside() != 1 || self.closed.compare_exchange(OPEN, CLOSED, set, seen).is_err() {
+            return false;
+        }
+        // Who enters from here on sees that it is closed, and waits outside.
+        if self.inside() == 1 {
+            return true;
+        }
+        self.open(p);
+        false
+    }
+
+    /// Opens the gate that this thread closed, and takes its own slow path off.
+    pub(crate) fn open_behind<P: Platform>(&self, p: &P) {
+        self.stripe(p).fetch_sub(1, Ordering::SeqCst);
+        self.open(p);
+    }
+
+    /// Of a thread that may be counted inside, and is not: true if it is not counted any more. It
+    /// was not if nobody is. One that is counted may be another thread, unless there is none.
+    pub(crate) fn forget_passing<P: Platform>(&self, p: &P) -> bool {
+        match self.inside() {
+            0 => true,
+            1 if p.is_only_thread() => {
+                self.leave(p, Inside(self.stripe(p)));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Threads inside.
+    fn inside(&self) -> u32 {
+        self.stripes.iter().map(|Stripe(stripe)| stripe.load(Ordering::SeqCst)).sum()
+    }
+
     /// Opens the gate that this thread closed.
     pub(crate) fn open<P: Platform>(&self, p: &P) {
         self.closed.store(OPEN, Ordering::SeqCst);

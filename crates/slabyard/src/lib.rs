@@ -50,6 +50,7 @@ mod gate;
 pub mod global;
 mod growth;
 pub mod guarded;
+mod jumped;
 mod large;
 pub mod live;
 pub mod observe;

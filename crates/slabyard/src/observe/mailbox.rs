@@ -68,7 +68,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Serves a request, if there is one, for a helper thread of a program that makes no calls.
     pub fn help_answer(&self) {
-        drop(self.enter(0, Background::None));
+        drop(self.enter(0, Background::None, None));
     }
 
     /// Forgets a request without an answer: the child of a fork has a copy of its parent's

@@ -15,6 +15,7 @@ pub mod fast;
 pub mod linux;
 #[cfg(any(test, feature = "machine"))]
 pub mod machine;
+pub(crate) mod mark;
 pub mod reader;
 #[cfg(target_os = "linux")]
 pub mod rseq;
@@ -276,6 +277,28 @@ pub trait Platform: Park + Sync {
     /// This thread's word about slow paths: bit 0 is set inside of one, so that a
     /// signal handler that interrupts it sees it; the rest counts them.
     fn depth(&self) -> &AtomicU32;
+
+    /// The address of the mark of this thread's slow path, and 0 outside of one; `None` where
+    /// there are no marks ([`crate::jumped`]).
+    #[inline(always)]
+    fn frame(&self) -> Option<&AtomicUsize> {
+        None
+    }
+
+    /// True if a word of this process, which may not be there any more, is there and not `value`.
+    fn is_other(&self, _at: usize, _value: u32) -> bool {
+        false
+    }
+
+    /// True if the process is known to have one thread.
+    fn is_only_thread(&self) -> bool {
+        false
+    }
+
+    /// Runs `f` while no signal handler of this thread does. `None` if signals cannot be held back.
+    fn without_handlers<R>(&self, _f: impl FnOnce() -> R) -> Option<R> {
+        None
+    }
 
     /// True where a thread does nothing more: the modelled machine unwinds threads that are gone, and
     /// all when one of them fails.

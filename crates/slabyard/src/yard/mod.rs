@@ -23,6 +23,7 @@ use crate::gate::Gate;
 use crate::growth::Growth;
 use crate::large::Large;
 use crate::pages::{Misuse, PageHeap};
+use crate::platform::mark::Mark;
 use crate::platform::{FastPath, GRANULE, Platform, Slot};
 use crate::surplus::Surplus;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank, fence};
@@ -253,7 +254,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let class = self.class_for(bytes, align);
         let cache = class.map(|class| &self.caches.classes()[class]);
         self.fetch_for_alloc(cache);
-        let Some(_slow_path) = self.enter(calls_of(cache), Background::Any) else {
+        let mark = Mark::new();
+        let Some(_slow_path) = self.enter(calls_of(cache), Background::Any, Some(&mark)) else {
             return self.alloc_outside(bytes, align);
         };
         self.alloc_or_drain(cache, bytes, align)
@@ -320,7 +322,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if self.checks.are_close() {
             return self.free_closely(class, address, spent);
         }
-        let Some(_slow_path) = self.slow_path_of_free(calls_of(cache), spent) else {
+        let mark = Mark::new();
+        let Some(_slow_path) = self.slow_path_of_free(calls_of(cache), spent, &mark) else {
             self.defer(address);
             return Ok(());
         };
@@ -335,7 +338,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[cold]
     #[inline(never)]
     fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
-        let Some(_slow_path) = self.slow_path_of_free(RUN_CALLS, spent) else {
+        let mark = Mark::new();
+        let Some(_slow_path) = self.slow_path_of_free(RUN_CALLS, spent, &mark) else {
             self.defer(address);
             return Ok(());
         };

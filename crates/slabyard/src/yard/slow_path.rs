@@ -14,6 +14,7 @@ use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::engine::Engine;
 use crate::gate::Inside;
 use crate::platform::Platform;
+use crate::platform::mark::{self, Mark};
 use crate::sync::Ordering;
 
 /// Each call about a run or a mapping is a slow path.
@@ -37,28 +38,48 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// handler that interrupted one.
     #[inline(never)]
     pub(crate) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P, E>> {
-        self.enter(calls, Background::Any)
+        self.enter(calls, Background::Any, None)
     }
 
     /// As [`Yard::slow_path`], of a free. If its row's countdown ran out (`spent`), this is the
     /// periodic slow path, which comes once in the reclaim ticker's interval.
-    pub(crate) fn slow_path_of_free(&self, calls: u32, spent: bool) -> Option<SlowPath<'_, P, E>> {
-        self.enter(calls, if spent { Background::Spent } else { Background::Free })
+    pub(crate) fn slow_path_of_free(
+        &self,
+        calls: u32,
+        spent: bool,
+        mark: &Mark,
+    ) -> Option<SlowPath<'_, P, E>> {
+        let background = if spent { Background::Spent } else { Background::Free };
+        self.enter(calls, background, Some(mark))
     }
 
     #[inline(always)]
-    pub(crate) fn enter(&self, calls: u32, background: Background) -> Option<SlowPath<'_, P, E>> {
+    pub(crate) fn enter(
+        &self,
+        calls: u32,
+        background: Background,
+        mark: Option<&Mark>,
+    ) -> Option<SlowPath<'_, P, E>> {
         let p = self.platform();
         let depth = p.depth();
-        let before = depth.load(Ordering::Relaxed);
+        let mut before = depth.load(Ordering::Relaxed);
         if before & INSIDE != 0 {
-            return None;
+            if !self.gave_jumped_up() {
+                return None;
+            }
+            before &= !INSIDE;
+        }
+        if let Some(mark) = mark {
+            mark.begin(p);
         }
         depth.store(before | INSIDE, Ordering::Relaxed);
         self.look_at_birth();
         let asks = self.asks();
         p.enter();
         let inside = self.gate.enter(p);
+        if let Some(mark) = mark {
+            mark.is_counted(p);
+        }
         let slow_path = SlowPath { yard: self, inside, before, calls, background, asks };
         self.answer_drain();
         self.answer_mail();
@@ -170,6 +191,7 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
         if self.background != Background::None {
             after = yard.serve_background(self.before, self.calls, self.background);
         }
+        mark::about_to_leave(p);
         yard.gate.leave(p, self.inside);
         // If `ask_all` ran meanwhile, this slow path may have overwritten what it stored: the
         // row's countdown, or an entry's stack. Our stores come before this load: the gate's
@@ -178,5 +200,6 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
             yard.ask_rows();
         }
         p.depth().store(after, Ordering::Relaxed);
+        mark::left(p);
     }
 }

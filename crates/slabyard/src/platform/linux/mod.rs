@@ -25,6 +25,7 @@ mod counts;
 mod cpus;
 mod fence;
 mod filtered;
+mod handlers;
 mod huge;
 mod memory;
 mod nodes;
@@ -523,6 +524,23 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
     #[inline]
     fn depth(&self) -> &AtomicU32 {
         &rseq::thread().depth
+    }
+
+    #[inline(always)]
+    fn frame(&self) -> Option<&AtomicUsize> {
+        Some(&rseq::thread().frame)
+    }
+
+    fn is_other(&self, at: usize, value: u32) -> bool {
+        self.is_other_word(at, value)
+    }
+
+    fn is_only_thread(&self) -> bool {
+        handlers::is_only_thread()
+    }
+
+    fn without_handlers<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        self.while_blocked(f)
     }
 
     #[inline(always)]

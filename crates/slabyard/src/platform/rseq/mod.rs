@@ -44,10 +44,12 @@ pub struct Thread {
     pub number: AtomicU32,
     /// The thread's words as a reader ([`crate::platform::Platform::reader`]).
     pub reader: [AtomicUsize; 2],
+    /// The mark of the slow path under way ([`crate::platform::Platform::frame`]).
+    pub frame: AtomicUsize,
 }
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Thread>() == 64);
+const _: () = assert!(size_of::<Thread>() == 128);
 
 /// Bits of [`Thread::flags`].
 pub mod flags {

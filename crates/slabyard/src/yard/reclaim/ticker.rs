@@ -125,7 +125,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     ///
     /// It is no call of the program's, so it does not measure the program's rate.
     pub fn help_reclaim(&self) -> bool {
-        let Some(_slow_path) = self.enter(0, Background::None) else {
+        let Some(_slow_path) = self.enter(0, Background::None, None) else {
             return false;
         };
         let due = self.claim_tick(self.platform().now_ms());

@@ -373,10 +373,10 @@ global_asm!(
     ".globl slabyard_thread",
     ".hidden slabyard_thread",
     ".type slabyard_thread, @object",
-    ".size slabyard_thread, 64",
+    ".size slabyard_thread, 128",
     "slabyard_thread:",
     ".long 0, -1, 0, 0, 0, 0, 0, 0",
-    ".zero 32",
+    ".zero 96",
     ".popsection",
 );
 
