@@ -10,6 +10,10 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ROOT/target}
 # The command that checks run, beside the libraries: what `ci/build` made, else a release build.
 BUILT=$CARGO_TARGET_DIR/ci
 [ -x "$BUILT/slabyard" ] || BUILT=$CARGO_TARGET_DIR/release
+# What is tested: cargo's arguments, and where it is. Always all crates: features of what crates use
+# are those that all chosen ones ask for, and what has others would be built again.
+tested=(--profile tested --workspace --exclude slabyard)
+TESTED=$CARGO_TARGET_DIR/tested
 # Output that depends on the reader's language cannot be compared.
 export LC_ALL=C.UTF-8
 
@@ -38,6 +42,15 @@ step() {
     shift
     start=$(now_ms)
     if "$@"; then pass "$name ($(seconds_since "$start"))"; else fail "$name"; fi
+}
+
+# tested_program NAME: builds a program as the tests do; with one of them, whose features then count.
+tested_program() { cargo build --quiet "${tested[@]}" --test region --bin "$1"; }
+
+# libraries_beside: the libraries of the release build, beside the programs that are tested.
+libraries_beside() {
+    cargo build --quiet --release -p slabyard-malloc -p slabyard-engines -p slabyard-recorder &&
+        mkdir -p "$TESTED" && ln -sf ../release/libslabyard_{malloc,engines,recorder}.so "$TESTED"
 }
 
 # scratch: makes a directory that goes when the script ends, and says its name

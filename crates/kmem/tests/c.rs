@@ -23,31 +23,38 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// A directory of this build's profile with the library, by the name that programs load.
+/// A directory with the library, by the name that programs load: of this build's profile, or of
+/// the release build beside tests of `tested`.
 fn libraries() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         // <target>/<profile>/deps/<this test>
         let me = std::env::current_exe().expect("the test's own path");
         let profile_dir = me.ancestors().nth(2).expect("a profile's directory");
-        let profile = profile_dir.file_name().and_then(|name| name.to_str()).expect("a name");
+        let target_dir = profile_dir.parent().expect("a target directory");
+        let (profile, folder) = match profile_dir.file_name().and_then(|name| name.to_str()) {
+            Some("debug") | None => ("dev", "debug"),
+            Some("tested") => ("release", "release"),
+            Some(name) => (name, name),
+        };
         let status = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "-p", "slabyard-kmem", "-p", "slabyard-malloc", "--profile"])
-            .arg(if profile == "debug" { "dev" } else { profile })
+            .arg(profile)
             .arg("--target-dir")
-            .arg(profile_dir.parent().expect("a target directory"))
+            .arg(target_dir)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
             .expect("cargo");
         assert!(status.success(), "the library does not build");
+        let built = target_dir.join(folder);
         let directory = profile_dir.join("kmem-tests");
         std::fs::create_dir_all(&directory).expect("a directory");
         for (from, to) in [("so", "libslabyard.so.0"), ("a", "libslabyard.a")] {
-            let from = profile_dir.join(format!("libslabyard_kmem.{from}"));
+            let from = built.join(format!("libslabyard_kmem.{from}"));
             std::fs::copy(from, directory.join(to)).expect("the library");
         }
         let malloc = "libslabyard_malloc.so";
-        std::fs::copy(profile_dir.join(malloc), directory.join(malloc)).expect("the library");
+        std::fs::copy(built.join(malloc), directory.join(malloc)).expect("the library");
         directory
     })
 }

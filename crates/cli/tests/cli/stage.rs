@@ -174,8 +174,8 @@ fn built() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The library as users have it, of this build's profile. Cargo does not build it for
-/// these tests, so it is asked to.
+/// The library as users have it, of this build's profile; of the release build beside tests of `tested`.
+/// Cargo does not build it for these tests, so it is asked to.
 pub fn real_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| cargo_builds("malloc"))
@@ -190,17 +190,19 @@ pub fn real_engines() -> &'static Path {
 fn cargo_builds(name: &str) -> PathBuf {
     // <target>/<profile>/slabyard
     let profile_dir = Path::new(SLABYARD).parent().unwrap();
-    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
-        Some("debug") | None => "dev",
-        Some(name) => name,
+    let target_dir = profile_dir.parent().unwrap();
+    let (profile, folder) = match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => ("dev", "debug"),
+        Some("tested") => ("release", "release"),
+        Some(name) => (name, name),
     };
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--profile", profile, "--package"]);
     cargo.arg(format!("slabyard-{name}"));
-    cargo.arg("--target-dir").arg(profile_dir.parent().unwrap());
+    cargo.arg("--target-dir").arg(target_dir);
     let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
     assert!(status.success(), "the library does not build");
-    profile_dir.join(format!("libslabyard_{name}.so"))
+    target_dir.join(folder).join(format!("libslabyard_{name}.so"))
 }
 
 /// The program `holds.c`; `None`, said aloud, without a C compiler.

@@ -151,7 +151,8 @@ pub fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// The library under test: `SLABYARD_LIB`, or the one of this build's profile.
+/// The library under test: `SLABYARD_LIB`, or the one of this build's profile; of the release build beside
+/// tests of `tested`.
 /// Cargo does not build a `cdylib` for its own integration tests, so it is
 /// asked to; when nothing has changed this is quick.
 pub fn library() -> &'static Path {
@@ -176,9 +177,10 @@ fn build_library(name: &str) -> PathBuf {
     let me = std::env::current_exe().expect("the test's own path");
     let profile_dir = me.ancestors().nth(2).expect("a profile's directory");
     let target_dir = profile_dir.parent().expect("a target directory");
-    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
-        Some("debug") | None => "dev",
-        Some(name) => name,
+    let (profile, folder) = match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => ("dev", "debug"),
+        Some("tested") => ("release", "release"),
+        Some(name) => (name, name),
     };
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--package", &format!("slabyard-{name}"), "--profile", profile])
@@ -188,7 +190,7 @@ fn build_library(name: &str) -> PathBuf {
         .status()
         .expect("cargo");
     assert!(status.success(), "the library does not build");
-    profile_dir.join(format!("libslabyard_{name}.so"))
+    target_dir.join(folder).join(format!("libslabyard_{name}.so"))
 }
 
 /// A program of the tests, compiled.
