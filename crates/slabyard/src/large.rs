@@ -49,8 +49,15 @@ const FAULTING_PER_MS: usize = 4 << 10;
 /// And at once: so many milliseconds' worth, 2 MiB.
 const FAULTING_MS: u64 = 512;
 
-/// Dirty free pages may raise the peak by this part of it.
+/// Dirty free pages beyond this part of what is live are too many.
 pub(crate) const WARM_PART: usize = 4;
+
+/// Where large blocks come and go, dirty free pages may raise the peak by this part of it, and by
+/// so many granules. A block that is copied to another of twice its size each time it is full has
+/// had blocks of twice the last one's size together, of which the last two, three quarters, are
+/// live at once: where the others' pages go back, each round takes new ones.
+const PEAK_PART: usize = 3;
+const PEAK_MORE: usize = (512 << 10) / GRANULE;
 
 /// The alignment of blocks that `realloc` makes.
 const ALIGN: usize = 16;
@@ -162,13 +169,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Makes room for so many granules that will be touched anew. Dirty free pages may raise the
-    /// peak by a [`WARM_PART`]th at most: the surplus is purged, up to `new` granules.
+    /// peak by a [`PEAK_PART`]th and a little at most: the surplus is purged, up to `new` granules.
     fn make_room(&self, new: usize, request: usize) {
         let heap = &self.heap;
         let free = heap.free_count();
         let live = self.live_granules(free.free);
         let peak = self.large.peak.fetch_max(live, Ordering::Relaxed).max(live);
-        let surplus = (live + free.dirty).saturating_sub(peak + peak / WARM_PART);
+        let surplus = (live + free.dirty).saturating_sub(peak + peak / PEAK_PART + PEAK_MORE);
         if surplus == 0 || free.dirty == 0 {
             return;
         }

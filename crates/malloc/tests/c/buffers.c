@@ -1,6 +1,7 @@
 /*
  * Blocks that grow beyond a mebibyte leave memory that others use next: it is zero where calloc
- * hands it out, and the system reads from it and writes to it.
+ * hands it out, and the system reads from it and writes to it. A buffer that is copied to one of
+ * twice its size each time it is full finds the memory of the one before it.
  */
 #include "check.h"
 
@@ -21,11 +22,38 @@ static void through_a_pipe(char *from, char *to, size_t size)
     close(ends[1]);
 }
 
+/* One that finds other memory each round touches new pages, while those of the last round go back. */
+static void doubled(size_t to)
+{
+    enum { ROUNDS = 60 };
+    char *seen[ROUNDS], *at, *more;
+    size_t round, size, k, nr = 0;
+
+    for (round = 0; round < ROUNDS; round++) {
+        at = malloc(64);
+        for (size = 64; at && size < to; size *= 2) {
+            more = malloc(2 * size);
+            if (more)
+                memcpy(memset(more, 1, 2 * size), at, size);
+            free(at);
+            at = more;
+        }
+        CHECK(at, "no memory");
+        for (k = 0; k < nr && seen[k] != at; k++)
+            ;
+        if (k == nr)
+            seen[nr++] = at;
+        free(at);
+    }
+    CHECK(nr <= ROUNDS / 3, "%zu positions in %d rounds", nr, ROUNDS);
+}
+
 int main(void)
 {
     size_t round, n, size;
     char *grown[3], *zeroed[12];
 
+    doubled(4 * MIB);
     for (round = 0; round < 4; round++) {
         /* In turns, so that none has room behind it. */
         memset(grown, 0, sizeof grown);

@@ -68,16 +68,17 @@ impl Part {
 
 impl<P: Platform> PageHeap<P> {
     /// Gives back dirty blocks that were freed at least `age_ms` ago, on request: `most`
-    /// granules, or up to two huge pages more, clean ones between them among them. It gives
-    /// large blocks back in whole huge pages, which the system need not split and whose page
-    /// tables it frees too (since Linux 6.14), so that huge pages can come again. Returns the
+    /// granules, and of the last block up to a huge page more, clean ones between them among them.
+    /// It gives large blocks back in whole huge pages, which the system need not split and whose
+    /// page tables it frees too (since Linux 6.14), so that huge pages can come again. Returns the
     /// granules given back.
     pub fn purge(&self, age_ms: u32, most: usize) -> usize {
         // Read once: a refused part becomes younger than this, and is not tried again.
         let now = self.platform.now_ms() as u32;
         let (mut done, mut left) = (0, (most.div_ceil(HUGE) + 1).saturating_mul(HUGE));
         while done < most
-            && let Some((went, spent)) = self.purge_parts(now, age_ms, left.min(MOST_AT_ONCE))
+            && let Some((went, spent)) =
+                self.purge_parts(now, age_ms, left.min(MOST_AT_ONCE), most - done)
         {
             done += went;
             left -= spent;
@@ -108,18 +109,26 @@ impl<P: Platform> PageHeap<P> {
     /// `None` if there is no such block, or the system refused the whole call.
     pub fn purge_part(&self, age_ms: u32) -> Option<usize> {
         let now = self.platform.now_ms() as u32;
-        let (went, _) = self.purge_parts(now, age_ms, MOST_BYTES / GRANULE)?;
+        let (went, _) = self.purge_parts(now, age_ms, MOST_BYTES / GRANULE, usize::MAX)?;
         (went > 0).then_some(went)
     }
 
-    /// Makes one call for at most so many granules; returns how many dirty ones the system
-    /// took, and for how many the call was.
-    fn purge_parts(&self, now: u32, age_ms: u32, most: usize) -> Option<(usize, usize)> {
+    /// Makes one call for at most so many granules, and for no further part once `enough` dirty
+    /// ones are among them; returns how many dirty ones the system took, and for how many the
+    /// call was.
+    fn purge_parts(
+        &self,
+        now: u32,
+        age_ms: u32,
+        most: usize,
+        enough: usize,
+    ) -> Option<(usize, usize)> {
         // Each by itself: of a pair the compiler makes a copy.
         let mut parts = [Part::NONE; PARTS];
         let mut stretches = [Stretch::NONE; PARTS];
         let (mut n, mut left, mut went) = (0, most, 0);
         while n < PARTS
+            && went < enough
             && left >= self.granules_for(1)
             && let Some((part, dirty)) = self.take_old(now, age_ms, left)
         {
