@@ -68,11 +68,14 @@ static void zeroed(size_t size)
     }
 }
 
-/* However large a block is, it has the page that is written to, and one of the allocator's. */
-static void touched(size_t size, size_t nr, int small)
+/*
+ * However large a block is, it has the page that is written to, and one of the allocator's: `most`
+ * KiB, and with nodes what lies at the ends of their stripes.
+ */
+static void touched(size_t size, size_t nr, int small, long most)
 {
     size_t n, k;
-    long before = resident_kib(), most = 10 + (small ? 4 : 0), after;
+    long before = resident_kib(), after;
     char **objects = malloc(2 * nr * sizeof(*objects));
 
     for (n = 0; n < nr && (blocks[n] = malloc(size)); n++) {
@@ -94,13 +97,13 @@ static void touched(size_t size, size_t nr, int small)
 }
 
 /* In a process that had no other blocks. */
-static void touched_alone(size_t size, size_t nr, int small)
+static void touched_alone(size_t size, size_t nr, int small, long most)
 {
     pid_t child = fork();
     int status = -1;
 
     if (child == 0) {
-        touched(size, nr, small);
+        touched(size, nr, small, most);
         _exit(finish("touched"));
     }
     CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "%zu blocks of %zu", nr,
@@ -113,10 +116,10 @@ int main(void)
         printf("skipped: this system charges memory that is not written\n");
         return 0;
     }
-    touched_alone(600 << 10, 3000, 0);
-    touched_alone(900 << 10, 3000, 0);
-    touched_alone(800 << 10, 3000, 1);
-    touched_alone(1100 << 10, 7000, 0);
+    touched_alone(600 << 10, 3000, 0, 12);
+    touched_alone(900 << 10, 3000, 0, 12);
+    touched_alone(800 << 10, 3000, 1, 15);
+    touched_alone(1100 << 10, 7000, 0, 10);
     zeroed(200000);
     take_and_free(GIB);
     take_and_free(40 << 20);
