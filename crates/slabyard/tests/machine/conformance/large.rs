@@ -1,5 +1,5 @@
 //! Large blocks: a mapping each while they rest, warm runs while they come and go, and
-//! what is kept warm does not raise the peak by more than a quarter.
+//! what is kept warm does not raise the peak by more than a third.
 
 use super::{Says, each_machine, yard_on};
 use crate::random::Random;
@@ -161,7 +161,7 @@ fn kept(yard: &Yard<Machine>) -> (usize, usize) {
 }
 
 #[test]
-fn what_is_kept_warm_raises_the_peak_by_a_quarter_at_most() {
+fn what_is_kept_warm_raises_the_peak_by_a_third_at_most() {
     each_machine(|config| {
         let _says = Says::of(&config);
         let mut random = Random::new(config.seed);
@@ -177,8 +177,8 @@ fn what_is_kept_warm_raises_the_peak_by_a_quarter_at_most() {
             let (live, dirty) = kept(&yard);
             peak = peak.max(live);
             warm += usize::from(is_run(&yard, slot.expect("just taken")));
-            // Beside blocks, tables and lists of runs take a little.
-            let most = peak + peak / 4 + 64;
+            // And 512 KiB. Beside blocks, tables and lists of runs take a little.
+            let most = peak + peak / 3 + 128 + 64;
             assert!(live + dirty <= most, "{live} live, {dirty} wait, peak {peak}");
         }
         assert!(warm > 300, "{warm} of 400 blocks were warm");
@@ -404,6 +404,6 @@ fn a_mapping_that_grows_makes_room() {
             grown = yard.resize(grown, times * LARGEST_RUN).expect("memory");
         }
         let (live, dirty) = kept(&yard);
-        assert!(live + dirty <= live + live / 4 + 64, "{live} live, {dirty} wait");
+        assert!(live + dirty <= live + live / 3 + 128 + 64, "{live} live, {dirty} wait");
     });
 }
