@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 16] = *b"slabyard yard \n\0";
 
 /// Version of everything in this module. A reader knows the versions it can read
 /// and refuses all others.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 
 /// Words of the header that may be other than 0, mailbox included.
 pub const HEADER_WORDS: usize = 256;
@@ -388,8 +388,14 @@ pub mod row {
     pub const FIRST_RUNS: usize = 2;
     /// Lists of free runs.
     pub const RUN_ORDERS: usize = 8;
+    /// Slot of the first bank: freed runs of 9 to 12 granules, which count among the live ones.
+    pub const FIRST_BANK: usize = FIRST_RUNS + RUN_ORDERS;
+    /// Banks: two for each doubling of the size, up to 128 granules.
+    pub const BANKS: usize = 8;
+    /// Most runs in a bank.
+    pub const MOST_BANKED: usize = 17;
     /// Slot of the first cache's main sheaves; the next cache's follows behind its spare slot.
-    pub const FIRST_CACHE: usize = FIRST_RUNS + RUN_ORDERS;
+    pub const FIRST_CACHE: usize = FIRST_BANK + BANKS;
     /// From a cache's main slot to its spare slot.
     pub const SPARE: usize = 1;
     /// From a cache's main slot to the next cache's.
@@ -487,6 +493,8 @@ pub mod descriptor {
     pub const FREE: u8 = 1;
     /// A free run in a CPU's list.
     pub const PARKED: u8 = 2;
+    /// In place of a slot in the head of a parked run that a bank has: `GRANULES` says its size.
+    pub const BANKED: u16 = 1;
     /// A live run.
     pub const RUN: u8 = 3;
     /// A slab.

@@ -17,7 +17,8 @@
 //!   to their slabs.
 //!
 //! All else follows: locks are free, lists are made anew, counts are counted. What a thread had in
-//! its hands at the fork is live in the child for ever: at most a sheaf a thread.
+//! its hands at the fork is live in the child for ever: at most a sheaf a thread, and a run on its
+//! way to a bank or from there.
 //!
 //! Neighbours: [`crate::platform::birth`] tells a child; [`crate::gate`] knows where the parent's
 //! threads were; engines do their part ([`Engine::begin_child`], [`Engine::adopt`]).
@@ -27,6 +28,7 @@
 
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
+use crate::pages::bank;
 use crate::platform::birth::{CHILD, REPAIRING, WHOLE};
 use crate::platform::{Platform, Slot};
 use crate::slab::Object;
@@ -160,13 +162,20 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Takes stopped stacks out of their entries: their objects that are not in their slabs yet
-    /// return there. (Runs in them are in no list, so they are free.)
+    /// return there. (Runs in them are in no list, so they are free; those of a bank are said so.)
     fn take_stopped(&self) {
         let rows = self.platform().rows();
         for (row, slot) in self.entries(Stacks::All) {
             let entry = rows.entry(row, slot);
             if !entry.is_stopped() {
                 continue;
+            }
+            if bank::is_bank(slot)
+                && let Some(top) = self.seen.kept_top(row, slot)
+            {
+                for run in self.heap.sheaves.objects_of(top) {
+                    self.heap.forget_banked(run.load(Ordering::Relaxed));
+                }
             }
             if let Some(number) = number_of(slot)
                 && let Some(top) = self.seen.kept_top(row, slot)

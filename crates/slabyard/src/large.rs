@@ -22,6 +22,7 @@
 use crate::cache::classes;
 use crate::engine::Engine;
 use crate::guarded::Guarded;
+use crate::pages::bank::Banked;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::yard::slow_path::RUN_CALLS;
@@ -72,6 +73,14 @@ pub(crate) const SHED: usize = 4;
 /// A run larger than this makes room for the new pages that it takes, and gives back as it is freed.
 pub(crate) const SMALLEST_LARGE: usize = 64 << 10;
 
+/// The largest block that a bank may have.
+const LARGEST_BANKED: usize = 512 << 10;
+
+/// What a mapping of so many bytes that faults after its free costs: the milliseconds that pay it.
+fn cost_ms(bytes: usize) -> u64 {
+    bytes.div_ceil(FAULTING_PER_MS) as u64
+}
+
 /// What a yard remembers of its large blocks.
 pub(crate) struct Large {
     /// When one was last freed, in milliseconds plus one; 0: never.
@@ -104,13 +113,17 @@ impl Large {
     /// blocks cost is spread over time. (Turner's leaky bucket as a virtual clock: ITU-T I.371.)
     /// Relaxed: two threads that count at the same time count one block.
     fn may_fault(&self, now_ms: u64, bytes: usize) -> bool {
-        let cost_ms = bytes.div_ceil(FAULTING_PER_MS) as u64;
-        let paid = self.paid_until.load(Ordering::Relaxed).max(now_ms) + cost_ms;
-        let may = paid <= now_ms + FAULTING_MS;
+        let may = self.has_paid(now_ms, bytes);
         if may {
-            self.paid_until.store(paid, Ordering::Relaxed);
+            let paid = self.paid_until.load(Ordering::Relaxed).max(now_ms);
+            self.paid_until.store(paid + cost_ms(bytes), Ordering::Relaxed);
         }
         may
+    }
+
+    fn has_paid(&self, now_ms: u64, bytes: usize) -> bool {
+        let paid = self.paid_until.load(Ordering::Relaxed).max(now_ms);
+        paid + cost_ms(bytes) <= now_ms + FAULTING_MS
     }
 }
 
@@ -141,6 +154,67 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         // Where address space is limited, the region may hold all that there is.
         self.map_large(bytes, align).or_else(|| self.heap.alloc_run(bytes, align))
+    }
+
+    /// Takes a run out of this CPU's bank, outside of a slow path. Not in a handler that interrupted
+    /// one.
+    #[inline]
+    pub(crate) fn take_banked(&self, bytes: usize, align: usize) -> Option<usize> {
+        let need = bytes.max(align);
+        if need > LARGEST_BANKED || self.must_pass_banks() || self.may_be_to_fault(need) {
+            return None;
+        }
+        match self.heap.take_banked(bytes.max(1), align) {
+            Banked::Run(address) => Some(address),
+            Banked::Nothing => None,
+            Banked::Other(address) => {
+                let _ = self.free(address);
+                None
+            }
+        }
+    }
+
+    /// Puts a run into the bank of this CPU, whose row this is, outside of a slow path: false if the
+    /// slow path must free it, as one that found its row's countdown over must. While frees are
+    /// checked closely each finds it over; that of a run is checked by its descriptor anyway.
+    #[inline]
+    pub(crate) fn bank(&self, address: usize, row: usize) -> bool {
+        if self.is_over(row, self.checks.are_close()) || self.must_pass_banks() {
+            return false;
+        }
+        let Some(bytes) = self.heap.bank_run(address, row) else { return false };
+        self.forget_grown(address);
+        self.note_freed(bytes);
+        true
+    }
+
+    /// As many bytes of zeroed blocks may be faulted in whole.
+    #[inline(always)]
+    fn note_freed(&self, bytes: usize) {
+        let touched = self.large.touched.load(Ordering::Relaxed);
+        if bytes <= LARGEST_RUN && touched < MOST_TOUCHED {
+            self.large.touched.store((touched + bytes).min(MOST_TOUCHED), Ordering::Relaxed);
+        }
+    }
+
+    /// True where each call about a run is a slow path: with debugging, where slices must be made, or
+    /// deferred frees; and inside of one, where a handler that interrupted it changes nothing that
+    /// it may be about.
+    #[inline(always)]
+    fn must_pass_banks(&self) -> bool {
+        self.is_guarded()
+            || self.wants_every_call()
+            || self.deferred.load(Ordering::Relaxed) != 0
+            || self.is_inside()
+    }
+
+    /// True if [`Yard::is_to_fault`] may say so: by the last tick instead of the clock, which is no
+    /// later.
+    #[inline(always)]
+    fn may_be_to_fault(&self, need: usize) -> bool {
+        need >= SMALLEST_FAULTING
+            && self.checks.began()
+            && self.large.has_paid(self.last_tick.load(Ordering::Relaxed), need)
     }
 
     fn alloc_warm(&self, bytes: usize, align: usize) -> Option<usize> {
@@ -194,14 +268,18 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return self.free_guarded(address);
         }
         self.forget_grown(address);
+        if let Some(bytes) = self.heap.bank_in_slow_path(address, !self.surplus.has_collapsed()) {
+            self.note_freed(bytes);
+            // Its runs go back when it is idle, and count for the surplus until then.
+            self.start_ticker_for_bank();
+            self.look_at_surplus();
+            return true;
+        }
         let run = self.heap.free_live_run(address);
         let Some(bytes) = run.or_else(|| self.heap.unmap_own(address)) else {
             return false;
         };
-        let touched = self.large.touched.load(Ordering::Relaxed);
-        if bytes <= LARGEST_RUN && touched < MOST_TOUCHED {
-            self.large.touched.store((touched + bytes).min(MOST_TOUCHED), Ordering::Relaxed);
-        }
+        self.note_freed(bytes);
         if bytes > LARGEST_RUN {
             self.large.freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
             self.large.freed_bytes.store(bytes, Ordering::Relaxed);

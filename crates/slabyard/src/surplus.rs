@@ -51,6 +51,8 @@ pub(crate) struct Surplus {
     /// What was live at the last look, and how often in a row less than at the look before.
     live: AtomicUsize,
     falls: AtomicUsize,
+    /// 1: the heap had collapsed at the last look, or since the last tick.
+    collapsed: AtomicUsize,
     /// The most that was touched, live or dirty, since a heap collapsed.
     high: AtomicUsize,
     /// The largest heap that collapsed.
@@ -67,6 +69,7 @@ impl Surplus {
             filled: AtomicU64::new(0),
             live: AtomicUsize::new(0),
             falls: AtomicUsize::new(0),
+            collapsed: AtomicUsize::new(0),
             high: AtomicUsize::new(0),
             peak: AtomicUsize::new(SMALLEST),
             on: AtomicUsize::new(0),
@@ -102,6 +105,7 @@ impl Surplus {
             self.tokens.store(live + dirty, Ordering::Relaxed);
         }
         self.high.store(if collapsed { 0 } else { high }, Ordering::Relaxed);
+        self.collapsed.store(collapsed.into(), Ordering::Relaxed);
         collapsed
     }
 
@@ -111,6 +115,12 @@ impl Surplus {
         if self.falls.load(Ordering::Relaxed) != 0 {
             self.falls.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// True if little is left of the heap, so that what is freed is to go back.
+    #[inline]
+    pub(crate) fn has_collapsed(&self) -> bool {
+        self.collapsed.load(Ordering::Relaxed) != 0
     }
 
     fn take(&self, granules: usize) {
@@ -158,8 +168,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// At a tick, and where much is dirty: has the next slow path look.
     pub(crate) fn look_at_surplus(&self) {
         if self.surplus.on.load(Ordering::Relaxed) != 0 {
-            self.surplus.bound.store(LEAST, Ordering::Relaxed);
+            self.surplus.bound.store(self.least(), Ordering::Relaxed);
+            self.surplus.collapsed.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Dirty granules that may stay however little is live: what this CPU's banks may have is among
+    /// them.
+    fn least(&self) -> usize {
+        LEAST.saturating_sub(self.heap.banked_room() / GRANULE)
     }
 
     /// Finds the surplus for which there are tokens, and sets the bound anew.
@@ -168,7 +185,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let dirty = self.heap.buddy.waiting_hint();
         let live = self.live_granules(self.heap.free_count().free);
         let collapsed = state.look_at_heap(live, dirty);
-        let bound = LEAST + live / LIVE_PART;
+        if collapsed {
+            self.heap.close_banks();
+        }
+        let bound = self.least() + live / LIVE_PART;
         let surplus = dirty.saturating_sub(bound);
         // Where large blocks come and go, a hole has the next one lie elsewhere, on other pages.
         let tokens = if self.is_large_warm() {

@@ -10,6 +10,7 @@
 //!
 //! Neighbours: [`super::judge`] compares; [`super::front`] says where.
 
+use super::banks::{self, Banked};
 use super::front::{Front, Tables, Top};
 use super::held::{self, Held};
 use super::memory::{self, Fault, Memory, Part};
@@ -115,6 +116,8 @@ pub(crate) struct Collect {
     pub(crate) counters: [Counters; 3],
     /// Bytes in the rows' lists of free runs, each time the rows were read.
     pub(crate) parked_pages: [u64; 2],
+    /// Runs in the rows' banks.
+    pub(crate) banked: Banked,
     /// Rows with a stack in any entry.
     pub(crate) rows_in_use: u64,
     /// Rows to look at again: those in use, and some more.
@@ -169,9 +172,13 @@ pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fau
         all[COUNTERS.len() - 1] = Some(inside.sum());
         all
     });
+    let rows = rows_at(1);
+    let tops = in_use.iter().flat_map(|row| banks::SLOTS.map(|slot| rows.top(front, *row, slot)));
+    let banked = banks::read(memory, front, tops)?;
     Ok(Collect {
         takes,
         counters,
+        banked,
         parked_pages: [0, 1].map(|i| parked_pages(front, &rows_at(i))),
         rows_in_use: in_use.len() as u64,
         rows_again: in_use.last().map_or(0, |last| last + 1) + SPARE_ROWS,

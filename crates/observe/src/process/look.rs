@@ -8,6 +8,7 @@
 //! [`super::tell`] makes a snapshot of it.
 
 use super::aliases::{self, Aliases};
+use super::banks::Banked;
 use super::collect::{self, Counters, Take};
 use super::counts::{self, Counts};
 use super::front::Front;
@@ -41,6 +42,7 @@ pub(crate) struct Sight {
     pub(crate) caches: Vec<Judged>,
     counters: [Counters; 3],
     parked_pages: [u64; 2],
+    banked: Banked,
     pub(crate) rows_in_use: u64,
 }
 
@@ -89,6 +91,7 @@ fn sight(memory: &dyn Memory, front: &Front) -> Result<Sight, Fault> {
         caches,
         counters: seen.counters,
         parked_pages: seen.parked_pages,
+        banked: seen.banked,
         rows_in_use: seen.rows_in_use,
     })
 }
@@ -184,6 +187,13 @@ impl Look {
     pub(crate) fn parked_pages(&self) -> Span {
         let all = self.begin.parked_pages.iter().chain(&self.end.parked_pages);
         all.map(|n| Span::exact(*n)).reduce(Span::hull).unwrap_or_default()
+    }
+
+    /// Runs in banks during the look, and their bytes.
+    pub(crate) fn banked(&self) -> [Span; 2] {
+        let (begin, end) = (self.begin.banked, self.end.banked);
+        let span = |begin, end| Span::exact(begin).hull(Span::exact(end));
+        [span(begin.runs, end.runs), span(begin.bytes, end.bytes)]
     }
 
     /// True if no slow path was under way at any time, and none came by.

@@ -18,6 +18,7 @@
 
 mod aliases;
 mod ask;
+mod banks;
 mod collect;
 mod counts;
 mod cpu_slabs;

@@ -278,10 +278,11 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
     });
     let mapped = look.counter(Word::MappedAt);
     let free = look.counter(Word::FreeGranulesAt);
-    let runs = look.counter(Word::RunGranulesAt).map(bytes);
+    let [nr_banked, banked] = look.banked();
+    let runs = look.counter(Word::RunGranulesAt).map(|runs| bytes(runs).minus(banked));
     let free_runs = look.counter(Word::DirtyGranulesAt).map(bytes);
     let returned = free.map(bytes).zip(free_runs).map(|(free, held)| free.minus(held));
-    let parked_pages = look.parked_pages();
+    let parked_pages = look.parked_pages().plus(banked);
     let top = look.counter(Word::TopAt);
     // What the system ever lent: the region without its first page, which is never used; mappings;
     // tables.
@@ -319,7 +320,7 @@ fn totals(front: &Front, look: &Look, sums: &Sums, totals: &mut BTreeMap<String,
     put("metadata", metadata);
     put("committed", lent.zip(returned).map(|(lent, returned)| lent.minus(returned)));
     put("returned", returned);
-    put("nr_runs", look.counter(Word::NrRunsAt));
+    put("nr_runs", look.counter(Word::NrRunsAt).map(|runs| runs.minus(nr_banked)));
     put("nr_mapped", look.counter(Word::NrMappedAt));
     put("set_aside", look.counter(Word::SetAsideAt));
     put("mode", Some(Span::exact(front.mode)));

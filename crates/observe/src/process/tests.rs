@@ -1,7 +1,7 @@
 //! What is told of planted yards: still, moving, damaged, hostile.
 
 use super::memory::{Fault, Memory, Part};
-use super::planted::{self, LIVE, Planted, SLOT};
+use super::planted::{self, LIVE, Planted, REGION, ROWS, SLOT};
 use super::yards::{self, Lost};
 use crate::identity;
 use crate::snapshot::{Kind, Slab, Snapshot, Source};
@@ -38,6 +38,27 @@ fn cold_pages_are_pages_whatever_slot_they_are_in() {
     planted.word(Word::ColdRuns, last as u64);
     assert_eq!(told(&planted), Some(Value::Exact(2 << 12)));
     sound(&planted);
+}
+
+#[test]
+fn what_banks_hold_is_parked_and_no_live_run() {
+    let planted = Planted::yard();
+    let told = |planted: &Planted| {
+        let snapshot = sound(planted);
+        ["nr_runs", "runs", "parked_pages"].map(|name| snapshot.total(name).cloned())
+    };
+    let exact = |numbers: [u64; 3]| numbers.map(|number| Some(Value::Exact(number)));
+    assert_eq!(told(&planted), exact([1, 3 << 12, 2 << 12]));
+    // The live run is on its way to the bank; then it is there, and an object that was there before.
+    planted.descriptor(17, descriptor::PARKED, u32::from(descriptor::BANKED) << 8);
+    assert_eq!(told(&planted), exact([1, 3 << 12, 2 << 12]));
+    let stack = Planted::top_of(0, 7, 2);
+    planted.put_half(Planted::entry(1, row::FIRST_BANK + row::BANKS - 1), stack);
+    let element = ROWS + u64::from(stack) * 8;
+    planted.room(element - 8, 16);
+    planted.put(element, REGION + (17 << 12));
+    planted.put(element - 8, REGION + (1 << 12));
+    assert_eq!(told(&planted), exact([0, 0, 5 << 12]));
 }
 
 #[test]

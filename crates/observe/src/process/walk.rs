@@ -162,6 +162,9 @@ fn granules(head: &[u8], slab: Option<&Shape>) -> u64 {
     let order = word >> 8 & 0xff;
     let granules = match word as u8 {
         descriptor::SLAB => slab.and_then(|shape| 1u64.checked_shl(shape.order)),
+        descriptor::PARKED if (word >> 16) as u16 == descriptor::BANKED => {
+            Some(u64::from(memory::half(head, descriptor::GRANULES)))
+        }
         descriptor::FREE | descriptor::PARKED | descriptor::PURGING | descriptor::HELD => {
             1u64.checked_shl(order)
         }

@@ -34,12 +34,12 @@ mod tests {
 
     #[test]
     fn slots_of_caches_and_lists_are_distinct() {
-        use crate::pages::percpu::order_of;
+        use crate::pages::percpu::has_runs;
         assert_eq!([number_of(Slot(0)), number_of(Slot(1))], [None; 2]);
         let mut found = Vec::new();
         for slot in 2..SLOTS as u16 {
             let number = number_of(Slot(slot));
-            assert_eq!(number.is_none(), order_of(Slot(slot)).is_some(), "slot {slot}");
+            assert_eq!(number.is_none(), has_runs(Slot(slot)), "slot {slot}");
             found.extend(number.filter(|number| slot_of(*number) == Slot(slot)));
         }
         assert!(found.into_iter().eq(0..MOST_CACHES));

@@ -2,7 +2,7 @@
 //! behind them come created caches, whose memory is committed as they come.
 //!
 //! ```text
-//! number     0 .. 61            62 ..               4090
+//! number     0 .. 61            62 ..               4086
 //!           | malloc's classes | created caches         |
 //!             in the yard        in a table of its own
 //! state of a created number:

@@ -2,13 +2,13 @@
 //! walks over these pairs, so that its work is in proportion to the caches that a program uses.
 //!
 //! ```text
-//! pair   0                 1..4            5..66             67..4095
-//!       | zeros, countdown | lists of runs | malloc's classes | created caches
+//! pair   0                 1..4            5..8    9..70             71..4095
+//!       | zeros, countdown | lists of runs | banks | malloc's classes | created caches
 //! ```
 //!
 //! Neighbours: [`super::table`] has the caches; drains, passes and checks of [`crate::yard`]
 //! walk.
-//! Invariants: the pairs of the lists of runs and of malloc's classes are in use for ever; pair
+//! Invariants: the pairs of the lists and banks of runs and of malloc's classes are in use for ever; pair
 //! 0 never is. A created cache's pair is in use from its first slow allocation until it is
 //! destroyed; no other pair has stacks (`verify` checks it). A word of the summary may be set
 //! although no pair of its word is in use, and never the other way round.
@@ -30,7 +30,7 @@ const FIXED_END: usize = row::FIRST_CACHE / row::PAIR + CLASSES;
 
 // The summary has a bit for each word; a class's two entries are one pair.
 const _: () = assert!(
-    WORDS == 64 && row::FIRST_RUNS.is_multiple_of(row::PAIR) && row::RUN_ORDERS.is_multiple_of(2)
+    WORDS == 64 && row::FIRST_RUNS.is_multiple_of(row::PAIR) && row::FIRST_CACHE.is_multiple_of(2)
 );
 
 /// Pairs of entries, a bit each.
@@ -41,7 +41,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// The lists of runs and malloc's classes.
+    /// The lists and banks of runs and malloc's classes.
     #[must_use]
     pub const fn new() -> Self {
         let mut used =
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_walk_finds_the_slots_in_use_and_no_others() {
         let used = Used::new();
-        let fixed: Vec<u16> = (2..(10 + 2 * CLASSES) as u16).collect();
+        let fixed: Vec<u16> = (2..(18 + 2 * CLASSES) as u16).collect();
         let walk = |used: &Used| used.slots(0).map(|slot| slot.0).collect::<Vec<_>>();
         assert_eq!(walk(&used), fixed);
         let created = [CLASSES, CLASSES + 1, 1000, MOST_CACHES - 1];

@@ -74,11 +74,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let (nr_runs, run_granules) = g.buddy.runs();
         let (nr_mapped, mapped) = g.mappings.live();
         let free = g.free_count();
-        sum.runs = granules(run_granules);
-        sum.nr_runs = nr_runs as u64;
+        let parked = quiesced.parked_runs();
+        sum.runs = granules(run_granules.saturating_sub(parked.banked_granules));
+        sum.nr_runs = nr_runs.saturating_sub(parked.banked) as u64;
         sum.mapped = mapped as u64;
         sum.nr_mapped = nr_mapped as u64;
-        sum.parked_pages = granules(quiesced.parked_granules());
+        sum.parked_pages = granules(parked.granules + parked.banked_granules);
         sum.free_runs = granules(free.dirty);
         sum.returned = granules(free.free - free.dirty);
         let of_caches = yard.caches.metadata_bytes() + yard.seen.committed_bytes();

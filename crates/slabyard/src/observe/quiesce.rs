@@ -3,7 +3,7 @@
 
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
-use crate::pages::percpu;
+use crate::pages::{bank, percpu};
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -14,6 +14,17 @@ pub struct Quiesced<'a, P, E> {
     yard: &'a Yard<P, E>,
     /// True if the stacks of other CPUs are stopped too.
     pub stopped: bool,
+}
+
+/// Free runs that CPUs hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParkedRuns {
+    /// Granules in lists of runs.
+    pub granules: usize,
+    /// Runs in banks: they count among the live ones, too.
+    pub banked: usize,
+    /// Their granules.
+    pub banked_granules: usize,
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -166,13 +177,17 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         sum
     }
 
-    /// Granules in CPUs' lists of runs.
+    /// What CPUs' lists of runs and banks hold.
     #[must_use]
-    pub fn parked_granules(&self) -> usize {
-        let mut sum = 0;
+    pub fn parked_runs(&self) -> ParkedRuns {
+        let mut sum = ParkedRuns::default();
+        let heap = &self.yard.heap;
         self.each_parked_cpu(&mut |slot, address| {
-            if percpu::order_of(slot).is_some() {
-                sum += self.yard.heap.parked_granules(address);
+            if bank::is_bank(slot) {
+                sum.banked += 1;
+                sum.banked_granules += heap.parked_granules(address);
+            } else if percpu::order_of(slot).is_some() {
+                sum.granules += heap.parked_granules(address);
             }
         });
         sum

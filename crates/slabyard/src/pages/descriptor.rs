@@ -26,7 +26,7 @@ pub enum Kind {
     None = 0,
     /// A free block of the buddy.
     Free = 1,
-    /// A free run in a CPU's list.
+    /// A free run in a CPU's list, or in its bank ([`super::bank`]).
     Parked = 2,
     /// A live run.
     Run = 3,
@@ -114,6 +114,13 @@ impl Descriptor {
                     Ordering::Relaxed,
                 )
                 .is_ok()
+    }
+
+    /// Changes a live run to another kind, with a slot; false if it is none.
+    #[inline]
+    pub(super) fn change_run(&self, to: Kind, slot: u16) -> bool {
+        let (run, to) = (Kind::Run as u32, to as u32 | u32::from(slot) << 16);
+        self.head.compare_exchange(run, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 

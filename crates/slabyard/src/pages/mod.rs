@@ -5,6 +5,7 @@
 //! [`PageHeap`] owns all of it and the platform; engines build on it.
 
 mod advice;
+pub(crate) mod bank;
 pub mod bare;
 pub mod blocks;
 pub mod buddy;
@@ -226,7 +227,9 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Granules for `bytes`, a multiple of the machine's page.
+    #[inline]
     pub fn granules_for(&self, bytes: usize) -> usize {
-        bytes.next_multiple_of(self.platform.page_bytes()) / GRANULE
+        let page = self.platform.page_bytes();
+        ((bytes + page - 1) & !(page - 1)) / GRANULE
     }
 }

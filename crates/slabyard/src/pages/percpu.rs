@@ -1,7 +1,8 @@
 //! Per-CPU lists of free runs, in front of the buddy: stacks of the platform, one slot for
 //! each order, in front of those of the caches.
 //!
-//! A run on such a list is of kind [`Kind::Parked`] and dirty.
+//! A run on such a list is of kind [`Kind::Parked`] and dirty. Runs that programs freed have other
+//! stacks, behind these ([`super::bank`]).
 //!
 //! Neighbours: slabs take and free their runs here; [`super::buddy`] serves what the lists
 //! cannot; a reclaim pass drains the lists of idle CPUs.
@@ -9,6 +10,7 @@
 use super::PageHeap;
 use super::descriptor::Kind;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
+use crate::sync::Ordering;
 
 /// Orders (in granules) that have a list.
 pub const LISTED_ORDERS: u32 = slabyard_abi::region::row::RUN_ORDERS as u32;
@@ -26,6 +28,11 @@ fn slot_of(order: u32) -> Slot {
 pub fn order_of(slot: Slot) -> Option<u32> {
     let order = u32::from(slot.0.checked_sub(FIRST_SLOT)?);
     (order < LISTED_ORDERS).then_some(order)
+}
+
+/// True for the slots of stacks of runs: lists of blocks, and banks.
+pub fn has_runs(slot: Slot) -> bool {
+    order_of(slot).is_some() || super::bank::is_bank(slot)
 }
 
 impl<P: Platform> PageHeap<P> {
@@ -86,6 +93,11 @@ impl<P: Platform> PageHeap<P> {
             return false;
         }
         let capacity = (LIST_BYTES / (GRANULE << order)).max(1) as u32;
+        self.put_list(slot, capacity, address)
+    }
+
+    /// Puts a new list with one run in the place of this CPU's.
+    pub(super) fn put_list(&self, slot: Slot, capacity: u32, address: usize) -> bool {
         let Some(mut sheaf) = self.sheaves.take(&self.platform, capacity) else {
             return false;
         };
@@ -106,7 +118,7 @@ impl<P: Platform> PageHeap<P> {
     }
 
     /// Frees the runs of a list that was taken out of its entry.
-    fn free_parked(&self, stack: Stack) {
+    pub(super) fn free_parked(&self, stack: Stack) {
         let Some(mut sheaf) = self.sheaves.adopt(stack) else {
             return;
         };
@@ -122,17 +134,23 @@ impl<P: Platform> PageHeap<P> {
             return;
         };
         let descriptor = self.region.descriptor(index);
-        let order = descriptor.order();
+        let granules = match descriptor.is_banked() {
+            true => self.end_banked(descriptor),
+            false => 1 << descriptor.order(),
+        };
         descriptor.set(Kind::None, 0, 0);
-        self.free_run(index, 1 << order);
+        self.free_run(index, granules);
     }
 
-    /// Granules of the run at an address that a CPU's list holds.
+    /// Granules of the run at an address that a CPU's list or bank holds.
     pub fn parked_granules(&self, address: usize) -> usize {
         self.region
             .granule_of(address)
             .map(|i| self.region.descriptor(i))
             .filter(|f| f.kind() == Kind::Parked)
-            .map_or(0, |f| 1 << f.order())
+            .map_or(0, |f| match f.is_banked() {
+                true => f.granules.load(Ordering::Relaxed) as usize,
+                false => 1 << f.order(),
+            })
     }
 }

@@ -35,7 +35,9 @@ impl<P: Platform> PageHeap<P> {
     pub(crate) fn mark_on_list(&self, address: usize) {
         let granule = self.region.granule_of(address);
         let descriptor = granule.map(|granule| self.region.descriptor(granule));
-        if let Some(descriptor) = descriptor.filter(|it| it.kind() == Kind::Parked) {
+        if let Some(descriptor) =
+            descriptor.filter(|it| it.kind() == Kind::Parked && !it.is_banked())
+        {
             descriptor.granules.store(ON_LIST, Ordering::Relaxed);
         }
     }
@@ -55,12 +57,21 @@ impl<P: Platform> PageHeap<P> {
             let kind = descriptor.kind();
             let granules = match kind {
                 Kind::None => 1,
+                Kind::Parked if descriptor.is_banked() => {
+                    descriptor.granules.load(Ordering::Relaxed) as usize
+                }
                 Kind::Run | Kind::Freed => descriptor.granules.load(Ordering::Relaxed) as usize,
                 _ => 1 << descriptor.order(),
             }
             .max(1);
             let is_live = match kind {
                 Kind::None | Kind::Free | Kind::Purging | Kind::Freed => false,
+                // In a bank or in a hand, it counts among the live runs.
+                Kind::Parked if descriptor.is_banked() => {
+                    runs += 1;
+                    run_granules += granules;
+                    true
+                }
                 Kind::Parked => descriptor.granules.swap(0, Ordering::Relaxed) == ON_LIST,
                 Kind::Run => {
                     runs += 1;

@@ -246,7 +246,7 @@ fn check_pages<P: Platform, E: Engine>(
     let mut free_granules = 0usize;
     let mut dirty = 0usize;
     let mut run_granules = 0usize;
-    let (mut parked_granules, mut held) = (0u64, 0u64);
+    let (mut parked_granules, mut held, mut banked) = (0u64, 0u64, 0u64);
     // Bits of slabs that are set for no free object.
     let (mut objects, mut within) = (0, 0);
     let mut at = g.platform.page_bytes() / GRANULE;
@@ -260,6 +260,13 @@ fn check_pages<P: Platform, E: Engine>(
                 free_granules += 1 << descriptor.order();
                 dirty += g.region.dirty_in(at, 1 << descriptor.order());
                 1 << descriptor.order()
+            }
+            // In a bank, or in the hands of a thread on its way there or from there.
+            Kind::Parked if descriptor.is_banked() => {
+                banked += 1;
+                sound.runs += 1;
+                run_granules += descriptor.granules.load(Ordering::Relaxed) as usize;
+                descriptor.granules.load(Ordering::Relaxed) as usize
             }
             Kind::Parked => {
                 parked_granules += 1 << descriptor.order();
@@ -325,18 +332,22 @@ fn check_pages<P: Platform, E: Engine>(
         objects += slabs * objects_a_slab;
     }
     expect("bits of slabs", 0, objects - sound.live, sound.free + parked + within)?;
-    // Runs are parked and taken in slow paths only: exact without a stop too.
-    expect("parked granules", 0, quiesced.parked_granules() as u64, parked_granules)?;
+    // Blocks are parked and taken in slow paths only: exact without a stop too.
+    let in_lists = quiesced.parked_runs();
+    expect("parked granules", 0, in_lists.granules as u64, parked_granules)?;
+    let in_banks = if quiesced.stopped || quiesced.is_alone() { in_lists.banked as u64 } else { 0 };
+    expect("runs in banks", 0, in_banks.min(banked), in_banks)?;
     expect("slabs that wait for readers", 0, yard.count_held(), held)?;
     expect("slabs that wait for readers, as counted", 0, g.rcu.nr_held() as u64, held)?;
     let count = g.free_count();
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
-    let mut in_lists = 0u64;
-    g.each_free_block(|_, order| in_lists += 1 << order);
-    expect("granules in free lists", 0, in_lists, free_granules as u64)?;
+    let mut in_blocks = 0u64;
+    g.each_free_block(|_, order| in_blocks += 1 << order);
+    expect("granules in free lists", 0, in_blocks, free_granules as u64)?;
     expect("dirty granules", 0, dirty as u64, count.dirty as u64)?;
     expect("granules of runs", 0, run_granules as u64, g.buddy.runs().1 as u64)?;
     expect("runs", 0, sound.runs, g.buddy.runs().0 as u64)?;
+    sound.runs = sound.runs.saturating_sub(in_lists.banked as u64);
     sound.free_granules = free_granules as u64;
     Ok(sound)
 }

@@ -69,7 +69,7 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) decay_ms: AtomicU64,
     pub(crate) seen: Seen,
     pub(crate) drain: Lock<Pass>,
-    last_tick: AtomicU64,
+    pub(crate) last_tick: AtomicU64,
     /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
     pub(crate) open: AtomicU32,
     rate: Rate,
@@ -246,11 +246,23 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
     /// after all that is parked was drained.
+    #[inline(never)]
     pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
         // Larger than the address space: a drain would not help.
         if bytes > MOST_BYTES || align > MOST_BYTES || self.is_to_fail(bytes, align) {
             return None;
         }
+        // Larger than each class.
+        if bytes > classes::LARGEST
+            && let Some(address) = self.take_banked(bytes, align)
+        {
+            return Some(address);
+        }
+        self.alloc_in_slow_path(bytes, align)
+    }
+
+    #[inline(never)]
+    fn alloc_in_slow_path(&self, bytes: usize, align: usize) -> Option<usize> {
         let class = self.class_for(bytes, align);
         let cache = class.map(|class| &self.caches.classes()[class]);
         self.fetch_for_alloc(cache);
@@ -314,11 +326,23 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     ///
     /// # Errors
     /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
+    #[inline(never)]
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
+        if class.is_none()
+            && let Some(row) = self.platform().row_hint()
+            && self.bank(address, row)
+        {
+            return Ok(());
+        }
+        self.free_in_slow_path(class, address)
+    }
+
+    #[inline(never)]
+    fn free_in_slow_path(&self, class: Option<usize>, address: usize) -> Result<(), Place> {
+        let spent = self.is_countdown_over();
         let cache = class.map(|class| self.caches.get(class));
         self.fetch_for_free(cache, address);
-        let spent = self.is_countdown_over();
         if self.checks.are_close() {
             return self.free_closely(class, address, spent);
         }
@@ -375,8 +399,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// As [`Yard::free`].
     #[inline]
     pub fn free_fast(&self, address: usize) -> Result<(), Place> {
-        if let Some(class) = self.class_at(address)
-            && self.platform().count_down()
+        // The countdown counts the frees of runs, too.
+        let class = self.class_at(address);
+        if self.platform().count_down()
+            && let Some(class) = class
             && self.push(self.caches.get(class), address)
         {
             return Ok(());

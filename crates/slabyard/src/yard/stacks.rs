@@ -13,9 +13,9 @@ use crate::platform::{Platform, Slot};
 /// Stacks of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stacks {
-    /// All: of caches and of lists of runs.
+    /// All: of caches, and lists and banks of runs.
     All,
-    /// Lists of runs.
+    /// Lists and banks of runs.
     Runs,
     /// Of all caches.
     Caches,
@@ -37,7 +37,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let used = &self.caches.used;
         match stacks {
             Stacks::All => used.next_slot(slot),
-            Stacks::Runs => used.next_slot(slot).filter(|slot| percpu::order_of(*slot).is_some()),
+            Stacks::Runs => used.next_slot(slot).filter(|slot| percpu::has_runs(*slot)),
             Stacks::Caches => used.next_slot(slot.max(slot_of(0).0)),
             Stacks::Cache(number) => {
                 let main = slot_of(number).0;

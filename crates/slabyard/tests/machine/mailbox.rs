@@ -61,7 +61,8 @@ fn place<E: Engine>(yard: &Yard<Machine, E>, request: [u64; 6]) {
 
 /// Any slow path.
 fn slow_path<E: Engine>(yard: &Yard<Machine, E>) {
-    let large = yard.alloc(100_000, 16).expect("memory");
+    // Larger than what a bank serves.
+    let large = yard.alloc(600_000, 16).expect("memory");
     yard.free(large).expect("a live run");
 }
 

@@ -54,7 +54,8 @@ impl Scene {
         for _ in 0..40 {
             self.yard.platform().advance(TICK_MS);
             for _ in 0..200 {
-                let run = self.yard.alloc(100_000, 16).expect("memory");
+                // Larger than what a bank serves.
+                let run = self.yard.alloc(600_000, 16).expect("memory");
                 self.yard.free(run).expect("a live run");
             }
         }

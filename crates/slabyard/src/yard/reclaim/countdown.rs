@@ -19,6 +19,9 @@ use crate::platform::Platform;
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
 
+/// Frees that may find a countdown over where frees are checked closely.
+const LONG: i32 = LONGEST_INTERVAL as i32;
+
 fn left(word: &AtomicU32) -> i32 {
     word.load(Ordering::Relaxed).cast_signed()
 }
@@ -29,6 +32,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn is_countdown_over(&self) -> bool {
         let p = self.platform();
         p.row_hint().is_some_and(|row| left(p.rows().countdown(row)) < 0)
+    }
+
+    /// The same of a row, for a free that needs no close check: where frees are checked closely,
+    /// each finds the countdown over, and one of many must take the slow path.
+    #[inline]
+    pub(crate) fn is_over(&self, row: usize, closely: bool) -> bool {
+        left(self.platform().rows().countdown(row)) < if closely { -LONG } else { 0 }
     }
 
     /// In a slow path: starts this CPU's countdown at the ticker's interval, or at the largest

@@ -114,7 +114,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if let Some(number) = number_of(slot) {
             let cache = self.caches.get(number);
             cache.engine.flush_own(cache.on(&self.heap), slot);
-        } else if percpu::order_of(slot).is_some() {
+        } else if percpu::has_runs(slot) {
             while let Some(address) = self.platform().pop(slot) {
                 self.heap.free_parked_run(address);
             }

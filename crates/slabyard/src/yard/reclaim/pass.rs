@@ -18,6 +18,8 @@
 
 use super::drain::{BATCH, Stops};
 use crate::engine::{Engine, Found, Header, Shape};
+use crate::pages::PageHeap;
+use crate::pages::bank::is_bank;
 use crate::platform::stack::STOPPED;
 use crate::platform::{Entry, Platform, Slot};
 use crate::sync::Ordering;
@@ -70,6 +72,8 @@ pub(crate) struct Pass {
     compact: bool,
     /// It has flushed unused sheaves, ended slabs or purged pages.
     reclaimed: bool,
+    /// It found freed runs in a bank.
+    pub(super) has_banked: bool,
     /// The next entry: its row and slot.
     at: (usize, u16),
     /// The number of the next cache, and what the pass found of it.
@@ -85,6 +89,7 @@ impl Pass {
             phase: Phase::Ended,
             compact: false,
             reclaimed: false,
+            has_banked: false,
             at: (0, 0),
             cache: 0,
             found: None,
@@ -124,6 +129,12 @@ impl Pass {
     /// True while there may be something to do.
     pub(crate) fn is_open(&self) -> bool {
         self.phase != Phase::Ended
+    }
+
+    /// Notes if an entry's stack is a bank with runs.
+    fn look_for_banked<P>(&mut self, heap: &PageHeap<P>, slot: Slot, entry: &Entry) {
+        let has_runs = || heap.sheaves.count_of(entry.top()).is_some_and(|runs| runs > 0);
+        self.has_banked |= is_bank(slot) && has_runs();
     }
 
     fn next_phase(&mut self) {
@@ -191,6 +202,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 pass.at = (row + 1, 0);
                 continue;
             };
+            pass.look_for_banked(&self.heap, slot, p.rows().entry(row, slot));
             if let Some(count) = self.idle(row, slot, p.rows().entry(row, slot), passes) {
                 if n > 0 && objects + count > MOST_OBJECTS {
                     break;
@@ -229,6 +241,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         };
         let (mut flushed, mut reclaimed) = (0, false);
         while let Some(slot) = self.next_stack(stacks, pass.at.1) {
+            pass.look_for_banked(&self.heap, slot, p.rows().entry(row, slot));
             if let Some(count) = self.idle(row, slot, p.rows().entry(row, slot), passes) {
                 if reclaimed && flushed + count > MOST_OBJECTS {
                     return Slice::Reclaimed;

@@ -33,7 +33,7 @@ const BACKLOG_INTERVAL: u32 = 8;
 const GRANULES_A_SLICE: usize = 64;
 /// Slices that an open pass needs beside those for pages, as a guess.
 const SLICES_A_PASS: u64 = 64;
-/// The ticker ends after so many passes in a row reclaimed nothing: a stack counts as idle
+/// The ticker ends after so many passes in a row reclaimed nothing, and found no run in a bank: a stack counts as idle
 /// after two or three, and so do then the runs of the slabs that end with it.
 const MOST_IDLE_PASSES: u32 = 8;
 /// In a slow program the first pass and then every fourth compacts.
@@ -53,6 +53,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub(crate) fn start_ticker_if_due(&self) {
         if self.is_pending() && self.interval.load(Ordering::Relaxed) == 0 {
+            self.start_ticker();
+        }
+    }
+
+    /// Starts it if it does not run: a bank is there, whose runs go back when it is idle.
+    #[inline]
+    pub(crate) fn start_ticker_for_bank(&self) {
+        if self.interval.load(Ordering::Relaxed) == 0 {
             self.start_ticker();
         }
     }
@@ -168,7 +176,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         if let Some(reclaimed) = ended {
             self.open.store(0, Ordering::Relaxed);
-            self.end_pass(reclaimed);
+            self.end_pass(reclaimed || pass.has_banked);
         }
         true
     }

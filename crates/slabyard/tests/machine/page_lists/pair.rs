@@ -66,7 +66,8 @@ impl Pair {
                 return Err(format!("{name}: {on_pages} on pages, {in_numbers} in numbers"));
             }
         }
-        let listed = self.yard.quiesce(|it| it.parked_granules()).ok_or("not quiesced")? as u64;
+        let listed =
+            self.yard.quiesce(|it| it.parked_runs().granules).ok_or("not quiesced")? as u64;
         let in_numbers = u64::from(self.model.listed_pages(0));
         if listed != in_numbers {
             return Err(format!("{listed} pages listed, {in_numbers} in numbers"));

@@ -1,0 +1,442 @@
+//! The banks of a CPU: freed runs that stay whole for the next requests of their size.
+//!
+//! A program that allocates and frees a buffer again and again makes no slow path for it: a free
+//! puts the run on a stack of the platform, and the next allocation of its size takes it, each by
+//! one sequence outside of the gate, so that CPUs share no cache line. There are two banks for each
+//! doubling of the size; a request takes a run that has an eighth more than it needs at most.
+//!
+//! Neighbours: [`crate::large`] asks; [`super::percpu`] frees what left the stack; drains and
+//! passes empty idle ones as they do the lists of blocks.
+//! Invariants: a run in a bank is of kind [`Kind::Parked`] with the slot [`BANKED`]; all its
+//! granules are dirty. It counts among the live runs (`Buddy::runs`): nothing but its kind
+//! changes outside of the gate, so a check finds the counts exact whatever threads are about, and
+//! a thread between the change of the kind and its sequence has a run that is in no stack. The
+//! child of a fork keeps the runs that were in such hands as live ones. A bank has room for one run,
+//! and for more while the CPU has spare room: a new bank takes half of what is left, so that the
+//! sizes that a program uses first have the most. All banks of a CPU together have [`CPU_BYTES`] at
+//! most.
+
+use super::PageHeap;
+use super::descriptor::{Descriptor, Kind};
+use crate::platform::{GRANULE, Platform, Slot, Stack};
+use crate::sync::Ordering;
+use slabyard_abi::region::row;
+
+/// In place of a slot in the descriptor of a run that a bank has.
+const BANKED: u16 = slabyard_abi::region::descriptor::BANKED;
+
+/// A run of fewer granules is in no bank: programs ask for objects of that size.
+const SMALLEST: u32 = 9;
+/// The largest run of a bank: 512 KiB.
+const LARGEST: u32 = ((512 << 10) / GRANULE) as u32;
+/// Bytes that the banks of a CPU have room for beyond one run each.
+const SPARE_BYTES: usize = 3 << 19;
+/// Bytes that the banks of a CPU have room for together, 3.1 MiB.
+#[cfg(test)]
+const CPU_BYTES: usize = SPARE_BYTES + (12 + 16 + 24 + 32 + 48 + 64 + 96 + 128) * GRANULE;
+/// A request takes a run that has this part more than it needs at most.
+const SPARE_PART: u32 = 8;
+
+/// The bank of runs of so many granules: 9 to 12, 13 to 16, 17 to 24, 25 to 32 and so on.
+#[inline(always)]
+fn bank_of(granules: u32) -> Option<Slot> {
+    let behind = granules.wrapping_sub(SMALLEST);
+    if behind > LARGEST - SMALLEST {
+        return None;
+    }
+    let highest = (granules - 1).ilog2();
+    // The bit below the highest one says which half of the doubling.
+    let nth = 2 * (highest - 3) + ((granules - 1) >> (highest - 1) & 1);
+    Some(Slot(row::FIRST_BANK as u16 + nth as u16))
+}
+
+/// True for the slot of a bank.
+pub(crate) fn is_bank(slot: Slot) -> bool {
+    (row::FIRST_BANK..row::FIRST_BANK + row::BANKS).contains(&usize::from(slot.0))
+}
+
+/// Granules of the largest run of a bank.
+fn largest_of(slot: Slot) -> usize {
+    let nth = usize::from(slot.0) - row::FIRST_BANK;
+    (3 + nth % 2) << (nth / 2 + 2)
+}
+
+/// Runs that a new bank has room for, where the other banks of the CPU have so many spare bytes.
+fn capacity_for(slot: Slot, spare_of_others: usize) -> usize {
+    1 + SPARE_BYTES.saturating_sub(spare_of_others) / 2 / (largest_of(slot) * GRANULE)
+}
+
+const _: () = {
+    assert!(row::BANKS == 8 && LARGEST == 128 && SMALLEST == 9);
+    // That of runs of up to 12 granules.
+    assert!(1 + SPARE_BYTES / 2 / (12 * GRANULE) == row::MOST_BANKED);
+};
+
+/// What a bank gave.
+pub(crate) enum Banked {
+    /// A run as it was asked for, live.
+    Run(usize),
+    /// Another run, live, which the caller frees.
+    Other(usize),
+    /// Nothing.
+    Nothing,
+}
+
+impl Descriptor {
+    /// True if a bank has the run that begins here, or a thread that is about to put it there or
+    /// took it out.
+    #[inline(always)]
+    pub(crate) fn is_banked(&self) -> bool {
+        self.kind() == Kind::Parked && self.slot() == BANKED
+    }
+}
+
+/// True if a bank's run is what a request wants.
+#[inline(always)]
+fn suits(descriptor: &Descriptor, address: usize, granules: u32, align: usize) -> bool {
+    let more = descriptor.granules.load(Ordering::Relaxed).wrapping_sub(granules);
+    more <= granules / SPARE_PART && address & (align - 1) == 0
+}
+
+impl<P: Platform> PageHeap<P> {
+    #[inline(always)]
+    fn banked(&self, address: usize) -> Option<&Descriptor> {
+        let index = self.region.granule_of(address)?;
+        Some(self.region.descriptor(index)).filter(|descriptor| descriptor.is_banked())
+    }
+
+    /// Takes a run for so many bytes out of this CPU's bank, outside of a slow path.
+    #[inline(always)]
+    pub(crate) fn take_banked(&self, bytes: usize, align: usize) -> Banked {
+        let p = &self.platform;
+        if bytes > LARGEST as usize * GRANULE {
+            return Banked::Nothing;
+        }
+        let granules = self.granules_for(bytes) as u32;
+        let Some(slot) = bank_of(granules) else { return Banked::Nothing };
+        let top = p.row_hint().and_then(|row| self.sheaves.top_object(p.rows().entry(row, slot)));
+        let Some(top) = top else { return Banked::Nothing };
+        let Some(descriptor) = self.banked(top) else { return Banked::Nothing };
+        if !suits(descriptor, top, granules, align) || !self.is_near(top) {
+            return Banked::Nothing;
+        }
+        let Some(address) = p.pop(slot) else { return Banked::Nothing };
+        // Between the look and the pop another thread may have had it, and changed its size.
+        if address == top && suits(descriptor, top, granules, align) {
+            descriptor.set(Kind::Run, 0, 0);
+            return Banked::Run(address);
+        }
+        self.take_other(address, granules, align)
+    }
+
+    /// What this thread took is not what was on top: it may have moved to another CPU meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn take_other(&self, address: usize, granules: u32, align: usize) -> Banked {
+        let Some(descriptor) = self.banked(address) else { return Banked::Nothing };
+        descriptor.set(Kind::Run, 0, 0);
+        if suits(descriptor, address, granules, align) && self.is_near(address) {
+            Banked::Run(address)
+        } else {
+            Banked::Other(address)
+        }
+    }
+
+    #[inline(always)]
+    fn is_near(&self, address: usize) -> bool {
+        P::MOST_NODES == 1
+            || self.region.granule_of(address).is_some_and(|index| self.is_of(index, self.near()))
+    }
+
+    /// Granule, descriptor and bank of a live run that may go to a bank.
+    #[inline(always)]
+    fn bankable(&self, address: usize) -> Option<(u32, &Descriptor, Slot)> {
+        let index = self.region.granule_of(address)?;
+        if self.region.map_value(index) != 0 || address & (GRANULE - 1) != 0 {
+            return None;
+        }
+        let descriptor = self.region.descriptor(index);
+        let may =
+            descriptor.kind() == Kind::Run && self.page_lists().is_none() && self.is_near(address);
+        let slot = bank_of(descriptor.granules.load(Ordering::Relaxed)).filter(|_| may)?;
+        Some((index, descriptor, slot))
+    }
+
+    /// From here on the run is free: of two threads that free it, one gets it.
+    #[inline(always)]
+    fn begin_banked(&self, index: u32, descriptor: &Descriptor) -> bool {
+        let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
+        // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
+        if !self.region.is_all_dirty(index as usize, granules) {
+            self.region.set_dirty(index as usize, granules, true);
+        }
+        descriptor.change_run(Kind::Parked, BANKED)
+    }
+
+    /// Puts a live run into this CPU's bank, outside of a slow path too; returns its bytes. `None` if
+    /// there is no bank, or no room in it.
+    #[inline(always)]
+    pub(crate) fn bank_run(&self, address: usize, row: usize) -> Option<usize> {
+        let p = &self.platform;
+        let (index, descriptor, slot) = self.bankable(address)?;
+        let entry = p.rows().entry(row, slot);
+        // A stopped entry's top is above each end.
+        if entry.top() >= entry.end() || !self.begin_banked(index, descriptor) {
+            return None;
+        }
+        let granules = descriptor.granules.load(Ordering::Relaxed);
+        if p.push(slot, address) {
+            return Some(granules as usize * GRANULE);
+        }
+        descriptor.set(Kind::Run, 0, 0);
+        None
+    }
+
+    /// In a slow path: puts a live run into this CPU's bank, which it may make if there is none, or in
+    /// the place of the newest one of another size: so a bank follows what a program does now.
+    pub(crate) fn bank_in_slow_path(&self, address: usize, may_make: bool) -> Option<usize> {
+        let p = &self.platform;
+        let (index, descriptor, slot) = self.bankable(address)?;
+        let row = p.row_hint()?;
+        let entry = p.rows().entry(row, slot);
+        let granules = descriptor.granules.load(Ordering::Relaxed);
+        if !entry.is_none() {
+            let other = |top| Some(self.banked(top)?.granules.load(Ordering::Relaxed) != granules);
+            if entry.top() == entry.end()
+                && self.sheaves.top_object(entry).and_then(other) == Some(true)
+                && let Some(other) = p.pop(slot)
+            {
+                self.free_parked_run(other);
+            }
+            return self.bank_run(address, row);
+        }
+        if !may_make || !self.begin_banked(index, descriptor) {
+            return None;
+        }
+        let spare = self.capacities().map(|(runs, bytes)| (runs - 1) * bytes).sum();
+        if self.put_list(slot, capacity_for(slot, spare) as u32, address) {
+            return Some(granules as usize * GRANULE);
+        }
+        descriptor.set(Kind::Run, 0, 0);
+        None
+    }
+
+    /// In a slow path: takes this CPU's banks away and frees their runs.
+    pub(crate) fn close_banks(&self) {
+        for slot in row::FIRST_BANK..row::FIRST_BANK + row::BANKS {
+            if let Ok(bank) = self.platform.exchange(Slot(slot as u16), Stack::NONE)
+                && !bank.is_none()
+            {
+                self.free_parked(bank);
+            }
+        }
+    }
+
+    /// Bytes that this CPU's banks have room for, as of a moment ago.
+    pub(crate) fn banked_room(&self) -> usize {
+        self.capacities().map(|(runs, bytes)| runs * bytes).sum()
+    }
+
+    /// Runs that each of this CPU's banks has room for, and the bytes of the largest of its size.
+    fn capacities(&self) -> impl Iterator<Item = (usize, usize)> {
+        let rows = self.platform.rows();
+        let row = self.platform.row_hint();
+        let banks = row::FIRST_BANK..row::FIRST_BANK + row::BANKS;
+        row.into_iter().flat_map(move |row| {
+            banks.clone().map(|slot| Slot(slot as u16)).filter_map(move |slot| {
+                let runs = self.sheaves.count_of(rows.entry(row, slot).end())?;
+                Some((runs as usize, largest_of(slot) * GRANULE)).filter(|(runs, _)| *runs > 0)
+            })
+        })
+    }
+
+    /// Of a run that left a bank, or is to: it is no live run any more. Its granules.
+    pub(super) fn end_banked(&self, descriptor: &Descriptor) -> usize {
+        let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
+        self.buddy.nr_runs.fetch_sub(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_sub(granules, Ordering::Relaxed);
+        granules
+    }
+
+    /// In the child of a fork, before [`PageHeap::rebuild`]: a run that a stopped bank holds is
+    /// free.
+    pub(crate) fn forget_banked(&self, address: usize) {
+        if let Some(descriptor) = self.banked(address) {
+            descriptor.set(Kind::None, 0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Place;
+    use crate::platform::machine::{Config, Machine};
+    use crate::yard::{Settings, Yard};
+    use std::boxed::Box;
+
+    fn yard() -> Box<Yard<Machine>> {
+        let yard: Box<Yard<Machine>> = Box::new(Yard::new(Machine::new(Config::default())));
+        assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
+        yard
+    }
+
+    /// Each slow path adds to it.
+    fn slow_paths(yard: &Yard<Machine>) -> u32 {
+        yard.platform().depth().load(Ordering::Relaxed)
+    }
+
+    fn alloc(yard: &Yard<Machine>, bytes: usize) -> usize {
+        yard.alloc(bytes, 16).expect("memory")
+    }
+
+    #[test]
+    fn each_size_has_a_bank_and_all_share_the_spare_room() {
+        let bank = |granules| bank_of(granules).map(|it| it.0);
+        let banks: std::vec::Vec<_> = (0..200).map(bank).collect();
+        let first = row::FIRST_BANK as u16;
+        let ends = [9, 13, 17, 25, 33, 49, 65, 97, 129];
+        for (nth, pair) in ends.windows(2).enumerate() {
+            let slot = first + nth as u16;
+            assert!(banks[pair[0]..pair[1]].iter().all(|bank| *bank == Some(slot)));
+            assert_eq!(largest_of(Slot(slot)), pair[1] - 1);
+            let room = |others| capacity_for(Slot(slot), others);
+            assert!((2..=row::MOST_BANKED).contains(&room(0)));
+            assert_eq!((room(SPARE_BYTES), room(usize::MAX)), (1, 1));
+        }
+        assert!(banks[..9].iter().chain(&banks[129..]).all(Option::is_none));
+    }
+
+    #[test]
+    fn a_cpu_that_uses_all_sizes_keeps_what_all_banks_may_have_together() {
+        let yard = yard();
+        let sizes = (9..=128).map(|granules| granules * GRANULE);
+        let runs: std::vec::Vec<_> = sizes.rev().map(|bytes| alloc(&yard, bytes)).collect();
+        runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
+        let parked = yard.quiesce(|quiesced| quiesced.parked_runs()).expect("no slow path");
+        let banked = parked.banked_granules * GRANULE;
+        assert!((CPU_BYTES / 2..=CPU_BYTES).contains(&banked), "{banked} bytes");
+        yard.verify().expect("no slow path").expect("sound");
+    }
+
+    #[test]
+    fn a_freed_run_serves_the_next_request_of_its_size_without_a_slow_path() {
+        let yard = yard();
+        for bytes in [40_000, 100_000, 200_000, 500_000] {
+            let run = alloc(&yard, bytes);
+            assert_eq!(yard.free(run), Ok(()));
+            let paths = slow_paths(&yard);
+            for _ in 0..100 {
+                assert_eq!(yard.alloc(bytes, 16), Some(run));
+                assert_eq!(yard.free(run), Ok(()));
+            }
+            assert_eq!(slow_paths(&yard), paths);
+            assert_eq!(yard.free(run), Err(Place::Free), "freed twice");
+            assert_eq!(yard.verify().expect("no slow path").expect("sound").runs, 0);
+            yard.trim();
+        }
+    }
+
+    #[test]
+    fn a_bank_holds_few_runs_and_a_trim_empties_it() {
+        let yard = yard();
+        let parked = || yard.quiesce(|quiesced| quiesced.parked_runs()).expect("no slow path");
+        for (bytes, most) in [(500_000, 2), (200_000, 4), (40_000, row::MOST_BANKED)] {
+            let runs = [(); 30].map(|()| alloc(&yard, bytes));
+            runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
+            assert_eq!(parked().banked, most);
+            let (runs, granules) = yard.heap.buddy.runs();
+            assert_eq!((runs, granules), (most, parked().banked_granules));
+            yard.trim();
+            assert_eq!((parked().banked, yard.heap.buddy.runs()), (0, (0, 0)));
+            assert_eq!(yard.heap.free_count().dirty, 0);
+            yard.verify().expect("no slow path").expect("sound");
+        }
+    }
+
+    /// The ticker runs as long as a bank has runs, however long they were in use.
+    #[test]
+    fn what_an_idle_bank_has_goes_back_to_the_system() {
+        let yard = yard();
+        let p = yard.platform();
+        let runs = [40_000, 200_000].map(|bytes| alloc(&yard, bytes));
+        runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
+        let object = yard.alloc_fast(64, 16).expect("memory");
+        let mut object = Some(object);
+        for ms in 0..4000 {
+            p.advance(1);
+            if ms < 2000 {
+                let run = alloc(&yard, 40_000);
+                assert_eq!(yard.free_fast(run), Ok(()));
+            }
+            for _ in 0..20 {
+                assert_eq!(object.take().map(|object| yard.free_fast(object)), Some(Ok(())));
+                object = yard.alloc_fast(64, 16);
+            }
+            assert!(ms >= 2000 || yard.is_ticking());
+        }
+        let parked = yard.quiesce(|quiesced| quiesced.parked_runs()).expect("no slow path");
+        assert_eq!((parked.banked, yard.heap.free_count().dirty / 64), (0, 0));
+        assert!(!yard.is_ticking(), "nothing is left to do");
+    }
+
+    /// A request that the system refuses gets what banks have.
+    #[test]
+    fn a_refused_request_takes_what_banks_have() {
+        let yard: Box<Yard<Machine>> = Box::new(Yard::new(Machine::new(Config::default())));
+        assert!(yard.init(Settings { reserve_bytes: 16 << 20, decay_ms: 250 }));
+        let mut runs: std::vec::Vec<_> =
+            core::iter::from_fn(|| yard.heap.alloc_run(64 << 10, 16)).collect();
+        runs.sort_unstable();
+        runs[..8].iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
+        assert!(yard.heap.alloc_run(100_000, 16).is_none());
+        let run = yard.alloc(100_000, 16).expect("what the bank had");
+        assert!((runs[0]..runs[8]).contains(&run));
+    }
+
+    /// Of another size, or aligned otherwise, it stays where it is; all of it may hold other than
+    /// zeros.
+    #[test]
+    fn a_banked_run_serves_no_other_request_and_is_dirty() {
+        let yard = yard();
+        let run = alloc(&yard, 100_000);
+        assert_eq!(yard.free(run), Ok(()));
+        for (bytes, align) in [(110_000, 16), (80_000, 16), (100_000, 1 << 20)] {
+            let other = yard.alloc(bytes, align).expect("memory");
+            assert!(other != run && other.is_multiple_of(align));
+        }
+        assert_eq!(yard.alloc(100_000, 16), Some(run));
+        let mut dirty = 0;
+        yard.each_dirty_part(run, 100_000, |_, bytes| dirty += bytes);
+        assert_eq!(dirty, 100_000);
+    }
+
+    #[test]
+    fn a_bank_that_is_full_of_other_sizes_takes_a_new_one() {
+        let yard = yard();
+        let sizes = [36_864, 49_152];
+        for bytes in sizes {
+            let runs = [(); 30].map(|()| alloc(&yard, bytes));
+            runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
+        }
+        let run = alloc(&yard, sizes[1]);
+        assert_eq!(yard.free(run), Ok(()));
+        assert_eq!(yard.alloc(sizes[1], 16), Some(run));
+        let paths = slow_paths(&yard);
+        assert_eq!(yard.free(run), Ok(()));
+        assert_eq!(yard.alloc(sizes[1], 16), Some(run));
+        assert_eq!(slow_paths(&yard), paths);
+        yard.verify().expect("no slow path").expect("sound");
+    }
+
+    #[test]
+    fn a_run_that_is_in_a_bank_twice_is_found() {
+        let yard = yard();
+        let runs = [(); 2].map(|()| alloc(&yard, 100_000));
+        runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
+        let slot = bank_of(25).expect("a bank");
+        assert!(yard.platform().push(slot, runs[0]));
+        let found = yard.verify().expect("no slow path");
+        assert_eq!(found.expect_err("a fault").what, "runs in banks");
+    }
+}
