@@ -54,7 +54,7 @@ struct slabyard_mempool;
 
 /* Most caches of a process, kmalloc's not among them, and most objects in a full sheaf: a cache beyond
  * them is not made. */
-#define SLABYARD_MOST_CACHES 4029
+#define SLABYARD_MOST_CACHES 4025
 #define SLABYARD_MOST_SHEAF_OBJECTS 1022
 
 /* Where 0 stands for what is usual, this stands for 0. */
