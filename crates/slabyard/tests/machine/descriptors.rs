@@ -41,7 +41,8 @@ fn descriptors_of_new_memory_are_faulted_in_by_few_calls() {
         bytes > descriptors * 3 / 4 && bytes < descriptors * 9 / 8,
         "{bytes} bytes of {descriptors}"
     );
-    assert!(calls < 40, "{calls} calls for {} pages", bytes / GRANULE);
+    // The top moves by 1 MiB, which has four pages of descriptors.
+    assert!(calls as usize * 3 <= bytes / GRANULE, "{calls} calls for {} pages", bytes / GRANULE);
 }
 
 #[test]
