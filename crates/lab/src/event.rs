@@ -32,6 +32,9 @@ pub struct Event {
     pub address: u64,
     /// Index of the cache's or call site's name in the trace's names.
     pub name: u32,
+    /// Index of the name of a `kmem_cache_alloc`'s call site; that of the empty name (0) if the trace
+    /// does not tell, and for all other kinds.
+    pub site: u32,
     /// Process; 0 if the trace does not tell.
     pub pid: u32,
     /// Bytes asked for.
@@ -58,6 +61,7 @@ impl Event {
         time: 0,
         address: 0,
         name: 0,
+        site: 0,
         pid: 0,
         requested: 0,
         allocated: 0,
@@ -68,4 +72,11 @@ impl Event {
         kind: Kind::CacheAlloc,
         accounted: false,
     };
+
+    /// With names as another list of names has them; the empty name stays.
+    #[must_use]
+    pub fn renamed(self, mut number: impl FnMut(u32) -> u32) -> Event {
+        let mut of = |name| if name == 0 { 0 } else { number(name) };
+        Event { name: of(self.name), site: of(self.site), ..self }
+    }
 }

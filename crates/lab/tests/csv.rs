@@ -29,6 +29,7 @@ const BLANK: Event = Event {
     order: 0,
     kind: Kind::CacheFree,
     accounted: false,
+    site: 0,
 };
 
 #[test]

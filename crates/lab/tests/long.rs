@@ -112,6 +112,7 @@ impl<W: std::io::Write> Load<W> {
             order,
             kind,
             accounted: false,
+            site: 0,
         };
         self.writer.push(&event).unwrap();
     }

@@ -43,6 +43,8 @@ const KINDS: [(Kind, &str); 6] = [
 struct Owner {
     /// Of the cache, or of the call site of a `kmalloc`.
     name: u32,
+    /// Of the call site, where the event of a cache tells it.
+    site: u32,
     /// The cache of a `kmalloc` by size and flags, as an event that has them.
     kmalloc: Option<(u32, u32)>,
     pid: u32,
@@ -94,8 +96,9 @@ struct Listed {
     until_ns: u64,
 }
 
-/// The number of a site's or a cache's name; the bytes and flags of a kmalloc.
-type Named = (u32, Option<(u32, u32)>);
+/// The number of a site's or a cache's name, and that of a cache's site; the bytes and flags of a
+/// kmalloc.
+type Named = (u32, u32, Option<(u32, u32)>);
 
 impl Listed {
     fn of(lists: &Lists) -> Listed {
@@ -140,8 +143,8 @@ impl Info {
             Kind::Kmalloc => add(&mut self.sites, event.name as usize),
             _ => {}
         }
-        let owner =
-            |kmalloc| Owner { name: event.name, kmalloc, pid: event.pid, bytes: event.allocated };
+        let Event { name, site, pid, allocated: bytes, .. } = *event;
+        let owner = |kmalloc| Owner { name, site, kmalloc, pid, bytes };
         match event.kind {
             Kind::CacheAlloc => {
                 self.live.insert(event.address, owner(None));
@@ -183,18 +186,18 @@ impl Info {
         let mut sums: HashMap<(String, String, u32), (u64, u64)> = HashMap::new();
         let mut names: HashMap<Named, (String, String)> = HashMap::new();
         for owner in self.live.values() {
-            let (site, cache) = names.entry((owner.name, owner.kmalloc)).or_insert_with(|| {
-                let name = match self.names.get(owner.name) {
-                    _ if owner.name == NO_NAME => "-",
-                    "" => "-",
-                    name => name,
+            let of = (owner.name, owner.site, owner.kmalloc);
+            let (site, cache) = names.entry(of).or_insert_with(|| {
+                let name = |number| match self.names.get(number) {
+                    "" => "-".to_owned(),
+                    name => name.to_owned(),
                 };
                 match owner.kmalloc {
-                    // No event of a cache tells its call site.
-                    None => ("-".into(), name.into()),
+                    // Recordings before version 3 of the format have no sites of these.
+                    None => (name(owner.site), name(owner.name)),
                     Some((allocated, gfp)) => {
                         let event = Event { allocated, gfp, ..Event::BLANK };
-                        (name.into(), kmalloc_cache(&event))
+                        (name(owner.name), kmalloc_cache(&event))
                     }
                 }
             });
@@ -281,7 +284,7 @@ impl Info {
         list("by CPU", cpus.collect());
         list("by cache", self.top(&self.caches, top));
         list("kmalloc by call site", self.top(&self.sites, top));
-        let _ = writeln!(text, "\nlive at the end, by cache, process and call site of kmalloc");
+        let _ = writeln!(text, "\nlive at the end, by cache, process and call site");
         let _ = writeln!(text, "  {:>10}  {:>10}  {:>8}", "objects", "bytes", "process");
         for Holder { site, cache, pid, objects, bytes } in self.holders(top) {
             let _ = writeln!(text, "  {objects:>10}  {bytes:>10}  {pid:>8}  {cache}  {site}");

@@ -69,6 +69,15 @@ fn a_command_is_recorded_with_all_that_a_replay_needs() {
     let own = info["recording"]["left_out"].as_u64().unwrap();
     assert_eq!(own > 0, has_lists, "{info}");
     assert_eq!(told.contains("were the recorder's own"), has_lists, "{told}");
+    // Who holds what is known by its call site, of a cache's own objects as well.
+    let all = parsed(&slabyard(&["trace", "info", &file, "--json", "--top", "999"]), 0);
+    let holders = all["live_at_end"].as_array().unwrap();
+    let of_caches = || {
+        let is_own =
+            |it: &&serde_json::Value| !it["cache"].as_str().unwrap().starts_with("kmalloc");
+        holders.iter().filter(is_own)
+    };
+    assert!(of_caches().count() > 0 && of_caches().all(|it| it["site"].is_string()), "{all}");
     // Nine programs were started; each is a task and some.
     assert!(info["events"].as_u64().unwrap() > 1000, "{info}");
     assert!(info["kinds"]["kmem_cache_alloc"].as_u64().unwrap() > 300, "{info}");

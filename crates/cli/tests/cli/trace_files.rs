@@ -145,6 +145,15 @@ fn files_of_other_recorders_are_read() {
         (&info["events"], &info["kmalloc_sites"][0]["name"]),
         (&1.into(), &"alloc_pipe_info".into())
     );
+    let line = line.replace("kmalloc", "kmem_cache_alloc").replace("ptr=", "name=dentry ptr=");
+    let script = files.put("caches.txt", line.as_bytes());
+    let info = parsed(&of(&["info", &script, "--json"]), 0);
+    let holder = &info["live_at_end"][0];
+    assert_eq!([&holder["site"], &holder["cache"]], ["alloc_pipe_info", "dentry"]);
+    // Both names come through the format and through an edit of it.
+    let file = files.path("sites.slabtrace");
+    ends(&of(&["cut", &script, "-o", &file]), 0, "");
+    assert_eq!(&parsed(&of(&["info", &file, "--json"]), 0)["live_at_end"][0], holder);
     let heap = "v 10400 3\ns 4 grow\ni 7f00 0 1\nt 1 0\na 64 1\n+ 0\n+ 0\n- 0\n";
     let heap = files.put("heap", heap.as_bytes());
     let info = parsed(&of(&["info", &heap, "--json"]), 0);

@@ -96,6 +96,7 @@ pub fn load(slabs: u64, objects: u64) -> Trace {
             order: 0,
             kind,
             accounted: false,
+            site: 0,
         });
     };
     let address = |slab: u64, object: u64| PAGE_OFFSET + ((100 + slab) << 12) + object * 192;

@@ -54,23 +54,27 @@ pub fn anonymise<W: Write>(
         writer.lost(lost);
         for event in &events {
             let old = stream.names();
-            let name = match event.kind {
-                Kind::CacheAlloc | Kind::CacheFree => {
-                    caches.of(event.name, old, writer.names(), |name| (names.cache)(name))
-                }
-                _ => sites.of(event.name, old, writer.names(), |name| {
+            let mut site_of = |site, new: &mut crate::trace::Names| {
+                sites.of(site, old, new, |name| {
                     nr_sites += 1;
                     if (names.is_known_site)(name) {
                         name.into()
                     } else {
                         format!("site-{nr_sites}")
                     }
-                }),
+                })
+            };
+            let site = site_of(event.site, writer.names());
+            let name = match event.kind {
+                Kind::CacheAlloc | Kind::CacheFree => {
+                    caches.of(event.name, old, writer.names(), |name| (names.cache)(name))
+                }
+                _ => site_of(event.name, writer.names()),
             };
             let next = pids.len() as u32;
             let pid = *pids.entry(event.pid).or_insert(next);
             let address = moved.address(event);
-            writer.push(&Event { name, pid, address, ..*event })?;
+            writer.push(&Event { name, site, pid, address, ..*event })?;
             done.written += 1;
             done.last = done.last.max(event.time);
         }

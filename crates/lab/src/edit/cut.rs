@@ -41,9 +41,9 @@ pub fn cut<W: Write>(
             if !part.times.contains(&event.time) || !stays(event.cpu) || !passes {
                 continue;
             }
-            let name = renamed.same(event.name, stream.names(), writer.names());
             let time = event.time - part.times.start;
-            writer.push(&crate::event::Event { name, time, ..*event })?;
+            let event = renamed.event(*event, stream.names(), writer.names());
+            writer.push(&crate::event::Event { time, ..event })?;
             done.written += 1;
             done.last = done.last.max(time);
         }

@@ -112,7 +112,7 @@ impl Machine {
     }
 
     fn moved<W: Write>(&mut self, event: Event, nth: usize, writer: &mut Writer<W>) -> Event {
-        let name = self.renamed.same(event.name, self.stream.names(), writer.names());
+        let event = self.renamed.event(event, self.stream.names(), writer.names());
         let span = SPAN * nth as u64;
         let address = match event.kind {
             Kind::PageAlloc | Kind::PageFree => event.address + (span >> self.frames.page_shift),
@@ -122,6 +122,6 @@ impl Machine {
             }
         };
         let pid = if event.pid == 0 { 0 } else { event.pid % PIDS + PIDS * nth as u32 };
-        Event { name, address, pid, cpu: self.first_cpu + event.cpu, ..event }
+        Event { address, pid, cpu: self.first_cpu + event.cpu, ..event }
     }
 }

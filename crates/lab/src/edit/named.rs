@@ -5,9 +5,8 @@
 
 use super::renamed::Renamed;
 use super::{Done, missing};
-use crate::event::Event;
 use crate::record::{Sieve, Wanted};
-use crate::trace::unnamed::{Caches, Votes};
+use crate::trace::unnamed::{self, Caches, Votes};
 use crate::trace::{Error, Header, Stream, Writer};
 use std::io::Write;
 
@@ -45,14 +44,14 @@ pub fn named<W: Write>(
         writer.lost(lost);
         done.read += events.len() as u64;
         for event in &events {
-            let name = match caches.of(event) {
-                Some(name) => writer.names().intern(name),
-                None => renamed.same(event.name, stream.names(), writer.names()),
-            };
-            let event = Event { name, ..*event };
+            let mut same = renamed.event(*event, stream.names(), writer.names());
+            if let Some(cache) = caches.of(event) {
+                same.site = unnamed::site(same.name, writer.names());
+                same.name = writer.names().intern(cache);
+            }
             let names = writer.names();
-            if sieve.as_mut().is_none_or(|sieve| sieve.passes(&event, names)) {
-                writer.push(&event)?;
+            if sieve.as_mut().is_none_or(|sieve| sieve.passes(&same, names)) {
+                writer.push(&same)?;
                 done.written += 1;
                 done.last = done.last.max(event.time);
             }

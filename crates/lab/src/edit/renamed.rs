@@ -1,5 +1,6 @@
 //! Numbers of names of one trace as those of another.
 
+use crate::event::Event;
 use crate::trace::{NO_NAME, Names};
 
 /// From the numbers of one trace's names to those of another's.
@@ -23,6 +24,11 @@ impl Renamed {
             self.0.resize(at + 1, None);
         }
         *self.0[at].get_or_insert_with(|| to.intern(&other(from.get(number))))
+    }
+
+    /// An event with the same names.
+    pub fn event(&mut self, event: Event, from: &Names, to: &mut Names) -> Event {
+        event.renamed(|name| self.same(name, from, to))
     }
 
     /// As before, the same name.

@@ -124,6 +124,7 @@ impl File {
             order: 0,
             kind: event,
             accounted: false,
+            site: 0,
         });
     }
 }

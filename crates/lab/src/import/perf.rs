@@ -5,7 +5,6 @@
 mod bounds;
 
 use super::tracing::{Bytes, Tracing};
-use crate::event::Event;
 use crate::record::{Decoder, Layouts, Symbols};
 use crate::trace::{Error, Header, Names, Trace, unnamed};
 use linux_perf_data::linux_perf_event_reader::EventRecord;
@@ -57,7 +56,7 @@ pub fn read(mut input: impl Read + Seek) -> Result<Trace, Error> {
                 let (decoder, numbers) = decoders.entry(cpu).or_insert_with(new);
                 let Some(event) = decoder.event(time, &raw.as_slice()) else { continue };
                 numbers.extend(decoder.new_names().iter().map(|name| names.intern(name)));
-                events.push(Event { name: numbers[event.name as usize], ..event });
+                events.push(event.renamed(|name| numbers[name as usize]));
             }
             Ok(EventRecord::Lost(record)) => lost += record.count,
             _ => {}

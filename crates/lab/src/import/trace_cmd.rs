@@ -13,7 +13,6 @@
 //! its length, and against bounds, before memory is taken for them.
 
 use super::tracing::{Bytes, MAGIC, Tracing};
-use crate::event::Event;
 use crate::record::{Decoder, Layouts, Page, Symbols, walk};
 use crate::trace::{Error, Header, Names, Trace, unnamed};
 use std::collections::HashSet;
@@ -69,7 +68,7 @@ pub fn read(file: File) -> Result<Trace, Error> {
             let missing = walk(&page, bytes, |time, bytes| {
                 let Some(event) = decoder.event(found.ns(time), bytes) else { return };
                 numbers.extend(decoder.new_names().iter().map(|name| names.intern(name)));
-                events.push(Event { name: numbers[event.name as usize], ..event });
+                events.push(event.renamed(|name| numbers[name as usize]));
             });
             let wrong = |what| foreign(format!("a page of CPU {}: {what}", data.cpu));
             lost = lost.saturating_add(missing.map_err(wrong)?);

@@ -50,6 +50,8 @@ struct Layout {
     address: Field,
     /// Of the cache, or the call site.
     name: Field,
+    /// Of an allocation that tells its cache.
+    site: Option<Field>,
     /// An allocation of a kernel that tells the call site only.
     unnamed: bool,
     requested: Option<Field>,
@@ -114,6 +116,7 @@ fn layout(format: &Format, kind: Kind) -> Result<Layout, &'static str> {
         pid,
         address: field(if is_page { "pfn" } else { "ptr" }).ok_or("does not tell the address")?,
         name: if is_page { pid } else { field(name).ok_or("does not name the cache")? },
+        site: field("call_site").filter(|_| kind == Kind::CacheAlloc && !unnamed),
         unnamed,
         requested: field("bytes_req"),
         allocated: field("bytes_alloc"),
@@ -187,6 +190,7 @@ impl<'a> Decoder<'a> {
             time,
             address: if is_page { address } else { address & ADDRESS },
             name,
+            site: layout.site.map_or(NO_NAME, |site| self.site(site.get(bytes))),
             pid: layout.pid.get(bytes) as u32,
             requested: get(layout.requested) as u32,
             allocated: get(layout.allocated) as u32,
@@ -266,6 +270,27 @@ mod tests {
         bytes[..2].copy_from_slice(&id.to_ne_bytes());
         words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
         bytes
+    }
+
+    /// As kernels from 6.1 on describe an allocation.
+    #[test]
+    fn an_allocation_has_its_cache_and_its_call_site() {
+        let fields = [("unsigned long", "call_site"), ("const void *", "ptr"), ("char", "name")];
+        let layouts = Layouts::of_texts(|event| match event {
+            "kmem_cache_alloc" => Some(format(7, &fields)),
+            "kmem_cache_free" => Some(format(8, &fields)),
+            _ => None,
+        });
+        let layouts = layouts.unwrap();
+        assert!(layouts.name_caches());
+        let symbols = Symbols::parse("ffffffff81000000 T getname_flags\n".into());
+        let mut decoder = Decoder::new(&layouts, &symbols, 3);
+        let words = [0xffff_ffff_8100_0010, 0xffff_8881_0000_1000, u64::from(b'f')];
+        let event = decoder.event(9, &bytes(7, &words)).unwrap();
+        assert_eq!(decoder.new_names().len(), 2);
+        assert_eq!((event.name, event.site), (1, 2));
+        // What is freed is known by its address.
+        assert_eq!(decoder.event(9, &bytes(8, &words)).unwrap().site, NO_NAME);
     }
 
     /// As kernels from 5.12 to 6.0 describe their events.

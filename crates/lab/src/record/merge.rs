@@ -31,7 +31,7 @@ impl Merge {
         let Some(cpu) = self.cpus.get_mut(&batch.cpu) else { return };
         cpu.names.extend(batch.names.iter().map(|name| names.intern(name)));
         let numbers = &cpu.names;
-        let rename = |event: Event| Event { name: numbers[event.name as usize], ..event };
+        let rename = |event: Event| event.renamed(|name| numbers[name as usize]);
         cpu.events.extend(batch.events.into_iter().map(rename));
         cpu.until = cpu.until.max(batch.until);
     }

@@ -314,6 +314,7 @@ fn event(call: Call, clock: Clock, sites: &Sites) -> Event {
         order: 0,
         kind,
         accounted: false,
+        site: 0,
     }
 }
 

@@ -75,10 +75,15 @@ impl ChunkHeader {
     }
 }
 
+/// Bits of a shape's first byte, beside the kind.
+const ACCOUNTED: u8 = 0x80;
+const HAS_SITE: u8 = 0x40;
+
 /// All of an event but its CPU, process, time and address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape {
     name: u32,
+    site: u32,
     requested: u32,
     allocated: u32,
     gfp: u32,
@@ -91,6 +96,7 @@ struct Shape {
 impl Hash for Shape {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from(self.name) << 32 | u64::from(self.requested));
+        state.write_u64(self.site.into());
         state.write_u64(u64::from(self.gfp) << 32 | u64::from(self.allocated));
         let rest = [self.node as u16, self.order.into(), self.kind as u16, self.accounted.into()];
         state.write_u64(rest.iter().fold(0, |word, part| word << 16 | u64::from(*part)));
@@ -99,22 +105,28 @@ impl Hash for Shape {
 
 impl Shape {
     fn of(event: &Event) -> Shape {
-        let Event { name, requested, allocated, gfp, node, order, kind, accounted, .. } = *event;
-        Shape { name, requested, allocated, gfp, node, order, kind, accounted }
+        let Event { name, site, requested, allocated, gfp, node, order, kind, accounted, .. } =
+            *event;
+        Shape { name, site, requested, allocated, gfp, node, order, kind, accounted }
     }
 
     fn put(&self, out: &mut Vec<u8>) {
-        out.push(self.kind as u8 | u8::from(self.accounted) << 7);
+        let has_site = self.site != NO_NAME;
+        let accounted = if self.accounted { ACCOUNTED } else { 0 };
+        out.push(self.kind as u8 | accounted | if has_site { HAS_SITE } else { 0 });
         for value in [self.name, self.requested, self.allocated, self.gfp] {
             put(out, value.into());
         }
         put(out, fold(self.node.into()));
         out.push(self.order);
+        if has_site {
+            put(out, self.site.into());
+        }
     }
 
     fn get(bytes: &mut Bytes) -> Option<Shape> {
         let first = bytes.take(1)?[0];
-        let kind = match first & 0x7f {
+        let kind = match first & !(ACCOUNTED | HAS_SITE) {
             0 => Kind::CacheAlloc,
             1 => Kind::CacheFree,
             2 => Kind::Kmalloc,
@@ -125,13 +137,14 @@ impl Shape {
         };
         Some(Shape {
             kind,
-            accounted: first & 0x80 != 0,
+            accounted: first & ACCOUNTED != 0,
             name: bytes.get_as()?,
             requested: bytes.get_as()?,
             allocated: bytes.get_as()?,
             gfp: bytes.get_as()?,
             node: i16::try_from(unfold(bytes.get()?)).ok()?,
             order: bytes.take(1)?[0],
+            site: if first & HAS_SITE != 0 { bytes.get_as()? } else { NO_NAME },
         })
     }
 
@@ -313,11 +326,12 @@ pub fn decode(
         let step = unfold(addresses.get().ok_or("an address is cut off")?);
         *address = address.wrapping_add(step as u64);
         let (pid, address) = (*pid, *address);
-        let Shape { name, requested, allocated, gfp, node, order, kind, accounted } = *shape;
+        let Shape { name, site, requested, allocated, gfp, node, order, kind, accounted } = *shape;
         events.push(Event {
             time,
             address,
             name,
+            site,
             pid,
             requested,
             allocated,
@@ -363,7 +377,8 @@ fn read_shapes(
     let mut first = HashMap::new();
     for nth in 0..count as usize {
         let shape = Shape::get(column).ok_or(WRONG)?;
-        if shape.name != NO_NAME && names.get(shape.name).is_empty() {
+        let lacks = |name| name != NO_NAME && names.get(name).is_empty();
+        if lacks(shape.name) || lacks(shape.site) {
             return Err("an event's name is not listed");
         }
         near.push(*first.entry(shape.near()).or_insert(nth));

@@ -14,7 +14,7 @@ use super::names::{NO_NAME, Names};
 use super::rows::{COLUMNS, LONGEST};
 pub use super::rows::{Error, HEADING, Wrong};
 use super::whole::Trace;
-use crate::event::{ANY_NODE, Event, Kind};
+use crate::event::{Event, Kind};
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -192,13 +192,7 @@ impl Rows {
             pid: decimal("pid", pid)?,
             address: hex("ptr", ptr)?,
             kind,
-            name: NO_NAME,
-            requested: 0,
-            allocated: 0,
-            gfp: 0,
-            node: ANY_NODE,
-            order: 0,
-            accounted: false,
+            ..Event::BLANK
         };
         match kind {
             Kind::CacheAlloc | Kind::Kmalloc => {

@@ -177,12 +177,15 @@ fn row(line: &str, kind: Kind, at: usize, names: &mut Names) -> Result<Option<Ev
         Kind::Kmalloc | Kind::Kfree => names.intern(site),
         _ => NO_NAME,
     };
+    let has_site = kind == Kind::CacheAlloc && !site.is_empty();
+    let site = if has_site { names.intern(site) } else { NO_NAME };
     let gfp = field("gfp_flags").map_or(0, flags);
     let node = field("node").or(field("migratetype")).and_then(|node| node.parse().ok());
     Ok(Some(Event {
         time,
         address: if is_page { address } else { address & ADDRESS },
         name,
+        site,
         pid: pid.parse().unwrap_or(0),
         requested: number("bytes_req"),
         allocated: number("bytes_alloc"),

@@ -10,7 +10,7 @@
 //! passes through a file twice.
 //! Memory: an entry for each object that is live.
 
-use super::names::Names;
+use super::names::{NO_NAME, Names};
 use super::whole::Trace;
 use crate::event::{Event, Kind};
 use std::collections::HashMap;
@@ -116,6 +116,13 @@ impl Caches {
     }
 }
 
+/// The call site that a marked name has.
+#[must_use]
+pub fn site(marked: u32, names: &mut Names) -> u32 {
+    let site = names.get(marked).strip_prefix(MARK).map(str::to_owned);
+    site.map_or(NO_NAME, |site| names.intern(&site))
+}
+
 /// Names the marked allocations of a trace that is in memory.
 pub fn name_all(trace: &mut Trace) {
     if !trace.names.iter().any(|(_, name)| is_marked(name)) {
@@ -126,6 +133,7 @@ pub fn name_all(trace: &mut Trace) {
     let caches = votes.settle(&trace.names, |_, _| None);
     for event in &mut trace.events {
         if let Some(name) = caches.of(event) {
+            event.site = site(event.name, &mut trace.names);
             event.name = trace.names.intern(name);
         }
     }

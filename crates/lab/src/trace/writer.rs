@@ -87,10 +87,11 @@ impl<W: Write> Writer<W> {
 
     /// Adds an event.
     pub fn push(&mut self, event: &Event) -> Result<(), Error> {
-        if event.name != NO_NAME && self.names.get(event.name).is_empty() {
+        let lacks = |name: &u32| *name != NO_NAME && self.names.get(*name).is_empty();
+        if let Some(name) = [event.name, event.site].into_iter().find(lacks) {
             let number = self.written_events + self.events.len() as u64;
             let names = self.names.len();
-            return Err(Error::NoSuchName { event: number, name: event.name, names });
+            return Err(Error::NoSuchName { event: number, name, names });
         }
         self.events.push(*event);
         if self.events.len() == self.chunk_events {
@@ -107,7 +108,10 @@ impl<W: Write> Writer<W> {
         }
         let mut used = vec![false; self.written_names];
         used.resize(self.names.len(), true);
-        self.events.iter().for_each(|e| used[e.name as usize] = true);
+        for event in &self.events {
+            used[event.name as usize] = true;
+            used[event.site as usize] = true;
+        }
         let named = self.names.iter().filter(|&(i, name)| used[i as usize] && !name.is_empty());
         let named: Vec<u32> = named.map(|(i, _)| i).collect();
 

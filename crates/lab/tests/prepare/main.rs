@@ -81,6 +81,7 @@ impl Case {
             order: 0,
             kind,
             accounted: false,
+            site: 0,
         });
         self.events.last_mut().unwrap()
     }
