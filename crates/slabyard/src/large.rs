@@ -56,7 +56,7 @@ pub(crate) const WARM_PART: usize = 4;
 /// Where large blocks come and go, dirty free pages may raise the peak by this part of it, and by
 /// so many granules. A block that is copied to another of twice its size each time it is full has
 /// had blocks of twice the last one's size together, of which the last two, three quarters, are
-/// live at once: where the others' pages go back, each round takes new ones.
+/// live at once: where the others' pages go back, the next such block takes new ones.
 const PEAK_PART: usize = 3;
 const PEAK_MORE: usize = (512 << 10) / GRANULE;
 
