@@ -4,9 +4,10 @@
 //! Neighbours: the protocol's other end is `loads/load.c`.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -38,16 +39,27 @@ pub struct Talker {
     answers: BufReader<ChildStdout>,
 }
 
+/// Starts a command. Its program was just written: a child that another thread made meanwhile has it
+/// open until it runs its own.
+fn spawned(command: &mut Command) -> io::Result<Child> {
+    for _ in 0..100 {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
+    command.spawn()
+}
+
 impl Talker {
     /// Starts `program` with `args` on `allocator`.
     pub fn start(allocator: &Allocator, program: &Path, args: &[String]) -> Result<Self> {
-        let mut child = allocator
-            .command(program)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
+        let mut command = allocator.command(program);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child =
+            spawned(&mut command).with_context(|| format!("start {}", program.display()))?;
         let requests = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().context("no standard output")?);
         Ok(Self { child, requests, answers })

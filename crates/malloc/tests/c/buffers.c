@@ -45,7 +45,7 @@ static void doubled(size_t to)
             seen[nr++] = at;
         free(at);
     }
-    CHECK(nr <= ROUNDS / 3, "%zu positions in %d rounds", nr, ROUNDS);
+    CHECK(nr <= ROUNDS / 2, "%zu positions in %d rounds", nr, ROUNDS);
 }
 
 int main(void)

@@ -86,7 +86,8 @@ static void under_limit(size_t limit)
         when_empty(live);
         free_all(first, nr, size);
         again = take_all(size, &first, SIZE_MAX);
-        CHECK(again >= nr - nr / 50 - 1, "%zu blocks of %zu at first, then %zu", nr, size, again);
+        /* What a process keeps for itself may lie between: 3 MiB of 100. */
+        CHECK(again >= nr - nr / 33 - 1, "%zu blocks of %zu at first, then %zu", nr, size, again);
         free_all(first, again, size);
         /* The next size needs what this one had. */
         malloc_trim(0);

@@ -258,7 +258,8 @@ fn tell(words: &[Words; 3], [tops, again]: &[Tops; 2], page_order: u32, sample: 
     sample.has_arrays = word(last, Front) & front::ARRAYS != 0;
     sample.min_partial = word(last, MinPartial);
     sample.slow_paths = begun(last).into();
-    sample.total_objects = Span::between(objects(first), objects(last));
+    // There were as many as were out of their slabs at any of the looks.
+    sample.total_objects = Span { low: objects(first).min(objects(last)), high: most };
     sample.out = out;
     sample.slabs = span(words, NrSlabs);
     sample.partial = span(words, NrPartial);
@@ -285,4 +286,24 @@ fn parked(tops: &Tops, again: &Tops, sheaf: u64) -> Span {
         Span { low: 0, high: tops.nr_far.max(again.nr_far).saturating_mul(sheaf) }
     };
     near.fold(far, Span::plus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slab that came and went between the first look and the last.
+    #[test]
+    fn no_more_objects_are_live_than_there_are() {
+        let mut words = [[0; WORDS]; 3];
+        for (words, (slabs, out)) in words.iter_mut().zip([(1, 10), (3, 40), (2, 12)]) {
+            words[NrSlabs.index()] = slabs;
+            words[Objects.index()] = 16;
+            words[Out.index()] = out;
+        }
+        let mut sample = Sample::default();
+        tell(&words, &[Tops::NONE; 2], 0, &mut sample);
+        assert_eq!((sample.total_objects.low, sample.total_objects.high), (16, 40));
+        assert!(sample.live.high <= sample.total_objects.high);
+    }
 }

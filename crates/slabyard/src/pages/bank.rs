@@ -29,7 +29,10 @@ const BANKED: u16 = slabyard_abi::region::descriptor::BANKED;
 const SMALLEST: u32 = 9;
 /// The largest run of a bank: 512 KiB.
 const LARGEST: u32 = ((512 << 10) / GRANULE) as u32;
-/// Bytes that the banks of a CPU have room for beyond one run each.
+/// Bytes that the banks of a CPU have room for beyond one run each, at most and at least, and as a
+/// part of the heap: runs that stay whole break a small heap into pieces.
+const LEAST_SPARE_BYTES: usize = 1 << 18;
+const SPARE_PART_OF_HEAP: usize = 8;
 const SPARE_BYTES: usize = 3 << 19;
 /// Bytes that the banks of a CPU have room for together, 3.1 MiB.
 #[cfg(test)]
@@ -61,9 +64,11 @@ fn largest_of(slot: Slot) -> usize {
     (3 + nth % 2) << (nth / 2 + 2)
 }
 
-/// Runs that a new bank has room for, where the other banks of the CPU have so many spare bytes.
-fn capacity_for(slot: Slot, spare_of_others: usize) -> usize {
-    1 + SPARE_BYTES.saturating_sub(spare_of_others) / 2 / (largest_of(slot) * GRANULE)
+/// Runs that a new bank has room for, where the other banks of the CPU have so many spare bytes and
+/// the heap has so many.
+fn capacity_for(slot: Slot, spare_of_others: usize, heap: usize) -> usize {
+    let spare = (heap / SPARE_PART_OF_HEAP).clamp(LEAST_SPARE_BYTES, SPARE_BYTES);
+    1 + spare.saturating_sub(spare_of_others) / 2 / (largest_of(slot) * GRANULE)
 }
 
 const _: () = {
@@ -214,7 +219,11 @@ impl<P: Platform> PageHeap<P> {
             return None;
         }
         let spare = self.capacities().map(|(runs, bytes)| (runs - 1) * bytes).sum();
-        if self.put_list(slot, capacity_for(slot, spare) as u32, address) {
+        if self.put_list(
+            slot,
+            capacity_for(slot, spare, self.region.top() * GRANULE) as u32,
+            address,
+        ) {
             return Some(granules as usize * GRANULE);
         }
         descriptor.set(Kind::Run, 0, 0);
@@ -300,7 +309,8 @@ mod tests {
             let slot = first + nth as u16;
             assert!(banks[pair[0]..pair[1]].iter().all(|bank| *bank == Some(slot)));
             assert_eq!(largest_of(Slot(slot)), pair[1] - 1);
-            let room = |others| capacity_for(Slot(slot), others);
+            let room = |others| capacity_for(Slot(slot), others, usize::MAX);
+            assert!((1..=room(0)).contains(&capacity_for(Slot(slot), 0, 0)));
             assert!((2..=row::MOST_BANKED).contains(&room(0)));
             assert_eq!((room(SPARE_BYTES), room(usize::MAX)), (1, 1));
         }
@@ -315,7 +325,7 @@ mod tests {
         runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
         let parked = yard.quiesce(|quiesced| quiesced.parked_runs()).expect("no slow path");
         let banked = parked.banked_granules * GRANULE;
-        assert!((CPU_BYTES / 2..=CPU_BYTES).contains(&banked), "{banked} bytes");
+        assert!((CPU_BYTES / 4..=CPU_BYTES).contains(&banked), "{banked} bytes");
         yard.verify().expect("no slow path").expect("sound");
     }
 
@@ -432,9 +442,9 @@ mod tests {
     #[test]
     fn a_run_that_is_in_a_bank_twice_is_found() {
         let yard = yard();
-        let runs = [(); 2].map(|()| alloc(&yard, 100_000));
+        let runs = [(); 2].map(|()| alloc(&yard, 40_000));
         runs.iter().for_each(|run| assert_eq!(yard.free(*run), Ok(())));
-        let slot = bank_of(25).expect("a bank");
+        let slot = bank_of(10).expect("a bank");
         assert!(yard.platform().push(slot, runs[0]));
         let found = yard.verify().expect("no slow path");
         assert_eq!(found.expect_err("a fault").what, "runs in banks");
