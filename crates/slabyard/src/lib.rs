@@ -57,6 +57,7 @@ pub mod observe;
 pub mod pages;
 mod place;
 pub mod platform;
+mod prefetch;
 pub mod prefill;
 #[cfg(target_os = "linux")]
 pub mod process;

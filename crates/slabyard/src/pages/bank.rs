@@ -13,7 +13,7 @@
 //! a thread between the change of the kind and its sequence has a run that is in no stack. The
 //! child of a fork keeps the runs that were in such hands as live ones. A bank has room for one run,
 //! and for more while the CPU has spare room: a new bank takes half of what is left, so that the
-//! sizes that a program uses first have the most. All banks of a CPU together have [`CPU_BYTES`] at
+//! sizes that a program uses first have the most. All banks of a CPU together have 3.1 MiB at
 //! most.
 
 use super::PageHeap;

@@ -6,7 +6,6 @@
 //! [`crate::verify`] checks the whole yard.
 
 pub mod bound;
-mod prefetch;
 pub(crate) mod reclaim;
 pub(crate) mod seen;
 pub(crate) mod slow_path;
@@ -72,7 +71,7 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) last_tick: AtomicU64,
     /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
     pub(crate) open: AtomicU32,
-    rate: Rate,
+    pub(crate) rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     pub(crate) interval: AtomicU32,
     /// How often [`Yard::ask_all`] ran: a slow path under way at that time asks again.

@@ -3,11 +3,11 @@
 //! for the misses before it, so that without prefetching the misses would come one after the
 //! other.
 
-use super::Yard;
 use crate::cache::Cache;
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::sync::{fetch_to_read, fetch_to_write};
+use crate::yard::Yard;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// For an allocation: the words of the yard and of its cache.
