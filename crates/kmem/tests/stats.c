@@ -93,9 +93,10 @@ static void look_while_threads_work(void)
 	for (int i = 0; i < THREADS; i++)
 		CHECK(pthread_create(&threads[i], NULL, work, NULL) == 0);
 	struct slabyard_cache_stats stats = SLABYARD_CACHE_STATS;
-	do
+	do {
+		usleep(100);
 		CHECK(slabyard_cache_stats_get(busy, &stats) == 0);
-	while (stats.live_objects.high < THREADS * HELD);
+	} while (stats.live_objects.high < THREADS * HELD);
 	usleep(1000);
 	for (int i = 0; i < ROUNDS; i++) {
 		CHECK(slabyard_cache_stats_get(busy, &stats) == 0);
