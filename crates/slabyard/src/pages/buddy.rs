@@ -21,6 +21,9 @@ use core::mem::offset_of;
 
 /// A run of so many granules has a page of descriptors and more.
 const LARGE: usize = GRANULE / size_of::<Descriptor>();
+/// As much as the region commits ahead: the descriptors behind such a run are few beside it. So are
+/// those behind any where as much is free and dirty, because runs come and go.
+const HUGE_RUN: usize = (8 << 20) / GRANULE;
 
 /// All free blocks.
 pub struct Buddy {
@@ -228,7 +231,11 @@ impl<P: Platform> PageHeap<P> {
         if let Some(index) = self.take_free(wanted) {
             return Some(index);
         }
-        let ahead = if granules >= LARGE { Ahead::Nothing } else { Ahead::Free };
+        let ahead = match granules >= LARGE {
+            true if granules >= HUGE_RUN || self.buddy.dirty_hint() >= granules => Ahead::All,
+            true => Ahead::Nothing,
+            false => Ahead::Free,
+        };
         let align = 1 << wanted.align;
         let Some((old, start, new)) =
             self.region.grow(&self.platform, &growing, room, align, ahead, node)

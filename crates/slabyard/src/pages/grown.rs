@@ -55,7 +55,7 @@ impl<P: Platform> PageHeap<P> {
         }
         let unit = self.platform.page_bytes() / GRANULE;
         let (old, _, new) =
-            region.grow(&self.platform, &growing, end - top, unit, Ahead::Free, None)?;
+            region.grow(&self.platform, &growing, end - top, unit, Ahead::All, None)?;
         self.bind_new(old, new);
         let now = self.platform.now_ms() as u32;
         self.free_new(&mut self.buddy.lists.lock(&self.platform), old, new, now);

@@ -4,7 +4,8 @@
 //!
 //! It is committed in larger steps than `top` moves. Where it grows for a large run, `top` moves
 //! to the run's end: no block lies behind it, whose descriptors would be touched, though a
-//! program that leaves its large blocks untouched may never need them.
+//! program that leaves its large blocks untouched may never need them. Where large runs come and
+//! go, what is free behind one lets the next one fit where it was.
 //!
 //! Granule 0 is never allocated: index 0 ends lists.
 //!
@@ -30,6 +31,8 @@ pub(super) enum Ahead {
     Nothing,
     /// Free granules, for further runs: what is committed, but at most [`MOST_FREE`].
     Free,
+    /// All that is committed.
+    All,
 }
 
 /// 1 MiB: of more than that, large runs would take most.
@@ -330,6 +333,7 @@ impl Region {
                 let new = match ahead {
                     Ahead::Nothing => least,
                     Ahead::Free => end.min(least + MOST_FREE),
+                    Ahead::All => end,
                 };
                 self.top.store(new, Ordering::Release);
                 // Written before the buddy reads its neighbours: see `init`.
