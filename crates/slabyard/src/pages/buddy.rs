@@ -13,7 +13,7 @@ use super::blocks::{Lists, ORDERS, Wanted, each_block};
 use super::descriptor::{Descriptor, Kind};
 use super::huge::HUGE;
 use super::nodes::STRIPE;
-use super::region::{Ahead, Region};
+use super::region::{Ahead, MOST_AHEAD, Region};
 use super::{PageHeap, purge};
 use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
@@ -21,9 +21,6 @@ use core::mem::offset_of;
 
 /// A run of so many granules has a page of descriptors and more.
 const LARGE: usize = GRANULE / size_of::<Descriptor>();
-/// As much as the region commits ahead: the descriptors behind such a run are few beside it. So are
-/// those behind any where as much is free and dirty, because runs come and go.
-const HUGE_RUN: usize = (8 << 20) / GRANULE;
 
 /// All free blocks.
 pub struct Buddy {
@@ -232,7 +229,8 @@ impl<P: Platform> PageHeap<P> {
             return Some(index);
         }
         let ahead = match granules >= LARGE {
-            true if granules >= HUGE_RUN || self.buddy.dirty_hint() >= granules => Ahead::All,
+            // The descriptors behind it are few beside it, or beside what comes and goes.
+            true if granules >= MOST_AHEAD || self.buddy.dirty_hint() >= granules => Ahead::All,
             true => Ahead::Nothing,
             false => Ahead::Free,
         };

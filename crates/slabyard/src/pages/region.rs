@@ -35,6 +35,9 @@ pub(super) enum Ahead {
     All,
 }
 
+/// Most granules that are committed ahead of need: 8 MiB.
+pub(super) const MOST_AHEAD: usize = (8 << 20) / GRANULE;
+
 /// 1 MiB: of more than that, large runs would take most.
 const MOST_FREE: usize = (1 << 20) / GRANULE;
 
@@ -496,6 +499,5 @@ pub(super) fn reserve<P: Platform>(p: &P, want: usize, align: usize) -> Option<(
 /// may need no more; an eighth of it later, so that system calls become rare.
 fn spare_for(top: usize) -> usize {
     const LEAST: usize = (256 << 10) / GRANULE;
-    const MOST: usize = (8 << 20) / GRANULE;
-    (top / 8).clamp(LEAST, MOST)
+    (top / 8).clamp(LEAST, MOST_AHEAD)
 }
