@@ -111,6 +111,7 @@ words! {
         NrAliases: "how many there is room for";
         Debugging: "bytes from a cache's words to the word of its `debugging`; 0 where no cache can have any";
         Helper: "address of the helper's two 32-bit words (`helper`); 0 where there can be none";
+        Outside: "address of the words of who has a thread serve requests from outside (`outside`); 0 where none can";
     }
 }
 
@@ -259,6 +260,31 @@ pub mod helper {
     pub const WORDS: usize = 2;
 }
 
+/// The 64-bit words of who has a thread that stands still serve the mailbox: it stops the thread in a
+/// system call (ptrace(2)), writes a frame as the system leaves one for rt_sigreturn(2) at the end of
+/// the memory that these words name, and lets the thread go on at the entry, with its stack pointer
+/// at the frame's context. The thread serves, leaves the outcome in `rbx`, and calls rt_sigreturn:
+/// whatever became of who stopped it, it is again where it was.
+pub mod outside {
+    /// Address of the entry.
+    pub const ENTRY: usize = 0;
+    /// Address of the memory that the thread has as its stack.
+    pub const STACK: usize = 1;
+    /// Bytes of it.
+    pub const STACK_BYTES: usize = 2;
+    /// Number of the thread that has this memory, as its own namespace has it; 0: none has.
+    pub const THREAD: usize = 3;
+    /// How many words.
+    pub const WORDS: usize = 4;
+    /// Outcome: the thread looked, and served what it found.
+    pub const LOOKED: u64 = 0;
+    /// It did not look: it stands in a slow path, or the gate is closed.
+    pub const BUSY: u64 = 1;
+    /// It did not look: serving may call functions of the program or of the C library, which may wait
+    /// for locks that the thread itself has (destructors of caches, reports of debugging).
+    pub const FOREIGN: u64 = 2;
+}
+
 /// The whole yard, in [`Mail::Cache`].
 pub const WHOLE_YARD: u64 = u64::MAX;
 
@@ -287,6 +313,10 @@ numbered! {
         Validate = 4, "caches with debugging look through all of their objects";
     }
 }
+
+/// In place of an [`Outcome`]: the request was forgotten, because the process is the child of a fork
+/// and took it for its parent's. Who asks asks again.
+pub const FORGOTTEN: u64 = 0;
 
 numbered! {
     /// The outcome of a request.

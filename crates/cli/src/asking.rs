@@ -4,41 +4,65 @@
 //! Invariant: however the wait ends, no request of ours is left in the process.
 
 use crate::failure::Failure;
+use crate::set::seconds;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use slabyard_observe::process::{Answer, Ask, Asked, Error, Patience, ask_each_within, ask_within};
+use slabyard_observe::process::{
+    Answer, Ask, Asked, Error, Patience, Standing, ask_each_within, ask_within,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// How a process is waited for, as it is typed.
+#[derive(Clone, Copy, clap::Args)]
+pub struct Wait {
+    /// Seconds to wait for a process that makes no slow path
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    timeout: Duration,
+    /// Stop no thread of the program: wait for its next slow path, or its helper
+    #[arg(long)]
+    no_stop: bool,
+}
+
+/// A process that makes calls serves sooner, and so does a helper.
+const STANDS: Duration = Duration::from_millis(60);
+
 /// One who asks.
 pub struct Asking {
     deadline: Duration,
+    standing: Standing,
     /// The signal that came; 0: none.
     came: Arc<AtomicUsize>,
 }
 
 impl Asking {
     /// Takes signals from now on, and waits at most so long for each answer.
-    pub fn new(deadline: Duration) -> anyhow::Result<Asking> {
+    pub fn new(wait: Wait) -> anyhow::Result<Asking> {
         let came = Arc::new(AtomicUsize::new(0));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
         }
-        Ok(Asking { deadline, came })
+        let stopped = Standing::IsStopped { after: STANDS };
+        let standing = if wait.no_stop { Standing::IsLeft } else { stopped };
+        Ok(Asking { deadline: wait.timeout, standing, came })
     }
 
     /// The answer, or the sum of those of all yards.
     pub fn ask(&self, pid: u32, ask: &Ask) -> Result<Answer, Failure> {
         let stop = || self.signal().is_some();
-        let answer = ask_within(pid, ask, Patience { deadline: self.deadline, stop: &stop });
+        let answer = ask_within(pid, ask, self.patience(&stop));
         answer.map_err(|error| self.failure(error))
     }
 
     /// The answer of each yard.
     pub fn ask_each(&self, pid: u32, ask: &Ask) -> Result<Vec<Asked>, Error> {
         let stop = || self.signal().is_some();
-        ask_each_within(pid, ask, Patience { deadline: self.deadline, stop: &stop })
+        ask_each_within(pid, ask, self.patience(&stop))
+    }
+
+    fn patience<'a>(&self, stop: &'a dyn Fn() -> bool) -> Patience<'a> {
+        Patience { deadline: self.deadline, stop, standing: self.standing }
     }
 
     /// The signal that came.

@@ -4,7 +4,7 @@
 //! Invariant: a key or value that can never be right is exit code 2, one that the
 //! source refuses or does not serve is 3.
 
-use crate::asking::Asking;
+use crate::asking::{Asking, Wait};
 use crate::failure::Failure;
 use crate::list::pattern;
 use crate::{look, stdout};
@@ -47,9 +47,8 @@ pub struct SetArgs {
     /// What to set, in this order
     #[arg(value_name = "KEY=VALUE", required = true, value_parser = pair)]
     settings: Vec<(String, String)>,
-    /// Seconds to wait for a process that makes no slow path
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    timeout: Duration,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 /// Sets one after the other and prints old and new; stops at the first that is refused.
@@ -69,7 +68,7 @@ pub fn run(args: &SetArgs) -> Result<ExitCode, Failure> {
         Some(_) => args.settings.iter().map(number).collect::<Result<Vec<_>, _>>()?,
     };
     let caches = caches(args)?;
-    let asking = Asking::new(args.timeout)?;
+    let asking = Asking::new(args.wait)?;
     for (nth, (key, value)) in args.settings.iter().enumerate() {
         for cache in &caches {
             let (old, new) = match pid {
@@ -161,9 +160,9 @@ fn long_help() -> String {
         "\nKeys of a kernel's cache are the attributes in /sys/kernel/slab/CACHE that can be \
          written, such as min_partial; an unknown one is refused with those that there are. \
          A merged cache changes under all its names.\n\nA process sets a tunable at its next \
-         slow path, or at once by its helper thread if it was started with `slabyard run --helper`. From \
-         one that has none and makes no slow path before --timeout, or before Ctrl-C, the request is \
-         taken back: exit code 3.\n\n{}",
+         slow path, or at once by its helper thread if it was started with `slabyard run --helper`. Where it \
+         makes no call, a thread of it is stopped to serve, as `slabyard shrink --help` says, but with \
+         --no-stop. What nobody serves before --timeout, or before Ctrl-C, is taken back: exit code 3.\n\n{}",
         look::CODES
     );
     text

@@ -3,14 +3,12 @@
 //! Neighbour: [`Asking`] asks; the process itself prints what it finds, on its standard
 //! error, because it knows its functions' names.
 
-use crate::asking::Asking;
+use crate::asking::{Asking, Wait};
 use crate::failure::Failure;
-use crate::set::seconds;
 use crate::stdout;
 use slabyard_observe::process::Ask;
 use slabyard_observe::source::Named;
 use std::process::ExitCode;
-use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +18,8 @@ Examples:
 The process prints each finding on its own standard error, restores the bytes, and goes on,
 whatever SLABYARD_ON_ERROR says. It looks at its next call of malloc or free, or at once by its
 helper thread if it was started with `slabyard run --helper`; from one that has none and makes no
-call before --timeout, or before Ctrl-C, the request is taken back.
+call before --timeout, or before Ctrl-C, the request is taken back. No thread at rest is stopped to
+look, as `shrink` does: a report asks the loader, whose lock it may have.
 
 Exit codes: 0 sound, 1 something is wrong, 2 usage, 3 cannot: no cache has debugging, the
 process may not be read, or it made no call in time.";
@@ -32,9 +31,8 @@ pub struct ValidateArgs {
     /// The process
     #[arg(value_name = "SOURCE")]
     source: Named,
-    /// Seconds to wait for a process that makes no slow path
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    timeout: Duration,
+    #[command(flatten)]
+    wait: Wait,
 }
 
 /// Asks, and prints how many objects were wrong.
@@ -44,7 +42,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode, Failure> {
                     to /sys/kernel/slab/CACHE/validate";
         return Err(anyhow::anyhow!("{}: {text}", args.source).into());
     };
-    let answer = Asking::new(args.timeout)?.ask(pid, &Ask::Validate)?;
+    let answer = Asking::new(args.wait)?.ask(pid, &Ask::Validate)?;
     let line = match answer.old {
         0 => format!("process {pid}: sound\n"),
         1 => format!("process {pid}: 1 object is wrong; its standard error says more\n"),

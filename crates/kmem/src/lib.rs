@@ -32,6 +32,8 @@ mod objects;
 mod observe;
 #[expect(dead_code, reason = "malloc's library looks up the report that it is to write")]
 mod options;
+#[cfg(target_arch = "x86_64")]
+mod outside;
 mod policy;
 mod rcu;
 mod report;

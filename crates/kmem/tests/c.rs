@@ -4,7 +4,7 @@
 //! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
 
 use serde_json::Value;
-use slabyard_observe::process::Ask;
+use slabyard_observe::process::{Ask, Patience, Standing};
 use slabyard_observe::view::json;
 use slabyard_observe::{Snapshot, Want, identity, process};
 
@@ -443,6 +443,22 @@ fn a_shrink_reaches_all_yards_of_a_process() {
         let (before, after) = (slabs(&before), slabs(&after));
         assert!(before > Some(4) && after <= Some(2), "{name}: {before:?}, then {after:?}");
     }
+}
+
+/// A thread that waits for its input serves both libraries' requests.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_process_at_rest_is_shrunk_in_all_its_yards() {
+    let Some(program) = build("observed.c", "observed", &C) else { return };
+    let mut command = clean(&program);
+    command.env("LD_PRELOAD", libraries().join("libslabyard_malloc.so"));
+    let standing = Standing::IsStopped { after: Duration::ZERO };
+    let patience = Patience { deadline: Duration::from_secs(60), stop: &|| false, standing };
+    let asked = watched(&mut command, |pid| {
+        process::ask_each_within(pid, &Ask::Shrink { cache: None }, patience).expect("it is asked")
+    });
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked.iter().all(|yard| yard.answer.is_ok()), "{asked:?}");
 }
 
 #[test]

@@ -88,6 +88,8 @@ fn yard_in_child() {
     #[cfg(object_caches)]
     around(1);
     observe::after_fork();
+    #[cfg(target_arch = "x86_64")]
+    crate::outside::after_fork();
     YARD.adopt_foreign_rows();
     YARD.platform().free_foreign_slots();
     // Last: it allocates.

@@ -31,6 +31,8 @@ mod misuse;
 mod names;
 mod observe;
 mod options;
+#[cfg(target_arch = "x86_64")]
+mod outside;
 mod policy;
 #[cfg(any_engine)]
 mod pressure;

@@ -131,6 +131,8 @@ fn begin(options: &Options) -> bool {
     crate::choice::name_classes();
     YARD.publish(mode_number(platform.mode()));
     helper::show();
+    #[cfg(target_arch = "x86_64")]
+    crate::outside::show();
     #[cfg(any_engine)]
     crate::pressure::show();
     true

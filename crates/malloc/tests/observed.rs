@@ -4,11 +4,14 @@
 //! them must be that. They are looked at without being stopped, except where a test
 //! says so.
 //! Neighbours: `process_runner` compiles and starts them; [`asking`] has what others request of
-//! them.
+//! them, and `standing` of those that make no calls.
 
 #[path = "observed/asking.rs"]
 mod asking;
 mod process_runner;
+#[cfg(target_arch = "x86_64")]
+#[path = "observed/standing.rs"]
+mod standing;
 
 use process_runner::{LIMIT, Mode, Program};
 use slabyard_abi::counters::CACHE_FIELDS;

@@ -8,7 +8,7 @@
 //!
 //! Invariants: a number that a source does not tell is `None`, never 0; one that it
 //! tells within bounds is a range; every name on the screen is a name of [`fields`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![warn(missing_docs)]
 

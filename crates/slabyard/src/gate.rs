@@ -72,6 +72,11 @@ impl Gate {
         Inside(stripe)
     }
 
+    /// True while a thread looks: who enters now waits for it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) != OPEN
+    }
+
     /// Waits until the gate is open; the stripe counts the caller before and after.
     #[cold]
     fn enter_closed<P: Platform>(&self, p: &P, stripe: &AtomicU32) {

@@ -10,6 +10,7 @@ mod outcome;
 mod samples;
 mod work;
 
+use crate::asking::Wait;
 use crate::failure::Failure;
 use crate::list::pattern;
 use crate::set::seconds;
@@ -37,8 +38,11 @@ Examples:
 What a kernel counts as active and has parked goes home, so that live is exact in the
 caches that are shown after it, but for frees that wait for a grace period (kfree_rcu), which come later. A
 process serves the request at its next slow path, or at once by its helper thread if it was started
-with `slabyard run --helper`; from one that has none and makes no slow path before --timeout, or
-before Ctrl-C, it is taken back: exit code 3.";
+with `slabyard run --helper`. Where it makes no call, a thread of it that waits in a system call is
+stopped for some milliseconds, serves, and waits on: a call with a time limit that the system does not
+keep (epoll_wait) may then last up to twice as long, and no call ends with EINTR. --no-stop leaves this
+out. If this command is killed meanwhile (SIGKILL), the thread goes on by itself, and a sleep may end
+with EINTR. What nobody serves before --timeout, or before Ctrl-C, is taken back: exit code 3.";
 
 /// `slabyard shrink`.
 #[derive(clap::Args)]
@@ -60,9 +64,8 @@ pub struct ShrinkArgs {
     /// Samples on each side
     #[arg(long, value_name = "N", default_value_t = 6, requires = "watch")]
     samples: u32,
-    /// Seconds to wait for a process that makes no slow path
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    timeout: Duration,
+    #[command(flatten)]
+    wait: Wait,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -70,7 +73,7 @@ pub struct ShrinkArgs {
 
 /// Shrinks and prints what became of it.
 pub fn run(args: &ShrinkArgs) -> Result<ExitCode, Failure> {
-    let target = Target::of(&args.source, args.timeout)?;
+    let target = Target::of(&args.source, args.wait)?;
     let look = || look::sample(&args.source, Want::default());
     let picked = args.picked(look()?)?;
     let style = look::style(&std::io::stdout());

@@ -1,6 +1,6 @@
 //! The asking: a kernel cache by cache, a process all at once.
 
-use crate::asking::Asking;
+use crate::asking::{Asking, Wait};
 use crate::failure::Failure;
 use crate::look;
 use anyhow::anyhow;
@@ -17,7 +17,7 @@ pub enum Target {
     /// The running kernel.
     Kernel,
     /// A process, and how long to wait for it.
-    Process(u32, Duration),
+    Process(u32, Wait),
 }
 
 /// What is to be shrunk.
@@ -59,10 +59,10 @@ pub struct Done {
 }
 
 impl Target {
-    pub fn of(named: &Named, timeout: Duration) -> Result<Target, Failure> {
+    pub fn of(named: &Named, wait: Wait) -> Result<Target, Failure> {
         match named {
             Named::Kernel => Ok(Target::Kernel),
-            Named::Process(pid) => Ok(Target::Process(*pid, timeout)),
+            Named::Process(pid) => Ok(Target::Process(*pid, wait)),
             Named::File(path) => {
                 let why = "what it tells is past and cannot be shrunk";
                 Err(anyhow!(look::only_a_file(path, why)).into())
@@ -96,11 +96,11 @@ pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBa
                 progress.inc(1);
             }
         }
-        Target::Process(pid, timeout) => {
+        Target::Process(pid, wait) => {
             let one_by_one = picked.caches.iter().map(|cache| Some(cache.clone()));
             let asks: Vec<Option<String>> =
                 if picked.all { vec![None] } else { one_by_one.collect() };
-            let asking = match Asking::new(*timeout) {
+            let asking = match Asking::new(*wait) {
                 Ok(asking) => asking,
                 Err(error) => {
                     done.failed.push(error);

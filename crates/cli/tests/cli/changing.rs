@@ -126,6 +126,22 @@ del kept
 print('ready', flush=True)
 libc.pause()";
 
+/// Its threads sleep, and wait for each other.
+const THREADS_ASLEEP: &str = "\
+import sys, threading, queue
+waits = queue.Queue()
+over = threading.Event()
+threads = [threading.Thread(target=waits.get) for _ in range(3)]
+threads += [threading.Thread(target=over.wait) for _ in range(3)]
+[thread.start() for thread in threads]
+kept = [bytes(n) for n in range(20000)]
+del kept
+print('ready', flush=True)
+sys.stdin.read()
+over.set()
+[waits.put(n) for n in range(3)]
+[thread.join() for thread in threads]";
+
 /// Waits until the library's thread of a process has nothing to give back and sleeps.
 fn helper_rests(pid: &str) {
     let switches = || {
@@ -202,12 +218,38 @@ fn a_process_is_shrunk_and_set_while_it_runs() {
     }
 }
 
+/// What waits may wait for ever: for its input, in a sleep, and for what other threads do.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_process_at_rest_is_shrunk_and_set_and_goes_on() {
+    for script in [IDLE, ASLEEP, THREADS_ASLEEP] {
+        let Some(mut program) = Program::start(script) else { return };
+        let pid = program.pid();
+        for _ in 0..2 {
+            let value = json(&["shrink", &pid, "--json", "--timeout", "20"]);
+            assert!(value["caches_shrunk"].as_u64() > Some(1), "{value}");
+        }
+        let output = slabyard(&["set", &pid, "malloc-64", "min_partial=3", "--timeout", "20"]);
+        assert!(text(&output.stdout).contains(" -> 3\n"), "{}", text(&output.stderr));
+        assert!(program.0.try_wait().unwrap().is_none(), "its own call goes on");
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        for thread in threads {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            assert!(status.contains("TracerPid:\t0\n"), "nobody stays: {status}");
+        }
+        if script != ASLEEP {
+            drop(program.0.stdin.take());
+            assert!(program.0.wait().unwrap().success());
+        }
+    }
+}
+
 #[test]
 fn a_request_that_an_idle_process_does_not_serve_is_taken_back() {
     let Some(program) = Program::start(IDLE) else { return };
     let pid = program.pid();
-    let shrink = ["shrink", &pid, "--timeout", "0.2"];
-    let set = ["set", &pid, "malloc-64", "min_partial=3", "--timeout", "0.2"];
+    let shrink = ["shrink", &pid, "--timeout", "0.2", "--no-stop"];
+    let set = ["set", &pid, "malloc-64", "min_partial=3", "--timeout", "0.2", "--no-stop"];
     // The second finds no other in its way.
     for args in [&shrink[..], &set] {
         let output = slabyard(args);
@@ -224,7 +266,7 @@ fn who_interrupts_a_request_takes_it_back() {
     let Some(program) = Program::start(IDLE) else { return };
     let pid = program.pid();
     let mut shrink = Command::new(SLABYARD);
-    shrink.args(["shrink", &pid, "--timeout", "300"]).stdin(Stdio::null());
+    shrink.args(["shrink", &pid, "--timeout", "300", "--no-stop"]).stdin(Stdio::null());
     let child = shrink.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The same signal again until it has come: it is caught from the first request on.
     let catches = || {
@@ -240,7 +282,8 @@ fn who_interrupts_a_request_takes_it_back() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("taken back"), "{}", text(&output.stderr));
-    let set = slabyard(&["set", &pid, "malloc-64", "min_partial=3", "--timeout", "0.2"]);
+    let set = ["set", &pid, "malloc-64", "min_partial=3", "--timeout", "0.2", "--no-stop"];
+    let set = slabyard(&set);
     assert!(text(&set.stderr).contains("nothing waits"), "{}", text(&set.stderr));
 }
 

@@ -133,6 +133,39 @@ fn a_process_at_rest_looks_through_its_objects_by_its_helper() {
     assert!(said.contains("malloc-32: Right Redzone overwritten"), "{said}");
 }
 
+/// Waits until a process sleeps in one call for a while: it said that it is ready before.
+fn rests(pid: &str) {
+    let look = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let lines =
+            status.lines().filter(|line| line.contains("switches:") || line.starts_with("State:"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut last = look();
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let now = look();
+        if now == last && now[0].contains("S (sleeping)") {
+            return;
+        }
+        last = now;
+    }
+}
+
+/// A report looks up functions in the loader's lists, whose lock the thread may have that was stopped.
+#[test]
+fn a_process_at_rest_with_debugging_is_not_stopped_to_serve() {
+    let Some(program) = start_script(AT_REST, &["--slab-debug=FZPU"]) else { return };
+    rests(&program.pid);
+    for asked in [&["validate", &program.pid][..], &["shrink", &program.pid]] {
+        let refused = slabyard(&[asked, &["--timeout", "0.3"]].concat());
+        assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stdout));
+        let said = text(&refused.stderr);
+        assert!(said.contains("debugging") && said.contains("--helper"), "{said}");
+    }
+    program.end();
+}
+
 #[test]
 fn who_has_no_debugging_cannot_be_validated() {
     let Some(program) = start(&["--engine", "slub"]) else { return };

@@ -5,6 +5,7 @@
 
 use super::collect::{self, Collect, Words};
 use super::held;
+pub use super::mailbox::Standing;
 use super::mailbox::{self, Late, Letter, Mailbox, Sent, get};
 use super::yards::{self, Lost};
 use super::{Error, Target};
@@ -59,6 +60,8 @@ pub struct Patience<'a> {
     pub deadline: Duration,
     /// True if the wait is to end now.
     pub stop: &'a dyn Fn() -> bool,
+    /// Whether a thread that stands still may be stopped, to serve.
+    pub standing: Standing,
 }
 
 /// As [`ask`], but takes back what nobody did in time.
@@ -131,11 +134,12 @@ pub struct Asked {
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right.
 pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<Asked>, Error> {
-    each(pid, ask, Patience { deadline, stop: &|| false }, Late::Stays)
+    let standing = Standing::IsLeft;
+    each(pid, ask, Patience { deadline, stop: &|| false, standing }, Late::Stays)
 }
 
 fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<Asked>, Error> {
-    let Patience { deadline, stop } = patience;
+    let Patience { deadline, stop, standing } = patience;
     let target = Target::open(pid)?;
     let fronts = yards::fronts(&target.memory).map_err(|why| target.error(why))?;
     let mut all = Vec::new();
@@ -152,13 +156,14 @@ fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<A
             letter => letter?,
         };
         let is_whole = letter.words[1] == WHOLE_YARD;
-        let mailbox = Mailbox { memory: &target.memory, front: &front, rows: seen.rows_again };
+        let rows = seen.rows_again;
+        let mailbox = Mailbox { memory: &target.memory, front: &front, rows, standing };
         let sent = mailbox.send(&letter, Instant::now() + deadline, late, stop);
         let sent = sent.map_err(|why| target.error(why.into()));
         let answer = sent.and_then(|sent| match sent {
-            Sent::Withdrawn => {
+            Sent::Withdrawn(outside) => {
                 let helper = mailbox::helper(&target.memory, &front).ok().flatten();
-                Err(Error::NotServed { pid, helped: helper.is_some() })
+                Err(Error::NotServed { pid, helped: helper.is_some(), outside })
             }
             sent => answer(pid, ask, sent),
         });
@@ -268,7 +273,8 @@ fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
     let mail = match sent {
         Sent::Answered(mail) => mail,
         Sent::Queued => return Err(Error::Queued { pid }),
-        Sent::Withdrawn => return Err(Error::NotServed { pid, helped: false }),
+        Sent::Withdrawn(outside) => return Err(Error::NotServed { pid, helped: false, outside }),
+        Sent::UnderWay => return Err(Error::UnderWay { pid }),
         Sent::Busy => return Err(Error::Busy { pid }),
     };
     let outcome = Outcome::of(get(&mail, Mail::Result)).ok_or(Error::Refused { pid })?;

@@ -1,5 +1,7 @@
 //! Why a process cannot be looked at or asked, and what to do.
 
+use super::Outside;
+
 /// See the module.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -98,26 +100,30 @@ pub enum Error {
     },
     /// Not served before the deadline, and taken back.
     #[error(
-        "process {pid} made no slow path in time{}. Ask while it allocates and frees, or wait for that with \
-         a longer --timeout{}",
+        "process {pid} made no slow path in time{}: nothing was changed and nothing waits. {}",
         if *helped {
-            ", and its helper thread did not wake: a debugger may hold it. Nothing was changed and nothing \
-             waits"
+            ", and its helper thread did not wake: a debugger may hold it"
         } else {
-            " and serves requests there alone: nothing was changed and nothing waits"
-        },
-        if *helped {
             ""
-        } else {
-            ". Started with `slabyard run --helper -- PROGRAM`, or with SLABYARD_HELPER=1, it answers at rest, \
-             too"
         },
+        advice(*outside, *helped),
     )]
     NotServed {
         /// Its id.
         pid: u32,
         /// It has a helper thread.
         helped: bool,
+        /// What came of stopping a thread that stands still.
+        outside: Outside,
+    },
+    /// A thread serves for long.
+    #[error(
+        "a thread of process {pid} was stopped and serves the request for more than 10 seconds: it was let \
+         go, and serves to the end by itself; what it is waiting for holds the program up as well"
+    )]
+    UnderWay {
+        /// Its id.
+        pid: u32,
     },
     /// Somebody else's request was not served before the deadline.
     #[error(
@@ -196,4 +202,39 @@ pub enum Error {
         /// Its id.
         pid: u32,
     },
+}
+
+/// Why no thread served that stands still, and what to do.
+fn advice(outside: Outside, helped: bool) -> String {
+    let why = match outside {
+        Outside::Unwanted => "It was not stopped, as --no-stop says",
+        Outside::None => {
+            "None of its threads can be stopped to serve: its library is older, or it has a filter of system \
+             calls, or its processor is no x86-64"
+        }
+        Outside::Denied => {
+            "The system does not let its threads be stopped (ptrace: a debugger has them, Yama, or a \
+             container without CAP_SYS_PTRACE)"
+        }
+        Outside::NoThread => {
+            "None of its threads waits in a system call that goes on exactly if it is stopped there to serve \
+             (a read, sleep, poll or wait, say)"
+        }
+        Outside::Taken => "A thread that another command stopped is at a request still",
+        Outside::Looked | Outside::Left => {
+            "A thread was stopped to serve, and others kept it from that"
+        }
+        Outside::Foreign => {
+            "No thread is stopped to serve where that may call functions that wait for a lock which it has: \
+             a cache has a destructor, or debugging, whose reports ask the loader"
+        }
+    };
+    let helper = if helped {
+        ""
+    } else {
+        ". Started with `slabyard run --helper -- PROGRAM`, or with SLABYARD_HELPER=1, it answers at rest, too"
+    };
+    format!(
+        "{why}. Ask while it allocates and frees, or wait for that with a longer --timeout{helper}"
+    )
 }

@@ -4,6 +4,7 @@
 //! Neither stops the process, and nothing in it takes part.
 
 use super::memory::{Fault, Memory, Part, Writable};
+use super::outside::{self, Offer, Outside};
 use super::rouse;
 use crate::symbols::Loaded;
 use nix::errno::Errno;
@@ -132,6 +133,10 @@ impl Writable for Live {
     fn rouse(&self, thread: u32) {
         let here = rouse::thread_of(self.pid, thread);
         here.inspect(|thread| rouse::rouse(*thread));
+    }
+
+    fn serve_outside(&self, offer: Offer) -> Result<Outside, Fault> {
+        outside::serve(self.pid, self, offer)
     }
 }
 

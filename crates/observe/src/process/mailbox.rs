@@ -3,7 +3,8 @@
 //! The request is written into the process's memory; the next slow path of any of its
 //! threads does it. So that one comes by, the `end` of the cache's entries is set to 0
 //! again and again while we wait: the next free finds its sheaf full. Where the library has a
-//! helper thread, that one is woken.
+//! helper thread, that one is woken. Where nobody comes by for a while, a thread that stands still is
+//! stopped and serves ([`super::outside`]), if who asks allows it.
 //!
 //! Neighbours: `slabyard_abi::region::Mail` says who writes what in which order;
 //! [`super::ask()`] above.
@@ -15,7 +16,8 @@
 use super::collect::has_stack;
 use super::front::{Front, Top};
 use super::memory::{self, Fault, Memory, Part, Writable};
-use slabyard_abi::region::{MAIL_AT, MAIL_WORDS, Mail, Word, check, helper, row};
+use super::outside::{Offer, Outside};
+use slabyard_abi::region::{FORGOTTEN, MAIL_AT, MAIL_WORDS, Mail, Word, check, helper, row};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -35,7 +37,9 @@ pub(crate) enum Sent {
     /// It is placed.
     Queued,
     /// It was placed, nobody did it, and it is taken back.
-    Withdrawn,
+    Withdrawn(Outside),
+    /// A thread of the process that we stopped does it, and we waited for long.
+    UnderWay,
     /// Another one is.
     Busy,
 }
@@ -57,6 +61,20 @@ pub(crate) struct Mailbox<'a> {
     pub(crate) front: &'a Front,
     /// Rows to nudge.
     pub(crate) rows: usize,
+    /// Whether a thread that stands still may be stopped.
+    pub(crate) standing: Standing,
+}
+
+/// Whether a thread that stands still may be stopped and serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may, where nobody served for so long, which the program's own calls and a helper need.
+    IsStopped {
+        /// Until the first try, and from one to the next.
+        after: Duration,
+    },
+    /// No thread is stopped but the library's own.
+    IsLeft,
 }
 
 /// First pause between two looks for the answer; after a while, a longer one.
@@ -72,6 +90,8 @@ const NUDGES: Duration = Duration::from_millis(2);
 /// A process that runs serves a request sooner than its helper is woken; and the pause until the helper
 /// is woken again, which may have found the yard's lock taken.
 const ROUSES: Duration = Duration::from_millis(20);
+/// Who placed a request stops a thread so much sooner than others would.
+const TAKES_OVER: Duration = Duration::from_millis(100);
 
 impl Mailbox<'_> {
     /// Places a request and waits until it was done, until `end`, or until `stop` says so.
@@ -84,20 +104,31 @@ impl Mailbox<'_> {
     ) -> Result<Sent, Fault> {
         let mut pause = Pause::new();
         let mut token = None;
+        let mut own = None;
+        let mut outside = Outside::Unwanted;
         let mut torn: Option<(u64, Instant)> = None;
+        let mut seen = (0, Instant::now());
         loop {
             let mail = self.mail()?;
             let (asked, answered) = (get(&mail, Mail::Asked), get(&mail, Mail::Answered));
             if asked != answered && is_whole(&mail) {
                 torn = None;
+                if seen.0 != asked {
+                    seen = (asked, Instant::now());
+                }
             }
             match token {
-                Some(token) if answered == token => {
+                Some(placed) if answered == placed => {
                     // The answer was there before the word that says so; of a read that
                     // caught both at once the answer may be older.
                     let again = self.mail()?;
-                    if get(&again, Mail::Answered) == token {
-                        return Ok(Sent::Answered(again));
+                    if get(&again, Mail::Answered) == placed {
+                        if get(&again, Mail::Result) != FORGOTTEN {
+                            return Ok(Sent::Answered(again));
+                        }
+                        // The child of a fork took it for its parent's: it is placed anew.
+                        token = None;
+                        continue;
                     }
                 }
                 Some(token) if asked == token && is_whole(&mail) => {}
@@ -112,8 +143,8 @@ impl Mailbox<'_> {
                 _ if asked != answered && !torn_for_long(&mut torn, asked) => token = None,
                 _ => {
                     let new = new_token();
-                    self.place(letter, new)?;
-                    token = Some(new);
+                    self.place(letter.words, new)?;
+                    (token, own) = (Some(new), Some(new));
                     continue;
                 }
             }
@@ -121,7 +152,7 @@ impl Mailbox<'_> {
                 return match (token, late) {
                     (None, _) => Ok(Sent::Busy),
                     (Some(_), Late::Stays) => Ok(Sent::Queued),
-                    (Some(token), Late::IsWithdrawn) => self.withdraw(token),
+                    (Some(token), Late::IsWithdrawn) => self.withdraw(token, outside),
                 };
             }
             if pause.nudge_is_due() {
@@ -130,13 +161,36 @@ impl Mailbox<'_> {
             if pause.rouse_is_due() {
                 self.rouse()?;
             }
+            let waits = seen.1.elapsed();
+            match self.standing {
+                // One stops a thread: who placed the request that is there.
+                Standing::IsStopped { after }
+                    if own == Some(asked) && waits >= after && pause.stand_is_due(after) =>
+                {
+                    outside = self.serve_outside()?;
+                    match outside {
+                        Outside::Left => return Ok(Sent::UnderWay),
+                        Outside::Looked => continue,
+                        _ => {}
+                    }
+                }
+                // Whose it is may have ended, or stops none: it becomes ours, whatever it asks.
+                Standing::IsStopped { after }
+                    if own != Some(asked) && seen.0 == asked && waits >= after + TAKES_OVER =>
+                {
+                    let new = new_token();
+                    self.place([mail[1], mail[2], mail[3], mail[4], mail[5]], new)?;
+                    (token, own) = (token.map(|_| new), Some(new));
+                }
+                _ => {}
+            }
             pause.rest();
         }
     }
 
     /// Takes a request back, unless somebody does it just now: the words of the mailbox then say that
     /// nothing is asked. Others that wait for the same place it again.
-    fn withdraw(&self, token: u64) -> Result<Sent, Fault> {
+    fn withdraw(&self, token: u64, outside: Outside) -> Result<Sent, Fault> {
         let mail = self.mail()?;
         let answered = get(&mail, Mail::Answered);
         if answered == token {
@@ -144,7 +198,7 @@ impl Mailbox<'_> {
         }
         // Another one's is none of ours to take back.
         if get(&mail, Mail::Asked) != token {
-            return Ok(Sent::Withdrawn);
+            return Ok(Sent::Withdrawn(outside));
         }
         self.memory.write(&[self.at(Mail::Asked)], &answered.to_le_bytes())?;
         let end = Instant::now() + UNDER_WAY;
@@ -157,7 +211,7 @@ impl Mailbox<'_> {
             }
             std::thread::sleep(LONG);
         }
-        Ok(Sent::Withdrawn)
+        Ok(Sent::Withdrawn(outside))
     }
 
     fn mail(&self) -> Result<[u64; NR_MAIL], Fault> {
@@ -173,10 +227,10 @@ impl Mailbox<'_> {
     }
 
     /// Writes the request, and then the word that says that it is there.
-    fn place(&self, letter: &Letter, token: u64) -> Result<(), Fault> {
-        let [what, cache, generation, key, value] = letter.words;
+    fn place(&self, words: [u64; 5], token: u64) -> Result<(), Fault> {
+        let [what, cache, generation, key, value] = words;
         let check = check([token, what, cache, generation, key, value]);
-        let words = letter.words.iter().chain([&check]);
+        let words = words.iter().chain([&check]);
         let bytes: Vec<u8> = words.flat_map(|w| w.to_le_bytes()).collect();
         self.memory.write(&[self.at(Mail::What)], &bytes)?;
         self.memory.write(&[self.at(Mail::Asked)], &token.to_le_bytes())
@@ -188,6 +242,14 @@ impl Mailbox<'_> {
         self.memory.write(&[word], &helper::WOKEN.to_le_bytes())?;
         self.memory.rouse(thread);
         Ok(())
+    }
+
+    /// Has a thread serve that stands still.
+    fn serve_outside(&self) -> Result<Outside, Fault> {
+        match Offer::of(self.memory, self.front)? {
+            None => Ok(Outside::None),
+            Some(offer) => self.memory.serve_outside(offer),
+        }
     }
 
     /// Sends the next free of these caches to its slow path, on every row that has a
@@ -247,18 +309,27 @@ struct Pause {
     began: Instant,
     nudged: Option<Instant>,
     roused: Instant,
+    stood: Instant,
 }
 
 impl Pause {
     fn new() -> Pause {
         let began = Instant::now();
-        Pause { began, nudged: None, roused: began }
+        Pause { began, nudged: None, roused: began, stood: began }
     }
 
     fn rouse_is_due(&mut self) -> bool {
         let due = self.roused.elapsed() >= ROUSES;
         if due {
             self.roused = Instant::now();
+        }
+        due
+    }
+
+    fn stand_is_due(&mut self, after: Duration) -> bool {
+        let due = self.stood.elapsed() >= after;
+        if due {
+            self.stood = Instant::now();
         }
         due
     }
@@ -308,7 +379,12 @@ mod tests {
     }
 
     fn send(planted: &Planted, letter: &Letter, deadline: Duration) -> Sent {
-        let mailbox = Mailbox { memory: planted, front: &front(planted), rows: 2 };
+        let mailbox = Mailbox {
+            memory: planted,
+            front: &front(planted),
+            rows: 2,
+            standing: Standing::IsLeft,
+        };
         mailbox.send(letter, Instant::now() + deadline, Late::Stays, &|| false).expect("memory")
     }
 
@@ -374,7 +450,12 @@ mod tests {
     #[test]
     fn a_request_that_nobody_does_in_time_is_withdrawn() {
         let planted = Planted::yard();
-        let mailbox = Mailbox { memory: &planted, front: &front(&planted), rows: 2 };
+        let mailbox = Mailbox {
+            memory: &planted,
+            front: &front(&planted),
+            rows: 2,
+            standing: Standing::IsLeft,
+        };
         let send = |value, deadline, stop: &dyn Fn() -> bool| {
             let letter = letter_of([Request::Set as u64, 1, 1, 2, value]);
             mailbox
@@ -382,17 +463,22 @@ mod tests {
                 .expect("memory")
         };
         let waits = || planted.get(at(Mail::Asked)) != planted.get(at(Mail::Answered));
-        assert_eq!(send(40, SHORTLY, &|| false), Sent::Withdrawn);
+        assert_eq!(send(40, SHORTLY, &|| false), Sent::Withdrawn(Outside::Unwanted));
         assert!(!waits(), "nothing is asked any more");
         // The next one finds no other in its way.
-        assert_eq!(send(41, LONG_ENOUGH, &waits), Sent::Withdrawn);
+        assert_eq!(send(41, LONG_ENOUGH, &waits), Sent::Withdrawn(Outside::Unwanted));
         assert!(!waits());
     }
 
     #[test]
     fn a_request_that_is_done_as_it_is_withdrawn_is_answered() {
         let planted = Planted::yard();
-        let mailbox = Mailbox { memory: &planted, front: &front(&planted), rows: 2 };
+        let mailbox = Mailbox {
+            memory: &planted,
+            front: &front(&planted),
+            rows: 2,
+            standing: Standing::IsLeft,
+        };
         let letter = letter_of([Request::Set as u64, 1, 1, 2, 40]);
         let sent = std::thread::scope(|scope| {
             scope.spawn(|| {

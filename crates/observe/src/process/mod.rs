@@ -32,6 +32,7 @@ mod look;
 mod mailbox;
 pub(crate) mod memory;
 mod nodes;
+mod outside;
 #[cfg(test)]
 pub(crate) mod planted;
 mod pressure;
@@ -48,8 +49,9 @@ mod walk;
 mod words;
 pub(crate) mod yards;
 
-pub use ask::{Answer, Ask, Asked, Patience, ask, ask_each, ask_each_within, ask_within};
+pub use ask::{Answer, Ask, Asked, Patience, Standing, ask, ask_each, ask_each_within, ask_within};
 pub use error::Error;
+pub use outside::Outside;
 
 use crate::snapshot::{Kind, Snapshot, Source};
 use crate::symbols;

@@ -11,6 +11,7 @@
 //! ```
 
 use super::memory::{Fault, Memory, Part, Writable};
+use super::outside::{Offer, Outside};
 use slabyard_abi::region::descriptor::word;
 use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, descriptor, front, row, sheaf};
 use std::collections::BTreeMap;
@@ -344,4 +345,8 @@ impl Writable for Planted {
     }
 
     fn rouse(&self, _thread: u32) {}
+
+    fn serve_outside(&self, _offer: Offer) -> Result<Outside, Fault> {
+        Ok(Outside::NoThread)
+    }
 }

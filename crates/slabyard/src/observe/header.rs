@@ -86,6 +86,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.publish_word(Word::Helper, words as u64);
     }
 
+    /// Shows the words of who has a thread serve from outside (`abi::region::outside`), which live as
+    /// long as the process, at an address; 0: none can from now on.
+    pub fn publish_outside(&self, words: usize) {
+        self.publish_word(Word::Outside, words as u64);
+    }
+
     fn publish_word(&self, word: Word, value: u64) {
         self.word(word.index()).store(value, Ordering::Relaxed);
     }

@@ -14,7 +14,9 @@ use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::slow_path::{Background, LOOK_CALLS};
 use crate::yard::stacks::Stacks;
-use slabyard_abi::region::{Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check};
+use slabyard_abi::region::{
+    FORGOTTEN, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check, outside,
+};
 
 /// What a drain under memory pressure gives back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +73,38 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         drop(self.enter(0, Background::None, None));
     }
 
+    /// Serves a request, if there is one, for a thread that another process stopped anywhere outside of
+    /// our code and let go on here (`abi::region::outside`, whose outcomes are the result).
+    ///
+    /// The thread may hold any lock of the program's and of the C library's, which may wait for it. So
+    /// it takes ours alone, whose holders go on and wait for nothing else, and calls nothing of the
+    /// program's.
+    pub fn answer_outside(&self) -> u64 {
+        if self.is_inside() || self.gate.is_closed() {
+            return outside::BUSY;
+        }
+        if self.calls_program() {
+            return outside::FOREIGN;
+        }
+        drop(self.enter(0, Background::None, None));
+        outside::LOOKED
+    }
+
+    /// True if a slab's end may call what is not ours: a destructor, or a report, which looks up
+    /// functions' names in the loader's lists.
+    fn calls_program(&self) -> bool {
+        let destructs = |number| self.caches.get(number).shape().destructor.is_some();
+        E::SIZED && self.has_debugging() || self.caches.used.caches().any(destructs)
+    }
+
     /// Forgets a request without an answer: the child of a fork has a copy of its parent's
-    /// mailbox.
+    /// mailbox. Who asked the child itself before its first slow path reads that there was no outcome,
+    /// and asks again.
     pub fn forget_mail(&self) {
         let asked = self.mail(Mail::Asked);
-        self.word(Mail::Answered.index()).store(asked, Ordering::Relaxed);
+        self.word(Mail::Result.index()).store(FORGOTTEN, Ordering::Relaxed);
+        // Release: as in `serve`.
+        self.word(Mail::Answered.index()).store(asked, Ordering::Release);
     }
 
     #[cold]

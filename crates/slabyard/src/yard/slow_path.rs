@@ -146,6 +146,9 @@ impl<const COUNTS: bool, E: Engine> Yard<crate::platform::linux::OnLinux<COUNTS>
     /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).
     pub fn restrict(&self) {
         self.platform().restrict();
+        // A thread that is stopped and goes on makes a call that the filter may punish
+        // (restart_syscall(2)).
+        self.publish_outside(0);
         self.while_closed(|| ());
     }
 }

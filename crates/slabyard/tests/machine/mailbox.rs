@@ -8,14 +8,18 @@ use slabyard::cache::{CacheId, CacheSettings, classes};
 use slabyard::engine::{Engine, Header};
 use slabyard::platform::Platform;
 use slabyard::platform::machine::{Config, Machine};
+use slabyard::slab::Destructor;
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::{
-    CacheWord, MAGIC, Mail, Outcome, Request, TUNABLES, VERSION, WHOLE_YARD, Word, check, front,
+    CacheWord, FORGOTTEN, MAGIC, Mail, Outcome, Request, TUNABLES, VERSION, WHOLE_YARD, Word,
+    check, front, outside,
 };
 
 const CLASS: usize = 3;
+/// The bit of a thread's depth word that says that it is in a slow path.
+const IN_SLOW_PATH: u32 = 1;
 
 fn yard_of<E: Engine>(config: Config) -> Yard<Machine, E> {
     let yard = each_engine::new_yard(Machine::new(config));
@@ -137,7 +141,7 @@ each_engine! {
             let of_names = matches!(word, Word::Aliases | Word::NrAliases);
             let is_off = of_pressure
                 || of_names
-                || matches!(word, Word::Counts | Word::ColdRuns | Word::Helper);
+                || matches!(word, Word::Counts | Word::ColdRuns | Word::Helper | Word::Outside);
             let no_debugging = matches!(word, Word::Debugging) && !can_debug;
             let may_miss = is_off || no_debugging || of_nodes && !has_nodes;
             assert!(published(*word) != 0 || may_miss, "{name}");
@@ -267,6 +271,45 @@ each_engine! {
         assert!(tunable().1 < 100);
         yard.forget_mail();
         assert_eq!(word(&yard, Mail::Answered), 5, "the child of a fork begins without mail");
+        assert_eq!(word(&yard, Mail::Result), FORGOTTEN, "who asked the child itself asks again");
+    }
+
+    /// A thread that another process stopped may stand anywhere: in a slow path, or where it has a
+    /// lock that a destructor takes. Then it serves nothing, and the next slow path does.
+    fn a_thread_that_was_stopped_serves_where_it_calls_nothing_of_the_program<E>() {
+        let yard: Yard<Machine, E> = yard_of(Config::default());
+        let shrink = |token| ask(&yard, token, Request::Shrink as u64, WHOLE_YARD, 0, 0);
+        shrink(1);
+        if yard.has_debugging() {
+            assert_eq!(yard.answer_outside(), outside::FOREIGN);
+            return;
+        }
+        assert_eq!(yard.answer_outside(), outside::LOOKED);
+        assert_eq!(answer(&yard, 1), Some(Outcome::Done));
+
+        shrink(2);
+        let depth = yard.platform().depth();
+        depth.fetch_or(IN_SLOW_PATH, Ordering::Relaxed);
+        assert_eq!(yard.answer_outside(), outside::BUSY);
+        depth.fetch_and(!IN_SLOW_PATH, Ordering::Relaxed);
+        assert_eq!(answer(&yard, 2), None);
+
+        let destructor = Destructor { destruct: |_, _| {}, word: 0 };
+        let settings = CacheSettings::of(100).destructor(destructor);
+        let id = yard.create_cache("ends", &settings).expect("a cache");
+        let object = yard.alloc_from(id).expect("memory");
+        assert_eq!(answer(&yard, 2), Some(Outcome::Done), "by a slow path");
+        shrink(3);
+        assert_eq!(yard.answer_outside(), outside::FOREIGN);
+        assert_eq!(answer(&yard, 3), None);
+        slow_path(&yard);
+        assert_eq!(answer(&yard, 3), Some(Outcome::Done));
+        yard.free(object).expect("a live object");
+        // SAFETY: one thread, and no call names the cache afterwards.
+        unsafe { yard.destroy_cache(id) }.expect("no object is live");
+        shrink(4);
+        assert_eq!(yard.answer_outside(), outside::LOOKED);
+        verify(&yard);
     }
 
     /// The race of a reader with a program: the cache that it looked at is destroyed, and

@@ -1,0 +1,1 @@
+../../malloc/src/outside.rs

@@ -1,0 +1,142 @@
+//! The order of things: which thread, what is written, who else may be at it.
+//!
+//! Neighbours: [`super::candidates`] has the threads; [`super::thread`] stops one.
+
+use super::candidates::{self, Candidate};
+use super::frame::{Frame, State};
+use super::thread::{Thread, Worked, at_call};
+use super::{Offer, Outside};
+use crate::process::memory::{self, Fault, Part, Writable};
+use crate::process::rouse::thread_of;
+use nix::errno::Errno;
+use nix::libc::user_regs_struct;
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::unistd::Pid;
+use slabyard_abi::region::outside as shown;
+use std::time::{Duration, Instant};
+
+/// A thread that was stopped serves for so long; then it serves on by itself.
+const SERVES_WITHIN: Duration = Duration::from_secs(10);
+/// Threads that are stopped, at most, until one serves.
+const MOST_TRIES: usize = 4;
+/// Least room for the work, below the frame.
+const ROOM: u64 = 12 << 10;
+/// The instruction that makes a call.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+/// Has a thread serve what the mailbox has.
+pub(in crate::process) fn serve(
+    process: Pid,
+    memory: &dyn Writable,
+    offer: Offer,
+) -> Result<Outside, Fault> {
+    if has_it_still(process, offer) {
+        return Ok(Outside::Taken);
+    }
+    let _held = HeldSignals::new();
+    let mut outcome = Outside::NoThread;
+    for candidate in candidates::of(process).into_iter().take(MOST_TRIES) {
+        match serve_by(&candidate, memory, offer)? {
+            Outside::NoThread => {}
+            Outside::Looked => return Ok(Outside::Looked),
+            other => outcome = other,
+        }
+        if matches!(outcome, Outside::Left | Outside::Foreign) {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Signals wait until a thread goes on: a command that stops, by Ctrl-Z, would keep it.
+struct HeldSignals(Option<SigSet>);
+
+impl HeldSignals {
+    fn new() -> HeldSignals {
+        HeldSignals(SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).ok())
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        self.0.map(|before| before.thread_set_mask());
+    }
+}
+
+/// True if a thread that another command stopped may have the memory.
+fn has_it_still(process: Pid, offer: Offer) -> bool {
+    let Ok(number @ 1..) = u32::try_from(offer.thread) else { return false };
+    let Some(thread) = thread_of(process, number) else { return false };
+    let is_elsewhere = |stack| !(offer.stack[0]..=offer.stack[1]).contains(&stack);
+    candidates::call_of(process, thread).is_none_or(|call| !is_elsewhere(call.stack))
+}
+
+fn serve_by(candidate: &Candidate, memory: &dyn Writable, offer: Offer) -> Result<Outside, Fault> {
+    if !is_made_as_usual(candidate, memory)? {
+        return Ok(Outside::NoThread);
+    }
+    let thread = match Thread::stop(candidate.thread) {
+        Ok(Some(thread)) => thread,
+        Ok(None) => return Ok(Outside::NoThread),
+        Err(Errno::ESRCH) => return Ok(Outside::NoThread),
+        Err(_) => return Ok(Outside::Denied),
+    };
+    let Some((state, interrupted)) = thread.state(candidate.call.number) else {
+        return Ok(Outside::NoThread);
+    };
+    if !has_own_memory(&state.registers, memory)? {
+        thread.begin_again(&state.registers, interrupted);
+        return Ok(Outside::NoThread);
+    }
+    let lasting = State {
+        registers: at_call(&state.registers, interrupted),
+        mask: state.mask,
+        floating: state.floating.clone(),
+    };
+    let frame = Frame::below(offer.stack[1], &lasting)
+        .filter(|frame| offer.stack[0].checked_add(ROOM).is_some_and(|least| least <= frame.at));
+    let has_thread = |number: u64| memory.write(&[offer.thread_at()], &number.to_le_bytes());
+    let written = frame.filter(|frame| {
+        has_thread(candidate.number.into()).is_ok()
+            && memory.write(&[frame.at], &frame.bytes).is_ok()
+    });
+    let Some(frame) = written else {
+        thread.begin_again(&state.registers, interrupted);
+        return Ok(Outside::None);
+    };
+    let end = Instant::now() + SERVES_WITHIN;
+    let worked = thread.work((&state, interrupted), (offer.entry, frame.at), end);
+    Ok(match worked {
+        Worked::Left => Outside::Left,
+        Worked::Gone => return Err(Fault::Gone),
+        Worked::Done(outcome) => {
+            has_thread(0)?;
+            match outcome {
+                shown::FOREIGN => Outside::Foreign,
+                shown::LOOKED => Outside::Looked,
+                // Another thread may be able to.
+                _ => Outside::NoThread,
+            }
+        }
+    })
+}
+
+/// True if the call was made by the instruction that makes calls of 64 bits.
+fn is_made_as_usual(candidate: &Candidate, memory: &dyn Writable) -> Result<bool, Fault> {
+    let before = (SYSCALL.len() as u64).wrapping_neg();
+    holds(memory, candidate.call.next.wrapping_add(before), &SYSCALL)
+}
+
+/// True if a thread has memory of its own, as each has that the C library made: the word at its
+/// begin is its address, by the ABI of the processor.
+fn has_own_memory(registers: &user_regs_struct, memory: &dyn Writable) -> Result<bool, Fault> {
+    holds(memory, registers.fs_base, &registers.fs_base.to_le_bytes())
+}
+
+fn holds(memory: &dyn Writable, address: u64, bytes: &[u8]) -> Result<bool, Fault> {
+    match memory::read(memory, &[Part { address, bytes: bytes.len() }]) {
+        Ok(found) => Ok(found == bytes),
+        Err(Fault::Absent(_)) => Ok(false),
+        Err(why) => Err(why),
+    }
+}

@@ -1,0 +1,250 @@
+//! One thread of another process, stopped in a system call: it works elsewhere, and goes on.
+//!
+//! Each step leaves the process such that it goes on by itself if we end at once, by any signal: the
+//! system lets a thread go whose tracer is gone.
+//!
+//! 1. Stopped: nothing was changed, and the call is begun again.
+//! 2. The frame is written: into memory that nobody reads.
+//! 3. The registers: the thread works, and the frame restores it. A call that the system began again by
+//!    what it knew of its time ends with EINTR then.
+//! 4. The mask of signals: the frame has the old one.
+//! 5. It has come to rt_sigreturn, which we see before the system does. In place of that call, the one
+//!    in which it was is made: first the other registers and the mask are restored, then at last the
+//!    registers, so that whichever of them is missing, the frame restores it.
+//!
+//! Neighbours: [`super::calls`] knows how calls go on; [`super::frame`] writes the frame.
+#![allow(unsafe_code)]
+
+use super::calls::Interrupted;
+use super::frame::State;
+use nix::errno::Errno;
+use nix::libc::{self, user_regs_struct};
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::time::{Duration, Instant};
+
+/// A thread that sleeps stops at once.
+const STOPS_WITHIN: Duration = Duration::from_millis(200);
+/// Looks without a pause between them.
+const LOOKS: u32 = 200;
+const PAUSE: Duration = Duration::from_micros(100);
+
+const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+const NT_X86_XSTATE: usize = 0x202;
+/// A user's shadow stack: rt_sigreturn would want a token on it.
+const NT_X86_SHSTK: usize = 0x204;
+/// Bytes of one set of registers at most.
+const MOST_BYTES: usize = 16 << 10;
+
+const RT_SIGRETURN: u64 = 15;
+/// What a call's result is while it begins.
+const ENOSYS: i64 = -38;
+const NO_CALL: u64 = u64::MAX;
+const ALL_SIGNALS: u64 = u64::MAX;
+/// Code of 64 bits.
+const USER_CS: u64 = 0x33;
+/// Bits of the flags: a trap at each instruction, and direction.
+const TRAP: u64 = 1 << 8;
+const DIRECTION: u64 = 1 << 10;
+
+/// A thread that is ours while this lives, and stands.
+pub(super) struct Thread(Pid);
+
+/// How a thread's work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Worked {
+    /// With this result; and it waits in its call again.
+    Done(u64),
+    /// Not in time: it was let go, works on by itself, and then goes on.
+    Left,
+    /// The process ended.
+    Gone,
+}
+
+impl Thread {
+    /// Stops a thread. `Err` if the system does not let us; `None` if it was about to do something.
+    pub(super) fn stop(thread: Pid) -> Result<Option<Thread>, Errno> {
+        ptrace::seize(thread, Options::PTRACE_O_TRACESYSGOOD)?;
+        ptrace::interrupt(thread)?;
+        match wait(thread, Instant::now() + STOPS_WITHIN) {
+            Some(WaitStatus::PtraceEvent(_, Signal::SIGTRAP, _)) => Ok(Some(Thread(thread))),
+            Some(WaitStatus::Stopped(_, signal)) => {
+                let _ = ptrace::detach(thread, signal);
+                Ok(None)
+            }
+            // One that did not stop is let go when we end.
+            _ => {
+                let _ = ptrace::detach(thread, None);
+                Ok(None)
+            }
+        }
+    }
+
+    /// How it was, if it stands in a call of this number that goes on.
+    pub(super) fn state(&self, number: u64) -> Option<(State, Interrupted)> {
+        let registers = ptrace::getregs(self.0).ok()?;
+        let interrupted = Interrupted::of(registers.orig_rax, registers.rax.cast_signed())?;
+        if registers.orig_rax != number || registers.cs != USER_CS {
+            return None;
+        }
+        let state = || {
+            if self.register_set(NT_X86_SHSTK).is_some_and(|set| set.iter().any(|b| *b != 0)) {
+                return None;
+            }
+            Some(State {
+                registers,
+                mask: self.mask()?,
+                floating: self.register_set(NT_X86_XSTATE)?,
+            })
+        };
+        let Some(state) = state() else {
+            self.begin_again(&registers, interrupted);
+            return None;
+        };
+        Some((state, interrupted))
+    }
+
+    /// Lets it go without work: a call that has ended by our stop alone is begun again.
+    pub(super) fn begin_again(&self, registers: &user_regs_struct, interrupted: Interrupted) {
+        if interrupted.is_ended {
+            let _ = ptrace::setregs(self.0, at_call(registers, interrupted));
+        }
+    }
+
+    /// Has the thread work at the entry, with its stack pointer at the frame that was written to its
+    /// memory, and then go on in its call.
+    pub(super) fn work(
+        self,
+        (state, interrupted): (&State, Interrupted),
+        (entry, frame_at): (u64, u64),
+        end: Instant,
+    ) -> Worked {
+        let mut registers = state.registers;
+        (registers.rip, registers.rsp) = (entry, frame_at);
+        registers.eflags &= !(TRAP | DIRECTION);
+        (registers.orig_rax, registers.rax, registers.rbp) = (NO_CALL, 0, 0);
+        if ptrace::setregs(self.0, registers).is_err() {
+            return Worked::Gone;
+        }
+        self.set_mask(ALL_SIGNALS);
+        let mut signal = None;
+        loop {
+            if ptrace::syscall(self.0, signal).is_err() {
+                return Worked::Gone;
+            }
+            signal = match wait(self.0, end) {
+                None => return self.leave(),
+                Some(WaitStatus::PtraceSyscall(_)) => {
+                    let Ok(now) = ptrace::getregs(self.0) else { return Worked::Gone };
+                    if now.orig_rax == RT_SIGRETURN && now.rax.cast_signed() == ENOSYS {
+                        self.go_on(state, interrupted);
+                        return Worked::Done(now.rbx);
+                    }
+                    None
+                }
+                // A fault of ours, or SIGSTOP: no other one comes.
+                Some(WaitStatus::Stopped(_, signal)) => Some(signal),
+                Some(WaitStatus::PtraceEvent(..)) => None,
+                Some(_) => return Worked::Gone,
+            };
+        }
+    }
+
+    /// As its call begins that would restore it from the frame: it begins the one in which it was.
+    fn go_on(self, state: &State, interrupted: Interrupted) {
+        self.set_register_set(NT_X86_XSTATE, &state.floating);
+        self.set_mask(state.mask);
+        let registers = if interrupted.is_ended {
+            // As we let the thread go, the system looks once for signals, which would end it again.
+            at_call(&state.registers, interrupted)
+        } else {
+            let (orig_rax, rax) = (interrupted.number, ENOSYS.cast_unsigned());
+            user_regs_struct { orig_rax, rax, ..state.registers }
+        };
+        let _ = ptrace::setregs(self.0, registers);
+    }
+
+    /// Lets it go in the middle of its work.
+    fn leave(self) -> Worked {
+        let _ = ptrace::interrupt(self.0);
+        let _ = wait(self.0, Instant::now() + STOPS_WITHIN);
+        Worked::Left
+    }
+
+    fn mask(&self) -> Option<u64> {
+        let mut mask = 0u64;
+        let (bytes, to) = (size_of::<u64>(), &raw mut mask);
+        // SAFETY: the call writes so many bytes there, and knows by the number which call it is.
+        (unsafe { libc::ptrace(PTRACE_GETSIGMASK, self.0.as_raw(), bytes, to) } == 0)
+            .then_some(mask)
+    }
+
+    fn set_mask(&self, mask: u64) {
+        let (bytes, from) = (size_of::<u64>(), &raw const mask);
+        // SAFETY: the call reads so many bytes from there.
+        unsafe { libc::ptrace(PTRACE_SETSIGMASK, self.0.as_raw(), bytes, from) };
+    }
+
+    fn register_set(&self, which: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0u8; MOST_BYTES];
+        let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        let to = &raw mut part;
+        // SAFETY: the call writes at most as many bytes as the part says, and how many these were.
+        let failed =
+            unsafe { libc::ptrace(libc::PTRACE_GETREGSET, self.0.as_raw(), which, to) } != 0;
+        // One that fills it may have been cut off.
+        if failed || part.iov_len >= bytes.len() {
+            return None;
+        }
+        bytes.truncate(part.iov_len);
+        Some(bytes)
+    }
+
+    fn set_register_set(&self, which: usize, bytes: &[u8]) {
+        let base = bytes.as_ptr().cast_mut().cast();
+        let part = libc::iovec { iov_base: base, iov_len: bytes.len() };
+        let from = &raw const part;
+        // SAFETY: the call reads as many bytes as the part says, and writes none.
+        unsafe { libc::ptrace(libc::PTRACE_SETREGSET, self.0.as_raw(), which, from) };
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let _ = ptrace::detach(self.0, None);
+    }
+}
+
+/// The registers with which the thread makes its call by itself, or, where only the system could
+/// have gone on with it, has it end as an interrupted one.
+pub(super) fn at_call(registers: &user_regs_struct, interrupted: Interrupted) -> user_regs_struct {
+    /// Bytes of the instruction.
+    const SYSCALL: u64 = 2;
+    let mut registers = *registers;
+    if interrupted.is_lasting {
+        registers.rip -= SYSCALL;
+        registers.rax = interrupted.number;
+    } else {
+        registers.rax = (-i64::from(libc::EINTR)).cast_unsigned();
+    }
+    registers.orig_rax = NO_CALL;
+    registers
+}
+
+/// What comes of a thread until a time; `None`: nothing.
+fn wait(thread: Pid, end: Instant) -> Option<WaitStatus> {
+    for look in 0.. {
+        match waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) if look < LOOKS => std::thread::yield_now(),
+            Ok(WaitStatus::StillAlive) if Instant::now() < end => std::thread::sleep(PAUSE),
+            Ok(WaitStatus::StillAlive) => return None,
+            Ok(status) => return Some(status),
+            Err(Errno::EINTR) => {}
+            Err(_) => return Some(WaitStatus::Exited(thread, 0)),
+        }
+    }
+    None
+}
