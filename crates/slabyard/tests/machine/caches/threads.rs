@@ -349,3 +349,30 @@ fn a_destroy_without_its_fence_is_found() {
     });
     assert!(found.is_some(), "the planted bug was not found");
 }
+
+/// The free ends between the look for empty slabs and that at the free.
+#[test]
+fn a_free_under_way_leaves_no_slab_of_a_cache_that_is_destroyed() {
+    for seed in 0..if cfg!(miri) { 2 } else { 300 } {
+        let config = Config { cpus: 3, seed, preemption: 300, max_threads: 3, ..Config::default() };
+        let scene = Scene::<Sheaves>::new(config, plain);
+        let id = scene.yard.create_cache("own", &CacheSettings::of(5000)).expect("memory");
+        let objects: Vec<_> = (0..30).map(|_| scene.yard.alloc_from(id).expect("memory")).collect();
+        let (one, other) = objects.split_at(15);
+        let (scene, one, other) = (&scene, one.to_vec(), other.to_vec());
+        let free = |objects: Vec<usize>| -> Body<'_> {
+            Box::new(move |_| {
+                for object in objects {
+                    assert_eq!(scene.yard.free_to(id, object), Ok(()));
+                }
+            })
+        };
+        let destroy: Body<'_> = Box::new(|machine| {
+            while !scene.destroy(id) {
+                machine.step();
+            }
+        });
+        scene.yard.platform().run(vec![free(one), free(other), destroy]);
+        assert_eq!(sound(&scene.yard).slabs, 0, "seed {seed}");
+    }
+}
