@@ -27,7 +27,11 @@ pub struct Buddy {
     pub(super) lists: Lock<Lists>,
     /// Free dirty granules: a copy of the number under the lock, to be read without it.
     dirty: AtomicUsize,
-    /// The number of them when the system last refused a whole call to give pages back.
+    /// Free granules: a copy too.
+    free: AtomicUsize,
+    /// So many granules in use, and a slab's memory is faulted in ahead again ([`super::ahead`]).
+    pub(super) grown_to: AtomicUsize,
+    /// The number of dirty ones when the system last refused a whole call to give pages back.
     refused: AtomicUsize,
     /// Freed runs that are not coalesced yet: a copy too ([`super::coalesce`]).
     pub(super) freed: AtomicU32,
@@ -49,6 +53,8 @@ impl Buddy {
         Buddy {
             lists: Lock::new(Rank::Pages, Lists::new()),
             dirty: AtomicUsize::new(0),
+            free: AtomicUsize::new(0),
+            grown_to: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
             freed: AtomicU32::new(0),
             run_granules: AtomicUsize::new(0),
@@ -62,7 +68,13 @@ impl Buddy {
         self.dirty.load(Ordering::Relaxed)
     }
 
-    /// Those of them that the system has not refused to take back (locked pages, a filter):
+    /// Free granules, as of a moment ago.
+    #[inline]
+    pub(super) fn free_hint(&self) -> usize {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// Those of the dirty ones that the system has not refused to take back (locked pages, a filter):
     /// what it refused does not keep reclaim busy.
     #[inline]
     pub fn waiting_hint(&self) -> usize {
@@ -290,7 +302,7 @@ impl<P: Platform> PageHeap<P> {
             lists.add_freed(&self.region, index, granules, now);
         }
         self.publish_freed(&lists);
-        self.set_dirty_hint(lists.dirty_granules);
+        self.publish_counts(&lists);
     }
 
     fn take_free(&self, wanted: Wanted) -> Option<u32> {
@@ -308,7 +320,7 @@ impl<P: Platform> PageHeap<P> {
             }
         };
         self.publish_freed(lists);
-        self.set_dirty_hint(lists.dirty_granules);
+        self.publish_counts(lists);
         Some(start)
     }
 
@@ -321,7 +333,7 @@ impl<P: Platform> PageHeap<P> {
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.add_freed(&self.region, index, granules, now);
         self.publish_freed(&lists);
-        self.set_dirty_hint(lists.dirty_granules);
+        self.publish_counts(&lists);
     }
 
     /// Allocates a run for `bytes`, aligned to `align` bytes; returns its address.
@@ -414,7 +426,8 @@ impl<P: Platform> PageHeap<P> {
         lists.each(&self.region, |index, order, _| f(index, order));
     }
 
-    pub(super) fn set_dirty_hint(&self, dirty: usize) {
-        self.buddy.dirty.store(dirty, Ordering::Relaxed);
+    pub(super) fn publish_counts(&self, lists: &Lists) {
+        self.buddy.dirty.store(lists.dirty_granules, Ordering::Relaxed);
+        self.buddy.free.store(lists.free_granules, Ordering::Relaxed);
     }
 }

@@ -38,7 +38,7 @@ impl<P: Platform> PageHeap<P> {
         }
         let dirty = self.region.dirty_in(start, end - start);
         lists.cut(&self.region, start, start, end);
-        self.set_dirty_hint(lists.dirty_granules);
+        self.publish_counts(&lists);
         Some(end - start - dirty)
     }
 

@@ -5,6 +5,7 @@
 //! [`PageHeap`] owns all of it and the platform; engines build on it.
 
 mod advice;
+mod ahead;
 pub(crate) mod bank;
 pub mod bare;
 pub mod blocks;

@@ -123,6 +123,7 @@ impl<P: Platform> PageHeap<P> {
         if at < end {
             lists.free_range(&self.region, at, end, false, now);
         }
+        self.publish_counts(lists);
     }
 
     /// Asks for the nodes of granules by which the region grew. Under no lock but that of growth.

@@ -60,7 +60,7 @@ impl<P: Platform> PageHeap<P> {
             Some(_) if P::MOST_NODES > 1 => {
                 self.take_run_of(1 << order, 1 << order, 1 << order, node)
             }
-            _ => self.take_run(1 << order, 1 << order),
+            _ => self.take_ahead(order).or_else(|| self.take_run(1 << order, 1 << order)),
         }
     }
 

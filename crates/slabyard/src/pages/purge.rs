@@ -169,7 +169,7 @@ impl<P: Platform> PageHeap<P> {
         let mut lists = self.buddy.lists.lock(&self.platform);
         lists.insert(region, part.index, part.order.into(), true, now.wrapping_add(1), true);
         lists.dirty_granules += dirty;
-        self.set_dirty_hint(lists.dirty_granules);
+        self.publish_counts(&lists);
         dirty
     }
 
@@ -209,7 +209,7 @@ impl<P: Platform> PageHeap<P> {
         let granules = (last + 1).next_multiple_of(unit) - first;
         let dirty = region.dirty_in(first, granules);
         lists.dirty_granules -= dirty;
-        self.set_dirty_hint(lists.dirty_granules);
+        self.publish_counts(&lists);
         region.descriptor(index as u32).set(Kind::Purging, order as u32, 0);
         let part = Part {
             index: index as u32,

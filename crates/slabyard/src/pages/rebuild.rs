@@ -97,7 +97,7 @@ impl<P: Platform> PageHeap<P> {
         }
         self.insert_range(&mut lists, begin, top);
         self.publish_freed(&lists);
-        self.set_dirty_hint(lists.dirty_granules);
+        self.publish_counts(&lists);
         *self.buddy.lists.lock(&self.platform) = lists;
         self.buddy.nr_runs.store(runs, Ordering::Relaxed);
         self.buddy.run_granules.store(run_granules, Ordering::Relaxed);
