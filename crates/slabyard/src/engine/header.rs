@@ -17,6 +17,11 @@ use slabyard_abi::region::CacheWord;
 /// Distance from a cache's main slot to its spare slot.
 pub const SPARE: u16 = slabyard_abi::region::row::SPARE as u16;
 
+/// Bytes of the empty slabs that a list keeps, until another number of slabs is set: 64 KiB. A
+/// kernel's slabs have at most 32 KiB. Ours of large objects have more, and their pages serve each
+/// other cache.
+const MOST_EMPTY: usize = 64 << 10;
+
 /// What is fixed when a cache begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -153,7 +158,8 @@ impl Header {
         set(&shown.order, geometry.order);
         set(&shown.objects, geometry.objects);
         // SLUB: clamp(ilog2(size) / 2, 5, 10).
-        set(&shown.min_partial, (geometry.size.ilog2() / 2).clamp(5, 10));
+        let empties = (geometry.size.ilog2() / 2).clamp(5, 10);
+        set(&shown.min_partial, empties.min((MOST_EMPTY / geometry.slab_bytes()) as u32));
         set(&shown.generation, generation);
         shown.set_name(name);
         self.shape.set(shape);

@@ -1,4 +1,5 @@
-//! A drain of empty slabs alone: CPU partial lists keep the others, in their order.
+//! Empty slabs: a drain of them alone, of which CPU partial lists keep the others, in their order;
+//! and how many of a cache stay.
 
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
@@ -8,6 +9,7 @@ use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::{Mail, Outcome, Request, check};
+use std::collections::BTreeSet;
 
 /// Few objects in a slab.
 const CLASS: usize = 24;
@@ -124,5 +126,33 @@ fn lists_that_count_exactly_have_no_empty_slab() {
         assert_eq!(ask(&yard, 5), Some(Outcome::Done));
         assert!(slabs - yard.cache(CLASS).nr_slabs() <= yard.cache(CLASS).min_partial());
         yard.verify().expect("no slow path is under way").expect("a sound yard");
+    }
+}
+
+/// A buffer that grows through the classes leaves none of them with large empty slabs.
+#[test]
+fn what_stays_of_a_cache_in_empty_slabs_is_small() {
+    let yard: Yard<Machine> = Yard::new(Machine::new(Config { cpus: 1, ..Config::default() }));
+    assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 1000 }));
+    for (class, (bytes, _)) in classes::ROWS.iter().enumerate() {
+        let bytes = *bytes as usize;
+        let cache = yard.cache(class);
+        let geometry = &cache.shape().geometry;
+        let objects: Vec<_> = (0..20 * geometry.objects as usize)
+            .map(|_| yard.alloc_fast(bytes, 16).expect("memory"))
+            .collect();
+        for object in &objects {
+            assert_eq!(yard.free_fast(*object), Ok(()));
+        }
+        let begins: BTreeSet<_> = objects
+            .into_iter()
+            .filter(|object| yard.class_at(*object) == Some(class))
+            .map(|object| yard.heap.region.granule_of(object).expect("of the region"))
+            .map(|granule| granule & !(geometry.granules() - 1))
+            .collect();
+        let empty =
+            begins.into_iter().filter(|slab| yard.heap.free_of(*slab).1 == geometry.objects);
+        let kept = empty.count() * geometry.slab_bytes();
+        assert!(kept <= 64 << 10, "{kept} bytes of objects of {bytes}");
     }
 }
