@@ -74,6 +74,9 @@ fn resize(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
     let address = pointer as usize;
     #[cfg(any_engine)]
     compare(function, address, Maker::Malloc);
+    if ready() && YARD.stays(address, bytes) {
+        return pointer;
+    }
     let place = if ready() { misuse::place_or_misuse(function, address) } else { None };
     let Some((place, have)) = place else { return null_mut() };
     if bytes <= isize::MAX as usize

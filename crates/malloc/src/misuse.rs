@@ -124,7 +124,7 @@ pub(crate) fn place_or_misuse(function: &str, address: usize) -> Option<(Place, 
         found_at_call(function, address, place);
         return None;
     };
-    if YARD.looks_freed(address) {
+    if matches!(place, Place::Object { .. }) && YARD.looks_freed(address) {
         used_after_free(function, address);
         return None;
     }

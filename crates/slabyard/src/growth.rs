@@ -13,10 +13,11 @@
 //! the address of one that grew may get room one growth too early.
 
 use crate::cache::classes::{LARGEST, STEP};
+use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::large::LARGEST_RUN;
 use crate::place::Place;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::sync::{AtomicU64, Ordering};
 use crate::yard::Yard;
 
@@ -105,6 +106,33 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         let limits = [LARGEST, LARGEST_RUN];
         limits.into_iter().find(|limit| bytes <= *limit).map_or(room, |limit| room.min(limit))
+    }
+
+    /// True if a block of the caller's is an object that has room for so many bytes, not twice as
+    /// much: it stays as it is. As [`Yard::resize_at`] would say, but sooner; false says nothing.
+    #[inline]
+    pub fn stays(&self, address: usize, bytes: usize) -> bool {
+        if E::SIZED {
+            return false;
+        }
+        let region = &self.heap.region;
+        let Some(class) = region
+            .granule_of(address)
+            .and_then(|granule| number_of(Slot::at(region.map_value(granule))))
+        else {
+            return false;
+        };
+        let Some(cache) = self.caches.classes().get(class) else { return false };
+        let geometry = &cache.shape().geometry;
+        let have = geometry.object as usize;
+        let stays = bytes <= have
+            && bytes >= have / 2
+            && self.heap.begins_object(geometry, address)
+            && !self.looks_freed(address);
+        if stays {
+            self.note_roomy(class, bytes);
+        }
+        stays
     }
 
     /// Resizes a block of the caller's where it is, or by moving its pages: returns its address.

@@ -324,6 +324,30 @@ impl SheafPool {
         Some(element.load(Ordering::Relaxed)).filter(|object| *object != 0)
     }
 
+    /// True if an object is one of so many on top of an entry's stack, as of a moment ago.
+    #[inline]
+    pub fn is_near_top(&self, entry: &Entry, object: usize, most: usize) -> bool {
+        let top = entry.top();
+        if top == STOPPED {
+            return false;
+        }
+        let element = self.origin.load(Ordering::Relaxed) + top as usize * ELEMENT_BYTES;
+        for below in 0..most {
+            // SAFETY: as in `top_object`. Below the first object lies the guard, which holds 0, as
+            // element 0 does, the top of an entry without a stack.
+            let element = unsafe { &*((element - below * ELEMENT_BYTES) as *const AtomicUsize) };
+            let found = element.load(Ordering::Relaxed);
+            if found == object {
+                core::hint::cold_path();
+                return true;
+            }
+            if found == 0 {
+                return false;
+            }
+        }
+        false
+    }
+
     /// Two words of a sheaf that is no item of a list, which its holder may use, and who finds it
     /// in its entry reads.
     pub fn notes(&self, sheaf: &Sheaf) -> [&AtomicU32; 2] {

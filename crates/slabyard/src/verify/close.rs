@@ -21,7 +21,7 @@
 use crate::cache::slots::slot_of;
 use crate::engine::{Engine, Shape};
 use crate::pages::Cause;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::slab::{Object, Word};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::yard::slow_path::RUN_CALLS;
@@ -158,15 +158,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// True if an object is one of the last few that were freed on this CPU.
+    #[inline]
     fn is_recent(&self, address: usize) -> bool {
-        let p = self.platform();
-        let Some((class, row)) = self.class_at(address).zip(p.row_hint()) else { return false };
-        let entry = p.rows().entry(row, self.caches.get(class).shape().main());
-        if entry.is_none() {
+        let (p, region) = (self.platform(), &self.heap.region);
+        let Some((granule, row)) = region.granule_of(address).zip(p.row_hint()) else {
             return false;
-        }
-        let objects = self.heap.sheaves.objects_of(entry.top());
-        holds(&objects[objects.len().saturating_sub(RECENT)..], address)
+        };
+        // Slot 0 has no stack.
+        let entry = p.rows().entry(row, Slot::at(region.map_value(granule)));
+        self.heap.sheaves.is_near_top(entry, address, RECENT)
     }
 
     #[cold]
