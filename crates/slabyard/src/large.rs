@@ -158,7 +158,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Takes a run out of this CPU's bank, outside of a slow path. Not in a handler that interrupted
     /// one.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn take_banked(&self, bytes: usize, align: usize) -> Option<usize> {
         let need = bytes.max(align);
         if need > LARGEST_BANKED || self.must_pass_banks() || self.may_be_to_fault(need) {
@@ -174,11 +174,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// Puts a run into the bank of this CPU, whose row this is, outside of a slow path: false if the
-    /// slow path must free it, as one that found its row's countdown over must. While frees are
-    /// checked closely each finds it over; that of a run is checked by its descriptor anyway.
-    #[inline]
-    pub(crate) fn bank(&self, address: usize, row: usize) -> bool {
+    /// Puts a run into the bank of this CPU, outside of a slow path: false if the slow path must free
+    /// it, as one that found its row's countdown over must. While frees are checked closely each
+    /// finds it over; that of a run is checked by its descriptor anyway.
+    #[inline(never)]
+    pub(crate) fn bank(&self, address: usize) -> bool {
+        let Some(row) = self.platform().row_hint() else { return false };
         if self.is_over(row, self.checks.are_close()) || self.must_pass_banks() {
             return false;
         }

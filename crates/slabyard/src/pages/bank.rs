@@ -81,7 +81,7 @@ const _: () = {
 pub(crate) enum Banked {
     /// A run as it was asked for, live.
     Run(usize),
-    /// Another run, live, which the caller frees.
+    /// Another run, live, for which the bank has no room any more: the caller frees it.
     Other(usize),
     /// Nothing.
     Nothing,
@@ -110,41 +110,29 @@ impl<P: Platform> PageHeap<P> {
         Some(self.region.descriptor(index)).filter(|descriptor| descriptor.is_banked())
     }
 
-    /// Takes a run for so many bytes out of this CPU's bank, outside of a slow path.
+    /// Takes a run for so many bytes, [`LARGEST`] at most, out of this CPU's bank, outside of a slow path.
     #[inline(always)]
     pub(crate) fn take_banked(&self, bytes: usize, align: usize) -> Banked {
-        let p = &self.platform;
-        if bytes > LARGEST as usize * GRANULE {
-            return Banked::Nothing;
-        }
         let granules = self.granules_for(bytes) as u32;
-        let Some(slot) = bank_of(granules) else { return Banked::Nothing };
-        let top = p.row_hint().and_then(|row| self.sheaves.top_object(p.rows().entry(row, slot)));
-        let Some(top) = top else { return Banked::Nothing };
-        let Some(descriptor) = self.banked(top) else { return Banked::Nothing };
-        if !suits(descriptor, top, granules, align) || !self.is_near(top) {
-            return Banked::Nothing;
-        }
-        let Some(address) = p.pop(slot) else { return Banked::Nothing };
-        // Between the look and the pop another thread may have had it, and changed its size.
-        if address == top && suits(descriptor, top, granules, align) {
+        let taken = bank_of(granules).and_then(|slot| Some((slot, self.platform.pop(slot)?)));
+        let Some((slot, address)) = taken else { return Banked::Nothing };
+        let Some(descriptor) = self.banked(address) else { return Banked::Nothing };
+        if suits(descriptor, address, granules, align) && self.is_near(address) {
             descriptor.set(Kind::Run, 0, 0);
             return Banked::Run(address);
         }
-        self.take_other(address, granules, align)
+        self.put_back(slot, address, descriptor)
     }
 
-    /// What this thread took is not what was on top: it may have moved to another CPU meanwhile.
+    /// What was on top is for other requests.
     #[cold]
     #[inline(never)]
-    fn take_other(&self, address: usize, granules: u32, align: usize) -> Banked {
-        let Some(descriptor) = self.banked(address) else { return Banked::Nothing };
-        descriptor.set(Kind::Run, 0, 0);
-        if suits(descriptor, address, granules, align) && self.is_near(address) {
-            Banked::Run(address)
-        } else {
-            Banked::Other(address)
+    fn put_back(&self, slot: Slot, address: usize, descriptor: &Descriptor) -> Banked {
+        if self.platform.push(slot, address) {
+            return Banked::Nothing;
         }
+        descriptor.set(Kind::Run, 0, 0);
+        Banked::Other(address)
     }
 
     #[inline(always)]
@@ -153,11 +141,11 @@ impl<P: Platform> PageHeap<P> {
             || self.region.granule_of(address).is_some_and(|index| self.is_of(index, self.near()))
     }
 
-    /// Granule, descriptor and bank of a live run that may go to a bank.
+    /// Granule, descriptor and bank of a live run that may go to a bank. The address is in no slab.
     #[inline(always)]
     fn bankable(&self, address: usize) -> Option<(u32, &Descriptor, Slot)> {
         let index = self.region.granule_of(address)?;
-        if self.region.map_value(index) != 0 || address & (GRANULE - 1) != 0 {
+        if address & (GRANULE - 1) != 0 {
             return None;
         }
         let descriptor = self.region.descriptor(index);

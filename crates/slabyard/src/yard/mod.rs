@@ -257,11 +257,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         {
             return Some(address);
         }
-        self.alloc_in_slow_path(bytes, align)
-    }
-
-    #[inline(never)]
-    fn alloc_in_slow_path(&self, bytes: usize, align: usize) -> Option<usize> {
         let class = self.class_for(bytes, align);
         let cache = class.map(|class| &self.caches.classes()[class]);
         self.fetch_for_alloc(cache);
@@ -328,17 +323,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline(never)]
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
-        if class.is_none()
-            && let Some(row) = self.platform().row_hint()
-            && self.bank(address, row)
-        {
+        if class.is_none() && self.bank(address) {
             return Ok(());
         }
-        self.free_in_slow_path(class, address)
-    }
-
-    #[inline(never)]
-    fn free_in_slow_path(&self, class: Option<usize>, address: usize) -> Result<(), Place> {
         let spent = self.is_countdown_over();
         let cache = class.map(|class| self.caches.get(class));
         self.fetch_for_free(cache, address);
