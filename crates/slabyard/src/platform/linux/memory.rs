@@ -157,7 +157,9 @@ impl Memory {
             // The rows of zeros lie behind it.
             let zeros = page + ZERO_ROWS_AT + ZERO_ROWS * ROW_STRIDE;
             let bytes = if cfg!(target_arch = "x86_64") { block.max(zeros) } else { block };
-            match address_range::take(bytes, page) {
+            // Header and rows lie in one page of the page tables, and small tables and the first
+            // elements in another: a fork copies each.
+            match address_range::take(bytes, HUGE_PAGE.max(page)) {
                 Some(header) => break header,
                 None if elements > LEAST_ELEMENTS => {
                     elements = (elements / 2).next_multiple_of(page);
