@@ -12,8 +12,10 @@
  * allocator check itself; some fork again. In the parent no call may fail.
  *
  * figures: the children end at once, nothing is asserted but what is sound, and one line says
- *   forks:microseconds of a fork, median and 99th of 100; calls: slowest of another thread without
- *   and with forks, microseconds; resident: most without and with forks, KiB
+ *   forks: microseconds of a fork, median and 99th of 100; work: the same of the time in which the
+ *   thread that forks has a CPU: the rest it waits for one, or for the lock of its memory; calls:
+ *   slowest of another thread without and with forks, microseconds; resident: most without and with
+ *   forks, KiB
  */
 #include "attack.h"
 #include <locale.h>
@@ -53,17 +55,19 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Of the calls without (0) and with (1) forks. */
 static uint64_t slowest_ns[2][MOST_THREADS];
 static long most_kib[2];
-static uint64_t fork_ns[MOST_FORKS];
+static uint64_t fork_ns[MOST_FORKS], work_ns[MOST_FORKS];
 static __thread size_t me;
 static __thread uint64_t seed;
 
-static uint64_t now_ns(void)
+static uint64_t by_clock(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+static uint64_t now_ns(void) { return by_clock(CLOCK_MONOTONIC); }
 
 static size_t below(size_t n) { return (size_t)(next_random(&seed) >> 20) % n; }
 
@@ -502,16 +506,18 @@ static void fork_often(const struct way *way)
     long i;
 
     for (i = 0; i < nr_forks && !__atomic_load_n(&nr_failed, __ATOMIC_RELAXED); i++) {
-        uint64_t since;
+        uint64_t since, worked;
         long kib;
         pid_t pid;
 
         usleep(200 + (useconds_t)below(300));
+        worked = by_clock(CLOCK_THREAD_CPUTIME_ID);
         since = now_ns();
         pid = way->make();
         if (pid == 0)
             be_child(way->make, i % 6 == 0);
         fork_ns[i % MOST_FORKS] = now_ns() - since;
+        work_ns[i % MOST_FORKS] = by_clock(CLOCK_THREAD_CPUTIME_ID) - worked;
         CHECK(pid > 0, "no child: error %d", errno);
         if (i % 16 == 0 && (kib = resident_kib()) > most_kib[1])
             most_kib[1] = kib;
@@ -548,13 +554,21 @@ static unsigned long slowest_us(int phase)
     return (unsigned long)(most / 1000);
 }
 
-static void print_figures(void)
+/* The median and the 99th of 100, in microseconds. */
+static void print_two(const char *what, uint64_t *ns)
 {
     long nr = nr_forks < MOST_FORKS ? nr_forks : MOST_FORKS;
 
-    qsort(fork_ns, (size_t)nr, sizeof *fork_ns, by_size);
-    printf("forks: %lu %lu calls: %lu %lu resident: %ld %ld\n", (unsigned long)(fork_ns[nr / 2] / 1000),
-           (unsigned long)(fork_ns[nr * 99 / 100] / 1000), slowest_us(0), slowest_us(1), most_kib[0], most_kib[1]);
+    qsort(ns, (size_t)nr, sizeof *ns, by_size);
+    printf("%s %lu %lu ", what, (unsigned long)(ns[nr / 2] / 1000),
+           (unsigned long)(ns[nr * 99 / 100] / 1000));
+}
+
+static void print_figures(void)
+{
+    print_two("forks:", fork_ns);
+    print_two("work:", work_ns);
+    printf("calls: %lu %lu resident: %ld %ld\n", slowest_us(0), slowest_us(1), most_kib[0], most_kib[1]);
 }
 
 static void open_second(void)
