@@ -69,6 +69,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Serves a request, if there is one, for a helper thread of a program that makes no calls.
+    #[inline(never)]
     pub fn help_answer(&self) {
         drop(self.enter(0, Background::None, None));
     }
@@ -86,7 +87,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if self.calls_program() {
             return outside::FOREIGN;
         }
-        drop(self.enter(0, Background::None, None));
+        self.help_answer();
         outside::LOOKED
     }
 
