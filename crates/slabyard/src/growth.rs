@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::large::LARGEST_RUN;
 use crate::place::Place;
 use crate::platform::{Platform, Slot};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::yard::Yard;
 
 /// Entries of the table: so many blocks that grow in turns are known.
@@ -37,6 +37,8 @@ const OBJECT: u32 = u32::MAX;
 pub(crate) struct Growth {
     /// The key of an address (32 bits), and the granules last asked for there, or [`OBJECT`].
     known: [AtomicU64; KNOWN],
+    /// 1: a block grew.
+    any: AtomicU32,
     /// A bit for each class: it has an object that `realloc` gave more room than the class of
     /// the size has. The last one stands for further classes.
     roomy: AtomicU64,
@@ -44,7 +46,11 @@ pub(crate) struct Growth {
 
 impl Growth {
     pub(crate) const fn new() -> Self {
-        Growth { known: [const { AtomicU64::new(0) }; KNOWN], roomy: AtomicU64::new(0) }
+        Growth {
+            known: [const { AtomicU64::new(0) }; KNOWN],
+            any: AtomicU32::new(0),
+            roomy: AtomicU64::new(0),
+        }
     }
 
     fn entry(&self, key: u32) -> &AtomicU64 {
@@ -77,10 +83,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let granules = if bytes > LARGEST { self.heap.granules_for(bytes) as u32 } else { OBJECT };
         let entry = u64::from(key) << 32 | u64::from(granules);
         self.growth.entry(key).store(entry, Ordering::Relaxed);
+        self.growth.any.store(1, Ordering::Relaxed);
     }
 
     /// At the free of a large block.
+    #[inline]
     pub(crate) fn forget_grown(&self, address: usize) {
+        if self.growth.any.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let key = self.growth_key(address);
         let entry = self.growth.entry(key);
         if entry.load(Ordering::Relaxed) >> 32 == u64::from(key) {

@@ -245,17 +245,22 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
     /// after all that is parked was drained.
-    #[inline(never)]
+    #[inline]
     pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
-        // Larger than the address space: a drain would not help.
-        if bytes > MOST_BYTES || align > MOST_BYTES || self.is_to_fail(bytes, align) {
-            return None;
-        }
         // Larger than each class.
         if bytes > classes::LARGEST
             && let Some(address) = self.take_banked(bytes, align)
         {
             return Some(address);
+        }
+        self.alloc_in_slow_path(bytes, align)
+    }
+
+    #[inline(never)]
+    fn alloc_in_slow_path(&self, bytes: usize, align: usize) -> Option<usize> {
+        // Larger than the address space: a drain would not help.
+        if bytes > MOST_BYTES || align > MOST_BYTES || self.is_to_fail(bytes, align) {
+            return None;
         }
         let class = self.class_for(bytes, align);
         let cache = class.map(|class| &self.caches.classes()[class]);
@@ -320,12 +325,17 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     ///
     /// # Errors
     /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
-    #[inline(never)]
+    #[inline]
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
         if class.is_none() && self.bank(address) {
             return Ok(());
         }
+        self.free_in_slow_path(class, address)
+    }
+
+    #[inline(never)]
+    fn free_in_slow_path(&self, class: Option<usize>, address: usize) -> Result<(), Place> {
         let spent = self.is_countdown_over();
         let cache = class.map(|class| self.caches.get(class));
         self.fetch_for_free(cache, address);
