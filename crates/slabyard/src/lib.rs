@@ -66,6 +66,7 @@ pub mod reap;
 pub mod shrinker;
 mod sized;
 pub mod slab;
+mod sparse;
 mod surplus;
 pub mod sync;
 #[cfg(target_os = "linux")]

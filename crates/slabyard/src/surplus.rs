@@ -22,6 +22,7 @@
 use crate::engine::Engine;
 use crate::pages::purge::MOST_BYTES;
 use crate::platform::{GRANULE, Platform};
+use crate::sparse::Sparse;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::yard::Yard;
 
@@ -36,6 +37,10 @@ const FALLS: usize = 4;
 const SMALLEST: usize = (12 << 20) / GRANULE;
 /// Tokens are spent by the slice.
 const SLICE: usize = MOST_BYTES / GRANULE;
+/// Metadata are this part of the region: 66 bytes for each granule.
+const METADATA_PART: usize = GRANULE / 66;
+/// Metadata of so many granules wait for a pass: 1 MiB.
+const LEAST_METADATA: usize = (1 << 20) / GRANULE;
 /// Tokens that a millisecond adds: a page that goes back and is faulted in again takes 0.5 us, 6 in
 /// a virtual machine, which is 0.6 % of the time at most.
 const A_MS: u64 = 1;
@@ -46,6 +51,9 @@ pub(crate) struct Surplus {
     bound: AtomicUsize,
     /// Granules that may go back.
     tokens: AtomicUsize,
+    /// Granules of metadata that may be released: as many as there are, once for each larger heap
+    /// that collapsed.
+    metadata: AtomicUsize,
     /// When tokens came last, in milliseconds.
     filled: AtomicU64,
     /// What was live at the last look, and how often in a row less than at the look before.
@@ -59,6 +67,8 @@ pub(crate) struct Surplus {
     peak: AtomicUsize,
     /// 1: slow paths give the surplus back.
     on: AtomicUsize,
+    /// Caches whose parked objects keep slabs: what is to become a surplus.
+    pub(crate) sparse: Sparse,
 }
 
 impl Surplus {
@@ -66,6 +76,7 @@ impl Surplus {
         Surplus {
             bound: AtomicUsize::new(usize::MAX),
             tokens: AtomicUsize::new(0),
+            metadata: AtomicUsize::new(0),
             filled: AtomicU64::new(0),
             live: AtomicUsize::new(0),
             falls: AtomicUsize::new(0),
@@ -73,6 +84,7 @@ impl Surplus {
             high: AtomicUsize::new(0),
             peak: AtomicUsize::new(SMALLEST),
             on: AtomicUsize::new(0),
+            sparse: Sparse::new(),
         }
     }
 
@@ -90,7 +102,7 @@ impl Surplus {
     /// Looks whether a heap collapsed that is larger than those before; it gets its tokens. One of
     /// a few large blocks that replace each other has not, though little is left between two. True
     /// if it collapsed.
-    fn look_at_heap(&self, live: usize, dirty: usize) -> bool {
+    fn look_at_heap(&self, live: usize, dirty: usize, region: usize) -> bool {
         let falls = match self.live.swap(live, Ordering::Relaxed) {
             before if live < before => self.falls.load(Ordering::Relaxed) + 1,
             before if live == before => self.falls.load(Ordering::Relaxed),
@@ -103,6 +115,7 @@ impl Surplus {
         if collapsed && high > peak + peak / 4 {
             self.peak.store(high, Ordering::Relaxed);
             self.tokens.store(live + dirty, Ordering::Relaxed);
+            self.metadata.store(region / METADATA_PART, Ordering::Relaxed);
         }
         self.high.store(if collapsed { 0 } else { high }, Ordering::Relaxed);
         self.collapsed.store(collapsed.into(), Ordering::Relaxed);
@@ -123,24 +136,42 @@ impl Surplus {
         self.collapsed.load(Ordering::Relaxed) != 0
     }
 
-    fn take(&self, granules: usize) {
-        let tokens = self.tokens.load(Ordering::Relaxed);
-        self.tokens.store(tokens.saturating_sub(granules), Ordering::Relaxed);
+    /// True if the metadata of a large region are a quarter of what is live or more, and a slice of
+    /// them may be released.
+    fn is_bare(&self, region: usize) -> bool {
+        let metadata = region / METADATA_PART;
+        metadata >= LEAST_METADATA
+            && self.live.load(Ordering::Relaxed) <= 4 * metadata
+            && self.metadata.load(Ordering::Relaxed) >= SLICE
     }
+
+    /// True if slow paths give the surplus back.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed) != 0
+    }
+}
+
+fn take(from: &AtomicUsize, granules: usize) {
+    from.store(from.load(Ordering::Relaxed).saturating_sub(granules), Ordering::Relaxed);
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Sets whether slow paths give the surplus back: not where a helper gives back in time.
     pub fn give_surplus(&self, on: bool) {
-        self.surplus.filled.store(self.platform().now_ms(), Ordering::Relaxed);
+        let now = self.platform().now_ms();
+        self.surplus.filled.store(now, Ordering::Relaxed);
+        self.surplus.sparse.begin(now);
         self.surplus.on.store(on.into(), Ordering::Relaxed);
         self.surplus.bound.store(if on { LEAST } else { usize::MAX }, Ordering::Relaxed);
     }
 
-    /// True if there may be a surplus, as of the last look.
+    /// True if there may be a surplus, as of the last look. Not while caches are flushed, from which
+    /// more of it comes.
     #[inline]
     pub(crate) fn has_surplus(&self) -> bool {
         self.heap.buddy.waiting_hint() > self.surplus.bound.load(Ordering::Relaxed)
+            && !self.surplus.sparse.is_asked()
     }
 
     /// Gives a slice of the surplus back. False if there was none.
@@ -151,23 +182,45 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return false;
         }
         let went = self.heap.purge_part(0);
-        self.surplus.take(went.unwrap_or(0));
+        take(&self.surplus.tokens, went.unwrap_or(0));
         went.is_some()
     }
 
-    /// At the free of a large block: gives back so many granules of the surplus.
+    /// At the free of a large block: gives back so many granules of the surplus, and then of the
+    /// metadata, where these are much beside it.
     pub(crate) fn give_surplus_of(&self, granules: usize) {
+        let mut left = granules;
         if self.has_surplus() {
             let surplus = self.find_surplus().min(granules);
             if surplus > 0 {
-                self.surplus.take(self.heap.purge(0, surplus));
+                let went = self.heap.purge(0, surplus);
+                take(&self.surplus.tokens, went);
+                left = left.saturating_sub(went);
             }
         }
+        while left > 0
+            && self.surplus.is_bare(self.heap.region.top())
+            && self.heap.release_metadata_now()
+        {
+            take(&self.surplus.metadata, SLICE);
+            left = left.saturating_sub(SLICE);
+        }
+    }
+
+    /// In a pass: gives back a part of what is so old. The next look at the surplus is due so much
+    /// earlier.
+    pub(crate) fn purge_old(&self, age_ms: u32) -> Option<usize> {
+        let went = self.heap.purge_part(age_ms)?;
+        let bound = self.surplus.bound.load(Ordering::Relaxed);
+        if bound != usize::MAX {
+            take(&self.surplus.bound, went);
+        }
+        Some(went)
     }
 
     /// At a tick, and where much is dirty: has the next slow path look.
     pub(crate) fn look_at_surplus(&self) {
-        if self.surplus.on.load(Ordering::Relaxed) != 0 {
+        if self.surplus.is_on() {
             self.surplus.bound.store(self.least(), Ordering::Relaxed);
             self.surplus.collapsed.store(0, Ordering::Relaxed);
         }
@@ -184,7 +237,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let state = &self.surplus;
         let dirty = self.heap.buddy.waiting_hint();
         let live = self.live_granules(self.heap.free_count().free);
-        let collapsed = state.look_at_heap(live, dirty);
+        let collapsed = state.look_at_heap(live, dirty, self.heap.region.top());
         if collapsed {
             self.heap.close_banks();
         }

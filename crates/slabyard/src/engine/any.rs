@@ -263,6 +263,15 @@ impl Engine for Any {
         on_chosen!(self, engine => engine.reclaim(on, found, most))
     }
 
+    #[inline]
+    fn parks_in_sheaves(&self) -> bool {
+        on_chosen!(self, engine => engine.parks_in_sheaves())
+    }
+
+    fn flush_node<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> bool {
+        on_chosen!(self, engine => engine.flush_node(on, most))
+    }
+
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
         on_chosen!(self, engine => engine.shrink(on));
     }

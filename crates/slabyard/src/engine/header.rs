@@ -122,6 +122,9 @@ impl Shape {
     }
 }
 
+/// A cache of fewer slabs is not sparse.
+const SPARSE_SLABS: u32 = 8;
+
 /// The part of a cache that all engines have. Its words lie first: readers outside find those of
 /// created caches at the begin of their table.
 #[repr(C)]
@@ -227,6 +230,12 @@ impl Header {
     /// slabs ahead of need.
     pub(super) fn is_busy(&self) -> bool {
         self.nr_slabs() >= 4
+    }
+
+    /// True if few objects are out of many slabs, so that each may be the last one of its slab.
+    pub(super) fn is_sparse(&self) -> bool {
+        let slabs = self.nr_slabs();
+        slabs >= SPARSE_SLABS && self.out() < 2 * u64::from(slabs)
     }
 
     /// The first slab of the partial list and the list's length, as published.

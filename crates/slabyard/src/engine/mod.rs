@@ -212,6 +212,18 @@ pub trait Engine: Sized + Send + Sync + 'static {
         on.cache.is_idle() && partial::discard_some_empty(on) > 0
     }
 
+    /// True if all that is parked lies in main and spare stacks and in full sheaves on the node.
+    #[inline]
+    fn parks_in_sheaves(&self) -> bool {
+        false
+    }
+
+    /// Of an engine that parks in sheaves: flushes a sheaf on the node, by at most so many slab
+    /// operations, or ends some empty slabs. False if there is neither.
+    fn flush_node<P: Platform>(&self, _on: PageSlabs<'_, P>, _most: u32) -> bool {
+        false
+    }
+
     /// Returns all that is parked on the node to the slabs, and ends the empty ones.
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
         self.discard_empty(on);

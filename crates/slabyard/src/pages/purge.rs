@@ -251,6 +251,11 @@ impl<P: Platform> PageHeap<P> {
         self.release_part_of(if self.region.top() <= SMALL_HEAP { RELEASE_MS } else { 0 })
     }
 
+    /// As [`PageHeap::release_metadata_part`], whenever the block became clean.
+    pub(crate) fn release_metadata_now(&self) -> bool {
+        self.release_part_of(0)
+    }
+
     /// As [`PageHeap::release_metadata_part`], for a block that is clean for so long.
     fn release_part_of(&self, age_ms: u32) -> bool {
         let Some((index, order, since, mut made)) = self.take_unreleased(age_ms) else {

@@ -348,10 +348,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return Ok(());
         };
         // The periodic slow path: the sheaf may have room.
-        if spent && cache.is_some_and(|cache| self.push(cache, address)) {
-            return Ok(());
+        if !(spent && cache.is_some_and(|cache| self.push(cache, address))) {
+            self.free_inside(cache, address)?;
         }
-        self.free_inside(cache, address)
+        self.look_at_parked(cache, spent);
+        Ok(())
     }
 
     /// As [`Yard::free`], with the close checks of [`crate::verify::close`].

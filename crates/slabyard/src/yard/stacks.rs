@@ -9,6 +9,7 @@ use crate::cache::slots::slot_of;
 use crate::engine::{Engine, SPARE};
 use crate::pages::percpu;
 use crate::platform::{Platform, Slot};
+use crate::sparse::is_of;
 
 /// Stacks of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(crate) enum Stacks {
     Runs,
     /// Of all caches.
     Caches,
+    /// Of the caches of some bits ([`crate::sparse`]).
+    Some(u64),
     /// Of the cache of a number.
     Cache(usize),
 }
@@ -39,6 +42,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             Stacks::All => used.next_slot(slot),
             Stacks::Runs => used.next_slot(slot).filter(|slot| percpu::has_runs(*slot)),
             Stacks::Caches => used.next_slot(slot.max(slot_of(0).0)),
+            Stacks::Some(caches) => {
+                used.slots(slot.max(slot_of(0).0)).find(|it| is_of(caches, *it))
+            }
             Stacks::Cache(number) => {
                 let main = slot_of(number).0;
                 let next = slot.max(main);

@@ -29,6 +29,7 @@ mod reclaim_slab;
 mod refused;
 mod sheaves;
 mod slob;
+mod sparse;
 mod surplus;
 mod ticker;
 mod waste;

@@ -24,6 +24,8 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         let room = match main {
             Some(sheaf) if sheaf.len() < capacity.min(on.room(&sheaf)) => Some(sheaf),
             Some(full) => Some(self.make_room(on, full)),
+            // A parked object would keep its slab.
+            None if on.rules().adapts && on.cache().is_sparse() => None,
             None => self.barn_take_empty(on),
         };
         let Some(mut sheaf) = room else {

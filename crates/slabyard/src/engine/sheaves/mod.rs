@@ -80,6 +80,15 @@ impl<const TAGGED: bool> Engine for Sheaves<u32, TAGGED> {
         self.reclaim_piece(on, found, most)
     }
 
+    #[inline]
+    fn parks_in_sheaves(&self) -> bool {
+        true
+    }
+
+    fn flush_node<P: Platform>(&self, on: PageSlabs<'_, P>, most: u32) -> bool {
+        self.flush_piece(on, most) > 0 || self.end_empties(on)
+    }
+
     fn shrink<P: Platform>(&self, on: PageSlabs<'_, P>) {
         self.shrink_node(on);
     }

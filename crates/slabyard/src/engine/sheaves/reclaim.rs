@@ -27,9 +27,11 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
                 return true;
             }
         }
-        if !left.idle {
-            return false;
-        }
+        left.idle && self.end_empties(on)
+    }
+
+    /// Ends some empty slabs, and gives the barn's empty sheaves away. False if there were none.
+    pub(super) fn end_empties<S: Stacks<Chain = C>>(&self, on: S) -> bool {
         self.barn_forget_empty(on);
         partial::discard_some_empty(on) > 0
     }
@@ -67,7 +69,7 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Flushes a full sheaf of the barn, or as much of it as so many slab operations return
     /// to slabs; returns how many objects.
-    fn flush_piece<S: Stacks<Chain = C>>(&self, on: S, most: u32) -> u32 {
+    pub(super) fn flush_piece<S: Stacks<Chain = C>>(&self, on: S, most: u32) -> u32 {
         let _moving = on.cache().moving_aside();
         let Some(mut sheaf) = self.barn_take_full(on) else {
             return 0;

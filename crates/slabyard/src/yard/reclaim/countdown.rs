@@ -52,6 +52,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             0 => i32::MAX,
             interval => interval as i32 - 1,
         };
+        let most = most.min(self.surplus.sparse.most_frees());
         if let Some(row) = p.row_hint() {
             let word = p.rows().countdown(row);
             let before = left(word);

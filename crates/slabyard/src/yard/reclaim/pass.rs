@@ -22,6 +22,7 @@ use crate::pages::PageHeap;
 use crate::pages::bank::is_bank;
 use crate::platform::stack::STOPPED;
 use crate::platform::{Entry, Platform, Slot};
+use crate::sparse::Flushing;
 use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::stacks::Stacks;
@@ -57,7 +58,7 @@ enum Phase {
 }
 
 /// The outcome of one slice.
-enum Slice {
+pub(crate) enum Slice {
     /// It flushed, ended or purged something.
     Reclaimed,
     /// It found nothing yet, and has searched as much as one call may.
@@ -75,12 +76,14 @@ pub(crate) struct Pass {
     /// It found freed runs in a bank.
     pub(super) has_banked: bool,
     /// The next entry: its row and slot.
-    at: (usize, u16),
+    pub(crate) at: (usize, u16),
     /// The number of the next cache, and what the pass found of it.
     cache: usize,
     found: Option<Found>,
     /// Slices made before the phase of pages, and from there on.
     slices: [u32; 2],
+    /// Beside the pass: sparse caches.
+    pub(crate) flushing: Flushing,
 }
 
 impl Pass {
@@ -94,6 +97,7 @@ impl Pass {
             cache: 0,
             found: None,
             slices: [0; 2],
+            flushing: Flushing::NONE,
         }
     }
 
@@ -105,7 +109,8 @@ impl Pass {
         if open && (self.phase < Phase::Pages || self.slices[1] < self.slices[0]) {
             return false;
         }
-        *self = Pass { phase: Phase::Stacks, compact, reclaimed: open, ..Pass::new() };
+        let flushing = core::mem::replace(&mut self.flushing, Flushing::NONE);
+        *self = Pass { phase: Phase::Stacks, compact, reclaimed: open, flushing, ..Pass::new() };
         true
     }
 
@@ -162,7 +167,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 Phase::Caches if self.has_clock() => self.reap_in_pass(&mut pass.cache).into(),
                 Phase::Caches => self.reclaim_cache(pass),
                 Phase::Runs => self.drain_idle(pass, 0, Stacks::Runs),
-                Phase::Pages => g.purge_part(self.age_ms()).into(),
+                Phase::Pages => self.purge_old(self.age_ms()).into(),
                 Phase::Metadata => g.release_metadata_part().then_some(0).into(),
                 Phase::Sheaves => g.sheaves.rest_one(&g.platform).into(),
                 Phase::Ended => return Some(pass.reclaimed),
@@ -186,7 +191,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// Drains stacks whose tops did not change for so many passes: as many as have
     /// [`MOST_OBJECTS`] objects together, or one.
-    fn drain_idle(&self, pass: &mut Pass, passes: u32, stacks: Stacks) -> Slice {
+    pub(crate) fn drain_idle(&self, pass: &mut Pass, passes: u32, stacks: Stacks) -> Slice {
         let p = self.platform();
         if !p.can_stop() {
             return self.drain_idle_own(pass, passes, stacks);

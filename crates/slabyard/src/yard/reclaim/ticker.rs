@@ -145,7 +145,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub(crate) fn reclaim(&self, due: bool) -> bool {
         let slow = self.is_slow();
         // Without the lock: several threads may purge the backlog at once.
-        if !slow && !due && self.purge_backlog() {
+        if !slow && !due && !self.surplus.sparse.is_asked() && self.purge_backlog() {
             return true;
         }
         let Some(mut pass) = self.drain.try_lock(self.platform()) else {
@@ -159,6 +159,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.slow_passes.store(if slow { nth.wrapping_add(1) } else { 0 }, Ordering::Relaxed);
             self.open.store(1, Ordering::Relaxed);
             self.heap.sheaves.look(self.platform());
+        }
+        if self.flush_sparse(&mut pass) {
+            return true;
         }
         // A slow program makes few slices: the objects that pin slabs are flushed first, and then
         // both those slabs' pages and the backlog are purged.
@@ -181,11 +184,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         true
     }
 
-    /// True while a pass is open or there is a purge backlog. Takes no lock, so the answer may
+    /// True while a pass is open, there is a purge backlog, or a cache is to be flushed. Takes no lock, so the answer may
     /// be out of date.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.open.load(Ordering::Relaxed) != 0 || self.backlog.load(Ordering::Relaxed) != 0
+        self.open.load(Ordering::Relaxed) != 0
+            || self.backlog.load(Ordering::Relaxed) != 0
+            || self.surplus.sparse.is_asked()
     }
 
     /// Purges a part of the backlog. False if there is nothing to purge.

@@ -1,0 +1,345 @@
+//! Sparse caches: of those few objects are live, and what is parked keeps slabs alive.
+//!
+//! A parked object keeps its slab as a live one does. Of a heap that is given up at random, each
+//! slab may have one object in a sheaf at last, and no page is free. A pass would flush the
+//! sheaves that are idle, but needs calls for it; and nobody knows which call is the last one
+//! before a rest ([`crate::surplus`]).
+//!
+//! A slab that has no live object goes when all that is parked is flushed. So a cache with more
+//! slabs than live objects is *sparse*: at least the difference goes. A slow path of a free that
+//! finds its cache sparse, by as much as is worth the flush, asks for that. From then on slow
+//! paths make slices: they stop the stacks of all CPUs and flush them, and then the barn; and end
+//! empty slabs. The next free on each CPU finds no stack, and while the cache is sparse the object
+//! goes to its slab (`Header::is_sparse`).
+//!
+//! A program that fills and empties its heap in a loop would refill from slabs what was flushed.
+//! So an object that is flushed here takes a token, as a page does of the surplus, and tokens come
+//! with time: [`TOKENS_A_PAGE`] for each page of the heap at most, and [`FIRST_TOKENS`] at the begin.
+//!
+//! Neighbours: slow paths of frees ask, [`crate::yard::reclaim::ticker`] has them make slices.
+//! Invariant: the words are hints, but the position in [`Flushing`], which the drain lock protects.
+
+use crate::cache::Cache;
+use crate::cache::slots::number_of;
+use crate::engine::{Engine, Shape};
+use crate::platform::{GRANULE, Platform, Slot};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::yard::Yard;
+use crate::yard::reclaim::pass::{Pass, Slice};
+use crate::yard::stacks::Stacks;
+
+/// So many bytes of slabs that would go are worth a flush: an eighth of what may stay.
+const LEAST_BYTES: u64 = 64 << 10;
+/// And so many for each object that is flushed and refilled, which takes 0.1 us: four times as
+/// long as to fault these bytes in again at most.
+const BYTES_AN_OBJECT: u64 = 256;
+/// In a smaller heap no page would go back ([`crate::surplus`]).
+const LEAST_HEAP: usize = (4 << 20) / GRANULE;
+/// Tokens that a millisecond adds: 1 % of the time.
+const A_MS: u64 = 100;
+/// The most that there are at a time, for each granule of the region: 0.4 us, which is what it takes
+/// to fault it in.
+const TOKENS_A_PAGE: u64 = 4;
+/// Of these a process has so many at its begin.
+const FIRST_TOKENS: u64 = 1;
+/// What a cache costs beside its objects: fences, and looks at its rows.
+const TOKENS_A_CACHE: u64 = 64;
+/// So many slow frees after caches were found, all are looked at again; and at last after so many.
+const FIRST_WATCH: u32 = 32;
+const LAST_WATCH: u32 = 64 * FIRST_WATCH;
+/// What a look at all caches costs, and each of these slow frees, which a short countdown makes.
+const TOKENS_A_LOOK: u64 = 32;
+const TOKENS_A_FREE: u64 = 2;
+/// Frees until the next slow path while caches are flushed, and while others are looked for; less one.
+const SOON: i32 = 3;
+const WATCHING: i32 = 15;
+/// So many slow frees do not look after there were no tokens.
+const MUTE: u32 = 256;
+/// So many caches a rare free looks at.
+const LOOKS: usize = 8;
+/// Slab operations of a slice.
+const SLICE: u32 = Shape::STACK_OBJECTS;
+
+/// What a yard knows of its sparse caches.
+pub(crate) struct Sparse {
+    /// A bit for each number of a cache, modulo 64, to flush.
+    caches: AtomicU64,
+    /// Tokens that came with time, and those that were taken.
+    come: AtomicU64,
+    spent: AtomicU64,
+    /// After so many slow frees all caches are looked at again, and how many of them are left; 0: not.
+    watch: AtomicU32,
+    left: AtomicU32,
+    /// Slow frees until the next look, after there were no tokens.
+    mute: AtomicU32,
+    /// The next cache that a rare free looks at.
+    next: AtomicU32,
+    /// Rows in use at the last look.
+    rows: AtomicU32,
+    /// When tokens came last, in milliseconds.
+    filled: AtomicU64,
+}
+
+impl Sparse {
+    pub(crate) const fn new() -> Self {
+        Sparse {
+            caches: AtomicU64::new(0),
+            come: AtomicU64::new(0),
+            spent: AtomicU64::new(0),
+            watch: AtomicU32::new(0),
+            left: AtomicU32::new(0),
+            mute: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+            rows: AtomicU32::new(0),
+            filled: AtomicU64::new(0),
+        }
+    }
+
+    /// Tokens come from now on.
+    pub(crate) fn begin(&self, now_ms: u64) {
+        self.filled.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// True if caches are to be flushed.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.caches.load(Ordering::Relaxed) != 0
+    }
+
+    /// True for a while after caches were found: others become sparse with them.
+    #[inline]
+    pub(crate) fn is_watching(&self) -> bool {
+        self.watch.load(Ordering::Relaxed) != 0
+    }
+
+    /// Frees of a row until the next slow path, less one.
+    pub(crate) fn most_frees(&self) -> i32 {
+        match self.is_asked() {
+            true => SOON,
+            false if self.is_watching() => WATCHING,
+            false => i32::MAX,
+        }
+    }
+
+    /// Counts a slow free while watching. True if all caches are to be looked at.
+    fn count_look(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left <= 1 && self.is_watching()
+    }
+
+    /// Tokens for a look at all caches.
+    fn price(&self) -> u64 {
+        TOKENS_A_LOOK + TOKENS_A_FREE * u64::from(self.watch.load(Ordering::Relaxed))
+    }
+
+    /// Tokens that there are in a heap of so many granules.
+    fn refill(&self, now_ms: u64, heap: u64) -> u64 {
+        let passed = now_ms.saturating_sub(self.filled.swap(now_ms, Ordering::Relaxed));
+        let come = self.come.load(Ordering::Relaxed).saturating_add(passed.saturating_mul(A_MS));
+        let spent = self.spent.load(Ordering::Relaxed);
+        let come = come.min(spent + (TOKENS_A_PAGE - FIRST_TOKENS) * heap);
+        self.come.store(come, Ordering::Relaxed);
+        (come + FIRST_TOKENS * heap).saturating_sub(spent)
+    }
+
+    /// True for so many slow frees after there were no tokens.
+    fn is_muted(&self) -> bool {
+        let left = self.mute.load(Ordering::Relaxed);
+        if left > 0 {
+            self.mute.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// All caches were looked at, and these are to be flushed: the next look comes soon, or later
+    /// each time that there were none, and at last no more. If others `lack` tokens, nobody looks for
+    /// a while.
+    fn found(&self, caches: u64, lack: bool) {
+        let watch = match self.watch.load(Ordering::Relaxed) {
+            _ if lack => 0,
+            _ if caches != 0 => FIRST_WATCH,
+            LAST_WATCH => 0,
+            watch => 2 * watch,
+        };
+        self.watch.store(watch, Ordering::Relaxed);
+        self.left.store(watch, Ordering::Relaxed);
+        self.mute.store(if lack { MUTE } else { 0 }, Ordering::Relaxed);
+        self.caches.fetch_or(caches, Ordering::Relaxed);
+    }
+}
+
+/// The position of what is being flushed.
+pub(crate) struct Flushing {
+    /// The caches, as in [`Sparse`]; 0: none.
+    caches: u64,
+    /// The next entry: its row and slot.
+    at: (usize, u16),
+    /// The next cache whose barn is flushed.
+    cache: usize,
+}
+
+impl Flushing {
+    pub(crate) const NONE: Self = Flushing { caches: 0, at: (0, 0), cache: 0 };
+}
+
+/// True if an entry is of a cache among those of some bits.
+pub(crate) fn is_of(caches: u64, slot: Slot) -> bool {
+    number_of(slot).is_some_and(|number| is_among(caches, number))
+}
+
+/// True if a cache is among those of some bits.
+fn is_among(caches: u64, number: usize) -> bool {
+    caches & bit(number) != 0
+}
+
+fn bit(cache: usize) -> u64 {
+    1 << (cache % u64::BITS as usize)
+}
+
+fn bytes_of(shape: &Shape) -> u64 {
+    u64::from(shape.geometry.granules()) * GRANULE as u64
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// At a free in the slow path: looks for sparse caches if this one may be, a little while after
+    /// some were found, and where the free is rare (`spent`): there, others may be that have no slow
+    /// path of their own.
+    #[inline]
+    pub(crate) fn look_at_parked(&self, cache: Option<&Cache<E>>, spent: bool) {
+        let Some(cache) = cache else { return };
+        let shape = cache.shape();
+        let slabs = u64::from(cache.nr_slabs());
+        let most_stacked = 2 * u64::from(shape.stack_objects) * self.platform().rows().len() as u64;
+        let may_be = slabs * bytes_of(shape) >= LEAST_BYTES
+            && cache.out().saturating_sub(cache.barn_objects()) <= slabs + most_stacked;
+        if (may_be || spent || self.surplus.sparse.is_watching())
+            && !self.surplus.sparse.is_asked()
+            && self.surplus.is_on()
+            && self.heap.region.top() >= LEAST_HEAP
+        {
+            self.find_sparse(cache, may_be, spent);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_sparse(&self, cache: &Cache<E>, may_be: bool, spent: bool) {
+        let sparse = &self.surplus.sparse;
+        if sparse.is_muted() {
+            return;
+        }
+        // It looks at each row: where there are many, more rarely.
+        let rare = (sparse.rows.load(Ordering::Relaxed) / 4).max(1);
+        let is_sparse =
+            may_be && cache.begun().is_multiple_of(rare) && self.parked_of_sparse(cache).is_some();
+        let is_due = is_sparse || sparse.count_look();
+        if !is_due && !spent {
+            return;
+        }
+        // No cache is destroyed meanwhile.
+        let p = self.platform();
+        let Some(_pass) = self.drain.try_lock(p) else { return };
+        if !is_due && !self.is_one_sparse() {
+            return;
+        }
+        let (mut caches, mut lacks) = (0, false);
+        let tokens = sparse.refill(p.now_ms(), self.heap.region.top() as u64);
+        let mut spent = sparse.price();
+        for number in self.caches.used.caches() {
+            if let Some(parked) = self.parked_of_sparse(self.caches.get(number)) {
+                let after = spent + parked + TOKENS_A_CACHE;
+                if after <= tokens {
+                    spent = after;
+                    caches |= bit(number);
+                } else {
+                    lacks = true;
+                }
+            }
+        }
+        sparse.spent.fetch_add(spent, Ordering::Relaxed);
+        sparse.found(caches, lacks);
+    }
+
+    /// True if one of the next few caches is sparse. Called with the drain lock held.
+    fn is_one_sparse(&self) -> bool {
+        let mut next = self.surplus.sparse.next.load(Ordering::Relaxed) as usize;
+        let is_sparse = (0..LOOKS).any(|_| {
+            let number = self.caches.used.next_cache(next).unwrap_or(0);
+            next = number + 1;
+            self.parked_of_sparse(self.caches.get(number)).is_some()
+        });
+        self.surplus.sparse.next.store(next as u32, Ordering::Relaxed);
+        is_sparse
+    }
+
+    /// The parked objects of a cache that is sparse by as much as is worth the flush.
+    fn parked_of_sparse(&self, cache: &Cache<E>) -> Option<u64> {
+        let shape = cache.shape();
+        let slabs = u64::from(cache.nr_slabs());
+        if slabs * bytes_of(shape) < LEAST_BYTES || !cache.engine.parks_in_sheaves() {
+            return None;
+        }
+        let parked = cache.barn_objects() + self.stacked(shape);
+        let live = cache.out().saturating_sub(parked);
+        let would_go = slabs.saturating_sub(live) * bytes_of(shape);
+        (would_go >= LEAST_BYTES.max(parked * BYTES_AN_OBJECT)).then_some(parked)
+    }
+
+    /// Objects in a cache's stacks, as of a moment ago.
+    fn stacked(&self, shape: &Shape) -> u64 {
+        let p = self.platform();
+        let rows = (0..p.rows().len()).filter(|row| p.row_used(*row));
+        let mut used = 0;
+        let objects = rows.map(|row| {
+            used += 1;
+            let count = |slot| self.heap.sheaves.count_of(p.rows().entry(row, slot).top());
+            u64::from(count(shape.main()).unwrap_or(0) + count(shape.spare()).unwrap_or(0))
+        });
+        let objects = objects.sum();
+        self.surplus.sparse.rows.store(used, Ordering::Relaxed);
+        objects
+    }
+
+    /// Makes a slice of the flush of sparse caches. False if there is none to make.
+    pub(crate) fn flush_sparse(&self, pass: &mut Pass) -> bool {
+        if pass.flushing.caches == 0 {
+            let caches = self.surplus.sparse.caches.load(Ordering::Relaxed);
+            pass.flushing = Flushing { caches, ..Flushing::NONE };
+        }
+        let caches = pass.flushing.caches;
+        if caches == 0 {
+            return false;
+        }
+        core::mem::swap(&mut pass.at, &mut pass.flushing.at);
+        let stacks = self.drain_idle(pass, 0, Stacks::Some(caches));
+        core::mem::swap(&mut pass.at, &mut pass.flushing.at);
+        if matches!(stacks, Slice::PhaseDone) && !self.flush_barns_of_sparse(&mut pass.flushing) {
+            self.surplus.sparse.caches.fetch_and(!caches, Ordering::Relaxed);
+            pass.flushing.caches = 0;
+        }
+        true
+    }
+
+    /// Flushes full sheaves of barns, by about [`SLICE`] slab operations, and ends empty slabs. False
+    /// if none is left.
+    fn flush_barns_of_sparse(&self, work: &mut Flushing) -> bool {
+        let mut left = SLICE;
+        while let Some(number) = self.caches.used.next_cache(work.cache) {
+            if left == 0 {
+                return true;
+            }
+            work.cache = number;
+            if is_among(work.caches, number) {
+                let cache = self.caches.get(number);
+                let out = cache.out();
+                if cache.engine.flush_node(cache.on(&self.heap), left) {
+                    left = left.saturating_sub(out.saturating_sub(cache.out()).max(1) as u32);
+                    continue;
+                }
+            }
+            work.cache += 1;
+        }
+        false
+    }
+}
