@@ -20,8 +20,9 @@ MOST_ROUNDS = 900  # it ends by itself if nobody says stop
 
 
 def burst():
-    """Makes many objects of a size that the rounds do not use, and frees all."""
-    return len([bytes(800) for _ in range(4000)])
+    """Makes objects of a size that the rounds do not use, and frees all: three slabs of them, so few
+    that the library does not give them back by itself at once."""
+    return len([bytes(800) for _ in range(54)])
 
 
 def main():

@@ -17,9 +17,10 @@ use slabyard_abi::region::CacheWord;
 /// Distance from a cache's main slot to its spare slot.
 pub const SPARE: u16 = slabyard_abi::region::row::SPARE as u16;
 
-/// Bytes of the empty slabs that a list keeps, until another number of slabs is set: 64 KiB. A
-/// kernel's slabs have at most 32 KiB. Ours of large objects have more, and their pages serve each
-/// other cache.
+/// The largest slab of a kernel: order 3.
+const KERNEL_SLAB: usize = 32 << 10;
+/// Bytes of the empty slabs that a list keeps of larger ones, until another number of slabs is set:
+/// their pages serve each other cache.
 const MOST_EMPTY: usize = 64 << 10;
 
 /// What is fixed when a cache begins.
@@ -161,8 +162,11 @@ impl Header {
         set(&shown.order, geometry.order);
         set(&shown.objects, geometry.objects);
         // SLUB: clamp(ilog2(size) / 2, 5, 10).
-        let empties = (geometry.size.ilog2() / 2).clamp(5, 10);
-        set(&shown.min_partial, empties.min((MOST_EMPTY / geometry.slab_bytes()) as u32));
+        let empties = match geometry.slab_bytes() {
+            ..=KERNEL_SLAB => (geometry.size.ilog2() / 2).clamp(5, 10),
+            larger => (MOST_EMPTY / larger) as u32,
+        };
+        set(&shown.min_partial, empties);
         set(&shown.generation, generation);
         shown.set_name(name);
         self.shape.set(shape);

@@ -339,10 +339,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let spent = self.is_countdown_over();
         let cache = class.map(|class| self.caches.get(class));
         self.fetch_for_free(cache, address);
-        if self.checks.are_close() {
-            return self.free_closely(class, address, spent);
-        }
+        // In this frame whatever follows: the next free writes there, and so finds a jump out of this.
         let mark = Mark::new();
+        if self.checks.are_close() {
+            return self.free_closely(class, address, spent, &mark);
+        }
         let Some(_slow_path) = self.slow_path_of_free(calls_of(cache), spent, &mark) else {
             self.defer(address);
             return Ok(());
@@ -358,9 +359,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// As [`Yard::free`], with the close checks of [`crate::verify::close`].
     #[cold]
     #[inline(never)]
-    fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
-        let mark = Mark::new();
-        let Some(_slow_path) = self.slow_path_of_free(RUN_CALLS, spent, &mark) else {
+    fn free_closely(
+        &self,
+        class: Option<usize>,
+        address: usize,
+        spent: bool,
+        mark: &Mark,
+    ) -> Result<(), Place> {
+        let Some(_slow_path) = self.slow_path_of_free(RUN_CALLS, spent, mark) else {
             self.defer(address);
             return Ok(());
         };
