@@ -339,15 +339,16 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let spent = self.is_countdown_over();
         let cache = class.map(|class| self.caches.get(class));
         self.fetch_for_free(cache, address);
-        // In this frame whatever follows: the next free writes there, and so finds a jump out of this.
         let mark = Mark::new();
-        if self.checks.are_close() {
-            return self.free_closely(class, address, spent, &mark);
-        }
-        let Some(_slow_path) = self.slow_path_of_free(calls_of(cache), spent, &mark) else {
+        let is_close = self.checks.are_close();
+        let calls = if is_close { RUN_CALLS } else { calls_of(cache) };
+        let Some(_slow_path) = self.slow_path_of_free(calls, spent, &mark) else {
             self.defer(address);
             return Ok(());
         };
+        if is_close {
+            return self.free_closely(class, address, spent);
+        }
         // The periodic slow path: the sheaf may have room.
         if !(spent && cache.is_some_and(|cache| self.push(cache, address))) {
             self.free_inside(cache, address)?;
@@ -356,20 +357,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Ok(())
     }
 
-    /// As [`Yard::free`], with the close checks of [`crate::verify::close`].
+    /// As [`Yard::free_inside`], with the close checks of [`crate::verify::close`].
     #[cold]
     #[inline(never)]
-    fn free_closely(
-        &self,
-        class: Option<usize>,
-        address: usize,
-        spent: bool,
-        mark: &Mark,
-    ) -> Result<(), Place> {
-        let Some(_slow_path) = self.slow_path_of_free(RUN_CALLS, spent, mark) else {
-            self.defer(address);
-            return Ok(());
-        };
+    fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
         let cache = class.map(|class| self.caches.get(class));
         if !self.is_sized()
             && let Some((class, cache)) = class.zip(cache)
