@@ -110,13 +110,12 @@ mod tests {
         objects.into_iter().for_each(|object| assert_eq!(yard.free_fast(object), Ok(())));
         yard.trim();
         assert_eq!(yard.heap.free_count().dirty, 0);
-        let objects = fill(&yard, 1 << 20);
-        let parked: usize = yard.quiesce(|it| it.parked_runs().granules).expect("no slow path");
+        fill(&yard, 1 << 20);
+        let parked = yard.quiesce(|it| it.parked_runs().granules).expect("no slow path");
         assert!(parked <= MOST, "{parked} granules are parked");
-        drop(objects);
     }
 
-    /// What is dirty serves first, and a call that the system refuses changes nothing else.
+    /// What is dirty serves first.
     #[test]
     fn memory_that_was_used_is_not_faulted_in_again() {
         let yard = yard(Config::default());
