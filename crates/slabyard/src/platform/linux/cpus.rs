@@ -13,6 +13,9 @@ use crate::platform::sys;
 /// CPUs of the kernel's masks on the largest machines, where nothing says how large they are.
 const MOST: usize = 8192;
 
+/// Those of all but the largest machines.
+const USUAL: usize = 1024;
+
 /// So many CPUs need rows; and the number below which the kernel's CPU numbers lie in any case.
 pub(super) fn possible() -> (usize, usize) {
     let mask = Mask::of_this_thread();
@@ -33,20 +36,24 @@ struct Mask {
 }
 
 impl Mask {
+    fn of_this_thread() -> Self {
+        // The kernel refuses room for fewer CPUs than it can name; a small stack has none for most.
+        Self::read::<{ USUAL / 64 }>()
+            .or_else(Self::read::<{ MOST / 64 }>)
+            .unwrap_or(Mask { bits: MOST, end: 0 })
+    }
+
     #[cold]
     #[inline(never)]
-    fn of_this_thread() -> Self {
-        let mut words = [0u64; MOST / 64];
+    fn read<const WORDS: usize>() -> Option<Self> {
+        let mut words = [0u64; WORDS];
         let (bytes, first) = (size_of_val(&words), words.as_mut_ptr() as usize);
         // SAFETY: it writes at most so many bytes.
         let done = unsafe { sys::call(sys::SCHED_GETAFFINITY, [0, bytes, first, 0, 0, 0]) };
-        let bytes = usize::try_from(done).ok().filter(|bytes| *bytes > 0);
-        let Some(last) = words.iter().rposition(|word| *word != 0).filter(|_| bytes.is_some())
-        else {
-            return Mask { bits: MOST, end: 0 };
-        };
+        let bytes = usize::try_from(done).ok().filter(|bytes| *bytes > 0)?;
+        let last = words.iter().rposition(|word| *word != 0)?;
         let end = 64 * last + 64 - words[last].leading_zeros() as usize;
-        Mask { bits: bytes.map_or(MOST, |bytes| 8 * bytes).max(end), end }
+        Some(Mask { bits: (8 * bytes).max(end), end })
     }
 }
 
