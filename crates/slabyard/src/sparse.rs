@@ -74,8 +74,6 @@ pub(crate) struct Sparse {
     mute: AtomicU32,
     /// The next cache that a rare free looks at.
     next: AtomicU32,
-    /// Rows in use at the last look.
-    rows: AtomicU32,
     /// When tokens came last, in milliseconds.
     filled: AtomicU64,
 }
@@ -90,7 +88,6 @@ impl Sparse {
             left: AtomicU32::new(0),
             mute: AtomicU32::new(0),
             next: AtomicU32::new(0),
-            rows: AtomicU32::new(0),
             filled: AtomicU64::new(0),
         }
     }
@@ -208,13 +205,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub(crate) fn look_at_parked(&self, cache: Option<&Cache<E>>, spent: bool) {
         let Some(cache) = cache else { return };
+        let sparse = &self.surplus.sparse;
         let shape = cache.shape();
         let slabs = u64::from(cache.nr_slabs());
-        let most_stacked = 2 * u64::from(shape.stack_objects) * self.platform().rows().len() as u64;
+        let most_stacked = 2 * u64::from(shape.stack_objects) * self.platform().rows_used() as u64;
         let may_be = slabs * bytes_of(shape) >= LEAST_BYTES
             && cache.out().saturating_sub(cache.barn_objects()) <= slabs + most_stacked;
-        if (may_be || spent || self.surplus.sparse.is_watching())
-            && !self.surplus.sparse.is_asked()
+        if (may_be || spent || sparse.is_watching())
+            && !sparse.is_asked()
             && self.surplus.is_on()
             && self.heap.region.top() >= LEAST_HEAP
         {
@@ -230,7 +228,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return;
         }
         // It looks at each row: where there are many, more rarely.
-        let rare = (sparse.rows.load(Ordering::Relaxed) / 4).max(1);
+        let rare = (self.platform().rows_used() as u32 / 4).max(1);
         let is_sparse =
             may_be && cache.begun().is_multiple_of(rare) && self.parked_of_sparse(cache).is_some();
         let is_due = is_sparse || sparse.count_look();
@@ -289,16 +287,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Objects in a cache's stacks, as of a moment ago.
     fn stacked(&self, shape: &Shape) -> u64 {
         let p = self.platform();
-        let rows = (0..p.rows().len()).filter(|row| p.row_used(*row));
-        let mut used = 0;
-        let objects = rows.map(|row| {
-            used += 1;
+        let objects = (0..p.rows_used()).map(|row| {
             let count = |slot| self.heap.sheaves.count_of(p.rows().entry(row, slot).top());
             u64::from(count(shape.main()).unwrap_or(0) + count(shape.spare()).unwrap_or(0))
         });
-        let objects = objects.sum();
-        self.surplus.sparse.rows.store(used, Ordering::Relaxed);
-        objects
+        objects.sum()
     }
 
     /// Makes a slice of the flush of sparse caches. False if there is none to make.

@@ -26,8 +26,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     fn drain_stopped_empties(&self, cache: &Cache<E>) -> bool {
         let (p, spare) = (self.platform(), cache.shape().spare());
-        let has_list = |row: &usize| p.row_used(*row) && !p.rows().entry(*row, spare).is_none();
-        let mut rows = (0..p.rows().len()).filter(has_list).peekable();
+        let has_list = |row: &usize| !p.rows().entry(*row, spare).is_none();
+        let mut rows = (0..p.rows_used()).filter(has_list).peekable();
         while rows.peek().is_some() {
             let mut stops = [(0, Slot(0), 0); BATCH];
             let mut n = 0;

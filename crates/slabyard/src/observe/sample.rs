@@ -192,7 +192,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     fn tops(&self, cache: &Cache<E>, tops: &mut Tops) {
         let p = self.platform();
         let shape = cache.shape();
-        for row in (0..p.rows().len()).filter(|row| p.row_used(*row)) {
+        for row in 0..p.rows_used() {
             for (nth, slot) in [shape.main(), shape.spare()].into_iter().enumerate() {
                 let count = self.objects_in(row, slot);
                 if let Some(near) = tops.near.get_mut(2 * row + nth) {

@@ -206,9 +206,9 @@ pub trait Platform: Park + Sync {
     /// True if each row belongs to one thread, and not to all that run on a CPU.
     fn has_private_rows(&self) -> bool;
 
-    /// False if no thread can have used a row: a private slot never given out.
-    fn row_used(&self, _row: usize) -> bool {
-        true
+    /// No thread can have used a row from this number on: of private slots, few are given out.
+    fn rows_used(&self) -> usize {
+        self.rows().len()
     }
 
     /// Takes the top object of this CPU's stack; `None` if it is empty or stopped.

@@ -65,11 +65,10 @@ impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
     #[inline(never)]
     fn next(&mut self) -> Option<(usize, Slot)> {
         let p = self.yard.platform();
-        while self.row < p.rows().len() {
+        while self.row < p.rows_used() {
             let (row, stacks) = (self.row, self.stacks);
             let skipped = matches!(stacks, Stacks::Cache(_)) && self.yard.planted.skips(row);
-            let is_there = p.row_used(row) && !skipped;
-            let next = if is_there { self.yard.next_stack(stacks, self.slot) } else { None };
+            let next = if skipped { None } else { self.yard.next_stack(stacks, self.slot) };
             let Some(slot) = next else {
                 (self.row, self.slot) = (row + 1, 0);
                 continue;

@@ -229,8 +229,9 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         self.mode() == Mode::Slots
     }
 
-    fn row_used(&self, row: usize) -> bool {
-        self.mode() != Mode::Slots || row < slots::given()
+    fn rows_used(&self) -> usize {
+        let rows = self.rows.len();
+        if self.mode() == Mode::Slots { slots::given().min(rows) } else { rows }
     }
 
     #[inline]
@@ -263,7 +264,7 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
         unsafe { rseq::push_inlined(words, object) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&self, slot: Slot, object: usize) -> bool {
         if self.has_left_row() {
             return false;

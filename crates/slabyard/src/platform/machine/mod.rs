@@ -408,8 +408,16 @@ impl Platform for Machine {
         !self.config.can_stop
     }
 
-    fn row_used(&self, row: usize) -> bool {
-        self.config.can_stop || self.threads[row].had_row()
+    fn rows_used(&self) -> usize {
+        let rows = self.rows().len();
+        if self.config.can_stop {
+            return rows;
+        }
+        self.threads
+            .iter()
+            .take(rows)
+            .rposition(|thread| thread.had_row())
+            .map_or(0, |last| last + 1)
     }
 
     fn can_stop(&self) -> bool {

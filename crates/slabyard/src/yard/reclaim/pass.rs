@@ -198,12 +198,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         let mut stops: Stops = [(0, Slot(0), 0); BATCH];
         let (mut n, mut objects, mut looks) = (0, 0, 0);
-        let end = p.rows().len();
+        let end = p.rows_used();
         while pass.at.0 < end && looks < LOOKS && n < BATCH {
             looks += 1;
             let (row, slot) = pass.at;
-            let slot = self.next_stack(stacks, slot).filter(|_| p.row_used(row));
-            let Some(slot) = slot else {
+            let Some(slot) = self.next_stack(stacks, slot) else {
                 pass.at = (row + 1, 0);
                 continue;
             };

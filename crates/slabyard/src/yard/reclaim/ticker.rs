@@ -295,7 +295,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline(never)]
     pub(crate) fn ask_rows(&self) {
         let rows = self.platform().rows();
-        (0..rows.len()).filter(|row| self.platform().row_used(*row)).for_each(|row| {
+        (0..self.platform().rows_used()).for_each(|row| {
             rows.countdown(row).store(0, Ordering::Relaxed);
         });
         for (row, slot) in self.entries(Stacks::Caches) {
