@@ -27,6 +27,8 @@ pub struct Runner {
     program: PathBuf,
     scale: f64,
     timeout_ms: u64,
+    /// True if the program's loads take a seed.
+    has_seeds: bool,
 }
 
 /// What runs things on allocators.
@@ -34,8 +36,8 @@ pub trait Runs {
     /// What [`Run::work`] is, in words after the number.
     const WORK: &'static str;
 
-    /// One run; an error is the run's own.
-    fn run(&self, name: &str, allocator: &Allocator) -> Result<Run>;
+    /// One run, in a round; an error is the run's own.
+    fn run(&self, name: &str, allocator: &Allocator, round: u32) -> Result<Run>;
 }
 
 impl Runner {
@@ -46,6 +48,7 @@ impl Runner {
             program: program.map_or_else(|| bench.program("life"), Path::to_owned),
             scale,
             timeout_ms: u64::from(timeout_s) * 1000,
+            has_seeds: program.is_none(),
         }
     }
 
@@ -132,8 +135,10 @@ impl Runner {
 impl Runs for Runner {
     const WORK: &'static str = "operations";
 
-    fn run(&self, load: &str, allocator: &Allocator) -> Result<Run> {
-        outcome(self.run_with(load, &[], allocator)?)
+    /// A round has a seed of its own: what holds for one may be that one's chance.
+    fn run(&self, load: &str, allocator: &Allocator, round: u32) -> Result<Run> {
+        let seed = ["--seed".to_owned(), (round + 1).to_string()];
+        outcome(self.run_with(load, if self.has_seeds { &seed } else { &[] }, allocator)?)
     }
 }
 
@@ -211,13 +216,14 @@ pub fn all(
             bar.set_message(load.name.clone());
             let mut order: Vec<usize> = (0..allocators.len()).collect();
             random.shuffle(&mut order);
+            let mut work = None;
             for a in order {
                 bar.inc(1);
                 let name = allocators[a].name;
                 if failures.iter().any(|f| f.load == load.name && f.allocator == name) {
                     continue;
                 }
-                match checked_run(runner, load, &allocators[a], runs[l].iter().flatten().next()) {
+                match checked_run(runner, load, &allocators[a], round, &mut work) {
                     Ok(run) => runs[l][a].push(run),
                     Err(error) => {
                         interrupt::check()?;
@@ -234,18 +240,18 @@ pub fn all(
     Ok((runs, failures))
 }
 
-/// A load does the same work whatever the allocator: else two times of it
-/// cannot be compared.
+/// A load does the same work in a round whatever the allocator: else two times
+/// of it cannot be compared.
 fn checked_run<R: Runs>(
     runner: &R,
     load: &Load,
     allocator: &Allocator,
-    earlier: Option<&Run>,
+    round: u32,
+    others: &mut Option<u64>,
 ) -> Result<Run> {
-    let run = runner.run(&load.name, allocator)?;
-    if let Some(earlier) = earlier {
-        ensure!(run.work == earlier.work, "{} {}; others did {}", run.work, R::WORK, earlier.work);
-    }
+    let run = runner.run(&load.name, allocator, round)?;
+    let others = *others.get_or_insert(run.work);
+    ensure!(run.work == others, "{} {}; others did {others}", run.work, R::WORK);
     Ok(run)
 }
 
@@ -312,7 +318,7 @@ esac
         let names: [&str; 4] = std::array::from_fn(|i| loads[i].name.as_str());
         assert_eq!(names, ["messaging", "packets", "fork-bomb", "drain"]);
         let glibc = &bench.allocators[crate::allocators::GLIBC];
-        let work = names.map(|name| runner.run(name, glibc).unwrap().work);
+        let work = names.map(|name| runner.run(name, glibc, 0).unwrap().work);
         // The scale leaves a loop, and a cycle, at least.
         assert_eq!(work, [5 * 20 * 20, 1000, 20, 20_000]);
     }
@@ -322,14 +328,14 @@ esac
         let bench = bench();
         for allocator in &bench.allocators {
             runner(&bench).check_preload(allocator).unwrap();
-            let run = runner(&bench).run("quick", allocator).unwrap();
+            let run = runner(&bench).run("quick", allocator, 0).unwrap();
             assert_eq!(run.work, 7);
             let [wall, peak, faults] = [WALL, PEAK, FAULTS].map(|m| run.measures[m]);
             assert!((100..1_000_000).contains(&wall), "{wall} us");
             assert!((300..50_000).contains(&peak), "{peak} KiB");
             assert!((10..50_000).contains(&faults), "{faults} faults");
             assert!(run.measures[CPU] < 1_000_000);
-            let run = runner(&bench).run("rests", allocator).unwrap();
+            let run = runner(&bench).run("rests", allocator, 0).unwrap();
             let mappings = run.measures[MAPPINGS];
             assert!((10..500).contains(&mappings), "{mappings} mappings");
         }
@@ -348,13 +354,13 @@ esac
     fn failing_run_tells_how_it_failed() {
         let bench = bench();
         let glibc = &bench.allocators[crate::allocators::GLIBC];
-        let why = |load| runner(&bench).run(load, glibc).unwrap_err().to_string();
+        let why = |load| runner(&bench).run(load, glibc, 0).unwrap_err().to_string();
         assert_eq!(why("slow"), "timeout");
         assert_eq!(why("crash"), "signal 11: slot 3 is torn");
         assert_eq!(why("wrong"), "exit 1: no words");
         assert!(why("mute").contains("ops N"));
         let nowhere = Runner::new(&bench, Some(Path::new("/nowhere")), 1.0, 1);
-        let error = nowhere.run("x", glibc).unwrap_err().to_string();
+        let error = nowhere.run("x", glibc, 0).unwrap_err().to_string();
         assert!(error.contains("exit 127") && error.contains("/nowhere"), "{error}");
     }
 

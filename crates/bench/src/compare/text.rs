@@ -29,7 +29,8 @@ pub fn body(report: &Report) -> String {
 fn method(report: &Report) -> String {
     let mut text = format!(
         "Each run is a process that does the whole of a load and ends.\n\
-         {} rounds; in each, every load runs once on every allocator, in an order drawn anew.\n\
+         {} rounds; in each, every load runs once on every allocator, in an order drawn anew, \
+         with the round's number as its seed if the loads are the program's own.\n\
          A load runs on, {} rounds at most, while the interval of its time beside the second-best \
          peer's holds the limit; the tables say how many it had. Means take the first {} of each.\n\
          Cells are medians over rounds; a ratio is the median over rounds of ours to a peer's in \

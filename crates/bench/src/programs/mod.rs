@@ -213,7 +213,7 @@ mod tests {
         let runner = Runner::new(&bench, there, 60);
         for name in names {
             let of =
-                |a: &Allocator| runner.run(name, a).unwrap_or_else(|e| panic!("{name}: {e:#}"));
+                |a: &Allocator| runner.run(name, a, 0).unwrap_or_else(|e| panic!("{name}: {e:#}"));
             let runs: Vec<Run> = bench.allocators.iter().map(of).collect();
             assert!(runs.iter().all(|run| run.work == runs[0].work), "{name}: {runs:?}");
             assert!(runs.iter().all(|run| run.measures[PEAK] > 2000), "{name}: {runs:?}");

@@ -45,7 +45,7 @@ impl<'a> Runner<'a> {
 impl Runs for Runner<'_> {
     const WORK: &'static str = "is the digest of its output";
 
-    fn run(&self, name: &str, allocator: &Allocator) -> Result<Run> {
+    fn run(&self, name: &str, allocator: &Allocator, _round: u32) -> Result<Run> {
         let (_, program) = self.programs.iter().find(|(n, _)| *n == name).context("no program")?;
         if let Some(path) = &program.output {
             remove(path)?;
@@ -185,7 +185,7 @@ mod tests {
         let programs = vec![("both", both), ("says", shell("echo said")), ("mute", shell("true"))];
         let runner = Runner::new(&bench, programs, 10);
         let glibc = &bench.allocators[crate::allocators::GLIBC];
-        let run = |name| runner.run(name, glibc);
+        let run = |name| runner.run(name, glibc, 0);
         let both = run("both").unwrap();
         assert!(both.measures[WALL] > 100 && both.measures[PEAK] > 300);
         assert_eq!(both.work, digest(b"said\nmore\n"));
@@ -205,7 +205,7 @@ mod tests {
         let ours = &bench.allocators[0];
         let library = ours.preload.as_ref().unwrap().display();
         let expected = digest(format!("{library} given\n").as_bytes());
-        assert_eq!(runner.run("tells", ours).unwrap().work, expected);
-        assert_eq!(runner.run("fails", ours).unwrap_err().to_string(), "exit 3: words");
+        assert_eq!(runner.run("tells", ours, 0).unwrap().work, expected);
+        assert_eq!(runner.run("fails", ours, 0).unwrap_err().to_string(), "exit 3: words");
     }
 }
