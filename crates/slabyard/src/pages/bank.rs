@@ -8,7 +8,7 @@
 //! Neighbours: [`crate::large`] asks; [`super::percpu`] frees what left the stack; drains and
 //! passes empty idle ones as they do the lists of blocks.
 //! Invariants: a run in a bank is of kind [`Kind::Parked`] with the slot [`BANKED`]; all its
-//! granules are dirty. It counts among the live runs (`Buddy::runs`): nothing but its kind
+//! granules are dirty, and those of a live run with that slot, which a bank gave. It counts among the live runs (`Buddy::runs`): nothing but its kind
 //! changes outside of the gate, so a check finds the counts exact whatever threads are about, and
 //! a thread between the change of the kind and its sequence has a run that is in no stack. The
 //! child of a fork keeps the runs that were in such hands as live ones. A bank has room for one run,
@@ -94,6 +94,11 @@ impl Descriptor {
     pub(crate) fn is_banked(&self) -> bool {
         self.kind() == Kind::Parked && self.slot() == BANKED
     }
+
+    /// True of a live run that a bank gave.
+    pub(crate) fn was_banked(&self) -> bool {
+        self.kind() == Kind::Run && self.slot() == BANKED
+    }
 }
 
 /// True if a bank's run is what a request wants.
@@ -118,7 +123,7 @@ impl<P: Platform> PageHeap<P> {
         let Some((slot, address)) = taken else { return Banked::Nothing };
         let Some(descriptor) = self.banked(address) else { return Banked::Nothing };
         if suits(descriptor, address, granules, align) && self.is_near(address) {
-            descriptor.set(Kind::Run, 0, 0);
+            descriptor.set(Kind::Run, 0, BANKED);
             return Banked::Run(address);
         }
         self.put_back(slot, address, descriptor)
@@ -131,7 +136,7 @@ impl<P: Platform> PageHeap<P> {
         if self.platform.push(slot, address) {
             return Banked::Nothing;
         }
-        descriptor.set(Kind::Run, 0, 0);
+        descriptor.set(Kind::Run, 0, BANKED);
         Banked::Other(address)
     }
 
@@ -158,12 +163,15 @@ impl<P: Platform> PageHeap<P> {
     /// From here on the run is free: of two threads that free it, one gets it.
     #[inline(always)]
     fn begin_banked(&self, index: u32, descriptor: &Descriptor) -> bool {
-        let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
-        // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
-        if !self.region.is_all_dirty(index as usize, granules) {
-            self.region.set_dirty(index as usize, granules, true);
+        let slot = descriptor.slot();
+        if slot != BANKED {
+            let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
+            // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
+            if !self.region.is_all_dirty(index as usize, granules) {
+                self.region.set_dirty(index as usize, granules, true);
+            }
         }
-        descriptor.change_run(Kind::Parked, BANKED)
+        descriptor.change_run(slot, Kind::Parked, BANKED)
     }
 
     /// Puts a live run into this CPU's bank, outside of a slow path too; returns its bytes. `None` if
@@ -181,7 +189,7 @@ impl<P: Platform> PageHeap<P> {
         if p.push(slot, address) {
             return Some(granules as usize * GRANULE);
         }
-        descriptor.set(Kind::Run, 0, 0);
+        descriptor.set(Kind::Run, 0, BANKED);
         None
     }
 
@@ -214,7 +222,7 @@ impl<P: Platform> PageHeap<P> {
         ) {
             return Some(granules as usize * GRANULE);
         }
-        descriptor.set(Kind::Run, 0, 0);
+        descriptor.set(Kind::Run, 0, BANKED);
         None
     }
 
@@ -424,6 +432,21 @@ mod tests {
         assert_eq!(yard.free(run), Ok(()));
         assert_eq!(yard.alloc(sizes[1], 16), Some(run));
         assert_eq!(slow_paths(&yard), paths);
+        yard.verify().expect("no slow path").expect("sound");
+    }
+
+    /// Pages that it takes when it grows may be clean.
+    #[test]
+    fn a_banked_run_that_grows_in_place_is_not_known_to_be_dirty() {
+        let yard = yard();
+        let run = alloc(&yard, 40_000);
+        for _ in 0..2 {
+            assert_eq!(yard.free(run), Ok(()));
+            assert_eq!(yard.alloc(40_000, 16), Some(run));
+        }
+        assert!(yard.heap.grow_run(run, 80_000).is_some_and(|clean| clean > 0));
+        yard.verify().expect("no slow path").expect("sound");
+        assert_eq!(yard.free(run), Ok(()));
         yard.verify().expect("no slow path").expect("sound");
     }
 

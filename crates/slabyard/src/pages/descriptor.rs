@@ -116,10 +116,11 @@ impl Descriptor {
                 .is_ok()
     }
 
-    /// Changes a live run to another kind, with a slot; false if it is none.
+    /// Changes a live run with a slot to another kind and slot; false if it is none.
     #[inline]
-    pub(super) fn change_run(&self, to: Kind, slot: u16) -> bool {
-        let (run, to) = (Kind::Run as u32, to as u32 | u32::from(slot) << 16);
+    pub(super) fn change_run(&self, from: u16, to: Kind, slot: u16) -> bool {
+        let run = Kind::Run as u32 | u32::from(from) << 16;
+        let to = to as u32 | u32::from(slot) << 16;
         self.head.compare_exchange(run, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }

@@ -25,7 +25,10 @@ impl<P: Platform> PageHeap<P> {
             self.extend(start, end)?;
             self.take_at(start, end)
         })?;
-        self.region.descriptor(index).granules.store(new as u32, Ordering::Relaxed);
+        let descriptor = self.region.descriptor(index);
+        descriptor.granules.store(new as u32, Ordering::Relaxed);
+        // Its granules may not all be dirty any more (`super::bank`).
+        descriptor.set(Kind::Run, 0, 0);
         self.buddy.run_granules.fetch_add(new - old, Ordering::Relaxed);
         Some(clean)
     }

@@ -23,7 +23,8 @@ mod unused;
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::{Debug, Engine};
 use crate::observe::Quiesced;
-use crate::pages::{Cause, Kind};
+use crate::pages::descriptor::Descriptor;
+use crate::pages::{Cause, Kind, PageHeap};
 use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
@@ -229,6 +230,18 @@ fn check_unused<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result
     Ok(())
 }
 
+/// Granules of a run that a bank has or gave: all are dirty.
+fn dirty_of_banked<P: Platform>(
+    heap: &PageHeap<P>,
+    at: usize,
+    run: &Descriptor,
+) -> Result<usize, Fault> {
+    let granules = run.granules.load(Ordering::Relaxed) as usize;
+    let (found, expected) = (heap.region.dirty_in(at, granules) as u64, granules as u64);
+    expect("dirty granules of a bank's run", at, found, expected)?;
+    Ok(granules)
+}
+
 /// Walks the region; the `parked` objects are marked as free.
 fn check_pages<P: Platform, E: Engine>(
     quiesced: &Quiesced<'_, P, E>,
@@ -265,8 +278,9 @@ fn check_pages<P: Platform, E: Engine>(
             Kind::Parked if descriptor.is_banked() => {
                 banked += 1;
                 sound.runs += 1;
-                run_granules += descriptor.granules.load(Ordering::Relaxed) as usize;
-                descriptor.granules.load(Ordering::Relaxed) as usize
+                let granules = dirty_of_banked(g, at, descriptor)?;
+                run_granules += granules;
+                granules
             }
             Kind::Parked => {
                 parked_granules += 1 << descriptor.order();
@@ -286,8 +300,12 @@ fn check_pages<P: Platform, E: Engine>(
             }
             Kind::Run => {
                 sound.runs += 1;
-                run_granules += descriptor.granules.load(Ordering::Relaxed) as usize;
-                descriptor.granules.load(Ordering::Relaxed) as usize
+                let granules = match descriptor.was_banked() {
+                    true => dirty_of_banked(g, at, descriptor)?,
+                    false => descriptor.granules.load(Ordering::Relaxed) as usize,
+                };
+                run_granules += granules;
+                granules
             }
             Kind::Slab => {
                 let number = number_of(Slot(descriptor.slot()));
