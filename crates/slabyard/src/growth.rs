@@ -16,8 +16,9 @@ use crate::cache::classes::{LARGEST, STEP};
 use crate::cache::slots::number_of;
 use crate::engine::Engine;
 use crate::large::LARGEST_RUN;
+use crate::pages::Kind;
 use crate::place::Place;
-use crate::platform::{Platform, Slot};
+use crate::platform::{GRANULE, Platform, Slot};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::yard::Yard;
 
@@ -119,19 +120,18 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         limits.into_iter().find(|limit| bytes <= *limit).map_or(room, |limit| room.min(limit))
     }
 
-    /// True if a block of the caller's is an object that has room for so many bytes, not twice as
-    /// much: it stays as it is. As [`Yard::resize_at`] would say, but sooner; false says nothing.
+    /// True if a block of the caller's stays as it is: an object that has room for so many bytes,
+    /// not twice as much, or a run of which as many pages are asked for as before. As
+    /// [`Yard::resize_at`] would say, but sooner; false says nothing.
     #[inline]
     pub fn stays(&self, address: usize, bytes: usize) -> bool {
         if E::SIZED {
             return false;
         }
         let region = &self.heap.region;
-        let Some(class) = region
-            .granule_of(address)
-            .and_then(|granule| number_of(Slot::at(region.map_value(granule))))
-        else {
-            return false;
+        let Some(granule) = region.granule_of(address) else { return false };
+        let Some(class) = number_of(Slot::at(region.map_value(granule))) else {
+            return bytes > LARGEST && self.run_stays(granule, address, bytes);
         };
         let Some(cache) = self.caches.classes().get(class) else { return false };
         let geometry = &cache.shape().geometry;
@@ -144,6 +144,16 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.note_roomy(class, bytes);
         }
         stays
+    }
+
+    #[inline]
+    fn run_stays(&self, granule: u32, address: usize, bytes: usize) -> bool {
+        let run = self.heap.region.descriptor(granule);
+        let have = run.granules.load(Ordering::Relaxed) as usize;
+        address.is_multiple_of(GRANULE)
+            && run.kind() == Kind::Run
+            && bytes <= have * GRANULE
+            && self.asked(address).unwrap_or(have) == self.heap.granules_for(bytes)
     }
 
     /// Resizes a block of the caller's where it is, or by moving its pages: returns its address.
