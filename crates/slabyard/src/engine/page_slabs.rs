@@ -204,7 +204,7 @@ impl<P: Platform, R: Ruled> Slabs for PageSlabs<'_, P, R> {
         let slab = if self.heap.page_lists().is_some() {
             self.heap.take_listed(order, Warmth::Hot, |counter, n| self.count(counter, n))?
         } else {
-            self.heap.take_block_of(order, self.rules.node_of_slabs())?
+            self.heap.take_block_of(order, self.rules.node_of_slabs(), shape.geometry.size)?
         };
         R::look_at_taken(&self, shape, slab);
         // Before anything is written there: the child of a fork may find it in nobody's hands.

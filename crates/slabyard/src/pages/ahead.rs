@@ -18,22 +18,21 @@ use crate::sync::Ordering;
 /// The largest run that is faulted in by one call: 64 KiB, beyond which a page hardly costs less.
 const MOST: usize = (64 << 10) / GRANULE;
 
-/// The largest order of slabs: in larger ones objects have a page and more, of which a program may
-/// never write some.
-const MOST_ORDER: u32 = 2;
+/// The largest objects, in bytes: of larger ones a program may never write to some pages.
+const LARGEST: u32 = 2048;
 
 /// And so small a part of the heap, so that a small process has no page that it does not use.
 const PART: usize = 128;
 
 impl<P: Platform> PageHeap<P> {
-    /// Takes a run of 2^order granules out of a larger one that was never touched, which is faulted
-    /// in; what is left is parked. `None` where free pages are to be used again, and where the heap
-    /// is small.
-    pub(super) fn take_ahead(&self, order: u32) -> Option<u32> {
+    /// Takes a run of 2^order granules, for objects of so many bytes, out of a larger one that was
+    /// never touched, which is faulted in; what is left is parked. `None` where free pages are to be
+    /// used again, and where the heap is small.
+    pub(super) fn take_ahead(&self, order: u32, object: u32) -> Option<u32> {
         let part = (self.region.top() / PART).min(MOST);
         let granules = 1 << part.checked_ilog2()?;
         let wanted = 1 << order;
-        if order > MOST_ORDER || granules <= wanted || self.buddy.dirty_hint() >= granules {
+        if object > LARGEST || granules <= wanted || self.buddy.dirty_hint() >= granules {
             return None;
         }
         // Hints, which threads overwrite: a wrong one makes a run too many or too few.

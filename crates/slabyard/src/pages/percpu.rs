@@ -39,12 +39,13 @@ impl<P: Platform> PageHeap<P> {
     /// Takes a run of 2^order granules, aligned to its size: from this CPU's list, else from the
     /// buddy.
     pub fn take_block(&self, order: u32) -> Option<u32> {
-        self.take_block_of(order, None)
+        self.take_block_of(order, None, u32::MAX)
     }
 
-    /// As [`PageHeap::take_block`], on a node if one is named: of whole pages.
+    /// As [`PageHeap::take_block`], on a node if one is named, of whole pages; for objects of so many
+    /// bytes.
     #[inline(always)]
-    pub fn take_block_of(&self, order: u32, node: Option<usize>) -> Option<u32> {
+    pub fn take_block_of(&self, order: u32, node: Option<usize>, object: u32) -> Option<u32> {
         if order < LISTED_ORDERS
             && let Some(address) = self.platform.pop(slot_of(order))
         {
@@ -60,7 +61,7 @@ impl<P: Platform> PageHeap<P> {
             Some(_) if P::MOST_NODES > 1 => {
                 self.take_run_of(1 << order, 1 << order, 1 << order, node)
             }
-            _ => self.take_ahead(order).or_else(|| self.take_run(1 << order, 1 << order)),
+            _ => self.take_ahead(order, object).or_else(|| self.take_run(1 << order, 1 << order)),
         }
     }
 
