@@ -254,8 +254,8 @@ fn being_observable_changes_nothing() {
     assert_eq!(outcome.messages().count(), 0, "{outcome:#?}");
 }
 
-fn gives_pages_back(mode: Mode) {
-    let Some(program) = program("c/helper.c") else {
+fn gives_pages_back(source: &str, mode: Mode) {
+    let Some(program) = program(source) else {
         return;
     };
     let outcome = program.run(mode, &[("SLABYARD_HELPER", "1")], LIMIT);
@@ -265,17 +265,23 @@ fn gives_pages_back(mode: Mode) {
 
 #[test]
 fn a_helper_gives_pages_back() {
-    gives_pages_back(Mode::Rseq);
+    gives_pages_back("c/helper.c", Mode::Rseq);
 }
 
 #[test]
 fn a_helper_gives_pages_back_on_our_rseq() {
-    gives_pages_back(Mode::OwnRseq);
+    gives_pages_back("c/helper.c", Mode::OwnRseq);
 }
 
 #[test]
 fn a_helper_gives_pages_back_beside_slots() {
-    gives_pages_back(Mode::Slots);
+    gives_pages_back("c/helper.c", Mode::Slots);
+}
+
+/// Also what no page waits for: what queues left in barns.
+#[test]
+fn a_helper_gives_back_what_each_shape_leaves() {
+    gives_pages_back("c/rest.c", Mode::Rseq);
 }
 
 /// Programs that count on nothing of it go on as they are: fork, threads, handlers.

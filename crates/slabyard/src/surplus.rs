@@ -45,6 +45,10 @@ const LEAST_METADATA: usize = (1 << 20) / GRANULE;
 /// a virtual machine, which is 0.6 % of the time at most.
 const A_MS: u64 = 1;
 
+// Values of `Surplus::by`.
+const SLOW_PATHS: usize = 1;
+const HELPER: usize = 2;
+
 /// What a yard knows of its surplus, in granules.
 pub(crate) struct Surplus {
     /// Dirty granules above this are looked at; the largest number: never.
@@ -65,8 +69,8 @@ pub(crate) struct Surplus {
     high: AtomicUsize,
     /// The largest heap that collapsed.
     peak: AtomicUsize,
-    /// 1: slow paths give the surplus back.
-    on: AtomicUsize,
+    /// Who gives back beside the ticker: [`SLOW_PATHS`], [`HELPER`], or nobody.
+    by: AtomicUsize,
     /// Caches whose parked objects keep slabs: what is to become a surplus.
     pub(crate) sparse: Sparse,
 }
@@ -83,7 +87,7 @@ impl Surplus {
             collapsed: AtomicUsize::new(0),
             high: AtomicUsize::new(0),
             peak: AtomicUsize::new(SMALLEST),
-            on: AtomicUsize::new(0),
+            by: AtomicUsize::new(0),
             sparse: Sparse::new(),
         }
     }
@@ -148,7 +152,13 @@ impl Surplus {
     /// True if slow paths give the surplus back.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed) != 0
+        self.by.load(Ordering::Relaxed) == SLOW_PATHS
+    }
+
+    /// True if a helper gives back what the ticker finds.
+    #[inline]
+    pub(crate) fn is_helped(&self) -> bool {
+        self.by.load(Ordering::Relaxed) == HELPER
     }
 }
 
@@ -157,12 +167,13 @@ fn take(from: &AtomicUsize, granules: usize) {
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Sets whether slow paths give the surplus back: not where a helper gives back in time.
+    /// Sets whether slow paths give the surplus back, or a helper gives back in time.
     pub fn give_surplus(&self, on: bool) {
         let now = self.platform().now_ms();
         self.surplus.filled.store(now, Ordering::Relaxed);
         self.surplus.sparse.begin(now);
-        self.surplus.on.store(on.into(), Ordering::Relaxed);
+        let by = if on { SLOW_PATHS } else { HELPER };
+        self.surplus.by.store(by, Ordering::Relaxed);
         self.surplus.bound.store(if on { LEAST } else { usize::MAX }, Ordering::Relaxed);
     }
 

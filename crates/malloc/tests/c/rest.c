@@ -448,6 +448,16 @@ static const struct shape {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
+/* Beside what is at the begin, in MiB, where a helper gives back what no call does. */
+enum { HELPED_MOST = 6 };
+
+static long most_of(const struct shape *shape)
+{
+    const char *helper = getenv("SLABYARD_HELPER");
+
+    return helper && *helper == '1' ? HELPED_MOST : shape->most;
+}
+
 static double now(void)
 {
     struct timespec t;
@@ -498,15 +508,17 @@ static int missed(int within[SHAPES], long begin)
     int misses = 0;
 
     for (size_t i = 0; i < SHAPES; i++) {
-        if (shapes[i].most == 0 || within[i])
+        long most = most_of(&shapes[i]) * 1024;
+
+        if (most == 0 || within[i])
             continue;
         children[i] = fork();
         if (children[i] == 0) {
             alarm(HANGS_S);
             long kib = resident_after(&shapes[i]);
-            if (kib - begin > shapes[i].most * 1024)
+            if (kib - begin > most)
                 dprintf(1, "%s: of %ld KiB at the begin %ld became\n", shapes[i].name, begin, kib);
-            _exit(kib - begin > shapes[i].most * 1024);
+            _exit(kib - begin > most);
         }
     }
     for (size_t i = 0; i < SHAPES; i++) {

@@ -5,6 +5,7 @@ use crate::each_engine;
 use slabyard::engine::Engine;
 use slabyard::platform::GRANULE;
 use slabyard::platform::machine::{Config, Machine};
+use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 
 const MIB: usize = 1 << 20;
@@ -54,6 +55,30 @@ each_engine! {
         wave(&yard, 200_000, 24);
         assert!(dirty(&yard) >= 20);
     }
+}
+
+/// A barn that use, or somebody, made large keeps slabs, and no page waits beside them.
+#[test]
+fn a_helper_gives_back_what_barns_keep() {
+    let yard: Yard<Machine> = yard();
+    yard.give_surplus(false);
+    let class = yard.class_for(2000, 16).expect("a class");
+    let cache = yard.cache(class);
+    cache.engine.set(cache.on(&yard.heap), "barn_full", 1000).expect("a tunable");
+    let objects: Vec<_> = (0..1000).map(|_| yard.alloc_fast(2000, 16).expect("memory")).collect();
+    for object in objects {
+        yard.free_fast(object).expect("a live object");
+    }
+    let parked = yard.heap.parked_node_bytes.load(Ordering::Relaxed);
+    assert!(parked >= MIB, "{parked} bytes in barns");
+    let mut ticks = 0;
+    while yard.is_ticking() {
+        yard.platform().advance(yard.period_ms());
+        while yard.help_reclaim() {}
+        ticks += 1;
+        assert!(ticks < 100, "it ends");
+    }
+    assert!(cache.nr_slabs() < 20, "{} slabs are left", cache.nr_slabs());
 }
 
 #[test]

@@ -25,6 +25,8 @@ use crate::yard::stacks::Stacks;
 
 /// The ticker runs while there are so many dirty free granules: 256 KiB.
 const PENDING: usize = 64;
+/// And where a helper gives back, while barns have so many bytes, which keep slabs.
+const PENDING_IN_BARNS: usize = 1 << 20;
 /// Dirty free granules that may wait for the decay time however little is live: 32 MiB.
 const MUCH: usize = (32 << 20) / GRANULE;
 /// The longest interval while there is a purge backlog: a burst of frees may end at any moment.
@@ -47,6 +49,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     fn is_pending(&self) -> bool {
         self.heap.buddy.waiting_hint() >= PENDING
+            || self.surplus.is_helped()
+                && self.heap.parked_node_bytes.load(Ordering::Relaxed) >= PENDING_IN_BARNS
     }
 
     /// Starts the reclaim ticker if enough dirty free pages wait to be purged.
