@@ -8,13 +8,13 @@
 //! Neighbours: [`crate::large`] asks; [`super::percpu`] frees what left the stack; drains and
 //! passes empty idle ones as they do the lists of blocks.
 //! Invariants: a run in a bank is of kind [`Kind::Parked`] with the slot [`BANKED`]; all its
-//! granules are dirty, and those of a live run with that slot, which a bank gave. It counts among the live runs (`Buddy::runs`): nothing but its kind
-//! changes outside of the gate, so a check finds the counts exact whatever threads are about, and
-//! a thread between the change of the kind and its sequence has a run that is in no stack. The
-//! child of a fork keeps the runs that were in such hands as live ones. A bank has room for one run,
-//! and for more while the CPU has spare room: a new bank takes half of what is left, so that the
-//! sizes that a program uses first have the most. All banks of a CPU together have 3.1 MiB at
-//! most.
+//! granules are dirty, and those of a live run with that slot, which a bank gave. It counts among
+//! the live runs (`Buddy::runs`): nothing but its kind changes outside of the gate, so a check
+//! finds the counts exact whatever threads are about, and a thread between the change of the kind
+//! and its sequence has a run that is in no stack. The child of a fork keeps the runs that were in
+//! such hands as live ones. A bank has room for one run, and for more while the CPU has spare room:
+//! a new bank takes half of what is left, so that the sizes that a program uses first have the
+//! most. All banks of a CPU together have 3.1 MiB at most.
 
 use super::PageHeap;
 use super::descriptor::{Descriptor, Kind};

@@ -26,9 +26,10 @@ impl<P: Platform> PageHeap<P> {
             self.take_at(start, end)
         })?;
         let descriptor = self.region.descriptor(index);
-        descriptor.granules.store(new as u32, Ordering::Relaxed);
-        // Its granules may not all be dirty any more (`super::bank`).
+        // Its granules will not all be dirty (`super::bank`). First: the child of a fork in between
+        // finds one of both, and checks.
         descriptor.set(Kind::Run, 0, 0);
+        descriptor.granules.store(new as u32, Ordering::Release);
         self.buddy.run_granules.fetch_add(new - old, Ordering::Relaxed);
         Some(clean)
     }
