@@ -144,15 +144,18 @@ unsafe fn create(
     let panics = args.flags & PANIC != 0;
     let Some((name, text)) = name else { return (None, panics) };
     // SAFETY: the caller's promise, of the engine's name.
-    let Some(settings) = (unsafe { settings(text, size, &args) }) else { return (None, panics) };
+    let Some(mut settings) = (unsafe { settings(text, size, &args) }) else {
+        return (None, panics);
+    };
     if !start::ensure() {
         refuse!(ENOMEM, "slabyard_cache_create(\"{text}\"): no memory");
         return (None, panics);
     }
-    (make(&name, text, &settings, &args), panics)
+    (make(&name, text, &mut settings, &args), panics)
 }
 
 /// A copy of a name that a cache may have, and the text that it is; says why if it may not.
+#[inline(never)]
 unsafe fn name_of(name: *const c_char) -> Option<([u8; NAME_BYTES], &'static str)> {
     if name.is_null() {
         refuse!(EINVAL, "slabyard_cache_create: the name is missing");
@@ -186,6 +189,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The settings that the arguments ask for; says why if they are none.
+#[inline(never)]
 unsafe fn settings(name: &str, size: usize, args: &Args) -> Option<CacheSettings> {
     let wrong = |what: core::fmt::Arguments<'_>| {
         refuse!(EINVAL, "slabyard_cache_create(\"{name}\"): {what}");
@@ -256,10 +260,11 @@ unsafe fn engine(name: *const c_char) -> Result<Option<EngineName>, &'static str
     EngineName::ALL.iter().find(|it| it.row().name == text).copied().map(Some).ok_or(text)
 }
 
+#[inline(never)]
 fn make(
     name: &[u8; NAME_BYTES],
     text: &str,
-    settings: &CacheSettings,
+    settings: &mut CacheSettings,
     args: &Args,
 ) -> Option<&'static Handle> {
     let held = handles::lock();
@@ -282,13 +287,13 @@ fn make(
             return Some(handle);
         }
     }
-    let mut told = *settings;
-    let record = tools::prepare(&mut told, &held);
-    match YARD.create_cache(text, &told) {
+    let object = settings.object;
+    let record = tools::prepare(settings, &held);
+    match YARD.create_cache(text, settings) {
         Ok(id) => {
             record.into_iter().for_each(|record| record.begins(id));
             let constructor = args.ctor.map_or(0, |ctor| ctor as usize);
-            handles::place(id.number()).fill(id.number(), name, settings.object, constructor);
+            handles::place(id.number()).fill(id.number(), name, object, constructor);
             handles::of_number(id.number())
         }
         Err(why) => {
