@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How a program ends that found nothing wrong.
@@ -90,7 +91,10 @@ fn build(source: &str, name: &str, how: &Build<'_>) -> Option<PathBuf> {
     if !is_there(how.compiler) {
         return None;
     }
+    static NR_BUILDS: AtomicUsize = AtomicUsize::new(0);
     let program = libraries().join(name);
+    // Tests build the same one at once: none finds it half written, or still open.
+    let written = libraries().join(format!("{name}.{}", NR_BUILDS.fetch_add(1, Ordering::Relaxed)));
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include");
     let mut command = Command::new(how.compiler);
     command
@@ -102,10 +106,11 @@ fn build(source: &str, name: &str, how: &Build<'_>) -> Option<PathBuf> {
         .args(["-x", "none"])
         .arg(libraries().join(if how.is_static { "libslabyard.a" } else { "libslabyard.so.0" }))
         .args(["-lpthread", "-Wl,-rpath,$ORIGIN", "-o"])
-        .arg(&program);
+        .arg(&written);
     let output = command.output().expect("the compiler starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{command:?}: {said}");
+    std::fs::rename(&written, &program).expect("a place for it");
     Some(program)
 }
 
