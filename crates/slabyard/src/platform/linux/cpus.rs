@@ -38,16 +38,20 @@ struct Mask {
 impl Mask {
     fn of_this_thread() -> Self {
         // The kernel refuses room for fewer CPUs than it can name; a small stack has none for most.
-        Self::read::<{ USUAL / 64 }>()
-            .or_else(Self::read::<{ MOST / 64 }>)
+        Self::read_on_stack::<{ USUAL / 64 }>()
+            .or_else(Self::read_on_stack::<{ MOST / 64 }>)
             .unwrap_or(Mask { bits: MOST, end: 0 })
     }
 
     #[cold]
     #[inline(never)]
-    fn read<const WORDS: usize>() -> Option<Self> {
-        let mut words = [0u64; WORDS];
-        let (bytes, first) = (size_of_val(&words), words.as_mut_ptr() as usize);
+    fn read_on_stack<const WORDS: usize>() -> Option<Self> {
+        Self::read(&mut [0; WORDS])
+    }
+
+    #[inline(never)]
+    fn read(words: &mut [u64]) -> Option<Self> {
+        let (bytes, first) = (size_of_val(words), words.as_mut_ptr() as usize);
         // SAFETY: it writes at most so many bytes.
         let done = unsafe { sys::call(sys::SCHED_GETAFFINITY, [0, bytes, first, 0, 0, 0]) };
         let bytes = usize::try_from(done).ok().filter(|bytes| *bytes > 0)?;
