@@ -95,8 +95,8 @@ impl Descriptor {
         self.kind() == Kind::Parked && self.slot() == BANKED
     }
 
-    /// True of a live run that a bank gave.
-    pub(crate) fn was_banked(&self) -> bool {
+    /// True of a live run that a bank gave: all its granules are dirty.
+    pub(crate) fn is_known_dirty(&self) -> bool {
         self.kind() == Kind::Run && self.slot() == BANKED
     }
 }
@@ -164,7 +164,7 @@ impl<P: Platform> PageHeap<P> {
     #[inline(always)]
     fn begin_banked(&self, index: u32, descriptor: &Descriptor) -> bool {
         let slot = descriptor.slot();
-        if slot != BANKED {
+        if !descriptor.is_known_dirty() {
             let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
             // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
             if !self.region.is_all_dirty(index as usize, granules) {

@@ -230,15 +230,17 @@ fn check_unused<P: Platform, E: Engine>(quiesced: &Quiesced<'_, P, E>) -> Result
     Ok(())
 }
 
-/// Granules of a run that a bank has or gave: all are dirty.
-fn dirty_of_banked<P: Platform>(
+/// Granules of a live run, or of one in a bank. Those of one that a bank has or gave all are dirty.
+fn granules_of_run<P: Platform>(
     heap: &PageHeap<P>,
     at: usize,
     run: &Descriptor,
 ) -> Result<usize, Fault> {
     let granules = run.granules.load(Ordering::Relaxed) as usize;
-    let (found, expected) = (heap.region.dirty_in(at, granules) as u64, granules as u64);
-    expect("dirty granules of a bank's run", at, found, expected)?;
+    if run.is_banked() || run.is_known_dirty() {
+        let dirty = heap.region.dirty_in(at, granules) as u64;
+        expect("dirty granules of a bank's run", at, dirty, granules as u64)?;
+    }
     Ok(granules)
 }
 
@@ -278,7 +280,7 @@ fn check_pages<P: Platform, E: Engine>(
             Kind::Parked if descriptor.is_banked() => {
                 banked += 1;
                 sound.runs += 1;
-                let granules = dirty_of_banked(g, at, descriptor)?;
+                let granules = granules_of_run(g, at, descriptor)?;
                 run_granules += granules;
                 granules
             }
@@ -300,10 +302,7 @@ fn check_pages<P: Platform, E: Engine>(
             }
             Kind::Run => {
                 sound.runs += 1;
-                let granules = match descriptor.was_banked() {
-                    true => dirty_of_banked(g, at, descriptor)?,
-                    false => descriptor.granules.load(Ordering::Relaxed) as usize,
-                };
+                let granules = granules_of_run(g, at, descriptor)?;
                 run_granules += granules;
                 granules
             }
