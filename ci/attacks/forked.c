@@ -465,9 +465,10 @@ static pid_t vforked(void)
 
 /*
  * By the C library's `syscall`, in assembly: the return address of the parent's call stays on the
- * stack that both have, so the child goes on below it.
+ * stack that both have, so the child goes on below it. The frame pointer tells an unwinder where the
+ * caller's frame is: a debugging library asks `backtrace` in the child.
  */
-static __attribute__((noinline)) pid_t bare_vforked(void)
+static __attribute__((noinline, optimize("no-omit-frame-pointer"))) pid_t bare_vforked(void)
 {
 #ifdef __x86_64__
     register int (*child)(void *) __asm__("r12") = be_shared_child;
