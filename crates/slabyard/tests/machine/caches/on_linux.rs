@@ -23,6 +23,9 @@ const FEW_ROUNDS: usize = 3;
 /// Rounds after which the whole yard is checked, beside the last.
 const CHECKS: usize = 50;
 const FORKS: usize = 30;
+/// The threads that work while another forks, and the objects of a sheaf of theirs.
+const WORKERS: usize = 4;
+const SHEAF: u32 = 16;
 /// What a child says that found nothing.
 const SOUND: i32 = 17;
 
@@ -145,18 +148,19 @@ fn small_objects(mode: Mode) {
 
 /// Threads make caches, use and destroy them, while another forks: each child checks the yard,
 /// and destroys the caches whose objects all were free, wherever its parent's threads had
-/// parked them.
+/// parked them. A thread of the parent's may have had one sheaf in its hands, which is lost.
 fn forks(mode: Mode) {
     if !begin(mode) {
         return;
     }
     let create = |n: usize| {
-        YARD.create_cache(n, &CacheSettings::of(bytes_of(n, 0) as u32)).expect("a cache")
+        let settings = CacheSettings::of(bytes_of(n, 0) as u32).sheaf_capacity(SHEAF);
+        YARD.create_cache(n, &settings).expect("a cache")
     };
     let idle: Vec<CacheId> = (0..200).map(create).collect();
-    let (done, parked) = (AtomicBool::new(false), Barrier::new(5));
+    let (done, parked) = (AtomicBool::new(false), Barrier::new(WORKERS + 1));
     std::thread::scope(|scope| {
-        for thread in 0..4 {
+        for thread in 0..WORKERS {
             let (idle, done, parked) = (&idle, &done, &parked);
             scope.spawn(move || {
                 for id in idle {
@@ -209,10 +213,12 @@ fn in_fork(idle: &[CacheId]) -> ! {
     YARD.adopt_rows(platform.foreign_slots());
     let is_sound = || matches!(YARD.verify(), Some(Ok(_)));
     let mut found = if is_sound() { SOUND } else { 1 };
+    let mut lost = 0;
     for id in idle {
         // SAFETY: there is no other thread.
         match unsafe { YARD.destroy_cache(*id) } {
             Ok(()) => {}
+            Err(NotDestroyed::Live(nr)) if nr <= SHEAF.into() && lost < WORKERS => lost += 1,
             Err(NotDestroyed::Live(nr)) => found = 32 + nr.min(200) as i32,
             Err(_) => found = 2,
         }
