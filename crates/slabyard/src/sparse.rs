@@ -56,7 +56,7 @@ const WATCHING: i32 = 15;
 /// So many slow frees do not look after there were no tokens.
 const MUTE: u32 = 256;
 /// So many caches a rare free looks at.
-const LOOKS: usize = 8;
+const LOOKS: usize = 2;
 /// Slab operations of a slice.
 const SLICE: u32 = Shape::STACK_OBJECTS;
 
