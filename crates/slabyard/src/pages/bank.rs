@@ -164,7 +164,8 @@ impl<P: Platform> PageHeap<P> {
     #[inline(always)]
     fn begin_banked(&self, index: u32, descriptor: &Descriptor) -> bool {
         let slot = descriptor.slot();
-        if !descriptor.is_known_dirty() {
+        // A bank gave it: all its granules are dirty.
+        if slot != BANKED {
             let granules = descriptor.granules.load(Ordering::Relaxed) as usize;
             // Before, as in `end_live_run`; other CPUs read the words of these bits, too.
             if !self.region.is_all_dirty(index as usize, granules) {
