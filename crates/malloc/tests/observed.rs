@@ -284,8 +284,9 @@ fn the_true_value_lies_in_the_range_while_threads_allocate() {
         widths[500], widths[899], widths[999], slow[500], slow[999]
     );
     assert_eq!(inside, 1000);
-    // One that has no CPU for a while in its midst is wider: it tells what may have changed.
-    assert!(widths[899] <= 1.0, "the 90th range of 100 is {:.3} % of live", widths[899]);
+    // Each slow path that is under way meanwhile widens it by two sheaves: a look that has no CPU for a
+    // while in its midst sees many.
+    assert!(widths[899] <= 0.5, "the 90th range of 100 is {:.3} % of live", widths[899]);
 }
 
 #[test]
