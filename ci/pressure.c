@@ -1,11 +1,13 @@
 // What `ci/pressure` puts under a limit.
-//   pressure PARKED_MIB LIVE_MIB GROW_MIB MIB_PER_S [closes|forks|pauses]
+//   pressure PARKED_MIB LIVE_MIB GROW_MIB MIB_PER_S [closes|forks|pauses|sinks MIB SECONDS]
 // It keeps some memory live in malloc, frees some more, and then takes memory from the system
 // itself, slowly, without a call of malloc: only the watch can give back what is free. It says
 // what is resident (MiB) at each point, and how long after the level passed it fell.
 //   closes  closes all files but standard output first, as a daemon does
 //   forks   the child of a fork parks and grows
 //   pauses  sleeps for two seconds in place of growing
+//   sinks   sleeps in place of growing until less than so many MiB are resident, so many seconds
+//           at most
 //   refused allocates until the system refuses, without a limit of its cgroup
 //   leaves  the main thread ends alone, and the last thread ends the process
 #include <fcntl.h>
@@ -93,6 +95,13 @@ int main(int argc, char **argv) {
     tell("parked", resident_mib());
     if (!strcmp(how, "pauses")) {
         pause_ns(2000000000);
+        tell("paused", resident_mib());
+        return 0;
+    }
+    if (!strcmp(how, "sinks")) {
+        if (argc < 8) return 2;
+        long below = atol(argv[6]), tries = atol(argv[7]) * 50;
+        while (resident_mib() >= below && tries-- > 0) pause_ns(20000000);
         tell("paused", resident_mib());
         return 0;
     }
