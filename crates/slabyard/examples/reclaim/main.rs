@@ -9,7 +9,7 @@
 //! Each row of a table is measured in a process of its own, as its yard is there for good.
 //! It is no part of `slabyard-bench`, which starts programs and is linked with no allocator: here
 //! caches are called as a kernel calls them, without the library's `malloc` before them.
-//! `docs/reclaim-slab.md` tells what came of it.
+//! `docs/reclaim.md` has what came of it.
 
 mod cycles;
 mod semaphore;
