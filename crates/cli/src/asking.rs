@@ -8,7 +8,7 @@ use crate::set::seconds;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use slabyard_observe::process::{
-    Answer, Ask, Asked, Error, Patience, Standing, ask_each_within, ask_within,
+    Answer, Ask, Asked, Error, Patience, StopThread, ask_each_within, ask_within,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ const STANDS: Duration = Duration::from_millis(60);
 /// One who asks.
 pub struct Asking {
     deadline: Duration,
-    standing: Standing,
+    stop_thread: StopThread,
     /// The signal that came; 0: none.
     came: Arc<AtomicUsize>,
 }
@@ -43,9 +43,9 @@ impl Asking {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
         }
-        let stopped = Standing::IsStopped { after: STANDS };
-        let standing = if wait.no_stop { Standing::IsLeft } else { stopped };
-        Ok(Asking { deadline: wait.timeout, standing, came })
+        let stopped = StopThread::AfterIdle { after: STANDS };
+        let stop_thread = if wait.no_stop { StopThread::Never } else { stopped };
+        Ok(Asking { deadline: wait.timeout, stop_thread, came })
     }
 
     /// The answer, or the sum of those of all yards.
@@ -62,7 +62,7 @@ impl Asking {
     }
 
     fn patience<'a>(&self, stop: &'a dyn Fn() -> bool) -> Patience<'a> {
-        Patience { deadline: self.deadline, stop, standing: self.standing }
+        Patience { deadline: self.deadline, stop, stop_thread: self.stop_thread }
     }
 
     /// The signal that came.

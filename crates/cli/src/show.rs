@@ -8,7 +8,8 @@ use clap::ValueHint;
 use slabyard_observe::source::{self, Named, Want};
 use slabyard_observe::view::Style;
 use slabyard_observe::view::pick::Pick;
-use slabyard_observe::view::show::{self, Slabs, counts, cpu_partial, traces};
+use slabyard_observe::view::show::fullness::SlabLines;
+use slabyard_observe::view::show::{self, counts, cpu_partial, traces};
 use slabyard_observe::{Cache, Snapshot};
 use std::process::ExitCode;
 
@@ -97,8 +98,8 @@ pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
 }
 
 impl ShowArgs {
-    fn each(&self) -> Slabs {
-        if self.slabs { Slabs::Each } else { Slabs::Counted }
+    fn each(&self) -> SlabLines {
+        if self.slabs { SlabLines::Each } else { SlabLines::Counted }
     }
 
     /// The cache with this very name, else those that it takes as a pattern.

@@ -4,7 +4,7 @@
 //! A program checks itself and ends with [`PASSED`]. What is not installed is skipped aloud.
 
 use serde_json::Value;
-use slabyard_observe::process::{Ask, Patience, Standing};
+use slabyard_observe::process::{Ask, Patience, StopThread};
 use slabyard_observe::view::json;
 use slabyard_observe::{Snapshot, Want, identity, process};
 
@@ -457,8 +457,8 @@ fn a_process_at_rest_is_shrunk_in_all_its_yards() {
     let Some(program) = build("observed.c", "observed", &C) else { return };
     let mut command = clean(&program);
     command.env("LD_PRELOAD", libraries().join("libslabyard_malloc.so"));
-    let standing = Standing::IsStopped { after: Duration::ZERO };
-    let patience = Patience { deadline: Duration::from_secs(60), stop: &|| false, standing };
+    let stop_thread = StopThread::AfterIdle { after: Duration::ZERO };
+    let patience = Patience { deadline: Duration::from_secs(60), stop: &|| false, stop_thread };
     let asked = watched(&mut command, |pid| {
         process::ask_each_within(pid, &Ask::Shrink { cache: None }, patience).expect("it is asked")
     });

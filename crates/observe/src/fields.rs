@@ -211,6 +211,10 @@ fields! {
     sheaf_return_slow: Count Counter more, "prefilled sheaves returned to a barn or slabs";
 }
 
+/// Fields that are ratios of counters: those of several caches do not add up.
+pub(crate) const COUNTER_RATIOS: [&str; 3] =
+    ["slabs_per_list_lock", "cmpxchg_failed", "list_lock_mean_wait_ns"];
+
 /// One total: of a yard, or of a kernel's memory.
 pub struct Total {
     /// Name.

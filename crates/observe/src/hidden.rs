@@ -19,7 +19,7 @@
 //!
 //! Neighbours: [`crate::kernel`] samples; `derive` makes ranges of the bound.
 
-use crate::kernel::release::Release;
+use crate::release::Release;
 use crate::snapshot::{Cache, Kind, Snapshot};
 use crate::value::Value;
 

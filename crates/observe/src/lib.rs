@@ -6,6 +6,18 @@
 //! [`Snapshot`], [`fields`] gives its numbers by name, raw or [derived](mod@derive), and
 //! a view shows them.
 //!
+//! The modules are floors: each names modules of its floor or of those below, and no
+//! two of them name each other, directly or through others.
+//!
+//! ```text
+//! 5  view      tables, JSON, CSV, OpenMetrics
+//! 4  source    what a SOURCE on the command line is: a kernel, a process, a core or a file
+//! 3  kernel    process < corefile    file          the sources: each samples a Snapshot
+//! 2  fields    derived numbers and the table of all names       delta    identity    report
+//! 1  hidden    what a kernel counts as active though it may be free       drains    symbols
+//! 0  value < snapshot    traces    want    release       what a source tells
+//! ```
+//!
 //! Invariants: a number that a source does not tell is `None`, never 0; one that it
 //! tells within bounds is a range; every name on the screen is a name of [`fields`].
 #![deny(unsafe_code)]
@@ -22,6 +34,7 @@ pub mod hidden;
 pub mod identity;
 pub mod kernel;
 pub mod process;
+mod release;
 pub mod report;
 pub mod snapshot;
 pub mod source;

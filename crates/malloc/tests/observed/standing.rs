@@ -6,15 +6,17 @@
 
 use super::Target;
 use crate::process_runner::{LIMIT, Mode};
-use slabyard_observe::process::{Answer, Ask, Error, Outside, Patience, Standing, ask_within};
+use slabyard_observe::process::{
+    Answer, Ask, Error, Patience, StopOutcome, StopThread, ask_within,
+};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A thread is stopped at once: no call of the program's has the time to serve.
-const STOPPED: Standing = Standing::IsStopped { after: Duration::ZERO };
+const STOPPED: StopThread = StopThread::AfterIdle { after: Duration::ZERO };
 
-fn shrink(pid: u32, standing: Standing, deadline: Duration) -> Result<Answer, Error> {
-    let patience = Patience { deadline, stop: &|| false, standing };
+fn shrink(pid: u32, stop_thread: StopThread, deadline: Duration) -> Result<Answer, Error> {
+    let patience = Patience { deadline, stop: &|| false, stop_thread };
     ask_within(pid, &Ask::Shrink { cache: None }, patience)
 }
 
@@ -142,13 +144,13 @@ fn a_thread_is_let_be_where_nobody_wants_or_should_stop_it() {
     };
     stands(target.pid());
     let soon = Duration::from_millis(200);
-    let refused = shrink(target.pid(), Standing::IsLeft, soon);
-    let unwanted = matches!(refused, Err(Error::NotServed { outside: Outside::Unwanted, .. }));
+    let refused = shrink(target.pid(), StopThread::Never, soon);
+    let unwanted = matches!(refused, Err(Error::NotServed { stopped: StopOutcome::Unwanted, .. }));
     assert!(unwanted, "{refused:?}");
     // One that is stopped holds up whoever has its locks, and is let be.
     target.stop();
     let refused = shrink(target.pid(), STOPPED, soon);
-    let none = matches!(refused, Err(Error::NotServed { outside: Outside::NoThread, .. }));
+    let none = matches!(refused, Err(Error::NotServed { stopped: StopOutcome::NoThread, .. }));
     assert!(none, "{refused:?}");
     target.signal("-CONT");
     target.ends_well("who was let be");
@@ -159,7 +161,7 @@ fn a_thread_is_let_be_where_nobody_wants_or_should_stop_it() {
     let Some(mut target) = target else { return };
     stands(target.pid());
     let refused = shrink(target.pid(), STOPPED, soon);
-    let none = matches!(refused, Err(Error::NotServed { outside: Outside::None, .. }));
+    let none = matches!(refused, Err(Error::NotServed { stopped: StopOutcome::None, .. }));
     assert!(none, "{refused:?}");
     target.ends_well("who has a filter");
 }

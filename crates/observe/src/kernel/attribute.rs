@@ -4,8 +4,8 @@
 //! from JSON. [`crate::fields`] holds names, units and helps; here is what only a
 //! kernel has: the form of the text, and why an attribute may not be there.
 
-use super::release::Release;
 use crate::fields::{FIELDS, Kind};
+use crate::release::Release;
 use crate::value::{Reading, Value};
 
 /// When an attribute is read.

@@ -6,8 +6,8 @@
 
 use super::attribute::{self, NOT_READ};
 use super::error::Error;
-use super::release::Release;
 use super::tree::{BELOW, Tree};
+use crate::release::Release;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -12,8 +12,8 @@
 use super::attribute::{absent, parse, stub};
 use super::machine;
 use super::names::{name_of, named};
-use super::release::Release;
 use crate::hidden;
+use crate::release::Release;
 use crate::snapshot::{Kind, Missing, Snapshot, Source};
 use serde::Deserialize;
 use serde_json::Value as Json;

@@ -3,7 +3,7 @@
 //! Neighbours: [`crate::snapshot`] holds it.
 
 use super::error::why;
-use super::release::Release;
+use crate::release::Release;
 use crate::snapshot::{Cache, FreeBlocks, Missing, Snapshot};
 use crate::value::Value;
 use std::fs;

@@ -15,7 +15,6 @@ mod dump;
 mod error;
 mod machine;
 mod names;
-pub(crate) mod release;
 mod slabinfo;
 mod survey;
 mod tree;

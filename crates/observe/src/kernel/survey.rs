@@ -9,8 +9,8 @@
 use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, When};
 use super::error::why;
 use super::names::Found;
-use super::release::Release;
 use super::tree::{BELOW, Directory, Listing, Reader, Tree};
+use crate::release::Release;
 use crate::snapshot::{Cache, Missing};
 use crate::want::Want;
 use std::io;

@@ -3,12 +3,14 @@
 //! Neighbours: [`super::mailbox`] writes the request and waits.
 //! Invariants: a request that cannot be right is refused before anything is written.
 
-use super::collect::{self, Collect, Words};
+use super::collect::{self, Collect};
+use super::error::Error;
 use super::held;
-pub use super::mailbox::Standing;
+pub use super::mailbox::StopThread;
 use super::mailbox::{self, Late, Letter, Mailbox, Sent, get};
+use super::target::Target;
+use super::words::Words;
 use super::yards::{self, Lost};
-use super::{Error, Target};
 use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
 use std::time::{Duration, Instant};
 
@@ -60,8 +62,8 @@ pub struct Patience<'a> {
     pub deadline: Duration,
     /// True if the wait is to end now.
     pub stop: &'a dyn Fn() -> bool,
-    /// Whether a thread that stands still may be stopped, to serve.
-    pub standing: Standing,
+    /// Whether a thread that waits in a system call may be stopped, to serve.
+    pub stop_thread: StopThread,
 }
 
 /// As [`ask`], but takes back what nobody did in time.
@@ -134,12 +136,12 @@ pub struct Asked {
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right.
 pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<Asked>, Error> {
-    let standing = Standing::IsLeft;
-    each(pid, ask, Patience { deadline, stop: &|| false, standing }, Late::Stays)
+    let stop_thread = StopThread::Never;
+    each(pid, ask, Patience { deadline, stop: &|| false, stop_thread }, Late::Stays)
 }
 
 fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<Asked>, Error> {
-    let Patience { deadline, stop, standing } = patience;
+    let Patience { deadline, stop, stop_thread } = patience;
     let target = Target::open(pid)?;
     let fronts = yards::fronts(&target.memory).map_err(|why| target.error(why))?;
     let mut all = Vec::new();
@@ -157,13 +159,13 @@ fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<A
         };
         let is_whole = letter.words[1] == WHOLE_YARD;
         let rows = seen.rows_again;
-        let mailbox = Mailbox { memory: &target.memory, front: &front, rows, standing };
+        let mailbox = Mailbox { memory: &target.memory, front: &front, rows, stop_thread };
         let sent = mailbox.send(&letter, Instant::now() + deadline, late, stop);
         let sent = sent.map_err(|why| target.error(why.into()));
         let answer = sent.and_then(|sent| match sent {
-            Sent::Withdrawn(outside) => {
+            Sent::Withdrawn(stopped) => {
                 let helper = mailbox::helper(&target.memory, &front).ok().flatten();
-                Err(Error::NotServed { pid, helped: helper.is_some(), outside })
+                Err(Error::NotServed { pid, helped: helper.is_some(), stopped })
             }
             sent => answer(pid, ask, sent),
         });
@@ -273,7 +275,7 @@ fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
     let mail = match sent {
         Sent::Answered(mail) => mail,
         Sent::Queued => return Err(Error::Queued { pid }),
-        Sent::Withdrawn(outside) => return Err(Error::NotServed { pid, helped: false, outside }),
+        Sent::Withdrawn(stopped) => return Err(Error::NotServed { pid, helped: false, stopped }),
         Sent::UnderWay => return Err(Error::UnderWay { pid }),
         Sent::Busy => return Err(Error::Busy { pid }),
     };

@@ -14,7 +14,7 @@ use super::banks::{self, Banked};
 use super::front::{Front, Tables, Top};
 use super::held::{self, Held};
 use super::memory::{self, Fault, Memory, Part};
-pub(crate) use super::words::{Tops, Words};
+use super::words::{Tops, Words};
 use slabyard_abi::region::{Word, row};
 use std::collections::BTreeSet;
 

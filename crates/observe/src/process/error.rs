@@ -1,6 +1,6 @@
 //! Why a process cannot be looked at or asked, and what to do.
 
-use super::Outside;
+use super::outside::StopOutcome;
 
 /// See the module.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +106,7 @@ pub enum Error {
         } else {
             ""
         },
-        advice(*outside, *helped),
+        advice(*stopped, *helped),
     )]
     NotServed {
         /// Its id.
@@ -114,7 +114,7 @@ pub enum Error {
         /// It has a helper thread.
         helped: bool,
         /// What came of stopping a thread that stands still.
-        outside: Outside,
+        stopped: StopOutcome,
     },
     /// A thread serves for long.
     #[error(
@@ -205,26 +205,26 @@ pub enum Error {
 }
 
 /// Why no thread served that stands still, and what to do.
-fn advice(outside: Outside, helped: bool) -> String {
-    let why = match outside {
-        Outside::Unwanted => "It was not stopped, as --no-stop says",
-        Outside::None => {
+fn advice(stopped: StopOutcome, helped: bool) -> String {
+    let why = match stopped {
+        StopOutcome::Unwanted => "It was not stopped, as --no-stop says",
+        StopOutcome::None => {
             "None of its threads can be stopped to serve: its library is older, or it has a filter of system \
              calls, or its processor is no x86-64"
         }
-        Outside::Denied => {
+        StopOutcome::Denied => {
             "The system does not let its threads be stopped (ptrace: a debugger has them, Yama, or a \
              container without CAP_SYS_PTRACE)"
         }
-        Outside::NoThread => {
+        StopOutcome::NoThread => {
             "None of its threads waits in a system call that goes on exactly if it is stopped there to serve \
              (a read, sleep, poll or wait, say)"
         }
-        Outside::Taken => "A thread that another command stopped is at a request still",
-        Outside::Looked | Outside::Left => {
+        StopOutcome::Taken => "A thread that another command stopped is at a request still",
+        StopOutcome::Looked | StopOutcome::Left => {
             "A thread was stopped to serve, and others kept it from that"
         }
-        Outside::Foreign => {
+        StopOutcome::Foreign => {
             "No thread is stopped to serve where that may call functions that wait for a lock which it has: \
              a cache has a destructor, or debugging, whose reports ask the loader"
         }

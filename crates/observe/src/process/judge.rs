@@ -18,10 +18,11 @@
 //! Invariants: live + parked in stacks and barns + in transit = out for some choice within the
 //! spans; all spans are within the cache's objects.
 
-use super::collect::{Take, Words};
+use super::collect::Take;
 use super::front::Top;
 use super::held::{self, Held, OfCpu};
 use super::span::Span;
+use super::words::{Tops, Words};
 use slabyard_abi::region::CacheWord::{
     self, BarnObjects, NrPartial, NrSlabs, Objects, Out, SheafCapacity,
 };
@@ -213,11 +214,7 @@ fn underway(first: &Words, last: &Words) -> u64 {
 }
 
 /// What is parked in each row; rows without objects are left out.
-fn rows(
-    tops: &[super::collect::Tops; 2],
-    with_objects: Range<usize>,
-    sheaf: u64,
-) -> Vec<(u32, Span)> {
+fn rows(tops: &[Tops; 2], with_objects: Range<usize>, sheaf: u64) -> Vec<(u32, Span)> {
     let [before, after] = tops;
     let each = before.iter().zip(after).map(|((row, before), (_, after))| {
         let stacks = before[with_objects.clone()].iter().zip(&after[with_objects.clone()]);

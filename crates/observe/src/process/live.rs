@@ -4,8 +4,9 @@
 //! Neither stops the process, and nothing in it takes part.
 
 use super::memory::{Fault, Memory, Part, Writable};
-use super::outside::{self, Offer, Outside};
+use super::outside::{self, Offer, StopOutcome};
 use super::rouse;
+use super::threads::Threads;
 use crate::symbols::Loaded;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
@@ -129,13 +130,15 @@ impl Writable for Live {
         }
         Ok(())
     }
+}
 
+impl Threads for Live {
     fn rouse(&self, thread: u32) {
         let here = rouse::thread_of(self.pid, thread);
         here.inspect(|thread| rouse::rouse(*thread));
     }
 
-    fn serve_outside(&self, offer: Offer) -> Result<Outside, Fault> {
+    fn serve_by_stopped(&self, offer: Offer) -> Result<StopOutcome, Fault> {
         outside::serve(self.pid, self, offer)
     }
 }

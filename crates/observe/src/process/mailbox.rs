@@ -15,8 +15,9 @@
 
 use super::collect::has_stack;
 use super::front::{Front, Top};
-use super::memory::{self, Fault, Memory, Part, Writable};
-use super::outside::{Offer, Outside};
+use super::memory::{self, Fault, Memory, Part};
+use super::outside::{Offer, StopOutcome};
+use super::threads::Threads;
 use slabyard_abi::region::{FORGOTTEN, MAIL_AT, MAIL_WORDS, Mail, Word, check, helper, row};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,7 +38,7 @@ pub(crate) enum Sent {
     /// It is placed.
     Queued,
     /// It was placed, nobody did it, and it is taken back.
-    Withdrawn(Outside),
+    Withdrawn(StopOutcome),
     /// A thread of the process that we stopped does it, and we waited for long.
     UnderWay,
     /// Another one is.
@@ -57,24 +58,24 @@ const NR_MAIL: usize = Mail::Nanoseconds.index() - MAIL_AT + 1;
 
 /// The mailbox of a yard.
 pub(crate) struct Mailbox<'a> {
-    pub(crate) memory: &'a dyn Writable,
+    pub(crate) memory: &'a dyn Threads,
     pub(crate) front: &'a Front,
     /// Rows to nudge.
     pub(crate) rows: usize,
-    /// Whether a thread that stands still may be stopped.
-    pub(crate) standing: Standing,
+    /// Whether a thread that waits in a system call may be stopped.
+    pub(crate) stop_thread: StopThread,
 }
 
-/// Whether a thread that stands still may be stopped and serve.
+/// Whether a thread that waits in a system call may be stopped, to serve the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It may, where nobody served for so long, which the program's own calls and a helper need.
-    IsStopped {
+pub enum StopThread {
+    /// It may, if the program's own calls and a helper did not serve the request for so long.
+    AfterIdle {
         /// Until the first try, and from one to the next.
         after: Duration,
     },
     /// No thread is stopped but the library's own.
-    IsLeft,
+    Never,
 }
 
 /// First pause between two looks for the answer; after a while, a longer one.
@@ -105,7 +106,7 @@ impl Mailbox<'_> {
         let mut pause = Pause::new();
         let mut token = None;
         let mut own = None;
-        let mut outside = Outside::Unwanted;
+        let mut stopped = StopOutcome::Unwanted;
         let mut torn: Option<(u64, Instant)> = None;
         let mut seen = (0, Instant::now());
         loop {
@@ -152,7 +153,7 @@ impl Mailbox<'_> {
                 return match (token, late) {
                     (None, _) => Ok(Sent::Busy),
                     (Some(_), Late::Stays) => Ok(Sent::Queued),
-                    (Some(token), Late::IsWithdrawn) => self.withdraw(token, outside),
+                    (Some(token), Late::IsWithdrawn) => self.withdraw(token, stopped),
                 };
             }
             if pause.nudge_is_due() {
@@ -162,20 +163,20 @@ impl Mailbox<'_> {
                 self.rouse()?;
             }
             let waits = seen.1.elapsed();
-            match self.standing {
+            match self.stop_thread {
                 // One stops a thread: who placed the request that is there.
-                Standing::IsStopped { after }
+                StopThread::AfterIdle { after }
                     if own == Some(asked) && waits >= after && pause.stand_is_due(after) =>
                 {
-                    outside = self.serve_outside()?;
-                    match outside {
-                        Outside::Left => return Ok(Sent::UnderWay),
-                        Outside::Looked => continue,
+                    stopped = self.serve_by_stopped()?;
+                    match stopped {
+                        StopOutcome::Left => return Ok(Sent::UnderWay),
+                        StopOutcome::Looked => continue,
                         _ => {}
                     }
                 }
                 // Whose it is may have ended, or stops none: it becomes ours, whatever it asks.
-                Standing::IsStopped { after }
+                StopThread::AfterIdle { after }
                     if own != Some(asked) && seen.0 == asked && waits >= after + TAKES_OVER =>
                 {
                     let new = new_token();
@@ -190,7 +191,7 @@ impl Mailbox<'_> {
 
     /// Takes a request back, unless somebody does it just now: the words of the mailbox then say that
     /// nothing is asked. Others that wait for the same place it again.
-    fn withdraw(&self, token: u64, outside: Outside) -> Result<Sent, Fault> {
+    fn withdraw(&self, token: u64, stopped: StopOutcome) -> Result<Sent, Fault> {
         let mail = self.mail()?;
         let answered = get(&mail, Mail::Answered);
         if answered == token {
@@ -198,7 +199,7 @@ impl Mailbox<'_> {
         }
         // Another one's is none of ours to take back.
         if get(&mail, Mail::Asked) != token {
-            return Ok(Sent::Withdrawn(outside));
+            return Ok(Sent::Withdrawn(stopped));
         }
         self.memory.write(&[self.at(Mail::Asked)], &answered.to_le_bytes())?;
         let end = Instant::now() + UNDER_WAY;
@@ -211,7 +212,7 @@ impl Mailbox<'_> {
             }
             std::thread::sleep(LONG);
         }
-        Ok(Sent::Withdrawn(outside))
+        Ok(Sent::Withdrawn(stopped))
     }
 
     fn mail(&self) -> Result<[u64; NR_MAIL], Fault> {
@@ -245,10 +246,10 @@ impl Mailbox<'_> {
     }
 
     /// Has a thread serve that stands still.
-    fn serve_outside(&self) -> Result<Outside, Fault> {
+    fn serve_by_stopped(&self) -> Result<StopOutcome, Fault> {
         match Offer::of(self.memory, self.front)? {
-            None => Ok(Outside::None),
-            Some(offer) => self.memory.serve_outside(offer),
+            None => Ok(StopOutcome::None),
+            Some(offer) => self.memory.serve_by_stopped(offer),
         }
     }
 
@@ -383,7 +384,7 @@ mod tests {
             memory: planted,
             front: &front(planted),
             rows: 2,
-            standing: Standing::IsLeft,
+            stop_thread: StopThread::Never,
         };
         mailbox.send(letter, Instant::now() + deadline, Late::Stays, &|| false).expect("memory")
     }
@@ -454,7 +455,7 @@ mod tests {
             memory: &planted,
             front: &front(&planted),
             rows: 2,
-            standing: Standing::IsLeft,
+            stop_thread: StopThread::Never,
         };
         let send = |value, deadline, stop: &dyn Fn() -> bool| {
             let letter = letter_of([Request::Set as u64, 1, 1, 2, value]);
@@ -463,10 +464,10 @@ mod tests {
                 .expect("memory")
         };
         let waits = || planted.get(at(Mail::Asked)) != planted.get(at(Mail::Answered));
-        assert_eq!(send(40, SHORTLY, &|| false), Sent::Withdrawn(Outside::Unwanted));
+        assert_eq!(send(40, SHORTLY, &|| false), Sent::Withdrawn(StopOutcome::Unwanted));
         assert!(!waits(), "nothing is asked any more");
         // The next one finds no other in its way.
-        assert_eq!(send(41, LONG_ENOUGH, &waits), Sent::Withdrawn(Outside::Unwanted));
+        assert_eq!(send(41, LONG_ENOUGH, &waits), Sent::Withdrawn(StopOutcome::Unwanted));
         assert!(!waits());
     }
 
@@ -477,7 +478,7 @@ mod tests {
             memory: &planted,
             front: &front(&planted),
             rows: 2,
-            standing: Standing::IsLeft,
+            stop_thread: StopThread::Never,
         };
         let letter = letter_of([Request::Set as u64, 1, 1, 2, 40]);
         let sent = std::thread::scope(|scope| {

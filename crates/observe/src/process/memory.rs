@@ -5,7 +5,6 @@
 //! Invariants: a read is whole or an error; its parts are read in their order, so that
 //! what is named first is as old as or older than what is named last.
 
-use super::outside::{Offer, Outside};
 use std::ops::Range;
 
 /// Bytes in a row in the target.
@@ -47,13 +46,6 @@ pub(crate) trait Memory {
 pub(crate) trait Writable: Memory {
     /// Writes `bytes` to each of the addresses, in their order.
     fn write(&self, addresses: &[u64], bytes: &[u8]) -> Result<(), Fault>;
-
-    /// Has a thread that sleeps on a futex look at its word again, if that is possible: the number
-    /// is the one that the thread knows itself by.
-    fn rouse(&self, thread: u32);
-
-    /// Has a thread that stands still serve the mailbox, if that is possible.
-    fn serve_outside(&self, offer: Offer) -> Result<Outside, Fault>;
 }
 
 /// Reads parts into one new buffer.

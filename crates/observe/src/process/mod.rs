@@ -40,38 +40,29 @@ mod resident;
 mod rouse;
 pub(crate) mod sites;
 mod span;
+mod target;
 mod tell;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_cpu_slabs;
+mod threads;
 mod walk;
 mod words;
 pub(crate) mod yards;
 
-pub use ask::{Answer, Ask, Asked, Patience, Standing, ask, ask_each, ask_each_within, ask_within};
+pub use ask::{
+    Answer, Ask, Asked, Patience, StopThread, ask, ask_each, ask_each_within, ask_within,
+};
 pub use error::Error;
-pub use outside::Outside;
+pub use outside::StopOutcome;
 
 use crate::snapshot::{Kind, Snapshot, Source};
 use crate::symbols;
 use crate::traces::Traces;
 use crate::want::Want;
-use live::Live;
-use memory::Fault;
-use procfs::ProcError;
-use procfs::process::{Process, Stat};
-use resident::Resident;
 use std::path::PathBuf;
-use yards::Lost;
-
-/// A process that is there.
-struct Target {
-    pid: u32,
-    program: String,
-    uid: Option<u32>,
-    memory: Live,
-}
+use target::Target;
 
 /// What a process holds now.
 ///
@@ -113,90 +104,4 @@ pub fn traces(pid: u32, cache: &str) -> Result<Option<Traces>, Error> {
         symbols::name(traces, &target.memory.loaded(), Some(&root));
     }
     Ok(told)
-}
-
-impl Target {
-    fn open(pid: u32) -> Result<Target, Error> {
-        let gone = |_: ProcError| Error::NoSuchProcess { pid };
-        let number = i32::try_from(pid).map_err(|_| Error::NoSuchProcess { pid })?;
-        let process = Process::new(number).map_err(gone)?;
-        let stat = process.stat().map_err(gone)?;
-        let program = stat.comm.clone();
-        if matches!(stat.state, 'Z' | 'X') {
-            return Err(Error::Zombie { pid, program });
-        }
-        if of_the_kernel(&stat) {
-            return Err(Error::KernelThread { pid, program });
-        }
-        let uid = process.uid().ok();
-        Ok(Target { pid, program, uid, memory: Live::new(process) })
-    }
-
-    /// Whose its resident memory is; `None` where the system does not tell.
-    fn resident(&self) -> Option<Resident> {
-        let smaps = std::fs::read(format!("/proc/{}/smaps", self.pid)).ok()?;
-        let fronts = yards::fronts(&self.memory).ok()?;
-        let ours: Vec<_> = fronts.iter().flat_map(resident::of_yard).collect();
-        Resident::parse(&String::from_utf8_lossy(&smaps), &ours)
-    }
-
-    fn process(&self) -> procfs::ProcResult<Process> {
-        Process::new(self.pid as i32)
-    }
-
-    /// Says in words why its memory could not be used.
-    fn error(&self, lost: Lost) -> Error {
-        let (pid, program) = (self.pid, self.program.clone());
-        match lost {
-            Lost::NoYard => Error::NoYard { pid, program },
-            Lost::Layout { found, known } => Error::Layout { pid, found, known },
-            Lost::Damaged(what) => Error::Damaged { pid, what },
-            Lost::Fault(Fault::Absent(at)) => {
-                // It ended, or began another program: its old memory is gone.
-                match self.process().and_then(|p| p.stat()) {
-                    Ok(stat) if !matches!(stat.state, 'Z' | 'X') => {
-                        let what = format!("it points to {at:#x}, where no memory is");
-                        Error::Damaged { pid, what }
-                    }
-                    _ => Error::Ended { pid, program },
-                }
-            }
-            Lost::Fault(Fault::Gone) => Error::Ended { pid, program },
-            Lost::Fault(Fault::Denied) => {
-                Error::Denied { pid, program, why: denied(self.uid, scope()) }
-            }
-            Lost::Fault(Fault::Io(source)) => Error::Io { pid, source },
-        }
-    }
-}
-
-/// True for a thread of the kernel: it has no memory of its own.
-fn of_the_kernel(stat: &Stat) -> bool {
-    /// `PF_KTHREAD` of the flags in `/proc/PID/stat`.
-    const KERNEL_THREAD: u32 = 0x0020_0000;
-    stat.flags & KERNEL_THREAD != 0
-}
-
-/// Yama's rule of who may look; `None` in a kernel without it.
-fn scope() -> Option<u32> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?;
-    text.trim().parse().ok()
-}
-
-/// Which rule forbids to look, and what to do.
-fn denied(owner: Option<u32>, scope: Option<u32>) -> String {
-    let me = nix::unistd::geteuid().as_raw();
-    match (owner, scope) {
-        _ if me == 0 => "even root needs the capability CAP_SYS_PTRACE here, as in a container; \
-            look from where it is had"
-            .into(),
-        (Some(uid), _) if uid != me => {
-            format!("it belongs to another user ({uid}); look as that user or as root")
-        }
-        (_, Some(scope @ 1..)) => format!(
-            "Yama forbids it (kernel.yama.ptrace_scope is {scope}); start the program with \
-             `slabyard run --observable -- ...`, or look as root"
-        ),
-        _ => "it made itself unreadable, as programs with privileges are; look as root".into(),
-    }
 }

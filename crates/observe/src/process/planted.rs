@@ -11,7 +11,8 @@
 //! ```
 
 use super::memory::{Fault, Memory, Part, Writable};
-use super::outside::{Offer, Outside};
+use super::outside::{Offer, StopOutcome};
+use super::threads::Threads;
 use slabyard_abi::region::descriptor::word;
 use slabyard_abi::region::{CacheWord, MAGIC, VERSION, Word, descriptor, front, row, sheaf};
 use std::collections::BTreeMap;
@@ -343,10 +344,12 @@ impl Writable for Planted {
         }
         Ok(())
     }
+}
 
+impl Threads for Planted {
     fn rouse(&self, _thread: u32) {}
 
-    fn serve_outside(&self, _offer: Offer) -> Result<Outside, Fault> {
-        Ok(Outside::NoThread)
+    fn serve_by_stopped(&self, _offer: Offer) -> Result<StopOutcome, Fault> {
+        Ok(StopOutcome::NoThread)
     }
 }

@@ -465,13 +465,13 @@ fn names_that_cannot_be_shown_are_replaced_and_told_apart() {
 fn a_refusal_says_which_rule_and_what_to_do() {
     let me = nix::unistd::geteuid().as_raw();
     if me == 0 {
-        assert!(super::denied(Some(7), Some(1)).contains("CAP_SYS_PTRACE"));
+        assert!(super::target::denied(Some(7), Some(1)).contains("CAP_SYS_PTRACE"));
         println!("skipped: what others than root are told");
         return;
     }
-    assert!(super::denied(Some(me + 1), Some(1)).contains("another user"));
-    assert!(super::denied(Some(me), Some(1)).contains("`slabyard run --observable"));
-    assert!(super::denied(Some(me), None).contains("look as root"));
+    assert!(super::target::denied(Some(me + 1), Some(1)).contains("another user"));
+    assert!(super::target::denied(Some(me), Some(1)).contains("`slabyard run --observable"));
+    assert!(super::target::denied(Some(me), None).contains("look as root"));
 }
 
 /// Memory in which every address holds something.

@@ -6,9 +6,8 @@
 use super::cell;
 use super::grid::{Grid, Weight};
 use super::pick::{Key, Pick, Picked};
-use super::show::counts::DERIVED;
-use super::{Style, Units, memory};
-use crate::fields::{FIELDS, Field, Kind, Unit};
+use super::{Style, Units, memory, missing};
+use crate::fields::{COUNTER_RATIOS, FIELDS, Field, Kind, Unit};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use std::io::{self, Write};
@@ -76,7 +75,7 @@ pub fn write(
     merged(out, snapshot, &picked)?;
     notes(out, &picked, &left_out)?;
     memory::write(out, snapshot, style)?;
-    missing(out, snapshot)
+    missing::write(out, snapshot)
 }
 
 impl Options {
@@ -120,20 +119,6 @@ impl Columns {
             }
         }
     }
-}
-
-/// What could not be read, one a line, if anything.
-///
-/// # Errors
-/// Those of `out`.
-pub fn missing(out: &mut dyn Write, snapshot: &Snapshot) -> io::Result<()> {
-    if !snapshot.missing.is_empty() {
-        writeln!(out)?;
-    }
-    for missing in &snapshot.missing {
-        writeln!(out, "not read: {}: {}", cell::clean(&missing.what), cell::clean(&missing.why))?;
-    }
-    Ok(())
 }
 
 fn grid(
@@ -183,7 +168,7 @@ fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
     };
     match (field.kind, field.unit) {
         // Ratios of counters do not add up.
-        _ if DERIVED.contains(&field.name) => Sum::None,
+        _ if COUNTER_RATIOS.contains(&field.name) => Sum::None,
         (_, Unit::Share) => {
             Sum::Of(memory::ratio(named("live_bytes").as_ref(), named("bytes").as_ref()))
         }

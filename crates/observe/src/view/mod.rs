@@ -15,6 +15,7 @@ pub mod grid;
 pub mod json;
 pub mod list;
 pub mod memory;
+mod missing;
 pub mod openmetrics;
 pub mod orders;
 pub mod pick;

@@ -4,13 +4,14 @@ use crate::scene::{HUMAN, cache, is_as, kernel, known, process, text};
 use slabyard_observe::snapshot::{Place, Slab};
 use slabyard_observe::traces::{Frame, Site, Traces};
 use slabyard_observe::view::Style;
-use slabyard_observe::view::show::{Slabs, traces, write, write_json};
+use slabyard_observe::view::show::fullness::SlabLines;
+use slabyard_observe::view::show::{traces, write, write_json};
 
 #[test]
 fn a_cache_of_a_process_with_each_slab() {
     let snapshot = process();
     let shown =
-        text(|out| write(out, &snapshot, cache(&snapshot, "malloc-64"), Slabs::Each, HUMAN));
+        text(|out| write(out, &snapshot, cache(&snapshot, "malloc-64"), SlabLines::Each, HUMAN));
     is_as("show-process.txt", &shown);
     assert!(shown.contains("with just 1 in use: 1 slab\n"), "{shown}");
 }
@@ -19,8 +20,8 @@ fn a_cache_of_a_process_with_each_slab() {
 fn slabs_one_by_one_are_for_those_who_ask() {
     let snapshot = process();
     let cache = cache(&snapshot, "malloc-64");
-    let each = text(|out| write(out, &snapshot, cache, Slabs::Each, Style::PLAIN));
-    let counted = text(|out| write(out, &snapshot, cache, Slabs::Counted, Style::PLAIN));
+    let each = text(|out| write(out, &snapshot, cache, SlabLines::Each, Style::PLAIN));
+    let counted = text(|out| write(out, &snapshot, cache, SlabLines::Counted, Style::PLAIN));
     let lines = each.lines().filter(|line| line.starts_with(" page=")).count();
     assert!(lines > 0 && each.starts_with(counted.split("--slabs").next().unwrap()), "{each}");
     assert!(!counted.contains(" page="), "{counted}");
@@ -33,7 +34,8 @@ fn slabs_one_by_one_are_for_those_who_ask() {
 #[test]
 fn a_cache_of_a_kernel_with_its_nodes_and_cpus() {
     let snapshot = kernel();
-    let shown = text(|out| write(out, &snapshot, cache(&snapshot, "dentry"), Slabs::Each, HUMAN));
+    let shown =
+        text(|out| write(out, &snapshot, cache(&snapshot, "dentry"), SlabLines::Each, HUMAN));
     is_as("show-kernel.txt", &shown);
 }
 
@@ -41,8 +43,9 @@ fn a_cache_of_a_kernel_with_its_nodes_and_cpus() {
 fn a_merged_cache_is_found_by_any_name() {
     let snapshot = kernel();
     for name in [":0000064", "fsnotify_mark", "kmalloc-rcl-64"] {
-        let shown =
-            text(|out| write(out, &snapshot, cache(&snapshot, name), Slabs::Each, Style::PLAIN));
+        let shown = text(|out| {
+            write(out, &snapshot, cache(&snapshot, name), SlabLines::Each, Style::PLAIN)
+        });
         is_as("show-merged.txt", &shown);
     }
 }
@@ -57,7 +60,8 @@ fn slabs_on_cpus_are_shown_list_by_list() {
     let mut counted = slab(0x5000, 0);
     (counted.partial_pages, counted.partial_objects) = (Some(1), Some(9));
     snapshot.caches[0].slabs = Some(vec![slab(0x3000, 1), counted, slab(0x1000, 1)]);
-    let shown = text(|out| write(out, &snapshot, &snapshot.caches[0], Slabs::Each, Style::PLAIN));
+    let shown =
+        text(|out| write(out, &snapshot, &snapshot.caches[0], SlabLines::Each, Style::PLAIN));
     let want = "
 malloc-64 on 0:
  page=5 base=5000 order=1 partial_pages=1 partial_objects=9 objects=51 inuse=0

@@ -4,8 +4,9 @@
 
 use super::candidates::{self, Candidate};
 use super::frame::{Frame, State};
+use super::offer::Offer;
+use super::outcome::StopOutcome;
 use super::thread::{Thread, Worked, at_call};
-use super::{Offer, Outside};
 use crate::process::memory::{self, Fault, Part, Writable};
 use crate::process::rouse::thread_of;
 use nix::errno::Errno;
@@ -25,23 +26,23 @@ const ROOM: u64 = 12 << 10;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// Has a thread serve what the mailbox has.
-pub(in crate::process) fn serve(
+pub(crate) fn serve(
     process: Pid,
     memory: &dyn Writable,
     offer: Offer,
-) -> Result<Outside, Fault> {
+) -> Result<StopOutcome, Fault> {
     if has_it_still(process, offer) {
-        return Ok(Outside::Taken);
+        return Ok(StopOutcome::Taken);
     }
     let _held = HeldSignals::new();
-    let mut outcome = Outside::NoThread;
+    let mut outcome = StopOutcome::NoThread;
     for candidate in candidates::of(process).into_iter().take(MOST_TRIES) {
         match serve_by(&candidate, memory, offer)? {
-            Outside::NoThread => {}
-            Outside::Looked => return Ok(Outside::Looked),
+            StopOutcome::NoThread => {}
+            StopOutcome::Looked => return Ok(StopOutcome::Looked),
             other => outcome = other,
         }
-        if matches!(outcome, Outside::Left | Outside::Foreign) {
+        if matches!(outcome, StopOutcome::Left | StopOutcome::Foreign) {
             break;
         }
     }
@@ -71,22 +72,26 @@ fn has_it_still(process: Pid, offer: Offer) -> bool {
     candidates::call_of(process, thread).is_none_or(|call| !is_elsewhere(call.stack))
 }
 
-fn serve_by(candidate: &Candidate, memory: &dyn Writable, offer: Offer) -> Result<Outside, Fault> {
+fn serve_by(
+    candidate: &Candidate,
+    memory: &dyn Writable,
+    offer: Offer,
+) -> Result<StopOutcome, Fault> {
     if !is_made_as_usual(candidate, memory)? {
-        return Ok(Outside::NoThread);
+        return Ok(StopOutcome::NoThread);
     }
     let thread = match Thread::stop(candidate.thread) {
         Ok(Some(thread)) => thread,
-        Ok(None) => return Ok(Outside::NoThread),
-        Err(Errno::ESRCH) => return Ok(Outside::NoThread),
-        Err(_) => return Ok(Outside::Denied),
+        Ok(None) => return Ok(StopOutcome::NoThread),
+        Err(Errno::ESRCH) => return Ok(StopOutcome::NoThread),
+        Err(_) => return Ok(StopOutcome::Denied),
     };
     let Some((state, interrupted)) = thread.state(candidate.call.number) else {
-        return Ok(Outside::NoThread);
+        return Ok(StopOutcome::NoThread);
     };
     if !has_own_memory(&state.registers, memory)? {
         thread.begin_again(&state.registers, interrupted);
-        return Ok(Outside::NoThread);
+        return Ok(StopOutcome::NoThread);
     }
     let lasting = State {
         registers: at_call(&state.registers, interrupted),
@@ -102,20 +107,20 @@ fn serve_by(candidate: &Candidate, memory: &dyn Writable, offer: Offer) -> Resul
     });
     let Some(frame) = written else {
         thread.begin_again(&state.registers, interrupted);
-        return Ok(Outside::None);
+        return Ok(StopOutcome::None);
     };
     let end = Instant::now() + SERVES_WITHIN;
     let worked = thread.work((&state, interrupted), (offer.entry, frame.at), end);
     Ok(match worked {
-        Worked::Left => Outside::Left,
+        Worked::Left => StopOutcome::Left,
         Worked::Gone => return Err(Fault::Gone),
         Worked::Done(outcome) => {
             has_thread(0)?;
             match outcome {
-                shown::FOREIGN => Outside::Foreign,
-                shown::LOOKED => Outside::Looked,
+                shown::FOREIGN => StopOutcome::Foreign,
+                shown::LOOKED => StopOutcome::Looked,
                 // Another thread may be able to.
-                _ => Outside::NoThread,
+                _ => StopOutcome::NoThread,
             }
         }
     })

@@ -1,17 +1,13 @@
 //! What a cache counted: each counter and its parts by CPU, as a kernel's files have them; what
 //! follows from them; and how long slow frees took by the slabs that they drained.
 
-use super::{Style, cell};
 use crate::drains::{self, Drains};
-use crate::fields::{FIELDS, Field, Kind, field};
+use crate::fields::{COUNTER_RATIOS, FIELDS, Field, Kind, field};
 use crate::snapshot::{Cache, Kind as Source, Snapshot};
 use crate::value::{Reading, Value};
-use crate::view::Units;
 use crate::view::grid::{Grid, Weight};
+use crate::view::{Style, Units, cell};
 use std::io::{self, Write};
-
-/// Fields that follow from counters.
-pub const DERIVED: &[&str] = &["slabs_per_list_lock", "cmpxchg_failed", "list_lock_mean_wait_ns"];
 
 /// How to have a process count.
 const HOW: &str = "\
@@ -41,7 +37,7 @@ pub fn write(
         let beside = by_cpu(&reading.cpus).unwrap_or_else(|| field.help.to_owned());
         grid.push(Weight::Row, [field.name.to_owned(), value, beside]);
     }
-    for field in derived() {
+    for field in ratios() {
         if let Some(value) = (field.get)(snapshot, cache) {
             let value = cell::value(Some(&value), field.unit, style.units);
             grid.push(Weight::Row, [field.name.to_owned(), value, field.help.to_owned()]);
@@ -131,6 +127,6 @@ pub fn by_cpu(cpus: &[(u32, Value)]) -> Option<String> {
     (!all.is_empty()).then(|| all.join(" "))
 }
 
-fn derived() -> impl Iterator<Item = &'static Field> {
-    DERIVED.iter().filter_map(|name| field(name))
+fn ratios() -> impl Iterator<Item = &'static Field> {
+    COUNTER_RATIOS.iter().filter_map(|name| field(name))
 }

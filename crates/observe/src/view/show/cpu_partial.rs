@@ -3,11 +3,10 @@
 //! inaccurate", 2021).
 
 use super::fullness::{Line, dump, lines};
-use super::{Style, json};
 use crate::snapshot::{Cache, Place, Snapshot};
 use crate::value::{Reading, Value};
-use crate::view::cell;
 use crate::view::json::Head;
+use crate::view::{Style, cell, json};
 use serde::Serialize;
 use std::io::{self, Write};
 

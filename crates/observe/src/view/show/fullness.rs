@@ -109,11 +109,20 @@ pub fn lines(snapshot: &Snapshot, cache: &Cache) -> Option<Vec<Line>> {
     Some(lines)
 }
 
+/// Whether the slabs of a cache stand one by one in its view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabLines {
+    /// One line says how many lines `--slabs` would write.
+    Counted,
+    /// Each slab has a line.
+    Each,
+}
+
 pub(super) fn write(
     out: &mut dyn Write,
     snapshot: &Snapshot,
     cache: &Cache,
-    slabs: super::Slabs,
+    slabs: SlabLines,
     style: Style,
 ) -> io::Result<()> {
     if let Some(fullness) = Fullness::of(cache) {
@@ -124,8 +133,8 @@ pub(super) fn write(
     let lines = lines(snapshot, cache).unwrap_or_default();
     match (slabs, lines.len()) {
         (_, 0) => Ok(()),
-        (super::Slabs::Each, _) => dump(out, cache, &lines, style),
-        (super::Slabs::Counted, n) => writeln!(out, "--slabs shows them one by one: {n} lines"),
+        (SlabLines::Each, _) => dump(out, cache, &lines, style),
+        (SlabLines::Counted, n) => writeln!(out, "--slabs shows them one by one: {n} lines"),
     }
 }
 

@@ -12,25 +12,16 @@ pub mod traces;
 
 use super::grid::{Grid, Weight, bold};
 use super::json::{CacheShape, Head};
-use super::{Style, Units, cell, json};
+use super::{Style, Units, cell, json, missing};
 use crate::drains::{self, Drains};
-use crate::fields::{FIELDS, Field, Kind, Unit, field};
+use crate::fields::{COUNTER_RATIOS, FIELDS, Field, Kind, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::{Reading, Value};
-use fullness::Fullness;
+use fullness::{Fullness, SlabLines};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-
-/// How much is told of slabs one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slabs {
-    /// How many they are.
-    Counted,
-    /// A line for each.
-    Each,
-}
 
 /// Writes all of it.
 ///
@@ -40,7 +31,7 @@ pub fn write(
     out: &mut dyn Write,
     snapshot: &Snapshot,
     cache: &Cache,
-    slabs: Slabs,
+    slabs: SlabLines,
     style: Style,
 ) -> io::Result<()> {
     title(out, snapshot, cache, style)?;
@@ -52,7 +43,7 @@ pub fn write(
     let of_slabs = FIELDS.iter().filter(|f| {
         f.kind == Kind::Gauge
             && matches!(f.unit, Unit::Slabs | Unit::Sheaves | Unit::Share)
-            && !counts::DERIVED.contains(&f.name)
+            && !COUNTER_RATIOS.contains(&f.name)
     });
     section(out, "slabs", snapshot, cache, style, of_slabs)?;
     section(out, "tunables", snapshot, cache, style, numbers(Kind::Tunable))?;
@@ -62,7 +53,7 @@ pub fn write(
     parts(out, "node", cache, |r| &r.nodes, style)?;
     parts(out, "CPU", cache, |r| &r.cpus, style)?;
     fullness::write(out, snapshot, cache, slabs, style)?;
-    super::list::missing(out, snapshot)
+    missing::write(out, snapshot)
 }
 
 /// Writes what it counted, under its name.

@@ -2,12 +2,11 @@
 //!
 //! Neighbour: [`crate::traces`] has them.
 
-use super::bold;
 use crate::fields::Unit;
 use crate::snapshot::Snapshot;
 use crate::traces::{Frame, Site, Traces};
 use crate::value::Value;
-use crate::view::grid::{Grid, Weight};
+use crate::view::grid::{Grid, Weight, bold};
 use crate::view::json::{self, Head};
 use crate::view::{Style, cell};
 use serde::Serialize;

@@ -1,7 +1,8 @@
-//! A kernel's release, as far as what it hides depends on it.
+//! A kernel's release, as far as what the kernel counts depends on it: whether it has CPU
+//! slabs, and whether it has sheaves.
 //!
-//! Neighbours: [`crate::hidden`] asks what to count, [`super::attribute`] which files
-//! to believe.
+//! Neighbours: [`crate::hidden`] asks what may be free though it is counted as active,
+//! [`crate::kernel`] which files of sysfs to believe.
 
 use std::fmt;
 

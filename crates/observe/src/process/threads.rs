@@ -1,0 +1,18 @@
+//! The threads of a target, as far as a request needs one of them: a helper that sleeps is woken, and
+//! a thread that waits in a system call is stopped to serve.
+//!
+//! Neighbours: [`super::mailbox`] asks for both; [`super::live`] does them by [`super::rouse`] and
+//! [`super::outside`].
+
+use super::memory::{Fault, Writable};
+use super::outside::{Offer, StopOutcome};
+
+/// A target with threads, whose memory can be written.
+pub(crate) trait Threads: Writable {
+    /// Has a thread that sleeps on a futex look at its word again, if that is possible: the number
+    /// is the one that the thread knows itself by.
+    fn rouse(&self, thread: u32);
+
+    /// Stops a thread that waits in a system call and has it serve the mailbox, if that is possible.
+    fn serve_by_stopped(&self, offer: Offer) -> Result<StopOutcome, Fault>;
+}
