@@ -1,39 +1,37 @@
-//! `docs/size-classes.md`, made from the table and from what it wastes.
+//! The part of `docs/geometry.md` on malloc's size classes, made from the table and from what it
+//! wastes.
 
 use super::committed;
 use super::measure::{self, LARGEST_ASKED, Waste, doublings};
-use slabyard::cache::classes::{CLASSES, LARGEST, ROWS};
+use slabyard::cache::classes::{LARGEST, ROWS};
 use slabyard::platform::machine::Machine;
-use slabyard::yard::Yard;
+use slabyard::yard::{LARGEST_RUN, Yard};
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
-/// How the document is written anew.
+/// How that part is written anew.
 pub const COMMAND: &str = "run `SLABYARD_BLESS=1 cargo test -p slabyard --test machine waste`";
 
-/// The whole document.
-pub fn text(yard: &Yard<Machine>) -> String {
+const BEGIN: &str = "<!-- size classes -->\n";
+const END: &str = "<!-- end of size classes -->";
+
+/// The document with that part as it should be.
+pub fn renewed(document: &str, yard: &Yard<Machine>) -> String {
+    let (before, rest) = document.split_once(BEGIN).expect("where the part begins");
+    let (_, after) = rest.split_once(END).expect("where it ends");
+    format!("{before}{BEGIN}{}{END}{after}", text(yard))
+}
+
+fn text(yard: &Yard<Machine>) -> String {
     let mut text = format!(
-        "# Size classes\n\n\
-         This file is generated from the table of `crates/slabyard/src/cache/classes.rs`: to write it anew, {COMMAND}.\n\
-         The same test fails if this file is not what the table gives, and if a goal below is missed.\n\n\
-         A request of up to {LARGEST} bytes takes an object of the smallest class that holds it.\n\
-         A larger one takes a run of whole pages, and one above {largest_run} bytes a mapping of its own, or a run where such blocks come and go.\n\n\
-         The waste of a request is what is committed for it less what was requested.\n\
-         For an object, that is the slab's bytes divided by its objects, so the tail is included and the slab is full.\n\
-         For a run, it is the run's bytes.\n\
-         Each request is asked, and all count alike in a mean; the pages are of 4 KiB.\n\
-         Per cent are of the requested bytes unless a heading says otherwise.\n\n",
-        largest_run = slabyard::yard::LARGEST_RUN,
+        "To write it anew, {COMMAND}.\n\n\
+         A request of up to {LARGEST} bytes takes an object of the smallest class that holds it, a larger one a run of whole pages, and one above {LARGEST_RUN} bytes a mapping of its own, or a run while the program makes and frees such blocks again and again.\n\
+         The waste of a request is what is committed for it less what was requested: of an object the slab's bytes divided by its objects, of a run the run's bytes.\n\
+         Each number of bytes is requested once, on pages of 4 KiB; per cent are of the requested bytes.\n\n",
     );
-    text += "## Goals\n\n";
     goals(&mut text, yard);
-    text += "\n## Doublings\n\n";
+    text += "\nA class stands with the KiB of its slab in brackets, where that differs from the class before it.\n\n";
     by_doubling(&mut text, yard);
-    let _ = write!(text, "\n## The {CLASSES} classes\n\n");
-    by_class(&mut text, yard);
-    text += "\n## Page runs\n\n";
-    by_run(&mut text, yard);
     text
 }
 
@@ -68,65 +66,48 @@ fn goals(text: &mut String, yard: &Yard<Machine>) {
     );
 }
 
+/// The classes whose objects are largest for requests within the range, or the pages of runs.
+fn serving(requests: &RangeInclusive<usize>, yard: &Yard<Machine>) -> String {
+    if *requests.start() > LARGEST {
+        let pages = |request| committed(yard, request).bytes >> 12;
+        return format!("{} to {} pages", pages(*requests.start()), pages(*requests.end()));
+    }
+    let mut text = String::new();
+    let mut slab_before = 0;
+    for (class, (size, _)) in ROWS.iter().enumerate() {
+        let slab = yard.cache(class).shape().geometry.slab_bytes() >> 10;
+        if requests.contains(&(*size as usize)) {
+            let _ = write!(text, "{}{size}", if text.is_empty() { "" } else { " " });
+            if slab != slab_before {
+                let _ = write!(text, " ({slab})");
+            }
+            slab_before = slab;
+        }
+    }
+    text
+}
+
 fn by_doubling(text: &mut String, yard: &Yard<Machine>) {
-    *text += "| requests | worst | at | mean | worst of committed | mean of committed |\n\
-              |---|---:|---:|---:|---:|---:|\n";
+    *text += "| requests | classes, or pages of a run | worst | at | mean |\n\
+              |---|---|---:|---:|---:|\n";
+    let small = 0..=measure::LARGEST_SMALL;
+    let w = over(yard, small.clone());
+    let _ = writeln!(
+        text,
+        "| 0 to {} | {} | {:.1} bytes | | {:.1} bytes |",
+        small.end(),
+        serving(&small, yard),
+        w.worst_bytes,
+        w.mean_bytes
+    );
     for range in doublings() {
         let w = over(yard, range.clone());
         let _ = writeln!(
             text,
-            "| {} to {} | {:.1} % | {} | {:.1} % | {:.1} % | {:.1} % |",
+            "| {} to {} | {} | {:.1} % | {} | {:.1} % |",
             range.start(),
             range.end(),
-            w.worst_of_requested,
-            w.worst_at,
-            w.mean_of_requested,
-            w.worst_of_committed,
-            w.mean_of_committed
-        );
-    }
-}
-
-fn by_class(text: &mut String, yard: &Yard<Machine>) {
-    *text += "The goal of the requests of up to 128 bytes is in bytes: they have no per cent here.\n\n\
-              | class | slab, KiB | objects | tail | worst, bytes | mean, bytes | worst | mean |\n\
-              |---:|---:|---:|---:|---:|---:|---:|---:|\n";
-    let mut first = 0;
-    for (class, (size, _)) in ROWS.iter().enumerate() {
-        let last = *size as usize;
-        let w = over(yard, first..=last);
-        let geometry = &yard.cache(class).shape().geometry;
-        let _ = write!(
-            text,
-            "| {size} | {} | {} | {} | {:.1} | {:.1} |",
-            geometry.slab_bytes() >> 10,
-            geometry.objects,
-            geometry.padding(),
-            w.worst_bytes,
-            w.mean_bytes
-        );
-        *text += &match last {
-            0..=measure::LARGEST_SMALL => " | |\n".to_owned(),
-            _ => format!(" {:.1} % | {:.1} % |\n", w.worst_of_requested, w.mean_of_requested),
-        };
-        first = last + 1;
-    }
-}
-
-fn by_run(text: &mut String, yard: &Yard<Machine>) {
-    *text += "| requests | pages | worst, bytes | worst | at | mean |\n\
-              |---|---|---:|---:|---:|---:|\n";
-    let largest_class = doublings().take_while(|r| *r.end() <= LARGEST).count();
-    for range in doublings().skip(largest_class) {
-        let (from, to) = ((*range.start()).max(LARGEST + 1), *range.end());
-        let w = over(yard, from..=to);
-        let pages = |request| committed(yard, request).bytes >> 12;
-        let _ = writeln!(
-            text,
-            "| {from} to {to} | {} to {} | {:.0} | {:.1} % | {} | {:.1} % |",
-            pages(from),
-            pages(to),
-            w.worst_bytes,
+            serving(&range, yard),
             w.worst_of_requested,
             w.worst_at,
             w.mean_of_requested

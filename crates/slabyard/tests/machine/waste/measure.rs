@@ -3,7 +3,7 @@
 //! Waste = what is committed for the request - what was requested. An object's
 //! share of its slab includes the tail. The goals are relative to the requested
 //! bytes; the committed bytes are never less, so the goals hold relative to
-//! them as well, and the document shows both.
+//! them as well.
 
 use std::ops::RangeInclusive;
 
@@ -49,10 +49,8 @@ pub struct Waste {
     pub mean_bytes: f64,
     /// The request with the largest part wasted, ...
     pub worst_at: usize,
-    /// ... which is so many per cent of the requested bytes, ...
+    /// ... which is so many per cent of the requested bytes.
     pub worst_of_requested: f64,
-    /// ... or so many of the committed ones.
-    pub worst_of_committed: f64,
     /// Mean of the parts of the requested bytes, in per cent.
     pub mean_of_requested: f64,
     /// Mean of the parts of the committed bytes, in per cent.
@@ -77,7 +75,6 @@ impl Waste {
             let of_committed = 100.0 * each / (request as f64 + each);
             sum.mean_of_requested += of_requested;
             sum.mean_of_committed += of_committed;
-            sum.worst_of_committed = sum.worst_of_committed.max(of_committed);
             if of_requested > sum.worst_of_requested {
                 sum.worst_of_requested = of_requested;
                 sum.worst_at = request;
