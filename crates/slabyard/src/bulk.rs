@@ -58,8 +58,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let mut done = 0;
         while done < objects.len() {
             let left = &objects[done..objects.len().min(done + PIECE)];
-            let run = geometry.map_or(0, |geometry| self.run_of(id, geometry, left));
-            let pushed = self.push_run(id, &left[..run]);
+            let run = geometry.map_or(0, |geometry| run_of(self, id, geometry, left));
+            let pushed = push_run(self, id, &left[..run]);
             done += pushed;
             if pushed < left.len() {
                 self.free_to(id, objects[done]).map_err(|place| (done, place))?;
@@ -68,42 +68,51 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         Ok(())
     }
+}
 
-    /// Puts objects of a cache on this CPU's stack; returns how many. None if the row's countdown
-    /// runs out: the call for one object takes the periodic slow path.
-    pub(crate) fn push_run(&self, id: CacheId, objects: &[usize]) -> usize {
-        let p = self.platform();
-        let has_turn = p.row_hint().is_some_and(|row| {
-            let countdown = p.rows().countdown(row);
-            let left = countdown.load(Ordering::Relaxed).cast_signed();
-            let after = left.wrapping_sub(objects.len() as i32);
-            countdown.store(after.cast_unsigned(), Ordering::Relaxed);
-            after >= 0
-        });
-        match has_turn {
-            true if E::TAGGED => p.push_many_if(id.slot(), objects),
-            true => p.push_many(id.slot(), objects),
-            false => 0,
-        }
+/// Puts objects of a cache on this CPU's stack; returns how many. None if the row's countdown
+/// runs out: the call for one object takes the periodic slow path.
+pub(crate) fn push_run<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    objects: &[usize],
+) -> usize {
+    let p = yard.platform();
+    let has_turn = p.row_hint().is_some_and(|row| {
+        let countdown = p.rows().countdown(row);
+        let left = countdown.load(Ordering::Relaxed).cast_signed();
+        let after = left.wrapping_sub(objects.len() as i32);
+        countdown.store(after.cast_unsigned(), Ordering::Relaxed);
+        after >= 0
+    });
+    match has_turn {
+        true if E::TAGGED => p.push_many_if(id.slot(), objects),
+        true => p.push_many(id.slot(), objects),
+        false => 0,
     }
+}
 
-    /// How many of the first addresses are objects of a cache, none of them the one before: that
-    /// is a double free, which the call for one object finds.
-    fn run_of(&self, id: CacheId, geometry: Geometry, objects: &[usize]) -> usize {
-        let (map, value) = (self.heap.region.map_view(), id.slot().offset() as u16);
-        // Slabs are aligned to their size.
-        let within = geometry.slab_bytes() - 1;
-        let begins = Begins::of(&geometry);
-        let mut last = 0;
-        for (nth, object) in objects.iter().enumerate() {
-            // Most often it lies in the slab of the one before, of which the map was read.
-            let is_near = nth > 0 && (object ^ last) & !within == 0;
-            let is_of = is_near || map.value_at(*object) == value;
-            if !is_of || *object == last || !begins.at((object & within) as u32) {
-                return nth;
-            }
-            last = *object;
+/// How many of the first addresses are objects of a cache, none of them the one before: that
+/// is a double free, which the call for one object finds.
+fn run_of<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    geometry: Geometry,
+    objects: &[usize],
+) -> usize {
+    let (map, value) = (yard.heap.region.map_view(), id.slot().offset() as u16);
+    // Slabs are aligned to their size.
+    let within = geometry.slab_bytes() - 1;
+    let begins = Begins::of(&geometry);
+    let mut last = 0;
+    for (nth, object) in objects.iter().enumerate() {
+        // Most often it lies in the slab of the one before, of which the map was read.
+        let is_near = nth > 0 && (object ^ last) & !within == 0;
+        let is_of = is_near || map.value_at(*object) == value;
+        if !is_of || *object == last || !begins.at((object & within) as u32) {
+            return nth;
         }
-        objects.len()
+        last = *object;
     }
+    objects.len()
 }

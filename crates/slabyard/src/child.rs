@@ -28,14 +28,16 @@
 
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
+use crate::observe::quiesce::as_it_is;
 use crate::pages::bank;
 use crate::platform::birth::{CHILD, REPAIRING, WHOLE};
 use crate::platform::{Platform, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
 use crate::verify::planted::Part;
+use crate::waiting::{each_waiting, forget_readers};
 use crate::yard::reclaim::pass::Pass;
-use crate::yard::stacks::Stacks;
+use crate::yard::stacks::{Stacks, entries};
 use crate::yard::{Place, Yard};
 
 /// On a slab's descriptor, in place of whether it is listed: a CPU has it. (A check has a mark of
@@ -59,182 +61,181 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.platform().mark_child();
         self.platform().end_fork();
     }
+}
 
-    /// At the begin of a slow path, outside of the gate.
-    #[inline(always)]
-    pub(crate) fn look_at_birth(&self) {
-        // Acquire pairs with the Release in `begin_child`.
-        if self.platform().birth().load(Ordering::Acquire) != WHOLE {
-            self.begin_child();
+/// At the begin of a slow path, outside of the gate.
+#[inline(always)]
+pub(crate) fn look_at_birth<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    // Acquire pairs with the Release in `begin_child`.
+    if yard.platform().birth().load(Ordering::Acquire) != WHOLE {
+        begin_child(yard);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_child<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let p = yard.platform();
+    let word = p.birth();
+    loop {
+        let (set, seen) = (Ordering::Acquire, Ordering::Acquire);
+        match word.compare_exchange(CHILD, REPAIRING, set, seen) {
+            Ok(_) => break,
+            Err(WHOLE) => {
+                // The one that repaired wakes one sleeper: each wakes the next.
+                p.wake(word);
+                return;
+            }
+            Err(other) => p.wait(word, other),
         }
     }
-
-    #[cold]
-    #[inline(never)]
-    fn begin_child(&self) {
-        let p = self.platform();
-        let word = p.birth();
-        loop {
-            let (set, seen) = (Ordering::Acquire, Ordering::Acquire);
-            match word.compare_exchange(CHILD, REPAIRING, set, seen) {
-                Ok(_) => break,
-                Err(WHOLE) => {
-                    // The one that repaired wakes one sleeper: each wakes the next.
-                    p.wake(word);
-                    return;
-                }
-                Err(other) => p.wait(word, other),
-            }
-        }
-        p.begin_child();
-        self.forget_mail();
-        self.forget_readers();
-        // A handler makes and frees mappings outside of slow paths.
-        self.large.guarded.begin_child();
-        let others = self.gate.forget();
-        if (others.inside || others.looked) && !self.planted.leaves_out(Part::All) {
-            self.repair(others.looked);
-        }
-        word.store(WHOLE, Ordering::Release);
-        p.wake(word);
+    p.begin_child();
+    yard.forget_mail();
+    forget_readers(yard);
+    // A handler makes and frees mappings outside of slow paths.
+    yard.large.guarded.begin_child();
+    let others = yard.gate.forget();
+    if (others.inside || others.looked) && !yard.planted.leaves_out(Part::All) {
+        repair(yard, others.looked);
     }
+    word.store(WHOLE, Ordering::Release);
+    p.wake(word);
+}
 
-    /// Repairs what threads left half done that are not there; with `marked`, one may have had marks
-    /// in bitmaps, as a check sets them.
-    pub(crate) fn repair(&self, marked: bool) {
-        let p = self.platform();
-        self.drain.abandon();
-        let mut pass = self.drain.lock(p);
-        *pass = Pass::new();
-        self.open.store(0, Ordering::Relaxed);
-        self.running_deferred.store(0, Ordering::Relaxed);
-        self.heap.abandon_locks();
-        let mut parked_bytes = 0;
-        for number in self.caches.numbers() {
-            if self.planted.leaves_out(Part::Caches) {
-                break;
-            }
-            let cache = self.caches.get(number);
-            let objects = cache.engine.begin_child(cache.on(&self.heap));
-            parked_bytes += objects as usize * cache.shape().geometry.size as usize;
+/// Repairs what threads left half done that are not there; with `marked`, one may have had marks
+/// in bitmaps, as a check sets them.
+pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
+    let p = yard.platform();
+    yard.drain.abandon();
+    let mut pass = yard.drain.lock(p);
+    *pass = Pass::new();
+    yard.open.store(0, Ordering::Relaxed);
+    yard.running_deferred.store(0, Ordering::Relaxed);
+    yard.heap.abandon_locks();
+    let mut parked_bytes = 0;
+    for number in yard.caches.numbers() {
+        if yard.planted.leaves_out(Part::Caches) {
+            break;
         }
-        self.heap.parked_node_bytes.store(parked_bytes, Ordering::Relaxed);
-        self.waiting.batches.begin_child(&self.heap, |address| match self.place_of(address) {
-            Place::Object { bytes, .. } | Place::Large(bytes) => bytes,
-            _ => 0,
-        });
-        self.heap.count_held_anew();
-        if marked {
-            self.clear_marks();
-        }
-        if !self.planted.leaves_out(Part::Stopped) {
-            self.take_stopped();
-        }
-        if !self.planted.leaves_out(Part::Slabs) {
-            self.adopt_slabs();
-        }
-        for number in self.caches.numbers() {
-            let cache = self.caches.get(number);
-            cache.engine.end_begin_child(cache.on(&self.heap));
-        }
-        drop(pass);
+        let cache = yard.caches.get(number);
+        let objects = cache.engine.begin_child(cache.on(&yard.heap));
+        parked_bytes += objects as usize * cache.shape().geometry.size as usize;
     }
-
-    /// Clears the bits of parked objects: a check had set some of them.
-    fn clear_marks(&self) {
-        let clear = |slot: Slot, address: usize| {
-            let Some(number) = number_of(slot) else { return };
-            let shape = self.caches.get(number).shape();
-            if let Ok(Object { slab, index }) =
-                self.heap.resolve(&shape.geometry, shape.slot, address)
-            {
-                self.heap.mark(slab, index, false);
-            }
-        };
-        // Of a stopped stack it finds nothing: its marked objects are free from now on.
-        self.as_it_is().each_parked_cpu(&mut |slot, address| clear(slot, address));
-        self.each_waiting(&mut |slot, address| clear(slot, address));
-        for number in self.caches.used.caches() {
-            let cache = self.caches.get(number);
-            let slot = slot_of(number);
-            cache.engine.each_parked(cache.on(&self.heap), |address| clear(slot, address));
-        }
+    yard.heap.parked_node_bytes.store(parked_bytes, Ordering::Relaxed);
+    yard.waiting.batches.begin_child(&yard.heap, |address| match yard.place_of(address) {
+        Place::Object { bytes, .. } | Place::Large(bytes) => bytes,
+        _ => 0,
+    });
+    yard.heap.count_held_anew();
+    if marked {
+        clear_marks(yard);
     }
+    if !yard.planted.leaves_out(Part::Stopped) {
+        take_stopped(yard);
+    }
+    if !yard.planted.leaves_out(Part::Slabs) {
+        adopt_slabs(yard);
+    }
+    for number in yard.caches.numbers() {
+        let cache = yard.caches.get(number);
+        cache.engine.end_begin_child(cache.on(&yard.heap));
+    }
+    drop(pass);
+}
 
-    /// Takes stopped stacks out of their entries: their objects that are not in their slabs yet
-    /// return there. (Runs in them are in no list, so they are free; those of a bank are said so.)
-    fn take_stopped(&self) {
-        let rows = self.platform().rows();
-        for (row, slot) in self.entries(Stacks::All) {
-            let entry = rows.entry(row, slot);
-            if !entry.is_stopped() {
-                continue;
+/// Clears the bits of parked objects: a check had set some of them.
+fn clear_marks<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let clear = |slot: Slot, address: usize| {
+        let Some(number) = number_of(slot) else { return };
+        let shape = yard.caches.get(number).shape();
+        if let Ok(Object { slab, index }) = yard.heap.resolve(&shape.geometry, shape.slot, address)
+        {
+            yard.heap.mark(slab, index, false);
+        }
+    };
+    // Of a stopped stack it finds nothing: its marked objects are free from now on.
+    as_it_is(yard).each_parked_cpu(&mut |slot, address| clear(slot, address));
+    each_waiting(yard, &mut |slot, address| clear(slot, address));
+    for number in yard.caches.used.caches() {
+        let cache = yard.caches.get(number);
+        let slot = slot_of(number);
+        cache.engine.each_parked(cache.on(&yard.heap), |address| clear(slot, address));
+    }
+}
+
+/// Takes stopped stacks out of their entries: their objects that are not in their slabs yet
+/// return there. (Runs in them are in no list, so they are free; those of a bank are said so.)
+fn take_stopped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let rows = yard.platform().rows();
+    for (row, slot) in entries(yard, Stacks::All) {
+        let entry = rows.entry(row, slot);
+        if !entry.is_stopped() {
+            continue;
+        }
+        if bank::is_bank(slot)
+            && let Some(top) = yard.seen.kept_top(row, slot)
+        {
+            for run in yard.heap.sheaves.objects_of(top) {
+                yard.heap.forget_banked(run.load(Ordering::Relaxed));
             }
-            if bank::is_bank(slot)
-                && let Some(top) = self.seen.kept_top(row, slot)
-            {
-                for run in self.heap.sheaves.objects_of(top) {
-                    self.heap.forget_banked(run.load(Ordering::Relaxed));
-                }
-            }
-            if let Some(number) = number_of(slot)
-                && let Some(top) = self.seen.kept_top(row, slot)
-            {
-                let cache = self.caches.get(number);
-                let shape = cache.shape();
-                if slot == shape.main() || cache.engine.has_objects_in_spare() {
-                    for object in self.heap.sheaves.objects_of(top) {
-                        let address = object.load(Ordering::Relaxed);
-                        if let Ok(Object { slab, index }) =
-                            self.heap.resolve(&shape.geometry, shape.slot, address)
-                        {
-                            self.heap.mark(slab, index, true);
-                        }
+        }
+        if let Some(number) = number_of(slot)
+            && let Some(top) = yard.seen.kept_top(row, slot)
+        {
+            let cache = yard.caches.get(number);
+            let shape = cache.shape();
+            if slot == shape.main() || cache.engine.has_objects_in_spare() {
+                for object in yard.heap.sheaves.objects_of(top) {
+                    let address = object.load(Ordering::Relaxed);
+                    if let Ok(Object { slab, index }) =
+                        yard.heap.resolve(&shape.geometry, shape.slot, address)
+                    {
+                        yard.heap.mark(slab, index, true);
                     }
                 }
             }
-            entry.start_without();
-            self.seen.forget_top(row, slot);
         }
+        entry.start_without();
+        yard.seen.forget_top(row, slot);
     }
+}
 
-    /// Walks over all pages: makes the lists of free memory and of slabs.
-    fn adopt_slabs(&self) {
-        let heap = &self.heap;
-        let now = self.as_it_is();
-        now.each_slab_of_cpus(&mut |slab| {
-            heap.region.descriptor(slab).time.store(OF_CPU, Ordering::Relaxed);
-        });
-        now.each_parked_cpu(&mut |slot, address| {
-            if number_of(slot).is_none() {
-                heap.mark_on_list(address);
-            }
-        });
-        for number in self.caches.numbers() {
-            self.caches.get(number).tally.take();
+/// Walks over all pages: makes the lists of free memory and of slabs.
+fn adopt_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let heap = &yard.heap;
+    let now = as_it_is(yard);
+    now.each_slab_of_cpus(&mut |slab| {
+        heap.region.descriptor(slab).time.store(OF_CPU, Ordering::Relaxed);
+    });
+    now.each_parked_cpu(&mut |slot, address| {
+        if number_of(slot).is_none() {
+            heap.mark_on_list(address);
         }
-        heap.rebuild(|slab| {
-            let descriptor = heap.region.descriptor(slab);
-            let number = number_of(Slot(descriptor.slot()));
-            let Some(number) = number.filter(|number| self.caches.is_there(*number)) else {
-                return;
-            };
-            let cache = self.caches.get(number);
-            let time = descriptor.time.load(Ordering::Relaxed);
-            if time != 0 {
-                // On no list so far.
-                descriptor.time.store(0, Ordering::Relaxed);
-            }
-            let of_cpu = time == OF_CPU;
-            heap.write_map_anew(slab, &cache.shape().geometry);
-            let free = cache.engine.adopt(cache.on(heap), slab, of_cpu);
-            cache.tally.add([1, 0, free.into()]);
-        });
-        for number in self.caches.numbers() {
-            let cache = self.caches.get(number);
-            let [slabs, _, free] = cache.tally.take();
-            let objects = slabs * u64::from(cache.shape().geometry.objects);
-            cache.count_anew(slabs, objects - free);
+    });
+    for number in yard.caches.numbers() {
+        yard.caches.get(number).tally.take();
+    }
+    heap.rebuild(|slab| {
+        let descriptor = heap.region.descriptor(slab);
+        let number = number_of(Slot(descriptor.slot()));
+        let Some(number) = number.filter(|number| yard.caches.is_there(*number)) else {
+            return;
+        };
+        let cache = yard.caches.get(number);
+        let time = descriptor.time.load(Ordering::Relaxed);
+        if time != 0 {
+            // On no list so far.
+            descriptor.time.store(0, Ordering::Relaxed);
         }
+        let of_cpu = time == OF_CPU;
+        heap.write_map_anew(slab, &cache.shape().geometry);
+        let free = cache.engine.adopt(cache.on(heap), slab, of_cpu);
+        cache.tally.add([1, 0, free.into()]);
+    });
+    for number in yard.caches.numbers() {
+        let cache = yard.caches.get(number);
+        let [slabs, _, free] = cache.tally.take();
+        let objects = slabs * u64::from(cache.shape().geometry.objects);
+        cache.count_anew(slabs, objects - free);
     }
 }

@@ -15,13 +15,18 @@ pub mod abandoned;
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, CacheSettings, classes};
 use crate::engine::{CacheFlags, Engine, Shape};
+use crate::guarded::map_block;
 use crate::platform::{GRANULE, Platform};
+use crate::prefetch::fetch_for_alloc;
 use crate::slab::Geometry;
 use crate::slab::debug::Asked;
-use crate::waiting::NotWaited;
-use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS};
-use crate::yard::stacks::Stacks;
-use crate::yard::{Place, Yard};
+use crate::verify::debugging::{debug_of_created, is_to_fail_in, report_remaining};
+use crate::waiting::deferred::finish_deferred;
+use crate::waiting::{NotWaited, begin_waiting, has_waiting, holds_slabs, wait_for_slabs};
+use crate::yard::reclaim::drain::{drain_all, drain_rows, drain_stacks, take_stack};
+use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, enter_slow_path};
+use crate::yard::stacks::{Stacks, entries};
+use crate::yard::{Place, Yard, push};
 use core::fmt;
 use slabyard_abi::debug::DebugFlags;
 
@@ -75,38 +80,23 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if settings.sheaf_capacity.is_some_and(|objects| objects > Shape::STACK_OBJECTS) {
             return Err(NotCreated::SheafCapacity);
         }
-        let debug = self.debug_of_created(&name, settings.debug);
-        let (plain, geometry) = self.lay_out(settings, debug, page_order)?;
+        let debug = debug_of_created(self, &name, settings.debug);
+        let (plain, geometry) = lay_out(self, settings, debug, page_order)?;
         let debugged = |engine: &E| Self::debugged(engine, debug, settings, &plain, page_order);
-        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
+        let Some(_slow_path) = enter_slow_path(self, RUN_CALLS) else {
             return Err(NotCreated::Interrupted);
         };
         if settings.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
-            self.begin_waiting();
+            begin_waiting(self);
         }
-        let create = || self.create_once(&name, settings, geometry, &debugged);
+        let create = || create_once(self, &name, settings, geometry, &debugged);
         match create() {
             Err(NotCreated::Memory) => {
-                self.drain_all();
+                drain_all(self);
                 create()
             }
             result => result,
         }
-    }
-
-    /// The geometry of a cache that is to be made: without its debugging and with it.
-    fn lay_out(
-        &self,
-        settings: &CacheSettings,
-        debug: DebugFlags,
-        page_order: u32,
-    ) -> Result<(Geometry, Geometry), NotCreated> {
-        let usual = &self.caches.classes()[0].engine;
-        if !debug.is_empty() || settings.engine.is_some_and(|name| name != usual.name()) {
-            return self.lay_out_of_another(settings, debug, page_order);
-        }
-        let plain = Self::plain(usual, settings, page_order)?;
-        Ok((plain, plain))
     }
 
     fn plain(
@@ -118,26 +108,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let (least, most) = settings.limits(page_order);
         let order = engine.order(fitting.size, fitting.order, page_order).clamp(least, most);
         Ok(fitting.lowered(order))
-    }
-
-    /// The same where no cache has such an engine yet. Apart from its caller, so that the engine
-    /// that it asks is on the stack meanwhile alone.
-    #[inline(never)]
-    fn lay_out_of_another(
-        &self,
-        settings: &CacheSettings,
-        debug: DebugFlags,
-        page_order: u32,
-    ) -> Result<(Geometry, Geometry), NotCreated> {
-        let mut engine = E::NEW;
-        if !self.choose_engine(&mut engine, settings) {
-            return Err(NotCreated::Engine);
-        }
-        let plain = Self::plain(&engine, settings, page_order)?;
-        match Self::debugged(&engine, debug, settings, &plain, page_order) {
-            Some(geometry) => Ok((plain, geometry.ok_or(NotCreated::Settings)?)),
-            None => Ok((plain, plain)),
-        }
     }
 
     /// Gives an engine its debugging, if it is to have any: the geometry then, `None` inside if
@@ -166,47 +136,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Some(engine.debug()?.lay_out(&asked, plain.order, page_order))
     }
 
-    fn create_once(
-        &self,
-        name: &impl fmt::Display,
-        settings: &CacheSettings,
-        geometry: Geometry,
-        debugged: &dyn Fn(&E) -> Option<Option<Geometry>>,
-    ) -> Result<CacheId, NotCreated> {
-        let p = self.platform();
-        let _guard = self.drain.lock(p);
-        // A sequence that read the page map before a destroyed cache's slabs ended is over after
-        // the fence. Where it is refused, there is none: that would be a call about an object
-        // of a destroyed cache.
-        let fence = || {
-            let _ = p.can_stop() && p.fence();
-        };
-        let number = self.caches.vacant(fence).ok_or(NotCreated::TooMany)?;
-        let shape = settings.shape(geometry, slot_of(number).0);
-        let has_room = self.caches.ensure(p, number)
-            && self.seen.ensure(p, shape.spare())
-            && self.heap.commit_slot(shape.spare());
-        if !has_room {
-            return Err(NotCreated::Memory);
-        }
-        let choose = |engine: &mut E| {
-            let is_there = self.choose_engine(engine, settings);
-            debug_assert!(is_there, "it was asked for its geometry");
-        };
-        Ok(self.caches.put(number, choose, |cache, generation| {
-            debugged(&cache.engine);
-            cache.begin(name, shape, generation);
-            if let Some(slabs) = settings.min_partial {
-                cache.set_min_partial(slabs);
-            }
-        }))
-    }
-
-    /// Chooses the engine of a cache that is to be made.
-    fn choose_engine(&self, engine: &mut E, settings: &CacheSettings) -> bool {
-        engine.be_like(&self.caches.classes()[0].engine, settings.engine)
-    }
-
     /// Destroys a cache that has no live object.
     ///
     /// # Errors
@@ -217,13 +146,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// platform can stop other CPUs, threads may free objects of it, and that the last of them
     /// is freed is found out here. No call names the cache afterwards.
     pub unsafe fn destroy_cache(&self, id: CacheId) -> Result<(), NotDestroyed> {
-        if self.has_waiting() {
+        if has_waiting(self) {
             // In a section the objects that wait count as live, below.
             let _ = self.rcu_barrier();
         }
         // Without the locks of a try: readers may need them.
-        while !self.destroy_once(id)? {
-            self.wait_for_slabs(id).map_err(|not_waited| match not_waited {
+        while !destroy_once(self, id)? {
+            wait_for_slabs(self, id).map_err(|not_waited| match not_waited {
                 NotWaited::InSection => NotDestroyed::InSection,
                 NotWaited::Interrupted => NotDestroyed::Interrupted,
             })?;
@@ -231,61 +160,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         Ok(())
     }
 
-    /// Ends the slabs, and destroys the cache if none of them waits for readers: else false.
-    fn destroy_once(&self, id: CacheId) -> Result<bool, NotDestroyed> {
-        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
-            return Err(NotDestroyed::Interrupted);
-        };
-        self.finish_deferred();
-        let mut pass = self.drain.lock(self.platform());
-        let cache = self.caches.find(id).ok_or(NotDestroyed::Unknown)?;
-        if id.number() < classes::CLASSES {
-            return Err(NotDestroyed::Unknown);
-        }
-        // A free under way may put an empty sheaf into a row after its drain, or leave an empty slab
-        // on the list after that was emptied: the next turn finds them. While no slow path is under
-        // way and no object live, there is nothing that could bring one.
-        let mut turns = 0;
-        loop {
-            self.take_stacks(id.number());
-            cache.engine.shrink(cache.on(&self.heap));
-            if cache.out() > 0 || !cache.is_still() || turns == MOST_TURNS {
-                self.report_remaining(id.number());
-                return Err(NotDestroyed::Live(cache.out()));
-            }
-            let is_empty = cache.nr_slabs() == 0;
-            if is_empty && self.entries(Stacks::Cache(id.number())).next().is_none() {
-                break;
-            }
-            turns += 1;
-        }
-        if self.holds_slabs(id) {
-            return Ok(false);
-        }
-        cache.engine.end(cache.on(&self.heap));
-        pass.forget(id.number());
-        self.caches.take_out(id.number());
-        Ok(true)
-    }
-
-    /// Takes a cache's stacks out of all rows and returns their objects to the slabs. The drain
-    /// lock is held.
-    fn take_stacks(&self, number: usize) {
-        let stacks = Stacks::Cache(number);
-        if !(self.platform().can_stop() && self.drain_rows(stacks)) {
-            self.entries(stacks).for_each(|(row, slot)| self.take_stack(row, slot));
-        }
-    }
-
     /// Drains a cache's stacks and barn, and ends its empty slabs. False if it is not there, and
     /// in a signal handler that interrupted a slow path.
     pub fn shrink_cache(&self, id: CacheId) -> bool {
-        let Some(_slow_path) = self.slow_path(LOOK_CALLS) else {
+        let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) else {
             return false;
         };
         let _guard = self.drain.lock(self.platform());
         let Some(cache) = self.caches.find(id) else { return false };
-        self.drain_stacks(Stacks::Cache(id.number()));
+        drain_stacks(self, Stacks::Cache(id.number()));
         cache.engine.shrink(cache.on(&self.heap));
         true
     }
@@ -310,14 +193,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Allocates an object of a cache in the slow path.
     pub fn alloc_from_slow(&self, id: CacheId) -> Option<usize> {
         let cache = self.caches.find(id)?;
-        if self.is_to_fail_in(cache) {
+        if is_to_fail_in(self, cache) {
             return None;
         }
-        self.fetch_for_alloc(Some(cache));
-        let Some(_slow_path) = self.slow_path(cache.shape().calls()) else {
-            return self.alloc_from_outside(cache);
+        fetch_for_alloc(self, Some(cache));
+        let Some(_slow_path) = enter_slow_path(self, cache.shape().calls()) else {
+            return alloc_from_outside(self, cache);
         };
-        self.alloc_or_drain_from(id, cache)
+        alloc_or_drain_from(self, id, cache)
     }
 
     /// As [`Yard::alloc_from`], of a memory node as long as that has memory. In a yard of one node
@@ -331,40 +214,15 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return self.alloc_from(id);
         }
         let cache = self.caches.find(id)?;
-        if self.is_to_fail_in(cache) {
+        if is_to_fail_in(self, cache) {
             return None;
         }
-        let Some(_slow_path) = self.slow_path(cache.shape().calls()) else {
-            return self.alloc_from_outside(cache);
+        let Some(_slow_path) = enter_slow_path(self, cache.shape().calls()) else {
+            return alloc_from_outside(self, cache);
         };
         self.caches.begin_use(id.number());
         let object = cache.engine.alloc_at(cache.on(&self.heap), node);
-        object.or_else(|| self.alloc_or_drain_from(id, cache))
-    }
-
-    fn alloc_or_drain_from(&self, id: CacheId, cache: &Cache<E>) -> Option<usize> {
-        self.caches.begin_use(id.number());
-        let alloc = || cache.engine.alloc(cache.on(&self.heap));
-        alloc().or_else(|| {
-            self.drain_all();
-            alloc()
-        })
-    }
-
-    /// As [`Yard::alloc`] outside of a slow path: the object is a mapping. None of a cache whose
-    /// memory must stay what it is after a free.
-    #[cold]
-    fn alloc_from_outside(&self, cache: &Cache<E>) -> Option<usize> {
-        let shape = cache.shape();
-        if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
-            return None;
-        }
-        let align = 1 << shape.geometry.size.trailing_zeros();
-        let address = self.map_block(shape.geometry.size as usize, align)?;
-        if let Some(constructor) = &shape.constructor {
-            constructor.call(address);
-        }
-        Some(address)
+        object.or_else(|| alloc_or_drain_from(self, id, cache))
     }
 
     /// Frees an object of a cache, by the fast path first.
@@ -375,25 +233,190 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn free_to(&self, id: CacheId, address: usize) -> Result<(), Place> {
         match self.class_at(address) {
             Some(number) if number == id.number() => {
-                if self.platform().count_down() && self.push(self.caches.get(number), address) {
+                if self.platform().count_down() && push(self, self.caches.get(number), address) {
                     return Ok(());
                 }
                 self.free(address)
             }
             Some(_) => Err(self.place_of(address)),
-            None => self.free_outside(id, address),
+            None => free_outside(self, id, address),
         }
     }
+}
 
-    /// Frees what may be an object that was made outside of a slow path.
-    #[cold]
-    fn free_outside(&self, id: CacheId, address: usize) -> Result<(), Place> {
-        let cache = self.caches.find(id);
-        if let Some(destructor) = cache.and_then(|cache| cache.shape().destructor)
-            && self.heap.own_bytes(address).is_some()
-        {
-            destructor.call(address);
-        }
-        self.free(address)
+/// The geometry of a cache that is to be made: without its debugging and with it.
+fn lay_out<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    settings: &CacheSettings,
+    debug: DebugFlags,
+    page_order: u32,
+) -> Result<(Geometry, Geometry), NotCreated> {
+    let usual = &yard.caches.classes()[0].engine;
+    if !debug.is_empty() || settings.engine.is_some_and(|name| name != usual.name()) {
+        return lay_out_of_another(yard, settings, debug, page_order);
     }
+    let plain = Yard::<P, E>::plain(usual, settings, page_order)?;
+    Ok((plain, plain))
+}
+
+/// The same where no cache has such an engine yet. Apart from its caller, so that the engine
+/// that it asks is on the stack meanwhile alone.
+#[inline(never)]
+fn lay_out_of_another<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    settings: &CacheSettings,
+    debug: DebugFlags,
+    page_order: u32,
+) -> Result<(Geometry, Geometry), NotCreated> {
+    let mut engine = E::NEW;
+    if !choose_engine(yard, &mut engine, settings) {
+        return Err(NotCreated::Engine);
+    }
+    let plain = Yard::<P, E>::plain(&engine, settings, page_order)?;
+    match Yard::<P, E>::debugged(&engine, debug, settings, &plain, page_order) {
+        Some(geometry) => Ok((plain, geometry.ok_or(NotCreated::Settings)?)),
+        None => Ok((plain, plain)),
+    }
+}
+
+fn create_once<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    name: &impl fmt::Display,
+    settings: &CacheSettings,
+    geometry: Geometry,
+    debugged: &dyn Fn(&E) -> Option<Option<Geometry>>,
+) -> Result<CacheId, NotCreated> {
+    let p = yard.platform();
+    let _guard = yard.drain.lock(p);
+    // A sequence that read the page map before a destroyed cache's slabs ended is over after
+    // the fence. Where it is refused, there is none: that would be a call about an object
+    // of a destroyed cache.
+    let fence = || {
+        let _ = p.can_stop() && p.fence();
+    };
+    let number = yard.caches.vacant(fence).ok_or(NotCreated::TooMany)?;
+    let shape = settings.shape(geometry, slot_of(number).0);
+    let has_room = yard.caches.ensure(p, number)
+        && yard.seen.ensure(p, shape.spare())
+        && yard.heap.commit_slot(shape.spare());
+    if !has_room {
+        return Err(NotCreated::Memory);
+    }
+    let choose = |engine: &mut E| {
+        let is_there = choose_engine(yard, engine, settings);
+        debug_assert!(is_there, "it was asked for its geometry");
+    };
+    Ok(yard.caches.put(number, choose, |cache, generation| {
+        debugged(&cache.engine);
+        cache.begin(name, shape, generation);
+        if let Some(slabs) = settings.min_partial {
+            cache.set_min_partial(slabs);
+        }
+    }))
+}
+
+/// Chooses the engine of a cache that is to be made.
+fn choose_engine<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    engine: &mut E,
+    settings: &CacheSettings,
+) -> bool {
+    engine.be_like(&yard.caches.classes()[0].engine, settings.engine)
+}
+
+/// Ends the slabs, and destroys the cache if none of them waits for readers: else false.
+fn destroy_once<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+) -> Result<bool, NotDestroyed> {
+    let Some(_slow_path) = enter_slow_path(yard, RUN_CALLS) else {
+        return Err(NotDestroyed::Interrupted);
+    };
+    finish_deferred(yard);
+    let mut pass = yard.drain.lock(yard.platform());
+    let cache = yard.caches.find(id).ok_or(NotDestroyed::Unknown)?;
+    if id.number() < classes::CLASSES {
+        return Err(NotDestroyed::Unknown);
+    }
+    // A free under way may put an empty sheaf into a row after its drain, or leave an empty slab
+    // on the list after that was emptied: the next turn finds them. While no slow path is under
+    // way and no object live, there is nothing that could bring one.
+    let mut turns = 0;
+    loop {
+        take_stacks(yard, id.number());
+        cache.engine.shrink(cache.on(&yard.heap));
+        if cache.out() > 0 || !cache.is_still() || turns == MOST_TURNS {
+            report_remaining(yard, id.number());
+            return Err(NotDestroyed::Live(cache.out()));
+        }
+        let is_empty = cache.nr_slabs() == 0;
+        if is_empty && entries(yard, Stacks::Cache(id.number())).next().is_none() {
+            break;
+        }
+        turns += 1;
+    }
+    if holds_slabs(yard, id) {
+        return Ok(false);
+    }
+    cache.engine.end(cache.on(&yard.heap));
+    pass.forget(id.number());
+    yard.caches.take_out(id.number());
+    Ok(true)
+}
+
+/// Takes a cache's stacks out of all rows and returns their objects to the slabs. The drain
+/// lock is held.
+fn take_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, number: usize) {
+    let stacks = Stacks::Cache(number);
+    if !(yard.platform().can_stop() && drain_rows(yard, stacks)) {
+        entries(yard, stacks).for_each(|(row, slot)| take_stack(yard, row, slot));
+    }
+}
+
+fn alloc_or_drain_from<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    cache: &Cache<E>,
+) -> Option<usize> {
+    yard.caches.begin_use(id.number());
+    let alloc = || cache.engine.alloc(cache.on(&yard.heap));
+    alloc().or_else(|| {
+        drain_all(yard);
+        alloc()
+    })
+}
+
+/// As [`Yard::alloc`] outside of a slow path: the object is a mapping. None of a cache whose
+/// memory must stay what it is after a free.
+#[cold]
+fn alloc_from_outside<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: &Cache<E>,
+) -> Option<usize> {
+    let shape = cache.shape();
+    if shape.flags.has(CacheFlags::TYPESAFE_BY_RCU) {
+        return None;
+    }
+    let align = 1 << shape.geometry.size.trailing_zeros();
+    let address = map_block(yard, shape.geometry.size as usize, align)?;
+    if let Some(constructor) = &shape.constructor {
+        constructor.call(address);
+    }
+    Some(address)
+}
+
+/// Frees what may be an object that was made outside of a slow path.
+#[cold]
+fn free_outside<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    address: usize,
+) -> Result<(), Place> {
+    let cache = yard.caches.find(id);
+    if let Some(destructor) = cache.and_then(|cache| cache.shape().destructor)
+        && yard.heap.own_bytes(address).is_some()
+    {
+        destructor.call(address);
+    }
+    yard.free(address)
 }

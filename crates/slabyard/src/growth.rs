@@ -19,6 +19,7 @@ use crate::large::LARGEST_RUN;
 use crate::pages::Kind;
 use crate::place::Place;
 use crate::platform::{GRANULE, Platform, Slot};
+use crate::sized::is_sized;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::yard::Yard;
 
@@ -66,60 +67,6 @@ fn bit(class: usize) -> u64 {
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// The distance from the region's begin, so that the same calls make the same moves in each
-    /// process. Not 0, which means none.
-    fn growth_key(&self, address: usize) -> u32 {
-        ((address.wrapping_sub(self.heap.region.base()) / STEP) as u32).max(1)
-    }
-
-    /// The granules last asked for by the block at an address, if it is known to have grown.
-    fn asked(&self, address: usize) -> Option<usize> {
-        let key = self.growth_key(address);
-        let entry = self.growth.entry(key).load(Ordering::Relaxed);
-        (entry >> 32 == u64::from(key)).then_some(entry as u32 as usize)
-    }
-
-    fn note_asked(&self, address: usize, bytes: usize) {
-        let key = self.growth_key(address);
-        let granules = if bytes > LARGEST { self.heap.granules_for(bytes) as u32 } else { OBJECT };
-        let entry = u64::from(key) << 32 | u64::from(granules);
-        self.growth.entry(key).store(entry, Ordering::Relaxed);
-        self.growth.any.store(1, Ordering::Relaxed);
-    }
-
-    /// At the free of a large block.
-    #[inline]
-    pub(crate) fn forget_grown(&self, address: usize) {
-        if self.growth.any.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let key = self.growth_key(address);
-        let entry = self.growth.entry(key);
-        if entry.load(Ordering::Relaxed) >> 32 == u64::from(key) {
-            entry.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Bytes for a block of `have` bytes that is asked to grow.
-    fn roomy_bytes(&self, address: usize, have: usize, bytes: usize) -> usize {
-        let is_step = bytes - have <= have / PART;
-        if !is_step
-            || self.asked(address).is_none()
-            || self.is_debugged(address)
-            || self.is_guarded()
-        {
-            return bytes;
-        }
-        let room = bytes.saturating_add((bytes / PART).min(MOST));
-        // A block stays of its kind; SLOB has other limits.
-        let is_object = |bytes| self.class_for(bytes, STEP).is_some();
-        if self.is_sized() && is_object(bytes) != is_object(room) {
-            return bytes;
-        }
-        let limits = [LARGEST, LARGEST_RUN];
-        limits.into_iter().find(|limit| bytes <= *limit).map_or(room, |limit| room.min(limit))
-    }
-
     /// True if a block of the caller's stays as it is: an object that has room for so many bytes,
     /// not twice as much, or a run of which as many pages are asked for as before. As
     /// [`Yard::resize_at`] would say, but sooner; false says nothing.
@@ -131,7 +78,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let region = &self.heap.region;
         let Some(granule) = region.granule_of(address) else { return false };
         let Some(class) = number_of(Slot::at(region.map_value(granule))) else {
-            return bytes > LARGEST && self.run_stays(granule, address, bytes);
+            return bytes > LARGEST && run_stays(self, granule, address, bytes);
         };
         let Some(cache) = self.caches.classes().get(class) else { return false };
         let geometry = &cache.shape().geometry;
@@ -141,19 +88,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             && self.heap.begins_object(geometry, address)
             && !self.looks_freed(address);
         if stays {
-            self.note_roomy(class, bytes);
+            note_roomy(self, class, bytes);
         }
         stays
-    }
-
-    #[inline]
-    fn run_stays(&self, granule: u32, address: usize, bytes: usize) -> bool {
-        let run = self.heap.region.descriptor(granule);
-        let have = run.granules.load(Ordering::Relaxed) as usize;
-        address.is_multiple_of(GRANULE)
-            && run.kind() == Kind::Run
-            && bytes <= have * GRANULE
-            && self.asked(address).unwrap_or(have) == self.heap.granules_for(bytes)
     }
 
     /// Resizes a block of the caller's where it is, or by moving its pages: returns its address.
@@ -169,47 +106,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 if self.is_debugged(address) {
                     return None;
                 }
-                self.note_roomy(class, bytes);
+                note_roomy(self, class, bytes);
                 Some(address)
             }
-            Place::Large(have) => self.resize_large(address, have, bytes),
+            Place::Large(have) => resize_large(self, address, have, bytes),
             _ => None,
-        }
-    }
-
-    fn resize_large(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
-        if bytes <= have {
-            return self.resize_inside(address, have, bytes);
-        }
-        let room = self.roomy_bytes(address, have, bytes);
-        let resized = self.resize(address, room).or_else(|| {
-            // There is less room behind it, or less memory.
-            (room > bytes).then(|| self.resize(address, bytes))?
-        })?;
-        self.note_asked(resized, bytes);
-        Some(resized)
-    }
-
-    /// Resizes a large block to what it has or less.
-    fn resize_inside(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
-        // SLOB's runs may be small.
-        if self.class_for(bytes, STEP).is_some() || self.is_guarded() {
-            return self.resize(address, bytes);
-        }
-        let granules = self.heap.granules_for(bytes);
-        if let Some(asked) = self.asked(address) {
-            if granules != asked {
-                self.note_asked(address, bytes);
-            }
-            // It grows in its room, or may grow again.
-            if granules >= asked || have - bytes <= have / KEPT_PART {
-                return Some(address);
-            }
-        }
-        if granules == self.heap.granules_for(have) {
-            Some(address)
-        } else {
-            self.resize(address, bytes)
         }
     }
 
@@ -218,31 +119,148 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if bytes <= have {
             return self.alloc_fast(bytes, STEP);
         }
-        let room = self.roomy_bytes(address, have, bytes);
+        let room = roomy_bytes(self, address, have, bytes);
         let new = self
             .alloc_growing(room)
             .or_else(|| (room > bytes).then(|| self.alloc_growing(bytes))?)?;
-        self.note_asked(new, bytes);
+        note_asked(self, new, bytes);
         if room > bytes
             && let Some(class) = self.class_at(new)
         {
-            self.note_roomy(class, bytes);
+            note_roomy(self, class, bytes);
         }
         Some(new)
-    }
-
-    /// Records that an object of a class serves so many bytes.
-    #[inline]
-    fn note_roomy(&self, class: usize, bytes: usize) {
-        let is_sized = E::SIZED && self.is_sized();
-        if (is_sized || self.class_for(bytes, STEP) != Some(class)) && !self.is_roomy(class) {
-            self.growth.roomy.fetch_or(bit(class), Ordering::Relaxed);
-        }
     }
 
     /// True if objects of a class may be larger than what was asked for last says, because
     /// `realloc` left them room.
     pub fn is_roomy(&self, class: usize) -> bool {
         self.growth.roomy.load(Ordering::Relaxed) & bit(class) != 0
+    }
+}
+
+/// The distance from the region's begin, so that the same calls make the same moves in each
+/// process. Not 0, which means none.
+fn growth_key<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> u32 {
+    ((address.wrapping_sub(yard.heap.region.base()) / STEP) as u32).max(1)
+}
+
+/// The granules last asked for by the block at an address, if it is known to have grown.
+fn asked<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<usize> {
+    let key = growth_key(yard, address);
+    let entry = yard.growth.entry(key).load(Ordering::Relaxed);
+    (entry >> 32 == u64::from(key)).then_some(entry as u32 as usize)
+}
+
+fn note_asked<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize, bytes: usize) {
+    let key = growth_key(yard, address);
+    let granules = if bytes > LARGEST { yard.heap.granules_for(bytes) as u32 } else { OBJECT };
+    let entry = u64::from(key) << 32 | u64::from(granules);
+    yard.growth.entry(key).store(entry, Ordering::Relaxed);
+    yard.growth.any.store(1, Ordering::Relaxed);
+}
+
+/// At the free of a large block.
+#[inline]
+pub(crate) fn forget_grown<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) {
+    if yard.growth.any.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let key = growth_key(yard, address);
+    let entry = yard.growth.entry(key);
+    if entry.load(Ordering::Relaxed) >> 32 == u64::from(key) {
+        entry.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Bytes for a block of `have` bytes that is asked to grow.
+fn roomy_bytes<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> usize {
+    let is_step = bytes - have <= have / PART;
+    if !is_step || asked(yard, address).is_none() || yard.is_debugged(address) || yard.is_guarded()
+    {
+        return bytes;
+    }
+    let room = bytes.saturating_add((bytes / PART).min(MOST));
+    // A block stays of its kind; SLOB has other limits.
+    let is_object = |bytes| yard.class_for(bytes, STEP).is_some();
+    if is_sized(yard) && is_object(bytes) != is_object(room) {
+        return bytes;
+    }
+    let limits = [LARGEST, LARGEST_RUN];
+    limits.into_iter().find(|limit| bytes <= *limit).map_or(room, |limit| room.min(limit))
+}
+
+#[inline]
+fn run_stays<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    granule: u32,
+    address: usize,
+    bytes: usize,
+) -> bool {
+    let run = yard.heap.region.descriptor(granule);
+    let have = run.granules.load(Ordering::Relaxed) as usize;
+    address.is_multiple_of(GRANULE)
+        && run.kind() == Kind::Run
+        && bytes <= have * GRANULE
+        && asked(yard, address).unwrap_or(have) == yard.heap.granules_for(bytes)
+}
+
+fn resize_large<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> Option<usize> {
+    if bytes <= have {
+        return resize_inside(yard, address, have, bytes);
+    }
+    let room = roomy_bytes(yard, address, have, bytes);
+    let resized = yard.resize(address, room).or_else(|| {
+        // There is less room behind it, or less memory.
+        (room > bytes).then(|| yard.resize(address, bytes))?
+    })?;
+    note_asked(yard, resized, bytes);
+    Some(resized)
+}
+
+/// Resizes a large block to what it has or less.
+fn resize_inside<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> Option<usize> {
+    // SLOB's runs may be small.
+    if yard.class_for(bytes, STEP).is_some() || yard.is_guarded() {
+        return yard.resize(address, bytes);
+    }
+    let granules = yard.heap.granules_for(bytes);
+    if let Some(asked) = asked(yard, address) {
+        if granules != asked {
+            note_asked(yard, address, bytes);
+        }
+        // It grows in its room, or may grow again.
+        if granules >= asked || have - bytes <= have / KEPT_PART {
+            return Some(address);
+        }
+    }
+    if granules == yard.heap.granules_for(have) {
+        Some(address)
+    } else {
+        yard.resize(address, bytes)
+    }
+}
+
+/// Records that an object of a class serves so many bytes.
+#[inline]
+fn note_roomy<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, bytes: usize) {
+    let is_sized = E::SIZED && is_sized(yard);
+    if (is_sized || yard.class_for(bytes, STEP) != Some(class)) && !yard.is_roomy(class) {
+        yard.growth.roomy.fetch_or(bit(class), Ordering::Relaxed);
     }
 }

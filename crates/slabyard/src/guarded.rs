@@ -89,236 +89,266 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn is_guarded(&self) -> bool {
         E::SIZED && self.large.guarded.flags.load(Ordering::Relaxed) != 0
     }
+}
 
-    /// Makes a mapping for a request that no cache serves now.
-    pub(crate) fn map_block(&self, bytes: usize, align: usize) -> Option<usize> {
-        if self.is_guarded() {
-            return self.map_guarded(bytes, align);
-        }
-        self.heap.map_own(bytes.max(1), align)
+/// Makes a mapping for a request that no cache serves now.
+pub(crate) fn map_block<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    if yard.is_guarded() {
+        return map_guarded(yard, bytes, align);
     }
+    yard.heap.map_own(bytes.max(1), align)
+}
 
-    /// Makes a block.
-    #[cold]
-    pub(crate) fn alloc_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
-        let _change = self.large.guarded.looks.change();
-        let is_few = self.heap.mappings.live().0 < MOST_GUARDED;
-        let mapped = if is_few { self.map_guarded(bytes, align) } else { None };
-        let block = mapped.or_else(|| {
-            let address = self.heap.alloc_run(bytes.checked_add(SEAL)?, align)?;
-            let end = address + self.heap.run_bytes(address)?;
-            let first = self.heap.region.granule_of(address)?;
-            self.heap.look_at_taken(first, (end - address) / GRANULE);
-            self.heap.seal_block(address, end, bytes, Maker::Malloc);
-            Some(address)
-        });
-        // Not of a block that a handler gets, in which no stack is walked.
-        if self.has_tracks()
-            && let Some(address) = block
-            && let Some(end) = self.end_of(address)
-        {
-            self.heap.track_block(end, bytes);
-        }
-        block
-    }
-
-    /// Allocates no byte: a block of which the first page faults, where the cache that would serve
-    /// has checks of consistency, and large blocks have them.
-    pub(crate) fn alloc_nothing(&self, cache: &Cache<E>, align: usize) -> Option<usize> {
-        let is_checked = self.checks_blocks()
-            && debug_of(cache).is_some_and(|debug| debug.flags().has(DebugFlags::CHECK))
-            && self.heap.mappings.live().0 < MOST_GUARDED;
-        let nothing = if is_checked { self.alloc_guarded(0, align) } else { None };
-        nothing.or_else(|| cache.engine.alloc_sized(cache.on(&self.heap), 0, align))
-    }
-
-    fn has_tracks(&self) -> bool {
-        let flags = self.large.guarded.flags.load(Ordering::Relaxed);
-        DebugFlags::of(flags as u8).has(DebugFlags::TRACK)
-    }
-
-    fn map_guarded(&self, bytes: usize, align: usize) -> Option<usize> {
-        let _change = self.large.guarded.looks.change();
-        let page = self.platform().page_bytes();
-        // A block of no bytes begins with a page that faults, for those who read or write there.
-        let nothing = if bytes == 0 { page } else { 0 };
-        let usable = bytes.max(nothing).checked_add(SEAL)?.checked_next_multiple_of(page)?;
-        let map = || self.heap.map_own(usable.checked_add(page)?, align);
-        let address = map().or_else(|| {
-            self.end_guarded_quarantine();
-            map()
-        })?;
-        self.platform().make_fault(address + usable, page);
-        if nothing > 0 {
-            self.platform().make_fault(address, nothing);
-        }
-        self.heap.seal_block(address, address + usable, bytes, Maker::Malloc);
+/// Makes a block.
+#[cold]
+pub(crate) fn alloc_guarded<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    let _change = yard.large.guarded.looks.change();
+    let is_few = yard.heap.mappings.live().0 < MOST_GUARDED;
+    let mapped = if is_few { map_guarded(yard, bytes, align) } else { None };
+    let block = mapped.or_else(|| {
+        let address = yard.heap.alloc_run(bytes.checked_add(SEAL)?, align)?;
+        let end = address + yard.heap.run_bytes(address)?;
+        let first = yard.heap.region.granule_of(address)?;
+        yard.heap.look_at_taken(first, (end - address) / GRANULE);
+        yard.heap.seal_block(address, end, bytes, Maker::Malloc);
         Some(address)
+    });
+    // Not of a block that a handler gets, in which no stack is walked.
+    if has_tracks(yard)
+        && let Some(address) = block
+        && let Some(end) = end_of(yard, address)
+    {
+        yard.heap.track_block(end, bytes);
     }
+    block
+}
 
-    /// Where the pages of a live block end that its owner may reach.
-    fn end_of(&self, address: usize) -> Option<usize> {
-        let page = self.platform().page_bytes();
-        let mapped = || Some(address + self.heap.own_bytes(address)? - page);
-        self.heap.run_bytes(address).map(|bytes| address + bytes).or_else(mapped)
+/// Allocates no byte: a block of which the first page faults, where the cache that would serve
+/// has checks of consistency, and large blocks have them.
+pub(crate) fn alloc_nothing<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: &Cache<E>,
+    align: usize,
+) -> Option<usize> {
+    let is_checked = checks_blocks(yard)
+        && debug_of(cache).is_some_and(|debug| debug.flags().has(DebugFlags::CHECK))
+        && yard.heap.mappings.live().0 < MOST_GUARDED;
+    let nothing = if is_checked { alloc_guarded(yard, 0, align) } else { None };
+    nothing.or_else(|| cache.engine.alloc_sized(cache.on(&yard.heap), 0, align))
+}
+
+fn has_tracks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    let flags = yard.large.guarded.flags.load(Ordering::Relaxed);
+    DebugFlags::of(flags as u8).has(DebugFlags::TRACK)
+}
+
+fn map_guarded<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    let _change = yard.large.guarded.looks.change();
+    let page = yard.platform().page_bytes();
+    // A block of no bytes begins with a page that faults, for those who read or write there.
+    let nothing = if bytes == 0 { page } else { 0 };
+    let usable = bytes.max(nothing).checked_add(SEAL)?.checked_next_multiple_of(page)?;
+    let map = || yard.heap.map_own(usable.checked_add(page)?, align);
+    let address = map().or_else(|| {
+        end_guarded_quarantine(yard);
+        map()
+    })?;
+    yard.platform().make_fault(address + usable, page);
+    if nothing > 0 {
+        yard.platform().make_fault(address, nothing);
     }
+    yard.heap.seal_block(address, address + usable, bytes, Maker::Malloc);
+    Some(address)
+}
 
-    /// True if a freed mapping at this address is in quarantine.
-    pub(crate) fn is_in_quarantine(&self, address: usize) -> bool {
-        let mut freed = self.large.guarded.freed.iter();
-        freed.any(|at| at.load(Ordering::Acquire) == address)
+/// Where the pages of a live block end that its owner may reach.
+fn end_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Option<usize> {
+    let page = yard.platform().page_bytes();
+    let mapped = || Some(address + yard.heap.own_bytes(address)? - page);
+    yard.heap.run_bytes(address).map(|bytes| address + bytes).or_else(mapped)
+}
+
+/// True if a freed mapping at this address is in quarantine.
+pub(crate) fn is_in_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    let mut freed = yard.large.guarded.freed.iter();
+    freed.any(|at| at.load(Ordering::Acquire) == address)
+}
+
+/// Bytes that were requested of the live block at an address.
+pub(crate) fn guarded_bytes<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+) -> Option<usize> {
+    if is_in_quarantine(yard, address) {
+        return None;
     }
+    let end = end_of(yard, address)?;
+    Some(yard.heap.sealed(address, end).unwrap_or(end - SEAL - address))
+}
 
-    /// Bytes that were requested of the live block at an address.
-    pub(crate) fn guarded_bytes(&self, address: usize) -> Option<usize> {
-        if self.is_in_quarantine(address) {
+fn checks_blocks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    if !yard.is_guarded() {
+        return false;
+    }
+    let flags = yard.large.guarded.flags.load(Ordering::Relaxed);
+    DebugFlags::of(flags as u8).has(DebugFlags::CHECK)
+}
+
+/// Notes who allocated the live block at an address.
+pub(crate) fn note_maker_of_guarded<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    maker: Maker,
+) {
+    if checks_blocks(yard)
+        && let Some(end) = end_of(yard, address)
+    {
+        yard.heap.note_maker_of_block(address, end, maker);
+    }
+}
+
+/// Who allocated the live block at an address, where that is noted.
+pub(crate) fn maker_of_guarded<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+) -> Option<Maker> {
+    if !checks_blocks(yard) || is_in_quarantine(yard, address) {
+        return None;
+    }
+    let (_, maker) = yard.heap.sealed_by(address, end_of(yard, address)?)?;
+    Some(maker)
+}
+
+/// Frees a block; false if none begins at an address.
+#[cold]
+pub(crate) fn free_guarded<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    if is_in_quarantine(yard, address) {
+        return false;
+    }
+    let Some(end) = end_of(yard, address) else { return false };
+    if let Some((what, bytes)) = yard.heap.wrong_block(address, end) {
+        report_block(yard, &wrong(yard, what, address, end, bytes, By::Call));
+    }
+    let looks = &yard.large.guarded.looks;
+    let _change = looks.change();
+    if yard.heap.sealed(address, end).is_some() && !yard.heap.break_seal(address, end) {
+        return false;
+    }
+    if yard.heap.free_live_run_clean(address).is_some() {
+        return true;
+    }
+    if !looks.is_at(address) {
+        yard.platform().make_fault(address, end - address);
+    }
+    let oldest = yard.large.guarded.park(address);
+    if oldest != 0 {
+        yard.heap.unmap_own(oldest);
+    }
+    true
+}
+
+/// Gives the address space of freed mappings back.
+pub(crate) fn end_guarded_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let guarded = &yard.large.guarded;
+    let _change = guarded.looks.change();
+    for freed in &guarded.freed {
+        let address = freed.load(Ordering::Acquire);
+        let is_ours = || {
+            let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
+            freed.compare_exchange(address, 0, set, seen).is_ok()
+        };
+        if address != 0 && !guarded.looks.is_at(address) && is_ours() {
+            yard.heap.unmap_own(address);
+        }
+    }
+}
+
+/// Looks at the red zone of each live block; returns how many were wrong.
+pub(crate) fn look_at_blocks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
+    if !yard.is_guarded() || yard.large.guarded.half_done.load(Ordering::Relaxed) != 0 {
+        return 0;
+    }
+    let region = &yard.heap.region;
+    let (mut wrong, mut patience) = (0, PATIENCE);
+    let mut look = |address| wrong += u64::from(look_at_block(yard, address, &mut patience));
+    for granule in yard.platform().page_bytes() / GRANULE..region.top() {
+        if region.descriptor(granule as u32).kind() == Kind::Run {
+            look(region.address(granule as u32));
+        }
+    }
+    yard.heap.mappings.each(look);
+    wrong
+}
+
+/// Looks at a block, if it is a live one, reports what is wrong, and puts it right.
+fn look_at_block<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    patience: &mut u32,
+) -> bool {
+    let read = || {
+        if is_in_quarantine(yard, address) {
             return None;
         }
-        let end = self.end_of(address)?;
-        Some(self.heap.sealed(address, end).unwrap_or(end - SEAL - address))
-    }
+        let end = end_of(yard, address)?;
+        let (what, bytes) = yard.heap.wrong_block(address, end)?;
+        Some(wrong(yard, what, address, end, bytes, By::Look))
+    };
+    let restore = |found: &Finding| {
+        let end = address + found.slab_bytes;
+        if let Some((requested, maker)) = yard.heap.sealed_by(address, end) {
+            yard.heap.seal_block(address, end, requested, maker);
+        }
+    };
+    let looks = &yard.large.guarded.looks;
+    let found = looks.look(yard.platform(), address, patience, read, restore);
+    // Not while the look lasts: the report may make calls.
+    found.inspect(|found| report_block(yard, found)).is_some()
+}
 
-    fn checks_blocks(&self) -> bool {
-        if !self.is_guarded() {
-            return false;
-        }
-        let flags = self.large.guarded.flags.load(Ordering::Relaxed);
-        DebugFlags::of(flags as u8).has(DebugFlags::CHECK)
+#[cold]
+fn report_block<P: Platform, E: Engine>(yard: &Yard<P, E>, found: &Finding) {
+    yard.heap.findings.fetch_add(1, Ordering::Relaxed);
+    if let Some(hooks) = yard.heap.hooks.try_get() {
+        (hooks.report)(found);
     }
+}
 
-    /// Notes who allocated the live block at an address.
-    pub(crate) fn note_maker_of_guarded(&self, address: usize, maker: Maker) {
-        if self.checks_blocks()
-            && let Some(end) = self.end_of(address)
-        {
-            self.heap.note_maker_of_block(address, end, maker);
-        }
-    }
-
-    /// Who allocated the live block at an address, where that is noted.
-    pub(crate) fn maker_of_guarded(&self, address: usize) -> Option<Maker> {
-        if !self.checks_blocks() || self.is_in_quarantine(address) {
-            return None;
-        }
-        let (_, maker) = self.heap.sealed_by(address, self.end_of(address)?)?;
-        Some(maker)
-    }
-
-    /// Frees a block; false if none begins at an address.
-    #[cold]
-    pub(crate) fn free_guarded(&self, address: usize) -> bool {
-        if self.is_in_quarantine(address) {
-            return false;
-        }
-        let Some(end) = self.end_of(address) else { return false };
-        if let Some((what, bytes)) = self.heap.wrong_block(address, end) {
-            self.report_block(&self.wrong(what, address, end, bytes, By::Call));
-        }
-        let looks = &self.large.guarded.looks;
-        let _change = looks.change();
-        if self.heap.sealed(address, end).is_some() && !self.heap.break_seal(address, end) {
-            return false;
-        }
-        if self.heap.free_live_run_clean(address).is_some() {
-            return true;
-        }
-        if !looks.is_at(address) {
-            self.platform().make_fault(address, end - address);
-        }
-        let oldest = self.large.guarded.park(address);
-        if oldest != 0 {
-            self.heap.unmap_own(oldest);
-        }
-        true
-    }
-
-    /// Gives the address space of freed mappings back.
-    pub(crate) fn end_guarded_quarantine(&self) {
-        let guarded = &self.large.guarded;
-        let _change = guarded.looks.change();
-        for freed in &guarded.freed {
-            let address = freed.load(Ordering::Acquire);
-            let is_ours = || {
-                let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
-                freed.compare_exchange(address, 0, set, seen).is_ok()
-            };
-            if address != 0 && !guarded.looks.is_at(address) && is_ours() {
-                self.heap.unmap_own(address);
-            }
-        }
-    }
-
-    /// Looks at the red zone of each live block; returns how many were wrong.
-    pub(crate) fn look_at_blocks(&self) -> u64 {
-        if !self.is_guarded() || self.large.guarded.half_done.load(Ordering::Relaxed) != 0 {
-            return 0;
-        }
-        let region = &self.heap.region;
-        let (mut wrong, mut patience) = (0, PATIENCE);
-        let mut look = |address| wrong += u64::from(self.look_at_block(address, &mut patience));
-        for granule in self.platform().page_bytes() / GRANULE..region.top() {
-            if region.descriptor(granule as u32).kind() == Kind::Run {
-                look(region.address(granule as u32));
-            }
-        }
-        self.heap.mappings.each(look);
-        wrong
-    }
-
-    /// Looks at a block, if it is a live one, reports what is wrong, and puts it right.
-    fn look_at_block(&self, address: usize, patience: &mut u32) -> bool {
-        let read = || {
-            if self.is_in_quarantine(address) {
-                return None;
-            }
-            let end = self.end_of(address)?;
-            let (what, bytes) = self.heap.wrong_block(address, end)?;
-            Some(self.wrong(what, address, end, bytes, By::Look))
-        };
-        let restore = |found: &Finding| {
-            let end = address + found.slab_bytes;
-            if let Some((requested, maker)) = self.heap.sealed_by(address, end) {
-                self.heap.seal_block(address, end, requested, maker);
-            }
-        };
-        let looks = &self.large.guarded.looks;
-        let found = looks.look(self.platform(), address, patience, read, restore);
-        // Not while the look lasts: the report may make calls.
-        found.inspect(|found| self.report_block(found)).is_some()
-    }
-
-    #[cold]
-    fn report_block(&self, found: &Finding) {
-        self.heap.findings.fetch_add(1, Ordering::Relaxed);
-        if let Some(hooks) = self.heap.hooks.try_get() {
-            (hooks.report)(found);
-        }
-    }
-
-    #[cold]
-    fn wrong(
-        &self,
-        what: What,
-        address: usize,
-        end: usize,
-        bytes: Option<Bytes>,
-        by: By,
-    ) -> Finding {
-        let requested = self.heap.sealed(address, end).unwrap_or(end - SEAL - address);
-        Finding {
-            what,
-            by,
-            slot: SLOT,
-            slab: address,
-            slab_bytes: end - address,
-            objects: [1, 1],
-            object: address,
-            object_bytes: u32::try_from(end - SEAL - address).unwrap_or(u32::MAX),
-            requested: u32::try_from(requested).unwrap_or(u32::MAX),
-            pointer: address,
-            bytes,
-            allocated: if self.has_tracks() { self.heap.block_track(end, bytes) } else { None },
-            freed: None,
-        }
+#[cold]
+fn wrong<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    what: What,
+    address: usize,
+    end: usize,
+    bytes: Option<Bytes>,
+    by: By,
+) -> Finding {
+    let requested = yard.heap.sealed(address, end).unwrap_or(end - SEAL - address);
+    Finding {
+        what,
+        by,
+        slot: SLOT,
+        slab: address,
+        slab_bytes: end - address,
+        objects: [1, 1],
+        object: address,
+        object_bytes: u32::try_from(end - SEAL - address).unwrap_or(u32::MAX),
+        requested: u32::try_from(requested).unwrap_or(u32::MAX),
+        pointer: address,
+        bytes,
+        allocated: if has_tracks(yard) { yard.heap.block_track(end, bytes) } else { None },
+        freed: None,
     }
 }

@@ -13,6 +13,7 @@
 //! Neighbours: [`crate::yard::slow_path`] asks; [`crate::gate`] keeps others out.
 //! Invariant: while it repairs, no other thread is in a slow path, and no handler runs in this one.
 
+use crate::child::repair;
 use crate::engine::Engine;
 use crate::platform::Platform;
 use crate::platform::birth::WHOLE;
@@ -24,52 +25,50 @@ use crate::yard::slow_path::INSIDE;
 /// Bytes of the stack that a look writes to, below its caller.
 const SCRUBBED: usize = 768;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// In a thread that is inside of a slow path: true if it is so no more, because that was left by
-    /// a jump.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn gave_jumped_up(&self) -> bool {
-        let p = self.platform();
-        let Some(frame) = p.frame() else { return false };
-        let word = frame.load(Ordering::Relaxed);
-        // Without a mark; or what is to be repaired in the child of a fork is not.
-        if word & !PASSING == 0 || p.birth().load(Ordering::Relaxed) != WHOLE {
-            return false;
-        }
-        scrub();
-        if !p.is_other(word & !PASSING, MARKED) {
-            return false;
-        }
-        if word & PASSING != 0 {
-            let is_outside = self.gate.forget_passing(p);
-            if is_outside {
-                self.forget_jumped();
-            }
-            return is_outside;
-        }
-        // Readers take their places, under a lock, outside of the gate.
-        if self.heap.rcu.metadata_bytes() != 0 {
-            return false;
-        }
-        let given_up = p.without_handlers(|| {
-            let is_alone = self.gate.close_behind(p);
-            if is_alone {
-                p.held().store(0, Ordering::Relaxed);
-                self.repair(false);
-                self.gate.open_behind(p);
-                self.forget_jumped();
-            }
-            is_alone
-        });
-        given_up == Some(true)
+/// In a thread that is inside of a slow path: true if it is so no more, because that was left by
+/// a jump.
+#[cold]
+#[inline(never)]
+pub(crate) fn gave_jumped_up<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    let p = yard.platform();
+    let Some(frame) = p.frame() else { return false };
+    let word = frame.load(Ordering::Relaxed);
+    // Without a mark; or what is to be repaired in the child of a fork is not.
+    if word & !PASSING == 0 || p.birth().load(Ordering::Relaxed) != WHOLE {
+        return false;
     }
+    scrub();
+    if !p.is_other(word & !PASSING, MARKED) {
+        return false;
+    }
+    if word & PASSING != 0 {
+        let is_outside = yard.gate.forget_passing(p);
+        if is_outside {
+            forget_jumped(yard);
+        }
+        return is_outside;
+    }
+    // Readers take their places, under a lock, outside of the gate.
+    if yard.heap.rcu.metadata_bytes() != 0 {
+        return false;
+    }
+    let given_up = p.without_handlers(|| {
+        let is_alone = yard.gate.close_behind(p);
+        if is_alone {
+            p.held().store(0, Ordering::Relaxed);
+            repair(yard, false);
+            yard.gate.open_behind(p);
+            forget_jumped(yard);
+        }
+        is_alone
+    });
+    given_up == Some(true)
+}
 
-    /// The thread is outside. In this order: in a handler between the two it is so already.
-    fn forget_jumped(&self) {
-        self.platform().depth().fetch_and(!INSIDE, Ordering::Relaxed);
-        left(self.platform());
-    }
+/// The thread is outside. In this order: in a handler between the two it is so already.
+fn forget_jumped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    yard.platform().depth().fetch_and(!INSIDE, Ordering::Relaxed);
+    left(yard.platform());
 }
 
 /// Writes over what frames that are gone left below the caller's.

@@ -21,11 +21,15 @@
 
 use crate::cache::classes;
 use crate::engine::Engine;
-use crate::guarded::Guarded;
+use crate::growth::forget_grown;
+use crate::guarded::{Guarded, alloc_guarded, free_guarded};
 use crate::pages::bank::Banked;
 use crate::platform::{GRANULE, Platform};
+use crate::surplus::{give_surplus_of, look_at_surplus};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::yard::slow_path::RUN_CALLS;
+use crate::yard::reclaim::countdown::is_over;
+use crate::yard::reclaim::ticker::{live_granules, start_ticker_for_bank};
+use crate::yard::slow_path::{RUN_CALLS, enter_slow_path, is_inside};
 use crate::yard::{Place, Yard};
 
 /// The largest block that is always a run. A larger one is a mapping, unless large blocks come
@@ -128,183 +132,6 @@ impl Large {
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    pub(crate) fn alloc_large(&self, bytes: usize, align: usize) -> Option<usize> {
-        if self.is_guarded() {
-            return self.alloc_guarded(bytes, align);
-        }
-        let bytes = bytes.max(1);
-        let need = bytes.max(align);
-        if need <= LARGEST_RUN {
-            let faulting = need >= SMALLEST_FAULTING && self.is_to_fault(need);
-            let mapped = if faulting { self.map_large(bytes, align) } else { None };
-            return mapped.or_else(|| self.alloc_warm(bytes, align));
-        }
-        self.surplus.allocates();
-        if need <= LARGEST_WARM_RUN
-            && self.is_large_warm()
-            && let Some(address) = self.alloc_warm(bytes, align)
-        {
-            return Some(address);
-        }
-        if self.heap.mappings.are_many()
-            && need <= LARGEST_OF_MANY
-            && let Some(address) = self.heap.alloc_run(bytes, align)
-        {
-            return Some(address);
-        }
-        // Where address space is limited, the region may hold all that there is.
-        self.map_large(bytes, align).or_else(|| self.heap.alloc_run(bytes, align))
-    }
-
-    /// Takes a run out of this CPU's bank, outside of a slow path. Not in a handler that interrupted
-    /// one.
-    #[inline(never)]
-    pub(crate) fn take_banked(&self, bytes: usize, align: usize) -> Option<usize> {
-        let need = bytes.max(align);
-        if need > LARGEST_BANKED || self.must_pass_banks() || self.may_be_to_fault(need) {
-            return None;
-        }
-        match self.heap.take_banked(bytes.max(1), align) {
-            Banked::Run(address) => Some(address),
-            Banked::Nothing => None,
-            Banked::Other(address) => {
-                let _ = self.free(address);
-                None
-            }
-        }
-    }
-
-    /// Puts a run into the bank of this CPU, outside of a slow path: false if the slow path must free
-    /// it, as one that found its row's countdown over must. While frees are checked closely each
-    /// finds it over; that of a run is checked by its descriptor anyway.
-    #[inline(never)]
-    pub(crate) fn bank(&self, address: usize) -> bool {
-        let Some(row) = self.platform().row_hint() else { return false };
-        if self.is_over(row, self.checks.are_close()) || self.must_pass_banks() {
-            return false;
-        }
-        let Some(bytes) = self.heap.bank_run(address, row) else { return false };
-        self.forget_grown(address);
-        self.note_freed(bytes);
-        true
-    }
-
-    /// As many bytes of zeroed blocks may be faulted in whole.
-    #[inline(always)]
-    fn note_freed(&self, bytes: usize) {
-        let touched = self.large.touched.load(Ordering::Relaxed);
-        if bytes <= LARGEST_RUN && touched < MOST_TOUCHED {
-            self.large.touched.store((touched + bytes).min(MOST_TOUCHED), Ordering::Relaxed);
-        }
-    }
-
-    /// True where each call about a run is a slow path: with debugging, where slices must be made, or
-    /// deferred frees; and inside of one, where a handler that interrupted it changes nothing that
-    /// it may be about.
-    #[inline(always)]
-    fn must_pass_banks(&self) -> bool {
-        self.is_guarded()
-            || self.wants_every_call()
-            || self.deferred.load(Ordering::Relaxed) != 0
-            || self.is_inside()
-    }
-
-    /// True if [`Yard::is_to_fault`] may say so: by the last tick instead of the clock, which is no
-    /// later.
-    #[inline(always)]
-    fn may_be_to_fault(&self, need: usize) -> bool {
-        need >= SMALLEST_FAULTING
-            && self.checks.began()
-            && self.large.has_paid(self.last_tick.load(Ordering::Relaxed), need)
-    }
-
-    fn alloc_warm(&self, bytes: usize, align: usize) -> Option<usize> {
-        self.alloc_warm_in(bytes, bytes, align)
-    }
-
-    fn alloc_warm_in(&self, room: usize, bytes: usize, align: usize) -> Option<usize> {
-        let address = self.heap.alloc_run_in(room, bytes, align)?;
-        let region = &self.heap.region;
-        if bytes > SMALLEST_LARGE
-            && let Some(first) = region.granule_of(address)
-        {
-            let granules = self.heap.granules_for(bytes);
-            let new = granules - region.dirty_in(first as usize, granules);
-            if new > 0 {
-                self.make_room(new, bytes);
-            }
-        }
-        Some(address)
-    }
-
-    fn map_large(&self, bytes: usize, align: usize) -> Option<usize> {
-        let address = self.heap.map_own(bytes, align)?;
-        self.make_room(bytes / GRANULE, bytes);
-        Some(address)
-    }
-
-    /// Makes room for so many granules that will be touched anew. Dirty free pages may raise the
-    /// peak by a [`PEAK_PART`]th and a little at most: the surplus is purged, up to `new` granules.
-    fn make_room(&self, new: usize, request: usize) {
-        let heap = &self.heap;
-        let free = heap.free_count();
-        let live = self.live_granules(free.free);
-        let peak = self.large.peak.fetch_max(live, Ordering::Relaxed).max(live);
-        let surplus = (live + free.dirty).saturating_sub(peak + peak / PEAK_PART + PEAK_MORE);
-        if surplus == 0 || free.dirty == 0 {
-            return;
-        }
-        if request > LARGEST_RUN {
-            // In proportion to the request, as its mapping and unmapping are.
-            heap.purge(0, surplus.min(new));
-        } else {
-            // The next slow paths purge it: this call stays within its bound.
-            self.backlog.fetch_max(surplus.min(new), Ordering::Relaxed);
-        }
-    }
-
-    /// Frees the run or mapping that begins at an address; false if none does.
-    pub(crate) fn free_large(&self, address: usize) -> bool {
-        if self.is_guarded() {
-            return self.free_guarded(address);
-        }
-        self.forget_grown(address);
-        if let Some(bytes) = self.heap.bank_in_slow_path(address, !self.surplus.has_collapsed()) {
-            self.note_freed(bytes);
-            // Its runs go back when it is idle, and count for the surplus until then.
-            self.start_ticker_for_bank();
-            self.look_at_surplus();
-            return true;
-        }
-        let run = self.heap.free_live_run(address);
-        let Some(bytes) = run.or_else(|| self.heap.unmap_own(address)) else {
-            return false;
-        };
-        self.note_freed(bytes);
-        if bytes > LARGEST_RUN {
-            self.large.freed.store(self.platform().now_ms() + 1, Ordering::Relaxed);
-            self.large.freed_bytes.store(bytes, Ordering::Relaxed);
-        }
-        if run.is_some() && bytes > SMALLEST_LARGE {
-            self.give_surplus_of(SHED * bytes / GRANULE);
-        }
-        true
-    }
-
-    /// True if a block that could be a run is to be a mapping, which faults after its free.
-    fn is_to_fault(&self, bytes: usize) -> bool {
-        self.checks.began()
-            && self.heap.mappings.live().0 < MOST_FAULTING
-            && self.large.may_fault(self.platform().now_ms(), bytes)
-    }
-
-    /// True if a large block was freed within the decay time.
-    pub(crate) fn is_large_warm(&self) -> bool {
-        // 0: never.
-        let freed = self.large.freed.load(Ordering::Relaxed);
-        freed != 0 && self.platform().now_ms() + 1 - freed < u64::from(self.decay_ms())
-    }
-
     /// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large one is a
     /// mapping, which grows without copying, or where such blocks come and go a run with as much
     /// room as the last freed large block had.
@@ -312,47 +139,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         if bytes > LARGEST_RUN
             && bytes <= isize::MAX as usize
             && !self.is_guarded()
-            && let Some(_slow_path) = self.slow_path(RUN_CALLS)
-            && let Some(address) = self.alloc_large_growing(bytes)
+            && let Some(_slow_path) = enter_slow_path(self, RUN_CALLS)
+            && let Some(address) = alloc_large_growing(self, bytes)
         {
             return Some(address);
         }
         self.alloc_fast(bytes, ALIGN)
-    }
-
-    fn alloc_large_growing(&self, bytes: usize) -> Option<usize> {
-        let room = self.large.freed_bytes.load(Ordering::Relaxed).min(LARGEST_WARM_RUN);
-        if bytes <= LARGEST_WARM_RUN
-            && self.is_large_warm()
-            && let Some(address) = self.alloc_warm_in(room, bytes, ALIGN)
-        {
-            return Some(address);
-        }
-        self.map_large(bytes, ALIGN)
-    }
-
-    /// Grows a run: in place, or a large one by moving its pages out to a mapping. `None` for a
-    /// smaller run that has no room, which the caller copies to dirty pages.
-    fn grow_live_run(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
-        let is_large = have > LARGEST_RUN;
-        if !is_large && bytes > LARGEST_RUN {
-            return None;
-        }
-        let _slow_path = self.slow_path(RUN_CALLS)?;
-        if bytes <= LARGEST_WARM_RUN
-            && let Some(new) = self.heap.grow_run(address, bytes)
-        {
-            if bytes > SMALLEST_LARGE && new > 0 {
-                self.make_room(new, bytes);
-            }
-            return Some(address);
-        }
-        if !is_large {
-            return None;
-        }
-        let moved = self.heap.move_run_out(address, bytes)?;
-        self.make_room((bytes - have) / GRANULE, bytes);
-        Some(moved)
     }
 
     /// Resizes a block without copying its bytes: returns the same address, or that to which the
@@ -372,17 +164,17 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                     return None;
                 }
                 if bytes > have {
-                    return self.grow_live_run(address, have, bytes);
+                    return grow_live_run(self, address, have, bytes);
                 }
-                let _slow_path = self.slow_path(RUN_CALLS)?;
+                let _slow_path = enter_slow_path(self, RUN_CALLS)?;
                 self.heap.shrink_run(address, bytes);
                 Some(address)
             }
             Place::Large(have) if bytes > LARGEST_RUN => {
-                let _slow_path = self.slow_path(RUN_CALLS)?;
+                let _slow_path = enter_slow_path(self, RUN_CALLS)?;
                 let moved = self.heap.remap_own(address, bytes)?;
                 if bytes > have {
-                    self.make_room((bytes - have) / GRANULE, bytes);
+                    make_room(self, (bytes - have) / GRANULE, bytes);
                 }
                 Some(moved)
             }
@@ -432,4 +224,242 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             at += n;
         }
     }
+}
+
+pub(crate) fn alloc_large<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    if yard.is_guarded() {
+        return alloc_guarded(yard, bytes, align);
+    }
+    let bytes = bytes.max(1);
+    let need = bytes.max(align);
+    if need <= LARGEST_RUN {
+        let faulting = need >= SMALLEST_FAULTING && is_to_fault(yard, need);
+        let mapped = if faulting { map_large(yard, bytes, align) } else { None };
+        return mapped.or_else(|| alloc_warm(yard, bytes, align));
+    }
+    yard.surplus.allocates();
+    if need <= LARGEST_WARM_RUN
+        && is_large_warm(yard)
+        && let Some(address) = alloc_warm(yard, bytes, align)
+    {
+        return Some(address);
+    }
+    if yard.heap.mappings.are_many()
+        && need <= LARGEST_OF_MANY
+        && let Some(address) = yard.heap.alloc_run(bytes, align)
+    {
+        return Some(address);
+    }
+    // Where address space is limited, the region may hold all that there is.
+    map_large(yard, bytes, align).or_else(|| yard.heap.alloc_run(bytes, align))
+}
+
+/// Takes a run out of this CPU's bank, outside of a slow path. Not in a handler that interrupted
+/// one.
+#[inline(never)]
+pub(crate) fn take_banked<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    let need = bytes.max(align);
+    if need > LARGEST_BANKED || must_pass_banks(yard) || may_be_to_fault(yard, need) {
+        return None;
+    }
+    match yard.heap.take_banked(bytes.max(1), align) {
+        Banked::Run(address) => Some(address),
+        Banked::Nothing => None,
+        Banked::Other(address) => {
+            let _ = yard.free(address);
+            None
+        }
+    }
+}
+
+/// Puts a run into the bank of this CPU, outside of a slow path: false if the slow path must free
+/// it, as one that found its row's countdown over must. While frees are checked closely each
+/// finds it over; that of a run is checked by its descriptor anyway.
+#[inline(never)]
+pub(crate) fn bank<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    let Some(row) = yard.platform().row_hint() else { return false };
+    if is_over(yard, row, yard.checks.are_close()) || must_pass_banks(yard) {
+        return false;
+    }
+    let Some(bytes) = yard.heap.bank_run(address, row) else { return false };
+    forget_grown(yard, address);
+    note_freed(yard, bytes);
+    true
+}
+
+/// As many bytes of zeroed blocks may be faulted in whole.
+#[inline(always)]
+fn note_freed<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize) {
+    let touched = yard.large.touched.load(Ordering::Relaxed);
+    if bytes <= LARGEST_RUN && touched < MOST_TOUCHED {
+        yard.large.touched.store((touched + bytes).min(MOST_TOUCHED), Ordering::Relaxed);
+    }
+}
+
+/// True where each call about a run is a slow path: with debugging, where slices must be made, or
+/// deferred frees; and inside of one, where a handler that interrupted it changes nothing that
+/// it may be about.
+#[inline(always)]
+fn must_pass_banks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.is_guarded()
+        || yard.wants_every_call()
+        || yard.deferred.load(Ordering::Relaxed) != 0
+        || is_inside(yard)
+}
+
+/// True if [`is_to_fault`] may say so: by the last tick instead of the clock, which is no
+/// later.
+#[inline(always)]
+fn may_be_to_fault<P: Platform, E: Engine>(yard: &Yard<P, E>, need: usize) -> bool {
+    need >= SMALLEST_FAULTING
+        && yard.checks.began()
+        && yard.large.has_paid(yard.last_tick.load(Ordering::Relaxed), need)
+}
+
+fn alloc_warm<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    alloc_warm_in(yard, bytes, bytes, align)
+}
+
+fn alloc_warm_in<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    room: usize,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    let address = yard.heap.alloc_run_in(room, bytes, align)?;
+    let region = &yard.heap.region;
+    if bytes > SMALLEST_LARGE
+        && let Some(first) = region.granule_of(address)
+    {
+        let granules = yard.heap.granules_for(bytes);
+        let new = granules - region.dirty_in(first as usize, granules);
+        if new > 0 {
+            make_room(yard, new, bytes);
+        }
+    }
+    Some(address)
+}
+
+fn map_large<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    let address = yard.heap.map_own(bytes, align)?;
+    make_room(yard, bytes / GRANULE, bytes);
+    Some(address)
+}
+
+/// Makes room for so many granules that will be touched anew. Dirty free pages may raise the
+/// peak by a [`PEAK_PART`]th and a little at most: the surplus is purged, up to `new` granules.
+fn make_room<P: Platform, E: Engine>(yard: &Yard<P, E>, new: usize, request: usize) {
+    let heap = &yard.heap;
+    let free = heap.free_count();
+    let live = live_granules(yard, free.free);
+    let peak = yard.large.peak.fetch_max(live, Ordering::Relaxed).max(live);
+    let surplus = (live + free.dirty).saturating_sub(peak + peak / PEAK_PART + PEAK_MORE);
+    if surplus == 0 || free.dirty == 0 {
+        return;
+    }
+    if request > LARGEST_RUN {
+        // In proportion to the request, as its mapping and unmapping are.
+        heap.purge(0, surplus.min(new));
+    } else {
+        // The next slow paths purge it: this call stays within its bound.
+        yard.backlog.fetch_max(surplus.min(new), Ordering::Relaxed);
+    }
+}
+
+/// Frees the run or mapping that begins at an address; false if none does.
+pub(crate) fn free_large<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    if yard.is_guarded() {
+        return free_guarded(yard, address);
+    }
+    forget_grown(yard, address);
+    if let Some(bytes) = yard.heap.bank_in_slow_path(address, !yard.surplus.has_collapsed()) {
+        note_freed(yard, bytes);
+        // Its runs go back when it is idle, and count for the surplus until then.
+        start_ticker_for_bank(yard);
+        look_at_surplus(yard);
+        return true;
+    }
+    let run = yard.heap.free_live_run(address);
+    let Some(bytes) = run.or_else(|| yard.heap.unmap_own(address)) else {
+        return false;
+    };
+    note_freed(yard, bytes);
+    if bytes > LARGEST_RUN {
+        yard.large.freed.store(yard.platform().now_ms() + 1, Ordering::Relaxed);
+        yard.large.freed_bytes.store(bytes, Ordering::Relaxed);
+    }
+    if run.is_some() && bytes > SMALLEST_LARGE {
+        give_surplus_of(yard, SHED * bytes / GRANULE);
+    }
+    true
+}
+
+/// True if a block that could be a run is to be a mapping, which faults after its free.
+fn is_to_fault<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize) -> bool {
+    yard.checks.began()
+        && yard.heap.mappings.live().0 < MOST_FAULTING
+        && yard.large.may_fault(yard.platform().now_ms(), bytes)
+}
+
+/// True if a large block was freed within the decay time.
+pub(crate) fn is_large_warm<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    // 0: never.
+    let freed = yard.large.freed.load(Ordering::Relaxed);
+    freed != 0 && yard.platform().now_ms() + 1 - freed < u64::from(yard.decay_ms())
+}
+
+fn alloc_large_growing<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize) -> Option<usize> {
+    let room = yard.large.freed_bytes.load(Ordering::Relaxed).min(LARGEST_WARM_RUN);
+    if bytes <= LARGEST_WARM_RUN
+        && is_large_warm(yard)
+        && let Some(address) = alloc_warm_in(yard, room, bytes, ALIGN)
+    {
+        return Some(address);
+    }
+    map_large(yard, bytes, ALIGN)
+}
+
+/// Grows a run: in place, or a large one by moving its pages out to a mapping. `None` for a
+/// smaller run that has no room, which the caller copies to dirty pages.
+fn grow_live_run<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> Option<usize> {
+    let is_large = have > LARGEST_RUN;
+    if !is_large && bytes > LARGEST_RUN {
+        return None;
+    }
+    let _slow_path = enter_slow_path(yard, RUN_CALLS)?;
+    if bytes <= LARGEST_WARM_RUN
+        && let Some(new) = yard.heap.grow_run(address, bytes)
+    {
+        if bytes > SMALLEST_LARGE && new > 0 {
+            make_room(yard, new, bytes);
+        }
+        return Some(address);
+    }
+    if !is_large {
+        return None;
+    }
+    let moved = yard.heap.move_run_out(address, bytes)?;
+    make_room(yard, (bytes - have) / GRANULE, bytes);
+    Some(moved)
 }

@@ -39,7 +39,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.caches.find(id)?;
             let reaches_all = quiesced.stopped || quiesced.is_alone();
             let (mut marked, mut twice) = (0u64, false);
-            self.each_parked_of(quiesced, id, &mut |slab, index| {
+            each_parked_of(self, quiesced, id, &mut |slab, index| {
                 // What is free already keeps its bit: no mark is made from there on.
                 twice |= self.heap.is_free(slab, index);
                 if !twice {
@@ -47,8 +47,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                     marked += 1;
                 }
             });
-            self.each_unmarked(id, &mut f);
-            self.each_parked_of(quiesced, id, &mut |slab, index| {
+            each_unmarked(self, id, &mut f);
+            each_parked_of(self, quiesced, id, &mut |slab, index| {
                 if marked > 0 {
                     self.heap.mark(slab, index, false);
                     marked -= 1;
@@ -57,46 +57,46 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             Some(if reaches_all && !twice { Walked::Exact } else { Walked::WithFree })
         })?
     }
+}
 
-    /// Calls `f` with slab and number of each parked object of a cache, each time in the same order.
-    fn each_parked_of(
-        &self,
-        quiesced: &Quiesced<'_, P, E>,
-        id: CacheId,
-        f: &mut dyn FnMut(u32, u32),
-    ) {
-        let cache = self.caches.get(id.number());
-        let shape = cache.shape();
-        let mut found = |address| {
-            let object = self.heap.resolve(&shape.geometry, shape.slot, address);
-            if let Ok(Object { slab, index }) = object {
-                f(slab, index);
-            }
-        };
-        // Another thread may change its private slot while we look: twice the same is not promised.
-        if quiesced.stopped || quiesced.is_alone() {
-            quiesced.each_parked_of(id.number(), &mut found);
+/// Calls `f` with slab and number of each parked object of a cache, each time in the same order.
+fn each_parked_of<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    quiesced: &Quiesced<'_, P, E>,
+    id: CacheId,
+    f: &mut dyn FnMut(u32, u32),
+) {
+    let cache = yard.caches.get(id.number());
+    let shape = cache.shape();
+    let mut found = |address| {
+        let object = yard.heap.resolve(&shape.geometry, shape.slot, address);
+        if let Ok(Object { slab, index }) = object {
+            f(slab, index);
         }
-        cache.engine.each_parked(cache.on(&self.heap), found);
+    };
+    // Another thread may change its private slot while we look: twice the same is not promised.
+    if quiesced.stopped || quiesced.is_alone() {
+        quiesced.each_parked_of(id.number(), &mut found);
     }
+    cache.engine.each_parked(cache.on(&yard.heap), found);
+}
 
-    /// Calls `f` with each object of a cache whose bit is clear.
-    fn each_unmarked(&self, id: CacheId, f: &mut dyn FnMut(usize)) {
-        let cache = self.caches.get(id.number());
-        let (heap, geometry) = (&self.heap, cache.shape().geometry);
-        let mut at = 0;
-        while at < heap.region.top() as u32 {
-            if heap.region.map_value(at) != id.slot().offset() as u16 {
-                at += 1;
-                continue;
-            }
-            for index in (0..geometry.objects).filter(|index| !heap.is_free(at, *index)) {
-                let address = heap.address_of(&geometry, Object { slab: at, index });
-                if !E::SIZED || cache.engine.size_at(cache.on(heap), address).is_some() {
-                    f(address);
-                }
-            }
-            at += geometry.granules();
+/// Calls `f` with each object of a cache whose bit is clear.
+fn each_unmarked<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId, f: &mut dyn FnMut(usize)) {
+    let cache = yard.caches.get(id.number());
+    let (heap, geometry) = (&yard.heap, cache.shape().geometry);
+    let mut at = 0;
+    while at < heap.region.top() as u32 {
+        if heap.region.map_value(at) != id.slot().offset() as u16 {
+            at += 1;
+            continue;
         }
+        for index in (0..geometry.objects).filter(|index| !heap.is_free(at, *index)) {
+            let address = heap.address_of(&geometry, Object { slab: at, index });
+            if !E::SIZED || cache.engine.size_at(cache.on(heap), address).is_some() {
+                f(address);
+            }
+        }
+        at += geometry.granules();
     }
 }

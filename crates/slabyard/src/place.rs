@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::cache::classes::CLASSES;
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
+use crate::guarded::{guarded_bytes, is_in_quarantine};
 use crate::large::LARGEST_WARM_RUN;
 use crate::pages::Kind;
 use crate::platform::{GRANULE, Platform, Slot};
@@ -59,21 +60,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// False where no object of a cache begins. Only objects of malloc's classes are all aligned
-    /// to 16 bytes.
-    #[inline]
-    pub(crate) fn may_begin(&self, cache: &Cache<E>, address: usize) -> bool {
-        if debug_of(cache).is_some() {
-            // It says more about a wrong address.
-            return true;
-        }
-        let shape = cache.shape();
-        if shape.slot < slot_of(CLASSES).0 {
-            return address.is_multiple_of(16);
-        }
-        self.heap.begins_object(&shape.geometry, address)
-    }
-
     /// Where an address lies. Takes no lock; for live allocations it is exact.
     pub fn place_of(&self, address: usize) -> Place {
         let region = &self.heap.region;
@@ -89,11 +75,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let begin = self.heap.begins_object(geometry, address);
             return Place::Object { class, bytes, begin };
         }
-        if self.is_guarded() && self.is_in_quarantine(address) {
+        if self.is_guarded() && is_in_quarantine(self, address) {
             return Place::Free;
         }
         if self.is_guarded()
-            && let Some(bytes) = self.guarded_bytes(address)
+            && let Some(bytes) = guarded_bytes(self, address)
         {
             return Place::Large(bytes);
         }
@@ -126,4 +112,23 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn usable(&self, address: usize) -> Option<usize> {
         self.place_of(address).usable()
     }
+}
+
+/// False where no object of a cache begins. Only objects of malloc's classes are all aligned
+/// to 16 bytes.
+#[inline]
+pub(crate) fn may_begin<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: &Cache<E>,
+    address: usize,
+) -> bool {
+    if debug_of(cache).is_some() {
+        // It says more about a wrong address.
+        return true;
+    }
+    let shape = cache.shape();
+    if shape.slot < slot_of(CLASSES).0 {
+        return address.is_multiple_of(16);
+    }
+    yard.heap.begins_object(&shape.geometry, address)
 }

@@ -9,41 +9,43 @@ use crate::platform::Platform;
 use crate::sync::{fetch_to_read, fetch_to_write};
 use crate::yard::Yard;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// For an allocation: the words of the yard and of its cache.
-    #[inline]
-    pub(crate) fn fetch_for_alloc(&self, cache: Option<&Cache<E>>) {
-        let buddy = &self.heap.buddy;
-        let words = [
-            self.interval.as_ptr() as usize,
-            self.open.as_ptr() as usize,
-            self.backlog.as_ptr() as usize,
-            self.last_tick.as_ptr() as usize,
-            core::ptr::from_ref(&self.rate) as usize,
-            core::ptr::from_ref(&self.gate) as usize,
-            core::ptr::from_ref(buddy) as usize,
-            buddy.freed_at(),
-        ];
-        words.into_iter().for_each(fetch_to_read);
-        if let Some(cache) = cache {
-            let cache = core::ptr::from_ref(cache) as usize;
-            // The compiler unrolls a loop whose count is a constant.
-            (0..Cache::<E>::LINES).for_each(|line| fetch_to_write(cache + 64 * line));
-        }
+/// For an allocation: the words of the yard and of its cache.
+#[inline]
+pub(crate) fn fetch_for_alloc<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: Option<&Cache<E>>) {
+    let buddy = &yard.heap.buddy;
+    let words = [
+        yard.interval.as_ptr() as usize,
+        yard.open.as_ptr() as usize,
+        yard.backlog.as_ptr() as usize,
+        yard.last_tick.as_ptr() as usize,
+        core::ptr::from_ref(&yard.rate) as usize,
+        core::ptr::from_ref(&yard.gate) as usize,
+        core::ptr::from_ref(buddy) as usize,
+        buddy.freed_at(),
+    ];
+    words.into_iter().for_each(fetch_to_read);
+    if let Some(cache) = cache {
+        let cache = core::ptr::from_ref(cache) as usize;
+        // The compiler unrolls a loop whose count is a constant.
+        (0..Cache::<E>::LINES).for_each(|line| fetch_to_write(cache + 64 * line));
     }
+}
 
-    /// For a free: these, and the descriptor where its slab or run begins, which it will write
-    /// if the object returns to its slab without passing through a sheaf.
-    #[inline]
-    pub(crate) fn fetch_for_free(&self, cache: Option<&Cache<E>>, address: usize) {
-        self.fetch_for_alloc(cache);
-        let heap = &self.heap;
-        let descriptor = match cache.map(|cache| cache.shape()) {
-            None => heap.region.granule_of(address),
-            Some(shape) => shape.may_bypass().then(|| heap.slab_at(&shape.geometry, address)),
-        };
-        if let Some(descriptor) = descriptor {
-            heap.region.fetch_descriptor_ahead(descriptor);
-        }
+/// For a free: these, and the descriptor where its slab or run begins, which it will write
+/// if the object returns to its slab without passing through a sheaf.
+#[inline]
+pub(crate) fn fetch_for_free<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: Option<&Cache<E>>,
+    address: usize,
+) {
+    fetch_for_alloc(yard, cache);
+    let heap = &yard.heap;
+    let descriptor = match cache.map(|cache| cache.shape()) {
+        None => heap.region.granule_of(address),
+        Some(shape) => shape.may_bypass().then(|| heap.slab_at(&shape.geometry, address)),
+    };
+    if let Some(descriptor) = descriptor {
+        heap.region.fetch_descriptor_ahead(descriptor);
     }
 }

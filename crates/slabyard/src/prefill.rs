@@ -14,7 +14,7 @@ use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Platform;
 use crate::yard::Yard;
-use crate::yard::slow_path::RUN_CALLS;
+use crate::yard::slow_path::{RUN_CALLS, enter_slow_path, is_inside};
 
 /// A prefilled sheaf: [`Yard::return_prefilled`] takes it back. One of more than 1022 objects is a
 /// list of sheaves.
@@ -76,7 +76,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn refill(&self, prefilled: &mut Prefilled, objects: usize) -> bool {
         while prefilled.len() < objects {
             let missing = objects - prefilled.len();
-            let room = self.room_for(prefilled, missing);
+            let room = room_for(self, prefilled, missing);
             let mut piece = [0; PIECE];
             let piece = &mut piece[..missing.min(room).min(PIECE)];
             if piece.is_empty() || !self.alloc_bulk_from(prefilled.id, piece) {
@@ -90,27 +90,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         true
     }
 
-    /// Makes room for further objects, of which so many are to come; says for how many. 0 without
-    /// memory.
-    fn room_for(&self, prefilled: &mut Prefilled, objects: usize) -> usize {
-        let sheaves = &self.heap.sheaves;
-        let room = |sheaf: &Sheaf| (sheaves.room(sheaf) - sheaf.len()) as usize;
-        if let Some(left) = prefilled.sheaf.as_ref().map(room).filter(|left| *left > 0) {
-            return left;
-        }
-        let other = sheaves.unlink(&mut prefilled.empty).or_else(|| {
-            let _slow_path = self.slow_path(RUN_CALLS)?;
-            sheaves.take(self.platform(), objects.min(Shape::STACK_OBJECTS as usize) as u32)
-        });
-        let Some(other) = other else { return 0 };
-        if let Some(full) = prefilled.sheaf.take() {
-            sheaves.link(&mut prefilled.full, full);
-        }
-        let room = room(&other);
-        prefilled.sheaf = Some(other);
-        room
-    }
-
     /// Allocates from a prefilled sheaf: `None` only if it has no object.
     #[inline]
     pub fn alloc_prefilled(&self, prefilled: &mut Prefilled) -> Option<usize> {
@@ -121,17 +100,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
                 prefilled.len -= 1;
                 return Some(object);
             }
-            self.next_sheaf(prefilled)?;
+            next_sheaf(self, prefilled)?;
         }
-    }
-
-    #[cold]
-    fn next_sheaf(&self, prefilled: &mut Prefilled) -> Option<()> {
-        let full = self.heap.sheaves.unlink(&mut prefilled.full)?;
-        if let Some(empty) = prefilled.sheaf.replace(full) {
-            self.heap.sheaves.link(&mut prefilled.empty, empty);
-        }
-        Some(())
     }
 
     /// Frees what a prefilled sheaf still has, and the sheaf.
@@ -139,7 +109,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// # Errors
     /// Gives it back, maybe without its objects, in a signal handler that interrupted a slow path.
     pub fn return_prefilled(&self, mut prefilled: Prefilled) -> Result<(), Prefilled> {
-        if self.is_inside() {
+        if is_inside(self) {
             return Err(prefilled);
         }
         let mut piece = [0; PIECE];
@@ -156,7 +126,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let freed = self.free_bulk_to(prefilled.id, &piece[..nr]);
             debug_assert!(freed.is_ok(), "they were allocated for it");
         }
-        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
+        let Some(_slow_path) = enter_slow_path(self, RUN_CALLS) else {
             return Err(prefilled);
         };
         let sheaves = &self.heap.sheaves;
@@ -165,4 +135,38 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         sheaf.into_iter().chain(rest).for_each(|sheaf| sheaves.give(self.platform(), sheaf));
         Ok(())
     }
+}
+
+/// Makes room for further objects, of which so many are to come; says for how many. 0 without
+/// memory.
+fn room_for<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    prefilled: &mut Prefilled,
+    objects: usize,
+) -> usize {
+    let sheaves = &yard.heap.sheaves;
+    let room = |sheaf: &Sheaf| (sheaves.room(sheaf) - sheaf.len()) as usize;
+    if let Some(left) = prefilled.sheaf.as_ref().map(room).filter(|left| *left > 0) {
+        return left;
+    }
+    let other = sheaves.unlink(&mut prefilled.empty).or_else(|| {
+        let _slow_path = enter_slow_path(yard, RUN_CALLS)?;
+        sheaves.take(yard.platform(), objects.min(Shape::STACK_OBJECTS as usize) as u32)
+    });
+    let Some(other) = other else { return 0 };
+    if let Some(full) = prefilled.sheaf.take() {
+        sheaves.link(&mut prefilled.full, full);
+    }
+    let room = room(&other);
+    prefilled.sheaf = Some(other);
+    room
+}
+
+#[cold]
+fn next_sheaf<P: Platform, E: Engine>(yard: &Yard<P, E>, prefilled: &mut Prefilled) -> Option<()> {
+    let full = yard.heap.sheaves.unlink(&mut prefilled.full)?;
+    if let Some(empty) = prefilled.sheaf.replace(full) {
+        yard.heap.sheaves.link(&mut prefilled.empty, empty);
+    }
+    Some(())
 }

@@ -5,7 +5,7 @@
 //! memory at once, and for measuring what one semaphore costs beside each cache's own lock.
 //!
 //! Neighbours: [`crate::engine::array_cache::clock`] is the policy; `yard::reclaim::pass` calls
-//! [`Yard::reap_in_pass`].
+//! [`reap_in_pass`].
 //! Invariant: the hand is in the first class's engine, and the clock serves all caches of a yard
 //! or none.
 
@@ -16,7 +16,8 @@ use crate::engine::{Any, Engine};
 use crate::platform::Platform;
 use crate::sync::AtomicU32;
 use crate::yard::Yard;
-use crate::yard::slow_path::LOOK_CALLS;
+use crate::yard::reclaim::drain::drain_stacks;
+use crate::yard::slow_path::{LOOK_CALLS, enter_slow_path};
 use crate::yard::stacks::Stacks;
 
 /// How a caller of [`Yard::reap`] takes its turn.
@@ -51,32 +52,11 @@ impl<P: Platform> Yard<P, Any> {
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    fn of_first(&self) -> Option<&ArrayCaches> {
-        if E::REAPS { self.caches.classes()[0].engine.arrays() } else { None }
-    }
-
-    /// True if memory is taken back by the clock.
-    #[inline(always)]
-    pub(crate) fn has_clock(&self) -> bool {
-        let taken = |arrays: &ArrayCaches| arrays.choice().reclaim.policy().taken;
-        E::REAPS && self.of_first().is_some_and(|arrays| taken(arrays) == Taken::ByClock)
-    }
-
-    /// Reaps once in a pass, which holds the drain lock; `reaped` is above 0 if it did. Returns
-    /// the slabs that ended, if any did.
-    pub(crate) fn reap_in_pass(&self, reaped: &mut usize) -> Option<usize> {
-        let first = self.of_first().filter(|_| *reaped == 0)?;
-        *reaped = 1;
-        let ring = Ring { yard: self, stops: false };
-        let slabs = clock::reap(first.hand(), &ring).slabs;
-        Some(slabs as usize).filter(|slabs| *slabs > 0)
-    }
-
     /// Turns the clock once, whatever the policy. `None` if there is none for it: no array
     /// caches, another thread's [turn](Turn::Try), a handler that interrupted a slow path.
     pub fn reap(&self, turn: Turn) -> Option<Turned> {
-        let first = self.of_first()?;
-        let _slow_path = self.slow_path(LOOK_CALLS)?;
+        let first = of_first(self)?;
+        let _slow_path = enter_slow_path(self, LOOK_CALLS)?;
         let p = self.platform();
         let ring = Ring { yard: self, stops: turn == Turn::WaitAndStop && p.can_stop() };
         if turn == Turn::Beside {
@@ -92,6 +72,30 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let waited_ns = now() - begun;
         Some(Turned { reaped: clock::reap(first.hand(), &ring), waited_ns })
     }
+}
+
+fn of_first<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Option<&ArrayCaches> {
+    if E::REAPS { yard.caches.classes()[0].engine.arrays() } else { None }
+}
+
+/// True if memory is taken back by the clock.
+#[inline(always)]
+pub(crate) fn has_clock<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    let taken = |arrays: &ArrayCaches| arrays.choice().reclaim.policy().taken;
+    E::REAPS && of_first(yard).is_some_and(|arrays| taken(arrays) == Taken::ByClock)
+}
+
+/// Reaps once in a pass, which holds the drain lock; `reaped` is above 0 if it did. Returns
+/// the slabs that ended, if any did.
+pub(crate) fn reap_in_pass<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    reaped: &mut usize,
+) -> Option<usize> {
+    let first = of_first(yard).filter(|_| *reaped == 0)?;
+    *reaped = 1;
+    let ring = Ring { yard: yard, stops: false };
+    let slabs = clock::reap(first.hand(), &ring).slabs;
+    Some(slabs as usize).filter(|slabs| *slabs > 0)
 }
 
 /// The caches in use.
@@ -118,7 +122,7 @@ impl<P: Platform, E: Engine> Chain for Ring<'_, P, E> {
 
     fn drain_own(&self, cache: usize) {
         if self.stops {
-            return self.yard.drain_stacks(Stacks::Cache(cache));
+            return drain_stacks(self.yard, Stacks::Cache(cache));
         }
         let cache = self.yard.caches.get(cache);
         if cache.sheaf_capacity() > 0 {

@@ -14,33 +14,31 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub fn class_for(&self, bytes: usize, align: usize) -> Option<usize> {
         if E::SIZED
-            && let Some(serves) = self.serves(bytes, align)
+            && let Some(serves) = serves(self, bytes, align)
         {
             return serves.then_some(0);
         }
         let class = classes::class_for_aligned(bytes, align)?;
-        self.aligns(class, align).then_some(class)
+        aligns(self, class, align).then_some(class)
     }
+}
 
-    /// True if the objects of a class are aligned: with debugging those of larger classes are less
-    /// than without.
-    #[inline(always)]
-    fn aligns(&self, class: usize, align: usize) -> bool {
-        let geometry = &self.caches.classes()[class].shape().geometry;
-        !E::SIZED
-            || align <= STEP
-            || ((geometry.size | geometry.first) as usize).is_multiple_of(align)
-    }
+/// True if the objects of a class are aligned: with debugging those of larger classes are less
+/// than without.
+#[inline(always)]
+fn aligns<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, align: usize) -> bool {
+    let geometry = &yard.caches.classes()[class].shape().geometry;
+    !E::SIZED || align <= STEP || ((geometry.size | geometry.first) as usize).is_multiple_of(align)
+}
 
-    /// True if malloc's engine serves each request by its size: then it knows where each object
-    /// begins, and checks each free.
-    #[inline(always)]
-    pub(crate) fn is_sized(&self) -> bool {
-        E::SIZED && self.serves(1, 1).is_some()
-    }
+/// True if malloc's engine serves each request by its size: then it knows where each object
+/// begins, and checks each free.
+#[inline(always)]
+pub(crate) fn is_sized<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    E::SIZED && serves(yard, 1, 1).is_some()
+}
 
-    fn serves(&self, bytes: usize, align: usize) -> Option<bool> {
-        let first = &self.caches.classes()[0];
-        first.engine.serves(first, bytes, align)
-    }
+fn serves<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize, align: usize) -> Option<bool> {
+    let first = &yard.caches.classes()[0];
+    first.engine.serves(first, bytes, align)
 }

@@ -25,7 +25,7 @@ use crate::engine::{Engine, Shape};
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::yard::Yard;
-use crate::yard::reclaim::pass::{Pass, Slice};
+use crate::yard::reclaim::pass::{Pass, Slice, drain_idle};
 use crate::yard::stacks::Stacks;
 
 /// So many bytes of slabs that would go are worth a flush: an eighth of what may stay.
@@ -198,141 +198,148 @@ fn bytes_of(shape: &Shape) -> u64 {
     u64::from(shape.geometry.granules()) * GRANULE as u64
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// At a free in the slow path: looks for sparse caches if this one may be, a little while after
-    /// some were found, and where the free is rare (`spent`): there, others may be that have no slow
-    /// path of their own.
-    #[inline]
-    pub(crate) fn look_at_parked(&self, cache: Option<&Cache<E>>, spent: bool) {
-        let Some(cache) = cache else { return };
-        let sparse = &self.surplus.sparse;
-        let shape = cache.shape();
-        let slabs = u64::from(cache.nr_slabs());
-        let most_stacked = 2 * u64::from(shape.stack_objects) * self.platform().rows_used() as u64;
-        let may_be = slabs * bytes_of(shape) >= LEAST_BYTES
-            && cache.out().saturating_sub(cache.barn_objects()) <= slabs + most_stacked;
-        if (may_be || spent || sparse.is_watching())
-            && !sparse.is_asked()
-            && self.surplus.is_on()
-            && self.heap.region.top() >= LEAST_HEAP
-        {
-            self.find_sparse(cache, may_be, spent);
-        }
+/// At a free in the slow path: looks for sparse caches if this one may be, a little while after
+/// some were found, and where the free is rare (`spent`): there, others may be that have no slow
+/// path of their own.
+#[inline]
+pub(crate) fn look_at_parked<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: Option<&Cache<E>>,
+    spent: bool,
+) {
+    let Some(cache) = cache else { return };
+    let sparse = &yard.surplus.sparse;
+    let shape = cache.shape();
+    let slabs = u64::from(cache.nr_slabs());
+    let most_stacked = 2 * u64::from(shape.stack_objects) * yard.platform().rows_used() as u64;
+    let may_be = slabs * bytes_of(shape) >= LEAST_BYTES
+        && cache.out().saturating_sub(cache.barn_objects()) <= slabs + most_stacked;
+    if (may_be || spent || sparse.is_watching())
+        && !sparse.is_asked()
+        && yard.surplus.is_on()
+        && yard.heap.region.top() >= LEAST_HEAP
+    {
+        find_sparse(yard, cache, may_be, spent);
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn find_sparse(&self, cache: &Cache<E>, may_be: bool, spent: bool) {
-        let sparse = &self.surplus.sparse;
-        if sparse.is_muted() {
-            return;
-        }
-        // It looks at each row: where there are many, more rarely.
-        let rare = (self.platform().rows_used() as u32 / 4).max(1);
-        let is_sparse =
-            may_be && cache.begun().is_multiple_of(rare) && self.parked_of_sparse(cache).is_some();
-        let is_due = is_sparse || sparse.count_look();
-        if !is_due && !spent {
-            return;
-        }
-        // No cache is destroyed meanwhile.
-        let p = self.platform();
-        let Some(_pass) = self.drain.try_lock(p) else { return };
-        if !is_due && !self.is_one_sparse() {
-            return;
-        }
-        let (mut caches, mut lacks) = (0, false);
-        let tokens = sparse.refill(p.now_ms(), self.heap.region.top() as u64);
-        let mut spent = sparse.price();
-        for number in self.caches.used.caches() {
-            if let Some(parked) = self.parked_of_sparse(self.caches.get(number)) {
-                let after = spent + parked + TOKENS_A_CACHE;
-                if after <= tokens {
-                    spent = after;
-                    caches |= bit(number);
-                } else {
-                    lacks = true;
-                }
+#[cold]
+#[inline(never)]
+fn find_sparse<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: &Cache<E>,
+    may_be: bool,
+    spent: bool,
+) {
+    let sparse = &yard.surplus.sparse;
+    if sparse.is_muted() {
+        return;
+    }
+    // It looks at each row: where there are many, more rarely.
+    let rare = (yard.platform().rows_used() as u32 / 4).max(1);
+    let is_sparse =
+        may_be && cache.begun().is_multiple_of(rare) && parked_of_sparse(yard, cache).is_some();
+    let is_due = is_sparse || sparse.count_look();
+    if !is_due && !spent {
+        return;
+    }
+    // No cache is destroyed meanwhile.
+    let p = yard.platform();
+    let Some(_pass) = yard.drain.try_lock(p) else { return };
+    if !is_due && !is_one_sparse(yard) {
+        return;
+    }
+    let (mut caches, mut lacks) = (0, false);
+    let tokens = sparse.refill(p.now_ms(), yard.heap.region.top() as u64);
+    let mut spent = sparse.price();
+    for number in yard.caches.used.caches() {
+        if let Some(parked) = parked_of_sparse(yard, yard.caches.get(number)) {
+            let after = spent + parked + TOKENS_A_CACHE;
+            if after <= tokens {
+                spent = after;
+                caches |= bit(number);
+            } else {
+                lacks = true;
             }
         }
-        sparse.spent.fetch_add(spent, Ordering::Relaxed);
-        sparse.found(caches, lacks);
     }
+    sparse.spent.fetch_add(spent, Ordering::Relaxed);
+    sparse.found(caches, lacks);
+}
 
-    /// True if one of the next few caches is sparse. Called with the drain lock held.
-    fn is_one_sparse(&self) -> bool {
-        let mut next = self.surplus.sparse.next.load(Ordering::Relaxed) as usize;
-        let is_sparse = (0..LOOKS).any(|_| {
-            let number = self.caches.used.next_cache(next).unwrap_or(0);
-            next = number + 1;
-            self.parked_of_sparse(self.caches.get(number)).is_some()
-        });
-        self.surplus.sparse.next.store(next as u32, Ordering::Relaxed);
-        is_sparse
+/// True if one of the next few caches is sparse. Called with the drain lock held.
+fn is_one_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    let mut next = yard.surplus.sparse.next.load(Ordering::Relaxed) as usize;
+    let is_sparse = (0..LOOKS).any(|_| {
+        let number = yard.caches.used.next_cache(next).unwrap_or(0);
+        next = number + 1;
+        parked_of_sparse(yard, yard.caches.get(number)).is_some()
+    });
+    yard.surplus.sparse.next.store(next as u32, Ordering::Relaxed);
+    is_sparse
+}
+
+/// The parked objects of a cache that is sparse by as much as is worth the flush.
+fn parked_of_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> Option<u64> {
+    let shape = cache.shape();
+    let slabs = u64::from(cache.nr_slabs());
+    if slabs * bytes_of(shape) < LEAST_BYTES || !cache.engine.parks_in_sheaves() {
+        return None;
     }
+    let parked = cache.barn_objects() + stacked(yard, shape);
+    let live = cache.out().saturating_sub(parked);
+    let would_go = slabs.saturating_sub(live) * bytes_of(shape);
+    (would_go >= LEAST_BYTES.max(parked * BYTES_AN_OBJECT)).then_some(parked)
+}
 
-    /// The parked objects of a cache that is sparse by as much as is worth the flush.
-    fn parked_of_sparse(&self, cache: &Cache<E>) -> Option<u64> {
-        let shape = cache.shape();
-        let slabs = u64::from(cache.nr_slabs());
-        if slabs * bytes_of(shape) < LEAST_BYTES || !cache.engine.parks_in_sheaves() {
-            return None;
+/// Objects in a cache's stacks, as of a moment ago.
+fn stacked<P: Platform, E: Engine>(yard: &Yard<P, E>, shape: &Shape) -> u64 {
+    let p = yard.platform();
+    let objects = (0..p.rows_used()).map(|row| {
+        let count = |slot| yard.heap.sheaves.count_of(p.rows().entry(row, slot).top());
+        u64::from(count(shape.main()).unwrap_or(0) + count(shape.spare()).unwrap_or(0))
+    });
+    objects.sum()
+}
+
+/// Makes a slice of the flush of sparse caches. False if there is none to make.
+pub(crate) fn flush_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, pass: &mut Pass) -> bool {
+    if pass.flushing.caches == 0 {
+        let caches = yard.surplus.sparse.caches.load(Ordering::Relaxed);
+        pass.flushing = Flushing { caches, ..Flushing::NONE };
+    }
+    let caches = pass.flushing.caches;
+    if caches == 0 {
+        return false;
+    }
+    core::mem::swap(&mut pass.at, &mut pass.flushing.at);
+    let stacks = drain_idle(yard, pass, 0, Stacks::Some(caches));
+    core::mem::swap(&mut pass.at, &mut pass.flushing.at);
+    if matches!(stacks, Slice::PhaseDone) && !flush_barns_of_sparse(yard, &mut pass.flushing) {
+        yard.surplus.sparse.caches.fetch_and(!caches, Ordering::Relaxed);
+        pass.flushing.caches = 0;
+    }
+    true
+}
+
+/// Flushes full sheaves of barns, by about [`SLICE`] slab operations, and ends empty slabs. False
+/// if none is left.
+fn flush_barns_of_sparse<P: Platform, E: Engine>(yard: &Yard<P, E>, work: &mut Flushing) -> bool {
+    let mut left = SLICE;
+    while let Some(number) = yard.caches.used.next_cache(work.cache) {
+        if left == 0 {
+            return true;
         }
-        let parked = cache.barn_objects() + self.stacked(shape);
-        let live = cache.out().saturating_sub(parked);
-        let would_go = slabs.saturating_sub(live) * bytes_of(shape);
-        (would_go >= LEAST_BYTES.max(parked * BYTES_AN_OBJECT)).then_some(parked)
-    }
-
-    /// Objects in a cache's stacks, as of a moment ago.
-    fn stacked(&self, shape: &Shape) -> u64 {
-        let p = self.platform();
-        let objects = (0..p.rows_used()).map(|row| {
-            let count = |slot| self.heap.sheaves.count_of(p.rows().entry(row, slot).top());
-            u64::from(count(shape.main()).unwrap_or(0) + count(shape.spare()).unwrap_or(0))
-        });
-        objects.sum()
-    }
-
-    /// Makes a slice of the flush of sparse caches. False if there is none to make.
-    pub(crate) fn flush_sparse(&self, pass: &mut Pass) -> bool {
-        if pass.flushing.caches == 0 {
-            let caches = self.surplus.sparse.caches.load(Ordering::Relaxed);
-            pass.flushing = Flushing { caches, ..Flushing::NONE };
-        }
-        let caches = pass.flushing.caches;
-        if caches == 0 {
-            return false;
-        }
-        core::mem::swap(&mut pass.at, &mut pass.flushing.at);
-        let stacks = self.drain_idle(pass, 0, Stacks::Some(caches));
-        core::mem::swap(&mut pass.at, &mut pass.flushing.at);
-        if matches!(stacks, Slice::PhaseDone) && !self.flush_barns_of_sparse(&mut pass.flushing) {
-            self.surplus.sparse.caches.fetch_and(!caches, Ordering::Relaxed);
-            pass.flushing.caches = 0;
-        }
-        true
-    }
-
-    /// Flushes full sheaves of barns, by about [`SLICE`] slab operations, and ends empty slabs. False
-    /// if none is left.
-    fn flush_barns_of_sparse(&self, work: &mut Flushing) -> bool {
-        let mut left = SLICE;
-        while let Some(number) = self.caches.used.next_cache(work.cache) {
-            if left == 0 {
-                return true;
+        work.cache = number;
+        if is_among(work.caches, number) {
+            let cache = yard.caches.get(number);
+            let out = cache.out();
+            if cache.engine.flush_node(cache.on(&yard.heap), left) {
+                left = left.saturating_sub(out.saturating_sub(cache.out()).max(1) as u32);
+                continue;
             }
-            work.cache = number;
-            if is_among(work.caches, number) {
-                let cache = self.caches.get(number);
-                let out = cache.out();
-                if cache.engine.flush_node(cache.on(&self.heap), left) {
-                    left = left.saturating_sub(out.saturating_sub(cache.out()).max(1) as u32);
-                    continue;
-                }
-            }
-            work.cache += 1;
         }
-        false
+        work.cache += 1;
     }
+    false
 }

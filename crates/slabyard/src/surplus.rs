@@ -20,11 +20,13 @@
 //! wrong guess.
 
 use crate::engine::Engine;
+use crate::large::is_large_warm;
 use crate::pages::purge::MOST_BYTES;
 use crate::platform::{GRANULE, Platform};
 use crate::sparse::Sparse;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::yard::Yard;
+use crate::yard::reclaim::ticker::live_granules;
 
 /// So many dirty granules may stay however little is live: 2 MiB.
 const LEAST: usize = (2 << 20) / GRANULE;
@@ -176,98 +178,98 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.surplus.by.store(by, Ordering::Relaxed);
         self.surplus.bound.store(if on { LEAST } else { usize::MAX }, Ordering::Relaxed);
     }
+}
 
-    /// True if there may be a surplus, as of the last look. Not while caches are flushed, from which
-    /// more of it comes.
-    #[inline]
-    pub(crate) fn has_surplus(&self) -> bool {
-        self.heap.buddy.waiting_hint() > self.surplus.bound.load(Ordering::Relaxed)
-            && !self.surplus.sparse.is_asked()
+/// True if there may be a surplus, as of the last look. Not while caches are flushed, from which
+/// more of it comes.
+#[inline]
+pub(crate) fn has_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.heap.buddy.waiting_hint() > yard.surplus.bound.load(Ordering::Relaxed)
+        && !yard.surplus.sparse.is_asked()
+}
+
+/// Gives a slice of the surplus back. False if there was none.
+#[cold]
+#[inline(never)]
+pub(crate) fn give_slice<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    if find_surplus(yard) == 0 {
+        return false;
     }
+    let went = yard.heap.purge_part(0);
+    take(&yard.surplus.tokens, went.unwrap_or(0));
+    went.is_some()
+}
 
-    /// Gives a slice of the surplus back. False if there was none.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn give_slice(&self) -> bool {
-        if self.find_surplus() == 0 {
-            return false;
-        }
-        let went = self.heap.purge_part(0);
-        take(&self.surplus.tokens, went.unwrap_or(0));
-        went.is_some()
-    }
-
-    /// At the free of a large block: gives back so many granules of the surplus, and then of the
-    /// metadata, where these are much beside it.
-    pub(crate) fn give_surplus_of(&self, granules: usize) {
-        let mut left = granules;
-        if self.has_surplus() {
-            let surplus = self.find_surplus().min(granules);
-            if surplus > 0 {
-                let went = self.heap.purge(0, surplus);
-                take(&self.surplus.tokens, went);
-                left = left.saturating_sub(went);
-            }
-        }
-        while left > 0
-            && self.surplus.is_bare(self.heap.region.top())
-            && self.heap.release_metadata_now()
-        {
-            take(&self.surplus.metadata, SLICE);
-            left = left.saturating_sub(SLICE);
+/// At the free of a large block: gives back so many granules of the surplus, and then of the
+/// metadata, where these are much beside it.
+pub(crate) fn give_surplus_of<P: Platform, E: Engine>(yard: &Yard<P, E>, granules: usize) {
+    let mut left = granules;
+    if has_surplus(yard) {
+        let surplus = find_surplus(yard).min(granules);
+        if surplus > 0 {
+            let went = yard.heap.purge(0, surplus);
+            take(&yard.surplus.tokens, went);
+            left = left.saturating_sub(went);
         }
     }
-
-    /// In a pass: gives back a part of what is so old. The next look at the surplus is due so much
-    /// earlier.
-    pub(crate) fn purge_old(&self, age_ms: u32) -> Option<usize> {
-        let went = self.heap.purge_part(age_ms)?;
-        let bound = self.surplus.bound.load(Ordering::Relaxed);
-        if bound != usize::MAX {
-            take(&self.surplus.bound, went);
-        }
-        Some(went)
+    while left > 0
+        && yard.surplus.is_bare(yard.heap.region.top())
+        && yard.heap.release_metadata_now()
+    {
+        take(&yard.surplus.metadata, SLICE);
+        left = left.saturating_sub(SLICE);
     }
+}
 
-    /// At a tick, and where much is dirty: has the next slow path look.
-    pub(crate) fn look_at_surplus(&self) {
-        if self.surplus.is_on() {
-            self.surplus.bound.store(self.least(), Ordering::Relaxed);
-            self.surplus.collapsed.store(0, Ordering::Relaxed);
-        }
+/// In a pass: gives back a part of what is so old. The next look at the surplus is due so much
+/// earlier.
+pub(crate) fn purge_old<P: Platform, E: Engine>(yard: &Yard<P, E>, age_ms: u32) -> Option<usize> {
+    let went = yard.heap.purge_part(age_ms)?;
+    let bound = yard.surplus.bound.load(Ordering::Relaxed);
+    if bound != usize::MAX {
+        take(&yard.surplus.bound, went);
     }
+    Some(went)
+}
 
-    /// Dirty granules that may stay however little is live: what this CPU's banks may have is among
-    /// them.
-    fn least(&self) -> usize {
-        LEAST.saturating_sub(self.heap.banked_room() / GRANULE)
+/// At a tick, and where much is dirty: has the next slow path look.
+pub(crate) fn look_at_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if yard.surplus.is_on() {
+        yard.surplus.bound.store(least(yard), Ordering::Relaxed);
+        yard.surplus.collapsed.store(0, Ordering::Relaxed);
     }
+}
 
-    /// Finds the surplus for which there are tokens, and sets the bound anew.
-    fn find_surplus(&self) -> usize {
-        let state = &self.surplus;
-        let dirty = self.heap.buddy.waiting_hint();
-        let live = self.live_granules(self.heap.free_count().free);
-        let collapsed = state.look_at_heap(live, dirty, self.heap.region.top());
-        if collapsed {
-            self.heap.close_banks();
-        }
-        let bound = self.least() + live / LIVE_PART;
-        let surplus = dirty.saturating_sub(bound);
-        // Where large blocks come and go, a hole has the next one lie elsewhere, on other pages.
-        let tokens = if self.is_large_warm() {
-            state.tokens.load(Ordering::Relaxed)
-        } else {
-            state.fill(self.platform().now_ms())
-        };
-        let may_go = if tokens < surplus.min(SLICE) { 0 } else { surplus.min(tokens) };
-        let next = match surplus > may_go {
-            // Until the next tick, or until it may be collapsing.
-            true if may_go == 0 && collapsed => usize::MAX,
-            true if live > dirty => (live + dirty) / 2,
-            _ => bound,
-        };
-        state.bound.store(next, Ordering::Relaxed);
-        may_go
+/// Dirty granules that may stay however little is live: what this CPU's banks may have is among
+/// them.
+fn least<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
+    LEAST.saturating_sub(yard.heap.banked_room() / GRANULE)
+}
+
+/// Finds the surplus for which there are tokens, and sets the bound anew.
+fn find_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
+    let state = &yard.surplus;
+    let dirty = yard.heap.buddy.waiting_hint();
+    let live = live_granules(yard, yard.heap.free_count().free);
+    let collapsed = state.look_at_heap(live, dirty, yard.heap.region.top());
+    if collapsed {
+        yard.heap.close_banks();
     }
+    let bound = least(yard) + live / LIVE_PART;
+    let surplus = dirty.saturating_sub(bound);
+    // Where large blocks come and go, a hole has the next one lie elsewhere, on other pages.
+    let tokens = if is_large_warm(yard) {
+        state.tokens.load(Ordering::Relaxed)
+    } else {
+        state.fill(yard.platform().now_ms())
+    };
+    let may_go = if tokens < surplus.min(SLICE) { 0 } else { surplus.min(tokens) };
+    let next = match surplus > may_go {
+        // Until the next tick, or until it may be collapsing.
+        true if may_go == 0 && collapsed => usize::MAX,
+        true if live > dirty => (live + dirty) / 2,
+        _ => bound,
+    };
+    state.bound.store(next, Ordering::Relaxed);
+    may_go
 }

@@ -31,8 +31,8 @@ use crate::observe::Quiesced;
 use crate::platform::{FastPath, Platform, Slot};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::yard::Yard;
-use crate::yard::slow_path::RUN_CALLS;
-use crate::yard::stacks::Stacks;
+use crate::yard::slow_path::{RUN_CALLS, enter_slow_path, is_inside};
+use crate::yard::stacks::{Stacks, entries};
 
 /// The begin of a block of the yard that a cache's maker keeps as long as it has objects.
 #[repr(C)]
@@ -98,7 +98,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let slot = words.slot();
         words.close();
         let _ = self.platform().can_stop() && self.platform().fence();
-        let result = self.destroy_without_objects(id);
+        let result = destroy_without_objects(self, id);
         if result.is_err() {
             words.open(slot);
         }
@@ -114,13 +114,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// After a free of an object of a cache: destroys it if it was abandoned, and this was the
     /// last. True if it went.
     pub fn end_if_abandoned(&self, id: CacheId) -> bool {
-        if !self.is_abandoned(id) || self.may_be_live(id) {
+        if !self.is_abandoned(id) || may_be_live(self, id) {
             return false;
         }
         // The address is read while the cache is there: of two threads that come here one
         // destroys it.
         let Some(owner) = self.find_cache(id).map(|cache| cache.owner()) else { return false };
-        if self.destroy_without_objects(id).is_err() {
+        if destroy_without_objects(self, id).is_err() {
             return false;
         }
         self.leave_owner(owner);
@@ -136,11 +136,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// True while a slow free is deferred, and links the object through its first word.
-    pub(crate) fn defers(&self) -> bool {
-        self.is_inside()
-    }
-
     /// Ends one use of an owner's block, and the block with the last.
     pub fn leave_owner(&self, owner: usize) {
         // SAFETY: the block begins with an owner until its last user leaves it.
@@ -148,43 +143,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             let freed = self.free(owner);
             debug_assert!(freed.is_ok(), "the block is of this yard");
         }
-    }
-
-    /// False if all objects that are out of an abandoned cache's slabs are parked. True while
-    /// another thread's slow path has some: it looks itself, after its work. The drain lock keeps
-    /// those away that would not look: drains and passes.
-    fn may_be_live(&self, id: CacheId) -> bool {
-        let Some(_slow_path) = self.slow_path(RUN_CALLS) else { return true };
-        let _guard = self.drain.lock(self.platform());
-        let Some(cache) = self.find_cache(id) else { return false };
-        let out = cache.out();
-        let rows = self.platform().rows();
-        let parked: u64 = self
-            .entries(Stacks::Cache(id.number()))
-            .map(|(row, slot)| self.heap.sheaves.count_of(rows.entry(row, slot).top()))
-            .map(|count| u64::from(count.unwrap_or(0)))
-            .sum();
-        out > parked + cache.barn_objects()
-    }
-
-    /// Destroys a cache whose words are closed, if no object of it is live: where CPUs cannot be
-    /// stopped, only after a count has shown it, because other threads' rows must not be touched
-    /// while they may push.
-    fn destroy_without_objects(&self, id: CacheId) -> Result<(), NotDestroyed> {
-        if !self.platform().can_stop() {
-            let live = self.quiesce(|quiesced| {
-                self.find_cache(id).map(|_| Self::live_when_closed(quiesced, id.number()))
-            });
-            match live {
-                None => return Err(NotDestroyed::Interrupted),
-                Some(None) => return Err(NotDestroyed::Unknown),
-                Some(Some(0)) => {}
-                Some(Some(live)) => return Err(NotDestroyed::Live(live)),
-            }
-        }
-        // SAFETY: where CPUs can be stopped, other threads at most free objects; else none is
-        // live, and so no call is under way.
-        unsafe { self.destroy_cache(id) }
     }
 
     /// Live objects of a cache that allocates no more, at least: the gate is closed, so what
@@ -199,4 +157,48 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         cache.engine.each_parked(cache.on(&quiesced.yard().heap), |_| parked += 1);
         out.saturating_sub(parked)
     }
+}
+
+/// True while a slow free is deferred, and links the object through its first word.
+pub(crate) fn defers<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    is_inside(yard)
+}
+
+/// False if all objects that are out of an abandoned cache's slabs are parked. True while
+/// another thread's slow path has some: it looks itself, after its work. The drain lock keeps
+/// those away that would not look: drains and passes.
+fn may_be_live<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) -> bool {
+    let Some(_slow_path) = enter_slow_path(yard, RUN_CALLS) else { return true };
+    let _guard = yard.drain.lock(yard.platform());
+    let Some(cache) = yard.find_cache(id) else { return false };
+    let out = cache.out();
+    let rows = yard.platform().rows();
+    let parked: u64 = entries(yard, Stacks::Cache(id.number()))
+        .map(|(row, slot)| yard.heap.sheaves.count_of(rows.entry(row, slot).top()))
+        .map(|count| u64::from(count.unwrap_or(0)))
+        .sum();
+    out > parked + cache.barn_objects()
+}
+
+/// Destroys a cache whose words are closed, if no object of it is live: where CPUs cannot be
+/// stopped, only after a count has shown it, because other threads' rows must not be touched
+/// while they may push.
+fn destroy_without_objects<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+) -> Result<(), NotDestroyed> {
+    if !yard.platform().can_stop() {
+        let live = yard.quiesce(|quiesced| {
+            yard.find_cache(id).map(|_| Yard::<P, E>::live_when_closed(quiesced, id.number()))
+        });
+        match live {
+            None => return Err(NotDestroyed::Interrupted),
+            Some(None) => return Err(NotDestroyed::Unknown),
+            Some(Some(0)) => {}
+            Some(Some(live)) => return Err(NotDestroyed::Live(live)),
+        }
+    }
+    // SAFETY: where CPUs can be stopped, other threads at most free objects; else none is
+    // live, and so no call is under way.
+    unsafe { yard.destroy_cache(id) }
 }

@@ -25,38 +25,38 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             return;
         }
         self.heap.publish_header();
-        self.publish_word(Word::Version, VERSION);
-        self.publish_word(Word::Mode, mode);
-        self.publish_word(Word::Engine, self.engine().number());
-        self.publish_word(Word::HeaderBytes, self.platform().page_bytes() as u64);
-        self.publish_word(Word::Caches, self.caches.classes()[0].shown_at() as u64);
-        self.publish_word(Word::NrCaches, CLASSES as u64);
-        self.publish_word(Word::CacheStride, size_of::<Cache<E>>() as u64);
+        publish_word(self, Word::Version, VERSION);
+        publish_word(self, Word::Mode, mode);
+        publish_word(self, Word::Engine, self.engine().number());
+        publish_word(self, Word::HeaderBytes, self.platform().page_bytes() as u64);
+        publish_word(self, Word::Caches, self.caches.classes()[0].shown_at() as u64);
+        publish_word(self, Word::NrCaches, CLASSES as u64);
+        publish_word(self, Word::CacheStride, size_of::<Cache<E>>() as u64);
         let first = &self.caches.classes()[0];
         if let Some((words, stride)) = first.engine.node_words() {
-            self.publish_word(Word::Nodes, self.heap.region.nodes() as u64);
-            self.publish_word(Word::NodeWords, (words - first.shown_at()) as u64);
-            self.publish_word(Word::NodeStride, stride as u64);
+            publish_word(self, Word::Nodes, self.heap.region.nodes() as u64);
+            publish_word(self, Word::NodeWords, (words - first.shown_at()) as u64);
+            publish_word(self, Word::NodeStride, stride as u64);
         }
         if let Some(word) = first.engine.debugging_word() {
-            self.publish_word(Word::Debugging, (word - first.shown_at()) as u64);
+            publish_word(self, Word::Debugging, (word - first.shown_at()) as u64);
         }
         let [gate, stripes, bytes] = self.gate.words();
-        self.publish_word(Word::Gate, gate as u64);
-        self.publish_word(Word::NrStripes, stripes as u64);
-        self.publish_word(Word::StripeBytes, bytes as u64);
+        publish_word(self, Word::Gate, gate as u64);
+        publish_word(self, Word::NrStripes, stripes as u64);
+        publish_word(self, Word::StripeBytes, bytes as u64);
         let [created, nr_created, bytes] = self.caches.words_at();
-        self.publish_word(Word::CreatedAt, created as u64);
-        self.publish_word(Word::NrCreatedAt, nr_created as u64);
-        self.publish_word(Word::MetadataAt9, bytes as u64);
+        publish_word(self, Word::CreatedAt, created as u64);
+        publish_word(self, Word::NrCreatedAt, nr_created as u64);
+        publish_word(self, Word::MetadataAt9, bytes as u64);
         let [first, created] = self.seen.committed_at();
-        self.publish_word(Word::MetadataAt6, first as u64);
-        self.publish_word(Word::MetadataAt10, created as u64);
-        self.publish_word(Word::DecayMsAt, self.decay_ms.as_ptr() as u64);
+        publish_word(self, Word::MetadataAt6, first as u64);
+        publish_word(self, Word::MetadataAt10, created as u64);
+        publish_word(self, Word::DecayMsAt, self.decay_ms.as_ptr() as u64);
         let counts = self.platform().counts_at();
-        self.publish_word(Word::Counts, counts as u64);
-        self.publish_word(Word::CountsRowBytes, (row::CACHES * CACHE_BYTES) as u64);
-        self.publish_word(Word::CountsCacheBytes, CACHE_BYTES as u64);
+        publish_word(self, Word::Counts, counts as u64);
+        publish_word(self, Word::CountsRowBytes, (row::CACHES * CACHE_BYTES) as u64);
+        publish_word(self, Word::CountsCacheBytes, CACHE_BYTES as u64);
         let header = self.platform().rows().header();
         for (word, bytes) in header.iter().zip(MAGIC.as_chunks().0) {
             // Release: a reader that sees the magic sees the words above.
@@ -68,36 +68,36 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// so many counts from an address on, and where refused pages are counted, and bytes of drains
     /// for them.
     pub fn publish_pressure(&self, counts: usize, nr: usize, [refused, returned]: [usize; 2]) {
-        self.publish_word(Word::Pressure, counts as u64);
-        self.publish_word(Word::NrPressure, nr as u64);
-        self.publish_word(Word::RefusedAt, refused as u64);
-        self.publish_word(Word::ReturnedAt, returned as u64);
+        publish_word(self, Word::Pressure, counts as u64);
+        publish_word(self, Word::NrPressure, nr as u64);
+        publish_word(self, Word::RefusedAt, refused as u64);
+        publish_word(self, Word::ReturnedAt, returned as u64);
     }
 
     /// Shows further names of caches that merged (`abi::region::alias`), which live as long as the
     /// process: so many records from an address on.
     pub fn publish_aliases(&self, records: usize, nr: usize) {
-        self.publish_word(Word::NrAliases, nr as u64);
-        self.publish_word(Word::Aliases, records as u64);
+        publish_word(self, Word::NrAliases, nr as u64);
+        publish_word(self, Word::Aliases, records as u64);
     }
 
     /// Shows the helper's words (`abi::region::helper`), which live as long as the process, at an address.
     pub fn publish_helper(&self, words: usize) {
-        self.publish_word(Word::Helper, words as u64);
+        publish_word(self, Word::Helper, words as u64);
     }
 
     /// Shows the words of who has a thread serve from outside (`abi::region::outside`), which live as
     /// long as the process, at an address; 0: none can from now on.
     pub fn publish_outside(&self, words: usize) {
-        self.publish_word(Word::Outside, words as u64);
+        publish_word(self, Word::Outside, words as u64);
     }
+}
 
-    fn publish_word(&self, word: Word, value: u64) {
-        self.word(word.index()).store(value, Ordering::Relaxed);
-    }
+fn publish_word<P: Platform, E: Engine>(yard: &Yard<P, E>, word: Word, value: u64) {
+    header_word(yard, word.index()).store(value, Ordering::Relaxed);
+}
 
-    /// A word of the header.
-    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
-        &self.platform().rows().header()[index]
-    }
+/// A word of the header.
+pub(crate) fn header_word<P: Platform, E: Engine>(yard: &Yard<P, E>, index: usize) -> &AtomicU64 {
+    &yard.platform().rows().header()[index]
 }

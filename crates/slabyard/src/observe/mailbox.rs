@@ -9,10 +9,14 @@
 
 use crate::cache::Cache;
 use crate::engine::{Changed, Engine};
+use crate::observe::empties::drain_empties;
+use crate::observe::header::header_word;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
+use crate::verify::debugging::validate_inside;
 use crate::yard::Yard;
-use crate::yard::slow_path::{Background, LOOK_CALLS};
+use crate::yard::reclaim::drain::{drain_stacks, request_drains};
+use crate::yard::slow_path::{Background, LOOK_CALLS, enter, enter_slow_path, is_inside};
 use crate::yard::stacks::Stacks;
 use slabyard_abi::region::{
     FORGOTTEN, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD, check, outside,
@@ -48,30 +52,10 @@ enum Scope {
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    fn mail(&self, word: Mail) -> u64 {
-        self.word(word.index()).load(Ordering::Relaxed)
-    }
-
-    /// True if there is a request without an answer.
-    #[inline]
-    fn has_mail(&self) -> bool {
-        let header = self.platform().rows().header();
-        let word = |word: Mail| header[word.index()].load(Ordering::Relaxed);
-        word(Mail::Asked) != word(Mail::Answered)
-    }
-
-    /// In a slow path: serves a request, if there is one.
-    #[inline]
-    pub(crate) fn answer_mail(&self) {
-        if self.has_mail() {
-            self.serve();
-        }
-    }
-
     /// Serves a request, if there is one, for a helper thread of a program that makes no calls.
     #[inline(never)]
     pub fn help_answer(&self) {
-        drop(self.enter(0, Background::None, None));
+        drop(enter(self, 0, Background::None, None));
     }
 
     /// Serves a request, if there is one, for a thread that another process stopped anywhere outside of
@@ -81,195 +65,233 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// it takes ours alone, whose holders go on and wait for nothing else, and calls nothing of the
     /// program's.
     pub fn answer_outside(&self) -> u64 {
-        if self.is_inside() || self.gate.is_closed() {
+        if is_inside(self) || self.gate.is_closed() {
             return outside::BUSY;
         }
-        if self.calls_program() {
+        if calls_program(self) {
             return outside::FOREIGN;
         }
         self.help_answer();
         outside::LOOKED
     }
 
-    /// True if a slab's end may call what is not ours: a destructor, or a report, which looks up
-    /// functions' names in the loader's lists.
-    fn calls_program(&self) -> bool {
-        let destructs = |number| self.caches.get(number).shape().destructor.is_some();
-        E::SIZED && self.has_debugging() || self.caches.used.caches().any(destructs)
-    }
-
     /// Forgets a request without an answer: the child of a fork has a copy of its parent's
     /// mailbox. Who asked the child itself before its first slow path reads that there was no outcome,
     /// and asks again.
     pub fn forget_mail(&self) {
-        let asked = self.mail(Mail::Asked);
-        self.word(Mail::Result.index()).store(FORGOTTEN, Ordering::Relaxed);
+        let asked = mail(self, Mail::Asked);
+        header_word(self, Mail::Result.index()).store(FORGOTTEN, Ordering::Relaxed);
         // Release: as in `serve`.
-        self.word(Mail::Answered.index()).store(asked, Ordering::Release);
-    }
-
-    #[cold]
-    fn serve(&self) {
-        let p = self.platform();
-        let Some(_guard) = self.drain.try_lock(p) else { return };
-        // Acquire: the request's words were written before it. Pairs with the requester's
-        // system call (`process_vm_writev`).
-        let asked = self.word(Mail::Asked.index()).load(Ordering::Acquire);
-        let request = [
-            asked,
-            self.mail(Mail::What),
-            self.mail(Mail::Cache),
-            self.mail(Mail::Generation),
-            self.mail(Mail::Key),
-            self.mail(Mail::Value),
-        ];
-        if asked == self.mail(Mail::Answered) || self.mail(Mail::Check) != check(request) {
-            return;
-        }
-        let begin = p.now_ns();
-        let answer = self.answer_to(request);
-        let put = |word: Mail, value: u64| {
-            self.word(word.index()).store(value, Ordering::Relaxed);
-        };
-        put(Mail::Result, answer.outcome as u64);
-        put(Mail::Old, answer.old);
-        put(Mail::New, answer.new);
-        put(Mail::Bytes, answer.bytes);
-        put(Mail::Nanoseconds, p.now_ns().saturating_sub(begin));
-        // Release: a reader that sees the token sees the answer.
-        self.word(Mail::Answered.index()).store(asked, Ordering::Release);
-    }
-
-    fn answer_to(&self, [_, what, cache, generation, key, value]: [u64; 6]) -> Answer {
-        let scope = match usize::try_from(cache) {
-            _ if cache == WHOLE_YARD => Scope::Yard,
-            // The cache that the requester saw may be gone, and another one have its number.
-            Ok(number) if self.caches.is_there_in(number, generation) => Scope::Cache(number),
-            _ => return Answer::refused(Outcome::Unknown),
-        };
-        match Request::of(what) {
-            Some(Request::Shrink) => self.shrink(&scope, false),
-            Some(Request::ShrinkEmpty) => self.shrink(&scope, true),
-            Some(Request::Set) => self.set(&scope, key, value),
-            Some(Request::Validate) if E::SIZED && self.has_debugging() => Answer {
-                outcome: Outcome::Done,
-                old: self.validate_inside(),
-                new: self.findings(),
-                bytes: 0,
-            },
-            Some(Request::Validate) | None => Answer::refused(Outcome::Unknown),
-        }
-    }
-
-    /// The caches that a request is about, of those whose slots are in use.
-    fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Cache<E>> {
-        let (first, last) = match *scope {
-            Scope::Yard => (0, usize::MAX),
-            Scope::Cache(number) => (number, number),
-        };
-        let next =
-            move |number| self.caches.used.next_cache(number).filter(|number| *number <= last);
-        core::iter::successors(next(first), move |number| next(number + 1))
-            .map(|number| self.caches.get(number))
-    }
-
-    fn shrink_caches(&self, scope: &Scope) {
-        self.in_scope(scope).for_each(|cache| cache.engine.shrink(cache.on(&self.heap)));
-    }
-
-    /// Drains what is parked, or, of CPU partial lists, the empty slabs alone.
-    fn shrink(&self, scope: &Scope, empties: bool) -> Answer {
-        let slabs = || self.in_scope(scope).map(|cache| u64::from(cache.nr_slabs())).sum();
-        let old = slabs();
-        let cleaned = self.heap.cleaned.load(Ordering::Relaxed);
-        let mut own = false;
-        if empties {
-            self.in_scope(scope).for_each(|cache| own |= !self.drain_empties(cache));
-        } else {
-            self.drain_stacks(match *scope {
-                Scope::Yard => Stacks::All,
-                Scope::Cache(number) => Stacks::Cache(number),
-            });
-            self.shrink_caches(scope);
-        }
-        // Ended slabs went to this CPU's lists of runs.
-        self.drain_stacks(Stacks::Runs);
-        let mut granules = self.heap.purge(0, usize::MAX);
-        // With debugging, pages went back as their slabs ended.
-        granules += self.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
-        self.heap.release_metadata();
-        let sheaves = self.heap.sheaves.rest(self.platform());
-        let bytes = (granules * GRANULE + sheaves) as u64;
-        let outcome = match (empties, own) {
-            (true, true) => Outcome::Own,
-            (true, false) => Outcome::Done,
-            (false, _) => self.reach(),
-        };
-        Answer { outcome, old, new: slabs(), bytes }
+        header_word(self, Mail::Answered.index()).store(asked, Ordering::Release);
     }
 
     /// Drains because memory is short, as a request for the whole yard does; returns the bytes that
     /// went back. `None` in a signal handler that interrupted a slow path, and while another thread
     /// forks.
     pub fn relieve(&self, relief: Relief) -> Option<u64> {
-        let _slow_path = self.slow_path(LOOK_CALLS)?;
+        let _slow_path = enter_slow_path(self, LOOK_CALLS)?;
         let _guard = self.drain.lock(self.platform());
-        Some(self.shrink(&Scope::Yard, relief == Relief::Empties).bytes)
+        Some(shrink(self, &Scope::Yard, relief == Relief::Empties).bytes)
     }
+}
 
-    /// The outcome of a drain: done, or, where the platform cannot stop other CPUs, requested of
-    /// each thread.
-    fn reach(&self) -> Outcome {
-        if self.platform().can_stop() {
-            return Outcome::Done;
-        }
-        self.request_drains();
-        Outcome::Asked
-    }
+fn mail<P: Platform, E: Engine>(yard: &Yard<P, E>, word: Mail) -> u64 {
+    header_word(yard, word.index()).load(Ordering::Relaxed)
+}
 
-    fn set(&self, scope: &Scope, key: u64, value: u64) -> Answer {
-        let Some(row) = TUNABLES.iter().find(|row| row.number == key) else {
-            return Answer::refused(Outcome::Unknown);
-        };
-        if !(row.least..=row.most).contains(&value) {
-            return Answer::refused(Outcome::OutOfRange);
-        }
-        match scope {
-            Scope::Yard if row.of_yard => self.set_of_yard(scope, row, value),
-            Scope::Cache(number) if !row.of_yard => self.set_of_cache(*number, row, value),
-            _ => Answer::refused(Outcome::Unknown),
-        }
-    }
+/// True if there is a request without an answer.
+#[inline]
+fn has_mail<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    let header = yard.platform().rows().header();
+    let word = |word: Mail| header[word.index()].load(Ordering::Relaxed);
+    word(Mail::Asked) != word(Mail::Answered)
+}
 
-    fn set_of_yard(&self, scope: &Scope, row: &TunableRow, value: u64) -> Answer {
-        let old = match row.name {
-            "decay_ms" => {
-                let old = self.decay_ms();
-                self.set_decay_ms(value as u32);
-                u64::from(old)
-            }
-            "node_limit" => {
-                let old = self.heap.node_limit();
-                self.heap.set_node_limit(value as usize);
-                self.shrink_caches(scope);
-                old as u64
-            }
-            _ => return Answer::refused(Outcome::Unknown),
-        };
-        Answer { outcome: Outcome::Done, old, new: value, bytes: 0 }
+/// In a slow path: serves a request, if there is one.
+#[inline]
+pub(crate) fn answer_mail<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if has_mail(yard) {
+        serve(yard);
     }
+}
 
-    fn set_of_cache(&self, number: usize, row: &TunableRow, value: u64) -> Answer {
-        let cache = self.caches.get(number);
-        let changed = cache.engine.set(cache.on(&self.heap), row.name, value as u32);
-        let Some(Changed { old, drains }) = changed else {
-            return Answer::refused(Outcome::Unknown);
-        };
-        let mut outcome = Outcome::Done;
-        if drains {
-            self.drain_stacks(Stacks::Cache(number));
-            outcome = self.reach();
-        }
-        Answer { outcome, old: old.into(), new: value, bytes: 0 }
+/// True if a slab's end may call what is not ours: a destructor, or a report, which looks up
+/// functions' names in the loader's lists.
+fn calls_program<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    let destructs = |number| yard.caches.get(number).shape().destructor.is_some();
+    E::SIZED && yard.has_debugging() || yard.caches.used.caches().any(destructs)
+}
+
+#[cold]
+fn serve<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let p = yard.platform();
+    let Some(_guard) = yard.drain.try_lock(p) else { return };
+    // Acquire: the request's words were written before it. Pairs with the requester's
+    // system call (`process_vm_writev`).
+    let asked = header_word(yard, Mail::Asked.index()).load(Ordering::Acquire);
+    let request = [
+        asked,
+        mail(yard, Mail::What),
+        mail(yard, Mail::Cache),
+        mail(yard, Mail::Generation),
+        mail(yard, Mail::Key),
+        mail(yard, Mail::Value),
+    ];
+    if asked == mail(yard, Mail::Answered) || mail(yard, Mail::Check) != check(request) {
+        return;
     }
+    let begin = p.now_ns();
+    let answer = answer_to(yard, request);
+    let put = |word: Mail, value: u64| {
+        header_word(yard, word.index()).store(value, Ordering::Relaxed);
+    };
+    put(Mail::Result, answer.outcome as u64);
+    put(Mail::Old, answer.old);
+    put(Mail::New, answer.new);
+    put(Mail::Bytes, answer.bytes);
+    put(Mail::Nanoseconds, p.now_ns().saturating_sub(begin));
+    // Release: a reader that sees the token sees the answer.
+    header_word(yard, Mail::Answered.index()).store(asked, Ordering::Release);
+}
+
+fn answer_to<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    [_, what, cache, generation, key, value]: [u64; 6],
+) -> Answer {
+    let scope = match usize::try_from(cache) {
+        _ if cache == WHOLE_YARD => Scope::Yard,
+        // The cache that the requester saw may be gone, and another one have its number.
+        Ok(number) if yard.caches.is_there_in(number, generation) => Scope::Cache(number),
+        _ => return Answer::refused(Outcome::Unknown),
+    };
+    match Request::of(what) {
+        Some(Request::Shrink) => shrink(yard, &scope, false),
+        Some(Request::ShrinkEmpty) => shrink(yard, &scope, true),
+        Some(Request::Set) => set(yard, &scope, key, value),
+        Some(Request::Validate) if E::SIZED && yard.has_debugging() => Answer {
+            outcome: Outcome::Done,
+            old: validate_inside(yard),
+            new: yard.findings(),
+            bytes: 0,
+        },
+        Some(Request::Validate) | None => Answer::refused(Outcome::Unknown),
+    }
+}
+
+/// The caches that a request is about, of those whose slots are in use.
+fn in_scope<'a, P: Platform, E: Engine>(
+    yard: &'a Yard<P, E>,
+    scope: &'a Scope,
+) -> impl Iterator<Item = &'a Cache<E>> {
+    let (first, last) = match *scope {
+        Scope::Yard => (0, usize::MAX),
+        Scope::Cache(number) => (number, number),
+    };
+    let next = move |number| yard.caches.used.next_cache(number).filter(|number| *number <= last);
+    core::iter::successors(next(first), move |number| next(number + 1))
+        .map(|number| yard.caches.get(number))
+}
+
+fn shrink_caches<P: Platform, E: Engine>(yard: &Yard<P, E>, scope: &Scope) {
+    in_scope(yard, scope).for_each(|cache| cache.engine.shrink(cache.on(&yard.heap)));
+}
+
+/// Drains what is parked, or, of CPU partial lists, the empty slabs alone.
+fn shrink<P: Platform, E: Engine>(yard: &Yard<P, E>, scope: &Scope, empties: bool) -> Answer {
+    let slabs = || in_scope(yard, scope).map(|cache| u64::from(cache.nr_slabs())).sum();
+    let old = slabs();
+    let cleaned = yard.heap.cleaned.load(Ordering::Relaxed);
+    let mut own = false;
+    if empties {
+        in_scope(yard, scope).for_each(|cache| own |= !drain_empties(yard, cache));
+    } else {
+        drain_stacks(
+            yard,
+            match *scope {
+                Scope::Yard => Stacks::All,
+                Scope::Cache(number) => Stacks::Cache(number),
+            },
+        );
+        shrink_caches(yard, scope);
+    }
+    // Ended slabs went to this CPU's lists of runs.
+    drain_stacks(yard, Stacks::Runs);
+    let mut granules = yard.heap.purge(0, usize::MAX);
+    // With debugging, pages went back as their slabs ended.
+    granules += yard.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
+    yard.heap.release_metadata();
+    let sheaves = yard.heap.sheaves.rest(yard.platform());
+    let bytes = (granules * GRANULE + sheaves) as u64;
+    let outcome = match (empties, own) {
+        (true, true) => Outcome::Own,
+        (true, false) => Outcome::Done,
+        (false, _) => reach(yard),
+    };
+    Answer { outcome, old, new: slabs(), bytes }
+}
+
+/// The outcome of a drain: done, or, where the platform cannot stop other CPUs, requested of
+/// each thread.
+fn reach<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Outcome {
+    if yard.platform().can_stop() {
+        return Outcome::Done;
+    }
+    request_drains(yard);
+    Outcome::Asked
+}
+
+fn set<P: Platform, E: Engine>(yard: &Yard<P, E>, scope: &Scope, key: u64, value: u64) -> Answer {
+    let Some(row) = TUNABLES.iter().find(|row| row.number == key) else {
+        return Answer::refused(Outcome::Unknown);
+    };
+    if !(row.least..=row.most).contains(&value) {
+        return Answer::refused(Outcome::OutOfRange);
+    }
+    match scope {
+        Scope::Yard if row.of_yard => set_of_yard(yard, scope, row, value),
+        Scope::Cache(number) if !row.of_yard => set_of_cache(yard, *number, row, value),
+        _ => Answer::refused(Outcome::Unknown),
+    }
+}
+
+fn set_of_yard<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    scope: &Scope,
+    row: &TunableRow,
+    value: u64,
+) -> Answer {
+    let old = match row.name {
+        "decay_ms" => {
+            let old = yard.decay_ms();
+            yard.set_decay_ms(value as u32);
+            u64::from(old)
+        }
+        "node_limit" => {
+            let old = yard.heap.node_limit();
+            yard.heap.set_node_limit(value as usize);
+            shrink_caches(yard, scope);
+            old as u64
+        }
+        _ => return Answer::refused(Outcome::Unknown),
+    };
+    Answer { outcome: Outcome::Done, old, new: value, bytes: 0 }
+}
+
+fn set_of_cache<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    number: usize,
+    row: &TunableRow,
+    value: u64,
+) -> Answer {
+    let cache = yard.caches.get(number);
+    let changed = cache.engine.set(cache.on(&yard.heap), row.name, value as u32);
+    let Some(Changed { old, drains }) = changed else {
+        return Answer::refused(Outcome::Unknown);
+    };
+    let mut outcome = Outcome::Done;
+    if drains {
+        drain_stacks(yard, Stacks::Cache(number));
+        outcome = reach(yard);
+    }
+    Answer { outcome, old: old.into(), new: value, bytes: 0 }
 }

@@ -4,8 +4,8 @@
 pub mod count;
 mod empties;
 mod header;
-mod mailbox;
-mod quiesce;
+pub(crate) mod mailbox;
+pub(crate) mod quiesce;
 pub mod sample;
 
 pub use mailbox::Relief;

@@ -7,7 +7,8 @@ use crate::pages::{bank, percpu};
 use crate::platform::{Platform, Slot};
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::stacks::{Entries, Stacks};
+use crate::yard::slow_path::while_closed;
+use crate::yard::stacks::{Entries, Stacks, entries};
 
 /// A quiesced yard.
 pub struct Quiesced<'a, P, E> {
@@ -32,7 +33,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// path. `f` allocates nothing.
     pub fn quiesce<R>(&self, f: impl FnOnce(&Quiesced<'_, P, E>) -> R) -> Option<R> {
         let p = self.platform();
-        self.while_closed(|| {
+        while_closed(self, || {
             let _guard = self.drain.lock(p);
             let mut quiesced = Quiesced { yard: self, stopped: false };
             quiesced.stopped = p.can_stop() && quiesced.stop();
@@ -43,11 +44,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             result
         })
     }
+}
 
-    /// As it is while no other thread is in a slow path: the stacks of other CPUs run on.
-    pub(crate) fn as_it_is(&self) -> Quiesced<'_, P, E> {
-        Quiesced { yard: self, stopped: false }
-    }
+/// As it is while no other thread is in a slow path: the stacks of other CPUs run on.
+pub(crate) fn as_it_is<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Quiesced<'_, P, E> {
+    Quiesced { yard: yard, stopped: false }
 }
 
 impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
@@ -59,7 +60,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
 
     /// Row and slot of each entry that has a stack.
     fn entries(&self) -> Entries<'a, P, E> {
-        self.yard.entries(Stacks::All)
+        entries(self.yard, Stacks::All)
     }
 
     /// False if the system refuses: no stack is stopped then.
@@ -122,7 +123,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
 
     /// Calls `f` with each object of a cache in CPUs' stacks.
     pub(crate) fn each_parked_of(&self, number: usize, f: &mut dyn FnMut(usize)) {
-        for (row, slot) in self.yard.entries(Stacks::Cache(number)) {
+        for (row, slot) in entries(self.yard, Stacks::Cache(number)) {
             self.each_in_stack(slot, self.top_of(row, slot), &mut |_, address| f(address));
         }
     }
@@ -167,7 +168,7 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
     #[must_use]
     pub fn parked_cpu(&self, class: usize) -> usize {
         let mut sum = 0;
-        for (row, slot) in self.yard.entries(Stacks::Cache(class)) {
+        for (row, slot) in entries(self.yard, Stacks::Cache(class)) {
             self.each_in_stack(slot, self.top_of(row, slot), &mut |_, _| sum += 1);
             let mut add_free = |slab| sum += self.yard.heap.free_of(slab).1 as usize;
             self.each_slab_of_stack(row, slot, &mut add_free);

@@ -152,69 +152,73 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn sample(&self, number: usize) -> Option<Sample> {
         let doubt = |sample: &Sample| sample.live.high - sample.live.low;
         let mut best = Sample::default();
-        self.sample_once(number, &mut best)?;
+        sample_once(self, number, &mut best)?;
         for _ in 1..TRIES {
             if doubt(&best) == 0 {
                 break;
             }
             let mut next = Sample::default();
-            self.sample_once(number, &mut next)?;
+            sample_once(self, number, &mut next)?;
             if doubt(&next) < doubt(&best) {
                 best = next;
             }
         }
         Some(best)
     }
+}
 
-    // Apart, and by reference: callers may have small stacks.
-    #[inline(never)]
-    fn sample_once(&self, number: usize, sample: &mut Sample) -> Option<()> {
-        let id = self.caches.id_of(number)?;
-        let cache = self.caches.find(id)?;
-        let (mut words, mut tops) = ([[0; WORDS]; 3], [Tops::NONE; 2]);
-        cache.words(&mut words[0]);
-        self.tops(cache, &mut tops[0]);
-        cache.words(&mut words[1]);
-        self.tops(cache, &mut tops[1]);
-        cache.words(&mut words[2]);
-        // Its number may have another cache by now.
-        self.caches.find(id)?;
-        if word(&words[0], Front) & !front::ARRAYS != 0 {
-            return None;
-        }
-        let page_order = (self.platform().page_bytes() / GRANULE).ilog2();
-        tell(&words, &tops, page_order, sample);
-        Some(())
+// Apart, and by reference: callers may have small stacks.
+#[inline(never)]
+fn sample_once<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    number: usize,
+    sample: &mut Sample,
+) -> Option<()> {
+    let id = yard.caches.id_of(number)?;
+    let cache = yard.caches.find(id)?;
+    let (mut words, mut tops) = ([[0; WORDS]; 3], [Tops::NONE; 2]);
+    cache.words(&mut words[0]);
+    read_tops(yard, cache, &mut tops[0]);
+    cache.words(&mut words[1]);
+    read_tops(yard, cache, &mut tops[1]);
+    cache.words(&mut words[2]);
+    // Its number may have another cache by now.
+    yard.caches.find(id)?;
+    if word(&words[0], Front) & !front::ARRAYS != 0 {
+        return None;
     }
+    let page_order = (yard.platform().page_bytes() / GRANULE).ilog2();
+    tell(&words, &tops, page_order, sample);
+    Some(())
+}
 
-    /// Objects in the stacks of all rows.
-    #[inline(never)]
-    fn tops(&self, cache: &Cache<E>, tops: &mut Tops) {
-        let p = self.platform();
-        let shape = cache.shape();
-        for row in 0..p.rows_used() {
-            for (nth, slot) in [shape.main(), shape.spare()].into_iter().enumerate() {
-                let count = self.objects_in(row, slot);
-                if let Some(near) = tops.near.get_mut(2 * row + nth) {
-                    *near = count;
-                } else if count > 0 {
-                    tops.nr_far += 1;
-                    tops.far += u64::from(if count == UNKNOWN { 0 } else { count });
-                    let of_entry = (row as u64) << 20 | u64::from(slot.0) << 40 | u64::from(count);
-                    tops.far_mix ^= of_entry.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                }
+/// Objects in the stacks of all rows.
+#[inline(never)]
+fn read_tops<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>, tops: &mut Tops) {
+    let p = yard.platform();
+    let shape = cache.shape();
+    for row in 0..p.rows_used() {
+        for (nth, slot) in [shape.main(), shape.spare()].into_iter().enumerate() {
+            let count = objects_in(yard, row, slot);
+            if let Some(near) = tops.near.get_mut(2 * row + nth) {
+                *near = count;
+            } else if count > 0 {
+                tops.nr_far += 1;
+                tops.far += u64::from(if count == UNKNOWN { 0 } else { count });
+                let of_entry = (row as u64) << 20 | u64::from(slot.0) << 40 | u64::from(count);
+                tops.far_mix ^= of_entry.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             }
         }
     }
+}
 
-    fn objects_in(&self, row: usize, slot: Slot) -> u16 {
-        let entry = self.platform().rows().entry(row, slot);
-        if entry.is_stopped() {
-            return UNKNOWN;
-        }
-        let count = self.heap.sheaves.count_of(entry.top()).unwrap_or(0);
-        u16::try_from(count).unwrap_or(UNKNOWN)
+fn objects_in<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize, slot: Slot) -> u16 {
+    let entry = yard.platform().rows().entry(row, slot);
+    if entry.is_stopped() {
+        return UNKNOWN;
     }
+    let count = yard.heap.sheaves.count_of(entry.top()).unwrap_or(0);
+    u16::try_from(count).unwrap_or(UNKNOWN)
 }
 
 #[inline(never)]

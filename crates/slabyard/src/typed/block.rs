@@ -13,7 +13,7 @@
 
 use super::home::{Home, YardOf};
 use super::kind::{Fresh, Kind};
-use crate::bulk::PIECE;
+use crate::bulk::{PIECE, push_run};
 use crate::cache::{CacheId, CacheSettings};
 use crate::created::abandoned::Owner;
 use crate::engine::Engine;
@@ -232,7 +232,7 @@ impl<Y: Home> Record<Y> {
         while done < addresses.len() {
             let left = &addresses[done..];
             // The handle is there, so nobody closes the words.
-            done += self.yard.push_run(self.id, left);
+            done += push_run(self.yard, self.id, left);
             if let Some(address) = addresses.get(done) {
                 // SAFETY: the caller's promise.
                 unsafe { self.free_slow::<T, K>(*address) };

@@ -11,6 +11,7 @@
 
 use super::block::{Lies, Record};
 use super::home::Home;
+use crate::created::abandoned::defers;
 use crate::slab::{Constructor, Destructor};
 use core::mem::MaybeUninit;
 
@@ -150,7 +151,7 @@ impl Kind for Kept {
     unsafe fn before_slow_free<T, Y: Home>(address: usize, record: &Record<Y>) {
         // A mapping goes; and what is freed in the middle of another call is linked through its
         // first word.
-        if record.lies == Lies::Outside || record.yard.defers() {
+        if record.lies == Lies::Outside || defers(record.yard) {
             // SAFETY: the object was given up, and is not freed yet.
             unsafe { KeptObject::unmake(KeptObject::<T>::at(address).0) };
         }

@@ -24,7 +24,7 @@ use crate::pages::Cause;
 use crate::platform::{Platform, Slot};
 use crate::slab::{Object, Word};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::yard::slow_path::RUN_CALLS;
+use crate::yard::slow_path::{RUN_CALLS, enter_slow_path};
 use crate::yard::{Place, Yard};
 
 /// Bitmap words that the check at the end keeps of one cache: objects of further words are not
@@ -125,93 +125,14 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.checks.began.store(u32::from(frees > 0), Ordering::Relaxed);
     }
 
-    /// Checks an object closely before its free, in a slow path. `Ok(false)`: it was free
-    /// already, which the check has reported.
-    ///
-    /// # Errors
-    /// Where the address lies, if it is not the begin of an object.
-    #[cold]
-    pub(crate) fn check_free(&self, class: usize, address: usize) -> Result<bool, Place> {
-        let shape = self.caches.get(class).shape();
-        if !self.heap.begins_object(&shape.geometry, address) {
-            return Err(self.place_of(address));
-        }
-        if let Some(row) = self.platform().row_hint() {
-            self.checks.mark(row);
-        }
-        self.checks.take();
-        let twice = self.is_free(class, address);
-        if twice {
-            self.heap.misuse(Cause::DoubleFree, address, shape.slot);
-        }
-        Ok(!twice)
-    }
-
     /// True if the object at an address was freed, which should be live: while frees are checked
     /// closely wherever it is, and later if it is one of the last that were freed on this CPU.
     #[inline]
     pub fn looks_freed(&self, address: usize) -> bool {
         if self.checks.are_close() {
-            return self.looks_freed_closely(address);
+            return looks_freed_closely(self, address);
         }
-        self.checks.began() && self.is_recent(address)
-    }
-
-    /// True if an object is one of the last few that were freed on this CPU.
-    #[inline]
-    fn is_recent(&self, address: usize) -> bool {
-        let (p, region) = (self.platform(), &self.heap.region);
-        let Some((granule, row)) = region.granule_of(address).zip(p.row_hint()) else {
-            return false;
-        };
-        // Slot 0 has no stack.
-        let entry = p.rows().entry(row, Slot::at(region.map_value(granule)));
-        self.heap.sheaves.is_near_top(entry, address, RECENT)
-    }
-
-    #[cold]
-    fn looks_freed_closely(&self, address: usize) -> bool {
-        // In a slow path: while the gate is closed, `verify` uses the slabs' bits as marks.
-        self.class_at(address).is_some_and(|class| {
-            self.slow_path(RUN_CALLS).is_some_and(|_slow_path| self.is_free(class, address))
-        })
-    }
-
-    /// True if an object is free in its slab, or parked anywhere.
-    #[cold]
-    fn is_free(&self, class: usize, address: usize) -> bool {
-        let (g, cache) = (&self.heap, self.caches.get(class));
-        let shape = cache.shape();
-        match g.resolve(&shape.geometry, shape.slot, address) {
-            Err(_) => return false,
-            Ok(Object { slab, index }) => {
-                if g.is_free(slab, index) {
-                    return true;
-                }
-            }
-        }
-        if self.any_stack(class, |objects| holds(objects, address)) {
-            return true;
-        }
-        let mut found = false;
-        cache.engine.each_parked(cache.on(g), |parked| found |= parked == address);
-        found
-    }
-
-    /// True if `f` is true of the objects in any of a cache's stacks, on rows on which
-    /// they may be parked.
-    #[inline]
-    fn any_stack(&self, class: usize, mut f: impl FnMut(&[AtomicUsize]) -> bool) -> bool {
-        let p = self.platform();
-        let cache = self.caches.get(class);
-        let slots = [cache.shape().main(), cache.shape().spare()];
-        let slots = if cache.engine.has_objects_in_spare() { &slots[..] } else { &slots[..1] };
-        self.checks.any_row(p.rows().len(), |row| {
-            slots.iter().any(|&slot| {
-                let entry = p.rows().entry(row, slot);
-                !entry.is_none() && f(self.heap.sheaves.objects_of(entry.top()))
-            })
-        })
+        self.checks.began() && is_recent(self, address)
     }
 
     /// Looks through the objects of stacks at the process's end. Reports the first that is parked
@@ -220,8 +141,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let Some(mut seen) = Seen::take(&self.checks.table) else { return };
         // Other threads may move objects meanwhile: a real fault is found each time.
         let mut is_odd = |class| {
-            let first = self.odd_of(class, &mut seen);
-            first.is_some() && (0..2).all(|_| self.odd_of(class, &mut seen) == first)
+            let first = odd_of(self, class, &mut seen);
+            first.is_some() && (0..2).all(|_| odd_of(self, class, &mut seen) == first)
         };
         let found = self.caches.used.caches().any(&mut is_odd);
         drop(seen);
@@ -236,49 +157,145 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             self.heap.misuse(cause, fault.at, slot);
         }
     }
+}
 
-    /// A class's first parked object that looks damaged.
-    fn odd_of(&self, class: usize, seen: &mut Seen<'_>) -> Option<usize> {
-        seen.begin_cache();
-        let cache = self.caches.get(class);
-        let shape = cache.shape();
-        let mut odd = None;
-        self.any_stack(class, |objects| {
-            odd = self.odd_in(shape, seen, objects);
-            odd.is_some()
-        });
-        if odd.is_none() && cache.engine.parks_few_on_node() {
-            cache.engine.each_parked(cache.on(&self.heap), |address| {
-                odd = odd.or_else(|| self.odd_in(shape, seen, &[AtomicUsize::new(address)]));
-            });
-        }
-        odd
+/// Checks an object closely before its free, in a slow path. `Ok(false)`: it was free
+/// already, which the check has reported.
+///
+/// # Errors
+/// Where the address lies, if it is not the begin of an object.
+#[cold]
+pub(crate) fn check_free<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    class: usize,
+    address: usize,
+) -> Result<bool, Place> {
+    let shape = yard.caches.get(class).shape();
+    if !yard.heap.begins_object(&shape.geometry, address) {
+        return Err(yard.place_of(address));
     }
+    if let Some(row) = yard.platform().row_hint() {
+        yard.checks.mark(row);
+    }
+    yard.checks.take();
+    let twice = is_free(yard, class, address);
+    if twice {
+        yard.heap.misuse(Cause::DoubleFree, address, shape.slot);
+    }
+    Ok(!twice)
+}
 
-    fn odd_in(&self, shape: &Shape, seen: &mut Seen<'_>, objects: &[AtomicUsize]) -> Option<usize> {
-        let (g, geometry) = (&self.heap, &shape.geometry);
-        // From the top on: the last freed object first.
-        let mut left = objects;
-        for _ in 0..LOOKS {
-            let Some((top, others)) = left.split_last() else { break };
-            let address = top.load(Ordering::Relaxed);
-            let Ok(Object { slab, index }) = g.resolve(geometry, shape.slot, address) else {
-                return Some(address);
-            };
-            let (word, bit) = Word::of(index);
-            let bits = seen.bits(slab, word, || g.free_bits(slab, word))?;
-            let last = (geometry.objects - word.index_of(0)).min(Word::OBJECTS) - 1;
-            let (run, more) =
-                run_from(others, address, geometry.size as usize, bit.trailing_zeros(), last);
-            let before = bits.load(Ordering::Relaxed);
-            if before & (bit | more) != 0 {
-                return Some(address);
+/// True if an object is one of the last few that were freed on this CPU.
+#[inline]
+fn is_recent<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    let (p, region) = (yard.platform(), &yard.heap.region);
+    let Some((granule, row)) = region.granule_of(address).zip(p.row_hint()) else {
+        return false;
+    };
+    // Slot 0 has no stack.
+    let entry = p.rows().entry(row, Slot::at(region.map_value(granule)));
+    yard.heap.sheaves.is_near_top(entry, address, RECENT)
+}
+
+#[cold]
+fn looks_freed_closely<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> bool {
+    // In a slow path: while the gate is closed, `verify` uses the slabs' bits as marks.
+    yard.class_at(address).is_some_and(|class| {
+        enter_slow_path(yard, RUN_CALLS).is_some_and(|_slow_path| is_free(yard, class, address))
+    })
+}
+
+/// True if an object is free in its slab, or parked anywhere.
+#[cold]
+fn is_free<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, address: usize) -> bool {
+    let (g, cache) = (&yard.heap, yard.caches.get(class));
+    let shape = cache.shape();
+    match g.resolve(&shape.geometry, shape.slot, address) {
+        Err(_) => return false,
+        Ok(Object { slab, index }) => {
+            if g.is_free(slab, index) {
+                return true;
             }
-            bits.store(before | bit | more, Ordering::Relaxed);
-            left = &others[..others.len() - run];
         }
-        None
     }
+    if any_stack(yard, class, |objects| holds(objects, address)) {
+        return true;
+    }
+    let mut found = false;
+    cache.engine.each_parked(cache.on(g), |parked| found |= parked == address);
+    found
+}
+
+/// True if `f` is true of the objects in any of a cache's stacks, on rows on which
+/// they may be parked.
+#[inline]
+fn any_stack<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    class: usize,
+    mut f: impl FnMut(&[AtomicUsize]) -> bool,
+) -> bool {
+    let p = yard.platform();
+    let cache = yard.caches.get(class);
+    let slots = [cache.shape().main(), cache.shape().spare()];
+    let slots = if cache.engine.has_objects_in_spare() { &slots[..] } else { &slots[..1] };
+    yard.checks.any_row(p.rows().len(), |row| {
+        slots.iter().any(|&slot| {
+            let entry = p.rows().entry(row, slot);
+            !entry.is_none() && f(yard.heap.sheaves.objects_of(entry.top()))
+        })
+    })
+}
+
+/// A class's first parked object that looks damaged.
+fn odd_of<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    class: usize,
+    seen: &mut Seen<'_>,
+) -> Option<usize> {
+    seen.begin_cache();
+    let cache = yard.caches.get(class);
+    let shape = cache.shape();
+    let mut odd = None;
+    any_stack(yard, class, |objects| {
+        odd = odd_in(yard, shape, seen, objects);
+        odd.is_some()
+    });
+    if odd.is_none() && cache.engine.parks_few_on_node() {
+        cache.engine.each_parked(cache.on(&yard.heap), |address| {
+            odd = odd.or_else(|| odd_in(yard, shape, seen, &[AtomicUsize::new(address)]));
+        });
+    }
+    odd
+}
+
+fn odd_in<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    shape: &Shape,
+    seen: &mut Seen<'_>,
+    objects: &[AtomicUsize],
+) -> Option<usize> {
+    let (g, geometry) = (&yard.heap, &shape.geometry);
+    // From the top on: the last freed object first.
+    let mut left = objects;
+    for _ in 0..LOOKS {
+        let Some((top, others)) = left.split_last() else { break };
+        let address = top.load(Ordering::Relaxed);
+        let Ok(Object { slab, index }) = g.resolve(geometry, shape.slot, address) else {
+            return Some(address);
+        };
+        let (word, bit) = Word::of(index);
+        let bits = seen.bits(slab, word, || g.free_bits(slab, word))?;
+        let last = (geometry.objects - word.index_of(0)).min(Word::OBJECTS) - 1;
+        let (run, more) =
+            run_from(others, address, geometry.size as usize, bit.trailing_zeros(), last);
+        let before = bits.load(Ordering::Relaxed);
+        if before & (bit | more) != 0 {
+            return Some(address);
+        }
+        bits.store(before | bit | more, Ordering::Relaxed);
+        left = &others[..others.len() - run];
+    }
+    None
 }
 
 /// How many of the last objects lie side by side, each next to the one before, up or down,

@@ -7,13 +7,16 @@
 use crate::cache::Cache;
 use crate::cache::slots::number_of;
 use crate::engine::{Debug, Engine};
+use crate::guarded::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
 use crate::pages::Kind;
 use crate::pages::finding::Hooks;
 use crate::platform::{GRANULE, Platform};
 use crate::slab::debug::{Maker, State};
 use crate::sync::Ordering;
+use crate::verify::unused::look_at_unused;
+use crate::waiting::each_waiting;
 use crate::yard::Yard;
-use crate::yard::slow_path::RUN_CALLS;
+use crate::yard::slow_path::{RUN_CALLS, enter_slow_path};
 use core::fmt::{self, Write};
 use slabyard_abi::debug::DebugFlags;
 
@@ -26,7 +29,7 @@ pub(crate) fn debug_of<E: Engine>(cache: &Cache<E>) -> Option<&Debug> {
 /// Tells each cache with debugging how many of its objects wait for readers: they are live.
 pub(super) fn expect_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     if E::SIZED {
-        yard.each_waiting(&mut |slot, address| {
+        each_waiting(yard, &mut |slot, address| {
             if let Some(number) = number_of(slot)
                 && yard.class_at(address) == Some(number)
                 && let cache = yard.cache(number)
@@ -75,43 +78,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         self.heap.hooks.set(hooks);
     }
 
-    /// The debugging of a cache that is created.
-    pub(crate) fn debug_of_created(
-        &self,
-        name: &impl fmt::Display,
-        asked: DebugFlags,
-    ) -> DebugFlags {
-        let rules = self.caches.debug_rules.try_get();
-        asked.with(rules.map_or(DebugFlags::NONE, |rules| rules(NameBytes::of(name).as_bytes())))
-    }
-
-    /// True if a request is to fail by rule.
-    #[inline(always)]
-    pub(crate) fn is_to_fail(&self, bytes: usize, align: usize) -> bool {
-        E::SIZED
-            && self
-                .class_for(bytes, align)
-                .is_some_and(|class| self.is_to_fail_in(&self.caches.classes()[class]))
-    }
-
-    /// True if an allocation from a cache is to fail by rule.
-    #[inline(always)]
-    pub(crate) fn is_to_fail_in(&self, cache: &Cache<E>) -> bool {
-        debug_of(cache).is_some_and(|debug| debug.fails(&self.heap))
-    }
-
-    /// Where the link of a deferred free lies, of the live object at an address.
-    #[inline(always)]
-    pub(crate) fn link_of(&self, address: usize) -> usize {
-        if E::SIZED
-            && let Some(class) = self.class_at(address)
-            && let Some(debug) = debug_of(self.caches.get(class))
-        {
-            return debug.link_of(&self.heap, address);
-        }
-        address
-    }
-
     /// True if an address lies in a cache with debugging.
     pub fn is_debugged(&self, address: usize) -> bool {
         E::SIZED && self.class_at(address).is_some_and(|c| debug_of(self.caches.get(c)).is_some())
@@ -138,33 +104,23 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Notes which function of a program allocated what begins at an address, and is about to be
     /// its owner's: where consistency is checked.
     pub fn note_maker(&self, address: usize, maker: Maker) {
-        match self.checking_at(address) {
+        match checking_at(self, address) {
             Some((_, debug)) => {
                 self.heap.note_maker(debug.layout(), address, maker);
             }
-            None if self.is_guarded() => self.note_maker_of_guarded(address, maker),
+            None if self.is_guarded() => note_maker_of_guarded(self, address, maker),
             None => {}
         }
     }
 
     /// Which function allocated what begins at an address and is live, where that is noted.
     pub fn maker_at(&self, address: usize) -> Option<Maker> {
-        if let Some((cache, debug)) = self.checking_at(address) {
+        if let Some((cache, debug)) = checking_at(self, address) {
             let begins = self.heap.begins_object(&cache.shape().geometry, address);
             let known = begins.then(|| self.heap.known(debug.layout(), address))??;
             return (known.state == State::Live).then_some(known.maker);
         }
-        if self.is_guarded() { self.maker_of_guarded(address) } else { None }
-    }
-
-    /// The cache at an address, if it has checks of consistency.
-    fn checking_at(&self, address: usize) -> Option<(&Cache<E>, &Debug)> {
-        if !E::SIZED {
-            return None;
-        }
-        let cache = self.caches.get(self.class_at(address)?);
-        let debug = debug_of(cache).filter(|debug| debug.flags().has(DebugFlags::CHECK))?;
-        Some((cache, debug))
+        if self.is_guarded() { maker_of_guarded(self, address) } else { None }
     }
 
     /// True if a cache has debugging, or large blocks have.
@@ -182,16 +138,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// Looks through the objects of all caches with debugging; returns how many were wrong, each
     /// of which was reported. `None` in a signal handler that interrupted a slow path.
     pub fn validate(&self) -> Option<u64> {
-        let _slow_path = self.slow_path(RUN_CALLS)?;
-        Some(self.validate_inside())
-    }
-
-    /// As [`Yard::validate`], in a slow path.
-    pub(crate) fn validate_inside(&self) -> u64 {
-        let look =
-            |cache: &Cache<E>, debug: &Debug, slab| debug.look_through(cache.on(&self.heap), slab);
-        let unused = if self.has_debugging() { self.look_at_unused() } else { 0 };
-        self.each_debugged_slab(look) + self.look_at_blocks() + unused
+        let _slow_path = enter_slow_path(self, RUN_CALLS)?;
+        Some(validate_inside(self))
     }
 
     /// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a
@@ -210,38 +158,103 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         sum
     }
+}
 
-    /// Reports the live objects of a cache that is to be destroyed, where it has debugging.
-    pub(crate) fn report_remaining(&self, number: usize) {
-        if E::SIZED && debug_of(self.caches.get(number)).is_some() {
-            self.each_debugged_slab(|cache, debug, slab| {
-                let is_it = core::ptr::eq(cache, self.caches.get(number));
-                if is_it { debug.report_live(cache.on(&self.heap), slab) } else { 0 }
-            });
+/// The debugging of a cache that is created.
+pub(crate) fn debug_of_created<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    name: &impl fmt::Display,
+    asked: DebugFlags,
+) -> DebugFlags {
+    let rules = yard.caches.debug_rules.try_get();
+    asked.with(rules.map_or(DebugFlags::NONE, |rules| rules(NameBytes::of(name).as_bytes())))
+}
+
+/// True if a request is to fail by rule.
+#[inline(always)]
+pub(crate) fn is_to_fail<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> bool {
+    E::SIZED
+        && yard
+            .class_for(bytes, align)
+            .is_some_and(|class| is_to_fail_in(yard, &yard.caches.classes()[class]))
+}
+
+/// True if an allocation from a cache is to fail by rule.
+#[inline(always)]
+pub(crate) fn is_to_fail_in<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
+    debug_of(cache).is_some_and(|debug| debug.fails(&yard.heap))
+}
+
+/// Where the link of a deferred free lies, of the live object at an address.
+#[inline(always)]
+pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
+    if E::SIZED
+        && let Some(class) = yard.class_at(address)
+        && let Some(debug) = debug_of(yard.caches.get(class))
+    {
+        return debug.link_of(&yard.heap, address);
+    }
+    address
+}
+
+/// The cache at an address, if it has checks of consistency.
+fn checking_at<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+) -> Option<(&Cache<E>, &Debug)> {
+    if !E::SIZED {
+        return None;
+    }
+    let cache = yard.caches.get(yard.class_at(address)?);
+    let debug = debug_of(cache).filter(|debug| debug.flags().has(DebugFlags::CHECK))?;
+    Some((cache, debug))
+}
+
+/// As [`Yard::validate`], in a slow path.
+pub(crate) fn validate_inside<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
+    let look =
+        |cache: &Cache<E>, debug: &Debug, slab| debug.look_through(cache.on(&yard.heap), slab);
+    let unused = if yard.has_debugging() { look_at_unused(yard) } else { 0 };
+    each_debugged_slab(yard, look) + look_at_blocks(yard) + unused
+}
+
+/// Reports the live objects of a cache that is to be destroyed, where it has debugging.
+pub(crate) fn report_remaining<P: Platform, E: Engine>(yard: &Yard<P, E>, number: usize) {
+    if E::SIZED && debug_of(yard.caches.get(number)).is_some() {
+        each_debugged_slab(yard, |cache, debug, slab| {
+            let is_it = core::ptr::eq(cache, yard.caches.get(number));
+            if is_it { debug.report_live(cache.on(&yard.heap), slab) } else { 0 }
+        });
+    }
+}
+
+/// Calls `f` with each slab of a cache with debugging, and adds up what it returns.
+fn each_debugged_slab<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    f: impl Fn(&Cache<E>, &Debug, u32) -> u32,
+) -> u64 {
+    if !E::SIZED {
+        return 0;
+    }
+    let region = &yard.heap.region;
+    let mut sum = 0;
+    for slab in (yard.heap.platform.page_bytes() / GRANULE) as u32..region.top() as u32 {
+        if region.descriptor(slab).kind() != Kind::Slab {
+            continue;
+        }
+        let Some(class) = yard.class_at(region.address(slab)) else { continue };
+        if yard.caches.is_there(class) {
+            let cache = yard.caches.get(class);
+            if let Some(debug) = debug_of(cache)
+                && yard.heap.is_slab(slab, cache.shape().slot)
+            {
+                sum += u64::from(f(cache, debug, slab));
+            }
         }
     }
-
-    /// Calls `f` with each slab of a cache with debugging, and adds up what it returns.
-    fn each_debugged_slab(&self, f: impl Fn(&Cache<E>, &Debug, u32) -> u32) -> u64 {
-        if !E::SIZED {
-            return 0;
-        }
-        let region = &self.heap.region;
-        let mut sum = 0;
-        for slab in (self.heap.platform.page_bytes() / GRANULE) as u32..region.top() as u32 {
-            if region.descriptor(slab).kind() != Kind::Slab {
-                continue;
-            }
-            let Some(class) = self.class_at(region.address(slab)) else { continue };
-            if self.caches.is_there(class) {
-                let cache = self.caches.get(class);
-                if let Some(debug) = debug_of(cache)
-                    && self.heap.is_slab(slab, cache.shape().slot)
-                {
-                    sum += u64::from(f(cache, debug, slab));
-                }
-            }
-        }
-        sum
-    }
+    sum
 }

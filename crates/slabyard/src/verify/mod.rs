@@ -29,6 +29,7 @@ use crate::platform::stack::ENTRY_BYTES;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
+use crate::waiting::{count_held, each_waiting};
 use crate::yard::Yard;
 use core::fmt;
 use slabyard_abi::region::row;
@@ -121,7 +122,7 @@ fn each_parked<P: Platform, E: Engine>(
         quiesced.each_parked_cpu(f);
     }
     let yard = quiesced.yard();
-    yard.each_waiting(f);
+    each_waiting(yard, f);
     for number in yard.caches().used.caches() {
         let cache = yard.cache(number);
         let parked = |address| f(slot_of(number), address);
@@ -354,7 +355,7 @@ fn check_pages<P: Platform, E: Engine>(
     expect("parked granules", 0, in_lists.granules as u64, parked_granules)?;
     let in_banks = if quiesced.stopped || quiesced.is_alone() { in_lists.banked as u64 } else { 0 };
     expect("runs in banks", 0, in_banks.min(banked), in_banks)?;
-    expect("slabs that wait for readers", 0, yard.count_held(), held)?;
+    expect("slabs that wait for readers", 0, count_held(yard), held)?;
     expect("slabs that wait for readers, as counted", 0, g.rcu.nr_held() as u64, held)?;
     let count = g.free_count();
     expect("free granules", 0, free_granules as u64, count.free as u64)?;

@@ -12,44 +12,46 @@ use crate::pages::finding::By;
 use crate::platform::{GRANULE, Platform};
 use crate::yard::Yard;
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Looks at the clean free pages; reports what is written there, and restores it. Returns how
-    /// many pages were wrong.
-    pub(super) fn look_at_unused(&self) -> u64 {
-        let region = &self.heap.region;
-        let (mut at, mut wrong) = (self.platform().page_bytes() / GRANULE, 0);
-        while at < region.top() {
-            let Some(granules) = self.free_block_at(at) else {
-                at += 1;
-                continue;
-            };
-            for granule in at..at + granules {
-                wrong += u64::from(self.is_wrong(at, granules, granule));
-            }
-            at += granules;
-        }
-        wrong
-    }
-
-    /// Granules of the free block that begins at one.
-    fn free_block_at(&self, at: usize) -> Option<usize> {
-        let descriptor = self.heap.region.descriptor(at as u32);
-        (descriptor.kind() == Kind::Free).then(|| 1 << descriptor.order())
-    }
-
-    /// True, and reported, if a clean granule of a free block holds anything.
-    fn is_wrong(&self, block: usize, granules: usize, granule: usize) -> bool {
-        let is_clean = || {
-            self.free_block_at(block) == Some(granules)
-                && self.heap.region.dirty_in(granule, 1) == 0
+/// Looks at the clean free pages; reports what is written there, and restores it. Returns how
+/// many pages were wrong.
+pub(super) fn look_at_unused<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
+    let region = &yard.heap.region;
+    let (mut at, mut wrong) = (yard.platform().page_bytes() / GRANULE, 0);
+    while at < region.top() {
+        let Some(granules) = free_block_at(yard, at) else {
+            at += 1;
+            continue;
         };
-        let written = || self.heap.first_written(granule as u32);
-        // It may have been taken, used and given back meanwhile: then it reads as zeros again.
-        if !is_clean() || written().is_none() || !is_clean() {
-            return false;
+        for granule in at..at + granules {
+            wrong += u64::from(is_wrong(yard, at, granules, granule));
         }
-        let Some(byte) = written().filter(|_| is_clean()) else { return false };
-        self.heap.report_written(By::Look, granule as u32, byte);
-        true
+        at += granules;
     }
+    wrong
+}
+
+/// Granules of the free block that begins at one.
+fn free_block_at<P: Platform, E: Engine>(yard: &Yard<P, E>, at: usize) -> Option<usize> {
+    let descriptor = yard.heap.region.descriptor(at as u32);
+    (descriptor.kind() == Kind::Free).then(|| 1 << descriptor.order())
+}
+
+/// True, and reported, if a clean granule of a free block holds anything.
+fn is_wrong<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    block: usize,
+    granules: usize,
+    granule: usize,
+) -> bool {
+    let is_clean = || {
+        free_block_at(yard, block) == Some(granules) && yard.heap.region.dirty_in(granule, 1) == 0
+    };
+    let written = || yard.heap.first_written(granule as u32);
+    // It may have been taken, used and given back meanwhile: then it reads as zeros again.
+    if !is_clean() || written().is_none() || !is_clean() {
+        return false;
+    }
+    let Some(byte) = written().filter(|_| is_clean()) else { return false };
+    yard.heap.report_written(By::Look, granule as u32, byte);
+    true
 }

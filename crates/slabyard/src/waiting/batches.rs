@@ -23,7 +23,8 @@ use crate::pages::{PageHeap, Sheaf};
 use crate::platform::Platform;
 use crate::rcu::Epoch;
 use crate::sync::{AtomicUsize, Guard, Lock, Ordering, Rank};
-use crate::yard::{Place, Yard};
+use crate::waiting::serve_waiting;
+use crate::yard::{Place, Yard, free_inside, push};
 
 /// Objects of a batch.
 pub const BATCH: u32 = 256;
@@ -176,122 +177,127 @@ impl Batches {
     }
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Puts an object into the caller's open batch.
-    pub(super) fn take_for_readers(&self, address: usize, bytes: usize) -> Result<(), NotTaken> {
-        let batches = &self.waiting.batches;
-        // Counted first: a slow path that frees it counts it off.
-        batches.objects.fetch_add(1, Ordering::Relaxed);
-        let waiting = batches.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let mut taken = if waiting > MOST_BYTES { Err(NotTaken::Full) } else { self.put(address) };
-        if taken == Err(NotTaken::Full) {
-            self.hurry();
-            if batches.bytes.load(Ordering::Relaxed) <= MOST_BYTES {
-                taken = self.put(address);
-            }
-        }
-        if taken.is_err() {
-            batches.objects.fetch_sub(1, Ordering::Relaxed);
-            batches.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        taken
-    }
-
-    /// Closes all batches, and frees what readers let: there are too many.
-    #[cold]
-    fn hurry(&self) {
-        let all = Tickets([u64::MAX; PARTS]);
-        self.close_batches(&all);
-        for _ in 0..PARTS {
-            self.serve_waiting();
+/// Puts an object into the caller's open batch.
+pub(super) fn take_for_readers<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    bytes: usize,
+) -> Result<(), NotTaken> {
+    let batches = &yard.waiting.batches;
+    // Counted first: a slow path that frees it counts it off.
+    batches.objects.fetch_add(1, Ordering::Relaxed);
+    let waiting = batches.bytes.fetch_add(bytes, Ordering::Relaxed);
+    let mut taken = if waiting > MOST_BYTES { Err(NotTaken::Full) } else { put(yard, address) };
+    if taken == Err(NotTaken::Full) {
+        hurry(yard);
+        if batches.bytes.load(Ordering::Relaxed) <= MOST_BYTES {
+            taken = put(yard, address);
         }
     }
-
-    fn put(&self, address: usize) -> Result<(), NotTaken> {
-        let (p, sheaves) = (self.platform(), &self.heap.sheaves);
-        let mut part = self.waiting.batches.own(p);
-        let mut batch = match sheaves.unlink(&mut part.open) {
-            Some(batch) => {
-                if batch.len() < BATCH {
-                    batch
-                } else {
-                    sheaves.link(&mut part.open, batch);
-                    if !part.close(&self.heap) {
-                        return Err(NotTaken::Full);
-                    }
-                    self.open_batch(&mut part)?
-                }
-            }
-            None => self.open_batch(&mut part)?,
-        };
-        sheaves.push(&mut batch, address);
-        let is_full = batch.len() == BATCH;
-        sheaves.link(&mut part.open, batch);
-        if is_full {
-            // Else the next free finds it full.
-            part.close(&self.heap);
-        }
-        Ok(())
-    }
-
-    fn open_batch(&self, part: &mut Part) -> Result<Sheaf, NotTaken> {
-        let p = self.platform();
-        let batch = self.heap.sheaves.take(p, BATCH).ok_or(NotTaken::Memory)?;
-        part.opened_ms = p.now_ms();
-        Ok(batch)
-    }
-
-    /// Frees an object that waited; returns its bytes.
-    fn free_waited(&self, address: usize) -> usize {
-        let (Place::Object { bytes, .. } | Place::Large(bytes)) = self.place_of(address) else {
-            // The program freed it meanwhile, and its pages are gone.
-            return 0;
-        };
-        let cache = self.class_at(address).map(|class| self.caches.get(class));
-        if !cache.is_some_and(|cache| self.push(cache, address)) {
-            let _ = self.free_inside(cache, address);
-        }
-        bytes
-    }
-
-    /// Closes the caller's open batch, if it is old.
-    pub(super) fn close_old_batch(&self) {
-        let p = self.platform();
-        if self.waiting.batches.nr_waiting() == 0 {
-            return;
-        }
-        let mut part = self.waiting.batches.own(p);
-        if part.open != NO_SHEAF && p.now_ms() >= part.opened_ms + OLD_MS {
-            part.close(&self.heap);
-        }
-    }
-
-    /// Closes the open batches that are among a barrier's.
-    pub(super) fn close_batches(&self, tickets: &Tickets) {
-        for (part, ticket) in self.waiting.batches.parts.iter().zip(tickets.0) {
-            let mut part = part.lock(self.platform());
-            if part.closed < ticket {
-                part.close(&self.heap);
-            }
-        }
-    }
-
-    /// Frees the objects of a batch whose epoch is over.
-    pub(super) fn free_waited_batch(&self) {
-        let (p, batches) = (self.platform(), &self.waiting.batches);
-        let found = batches.each(p).find_map(|part| {
-            let batch = part.lock(p).take_first(&self.heap)?;
-            Some((part, batch))
-        });
-        let Some((part, mut batch)) = found else { return };
-        let objects = batch.len() as usize;
-        let mut bytes = 0;
-        while let Some(address) = self.heap.sheaves.pop(&mut batch) {
-            bytes += self.free_waited(address);
-        }
-        self.heap.sheaves.give(p, batch);
-        batches.objects.fetch_sub(objects, Ordering::Relaxed);
+    if taken.is_err() {
+        batches.objects.fetch_sub(1, Ordering::Relaxed);
         batches.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        part.lock(p).freed += 1;
     }
+    taken
+}
+
+/// Closes all batches, and frees what readers let: there are too many.
+#[cold]
+fn hurry<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let all = Tickets([u64::MAX; PARTS]);
+    close_batches(yard, &all);
+    for _ in 0..PARTS {
+        serve_waiting(yard);
+    }
+}
+
+fn put<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> Result<(), NotTaken> {
+    let (p, sheaves) = (yard.platform(), &yard.heap.sheaves);
+    let mut part = yard.waiting.batches.own(p);
+    let mut batch = match sheaves.unlink(&mut part.open) {
+        Some(batch) => {
+            if batch.len() < BATCH {
+                batch
+            } else {
+                sheaves.link(&mut part.open, batch);
+                if !part.close(&yard.heap) {
+                    return Err(NotTaken::Full);
+                }
+                open_batch(yard, &mut part)?
+            }
+        }
+        None => open_batch(yard, &mut part)?,
+    };
+    sheaves.push(&mut batch, address);
+    let is_full = batch.len() == BATCH;
+    sheaves.link(&mut part.open, batch);
+    if is_full {
+        // Else the next free finds it full.
+        part.close(&yard.heap);
+    }
+    Ok(())
+}
+
+fn open_batch<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    part: &mut Part,
+) -> Result<Sheaf, NotTaken> {
+    let p = yard.platform();
+    let batch = yard.heap.sheaves.take(p, BATCH).ok_or(NotTaken::Memory)?;
+    part.opened_ms = p.now_ms();
+    Ok(batch)
+}
+
+/// Frees an object that waited; returns its bytes.
+fn free_waited<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
+    let (Place::Object { bytes, .. } | Place::Large(bytes)) = yard.place_of(address) else {
+        // The program freed it meanwhile, and its pages are gone.
+        return 0;
+    };
+    let cache = yard.class_at(address).map(|class| yard.caches.get(class));
+    if !cache.is_some_and(|cache| push(yard, cache, address)) {
+        let _ = free_inside(yard, cache, address);
+    }
+    bytes
+}
+
+/// Closes the caller's open batch, if it is old.
+pub(super) fn close_old_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let p = yard.platform();
+    if yard.waiting.batches.nr_waiting() == 0 {
+        return;
+    }
+    let mut part = yard.waiting.batches.own(p);
+    if part.open != NO_SHEAF && p.now_ms() >= part.opened_ms + OLD_MS {
+        part.close(&yard.heap);
+    }
+}
+
+/// Closes the open batches that are among a barrier's.
+pub(super) fn close_batches<P: Platform, E: Engine>(yard: &Yard<P, E>, tickets: &Tickets) {
+    for (part, ticket) in yard.waiting.batches.parts.iter().zip(tickets.0) {
+        let mut part = part.lock(yard.platform());
+        if part.closed < ticket {
+            part.close(&yard.heap);
+        }
+    }
+}
+
+/// Frees the objects of a batch whose epoch is over.
+pub(super) fn free_waited_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let (p, batches) = (yard.platform(), &yard.waiting.batches);
+    let found = batches.each(p).find_map(|part| {
+        let batch = part.lock(p).take_first(&yard.heap)?;
+        Some((part, batch))
+    });
+    let Some((part, mut batch)) = found else { return };
+    let objects = batch.len() as usize;
+    let mut bytes = 0;
+    while let Some(address) = yard.heap.sheaves.pop(&mut batch) {
+        bytes += free_waited(yard, address);
+    }
+    yard.heap.sheaves.give(p, batch);
+    batches.objects.fetch_sub(objects, Ordering::Relaxed);
+    batches.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    part.lock(p).freed += 1;
 }

@@ -2,7 +2,7 @@
 //! and frees after them (the kernel's `rcu_read_lock`, `synchronize_rcu`, `kfree_rcu`).
 //!
 //! Nothing here needs a thread of its own: what waits is looked at by the end of each slow path
-//! ([`Yard::serve_waiting`]), which advances the grace period and frees one batch of objects and
+//! ([`serve_waiting`]), which advances the grace period and frees one batch of objects and
 //! up to [`MOST_SLABS`] slabs; [`Yard::rcu_barrier`] does all of it.
 //!
 //! Neighbours: [`batches`] keeps the objects; [`deferred`] has the frees that wait for the end of a
@@ -20,7 +20,10 @@ use crate::pages::PageHeap;
 use crate::platform::{Platform, Slot};
 use crate::rcu::Epoch;
 use crate::sync::{AtomicU32, Once};
-use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS};
+use crate::waiting::batches::{
+    close_batches, close_old_batch, free_waited_batch, take_for_readers,
+};
+use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, enter_slow_path, is_inside};
 use crate::yard::{Place, Yard};
 pub(crate) use batches::Batches;
 pub use batches::{BATCH, MOST_BYTES};
@@ -114,18 +117,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline(always)]
     pub fn rcu_read_lock(&self) {
         if !self.heap.rcu.enter(self.platform()) {
-            self.rcu_read_lock_slow();
+            rcu_read_lock_slow(self);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn rcu_read_lock_slow(&self) {
-        self.begin_waiting();
-        let rcu = &self.heap.rcu;
-        let slow_path =
-            if rcu.may_take(self.platform()) { self.slow_path(LOOK_CALLS) } else { None };
-        rcu.enter_slow(self.platform(), slow_path.is_some());
     }
 
     /// Ends the section that this thread opened last. Without one, nothing happens.
@@ -158,7 +151,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn poll_rcu(&self, epoch: Epoch) -> bool {
         let rcu = &self.heap.rcu;
         rcu.is_over(epoch)
-            || self.slow_path(LOOK_CALLS).is_some_and(|_path| rcu.poll(self.platform(), epoch))
+            || enter_slow_path(self, LOOK_CALLS)
+                .is_some_and(|_path| rcu.poll(self.platform(), epoch))
     }
 
     /// Waits until all sections have ended that are open now.
@@ -167,28 +161,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// See [`NotWaited`].
     pub fn synchronize_rcu(&self) -> Result<(), NotWaited> {
         let wanted = self.wanted_rcu();
-        self.wait_for_readers(|| self.poll_rcu(wanted))
-    }
-
-    /// Looks at readers until `is_done`, without a lock, and outside of the gate.
-    fn wait_for_readers(&self, mut is_done: impl FnMut() -> bool) -> Result<(), NotWaited> {
-        if self.is_in_rcu_section() {
-            return Err(NotWaited::InSection);
-        }
-        if self.is_inside() {
-            return Err(NotWaited::Interrupted);
-        }
-        let (word, mut looks) = (AtomicU32::new(0), 0);
-        while !is_done() {
-            looks += 1;
-            if looks < SPINS {
-                core::hint::spin_loop();
-                self.platform().step();
-            } else {
-                self.platform().wait_at_most(&word, 0, 1);
-            }
-        }
-        Ok(())
+        wait_for_readers(self, || self.poll_rcu(wanted))
     }
 
     /// Frees an object of a cache after all sections that are open now. It does not wait: the
@@ -212,11 +185,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => bytes,
             place => return Err(NotTaken::Place(place)),
         };
-        let Some(_slow_path) = self.slow_path(RUN_CALLS) else {
+        let Some(_slow_path) = enter_slow_path(self, RUN_CALLS) else {
             return Err(NotTaken::Interrupted);
         };
-        self.begin_waiting();
-        self.take_for_readers(address, bytes)
+        begin_waiting(self);
+        take_for_readers(self, address, bytes)
     }
 
     /// Waits for readers, and then frees an allocation of any kind: where [`Yard::free_rcu`] cannot
@@ -236,119 +209,156 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     /// See [`NotWaited`].
     pub fn rcu_barrier(&self) -> Result<(), NotWaited> {
         let tickets = self.waiting.batches.tickets(self.platform());
-        self.wait_for_readers(|| {
-            if let Some(_slow_path) = self.slow_path(LOOK_CALLS) {
-                self.close_batches(&tickets);
-                self.serve_waiting();
+        wait_for_readers(self, || {
+            if let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) {
+                close_batches(self, &tickets);
+                serve_waiting(self);
             }
             self.waiting.batches.are_done(self.platform(), &tickets)
         })
     }
+}
 
-    /// True if a slab that a cache had waits for readers.
-    pub(crate) fn holds_slabs(&self, id: CacheId) -> bool {
-        let mut holds = false;
-        if self.heap.rcu.nr_held() > 0 {
-            self.heap.each_held(|slot| holds |= number_of(slot) == Some(id.number()));
-        }
-        holds
+#[cold]
+#[inline(never)]
+fn rcu_read_lock_slow<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    begin_waiting(yard);
+    let rcu = &yard.heap.rcu;
+    let slow_path =
+        if rcu.may_take(yard.platform()) { enter_slow_path(yard, LOOK_CALLS) } else { None };
+    rcu.enter_slow(yard.platform(), slow_path.is_some());
+}
+
+/// Looks at readers until `is_done`, without a lock, and outside of the gate.
+fn wait_for_readers<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    mut is_done: impl FnMut() -> bool,
+) -> Result<(), NotWaited> {
+    if yard.is_in_rcu_section() {
+        return Err(NotWaited::InSection);
     }
-
-    /// Waits until no slab that a cache had waits for readers.
-    pub(crate) fn wait_for_slabs(&self, id: CacheId) -> Result<(), NotWaited> {
-        self.wait_for_readers(|| {
-            // Its end looks at what waits.
-            drop(self.slow_path(LOOK_CALLS));
-            !self.holds_slabs(id)
-        })
+    if is_inside(yard) {
+        return Err(NotWaited::Interrupted);
     }
-
-    /// From now on the end of each slow path looks at what waits.
-    pub(crate) fn begin_waiting(&self) {
-        if self.waiting.on_some.try_get().is_none() {
-            let forget = |yard: &Self| yard.heap.rcu.forget_others(yard.platform());
-            self.waiting.on_some.set(Calls {
-                serve: Self::serve_waiting,
-                forget,
-                each_object: Self::each_object,
-                count_held: Self::count_list,
-            });
-            self.heap.on_ended.set(PageHeap::hold);
-        }
-    }
-
-    /// At the end of a slow path, which holds no lock.
-    #[inline(always)]
-    pub(crate) fn look_at_waiting(&self) {
-        if let Some(calls) = self.waiting.on_some.try_get() {
-            (calls.serve)(self);
+    let (word, mut looks) = (AtomicU32::new(0), 0);
+    while !is_done() {
+        looks += 1;
+        if looks < SPINS {
+            core::hint::spin_loop();
+            yard.platform().step();
+        } else {
+            yard.platform().wait_at_most(&word, 0, 1);
         }
     }
+    Ok(())
+}
 
-    /// In the child of a fork: readers that do not exist there are no more.
-    pub(crate) fn forget_readers(&self) {
-        if let Some(calls) = self.waiting.on_some.try_get() {
-            (calls.forget)(self);
-        }
+/// True if a slab that a cache had waits for readers.
+pub(crate) fn holds_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) -> bool {
+    let mut holds = false;
+    if yard.heap.rcu.nr_held() > 0 {
+        yard.heap.each_held(|slot| holds |= number_of(slot) == Some(id.number()));
     }
+    holds
+}
 
-    /// Calls `f` with slot and address of each object of a cache that waits for readers (for
-    /// `verify`).
-    pub(crate) fn each_waiting(&self, f: OnObject<'_>) {
-        if let Some(calls) = self.waiting.on_some.try_get() {
-            (calls.each_object)(self, f);
-        }
-    }
+/// Waits until no slab that a cache had waits for readers.
+pub(crate) fn wait_for_slabs<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+) -> Result<(), NotWaited> {
+    wait_for_readers(yard, || {
+        // Its end looks at what waits.
+        drop(enter_slow_path(yard, LOOK_CALLS));
+        !holds_slabs(yard, id)
+    })
+}
 
-    fn each_object(&self, f: OnObject<'_>) {
-        self.waiting.batches.each_object(&self.heap, |address| {
-            if let Some(number) = self.class_at(address) {
-                f(slot_of(number), address);
-            }
+/// From now on the end of each slow path looks at what waits.
+pub(crate) fn begin_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if yard.waiting.on_some.try_get().is_none() {
+        let forget = |yard: &Yard<P, E>| yard.heap.rcu.forget_others(yard.platform());
+        yard.waiting.on_some.set(Calls {
+            serve: serve_waiting,
+            forget,
+            each_object: each_object,
+            count_held: count_list,
         });
+        yard.heap.on_ended.set(PageHeap::hold);
     }
+}
 
-    /// Slabs on the list of those that wait for readers (for `verify`).
-    pub(crate) fn count_held(&self) -> u64 {
-        self.waiting.on_some.try_get().map_or(0, |calls| (calls.count_held)(self))
+/// At the end of a slow path, which holds no lock.
+#[inline(always)]
+pub(crate) fn look_at_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if let Some(calls) = yard.waiting.on_some.try_get() {
+        (calls.serve)(yard);
     }
+}
 
-    fn count_list(&self) -> u64 {
-        let mut slabs = 0;
-        self.heap.each_held(|_| slabs += 1);
-        slabs
+/// In the child of a fork: readers that do not exist there are no more.
+pub(crate) fn forget_readers<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if let Some(calls) = yard.waiting.on_some.try_get() {
+        (calls.forget)(yard);
     }
+}
 
-    /// Something waits for readers, as of a moment ago.
-    #[inline(always)]
-    pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting.batches.nr_waiting() + self.heap.rcu.nr_held() != 0
+/// Calls `f` with slot and address of each object of a cache that waits for readers (for
+/// `verify`).
+pub(crate) fn each_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>, f: OnObject<'_>) {
+    if let Some(calls) = yard.waiting.on_some.try_get() {
+        (calls.each_object)(yard, f);
     }
+}
 
-    /// Frees a part of what has waited long enough, and advances the grace period. The caller is in
-    /// a slow path and holds no lock.
-    pub(crate) fn serve_waiting(&self) {
-        if !self.has_waiting() {
-            return;
+fn each_object<P: Platform, E: Engine>(yard: &Yard<P, E>, f: OnObject<'_>) {
+    yard.waiting.batches.each_object(&yard.heap, |address| {
+        if let Some(number) = yard.class_at(address) {
+            f(slot_of(number), address);
         }
-        let p = self.platform();
-        self.close_old_batch();
-        let first = self.heap.first_held().into_iter().chain(self.waiting.batches.first(p)).min();
-        if first.is_none_or(|first| !self.heap.rcu.poll(p, first)) {
-            return;
-        }
-        self.free_waited_slabs();
-        self.free_waited_batch();
-    }
+    });
+}
 
-    fn free_waited_slabs(&self) {
-        for _ in 0..MOST_SLABS {
-            let Some(waited) = self.heap.take_waited() else { return };
-            // The cache is there as long as one of its slabs waits.
-            if let Some(number) = number_of(waited.slot) {
-                let cache = self.caches.get(number);
-                cache.on(&self.heap).free_waited(waited.slab);
-            }
+/// Slabs on the list of those that wait for readers (for `verify`).
+pub(crate) fn count_held<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
+    yard.waiting.on_some.try_get().map_or(0, |calls| (calls.count_held)(yard))
+}
+
+fn count_list<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
+    let mut slabs = 0;
+    yard.heap.each_held(|_| slabs += 1);
+    slabs
+}
+
+/// Something waits for readers, as of a moment ago.
+#[inline(always)]
+pub(crate) fn has_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.waiting.batches.nr_waiting() + yard.heap.rcu.nr_held() != 0
+}
+
+/// Frees a part of what has waited long enough, and advances the grace period. The caller is in
+/// a slow path and holds no lock.
+pub(crate) fn serve_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if !has_waiting(yard) {
+        return;
+    }
+    let p = yard.platform();
+    close_old_batch(yard);
+    let first = yard.heap.first_held().into_iter().chain(yard.waiting.batches.first(p)).min();
+    if first.is_none_or(|first| !yard.heap.rcu.poll(p, first)) {
+        return;
+    }
+    free_waited_slabs(yard);
+    free_waited_batch(yard);
+}
+
+fn free_waited_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    for _ in 0..MOST_SLABS {
+        let Some(waited) = yard.heap.take_waited() else { return };
+        // The cache is there as long as one of its slabs waits.
+        if let Some(number) = number_of(waited.slot) {
+            let cache = yard.caches.get(number);
+            cache.on(&yard.heap).free_waited(waited.slab);
         }
     }
 }

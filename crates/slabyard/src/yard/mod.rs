@@ -14,22 +14,30 @@ pub(crate) mod stacks;
 pub use crate::large::{LARGEST_RUN, LARGEST_WARM_RUN};
 pub use crate::place::Place;
 
-use crate::cache::classes;
 use crate::cache::slots::slot_of;
-use crate::cache::{Cache, CacheId, Caches};
+use crate::cache::{Cache, CacheId, Caches, classes};
 use crate::engine::{Engine, Shape, Sheaves};
 use crate::gate::Gate;
 use crate::growth::Growth;
-use crate::large::Large;
+use crate::guarded::{alloc_nothing, map_block};
+use crate::large::{Large, alloc_large, bank, free_large, take_banked};
 use crate::pages::{Misuse, PageHeap};
+use crate::place::may_begin;
 use crate::platform::mark::Mark;
 use crate::platform::{FastPath, GRANULE, Platform, Slot};
+use crate::prefetch::{fetch_for_alloc, fetch_for_free};
+use crate::sized::is_sized;
+use crate::sparse::look_at_parked;
 use crate::surplus::Surplus;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank, fence};
-use crate::verify::close::Checks;
-use crate::verify::debugging::debug_of;
+use crate::verify::close::{Checks, check_free};
+use crate::verify::debugging::{debug_of, is_to_fail};
 use crate::verify::planted::Planted;
 use crate::waiting::Waiting;
+use crate::waiting::deferred::defer;
+use crate::yard::reclaim::countdown::is_countdown_over;
+use crate::yard::reclaim::drain::drain_all;
+use crate::yard::slow_path::{enter, slow_path_of_free};
 use reclaim::pass::Pass;
 use reclaim::rate::{EVERY_CALL, Rate};
 use seen::Seen;
@@ -74,7 +82,7 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     pub(crate) interval: AtomicU32,
-    /// How often [`Yard::ask_all`] ran: a slow path under way at that time asks again.
+    /// How often [`reclaim::ticker::ask_all`] ran: a slow path under way at that time asks again.
     asked: AtomicU32,
     /// Passes in a row that reclaimed nothing.
     idle_passes: AtomicU32,
@@ -223,24 +231,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
     /// The words of a slot of a created cache, for calls that are inlined.
     pub fn fast_path(&'static self, id: CacheId, slot: Slot) -> FastPath {
-        self.choose_pops();
+        choose_pops(self);
         self.platform().fast_path(slot, self.caches.pops(id.number()))
-    }
-
-    /// Sets the offsets of which inlined calls pop: when the interval has changed, and for a new
-    /// cache.
-    pub(crate) fn choose_pops(&self) {
-        loop {
-            let none = self.wants_every_call();
-            self.caches.choose_pops(none);
-            // Of two threads that store different values, one sees here that the other changed the
-            // interval, and stores again. The fence keeps the stores before the load; its partner
-            // is the exchange that changes the interval.
-            fence(Ordering::SeqCst);
-            if self.wants_every_call() == none {
-                return;
-            }
-        }
     }
 
     /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
@@ -249,64 +241,11 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
         // Larger than each class.
         if bytes > classes::LARGEST
-            && let Some(address) = self.take_banked(bytes, align)
+            && let Some(address) = take_banked(self, bytes, align)
         {
             return Some(address);
         }
-        self.alloc_in_slow_path(bytes, align)
-    }
-
-    #[inline(never)]
-    fn alloc_in_slow_path(&self, bytes: usize, align: usize) -> Option<usize> {
-        // Larger than the address space: a drain would not help.
-        if bytes > MOST_BYTES || align > MOST_BYTES || self.is_to_fail(bytes, align) {
-            return None;
-        }
-        let class = self.class_for(bytes, align);
-        let cache = class.map(|class| &self.caches.classes()[class]);
-        self.fetch_for_alloc(cache);
-        let mark = Mark::new();
-        let Some(_slow_path) = self.enter(calls_of(cache), Background::Any, Some(&mark)) else {
-            return self.alloc_outside(bytes, align);
-        };
-        self.alloc_or_drain(cache, bytes, align)
-    }
-
-    /// The caller is in a slow path.
-    pub(crate) fn alloc_or_drain(
-        &self,
-        cache: Option<&Cache<E>>,
-        bytes: usize,
-        align: usize,
-    ) -> Option<usize> {
-        if let Some(address) = self.alloc_once(cache, bytes, align) {
-            return Some(address);
-        }
-        self.platform().page_refused();
-        self.drain_all();
-        self.alloc_once(cache, bytes, align)
-    }
-
-    /// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
-    /// may hold locks. Makes a mapping, which needs no lock.
-    ///
-    /// A class's object is aligned by its size, and who asks for an alignment may ask for a class
-    /// instead ([`classes::request_for_aligned`]): so a mapping in place of one has its size's
-    /// alignment, too.
-    #[cold]
-    pub(crate) fn alloc_outside(&self, bytes: usize, align: usize) -> Option<usize> {
-        let by_size = classes::class_for_aligned(bytes, align)
-            .map_or(1, |class| 1 << classes::ROWS[class].0.trailing_zeros());
-        self.map_block(bytes, align.max(by_size))
-    }
-
-    fn alloc_once(&self, cache: Option<&Cache<E>>, bytes: usize, align: usize) -> Option<usize> {
-        match cache {
-            Some(cache) if E::SIZED && bytes == 0 => self.alloc_nothing(cache, align),
-            Some(cache) if E::SIZED => cache.engine.alloc_sized(cache.on(&self.heap), bytes, align),
-            Some(cache) => cache.engine.alloc(cache.on(&self.heap)),
-            None => self.alloc_large(bytes, align),
-        }
+        alloc_in_slow_path(self, bytes, align)
     }
 
     /// Allocates by the fast path first.
@@ -328,63 +267,10 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     #[inline]
     pub fn free(&self, address: usize) -> Result<(), Place> {
         let class = self.class_at(address);
-        if class.is_none() && self.bank(address) {
+        if class.is_none() && bank(self, address) {
             return Ok(());
         }
-        self.free_in_slow_path(class, address)
-    }
-
-    #[inline(never)]
-    fn free_in_slow_path(&self, class: Option<usize>, address: usize) -> Result<(), Place> {
-        let spent = self.is_countdown_over();
-        let cache = class.map(|class| self.caches.get(class));
-        self.fetch_for_free(cache, address);
-        let mark = Mark::new();
-        let is_close = self.checks.are_close();
-        let calls = if is_close { RUN_CALLS } else { calls_of(cache) };
-        let Some(_slow_path) = self.slow_path_of_free(calls, spent, &mark) else {
-            self.defer(address);
-            return Ok(());
-        };
-        if is_close {
-            return self.free_closely(class, address, spent);
-        }
-        // The periodic slow path: the sheaf may have room.
-        if !(spent && cache.is_some_and(|cache| self.push(cache, address))) {
-            self.free_inside(cache, address)?;
-        }
-        self.look_at_parked(cache, spent);
-        Ok(())
-    }
-
-    /// As [`Yard::free_inside`], with the close checks of [`crate::verify::close`].
-    #[cold]
-    #[inline(never)]
-    fn free_closely(&self, class: Option<usize>, address: usize, spent: bool) -> Result<(), Place> {
-        let cache = class.map(|class| self.caches.get(class));
-        if !self.is_sized()
-            && let Some((class, cache)) = class.zip(cache)
-            && debug_of(cache).is_none()
-            && (!self.check_free(class, address)? || spent && self.push(cache, address))
-        {
-            return Ok(());
-        }
-        self.free_inside(cache, address)
-    }
-
-    pub(crate) fn free_inside(
-        &self,
-        cache: Option<&Cache<E>>,
-        address: usize,
-    ) -> Result<(), Place> {
-        match cache {
-            Some(cache) if self.may_begin(cache, address) => {
-                cache.engine.free(cache.on(&self.heap), address);
-                Ok(())
-            }
-            None if self.free_large(address) => Ok(()),
-            _ => Err(self.place_of(address)),
-        }
+        free_in_slow_path(self, class, address)
     }
 
     /// Frees by the fast path first.
@@ -397,19 +283,167 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         let class = self.class_at(address);
         if self.platform().count_down()
             && let Some(class) = class
-            && self.push(self.caches.get(class), address)
+            && push(self, self.caches.get(class), address)
         {
             return Ok(());
         }
         self.free(address)
     }
+}
 
-    /// Pushes onto this CPU's stack; false for an interior pointer, a full stack, and one that
-    /// takes other objects.
-    #[inline]
-    pub(crate) fn push(&self, cache: &Cache<E>, address: usize) -> bool {
-        let (p, main) = (self.platform(), cache.shape().main());
-        let push = if E::TAGGED { P::push_if } else { P::push };
-        self.may_begin(cache, address) && push(p, main, address)
+/// Sets the offsets of which inlined calls pop: when the interval has changed, and for a new
+/// cache.
+pub(crate) fn choose_pops<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    loop {
+        let none = yard.wants_every_call();
+        yard.caches.choose_pops(none);
+        // Of two threads that store different values, one sees here that the other changed the
+        // interval, and stores again. The fence keeps the stores before the load; its partner
+        // is the exchange that changes the interval.
+        fence(Ordering::SeqCst);
+        if yard.wants_every_call() == none {
+            return;
+        }
     }
+}
+
+#[inline(never)]
+fn alloc_in_slow_path<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    // Larger than the address space: a drain would not help.
+    if bytes > MOST_BYTES || align > MOST_BYTES || is_to_fail(yard, bytes, align) {
+        return None;
+    }
+    let class = yard.class_for(bytes, align);
+    let cache = class.map(|class| &yard.caches.classes()[class]);
+    fetch_for_alloc(yard, cache);
+    let mark = Mark::new();
+    let Some(_slow_path) = enter(yard, calls_of(cache), Background::Any, Some(&mark)) else {
+        return alloc_outside(yard, bytes, align);
+    };
+    alloc_or_drain(yard, cache, bytes, align)
+}
+
+/// The caller is in a slow path.
+pub(crate) fn alloc_or_drain<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: Option<&Cache<E>>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    if let Some(address) = alloc_once(yard, cache, bytes, align) {
+        return Some(address);
+    }
+    yard.platform().page_refused();
+    drain_all(yard);
+    alloc_once(yard, cache, bytes, align)
+}
+
+/// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
+/// may hold locks. Makes a mapping, which needs no lock.
+///
+/// A class's object is aligned by its size, and who asks for an alignment may ask for a class
+/// instead ([`classes::request_for_aligned`]): so a mapping in place of one has its size's
+/// alignment, too.
+#[cold]
+pub(crate) fn alloc_outside<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    let by_size = classes::class_for_aligned(bytes, align)
+        .map_or(1, |class| 1 << classes::ROWS[class].0.trailing_zeros());
+    map_block(yard, bytes, align.max(by_size))
+}
+
+fn alloc_once<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: Option<&Cache<E>>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    match cache {
+        Some(cache) if E::SIZED && bytes == 0 => alloc_nothing(yard, cache, align),
+        Some(cache) if E::SIZED => cache.engine.alloc_sized(cache.on(&yard.heap), bytes, align),
+        Some(cache) => cache.engine.alloc(cache.on(&yard.heap)),
+        None => alloc_large(yard, bytes, align),
+    }
+}
+
+#[inline(never)]
+fn free_in_slow_path<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    class: Option<usize>,
+    address: usize,
+) -> Result<(), Place> {
+    let spent = is_countdown_over(yard);
+    let cache = class.map(|class| yard.caches.get(class));
+    fetch_for_free(yard, cache, address);
+    let mark = Mark::new();
+    let is_close = yard.checks.are_close();
+    let calls = if is_close { RUN_CALLS } else { calls_of(cache) };
+    let Some(_slow_path) = slow_path_of_free(yard, calls, spent, &mark) else {
+        defer(yard, address);
+        return Ok(());
+    };
+    if is_close {
+        return free_closely(yard, class, address, spent);
+    }
+    // The periodic slow path: the sheaf may have room.
+    if !(spent && cache.is_some_and(|cache| push(yard, cache, address))) {
+        free_inside(yard, cache, address)?;
+    }
+    look_at_parked(yard, cache, spent);
+    Ok(())
+}
+
+/// As [`free_inside`], with the close checks of [`crate::verify::close`].
+#[cold]
+#[inline(never)]
+fn free_closely<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    class: Option<usize>,
+    address: usize,
+    spent: bool,
+) -> Result<(), Place> {
+    let cache = class.map(|class| yard.caches.get(class));
+    if !is_sized(yard)
+        && let Some((class, cache)) = class.zip(cache)
+        && debug_of(cache).is_none()
+        && (!check_free(yard, class, address)? || spent && push(yard, cache, address))
+    {
+        return Ok(());
+    }
+    free_inside(yard, cache, address)
+}
+
+pub(crate) fn free_inside<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: Option<&Cache<E>>,
+    address: usize,
+) -> Result<(), Place> {
+    match cache {
+        Some(cache) if may_begin(yard, cache, address) => {
+            cache.engine.free(cache.on(&yard.heap), address);
+            Ok(())
+        }
+        None if free_large(yard, address) => Ok(()),
+        _ => Err(yard.place_of(address)),
+    }
+}
+
+/// Pushes onto this CPU's stack; false for an interior pointer, a full stack, and one that
+/// takes other objects.
+#[inline]
+pub(crate) fn push<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: &Cache<E>,
+    address: usize,
+) -> bool {
+    let (p, main) = (yard.platform(), cache.shape().main());
+    let push = if E::TAGGED { P::push_if } else { P::push };
+    may_begin(yard, cache, address) && push(p, main, address)
 }

@@ -11,11 +11,22 @@
 
 use super::Yard;
 use super::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
+use crate::child::look_at_birth;
 use crate::engine::Engine;
 use crate::gate::Inside;
+use crate::jumped::gave_jumped_up;
+use crate::observe::mailbox::answer_mail;
 use crate::platform::Platform;
 use crate::platform::mark::{self, Mark};
+use crate::surplus::{give_slice, has_surplus};
 use crate::sync::Ordering;
+use crate::waiting::deferred::run_deferred;
+use crate::waiting::look_at_waiting;
+use crate::yard::reclaim::countdown::restart_countdown;
+use crate::yard::reclaim::drain::answer_drain;
+use crate::yard::reclaim::ticker::{
+    ask_rows, asks, has_work, look_at_clock, reclaim, start_ticker_if_due,
+};
 
 /// Each call about a run or a mapping is a slow path.
 pub(crate) const RUN_CALLS: u32 = 1;
@@ -33,110 +44,119 @@ fn crosses(multiple: u32, before: u32, after: u32) -> bool {
     (before ^ after) & (2 * multiple).wrapping_neg() != 0
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
-    /// handler that interrupted one.
-    #[inline(never)]
-    pub(crate) fn slow_path(&self, calls: u32) -> Option<SlowPath<'_, P, E>> {
-        self.enter(calls, Background::Any, None)
-    }
+/// Enters a slow path that a thread takes about once in so many calls. `None` in a signal
+/// handler that interrupted one.
+#[inline(never)]
+pub(crate) fn enter_slow_path<'a, P: Platform, E: Engine>(
+    yard: &'a Yard<P, E>,
+    calls: u32,
+) -> Option<SlowPath<'a, P, E>> {
+    enter(yard, calls, Background::Any, None)
+}
 
-    /// As [`Yard::slow_path`], of a free. If its row's countdown ran out (`spent`), this is the
-    /// periodic slow path, which comes once in the reclaim ticker's interval.
-    pub(crate) fn slow_path_of_free(
-        &self,
-        calls: u32,
-        spent: bool,
-        mark: &Mark,
-    ) -> Option<SlowPath<'_, P, E>> {
-        let background = if spent { Background::Spent } else { Background::Free };
-        self.enter(calls, background, Some(mark))
-    }
+/// As [`enter_slow_path`], of a free. If its row's countdown ran out (`spent`), this is the
+/// periodic slow path, which comes once in the reclaim ticker's interval.
+pub(crate) fn slow_path_of_free<'a, P: Platform, E: Engine>(
+    yard: &'a Yard<P, E>,
+    calls: u32,
+    spent: bool,
+    mark: &Mark,
+) -> Option<SlowPath<'a, P, E>> {
+    let background = if spent { Background::Spent } else { Background::Free };
+    enter(yard, calls, background, Some(mark))
+}
 
-    #[inline(always)]
-    pub(crate) fn enter(
-        &self,
-        calls: u32,
-        background: Background,
-        mark: Option<&Mark>,
-    ) -> Option<SlowPath<'_, P, E>> {
-        let p = self.platform();
-        let depth = p.depth();
-        let mut before = depth.load(Ordering::Relaxed);
-        if before & INSIDE != 0 {
-            if !self.gave_jumped_up() {
-                return None;
-            }
-            before &= !INSIDE;
-        }
-        if let Some(mark) = mark {
-            mark.begin(p);
-        }
-        depth.store(before | INSIDE, Ordering::Relaxed);
-        self.look_at_birth();
-        let asks = self.asks();
-        p.enter();
-        let inside = self.gate.enter(p);
-        if let Some(mark) = mark {
-            mark.is_counted(p);
-        }
-        let slow_path = SlowPath { yard: self, inside, before, calls, background, asks };
-        self.answer_drain();
-        self.answer_mail();
-        Some(slow_path)
-    }
-
-    /// Before a thread leaves its slow path: looks at the clock now and then, makes a slice of
-    /// what there is to reclaim, and starts this row's countdown again. Returns the thread's
-    /// depth word.
-    fn serve_background(&self, before: u32, calls: u32, background: Background) -> u32 {
-        let interval = self.interval.load(Ordering::Relaxed);
-        let spent = background == Background::Spent;
-        let calls = if spent && interval != 0 { interval } else { calls };
-        let after = before.wrapping_add(2 * calls);
-        let look = match interval {
-            0 => before == 0 || crosses(REST_CALLS, before, after),
-            LONGEST_INTERVAL => crosses(LOOK_CALLS, before, after),
-            // Few slow paths: a look at the clock costs little.
-            _ => true,
-        };
-        let measures = matches!(interval, EVERY_CALL | LONGEST_INTERVAL) || spent;
-        let due = look && self.look_at_clock(measures);
-        let given = !due && self.has_surplus() && self.give_slice();
-        if due || !given && self.has_work() {
-            self.reclaim(due);
-        }
-        // An allocation of a run has enough to do.
-        if background == Background::Any && calls != RUN_CALLS && self.heap.has_uncoalesced() {
-            self.heap.coalesce_one();
-        }
-        self.restart_countdown();
-        self.start_ticker_if_due();
-        after
-    }
-
-    /// Runs `f` while no slow path is under way. `None` in a signal handler that interrupted one.
-    pub(crate) fn while_closed<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
-        let p = self.platform();
-        let depth = p.depth();
-        if depth.load(Ordering::Relaxed) & INSIDE != 0 {
+#[inline(always)]
+pub(crate) fn enter<'a, P: Platform, E: Engine>(
+    yard: &'a Yard<P, E>,
+    calls: u32,
+    background: Background,
+    mark: Option<&Mark>,
+) -> Option<SlowPath<'a, P, E>> {
+    let p = yard.platform();
+    let depth = p.depth();
+    let mut before = depth.load(Ordering::Relaxed);
+    if before & INSIDE != 0 {
+        if !gave_jumped_up(yard) {
             return None;
         }
-        // First: a handler that interrupts this takes no slow path, and closes nothing.
-        depth.fetch_or(INSIDE, Ordering::Relaxed);
-        self.look_at_birth();
-        p.enter();
-        self.gate.close(p);
-        let result = f();
-        self.gate.open(p);
-        depth.fetch_and(!INSIDE, Ordering::Relaxed);
-        Some(result)
+        before &= !INSIDE;
     }
+    if let Some(mark) = mark {
+        mark.begin(p);
+    }
+    depth.store(before | INSIDE, Ordering::Relaxed);
+    look_at_birth(yard);
+    let asks = asks(yard);
+    p.enter();
+    let inside = yard.gate.enter(p);
+    if let Some(mark) = mark {
+        mark.is_counted(p);
+    }
+    let slow_path = SlowPath { yard: yard, inside, before, calls, background, asks };
+    answer_drain(yard);
+    answer_mail(yard);
+    Some(slow_path)
+}
 
-    /// True in a signal handler that interrupted a slow path.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.platform().depth().load(Ordering::Relaxed) & INSIDE != 0
+/// Before a thread leaves its slow path: looks at the clock now and then, makes a slice of
+/// what there is to reclaim, and starts this row's countdown again. Returns the thread's
+/// depth word.
+fn serve_background<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    before: u32,
+    calls: u32,
+    background: Background,
+) -> u32 {
+    let interval = yard.interval.load(Ordering::Relaxed);
+    let spent = background == Background::Spent;
+    let calls = if spent && interval != 0 { interval } else { calls };
+    let after = before.wrapping_add(2 * calls);
+    let look = match interval {
+        0 => before == 0 || crosses(REST_CALLS, before, after),
+        LONGEST_INTERVAL => crosses(LOOK_CALLS, before, after),
+        // Few slow paths: a look at the clock costs little.
+        _ => true,
+    };
+    let measures = matches!(interval, EVERY_CALL | LONGEST_INTERVAL) || spent;
+    let due = look && look_at_clock(yard, measures);
+    let given = !due && has_surplus(yard) && give_slice(yard);
+    if due || !given && has_work(yard) {
+        reclaim(yard, due);
     }
+    // An allocation of a run has enough to do.
+    if background == Background::Any && calls != RUN_CALLS && yard.heap.has_uncoalesced() {
+        yard.heap.coalesce_one();
+    }
+    restart_countdown(yard);
+    start_ticker_if_due(yard);
+    after
+}
+
+/// Runs `f` while no slow path is under way. `None` in a signal handler that interrupted one.
+pub(crate) fn while_closed<P: Platform, E: Engine, R>(
+    yard: &Yard<P, E>,
+    f: impl FnOnce() -> R,
+) -> Option<R> {
+    let p = yard.platform();
+    let depth = p.depth();
+    if depth.load(Ordering::Relaxed) & INSIDE != 0 {
+        return None;
+    }
+    // First: a handler that interrupts this takes no slow path, and closes nothing.
+    depth.fetch_or(INSIDE, Ordering::Relaxed);
+    look_at_birth(yard);
+    p.enter();
+    yard.gate.close(p);
+    let result = f();
+    yard.gate.open(p);
+    depth.fetch_and(!INSIDE, Ordering::Relaxed);
+    Some(result)
+}
+
+/// True in a signal handler that interrupted a slow path.
+pub(crate) fn is_inside<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.platform().depth().load(Ordering::Relaxed) & INSIDE != 0
 }
 
 #[cfg(target_os = "linux")]
@@ -149,7 +169,7 @@ impl<const COUNTS: bool, E: Engine> Yard<crate::platform::linux::OnLinux<COUNTS>
         // A thread that is stopped and goes on makes a call that the filter may punish
         // (restart_syscall(2)).
         self.publish_outside(0);
-        self.while_closed(|| ());
+        while_closed(self, || ());
     }
 }
 
@@ -174,7 +194,7 @@ pub(crate) struct SlowPath<'a, P: Platform, E: Engine> {
     before: u32,
     calls: u32,
     background: Background,
-    /// [`Yard::asks`] when it began.
+    /// [`crate::yard::reclaim::ticker::asks`] when it began.
     asks: u32,
 }
 
@@ -187,20 +207,20 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
             return;
         }
         if yard.deferred.load(Ordering::Relaxed) != 0 {
-            yard.run_deferred();
+            run_deferred(yard);
         }
-        yard.look_at_waiting();
+        look_at_waiting(yard);
         let mut after = self.before;
         if self.background != Background::None {
-            after = yard.serve_background(self.before, self.calls, self.background);
+            after = serve_background(yard, self.before, self.calls, self.background);
         }
         mark::about_to_leave(p);
         yard.gate.leave(p, self.inside);
         // If `ask_all` ran meanwhile, this slow path may have overwritten what it stored: the
         // row's countdown, or an entry's stack. Our stores come before this load: the gate's
         // exchange, which is SeqCst, lies between.
-        if yard.asks() != self.asks {
-            yard.ask_rows();
+        if asks(yard) != self.asks {
+            ask_rows(yard);
         }
         p.depth().store(after, Ordering::Relaxed);
         mark::left(p);

@@ -34,29 +34,32 @@ pub(crate) struct Entries<'a, P, E> {
     slot: u16,
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// The next slot in use, from a number on.
-    pub(crate) fn next_stack(&self, stacks: Stacks, slot: u16) -> Option<Slot> {
-        let used = &self.caches.used;
-        match stacks {
-            Stacks::All => used.next_slot(slot),
-            Stacks::Runs => used.next_slot(slot).filter(|slot| percpu::has_runs(*slot)),
-            Stacks::Caches => used.next_slot(slot.max(slot_of(0).0)),
-            Stacks::Some(caches) => {
-                used.slots(slot.max(slot_of(0).0)).find(|it| is_of(caches, *it))
-            }
-            Stacks::Cache(number) => {
-                let main = slot_of(number).0;
-                let next = slot.max(main);
-                (next <= main + SPARE).then_some(Slot(next))
-            }
+/// The next slot in use, from a number on.
+pub(crate) fn next_stack<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    stacks: Stacks,
+    slot: u16,
+) -> Option<Slot> {
+    let used = &yard.caches.used;
+    match stacks {
+        Stacks::All => used.next_slot(slot),
+        Stacks::Runs => used.next_slot(slot).filter(|slot| percpu::has_runs(*slot)),
+        Stacks::Caches => used.next_slot(slot.max(slot_of(0).0)),
+        Stacks::Some(caches) => used.slots(slot.max(slot_of(0).0)).find(|it| is_of(caches, *it)),
+        Stacks::Cache(number) => {
+            let main = slot_of(number).0;
+            let next = slot.max(main);
+            (next <= main + SPARE).then_some(Slot(next))
         }
     }
+}
 
-    /// The entries of all rows that have a stack.
-    pub(crate) fn entries(&self, stacks: Stacks) -> Entries<'_, P, E> {
-        Entries { yard: self, stacks, row: 0, slot: 0 }
-    }
+/// The entries of all rows that have a stack.
+pub(crate) fn entries<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    stacks: Stacks,
+) -> Entries<'_, P, E> {
+    Entries { yard: yard, stacks, row: 0, slot: 0 }
 }
 
 impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
@@ -68,7 +71,7 @@ impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
         while self.row < p.rows_used() {
             let (row, stacks) = (self.row, self.stacks);
             let skipped = matches!(stacks, Stacks::Cache(_)) && self.yard.planted.skips(row);
-            let next = if skipped { None } else { self.yard.next_stack(stacks, self.slot) };
+            let next = if skipped { None } else { next_stack(self.yard, stacks, self.slot) };
             let Some(slot) = next else {
                 (self.row, self.slot) = (row + 1, 0);
                 continue;

@@ -26,51 +26,53 @@ fn left(word: &AtomicU32) -> i32 {
     word.load(Ordering::Relaxed).cast_signed()
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// True if the countdown of this CPU's row ran out: this free takes the slow path.
-    #[inline]
-    pub(crate) fn is_countdown_over(&self) -> bool {
-        let p = self.platform();
-        p.row_hint().is_some_and(|row| left(p.rows().countdown(row)) < 0)
-    }
+/// True if the countdown of this CPU's row ran out: this free takes the slow path.
+#[inline]
+pub(crate) fn is_countdown_over<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    let p = yard.platform();
+    p.row_hint().is_some_and(|row| left(p.rows().countdown(row)) < 0)
+}
 
-    /// The same of a row, for a free that needs no close check: where frees are checked closely,
-    /// each finds the countdown over, and one of many must take the slow path.
-    #[inline]
-    pub(crate) fn is_over(&self, row: usize, closely: bool) -> bool {
-        left(self.platform().rows().countdown(row)) < if closely { -LONG } else { 0 }
-    }
+/// The same of a row, for a free that needs no close check: where frees are checked closely,
+/// each finds the countdown over, and one of many must take the slow path.
+#[inline]
+pub(crate) fn is_over<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    row: usize,
+    closely: bool,
+) -> bool {
+    left(yard.platform().rows().countdown(row)) < if closely { -LONG } else { 0 }
+}
 
-    /// In a slow path: starts this CPU's countdown at the ticker's interval, or at the largest
-    /// number without a ticker. The longest interval starts anew at each slow path, which did
-    /// what the countdown is for. A shorter one runs to its end, because it measures the rate.
-    pub(crate) fn restart_countdown(&self) {
-        let p = self.platform();
-        let interval = self.interval.load(Ordering::Relaxed);
-        p.step();
-        let most = match interval {
-            0 => i32::MAX,
-            interval => interval as i32 - 1,
-        };
-        let most = most.min(self.surplus.sparse.most_frees());
-        if let Some(row) = p.row_hint() {
-            let word = p.rows().countdown(row);
-            let before = left(word);
-            if before < 0 || before > most || interval == LONGEST_INTERVAL {
-                let most = if self.checks.are_close() { 0 } else { most };
-                word.store(most as u32, Ordering::Relaxed);
-            }
-            // A row of which the word is 0 was not used before, and the store above may be why no
-            // free of it runs out soon.
-            if before <= 0 {
-                self.mark_row(row);
-            }
+/// In a slow path: starts this CPU's countdown at the ticker's interval, or at the largest
+/// number without a ticker. The longest interval starts anew at each slow path, which did
+/// what the countdown is for. A shorter one runs to its end, because it measures the rate.
+pub(crate) fn restart_countdown<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let p = yard.platform();
+    let interval = yard.interval.load(Ordering::Relaxed);
+    p.step();
+    let most = match interval {
+        0 => i32::MAX,
+        interval => interval as i32 - 1,
+    };
+    let most = most.min(yard.surplus.sparse.most_frees());
+    if let Some(row) = p.row_hint() {
+        let word = p.rows().countdown(row);
+        let before = left(word);
+        if before < 0 || before > most || interval == LONGEST_INTERVAL {
+            let most = if yard.checks.are_close() { 0 } else { most };
+            word.store(most as u32, Ordering::Relaxed);
+        }
+        // A row of which the word is 0 was not used before, and the store above may be why no
+        // free of it runs out soon.
+        if before <= 0 {
+            mark_row(yard, row);
         }
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn mark_row(&self, row: usize) {
-        self.checks.mark(row);
-    }
+#[cold]
+#[inline(never)]
+fn mark_row<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize) {
+    yard.checks.mark(row);
 }

@@ -18,14 +18,19 @@
 
 use super::drain::{BATCH, Stops};
 use crate::engine::{Engine, Found, Header, Shape};
+use crate::large::is_large_warm;
 use crate::pages::PageHeap;
 use crate::pages::bank::is_bank;
 use crate::platform::stack::STOPPED;
 use crate::platform::{Entry, Platform, Slot};
+use crate::reap::{has_clock, reap_in_pass};
 use crate::sparse::Flushing;
+use crate::surplus::purge_old;
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::stacks::Stacks;
+use crate::yard::reclaim::drain::{drain_own, flush_stopped, keep_tops};
+use crate::yard::reclaim::ticker::is_slow;
+use crate::yard::stacks::{Stacks, next_stack};
 
 /// A stack is idle when so many passes in a row found its top unchanged.
 const IDLE_PASSES: u32 = 2;
@@ -155,160 +160,177 @@ impl Pass {
     }
 }
 
-impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Runs one slice of an open pass. If the pass ends with it, returns whether the pass
-    /// reclaimed anything.
-    pub(crate) fn run_slice(&self, pass: &mut Pass) -> Option<bool> {
-        loop {
-            let g = &self.heap;
-            let slice = match pass.phase {
-                Phase::Stacks if pass.compact => self.drain_idle(pass, 0, Stacks::All),
-                Phase::Stacks => self.drain_idle(pass, IDLE_PASSES, Stacks::All),
-                Phase::Caches if self.has_clock() => self.reap_in_pass(&mut pass.cache).into(),
-                Phase::Caches => self.reclaim_cache(pass),
-                Phase::Runs => self.drain_idle(pass, 0, Stacks::Runs),
-                Phase::Pages => self.purge_old(self.age_ms()).into(),
-                Phase::Metadata => g.release_metadata_part().then_some(0).into(),
-                Phase::Sheaves => g.sheaves.rest_one(&g.platform).into(),
-                Phase::Ended => return Some(pass.reclaimed),
-            };
-            match slice {
-                Slice::PhaseDone => {
-                    pass.next_phase();
-                    continue;
-                }
-                // Stacks do not count: a stack in use may have the same top at each pass.
-                // Metadata and sheaves do not either: they only follow the other phases.
-                Slice::Reclaimed => {
-                    pass.reclaimed |= matches!(pass.phase, Phase::Caches | Phase::Pages);
-                }
-                Slice::Searched => {}
-            }
-            pass.slices[usize::from(pass.phase >= Phase::Pages)] += 1;
-            return None;
-        }
-    }
-
-    /// Drains stacks whose tops did not change for so many passes: as many as have
-    /// [`MOST_OBJECTS`] objects together, or one.
-    pub(crate) fn drain_idle(&self, pass: &mut Pass, passes: u32, stacks: Stacks) -> Slice {
-        let p = self.platform();
-        if !p.can_stop() {
-            return self.drain_idle_own(pass, passes, stacks);
-        }
-        let mut stops: Stops = [(0, Slot(0), 0); BATCH];
-        let (mut n, mut objects, mut looks) = (0, 0, 0);
-        let end = p.rows_used();
-        while pass.at.0 < end && looks < LOOKS && n < BATCH {
-            looks += 1;
-            let (row, slot) = pass.at;
-            let Some(slot) = self.next_stack(stacks, slot) else {
-                pass.at = (row + 1, 0);
-                continue;
-            };
-            pass.look_for_banked(&self.heap, slot, p.rows().entry(row, slot));
-            if let Some(count) = self.idle(row, slot, p.rows().entry(row, slot), passes) {
-                if n > 0 && objects + count > MOST_OBJECTS {
-                    break;
-                }
-                objects += count;
-                stops[n] = (row, slot, 0);
-                n += 1;
-            }
-            pass.at = (row, slot.0 + 1);
-        }
-        if n == 0 {
-            return if pass.at.0 < end { Slice::Searched } else { Slice::PhaseDone };
-        }
-        p.stop_idle(&mut stops[..n]);
-        self.keep_tops(&stops[..n]);
-        let mut flushed = 0;
-        for &(row, slot, top) in stops[..n].iter().filter(|(.., top)| *top != STOPPED) {
-            // The stack may have grown since the search read its count.
-            let count = self.heap.sheaves.count_of(top).unwrap_or(0);
-            if flushed == 0 || flushed + count <= MOST_OBJECTS {
-                self.flush_stopped(row, slot, top);
-                flushed += count;
-            } else {
-                p.rows().entry(row, slot).start(top);
-                self.seen.forget_top(row, slot);
-            }
-        }
-        Slice::Reclaimed
-    }
-
-    /// As [`Yard::drain_idle`], of the caller's own row: where the platform cannot stop other CPUs.
-    fn drain_idle_own(&self, pass: &mut Pass, passes: u32, stacks: Stacks) -> Slice {
-        let p = self.platform();
-        let Some(row) = p.row_hint() else {
-            return Slice::PhaseDone;
+/// Runs one slice of an open pass. If the pass ends with it, returns whether the pass
+/// reclaimed anything.
+pub(crate) fn run_slice<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    pass: &mut Pass,
+) -> Option<bool> {
+    loop {
+        let g = &yard.heap;
+        let slice = match pass.phase {
+            Phase::Stacks if pass.compact => drain_idle(yard, pass, 0, Stacks::All),
+            Phase::Stacks => drain_idle(yard, pass, IDLE_PASSES, Stacks::All),
+            Phase::Caches if has_clock(yard) => reap_in_pass(yard, &mut pass.cache).into(),
+            Phase::Caches => reclaim_cache(yard, pass),
+            Phase::Runs => drain_idle(yard, pass, 0, Stacks::Runs),
+            Phase::Pages => purge_old(yard, age_ms(yard)).into(),
+            Phase::Metadata => g.release_metadata_part().then_some(0).into(),
+            Phase::Sheaves => g.sheaves.rest_one(&g.platform).into(),
+            Phase::Ended => return Some(pass.reclaimed),
         };
-        let (mut flushed, mut reclaimed) = (0, false);
-        while let Some(slot) = self.next_stack(stacks, pass.at.1) {
-            pass.look_for_banked(&self.heap, slot, p.rows().entry(row, slot));
-            if let Some(count) = self.idle(row, slot, p.rows().entry(row, slot), passes) {
-                if reclaimed && flushed + count > MOST_OBJECTS {
-                    return Slice::Reclaimed;
-                }
-                self.drain_own(slot);
-                flushed += count;
-                reclaimed = true;
+        match slice {
+            Slice::PhaseDone => {
+                pass.next_phase();
+                continue;
             }
-            pass.at.1 = slot.0 + 1;
+            // Stacks do not count: a stack in use may have the same top at each pass.
+            // Metadata and sheaves do not either: they only follow the other phases.
+            Slice::Reclaimed => {
+                pass.reclaimed |= matches!(pass.phase, Phase::Caches | Phase::Pages);
+            }
+            Slice::Searched => {}
         }
-        if reclaimed { Slice::Reclaimed } else { Slice::PhaseDone }
+        pass.slices[usize::from(pass.phase >= Phase::Pages)] += 1;
+        return None;
     }
+}
 
-    /// The number of objects in a stack, if its top did not change for so many passes.
-    fn idle(&self, row: usize, slot: Slot, entry: &Entry, passes: u32) -> Option<u32> {
-        let top = entry.top();
-        let count = self.heap.sheaves.count_of(top)?;
-        if passes == 0 {
-            return Some(count);
+/// Drains stacks whose tops did not change for so many passes: as many as have
+/// [`MOST_OBJECTS`] objects together, or one.
+pub(crate) fn drain_idle<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    pass: &mut Pass,
+    passes: u32,
+    stacks: Stacks,
+) -> Slice {
+    let p = yard.platform();
+    if !p.can_stop() {
+        return drain_idle_own(yard, pass, passes, stacks);
+    }
+    let mut stops: Stops = [(0, Slot(0), 0); BATCH];
+    let (mut n, mut objects, mut looks) = (0, 0, 0);
+    let end = p.rows_used();
+    while pass.at.0 < end && looks < LOOKS && n < BATCH {
+        looks += 1;
+        let (row, slot) = pass.at;
+        let Some(slot) = next_stack(yard, stacks, slot) else {
+            pass.at = (row + 1, 0);
+            continue;
+        };
+        pass.look_for_banked(&yard.heap, slot, p.rows().entry(row, slot));
+        if let Some(count) = idle(yard, row, slot, p.rows().entry(row, slot), passes) {
+            if n > 0 && objects + count > MOST_OBJECTS {
+                break;
+            }
+            objects += count;
+            stops[n] = (row, slot, 0);
+            n += 1;
         }
-        let seen = self.seen.get(row, slot);
-        let old = seen.load(Ordering::Relaxed);
-        let age = if old as u32 == top { (old >> 32) as u32 + 1 } else { 0 };
-        seen.store(u64::from(age) << 32 | u64::from(top), Ordering::Relaxed);
-        (age >= passes).then_some(count)
+        pass.at = (row, slot.0 + 1);
     }
+    if n == 0 {
+        return if pass.at.0 < end { Slice::Searched } else { Slice::PhaseDone };
+    }
+    p.stop_idle(&mut stops[..n]);
+    keep_tops(yard, &stops[..n]);
+    let mut flushed = 0;
+    for &(row, slot, top) in stops[..n].iter().filter(|(.., top)| *top != STOPPED) {
+        // The stack may have grown since the search read its count.
+        let count = yard.heap.sheaves.count_of(top).unwrap_or(0);
+        if flushed == 0 || flushed + count <= MOST_OBJECTS {
+            flush_stopped(yard, row, slot, top);
+            flushed += count;
+        } else {
+            p.rows().entry(row, slot).start(top);
+            yard.seen.forget_top(row, slot);
+        }
+    }
+    Slice::Reclaimed
+}
 
-    /// Reclaims a piece of what a cache has parked or kept and does not use.
-    fn reclaim_cache(&self, pass: &mut Pass) -> Slice {
-        for _ in 0..CACHE_LOOKS {
-            let Some(number) = self.caches.used.next_cache(pass.cache) else {
-                return Slice::PhaseDone;
-            };
-            if number != pass.cache {
-                // What was found was of a cache that is no more.
-                (pass.cache, pass.found) = (number, None);
-            }
-            let cache = self.caches.get(number);
-            let (on, most) = (cache.on(&self.heap), self.flush_slice(cache));
-            let reclaimed = cache.engine.reclaim(on, &mut pass.found, most);
-            if pass.found.is_none() {
-                pass.cache += 1;
-            }
-            if reclaimed {
+/// As [`drain_idle`], of the caller's own row: where the platform cannot stop other CPUs.
+fn drain_idle_own<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    pass: &mut Pass,
+    passes: u32,
+    stacks: Stacks,
+) -> Slice {
+    let p = yard.platform();
+    let Some(row) = p.row_hint() else {
+        return Slice::PhaseDone;
+    };
+    let (mut flushed, mut reclaimed) = (0, false);
+    while let Some(slot) = next_stack(yard, stacks, pass.at.1) {
+        pass.look_for_banked(&yard.heap, slot, p.rows().entry(row, slot));
+        if let Some(count) = idle(yard, row, slot, p.rows().entry(row, slot), passes) {
+            if reclaimed && flushed + count > MOST_OBJECTS {
                 return Slice::Reclaimed;
             }
+            drain_own(yard, slot);
+            flushed += count;
+            reclaimed = true;
         }
-        Slice::Searched
+        pass.at.1 = slot.0 + 1;
     }
+    if reclaimed { Slice::Reclaimed } else { Slice::PhaseDone }
+}
 
-    /// Slab operations of a slice: few in a fast program, whose calls must stay short; more in
-    /// a slow one, whose rarer slow paths leave fewer slices for the same work.
-    fn flush_slice(&self, cache: &Header) -> u32 {
-        if self.is_slow() { SLOW_SLICE } else { cache.shape().slice }
+/// The number of objects in a stack, if its top did not change for so many passes.
+fn idle<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    row: usize,
+    slot: Slot,
+    entry: &Entry,
+    passes: u32,
+) -> Option<u32> {
+    let top = entry.top();
+    let count = yard.heap.sheaves.count_of(top)?;
+    if passes == 0 {
+        return Some(count);
     }
+    let seen = yard.seen.get(row, slot);
+    let old = seen.load(Ordering::Relaxed);
+    let age = if old as u32 == top { (old >> 32) as u32 + 1 } else { 0 };
+    seen.store(u64::from(age) << 32 | u64::from(top), Ordering::Relaxed);
+    (age >= passes).then_some(count)
+}
 
-    /// The age at which a pass purges free pages: the decay time, and less in a slow program,
-    /// which has fewer slices for the same work, and to which page faults cost less. Not where
-    /// large blocks come and go: few calls touch many pages there.
-    fn age_ms(&self) -> u32 {
-        let soon = self.is_slow() && !self.is_large_warm();
-        if soon { self.period_ms() as u32 } else { self.decay_ms() }
+/// Reclaims a piece of what a cache has parked or kept and does not use.
+fn reclaim_cache<P: Platform, E: Engine>(yard: &Yard<P, E>, pass: &mut Pass) -> Slice {
+    for _ in 0..CACHE_LOOKS {
+        let Some(number) = yard.caches.used.next_cache(pass.cache) else {
+            return Slice::PhaseDone;
+        };
+        if number != pass.cache {
+            // What was found was of a cache that is no more.
+            (pass.cache, pass.found) = (number, None);
+        }
+        let cache = yard.caches.get(number);
+        let (on, most) = (cache.on(&yard.heap), flush_slice(yard, cache));
+        let reclaimed = cache.engine.reclaim(on, &mut pass.found, most);
+        if pass.found.is_none() {
+            pass.cache += 1;
+        }
+        if reclaimed {
+            return Slice::Reclaimed;
+        }
     }
+    Slice::Searched
+}
+
+/// Slab operations of a slice: few in a fast program, whose calls must stay short; more in
+/// a slow one, whose rarer slow paths leave fewer slices for the same work.
+fn flush_slice<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Header) -> u32 {
+    if is_slow(yard) { SLOW_SLICE } else { cache.shape().slice }
+}
+
+/// The age at which a pass purges free pages: the decay time, and less in a slow program,
+/// which has fewer slices for the same work, and to which page faults cost less. Not where
+/// large blocks come and go: few calls touch many pages there.
+fn age_ms<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u32 {
+    let soon = is_slow(yard) && !is_large_warm(yard);
+    if soon { yard.period_ms() as u32 } else { yard.decay_ms() }
 }
 
 impl From<Option<usize>> for Slice {
