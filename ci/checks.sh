@@ -45,7 +45,7 @@ step() {
 }
 
 # tested_program NAME: builds a program as the tests do; with one of them, whose features then count.
-tested_program() { cargo build --quiet "${tested[@]}" --test region --bin "$1"; }
+tested_program() { cargo build --quiet "${tested[@]}" --test abi --bin "$1"; }
 
 # libraries_beside: the libraries of the release build, beside the programs that are tested.
 libraries_beside() {
