@@ -47,6 +47,12 @@ step() {
 # tested_program NAME: builds a program as the tests do; with one of them, whose features then count.
 tested_program() { cargo build --quiet "${tested[@]}" --test abi --bin "$1"; }
 
+# xtask ARGUMENT...: ends as the program of the house rules does, whose lines are those of a script.
+xtask() {
+    cd "$ROOT" && cargo build --quiet "${tested[@]}" --bin xtask || { fail "xtask does not build"; finish; }
+    exec "$TESTED/xtask" "$@"
+}
+
 # libraries_beside: the libraries of the release build, beside the programs that are tested.
 libraries_beside() {
     cargo build --quiet --release -p slabyard-malloc -p slabyard-engines -p slabyard-recorder &&

@@ -1,0 +1,75 @@
+//! The rules of crates and modules. Each is a function from the tree to its breaches, one a line.
+
+mod circles;
+mod edges;
+mod files;
+mod graph;
+mod links;
+mod modules;
+mod names;
+mod sizes;
+mod unsafe_code;
+
+use crate::limits::{Counts, breaches_of_limit, lowered};
+use crate::rules::rules;
+use crate::source::{Source, sources};
+use crate::tree::Tree;
+
+/// What a rule found, by the rule's name.
+pub type Findings = Vec<(&'static str, Vec<String>)>;
+
+/// The breaches of all rules.
+pub fn findings(tree: &Tree) -> Result<Findings, String> {
+    let rules = rules(tree)?;
+    let sources = sources(tree)?;
+    let mut findings = vec![
+        ("edges", edges::breaches_of_edges(tree, &rules)),
+        ("modules", modules::breaches_of_modules(&sources, &rules)),
+        ("unsafe", unsafe_code::breaches_of_unsafe(&sources, &rules)),
+        ("files", files::breaches_of_files(&sources)),
+        ("names", names::breaches_of_names(tree, &sources, &rules)),
+    ];
+    for (kind, counts) in counted(tree, &sources) {
+        findings.push((kind, breaches_of_limit(kind, rules.limits.get(kind), &counts)));
+    }
+    Ok(findings)
+}
+
+/// All circles, one a line, behind the path of their crate's source.
+pub fn all_circles(tree: &Tree) -> Result<Vec<String>, String> {
+    let sources = sources(tree)?;
+    let of = |name| {
+        let root = format!("crates/{name}/src/");
+        let circles = circles::circles(&sources, &root);
+        circles
+            .into_iter()
+            .map(move |circle| format!("crates/{name}/src: circle of modules: {circle}"))
+    };
+    Ok(tree.crates().flat_map(of).collect())
+}
+
+/// The text of the tables with each limit lowered to what there is.
+pub fn lowered_rules(tree: &Tree) -> Result<String, String> {
+    let rules = rules(tree)?;
+    let mut text = tree.text(crate::rules::PATH).unwrap_or_default().to_owned();
+    for (kind, counts) in counted(tree, &sources(tree)?) {
+        if let Some(limit) = rules.limits.get(kind) {
+            text = lowered(&text, kind, limit, &counts);
+        }
+    }
+    Ok(text)
+}
+
+/// What has a limit, by the name that it has in the table.
+fn counted(tree: &Tree, sources: &[Source]) -> Vec<(&'static str, Counts)> {
+    vec![
+        ("circles", circles_of_crates(tree, sources)),
+        ("links", links::links_out_of_crates(tree)),
+        ("code-lines", sizes::code_lines(tree)),
+    ]
+}
+
+fn circles_of_crates(tree: &Tree, sources: &[Source]) -> Counts {
+    let count = |name| circles::circles(sources, &format!("crates/{name}/src/")).len();
+    tree.crates().map(|name| (name.to_owned(), count(name))).collect()
+}

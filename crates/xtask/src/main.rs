@@ -1,0 +1,71 @@
+//! The house rules that no compiler checks. `ci/floors` calls it.
+//!
+//! A rule is a function from the repository's files, held in memory ([`tree`]), and the tables of
+//! `ci/rules.toml` ([`rules`]) to its breaches, one a line. [`floors`] has the rules of crates and
+//! modules, of which [`limits`] are those by number. The test of a rule plants breaches in a tree
+//! of a few texts. The repository is what is in the working directory.
+
+#![forbid(unsafe_code)]
+
+mod floors;
+mod limits;
+mod rules;
+mod source;
+mod tree;
+
+use floors::Findings;
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs};
+use tree::Tree;
+
+const USAGE: &str = "\
+xtask floors              which crate and which module may name which, and how large each may be
+xtask floors --circles    the modules that name one another in circles
+xtask floors --lower      lowers the limits in ci/rules.toml to what there is";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Result<ExitCode, String> {
+    let root = Path::new(".");
+    let tree = Tree::read(root).map_err(|error| format!("the tree cannot be read: {error}"))?;
+    match arguments {
+        ["floors"] => Ok(report("floors", floors::findings(&tree)?)),
+        ["floors", "--circles"] => {
+            floors::all_circles(&tree)?.iter().for_each(|circle| println!("{circle}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        ["floors", "--lower"] => {
+            let text = floors::lowered_rules(&tree)?;
+            fs::write(root.join(rules::PATH), text)
+                .map_err(|error| format!("{}: {error}", rules::PATH))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(format!("usage:\n{USAGE}")),
+    }
+}
+
+/// A line for each rule as the scripts of `ci` have it, behind its breaches.
+fn report(step: &str, findings: Findings) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for (rule, breaches) in findings {
+        breaches.iter().for_each(|breach| println!("{breach}"));
+        if breaches.is_empty() {
+            println!("PASS {step}: {rule}");
+        } else {
+            println!("FAIL {step}: {rule}");
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}
