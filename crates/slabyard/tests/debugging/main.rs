@@ -1,5 +1,20 @@
 //! Caches with debugging: the cases of the kernel's own test of SLUB as behaviour
 //! here, on the modelled machine, and what beside the bytes must hold.
+//!
+//! Case by case, the kernel's (slub_kunit) and ours:
+//!
+//! ```text
+//! test_clobber_zone           a_clobbered_zone_is_found_at_the_free_and_by_a_look
+//! test_next_pointer           a_clobbered_state_is_found (free objects have a state, no pointer)
+//! test_first_word             a_write_after_the_free_is_found_by_a_look_and_by_the_allocation
+//! test_clobber_50th_byte      the same
+//! test_clobber_redzone_free   a_clobbered_zone_of_a_free_object_is_found
+//! test_kmalloc_redzone_access a_zone_begins_where_the_request_ends
+//! test_kfree_rcu              a_cache_goes_after_the_object_that_waited_for_readers
+//! test_kfree_rcu_wq_destroy   a_cache_goes_in_another_thread_than_its_object
+//! test_leak_destroy           a_cache_with_a_live_object_stays_and_reports_it
+//! test_krealloc_redzone_zeroing  `resized` of crates/kmem/tests/debug.c
+//! ```
 
 mod pages;
 
