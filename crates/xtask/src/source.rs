@@ -4,6 +4,49 @@
 
 use crate::tree::Tree;
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
+use std::collections::HashSet;
+
+/// The paths of those files that are compiled for tests only: in a crate's directory of tests,
+/// examples or benchmarks, or modules of a file that declares them so, at any depth.
+pub fn for_tests(sources: &[Source]) -> HashSet<&str> {
+    let mut modules = HashSet::new();
+    for source in sources {
+        let tokens = Tokens(&source.tokens);
+        let is_root = ["/lib.rs", "/main.rs"].iter().any(|root| source.path.ends_with(root));
+        let directory = if is_root { above(&source.path) } else { module_path(&source.path) };
+        for i in (0..source.tokens.len()).filter(|&i| tokens.for_tests(i)) {
+            let end = tokens.end_of_item(i);
+            if tokens.at(end) == ";" && tokens.at(end - 2) == "mod" {
+                modules.insert(format!("{directory}/{}", tokens.at(end - 1)));
+            }
+        }
+    }
+    let is_for_tests = |path: &str| {
+        let directory = path.split('/').nth(2);
+        if matches!(directory, Some("tests" | "examples" | "benches")) {
+            return true;
+        }
+        let mut module = module_path(path);
+        while module.contains('/') {
+            if modules.contains(module) {
+                return true;
+            }
+            module = above(module);
+        }
+        false
+    };
+    sources.iter().map(|source| source.path.as_str()).filter(|path| is_for_tests(path)).collect()
+}
+
+/// The path of a file's module: where the files of its parts are.
+fn module_path(path: &str) -> &str {
+    let path = path.strip_suffix(".rs").unwrap_or(path);
+    path.strip_suffix("/mod").unwrap_or(path)
+}
+
+fn above(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(above, _)| above)
+}
 
 /// A word, `::`, or one character that is neither.
 #[derive(Debug)]
@@ -24,6 +67,15 @@ pub struct Source {
     /// From the root of the repository.
     pub path: String,
     pub tokens: Vec<Token>,
+    stream: TokenStream,
+}
+
+impl Source {
+    /// The file as its items.
+    pub fn items(&self) -> Result<syn::File, String> {
+        syn::parse2(self.stream.clone())
+            .map_err(|error| format!("{}:{}: {error}", self.path, error.span().start().line))
+    }
 }
 
 /// All Rust files of the tree's crates, or what is wrong with one.
@@ -35,8 +87,8 @@ fn source(path: &str, text: &str) -> Result<Source, String> {
     let stream: TokenStream =
         text.parse().map_err(|error| format!("{path}: this is no Rust: {error}"))?;
     let mut tokens = Vec::with_capacity(text.len() / 6);
-    flatten(stream, &mut tokens);
-    Ok(Source { path: path.to_owned(), tokens })
+    flatten(stream.clone(), &mut tokens);
+    Ok(Source { path: path.to_owned(), tokens, stream })
 }
 
 fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
@@ -163,3 +215,48 @@ const ITEMS: [&str; 16] = [
     "async",
     "macro_rules",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_those_of_code() {
+        let text = "/* a /* b */ */ fn f<'a>(x: a::B) { g(\"c\", 'd', 1) } // e\n";
+        let source = source("crates/x/src/lib.rs", text).unwrap();
+        let texts: Vec<&str> = source.tokens.iter().map(|token| token.text.as_str()).collect();
+        let code = "fn f < ' a > ( x : a :: B ) { g ( , , ) }";
+        assert_eq!(texts, code.split(' ').collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn files_for_tests_are_known_by_who_declares_them() {
+        let declares = "mod code;\n#[cfg(test)]\nmod tests;\n#[cfg(not(test))]\nmod other;";
+        let tree = Tree::of([
+            ("crates/x/src/lib.rs", declares),
+            ("crates/x/src/tests.rs", ""),
+            ("crates/x/src/tests/deep.rs", ""),
+            ("crates/x/src/code/mod.rs", declares),
+            ("crates/x/src/code/tests.rs", ""),
+            ("crates/x/src/code/other.rs", ""),
+            ("crates/x/tests/program.rs", ""),
+        ]);
+        let sources = sources(&tree).unwrap();
+        let mut paths: Vec<&str> = for_tests(&sources).into_iter().collect();
+        paths.sort_unstable();
+        assert_eq!(
+            paths,
+            [
+                "crates/x/src/code/tests.rs",
+                "crates/x/src/tests.rs",
+                "crates/x/src/tests/deep.rs",
+                "crates/x/tests/program.rs",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_rust_is_said() {
+        assert!(source("crates/x/src/lib.rs", "fn f() {").is_err());
+    }
+}

@@ -1,6 +1,7 @@
 //! The rules of crates and modules. Each is a function from the tree to its breaches, one a line.
 
 mod circles;
+mod concepts;
 mod edges;
 mod files;
 mod graph;
@@ -11,9 +12,10 @@ mod sizes;
 mod unsafe_code;
 
 use crate::limits::{Counts, breaches_of_limit, lowered};
-use crate::rules::rules;
-use crate::source::{Source, sources};
+use crate::rules::{Rules, rules};
+use crate::source::{Source, for_tests, sources};
 use crate::tree::Tree;
+use std::collections::HashSet;
 
 /// What a rule found, by the rule's name.
 pub type Findings = Vec<(&'static str, Vec<String>)>;
@@ -29,7 +31,7 @@ pub fn findings(tree: &Tree) -> Result<Findings, String> {
         ("files", files::breaches_of_files(&sources)),
         ("names", names::breaches_of_names(tree, &sources, &rules)),
     ];
-    for (kind, counts) in counted(tree, &sources) {
+    for (kind, counts) in counted(tree, &sources, &rules)? {
         findings.push((kind, breaches_of_limit(kind, rules.limits.get(kind), &counts)));
     }
     Ok(findings)
@@ -52,7 +54,7 @@ pub fn all_circles(tree: &Tree) -> Result<Vec<String>, String> {
 pub fn lowered_rules(tree: &Tree) -> Result<String, String> {
     let rules = rules(tree)?;
     let mut text = tree.text(crate::rules::PATH).unwrap_or_default().to_owned();
-    for (kind, counts) in counted(tree, &sources(tree)?) {
+    for (kind, counts) in counted(tree, &sources(tree)?, &rules)? {
         if let Some(limit) = rules.limits.get(kind) {
             text = lowered(&text, kind, limit, &counts);
         }
@@ -61,12 +63,28 @@ pub fn lowered_rules(tree: &Tree) -> Result<String, String> {
 }
 
 /// What has a limit, by the name that it has in the table.
-fn counted(tree: &Tree, sources: &[Source]) -> Vec<(&'static str, Counts)> {
-    vec![
+fn counted(
+    tree: &Tree,
+    sources: &[Source],
+    rules: &Rules,
+) -> Result<Vec<(&'static str, Counts)>, String> {
+    let linked: HashSet<&str> = tree.links().map(|(path, _)| path).collect();
+    let concepts = concepts::concepts(sources, &linked)?;
+    let choices = rules.limits.get("cfg-lines").into_iter().flat_map(|limit| limit.rows.keys());
+    let choices =
+        choices.map(|name| (name.clone(), concepts::lines_of_cfg(sources, &linked, name)));
+    Ok(vec![
         ("circles", circles_of_crates(tree, sources)),
         ("links", links::links_out_of_crates(tree)),
+        ("methods", concepts.methods),
+        ("trait-functions", concepts.trait_functions),
+        ("implementors", concepts.implementors),
+        ("bare-names", concepts.bare_names),
+        ("public", concepts.public),
+        ("cfg-lines", choices.collect()),
+        ("lines", sizes::lines(tree, &for_tests(sources))),
         ("code-lines", sizes::code_lines(tree)),
-    ]
+    ])
 }
 
 fn circles_of_crates(tree: &Tree, sources: &[Source]) -> Counts {

@@ -14,7 +14,7 @@ pub fn breaches_of_names(tree: &Tree, sources: &[Source], rules: &Rules) -> Vec<
             breaches.push(format!("{path}: a name that says nothing"));
         }
     }
-    for Source { path, tokens } in sources {
+    for Source { path, tokens, .. } in sources {
         let all = Tokens(tokens);
         for (i, token) in tokens.iter().enumerate() {
             let name = all.at(i + 1);

@@ -2,17 +2,29 @@
 
 use crate::limits::Counts;
 use crate::tree::Tree;
+use std::collections::HashSet;
 
 /// The lines of each directory of sources without tests, comments and empty lines, files and
 /// directories in it included. A file's tests stand at its end.
 pub fn code_lines(tree: &Tree) -> Counts {
-    let mut counts = Counts::new();
-    for (path, text) in tree.files("crates/", ".rs") {
+    add_up(tree, |_, text| {
         let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").filter(|line| {
             let line = line.trim_start();
             !line.is_empty() && !line.starts_with("//")
         });
-        let number = lines.count();
+        lines.count()
+    })
+}
+
+/// All lines of each directory of sources, but those of files for tests alone.
+pub fn lines(tree: &Tree, tests: &HashSet<&str>) -> Counts {
+    add_up(tree, |path, text| if tests.contains(path) { 0 } else { text.lines().count() })
+}
+
+fn add_up(tree: &Tree, count: impl Fn(&str, &str) -> usize) -> Counts {
+    let mut counts = Counts::new();
+    for (path, text) in tree.files("crates/", ".rs") {
+        let number = count(path, text);
         for (at, _) in path.match_indices('/') {
             *counts.entry(path[..at].to_owned()).or_default() += number;
         }
@@ -31,6 +43,16 @@ mod tests {
             ("crates/slabyard/src/yards.rs", "mod other;"),
         ]);
         code_lines(&tree)["crates/slabyard/src/yard"]
+    }
+
+    #[test]
+    fn counts_lines_but_no_files_for_tests() {
+        let tree = Tree::of([
+            ("crates/slabyard/src/lib.rs", "//! Head.\n\nmod tests;\n"),
+            ("crates/slabyard/src/tests.rs", "a\nb\n"),
+        ]);
+        let counts = lines(&tree, &HashSet::from(["crates/slabyard/src/tests.rs"]));
+        assert_eq!(counts["crates/slabyard/src"], 3);
     }
 
     #[test]
