@@ -56,11 +56,8 @@ fn lower<'a>(
         let allowed = row.allowed?;
         let number = counts.get(concept).copied().unwrap_or(0);
         let new = limit.fitting(*row, number);
-        (new.unwrap_or(limit.wanted(*row)) + limit.slack < allowed || new.is_none()).then_some((
-            concept.as_str(),
-            allowed,
-            new,
-        ))
+        let falls = new.is_none() || number + limit.slack < allowed;
+        falls.then_some((concept.as_str(), allowed, new))
     })
 }
 
