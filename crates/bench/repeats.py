@@ -3,10 +3,10 @@
 
     crates/bench/repeats.py [REVISION]
 
-Of each version of docs/benchmarks.json up to a revision, each load and each peer with
-eight rounds or more, the rounds are parted into two halves at random, twice. Each way of
-taking the ratio of ours to the peer's says one for either half; printed is how far the
-logarithms of the two lie apart. The first way is that of src/stats.rs.
+Of each version of docs/benchmarks.json up to a revision (the history has some, to 2d53526),
+each load and each peer with eight rounds or more, the rounds are parted into two halves at
+random, twice. Each way of taking the ratio of ours to the peer's says one for either half;
+printed is how far the logarithms of the two lie apart. The first way is that of src/stats.rs.
 """
 import json
 import math
@@ -45,7 +45,7 @@ def git(*words):
 def pairs(revision):
     """Wall times of ours and of a peer, by round; and how many versions have some."""
     found, versions = [], 0
-    for commit in git("log", "--format=%h", revision, "--", DATA).split():
+    for commit in git("log", "--diff-filter=AM", "--format=%h", revision, "--", DATA).split():
         suites = json.loads(git("show", f"{commit}:{DATA}")).get("suites", {})
         before = len(found)
         for setting in suites.get("compare", {}).get("report", {}).get("settings", []):

@@ -1,16 +1,12 @@
-//! Every suite that measures beside all peers, one after the other, and the document that
-//! holds them: `benchmarks.md`, with everything measured beside it in `benchmarks.json`.
+//! Every suite that measures beside all peers, one after the other.
 //!
 //! A suite that cannot be run here is left out aloud; the others are written all the same.
+//! Neighbours: `raw` is the file of everything measured, `page` the document that is made
+//! from it.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::allocators::Bench;
 use crate::args::{
@@ -22,8 +18,10 @@ use crate::fronts::Engines;
 use crate::goals::{Goal, Verdict, judge};
 use crate::machine::Machine;
 use crate::measured::Measured;
+use crate::page;
 use crate::peers::{Everybody, everybody};
-use crate::{compare, instructions, interrupt, latency, programs, rest, screen};
+use crate::raw::{Part, Parts, Written};
+use crate::{compare, instructions, interrupt, latency, machine, programs, rest, screen};
 
 /// A suite: its name in the JSON, its title, and how it is run.
 struct Suite {
@@ -105,33 +103,10 @@ fn count(all: &AllOptions) -> Result<Measured> {
     })
 }
 
-/// A suite as it is written down.
-#[derive(Serialize, Deserialize)]
-struct Part {
-    /// How it was measured.
-    command: String,
-    text: String,
-    goals: Vec<Goal>,
-    /// What the suite's own `--json` is; nothing if it was left out.
-    report: Option<Box<RawValue>>,
-}
-
-/// By the suites' names.
-type Parts = BTreeMap<String, Part>;
-
-#[derive(Serialize, Deserialize)]
-struct Written {
-    format: u32,
-    suites: Parts,
-}
-
 /// Runs the suites.
 pub fn run(options: &AllOptions) -> Result<Verdict> {
-    let mut parts = match &options.write_docs {
-        // Told before the hour, not after it.
-        Some(directory) => kept(directory, &options.only)?,
-        None => Parts::new(),
-    };
+    // Told before the hour, not after it.
+    let mut parts = kept(options)?;
     let bench = Bench::open(options.common.ours.as_deref())?;
     let everybody = everybody(&bench, options.tcmalloc.as_deref());
     let machine = Machine::read()?;
@@ -141,25 +116,26 @@ pub fn run(options: &AllOptions) -> Result<Verdict> {
     }
     let text = document(&machine, &everybody, &parts);
     let goals = goals(&parts);
-    let written = Written { format: 1, suites: parts };
+    let written = Written::new(parts);
     if let Some(directory) = &options.write_docs {
-        write(directory, &text, &written)?;
+        page::write(directory, &written)?;
     }
     screen::publish(&text, &written, options.common.json.as_deref())?;
     Ok(judge(&goals, options.common.check))
 }
 
 /// What stays in the document: the suites that are not wanted, if only some are.
-fn kept(directory: &Path, only: &[Beside]) -> Result<Parts> {
+fn kept(options: &AllOptions) -> Result<Parts> {
+    let Some(directory) = &options.write_docs else { return Ok(Parts::new()) };
     ensure!(directory.is_dir(), "{}: no directory to write to", directory.display());
-    let raw = directory.join("benchmarks.json");
-    if only.is_empty() || !raw.exists() {
+    if options.only.is_empty() {
         return Ok(Parts::new());
     }
+    let raw = options.common.json.as_deref().context(
+        "--only with --write-docs: --json names the file that has the other suites' parts",
+    )?;
     let told = || format!("{}: run all suites, to write it anew", raw.display());
-    let text = fs::read_to_string(&raw).with_context(told)?;
-    let written: Written = serde_json::from_str(&text).with_context(told)?;
-    Ok(written.suites)
+    if raw.exists() { Ok(Written::read(raw).with_context(told)?.suites) } else { Ok(Parts::new()) }
 }
 
 /// Runs a suite; why, if it cannot be run.
@@ -167,15 +143,15 @@ fn part(suite: &Suite, options: &AllOptions) -> Result<Part> {
     let measured = (suite.run)(options);
     // Not a reason to go on.
     interrupt::check()?;
-    let command = command(suite, options);
+    let (command, commit) = (command(suite, options), machine::commit());
     Ok(match measured {
         Ok(Measured { body, report, goals, .. }) => {
-            Part { command, text: body, goals, report: Some(report) }
+            Part { command, commit, text: body, goals, report: Some(report) }
         }
         Err(error) => {
             let text = format!("skipped: {error:#}");
             eprintln!("{}: {text}", suite.name);
-            Part { command, text, goals: Vec::new(), report: None }
+            Part { command, commit, text, goals: Vec::new(), report: None }
         }
     })
 }
@@ -196,20 +172,11 @@ fn in_order(parts: &Parts) -> impl Iterator<Item = (&'static Suite, &Part)> {
     SUITES.iter().filter_map(|suite| Some((suite, parts.get(suite.name)?)))
 }
 
-fn write(directory: &Path, text: &str, written: &Written) -> Result<()> {
-    let document = directory.join("benchmarks.md");
-    fs::write(&document, text).with_context(|| document.display().to_string())?;
-    let raw = directory.join("benchmarks.json");
-    let json = serde_json::to_string(written)? + "\n";
-    fs::write(&raw, json).with_context(|| raw.display().to_string())
-}
-
+/// All of it, for the screen.
 fn document(machine: &Machine, everybody: &Everybody, parts: &Parts) -> String {
     let mut text = format!(
         "# Benchmarks\n\n\
          Slabyard's malloc beside its peers, each preloaded into the same programs.\n\
-         This file and `benchmarks.json`, which holds everything measured, are written by one \
-         command, without `--only`; with it, the other parts stay as they are.\n\
          Above each part stands how it was measured.\n\n{}",
         allocators(machine, everybody)
     );
@@ -236,7 +203,7 @@ fn command(suite: &Suite, options: &AllOptions) -> String {
         let words: Vec<&str> = options.thp.iter().map(|thp| thp.word()).collect();
         let _ = write!(text, " --thp {}", words.join(","));
     }
-    text + " --write-docs"
+    text
 }
 
 fn allocators(machine: &Machine, everybody: &Everybody) -> String {
@@ -276,6 +243,8 @@ mod tests {
     use crate::args::{Args, Suite as Chosen};
     use crate::peers::Absent;
     use clap::Parser;
+    use serde_json::value::RawValue;
+    use std::fs;
 
     fn options(more: &[&str]) -> AllOptions {
         let line = ["slabyard-bench", "all"].iter().chain(more);
@@ -288,7 +257,8 @@ mod tests {
     fn some(text: &str) -> Part {
         let report = Some(RawValue::from_string("[1,2]".to_owned()).unwrap());
         let goals = vec![Goal::at_most_ratio("time", 0.9, 0.95)];
-        Part { command: "do it".to_owned(), text: text.to_owned(), goals, report }
+        let (command, commit) = ("do it".to_owned(), None);
+        Part { command, commit, text: text.to_owned(), goals, report }
     }
 
     #[test]
@@ -314,15 +284,20 @@ mod tests {
     #[test]
     fn suites_that_are_not_wanted_stay_in_the_document() {
         let directory = tempfile::tempdir().unwrap();
-        let at = directory.path();
-        assert!(kept(at, &[Beside::Rest]).unwrap().is_empty(), "nothing is there yet");
-        let parts = Parts::from([("compare".to_owned(), some("tables"))]);
-        write(at, "text", &Written { format: 1, suites: parts }).unwrap();
-        let parts = kept(at, &[Beside::Rest]).unwrap();
+        let docs = format!("--write-docs={}", directory.path().display());
+        let raw = directory.path().join("raw.json");
+        let json = raw.to_str().unwrap();
+        let some_suites = options(&[&docs, "--only", "rest", "--json", json]);
+        assert!(kept(&some_suites).unwrap().is_empty(), "nothing is there yet");
+        let written = Written::new(Parts::from([("compare".to_owned(), some("tables"))]));
+        fs::write(&raw, serde_json::to_string_pretty(&written).unwrap()).unwrap();
+        let parts = kept(&some_suites).unwrap();
         assert_eq!(parts["compare"].report.as_ref().unwrap().get(), "[1,2]");
-        assert!(kept(at, &[]).unwrap().is_empty(), "all are measured anew");
-        fs::write(at.join("benchmarks.json"), "{}").unwrap();
-        let error = format!("{:#}", kept(at, &[Beside::Rest]).err().unwrap());
+        assert!(kept(&options(&[&docs, "--json", json])).unwrap().is_empty(), "all are measured");
+        let error = kept(&options(&[&docs, "--only", "rest"])).err().unwrap().to_string();
+        assert!(error.contains("--json"), "{error}");
+        fs::write(&raw, "{}").unwrap();
+        let error = format!("{:#}", kept(&some_suites).err().unwrap());
         assert!(error.contains("run all suites"), "{error}");
     }
 
@@ -331,9 +306,8 @@ mod tests {
         let options = options(&["--rounds", "3", "--thp", "madvise,always"]);
         let of =
             |which| command(SUITES.iter().find(|suite| suite.which == which).unwrap(), &options);
-        let loads = "all --only loads --rounds 3 --thp madvise,always --write-docs";
-        assert!(of(Beside::Loads).ends_with(loads));
-        assert!(of(Beside::Rest).ends_with("all --only rest --rounds 3 --write-docs"));
+        assert!(of(Beside::Loads).ends_with("all --only loads --rounds 3 --thp madvise,always"));
+        assert!(of(Beside::Rest).ends_with("all --only rest --rounds 3"));
     }
 
     #[test]

@@ -23,7 +23,8 @@ Examples:
   target/release/slabyard-bench look --rounds 5
 
   cargo build --release -p slabyard-bench --features peers   # all peers
-  target/release/slabyard-bench all --thp madvise,always --write-docs
+  target/release/slabyard-bench all --thp madvise,always --json all.json --write-docs
+  target/release/slabyard-bench page all.json
   target/release/slabyard-bench compare --rounds 3 --only larson,web
   target/release/slabyard-bench compare --earlier old/libslabyard_malloc.so --scale 0.5
   target/release/slabyard-bench rest --times 1 --check
@@ -64,6 +65,9 @@ pub enum Suite {
     /// Everything beside all peers, in one document
     #[command(after_help = EXAMPLES)]
     All(AllOptions),
+    /// The document of what `all --json` measured, without measuring
+    #[command(after_help = EXAMPLES)]
+    Page(PageOptions),
     /// Memory that comes back after a burst, beside all peers
     #[command(after_help = EXAMPLES)]
     Rest(RestOptions),
@@ -305,7 +309,18 @@ pub struct AllOptions {
     /// gperftools' libtcmalloc_minimal.so.4 [default: where the system has it]
     #[arg(long, value_name = "PATH")]
     pub tcmalloc: Option<PathBuf>,
-    /// Write benchmarks.md and benchmarks.json into a directory
+    /// Write benchmarks.md into a directory; with `--only`, the other suites' parts are those of
+    /// the file that `--json` names
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "docs")]
+    pub write_docs: Option<PathBuf>,
+}
+
+/// Options of `page`.
+#[derive(clap::Args)]
+pub struct PageOptions {
+    /// The file that `all --json` wrote
+    pub raw: PathBuf,
+    /// Write benchmarks.md into a directory, in place of standard output
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "docs")]
     pub write_docs: Option<PathBuf>,
 }

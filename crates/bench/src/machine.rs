@@ -1,6 +1,7 @@
 //! What the numbers were measured on, and the CPUs that may be used.
 
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -57,6 +58,17 @@ impl Machine {
             _ => &[],
         }
     }
+}
+
+/// The commit of the sources where this runs, and its day; with `-dirty` if they were changed.
+pub fn commit() -> Option<String> {
+    let git = |args: &[&str]| {
+        let out = Command::new("git").args(args).output().ok()?;
+        let text = out.status.success().then(|| String::from_utf8(out.stdout).ok())??;
+        Some(text.trim().to_owned())
+    };
+    let name = git(&["describe", "--always", "--dirty", "--exclude", "*"])?;
+    Some(format!("{name} ({})", git(&["log", "-1", "--format=%cs"])?))
 }
 
 fn one_line(path: &str) -> String {

@@ -8,7 +8,8 @@
 //! take, `look` what being looked at costs. `load` runs one load on any allocators,
 //! `series` two of them on CPU slabs before and after the kernel froze them late, `lists` what
 //! their partial lists hold. `all` runs
-//! those that measure beside all peers, and writes the document. `caches` measures typed caches
+//! those that measure beside all peers; what it measured is `raw`, of which `page` makes the
+//! document. `caches` measures typed caches
 //! beside pools of objects, which are linked into this program.
 //! The loads are C programs (`loads/`) that know no allocator; `build/`
 //! builds them and the peers, `allocators` unpacks and preloads, `worker`
@@ -38,9 +39,11 @@ mod look;
 mod machine;
 mod measured;
 mod memory;
+mod page;
 mod peers;
 mod programs;
 mod questions;
+mod raw;
 mod real;
 mod rest;
 mod screen;
@@ -91,6 +94,7 @@ fn run(args: &Args) -> Result<Verdict> {
         Suite::Series(options) => series::run(options),
         Suite::Lists(options) => lists::run(options),
         Suite::All(options) => all::run(options),
+        Suite::Page(options) => page::run(options),
         Suite::Look(options) => look::run(options),
         Suite::Caches(options) => caches::run(options),
     }

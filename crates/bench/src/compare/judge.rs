@@ -23,9 +23,10 @@ const RSS_FIRST: &str = "glibc";
 const TIME_LOAD: f64 = 1.15;
 const RSS_LOAD: f64 = 1.25;
 
-const EXPLAINED: &str = include_str!("../../explained.txt");
+/// Why peers are ahead, by measure and load.
+pub const EXPLAINED: &str = include_str!("../../explained.txt");
 
-const NOT_EXPLAINED: &str = "not explained yet";
+pub const NOT_EXPLAINED: &str = "not explained yet";
 const NOT_SHOWN: &str = "no difference is shown: the interval holds 1";
 
 /// A load on which a peer is ahead.
@@ -214,7 +215,8 @@ fn loss(results: &Results, measure: usize, word: &str, load: usize) -> Option<Lo
     })
 }
 
-fn explanation(text: &'static str, measure: &str, load: &str) -> Option<&'static str> {
+/// Of a text like [`EXPLAINED`].
+pub fn explanation(text: &'static str, measure: &str, load: &str) -> Option<&'static str> {
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let words = line.strip_prefix(measure)?.strip_prefix(' ')?;
         words.strip_prefix(load)?.strip_prefix(' ').map(str::trim)

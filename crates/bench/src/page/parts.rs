@@ -1,0 +1,373 @@
+//! What the page shows of each suite: the report as it is written, read and cut short.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::compare::judge;
+use crate::screen;
+use crate::stats::median;
+
+/// From this share of the best peer's on, a loss is told with its reason.
+const EXPLAINED_FROM: f64 = 1.25;
+
+#[derive(Deserialize)]
+struct Ratio {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Ratio {
+    fn with_interval(&self) -> String {
+        format!("{:.3} ({:.3} to {:.3})", self.value, self.low, self.high)
+    }
+}
+
+/// By peer, then measure.
+type Means = BTreeMap<String, BTreeMap<String, Ratio>>;
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Value {
+    value: f64,
+    low: f64,
+}
+
+#[derive(Deserialize)]
+struct Loss {
+    load: String,
+    measure: String,
+    best: String,
+    to_best: Value,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    load: String,
+    allocator: String,
+    why: String,
+}
+
+/// What was measured under one setting of huge pages; that of programs has no name.
+#[derive(Deserialize)]
+struct Setting {
+    #[serde(default)]
+    thp: String,
+    means: Means,
+    losses: Vec<Loss>,
+    failures: Vec<Failure>,
+    loads: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Loads {
+    allocators: Vec<Named>,
+    rounds: u32,
+    settings: Vec<Setting>,
+}
+
+#[derive(Deserialize)]
+struct Programs {
+    allocators: Vec<Named>,
+    rounds: u32,
+    #[serde(flatten)]
+    setting: Setting,
+}
+
+/// The measures that are shown, and their words.
+const MEASURES: [(&str, &str); 2] = [("wall_us", "wall time"), ("peak_kib", "peak memory")];
+
+/// Of `compare`.
+pub fn loads(report: &str) -> Result<String> {
+    let Loads { allocators, rounds, settings } = serde_json::from_str(report)?;
+    let loads = settings.first().map_or(0, |setting| setting.loads.len());
+    let mut text = format!(
+        "{loads} loads, each a process from its start to its end, {rounds} rounds in random order. \
+         A ratio is ours to a peer's in the same round, of these the median; means are geometric, \
+         with 95 % bootstrap intervals. Less is better.\n\n{}\n\n",
+        means(&allocators, &settings)
+    );
+    let mut failures: Vec<String> = Vec::new();
+    for Failure { load, allocator, why } in settings.iter().flat_map(|setting| &setting.failures) {
+        let line =
+            format!("`{load}` did not end on {allocator}, and is in no mean of it: {why}.\n");
+        if !failures.contains(&line) {
+            failures.push(line);
+        }
+    }
+    text += &failures.concat();
+    Ok(text + "\n" + &losses(&settings))
+}
+
+/// Of `programs`.
+pub fn programs(report: &str) -> Result<String> {
+    let Programs { allocators, rounds, setting } = serde_json::from_str(report)?;
+    let settings = [setting];
+    let names: Vec<&str> = settings[0].loads.iter().map(|load| load.name.as_str()).collect();
+    Ok(format!(
+        "{}; {rounds} rounds. Much of the time is the program's own, so means are not judged; of \
+         wall time and peak memory they are {}.\n\n{}",
+        names.join(", "),
+        mean_pairs(&allocators, &settings[0]),
+        losses(&settings)
+    ))
+}
+
+/// `to NAME TIME and MEMORY` for each peer.
+fn mean_pairs(allocators: &[Named], setting: &Setting) -> String {
+    let of = |peer: &Named| {
+        let values = MEASURES.map(|(key, _)| {
+            let mean = setting.means.get(&peer.name).and_then(|means| means.get(key));
+            mean.map_or("-".to_owned(), |mean| format!("{:.3}", mean.value))
+        });
+        format!("{} to {}", values.join(" and "), peer.name)
+    };
+    allocators.iter().skip(1).map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// Ours to each peer's, in each setting.
+fn means(allocators: &[Named], settings: &[Setting]) -> String {
+    let mut heading = vec!["ours to".to_owned()];
+    for setting in settings {
+        heading.extend(MEASURES.map(|(_, words)| format!("{words}, `{}`", setting.thp)));
+    }
+    let row = |peer: &Named| {
+        let mut row = vec![peer.name.clone()];
+        for setting in settings {
+            row.extend(MEASURES.map(|(key, _)| {
+                let mean = setting.means.get(&peer.name).and_then(|means| means.get(key));
+                mean.map_or("-".to_owned(), Ratio::with_interval)
+            }));
+        }
+        row
+    };
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    let rows = allocators.iter().skip(1).map(row).collect();
+    screen::table(&heading, rows).to_string()
+}
+
+/// The loads on which a peer is ahead, by the best peer, and the reasons of the greatest losses.
+fn losses(settings: &[Setting]) -> String {
+    let mut text = "Losses, ours to the best peer's:\n\n".to_owned();
+    let mut reasons: Vec<String> = Vec::new();
+    for setting in settings {
+        for (measure, word) in [("wall time", "time"), ("peak RSS", "rss")] {
+            let of: Vec<&Loss> = setting.losses.iter().filter(|l| l.measure == measure).collect();
+            let (shown, open): (Vec<&Loss>, Vec<&Loss>) =
+                of.into_iter().partition(|loss| loss.to_best.low > 1.0);
+            for reason in shown.iter().filter_map(|loss| reason(loss, word)) {
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
+            let mut told = by_peer(&shown);
+            if !open.is_empty() {
+                told.push(format!("{} whose interval holds 1", open.len()));
+            }
+            let told = if told.is_empty() { "none".to_owned() } else { told.join("; ") };
+            let thp = match setting.thp.as_str() {
+                "" => String::new(),
+                thp => format!(", `{thp}`"),
+            };
+            let _ = writeln!(text, "- {measure}{thp}: {told}");
+        }
+    }
+    if !reasons.is_empty() {
+        let _ = write!(
+            text,
+            "\nWhy, from {EXPLAINED_FROM} on; `crates/bench/explained.txt` has all reasons:\n\n{}",
+            reasons.concat()
+        );
+    }
+    text
+}
+
+/// `glibc: load 1.373, load 1.1` for each peer that is best somewhere, the greatest loss first.
+fn by_peer(losses: &[&Loss]) -> Vec<String> {
+    let mut peers: Vec<&str> = Vec::new();
+    for loss in losses {
+        if !peers.contains(&loss.best.as_str()) {
+            peers.push(&loss.best);
+        }
+    }
+    let of = |peer: &str| {
+        let of = losses.iter().filter(|loss| loss.best == peer);
+        let told: Vec<String> =
+            of.map(|loss| format!("`{}` {:.3}", loss.load, loss.to_best.value)).collect();
+        format!("{peer}: {}", told.join(", "))
+    };
+    peers.into_iter().map(of).collect()
+}
+
+fn reason(loss: &Loss, word: &str) -> Option<String> {
+    let Loss { load, measure, to_best, .. } = loss;
+    let why = judge::explanation(judge::EXPLAINED, word, load).unwrap_or(judge::NOT_EXPLAINED);
+    (to_best.value >= EXPLAINED_FROM).then(|| format!("- `{load}`, {measure}: {why}\n"))
+}
+
+#[derive(Deserialize)]
+struct Rest {
+    allocators: Vec<Named>,
+    rounds: u32,
+    parts: Vec<Burst>,
+}
+
+#[derive(Deserialize)]
+struct Burst {
+    objects: u64,
+    large: u64,
+    after: String,
+    /// By allocator, then round.
+    runs: Vec<Vec<RestRun>>,
+}
+
+#[derive(Deserialize)]
+struct RestRun {
+    moments: Vec<Moment>,
+}
+
+#[derive(Deserialize)]
+struct Moment {
+    /// Milliseconds after the last free, or a word.
+    at: String,
+    empty: u64,
+    resident: u64,
+}
+
+/// Of `rest`: one second after the last free while pairs are made, five while nothing is called.
+pub fn rest(report: &str) -> Result<String> {
+    let Rest { allocators, rounds, parts } = serde_json::from_str(report)?;
+    let columns = parts.iter().map(|part| match part.after.as_str() {
+        "pairs" => (part, "1000", "1 s, pairs"),
+        _ => (part, "5000", "5 s, idle"),
+    });
+    let columns: Vec<(&Burst, &str, &str)> = columns.collect();
+    let objects = parts.first().context("no part")?;
+    let objects = objects.objects + objects.large;
+    let mut heading = vec!["allocator".to_owned()];
+    for (.., words) in &columns {
+        heading.push(format!("back, {words}"));
+    }
+    let row = |(a, allocator): (usize, &Named)| {
+        let over = |part: &Burst, of: &dyn Fn(&RestRun) -> Option<f64>| {
+            let values: Vec<f64> = part.runs.get(a)?.iter().filter_map(of).collect();
+            (!values.is_empty()).then(|| median(&values))
+        };
+        let mut row = vec![allocator.name.clone()];
+        for (part, ms, _) in &columns {
+            let at = |run: &RestRun| run.moments.iter().position(|moment| moment.at == *ms);
+            let back = over(part, &|run| {
+                let Moment { empty, resident, .. } = &run.moments[at(run)?];
+                Some(if *empty == 0 { 1.0 } else { 1.0 - *resident as f64 / *empty as f64 })
+            });
+            row.push(back.map_or("-".to_owned(), |back| format!("{:.1} %", back * 100.0)));
+        }
+        row
+    };
+    let rows = allocators.iter().enumerate().map(row).collect();
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    Ok(format!(
+        "{objects} objects of 16 bytes to 8 MiB, of which 99 % are freed at random; then 1000 small \
+         pairs of calls a second, or no call. Back: the share of the pages without a live object \
+         that left memory, medians of {rounds} rounds.\n\n{}\n",
+        screen::table(&heading, rows)
+    ))
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    allocators: Vec<Named>,
+    rounds: u32,
+    pairs: u64,
+    parts: Vec<Timed>,
+}
+
+#[derive(Deserialize)]
+struct Timed {
+    clock: String,
+    threads: u32,
+    /// By allocator, then round.
+    runs: Vec<Vec<TimedRun>>,
+}
+
+#[derive(Deserialize)]
+struct TimedRun {
+    malloc: Times,
+    free: Times,
+}
+
+#[derive(Deserialize)]
+struct Times {
+    /// The median, and the slowest hundredth, thousandth and ten-thousandth.
+    percentiles: [f64; 4],
+}
+
+/// Place of the slowest thousandth.
+const P999: usize = 2;
+
+/// Of `latency`: the slowest thousandth by thread CPU time, which is judged.
+pub fn calls(report: &str) -> Result<String> {
+    let Latency { allocators, rounds, pairs, parts } = serde_json::from_str(report)?;
+    let judged = parts.first().context("no part")?.clock.clone();
+    let parts: Vec<&Timed> = parts.iter().filter(|part| part.clock == judged).collect();
+    let mut heading = vec!["p99.9, ns".to_owned()];
+    for part in &parts {
+        let threads = if part.threads == 1 {
+            "1 thread".to_owned()
+        } else {
+            format!("{} threads", part.threads)
+        };
+        heading.extend(["malloc", "free"].map(|call| format!("{call}, {threads}")));
+    }
+    let row = |(a, allocator): (usize, &Named)| {
+        let mut row = vec![allocator.name.clone()];
+        for part in &parts {
+            let over = |of: fn(&TimedRun) -> &Times| {
+                let values: Vec<f64> =
+                    part.runs[a].iter().map(|run| of(run).percentiles[P999]).collect();
+                format!("{:.0}", median(&values))
+            };
+            row.extend([over(|run| &run.malloc), over(|run| &run.free)]);
+        }
+        row
+    };
+    let rows = allocators.iter().enumerate().map(row).collect();
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    Ok(format!(
+        "The slowest thousandth of {pairs} pairs, in thread CPU time with the clock's reading; \
+         medians of {rounds} rounds.\n\n{}\n",
+        screen::table(&heading, rows)
+    ))
+}
+
+#[derive(Deserialize)]
+struct Instructions {
+    allocators: Vec<Named>,
+    absent: Vec<Named>,
+    valgrind: String,
+    instructions_per_pair: Vec<f64>,
+}
+
+/// Of `instructions`.
+pub fn instructions(report: &str) -> Result<String> {
+    let Instructions { allocators, absent, valgrind, instructions_per_pair } =
+        serde_json::from_str(report)?;
+    let counts = allocators.iter().zip(&instructions_per_pair);
+    let counts: Vec<String> = counts.map(|(a, count)| format!("{} {count:.1}", a.name)).collect();
+    let mut text = format!(
+        "Of one `malloc(64)` and `free` with the loop ({valgrind}, where ours has private slots): {}.",
+        counts.join(", ")
+    );
+    if !absent.is_empty() {
+        let names: Vec<&str> = absent.iter().map(|absent| absent.name.as_str()).collect();
+        let _ = write!(text, " Left out: {}.", names.join(", "));
+    }
+    Ok(text + "\n")
+}
