@@ -4,10 +4,10 @@
 use crate::compare::CompareArgs;
 use crate::diff::DiffArgs;
 use crate::export::ExportArgs;
-use crate::geometry::GeometryArgs;
+use crate::geometry::args::GeometryArgs;
 use crate::list::ListArgs;
-use crate::record::RecordArgs;
-use crate::replay::ReplayArgs;
+use crate::record::args::RecordArgs;
+use crate::replay::args::ReplayArgs;
 use crate::run::args::RunArgs;
 use crate::set::SetArgs;
 use crate::show::ShowArgs;

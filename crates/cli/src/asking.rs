@@ -4,7 +4,6 @@
 //! Invariant: however the wait ends, no request of ours is left in the process.
 
 use crate::failure::Failure;
-use crate::set::seconds;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use slabyard_observe::process::{
@@ -81,4 +80,12 @@ impl Asking {
             (_, error) => anyhow::Error::from(error).into(),
         }
     }
+}
+
+/// A time in seconds, such as 0.5.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    seconds
+        .and_then(|s| Duration::try_from_secs_f64(s).ok())
+        .ok_or_else(|| "expected seconds, such as 1 or 0.5".into())
 }

@@ -4,7 +4,6 @@
 //! `diff` is.
 
 use crate::failure::Failure;
-use crate::list::pattern;
 use crate::{look, stdout};
 use anyhow::Context;
 use clap::ValueHint;
@@ -47,7 +46,7 @@ pub struct DiffArgs {
     #[arg(long = "field", value_name = "FIELD", value_parser = field)]
     fields: Vec<&'static str>,
     /// Only caches with such a name; may be repeated
-    #[arg(long = "cache", value_name = "PATTERN", value_parser = pattern)]
+    #[arg(long = "cache", value_name = "PATTERN", value_parser = look::pattern)]
     patterns: Vec<Pattern>,
     /// Each field that is different
     #[arg(long, short)]

@@ -32,7 +32,7 @@ pub struct ListArgs {
     #[arg(value_name = "SOURCE", default_value = "kernel", value_hint = ValueHint::FilePath)]
     source: Named,
     /// Only caches with such a name, such as 'kmalloc-*'; merged caches by any name
-    #[arg(value_name = "PATTERN", value_parser = pattern)]
+    #[arg(value_name = "PATTERN", value_parser = look::pattern)]
     patterns: Vec<Pattern>,
     /// The field to sort by: numbers from the largest, names from a to z [default: bytes]
     #[arg(long, value_name = "FIELD")]
@@ -138,11 +138,6 @@ fn field(name: &str) -> Result<Column, String> {
         Ok(Key::Name) => Err("`name` is the first column always".into()),
         Err(unknown) => Err(unknown.to_string()),
     }
-}
-
-/// A pattern of names.
-pub fn pattern(text: &str) -> Result<Pattern, String> {
-    Pattern::new(text).map_err(|e| format!("no pattern of names: {e}"))
 }
 
 fn long_help() -> String {

@@ -4,7 +4,7 @@
 //! Invariant: units, colours and width are for terminals alone.
 
 use crate::failure::Failure;
-use crate::say;
+use crate::stderr::say;
 use crate::stdin::DASH;
 use anyhow::anyhow;
 use slabyard_observe::source::{self, Named, Want};
@@ -75,6 +75,11 @@ pub fn cache<'a>(snapshot: &'a Snapshot, named: &Named, name: &str) -> Result<&'
         format!("names with it: {}", like.join(", "))
     };
     Ok(found.ok_or_else(|| anyhow!("{named} has no cache `{name}`; {hint}"))?)
+}
+
+/// A pattern of names.
+pub fn pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::new(text).map_err(|e| format!("no pattern of names: {e}"))
 }
 
 /// Fails where no cache is picked by patterns that are there.

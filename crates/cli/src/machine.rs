@@ -1,4 +1,5 @@
-//! The options that name a modelled machine, for every command that has one.
+//! The options that name a modelled machine, for every command that has one, and sizes as they are
+//! typed.
 
 use slabyard_lab::rules::Machine;
 
@@ -67,7 +68,7 @@ impl MachineArgs {
     }
 }
 
-/// `192`, `4k`, `64K`, `1M`.
+/// Bytes of an object or a page: `192`, `4k`, `64K`, `1M`.
 pub fn size(text: &str) -> Result<u32, String> {
     let shift = match text.chars().last() {
         Some('k' | 'K') => 10,
@@ -81,6 +82,22 @@ pub fn size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected bytes, such as 192, 4k or 1M".into())
 }
 
+/// Bytes of a memory or a file: `65536`, `512K`, `40M`, `2G`.
+pub fn memory_size(text: &str) -> Result<u64, String> {
+    let shift = match text.chars().last() {
+        Some('k' | 'K') => 10,
+        Some('m' | 'M') => 20,
+        Some('g' | 'G') => 30,
+        _ => 0,
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    let number: Option<u64> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
+    number
+        .and_then(|n| n.checked_mul(1 << shift))
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "expected bytes, such as 512K, 40M or 2G".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +109,16 @@ mod tests {
         }
         for text in ["", "k", "-1", "+1", "4kk", "4.5k", "4096M", "1e3", "ü"] {
             assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_memory_are_read_with_their_units() {
+        for (text, bytes) in [("1", Some(1)), ("40M", Some(40 << 20)), ("2g", Some(2 << 30))] {
+            assert_eq!(memory_size(text).ok(), bytes, "{text}");
+        }
+        for text in ["", "0", "M", "-1", "+1", "1.5G", "99999999999G"] {
+            assert!(memory_size(text).is_err(), "{text}");
         }
     }
 }

@@ -2,12 +2,21 @@
 //!
 //! Floor 5 of the house: it imports `slabyard-lab`, `slabyard-observe` and `slabyard-abi`;
 //! the engine reaches a program as a preloaded library, never from here.
-//! Neighbours: [`args`] is what may be typed, [`run`] starts programs, [`compare`] holds
-//! engines and kernels against each other, [`list`],
-//! [`show`], [`snapshot`], [`diff`] and [`export`] look, [`shrink`] and [`set`] change, [`validate`] has a process look at its objects,
-//! [`geometry`] asks the lab for slabs, [`record`] makes traces and [`replay`] runs them
-//! through it, [`small`] serves loads on small machines, [`pages`]
-//! what an installation needs.
+//! The modules are floors: each names modules of its floor or of those below, and no two of them
+//! name each other, directly or through others. A subcommand's own arguments lie in its module;
+//! its `run` does the work and prints.
+//!
+//! ```text
+//! 4  main       parses and dispatches
+//! 3  args       what may be typed, from the arguments of all subcommands       pages  made from it
+//! 2  list  show  top  snapshot  diff  export  validate      look at a source
+//!    set  shrink                                            change a kernel or a process
+//!    run < compare, record     replay < compare             run programs and traces
+//!    trace  geometry  small                                 ask the lab
+//! 1  look       samples a source       asking     asks a process and waits
+//!    machine    a modelled machine     settings   the libraries' options     trace_file  opens and writes
+//! 0  failure  stdin  stdout  stderr  terminal               how the command ends, reads and writes
+//! ```
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -31,17 +40,20 @@ mod show;
 mod shrink;
 mod small;
 mod snapshot;
+mod stderr;
 mod stdin;
 mod stdout;
+mod terminal;
 mod top;
 mod trace;
+mod trace_file;
 mod validate;
 
 use args::{Args, Command};
 use clap::Parser;
 use failure::Failure;
-use std::io::Write;
 use std::process::ExitCode;
+use stderr::say;
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
@@ -72,10 +84,4 @@ fn leave(failure: &Failure) -> ExitCode {
         say(&format!("{failure:#}"));
     }
     ExitCode::from(failure.code())
-}
-
-/// A message for people. A standard error that is gone is no reason to fail,
-/// which is why this is not `eprintln`.
-fn say(message: &str) {
-    let _ = writeln!(std::io::stderr(), "slabyard: {message}");
 }

@@ -6,7 +6,6 @@
 
 use crate::asking::{Asking, Wait};
 use crate::failure::Failure;
-use crate::list::pattern;
 use crate::{look, stdout};
 use anyhow::anyhow;
 use clap::ValueHint;
@@ -18,7 +17,6 @@ use slabyard_observe::{kernel, view::cell::clean};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// In place of a cache's name: the tunables of a whole yard.
 const YARD: &str = "yard";
@@ -89,7 +87,7 @@ fn caches(args: &SetArgs) -> Result<Vec<String>, Failure> {
         return Ok(vec![args.cache.clone()]);
     }
     let snapshot = look::sample(&args.source, Want::default())?;
-    let patterns = vec![pattern(&args.cache).map_err(Failure::Usage)?];
+    let patterns = vec![look::pattern(&args.cache).map_err(Failure::Usage)?];
     let pick = Pick { patterns, ..Pick::default() };
     let picked: Vec<String> =
         pick.caches(&snapshot).caches.iter().map(|cache| cache.name.clone()).collect();
@@ -138,14 +136,6 @@ fn number((key, text): &(String, String)) -> Result<u64, Failure> {
     let number = number.and_then(|n| n.checked_mul(1 << shift));
     let wrong = || Failure::Usage(format!("{key}={text}: expected a number, such as 60 or 4M"));
     number.ok_or_else(wrong)
-}
-
-/// A time in seconds, such as 0.5.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: Option<f64> = text.parse().ok();
-    seconds
-        .and_then(|s| Duration::try_from_secs_f64(s).ok())
-        .ok_or_else(|| "expected seconds, such as 1 or 0.5".into())
 }
 
 fn long_help() -> String {

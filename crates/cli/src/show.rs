@@ -1,7 +1,6 @@
 //! `slabyard show`: one cache, with everything that is known of it.
 
 use crate::failure::Failure;
-use crate::list::pattern;
 use crate::{look, stdout};
 use anyhow::{Context, anyhow};
 use clap::ValueHint;
@@ -108,7 +107,7 @@ impl ShowArgs {
         if !is_pattern || snapshot.cache(name).is_some() {
             return Ok(vec![look::cache(snapshot, &self.source, name)?]);
         }
-        let patterns = vec![pattern(name).map_err(Failure::Usage)?];
+        let patterns = vec![look::pattern(name).map_err(Failure::Usage)?];
         let pick = Pick { patterns, ..Pick::default() };
         let picked = pick.caches(snapshot).caches;
         look::has_match(!picked.is_empty(), &self.source, &pick.patterns)?;

@@ -1,15 +1,10 @@
-//! Standard output and standard error, whose readers may have gone. The macros of the standard library
-//! panic then, which is why a lint refuses them in this crate.
+//! Standard output, whose reader may have gone. The macros of the standard library panic then, which is
+//! why a lint refuses them in this crate.
 
 use crate::failure::Failure;
 use anyhow::Context;
 use std::io::Write;
 use std::process::ExitCode;
-
-/// Writes to standard error as it is, for people. One that is gone is no reason to fail.
-pub fn tell(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
 
 /// Writes to standard output.
 pub fn print(page: &[u8]) -> Result<ExitCode, Failure> {

@@ -19,8 +19,9 @@ mod tree;
 mod yard;
 
 use crate::failure::Failure;
-use crate::replay::TraceArgs;
-use crate::{look, say, stdin, stdout};
+use crate::replay::trace_args::TraceArgs;
+use crate::stderr::say;
+use crate::{look, stdin, stdout};
 use clap::ValueHint;
 use contender::Counts;
 use figures::{Compared, MEASURES};

@@ -12,7 +12,9 @@ use crate::failure::Failure;
 use crate::machine::{Engine, MachineArgs};
 use crate::replay::figures::{self, named};
 use crate::replay::input::{self, Loaded, Wanted};
-use crate::replay::{TraceArgs, screen};
+use crate::replay::prepare;
+use crate::replay::trace_args::TraceArgs;
+use crate::terminal;
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 use slabyard_lab::accuracy;
@@ -56,7 +58,7 @@ pub fn compare(
     let machine = MachineArgs::default();
     let nothing =
         Wanted { engine: Engine::Slub, release: None, machine: &machine, nodes: None, set: &[] };
-    let reading = screen::Progress::new();
+    let reading = terminal::Progress::new();
     let loaded = input::load(trace, &nothing, &reading)?;
     let sets: Vec<Vec<String>> = specs.iter().map(|spec| set_of(spec)).collect();
     let mut settings = Vec::new();
@@ -64,8 +66,8 @@ pub fn compare(
         settings.push(contender(spec, set, &machine, &loaded)?);
     }
     let mut case =
-        crate::replay::case(Engine::Slub, &loaded, case::order_of(&loaded.snapshot), &reading)?;
-    let doubtful = crate::replay::doubts(trace, &loaded, &case);
+        prepare::case(Engine::Slub, &loaded, case::order_of(&loaded.snapshot), &reading)?;
+    let doubtful = prepare::doubts(trace, &loaded, &case);
     drop(reading);
     let mut stop = Stop::new().context("cannot take signals")?;
     let progress = Progress::new((rounds as usize + 1) * specs.len(), false);

@@ -3,7 +3,7 @@
 //! Invariant: SIGTERM and SIGINT end it after the answer under way, with success.
 
 use crate::failure::Failure;
-use crate::say;
+use crate::stderr::say;
 use anyhow::{Context, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -1,10 +1,10 @@
 //! `slabyard geometry --engine slab`: what the slabs of a SLAB kernel are like.
 //!
-//! Neighbours: [`slabyard_lab::slab`] has the rules, [`super`] everything that SLUB's geometry
-//! shares with it.
+//! Neighbours: [`slabyard_lab::slab`] has the rules, [`super::sizes`] does the same for SLUB.
 
+use super::args::GeometryArgs;
+use super::json::json;
 use super::table::{Slabs, bytes, grid};
-use super::{GeometryArgs, json};
 use crate::failure::Failure;
 use crate::stdout;
 use serde::Serialize;

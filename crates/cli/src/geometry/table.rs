@@ -1,6 +1,6 @@
 //! The table of geometry: what slabs are like, then the limits of the allocator in question.
 //!
-//! Neighbours: [`super`] fills it for SLUB, [`super::slab`] for SLAB.
+//! Neighbours: [`super::sizes`] fills it for SLUB, [`super::slab`] for SLAB.
 
 use std::fmt::Write as _;
 

@@ -57,8 +57,8 @@ pub fn watch(instance: &str) -> Result<ExitCode, Failure> {
 
 /// `--restore`.
 pub fn restore() -> Result<ExitCode, Failure> {
-    let tracefs = Tracefs::open().map_err(super::told::told)?;
-    let removed = tracefs::sweep(&tracefs).map_err(super::told::told)?;
+    let tracefs = Tracefs::open().map_err(super::failures::refused)?;
+    let removed = tracefs::sweep(&tracefs).map_err(super::failures::refused)?;
     let text = match removed.len() {
         0 => "no killed recorder has left anything in the kernel\n".into(),
         _ => format!("removed {}\n", removed.join(", ")),

@@ -1,16 +1,17 @@
 //! `slabyard record --kernel`: makes the kernel ready, records, and puts the snapshots of before and
 //! after into the file.
 
-use super::RecordArgs;
+use super::args::RecordArgs;
+use super::failures::{cannot_write, in_file, of_first_sample, refused, refused_to_user, written};
 use super::guard::Guard;
 use super::lists;
 use super::named;
-use super::told::told;
 use super::wait::{self, Ended, Waiting};
 use crate::failure::Failure;
-use crate::replay::screen::{Progress, bytes, seconds};
-use crate::{look, say};
-use anyhow::{Context, anyhow};
+use crate::look;
+use crate::stderr::say;
+use crate::terminal::{Progress, bytes, seconds};
+use anyhow::Context;
 use serde_json::json;
 use slabyard_lab::record::{Error, Options, Progress as Far, Recorded, Recorder, Wanted};
 use slabyard_lab::trace::{Attached, END, Header, RECORDING, SHRUNK, START, Writer};
@@ -33,7 +34,7 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let screen = Progress::new();
     screen.stage("making the kernel ready");
     let patterns = patterns(&args.caches)?;
-    let first = sample().map_err(rights)?;
+    let first = sample().map_err(of_first_sample)?;
     let picked = wanted(&patterns, &first)?;
     let guard = Guard::start()?;
     let options = Options {
@@ -42,7 +43,7 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
         most_bytes: args.max_size,
     };
     let buffer_kib = options.buffer_kib;
-    let recorder = Recorder::new(options).map_err(told_of)?;
+    let recorder = Recorder::new(options).map_err(refused_to_user)?;
     let mut reader = (!args.no_lists).then(lists::Reader::new).flatten();
     let out = File::create(output).with_context(|| cannot_write(output))?;
     let mut waiting = Waiting::new()?;
@@ -53,7 +54,7 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let start = sample()?;
     let header = header(&start, args);
     let attached = vec![attached(START, 0, &start)?];
-    let running = recorder.start(BufWriter::new(out), header, attached).map_err(told)?;
+    let running = recorder.start(BufWriter::new(out), header, attached).map_err(refused)?;
     let picked = wanted(&patterns, &first)?;
     let far = running.progress();
     let lists = reader.as_mut().and_then(|reader| {
@@ -78,7 +79,7 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
     let ended = ended?;
     let (mut recorded, writer) = stopped.map_err(|error| match error {
         Error::Trace(error) => written(output, error),
-        error => told(error),
+        error => refused(error),
     })?;
     let facts = facts(args, &recorded, buffer_kib, began, &ended);
     finish(args, &recorded, writer, &first, lists, facts)
@@ -251,68 +252,9 @@ fn size_of(name: &str) -> Option<String> {
     size.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("kmalloc-{size}"))
 }
 
-pub fn cannot_write(output: &Path) -> String {
-    format!("cannot write {}", output.display())
-}
-
-fn in_file(output: &Path, failure: Failure) -> Failure {
-    match failure {
-        Failure::Cannot(error) => error.context(cannot_write(output)).into(),
-        failure => failure,
-    }
-}
-
-/// The file could not be written while it was recorded.
-pub fn written(output: &Path, error: slabyard_lab::trace::Error) -> Failure {
-    anyhow!(error)
-        .context(format!(
-            "{} was written to here only; what is in it can be used with --partial. Make room, or \
-             keep the file small with --max-size",
-            output.display()
-        ))
-        .into()
-}
-
-fn told_of(error: Error) -> Failure {
-    match error {
-        Error::NotAllowed { .. } => anyhow!(error).context(as_root()).into(),
-        error => told(error),
-    }
-}
-
-/// A snapshot that could not be taken for want of rights is wanting them for the recording.
-fn rights(failure: Failure) -> Failure {
-    match failure {
-        Failure::Cannot(error) if !nix::unistd::geteuid().is_root() => {
-            error.context(as_root()).into()
-        }
-        failure => failure,
-    }
-}
-
-fn as_root() -> String {
-    let words: Vec<String> = std::env::args().skip(1).map(quoted).collect();
-    format!("recording a kernel takes root: sudo slabyard {}", words.join(" "))
-}
-
-fn quoted(word: String) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word;
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_is_offered_as_a_shell_takes_it() {
-        assert_eq!(quoted("-j8".into()), "-j8");
-        assert_eq!(quoted("it's".into()), "'it'\\''s'");
-        assert_eq!(quoted(String::new()), "''");
-    }
 
     #[test]
     fn families_of_kmalloc_are_told_by_their_sizes() {

@@ -3,7 +3,7 @@
 //! Neighbours: the lab's [`slabyard_lab::lists`] reads it. Invariant: where that is refused a line says
 //! what is lacking, and the recording goes on.
 
-use crate::say;
+use crate::stderr::say;
 use slabyard_lab::lists::bpf::Bpf;
 use slabyard_lab::lists::layout::Layout;
 use slabyard_lab::lists::walk::{self, Machine};

@@ -1,7 +1,8 @@
 //! The caches of a recording whose kernel did not name them in allocations (before 6.18).
 
 use crate::failure::Failure;
-use crate::{say, trace};
+use crate::stderr::say;
+use crate::trace_file;
 use slabyard_lab::edit::named;
 use slabyard_lab::record::Wanted;
 use slabyard_lab::trace::Stream;
@@ -16,15 +17,15 @@ pub fn name_caches(
     snapshot: &Snapshot,
     wanted: Option<Wanted>,
 ) -> Result<u64, Failure> {
-    let open = || Stream::open(file).map_err(trace::failed);
+    let open = || Stream::open(file).map_err(trace_file::failed);
     let by_sizes = by_sizes(snapshot);
     let known = |requested, allocated| by_sizes.get(&(requested, allocated)).cloned().flatten();
-    let caches = named::caches(open()?, known).map_err(trace::failed)?;
+    let caches = named::caches(open()?, known).map_err(trace_file::failed)?;
     let stream = open()?;
     let (header, attached) = (stream.header().clone(), stream.attached().to_vec());
-    let done = trace::put(file, |out| {
+    let done = trace_file::put(file, |out| {
         let (done, writer) =
-            named::named(stream, &caches, wanted, out, &header).map_err(trace::failed)?;
+            named::named(stream, &caches, wanted, out, &header).map_err(trace_file::failed)?;
         Ok((done, writer, attached))
     })?;
     say("this kernel's allocations do not name their cache: it was taken from the frees of the \

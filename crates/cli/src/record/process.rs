@@ -3,14 +3,14 @@
 //! A library in front of the preloaded one tells of each call in rings, which are copied here while
 //! the program runs, and written as events when it has ended. Nothing of it is in a program that is not recorded.
 
-use super::RecordArgs;
-use super::kernel::{cannot_write, written};
+use super::args::RecordArgs;
+use super::failures::{cannot_write, written};
 use super::wait::{self, Look, Waiting};
 use crate::failure::Failure;
-use crate::replay::screen::{Progress, bytes, seconds};
 use crate::run::library;
 use crate::run::{PRELOAD_ENV, preload};
-use crate::say;
+use crate::stderr::say;
+use crate::terminal::{Progress, bytes, seconds};
 use anyhow::Context;
 use serde_json::json;
 use slabyard_abi::recording;

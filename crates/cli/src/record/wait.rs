@@ -1,6 +1,6 @@
 //! Waits for the end of a recording: the command's, a signal, the time, a file that is full.
 
-use super::RecordArgs;
+use super::args::RecordArgs;
 use crate::failure::Failure;
 use anyhow::Context;
 use nix::sys::signal::{self, Signal};

@@ -5,13 +5,15 @@
 //! Invariant: the machine is the traced one, as the truth is of no other; the rules
 //! may be any, so that one sees the check fail.
 
-use super::ReplayArgs;
+use super::args::ReplayArgs;
+use super::heading::heading;
 use super::input::Loaded;
 use super::json::{SettingsJson, Source, pretty};
-use super::screen::{Colour, Grid, Progress, percent};
+use super::prepare;
 use super::table::Shown;
 use crate::failure::Failure;
 use crate::stdout;
+use crate::terminal::{Colour, Grid, Progress, percent};
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_lab::case::Case;
@@ -33,7 +35,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     same_machine(loaded)?;
     let start = args.start_state();
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
-    let case = super::case(args.engine, loaded, order, progress)?;
+    let case = prepare::case(args.engine, loaded, order, progress)?;
     progress.stage("replaying");
     let report = check::check(&case.plan(start)).context("the replay failed")?;
     let spread = spread(args, loaded, start, order, progress)?;
@@ -48,7 +50,7 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
         text(args, loaded, start, &found, left_out_share)
     };
     stdout::print(text.as_bytes())?;
-    let doubtful = super::doubts(&args.trace, loaded, &case);
+    let doubtful = prepare::doubts(&args.trace, loaded, &case);
     Ok(ExitCode::from(u8::from(doubtful || !found.all_met())))
 }
 
@@ -109,7 +111,7 @@ fn spread(
     let mut all: Option<Spread> = None;
     for seed in 1..=SEEDS {
         progress.stage(&format!("shaking the order of events, {seed} of {SEEDS}"));
-        let case = super::case(args.engine, loaded, order.shaken(seed), progress)?;
+        let case = prepare::case(args.engine, loaded, order.shaken(seed), progress)?;
         let one = Spread::of(&case.plan(start)).context("the replay failed")?;
         all = Some(all.map_or(one, |all| all.with(one)));
     }
@@ -124,7 +126,7 @@ fn text(
     left_out_share: f64,
 ) -> String {
     let colour = Colour::of_stdout();
-    let mut text = super::heading(args, loaded, start);
+    let mut text = heading(args, loaded, start);
     text.push_str("slabs, as change since the start; a/b is the kernel's and the model's\n\n");
     lines(&mut text, found, if args.all { Shown::All } else { Shown::Some }, colour);
     if let Some(Spread { allocated, freed, peak, relative }) = found.spread {

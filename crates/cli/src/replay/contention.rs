@@ -5,12 +5,14 @@
 //! Invariant: all rows are of the same trace and start; for each number of CPUs, eager and delayed
 //! freezing differ in nothing else.
 
-use super::ReplayArgs;
+use super::args::ReplayArgs;
+use super::heading::heading;
 use super::input::Loaded;
 use super::json::{SettingsJson, Source, pretty};
-use super::screen::{Colour, Grid, Progress};
+use super::prepare;
 use crate::failure::Failure;
 use crate::stdout;
+use crate::terminal::{Colour, Grid, Progress};
 use anyhow::Context as _;
 use serde::Serialize;
 use slabyard_lab::counters::Counter;
@@ -86,14 +88,14 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let start = args.start_state();
     let order = slabyard_lab::case::order_of(&loaded.snapshot);
-    let mut case = super::case(args.engine, loaded, order, progress)?;
+    let mut case = prepare::case(args.engine, loaded, order, progress)?;
     let own = [loaded.settings.machine.online_cpus];
     let mut lengths = lengths(&args.costs)?;
     let mut rows = Vec::new();
     for cpus in if cpus.is_empty() { &own } else { cpus } {
         // As many tasks for each CPU as the traced machine had.
         let tasks = args.tasks * (cpus / case_cpus(loaded)).max(1);
-        super::fits(&case, tasks)?;
+        prepare::fits(&case, tasks)?;
         for freezing in freezings(&loaded.settings) {
             progress.stage(&format!("replaying on {cpus} CPUs"));
             let mut settings = loaded.settings.clone();
@@ -115,10 +117,10 @@ pub fn run(
         let (source, settings) = (Source::of(args, loaded), SettingsJson::of(args, loaded, start));
         pretty(&Json { source, settings, costs, rows })?
     } else {
-        super::heading(args, loaded, start) + "\n" + &table(&rows)
+        heading(args, loaded, start) + "\n" + &table(&rows)
     };
     stdout::print(text.as_bytes())?;
-    let doubtful = super::doubts(&args.trace, loaded, &case);
+    let doubtful = prepare::doubts(&args.trace, loaded, &case);
     Ok(ExitCode::from(u8::from(doubtful)))
 }
 
@@ -214,14 +216,4 @@ fn table(rows: &[Row]) -> String {
         );
     }
     text
-}
-
-/// Numbers of CPUs: `2,4,8`; nothing is the machine's own.
-pub fn cpus(text: &str) -> Result<Vec<u32>, String> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let number = |text: &str| text.parse().ok().filter(|cpus| (1..=1024).contains(cpus));
-    let all: Option<Vec<u32>> = text.split(',').map(number).collect();
-    all.ok_or_else(|| "give numbers of CPUs from 1 to 1024, such as 2,8,32,128".into())
 }

@@ -3,10 +3,12 @@
 //! Invariant: `OUT` is whole or untouched, and may be `FILE` itself; a device, pipe or
 //! symbolic link stays what it is ([`file::put`]).
 
-use super::screen::{Progress, bytes};
-use super::{ReplayArgs, input};
+use super::args::ReplayArgs;
+use super::input;
 use crate::failure::Failure;
-use crate::{say, stdin, stdout};
+use crate::stderr::say;
+use crate::terminal::{Progress, bytes};
+use crate::{stdin, stdout};
 use anyhow::Context;
 use slabyard_lab::trace::{Frames, Header};
 use slabyard_observe::file;

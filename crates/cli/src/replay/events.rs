@@ -1,12 +1,11 @@
 //! What happens to the machine of a replay, as it is typed: `--offline 3@2.5`, `--online 3@4`,
 //! `--shrink 3`.
 //!
-//! Neighbours: [`super::ReplayArgs`] has the options; the lab says what can happen, and lets it.
+//! Neighbours: [`super::args`] has the options; the lab says what can happen, and lets it.
 
-use super::ReplayArgs;
 use super::input::Loaded;
-use super::screen::seconds;
 use crate::failure::Failure;
+use crate::terminal::seconds;
 use slabyard_lab::replay::events::{Event, What};
 
 /// Of `--offline`.
@@ -38,10 +37,9 @@ fn time(text: &str) -> Option<u64> {
     seconds.map(|seconds| (seconds * 1e9) as u64)
 }
 
-/// All that were asked for, none after the end of the trace.
-pub fn of(args: &ReplayArgs, loaded: &Loaded) -> Result<Vec<Event>, Failure> {
-    let all: Vec<Event> =
-        [&args.offline, &args.online, &args.shrink].into_iter().flatten().copied().collect();
+/// The events, if none is after the end of the trace.
+pub fn within(events: impl Iterator<Item = Event>, loaded: &Loaded) -> Result<Vec<Event>, Failure> {
+    let all: Vec<Event> = events.collect();
     let (first, last) = loaded.trace.span().into_inner();
     match all.iter().find(|event| event.at_ns > last - first) {
         None => Ok(all),

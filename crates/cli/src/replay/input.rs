@@ -4,12 +4,12 @@
 //! Invariants: a file that is wrong, too new, cut off or damaged in any way is a failure
 //! that says what to do; with `--partial` what is left of it is taken, and each gap told.
 
-use super::TraceArgs;
-use super::screen::Progress;
+use super::trace_args::TraceArgs;
 use crate::failure::Failure;
 use crate::machine::{Engine, MachineArgs};
-use crate::say;
+use crate::stderr::say;
 use crate::stdin::{self, shown};
+use crate::terminal::Progress;
 use anyhow::{Context, anyhow};
 use slabyard_lab::import;
 use slabyard_lab::lists::json;

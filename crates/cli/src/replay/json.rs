@@ -3,10 +3,11 @@
 //! Invariants: keys are the kernel's names where it has one; numbers are exact; what
 //! is unknown is `null`; keys are added, never renamed.
 
+use super::args::ReplayArgs;
 use super::figures::{CacheFigures, Figures, Point, State, Sum, Totals, named};
+use super::heading::start_name;
 use super::input::Loaded;
 use super::oom::MemoryJson;
-use super::{ReplayArgs, start_name};
 use serde::Serialize;
 use slabyard_lab::accuracy::{Accuracy, Change};
 use slabyard_lab::counters::DRAIN_BUCKETS;

@@ -42,22 +42,6 @@ impl Pressure {
     }
 }
 
-/// `65536`, `512K`, `40M`, `2G`.
-pub fn size(text: &str) -> Result<u64, String> {
-    let shift = match text.chars().last() {
-        Some('k' | 'K') => 10,
-        Some('m' | 'M') => 20,
-        Some('g' | 'G') => 30,
-        _ => 0,
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    let number: Option<u64> = digits.parse().ok().filter(|_| !digits.starts_with('+'));
-    number
-        .and_then(|n| n.checked_mul(1 << shift))
-        .filter(|n| *n > 0)
-        .ok_or_else(|| "expected bytes, such as 512K, 40M or 2G".into())
-}
-
 /// Refuses what no machine of 32-bit page numbers has, and what is less than a page.
 pub fn fits(bytes: u64, page_size: u32) -> Result<(), Failure> {
     if (u64::from(page_size)..=MOST_BYTES).contains(&bytes) {
@@ -285,19 +269,4 @@ fn write(
         kb(used),
         kb(parked)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_with_their_units() {
-        for (text, bytes) in [("1", Some(1)), ("40M", Some(40 << 20)), ("2g", Some(2 << 30))] {
-            assert_eq!(size(text).ok(), bytes, "{text}");
-        }
-        for text in ["", "0", "M", "-1", "+1", "1.5G", "99999999999G"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-    }
 }

@@ -6,26 +6,17 @@
 //! Invariant: which moment has the most slabs is known at the end of a run alone, so it
 //! is run to there once more; the same trace and rules give the same run.
 
-use super::ReplayArgs;
+use super::args::{ReplayArgs, SaveAt};
 use super::input::Loaded;
-use super::screen::Progress;
 use crate::failure::Failure;
 use crate::stdin::DASH;
+use crate::terminal::Progress;
 use anyhow::Context;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::{Plan, Replayed, replay};
 use slabyard_lab::tell;
 use slabyard_observe::file;
 use std::path::Path;
-
-/// When the caches are saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Moment {
-    /// When they first have the most slabs
-    Peak,
-    /// At the end of the trace
-    End,
-}
 
 /// Refuses to write over the trace itself, or among the report.
 pub fn look_before(args: &ReplayArgs, to: &Path) -> Result<(), Failure> {
@@ -54,8 +45,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let again;
     let replayed = match args.save_at {
-        Moment::End => replayed,
-        Moment::Peak => {
+        SaveAt::End => replayed,
+        SaveAt::Peak => {
             progress.stage("replaying up to the peak");
             let steps = Some(replayed.peak);
             again =

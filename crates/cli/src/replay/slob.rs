@@ -4,12 +4,14 @@
 //! the trace is not counted, because no snapshot of another allocator says how SLOB would have
 //! packed it.
 
+use super::args::ReplayArgs;
+use super::heading::plural;
 use super::input::{self, Loaded};
 use super::json::Source;
-use super::screen::{Colour, Grid, Progress, bytes, count, percent, seconds};
-use super::{ReplayArgs, plural};
 use crate::failure::Failure;
-use crate::{say, stdout};
+use crate::stderr::say;
+use crate::stdout;
+use crate::terminal::{Colour, Grid, Progress, bytes, count, percent, seconds};
 use anyhow::Context;
 use serde::Serialize;
 use slabyard_lab::event::Event;

@@ -5,7 +5,7 @@
 //! left out unless all are wanted, and a line says how many; totals cover them.
 
 use super::figures::{CacheFigures, Figures, State, Sum};
-use super::screen::{Colour, Grid, bytes, count, percent, seconds};
+use crate::terminal::{Colour, Grid, bytes, count, percent, seconds};
 use slabyard_lab::accuracy;
 use slabyard_lab::counters::{Counter, DRAIN_BUCKETS};
 use std::cmp::Reverse;

@@ -20,7 +20,8 @@
 use super::args::{Form, RunArgs};
 use super::child::End;
 use super::last_look::{Page, Seen};
-use crate::{look, say};
+use crate::look;
+use crate::stderr::say;
 use anyhow::Context;
 use slabyard_observe::snapshot::Kind;
 use slabyard_observe::view::json;

@@ -10,10 +10,8 @@ mod outcome;
 mod samples;
 mod work;
 
-use crate::asking::Wait;
+use crate::asking::{Wait, seconds};
 use crate::failure::Failure;
-use crate::list::pattern;
-use crate::set::seconds;
 use crate::{look, stdout};
 use anyhow::Context;
 use outcome::Outcome;
@@ -52,7 +50,7 @@ pub struct ShrinkArgs {
     #[arg(value_name = "SOURCE")]
     source: Named,
     /// Only caches with such a name [default: all]
-    #[arg(value_name = "CACHE", value_parser = pattern)]
+    #[arg(value_name = "CACHE", value_parser = look::pattern)]
     patterns: Vec<Pattern>,
     /// Only end the empty slabs on CPU partial lists; the rest of the lists stays (a process with
     /// CPU slabs)

@@ -1,8 +1,8 @@
 //! A kernel's events as the load, and what a kernel told at the same moments beside it.
 //!
-//! Neighbours: [`super`]. Invariant: a log's moments are paired with the load's by their order.
+//! Neighbour: [`super::served`] has the outcomes. Invariant: a log's moments are paired with the load's by their order.
 
-use super::Served;
+use super::served::Served;
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
 use slabyard_lab::geometry::kmalloc_sizes;

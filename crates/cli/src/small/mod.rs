@@ -7,6 +7,7 @@
 
 mod events;
 mod report;
+mod served;
 mod table;
 
 use crate::failure::Failure;
@@ -14,6 +15,7 @@ use crate::machine::Engine;
 use crate::stdout;
 use anyhow::Context;
 use clap::ValueHint;
+use served::Served;
 use slabyard_lab::small::state::Told;
 use slabyard_lab::small::{self, Contender, Load, Outcome, Small};
 use std::path::PathBuf;
@@ -88,12 +90,7 @@ pub struct SmallArgs {
     json: bool,
 }
 
-/// What one allocator made of each load.
-struct Served {
-    contender: Contender,
-    outcomes: Vec<Outcome>,
-}
-
+/// Serves each load by each allocator and prints what came of it.
 pub fn run(args: &SmallArgs) -> Result<ExitCode, Failure> {
     let small = args.machine()?;
     let mut told = Told::default();

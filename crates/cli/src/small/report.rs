@@ -1,9 +1,9 @@
 //! What a kernel says of a block of pages that is not there, in its own form.
 //!
-//! Neighbours: [`super`]. Invariant: pages that are no slab's and that nobody asked for are not
+//! Neighbour: [`super::served`] has the outcomes. Invariant: pages that are no slab's and that nobody asked for are not
 //! there; a figure that the model does not have is left out.
 
-use super::Served;
+use super::served::Served;
 use slabyard_lab::small::{Failed, Small};
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
 //! The table of `slabyard small`, and the same for programs.
 //!
-//! Neighbours: [`super`] has the outcomes. Invariants: of several loads a cell is the least and
+//! Neighbour: [`super::served`] has the outcomes. Invariants: of several loads a cell is the least and
 //! the most of them; buddy lists are those of the first.
 
-use super::Served;
+use super::served::Served;
 use crate::failure::Failure;
 use anyhow::Context;
 use slabyard_lab::small::buddy::Buddy;

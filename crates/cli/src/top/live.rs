@@ -7,7 +7,7 @@ use super::app::{App, Next, Start};
 use super::draw::{Look, draw};
 use super::events::{A_WHILE, Event, Events};
 use super::screen::{self, Screen};
-use crate::say;
+use crate::stderr::say;
 use nix::unistd::{Pid, getpid, getsid};
 use signal_hook::consts::signal::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;

@@ -20,7 +20,7 @@ mod tests;
 
 use crate::failure::Failure;
 use crate::look;
-use crate::say;
+use crate::stderr::say;
 use anyhow::Context;
 use app::Start;
 use columns::Column;

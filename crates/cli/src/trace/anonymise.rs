@@ -1,8 +1,10 @@
 //! `slabyard trace anonymise`: a copy of a trace that can be published.
 
+use super::output::{OutputArgs, progress, report};
 use super::renamer::Renamer;
-use super::{Output, snapshots};
+use super::snapshots;
 use crate::failure::Failure;
+use crate::trace_file;
 use clap::ValueHint;
 use slabyard_lab::edit::anonymous::{Names, anonymise};
 use slabyard_lab::prepare::naming;
@@ -25,12 +27,12 @@ pub struct AnonymiseArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 pub fn run(args: &AnonymiseArgs) -> Result<ExitCode, Failure> {
-    let progress = super::progress("anonymising");
-    let stream = super::open(&args.file)?;
+    let progress = progress("anonymising");
+    let stream = trace_file::open(&args.file)?;
     let attached = stream.attached().to_vec();
     let renamer = Renamer::default();
     // In the order of the snapshots, so that caches stay in theirs.
@@ -39,10 +41,11 @@ pub fn run(args: &AnonymiseArgs) -> Result<ExitCode, Failure> {
         let bytes = snapshots::anonymous(&one.bytes, &renamer)?;
         renamed.push(Attached { bytes, ..one.clone() });
     }
-    let done = super::put(&args.output.output, |out| {
+    let done = trace_file::put(&args.output.output, |out| {
         let cache = |name: &str| renamer.name(name);
         let names = Names { cache: &cache, is_known_site: &naming::is_site_of_bucket };
-        let (done, writer, mut moved) = anonymise(stream, &names, out).map_err(super::failed)?;
+        let (done, writer, mut moved) =
+            anonymise(stream, &names, out).map_err(trace_file::failed)?;
         for one in attached.iter().filter(|one| one.name == LISTS) {
             let bytes = snapshots::moved(&one.bytes, &renamer, |base| moved.place(base))?;
             renamed.push(Attached { bytes, ..one.clone() });
@@ -50,5 +53,5 @@ pub fn run(args: &AnonymiseArgs) -> Result<ExitCode, Failure> {
         Ok((done, writer, renamed))
     })?;
     progress.clear();
-    super::tell(&args.file, &args.output.output, &done)
+    report(&args.file, &args.output.output, &done)
 }

@@ -1,8 +1,10 @@
 //! `slabyard trace cut`: a part of a trace.
 
-use super::{Output, snapshots};
+use super::output::{OutputArgs, progress, report};
+use super::snapshots;
 use crate::failure::Failure;
-use crate::say;
+use crate::stderr::say;
+use crate::trace_file;
 use clap::ValueHint;
 use slabyard_lab::edit::cut::{Part, cut};
 use slabyard_lab::record::Wanted;
@@ -19,7 +21,7 @@ pub struct CutArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
     /// Leave out what was before so many seconds
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds)]
     from: u64,
@@ -43,8 +45,8 @@ pub fn run(args: &CutArgs) -> Result<ExitCode, Failure> {
     if to <= args.from {
         return Err(Failure::Usage("--to must be later than --from".into()));
     }
-    let progress = super::progress("cutting");
-    let stream = super::open(&args.file)?;
+    let progress = progress("cutting");
+    let stream = trace_file::open(&args.file)?;
     let attached = stream.attached().to_vec();
     let header = stream.header().clone();
     let part = Part {
@@ -52,8 +54,8 @@ pub fn run(args: &CutArgs) -> Result<ExitCode, Failure> {
         cpus: args.cpus.clone().map(|cpus| cpus.0),
         wanted: wanted(&args.caches, &attached)?,
     };
-    let done = super::put(&args.output.output, |out| {
-        let (done, writer) = cut(stream, part, out, &header).map_err(super::failed)?;
+    let done = trace_file::put(&args.output.output, |out| {
+        let (done, writer) = cut(stream, part, out, &header).map_err(trace_file::failed)?;
         Ok((done, writer, args.attached(&attached)?))
     })?;
     progress.clear();
@@ -67,7 +69,7 @@ pub fn run(args: &CutArgs) -> Result<ExitCode, Failure> {
             "its snapshot tells the caches' sizes only: what was on lists where the cut begins is not known",
         );
     }
-    super::tell(&args.file, &args.output.output, &done)
+    report(&args.file, &args.output.output, &done)
 }
 
 impl CutArgs {

@@ -1,8 +1,9 @@
 //! `slabyard trace info`: what is in a trace.
 
+use super::output::progress;
 use crate::failure::Failure;
-use crate::replay::screen::{bytes, seconds};
-use crate::{stdin, stdout};
+use crate::terminal::{bytes, seconds};
+use crate::{stdin, stdout, trace_file};
 use clap::ValueHint;
 use serde_json::{Value, json};
 use slabyard_lab::event::{Event, Kind};
@@ -79,8 +80,8 @@ struct Info {
 }
 
 pub fn run(args: &InfoArgs) -> Result<ExitCode, Failure> {
-    let progress = super::progress(&format!("reading {}", stdin::shown(&args.file)));
-    let mut info = Info::read(super::open(&args.file)?)?;
+    let progress = progress(&format!("reading {}", stdin::shown(&args.file)));
+    let mut info = Info::read(trace_file::open(&args.file)?)?;
     progress.clear();
     info.bytes = fs::metadata(&args.file).ok().filter(|meta| meta.is_file()).map(|meta| meta.len());
     let text = if args.json { format!("{:#}\n", info.json(args.top)) } else { info.text(args.top) };
@@ -125,7 +126,7 @@ impl Info {
             ..Info::default()
         };
         let mut events = Vec::new();
-        while let Some(lost) = stream.next(&mut events).map_err(super::failed)? {
+        while let Some(lost) = stream.next(&mut events).map_err(trace_file::failed)? {
             info.lost += lost;
             events.iter().for_each(|event| info.count(event));
         }

@@ -1,8 +1,10 @@
 //! `slabyard trace merge`: traces of several machines as one of a machine that has all of them.
 
-use super::{Output, snapshots};
+use super::output::{OutputArgs, progress, report};
+use super::snapshots;
 use crate::failure::Failure;
-use crate::say;
+use crate::stderr::say;
+use crate::trace_file;
 use anyhow::anyhow;
 use clap::ValueHint;
 use slabyard_lab::edit::MergeError;
@@ -18,13 +20,13 @@ pub struct MergeArgs {
     #[arg(value_name = "FILE", required = true, num_args = 2.., value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 pub fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
-    let progress = super::progress("merging");
+    let progress = progress("merging");
     let streams: Result<Vec<_>, Failure> =
-        args.files.iter().map(|file| super::open(file)).collect();
+        args.files.iter().map(|file| trace_file::open(file)).collect();
     let streams = streams?;
     let starts = streams.iter().map(|stream| {
         let cpus = stream.header().cpus.unwrap_or(1);
@@ -33,7 +35,7 @@ pub fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
     });
     let starts: Option<Vec<(Vec<u8>, u32)>> = starts.collect();
     let releases: Vec<String> = streams.iter().map(|s| s.header().release.clone()).collect();
-    let done = super::put(&args.output.output, |out| {
+    let done = trace_file::put(&args.output.output, |out| {
         let attached = match &starts {
             Some(starts) => {
                 let bytes = snapshots::together(starts)?;
@@ -56,7 +58,7 @@ pub fn run(args: &MergeArgs) -> Result<ExitCode, Failure> {
             releases.join(", ")
         ));
     }
-    super::tell(&args.files[0], &args.output.output, &done)
+    report(&args.files[0], &args.output.output, &done)
 }
 
 fn explained(error: MergeError, args: &MergeArgs) -> Failure {

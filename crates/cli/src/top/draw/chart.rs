@@ -1,7 +1,8 @@
 //! A small chart of one number's past, and a bar for each tenth.
 
 use super::super::short;
-use super::{Look, text};
+use super::look::{Colour, Look};
+use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -61,7 +62,7 @@ fn curve(frame: &mut Frame<'_>, area: Rect, past: &Past<'_>, span: Duration, loo
         ends.iter().map(|(at, n)| (*at, *n as f64)).collect()
     };
     let (lower, upper) = (points(&lows), points(&highs));
-    let style = if look.colour == super::Colour::Yes { look.accent() } else { Style::new() };
+    let style = if look.colour == Colour::Yes { look.accent() } else { Style::new() };
     let set = |data| {
         Dataset::default()
             .marker(Marker::Braille)

@@ -2,7 +2,8 @@
 
 use super::super::app::App;
 use super::super::short;
-use super::{Look, TALL, text};
+use super::look::Look;
+use super::text;
 use jiff::Timestamp;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -12,6 +13,9 @@ use ratatui::widgets::Paragraph;
 use slabyard_observe::fields::{self, Unit};
 use slabyard_observe::snapshot::Kind;
 use slabyard_observe::{Cache, Snapshot, Value};
+
+/// Rows of the screen from which on the head has all its lines.
+const TALL: u16 = 16;
 
 /// Rows of the head.
 pub fn rows(screen: u16) -> u16 {

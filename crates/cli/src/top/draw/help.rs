@@ -2,7 +2,8 @@
 
 use super::super::app::App;
 use super::super::keys::KEYS;
-use super::{Look, text};
+use super::look::Look;
+use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};

@@ -1,71 +1,28 @@
 //! The picture: state in, cells out. Nothing here knows a terminal.
 //!
 //! Neighbours: [`super::app`] is what is drawn; [`head`], [`table`], [`pane`] and
-//! [`help`] draw a part each.
+//! [`help`] draw a part each, in the styles of [`look`].
 //! Invariants: what does not fit is left out as a whole or ends in `…`; nothing is
 //! told by colour alone; any size can be drawn, if only in part.
 
 mod chart;
 mod head;
 mod help;
+mod look;
 mod pane;
 mod table;
 mod text;
 
+pub use look::{Colour, Look};
+
 use super::app::App;
-use jiff::tz::TimeZone;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
 
-/// Rows from which on the head has all its lines.
-const TALL: u16 = 16;
 /// Rows of a pane beside which there is still a table.
 const PANE: u16 = 11;
 /// Rows of the largest pane.
 const LARGEST_PANE: u16 = 20;
-
-/// How it looks.
-pub struct Look {
-    /// The zone of the time of day.
-    pub zone: TimeZone,
-    /// Whether there are colours.
-    pub colour: Colour,
-}
-
-/// Whether there are colours; weight and inversion are there without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    /// With colours.
-    Yes,
-    /// Without.
-    No,
-}
-
-impl Look {
-    fn strong(&self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
-    }
-
-    fn chosen(&self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
-    }
-
-    fn accent(&self) -> Style {
-        self.coloured(Color::Cyan)
-    }
-
-    fn alarm(&self) -> Style {
-        self.coloured(Color::Red)
-    }
-
-    fn coloured(&self, colour: Color) -> Style {
-        match self.colour {
-            Colour::Yes => self.strong().fg(colour),
-            Colour::No => self.strong(),
-        }
-    }
-}
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: &Look) {

@@ -4,7 +4,8 @@
 use super::super::app::App;
 use super::super::short;
 use super::chart::{self, Past};
-use super::{Look, text};
+use super::look::Look;
+use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;

@@ -2,7 +2,8 @@
 
 use super::super::app::{App, View};
 use super::super::columns::{Column, Direction, EXTRA, WIDEST};
-use super::{Look, text};
+use super::look::Look;
+use super::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

@@ -1,0 +1,104 @@
+//! The arguments of `slabyard geometry`, and the rules that they mean.
+
+use crate::failure::Failure;
+use crate::machine::{Engine, MachineArgs, size};
+use clap::ValueHint;
+use slabyard_lab::rules::{self, Machine, Settings};
+use std::fmt::Write;
+
+const EXAMPLES: &str = "\
+Examples:
+  slabyard geometry 192 4k                      as on this machine
+  slabyard geometry --release 5.9 --page-size 64k --cpus 64 9856
+  slabyard geometry --set max_order=1 --set cpu_partial=8192:1,4096:2 --json 1k 8k
+  slabyard geometry --against kernel            every cache of the running kernel (root)
+  slabyard geometry --against boot.json.zst --release 6.12
+  slabyard geometry --against dumps.json#boot   one of the dumps of a file
+  slabyard geometry --engine slab 192 2k        by the rules of mm/slab.c, to 6.7
+
+What is not given of the machine is this one's, or with --against the snapshot's.";
+
+/// `slabyard geometry`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = long_help())]
+pub struct GeometryArgs {
+    /// The kernel whose rules hold: a version such as 6.12 [default: the running one]
+    #[arg(long, value_name = "R")]
+    pub(super) release: Option<String>,
+    #[command(flatten)]
+    pub(super) machine: MachineArgs,
+    /// Change a rule; may be repeated, the last one counts
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) settings: Vec<String>,
+    /// The kernel's allocator whose rules hold
+    #[arg(long, value_enum, default_value = "slub")]
+    pub(super) engine: Engine,
+    /// For programs
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Compare each cache of a snapshot's file (`-` is standard input), or of the running
+    /// `kernel`, with the rules
+    #[arg(
+        long,
+        value_name = "SNAPSHOT|kernel",
+        conflicts_with = "sizes",
+        value_hint = ValueHint::FilePath
+    )]
+    pub(super) against: Option<std::path::PathBuf>,
+    /// Bytes of an object, such as 192 or 4k [default: the kmalloc size classes]
+    #[arg(value_name = "SIZE", value_parser = size)]
+    pub(super) sizes: Vec<u32>,
+}
+
+impl GeometryArgs {
+    /// The rules of a version, then what the kernel was booted with, then `--set`; and
+    /// what to tell people of the version.
+    pub(super) fn settings(
+        &self,
+        version: Option<&str>,
+        machine: Machine,
+        boot: impl FnOnce(&mut Settings) -> Result<(), Failure>,
+    ) -> Result<(Settings, Option<String>), Failure> {
+        let unknown = || Failure::Usage("the kernel's version is not known; give --release".into());
+        let (mut settings, note) = Settings::of_version(version.ok_or_else(unknown)?, machine)
+            .map_err(|e| Failure::Usage(e.to_string()))?;
+        boot(&mut settings)?;
+        for text in self.engine.setting().into_iter().chain(self.settings.iter().map(|s| &**s)) {
+            settings.set(text).map_err(|e| Failure::Usage(e.to_string()))?;
+        }
+        settings.validate().map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok((settings, note))
+    }
+}
+
+fn long_help() -> String {
+    let mut text = format!(
+        "{EXAMPLES}\n\nEvery kernel from 5.9 on follows the newest of these presets that is not \
+         above it: {}.\n\nKeys of --set (the kernel's names with slab_ or slub_ in front are taken \
+         as well):\n",
+        rules::RELEASES.iter().map(|r| r.name).collect::<Vec<_>>().join(", ")
+    );
+    for key in rules::keys() {
+        let _ = writeln!(text, "  {}: {}\n      {}", key.name, key.takes, key.help);
+    }
+    text.push_str(
+        "\nWaste is what is behind the last object of each slab; `-` and null are unknown: to \
+         5.15 a CPU's partial list is limited in objects, not in slabs.\n\nExit codes: 0 done, 1 \
+         differences from a kernel, 2 usage or a setting that cannot be, 3 cannot read the \
+         snapshot.",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_key() {
+        let help = long_help();
+        for key in rules::keys() {
+            assert!(help.contains(&format!("  {}: ", key.name)), "{}", key.name);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The first line of every report of a replay: what was replayed, by which rules, on which machine.
+
+use super::args::ReplayArgs;
+use super::input::Loaded;
+use crate::machine::Engine;
+use crate::terminal::seconds;
+use slabyard_lab::replay::Start;
+use slabyard_lab::trace::LISTS;
+
+/// What was replayed, on what.
+pub(super) fn heading(args: &ReplayArgs, loaded: &Loaded, start: Start) -> String {
+    let (trace, settings) = (&loaded.trace, &loaded.settings);
+    let machine = &settings.machine;
+    let (first, last) = trace.span().into_inner();
+    format!(
+        "{} events, recorded over {} on kernel {}; rules of {}, {}{}, {}, pages of {} KiB, start {}\n",
+        trace.nr_events(),
+        seconds(last - first),
+        loaded.snapshot.kernel.as_deref().unwrap_or("unknown"),
+        match args.engine {
+            Engine::Slub => settings.rules_name(),
+            Engine::Tiny => format!("{}, SLUB_TINY", settings.rules_name()),
+            Engine::Slab => "SLAB".into(),
+            Engine::Slob => "SLOB".into(),
+        },
+        plural(machine.online_cpus, "CPU"),
+        if args.tasks > 1 { format!(", each task {} times", args.tasks) } else { String::new() },
+        plural(machine.nodes, "node"),
+        machine.page_size >> 10,
+        start_name(start, loaded),
+    )
+}
+
+pub(super) fn plural(number: u32, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The start of a replay, as JSON and headings name it.
+pub(super) fn start_name(start: Start, loaded: &Loaded) -> &'static str {
+    match start {
+        Start::LookAhead if loaded.trace.attachment(LISTS).is_some() => "lists",
+        Start::LookAhead => "look-ahead",
+        Start::Snapshot => "snapshot",
+        Start::Empty => "empty",
+    }
+}

@@ -1,0 +1,66 @@
+//! The usual way of `slabyard replay`: one replay, and its figures as a table or JSON.
+
+use super::args::ReplayArgs;
+use super::heading::heading;
+use super::input::Loaded;
+use super::table::{self, Shown};
+use super::{events, figures, json, oom, prepare, save};
+use crate::failure::Failure;
+use crate::terminal::{Colour, Progress};
+use crate::{stderr, stdout};
+use anyhow::Context;
+use slabyard_lab::case;
+use slabyard_lab::replay::replay;
+use std::process::ExitCode;
+
+/// Replays a trace once and prints the figures.
+pub(super) fn run(
+    args: &ReplayArgs,
+    loaded: &Loaded,
+    progress: &Progress,
+) -> Result<ExitCode, Failure> {
+    let start = args.start_state();
+    let mut case = prepare::case(args.engine, loaded, case::order_of(&loaded.snapshot), progress)?;
+    case.happens(events::within(args.machine_events(), loaded)?)
+        .map_err(|wrong| Failure::Usage(wrong.to_string()))?;
+    let limit = args.memory_limit();
+    if let Some(limit) = limit {
+        oom::fits(limit.bytes, case.page_size)?;
+        case.tell_others(loaded.trace.events()).context("cannot read the trace")?;
+    }
+    let mut plan = case.plan(start);
+    plan.sample_every = args.sample_every(case.prepared.steps.len())?;
+    plan.memory = limit;
+    plan.tasks = args.tasks;
+    prepare::fits(&case, args.tasks)?;
+    progress.stage("replaying");
+    let replayed = replay(&plan).context("the replay failed")?;
+    progress.clear();
+    let doubtful = prepare::doubts(&args.trace, loaded, &case);
+    if let Some(to) = &args.save {
+        save::run(args, to, loaded, &plan, &case, &replayed, progress)?;
+    }
+    let figures = figures::of(&loaded.snapshot, &case, start, args.changes(&case), &replayed);
+    let text = if args.json {
+        let told = replayed.memory.as_ref();
+        let memory = told.map(|told| oom::MemoryJson::of(told, &case));
+        json::text(args, loaded, start, &figures, memory)?
+    } else {
+        let shown = if args.all { Shown::All } else { Shown::Some };
+        let mut text = heading(args, loaded, start) + "\n";
+        let counters = if args.counters { Shown::All } else { Shown::Some };
+        table::write(&mut text, &figures, shown, counters, Colour::of_stdout());
+        if let Some(told) = &replayed.memory {
+            text.push_str(&oom::moments(told, &case));
+        }
+        text
+    };
+    stdout::print(text.as_bytes())?;
+    if let Some(told) = &replayed.memory
+        && let Some(report) = oom::report(told, &case, loaded, &replayed)
+    {
+        stderr::write(&report.to_string());
+        return Ok(ExitCode::from(oom::CODE));
+    }
+    Ok(ExitCode::from(u8::from(doubtful)))
+}

@@ -1,0 +1,74 @@
+//! A loaded trace made ready for a replay: its events prepared for the caches of the snapshot and the
+//! settings, and what is said of it where that leaves doubt.
+
+use super::input::{self, Loaded};
+use super::trace_args::TraceArgs;
+use crate::failure::Failure;
+use crate::machine::Engine;
+use crate::stderr::say;
+use crate::terminal::Progress;
+use anyhow::anyhow;
+use slabyard_lab::case::{self, Case};
+use slabyard_lab::prepare::Order;
+use slabyard_lab::prepare::doubts::{self, Doubt};
+use slabyard_lab::slab;
+
+/// Puts trace, snapshot and settings together.
+pub fn case(
+    engine: Engine,
+    loaded: &Loaded,
+    order: Order,
+    progress: &Progress,
+) -> Result<Case, Failure> {
+    if order.jitter_ns == 0 {
+        progress.stage("preparing");
+    }
+    let Loaded { trace, snapshot, settings, .. } = loaded;
+    let wrong = |error| match error {
+        case::Error::Geometry { .. } => Failure::Usage(error.to_string()),
+        error => anyhow!(error).context("the trace cannot be replayed").into(),
+    };
+    let mut case = Case::of_source(trace, snapshot, settings, order).map_err(wrong)?;
+    if engine == Engine::Slab {
+        let rules =
+            slab::Rules { choice: settings.slab.choice, ..slab::Rules::of(&settings.machine) };
+        case.follow_slab(snapshot, &rules).map_err(wrong)?;
+        case.slab = settings.slab;
+    } else if let Some(key) = settings.typed_of_slab() {
+        return Err(Failure::Usage(format!("{key} is SLAB's: add --engine slab")));
+    }
+    progress.clear();
+    if case.guesses_frames && order.jitter_ns == 0 {
+        say(
+            "the machine made next to no slab while it was recorded, so that the trace does not tell surely \
+             which pages its objects are in: pages given back may be missed",
+        );
+    }
+    let unknown = case.prepared.oddities.unknown_cache;
+    if unknown > 0 && order.jitter_ns == 0 {
+        say(&format!(
+            "{unknown} events are of caches that the snapshot does not have, and left out"
+        ));
+    }
+    Ok(case)
+}
+
+/// Refuses more objects than 32 bits number.
+pub fn fits(case: &Case, tasks: u32) -> Result<(), Failure> {
+    if u32::try_from(case.prepared.nr_objects() as u64 * u64::from(tasks)).is_err() {
+        let text = format!("--tasks {tasks}: more objects than can be replayed; take fewer");
+        return Err(Failure::Usage(text));
+    }
+    Ok(())
+}
+
+/// Says why the figures are uncertain. True if that is for the exit code: events that
+/// are missing in what `--partial` asked for are not.
+pub fn doubts(args: &TraceArgs, loaded: &Loaded, case: &Case) -> bool {
+    let mut doubtful = input::are_missing(&loaded.trace) && !args.partial;
+    for doubt in doubts::doubts(&case.prepared, &loaded.snapshot) {
+        say(&doubt.to_string());
+        doubtful |= !(args.partial && matches!(doubt, Doubt::RowsMissing(_)));
+    }
+    doubtful
+}

@@ -1,0 +1,26 @@
+//! The options that name a trace and the snapshot that it starts from, for `replay` and `compare`.
+
+use clap::ValueHint;
+use std::path::PathBuf;
+
+/// The trace, and what it begins with.
+#[derive(clap::Args)]
+pub struct TraceArgs {
+    /// The trace: a file of ours, or a CSV, plain or .zst; `-` is standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The snapshot taken just before the trace; FILE#DUMP picks one of several, `-` is standard
+    /// input
+    /// [default: NAME.before.json or NAME.before.json.zst beside the trace]
+    #[arg(long, value_name = "SNAPSHOT", value_hint = ValueHint::FilePath)]
+    pub start: Option<PathBuf>,
+    /// The dump in the snapshot's file
+    #[arg(long, value_name = "NAME")]
+    pub dump: Option<String>,
+    /// Begin as if no lists had been read out of the kernel
+    #[arg(long)]
+    pub no_lists: bool,
+    /// Take what is left of a trace that was cut off or damaged
+    #[arg(long)]
+    pub partial: bool,
+}

@@ -1,0 +1,12 @@
+//! What came of the loads, one allocator at a time: [`super::table`], [`super::report`] and
+//! [`super::events`] show it.
+
+use slabyard_lab::small::{Contender, Outcome};
+
+/// What one allocator made of each load.
+pub(super) struct Served {
+    /// The allocator, with its settings.
+    pub(super) contender: Contender,
+    /// By load.
+    pub(super) outcomes: Vec<Outcome>,
+}
