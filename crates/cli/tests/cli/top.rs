@@ -252,6 +252,8 @@ fn keys_do_what_the_screen_says() {
     terminal.press(&["?"]);
     terminal.wait_for("help: ? or Esc closes it");
     terminal.press(&["Escape"]);
+    // A key right behind it would be one with Alt.
+    terminal.wait_until("no help", |screen| !screen.contains("help: ? or Esc"));
     terminal.press(&["Space"]);
     terminal.wait_for("PAUSED");
     terminal.press(&["q"]);
