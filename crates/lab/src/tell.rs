@@ -106,14 +106,14 @@ impl Run<'_> {
             ("bytes", Some(bytes)),
         ] {
             if let Some(number) = number {
-                cache.tell(name, number);
+                cache.set(name, number);
             }
         }
         for (counter, name, _) in Counter::of_models() {
             // Of sheaves a kernel without them tells nothing.
             let is_there = has_sheaves || !(name.contains("sheaf") || name.starts_with("barn_"));
             if is_there && field(name).is_some_and(|field| field.kind == FieldKind::Counter) {
-                cache.tell(*name, model.counters().get(*counter));
+                cache.set(*name, model.counters().get(*counter));
             }
         }
         let orders = [case.orders[nth], least];
@@ -258,7 +258,7 @@ fn cpus(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
     }
     for (nth, name) in ["parked_cpu", "cpu_slabs", "slabs_cpu_partial"].into_iter().enumerate() {
         let cpus = held.iter().map(|(cpu, held)| (*cpu, held[nth]));
-        cache.tell(name, Reading { cpus: exact(cpus.clone()), ..sum(cpus) });
+        cache.set(name, Reading { cpus: exact(cpus.clone()), ..sum(cpus) });
     }
 }
 
@@ -281,7 +281,7 @@ fn nodes(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
     }
     for (nth, name) in NAMES.into_iter().enumerate() {
         let nodes = of.iter().enumerate().map(|(node, of)| (node as u32, of[nth]));
-        cache.tell(name, Reading { nodes: exact(nodes.clone()), ..sum(nodes) });
+        cache.set(name, Reading { nodes: exact(nodes.clone()), ..sum(nodes) });
     }
 }
 

@@ -244,8 +244,8 @@ mod tests {
         let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
         for (name, live) in caches {
             let mut cache = Cache::new(*name);
-            cache.tell("live", *live);
-            cache.tell("bytes", *live * 64);
+            cache.set("live", *live);
+            cache.set("bytes", *live * 64);
             snapshot.caches.push(cache);
         }
         snapshot
@@ -269,8 +269,8 @@ mod tests {
     #[test]
     fn ranges_subtract_to_ranges_and_equal_ones_are_no_difference() {
         let (mut old, mut new) = (snapshot(&[("a", 0)]), snapshot(&[("a", 0)]));
-        old.caches[0].tell("live", Value::Range(10, 20));
-        new.caches[0].tell("live", Value::Range(15, 40));
+        old.caches[0].set("live", Value::Range(10, 20));
+        new.caches[0].set("live", Value::Range(15, 40));
         let delta = Delta::between(&old, &new);
         assert_eq!(change(&delta, "a", "live"), Difference { low: -5, high: 30 });
         assert!(Delta::between(&old, &old).is_empty());
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn what_one_does_not_tell_is_no_difference() {
         let (mut old, new) = (snapshot(&[("a", 5)]), snapshot(&[("a", 5)]));
-        old.caches[0].tell("partial", 1);
+        old.caches[0].set("partial", 1);
         old.totals.insert("slab".into(), Value::Exact(1));
         assert!(Delta::between(&old, &new).is_empty());
     }
@@ -304,8 +304,8 @@ mod tests {
     #[test]
     fn tunables_change_without_a_difference_of_numbers() {
         let (mut old, mut new) = (snapshot(&[("a", 5)]), snapshot(&[("a", 5)]));
-        old.caches[0].tell("min_partial", 5);
-        new.caches[0].tell("min_partial", 10);
+        old.caches[0].set("min_partial", 5);
+        new.caches[0].set("min_partial", 10);
         let mut delta = Delta::between(&old, &new);
         let change = delta.caches[0].change("min_partial").unwrap();
         assert_eq!((change.new.clone(), change.difference()), (Some(Value::Exact(10)), None));

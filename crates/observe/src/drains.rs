@@ -60,7 +60,7 @@ mod tests {
             for (word, number) in drain_words(nth).into_iter().zip(numbers) {
                 let name = WordName(word).to_string();
                 assert!(is_name(&name), "{name}");
-                cache.tell(name, number);
+                cache.set(name, number);
             }
         }
         let drains = of(&cache);

@@ -98,9 +98,9 @@ pub fn after_shrink(snapshot: &mut Snapshot) {
     let flushed: Vec<_> = snapshot.caches.iter().map(flushed).collect();
     for (cache, flushed) in snapshot.caches.iter_mut().zip(flushed) {
         if let Some(active) = flushed {
-            cache.tell("live", active);
+            cache.set("live", active);
             for place in ["parked", "parked_cpu", "parked_node"] {
-                cache.tell(place, 0);
+                cache.set(place, 0);
             }
         }
     }
@@ -174,7 +174,7 @@ mod tests {
     /// One cache of a kernel with 2 CPUs and a node.
     fn snapshot(release: Option<&str>, told: &[(&str, u64)]) -> Snapshot {
         let mut cache = Cache::new("x");
-        told.iter().for_each(|(name, value)| cache.tell(*name, *value));
+        told.iter().for_each(|(name, value)| cache.set(*name, *value));
         let source = Source { release: release.map(Into::into), ..Source::of(Kind::Kernel) };
         let mut snapshot = Snapshot::new(source);
         snapshot.machine.possible_cpus = Some(64);
@@ -244,7 +244,7 @@ mod tests {
             let told =
                 [("objects", 7), ("cpu_slabs", slabs), ("objs_per_slab", 4), ("slab_size", 8)];
             let mut snapshot = snapshot(Some("6.18.1"), &told);
-            snapshot.caches[0].tell("sheaf_capacity", 32);
+            snapshot.caches[0].set("sheaf_capacity", 32);
             sum(&mut snapshot);
             assert_eq!(snapshot.total("maybe_parked"), Some(&Value::Exact(56)));
             after_shrink(&mut snapshot);

@@ -161,7 +161,7 @@ mod tests {
             ("free_partial", 54),
             ("bytes", 8192),
         ] {
-            cache.tell(name, number);
+            cache.set(name, number);
         }
         snapshot.caches.push(cache);
         for total in TOTALS.iter().filter(|t| t.part) {
@@ -212,7 +212,7 @@ mod tests {
             ("empty", 2, "empty"),
         ] {
             let mut snapshot = sound();
-            snapshot.caches[0].tell(name, Reading::from(number));
+            snapshot.caches[0].set(name, Reading::from(number));
             let findings = check(&snapshot);
             assert!(findings.iter().any(|f| f.what == what), "{name}: {findings:?}");
         }
@@ -221,11 +221,11 @@ mod tests {
     #[test]
     fn bounds_agree_where_some_choice_of_them_does() {
         let mut snapshot = sound();
-        snapshot.caches[0].tell("live", Value::Range(60, 70));
-        snapshot.caches[0].tell("in_transit", Value::Range(0, 10));
+        snapshot.caches[0].set("live", Value::Range(60, 70));
+        snapshot.caches[0].set("in_transit", Value::Range(0, 10));
         snapshot.totals.insert("live".into(), Value::Range(3840, 4480));
         assert_eq!(check(&snapshot), []);
-        snapshot.caches[0].tell("live", Value::Range(40, 59));
+        snapshot.caches[0].set("live", Value::Range(40, 59));
         let texts: Vec<_> = check(&snapshot).iter().map(Finding::to_string).collect();
         assert_eq!(
             texts,
@@ -242,7 +242,7 @@ mod tests {
         snapshot.totals.remove("metadata");
         snapshot.totals.insert("committed".into(), Value::Exact(1));
         snapshot.caches[0].readings.remove("in_transit");
-        snapshot.caches[0].tell("live", 60u64);
+        snapshot.caches[0].set("live", 60u64);
         snapshot.totals.insert("live".into(), Value::Exact(60 * 64));
         assert_eq!(check(&snapshot), []);
     }

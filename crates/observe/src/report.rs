@@ -171,7 +171,7 @@ fn cache(rest: &str) -> Result<Cache, Damage> {
     }
     let mut cache = Cache::new(name);
     let is_known = |key: &str| CACHE_FIELDS.iter().any(|f| f.name == key);
-    numbers(rest, is_known)?.for_each(|(key, n)| cache.tell(key, n));
+    numbers(rest, is_known)?.for_each(|(key, n)| cache.set(key, n));
     Ok(cache)
 }
 
@@ -180,7 +180,7 @@ fn counts(rest: &str, snapshot: &mut Snapshot) -> Result<(), Damage> {
     let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let cache = snapshot.caches.iter_mut().find(|cache| cache.name == name);
     let cache = cache.ok_or(Damage::NoName)?;
-    numbers(rest, is_count)?.for_each(|(key, n)| cache.tell(key, n));
+    numbers(rest, is_count)?.for_each(|(key, n)| cache.set(key, n));
     Ok(())
 }
 

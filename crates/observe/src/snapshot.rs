@@ -266,7 +266,7 @@ impl Cache {
     }
 
     /// Writes down what the source told.
-    pub fn tell(&mut self, name: impl Into<String>, reading: impl Into<Reading>) {
+    pub fn set(&mut self, name: impl Into<String>, reading: impl Into<Reading>) {
         self.readings.insert(name.into(), reading.into());
     }
 }

@@ -19,19 +19,19 @@ fn version_1() -> Snapshot {
     let mut merged = Cache::new("filp");
     merged.id = Some(":A-0000192".into());
     merged.aliases = vec!["names_cache".into(), "sgpool-8".into()];
-    merged.tell("object_size", 184);
-    merged.tell("slab_size", 192);
-    merged.tell("order", 0);
-    merged.tell("objs_per_slab", 21);
-    merged.tell("objects", parts(4100, &[(0, 4000), (1, 100)]));
-    merged.tell("total_objects", parts(4200, &[(0, 4079), (1, 121)]));
-    merged.tell("slabs", 200);
-    merged.tell("partial", parts(7, &[(1, 7)]));
-    merged.tell("cpu_slabs", 13);
-    merged.tell("ctor", Value::Text("init_once+0x0/0x20".into()));
+    merged.set("object_size", 184);
+    merged.set("slab_size", 192);
+    merged.set("order", 0);
+    merged.set("objs_per_slab", 21);
+    merged.set("objects", parts(4100, &[(0, 4000), (1, 100)]));
+    merged.set("total_objects", parts(4200, &[(0, 4079), (1, 121)]));
+    merged.set("slabs", 200);
+    merged.set("partial", parts(7, &[(1, 7)]));
+    merged.set("cpu_slabs", 13);
+    merged.set("ctor", Value::Text("init_once+0x0/0x20".into()));
     let mut counted = Cache::new("malloc-64");
-    counted.tell("live", Value::Range(90, 93));
-    counted.tell(
+    counted.set("live", Value::Range(90, 93));
+    counted.set(
         "alloc_slab",
         Reading {
             value: Value::Exact(12),

@@ -54,7 +54,7 @@ proptest! {
             YARD_FIELDS.iter().map(|f| (f.name.into(), Value::Exact((f.get)(&yard)))).collect();
         for (name, counters) in caches {
             let mut cache = Cache::new(name);
-            CACHE_FIELDS.iter().for_each(|f| cache.tell(f.name, (f.get)(&counters)));
+            CACHE_FIELDS.iter().for_each(|f| cache.set(f.name, (f.get)(&counters)));
             want.caches.push(cache);
         }
         // A report does not say when it was written.

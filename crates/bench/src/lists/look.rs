@@ -156,8 +156,8 @@ pub mod tests {
     /// A cache of slabs of 16 KiB, with lists `(cpu, claimed, in use of 51 each)`.
     pub fn snapshot(bytes: u64, lists: &[(u32, Option<u32>, &[u32])]) -> Snapshot {
         let mut cache = Cache::new("malloc-80");
-        cache.tell("bytes", bytes);
-        cache.tell("order", 2);
+        cache.set("bytes", bytes);
+        cache.set("order", 2);
         let slab = |cpu, claimed, inuse: &u32| Slab {
             order: 2,
             objects: 51,

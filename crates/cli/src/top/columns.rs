@@ -250,7 +250,7 @@ mod tests {
             columns.iter().filter(|c| c.name == "empties_bytes").count()
         };
         assert_eq!((has(&snapshot, "bytes"), has(&snapshot, "empties_bytes")), (0, 1));
-        snapshot.caches[0].tell("empties_bytes", 0);
+        snapshot.caches[0].set("empties_bytes", 0);
         assert_eq!((has(&snapshot, "bytes"), has(&snapshot, "empties_bytes")), (1, 1));
     }
 

@@ -111,8 +111,8 @@ mod tests {
     fn look(history: &mut History, seconds: u64, live: Value, slow_paths: u64) {
         let mut snapshot = Snapshot::new(Source::of(Kind::Process));
         let mut cache = Cache::new("malloc-64");
-        cache.tell("live", live);
-        cache.tell("slow_paths", slow_paths);
+        cache.set("live", live);
+        cache.set("slow_paths", slow_paths);
         snapshot.caches.push(cache);
         history.add(&snapshot, Duration::from_secs(seconds));
     }

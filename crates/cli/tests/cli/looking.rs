@@ -53,7 +53,7 @@ fn snapshot(live: u64) -> Snapshot {
             ("parked_cpu", 7),
             ("parked_node", 0),
         ] {
-            cache.tell(key, value);
+            cache.set(key, value);
         }
         snapshot.caches.push(cache);
     }

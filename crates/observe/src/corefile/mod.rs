@@ -4,114 +4,32 @@
 //! Memory is what the file's loadable segments hold; a segment of which the file holds
 //! less than it claims is a truncated core, and refused.
 
-use crate::process::memory::{Fault, Memory, Part};
+mod dump;
+mod elf;
+mod error;
+
+pub use error::Error;
+
+use crate::process::memory::Fault;
 use crate::process::sites;
-use crate::process::yards::{self, Lost};
+use crate::process::yards::{self, Unreadable};
 use crate::snapshot::{Kind, Snapshot, Source};
-use crate::symbols::{self, Loaded};
+use crate::symbols;
 use crate::traces::Traces;
 use crate::want::Want;
-use object::elf::{ET_CORE, FileHeader64, NT_FILE, NT_PRPSINFO, PF_R, PF_W, PT_LOAD};
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use object::{FileKind, LittleEndian, ReadCache};
-use std::ffi::OsStr;
-use std::fs::File;
-use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
-
-/// Why a core file cannot be read, and what to do.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The system failed.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is something else.
-    #[error("{} is not a core file: {what}", path.display())]
-    NotCore {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        what: String,
-    },
-    /// Of a machine that is not read here.
-    #[error(
-        "{} is the core file of a {what} program; those of little-endian 64-bit programs \
-         can be read",
-        path.display()
-    )]
-    Machine {
-        /// The file.
-        path: PathBuf,
-        /// Which.
-        what: &'static str,
-    },
-    /// It ends too early.
-    #[error(
-        "{} is truncated: it has {has} bytes and speaks of {wants}; make it again with room \
-         enough (`ulimit -c unlimited`, or `gcore PID`)",
-        path.display()
-    )]
-    Truncated {
-        /// The file.
-        path: PathBuf,
-        /// Bytes that it has.
-        has: u64,
-        /// Bytes that it should have.
-        wants: u64,
-    },
-    /// No yard in it.
-    #[error(
-        "{} holds no yard: the program did not run on Slabyard, or its private memory was not \
-         dumped (see coredump_filter)",
-        path.display()
-    )]
-    NoYard {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Of another version.
-    #[error(
-        "the yard in {} has layout {found}; this slabyard reads {known}; use the slabyard that \
-         came with its library",
-        path.display()
-    )]
-    Layout {
-        /// The file.
-        path: PathBuf,
-        /// The version that was found.
-        found: u64,
-        /// The version that is known.
-        known: u64,
-    },
-    /// Numbers that cannot be.
-    #[error("the yard in {} is damaged: {what}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        what: String,
-    },
-}
+use dump::CoreDump;
+use std::path::Path;
 
 /// What a process held when its core was written.
 ///
 /// # Errors
 /// If the file is no core file, is truncated, or holds no yard.
 pub fn sample(path: &Path, want: Want) -> Result<Snapshot, Error> {
-    let core = Core::open(path)?;
+    let core = CoreDump::open(path)?;
     let mut source = Source::of(Kind::Core);
     source.path = Some(path.display().to_string());
-    (source.pid, source.program) = (core.pid, core.program.clone());
-    let mut snapshot = yards::sample(&core, want, source).map_err(|why| lost(path, why))?;
+    (source.pid, source.program) = (core.notes.pid, core.notes.program.clone());
+    let mut snapshot = yards::sample(&core, want, source).map_err(|why| error_of(path, why))?;
     if let Some(ms) = core.written_at_ms {
         snapshot.taken_at_ms = ms;
     }
@@ -124,174 +42,24 @@ pub fn sample(path: &Path, want: Want) -> Result<Snapshot, Error> {
 /// # Errors
 /// As [`sample`].
 pub fn traces(path: &Path, cache: &str) -> Result<Option<Traces>, Error> {
-    let core = Core::open(path)?;
-    let mut told = sites::read(&core, cache, None).map_err(|why| lost(path, why))?;
+    let core = CoreDump::open(path)?;
+    let mut told = sites::read(&core, cache, None).map_err(|why| error_of(path, why))?;
     if let Some(traces) = &mut told {
-        symbols::name(traces, &core.loaded, None);
+        symbols::name(traces, &core.notes.loaded, None);
     }
     Ok(told)
 }
 
-fn lost(path: &Path, why: Lost) -> Error {
+fn error_of(path: &Path, why: Unreadable) -> Error {
     let path = path.to_owned();
     match why {
-        Lost::NoYard => Error::NoYard { path },
-        Lost::Layout { found, known } => Error::Layout { path, found, known },
-        Lost::Damaged(what) => Error::Damaged { path, what },
-        Lost::Fault(Fault::Io(source)) => Error::Io { path, source },
-        Lost::Fault(why @ (Fault::Absent(_) | Fault::Denied | Fault::Gone)) => {
+        Unreadable::NoYard => Error::NoYard { path },
+        Unreadable::Layout { found, known } => Error::Layout { path, found, known },
+        Unreadable::Damaged(what) => Error::Damaged { path, what },
+        Unreadable::Fault(Fault::Io(source)) => Error::Io { path, source },
+        Unreadable::Fault(why @ (Fault::Absent(_) | Fault::Denied | Fault::Gone)) => {
             Error::Damaged { path, what: why.to_string() }
         }
-    }
-}
-
-/// A segment of memory, and where the file holds it.
-struct Segment {
-    memory: Range<u64>,
-    offset: u64,
-    writable: bool,
-}
-
-struct Core {
-    file: File,
-    /// By address.
-    segments: Vec<Segment>,
-    pid: Option<u32>,
-    program: Option<String>,
-    written_at_ms: Option<u64>,
-    /// Files in its memory.
-    loaded: Vec<Loaded>,
-}
-
-impl Core {
-    fn open(path: &Path) -> Result<Core, Error> {
-        let io = |source| Error::Io { path: path.to_owned(), source };
-        let not = |what: &str| Error::NotCore { path: path.to_owned(), what: what.to_owned() };
-        let file = File::open(path).map_err(io)?;
-        let facts = file.metadata().map_err(io)?;
-        if !facts.is_file() {
-            return Err(not("it is no regular file"));
-        }
-        let written = facts.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
-        let mut core = Core {
-            segments: Vec::new(),
-            pid: None,
-            program: None,
-            written_at_ms: written.and_then(|d| u64::try_from(d.as_millis()).ok()),
-            loaded: Vec::new(),
-            file,
-        };
-        let cache = ReadCache::new(core.file.try_clone().map_err(io)?);
-        match FileKind::parse(&cache) {
-            Ok(FileKind::Elf64) => {}
-            Ok(FileKind::Elf32) => {
-                return Err(Error::Machine { path: path.to_owned(), what: "32-bit" });
-            }
-            _ => return Err(not("it does not begin as an ELF file does")),
-        }
-        let damaged = |why: object::Error| not(&format!("its headers are damaged: {why}"));
-        // The header's magic was seen above: what this refuses is the other byte order.
-        let header = FileHeader64::<LittleEndian>::parse(&cache).map_err(damaged)?;
-        let endian = header
-            .endian()
-            .map_err(|_| Error::Machine { path: path.to_owned(), what: "big-endian" })?;
-        if header.e_type.get(endian) != ET_CORE {
-            return Err(not("it is a program or a library"));
-        }
-        let mut wants = 0;
-        for segment in header.program_headers(endian, &cache).map_err(damaged)? {
-            let (offset, bytes) = segment.file_range(endian);
-            wants = wants.max(offset.saturating_add(bytes));
-            let address = segment.p_vaddr(endian);
-            if segment.p_type(endian) == PT_LOAD && bytes > 0 {
-                let both = PF_R | PF_W;
-                core.segments.push(Segment {
-                    memory: address..address.saturating_add(bytes),
-                    offset,
-                    writable: segment.p_flags(endian) & both == both,
-                });
-            }
-        }
-        if wants > facts.len() {
-            return Err(Error::Truncated { path: path.to_owned(), has: facts.len(), wants });
-        }
-        for segment in header.program_headers(endian, &cache).map_err(damaged)? {
-            let Ok(Some(mut notes)) = segment.notes(endian, &cache) else { continue };
-            while let Ok(Some(note)) = notes.next() {
-                if note.n_type(endian) == NT_PRPSINFO && note.name() == b"CORE" {
-                    (core.pid, core.program) = process_of(note.desc());
-                }
-                if note.n_type(endian) == NT_FILE && note.name() == b"CORE" {
-                    core.loaded = loaded_of(note.desc()).unwrap_or_default();
-                }
-            }
-        }
-        core.segments.sort_by_key(|s| s.memory.start);
-        Ok(core)
-    }
-}
-
-/// Id and name of the process, from `struct elf_prpsinfo` of a 64-bit machine.
-fn process_of(desc: &[u8]) -> (Option<u32>, Option<String>) {
-    const PID: usize = 24;
-    const NAME: Range<usize> = 40..56;
-    let pid = desc.get(PID..).and_then(|rest| rest.first_chunk::<4>());
-    let pid = pid.map(|bytes| u32::from_le_bytes(*bytes));
-    let name = desc.get(NAME).map(|name| {
-        let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-        let text = String::from_utf8_lossy(&name[..end]);
-        text.chars().filter(|c| !c.is_control()).collect::<String>()
-    });
-    (pid, name.filter(|name| !name.is_empty()))
-}
-
-/// Files in memory, from the note of a 64-bit machine: how many, the unit of offsets, begin, end and
-/// offset of each, and their paths, each with a 0 at its end.
-fn loaded_of(desc: &[u8]) -> Option<Vec<Loaded>> {
-    let word = |nth: usize| {
-        let bytes = desc.get(nth.checked_mul(8)?..)?.first_chunk::<8>()?;
-        Some(u64::from_le_bytes(*bytes))
-    };
-    let (nr, unit) = (usize::try_from(word(0)?).ok()?, word(1)?);
-    let names = desc.get(nr.checked_mul(24)?.checked_add(16)?..)?;
-    let files = names.split(|byte| *byte == 0).take(nr).enumerate().map(|(nth, name)| {
-        Some(Loaded {
-            memory: word(2 + 3 * nth)?..word(3 + 3 * nth)?,
-            offset: word(4 + 3 * nth)?.checked_mul(unit)?,
-            path: PathBuf::from(OsStr::from_bytes(name)),
-        })
-    });
-    files.collect()
-}
-
-impl Memory for Core {
-    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault> {
-        let mut rest = into;
-        for part in parts {
-            let (mut now, later) = rest.split_at_mut(part.bytes);
-            rest = later;
-            let mut at = part.address;
-            // A part may go over segments that lie side by side.
-            while !now.is_empty() {
-                let after = self.segments.partition_point(|s| s.memory.start <= at);
-                let segment = after.checked_sub(1).map(|i| &self.segments[i]);
-                let Some(segment) = segment.filter(|s| s.memory.contains(&at)) else {
-                    return Err(Fault::Absent(at));
-                };
-                let here = usize::try_from(segment.memory.end - at).unwrap_or(usize::MAX);
-                let (bytes, others) = now.split_at_mut(here.min(now.len()));
-                let offset = segment.offset + (at - segment.memory.start);
-                self.file.read_exact_at(bytes, offset)?;
-                at += bytes.len() as u64;
-                now = others;
-            }
-        }
-        Ok(())
-    }
-
-    fn mappings(&self) -> Result<Vec<Range<u64>>, Fault> {
-        let writable = self.segments.iter().filter(|s| s.writable);
-        Ok(writable.map(|s| s.memory.clone()).collect())
     }
 }
 

@@ -126,7 +126,7 @@ fn snapshot(dump: Option<&Dump>, outside: &Dump) -> Result<Snapshot, String> {
                 continue;
             };
             let reading = parse(name, &text).map_err(|e| format!("cache `{id}`, {name}: {e}"))?;
-            cache.tell(name.as_str(), reading);
+            cache.set(name.as_str(), reading);
         }
         snapshot.caches.push(cache);
     }

@@ -139,9 +139,9 @@ mod tests {
     fn a_page_size_is_told_only_where_one_alone_fits() {
         let cache = |order: u64, size: u64, objs: u64| {
             let mut cache = Cache::new("x");
-            cache.tell("order", order);
-            cache.tell("slab_size", size);
-            cache.tell("objs_per_slab", objs);
+            cache.set("order", order);
+            cache.set("slab_size", size);
+            cache.set("objs_per_slab", objs);
             cache
         };
         assert_eq!(page_bytes(&[cache(0, 64, 64), cache(3, 8192, 4)]), Some(4096));

@@ -36,7 +36,7 @@ pub(super) fn together(rows: &[Row], listing: &Listing) -> Vec<Found> {
         let aliases = directory.map_or(&[][..], aliases_of);
         let mut cache = named(&row.name, directory, aliases, &mut names);
         for (number, value) in row.numbers {
-            cache.tell(number, value);
+            cache.set(number, value);
         }
         found.push(Found { cache, directory: directory.map(Into::into), listed: true });
     }

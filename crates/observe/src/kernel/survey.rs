@@ -165,8 +165,8 @@ fn count(reader: &mut Reader, directory: &Directory, cache: &mut Cache, estimate
     }
     let text = reader.read(directory, "objects").ok();
     if let Some(counted) = text.and_then(|text| attribute::parse("objects", text).ok()) {
-        cache.tell("objects_counted", counted);
-        cache.tell("objects", estimate);
+        cache.set("objects_counted", counted);
+        cache.set("objects", estimate);
     }
 }
 
@@ -190,7 +190,7 @@ impl Attempt {
                 match attribute::parse(&self.name, text) {
                     Ok(reading) => {
                         self.seen = true;
-                        cache.tell(self.name.as_str(), reading);
+                        cache.set(self.name.as_str(), reading);
                     }
                     Err(what) if self.strange.is_none() => {
                         self.strange = Some(format!("cache `{}`: {what}", cache.name));

@@ -1,7 +1,7 @@
 //! Further names of caches that merged with others.
 //!
 //! Neighbours: `slabyard_abi::region::alias` lays the records out; [`super::look`] reads them,
-//! [`super::tell`] puts them beside the cache's name.
+//! [`super::to_snapshot`] puts them beside the cache's name.
 //! Invariant: a record is of a cache only as long as both have one generation.
 
 use super::front::Front;

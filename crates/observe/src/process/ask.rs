@@ -4,13 +4,14 @@
 //! Invariants: a request that cannot be right is refused before anything is written.
 
 use super::collect::{self, Collect};
+use super::cpu_slabs_held;
 use super::error::Error;
-use super::held;
-pub use super::mailbox::StopThread;
-use super::mailbox::{self, Late, Letter, Mailbox, Sent, get};
+use super::mailbox::{self, Mailbox, get};
+
+use super::request::{self, MailRequest, OnDeadline, RequestEnd, StopThread};
 use super::target::Target;
 use super::words::Words;
-use super::yards::{self, Lost};
+use super::yards::{self, Unreadable};
 use slabyard_abi::region::{CacheWord, Mail, Outcome, Request, TUNABLES, TunableRow, WHOLE_YARD};
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,7 @@ pub struct Patience<'a> {
 /// # Errors
 /// As [`ask`]; [`Error::NotServed`] in place of [`Error::Queued`].
 pub fn ask_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Answer, Error> {
-    sum(pid, ask, each(pid, ask, patience, Late::IsWithdrawn)?)
+    sum(pid, ask, each(pid, ask, patience, OnDeadline::Withdraw)?)
 }
 
 /// As [`ask_each`], but takes back what nobody did in time.
@@ -79,7 +80,7 @@ pub fn ask_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Answer,
 /// # Errors
 /// As [`ask_each`].
 pub fn ask_each_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Vec<Asked>, Error> {
-    each(pid, ask, patience, Late::IsWithdrawn)
+    each(pid, ask, patience, OnDeadline::Withdraw)
 }
 
 /// Asks, and waits for the answer until the deadline; where several yards are asked ([`ask_each`]),
@@ -137,10 +138,15 @@ pub struct Asked {
 /// As [`super::sample`]; if the request cannot be right.
 pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<Asked>, Error> {
     let stop_thread = StopThread::Never;
-    each(pid, ask, Patience { deadline, stop: &|| false, stop_thread }, Late::Stays)
+    each(pid, ask, Patience { deadline, stop: &|| false, stop_thread }, OnDeadline::Leave)
 }
 
-fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<Asked>, Error> {
+fn each(
+    pid: u32,
+    ask: &Ask,
+    patience: Patience<'_>,
+    on_deadline: OnDeadline,
+) -> Result<Vec<Asked>, Error> {
     let Patience { deadline, stop, stop_thread } = patience;
     let target = Target::open(pid)?;
     let fronts = yards::fronts(&target.memory).map_err(|why| target.error(why))?;
@@ -150,20 +156,21 @@ fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<A
         let seen = collect::collect(&target.memory, &front);
         let seen = seen.map_err(|why| target.error(why.into()))?;
         let caches = caches(&seen);
-        let letter = match letter(pid, ask, &caches) {
+        let request = match mail_request(pid, ask, &caches) {
             Err(why @ Error::UnknownCache { .. }) => {
                 unknown.get_or_insert(why);
                 continue;
             }
-            letter => letter?,
+            request => request?,
         };
-        let is_whole = letter.words[1] == WHOLE_YARD;
+        let is_whole = request.words[1] == WHOLE_YARD;
         let rows = seen.rows_again;
-        let mailbox = Mailbox { memory: &target.memory, front: &front, rows, stop_thread };
-        let sent = mailbox.send(&letter, Instant::now() + deadline, late, stop);
+        let mailbox = Mailbox { memory: &target.memory, front: &front, rows };
+        let end = Instant::now() + deadline;
+        let sent = request::send(&mailbox, &request, stop_thread, end, on_deadline, stop);
         let sent = sent.map_err(|why| target.error(why.into()));
         let answer = sent.and_then(|sent| match sent {
-            Sent::Withdrawn(stopped) => {
+            RequestEnd::Withdrawn(stopped) => {
                 let helper = mailbox::helper(&target.memory, &front).ok().flatten();
                 Err(Error::NotServed { pid, helped: helper.is_some(), stopped })
             }
@@ -176,13 +183,13 @@ fn each(pid: u32, ask: &Ask, patience: Patience<'_>, late: Late) -> Result<Vec<A
     }
     match unknown {
         Some(why) => Err(why),
-        None if all.is_empty() => Err(target.error(Lost::NoYard)),
+        None if all.is_empty() => Err(target.error(Unreadable::NoYard)),
         None => Ok(all),
     }
 }
 
 /// A cache in use, as a request names it.
-struct Named {
+struct NamedCache {
     name: String,
     number: u64,
     generation: u64,
@@ -192,14 +199,14 @@ struct Named {
     has_arrays: bool,
 }
 
-impl Named {
-    fn of((number, words): (u64, Words)) -> Option<Named> {
+impl NamedCache {
+    fn of((number, words): (u64, Words)) -> Option<NamedCache> {
         let (name, slot) = (words.name(), words.slot()?);
-        let has_cpu_slabs = held::kind(&words).is_some();
-        let has_arrays = held::are_arrays(&words);
-        let has_sheaves = !held::are_stacks(&words) && !has_arrays;
+        let has_cpu_slabs = cpu_slabs_held::kind(&words).is_some();
+        let has_arrays = cpu_slabs_held::are_arrays(&words);
+        let has_sheaves = !cpu_slabs_held::are_stacks(&words) && !has_arrays;
         let generation = words.get(CacheWord::Generation);
-        Some(Named { name, number, generation, slot, has_cpu_slabs, has_sheaves, has_arrays })
+        Some(NamedCache { name, number, generation, slot, has_cpu_slabs, has_sheaves, has_arrays })
     }
 
     /// What CPUs have of the cache, where a tunable is one of what they have of others.
@@ -219,13 +226,13 @@ impl Named {
     }
 }
 
-fn caches(seen: &Collect) -> Vec<Named> {
+fn caches(seen: &Collect) -> Vec<NamedCache> {
     let words = seen.takes.iter().map(|take| take.words[2]);
-    (0..).zip(words).filter_map(Named::of).collect()
+    (0..).zip(words).filter_map(NamedCache::of).collect()
 }
 
 /// A request in words of the mailbox, if it can be right.
-fn letter(pid: u32, ask: &Ask, caches: &[Named]) -> Result<Letter, Error> {
+fn mail_request(pid: u32, ask: &Ask, caches: &[NamedCache]) -> Result<MailRequest, Error> {
     let (what, cache, key, value) = match ask {
         Ask::Validate => (Request::Validate, &None, 0, 0),
         Ask::Shrink { cache } => (Request::Shrink, cache, 0, 0),
@@ -254,7 +261,7 @@ fn letter(pid: u32, ask: &Ask, caches: &[Named]) -> Result<Letter, Error> {
         Some(cache) => vec![cache.slot],
         None => caches.iter().map(|cache| cache.slot).collect(),
     };
-    Ok(Letter { words: [what as u64, number, generation, key, value], slots })
+    Ok(MailRequest { words: [what as u64, number, generation, key, value], slots })
 }
 
 fn tunable_of(name: &str, of_yard: bool) -> Result<&'static TunableRow, Error> {
@@ -271,13 +278,15 @@ fn out_of_range(row: &TunableRow, value: u64) -> Error {
     Error::OutOfRange { tunable, value, least: row.least, most: row.most }
 }
 
-fn answer(pid: u32, ask: &Ask, sent: Sent) -> Result<Answer, Error> {
+fn answer(pid: u32, ask: &Ask, sent: RequestEnd) -> Result<Answer, Error> {
     let mail = match sent {
-        Sent::Answered(mail) => mail,
-        Sent::Queued => return Err(Error::Queued { pid }),
-        Sent::Withdrawn(stopped) => return Err(Error::NotServed { pid, helped: false, stopped }),
-        Sent::UnderWay => return Err(Error::UnderWay { pid }),
-        Sent::Busy => return Err(Error::Busy { pid }),
+        RequestEnd::Answered(mail) => mail,
+        RequestEnd::Queued => return Err(Error::Queued { pid }),
+        RequestEnd::Withdrawn(stopped) => {
+            return Err(Error::NotServed { pid, helped: false, stopped });
+        }
+        RequestEnd::UnderWay => return Err(Error::UnderWay { pid }),
+        RequestEnd::Busy => return Err(Error::Busy { pid }),
     };
     let outcome = Outcome::of(get(&mail, Mail::Result)).ok_or(Error::Refused { pid })?;
     match (outcome, ask) {

@@ -5,14 +5,14 @@
 //! words  rows  words  rows  words
 //! ```
 //!
-//! Of caches with CPU slabs, what CPUs hold of slabs is read after that ([`super::held`]), and the
+//! Of caches with CPU slabs, what CPUs hold of slabs is read after that ([`super::cpu_slabs_held`]), and the
 //! words once more: they take the place of the last ones.
 //!
 //! Neighbours: [`super::judge`] compares; [`super::front`] says where.
 
 use super::banks::{self, Banked};
+use super::cpu_slabs_held::{self, CpuSlabsHeld};
 use super::front::{Front, Tables, Top};
-use super::held::{self, Held};
 use super::memory::{self, Fault, Memory, Part};
 use super::words::{Tops, Words};
 use slabyard_abi::region::{Word, row};
@@ -35,7 +35,7 @@ pub(crate) struct Take {
     pub(crate) words: [Words; 3],
     pub(crate) tops: [Tops; 2],
     /// What CPUs hold of slabs, read after the rows, of a cache with CPU slabs.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<CpuSlabsHeld>,
 }
 
 /// Reads what CPUs hold of those that have CPU slabs, and the words of these once more, which lie
@@ -46,23 +46,24 @@ fn hold(
     takes: &mut [Take],
     at: impl Fn(usize) -> Part,
 ) -> Result<(), Fault> {
-    let has = |take: &Take| take.words[2].slot().and(held::kind(&take.words[2])).is_some();
+    let has =
+        |take: &Take| take.words[2].slot().and(cpu_slabs_held::kind(&take.words[2])).is_some();
     let which: Vec<usize> = (0..takes.len()).filter(|nth| has(&takes[*nth])).collect();
     if which.is_empty() {
         return Ok(());
     }
     let tops = which.iter().map(|nth| {
         let Take { words: [.., words], tops: [_, tops], .. } = &takes[*nth];
-        let tops = if held::are_stacks(words) {
+        let tops = if cpu_slabs_held::are_stacks(words) {
             Ok(tops.clone())
         } else {
-            held::banks(memory, front, words)
+            cpu_slabs_held::banks(memory, front, words)
         };
         Ok((words, tops?))
     });
     let tops = tops.collect::<Result<Vec<_>, Fault>>()?;
     let caches: Vec<_> = tops.iter().map(|(words, tops)| (*words, tops)).collect();
-    let all = held::read(memory, front, &caches)?;
+    let all = cpu_slabs_held::read(memory, front, &caches)?;
     let parts: Vec<Part> = which.iter().map(|nth| at(*nth)).collect();
     let words = memory::read(memory, &parts)?;
     let words = words.chunks(front.words_bytes()).map(|bytes| Words::of(front, bytes));

@@ -1,7 +1,7 @@
 //! What caches counted: the words of `slabyard_abi::stats`, of each row and cache, where a process
 //! counts its slow paths.
 //!
-//! Neighbours: `slabyard_abi::stats` lays the words out; [`super::look`] asks, [`super::tell`] adds
+//! Neighbours: `slabyard_abi::stats` lays the words out; [`super::look`] asks, [`super::to_snapshot`] adds
 //! the rows up.
 //! Invariants: words only grow, each by itself: those of one read are not of one moment. A row is
 //! read whether or not a stack is in it: its CPU may have counted before they were drained.
@@ -75,7 +75,7 @@ pub(crate) fn read(
 }
 
 /// Writes down what one cache counted: each counter, and of drains what is not 0.
-pub(crate) fn tell(cache: &mut Cache, rows: &Rows) {
+pub(crate) fn set(cache: &mut Cache, rows: &Rows) {
     let mut all = [0; CACHE_WORDS];
     rows.iter().for_each(|(_, words)| add_row(&mut all, words));
     for (nth, sum) in all.into_iter().enumerate().take(WORDS) {
@@ -86,6 +86,6 @@ pub(crate) fn tell(cache: &mut Cache, rows: &Rows) {
         let of_rows = rows.iter().filter(|(_, words)| words[nth] != 0);
         let cpus = of_rows.map(|(row, words)| (*row, words[nth].into()));
         let reading = Reading { cpus: cpus.collect(), ..Reading::from(sum) };
-        cache.tell(WordName(nth).to_string(), reading);
+        cache.set(WordName(nth).to_string(), reading);
     }
 }

@@ -1,10 +1,10 @@
 //! What a cache with CPU slabs tells beyond others: by which kernel's rules it works, and what CPUs
 //! hold of it.
 //!
-//! Neighbours: [`super::tell`] calls; [`super::held`] read it, [`super::judge`] says what it is
+//! Neighbours: [`super::to_snapshot`] calls; [`super::cpu_slabs_held`] read it, [`super::judge`] says what it is
 //! worth.
 
-use super::held::OfCpu;
+use super::cpu_slabs_held::CpuHoldings;
 use super::judge::Judged;
 use crate::snapshot::Cache;
 use crate::value::{Reading, Value};
@@ -19,19 +19,19 @@ const HELD: [(&str, Of); 4] = [
     ("empties_parked", |cpu| cpu.empty),
 ];
 
-type Of = fn(&OfCpu) -> u64;
+type Of = fn(&CpuHoldings) -> u64;
 
 /// Writes it down, begin and end of a look together.
-pub(super) fn tell(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes: u64) {
+pub(super) fn set(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes: u64) {
     let last = ends[1].words;
     let front = if kind & bits::BELOW_SHEAVES != 0 { "mixed" } else { "cpu-slabs" };
-    cache.tell("front", Value::Text(front.into()));
-    cache.tell("freezing", Value::Text(freezing(kind).into()));
+    cache.set("front", Value::Text(front.into()));
+    cache.set("freezing", Value::Text(freezing(kind).into()));
     if kind & bits::LISTS != 0 {
-        cache.tell("accounting", Value::Text(accounting(kind).into()));
-        cache.tell("cpu_partial", last.get(W::CpuPartial));
+        cache.set("accounting", Value::Text(accounting(kind).into()));
+        cache.set("cpu_partial", last.get(W::CpuPartial));
         if kind & bits::SLABS != 0 {
-            cache.tell("cpu_partial_slabs", last.get(W::CpuPartialSlabs));
+            cache.set("cpu_partial_slabs", last.get(W::CpuPartialSlabs));
         }
     }
     for (name, of) in HELD {
@@ -40,9 +40,9 @@ pub(super) fn tell(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes:
         if name == "empties_parked"
             && let Some(bytes) = reading.value.times(slab_bytes)
         {
-            cache.tell("empties_bytes", bytes);
+            cache.set("empties_bytes", bytes);
         }
-        cache.tell(name, reading);
+        cache.set(name, reading);
     }
 }
 

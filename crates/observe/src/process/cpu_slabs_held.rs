@@ -23,13 +23,14 @@ use super::words::{Tops, Words};
 use crate::snapshot::{Place, Slab};
 use slabyard_abi::region::{CacheWord, GRANULE, Word, descriptor, front as bits, sheaf};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Most slabs on lists that are read of one yard: what claims more is damaged.
 const MOST_HELD: u64 = 1 << 20;
 
 /// What one CPU holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OfCpu {
+pub(crate) struct CpuHoldings {
     /// Its CPU slab and those on its list.
     pub(crate) slabs: u64,
     /// Those on its list.
@@ -46,18 +47,18 @@ pub(crate) struct OfCpu {
 
 /// What all CPUs hold of one cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct CpuSlabsHeld {
     /// By row; rows without a slab are left out.
-    pub(crate) cpus: BTreeMap<u32, OfCpu>,
+    pub(crate) cpus: BTreeMap<u32, CpuHoldings>,
     /// The slabs on lists, each list from its head.
     pub(crate) lists: Vec<Slab>,
     /// The first thing that cannot be.
     pub(crate) fault: Option<String>,
 }
 
-impl Held {
+impl CpuSlabsHeld {
     /// The sum over all CPUs.
-    pub(crate) fn sum(&self, of: impl Fn(&OfCpu) -> u64) -> u64 {
+    pub(crate) fn sum(&self, of: impl Fn(&CpuHoldings) -> u64) -> u64 {
         self.cpus.values().map(of).sum()
     }
 
@@ -100,22 +101,22 @@ pub(crate) fn read(
     memory: &dyn Memory,
     front: &Front,
     caches: &[(&Words, &Tops)],
-) -> Result<Vec<Held>, Fault> {
-    match together(memory, front, caches) {
+) -> Result<Vec<CpuSlabsHeld>, Fault> {
+    match read_together(memory, front, caches) {
         // One of them leads astray: the others are read without it.
         Err(Fault::Absent(_)) if caches.len() > 1 => {
             caches.iter().map(|cache| Ok(read(memory, front, &[*cache])?.remove(0))).collect()
         }
         Err(Fault::Absent(at)) => {
             let fault = Some(format!("what CPUs hold of it leads to {at:#x}, where no memory is"));
-            Ok(vec![Held { fault, ..Held::default() }])
+            Ok(vec![CpuSlabsHeld { fault, ..CpuSlabsHeld::default() }])
         }
         held => held,
     }
 }
 
 /// A stack of a cache with CPU slabs.
-struct Stack<'a> {
+struct CpuStack {
     /// Which of the caches.
     nth: usize,
     row: u32,
@@ -123,34 +124,55 @@ struct Stack<'a> {
     is_list: bool,
     /// Objects of a CPU slab.
     objects: u64,
-    /// What was read of it.
-    bytes: &'a [u8],
+    /// Where its array names slabs.
+    array: Part,
+    /// The slabs, a list's tail first, once the array was read.
+    slabs: Vec<NamedSlab>,
 }
 
 /// A slab that a stack names.
-struct Named {
+#[derive(Clone, Copy)]
+struct NamedSlab {
     granule: u64,
     /// Of a list's element the half that is no granule.
     other: u32,
 }
 
-impl Stack<'_> {
-    /// The slabs, a list's tail first.
-    fn named(&self) -> impl Iterator<Item = Named> + '_ {
-        let of =
-            |word: u64| Named { granule: word & u64::from(u32::MAX), other: (word >> 32) as u32 };
-        memory::words(self.bytes).map(of)
-    }
-}
-
-fn together(
+/// The same, all at once: an address where no memory is fails all.
+fn read_together(
     memory: &dyn Memory,
     front: &Front,
     caches: &[(&Words, &Tops)],
-) -> Result<Vec<Held>, Fault> {
-    let mut all = vec![Held::default(); caches.len()];
+) -> Result<Vec<CpuSlabsHeld>, Fault> {
+    let mut all = vec![CpuSlabsHeld::default(); caches.len()];
+    let mut stacks = stacks(caches, &mut all);
+    let granules = read_arrays(memory, front, &mut stacks)?;
+    let descriptors = read_descriptors(memory, front, &granules, &stacks)?;
+    let mut heads = descriptors.chunks(descriptor::BITS);
+    let mut seen = vec![BTreeSet::new(); caches.len()];
+    for stack in &stacks {
+        let judge = StackJudge { front, words: caches[stack.nth].0, stack };
+        let (held, seen) = (&mut all[stack.nth], &mut seen[stack.nth]);
+        let begin = held.lists.len();
+        for named in &stack.slabs {
+            let head = granules.contains(&named.granule).then(|| heads.next()).flatten();
+            match judge.slab(named, head) {
+                Ok(None) => {}
+                Ok(Some(_)) if !seen.insert(named.granule) => {
+                    held.wrong(|| format!("{} twice, or two CPUs hold it", judge.naming(named)));
+                }
+                Ok(Some(slab)) => judge.add(slab, held, begin),
+                Err(what) => held.wrong(|| format!("{}: {what}", judge.naming(named))),
+            }
+        }
+        held.lists[begin..].reverse();
+    }
+    Ok(all)
+}
+
+/// The stacks of all caches, as their tops say; a cache whose lists are too long is told damaged.
+fn stacks(caches: &[(&Words, &Tops)], all: &mut [CpuSlabsHeld]) -> Vec<CpuStack> {
     let mut stacks = Vec::new();
-    let mut parts = Vec::new();
     let mut elements = 0;
     for (nth, (_, tops)) in caches.iter().enumerate() {
         for (row, [main, spare]) in tops.iter() {
@@ -162,75 +184,79 @@ fn together(
                     all[nth].wrong(|| format!("CPU partial lists of more than {MOST_HELD} slabs"));
                     break;
                 }
-                stacks.push((nth, *row, is_list, objects));
-                parts.push(Part { address, bytes: count as usize * 8 });
+                let array = Part { address, bytes: count as usize * 8 };
+                stacks.push(CpuStack {
+                    nth,
+                    row: *row,
+                    is_list,
+                    objects,
+                    array,
+                    slabs: Vec::new(),
+                });
             }
         }
     }
-    let top = front.address(Word::TopAt).map(|address| Part { address, bytes: 8 });
-    parts.extend(top);
-    let bytes = memory::read(memory, &parts)?;
-    let mut rest = &bytes[..];
-    let mut read_stacks = Vec::new();
-    for ((nth, row, is_list, objects), part) in stacks.into_iter().zip(&parts) {
-        let (bytes, others) = rest.split_at(part.bytes);
-        rest = others;
-        read_stacks.push(Stack { nth, row, is_list, objects, bytes });
-    }
-    let top = memory::words(rest).next().unwrap_or(0).min(front.granules);
+    stacks
+}
 
-    let within = |named: &Named| (front.unit()..top).contains(&named.granule);
-    let descriptors: Vec<Part> = read_stacks
-        .iter()
-        .flat_map(Stack::named)
-        .filter(within)
+/// Reads which slabs the stacks name; returns the granules that are in use, which are read after them.
+fn read_arrays(
+    memory: &dyn Memory,
+    front: &Front,
+    stacks: &mut [CpuStack],
+) -> Result<Range<u64>, Fault> {
+    let mut parts: Vec<Part> = stacks.iter().map(|stack| stack.array).collect();
+    parts.extend(front.address(Word::TopAt).map(|address| Part { address, bytes: 8 }));
+    let bytes = memory::read(memory, &parts)?;
+    let mut words = memory::words(&bytes);
+    for stack in stacks {
+        let array = words.by_ref().take(stack.array.bytes / 8);
+        let named = |word: u64| NamedSlab {
+            granule: word & u64::from(u32::MAX),
+            other: (word >> 32) as u32,
+        };
+        stack.slabs = array.map(named).collect();
+    }
+    Ok(front.unit()..words.next().unwrap_or(0).min(front.granules))
+}
+
+/// Reads the descriptors of the slabs that are named and can be there, one behind the other.
+fn read_descriptors(
+    memory: &dyn Memory,
+    front: &Front,
+    granules: &Range<u64>,
+    stacks: &[CpuStack],
+) -> Result<Vec<u8>, Fault> {
+    let named = stacks.iter().flat_map(|stack| &stack.slabs);
+    let parts: Vec<Part> = named
+        .filter(|named| granules.contains(&named.granule))
         .map(|named| Part {
             address: front.descriptors + named.granule * descriptor::BYTES as u64,
             bytes: descriptor::BITS,
         })
         .collect();
-    let bytes = memory::read(memory, &descriptors)?;
-    let mut heads = bytes.chunks(descriptor::BITS);
-    let mut seen = vec![BTreeSet::new(); caches.len()];
-    for stack in read_stacks {
-        let held = &mut all[stack.nth];
-        let judge = Judge { front, words: caches[stack.nth].0, stack: &stack };
-        let begin = held.lists.len();
-        for named in stack.named() {
-            let head = within(&named).then(|| heads.next()).flatten();
-            match judge.slab(&named, head) {
-                Ok(None) => {}
-                Ok(Some(_)) if !seen[stack.nth].insert(named.granule) => {
-                    held.wrong(|| format!("{} twice, or two CPUs hold it", judge.naming(&named)));
-                }
-                Ok(Some(slab)) => judge.add(slab, held, begin),
-                Err(what) => held.wrong(|| format!("{}: {what}", judge.naming(&named))),
-            }
-        }
-        held.lists[begin..].reverse();
-    }
-    Ok(all)
+    memory::read(memory, &parts)
 }
 
 /// Judges the slabs of one stack.
-struct Judge<'a> {
+struct StackJudge<'a> {
     front: &'a Front,
     words: &'a Words,
-    stack: &'a Stack<'a>,
+    stack: &'a CpuStack,
 }
 
-impl Judge<'_> {
+impl StackJudge<'_> {
     fn has(&self, bit: u64) -> bool {
         self.words.get(CacheWord::Front) & bit != 0
     }
 
-    fn naming(&self, named: &Named) -> String {
+    fn naming(&self, named: &NamedSlab) -> String {
         let what = if self.stack.is_list { "CPU partial list" } else { "CPU slab" };
         format!("the {what} of CPU {} names granule {}", self.stack.row, named.granule)
     }
 
     /// The slab; `None` if it has left the list since; an error says what is wrong with it.
-    fn slab(&self, named: &Named, head: Option<&[u8]>) -> Result<Option<Slab>, String> {
+    fn slab(&self, named: &NamedSlab, head: Option<&[u8]>) -> Result<Option<Slab>, String> {
         use descriptor::word::{FREE, FROZEN, PARKED};
         let Some(head) = head else { return Err("there are not so many".into()) };
         let what = memory::half(head, descriptor::HEAD);
@@ -272,7 +298,7 @@ impl Judge<'_> {
     }
 
     /// Adds a slab to what the CPU holds: of a list, behind what is there from `begin` on.
-    fn add(&self, mut slab: Slab, held: &mut Held, begin: usize) {
+    fn add(&self, mut slab: Slab, held: &mut CpuSlabsHeld, begin: usize) {
         let cpu = held.cpus.entry(self.stack.row).or_default();
         cpu.slabs += 1;
         cpu.free += u64::from(slab.free());

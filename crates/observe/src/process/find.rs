@@ -7,9 +7,9 @@ use slabyard_abi::region::MAGIC;
 /// Mappings looked at in one call.
 const BATCH: usize = 1000;
 
-/// What was found.
+/// The fronts of a target.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundFronts {
     /// Fronts that can be read.
     pub(crate) fronts: Vec<Front>,
     /// Fronts that cannot.
@@ -17,14 +17,14 @@ pub(crate) struct Found {
 }
 
 /// All yards of a target.
-pub(crate) fn fronts(memory: &dyn Memory) -> Result<Found, Fault> {
+pub(crate) fn fronts(memory: &dyn Memory) -> Result<FoundFronts, Fault> {
     let heads: Vec<Part> = memory
         .mappings()?
         .into_iter()
         .filter(|map| map.end.saturating_sub(map.start) >= Front::part(0).bytes as u64)
         .map(|map| Part { address: map.start, bytes: MAGIC.len() })
         .collect();
-    let mut found = Found::default();
+    let mut found = FoundFronts::default();
     for heads in heads.chunks(BATCH) {
         for at in beginning(memory, heads)? {
             // Between the two reads the process may have gone on: no front then.

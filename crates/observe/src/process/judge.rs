@@ -19,8 +19,8 @@
 //! spans; all spans are within the cache's objects.
 
 use super::collect::Take;
+use super::cpu_slabs_held::{self, CpuHoldings, CpuSlabsHeld};
 use super::front::Top;
-use super::held::{self, Held, OfCpu};
 use super::span::Span;
 use super::words::{Tops, Words};
 use slabyard_abi::region::CacheWord::{
@@ -51,7 +51,7 @@ pub(crate) struct Judged {
     /// A top was no place of a sheaf.
     pub(crate) odd: bool,
     /// What CPUs hold of slabs, where they have CPU slabs.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<CpuSlabsHeld>,
     /// Free objects in slabs that CPUs hold, and in all slabs.
     pub(crate) free_held: Span,
     pub(crate) free: Span,
@@ -79,7 +79,7 @@ impl Judged {
     pub(crate) fn held_by_cpu(
         &self,
         a_slab: u64,
-        of: impl Fn(&OfCpu) -> u64,
+        of: impl Fn(&CpuHoldings) -> u64,
     ) -> (BTreeMap<u32, Span>, Span) {
         let Some(held) = &self.held else { return Default::default() };
         // Else up to all slabs that are on no list.
@@ -105,7 +105,7 @@ pub(crate) fn judge(take: &Take) -> Judged {
     let underway = underway(first, last);
     let quiet = steady && underway == 0;
 
-    let has_slabs = held::are_stacks(last);
+    let has_slabs = cpu_slabs_held::are_stacks(last);
     // A CPU partial list has no objects in its stack.
     let with_objects = if has_slabs { 0..1 } else { 0..2 };
     let all = || take.tops.iter().flatten().flat_map(|(_, tops)| tops);
@@ -162,12 +162,12 @@ pub(crate) fn judge(take: &Take) -> Judged {
 }
 
 /// True if what was read of slabs that CPUs hold is of one moment, and can be.
-fn knows(held: Option<&Held>, quiet: bool) -> bool {
+fn knows(held: Option<&CpuSlabsHeld>, quiet: bool) -> bool {
     quiet && held.is_some_and(|held| held.fault.is_none())
 }
 
 /// Free objects in slabs that CPUs hold, of so many in slabs.
-fn free_held(held: Option<&Held>, quiet: bool, free: Span) -> Span {
+fn free_held(held: Option<&CpuSlabsHeld>, quiet: bool, free: Span) -> Span {
     match held {
         None => Span::default(),
         Some(held) if knows(Some(held), quiet) => Span::exact(held.sum(|cpu| cpu.free)),
@@ -176,7 +176,7 @@ fn free_held(held: Option<&Held>, quiet: bool, free: Span) -> Span {
 }
 
 /// Objects of CPU slabs below sheaves that CPUs alone may take, of so many that are out.
-fn own(held: Option<&Held>, quiet: bool, out: Span) -> Span {
+fn own(held: Option<&CpuSlabsHeld>, quiet: bool, out: Span) -> Span {
     match held {
         None => Span::default(),
         Some(held) if knows(Some(held), quiet) => Span::exact(held.sum(|cpu| cpu.own)),
@@ -187,9 +187,9 @@ fn own(held: Option<&Held>, quiet: bool, out: Span) -> Span {
 /// Adds what each CPU holds of these to what its stacks hold.
 fn add_held(
     rows: &mut Vec<(u32, Span)>,
-    held: Option<&Held>,
+    held: Option<&CpuSlabsHeld>,
     all: Span,
-    of: impl Fn(&OfCpu) -> u64,
+    of: impl Fn(&CpuHoldings) -> u64,
 ) {
     for (cpu, held) in held.into_iter().flat_map(|held| &held.cpus) {
         let span = if all.low == all.high { Span::exact(of(held)) } else { all };

@@ -5,7 +5,7 @@
 //! span is made thrice as wide as what was seen.
 //!
 //! Neighbours: [`super::collect`], [`super::judge`] and [`super::walk`] below;
-//! [`super::tell`] makes a snapshot of it.
+//! [`super::to_snapshot`] makes a snapshot of it.
 
 use super::aliases::{self, Aliases};
 use super::banks::Banked;

@@ -6,7 +6,7 @@
 //! The walk "I am a number on the screen" begins here for a process:
 //!
 //! ```text
-//! memory (live, core)  find  front  collect  judge  walk  look  tell  Snapshot
+//! memory (live, core)  find  front  collect  judge  walk  look  to_snapshot  Snapshot
 //! ```
 //!
 //! Neighbours: [`crate::corefile`] reads the same from a core file.
@@ -19,13 +19,14 @@
 mod aliases;
 mod ask;
 mod banks;
+mod cache_numbers;
 mod collect;
 mod counts;
 mod cpu_slabs;
+mod cpu_slabs_held;
 mod error;
 mod find;
 mod front;
-mod held;
 mod judge;
 mod live;
 mod look;
@@ -36,26 +37,27 @@ mod outside;
 #[cfg(test)]
 pub(crate) mod planted;
 mod pressure;
+mod request;
 mod resident;
 mod rouse;
 pub(crate) mod sites;
 mod span;
 mod target;
-mod tell;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_cpu_slabs;
 mod threads;
+mod to_snapshot;
+mod totals;
 mod walk;
 mod words;
 pub(crate) mod yards;
 
-pub use ask::{
-    Answer, Ask, Asked, Patience, StopThread, ask, ask_each, ask_each_within, ask_within,
-};
+pub use ask::{Answer, Ask, Asked, Patience, ask, ask_each, ask_each_within, ask_within};
 pub use error::Error;
 pub use outside::StopOutcome;
+pub use request::StopThread;
 
 use crate::snapshot::{Kind, Snapshot, Source};
 use crate::symbols;

@@ -1,12 +1,12 @@
 //! What of a cache is at each memory node, by the nodes' words or by the walk over the descriptors.
 //!
-//! Neighbours: [`super::words`] has the words, [`super::walk`] the walk; [`super::tell`] makes a
+//! Neighbours: [`super::words`] has the words, [`super::walk`] the walk; [`super::to_snapshot`] makes a
 //! snapshot of it.
 
 use super::front::Front;
 use super::judge::Judged;
 use super::span::Span;
-use super::walk::OfNode;
+use super::walk::NodeSlabs;
 use crate::value::Reading;
 use slabyard_abi::region::NodeWord;
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ pub(super) struct AtNodes<'a> {
     nodes: usize,
     ends: [&'a Judged; 2],
     /// What the walk found, if the cache stood still.
-    walked: Option<&'a BTreeMap<u32, OfNode>>,
+    walked: Option<&'a BTreeMap<u32, NodeSlabs>>,
 }
 
 impl<'a> AtNodes<'a> {
     pub(super) fn new(
         front: &Front,
         ends: [&'a Judged; 2],
-        walked: Option<&'a BTreeMap<u32, OfNode>>,
+        walked: Option<&'a BTreeMap<u32, NodeSlabs>>,
     ) -> Self {
         AtNodes { nodes: front.nodes.map_or(1, |table| table.nodes), ends, walked }
     }
@@ -41,7 +41,7 @@ impl<'a> AtNodes<'a> {
 
     /// A number of all nodes, and of each as the walk found it; of several nodes none if the cache
     /// moved.
-    pub(super) fn by_walk(&self, sum: Span, of: fn(&OfNode) -> u64) -> Reading {
+    pub(super) fn by_walk(&self, sum: Span, of: fn(&NodeSlabs) -> u64) -> Reading {
         let found = |node: usize| {
             let node = self.walked?.get(&(node as u32));
             Some(Span::exact(node.map_or(0, of)))

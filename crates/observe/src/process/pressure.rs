@@ -1,7 +1,7 @@
 //! What a process counts of memory pressure: how often it drained, and why.
 //!
 //! Neighbours: `slabyard_abi::pressure` names the counts; [`super::look`] reads them,
-//! [`super::tell`] puts them beside the totals. A report tells the same at the process's end.
+//! [`super::to_snapshot`] puts them beside the totals. A report tells the same at the process's end.
 
 use super::front::Front;
 use super::memory::{self, Fault, Memory, Part};

@@ -9,10 +9,10 @@
 use super::collect;
 use super::front::Front;
 use super::memory::{self, Fault, Memory, Part};
-use super::tell::free_name;
+use super::to_snapshot::free_name;
 use super::walk::{self, Shape};
 use super::words::Words;
-use super::yards::{self, Lost};
+use super::yards::{self, Unreadable};
 use crate::traces::{Site, Traces};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::region::{CacheWord, GRANULE, Word, debugging};
@@ -69,7 +69,7 @@ pub(crate) fn read(
     memory: &dyn Memory,
     cache: &str,
     now_ns: Option<u64>,
-) -> Result<Option<Traces>, Lost> {
+) -> Result<Option<Traces>, Unreadable> {
     let mut names = BTreeSet::new();
     for front in yards::fronts(memory)? {
         let seen = collect::collect(memory, &front)?;

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::live::Live;
 use super::memory::Fault;
 use super::resident::{self, Resident};
-use super::yards::{self, Lost};
+use super::yards::{self, Unreadable};
 use procfs::ProcError;
 use procfs::process::{Process, Stat};
 
@@ -48,13 +48,13 @@ impl Target {
     }
 
     /// Says in words why its memory could not be used.
-    pub(super) fn error(&self, lost: Lost) -> Error {
+    pub(super) fn error(&self, lost: Unreadable) -> Error {
         let (pid, program) = (self.pid, self.program.clone());
         match lost {
-            Lost::NoYard => Error::NoYard { pid, program },
-            Lost::Layout { found, known } => Error::Layout { pid, found, known },
-            Lost::Damaged(what) => Error::Damaged { pid, what },
-            Lost::Fault(Fault::Absent(at)) => {
+            Unreadable::NoYard => Error::NoYard { pid, program },
+            Unreadable::Layout { found, known } => Error::Layout { pid, found, known },
+            Unreadable::Damaged(what) => Error::Damaged { pid, what },
+            Unreadable::Fault(Fault::Absent(at)) => {
                 // It ended, or began another program: its old memory is gone.
                 match self.process().and_then(|p| p.stat()) {
                     Ok(stat) if !matches!(stat.state, 'Z' | 'X') => {
@@ -64,11 +64,11 @@ impl Target {
                     _ => Error::Ended { pid, program },
                 }
             }
-            Lost::Fault(Fault::Gone) => Error::Ended { pid, program },
-            Lost::Fault(Fault::Denied) => {
+            Unreadable::Fault(Fault::Gone) => Error::Ended { pid, program },
+            Unreadable::Fault(Fault::Denied) => {
                 Error::Denied { pid, program, why: denied(self.uid, scope()) }
             }
-            Lost::Fault(Fault::Io(source)) => Error::Io { pid, source },
+            Unreadable::Fault(Fault::Io(source)) => Error::Io { pid, source },
         }
     }
 }

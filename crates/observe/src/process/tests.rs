@@ -2,7 +2,7 @@
 
 use super::memory::{Fault, Memory, Part};
 use super::planted::{self, LIVE, Planted, REGION, ROWS, SLOT};
-use super::yards::{self, Lost};
+use super::yards::{self, Unreadable};
 use crate::identity;
 use crate::snapshot::{Kind, Slab, Snapshot, Source};
 use crate::value::Value;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use slabyard_abi::region::{CacheWord, VERSION, WORDS, Word, alias, descriptor, row};
 use std::ops::Range;
 
-fn look(memory: &dyn Memory) -> Result<Snapshot, Lost> {
+fn look(memory: &dyn Memory) -> Result<Snapshot, Unreadable> {
     let want = Want { all: false, slabs: true };
     yards::sample(memory, want, Source::of(Kind::Process))
 }
@@ -192,7 +192,7 @@ fn created_caches_come_and_go() {
     planted.put(of_second(CacheWord::Slot), 0);
     assert_eq!(names(), ["known"], "it was destroyed");
     planted.put(SAID, u64::MAX - 8);
-    assert!(matches!(look(&planted), Err(Lost::Fault(Fault::Absent(_)))));
+    assert!(matches!(look(&planted), Err(Unreadable::Fault(Fault::Absent(_)))));
 }
 
 #[test]
@@ -364,17 +364,17 @@ fn what_is_no_yard_of_this_layout_is_refused() {
     let planted = Planted::yard();
     planted.word(Word::Version, VERSION + 1);
     let why = look(&planted).unwrap_err();
-    assert!(matches!(why, Lost::Layout { found, known: VERSION } if found == VERSION + 1));
+    assert!(matches!(why, Unreadable::Layout { found, known: VERSION } if found == VERSION + 1));
 
     let planted = Planted::yard();
     planted.put(planted::FRONT, 0);
-    assert!(matches!(look(&planted), Err(Lost::NoYard)));
-    assert!(matches!(look(&Planted::default()), Err(Lost::NoYard)));
+    assert!(matches!(look(&planted), Err(Unreadable::NoYard)));
+    assert!(matches!(look(&Planted::default()), Err(Unreadable::NoYard)));
 
     let planted = Planted::yard();
     planted.word(Word::Caches, 0x1234_5678_9000);
     let why = look(&planted).unwrap_err();
-    assert!(matches!(why, Lost::Fault(Fault::Absent(0x1234_5678_9000))), "{why:?}");
+    assert!(matches!(why, Unreadable::Fault(Fault::Absent(0x1234_5678_9000))), "{why:?}");
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn a_word_that_cannot_be_is_named() {
         let planted = Planted::yard();
         planted.word(word, number);
         match look(&planted) {
-            Err(Lost::Damaged(what)) => assert!(what.contains(name), "{what}"),
+            Err(Unreadable::Damaged(what)) => assert!(what.contains(name), "{what}"),
             other => panic!("{name}: {other:?}"),
         }
     }

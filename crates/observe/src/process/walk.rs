@@ -30,7 +30,7 @@ pub(crate) struct Shape {
 
 /// The slabs of one cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Slabs {
+pub(crate) struct CacheSlabs {
     pub(crate) slabs: u64,
     /// On the partial list.
     pub(crate) listed: u64,
@@ -44,12 +44,12 @@ pub(crate) struct Slabs {
     /// Slabs on the partial list, where they were asked for.
     pub(crate) each: Vec<Slab>,
     /// By memory node.
-    pub(crate) nodes: BTreeMap<u32, OfNode>,
+    pub(crate) nodes: BTreeMap<u32, NodeSlabs>,
 }
 
 /// The slabs of one cache at one memory node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OfNode {
+pub(crate) struct NodeSlabs {
     pub(crate) slabs: u64,
     /// On the partial list, without a used object.
     pub(crate) empty: u64,
@@ -63,7 +63,7 @@ pub(crate) struct OfNode {
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// By slot.
-    pub(crate) caches: BTreeMap<usize, Slabs>,
+    pub(crate) caches: BTreeMap<usize, CacheSlabs>,
     /// Not every slab is in the lists of slabs.
     pub(crate) cut: bool,
 }

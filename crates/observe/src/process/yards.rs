@@ -10,7 +10,7 @@ use super::find;
 use super::front::{Front, Unusable};
 use super::look::{self, Look};
 use super::memory::{Fault, Memory};
-use super::tell;
+use super::to_snapshot;
 use crate::fields::TOTALS;
 use crate::snapshot::{Missing, Snapshot, Source};
 use crate::want::Want;
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// Why there is no snapshot.
 #[derive(Debug)]
-pub(crate) enum Lost {
+pub(crate) enum Unreadable {
     /// Nothing begins with the magic.
     NoYard,
     /// Only yards of another version.
@@ -31,24 +31,28 @@ pub(crate) enum Lost {
     Fault(Fault),
 }
 
-impl From<Fault> for Lost {
-    fn from(fault: Fault) -> Lost {
-        Lost::Fault(fault)
+impl From<Fault> for Unreadable {
+    fn from(fault: Fault) -> Unreadable {
+        Unreadable::Fault(fault)
     }
 }
 
 /// Samples all yards; names those that cannot be read.
-pub(crate) fn sample(memory: &dyn Memory, want: Want, source: Source) -> Result<Snapshot, Lost> {
+pub(crate) fn sample(
+    memory: &dyn Memory,
+    want: Want,
+    source: Source,
+) -> Result<Snapshot, Unreadable> {
     let began = Instant::now();
     let mut unread = Vec::new();
     let mut snapshot = Snapshot::new(source);
     for (nth, (front, look)) in looks(memory, want, &mut unread)?.into_iter().enumerate() {
         if nth == 0 {
-            tell::tell(&front, &look, want.slabs, &mut snapshot);
+            to_snapshot::fill(&front, &look, want.slabs, &mut snapshot);
             continue;
         }
         let mut other = Snapshot::new(snapshot.source.clone());
-        tell::tell(&front, &look, want.slabs, &mut other);
+        to_snapshot::fill(&front, &look, want.slabs, &mut other);
         join(&mut snapshot, other);
     }
     snapshot.missing.extend(unread);
@@ -64,7 +68,7 @@ const SUMS: [&str; 7] =
 fn join(snapshot: &mut Snapshot, other: Snapshot) {
     let mut names: BTreeSet<String> = snapshot.caches.iter().map(|it| it.name.clone()).collect();
     for mut cache in other.caches {
-        cache.name = tell::free_name(&mut names, &cache.name);
+        cache.name = to_snapshot::free_name(&mut names, &cache.name);
         snapshot.caches.push(cache);
     }
     let parts = TOTALS.iter().filter(|total| total.part).map(|total| total.name);
@@ -82,7 +86,7 @@ fn join(snapshot: &mut Snapshot, other: Snapshot) {
 }
 
 /// The yards of a target, that with the most committed bytes first.
-pub(crate) fn fronts(memory: &dyn Memory) -> Result<Vec<Front>, Lost> {
+pub(crate) fn fronts(memory: &dyn Memory) -> Result<Vec<Front>, Unreadable> {
     // Which of several is the largest, a look at each tells.
     let found = find::fronts(memory)?.fronts;
     if found.len() == 1 {
@@ -97,7 +101,7 @@ fn looks(
     memory: &dyn Memory,
     want: Want,
     others: &mut Vec<Missing>,
-) -> Result<Vec<(Front, Look)>, Lost> {
+) -> Result<Vec<(Front, Look)>, Unreadable> {
     let found = find::fronts(memory)?;
     let mut all: Vec<(Front, Look)> = Vec::new();
     let mut lost = None;
@@ -109,7 +113,7 @@ fn looks(
                     what: format!("the yard at {:#x}", front.at),
                     why: format!("it points to {at:#x}, where no memory is"),
                 });
-                lost = Some(Lost::Fault(Fault::Absent(at)));
+                lost = Some(Unreadable::Fault(Fault::Absent(at)));
                 continue;
             }
             Err(why) => return Err(why.into()),
@@ -134,12 +138,12 @@ fn looks(
     Err(match (lost, found.unusable.first()) {
         (Some(lost), _) => lost,
         (None, Some((_, Unusable::Version(found)))) => {
-            Lost::Layout { found: *found, known: VERSION }
+            Unreadable::Layout { found: *found, known: VERSION }
         }
         (None, Some((_, Unusable::Word(name, number)))) => {
-            Lost::Damaged(format!("its {name} cannot be {number:#x}"))
+            Unreadable::Damaged(format!("its {name} cannot be {number:#x}"))
         }
-        (None, None) => Lost::NoYard,
+        (None, None) => Unreadable::NoYard,
     })
 }
 

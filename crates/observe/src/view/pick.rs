@@ -196,8 +196,8 @@ mod tests {
         for (name, slabs) in [("malloc-32", Some(0)), ("b", Some(3)), ("a", Some(3)), ("c", None)] {
             let mut cache = Cache::new(name);
             if let Some(slabs) = slabs {
-                cache.tell("slabs", slabs);
-                cache.tell("bytes", slabs * 4096);
+                cache.set("slabs", slabs);
+                cache.set("bytes", slabs * 4096);
             }
             snapshot.caches.push(cache);
         }
@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn a_range_sorts_by_its_high_end() {
         let mut snapshot = snapshot();
-        snapshot.caches[0].tell("live", Value::Range(0, 10));
-        snapshot.caches[1].tell("live", Value::Range(5, 9));
-        snapshot.caches[2].tell("live", Value::Range(6, 9));
+        snapshot.caches[0].set("live", Value::Range(0, 10));
+        snapshot.caches[1].set("live", Value::Range(5, 9));
+        snapshot.caches[2].set("live", Value::Range(6, 9));
         let pick = Pick { key: "live".parse().ok(), ..Pick::default() };
         let names: Vec<_> = pick.caches(&snapshot).caches.iter().map(|c| &*c.name).collect();
         assert_eq!(names, ["malloc-32", "a", "b", "c"]);

@@ -67,7 +67,7 @@ fn a_number_that_was_changed_is_found() {
     assert!(found[0].contains("dentry") && found[0].contains("partial"), "{found:?}");
 
     let mut wrong = clean.clone();
-    wrong.caches[7].tell("align", 7777);
+    wrong.caches[7].set("align", 7777);
     assert_eq!(differences(&kernel, &wrong, |_| true).len(), 1);
     let mut wrong = clean.clone();
     let merged = wrong.caches.iter_mut().find(|c| !c.aliases.is_empty()).unwrap();

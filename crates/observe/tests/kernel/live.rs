@@ -120,7 +120,7 @@ fn counts_lie_between_slabinfo_before_and_after() {
             // A number that is planted is found, whatever moves.
             let mut planted = snapshot.clone();
             let cache = planted.caches.iter_mut().find(|c| before.contains_key(&c.name)).unwrap();
-            cache.tell("objects", u64::MAX);
+            cache.set("objects", u64::MAX);
             let name = cache.name.clone();
             assert!(outside(&before, &planted, &after).contains(&name));
             if left.is_empty() {

@@ -11,13 +11,13 @@ fn later() -> Snapshot {
     later.taken_at_ms += 5000;
     let dentry = &mut later.caches[0];
     for (name, value) in [("slabs", 63_u64), ("total_objects", 1323), ("objects", 1300)] {
-        dentry.tell(name, value);
+        dentry.set(name, value);
     }
-    dentry.tell("min_partial", 10);
+    dentry.set("min_partial", 10);
     later.caches.retain(|c| c.name != "task_struct");
     let mut fresh = Cache::new("fresh");
     for (name, value) in [("slabs", 1_u64), ("order", 1), ("objs_per_slab", 8)] {
-        fresh.tell(name, value);
+        fresh.set(name, value);
     }
     later.caches.push(fresh);
     later.totals.insert("slab".into(), Value::Exact(66_000 << 10));

@@ -29,7 +29,7 @@ fn run() -> Snapshot {
         ("partial", 1),
         ("cpu_slabs", 2),
     ] {
-        cache.tell(name, value);
+        cache.set(name, value);
     }
     snapshot.caches.push(cache);
     for (name, objects) in [("live", 30), ("parked_cpu", 40), ("parked_node", 0)] {

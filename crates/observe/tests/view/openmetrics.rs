@@ -52,12 +52,12 @@ fn ten_caches_give_at_most_64_series() {
         for nth in 0..235 {
             let mut cache = Cache::new(format!("c{nth}"));
             for name in ["slabs", "bytes", "objects", "cpu_slabs", "objs_per_slab", "slab_size"] {
-                cache.tell(name, nth + 1);
+                cache.set(name, nth + 1);
             }
             if kind == Kind::Process {
-                cache.tell("live", 1);
-                cache.tell("parked_cpu", 1);
-                cache.tell("parked_node", 1);
+                cache.set("live", 1);
+                cache.set("parked_cpu", 1);
+                cache.set("parked_node", 1);
             }
             snapshot.caches.push(cache);
         }
@@ -206,9 +206,9 @@ fn what_was_counted_is_a_counter_of_all_caches() {
     let mut snapshot = Snapshot::new(Source::of(Kind::Process));
     for (name, slow) in [("malloc-64", 7u64), ("malloc-96", 5)] {
         let mut cache = Cache::new(name);
-        cache.tell("alloc_slowpath", slow);
-        cache.tell("list_lock", 0);
-        cache.tell("drain_1", 3);
+        cache.set("alloc_slowpath", slow);
+        cache.set("list_lock", 0);
+        cache.set("drain_1", 3);
         snapshot.caches.push(cache);
     }
     let text = text(|out| write(out, &snapshot, 10));

@@ -48,9 +48,9 @@ fn json_has_every_name_of_the_tables_and_null_for_unknown() {
 #[test]
 fn json_keeps_what_this_version_does_not_know_and_large_numbers() {
     let mut snapshot = process();
-    snapshot.caches[0].tell("novelty", Value::Text("x".into()));
-    snapshot.caches[0].tell("name", 7);
-    snapshot.caches[0].tell("bytes", u64::MAX);
+    snapshot.caches[0].set("novelty", Value::Text("x".into()));
+    snapshot.caches[0].set("name", 7);
+    snapshot.caches[0].set("bytes", u64::MAX);
     let value = json_of(&snapshot);
     assert_eq!(value["caches"][0]["novelty"], "x");
     assert_eq!(value["caches"][0]["name"], "malloc-64", "names come once");

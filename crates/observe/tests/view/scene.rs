@@ -49,19 +49,19 @@ pub fn kernel() -> Snapshot {
         nodes: Some(1),
     };
     let mut dentry = of_kernel("dentry", 0, 21, 192, [61, 1281, 1201, 6, 13]);
-    dentry.tell("partial", parts(6, &[(0, 6)], &[]));
-    dentry.tell("cpu_slabs", parts(13, &[(0, 13)], &[]));
-    dentry.tell("slabs_cpu_partial", parts(11, &[], &[(0, 5), (1, 6)]));
-    dentry.tell("ctor", Value::Text(String::new()));
-    dentry.tell("reclaim_account", 1);
-    dentry.tell("destroy_by_rcu", 0);
-    dentry.tell("min_partial", 5);
-    dentry.tell("cpu_partial", 120);
+    dentry.set("partial", parts(6, &[(0, 6)], &[]));
+    dentry.set("cpu_slabs", parts(13, &[(0, 13)], &[]));
+    dentry.set("slabs_cpu_partial", parts(11, &[], &[(0, 5), (1, 6)]));
+    dentry.set("ctor", Value::Text(String::new()));
+    dentry.set("reclaim_account", 1);
+    dentry.set("destroy_by_rcu", 0);
+    dentry.set("min_partial", 5);
+    dentry.set("cpu_partial", 120);
     snapshot.caches.push(dentry);
     let mut merged = of_kernel("kmalloc-rcl-64", 0, 64, 64, [3, 192, 192, 0, 2]);
     merged.id = Some(":0000064".into());
     merged.aliases = vec!["eventpoll_epi".into(), "fsnotify_mark".into()];
-    merged.tell("aliases", 2);
+    merged.set("aliases", 2);
     snapshot.caches.push(merged);
     snapshot.caches.push(of_kernel("task_struct", 3, 3, 9856, [40, 120, 117, 1, 0]));
     snapshot.caches.push(of_kernel("biovec-max", 3, 8, 4096, [0, 0, 0, 0, 0]));
@@ -95,20 +95,20 @@ pub fn process() -> Snapshot {
         nodes: Some(1),
     };
     let mut cache = of_process("malloc-64", 64, 64, [5, 190, 60, 30, 40]);
-    cache.tell("parked_cpu", parts(60, &[], &[(0, 60), (1, 0)]));
-    cache.tell("partial", 3);
-    cache.tell("empty", 1);
-    cache.tell("slow_paths", 4242);
-    cache.tell("sheaf_capacity", 60);
-    cache.tell("min_partial", 5);
+    cache.set("parked_cpu", parts(60, &[], &[(0, 60), (1, 0)]));
+    cache.set("partial", 3);
+    cache.set("empty", 1);
+    cache.set("slow_paths", 4242);
+    cache.set("sheaf_capacity", 60);
+    cache.set("min_partial", 5);
     cache.fullness = Some(vec![(0, 1), (1, 1), (60, 1)]);
     let slab = |page, inuse| Slab { page, objects: 64, inuse, ..Slab::default() };
     cache.slabs =
         Some(vec![slab(0x7f12_3456_7000, 60), slab(0x7f12_3456_9000, 0), slab(0x7f12_0000, 1)]);
     snapshot.caches.push(cache);
     let mut moving = of_process("malloc-96", 42, 96, [2, 0, 0, 0, 54]);
-    moving.tell("live", Value::Range(20, 30));
-    moving.tell("in_transit", Value::Range(0, 10));
+    moving.set("live", Value::Range(20, 30));
+    moving.set("in_transit", Value::Range(0, 10));
     snapshot.caches.push(moving);
     snapshot.caches.push(of_process("malloc-8", 512, 8, [0, 0, 0, 0, 0]));
     let totals = [
@@ -165,7 +165,7 @@ fn of_kernel(name: &str, order: u64, objs: u64, size: u64, counts: [u64; 5]) -> 
         ("partial", partial),
         ("cpu_slabs", cpu_slabs),
     ] {
-        cache.tell(name, value);
+        cache.set(name, value);
     }
     cache
 }
@@ -187,7 +187,7 @@ fn of_process(name: &str, objs: u64, size: u64, counts: [u64; 5]) -> Cache {
         ("in_transit", 0),
         ("bytes", slabs * 4096),
     ] {
-        cache.tell(name, value);
+        cache.set(name, value);
     }
     cache
 }

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(fullness(&cache, 80), None);
         cache.fullness = Some(vec![(0, 1), (1, 3), (32, 2), (63, 4)]);
         assert_eq!(fullness(&cache, 80), None);
-        cache.tell("objs_per_slab", 64);
+        cache.set("objs_per_slab", 64);
         let long = fullness(&cache, 80).unwrap();
         assert_eq!(long, "partial slabs in use 0%[█····▄···█]100%, just 1: 3");
         assert_eq!(fullness(&cache, 40).unwrap(), "in use [█····▄···█], just 1: 3");

@@ -196,7 +196,7 @@ fn caches_may_come_and_go() {
     press(&mut app, &[Down]);
     let mut fewer: Snapshot = looks::process(3);
     fewer.caches.truncate(1);
-    fewer.caches[0].tell("live", Value::Exact(1));
+    fewer.caches[0].set("live", Value::Exact(1));
     app.take(Ok(fewer), Duration::from_secs(3));
     assert_eq!(chosen(&app), "malloc-16");
 }

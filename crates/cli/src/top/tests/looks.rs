@@ -20,17 +20,17 @@ pub fn kernel(second: u64) -> Snapshot {
     let kernel_cache = |name: &str, size: u64, order: u64, slabs: u64, free: u64, held: u64| {
         let mut cache = Cache::new(name);
         let objects = (4096 << order) / size;
-        cache.tell("object_size", size);
-        cache.tell("slab_size", size);
-        cache.tell("order", order);
-        cache.tell("objs_per_slab", objects);
-        cache.tell("slabs", slabs);
-        cache.tell("total_objects", slabs * objects);
-        cache.tell("objects", slabs * objects - free);
-        cache.tell("partial", free.div_ceil(objects));
-        cache.tell("cpu_slabs", held);
-        cache.tell("min_partial", 5);
-        cache.tell("cpu_partial", 120);
+        cache.set("object_size", size);
+        cache.set("slab_size", size);
+        cache.set("order", order);
+        cache.set("objs_per_slab", objects);
+        cache.set("slabs", slabs);
+        cache.set("total_objects", slabs * objects);
+        cache.set("objects", slabs * objects - free);
+        cache.set("partial", free.div_ceil(objects));
+        cache.set("cpu_slabs", held);
+        cache.set("min_partial", 5);
+        cache.set("cpu_partial", 120);
         cache
     };
     let mut dentry = kernel_cache("dentry", 192, 0, 8_712 + second * 3, 123, 64);
@@ -85,24 +85,24 @@ pub fn process(second: u64) -> Snapshot {
         let mut cache = Cache::new(format!("malloc-{size}"));
         let objects = 4096 / size;
         let (cpu, node) = (live / 10, live / 20);
-        cache.tell("object_size", size);
-        cache.tell("slab_size", size);
-        cache.tell("order", 0);
-        cache.tell("objs_per_slab", objects);
-        cache.tell("slabs", slabs);
-        cache.tell("total_objects", slabs * objects);
-        cache.tell("live", live);
-        cache.tell("parked_cpu", cpu);
-        cache.tell("parked_node", node);
-        cache.tell("in_transit", 0);
-        cache.tell("free_partial", slabs * objects - live - cpu - node);
-        cache.tell("partial", slabs / 4);
-        cache.tell("empty", slabs / 20);
-        cache.tell("slow_paths", slow_paths);
-        cache.tell("sheaf_capacity", 60);
-        cache.tell("min_partial", 5);
-        cache.tell("barn_full_limit", 10);
-        cache.tell("barn_empty_limit", 10);
+        cache.set("object_size", size);
+        cache.set("slab_size", size);
+        cache.set("order", 0);
+        cache.set("objs_per_slab", objects);
+        cache.set("slabs", slabs);
+        cache.set("total_objects", slabs * objects);
+        cache.set("live", live);
+        cache.set("parked_cpu", cpu);
+        cache.set("parked_node", node);
+        cache.set("in_transit", 0);
+        cache.set("free_partial", slabs * objects - live - cpu - node);
+        cache.set("partial", slabs / 4);
+        cache.set("empty", slabs / 20);
+        cache.set("slow_paths", slow_paths);
+        cache.set("sheaf_capacity", 60);
+        cache.set("min_partial", 5);
+        cache.set("barn_full_limit", 10);
+        cache.set("barn_empty_limit", 10);
         cache
     };
     let wave = [0, 40, 90, 120, 90, 40, 0, 10, 30, 20];
@@ -110,8 +110,8 @@ pub fn process(second: u64) -> Snapshot {
     let mut busy = malloc(64, 420 + up, 21_000 + 50 * up, 9_000 + 1_200 * second);
     busy.fullness = Some(vec![(1, 3), (5, 1), (20, 1), (22, 1), (31, 1), (60, 1), (62, 3)]);
     let mut torn = malloc(512, 300, 2_000, 40_000 + 7 * second);
-    torn.tell("live", Value::Range(1_990, 2_010));
-    torn.tell("slabs", Value::Range(298, 302));
+    torn.set("live", Value::Range(1_990, 2_010));
+    torn.set("slabs", Value::Range(298, 302));
     snapshot.caches = vec![malloc(16, 12, 2_500, 70), busy, malloc(96, 80, 2_400, 200), torn];
     for (name, bytes) in [
         ("live", 2_754_368),

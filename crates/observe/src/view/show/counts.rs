@@ -84,7 +84,7 @@ pub fn sum(snapshot: &Snapshot) -> Option<Cache> {
         for (name, reading) in cache.readings.iter().filter(|(name, _)| is_counted(name)) {
             let (longest, old) = (name.ends_with("longest_ns"), all.reading(name).cloned());
             let sum = old.map_or_else(|| reading.clone(), |old| plus(&old, reading, longest));
-            all.tell(name.clone(), sum);
+            all.set(name.clone(), sum);
         }
     }
     counts(&all).then_some(all)

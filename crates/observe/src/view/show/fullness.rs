@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn tenths_begin_above_their_lower_end() {
         let mut cache = Cache::new("c");
-        cache.tell("objs_per_slab", 20);
+        cache.set("objs_per_slab", 20);
         cache.fullness = Some(vec![(0, 3), (1, 5), (2, 1), (3, 1), (19, 2), (20, 4)]);
         let fullness = Fullness::of(&cache).unwrap();
         assert_eq!((fullness.empty, fullness.just_one), (3, 5));
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn slabs_one_by_one_give_the_same_histogram() {
         let mut cache = Cache::new("c");
-        cache.tell("objs_per_slab", 4);
+        cache.set("objs_per_slab", 4);
         assert_eq!(Fullness::of(&cache), None);
         let slab = |inuse| Slab { page: 4096, objects: 4, inuse, ..Slab::default() };
         cache.slabs = Some(vec![slab(1), slab(0), slab(1)]);

@@ -1,0 +1,148 @@
+//! The totals of a yard: where all of its memory is.
+//!
+//! Neighbours: [`super::look`] has what the yard counts, [`super::cache_numbers`] adds what is in
+//! caches; [`super::to_snapshot`] calls.
+//! Invariants: the parts of a standing yard add up to `committed`, to the byte:
+//! `committed` is measured by itself, and `in_transit` is what is missing only while
+//! something is under way.
+
+use super::front::Front;
+use super::look::Look;
+use super::span::Span;
+use crate::value::Value;
+use slabyard_abi::region::{GRANULE, Word};
+use std::collections::BTreeMap;
+
+/// Bytes of all caches together, by where they are.
+#[derive(Default)]
+pub(super) struct CacheSums {
+    pub(super) live: Span,
+    pub(super) parked_cpu: Span,
+    pub(super) parked_node: Span,
+    pub(super) free_partial: Span,
+    /// Behind the last objects of slabs.
+    pub(super) padding: Span,
+}
+
+/// Words that each say where a part of the metadata is counted.
+const METADATA: [Word; 12] = [
+    Word::MetadataAt0,
+    Word::MetadataAt1,
+    Word::MetadataAt2,
+    Word::MetadataAt3,
+    Word::MetadataAt4,
+    Word::MetadataAt5,
+    Word::MetadataAt6,
+    Word::MetadataAt7,
+    Word::MetadataAt8,
+    Word::MetadataAt9,
+    Word::MetadataAt10,
+    Word::MetadataAt11,
+];
+
+/// Bytes that are not in caches; `None` where the yard does not tell.
+pub(super) struct YardMemory {
+    /// Live page runs.
+    runs: Option<Span>,
+    mapped: Option<Span>,
+    /// Free runs, and of these the ones that the system has not got back.
+    free: Option<Span>,
+    dirty: Option<Span>,
+    parked_pages: Span,
+    metadata: Option<Span>,
+    /// What the system ever lent: the region without its first page, which is never used; mappings;
+    /// tables.
+    lent: Option<Span>,
+}
+
+impl YardMemory {
+    pub(super) fn of(front: &Front, look: &Look) -> YardMemory {
+        let granules = |word| Some(look.counter(word)?.times(GRANULE as u64));
+        let [_, banked] = look.banked();
+        let mapped = look.counter(Word::MappedAt);
+        let metadata = metadata(front, look);
+        let lent = look.counter(Word::TopAt).zip(mapped).zip(metadata);
+        let region = |top: Span| top.minus(Span::exact(front.unit())).times(GRANULE as u64);
+        YardMemory {
+            runs: granules(Word::RunGranulesAt).map(|runs| runs.minus(banked)),
+            mapped,
+            free: granules(Word::FreeGranulesAt),
+            dirty: granules(Word::DirtyGranulesAt),
+            parked_pages: look.parked_pages().plus(banked),
+            metadata,
+            lent: lent.map(|((top, mapped), metadata)| region(top).plus(mapped).plus(metadata)),
+        }
+    }
+
+    /// Free runs that the system has got back.
+    fn returned(&self) -> Option<Span> {
+        Some(self.free?.minus(self.dirty?))
+    }
+
+    /// What is nowhere while something is under way.
+    fn in_transit(&self, look: &Look, sums: &CacheSums) -> Option<Span> {
+        if look.quiet() {
+            return Some(Span::exact(0));
+        }
+        let known = [
+            sums.live,
+            sums.parked_cpu,
+            sums.parked_node,
+            sums.free_partial,
+            sums.padding,
+            self.parked_pages,
+            self.runs?,
+            self.mapped?,
+            self.free?,
+            self.metadata?,
+        ];
+        Some(self.lent?.minus(Span::sum(known)))
+    }
+
+    /// Writes down all totals.
+    pub(super) fn fill(
+        &self,
+        front: &Front,
+        look: &Look,
+        sums: &CacheSums,
+        totals: &mut BTreeMap<String, Value>,
+    ) {
+        let returned = self.returned();
+        let [nr_banked, _] = look.banked();
+        let rows = Span::between(look.begin.rows_in_use, look.end.rows_in_use);
+        let known = [
+            ("live", Some(sums.live)),
+            ("parked_cpu", Some(sums.parked_cpu)),
+            ("parked_node", Some(sums.parked_node)),
+            ("in_transit", self.in_transit(look, sums)),
+            ("free_partial", Some(sums.free_partial)),
+            ("padding", Some(sums.padding)),
+            ("runs", self.runs),
+            ("mapped", self.mapped),
+            ("parked_pages", Some(self.parked_pages)),
+            ("free_runs", self.dirty),
+            ("metadata", self.metadata),
+            ("committed", self.lent.zip(returned).map(|(lent, returned)| lent.minus(returned))),
+            ("returned", returned),
+            ("nr_runs", look.counter(Word::NrRunsAt).map(|runs| runs.minus(nr_banked))),
+            ("nr_mapped", look.counter(Word::NrMappedAt)),
+            ("set_aside", look.counter(Word::SetAsideAt)),
+            ("mode", Some(Span::exact(front.mode))),
+            ("nr_cpus", Some(rows)),
+            ("decay_ms", look.counter(Word::DecayMsAt)),
+            ("node_limit", look.counter(Word::NodeLimitAt)),
+        ];
+        let known = known.into_iter().filter_map(|(name, span)| Some((name.to_owned(), span?)));
+        totals.extend(known.map(|(name, span)| (name, span.into())));
+        if front.engine != 0 {
+            totals.insert("engine".into(), Value::engine(front.engine));
+        }
+    }
+}
+
+/// The allocator's own memory: fixed tables, rows in use, and tables that grow.
+fn metadata(front: &Front, look: &Look) -> Option<Span> {
+    let rows = look.counter(Word::RowBytesAt)?.times(front.nr_rows as u64);
+    let fixed = rows.plus(Span::exact(front.fixed_metadata));
+    METADATA.iter().try_fold(fixed, |sum, word| Some(sum.plus(look.counter(*word)?)))
+}
