@@ -109,7 +109,8 @@ fn fields<T>(fields: &[Field<T>]) -> String {
 
 fn page_lists() -> String {
     let mut text = String::from("| counter | counts |\n|---|---|\n");
-    for (_, name, help) in Counter::ALL.iter().filter(|(_, name, _)| name.starts_with("page_")) {
+    let of_warm = |name: &str| name.starts_with("page_") && !name.starts_with("page_cold_");
+    for (_, name, help) in Counter::ALL.iter().filter(|(_, name, _)| of_warm(name)) {
         let _ = writeln!(text, "| `{name}` | {} |", help.trim_end_matches('.'));
     }
     text
