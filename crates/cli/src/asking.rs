@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use slabyard_observe::process::{
-    Answer, Ask, Asked, Error, Patience, StopThread, ask_each_within, ask_within,
+    Answer, Ask, Error, Patience, StopThread, YardAnswer, ask_each_within, ask_within,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ impl Asking {
     }
 
     /// The answer of each yard.
-    pub fn ask_each(&self, pid: u32, ask: &Ask) -> Result<Vec<Asked>, Error> {
+    pub fn ask_each(&self, pid: u32, ask: &Ask) -> Result<Vec<YardAnswer>, Error> {
         let stop = || self.signal().is_some();
         ask_each_within(pid, ask, self.patience(&stop))
     }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::ValueHint;
 use slabyard_observe::delta::Delta;
 use slabyard_observe::fields::TOTALS;
-use slabyard_observe::snapshot::Kind;
+use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::source::{Named, Want};
 use slabyard_observe::view::diff::{self, Columns};
 use slabyard_observe::view::pick::{Key, Pattern, Pick, UnknownField};
@@ -95,7 +95,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
 /// machine as much as of its rules. Refuses those that have not even the load in common.
 fn unlike(args: &DiffArgs, old: &Snapshot, new: &Snapshot) -> Result<Vec<String>, Failure> {
     let kinds = [old.source.kind, new.source.kind];
-    if !kinds.contains(&Kind::Lab) || kinds.iter().any(|kind| kind.is_yard()) {
+    if !kinds.contains(&SourceKind::Lab) || kinds.iter().any(|kind| kind.is_yard()) {
         return Ok(Vec::new());
     }
     let mut unlike = of_machines(old, new);
@@ -104,7 +104,7 @@ fn unlike(args: &DiffArgs, old: &Snapshot, new: &Snapshot) -> Result<Vec<String>
         return Ok(Vec::new());
     }
     let all = unlike.join(", ");
-    let is_one_load = kinds == [Kind::Lab; 2] && old.source.program == new.source.program;
+    let is_one_load = kinds == [SourceKind::Lab; 2] && old.source.program == new.source.program;
     if !is_one_load {
         return Err(Failure::Usage(format!(
             "{} and {} do not compare: they are not replays of one trace, and their machines are \

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::ValueHint;
 use slabyard_observe::fields::{FIELDS, Field};
 use slabyard_observe::source::{Named, Want};
-use slabyard_observe::view::list::{self, Around, Columns, Options};
+use slabyard_observe::view::list::{self, Columns, ListContext, Options};
 use slabyard_observe::view::pick::{Empty, Key, Pattern, Pick};
 use slabyard_observe::view::{csv, json, orders};
 use std::fmt::Write;
@@ -123,7 +123,7 @@ impl ListArgs {
                 (false, []) => Columns::Plain,
                 (false, these) => Columns::These(these.iter().map(|c| c.0).collect()),
             },
-            around: if self.no_header { Around::Hidden } else { Around::Shown },
+            around: if self.no_header { ListContext::Hidden } else { ListContext::Shown },
         }
     }
 }

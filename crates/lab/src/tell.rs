@@ -15,8 +15,8 @@ use crate::snapshot::KernelSnapshot;
 use crate::trace::Damage;
 use slabyard::engine::counted::{Front, KernelCache};
 use slabyard::engine::counters::Counter;
-use slabyard_observe::fields::{Kind as FieldKind, field};
-use slabyard_observe::snapshot::{Kind, Machine, Missing, Place, Slab, Source};
+use slabyard_observe::fields::{FieldKind, field};
+use slabyard_observe::snapshot::{Machine, Missing, Slab, SlabPlace, Source, SourceKind};
 use slabyard_observe::{Cache, Reading, Snapshot, Value};
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl Run<'_> {
             program: Some(clean(self.name)),
             release: Some(self.settings.release.name.into()),
             trace_ns: Some(self.replayed.after.time_ns.saturating_sub(begun)),
-            ..Source::of(Kind::Lab)
+            ..Source::of(SourceKind::Lab)
         });
         snapshot.machine = Machine {
             page_bytes: Some(machine.page_size.into()),
@@ -225,14 +225,14 @@ fn lists(model: &KernelCache, begin: u64, slab_bytes: u64, [order, least]: [u8; 
             lists.push(Slab {
                 partial_pages: Some(pages),
                 partial_objects: counts_objects.then_some(counted),
-                ..slab(listed, Place::Cpu(cpu as u32))
+                ..slab(listed, SlabPlace::Cpu(cpu as u32))
             });
         }
         lists[begin..].reverse();
     }
     for node in 0..model.nr_nodes() {
         let list = model.each_node_partial(node as u16);
-        lists.extend(list.map(|listed| slab(listed, Place::Node(node as u32))));
+        lists.extend(list.map(|listed| slab(listed, SlabPlace::Node(node as u32))));
     }
     lists
 }
@@ -249,7 +249,7 @@ fn cpus(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
         }
     }
     for slab in lists {
-        if let Place::Cpu(cpu) = slab.place {
+        if let SlabPlace::Cpu(cpu) = slab.place {
             let [parked, slabs, listed] = held.entry(cpu).or_default();
             *parked += u64::from(slab.free());
             *slabs += 1;
@@ -271,7 +271,7 @@ fn nodes(cache: &mut Cache, model: &KernelCache, lists: &[Slab]) {
         .map(|node| [u64::from(model.nr_slabs_of(node)), model.in_barn_of(node) as u64, 0, 0, 0, 0])
         .collect();
     for slab in lists {
-        if let Place::Node(node) = slab.place {
+        if let SlabPlace::Node(node) = slab.place {
             let [_, _, partial, empty, free, inuse] = &mut of[node as usize];
             *partial += 1;
             *empty += u64::from(slab.inuse == 0);

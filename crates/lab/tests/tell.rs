@@ -8,7 +8,7 @@ use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::tell::Run;
 use slabyard_lab::trace::{self, Trace};
 use slabyard_observe::identity;
-use slabyard_observe::snapshot::{Kind, Place, Slab};
+use slabyard_observe::snapshot::{Slab, SlabPlace, SourceKind};
 use slabyard_observe::{Cache, Reading, Snapshot, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -80,12 +80,12 @@ fn adds_up(cache: &Cache) {
 /// its last slab.
 fn lists_are_counted(cache: &Cache, counts_objects: bool) {
     let slabs = cache.slabs.as_ref().unwrap();
-    let mut lists: BTreeMap<Place, Vec<&Slab>> = BTreeMap::new();
+    let mut lists: BTreeMap<SlabPlace, Vec<&Slab>> = BTreeMap::new();
     slabs.iter().for_each(|slab| lists.entry(slab.place).or_default().push(slab));
     let parts = |name: &str| cache.reading(name).unwrap().clone();
     let (nodes, cpus) = (parts("partial").nodes, parts("slabs_cpu_partial").cpus);
-    let nodes = nodes.into_iter().map(|(n, slabs)| (Place::Node(n), slabs));
-    let counted = nodes.chain(cpus.into_iter().map(|(n, slabs)| (Place::Cpu(n), slabs)));
+    let nodes = nodes.into_iter().map(|(n, slabs)| (SlabPlace::Node(n), slabs));
+    let counted = nodes.chain(cpus.into_iter().map(|(n, slabs)| (SlabPlace::Cpu(n), slabs)));
     let counted: BTreeMap<_, _> = counted.filter(|(_, slabs)| *slabs != Value::Exact(0)).collect();
     let listed = |list: &Vec<&Slab>| Value::Exact(list.len() as u64);
     assert_eq!(
@@ -93,7 +93,7 @@ fn lists_are_counted(cache: &Cache, counts_objects: bool) {
         counted
     );
     for (place, list) in &lists {
-        let in_list = matches!(place, Place::Cpu(_));
+        let in_list = matches!(place, SlabPlace::Cpu(_));
         for (nth, slab) in list.iter().enumerate() {
             let behind = in_list.then(|| (list.len() - nth) as u32);
             assert_eq!(slab.partial_pages, behind);
@@ -125,7 +125,7 @@ fn sums_and_lists_agree_under_the_rules_of_every_kernel() {
         let case = Case::new(&traced.0, &traced.1, &settings, order).expect("a case");
         let (snapshot, replayed) = tell(&traced, &settings, &case, &case.plan(Start::LookAhead));
         assert_eq!(identity::check(&snapshot), [], "{release:?}");
-        assert_eq!(snapshot.source.kind, Kind::Lab);
+        assert_eq!(snapshot.source.kind, SourceKind::Lab);
         assert_eq!(snapshot.source.release.as_deref(), Some(settings.release.name));
         assert_eq!(snapshot.caches.len(), case.ids.len());
         let mut pages = BTreeMap::new();
@@ -154,7 +154,7 @@ fn sums_and_lists_agree_under_the_rules_of_every_kernel() {
                     .partial_objects
                     .is_some_and(|n| slab.partial_pages == Some(1) && n < slab.free());
                 undercounted += u64::from(counted && release == Some("5.9"));
-                far += u64::from(slab.place == Place::Node(1));
+                far += u64::from(slab.place == SlabPlace::Node(1));
             }
             parked_node += number(cache, "parked_node");
         }

@@ -6,8 +6,8 @@
 //! tell the same is none either, even if it is a range; the difference of two ranges
 //! is the range of all that it can be.
 
-use crate::fields::{FIELDS, Kind, TOTALS, Unit};
-use crate::snapshot::{Cache, Kind as SourceKind, Snapshot};
+use crate::fields::{FIELDS, FieldKind, TOTALS, Unit};
+use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 use std::collections::BTreeMap;
 
@@ -53,8 +53,8 @@ pub struct Change {
     pub name: &'static str,
     /// Unit.
     pub unit: Unit,
-    /// Kind; a total is a gauge.
-    pub kind: Kind,
+    /// That of the field; a total is a gauge.
+    pub kind: FieldKind,
     /// The old value.
     pub old: Option<Value>,
     /// The new value.
@@ -80,7 +80,7 @@ impl Delta {
         caches.sort_by(|a, b| b.weight().cmp(&a.weight()).then_with(|| a.name.cmp(&b.name)));
         let totals = TOTALS.iter().filter_map(|t| {
             let (old, new) = (old.total(t.name)?, new.total(t.name)?);
-            let (name, unit, kind) = (t.name, t.unit, Kind::Gauge);
+            let (name, unit, kind) = (t.name, t.unit, FieldKind::Gauge);
             let change =
                 Change { name, unit, kind, old: Some(old.clone()), new: Some(new.clone()) };
             (old != new).then_some(change)
@@ -131,7 +131,7 @@ impl Change {
         let (old, new) = (self.old.as_ref(), self.new.as_ref());
         let (a, b) = old.unwrap_or(&nothing).bounds()?;
         let (c, d) = new.unwrap_or(&nothing).bounds()?;
-        let moves = matches!(self.kind, Kind::Gauge | Kind::Counter);
+        let moves = matches!(self.kind, FieldKind::Gauge | FieldKind::Counter);
         moves.then(|| Difference {
             low: i128::from(c) - i128::from(b),
             high: i128::from(d) - i128::from(a),

@@ -4,7 +4,7 @@
 //! A source that tells a number itself is believed; else it is derived, and `None`
 //! where what it needs is unknown.
 
-use crate::snapshot::{Cache, Kind, Snapshot};
+use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 
 /// Objects handed out: told, or for a kernel within what it hides.
@@ -112,5 +112,5 @@ fn told(cache: &Cache, name: &str) -> Option<Value> {
 }
 
 fn kernel(snapshot: &Snapshot) -> bool {
-    snapshot.source.kind == Kind::Kernel
+    snapshot.source.kind == SourceKind::Kernel
 }

@@ -37,7 +37,7 @@ pub enum Unit {
 
 /// How a number behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// Fixed as long as the cache lives.
     Attribute,
     /// May be set.
@@ -54,8 +54,8 @@ pub struct Field {
     pub name: &'static str,
     /// Unit.
     pub unit: Unit,
-    /// Kind.
-    pub kind: Kind,
+    /// How the number behaves.
+    pub kind: FieldKind,
     /// True for a column of the plain `list`.
     pub column: bool,
     /// One line of help.
@@ -70,7 +70,7 @@ macro_rules! fields {
         pub static FIELDS: &[Field] = &[$(Field {
             name: stringify!($name),
             unit: Unit::$unit,
-            kind: Kind::$kind,
+            kind: FieldKind::$kind,
             column: fields!(@column $column),
             help: $help,
             get: fields!(@get $name $(, $get)?),

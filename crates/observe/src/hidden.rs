@@ -20,7 +20,7 @@
 //! Neighbours: [`crate::kernel`] samples; `derive` makes ranges of the bound.
 
 use crate::release::Release;
-use crate::snapshot::{Cache, Kind, Snapshot};
+use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 
 /// Most full sheaves in a barn of a kernel.
@@ -110,7 +110,7 @@ pub fn after_shrink(snapshot: &mut Snapshot) {
 /// Writes down, of a kernel, how many bytes of active objects may be parked, and in
 /// how many caches.
 pub fn sum(snapshot: &mut Snapshot) {
-    if snapshot.source.kind != Kind::Kernel {
+    if snapshot.source.kind != SourceKind::Kernel {
         return;
     }
     let of = |cache: &Cache| -> Option<u64> {
@@ -175,7 +175,7 @@ mod tests {
     fn snapshot(release: Option<&str>, told: &[(&str, u64)]) -> Snapshot {
         let mut cache = Cache::new("x");
         told.iter().for_each(|(name, value)| cache.set(*name, *value));
-        let source = Source { release: release.map(Into::into), ..Source::of(Kind::Kernel) };
+        let source = Source { release: release.map(Into::into), ..Source::of(SourceKind::Kernel) };
         let mut snapshot = Snapshot::new(source);
         snapshot.machine.possible_cpus = Some(64);
         snapshot.machine.online_cpus = Some(2);

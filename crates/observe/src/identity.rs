@@ -140,11 +140,11 @@ fn finding(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{Kind, Source};
+    use crate::snapshot::{Source, SourceKind};
     use crate::value::Reading;
 
     fn sound() -> Snapshot {
-        let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+        let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
         let mut cache = Cache::new("malloc-64");
         for (name, number) in [
             ("slab_size", 64u64),

@@ -5,7 +5,7 @@
 //! later writers are skipped; a line's number in an error counts from 1; a name in a
 //! report is a name of [`crate::fields`] or of `abi::stats`.
 
-use crate::snapshot::{Cache, Kind, Snapshot, Source};
+use crate::snapshot::{Cache, Snapshot, Source, SourceKind};
 use crate::value::Value;
 use slabyard_abi::counters::{CACHE_FIELDS, YARD_FIELDS};
 use slabyard_abi::pressure::NAMES;
@@ -92,8 +92,8 @@ pub enum Damage {
 pub fn parse(bytes: &[u8]) -> Result<Snapshot, ReadError> {
     let mut lines = Lines { rest: bytes, line: 0 };
     header(&mut lines)?;
-    let mut snapshot = Snapshot::new(Source::of(Kind::Report));
-    let mut seen = Seen::default();
+    let mut snapshot = Snapshot::new(Source::of(SourceKind::Report));
+    let mut seen = LineKinds::default();
     loop {
         let text = lines.next()?;
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -243,9 +243,9 @@ impl<'a> Lines<'a> {
 
 /// Line kinds that come once.
 #[derive(Default)]
-struct Seen(Vec<&'static str>);
+struct LineKinds(Vec<&'static str>);
 
-impl Seen {
+impl LineKinds {
     fn once(&mut self, kind: &'static str, line: usize) -> Result<(), ReadError> {
         if self.0.contains(&kind) {
             return Err(ReadError::Damaged { line, what: Damage::Twice(kind.into()) });

@@ -43,7 +43,7 @@ pub struct Snapshot {
 /// Kinds of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SourceKind {
     /// A Linux kernel.
     Kernel,
     /// A process that runs on Slabyard.
@@ -56,13 +56,13 @@ pub enum Kind {
     Lab,
 }
 
-impl Kind {
+impl SourceKind {
     /// True for a Slabyard allocator, whose memory is more than slabs.
     #[must_use]
     pub fn is_yard(self) -> bool {
         match self {
-            Kind::Process | Kind::Core | Kind::Report => true,
-            Kind::Kernel | Kind::Lab => false,
+            SourceKind::Process | SourceKind::Core | SourceKind::Report => true,
+            SourceKind::Kernel | SourceKind::Lab => false,
         }
     }
 }
@@ -71,7 +71,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// What kind of source.
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// The process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -151,7 +151,7 @@ pub struct Slab {
     /// Of these, objects that are not free in it.
     pub inuse: u32,
     /// Where it is.
-    pub place: Place,
+    pub place: SlabPlace,
     /// Slabs on the CPU partial list from this one to its end, as the list counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_pages: Option<u32>,
@@ -164,16 +164,16 @@ pub struct Slab {
 /// Where a slab is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum SlabPlace {
     /// On the partial list of a CPU.
     Cpu(u32),
     /// On the partial list of a memory node.
     Node(u32),
 }
 
-impl Default for Place {
-    fn default() -> Place {
-        Place::Node(0)
+impl Default for SlabPlace {
+    fn default() -> SlabPlace {
+        SlabPlace::Node(0)
     }
 }
 
@@ -221,7 +221,7 @@ impl Snapshot {
 impl Source {
     /// A source of a kind, with nothing else known.
     #[must_use]
-    pub fn of(kind: Kind) -> Source {
+    pub fn of(kind: SourceKind) -> Source {
         Source {
             kind,
             pid: None,

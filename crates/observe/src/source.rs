@@ -126,7 +126,8 @@ mod tests {
     fn a_saved_snapshot_is_a_source() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.json");
-        let mut saved = Snapshot::new(crate::snapshot::Source::of(crate::snapshot::Kind::Process));
+        let mut saved =
+            Snapshot::new(crate::snapshot::Source::of(crate::snapshot::SourceKind::Process));
         saved.caches.push(crate::Cache::new("malloc-64"));
         file::save(&saved, &path).unwrap();
         let named = Named::File(path.clone());

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use slabyard_observe::file::{Error, looks_like_core, open, save};
-use slabyard_observe::snapshot::{FORMAT, FreeBlocks, Kind, Machine, Missing, Place, Slab, Source};
+use slabyard_observe::snapshot::{
+    FORMAT, FreeBlocks, Machine, Missing, Slab, SlabPlace, Source, SourceKind,
+};
 use slabyard_observe::{Cache, Reading, Snapshot, Value};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -45,14 +47,14 @@ fn version_1() -> Snapshot {
             order: 1,
             objects: 128,
             inuse: 3,
-            place: Place::Cpu(3),
+            place: SlabPlace::Cpu(3),
             ..Slab::default()
         },
         Slab { page: 0x7f00_0000_3000, order: 0, objects: 64, inuse: 64, ..Slab::default() },
     ]);
     Snapshot {
         format: 1,
-        source: Source { release: Some("6.18.44".into()), ..Source::of(Kind::Kernel) },
+        source: Source { release: Some("6.18.44".into()), ..Source::of(SourceKind::Kernel) },
         taken_at_ms: 1_790_000_000_123,
         took_ns: Some(6_600_000),
         machine: Machine {

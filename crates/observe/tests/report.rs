@@ -6,7 +6,7 @@ use slabyard_abi::report::{VERSION, Writer};
 use slabyard_abi::{pressure, stats};
 use slabyard_observe::fields::{TOTALS, field};
 use slabyard_observe::report::{Damage, ReadError, parse};
-use slabyard_observe::snapshot::{Kind, Source};
+use slabyard_observe::snapshot::{Source, SourceKind};
 use slabyard_observe::{Cache, Snapshot, Value};
 
 fn written(pid: u32, yard: &YardCounters, caches: &[(String, CacheCounters)]) -> String {
@@ -49,7 +49,7 @@ proptest! {
         pid: u32, yard in counters(YARD_FIELDS), caches in caches(),
     ) {
         let mut snapshot = parse(written(pid, &yard, &caches).as_bytes()).unwrap();
-        let mut want = Snapshot::new(Source { pid: Some(pid), ..Source::of(Kind::Report) });
+        let mut want = Snapshot::new(Source { pid: Some(pid), ..Source::of(SourceKind::Report) });
         want.totals =
             YARD_FIELDS.iter().map(|f| (f.name.into(), Value::Exact((f.get)(&yard)))).collect();
         for (name, counters) in caches {

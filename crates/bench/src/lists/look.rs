@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use slabyard_observe::process::{self, Ask};
-use slabyard_observe::snapshot::{Cache, Place, Snapshot};
+use slabyard_observe::snapshot::{Cache, SlabPlace, Snapshot};
 use slabyard_observe::source::Want;
 
 /// The process makes a call each 10 ms; a look that met it tells ranges.
@@ -136,7 +136,7 @@ fn of_cache(cache: &Cache, page: u64) -> Option<OfCache> {
     let slab_bytes = page << cache.exact("order")?;
     let mut lists: BTreeMap<u32, List> = BTreeMap::new();
     for slab in cache.slabs.iter().flatten() {
-        let Place::Cpu(cpu) = slab.place else { continue };
+        let SlabPlace::Cpu(cpu) = slab.place else { continue };
         let list = lists.entry(cpu).or_insert(List { cpu, ..List::default() });
         list.slabs += 1;
         // The newest slab's is the list's; it is the greatest.
@@ -151,7 +151,7 @@ fn of_cache(cache: &Cache, page: u64) -> Option<OfCache> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use slabyard_observe::snapshot::{Kind, Slab, Source};
+    use slabyard_observe::snapshot::{Slab, Source, SourceKind};
 
     /// A cache of slabs of 16 KiB, with lists `(cpu, claimed, in use of 51 each)`.
     pub fn snapshot(bytes: u64, lists: &[(u32, Option<u32>, &[u32])]) -> Snapshot {
@@ -162,7 +162,7 @@ pub mod tests {
             order: 2,
             objects: 51,
             inuse: *inuse,
-            place: Place::Cpu(cpu),
+            place: SlabPlace::Cpu(cpu),
             partial_objects: claimed,
             ..Slab::default()
         };
@@ -170,9 +170,9 @@ pub mod tests {
             .iter()
             .flat_map(|(cpu, claimed, inuse)| inuse.iter().map(|n| slab(*cpu, *claimed, n)))
             .collect();
-        slabs.push(Slab { place: Place::Node(0), objects: 51, inuse: 0, ..Slab::default() });
+        slabs.push(Slab { place: SlabPlace::Node(0), objects: 51, inuse: 0, ..Slab::default() });
         cache.slabs = Some(slabs);
-        let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+        let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
         snapshot.machine.page_bytes = Some(4096);
         snapshot.caches.push(cache);
         snapshot

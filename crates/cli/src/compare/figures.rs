@@ -39,11 +39,11 @@ macro_rules! measures {
         /// A measure by its name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
-        pub enum What { $(#[doc = $help] $what,)* }
+        pub enum MeasureKey { $(#[doc = $help] $what,)* }
 
-        impl What {
+        impl MeasureKey {
             /// Each of them.
-            pub const ALL: &[What] = &[$(What::$what,)*];
+            pub const ALL: &[MeasureKey] = &[$(MeasureKey::$what,)*];
         }
 
         /// All measures, in the order of display.
@@ -79,7 +79,7 @@ measures! {
         "those of them that failed (cmpxchg_double_fail)";
 }
 
-impl What {
+impl MeasureKey {
     /// Its row.
     pub fn row(self) -> &'static Measure {
         &MEASURES[self as usize]
@@ -98,9 +98,9 @@ pub struct Compared {
 
 impl Compared {
     /// The measures that are known of one contender at least.
-    pub fn measures(&self) -> impl Iterator<Item = What> {
-        let known = |what: &What| self.figures.iter().any(|f| f.median(*what).is_some());
-        What::ALL.iter().copied().filter(known)
+    pub fn measures(&self) -> impl Iterator<Item = MeasureKey> {
+        let known = |what: &MeasureKey| self.figures.iter().any(|f| f.median(*what).is_some());
+        MeasureKey::ALL.iter().copied().filter(known)
     }
 }
 
@@ -127,12 +127,12 @@ impl Figures {
     }
 
     /// Adds a sample.
-    pub fn add(&mut self, what: What, sample: Option<f64>) {
+    pub fn add(&mut self, what: MeasureKey, sample: Option<f64>) {
         self.samples[what as usize].push(sample);
     }
 
     /// Adds a number.
-    pub fn count(&mut self, what: What, sample: Option<u64>) {
+    pub fn count(&mut self, what: MeasureKey, sample: Option<u64>) {
         self.add(what, sample.map(|n| n as f64));
     }
 
@@ -142,27 +142,27 @@ impl Figures {
             let counters = counters.as_ref()?;
             names.iter().map(|name| counters.get(*name).copied()).sum()
         };
-        self.count(What::SlowPaths, sum(&["alloc_slowpath", "free_slowpath"]));
-        self.count(What::Moved, sum(&["sheaf_refill", "sheaf_flush"]));
-        self.count(What::ListLocks, sum(&["list_lock"]));
-        self.count(What::Exchanges, sum(&["cmpxchg_slab"]));
-        self.count(What::Failed, sum(&["cmpxchg_double_fail"]));
+        self.count(MeasureKey::SlowPaths, sum(&["alloc_slowpath", "free_slowpath"]));
+        self.count(MeasureKey::Moved, sum(&["sheaf_refill", "sheaf_flush"]));
+        self.count(MeasureKey::ListLocks, sum(&["list_lock"]));
+        self.count(MeasureKey::Exchanges, sum(&["cmpxchg_slab"]));
+        self.count(MeasureKey::Failed, sum(&["cmpxchg_double_fail"]));
         self.counters = counters;
     }
 
     /// The samples, round by round.
-    pub fn samples(&self, what: What) -> &[Option<f64>] {
+    pub fn samples(&self, what: MeasureKey) -> &[Option<f64>] {
         &self.samples[what as usize]
     }
 
     /// The median; unknown if one of the rounds is.
-    pub fn median(&self, what: What) -> Option<f64> {
+    pub fn median(&self, what: MeasureKey) -> Option<f64> {
         Some(median(&mut self.known(what)?))
     }
 
     /// How far the middle half of the samples lies apart, as a share of their median; unknown
     /// for fewer than two.
-    pub fn spread(&self, what: What) -> Option<f64> {
+    pub fn spread(&self, what: MeasureKey) -> Option<f64> {
         let mut known = self.known(what).filter(|known| known.len() > 1)?;
         let median = median(&mut known);
         let quarter = known.len() / 4;
@@ -172,7 +172,7 @@ impl Figures {
 
     /// The median over rounds of this to the other. What disturbs a round disturbs both, so a
     /// ratio is taken within each. Unlike machines have none.
-    pub fn to(&self, base: &Figures, what: What) -> Option<f64> {
+    pub fn to(&self, base: &Figures, what: MeasureKey) -> Option<f64> {
         if (self.unlike || base.unlike) && self.name != base.name {
             return None;
         }
@@ -185,7 +185,7 @@ impl Figures {
     }
 
     /// All samples, if there are any and none is unknown.
-    fn known(&self, what: What) -> Option<Vec<f64>> {
+    fn known(&self, what: MeasureKey) -> Option<Vec<f64>> {
         let samples: Option<Vec<f64>> = self.samples(what).iter().copied().collect();
         samples.filter(|samples| !samples.is_empty())
     }
@@ -204,38 +204,51 @@ mod tests {
 
     fn of(samples: &[f64]) -> Figures {
         let mut figures = Figures::new("x");
-        samples.iter().for_each(|sample| figures.add(What::Time, Some(*sample)));
+        samples.iter().for_each(|sample| figures.add(MeasureKey::Time, Some(*sample)));
         figures
     }
 
     #[test]
     fn a_disturbed_round_leaves_no_mark_on_the_ratio() {
         let (base, slower) = (of(&[1.0, 9.0, 2.0]), of(&[1.5, 13.5, 3.0]));
-        assert_eq!(slower.to(&base, What::Time), Some(1.5));
-        assert_eq!(base.to(&slower, What::Time).map(|r| (r * 3.0).round()), Some(2.0));
-        assert_eq!(slower.median(What::Time), Some(3.0));
-        assert_eq!(of(&[90.0, 100.0, 110.0, 1000.0]).spread(What::Time), Some(10.0 / 105.0));
+        assert_eq!(slower.to(&base, MeasureKey::Time), Some(1.5));
+        assert_eq!(base.to(&slower, MeasureKey::Time).map(|r| (r * 3.0).round()), Some(2.0));
+        assert_eq!(slower.median(MeasureKey::Time), Some(3.0));
+        assert_eq!(of(&[90.0, 100.0, 110.0, 1000.0]).spread(MeasureKey::Time), Some(10.0 / 105.0));
     }
 
     #[test]
     fn what_is_unknown_stays_so() {
         let mut figures = of(&[1.0]);
-        assert_eq!((figures.spread(What::Time), figures.median(What::Waste)), (None, None));
-        figures.add(What::Time, None);
-        assert_eq!((figures.median(What::Time), figures.to(&of(&[1.0]), What::Time)), (None, None));
-        assert_eq!(of(&[1.0]).to(&of(&[0.0]), What::Time), None, "nothing is a multiple of 0");
+        assert_eq!(
+            (figures.spread(MeasureKey::Time), figures.median(MeasureKey::Waste)),
+            (None, None)
+        );
+        figures.add(MeasureKey::Time, None);
+        assert_eq!(
+            (figures.median(MeasureKey::Time), figures.to(&of(&[1.0]), MeasureKey::Time)),
+            (None, None)
+        );
+        assert_eq!(
+            of(&[1.0]).to(&of(&[0.0]), MeasureKey::Time),
+            None,
+            "nothing is a multiple of 0"
+        );
         figures.counted(None);
-        assert_eq!(figures.median(What::ListLocks), None);
+        assert_eq!(figures.median(MeasureKey::ListLocks), None);
     }
 
     #[test]
     fn unlike_machines_have_no_ratio() {
         let (base, mut other) = (of(&[1.0]), of(&[2.0]));
         other.name = "other".into();
-        assert_eq!(other.to(&base, What::Time), Some(2.0));
+        assert_eq!(other.to(&base, MeasureKey::Time), Some(2.0));
         other.unlike = true;
-        assert_eq!((other.to(&base, What::Time), base.to(&other, What::Time)), (None, None));
-        assert_eq!(other.to(&other, What::Time), Some(1.0));
+        assert_eq!(
+            (other.to(&base, MeasureKey::Time), base.to(&other, MeasureKey::Time)),
+            (None, None)
+        );
+        assert_eq!(other.to(&other, MeasureKey::Time), Some(1.0));
     }
 
     #[test]
@@ -244,9 +257,12 @@ mod tests {
         let counters =
             [("alloc_slowpath", 3), ("free_slowpath", 4), ("sheaf_flush", 9), ("list_lock", 0)];
         figures.counted(Some(counters.map(|(name, n)| (name.into(), n)).into()));
-        assert_eq!(figures.median(What::SlowPaths), Some(7.0));
-        assert_eq!(figures.median(What::ListLocks), Some(0.0), "counted, and none");
+        assert_eq!(figures.median(MeasureKey::SlowPaths), Some(7.0));
+        assert_eq!(figures.median(MeasureKey::ListLocks), Some(0.0), "counted, and none");
         // One of two is not told.
-        assert_eq!((figures.median(What::Moved), figures.median(What::Failed)), (None, None));
+        assert_eq!(
+            (figures.median(MeasureKey::Moved), figures.median(MeasureKey::Failed)),
+            (None, None)
+        );
     }
 }

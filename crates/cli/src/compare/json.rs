@@ -5,7 +5,7 @@
 //! "samples"}`. Invariants: what is unknown is `null`; seconds are fractions, bytes and counts
 //! whole numbers; keys are added, never renamed.
 
-use super::figures::{Compared, Figures, MEASURES, Unit, What};
+use super::figures::{Compared, Figures, MEASURES, MeasureKey, Unit};
 use serde_json::{Map, Value, json};
 
 /// The whole, indented, with a line feed at the end.
@@ -35,7 +35,7 @@ fn contender(figures: &Figures, base: &Figures, set: &[String]) -> Value {
     let mut object = Map::new();
     object.insert("name".into(), json!(figures.name));
     object.insert("set".into(), json!(set));
-    for (what, measure) in What::ALL.iter().zip(MEASURES) {
+    for (what, measure) in MeasureKey::ALL.iter().zip(MEASURES) {
         let number = |value: Option<f64>| match measure.unit {
             Unit::Seconds => json!(value),
             Unit::Bytes | Unit::Count => json!(value.map(|value| value.round() as u64)),
@@ -63,8 +63,8 @@ mod tests {
     #[test]
     fn what_is_unknown_is_null_and_what_is_known_has_its_unit() {
         let mut figures = Figures::new("one");
-        figures.add(What::Time, Some(0.25));
-        figures.count(What::Peak, Some(4096));
+        figures.add(MeasureKey::Time, Some(0.25));
+        figures.count(MeasureKey::Peak, Some(4096));
         figures.counted(None);
         let compared = Compared { figures: vec![figures], findings: vec![], notes: vec![] };
         let text = text(json!(null), json!(null), &[vec!["a=b".into()]], &compared).unwrap();

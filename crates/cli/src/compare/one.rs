@@ -15,7 +15,7 @@ use super::child::{Child, Ended, Leftovers, Stop, Watch};
 use super::contender::{Contender, Counts};
 use super::yard::Yard;
 use crate::failure::{Failure, signal_name};
-use crate::run::last_look::{Page, Seen};
+use crate::run::last_look::{LastLook, Page};
 use anyhow::{Context, anyhow};
 use nix::sys::signal::Signal;
 use slabyard_abi::report::REPORT_ENV;
@@ -171,7 +171,7 @@ impl Stage<'_> {
     fn report(
         &self,
         place: &Path,
-        seen: Seen,
+        seen: LastLook,
         program: &str,
         told: &mut Vec<String>,
     ) -> Option<Snapshot> {

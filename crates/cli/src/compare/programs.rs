@@ -9,7 +9,7 @@
 
 use super::child::Stop;
 use super::contender::{Contender, Counts, Who};
-use super::figures::{Compared, Figures, What};
+use super::figures::{Compared, Figures, MeasureKey};
 use super::one::{Load, Output, Run, Stage};
 use super::progress::Progress;
 
@@ -82,15 +82,15 @@ pub fn compare(load: &Load, contenders: &[Contender], rounds: Rounds) -> Result<
 }
 
 fn timed(figures: &mut Figures, run: &Run) {
-    figures.add(What::Time, Some(run.took.as_secs_f64()));
-    figures.add(What::Cpu, Some(run.ended.cpu.as_secs_f64()));
-    figures.count(What::Peak, Some(run.ended.peak.max(run.most)));
-    figures.add(What::Mean, run.mean);
+    figures.add(MeasureKey::Time, Some(run.took.as_secs_f64()));
+    figures.add(MeasureKey::Cpu, Some(run.ended.cpu.as_secs_f64()));
+    figures.count(MeasureKey::Peak, Some(run.ended.peak.max(run.most)));
+    figures.add(MeasureKey::Mean, run.mean);
 }
 
 fn counted(figures: &mut Figures, on: &Contender, run: &Run, findings: &mut Vec<String>) {
     let report = run.report.as_ref();
-    figures.count(What::Waste, run.waste);
+    figures.count(MeasureKey::Waste, run.waste);
     figures.counted(report.and_then(counters));
     if let (Who::Engine(wanted), Some(report)) = (&on.who, report)
         && let Some(Value::Text(served)) = report.total("engine")

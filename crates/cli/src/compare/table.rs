@@ -6,7 +6,7 @@
 //! line is wider than the terminal; colours stand for better and worse than the first contender
 //! and say nothing that the figures do not.
 
-use super::figures::{Compared, Figures, Unit, What};
+use super::figures::{Compared, Figures, MeasureKey, Unit};
 use slabyard_observe::view::cell::{UNKNOWN, human};
 use slabyard_observe::view::grid::{Grid, Weight, bold};
 use slabyard_observe::view::{Colour, Style};
@@ -76,7 +76,7 @@ pub fn write(text: &mut String, compared: &Compared, style: Style) {
 
 /// Appends the picture. Bars begin below each other, whatever the figures beside them.
 pub fn picture(text: &mut String, compared: &Compared, style: Style, bars: Bars) {
-    let blocks: Vec<(What, Vec<[String; 4]>)> = compared
+    let blocks: Vec<(MeasureKey, Vec<[String; 4]>)> = compared
         .measures()
         .map(|what| (what, compared.figures.iter().map(|f| row(compared, f, what)).collect()))
         .collect();
@@ -111,9 +111,9 @@ pub fn picture(text: &mut String, compared: &Compared, style: Style, bars: Bars)
 }
 
 /// Name, figure, spread and ratio.
-fn row(compared: &Compared, figures: &Figures, what: What) -> [String; 4] {
-    let ratio = Column { what, part: Part::Ratio };
-    let spread = Column { what, part: Part::Spread };
+fn row(compared: &Compared, figures: &Figures, what: MeasureKey) -> [String; 4] {
+    let ratio = Column { what, part: Statistic::Ratio };
+    let spread = Column { what, part: Statistic::Spread };
     let value = cell(what.row().unit, figures.median(what));
     // The spread of one sample is none, and not unknown.
     let once = compared.figures.iter().all(|f| f.samples(what).len() <= 1);
@@ -123,7 +123,7 @@ fn row(compared: &Compared, figures: &Figures, what: What) -> [String; 4] {
 
 /// What a column tells of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum Statistic {
     Median,
     Spread,
     Ratio,
@@ -131,28 +131,28 @@ enum Part {
 }
 
 struct Column {
-    what: What,
-    part: Part,
+    what: MeasureKey,
+    part: Statistic,
 }
 
 impl Column {
     fn head(&self) -> String {
         match self.part {
-            Part::Median => self.what.row().head.into(),
-            Part::Spread => "spread".into(),
-            Part::Ratio => "ratio".into(),
-            Part::Error => "error".into(),
+            Statistic::Median => self.what.row().head.into(),
+            Statistic::Spread => "spread".into(),
+            Statistic::Ratio => "ratio".into(),
+            Statistic::Error => "error".into(),
         }
     }
 
     fn cell(&self, compared: &Compared, figures: &Figures) -> String {
         match self.part {
-            Part::Median => cell(self.what.row().unit, figures.median(self.what)),
-            Part::Spread => figures
+            Statistic::Median => cell(self.what.row().unit, figures.median(self.what)),
+            Statistic::Spread => figures
                 .spread(self.what)
                 .map_or_else(|| UNKNOWN.into(), |share| format!("{:.1}%", share * 100.0)),
-            Part::Error => figures.error.clone().unwrap_or_else(|| UNKNOWN.into()),
-            Part::Ratio => {
+            Statistic::Error => figures.error.clone().unwrap_or_else(|| UNKNOWN.into()),
+            Statistic::Ratio => {
                 let ratio = figures.to(&compared.figures[0], self.what);
                 ratio.map_or_else(|| UNKNOWN.into(), |ratio| format!("x{ratio:.3}"))
             }
@@ -164,14 +164,16 @@ impl Column {
 fn columns(compared: &Compared) -> Vec<Column> {
     let mut columns = Vec::new();
     for what in compared.measures() {
-        let parts: &[Part] = match what {
-            What::Time => &[Part::Median, Part::Spread, Part::Ratio],
+        let parts: &[Statistic] = match what {
+            MeasureKey::Time => &[Statistic::Median, Statistic::Spread, Statistic::Ratio],
             // How far off peaks are stands with them.
-            What::Peak if compared.figures.iter().any(|f| f.error.is_some()) => {
-                &[Part::Median, Part::Ratio, Part::Error]
+            MeasureKey::Peak if compared.figures.iter().any(|f| f.error.is_some()) => {
+                &[Statistic::Median, Statistic::Ratio, Statistic::Error]
             }
-            What::Cpu | What::Peak | What::Mean => &[Part::Median, Part::Ratio],
-            _ => &[Part::Median],
+            MeasureKey::Cpu | MeasureKey::Peak | MeasureKey::Mean => {
+                &[Statistic::Median, Statistic::Ratio]
+            }
+            _ => &[Statistic::Median],
         };
         columns.extend(parts.iter().map(|part| Column { what, part: *part }));
     }
@@ -219,9 +221,9 @@ mod tests {
     fn two() -> Compared {
         let mut figures = vec![Figures::new("base"), Figures::new("other")];
         for (at, times) in [[2.0, 2.0, 2.0], [4.0, 1.0, 1.0]].iter().enumerate() {
-            times.iter().for_each(|time| figures[at].add(What::Time, Some(*time)));
+            times.iter().for_each(|time| figures[at].add(MeasureKey::Time, Some(*time)));
         }
-        figures[1].count(What::Waste, Some(3 << 20));
+        figures[1].count(MeasureKey::Waste, Some(3 << 20));
         Compared { figures, findings: Vec::new(), notes: Vec::new() }
     }
 
@@ -244,7 +246,10 @@ other      1.000 s  300.0%  x0.500  3.0 MiB
     #[test]
     fn the_error_to_expect_stands_with_the_peak() {
         let mut compared = two();
-        compared.figures.iter_mut().for_each(|figures| figures.count(What::Peak, Some(1 << 20)));
+        compared
+            .figures
+            .iter_mut()
+            .for_each(|figures| figures.count(MeasureKey::Peak, Some(1 << 20)));
         compared.figures[1].error = Some("-13 to +29 %".into());
         let mut text = String::new();
         write(&mut text, &compared, Style::PLAIN);

@@ -6,7 +6,7 @@
 
 use super::child::Stop;
 use super::contender::expanded;
-use super::figures::{Compared, Figures, What};
+use super::figures::{Compared, Figures, MeasureKey};
 use super::progress::Progress;
 use crate::failure::Failure;
 use crate::machine::{Engine, MachineArgs};
@@ -92,7 +92,7 @@ pub fn compare(
             let begun = Instant::now();
             let replayed = replay(&plan).context("the replay failed")?;
             if round > 0 {
-                into.add(What::Time, Some(begun.elapsed().as_secs_f64()));
+                into.add(MeasureKey::Time, Some(begun.elapsed().as_secs_f64()));
             } else {
                 fill(into, &loaded, &case, &replayed);
                 into.unlike = case.unlike.is_some();
@@ -166,12 +166,12 @@ fn contender(
 fn fill(into: &mut Figures, loaded: &Loaded, case: &Case, replayed: &Replayed) {
     let one = figures::of(&loaded.snapshot, case, Start::LookAhead, case.changes.clone(), replayed);
     let totals = &one.totals;
-    into.count(What::Peak, Some(totals.peak_bytes));
-    into.add(What::Mean, mean_bytes(case, replayed, totals.before.bytes));
+    into.count(MeasureKey::Peak, Some(totals.peak_bytes));
+    into.add(MeasureKey::Mean, mean_bytes(case, replayed, totals.before.bytes));
     let series = one.series.iter().map(|point| &point.totals);
     let live = series.chain([&totals.before, &totals.after]).map(|sum| sum.live).max().flatten();
-    into.count(What::Waste, live.map(|live| totals.peak_bytes.saturating_sub(live)));
-    into.count(What::Slabs, Some(totals.peak));
+    into.count(MeasureKey::Waste, live.map(|live| totals.peak_bytes.saturating_sub(live)));
+    into.count(MeasureKey::Slabs, Some(totals.peak));
     let counters = named(&one.counters).map(|(name, n)| (name.to_owned(), n));
     into.counted(Some(counters.collect()));
 }

@@ -10,7 +10,7 @@ use super::heading::heading;
 use super::input::Loaded;
 use super::json::{SettingsJson, Source, pretty};
 use super::prepare;
-use super::table::Shown;
+use super::table::WhichRows;
 use crate::failure::Failure;
 use crate::stdout;
 use crate::terminal::{Colour, Grid, Progress, percent};
@@ -43,7 +43,8 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
     let left_out_share = case.left_out_share;
     let traced = if order.pause_ns.is_some() { Traced::Guest } else { Traced::Hardware };
     let context = Context { prepared: &case.prepared, start, traced };
-    let found = Found { case: &case, report: &report, spread, goals: goals(&report, &context) };
+    let found =
+        CheckFigures { case: &case, report: &report, spread, goals: goals(&report, &context) };
     let text = if args.json {
         json(args, loaded, start, &found)?
     } else {
@@ -55,14 +56,14 @@ pub fn run(args: &ReplayArgs, loaded: &Loaded, progress: &Progress) -> Result<Ex
 }
 
 /// What there is to show.
-struct Found<'a> {
+struct CheckFigures<'a> {
     case: &'a Case,
     report: &'a Report,
     spread: Option<Spread>,
     goals: Vec<Goal>,
 }
 
-impl Found<'_> {
+impl CheckFigures<'_> {
     fn all_met(&self) -> bool {
         self.goals.iter().all(|goal| goal.met != Some(false))
     }
@@ -122,13 +123,13 @@ fn text(
     args: &ReplayArgs,
     loaded: &Loaded,
     start: Start,
-    found: &Found<'_>,
+    found: &CheckFigures<'_>,
     left_out_share: f64,
 ) -> String {
     let colour = Colour::of_stdout();
     let mut text = heading(args, loaded, start);
     text.push_str("slabs, as change since the start; a/b is the kernel's and the model's\n\n");
-    lines(&mut text, found, if args.all { Shown::All } else { Shown::Some }, colour);
+    lines(&mut text, found, if args.all { WhichRows::All } else { WhichRows::Some }, colour);
     if let Some(Spread { allocated, freed, peak, relative }) = found.spread {
         let _ = writeln!(
             text,
@@ -173,7 +174,7 @@ fn told(text: &mut String, total: &Score) {
     );
 }
 
-fn lines(text: &mut String, found: &Found<'_>, shown: Shown, colour: Colour) {
+fn lines(text: &mut String, found: &CheckFigures<'_>, shown: WhichRows, colour: Colour) {
     let mut grid = Grid::new(&[
         "cache",
         "range",
@@ -189,7 +190,7 @@ fn lines(text: &mut String, found: &Found<'_>, shown: Shown, colour: Colour) {
         "discards",
         "wrong",
     ]);
-    let caches = found.caches(if shown == Shown::All { 0 } else { SHOWN_RANGE });
+    let caches = found.caches(if shown == WhichRows::All { 0 } else { SHOWN_RANGE });
     for nth in &caches {
         let mark = if found.case.prepared.caches[*nth].left_out.is_some() { "*" } else { "" };
         let name = format!("{}{mark}", found.case.ids[*nth]);
@@ -371,9 +372,9 @@ fn json(
     args: &ReplayArgs,
     loaded: &Loaded,
     start: Start,
-    found: &Found<'_>,
+    found: &CheckFigures<'_>,
 ) -> anyhow::Result<String> {
-    let Found { case, report, .. } = found;
+    let CheckFigures { case, report, .. } = found;
     let caches = found.caches(0).into_iter().map(|nth| {
         let left_out = case.prepared.caches[nth].left_out;
         LineJson::of(&case.ids[nth], left_out, &report.caches[nth], &report.one_step.caches[nth])

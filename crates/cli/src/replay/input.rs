@@ -90,9 +90,9 @@ pub fn are_missing(trace: &Source) -> bool {
 pub fn load(args: &TraceArgs, wanted: &Wanted<'_>, progress: &Progress) -> Result<Loaded, Failure> {
     // Found before the trace is read, which may take long.
     is_there(args)?;
-    let place = match held(args)? {
-        Held::Start | Held::Unknown => None,
-        Held::Nothing => Some(place(args)?),
+    let place = match attachments(args)? {
+        Attachments::Start | Attachments::Unknown => None,
+        Attachments::Nothing => Some(place(args)?),
     };
     let mut trace = source(args, LONG, progress)?;
     let unread = |attached: &Attached| attached.name == LISTS && args.no_lists;
@@ -148,7 +148,7 @@ fn is_there(args: &TraceArgs) -> Result<(), Failure> {
 /// which does without if there is none.
 pub fn snapshot_if_any(args: &TraceArgs) -> Result<Option<KernelSnapshot>, Failure> {
     is_there(args)?;
-    if let Held::Start = held(args)? {
+    if let Attachments::Start = attachments(args)? {
         return Ok(None);
     }
     match place(args) {
@@ -159,7 +159,7 @@ pub fn snapshot_if_any(args: &TraceArgs) -> Result<Option<KernelSnapshot>, Failu
 }
 
 /// What a trace's file holds beside the events, as far as it is known before it is read.
-enum Held {
+enum Attachments {
     /// The snapshot that it begins with, and none was typed.
     Start,
     Nothing,
@@ -167,21 +167,21 @@ enum Held {
     Unknown,
 }
 
-fn held(args: &TraceArgs) -> Result<Held, Failure> {
+fn attachments(args: &TraceArgs) -> Result<Attachments, Failure> {
     if args.start.is_some() {
-        return Ok(Held::Nothing);
+        return Ok(Attachments::Nothing);
     }
     let is_file = fs::metadata(&args.file).is_ok_and(|meta| meta.is_file());
     if stdin::is_meant(&args.file) || !is_file {
-        return Ok(Held::Unknown);
+        return Ok(Attachments::Unknown);
     }
     if import::holds_caches(&args.file) {
-        return Ok(Held::Start);
+        return Ok(Attachments::Start);
     }
     // What is wrong with the file is told when it is read.
     let attached = trace::attached(&args.file).unwrap_or_default();
     let start = attached.iter().any(|attached| attached.name == START || attached.name == MALLOC);
-    Ok(if start { Held::Start } else { Held::Nothing })
+    Ok(if start { Attachments::Start } else { Attachments::Nothing })
 }
 
 /// A process's trace as one of a kernel whose caches are malloc's classes.

@@ -107,7 +107,7 @@ impl SettingsJson {
 }
 
 #[derive(Serialize)]
-struct Moment<'a> {
+struct MomentJson<'a> {
     caches: Vec<&'a State>,
     totals: &'a Sum,
 }
@@ -140,8 +140,8 @@ impl AccuracyJson {
 struct Root<'a> {
     source: Source,
     settings: SettingsJson,
-    before: Moment<'a>,
-    after: Moment<'a>,
+    before: MomentJson<'a>,
+    after: MomentJson<'a>,
     caches: &'a [CacheFigures],
     totals: &'a Totals,
     counters: BTreeMap<&'static str, u64>,
@@ -162,7 +162,7 @@ pub fn text(
     figures: &Figures,
     memory: Option<MemoryJson<'_>>,
 ) -> anyhow::Result<String> {
-    let moment = |state: fn(&CacheFigures) -> &State, totals| Moment {
+    let moment = |state: fn(&CacheFigures) -> &State, totals| MomentJson {
         caches: figures.caches.iter().map(state).collect(),
         totals,
     };

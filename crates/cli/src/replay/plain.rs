@@ -3,7 +3,7 @@
 use super::args::ReplayArgs;
 use super::heading::heading;
 use super::input::Loaded;
-use super::table::{self, Shown};
+use super::table::{self, WhichRows};
 use super::{events, figures, json, oom, prepare, save};
 use crate::failure::Failure;
 use crate::terminal::{Colour, Progress};
@@ -46,9 +46,9 @@ pub(super) fn run(
         let memory = told.map(|told| oom::MemoryJson::of(told, &case));
         json::text(args, loaded, start, &figures, memory)?
     } else {
-        let shown = if args.all { Shown::All } else { Shown::Some };
+        let shown = if args.all { WhichRows::All } else { WhichRows::Some };
         let mut text = heading(args, loaded, start) + "\n";
-        let counters = if args.counters { Shown::All } else { Shown::Some };
+        let counters = if args.counters { WhichRows::All } else { WhichRows::Some };
         table::write(&mut text, &figures, shown, counters, Colour::of_stdout());
         if let Some(told) = &replayed.memory {
             text.push_str(&oom::moments(told, &case));

@@ -122,7 +122,7 @@ fn table(loaded: &Loaded, load: &Load) -> String {
 }
 
 #[derive(Serialize)]
-struct MomentJson {
+struct SlobMomentJson {
     time_ns: u64,
     pages: u32,
     bytes: u64,
@@ -139,15 +139,15 @@ struct Json {
     freed: u64,
     frees_left_out: u64,
     frees_missing: u64,
-    peak: MomentJson,
-    end: MomentJson,
+    peak: SlobMomentJson,
+    end: SlobMomentJson,
     free_partial: u64,
-    series: Vec<MomentJson>,
+    series: Vec<SlobMomentJson>,
 }
 
 fn json(args: &ReplayArgs, loaded: &Loaded, load: &Load) -> Result<String, Failure> {
     let page_size = u64::from(loaded.settings.machine.page_size);
-    let moment = |moment: &Moment| MomentJson {
+    let moment = |moment: &Moment| SlobMomentJson {
         time_ns: moment.time,
         pages: moment.pages,
         bytes: u64::from(moment.pages) * page_size,

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 /// Which caches are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum WhichRows {
     /// Those that are worth it.
     Some,
     /// Each.
@@ -24,8 +24,8 @@ pub enum Shown {
 pub fn write(
     text: &mut String,
     figures: &Figures,
-    shown: Shown,
-    shown_counters: Shown,
+    shown: WhichRows,
+    shown_counters: WhichRows,
     colour: Colour,
 ) {
     caches(text, figures, shown, colour);
@@ -34,9 +34,9 @@ pub fn write(
     series(text, figures, colour);
 }
 
-fn caches(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) {
+fn caches(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colour) {
     let mut rows: Vec<&CacheFigures> =
-        figures.caches.iter().filter(|c| shown == Shown::All || c.moved()).collect();
+        figures.caches.iter().filter(|c| shown == WhichRows::All || c.moved()).collect();
     rows.sort_by_key(|c| (Reverse(c.peak << c.order), &c.name));
     let mut grid = Grid::new(&[
         "cache",
@@ -135,8 +135,8 @@ pub fn name(cache: &CacheFigures) -> String {
 fn memory(text: &mut String, figures: &Figures, colour: Colour) {
     let totals = &figures.totals;
     let mut grid = Grid::new(&["bytes", "before", "after", "of all"]);
-    type Part = fn(&Sum) -> Option<u64>;
-    let rows: [(&str, Part); 6] = [
+    type SumOf = fn(&Sum) -> Option<u64>;
+    let rows: [(&str, SumOf); 6] = [
         ("slabs", |s| s.bytes),
         ("  live", |s| s.live),
         ("  parked on CPUs", |s| s.parked_cpu),
@@ -173,14 +173,14 @@ fn memory(text: &mut String, figures: &Figures, colour: Colour) {
     }
 }
 
-fn counters(text: &mut String, figures: &Figures, shown: Shown, colour: Colour) {
+fn counters(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colour) {
     let mut grid = Grid::new(&["counter", "", ""]);
     for (counter, name, help) in Counter::of_models() {
         let value = figures.counters.get(*counter);
         match shown {
-            Shown::Some if value == 0 => {}
-            Shown::Some => grid.push(vec![(*name).into(), value.to_string()]),
-            Shown::All => grid.push(vec![(*name).into(), value.to_string(), (*help).into()]),
+            WhichRows::Some if value == 0 => {}
+            WhichRows::Some => grid.push(vec![(*name).into(), value.to_string()]),
+            WhichRows::All => grid.push(vec![(*name).into(), value.to_string(), (*help).into()]),
         }
     }
     text.push('\n');

@@ -15,7 +15,7 @@
 //! SIGSTOP to the program's id sends SIGCONT there too, and nobody would wake
 //! us: so we follow that one in the terminal's foreground alone.
 
-use super::last_look::{Looker, Page, Seen};
+use super::last_look::{LastLook, Looker, Page};
 use super::signals::{self, Origin, Signals};
 use super::watching::{Taken, Watching};
 use crate::failure::{Failure, signal_name};
@@ -69,7 +69,7 @@ pub struct End {
     /// The name that it had then.
     pub name: String,
     /// What it showed before, if a report was wanted.
-    pub seen: Option<Seen>,
+    pub seen: Option<LastLook>,
     /// The last look that was taken before a signal was passed on.
     pub before_signal: Option<Result<Snapshot, Error>>,
     /// The last look that was taken in the terminal's foreground.

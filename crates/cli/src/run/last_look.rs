@@ -27,7 +27,7 @@ use std::thread::{self, JoinHandle};
 pub struct Page(&'static EndPage);
 
 /// What was seen.
-pub struct Seen {
+pub struct LastLook {
     /// The last look; `None`: nobody asked for one.
     pub look: Option<Result<Snapshot, Error>>,
     /// Name of the last program that was on Slabyard; `None`: there was none.
@@ -102,7 +102,7 @@ impl Page {
 
 impl Looker {
     /// Listens no more: the process has ended.
-    pub fn end(self) -> Seen {
+    pub fn end(self) -> LastLook {
         const ENDED: u32 = u32::MAX;
         self.done.store(true, Ordering::SeqCst);
         self.page.0.state.store(ENDED, Ordering::SeqCst);
@@ -113,7 +113,7 @@ impl Looker {
         let look = look.filter(|(of, _)| *of == begun).map(|(_, look)| look);
         let name = self.page.0.name();
         let text = String::from_utf8_lossy(&name).replace(|c: char| c.is_control(), "");
-        Seen { look, program: (begun != 0).then_some(text) }
+        LastLook { look, program: (begun != 0).then_some(text) }
     }
 }
 

@@ -19,11 +19,11 @@
 
 use super::args::{Form, RunArgs};
 use super::child::End;
-use super::last_look::{Page, Seen};
+use super::last_look::{LastLook, Page};
 use crate::look;
 use crate::stderr::say;
 use anyhow::Context;
-use slabyard_observe::snapshot::Kind;
+use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::view::json;
 use slabyard_observe::view::list::{self, Options};
 use slabyard_observe::view::pick::Pick;
@@ -95,14 +95,14 @@ impl Report {
         let snapshot = match (self.left(), look) {
             (Some(Ok(snapshot)), _) => snapshot,
             (_, Some(Ok(mut snapshot))) => {
-                snapshot.source.kind = Kind::Report;
+                snapshot.source.kind = SourceKind::Report;
                 snapshot
             }
             (Some(Err(why)), _) => return say(&why),
             (None, None) if let Some((watched, signal)) = watched => {
                 age = Some((signal, watched.at.elapsed()));
                 let mut snapshot = watched.look;
-                snapshot.source.kind = Kind::Report;
+                snapshot.source.kind = SourceKind::Report;
                 snapshot
             }
             (None, look) => {
@@ -198,7 +198,7 @@ fn place(directory: &TempDir) -> PathBuf {
 /// Why there is no report, as far as it can be known.
 fn none(program: &OsStr, end: &End) -> String {
     let typed = program.display();
-    let last = end.seen.as_ref().and_then(|seen: &Seen| seen.program.as_deref());
+    let last = end.seen.as_ref().and_then(|seen: &LastLook| seen.program.as_deref());
     match (end.ending.signal(), last) {
         (Some(signal), _) => format!(
             "{typed} was ended by {signal}, which leaves none where no look came before: looks are taken in a \

@@ -23,7 +23,7 @@ use slabyard_observe::{Cache, Snapshot};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
-use work::{Part, Target};
+use work::{ShrinkExtent, Target};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,7 +82,7 @@ pub fn run(args: &ShrinkArgs) -> Result<ExitCode, Failure> {
     if args.empties {
         has_lists(&args.source, &before)?;
     }
-    let what = if args.empties { Part::Empties } else { Part::All };
+    let what = if args.empties { ShrinkExtent::Empties } else { ShrinkExtent::All };
     let done = work::shrink(&target, &picked, what, progress());
     let mut after = look()?;
     let named = !args.patterns.is_empty();

@@ -5,7 +5,7 @@ use super::work::Done;
 use crate::failure::Failure;
 use serde::Serialize;
 use slabyard_observe::fields::{Unit, field};
-use slabyard_observe::snapshot::{Kind, Source};
+use slabyard_observe::snapshot::{Source, SourceKind};
 use slabyard_observe::view::grid::{Grid, Weight};
 use slabyard_observe::view::{Style, Units, cell};
 use slabyard_observe::{Cache, Snapshot, Value};
@@ -76,7 +76,7 @@ impl Outcome {
             .filter(|row| named || row.slabs.gone() != Some(0))
             .collect();
         rows.sort_by_key(|row| (std::cmp::Reverse(row.bytes.gone()), row.name.clone()));
-        let names = if before.source.kind == Kind::Kernel { OF_KERNEL } else { OF_PROCESS };
+        let names = if before.source.kind == SourceKind::Kernel { OF_KERNEL } else { OF_PROCESS };
         let totals = names.iter().map(|name| Pair {
             name,
             before: before.total(name).cloned(),
@@ -317,8 +317,8 @@ mod tests {
     #[test]
     fn two_figures_that_differ_come_with_the_reason() {
         let why = |came_back, before: u64, after: u64| {
-            let mut old = Snapshot::new(Source::of(Kind::Process));
-            let mut new = Snapshot::new(Source::of(Kind::Process));
+            let mut old = Snapshot::new(Source::of(SourceKind::Process));
+            let mut new = Snapshot::new(Source::of(SourceKind::Process));
             old.totals.insert("resident".into(), before.into());
             new.totals.insert("resident".into(), after.into());
             let done = Done { caches: 1, bytes: came_back, ..Done::default() };

@@ -30,7 +30,7 @@ pub struct Picked {
 
 /// How much of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ShrinkExtent {
     /// All that is parked.
     All,
     /// The empty slabs on CPU partial lists.
@@ -73,7 +73,7 @@ impl Target {
 }
 
 /// Shrinks; what fails is told in the end.
-pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBar) -> Done {
+pub fn shrink(target: &Target, picked: &Picked, part: ShrinkExtent, progress: ProgressBar) -> Done {
     let start = Instant::now();
     let mut done = Done { of_kernel: matches!(target, Target::Kernel), ..Done::default() };
     match target {
@@ -109,8 +109,8 @@ pub fn shrink(target: &Target, picked: &Picked, part: Part, progress: ProgressBa
             };
             for cache in asks {
                 let ask = match part {
-                    Part::All => Ask::Shrink { cache },
-                    Part::Empties => Ask::ShrinkEmpty { cache },
+                    ShrinkExtent::All => Ask::Shrink { cache },
+                    ShrinkExtent::Empties => Ask::ShrinkEmpty { cache },
                 };
                 if let Err(error) = ask_all(&mut done, *pid, &ask, &asking) {
                     done.signal = asking.signal();

@@ -6,7 +6,7 @@
 use super::history::{Changing, History};
 use super::short;
 use slabyard_observe::fields::{self, Field, Unit};
-use slabyard_observe::snapshot::Kind;
+use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::{Cache, Snapshot, Value};
 use std::cmp::Ordering;
 
@@ -19,11 +19,11 @@ pub struct Column {
     pub rank: u8,
     /// Room for a range.
     room: usize,
-    what: What,
+    what: ColumnSource,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum ColumnSource {
     Name,
     Field(&'static Field),
     Rate(Changing, Unit),
@@ -67,12 +67,16 @@ impl Column {
         let (rank, room) = known.map_or((0, WIDEST), |(_, rank, room)| (*rank, *room));
         let column = |name, what| Some(Column { name, rank, room, what });
         match name {
-            "name" => column("name", What::Name),
-            "live/s" => column("live/s", What::Rate(Changing::Live, Unit::Objects)),
-            "objects/s" => column("objects/s", What::Rate(Changing::Objects, Unit::Objects)),
-            "bytes/s" => column("bytes/s", What::Rate(Changing::Bytes, Unit::Bytes)),
-            "slow/s" => column("slow/s", What::Rate(Changing::SlowPaths, Unit::Count)),
-            _ => fields::field(name).and_then(|field| column(field.name, What::Field(field))),
+            "name" => column("name", ColumnSource::Name),
+            "live/s" => column("live/s", ColumnSource::Rate(Changing::Live, Unit::Objects)),
+            "objects/s" => {
+                column("objects/s", ColumnSource::Rate(Changing::Objects, Unit::Objects))
+            }
+            "bytes/s" => column("bytes/s", ColumnSource::Rate(Changing::Bytes, Unit::Bytes)),
+            "slow/s" => column("slow/s", ColumnSource::Rate(Changing::SlowPaths, Unit::Count)),
+            _ => {
+                fields::field(name).and_then(|field| column(field.name, ColumnSource::Field(field)))
+            }
         }
     }
 
@@ -82,7 +86,7 @@ impl Column {
         // slow paths only where it was built to. Few sources tell of empty slabs on CPU partial
         // lists.
         let mut left_out = match snapshot.source.kind {
-            Kind::Kernel => vec!["live/s", "slow/s"],
+            SourceKind::Kernel => vec!["live/s", "slow/s"],
             _ => vec!["objects/s"],
         };
         if snapshot.caches.iter().all(|cache| cache.reading("empties_bytes").is_none()) {
@@ -102,44 +106,48 @@ impl Column {
     /// One line of help.
     pub fn help(&self) -> &'static str {
         match self.what {
-            What::Name => "name of the cache",
-            What::Field(field) => field.help,
-            What::Rate(Changing::Live, _) => "change of live objects a second",
-            What::Rate(Changing::Objects, _) => "change a second of what slabinfo calls active",
-            What::Rate(Changing::Bytes, _) => "change of bytes a second",
-            What::Rate(Changing::SlowPaths, _) => "slow paths a second",
+            ColumnSource::Name => "name of the cache",
+            ColumnSource::Field(field) => field.help,
+            ColumnSource::Rate(Changing::Live, _) => "change of live objects a second",
+            ColumnSource::Rate(Changing::Objects, _) => {
+                "change a second of what slabinfo calls active"
+            }
+            ColumnSource::Rate(Changing::Bytes, _) => "change of bytes a second",
+            ColumnSource::Rate(Changing::SlowPaths, _) => "slow paths a second",
         }
     }
 
     /// True for words, which are aligned left and sorted upwards.
     pub fn is_words(&self) -> bool {
         match self.what {
-            What::Name => true,
-            What::Field(field) => field.unit == Unit::Text,
-            What::Rate(..) => false,
+            ColumnSource::Name => true,
+            ColumnSource::Field(field) => field.unit == Unit::Text,
+            ColumnSource::Rate(..) => false,
         }
     }
 
     /// What is shown of a cache.
     pub fn cell(&self, snapshot: &Snapshot, history: &History, cache: &Cache) -> String {
         match self.what {
-            What::Name => cache.name.clone(),
-            What::Field(field) => {
+            ColumnSource::Name => cache.name.clone(),
+            ColumnSource::Field(field) => {
                 let value = (field.get)(snapshot, cache);
                 short::value_within(value.as_ref(), field.unit, self.room)
             }
-            What::Rate(changing, unit) => short::rate(history.rate(&cache.name, changing), unit),
+            ColumnSource::Rate(changing, unit) => {
+                short::rate(history.rate(&cache.name, changing), unit)
+            }
         }
     }
 
     /// What a cache is sorted by.
     pub fn key(&self, snapshot: &Snapshot, history: &History, cache: &Cache) -> Key {
         match self.what {
-            What::Name => Key::Words(cache.name.clone()),
-            What::Rate(changing, _) => history
+            ColumnSource::Name => Key::Words(cache.name.clone()),
+            ColumnSource::Rate(changing, _) => history
                 .rate(&cache.name, changing)
                 .map_or(Key::Unknown, |rate| Key::Rate(rate.a_second)),
-            What::Field(field) => match (field.get)(snapshot, cache) {
+            ColumnSource::Field(field) => match (field.get)(snapshot, cache) {
                 None => Key::Unknown,
                 Some(Value::Text(text)) => Key::Words(text),
                 Some(Value::Exact(n)) => Key::Number(n, n),
@@ -232,18 +240,18 @@ mod tests {
             let columns = Column::of(&snapshot, Column::named(asked).unwrap());
             columns.iter().map(|c| c.name).collect::<Vec<_>>()
         };
-        let kernel = names(Kind::Kernel, "bytes");
+        let kernel = names(SourceKind::Kernel, "bytes");
         assert!(kernel.contains(&"objects/s") && !kernel.contains(&"slow/s"));
-        let process = names(Kind::Process, "bytes");
+        let process = names(SourceKind::Process, "bytes");
         assert!(process.contains(&"slow/s") && !process.contains(&"objects/s"));
-        assert_eq!(names(Kind::Process, "align").last(), Some(&"align"));
-        assert_eq!(names(Kind::Process, "align").len(), process.len() + 1);
-        assert!(names(Kind::Kernel, "live/s").contains(&"live/s"));
+        assert_eq!(names(SourceKind::Process, "align").last(), Some(&"align"));
+        assert_eq!(names(SourceKind::Process, "align").len(), process.len() + 1);
+        assert!(names(SourceKind::Kernel, "live/s").contains(&"live/s"));
     }
 
     #[test]
     fn empties_are_a_column_where_a_cache_tells_them() {
-        let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+        let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
         snapshot.caches.push(Cache::new("c"));
         let has = |snapshot: &Snapshot, asked| {
             let columns = Column::of(snapshot, Column::named(asked).unwrap());

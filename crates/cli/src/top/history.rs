@@ -106,10 +106,10 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slabyard_observe::snapshot::{Kind, Source};
+    use slabyard_observe::snapshot::{Source, SourceKind};
 
     fn look(history: &mut History, seconds: u64, live: Value, slow_paths: u64) {
-        let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+        let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
         let mut cache = Cache::new("malloc-64");
         cache.set("live", live);
         cache.set("slow_paths", slow_paths);
@@ -157,7 +157,7 @@ mod tests {
         let lives: Vec<u64> =
             history.looks("malloc-64").filter_map(|look| look.live.as_ref()?.exact()).collect();
         assert_eq!(lives, (180..300).collect::<Vec<u64>>());
-        history.add(&Snapshot::new(Source::of(Kind::Process)), Duration::from_secs(300));
+        history.add(&Snapshot::new(Source::of(SourceKind::Process)), Duration::from_secs(300));
         assert_eq!(history.looks("malloc-64").count(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::stage::{SLABYARD, text};
 use serde_json::Value as Json;
-use slabyard_observe::snapshot::{Kind, Machine, Source};
+use slabyard_observe::snapshot::{Machine, Source, SourceKind};
 use slabyard_observe::{Cache, Snapshot, Value, file};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -33,7 +33,7 @@ impl Files {
 }
 
 fn snapshot(live: u64) -> Snapshot {
-    let mut source = Source::of(Kind::Process);
+    let mut source = Source::of(SourceKind::Process);
     source.pid = Some(4711);
     let mut snapshot = Snapshot::new(source);
     snapshot.taken_at_ms = 1_760_000_000_000;

@@ -4,7 +4,7 @@
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, ends, load, parsed, real, tiny};
 use slabyard_lab::event::Kind as EventKind;
-use slabyard_observe::snapshot::Kind;
+use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::{Snapshot, file};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -39,7 +39,7 @@ fn is_as(name: &str, text: &str) {
 fn show_dumps_each_cpus_list() {
     let files = tiny();
     let snapshot = saved(&files, &["--release", "5.9"]);
-    assert_eq!(snapshot.source.kind, Kind::Lab);
+    assert_eq!(snapshot.source.kind, SourceKind::Lab);
     assert_eq!(snapshot.source.program.as_deref(), Some("load.slabtrace"));
     assert_eq!(snapshot.source.release.as_deref(), Some("5.9"));
     let output = on("show", &files.path("run.json"), &["filp"]);

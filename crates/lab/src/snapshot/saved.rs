@@ -5,16 +5,16 @@
 
 use super::numbers::cache_of;
 use super::{Cache, CpuPartial, Error, KernelSnapshot};
-use slabyard_observe::snapshot::Kind;
+use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::{self as observe, Value, file};
 use std::path::Path;
 
 pub(super) fn open(text: &[u8]) -> Result<KernelSnapshot, Error> {
     let snapshot = file::read(text, Path::new("it"))?;
     let source = &snapshot.source;
-    if source.kind != Kind::Kernel {
+    if source.kind != SourceKind::Kernel {
         let what = match source.kind {
-            Kind::Lab => "a replay's caches, as `slabyard replay --save` writes them",
+            SourceKind::Lab => "a replay's caches, as `slabyard replay --save` writes them",
             _ => "a process's caches",
         };
         return Err(Error::Shape(format!("it holds {what}")));

@@ -482,7 +482,7 @@ fn a_saved_snapshot_of_a_kernel_is_that_kernel() {
     slabyard_observe::file::save(&other, &path).unwrap();
     let booted = KernelSnapshot::open(&path).unwrap().remove(0);
     assert_eq!(booted.settings().unwrap().0.max_order(), 1);
-    other.source.kind = slabyard_observe::snapshot::Kind::Process;
+    other.source.kind = slabyard_observe::snapshot::SourceKind::Process;
     slabyard_observe::file::save(&other, &path).unwrap();
     let error = KernelSnapshot::open(&path).unwrap_err().to_string();
     assert!(error.contains("it holds a process's caches"), "{error}");

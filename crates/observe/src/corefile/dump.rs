@@ -2,7 +2,7 @@
 
 use super::elf::{Headers, Notes, Segment, not_core};
 use super::error::Error;
-use crate::process::memory::{Fault, Memory, Part};
+use crate::process::memory::{Fault, Memory, MemoryPart};
 use object::ReadCache;
 use std::fs::File;
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl CoreDump {
 }
 
 impl Memory for CoreDump {
-    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault> {
+    fn read(&self, parts: &[MemoryPart], into: &mut [u8]) -> Result<(), Fault> {
         let mut rest = into;
         for part in parts {
             let (mut now, later) = rest.split_at_mut(part.bytes);

@@ -13,7 +13,7 @@ pub use error::Error;
 use crate::process::memory::Fault;
 use crate::process::sites;
 use crate::process::yards::{self, Unreadable};
-use crate::snapshot::{Kind, Snapshot, Source};
+use crate::snapshot::{Snapshot, Source, SourceKind};
 use crate::symbols;
 use crate::traces::Traces;
 use crate::want::Want;
@@ -26,7 +26,7 @@ use std::path::Path;
 /// If the file is no core file, is truncated, or holds no yard.
 pub fn sample(path: &Path, want: Want) -> Result<Snapshot, Error> {
     let core = CoreDump::open(path)?;
-    let mut source = Source::of(Kind::Core);
+    let mut source = Source::of(SourceKind::Core);
     source.path = Some(path.display().to_string());
     (source.pid, source.program) = (core.notes.pid, core.notes.program.clone());
     let mut snapshot = yards::sample(&core, want, source).map_err(|why| error_of(path, why))?;
@@ -132,7 +132,7 @@ mod tests {
             yards::sample(&planted, Want { all: false, slabs: true }, snapshot.source.clone());
         let live = live.expect("a yard");
         assert_eq!((snapshot.caches, &snapshot.totals), (live.caches, &live.totals));
-        assert_eq!(snapshot.source.kind, Kind::Core);
+        assert_eq!(snapshot.source.kind, SourceKind::Core);
         assert_eq!(snapshot.source.pid, Some(4321));
         assert_eq!(snapshot.source.program.as_deref(), Some("loader"));
         assert_eq!(snapshot.totals.get("mode"), Some(&Value::Exact(1)));

@@ -4,7 +4,7 @@
 //! from JSON. [`crate::fields`] holds names, units and helps; here is what only a
 //! kernel has: the form of the text, and why an attribute may not be there.
 
-use crate::fields::{FIELDS, Kind};
+use crate::fields::{FIELDS, FieldKind};
 use crate::release::Release;
 use crate::value::{Reading, Value};
 
@@ -106,7 +106,7 @@ fn this_kernel(release: Option<&Release>) -> String {
 /// True for the counters of a kernel with `CONFIG_SLUB_STATS`.
 pub(super) fn is_counter(name: &str) -> bool {
     // The one counter that is ours alone.
-    name != "slow_paths" && FIELDS.iter().any(|f| f.name == name && f.kind == Kind::Counter)
+    name != "slow_paths" && FIELDS.iter().any(|f| f.name == name && f.kind == FieldKind::Counter)
 }
 
 /// What the text of an attribute says.
@@ -210,7 +210,7 @@ mod tests {
     fn every_attribute_is_a_field_and_few_are_read_for_the_columns() {
         for attribute in ATTRIBUTES {
             let field = crate::fields::field(attribute.name);
-            assert!(field.is_some_and(|f| f.kind != Kind::Counter), "{}", attribute.name);
+            assert!(field.is_some_and(|f| f.kind != FieldKind::Counter), "{}", attribute.name);
         }
         assert!(ATTRIBUTES.iter().filter(|a| a.when == When::Plain).count() <= 8);
         let known = |name: &&str| ATTRIBUTES.iter().any(|a| a.name == *name);

@@ -14,7 +14,7 @@ use super::machine;
 use super::names::{name_of, named};
 use crate::hidden;
 use crate::release::Release;
-use crate::snapshot::{Kind, Missing, Snapshot, Source};
+use crate::snapshot::{Missing, Snapshot, Source, SourceKind};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +95,7 @@ fn snapshot(dump: Option<&Dump>, outside: &Dump) -> Result<Snapshot, String> {
             dump.$name.as_ref().or(outside.$name.as_ref())
         };
     }
-    let mut snapshot = Snapshot::new(Source::of(Kind::Kernel));
+    let mut snapshot = Snapshot::new(Source::of(SourceKind::Kernel));
     let release = part!(kernel).or(part!(uname)).and_then(|text| release(text));
     snapshot.source.release = release.map(Into::into);
     let release = release.and_then(Release::parse);

@@ -24,7 +24,7 @@ pub(crate) use dump::Dumps;
 pub use error::Error;
 
 use crate::hidden;
-use crate::snapshot::{Kind, Missing, Snapshot, Source};
+use crate::snapshot::{Missing, Snapshot, Source, SourceKind};
 use crate::want::Want;
 use error::why;
 use std::fs;
@@ -39,7 +39,7 @@ use tree::{Listing, Tree};
 /// Neither slabinfo nor sysfs can be read.
 pub fn sample(root: &Path, want: Want) -> Result<Snapshot, Error> {
     let began = Instant::now();
-    let mut snapshot = Snapshot::new(Source::of(Kind::Kernel));
+    let mut snapshot = Snapshot::new(Source::of(SourceKind::Kernel));
     let release = machine::fill(root, &mut snapshot);
     let slabinfo = fs::read(root.join("proc/slabinfo"));
     let tree = Tree::open(root).and_then(|tree| Ok((tree.list()?, tree)));

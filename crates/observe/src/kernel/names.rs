@@ -11,7 +11,7 @@ use crate::snapshot::Cache;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cache, and where it was found.
-pub(super) struct Found {
+pub(super) struct FoundCache {
     pub cache: Cache,
     /// Its directory.
     pub directory: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Found {
 }
 
 /// Caches of slabinfo in its order, then those that only sysfs has.
-pub(super) fn together(rows: &[Row], listing: &Listing) -> Vec<Found> {
+pub(super) fn together(rows: &[Row], listing: &Listing) -> Vec<FoundCache> {
     let mut aliases: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, id) in &listing.links {
         aliases.entry(id).or_default().push(name);
@@ -38,12 +38,12 @@ pub(super) fn together(rows: &[Row], listing: &Listing) -> Vec<Found> {
         for (number, value) in row.numbers {
             cache.set(number, value);
         }
-        found.push(Found { cache, directory: directory.map(Into::into), listed: true });
+        found.push(FoundCache { cache, directory: directory.map(Into::into), listed: true });
     }
     for id in free {
         let name = name_of(id, aliases_of(id));
         let cache = named(name, Some(id), aliases_of(id), &mut names);
-        found.push(Found { cache, directory: Some(id.into()), listed: false });
+        found.push(FoundCache { cache, directory: Some(id.into()), listed: false });
     }
     found
 }

@@ -8,7 +8,7 @@
 
 use super::attribute::{self, ATTRIBUTES, Attribute, NOT_READ, When};
 use super::error::why;
-use super::names::Found;
+use super::names::FoundCache;
 use super::tree::{BELOW, Directory, Listing, Reader, Tree};
 use crate::release::Release;
 use crate::snapshot::{Cache, Missing};
@@ -95,7 +95,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Reads, and gives back what could not be read.
-    pub(super) fn fill(mut self, found: &mut [Found]) -> Vec<Missing> {
+    pub(super) fn fill(mut self, found: &mut [FoundCache]) -> Vec<Missing> {
         let (tree, work) = (self.tree, Mutex::new(found.iter_mut()));
         let mut others = self.attempts.clone();
         thread::scope(|scope| {
@@ -137,7 +137,7 @@ impl<'a> Survey<'a> {
 }
 
 /// Reads caches until none is left.
-fn fill(tree: &Tree, attempts: &mut [Attempt], work: &Mutex<IterMut<'_, Found>>) {
+fn fill(tree: &Tree, attempts: &mut [Attempt], work: &Mutex<IterMut<'_, FoundCache>>) {
     let mut reader = Reader::new();
     let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
     while let Some(found) = next() {

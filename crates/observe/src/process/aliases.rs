@@ -5,7 +5,7 @@
 //! Invariant: a record is of a cache only as long as both have one generation.
 
 use super::front::Front;
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use super::words;
 use slabyard_abi::region::{Word, alias};
 
@@ -19,7 +19,8 @@ pub(crate) type Aliases = Vec<(u32, u32, String)>;
 pub(crate) fn read(memory: &dyn Memory, front: &Front) -> Result<Aliases, Fault> {
     let Some(address) = front.address(Word::Aliases) else { return Ok(Vec::new()) };
     let nr = front.word(Word::NrAliases).min(MOST) as usize;
-    let bytes = match memory::read(memory, &[Part { address, bytes: nr * alias::WORDS * 8 }]) {
+    let bytes = match memory::read(memory, &[MemoryPart { address, bytes: nr * alias::WORDS * 8 }])
+    {
         Err(Fault::Absent(_)) => return Ok(Vec::new()),
         bytes => bytes?,
     };

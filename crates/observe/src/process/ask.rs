@@ -79,7 +79,11 @@ pub fn ask_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Answer,
 ///
 /// # Errors
 /// As [`ask_each`].
-pub fn ask_each_within(pid: u32, ask: &Ask, patience: Patience<'_>) -> Result<Vec<Asked>, Error> {
+pub fn ask_each_within(
+    pid: u32,
+    ask: &Ask,
+    patience: Patience<'_>,
+) -> Result<Vec<YardAnswer>, Error> {
     each(pid, ask, patience, OnDeadline::Withdraw)
 }
 
@@ -93,10 +97,10 @@ pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
     sum(pid, ask, ask_each(pid, ask, deadline)?)
 }
 
-fn sum(pid: u32, ask: &Ask, asked: Vec<Asked>) -> Result<Answer, Error> {
+fn sum(pid: u32, ask: &Ask, asked: Vec<YardAnswer>) -> Result<Answer, Error> {
     let mut sum = None;
     let mut none = None;
-    for Asked { answer, .. } in asked {
+    for YardAnswer { answer, .. } in asked {
         match answer {
             // Of several yards, one with debugging is enough.
             Err(why @ Error::NotDebugged { .. }) => none = Some(why),
@@ -123,7 +127,7 @@ fn plus(ask: &Ask, sum: Option<Answer>, more: Answer) -> Answer {
 
 /// One yard that was asked.
 #[derive(Debug)]
-pub struct Asked {
+pub struct YardAnswer {
     /// How many caches it was asked for.
     pub caches: usize,
     /// What became of it.
@@ -136,7 +140,7 @@ pub struct Asked {
 ///
 /// # Errors
 /// As [`super::sample`]; if the request cannot be right.
-pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<Asked>, Error> {
+pub fn ask_each(pid: u32, ask: &Ask, deadline: Duration) -> Result<Vec<YardAnswer>, Error> {
     let stop_thread = StopThread::Never;
     each(pid, ask, Patience { deadline, stop: &|| false, stop_thread }, OnDeadline::Leave)
 }
@@ -146,7 +150,7 @@ fn each(
     ask: &Ask,
     patience: Patience<'_>,
     on_deadline: OnDeadline,
-) -> Result<Vec<Asked>, Error> {
+) -> Result<Vec<YardAnswer>, Error> {
     let Patience { deadline, stop, stop_thread } = patience;
     let target = Target::open(pid)?;
     let fronts = yards::fronts(&target.memory).map_err(|why| target.error(why))?;
@@ -176,7 +180,7 @@ fn each(
             }
             sent => answer(pid, ask, sent),
         });
-        all.push(Asked { caches: if is_whole { caches.len() } else { 1 }, answer });
+        all.push(YardAnswer { caches: if is_whole { caches.len() } else { 1 }, answer });
         if !is_whole {
             return Ok(all);
         }

@@ -5,7 +5,7 @@
 //! Neighbour: [`super::collect`] has read the rows.
 
 use super::front::{Front, Top};
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::{GRANULE, Word, descriptor, row, sheaf};
 use std::collections::BTreeSet;
 
@@ -25,9 +25,9 @@ pub(super) fn read(
     front: &Front,
     tops: impl Iterator<Item = Top>,
 ) -> Result<Banked, Fault> {
-    let elements: Vec<Part> = tops
+    let elements: Vec<MemoryPart> = tops
         .filter_map(|top| match top {
-            Top::Stack { begin, objects } if objects > 0 => Some(Part {
+            Top::Stack { begin, objects } if objects > 0 => Some(MemoryPart {
                 address: begin + sheaf::OBJECTS as u64,
                 bytes: objects.min(row::MOST_BANKED as u64) as usize * 8,
             }),
@@ -35,7 +35,7 @@ pub(super) fn read(
         })
         .collect();
     let runs = memory::read(memory, &elements)?;
-    let top = front.address(Word::TopAt).map(|address| Part { address, bytes: 8 });
+    let top = front.address(Word::TopAt).map(|address| MemoryPart { address, bytes: 8 });
     let top = memory::read(memory, &top.into_iter().collect::<Vec<_>>())?;
     let top = memory::words(&top).next().unwrap_or(0).min(front.granules);
     // Each once, whatever the stacks say.
@@ -44,9 +44,9 @@ pub(super) fn read(
         .filter(|granule| *granule < top)
         .collect();
     let bytes = descriptor::BYTES;
-    let heads: Vec<Part> = granules
+    let heads: Vec<MemoryPart> = granules
         .into_iter()
-        .map(|granule| Part { address: front.descriptors + granule * bytes as u64, bytes })
+        .map(|granule| MemoryPart { address: front.descriptors + granule * bytes as u64, bytes })
         .collect();
     let heads = memory::read(memory, &heads)?;
     let mut sum = Banked::default();

@@ -13,7 +13,7 @@
 use super::banks::{self, Banked};
 use super::cpu_slabs_held::{self, CpuSlabsHeld};
 use super::front::{Front, Tables, Top};
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use super::words::{Tops, Words};
 use slabyard_abi::region::{Word, row};
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ fn hold(
     memory: &dyn Memory,
     front: &Front,
     takes: &mut [Take],
-    at: impl Fn(usize) -> Part,
+    at: impl Fn(usize) -> MemoryPart,
 ) -> Result<(), Fault> {
     let has =
         |take: &Take| take.words[2].slot().and(cpu_slabs_held::kind(&take.words[2])).is_some();
@@ -64,7 +64,7 @@ fn hold(
     let tops = tops.collect::<Result<Vec<_>, Fault>>()?;
     let caches: Vec<_> = tops.iter().map(|(words, tops)| (*words, tops)).collect();
     let all = cpu_slabs_held::read(memory, front, &caches)?;
-    let parts: Vec<Part> = which.iter().map(|nth| at(*nth)).collect();
+    let parts: Vec<MemoryPart> = which.iter().map(|nth| at(*nth)).collect();
     let words = memory::read(memory, &parts)?;
     let words = words.chunks(front.words_bytes()).map(|bytes| Words::of(front, bytes));
     for ((nth, held), words) in which.into_iter().zip(all).zip(words) {
@@ -129,13 +129,13 @@ pub(crate) struct Collect {
 pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fault> {
     let caches = front.caches(memory)?;
     let row_bytes = front.row_bytes(memory)?;
-    let rows: Vec<Part> = front.rows(front.nr_rows, row_bytes).collect();
-    let gate = Part { address: front.gate, bytes: front.nr_stripes * front.stripe_bytes };
+    let rows: Vec<MemoryPart> = front.rows(front.nr_rows, row_bytes).collect();
+    let gate = MemoryPart { address: front.gate, bytes: front.nr_stripes * front.stripe_bytes };
     let at: Vec<Option<u64>> =
         COUNTERS[..COUNTERS.len() - 1].iter().map(|word| front.address(*word)).collect();
     let mut group = vec![caches.classes, caches.created];
     group.retain(|part| part.bytes > 0);
-    group.extend(at.iter().flatten().map(|address| Part { address: *address, bytes: 8 }));
+    group.extend(at.iter().flatten().map(|address| MemoryPart { address: *address, bytes: 8 }));
     group.push(gate);
     let group_bytes: usize = group.iter().map(|p| p.bytes).sum();
 
@@ -198,10 +198,10 @@ pub(crate) fn again(
     let words = words_of(front, &front.caches(memory)?, cache);
     let slot = Words::of(front, &memory::read(memory, &[words])?).slot();
     let row_bytes = front.row_bytes(memory)?;
-    let entries: Vec<Part> = match slot {
+    let entries: Vec<MemoryPart> = match slot {
         Some(slot) if rows <= FEW_ROWS => (0..rows)
             .flat_map(|r| [front.entry(r, slot), front.entry(r, slot + row::SPARE)])
-            .map(|address| Part { address, bytes: row::ENTRY_BYTES })
+            .map(|address| MemoryPart { address, bytes: row::ENTRY_BYTES })
             .collect(),
         Some(_) => front.rows(rows, row_bytes).collect(),
         None => Vec::new(),
@@ -233,9 +233,9 @@ pub(crate) fn again(
 }
 
 /// Where the words of a cache lie.
-fn words_of(front: &Front, tables: &Tables, cache: usize) -> Part {
+fn words_of(front: &Front, tables: &Tables, cache: usize) -> MemoryPart {
     let address = tables.address(cache * front.cache_stride);
-    Part { address, bytes: front.words_bytes() }
+    MemoryPart { address, bytes: front.words_bytes() }
 }
 
 /// What was read of all rows: so many bytes of each.

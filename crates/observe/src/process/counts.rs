@@ -7,7 +7,7 @@
 //! read whether or not a stack is in it: its CPU may have counted before they were drained.
 
 use super::front::Front;
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use crate::snapshot::Cache;
 use crate::value::Reading;
 use slabyard_abi::region::{Word, row};
@@ -51,11 +51,11 @@ pub(crate) fn read(
     }
     let number = |slot: usize| slot.saturating_sub(row::FIRST_CACHE) / row::PAIR;
     let places = || (0..front.nr_rows).flat_map(|row| slots.iter().map(move |slot| (row, *slot)));
-    let part = |(row, slot): (usize, usize)| Part {
+    let part = |(row, slot): (usize, usize)| MemoryPart {
         address: address + (row * of_row + number(slot) * of_cache) as u64,
         bytes: WORDS * 8,
     };
-    let parts: Vec<Part> = places().map(part).collect();
+    let parts: Vec<MemoryPart> = places().map(part).collect();
     let bytes = match memory::read(memory, &parts) {
         Ok(bytes) => bytes,
         Err(Fault::Absent(at)) => {

@@ -12,14 +12,14 @@ use slabyard_abi::region::{CacheWord as W, front as bits};
 use std::collections::BTreeSet;
 
 /// Fields of what each CPU holds.
-const HELD: [(&str, Of); 4] = [
+const HELD: [(&str, CpuNumber); 4] = [
     ("cpu_slabs", |cpu| cpu.slabs),
     ("slabs_cpu_partial", |cpu| cpu.listed),
     ("objects_cpu_partial", |cpu| cpu.counted),
     ("empties_parked", |cpu| cpu.empty),
 ];
 
-type Of = fn(&CpuHoldings) -> u64;
+type CpuNumber = fn(&CpuHoldings) -> u64;
 
 /// Writes it down, begin and end of a look together.
 pub(super) fn set(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes: u64) {
@@ -47,7 +47,7 @@ pub(super) fn set(cache: &mut Cache, kind: u64, ends: [&Judged; 2], slab_bytes: 
 }
 
 /// A number of all CPUs, and of each.
-fn reading(ends: [&Judged; 2], a_slab: u64, of: Of) -> Reading {
+fn reading(ends: [&Judged; 2], a_slab: u64, of: CpuNumber) -> Reading {
     let [(begin, before), (end, after)] = ends.map(|judged| judged.held_by_cpu(a_slab, of));
     let cpus: BTreeSet<u32> = begin.keys().chain(end.keys()).copied().collect();
     let span = |cpu: u32| {

@@ -18,9 +18,9 @@
 //! descriptor says that it is one of the cache; what is wrong is named once, and never counted.
 
 use super::front::{Front, Top};
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use super::words::{Tops, Words};
-use crate::snapshot::{Place, Slab};
+use crate::snapshot::{Slab, SlabPlace};
 use slabyard_abi::region::{CacheWord, GRANULE, Word, descriptor, front as bits, sheaf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -90,7 +90,8 @@ pub(crate) fn banks(memory: &dyn Memory, front: &Front, words: &Words) -> Result
         return Ok(Tops::new());
     };
     let bytes = elements as usize * 8;
-    let bytes = memory::read(memory, &[Part { address: begin + sheaf::OBJECTS as u64, bytes }])?;
+    let bytes =
+        memory::read(memory, &[MemoryPart { address: begin + sheaf::OBJECTS as u64, bytes }])?;
     let banks = (0..).zip(bytes.chunks_exact(BANK_BYTES));
     let top = |bank: &[u8], at| front.top(memory::half(bank, at));
     Ok(banks.map(|(nth, bank)| (nth, [top(bank, 0), top(bank, 8)])).collect())
@@ -125,7 +126,7 @@ struct CpuStack {
     /// Objects of a CPU slab.
     objects: u64,
     /// Where its array names slabs.
-    array: Part,
+    array: MemoryPart,
     /// The slabs, a list's tail first, once the array was read.
     slabs: Vec<NamedSlab>,
 }
@@ -184,7 +185,7 @@ fn stacks(caches: &[(&Words, &Tops)], all: &mut [CpuSlabsHeld]) -> Vec<CpuStack>
                     all[nth].wrong(|| format!("CPU partial lists of more than {MOST_HELD} slabs"));
                     break;
                 }
-                let array = Part { address, bytes: count as usize * 8 };
+                let array = MemoryPart { address, bytes: count as usize * 8 };
                 stacks.push(CpuStack {
                     nth,
                     row: *row,
@@ -205,8 +206,8 @@ fn read_arrays(
     front: &Front,
     stacks: &mut [CpuStack],
 ) -> Result<Range<u64>, Fault> {
-    let mut parts: Vec<Part> = stacks.iter().map(|stack| stack.array).collect();
-    parts.extend(front.address(Word::TopAt).map(|address| Part { address, bytes: 8 }));
+    let mut parts: Vec<MemoryPart> = stacks.iter().map(|stack| stack.array).collect();
+    parts.extend(front.address(Word::TopAt).map(|address| MemoryPart { address, bytes: 8 }));
     let bytes = memory::read(memory, &parts)?;
     let mut words = memory::words(&bytes);
     for stack in stacks {
@@ -228,9 +229,9 @@ fn read_descriptors(
     stacks: &[CpuStack],
 ) -> Result<Vec<u8>, Fault> {
     let named = stacks.iter().flat_map(|stack| &stack.slabs);
-    let parts: Vec<Part> = named
+    let parts: Vec<MemoryPart> = named
         .filter(|named| granules.contains(&named.granule))
-        .map(|named| Part {
+        .map(|named| MemoryPart {
             address: front.descriptors + named.granule * descriptor::BYTES as u64,
             bytes: descriptor::BITS,
         })
@@ -291,7 +292,7 @@ impl StackJudge<'_> {
             order: order.saturating_sub(self.front.page_order()),
             objects,
             inuse,
-            place: Place::Cpu(self.stack.row),
+            place: SlabPlace::Cpu(self.stack.row),
             partial_pages: None,
             partial_objects: Some(counted),
         }))

@@ -1,7 +1,7 @@
 //! Finds the yards of a target: mappings that begin with the magic.
 
 use super::front::{Front, Unusable};
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::MAGIC;
 
 /// Mappings looked at in one call.
@@ -18,11 +18,11 @@ pub(crate) struct FoundFronts {
 
 /// All yards of a target.
 pub(crate) fn fronts(memory: &dyn Memory) -> Result<FoundFronts, Fault> {
-    let heads: Vec<Part> = memory
+    let heads: Vec<MemoryPart> = memory
         .mappings()?
         .into_iter()
         .filter(|map| map.end.saturating_sub(map.start) >= Front::part(0).bytes as u64)
-        .map(|map| Part { address: map.start, bytes: MAGIC.len() })
+        .map(|map| MemoryPart { address: map.start, bytes: MAGIC.len() })
         .collect();
     let mut found = FoundFronts::default();
     for heads in heads.chunks(BATCH) {
@@ -39,7 +39,7 @@ pub(crate) fn fronts(memory: &dyn Memory) -> Result<FoundFronts, Fault> {
 }
 
 /// Addresses of the heads that begin with the magic.
-fn beginning(memory: &dyn Memory, heads: &[Part]) -> Result<Vec<u64>, Fault> {
+fn beginning(memory: &dyn Memory, heads: &[MemoryPart]) -> Result<Vec<u64>, Fault> {
     let mut addresses = Vec::new();
     if let Some(bytes) = readable(memory, heads)? {
         let each = heads.iter().zip(bytes.chunks_exact(MAGIC.len()));
@@ -54,7 +54,7 @@ fn beginning(memory: &dyn Memory, heads: &[Part]) -> Result<Vec<u64>, Fault> {
 }
 
 /// The bytes of parts; `None` where nothing is.
-fn readable(memory: &dyn Memory, parts: &[Part]) -> Result<Option<Vec<u8>>, Fault> {
+fn readable(memory: &dyn Memory, parts: &[MemoryPart]) -> Result<Option<Vec<u8>>, Fault> {
     match memory::read(memory, parts) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(Fault::Absent(_)) => Ok(None),

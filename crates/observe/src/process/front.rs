@@ -4,7 +4,7 @@
 //! Invariants: what a front says is hostile until [`Front::decode`] has bounded it: no
 //! number in a [`Front`] makes a read larger than tens of megabytes.
 
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::{
     CACHE_WORDS, GRANULE, HEADER_WORDS, MAGIC, NODE_STRIPE, NODE_WORDS, VERSION, Word, row, sheaf,
 };
@@ -77,8 +77,8 @@ impl NodeTable {
 /// Where the words of caches lie: of malloc's classes, and of created ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
-    pub(crate) classes: Part,
-    pub(crate) created: Part,
+    pub(crate) classes: MemoryPart,
+    pub(crate) created: MemoryPart,
 }
 
 impl Tables {
@@ -107,8 +107,8 @@ pub(crate) enum Unusable {
 
 impl Front {
     /// The part that holds a front's words.
-    pub(crate) fn part(at: u64) -> Part {
-        Part { address: at, bytes: HEADER_WORDS * 8 }
+    pub(crate) fn part(at: u64) -> MemoryPart {
+        MemoryPart { address: at, bytes: HEADER_WORDS * 8 }
     }
 
     /// True if a front begins here.
@@ -211,7 +211,7 @@ impl Front {
         let Some(address) = self.address(Word::RowBytesAt) else {
             return Ok(LEAST_ROW_BYTES);
         };
-        let bytes = memory::read(memory, &[Part { address, bytes: 8 }])?;
+        let bytes = memory::read(memory, &[MemoryPart { address, bytes: 8 }])?;
         let bytes = memory::words(&bytes).next().unwrap_or(0);
         Ok((bytes as usize / 8 * 8).clamp(LEAST_ROW_BYTES, row::STRIDE))
     }
@@ -219,12 +219,13 @@ impl Front {
     /// The words of all caches: of malloc's classes, and of the created ones that there were so
     /// far, which follow them in numbers.
     pub(crate) fn caches(&self, memory: &dyn Memory) -> Result<Tables, Fault> {
-        let classes = Part { address: self.caches, bytes: self.nr_caches * self.cache_stride };
-        let none = Tables { classes, created: Part { address: self.caches, bytes: 0 } };
+        let classes =
+            MemoryPart { address: self.caches, bytes: self.nr_caches * self.cache_stride };
+        let none = Tables { classes, created: MemoryPart { address: self.caches, bytes: 0 } };
         let words = [Word::CreatedAt, Word::NrCreatedAt].map(|word| self.address(word));
         let [Some(address), Some(count)] = words else { return Ok(none) };
         let bytes =
-            memory::read(memory, &[address, count].map(|at| Part { address: at, bytes: 8 }))?;
+            memory::read(memory, &[address, count].map(|at| MemoryPart { address: at, bytes: 8 }))?;
         let mut numbers = memory::words(&bytes);
         let (address, count) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if address == 0 {
@@ -234,12 +235,12 @@ impl Front {
             return Err(Fault::Absent(address));
         }
         let count = count.min(MOST_CACHES - self.nr_caches as u64) as usize;
-        Ok(Tables { created: Part { address, bytes: count * self.cache_stride }, ..none })
+        Ok(Tables { created: MemoryPart { address, bytes: count * self.cache_stride }, ..none })
     }
 
     /// So many bytes of each of the first rows, one part each.
-    pub(crate) fn rows(&self, first: usize, bytes: usize) -> impl Iterator<Item = Part> + '_ {
-        let part = move |row| Part { address: self.entry(row, 0), bytes };
+    pub(crate) fn rows(&self, first: usize, bytes: usize) -> impl Iterator<Item = MemoryPart> + '_ {
+        let part = move |row| MemoryPart { address: self.entry(row, 0), bytes };
         (0..first.min(self.nr_rows)).map(part)
     }
 

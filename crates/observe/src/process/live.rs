@@ -3,7 +3,7 @@
 //!
 //! Neither stops the process, and nothing in it takes part.
 
-use super::memory::{Fault, Memory, Part, Writable};
+use super::memory::{Fault, Memory, MemoryPart, Writable};
 use super::outside::{self, Offer, StopOutcome};
 use super::rouse;
 use super::threads::Threads;
@@ -68,7 +68,7 @@ impl Live {
 }
 
 impl Memory for Live {
-    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault> {
+    fn read(&self, parts: &[MemoryPart], into: &mut [u8]) -> Result<(), Fault> {
         let mut rest = into;
         for parts in parts.chunks(MOST_PARTS) {
             let bytes = parts.iter().map(|p| p.bytes).sum();
@@ -149,7 +149,7 @@ fn remote(address: u64, bytes: usize) -> RemoteIoVec {
 }
 
 /// Address of the part that holds the byte of a number.
-fn address_of(parts: &[Part], mut byte: usize) -> u64 {
+fn address_of(parts: &[MemoryPart], mut byte: usize) -> u64 {
     for part in parts {
         if byte < part.bytes {
             return part.address.saturating_add(byte as u64);
@@ -195,14 +195,14 @@ mod tests {
         live
     }
 
-    fn part(words: &[AtomicU64]) -> Part {
-        Part { address: words.as_ptr() as u64, bytes: size_of_val(words) }
+    fn part(words: &[AtomicU64]) -> MemoryPart {
+        MemoryPart { address: words.as_ptr() as u64, bytes: size_of_val(words) }
     }
 
     #[test]
     fn parts_are_read_in_their_order_and_beyond_the_parts_of_one_call() {
         let words: Vec<AtomicU64> = (0..3000).map(AtomicU64::new).collect();
-        let parts: Vec<Part> = words.chunks(1).rev().map(part).collect();
+        let parts: Vec<MemoryPart> = words.chunks(1).rev().map(part).collect();
         for live in both() {
             let mut bytes = vec![0; 3000 * 8];
             live.read(&parts, &mut bytes).expect("own memory");
@@ -226,7 +226,7 @@ mod tests {
     fn memory_that_is_not_there_is_told_with_its_address() {
         let word = [AtomicU64::new(5)];
         for live in both() {
-            let parts = [part(&word), Part { address: 64, bytes: 8 }];
+            let parts = [part(&word), MemoryPart { address: 64, bytes: 8 }];
             let why = live.read(&parts, &mut [0; 16]).expect_err("nothing at 64");
             assert!(matches!(why, Fault::Absent(64)), "{why:?}");
             let why = live.write(&[64], &[0; 4]).expect_err("nothing at 64");

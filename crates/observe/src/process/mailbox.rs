@@ -7,7 +7,7 @@
 
 use super::collect::has_stack;
 use super::front::{Front, Top};
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use super::outside::{Offer, StopOutcome};
 use super::threads::Threads;
 use slabyard_abi::region::{MAIL_AT, MAIL_WORDS, Mail, Word, check, helper, row};
@@ -28,7 +28,7 @@ pub(crate) struct Mailbox<'a> {
 impl Mailbox<'_> {
     /// Its words as they are now.
     pub(super) fn read(&self) -> Result<Mails, Fault> {
-        let part = Part { address: self.at(Mail::Asked), bytes: MAIL_WORDS.len() * 8 };
+        let part = MemoryPart { address: self.at(Mail::Asked), bytes: MAIL_WORDS.len() * 8 };
         let bytes = memory::read(self.memory, &[part])?;
         let mut mail = [0; NR_MAIL];
         mail.iter_mut().zip(memory::words(&bytes)).for_each(|(to, from)| *to = from);
@@ -76,7 +76,7 @@ impl Mailbox<'_> {
     /// finds it.
     pub(super) fn nudge(&self, slots: &[usize]) -> Result<(), Fault> {
         let row_bytes = self.front.row_bytes(self.memory)?;
-        let rows: Vec<Part> = self.front.rows(self.rows, row_bytes).collect();
+        let rows: Vec<MemoryPart> = self.front.rows(self.rows, row_bytes).collect();
         let bytes = memory::read(self.memory, &rows)?;
         let mut ends = Vec::new();
         let used = bytes.chunks(row_bytes).enumerate().filter(|(_, row)| has_stack(row));
@@ -96,7 +96,7 @@ impl Mailbox<'_> {
 /// The helper of a yard: the address of the word that it sleeps on, and its number.
 pub(crate) fn helper(memory: &dyn Memory, front: &Front) -> Result<Option<(u64, u32)>, Fault> {
     let Some(address) = front.address(Word::Helper) else { return Ok(None) };
-    let bytes = memory::read(memory, &[Part { address, bytes: helper::WORDS * 4 }])?;
+    let bytes = memory::read(memory, &[MemoryPart { address, bytes: helper::WORDS * 4 }])?;
     let thread = memory::half(&bytes, helper::THREAD * 4);
     Ok((thread != 0).then_some((address + helper::WORD as u64 * 4, thread)))
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Bytes in a row in the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct MemoryPart {
     /// Address in the target.
     pub(crate) address: u64,
     /// How many.
@@ -36,7 +36,7 @@ pub(crate) enum Fault {
 /// Memory that can be read.
 pub(crate) trait Memory {
     /// Reads parts into `into`, one behind the other; it is as long as all parts together.
-    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault>;
+    fn read(&self, parts: &[MemoryPart], into: &mut [u8]) -> Result<(), Fault>;
 
     /// Private, writable mappings without a file, where a yard may begin.
     fn mappings(&self) -> Result<Vec<Range<u64>>, Fault>;
@@ -49,7 +49,7 @@ pub(crate) trait Writable: Memory {
 }
 
 /// Reads parts into one new buffer.
-pub(crate) fn read(memory: &dyn Memory, parts: &[Part]) -> Result<Vec<u8>, Fault> {
+pub(crate) fn read(memory: &dyn Memory, parts: &[MemoryPart]) -> Result<Vec<u8>, Fault> {
     let mut into = vec![0; parts.iter().map(|p| p.bytes).sum()];
     memory.read(parts, &mut into)?;
     Ok(into)

@@ -54,12 +54,12 @@ mod walk;
 mod words;
 pub(crate) mod yards;
 
-pub use ask::{Answer, Ask, Asked, Patience, ask, ask_each, ask_each_within, ask_within};
+pub use ask::{Answer, Ask, Patience, YardAnswer, ask, ask_each, ask_each_within, ask_within};
 pub use error::Error;
 pub use outside::StopOutcome;
 pub use request::StopThread;
 
-use crate::snapshot::{Kind, Snapshot, Source};
+use crate::snapshot::{Snapshot, Source, SourceKind};
 use crate::symbols;
 use crate::traces::Traces;
 use crate::want::Want;
@@ -72,7 +72,7 @@ use target::Target;
 /// If it is not there, may not be read, or does not run on Slabyard.
 pub fn sample(pid: u32, want: Want) -> Result<Snapshot, Error> {
     let target = Target::open(pid)?;
-    let mut source = Source::of(Kind::Process);
+    let mut source = Source::of(SourceKind::Process);
     source.pid = Some(pid);
     source.program = Some(target.program.clone());
     let mut snapshot =

@@ -10,7 +10,7 @@
 //! out = 1024 - 100 = 924; parked: row 0 30 + 20, row 1 5, barn 512; live = 357
 //! ```
 
-use super::memory::{Fault, Memory, Part, Writable};
+use super::memory::{Fault, Memory, MemoryPart, Writable};
 use super::outside::{Offer, StopOutcome};
 use super::threads::Threads;
 use slabyard_abi::region::descriptor::word;
@@ -313,7 +313,7 @@ impl Planted {
 }
 
 impl Memory for Planted {
-    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault> {
+    fn read(&self, parts: &[MemoryPart], into: &mut [u8]) -> Result<(), Fault> {
         let mut segments = self.segments.lock().unwrap();
         let mut rest = into;
         for part in parts {

@@ -4,7 +4,7 @@
 //! [`super::to_snapshot`] puts them beside the totals. A report tells the same at the process's end.
 
 use super::front::Front;
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::pressure::{Count, NAMES};
 use slabyard_abi::region::Word;
 
@@ -22,8 +22,8 @@ pub(crate) fn read(memory: &dyn Memory, front: &Front) -> Result<Pressure, Fault
     ];
     let apart: Vec<_> =
         apart.into_iter().filter_map(|(count, address)| Some((count as usize, address?))).collect();
-    let mut parts = vec![Part { address: counts, bytes: nr * 8 }];
-    parts.extend(apart.iter().map(|(_, address)| Part { address: *address, bytes: 8 }));
+    let mut parts = vec![MemoryPart { address: counts, bytes: nr * 8 }];
+    parts.extend(apart.iter().map(|(_, address)| MemoryPart { address: *address, bytes: 8 }));
     let bytes = match memory::read(memory, &parts) {
         Err(Fault::Absent(_)) => return Ok(Vec::new()),
         bytes => bytes?,

@@ -8,7 +8,7 @@
 
 use super::collect;
 use super::front::Front;
-use super::memory::{self, Fault, Memory, Part};
+use super::memory::{self, Fault, Memory, MemoryPart};
 use super::to_snapshot::free_name;
 use super::walk::{self, Shape};
 use super::words::Words;
@@ -100,7 +100,7 @@ fn debugging_of(memory: &dyn Memory, front: &Front, number: usize) -> Result<Opt
         return Ok(None);
     }
     let at = front.caches(memory)?.address(number * front.cache_stride) + offset;
-    let bytes = memory::read(memory, &[Part { address: at, bytes: 8 }])?;
+    let bytes = memory::read(memory, &[MemoryPart { address: at, bytes: 8 }])?;
     Ok(memory::words(&bytes).next())
 }
 
@@ -129,15 +129,16 @@ impl Sites {
 
     fn read(&mut self, memory: &dyn Memory, front: &Front, parts: &Parts) -> Result<(), Fault> {
         let at = front.word(Word::TopAt);
-        let top = memory::read(memory, &[Part { address: at, bytes: 8 }])?;
+        let top = memory::read(memory, &[MemoryPart { address: at, bytes: 8 }])?;
         let top = memory::words(&top).next().unwrap_or(0);
         let mut slabs = Vec::new();
         let shapes = [parts.shape];
         walk::each(memory, front, top, &shapes, &mut |granule, _, _| slabs.push(granule))?;
         let address = |granule: u64| front.region + granule * GRANULE as u64;
         for some in slabs.chunks((BATCH / parts.slab_bytes).max(1)) {
-            let part = |granule: &u64| Part { address: address(*granule), bytes: parts.slab_bytes };
-            let pieces: Vec<Part> = some.iter().map(part).collect();
+            let part =
+                |granule: &u64| MemoryPart { address: address(*granule), bytes: parts.slab_bytes };
+            let pieces: Vec<MemoryPart> = some.iter().map(part).collect();
             match memory::read(memory, &pieces) {
                 Ok(bytes) => bytes.chunks(parts.slab_bytes).for_each(|it| self.slab(parts, it)),
                 // A slab may end meanwhile: then each by itself.

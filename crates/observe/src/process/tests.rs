@@ -1,10 +1,10 @@
 //! What is told of planted yards: still, moving, damaged, hostile.
 
-use super::memory::{Fault, Memory, Part};
+use super::memory::{Fault, Memory, MemoryPart};
 use super::planted::{self, LIVE, Planted, REGION, ROWS, SLOT};
 use super::yards::{self, Unreadable};
 use crate::identity;
-use crate::snapshot::{Kind, Slab, Snapshot, Source};
+use crate::snapshot::{Slab, Snapshot, Source, SourceKind};
 use crate::value::Value;
 use crate::want::Want;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 fn look(memory: &dyn Memory) -> Result<Snapshot, Unreadable> {
     let want = Want { all: false, slabs: true };
-    yards::sample(memory, want, Source::of(Kind::Process))
+    yards::sample(memory, want, Source::of(SourceKind::Process))
 }
 
 fn sound(memory: &dyn Memory) -> Snapshot {
@@ -481,7 +481,7 @@ struct Noise {
 }
 
 impl Memory for Noise {
-    fn read(&self, parts: &[Part], into: &mut [u8]) -> Result<(), Fault> {
+    fn read(&self, parts: &[MemoryPart], into: &mut [u8]) -> Result<(), Fault> {
         let mut rest = into;
         for part in parts {
             let (now, later) = rest.split_at_mut(part.bytes);

@@ -5,7 +5,7 @@ use super::planted::{self, DESCRIPTORS, Planted, SLOT};
 use super::yards;
 use crate::drains;
 use crate::identity;
-use crate::snapshot::{Cache, Kind, Place, Slab, Snapshot, Source};
+use crate::snapshot::{Cache, Slab, SlabPlace, Snapshot, Source, SourceKind};
 use crate::value::Value;
 use crate::want::Want;
 use slabyard_abi::region::{CacheWord, Word, descriptor, front, row};
@@ -18,7 +18,7 @@ const LIVE: u64 = 295;
 
 fn look(memory: &dyn Memory) -> Snapshot {
     let want = Want { all: false, slabs: true };
-    yards::sample(memory, want, Source::of(Kind::Process)).expect("a yard")
+    yards::sample(memory, want, Source::of(SourceKind::Process)).expect("a yard")
 }
 
 fn known(snapshot: &Snapshot) -> &Cache {
@@ -79,12 +79,12 @@ fn lists_are_told_from_their_head_by_what_they_count() {
             order: 0,
             objects: 64,
             inuse,
-            place: Place::Cpu(0),
+            place: SlabPlace::Cpu(0),
             partial_pages: Some(pages),
             partial_objects: counted,
         };
         let slabs = known(&snapshot).slabs.as_ref().unwrap();
-        let lists: Vec<&Slab> = slabs.iter().filter(|s| s.place == Place::Cpu(0)).collect();
+        let lists: Vec<&Slab> = slabs.iter().filter(|s| s.place == SlabPlace::Cpu(0)).collect();
         assert_eq!(lists, [&slab(4, 61, 2, claims[0]), &slab(3, 0, 1, claims[1])], "{kind}");
         assert_eq!(slabs.len(), 3, "and that of the node");
     }

@@ -7,8 +7,8 @@
 //! Neighbours: `slabyard_abi::region::descriptor` says what a descriptor holds.
 
 use super::front::Front;
-use super::memory::{self, Fault, Memory, Part};
-use crate::snapshot::{Place, Slab};
+use super::memory::{self, Fault, Memory, MemoryPart};
+use crate::snapshot::{Slab, SlabPlace};
 use slabyard_abi::region::{GRANULE, descriptor};
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ pub(crate) fn each(
     while at < top {
         let first = at;
         let descriptors = CHUNK.min(top - first);
-        let part = Part {
+        let part = MemoryPart {
             address: front.descriptors + first * descriptor::BYTES as u64,
             bytes: descriptors as usize * descriptor::BYTES,
         };
@@ -150,7 +150,7 @@ fn slab(front: &Front, at: u64, head: &[u8], shape: &Shape) -> Slab {
         order: shape.order.saturating_sub(front.page_order()),
         objects: shape.objects,
         inuse: shape.objects.saturating_sub(free),
-        place: Place::Node(front.node_of(at)),
+        place: SlabPlace::Node(front.node_of(at)),
         ..Slab::default()
     }
 }

@@ -3,7 +3,7 @@
 //! A cell is as in a plain table: a number as it was sampled, a share of 1 with four
 //! digits, `low..high` for a range; nothing is unknown.
 
-use super::list::{Around, Options};
+use super::list::{ListContext, Options};
 use super::{Units, cell as look};
 use crate::fields::Unit;
 use crate::snapshot::Snapshot;
@@ -18,7 +18,7 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, options: &Options) -> io:
     let picked = options.pick.caches(snapshot);
     let columns = options.columns.fields(snapshot, &picked.caches);
     let mut csv = csv::Writer::from_writer(out);
-    if options.around == Around::Shown {
+    if options.around == ListContext::Shown {
         csv.write_record(std::iter::once("name").chain(columns.iter().map(|c| c.name)))?;
     }
     for cache in picked.caches {

@@ -2,10 +2,10 @@
 //! their sign, attributes and tunables as old and new value.
 
 use super::grid::{Grid, Weight};
-use super::json::{self, Shown};
+use super::json::{self, ValueJson};
 use super::{Style, Units, cell};
 use crate::delta::{CacheDelta, Change, Delta, Difference, Presence};
-use crate::fields::{FIELDS, Field, Kind, Unit};
+use crate::fields::{FIELDS, Field, FieldKind, Unit};
 use crate::snapshot::{Snapshot, Source};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -54,7 +54,7 @@ fn fields(delta: &Delta, columns: Columns) -> Vec<&'static Field> {
 }
 
 fn moves(change: &Change) -> bool {
-    matches!(change.kind, Kind::Gauge | Kind::Counter)
+    matches!(change.kind, FieldKind::Gauge | FieldKind::Counter)
 }
 
 fn hidden(delta: &Delta, columns: &[&Field]) -> Vec<&'static str> {
@@ -206,15 +206,15 @@ impl Serialize for Changes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Shape<'a> {
-            old: Shown<'a>,
-            new: Shown<'a>,
+            old: ValueJson<'a>,
+            new: ValueJson<'a>,
             difference: Signed,
         }
         let mut object = serializer.serialize_map(Some(self.0.len()))?;
         for change in self.0 {
             let shape = Shape {
-                old: Shown(change.old.as_ref(), change.unit),
-                new: Shown(change.new.as_ref(), change.unit),
+                old: ValueJson(change.old.as_ref(), change.unit),
+                new: ValueJson(change.new.as_ref(), change.unit),
                 difference: Signed(change.difference(), change.unit),
             };
             object.serialize_entry(change.name, &shape)?;

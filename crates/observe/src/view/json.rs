@@ -82,7 +82,7 @@ impl Serialize for CacheShape<'_> {
         object.serialize_entry("aliases", &cache.aliases)?;
         for field in FIELDS.iter().filter(|f| f.name != "aliases") {
             let value = (field.get)(snapshot, cache);
-            object.serialize_entry(field.name, &Shown(value.as_ref(), field.unit))?;
+            object.serialize_entry(field.name, &ValueJson(value.as_ref(), field.unit))?;
         }
         // Attributes of a kernel that this version does not know.
         let known = |name: &str| field(name).is_some() || matches!(name, "name" | "id");
@@ -100,16 +100,16 @@ impl Serialize for Totals<'_> {
         let mut object = serializer.serialize_map(None)?;
         for total in TOTALS {
             let value = self.0.total(total.name);
-            object.serialize_entry(total.name, &Shown(value, total.unit))?;
+            object.serialize_entry(total.name, &ValueJson(value, total.unit))?;
         }
         object.end()
     }
 }
 
 /// A value by its unit.
-pub(super) struct Shown<'a>(pub(super) Option<&'a Value>, pub(super) Unit);
+pub(super) struct ValueJson<'a>(pub(super) Option<&'a Value>, pub(super) Unit);
 
-impl Serialize for Shown<'_> {
+impl Serialize for ValueJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.0, self.1) {
             (Some(Value::Exact(n)), Unit::Share) => share(*n).serialize(serializer),

@@ -7,7 +7,7 @@ use super::cell;
 use super::grid::{Grid, Weight};
 use super::pick::{Key, Pick, Picked};
 use super::{Style, Units, memory, missing};
-use crate::fields::{COUNTER_RATIOS, FIELDS, Field, Kind, Unit};
+use crate::fields::{COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ pub enum Columns {
 
 /// Whether there is more than the lines of caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Around {
+pub enum ListContext {
     /// Heading, sum, memory and notes.
     #[default]
     Shown,
@@ -42,7 +42,7 @@ pub struct Options {
     /// The fields.
     pub columns: Columns,
     /// What is around them.
-    pub around: Around,
+    pub around: ListContext,
 }
 
 /// Columns in the order in which they give way on a narrow terminal.
@@ -69,7 +69,7 @@ pub fn write(
     let left_out = options.left_out(style.width, |left_out| without(left_out).width());
     let grid = without(&left_out);
     grid.write(out, style.colour)?;
-    if options.around == Around::Hidden {
+    if options.around == ListContext::Hidden {
         return Ok(());
     }
     merged(out, snapshot, &picked)?;
@@ -129,8 +129,10 @@ fn grid(
     units: Units,
 ) -> Grid {
     let mut grid = match options.around {
-        Around::Shown => Grid::new(std::iter::once("name").chain(columns.iter().map(|c| c.name))),
-        Around::Hidden => Grid::bare(),
+        ListContext::Shown => {
+            Grid::new(std::iter::once("name").chain(columns.iter().map(|c| c.name)))
+        }
+        ListContext::Hidden => Grid::bare(),
     };
     for cache in &picked.caches {
         let cells = columns.iter().map(|c| {
@@ -139,7 +141,7 @@ fn grid(
         });
         grid.push(Weight::Row, std::iter::once(cell::clean(&cache.name)).chain(cells));
     }
-    if options.around == Around::Shown {
+    if options.around == ListContext::Shown {
         let all: Vec<&Cache> =
             snapshot.caches.iter().filter(|cache| options.pick.takes(cache)).collect();
         let cells = columns.iter().map(|c| match sum(snapshot, &all, c) {
@@ -172,14 +174,16 @@ fn sum(snapshot: &Snapshot, caches: &[&Cache], field: &Field) -> Sum {
         (_, Unit::Share) => {
             Sum::Of(memory::ratio(named("live_bytes").as_ref(), named("bytes").as_ref()))
         }
-        (Kind::Gauge | Kind::Counter, _) => Sum::Of(of(&|cache| (field.get)(snapshot, cache))),
-        (Kind::Attribute | Kind::Tunable, _) => Sum::None,
+        (FieldKind::Gauge | FieldKind::Counter, _) => {
+            Sum::Of(of(&|cache| (field.get)(snapshot, cache)))
+        }
+        (FieldKind::Attribute | FieldKind::Tunable, _) => Sum::None,
     }
 }
 
 /// Which names share slabs, one line a cache. Of a kernel, where most caches merge, `show` says it.
 fn merged(out: &mut dyn Write, snapshot: &Snapshot, picked: &Picked<'_>) -> io::Result<()> {
-    if snapshot.source.kind == crate::snapshot::Kind::Kernel {
+    if snapshot.source.kind == crate::snapshot::SourceKind::Kernel {
         return Ok(());
     }
     for cache in picked.caches.iter().filter(|cache| !cache.aliases.is_empty()) {

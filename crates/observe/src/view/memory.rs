@@ -5,7 +5,7 @@ use super::cell;
 use super::grid::{Grid, Weight};
 use super::{Style, Units};
 use crate::fields::{TOTALS, Total, Unit};
-use crate::snapshot::{Cache, Kind, Snapshot};
+use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::Value;
 use std::io::{self, Write};
 
@@ -75,7 +75,7 @@ impl Hidden {
     /// Sums of all caches; `None` where the source is no kernel or tells nothing.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Option<Hidden> {
-        if snapshot.source.kind != Kind::Kernel {
+        if snapshot.source.kind != SourceKind::Kernel {
             return None;
         }
         let active = |cache: &Cache| cache.exact("objects")?.checked_mul(cache.exact("slab_size")?);

@@ -11,7 +11,7 @@
 
 use super::pick::Pick;
 use super::show::counts;
-use crate::fields::{FIELDS, Kind, TOTALS, Unit, field};
+use crate::fields::{FIELDS, FieldKind, TOTALS, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::Value;
 use prometheus_client::collector::Collector;
@@ -108,7 +108,7 @@ fn rows(snapshot: &Snapshot, top: usize) -> Vec<Row> {
 fn events(all: &Cache) -> Row {
     let help = "what slow paths of all caches did";
     let mut row = Row { grows: true, ..Row::of("slow_path_events", help, Unit::Count) };
-    for field in FIELDS.iter().filter(|field| field.kind == Kind::Counter) {
+    for field in FIELDS.iter().filter(|field| field.kind == FieldKind::Counter) {
         row.push(&[("event", field.name.into())], all.value(field.name), Ends::High);
     }
     row

@@ -189,10 +189,10 @@ impl Sorted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{Kind, Source};
+    use crate::snapshot::{Source, SourceKind};
 
     fn snapshot() -> Snapshot {
-        let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+        let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
         for (name, slabs) in [("malloc-32", Some(0)), ("b", Some(3)), ("a", Some(3)), ("c", None)] {
             let mut cache = Cache::new(name);
             if let Some(slabs) = slabs {

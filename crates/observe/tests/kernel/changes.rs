@@ -71,6 +71,6 @@ fn what_cannot_be_set_lists_what_can() {
         assert!(matches!(error, Error::Refused { .. }), "{value:?}");
     }
     // What can be set is a tunable on the screen.
-    let unset = |name| fields::field(name).unwrap().kind == fields::Kind::Tunable;
+    let unset = |name| fields::field(name).unwrap().kind == fields::FieldKind::Tunable;
     assert!(unset("min_partial") && unset("cpu_partial") && !unset("order"));
 }

@@ -2,7 +2,7 @@
 
 use crate::scene::text;
 use slabyard_observe::fields::field;
-use slabyard_observe::snapshot::{Kind, Machine, Source};
+use slabyard_observe::snapshot::{Machine, Source, SourceKind};
 use slabyard_observe::view::{Style, list, openmetrics};
 use slabyard_observe::{Cache, Snapshot, Value};
 
@@ -10,7 +10,7 @@ fn run() -> Snapshot {
     let source = Source {
         program: Some("load.slabtrace".into()),
         release: Some("6.8".into()),
-        ..Source::of(Kind::Lab)
+        ..Source::of(SourceKind::Lab)
     };
     let mut snapshot = Snapshot::new(source);
     snapshot.machine = Machine { page_bytes: Some(4096), ..Machine::default() };

@@ -3,8 +3,8 @@
 use crate::scene::{HUMAN, is_as, kernel, process, text};
 use glob::Pattern;
 use slabyard_observe::fields::{TOTALS, field};
-use slabyard_observe::snapshot::{Kind, Source};
-use slabyard_observe::view::list::{Around, Columns, Options, write};
+use slabyard_observe::snapshot::{Source, SourceKind};
+use slabyard_observe::view::list::{Columns, ListContext, Options, write};
 use slabyard_observe::view::pick::Pick;
 use slabyard_observe::view::{Colour, Style, orders};
 use slabyard_observe::{Cache, Snapshot, Value};
@@ -41,8 +41,11 @@ fn all_columns() {
 #[test]
 fn named_columns_alone() {
     let columns = ["slabs", "live", "cpu_partial"].map(|n| field(n).unwrap());
-    let options =
-        Options { columns: Columns::These(columns.to_vec()), around: Around::Hidden, ..plain() };
+    let options = Options {
+        columns: Columns::These(columns.to_vec()),
+        around: ListContext::Hidden,
+        ..plain()
+    };
     let want = "task_struct     40  117        -\n\
                 dentry          61  928..1201  120\n\
                 kmalloc-rcl-64   3  64..192      -\n\
@@ -107,7 +110,7 @@ fn the_parts_shown_add_up_to_committed() {
 
 #[test]
 fn what_is_unknown_is_a_dash_and_stays_visible() {
-    let mut snapshot = Snapshot::new(Source::of(Kind::Report));
+    let mut snapshot = Snapshot::new(Source::of(SourceKind::Report));
     snapshot.caches.push(Cache::new("odd"));
     let text = shown(&snapshot, &plain(), Style::PLAIN);
     let row: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
@@ -123,7 +126,7 @@ fn names_of_merged_caches_stand_below_those_of_a_process() {
     snapshot.caches[0].aliases = vec!["peer".into(), "so\u{1b}cket".into()];
     let text = shown(&snapshot, &Options::default(), HUMAN);
     assert!(text.contains(&format!("\nmerged with {name}: peer, so\u{fffd}cket\n")), "{text}");
-    snapshot.source.kind = Kind::Kernel;
+    snapshot.source.kind = SourceKind::Kernel;
     assert!(!shown(&snapshot, &Options::default(), HUMAN).contains("merged with"));
 }
 

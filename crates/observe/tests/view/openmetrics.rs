@@ -2,7 +2,7 @@
 
 use crate::scene::{is_as, kernel, process, text};
 use slabyard_observe::fields::TOTALS;
-use slabyard_observe::snapshot::{Kind, Source};
+use slabyard_observe::snapshot::{Source, SourceKind};
 use slabyard_observe::view::openmetrics::write;
 use slabyard_observe::{Cache, Snapshot, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ fn a_kernel_and_a_process() {
 
 #[test]
 fn the_text_is_open_metrics() {
-    for snapshot in [kernel(), process(), Snapshot::new(Source::of(Kind::Kernel))] {
+    for snapshot in [kernel(), process(), Snapshot::new(Source::of(SourceKind::Kernel))] {
         let text = text(|out| write(out, &snapshot, 10));
         read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
@@ -46,7 +46,7 @@ fn a_name_is_escaped() {
 
 #[test]
 fn ten_caches_give_at_most_64_series() {
-    for kind in [Kind::Kernel, Kind::Process] {
+    for kind in [SourceKind::Kernel, SourceKind::Process] {
         let mut snapshot = Snapshot::new(Source::of(kind));
         snapshot.source.release = Some("6.12".into());
         for nth in 0..235 {
@@ -54,7 +54,7 @@ fn ten_caches_give_at_most_64_series() {
             for name in ["slabs", "bytes", "objects", "cpu_slabs", "objs_per_slab", "slab_size"] {
                 cache.set(name, nth + 1);
             }
-            if kind == Kind::Process {
+            if kind == SourceKind::Process {
                 cache.set("live", 1);
                 cache.set("parked_cpu", 1);
                 cache.set("parked_node", 1);
@@ -65,7 +65,7 @@ fn ten_caches_give_at_most_64_series() {
         let is_kernels = |name: &str| of_kernel.iter().any(|begin| name.starts_with(begin));
         // Reports alone have those of a watch.
         let of_either = TOTALS.iter().filter(|t| !t.name.starts_with("pressure_"));
-        for total in of_either.filter(|t| is_kernels(t.name) == (kind == Kind::Kernel)) {
+        for total in of_either.filter(|t| is_kernels(t.name) == (kind == SourceKind::Kernel)) {
             snapshot.totals.insert(total.name.into(), Value::Exact(1));
         }
         let text = text(|out| write(out, &snapshot, 10));
@@ -203,7 +203,7 @@ fn are_labels(mut rest: &str) -> bool {
 
 #[test]
 fn what_was_counted_is_a_counter_of_all_caches() {
-    let mut snapshot = Snapshot::new(Source::of(Kind::Process));
+    let mut snapshot = Snapshot::new(Source::of(SourceKind::Process));
     for (name, slow) in [("malloc-64", 7u64), ("malloc-96", 5)] {
         let mut cache = Cache::new(name);
         cache.set("alloc_slowpath", slow);

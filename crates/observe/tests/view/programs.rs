@@ -3,7 +3,7 @@
 use crate::scene::{is_as, kernel, known, process, text};
 use serde_json::{Value as Json, json};
 use slabyard_observe::fields::{FIELDS, TOTALS};
-use slabyard_observe::view::list::{Around, Columns, Options};
+use slabyard_observe::view::list::{Columns, ListContext, Options};
 use slabyard_observe::view::pick::Pick;
 use slabyard_observe::view::{csv as csv_view, json as json_view};
 use slabyard_observe::{Cache, Snapshot, Value};
@@ -88,7 +88,7 @@ fn csv_of_the_plain_list_and_without_heading() {
     let mut options = Options { pick: Pick::by_bytes(), ..Options::default() };
     let with = text(|out| csv_view::write(out, &process(), &options));
     is_as("list-process.csv", &with);
-    options.around = Around::Hidden;
+    options.around = ListContext::Hidden;
     let without = text(|out| csv_view::write(out, &process(), &options));
     assert_eq!(with.split_once('\n').unwrap().1, without);
 }

@@ -1,6 +1,6 @@
 //! Fixed snapshots, and what a view wrote against the file of its name.
 
-use slabyard_observe::snapshot::{Kind, Machine, Missing, Slab, Source};
+use slabyard_observe::snapshot::{Machine, Missing, Slab, Source, SourceKind};
 use slabyard_observe::value::Reading;
 use slabyard_observe::view::{Colour, Style, Units};
 use slabyard_observe::{Cache, Snapshot, Value};
@@ -38,7 +38,7 @@ pub fn known(json: &str) -> String {
 
 /// A kernel with 4 KiB pages whose caches show what a kernel can show.
 pub fn kernel() -> Snapshot {
-    let source = Source { release: Some("6.12.9".into()), ..Source::of(Kind::Kernel) };
+    let source = Source { release: Some("6.12.9".into()), ..Source::of(SourceKind::Kernel) };
     let mut snapshot = Snapshot::new(source);
     snapshot.taken_at_ms = 1_760_000_000_123;
     snapshot.took_ns = Some(12_345_678);
@@ -84,8 +84,11 @@ pub fn kernel() -> Snapshot {
 
 /// A process whose places add up, with something in transit.
 pub fn process() -> Snapshot {
-    let source =
-        Source { pid: Some(4711), program: Some("python3".into()), ..Source::of(Kind::Process) };
+    let source = Source {
+        pid: Some(4711),
+        program: Some("python3".into()),
+        ..Source::of(SourceKind::Process)
+    };
     let mut snapshot = Snapshot::new(source);
     snapshot.taken_at_ms = 1_760_000_000_000;
     snapshot.machine = Machine {

@@ -1,7 +1,7 @@
 //! One cache for people.
 
 use crate::scene::{HUMAN, cache, is_as, kernel, known, process, text};
-use slabyard_observe::snapshot::{Place, Slab};
+use slabyard_observe::snapshot::{Slab, SlabPlace};
 use slabyard_observe::traces::{Frame, Site, Traces};
 use slabyard_observe::view::Style;
 use slabyard_observe::view::show::fullness::SlabLines;
@@ -54,7 +54,7 @@ fn a_merged_cache_is_found_by_any_name() {
 fn slabs_on_cpus_are_shown_list_by_list() {
     let mut snapshot = process();
     let slab = |page, cpu| {
-        let place = Place::Cpu(cpu);
+        let place = SlabPlace::Cpu(cpu);
         Slab { page, order: 1, objects: 51, place, ..Slab::default() }
     };
     let mut counted = slab(0x5000, 0);

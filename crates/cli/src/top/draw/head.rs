@@ -11,7 +11,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use slabyard_observe::fields::{self, Unit};
-use slabyard_observe::snapshot::Kind;
+use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::{Cache, Snapshot, Value};
 
 /// Rows of the screen from which on the head has all its lines.
@@ -70,7 +70,7 @@ fn title<'a>(app: &App, look: &Look, room: usize) -> Line<'a> {
 fn source(snapshot: &Snapshot) -> String {
     let source = &snapshot.source;
     match source.kind {
-        Kind::Kernel => {
+        SourceKind::Kernel => {
             format!("kernel {}", source.release.as_deref().unwrap_or("")).trim_end().into()
         }
         _ => {
@@ -100,7 +100,7 @@ fn totals(snapshot: &Snapshot) -> [Vec<String>; 2] {
     let both = |name: &str, totals: &[&str]| {
         format!("{name} {}", short::bytes(sum(snapshot, totals).as_ref()))
     };
-    if snapshot.source.kind == Kind::Kernel {
+    if snapshot.source.kind == SourceKind::Kernel {
         let [most, share] = parked(snapshot);
         return [
             vec![show("slab", "slab"), most, share],

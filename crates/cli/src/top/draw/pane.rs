@@ -10,7 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
-use slabyard_observe::fields::{self, Kind, Unit};
+use slabyard_observe::fields::{self, FieldKind, Unit};
 use slabyard_observe::{Cache, Snapshot, Value};
 
 /// Columns of the words, where there is room for a chart beside them.
@@ -90,7 +90,7 @@ fn geometry(snapshot: &Snapshot, cache: &Cache) -> Vec<String> {
 /// What was told of the tunables that are other than a flag.
 fn tunables(snapshot: &Snapshot, cache: &Cache) -> Vec<String> {
     let tunables =
-        fields::FIELDS.iter().filter(|f| f.kind == Kind::Tunable && f.unit != Unit::Flag);
+        fields::FIELDS.iter().filter(|f| f.kind == FieldKind::Tunable && f.unit != Unit::Flag);
     tunables
         .filter_map(|f| Some(format!("{} {}", f.name, show(snapshot, cache, f.name)?)))
         .collect()

@@ -3,7 +3,7 @@
 use crate::top::app::{App, Start};
 use crate::top::columns::Column;
 use crate::top::filter::Filter;
-use slabyard_observe::snapshot::{Kind, Missing, Source};
+use slabyard_observe::snapshot::{Missing, Source, SourceKind};
 use slabyard_observe::{Cache, Snapshot, Value};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const NOON_MS: u64 = 1_772_366_400_000;
 /// A kernel, `second` seconds after the first look.
 pub fn kernel(second: u64) -> Snapshot {
     let mut snapshot =
-        Snapshot::new(Source { release: Some("6.18.44".into()), ..Source::of(Kind::Kernel) });
+        Snapshot::new(Source { release: Some("6.18.44".into()), ..Source::of(SourceKind::Kernel) });
     snapshot.taken_at_ms = NOON_MS + second * 1000;
     snapshot.took_ns = Some(12_300_000);
     snapshot.machine.page_bytes = Some(4096);
@@ -76,7 +76,7 @@ pub fn process(second: u64) -> Snapshot {
     let mut snapshot = Snapshot::new(Source {
         pid: Some(4711),
         program: Some("python3".into()),
-        ..Source::of(Kind::Process)
+        ..Source::of(SourceKind::Process)
     });
     snapshot.taken_at_ms = NOON_MS + second * 1000;
     snapshot.took_ns = Some(812_000);

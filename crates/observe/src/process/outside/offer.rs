@@ -3,7 +3,7 @@
 //! Neighbours: `abi::region::outside` numbers the words; [`super::serve`] uses them.
 
 use crate::process::front::Front;
-use crate::process::memory::{self, Fault, Memory, Part};
+use crate::process::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::{Word, outside as shown};
 
 /// Where a yard keeps what a stopped thread needs to serve: the function, the memory of its stack, and
@@ -22,7 +22,7 @@ impl Offer {
     /// As a process has it now.
     pub(crate) fn of(memory: &dyn Memory, front: &Front) -> Result<Option<Offer>, Fault> {
         let Some(at) = front.address(Word::Outside) else { return Ok(None) };
-        let bytes = memory::read(memory, &[Part { address: at, bytes: shown::WORDS * 8 }])?;
+        let bytes = memory::read(memory, &[MemoryPart { address: at, bytes: shown::WORDS * 8 }])?;
         let mut words = [0; shown::WORDS];
         words.iter_mut().zip(memory::words(&bytes)).for_each(|(to, from)| *to = from);
         let begin = words[shown::STACK];

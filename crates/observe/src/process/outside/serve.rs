@@ -7,7 +7,7 @@ use super::frame::{Frame, State};
 use super::offer::Offer;
 use super::outcome::StopOutcome;
 use super::thread::{Thread, Worked, at_call};
-use crate::process::memory::{self, Fault, Part, Writable};
+use crate::process::memory::{self, Fault, MemoryPart, Writable};
 use crate::process::rouse::thread_of;
 use nix::errno::Errno;
 use nix::libc::user_regs_struct;
@@ -139,7 +139,7 @@ fn has_own_memory(registers: &user_regs_struct, memory: &dyn Writable) -> Result
 }
 
 fn holds(memory: &dyn Writable, address: u64, bytes: &[u8]) -> Result<bool, Fault> {
-    match memory::read(memory, &[Part { address, bytes: bytes.len() }]) {
+    match memory::read(memory, &[MemoryPart { address, bytes: bytes.len() }]) {
         Ok(found) => Ok(found == bytes),
         Err(Fault::Absent(_)) => Ok(false),
         Err(why) => Err(why),

@@ -2,8 +2,8 @@
 //! follows from them; and how long slow frees took by the slabs that they drained.
 
 use crate::drains::{self, Drains};
-use crate::fields::{COUNTER_RATIOS, FIELDS, Field, Kind, field};
-use crate::snapshot::{Cache, Kind as Source, Snapshot};
+use crate::fields::{COUNTER_RATIOS, FIELDS, Field, FieldKind, field};
+use crate::snapshot::{Cache, Snapshot, SourceKind};
 use crate::value::{Reading, Value};
 use crate::view::grid::{Grid, Weight};
 use crate::view::{Style, Units, cell};
@@ -25,7 +25,7 @@ pub fn write(
 ) -> io::Result<()> {
     let mut grid = Grid::new(["counters"]).words_from(2);
     let (mut known, mut zeros) = (false, 0);
-    for field in FIELDS.iter().filter(|f| f.kind == Kind::Counter) {
+    for field in FIELDS.iter().filter(|f| f.kind == FieldKind::Counter) {
         let Some(reading) = cache.reading(field.name) else { continue };
         // Where all are told, most are of what this kind of cache never does.
         if counts(cache) && reading.value.exact() == Some(0) {
@@ -50,7 +50,7 @@ pub fn write(
     if zeros > 0 {
         writeln!(out, "{zeros} counters of 0 are not shown")?;
     }
-    if !counts(cache) && matches!(snapshot.source.kind, Source::Process | Source::Core) {
+    if !counts(cache) && matches!(snapshot.source.kind, SourceKind::Process | SourceKind::Core) {
         writeln!(out, "{HOW}")?;
     }
     write_drains(out, cache, style)
@@ -91,7 +91,7 @@ pub fn sum(snapshot: &Snapshot) -> Option<Cache> {
 }
 
 fn is_counted(name: &str) -> bool {
-    drains::is_name(name) || field(name).is_some_and(|field| field.kind == Kind::Counter)
+    drains::is_name(name) || field(name).is_some_and(|field| field.kind == FieldKind::Counter)
 }
 
 /// The sum of two readings, or the larger of each of their numbers.

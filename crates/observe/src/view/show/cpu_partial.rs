@@ -3,7 +3,7 @@
 //! inaccurate", 2021).
 
 use super::fullness::{Line, dump, lines};
-use crate::snapshot::{Cache, Place, Snapshot};
+use crate::snapshot::{Cache, SlabPlace, Snapshot};
 use crate::value::{Reading, Value};
 use crate::view::json::Head;
 use crate::view::{Style, cell, json};
@@ -84,6 +84,6 @@ pub fn write_json(out: &mut dyn Write, snapshot: &Snapshot, caches: &[&Cache]) -
 /// The slabs on CPUs' lists.
 fn of_cpus(snapshot: &Snapshot, cache: &Cache) -> Vec<Line> {
     let mut lines = lines(snapshot, cache).unwrap_or_default();
-    lines.retain(|line| matches!(line.place, Place::Cpu(_)));
+    lines.retain(|line| matches!(line.place, SlabPlace::Cpu(_)));
     lines
 }

@@ -2,7 +2,7 @@
 //! tenths, and each slab where the source tells them one by one.
 
 use crate::fields::Unit;
-use crate::snapshot::{Cache, Place, Slab, Snapshot};
+use crate::snapshot::{Cache, Slab, SlabPlace, Snapshot};
 use crate::value::Value;
 use crate::view::grid::{Grid, Weight, bold};
 use crate::view::{Style, cell};
@@ -82,7 +82,7 @@ pub struct Line {
     /// Of these, those in use.
     pub inuse: u32,
     /// Where it is: `{"cpu": n}` or `{"node": n}`.
-    pub place: Place,
+    pub place: SlabPlace,
 }
 
 /// Each slab that the source tells, by place.
@@ -148,8 +148,8 @@ pub(super) fn dump(
     for of_place in lines.chunk_by(|a, b| a.place == b.place) {
         let on = match of_place[0].place {
             // So that one script reads both.
-            Place::Cpu(cpu) => cpu.to_string(),
-            Place::Node(node) => format!("node {node}"),
+            SlabPlace::Cpu(cpu) => cpu.to_string(),
+            SlabPlace::Node(node) => format!("node {node}"),
         };
         let heading = format!("{} on {on}:", cell::clean(&cache.name));
         writeln!(out, "\n{}", bold(&heading, style.colour))?;

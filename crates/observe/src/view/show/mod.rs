@@ -14,7 +14,7 @@ use super::grid::{Grid, Weight, bold};
 use super::json::{CacheShape, Head};
 use super::{Style, Units, cell, json, missing};
 use crate::drains::{self, Drains};
-use crate::fields::{COUNTER_RATIOS, FIELDS, Field, Kind, Unit, field};
+use crate::fields::{COUNTER_RATIOS, FIELDS, Field, FieldKind, Unit, field};
 use crate::snapshot::{Cache, Snapshot};
 use crate::value::{Reading, Value};
 use fullness::{Fullness, SlabLines};
@@ -36,17 +36,17 @@ pub fn write(
 ) -> io::Result<()> {
     title(out, snapshot, cache, style)?;
     let numbers =
-        |kind: Kind| FIELDS.iter().filter(move |f| f.kind == kind && f.unit != Unit::Flag);
-    section(out, "geometry", snapshot, cache, style, numbers(Kind::Attribute))?;
+        |kind: FieldKind| FIELDS.iter().filter(move |f| f.kind == kind && f.unit != Unit::Flag);
+    section(out, "geometry", snapshot, cache, style, numbers(FieldKind::Attribute))?;
     flags(out, snapshot, cache)?;
     places::write(out, snapshot, cache, style)?;
     let of_slabs = FIELDS.iter().filter(|f| {
-        f.kind == Kind::Gauge
+        f.kind == FieldKind::Gauge
             && matches!(f.unit, Unit::Slabs | Unit::Sheaves | Unit::Share)
             && !COUNTER_RATIOS.contains(&f.name)
     });
     section(out, "slabs", snapshot, cache, style, of_slabs)?;
-    section(out, "tunables", snapshot, cache, style, numbers(Kind::Tunable))?;
+    section(out, "tunables", snapshot, cache, style, numbers(FieldKind::Tunable))?;
     cpu_partial::line(out, cache)?;
     counts::write(out, snapshot, cache, style)?;
     others(out, cache, style)?;
@@ -123,7 +123,7 @@ fn title(out: &mut dyn Write, snapshot: &Snapshot, cache: &Cache, style: Style) 
 /// Why what is live is not known exactly.
 fn reason(snapshot: &Snapshot, cache: &Cache) -> Option<String> {
     let live = field("live").and_then(|f| (f.get)(snapshot, cache))?;
-    let kernel = snapshot.source.kind == crate::snapshot::Kind::Kernel;
+    let kernel = snapshot.source.kind == crate::snapshot::SourceKind::Kernel;
     if !kernel || live.exact().is_some() {
         return None;
     }
@@ -198,8 +198,10 @@ fn parts(
     style: Style,
 ) -> io::Result<()> {
     // Those of counters stand beside their sums.
-    let fields: Vec<&Field> =
-        FIELDS.iter().filter(|f| f.kind != Kind::Counter && has_parts(f, cache, get)).collect();
+    let fields: Vec<&Field> = FIELDS
+        .iter()
+        .filter(|f| f.kind != FieldKind::Counter && has_parts(f, cache, get))
+        .collect();
     if fields.is_empty() {
         return Ok(());
     }
