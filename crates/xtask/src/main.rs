@@ -1,19 +1,22 @@
-//! The house rules that no compiler checks. `ci/floors` calls it.
+//! The house rules that no compiler checks. `ci/floors` and `ci/walks` call it.
 //!
 //! A rule is a function from the repository's files, held in memory ([`tree`]), and the tables of
-//! `ci/rules.toml` ([`rules`]) to its breaches, one a line. [`floors`] has the rules of crates and
-//! modules, of which [`limits`] are those by number. The test of a rule plants breaches in a tree
-//! of a few texts. The repository is what is in the working directory.
+//! `ci/rules.toml` and `ci/words.toml` ([`rules`]) to its breaches, one a line. [`floors`] has the
+//! rules of crates and modules, of which [`limits`] are those by number; [`walks`] has those of
+//! documents and comments. The test of a rule plants breaches in a tree of a few texts. The repository is what is in the working directory.
 
 #![forbid(unsafe_code)]
 
 mod floors;
 mod limits;
+mod phrase;
+mod prose;
 mod rules;
 mod source;
 mod tree;
+mod walks;
 
-use floors::Findings;
+use limits::{Findings, lowered};
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
@@ -21,6 +24,7 @@ use tree::Tree;
 
 const USAGE: &str = "\
 xtask floors              which crate and which module may name which, and how large each may be
+xtask walks               documents and comments against the code, and their words
 xtask floors --circles    the modules that name one another in circles
 xtask floors --lower      lowers the limits in ci/rules.toml to what there is";
 
@@ -41,18 +45,32 @@ fn run(arguments: &[&str]) -> Result<ExitCode, String> {
     let tree = Tree::read(root).map_err(|error| format!("the tree cannot be read: {error}"))?;
     match arguments {
         ["floors"] => Ok(report("floors", floors::findings(&tree)?)),
+        ["walks"] => Ok(report("walks", walks::findings(&tree)?)),
         ["floors", "--circles"] => {
             floors::all_circles(&tree)?.iter().for_each(|circle| println!("{circle}"));
             Ok(ExitCode::SUCCESS)
         }
         ["floors", "--lower"] => {
-            let text = floors::lowered_rules(&tree)?;
+            let text = lowered_rules(&tree)?;
             fs::write(root.join(rules::PATH), text)
                 .map_err(|error| format!("{}: {error}", rules::PATH))?;
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("usage:\n{USAGE}")),
     }
+}
+
+/// The text of the tables with each limit lowered to what there is.
+fn lowered_rules(tree: &Tree) -> Result<String, String> {
+    let rules = rules::rules(tree)?;
+    let mut text = tree.text(rules::PATH).unwrap_or_default().to_owned();
+    let counted = floors::counted(tree, &rules)?;
+    for (kind, counts) in counted.into_iter().chain(walks::counted(tree)) {
+        if let Some(limit) = rules.limits.get(kind) {
+            text = lowered(&text, kind, limit, &counts);
+        }
+    }
+    Ok(text)
 }
 
 /// A line for each rule as the scripts of `ci` have it, behind its breaches.

@@ -1,11 +1,15 @@
-//! The tables that the rules go by: `ci/rules.toml`, whose comments say what each is.
+//! The tables that the rules go by, `ci/rules.toml` and `ci/words.toml`: their comments say what
+//! each is.
 
 use crate::tree::Tree;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
 /// Where the tables are.
 pub const PATH: &str = "ci/rules.toml";
+
+const WORDS: &str = "ci/words.toml";
 
 /// All tables.
 #[derive(Debug, Default, Deserialize)]
@@ -44,8 +48,28 @@ pub struct Row {
     pub allowed: Option<usize>,
 }
 
+/// The words of documents and comments: `ci/words.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Words {
+    pub foreign: Vec<String>,
+    pub exempt: Vec<String>,
+    pub of_engine: Vec<String>,
+    pub retired: BTreeMap<String, String>,
+    pub retired_of_engine: BTreeMap<String, String>,
+}
+
 /// The tables of the tree.
 pub fn rules(tree: &Tree) -> Result<Rules, String> {
-    let text = tree.text(PATH).ok_or_else(|| format!("there is no {PATH}"))?;
-    toml::from_str(text).map_err(|error| format!("{PATH}: {error}"))
+    table(tree, PATH)
+}
+
+/// The words of the tree.
+pub fn words(tree: &Tree) -> Result<Words, String> {
+    table(tree, WORDS)
+}
+
+fn table<T: DeserializeOwned>(tree: &Tree, path: &str) -> Result<T, String> {
+    let text = tree.text(path).ok_or_else(|| format!("there is no {path}"))?;
+    toml::from_str(text).map_err(|error| format!("{path}: {error}"))
 }

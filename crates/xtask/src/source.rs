@@ -71,6 +71,10 @@ pub struct Source {
 }
 
 impl Source {
+    pub fn stream(&self) -> TokenStream {
+        self.stream.clone()
+    }
+
     /// The file as its items.
     pub fn items(&self) -> Result<syn::File, String> {
         syn::parse2(self.stream.clone())

@@ -74,6 +74,11 @@ impl Tree {
         self.entries.insert(path.to_owned(), entry);
     }
 
+    #[cfg(test)]
+    pub fn remove(&mut self, path: &str) {
+        self.entries.remove(path);
+    }
+
     /// Puts a symbolic link at the path.
     #[cfg(test)]
     pub fn plant_link(&mut self, path: &str, to: &str) {
@@ -84,6 +89,11 @@ impl Tree {
     /// Every path, directories too.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
+    }
+
+    /// Is there anything at the path?
+    pub fn has(&self, path: &str) -> bool {
+        self.entries.contains_key(path)
     }
 
     /// The text of the file at the path.

@@ -11,14 +11,11 @@ mod names;
 mod sizes;
 mod unsafe_code;
 
-use crate::limits::{Counts, breaches_of_limit, lowered};
+use crate::limits::{Counts, Findings, breaches_of_limit};
 use crate::rules::{Rules, rules};
 use crate::source::{Source, for_tests, sources};
 use crate::tree::Tree;
 use std::collections::HashSet;
-
-/// What a rule found, by the rule's name.
-pub type Findings = Vec<(&'static str, Vec<String>)>;
 
 /// The breaches of all rules.
 pub fn findings(tree: &Tree) -> Result<Findings, String> {
@@ -31,9 +28,8 @@ pub fn findings(tree: &Tree) -> Result<Findings, String> {
         ("files", files::breaches_of_files(&sources)),
         ("names", names::breaches_of_names(tree, &sources, &rules)),
     ];
-    for (kind, counts) in counted(tree, &sources, &rules)? {
-        findings.push((kind, breaches_of_limit(kind, rules.limits.get(kind), &counts)));
-    }
+    let counts = counts_of(tree, &sources, &rules)?;
+    findings.extend(counts.iter().map(|(kind, of)| breaches_of_limit(kind, &rules, of)));
     Ok(findings)
 }
 
@@ -50,20 +46,12 @@ pub fn all_circles(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(tree.crates().flat_map(of).collect())
 }
 
-/// The text of the tables with each limit lowered to what there is.
-pub fn lowered_rules(tree: &Tree) -> Result<String, String> {
-    let rules = rules(tree)?;
-    let mut text = tree.text(crate::rules::PATH).unwrap_or_default().to_owned();
-    for (kind, counts) in counted(tree, &sources(tree)?, &rules)? {
-        if let Some(limit) = rules.limits.get(kind) {
-            text = lowered(&text, kind, limit, &counts);
-        }
-    }
-    Ok(text)
+/// What has a limit here, by the name that it has in the table.
+pub fn counted(tree: &Tree, rules: &Rules) -> Result<Vec<(&'static str, Counts)>, String> {
+    counts_of(tree, &sources(tree)?, rules)
 }
 
-/// What has a limit, by the name that it has in the table.
-fn counted(
+fn counts_of(
     tree: &Tree,
     sources: &[Source],
     rules: &Rules,

@@ -1,0 +1,71 @@
+//! The rules of documents and comments against the code. Each is a function from the tree to what
+//! is wrong in it, one a line. A document is a file in Markdown in the root or in `docs`; those of
+//! crates are looked at where a rule says so.
+
+mod code;
+mod documents;
+mod figures;
+mod names;
+mod references;
+mod words;
+
+use crate::limits::{Counts, Findings, breaches_of_limit};
+use crate::rules::{rules, words};
+use crate::source::sources;
+use crate::tree::Tree;
+use code::Code;
+use documents::documents;
+
+/// What all rules find.
+pub fn findings(tree: &Tree) -> Result<Findings, String> {
+    let (rules, words) = (rules(tree)?, words(tree)?);
+    let sources = sources(tree)?;
+    let code = Code::of(tree, &sources);
+    Ok(vec![
+        ("files", references::wrong_files(tree)),
+        ("names", references::wrong_names(tree)),
+        ("links", references::wrong_links(tree)),
+        ("options", names::wrong_options(tree)),
+        ("idents", names::wrong_idents(tree, &code, &words)),
+        ("unused", names::unused_constants(&code)),
+        ("figures", figures::wrong_figures(tree)),
+        ("steps", figures::wrong_steps(tree)),
+        breaches_of_limit("length", &rules, &lengths(tree)),
+        ("words", words::retired_words(tree, &code, &words)),
+    ])
+}
+
+/// What has a limit here, by the name that it has in the table.
+pub fn counted(tree: &Tree) -> Vec<(&'static str, Counts)> {
+    vec![("length", lengths(tree))]
+}
+
+/// The words of each document, and of all below `docs`.
+fn lengths(tree: &Tree) -> Counts {
+    let mut counts = Counts::new();
+    for (path, text) in documents(tree) {
+        let number = text.split_whitespace().count();
+        counts.insert(path.to_owned(), number);
+        if path.starts_with("docs/") {
+            *counts.entry("docs".to_owned()).or_default() += number;
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_the_words_of_documents() {
+        let tree = Tree::of([
+            ("README.md", "one two\n\n| three |\n"),
+            ("docs/design.md", "one"),
+            ("docs/tuning.md", "one two"),
+            ("crates/abi/README.md", "one"),
+        ]);
+        let counts = [("README.md", 5), ("docs", 3), ("docs/design.md", 1), ("docs/tuning.md", 2)];
+        assert_eq!(lengths(&tree), counts.map(|(path, number)| (path.to_owned(), number)).into());
+    }
+}
