@@ -22,18 +22,18 @@ use crate::raw::{Part, Written};
 use crate::screen;
 
 /// A suite's part of the page: its name in the file, its title, and its tables.
-struct Shown {
+struct SuiteSection {
     name: &'static str,
     title: &'static str,
     text: fn(&str) -> Result<String>,
 }
 
-const SHOWN: [Shown; 5] = [
-    Shown { name: "compare", title: "Loads", text: parts::loads },
-    Shown { name: "programs", title: "Real programs", text: parts::programs },
-    Shown { name: "rest", title: "Memory that comes back", text: parts::rest },
-    Shown { name: "latency", title: "Single calls", text: parts::calls },
-    Shown { name: "instructions", title: "Instructions", text: parts::instructions },
+const SECTIONS: [SuiteSection; 5] = [
+    SuiteSection { name: "compare", title: "Loads", text: parts::loads },
+    SuiteSection { name: "programs", title: "Real programs", text: parts::programs },
+    SuiteSection { name: "rest", title: "Memory that comes back", text: parts::rest },
+    SuiteSection { name: "latency", title: "Single calls", text: parts::calls },
+    SuiteSection { name: "instructions", title: "Instructions", text: parts::instructions },
 ];
 
 /// Shows the page of a file, or writes it.
@@ -53,8 +53,10 @@ pub fn write(directory: &Path, written: &Written) -> Result<()> {
 }
 
 fn page(written: &Written) -> Result<String> {
-    let measured: Vec<(&Shown, &Part)> =
-        SHOWN.iter().filter_map(|shown| Some((shown, written.suites.get(shown.name)?))).collect();
+    let measured: Vec<(&SuiteSection, &Part)> = SECTIONS
+        .iter()
+        .filter_map(|shown| Some((shown, written.suites.get(shown.name)?)))
+        .collect();
     let mut text = "# Benchmarks\n\n\
          Slabyard's malloc beside its peers, preloaded into the same programs; \
          [slabyard-bench](../crates/bench/README.md) writes this page.\n\n"
@@ -96,8 +98,8 @@ struct Version {
 }
 
 /// That of the first suite: all are measured with one build, on one machine.
-fn machine(measured: &[(&Shown, &Part)]) -> Result<String> {
-    let made = |(shown, part): &(&Shown, &Part)| {
+fn machine(measured: &[(&SuiteSection, &Part)]) -> Result<String> {
+    let made = |(shown, part): &(&SuiteSection, &Part)| {
         let report = part.report.as_ref()?;
         Some(serde_json::from_str::<Made>(report.get()).with_context(|| shown.name))
     };
@@ -120,7 +122,7 @@ fn machine(measured: &[(&Shown, &Part)]) -> Result<String> {
 }
 
 /// How to measure it again: each line once, and behind a suite's own its commit.
-fn commands(measured: &[(&Shown, &Part)]) -> String {
+fn commands(measured: &[(&SuiteSection, &Part)]) -> String {
     let (mut seen, mut text) = (BTreeSet::new(), "```\n".to_owned());
     for (_, part) in measured {
         let last = part.command.lines().count().saturating_sub(1);
@@ -140,7 +142,7 @@ fn commands(measured: &[(&Shown, &Part)]) -> String {
 
 /// Goals that differ by the peer, the threads or the setting of huge pages alone, in one row,
 /// with the measured value that is nearest to the limit or beyond it.
-fn goals(measured: &[(&Shown, &Part)]) -> String {
+fn goals(measured: &[(&SuiteSection, &Part)]) -> String {
     let mut rows: Vec<(String, String, Vec<&Goal>)> = Vec::new();
     for (shown, part) in measured {
         for goal in &part.goals {

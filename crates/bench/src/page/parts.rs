@@ -230,11 +230,11 @@ struct Burst {
 
 #[derive(Deserialize)]
 struct RestRun {
-    moments: Vec<Moment>,
+    moments: Vec<RestSample>,
 }
 
 #[derive(Deserialize)]
-struct Moment {
+struct RestSample {
     /// Milliseconds after the last free, or a word.
     at: String,
     empty: u64,
@@ -264,7 +264,7 @@ pub fn rest(report: &str) -> Result<String> {
         for (part, ms, _) in &columns {
             let at = |run: &RestRun| run.moments.iter().position(|moment| moment.at == *ms);
             let back = over(part, &|run| {
-                let Moment { empty, resident, .. } = &run.moments[at(run)?];
+                let RestSample { empty, resident, .. } = &run.moments[at(run)?];
                 Some(if *empty == 0 { 1.0 } else { 1.0 - *resident as f64 / *empty as f64 })
             });
             row.push(back.map_or("-".to_owned(), |back| format!("{:.1} %", back * 100.0)));
