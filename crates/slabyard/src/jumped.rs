@@ -10,6 +10,11 @@
 //! other thread inside. Where another is, the next call tries again: it may wait for such a lock,
 //! and then both stay as they are.
 //!
+//! Where the stack pointer is does not say that the frame is gone: a handler may run on a stack of
+//! its own, a coroutine on one that lies anywhere. That nobody writes to a frame that is alive
+//! holds for all of them. Not seen are jumps from the few instructions at the gate beside other
+//! threads, and from `realloc` in place, a trim or a statistic, which have no mark.
+//!
 //! Neighbours: [`crate::yard::slow_path`] asks; [`crate::gate`] keeps others out.
 //! Invariant: while it repairs, no other thread is in a slow path, and no handler runs in this one.
 

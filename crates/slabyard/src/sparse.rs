@@ -16,6 +16,10 @@
 //! So an object that is flushed here takes a token, as a page does of the surplus, and tokens come
 //! with time: [`TOKENS_A_PAGE`] for each page of the heap at most, and [`FIRST_TOKENS`] at the begin.
 //!
+//! Tried and refused: four tokens a page at the begin, 1.04 of the time of short loads; none at the
+//! begin, 43 MiB at rest in place of 11; tokens without end, 1.3 times the time of eight queues; a
+//! look at eight caches in each rare free, 1.6 % more instructions and the same memory at rest.
+//!
 //! Neighbours: slow paths of frees ask, [`crate::yard::reclaim::ticker`] has them make slices.
 //! Invariant: the words are hints, but the position in [`Flushing`], which the drain lock protects.
 

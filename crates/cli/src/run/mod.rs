@@ -1,6 +1,10 @@
 //! `slabyard run`: a program on the allocator, as if it had been started
 //! directly, and a report after its end.
 //!
+//! It does not trace the program: a traced set-user-id program does not get its rights, no debugger
+//! can attach, each signal goes through the tracer, and containers forbid it. Functions of exec are
+//! left alone too: what a shell had would be read as that of the program that it becomes.
+//!
 //! Key types: [`report::Report`], [`signals::Signals`], [`Ending`].
 //! Invariants: the program's input and output are its own, byte for byte; its
 //! exit code or signal becomes ours; nothing of ours is left behind.

@@ -14,6 +14,8 @@ use core::fmt;
 pub const CLASSES: usize = SIZES.len();
 
 /// The largest request that a class serves.
+/// With runs from 18720 bytes on, which waste at most a fifth but take the slow path, every size up
+/// to 32 KiB at random took 278 ms in place of 141, at 47 MiB in place of 35 (0fb671c).
 pub const LARGEST: usize = SIZES[CLASSES - 1].0 as usize;
 
 /// Bytes of objects, order of slabs in granules of 4096 bytes.

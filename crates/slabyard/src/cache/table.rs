@@ -95,6 +95,8 @@ impl Bits {
 }
 
 /// All caches.
+/// Malloc's classes stay in the yard, whose address the library knows: its slow path reads no base,
+/// and a process without created caches makes no system call for their table.
 pub struct Caches<E> {
     classes: [Cache<E>; CLASSES],
     created: Table<Room<Cache<E>>>,

@@ -9,6 +9,10 @@
 //! nothing; for any order in which a program frees a structure, it makes no more operations
 //! than one for each bitmap word and one for its slab.
 //!
+//! Tried and refused: sorted by address first, 256 at a time, a tree of small nodes took 17 %
+//! longer (a899870); a comparison of each object with the one flushed before it cost 1 to 6 % of
+//! the instructions of four loads, and gained none.
+//!
 //! It checks that an address lies in a slab of this cache once for each group, and that it
 //! is the begin of an object for each object.
 

@@ -135,6 +135,8 @@ pub trait Engine: Sized + Send + Sync + 'static {
 
     /// True if engines of this type may serve requests by their size. Then the
     /// functions that follow are asked; else nobody calls them.
+    /// SLOB needs the exact size of a call. A library of one engine that has classes compiles
+    /// nothing of it.
     const SIZED: bool = false;
 
     /// Of the engine of the first class: whether its cache serves a request, whatever the size.

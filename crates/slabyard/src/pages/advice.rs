@@ -9,6 +9,9 @@
 //! Extents with different advice are different mappings, of which a process may have 65 530
 //! (`vm.max_map_count`): the number of borders between them is bounded.
 //!
+//! Of 300 MB of which each 2000th object stayed, 10 MiB were resident after a trim and 282 some
+//! seconds later (glibc: 4 and 289); with the advice the 10 stay (cdfef7f, `ci/collapse-by-hand`).
+//!
 //! Neighbours: [`super::purge`] says which pages it gave back; [`super::huge`] decides on the
 //! region's begin before the program touches it.
 

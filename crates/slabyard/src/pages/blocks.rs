@@ -82,10 +82,15 @@ const SMALL: usize = 16;
 /// page, which programs ask for more often, and for which a search for the best position
 /// takes longer than its page faults.
 const LOOKS: usize = 16;
+/// An extent that is dirty but for an eighth would do for speed, but leaves gaps: blocks of 1 MiB
+/// that had filled 200 MiB no longer fitted there after they were freed. Before a request is
+/// refused all blocks are looked at.
 const FEW_LOOKS: usize = 5;
 
 /// Blocks that the search for the lowest one looks at: each is a cache miss that waits for
 /// the one before.
+/// With 64, to find a block took 6800 of the 10,700 cycles of the slowest calls that began a slab,
+/// with 16 it takes 900 to 2400, at the same peaks (0262752).
 const LOWEST_LOOKS: usize = 16;
 
 #[derive(Clone, Copy)]

@@ -8,6 +8,9 @@
 //! system bounded by two coalescing delays per class", SOSP 1989), with the list's length
 //! for the delay.
 //!
+//! With this, and two smaller changes, p99.9 of `free` in one thread fell from 940 to 541 ns
+//! (9648b96).
+//!
 //! Neighbours: [`super::buddy`] puts runs on the list and coalesces their blocks, under the
 //! lock of [`super::blocks`]. A run on the list is of kind [`Kind::Freed`], its granules are
 //! dirty, and they count as free.

@@ -20,10 +20,14 @@ pub(super) const HUGE_ORDER: u32 = HUGE.ilog2();
 
 /// Granules at the begin of the region for which this is decided, 64 MiB: beyond, all may
 /// be huge.
+/// With huge pages from 8 MiB on and no rule, 50 MB of objects took 67 MiB in place of 32
+/// (1ea1a51); with small pages in all of the 64 MiB, a heap that is filled and emptied has 17,000
+/// page faults in place of 5400.
 pub(super) const DECIDED: usize = 32 * HUGE;
 
 /// Granules that have small pages whatever they hold, 16 MiB: the last huge page of a heap is
 /// half empty in the mean, which is much of a smaller one.
+/// With 4 MiB the mean peak of the loads was above glibc's.
 pub(super) const ALWAYS_SMALL: usize = 8 * HUGE;
 
 /// Granules before the end that are looked at.

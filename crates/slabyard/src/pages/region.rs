@@ -289,6 +289,8 @@ impl Region {
 
     /// Locks the growth of the region. The holder keeps the lock until the new granules are
     /// on the lists: a thread that found nothing free and waited for it looks there again.
+    /// Before, 64 threads that found nothing free each grew the region, and a fifth of 44 MiB was
+    /// never touched (325e7eb).
     pub(super) fn growing<'a, P: Platform>(&'a self, p: &'a P) -> Growing<'a, P> {
         self.grow.lock(p)
     }
@@ -297,6 +299,9 @@ impl Region {
     /// if one is named, lie below it, and as many behind them as `ahead` says. Returns the old
     /// top, the aligned index, and the new top. The new part belongs to the caller.
     /// `None` if the system refuses or the reserve is used up.
+    /// What lay free behind each run had blocks whose heads touched every page of descriptors:
+    /// 30,000 blocks of 1.1 MB with one page written are resident with 225 MB in place of 550
+    /// (4234533).
     pub(super) fn grow<P: Platform>(
         &self,
         p: &P,
@@ -371,6 +376,8 @@ impl Region {
     /// Faults in the descriptors of new free granules, which the buddy will soon cut: by one
     /// call in place of a page fault each. Not for few granules: a small process may need
     /// none of them.
+    /// Most of the slowest calls of `malloc` waited for these faults: 473 of 800,000 calls, and 46
+    /// with this (8a864b3).
     pub(super) fn touch_descriptors<P: Platform>(&self, p: &P, first: usize, end: usize) {
         const LEAST: usize = (1 << 20) / GRANULE;
         if first + LEAST <= end {

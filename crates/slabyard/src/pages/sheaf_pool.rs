@@ -13,6 +13,8 @@ use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
 
 /// Reclaim passes of a window: the reclaim ticker runs for two windows after the last pass
 /// that found work.
+/// With one, a quarter of a load's system calls gave back single sheaves that were used soon after
+/// (0262752).
 const WINDOW: u32 = 4;
 
 /// Sheaves of one size.

@@ -50,6 +50,8 @@ pub const ENTRY_BYTES: usize = 8;
 pub const FIRST_ROW_BYTES: usize = 4096;
 /// From one row to the next; a row has as many bytes. The sequences read the CPU number
 /// where it counts in this unit, and need no shift.
+/// The address space between rows is never touched; where rows would fill a huge page, the system
+/// is advised against it.
 pub const ROW_STRIDE: usize = 1 << 16;
 /// The offset in a row of its countdown word ([`crate::yard`]'s `reclaim::countdown`), in place
 /// of slot 1's entry. Each free that begins the sequence counts it down; one that finds it below
@@ -160,6 +162,9 @@ pub type Header = [AtomicU64; slabyard_abi::region::HEADER_WORDS];
 pub const STOPPED: u32 = u32::MAX;
 
 /// A stack in its row.
+/// Two numbers of 32 bits: with a count, a capacity and an address each call had one load more,
+/// 1.017 of mimalloc's time in place of 0.984 to 0.997 (e945116). The price: elements lie within 16
+/// GiB behind row 0 and are reserved with the rows.
 #[repr(C, align(8))]
 pub struct Entry {
     top: AtomicU32,

@@ -30,6 +30,11 @@
 //!
 //! The flags are of slabs that CPUs have ([`super::frozen`]).
 //!
+//! An index link of 16 bits an object, in tables beside the descriptors, was built behind the same
+//! interface and refused: 1.25 to 2.0 times the time in each of nine loads, at equal or higher
+//! peaks, and two frees of one object at the same moment damage its list (`docs/decisions.md`,
+//! "Free sets").
+//!
 //! Neighbours: [`super::Geometry`] gives the number of objects; the engine's partial list
 //! decides who may take.
 

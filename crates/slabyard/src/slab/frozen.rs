@@ -6,6 +6,9 @@
 //! * [`PARKED`]: it is on a CPU's partial list that counts exactly. The free that makes it empty
 //!   takes it off the list, by the exchange that clears the flag.
 //!
+//! The bits of the objects are words of their own, so a free that a kernel does by one exchange of
+//! two words costs one more atomic instruction here.
+//!
 //! Neighbours: the engine of CPU slabs ([`crate::engine::cpu_slabs`]) calls these; each says how
 //! many of its compare-exchanges failed, because another thread changed the word.
 //! Invariants: as of the free set: bits are set before they are counted, and cleared after; who

@@ -9,6 +9,10 @@
 //! * When the process ends, [`Yard::check_parked`] looks through the objects of stacks once, up to
 //!   [`LOOKS`] of a stack.
 //!
+//! A look at four objects of the stack in each slow path was refused: loads of large objects took 5
+//! to 15 % more instructions. The look at the end takes 19,000 instructions in a process that
+//! prints a line.
+//!
 //! They write nothing and stop no stack. That is exact for an object that the caller owns: the
 //! caller owned it already when the check read the top of a stack, so no element below that top
 //! held it then, and none gets it before it is freed. (Pairs with each commit of a top: an

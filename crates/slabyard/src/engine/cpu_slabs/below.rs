@@ -5,6 +5,9 @@
 //! where there are more rows than banks, some share one. Only slow paths come here, so a thread
 //! takes what a bank has by an atomic exchange, and any thread may: a drain needs no fence.
 //!
+//! Four slots for each cache of each engine were refused: they would have doubled the lines that
+//! the fast path of the preload library touches.
+//!
 //! Neighbours: [`super::mixed`] is the engine; [`super::on_pages`] has the policy's view.
 //! Invariant: an array is in one bank, or in one thread's hands.
 

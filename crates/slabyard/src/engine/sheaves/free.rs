@@ -59,6 +59,10 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     ///
     /// # Errors
     /// Gives the main one back if neither the spare nor the barn has room.
+    /// The full main sheaf becomes the spare, so that parked objects are handed out in the order
+    /// opposite to that of their frees. With the main sheaf sent to the barn, as SLUB does, trees
+    /// had their neighbours anywhere after a few hundred of them: 12.6 million misses of 32 KiB in
+    /// place of 11.0 (f907167).
     fn exchange_spare<S: Stacks<Chain = C>>(
         &self,
         on: S,
@@ -93,6 +97,9 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// Exchanges a full sheaf for one with room: the spare, or an empty one where there is no
     /// spare. Else it flushes a piece of the full one, what was freed last: these elements
     /// are still in the CPU's cache. The kernel flushes the spare.
+    /// To flush the barn's oldest sheaf keeps the order of trees that outgrow the barn, but its
+    /// elements and slabs are out of the cache by then: 3 to 7 % more misses in three loads, and
+    /// none was faster (d354517).
     fn make_room<S: Stacks<Chain = C>>(&self, on: S, full: S::Sheaf) -> S::Sheaf {
         let mut full = match self.exchange_spare(on, full) {
             Ok(room) => return room,

@@ -31,6 +31,8 @@ const RISE: u32 = 4;
 /// its least.
 const FALL: u32 = 4;
 /// A barn of small objects may keep one part in so many of those that are out.
+/// Without a bound objects of 12 to 32 bytes of two threads peak at 17.5 MiB in place of 15.9
+/// (dcbd240); with a fixed barn trees of small nodes took 150 ms in place of 139 (4f00ceb).
 const SMALL_PART: u64 = 8;
 
 /// What was flushed, and what was refilled of it.

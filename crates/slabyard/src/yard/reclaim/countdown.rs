@@ -7,6 +7,11 @@
 //! sheaf as it is. While the reclaim ticker runs, the countdown starts at its interval; else
 //! at the largest number that the word holds.
 //!
+//! The count costs a free two instructions, 1 to 3 % of a load of small objects. Before,
+//! allocations popped from the spare sheaf while the ticker ran, which cost none; but what was
+//! freed last was not allocated next, and ten loads took 5 % longer with peaks 2.5 % higher
+//! (22fc58f).
+//!
 //! Neighbours: each slow path ([`crate::yard::slow_path`]) restarts the countdown, and clears
 //! it again if the interval changed meanwhile; [`super::ticker`] sets the interval.
 //! Invariant: the word is a hint. Several writers change it without a lock, and a store may be
