@@ -58,7 +58,7 @@ pub enum Command {
     Diff(DiffArgs),
     /// Print or serve the largest caches and the totals as OpenMetrics
     Export(ExportArgs),
-    /// Send what is parked home, and say how much came back
+    /// Flush what is parked, and say how much came back
     Shrink(ShrinkArgs),
     /// Change a cache's tunables while it is in use
     Set(SetArgs),

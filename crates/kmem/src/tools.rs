@@ -1,9 +1,9 @@
-//! What memcheck (of valgrind) and AddressSanitizer are told of objects, so that a use after free, an
-//! overflow, a double free and a leak of a cache's object are found by them.
+//! Reports objects to memcheck (of valgrind) and AddressSanitizer, so that these find a use after free,
+//! an overflow, a double free and a leak of a cache's object.
 //!
 //! Neither is linked: memcheck takes *client requests*, a sequence of instructions that does nothing
 //! elsewhere (valgrind's manual, "The Client Request mechanism"), and AddressSanitizer's functions
-//! are weak. Where one of them is there at the start, every call takes the slow path, which tells it;
+//! are weak. Where one of them is there at the start, every call takes the slow path, which reports to it;
 //! else no fast path has an instruction more.
 //!
 //! ```text
@@ -18,8 +18,8 @@
 //! not its malloc's, they get debugging that does ([`DebugFlags::TRACK`]).
 //!
 //! Neighbours: [`crate::create`] makes caches, [`crate::slow`], [`crate::objects`] and
-//! [`crate::kmalloc`] tell of their objects and blocks. Caches with debugging that was asked for look
-//! for themselves, and nothing is told of them.
+//! [`crate::kmalloc`] report their objects and blocks. Caches with debugging that was asked for check
+//! their objects themselves, and are not reported.
 
 use crate::mutex::Held;
 use crate::state::{YARD, hold_open};
@@ -38,12 +38,12 @@ const SANITIZER: u8 = 2;
 
 static TOOL: AtomicU8 = AtomicU8::new(NONE);
 
-/// Caches that are told of, at most.
+/// Caches that are reported, at most.
 const MOST: usize = 1024;
 /// Bytes behind each object under memcheck.
 const ZONE: u32 = 16;
 
-/// What is told of a cache's objects.
+/// What is reported of a cache's objects.
 pub(crate) struct Record {
     taken: AtomicBool,
     /// Bytes of an object, and to the next.

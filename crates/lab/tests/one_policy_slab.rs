@@ -271,7 +271,7 @@ fn generated(
         .collect())
 }
 
-/// What all classes counted by a policy, on one to four CPUs; the same on both grounds.
+/// What all classes counted by a policy, on one to four CPUs; the same on pages and on numbers.
 fn counted_by(choice: Choice, classes: impl Iterator<Item = usize>) -> Vec<u64> {
     let mut sum = vec![0; Counter::ALL.len()];
     for class in classes {

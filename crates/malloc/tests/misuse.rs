@@ -363,7 +363,7 @@ fn noticed_with(variables: &[(&str, &str)]) -> Vec<(String, bool)> {
         let program = Program::compile(&format!("misuse/{name}"), &[])?;
         let mut all = variables.to_vec();
         all.extend(expected.variable.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-        // A thread that the system moves to another CPU between the free and the bad use may not
+        // A thread that the system moves to another CPU between the free and the misuse may not
         // be noticed: on a busy machine a few of a thousand runs.
         Some((0..3).any(|_| {
             let outcome = program.run(Mode::Rseq, &all, LIMIT);

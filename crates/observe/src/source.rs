@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// As people are told of it.
+/// Its name in messages.
 const STDIN: &str = "standard input";
 /// Below which the running kernel's files are.
 pub const ROOT: &str = "/";

@@ -65,7 +65,7 @@ pub struct Word {
 
 /// Appends the words of a line.
 pub fn add_words(words: &mut Vec<Word>, line: usize, text: &str) {
-    let texts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '\'' && c != '-');
+    let texts = text.split(|c: char| !c.is_ascii_alphanumeric() && !"'-_".contains(c));
     let texts = texts.filter(|text| !text.is_empty());
     words.extend(texts.map(|text| Word { text: text.to_ascii_lowercase(), line }));
 }

@@ -1,4 +1,4 @@
-//! `slabyard shrink`: parked objects go home, empty slabs end, and what was gained is
+//! `slabyard shrink`: parked objects are flushed, empty slabs end, and what was gained is
 //! printed.
 //!
 //! Neighbours: [`work`] asks the kernel or the process, [`outcome`] shows before and
@@ -33,7 +33,7 @@ Examples:
   slabyard shrink $(pgrep -n python3)
   slabyard shrink --empties $(pgrep -n python3)  only the empty slabs on CPU partial lists
 
-What a kernel counts as active and has parked goes home, so that live is exact in the
+What a kernel counts as active and has parked is flushed, so that live is exact in the
 caches that are shown after it, but for frees that wait for a grace period (kfree_rcu), which come later. A
 process serves the request at its next slow path, or at once by its helper thread if it was started
 with `slabyard run --helper`. Where it makes no call, a thread of it that waits in a system call is

@@ -74,7 +74,7 @@ pub fn in_foreground() -> bool {
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
-/// Gives the terminal back, if it is ours. Nobody is left to be told of errors.
+/// Gives the terminal back, if it is ours. Nobody is left to read of errors.
 pub fn leave() {
     if OURS.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), terminal::LeaveAlternateScreen, cursor::Show);

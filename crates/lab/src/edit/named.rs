@@ -10,7 +10,7 @@ use crate::trace::unnamed::{self, Caches, Votes};
 use crate::trace::{Error, Header, Stream, Writer};
 use std::io::Write;
 
-/// The caches of a trace's allocations; `by_sizes` as [`Votes::settle`] takes it.
+/// The caches of a trace's allocations; `by_sizes` as [`Votes::decide`] takes it.
 ///
 /// # Errors
 /// The trace cannot be read.
@@ -22,7 +22,7 @@ pub fn caches(
     while stream.next(&mut events)?.is_some() {
         events.iter().for_each(|event| votes.count(event, stream.names()));
     }
-    Ok(votes.settle(stream.names(), by_sizes))
+    Ok(votes.decide(stream.names(), by_sizes))
 }
 
 /// Writes the trace with the caches' names; of `wanted` caches only, if some are. The writer takes

@@ -2,7 +2,7 @@
 //! held against.
 //!
 //! A trace names caches by their first creator, frees by address alone, and tells
-//! of pages without saying whose. Four walks over the events settle that:
+//! of pages without saying whose. Four walks over the events find it out:
 //!
 //! 1. [`naming`]: which cache does an allocation or a free speak of?
 //! 2. [`frames`]: which slab is the object in? Pages got open a slab, pages given

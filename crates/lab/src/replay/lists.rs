@@ -196,7 +196,7 @@ impl Lists {
         let unseen: Vec<u32> = unseen.collect();
         let installed = self.install_slabs(plan, cache, is_other);
         if is_other {
-            // Where they were between others is not to be told of other slabs.
+            // Where they were between others is not known of other slabs.
             add_unseen(cache, unseen.len() as u32, unseen.iter().sum(), traced);
         }
         if let Some(parked) = unshown {

@@ -65,7 +65,7 @@ impl Votes {
     /// Gives each place its cache. Where nothing was freed, `by_sizes` may know the cache that has
     /// objects of these sizes: asked for, and of the object.
     #[must_use]
-    pub fn settle(self, names: &Names, by_sizes: impl Fn(u32, u32) -> Option<String>) -> Caches {
+    pub fn decide(self, names: &Names, by_sizes: impl Fn(u32, u32) -> Option<String>) -> Caches {
         let mut caches = Caches::default();
         for (place, votes) in self.of {
             // Of equals the first by name: the same trace names alike each time.
@@ -130,7 +130,7 @@ pub fn name_all(trace: &mut Trace) {
     }
     let mut votes = Votes::default();
     trace.events.iter().for_each(|event| votes.count(event, &trace.names));
-    let caches = votes.settle(&trace.names, |_, _| None);
+    let caches = votes.decide(&trace.names, |_, _| None);
     for event in &mut trace.events {
         if let Some(name) = caches.of(event) {
             event.site = site(event.name, &mut trace.names);
@@ -190,7 +190,7 @@ mod tests {
         let mut votes = Votes::default();
         trace.events.iter().for_each(|event| votes.count(event, &trace.names));
         let caches =
-            votes.settle(&trace.names, |_, object| (object == 512).then(|| "inode".to_owned()));
+            votes.decide(&trace.names, |_, object| (object == 512).then(|| "inode".to_owned()));
         assert_eq!((caches.others, caches.by_sizes, caches.unknown), (1, 1, 1));
         assert_eq!(caches.of(&trace.events[4]), Some("bio"));
         assert_eq!(caches.of(&trace.events[5]), None, "a free names its cache itself");

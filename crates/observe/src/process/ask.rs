@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// What a process is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Everything parked goes home, empty slabs end, free pages go back.
+    /// Everything parked is flushed, empty slabs end, free pages return to the system.
     Shrink {
         /// One cache, or all of them.
         cache: Option<String>,
@@ -91,8 +91,8 @@ pub fn ask_each_within(
 /// the sum of their answers. What nobody did by then stays: the next slow path does it.
 ///
 /// # Errors
-/// As [`super::sample`]; if the request cannot be right; [`Error::Queued`] if nobody
-/// came by before the deadline.
+/// As [`super::sample`]; if the request cannot be right; [`Error::Queued`] if no thread
+/// took a slow path before the deadline.
 pub fn ask(pid: u32, ask: &Ask, deadline: Duration) -> Result<Answer, Error> {
     sum(pid, ask, ask_each(pid, ask, deadline)?)
 }

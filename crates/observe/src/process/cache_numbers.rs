@@ -88,7 +88,7 @@ impl<'a> CacheNumbers<'a> {
     pub(super) fn missing(&self, name: &str) -> Vec<Missing> {
         let missing = |part: &str, why: String| Missing { what: format!("{name}{part}"), why };
         let damage = cpu_slabs::damage(self.ends);
-        let odd = "a row holds what is no place of a sheaf: its objects are not known";
+        let odd = "a row holds what is no index of a sheaf: its objects are not known";
         [
             self.disagreement().map(|why| missing("", why)),
             damage.map(|why| missing(": cpu_slabs", why)),

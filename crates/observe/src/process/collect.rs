@@ -81,7 +81,7 @@ fn hold(
 /// The yard's own counters, in the order of [`COUNTERS`].
 pub(crate) type Counters = [Option<u64>; COUNTERS.len()];
 
-/// Words of the front that say where a counter is.
+/// Words of the header that say where a counter is.
 pub(crate) const COUNTERS: [Word; 24] = [
     Word::TopAt,
     Word::FreeGranulesAt,

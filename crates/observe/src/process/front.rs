@@ -298,6 +298,6 @@ pub(crate) enum Top {
     },
     /// Stopped: how many is not told.
     Stopped,
-    /// No place of a sheaf.
+    /// No index of a sheaf.
     Odd,
 }

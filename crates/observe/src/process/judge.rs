@@ -48,7 +48,7 @@ pub(crate) struct Judged {
     pub(crate) parked_node: Span,
     pub(crate) in_transit: Span,
     pub(crate) out: Span,
-    /// A top was no place of a sheaf.
+    /// A top was no index of a sheaf.
     pub(crate) odd: bool,
     /// What CPUs hold of slabs, where they have CPU slabs.
     pub(crate) held: Option<CpuSlabsHeld>,

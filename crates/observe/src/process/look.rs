@@ -1,6 +1,6 @@
 //! One look at a yard: everything at its begin, the slabs, everything at its end.
 //!
-//! What is told of a cache spans both; where nothing moved it is exact. Where live
+//! The numbers of a cache span both; where nothing moved it is exact. Where live
 //! moved from one read to the next, it moved between the reads as well, unseen: its
 //! span is made thrice as wide as what was seen.
 //!
@@ -196,7 +196,7 @@ impl Look {
         [span(begin.runs, end.runs), span(begin.bytes, end.bytes)]
     }
 
-    /// True if no slow path was under way at any time, and none came by.
+    /// True if no slow path was under way at any time, and none began.
     pub(crate) fn quiet(&self) -> bool {
         let counters = self.begin.counters.iter().chain(&self.end.counters);
         let stand = counters.clone().all(|c| *c == self.begin.counters[0]);

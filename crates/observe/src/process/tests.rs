@@ -1,4 +1,4 @@
-//! What is told of planted yards: still, moving, damaged, hostile.
+//! Snapshots of planted yards: still, moving, damaged, hostile.
 
 use super::memory::{Fault, Memory, MemoryPart};
 use super::planted::{self, LIVE, Planted, REGION, ROWS, SLOT};

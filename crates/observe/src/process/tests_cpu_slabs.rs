@@ -1,4 +1,4 @@
-//! What is told of planted caches with CPU slabs: of each kind, moving, damaged.
+//! Snapshots of planted caches with CPU slabs: of each kind, moving, damaged.
 
 use super::memory::Memory;
 use super::planted::{self, DESCRIPTORS, Planted, SLOT};

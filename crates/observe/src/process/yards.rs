@@ -2,7 +2,7 @@
 //!
 //! A process may have several yards: malloc's, and those of libraries that have object caches. A
 //! snapshot has the caches of all of them, and the sums of their memory; what is no sum (the engine,
-//! the mode) is told of the yard with the most committed bytes.
+//! the mode) is that of the yard with the most committed bytes.
 //!
 //! Neighbours: [`super::sample`] and [`crate::corefile`] above.
 

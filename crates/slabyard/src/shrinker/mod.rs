@@ -122,8 +122,8 @@ counts! {
     ns "Nanoseconds of its callbacks.",
     longest_ns "Nanoseconds of the longest.",
     stops "Scans that said that nothing can be done.",
-    vain "Passes that asked for objects and were told of none.",
-    hollow "Passes that were told of freed objects, while neither its count nor memory fell.",
+    vain "Passes that asked for objects, and whose scans reported none freed.",
+    hollow "Passes whose scans reported freed objects, while neither its count nor memory fell.",
     reentered "Passes that others, or its own callbacks, wanted while it was scanning.",
     deferred "Objects that it still owes.",
 }

@@ -87,7 +87,7 @@ fn geometry(snapshot: &Snapshot, cache: &Cache) -> Vec<String> {
     parts.into_iter().flatten().collect()
 }
 
-/// What was told of the tunables that are other than a flag.
+/// The tunables that are other than a flag, and are known.
 fn tunables(snapshot: &Snapshot, cache: &Cache) -> Vec<String> {
     let tunables =
         fields::FIELDS.iter().filter(|f| f.kind == FieldKind::Tunable && f.unit != Unit::Flag);

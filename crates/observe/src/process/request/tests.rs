@@ -73,7 +73,7 @@ fn nobody_comes_by() {
     let request = request_of([Request::Shrink as u64, 1, 1, 0, 0]);
     assert_eq!(send(&planted, &request, SHORTLY), RequestEnd::Queued);
     assert_ne!(planted.get(at(Mail::Asked)), 0);
-    // The next free of this cache comes by: on every row that has a stack of it.
+    // The next free of this cache takes the slow path: on every row that has a stack of it.
     for row_number in [0, 1] {
         let entry = planted.get(Planted::entry(row_number, SLOT));
         assert_ne!(entry as u32, 0, "the top is as it was");

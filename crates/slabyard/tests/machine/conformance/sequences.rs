@@ -60,7 +60,7 @@ fn quieten<E: Engine>(actor: &mut Actor<'_, E>) {
     }
 }
 
-/// Heartbeats begun and ended, over all runs.
+/// Intervals of the reclaim ticker begun and ended, over all runs.
 static BEATS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 fn count_beat(begins: bool) {
