@@ -11,8 +11,8 @@ use super::tally::{Counts, Tally};
 use crate::engine::slob::Lists;
 use crate::pages::bare::meta::Place;
 use crate::pages::bare::{Kind as PageKind, MOST_ORDER, Pages};
-use crate::platform::bare::{LiveMap, Nobody};
-use crate::sync::{Ordering, compiler_fence};
+use crate::platform::bare::LiveMap;
+use crate::sync::{Nobody, Ordering, compiler_fence};
 use core::cell::Cell;
 use core::marker::PhantomData;
 

@@ -15,7 +15,7 @@ pub use robust::Robust;
 #[cfg(target_os = "linux")]
 pub(crate) use robust::map_shared;
 
-use crate::sync::{AtomicBool, AtomicU32, Ordering, lock::Park};
+use crate::sync::{AtomicBool, Ordering};
 use core::marker::PhantomData;
 
 /// A machine, as its embedder describes it.
@@ -102,39 +102,5 @@ unsafe impl<const PAGE_BYTES: usize> Board for Spin<PAGE_BYTES> {
 
     fn leave(&self, _: usize) {
         self.taken.store(false, Ordering::Release);
-    }
-}
-
-/// Who waits for the locks of policy: nobody, because one call is under way at a time.
-#[derive(Debug, Default)]
-pub struct Nobody {
-    held: AtomicU32,
-}
-
-impl Nobody {
-    /// Nobody holds a lock.
-    pub(crate) const fn new() -> Self {
-        Nobody { held: AtomicU32::new(0) }
-    }
-
-    /// Nobody holds a lock any more: who did is dead.
-    pub(crate) fn release_all(&self) {
-        self.held.store(0, Ordering::Relaxed);
-    }
-}
-
-impl Park for Nobody {
-    fn wait(&self, _: &AtomicU32, _: u32) {
-        unreachable!("a lock that is held already");
-    }
-
-    fn wait_at_most(&self, _: &AtomicU32, _: u32, _: u64) {
-        unreachable!("a lock that is held already");
-    }
-
-    fn wake(&self, _: &AtomicU32) {}
-
-    fn held(&self) -> &AtomicU32 {
-        &self.held
     }
 }

@@ -5,6 +5,7 @@
 
 mod fetch;
 pub mod lock;
+mod nobody;
 mod once;
 #[cfg(any(test, not(target_has_atomic = "64")))]
 mod wide;
@@ -17,6 +18,7 @@ pub use core::sync::atomic::{
 };
 pub use fetch::{fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
+pub use nobody::Nobody;
 pub use once::Once;
 #[cfg(not(target_has_atomic = "64"))]
 pub use wide::AtomicU64;

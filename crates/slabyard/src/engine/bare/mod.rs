@@ -20,8 +20,8 @@ use super::slabs::{Group, Links, Rules, Slabs};
 use super::{Counter, Header, Shape};
 use crate::pages::bare::meta::Place;
 use crate::pages::bare::{Entry, Half, Kind as PageKind, NONE, Pages};
-use crate::platform::bare::Nobody;
 use crate::slab::{Geometry, Put, Version, Word};
+use crate::sync::Nobody;
 use core::cell::Cell;
 pub use kinds::Kind;
 
