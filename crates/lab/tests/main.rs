@@ -4,7 +4,6 @@
 
 mod aliens;
 mod array_reaps;
-mod bare_orders;
 mod check;
 mod contention;
 mod cpu_slabs;
@@ -12,6 +11,7 @@ mod cpu_slabs;
 mod created;
 mod csv;
 mod doubts;
+mod fixed_orders;
 #[path = "geometry/main.rs"]
 mod geometry;
 mod known_start;

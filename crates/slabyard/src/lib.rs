@@ -20,7 +20,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | 6 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: that of collections |
-//! | 5 | [`yard`], [`bare`]: yards of machines without a system; [`process`]: a yard that is a `static`; [`cache`], `choice`, [`created`], `child`, [`bulk`], [`prefill`], [`live`], [`guarded`], `large`, `place`, [`reap`], `sized`, `surplus`, [`observe`], [`verify`], [`waiting`] |
+//! | 5 | [`yard`]; [`process`]: a yard that is a `static`; [`cache`], `choice`, [`created`], `child`, [`bulk`], [`prefill`], [`live`], [`guarded`], `large`, `place`, [`reap`], `sized`, `surplus`, [`observe`], [`verify`], [`waiting`] |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
@@ -38,7 +38,6 @@ extern crate alloc;
 
 #[cfg(all(feature = "allocator-api2", target_os = "linux"))]
 pub mod allocator;
-pub mod bare;
 pub mod bulk;
 pub mod cache;
 mod child;

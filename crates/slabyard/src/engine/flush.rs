@@ -40,7 +40,8 @@ impl Group {
 }
 
 /// Returns one group to its slab and bypasses the sheaves.
-pub(super) fn put_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn put_one<S: Slabs>(on: S, shape: &Shape, group: &Group) {
     on.count(Counter::FreeSlowpath, 1);
     let returned = put_group(on, shape, group);
     on.cache().shown.out.fetch_sub(returned, Ordering::Relaxed);

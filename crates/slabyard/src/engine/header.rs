@@ -186,7 +186,8 @@ impl Header {
     }
 
     /// Takes another cache's name over, before the cache is used.
-    pub(super) fn rename_as(&self, other: &Header) {
+    #[doc(hidden)] // For `slabyard-fixed`.
+    pub fn rename_as(&self, other: &Header) {
         for (word, from) in self.shown.name.iter().zip(&other.shown.name) {
             word.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -327,7 +328,8 @@ impl Header {
     }
 
     /// Changes them.
-    pub(super) fn set_barn_limits(&self, full: u32, empty: u32) {
+    #[doc(hidden)] // For `slabyard-fixed`.
+    pub fn set_barn_limits(&self, full: u32, empty: u32) {
         self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
         self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);
     }

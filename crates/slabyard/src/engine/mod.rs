@@ -28,7 +28,6 @@
 
 pub mod any;
 pub mod array_cache;
-pub mod bare;
 #[cfg(any(test, feature = "cpu-slab"))]
 pub mod counted;
 pub mod counters;
@@ -38,7 +37,8 @@ pub mod flags;
 pub mod flush;
 pub mod header;
 pub mod nodes;
-mod orphans;
+#[doc(hidden)] // For `slabyard-fixed`.
+pub mod orphans;
 mod page_slabs;
 pub mod partial;
 pub mod sheaves;

@@ -286,7 +286,8 @@ fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) ->
 
 /// Allocates one object from the slabs and bypasses what is parked: for an engine without
 /// stacks, a CPU whose stack is stopped, and a thread that has no row.
-pub(super) fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
     on.count(Counter::AllocSlowpath, 1);
     let mut one = None;
     take_objects(on, 1, |taken| one = Some(S::first(taken)));
@@ -316,7 +317,8 @@ pub(super) enum Why {
 
 /// Relists a slab that objects were put into, if it was full or is empty now.
 #[inline]
-pub(super) fn freed<S: Slabs>(on: S, shape: &Shape, slab: u32, put: &Put) {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn freed<S: Slabs>(on: S, shape: &Shape, slab: u32, put: &Put) {
     let free = put.before + put.added;
     if put.added > 0 && (put.before == 0 || free == on.objects_in(shape, slab)) {
         relist(on, slab, put.version, Why::Freed);
@@ -441,7 +443,8 @@ pub(super) fn discard_some_empty<S: Slabs>(on: S) -> u32 {
 
 /// Ends all empty slabs.
 #[inline(never)]
-pub(crate) fn discard_all_empty<S: Slabs>(on: S) {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn discard_all_empty<S: Slabs>(on: S) {
     while discard_empty(on, u32::MAX) == ENDED_AT_ONCE {}
 }
 

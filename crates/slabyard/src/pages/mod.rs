@@ -7,7 +7,6 @@
 mod advice;
 mod ahead;
 pub(crate) mod bank;
-pub mod bare;
 pub mod blocks;
 pub mod buddy;
 mod coalesce;

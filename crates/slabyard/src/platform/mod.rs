@@ -8,7 +8,6 @@
 //! Both keep the same rows of stacks ([`stack::Rows`]). "I am a malloc(64)
 //! call" passes here at `pop`, "I am a freed object" at `push`.
 
-pub mod bare;
 pub mod birth;
 pub mod fast;
 #[cfg(target_os = "linux")]

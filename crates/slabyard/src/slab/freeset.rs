@@ -56,7 +56,8 @@ impl Version {
     }
 
     /// The version of slabs that nobody may take for another one.
-    pub(crate) const ONLY: Version = Version(1);
+    #[doc(hidden)] // For `slabyard-fixed`.
+    pub const ONLY: Version = Version(1);
 }
 
 /// What a `put` found.

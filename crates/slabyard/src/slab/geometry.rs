@@ -185,7 +185,8 @@ impl Geometry {
         (first, least((bytes - first) / size, Self::MOST_OBJECTS))
     }
 
-    pub(crate) const LARGEST_SLAB: u32 = (GRANULE as u32) << Self::LARGEST_ORDER;
+    #[doc(hidden)] // For `slabyard-fixed`.
+    pub const LARGEST_SLAB: u32 = (GRANULE as u32) << Self::LARGEST_ORDER;
     /// The largest order of a slab.
     pub const LARGEST_ORDER: u32 = 6;
     /// The largest object that [`Geometry::fitting`] takes, and the largest alignment: a slab
@@ -199,7 +200,8 @@ impl Geometry {
     const LEAST_ALIGN: u32 = 8;
 
     /// Slabs of a machine with pages of its own: of 2^order of these.
-    pub(crate) const fn in_pages(size: u32, order: u32, objects: u32) -> Self {
+    #[doc(hidden)] // For `slabyard-fixed`.
+    pub const fn in_pages(size: u32, order: u32, objects: u32) -> Self {
         Self::of(size, size, 0, order, objects)
     }
 

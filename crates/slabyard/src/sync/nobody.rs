@@ -26,16 +26,20 @@ impl Nobody {
 }
 
 impl Park for Nobody {
+    #[inline]
     fn wait(&self, _: &AtomicU32, _: u32) {
         unreachable!("a lock that is held already");
     }
 
+    #[inline]
     fn wait_at_most(&self, _: &AtomicU32, _: u32, _: u64) {
         unreachable!("a lock that is held already");
     }
 
+    #[inline]
     fn wake(&self, _: &AtomicU32) {}
 
+    #[inline]
     fn held(&self) -> &AtomicU32 {
         &self.held
     }

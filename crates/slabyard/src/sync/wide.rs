@@ -2,10 +2,11 @@
 //! 32 bits: under a lock that spins, one for all of them.
 //!
 //! Neighbours: [`super`] names it `AtomicU64` there. The functions are those of the standard
-//! library's type that this crate uses.
+//! library's type that this crate uses. Each is a call: inlined, the lock would stand wherever a number
+//! is counted, which is up to a twelfth of an image's code.
 //! Invariant: whoever holds the lock runs to its end. A handler that interrupts the holder on its
 //! CPU and comes here would spin for ever: a yard of such a machine is called with interrupts off
-//! ([`crate::platform::bare::Board`]).
+//! (`slabyard_fixed::Board`).
 
 use super::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
@@ -48,46 +49,55 @@ impl AtomicU64 {
     }
 
     /// Reads it.
+    #[inline(never)]
     pub fn load(&self, _: Ordering) -> u64 {
         self.with(|value| *value)
     }
 
     /// Writes it.
+    #[inline(never)]
     pub fn store(&self, new: u64, _: Ordering) {
         self.with(|value| *value = new);
     }
 
     /// Writes it, and returns what it was; so do those below.
+    #[inline(never)]
     pub fn swap(&self, new: u64, _: Ordering) -> u64 {
         self.change(|_| new)
     }
 
     /// Adds, and wraps.
+    #[inline(never)]
     pub fn fetch_add(&self, more: u64, _: Ordering) -> u64 {
         self.change(|value| value.wrapping_add(more))
     }
 
     /// Subtracts, and wraps.
+    #[inline(never)]
     pub fn fetch_sub(&self, less: u64, _: Ordering) -> u64 {
         self.change(|value| value.wrapping_sub(less))
     }
 
     /// Sets bits.
+    #[inline(never)]
     pub fn fetch_or(&self, bits: u64, _: Ordering) -> u64 {
         self.change(|value| value | bits)
     }
 
     /// Keeps bits.
+    #[inline(never)]
     pub fn fetch_and(&self, bits: u64, _: Ordering) -> u64 {
         self.change(|value| value & bits)
     }
 
     /// Turns bits over.
+    #[inline(never)]
     pub fn fetch_xor(&self, bits: u64, _: Ordering) -> u64 {
         self.change(|value| value ^ bits)
     }
 
     /// Raises it.
+    #[inline(never)]
     pub fn fetch_max(&self, least: u64, _: Ordering) -> u64 {
         self.change(|value| value.max(least))
     }
@@ -125,6 +135,7 @@ impl AtomicU64 {
     ///
     /// # Errors
     /// What it is, if `f` makes nothing of it.
+    #[inline(never)]
     pub fn fetch_update(
         &self,
         _: Ordering,

@@ -145,7 +145,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 
     /// Makes the yard ready; its platform is ready already. False if there is no memory, and on
-    /// machines of 32 bits, where [`crate::bare`] has yards: elements and list links of this one
+    /// machines of 32 bits, where `slabyard_fixed` has yards: elements and list links of this one
     /// need 64. Call it once.
     pub fn init(&self, settings: Settings) -> bool {
         if usize::BITS != 64 {

@@ -102,13 +102,15 @@ pub(in crate::engine) fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, o
 }
 
 /// Returns all objects of an array to their slabs.
-pub(in crate::engine) fn return_all<S: Arrays>(on: S, array: &mut S::Sheaf) {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn return_all<S: Arrays>(on: S, array: &mut S::Sheaf) {
     return_oldest(on, array, array.len());
 }
 
 /// Allocates one object from the slabs: for a CPU whose stack is stopped, and a thread that has
 /// no row.
-pub(in crate::engine) fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
     on.count(Counter::AllocSlowpath, 1);
     let mut one = None;
     lists::take_objects(on, 1, |taken| one = Some(S::first(taken)));

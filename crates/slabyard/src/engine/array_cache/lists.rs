@@ -182,7 +182,8 @@ fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {
 }
 
 /// Objects were put into a slab.
-pub(in crate::engine) fn freed<S: Arrays>(on: S, slab: u32, put: &Put) {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn freed<S: Arrays>(on: S, slab: u32, put: &Put) {
     if put.added > 0 {
         count_free(on, put.added.into());
         relist(on, slab, put.version);
@@ -279,9 +280,10 @@ pub(super) fn begin_child<S: Arrays>(on: S) {
     orphans::empty_list(on);
 }
 
-/// Lists a slab with so many free objects that is on no list, in the child of a fork, or in a bare yard
+/// Lists a slab with so many free objects that is on no list, in the child of a fork, or in a yard
 /// that is repaired.
-pub(in crate::engine) fn adopt<S: Arrays>(on: S, slab: u32, free: u32) {
+#[doc(hidden)] // For `slabyard-fixed`.
+pub fn adopt<S: Arrays>(on: S, slab: u32, free: u32) {
     let links = on.links(slab);
     if links.is_apart() {
         links.set_apart(false);

@@ -73,7 +73,8 @@ pub struct ArrayCaches<C = u32> {
 
 impl<C> ArrayCaches<C> {
     /// The state of a cache that is not in use; `none` is a list of no array.
-    pub(super) const fn new(none: C) -> Self {
+    #[doc(hidden)] // For `slabyard-fixed`.
+    pub const fn new(none: C) -> Self {
         Self::with(Shared::new(none))
     }
 

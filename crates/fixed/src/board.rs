@@ -1,0 +1,98 @@
+//! The board: a machine without a system has memory and CPUs; who embeds a yard says how many, how
+//! large a page is, and how calls exclude each other.
+//!
+//! Neighbours: [`crate::yard`] stands on it. The platforms of other yards
+//! ([`slabyard::platform::Platform`]) have rows of stacks for fast paths without a lock, and reserve
+//! addresses that they do not have memory for; here a call is a critical section, and every byte
+//! counts.
+
+use crate::live_map::LiveMap;
+use core::marker::PhantomData;
+use slabyard::sync::{AtomicBool, Ordering};
+
+/// A machine, as its embedder describes it.
+///
+/// # Safety
+/// Between [`Board::enter`] and the [`Board::leave`] that follows, nobody else of the yard's users
+/// passes `enter`: no other CPU, no other thread, and no interrupt handler on this CPU. `leave`
+/// makes what was written before it seen by who enters next. [`Board::cpu`] is below
+/// [`Board::CPUS`], and does not change in between. A board whose lock opens when its owner dies has a
+/// [`Board::live_map`].
+pub unsafe trait Board {
+    /// Bytes of a page: a power of two from 256 to 65,536.
+    const PAGE_BYTES: usize = 4096;
+    /// CPUs. Engines that keep something for each keep it so often.
+    const CPUS: usize = 1;
+
+    /// Excludes all others: turns interrupts off, takes a spin lock, or both. Returns what
+    /// [`Board::leave`] needs.
+    fn enter(&self) -> usize;
+    /// Lets others in again.
+    fn leave(&self, entered: usize);
+    /// The running CPU. Asked between `enter` and `leave`.
+    fn cpu(&self) -> usize {
+        0
+    }
+    /// What is live, where users may die between `enter` and `leave`: then the next call repairs the
+    /// yard by it.
+    #[inline(always)]
+    fn live_map(&self) -> Option<&LiveMap> {
+        None
+    }
+}
+
+/// One CPU, and a yard that neither an interrupt handler nor another thread uses: it cannot be
+/// shared, so nothing needs to be excluded.
+#[derive(Debug, Default)]
+pub struct Alone<const PAGE_BYTES: usize = 4096>(PhantomData<*const ()>);
+
+impl<const PAGE_BYTES: usize> Alone<PAGE_BYTES> {
+    /// It has no state.
+    #[must_use]
+    pub const fn new() -> Self {
+        Alone(PhantomData)
+    }
+}
+
+// SAFETY: the pointer keeps it, and the yard that has it, in one thread; what interrupts that
+// thread has no reference to it, which a `static` would need `Sync` for.
+unsafe impl<const PAGE_BYTES: usize> Board for Alone<PAGE_BYTES> {
+    const PAGE_BYTES: usize = PAGE_BYTES;
+
+    fn enter(&self) -> usize {
+        0
+    }
+
+    fn leave(&self, _: usize) {}
+}
+
+/// A few CPUs that spin, where no interrupt handler uses the yard: one that does must be kept out
+/// by a board of its own, which turns interrupts off first.
+#[derive(Debug, Default)]
+pub struct Spin<const PAGE_BYTES: usize = 4096> {
+    taken: AtomicBool,
+}
+
+impl<const PAGE_BYTES: usize> Spin<PAGE_BYTES> {
+    /// An open lock.
+    #[must_use]
+    pub const fn new() -> Self {
+        Spin { taken: AtomicBool::new(false) }
+    }
+}
+
+// SAFETY: the lock lets one in at a time; Acquire and Release pair.
+unsafe impl<const PAGE_BYTES: usize> Board for Spin<PAGE_BYTES> {
+    const PAGE_BYTES: usize = PAGE_BYTES;
+
+    fn enter(&self) -> usize {
+        while self.taken.swap(true, Ordering::Acquire) {
+            core::hint::spin_loop();
+        }
+        0
+    }
+
+    fn leave(&self, _: usize) {
+        self.taken.store(false, Ordering::Release);
+    }
+}

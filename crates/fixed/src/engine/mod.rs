@@ -1,0 +1,26 @@
+//! Engines of a yard on a fixed memory: the policy of `slabyard::engine`, on pages of ten bytes each.
+//!
+//! By the kernel's rules, so that a machine of 8 MiB does what a kernel's would: the lab's caches of
+//! numbers begin and end the same slabs at the same calls.
+//!
+//! Neighbours: [`slabs`] has the slabs of a cache, [`stacks`] sheaves and arrays; [`sheaves`],
+//! [`cpu_slabs`], [`array_cache`] and [`tiny`] are the engines of slabs, [`blocks`] has SLOB's blocks;
+//! [`repair`] makes caches anew.
+#![forbid(unsafe_code)]
+
+mod array_cache;
+mod blocks;
+mod cpu_slabs;
+mod links;
+mod repair;
+mod sheaves;
+mod slabs;
+mod stacks;
+mod tiny;
+
+pub use array_cache::Slab;
+pub use blocks::Blocks;
+pub use cpu_slabs::CpuSlab;
+pub use sheaves::Slub;
+pub use slabs::{Cache, CacheLimits, FixedSlabs, Object, SlabEngine};
+pub use tiny::Tiny;

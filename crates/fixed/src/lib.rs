@@ -1,0 +1,80 @@
+//! Yards on a fixed memory: firmware, kernels, memory that processes share; one CPU or a few, from
+//! 64 KiB of memory on, with 32 bits or 64.
+//!
+//! ```
+//! use slabyard_fixed::{Memory, Spin, Tiny, Yard};
+//!
+//! static MEMORY: Memory<{ 64 << 10 }> = Memory::new();
+//! static YARD: Yard<Spin<512>, Tiny> = Yard::new(Spin::new());
+//!
+//! YARD.init(&MEMORY)?;
+//! let block = YARD.malloc(100).expect("there is room");
+//! // SAFETY: it was not freed before, and nobody uses it.
+//! unsafe { YARD.mfree(block) };
+//! assert!(YARD.fixed_bytes() <= 4096);
+//! # Ok::<(), slabyard_fixed::TooSmall>(())
+//! ```
+//!
+//! A [`Yard`] has a board ([`Board`]: how calls exclude each other, how large a page is) and an
+//! engine ([`FixedEngine`]: [`Tiny`], [`Slob`], [`Slub`], [`CpuSlab`], [`Slab`]). What it costs
+//! beside the pages that it hands out is the yard itself, ten bytes for each page, and for each cache
+//! [`Yard::cache_bytes`]; nothing is reserved for what is not used.
+//!
+//! Why this is no [`slabyard::platform::Platform`] under the yard of the page heap: that one has rows
+//! of 64 KiB for fast paths without a lock, 64 bytes for each page, 62 classes in its body, and
+//! tables that begin with 64 KiB, because addresses cost it nothing. Here policy is the same
+//! ([`slabyard::engine`]), on other pages.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | 4 | [`typed`]: object caches; [`report`]: texts; `shared`: yards that processes share |
+//! | 3 | [`yard`]: every call; [`verify`]: the checker; [`mod@repair`]: after a call that did not end |
+//! | 2 | [`on_slabs`], [`slob`]: addresses and sizes for an engine; [`caches`]: caches by number, with what [`tally`] adds up |
+//! | 1 | [`engine`]: policy on these pages, without `unsafe`; [`orders`]: of slabs |
+//! | 0 | [`board`], `robust`: who may call; [`live_map`]: what is live; [`pages`]: the memory; [`memory`] |
+#![no_std]
+#![warn(missing_docs)]
+
+#[cfg(test)]
+extern crate std;
+
+mod board;
+mod caches;
+mod engine;
+mod live_map;
+mod memory;
+mod on_slabs;
+pub mod orders;
+mod pages;
+#[doc(hidden)]
+pub mod planted;
+mod repair;
+mod report;
+#[cfg(target_os = "linux")]
+mod robust;
+#[cfg(target_os = "linux")]
+mod shared;
+mod slob;
+mod tally;
+mod typed;
+mod verify;
+mod yard;
+
+pub use board::{Alone, Board, Spin};
+pub use caches::{CacheId, CacheSettings, FixedEngine, Settings};
+pub use engine::{CpuSlab, Slab, Slub, Tiny};
+pub use live_map::LiveMap;
+pub use memory::Memory;
+pub use pages::{ENTRY_BYTES, MOST_ORDER, TooSmall};
+pub use report::{Buddy, Failure};
+#[cfg(target_os = "linux")]
+pub use robust::Robust;
+pub use slob::Slob;
+pub use tally::Counts;
+pub use typed::{CacheBox, ObjectCache};
+pub use yard::Yard;
+
+/// The example of the README runs as those of the documentation do.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,31 @@
+//! What a yard has, in numbers: engines add up, the [checker](crate::verify) compares.
+
+/// What a yard has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages that can be handed out.
+    pub managed: u32,
+    /// Free pages.
+    pub free: u32,
+    /// Pages of slabs, or of blocks.
+    pub slab_pages: u32,
+    /// Slabs, or pages of blocks.
+    pub slabs: u32,
+    /// Pages that were asked for as such.
+    pub run_pages: u32,
+    /// Pages of the allocator's own tables.
+    pub meta_pages: u32,
+    /// Objects that are handed out (of SLOB 0: it does not count them).
+    pub live: u64,
+    /// Bytes of these (of SLOB those of blocks, with what lies in front).
+    pub live_bytes: u64,
+    /// Objects that are parked.
+    pub parked: u64,
+}
+
+/// What a look adds up.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// So far.
+    pub counts: Counts,
+}
