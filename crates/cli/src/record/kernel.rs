@@ -30,128 +30,191 @@ const BUFFER_KIB: u64 = 64 << 10;
 
 type Out = BufWriter<File>;
 
+/// Records, and says how it went; the exit code is the command's.
 pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
-    let screen = Progress::new();
-    screen.stage("making the kernel ready");
-    let patterns = patterns(&args.caches)?;
-    let first = sample().map_err(of_first_sample)?;
-    let picked = wanted(&patterns, &first)?;
-    let guard = Guard::start()?;
-    let options = Options {
-        buffer_kib: args.buffer.map_or_else(|| buffer_kib(&first), |bytes| (bytes >> 10).max(4)),
-        wanted: picked,
-        most_bytes: args.max_size,
-    };
-    let buffer_kib = options.buffer_kib;
-    let recorder = Recorder::new(options).map_err(refused_to_user)?;
-    let mut reader = (!args.no_lists).then(lists::Reader::new).flatten();
-    let out = File::create(output).with_context(|| cannot_write(output))?;
-    let mut waiting = Waiting::new()?;
-    if !args.no_shrink {
-        shrink(&first);
-    }
-    let began = SystemTime::now();
-    let start = sample()?;
-    let header = header(&start, args);
-    let attached = vec![attached(START, 0, &start)?];
-    let running = recorder.start(BufWriter::new(out), header, attached).map_err(refused)?;
-    let picked = wanted(&patterns, &first)?;
-    let far = running.progress();
-    let lists = reader.as_mut().and_then(|reader| {
-        let begin = || far.leave_out_this_thread();
-        reader.read(&start, picked.as_ref(), &|| far.now(), &begin)
-    });
-    let started = waiting.start(args);
-    let shown = |far: &Far| {
-        let lost = if far.lost() == 0 { String::new() } else { format!(", {} lost", far.lost()) };
-        let size = bytes(Some(far.bytes()));
-        screen.stage(&format!("recording: {} events in {size}{lost}", far.events()));
-        far.is_over()
-    };
-    let ended = match &started {
-        Ok(()) => waiting.wait(args.duration, || shown(running.progress())),
-        Err(_) => Ok(Ended::default()),
-    };
-    let stopped = running.stop();
-    drop(guard);
-    screen.clear();
-    started?;
-    let ended = ended?;
-    let (mut recorded, writer) = stopped.map_err(|error| match error {
-        Error::Trace(error) => written(output, error),
-        error => refused(error),
-    })?;
-    let facts = facts(args, &recorded, buffer_kib, began, &ended);
-    finish(args, &recorded, writer, &first, lists, facts)
-        .map_err(|failure| in_file(output, failure))?;
-    if recorded.unnamed {
-        screen.stage("naming the caches");
-        let wanted = wanted(&patterns, &first)?;
-        recorded.events = named::name_caches(output, &first, wanted)?;
-        screen.clear();
-    }
-    tell(output, &recorded, args);
-    let status = match ended.command {
+    let recording = Recording::new(args, output)?;
+    let (events, mut waiting) = recording.run(recording.make_ready()?)?;
+    let command = events.ended.command;
+    let recorded = recording.finish(events)?;
+    report(output, &recorded, args);
+    let status = match command {
         Some(status) => Some(status),
         None => waiting.command()?,
     };
     Ok(status.map_or(ExitCode::SUCCESS, wait::code))
 }
 
-/// What comes behind the events.
-fn finish(
-    args: &RecordArgs,
-    recorded: &Recorded,
-    mut writer: Writer<Out>,
-    first: &Snapshot,
-    lists: Option<Attached>,
-    facts: Vec<u8>,
-) -> Result<(), Failure> {
-    let time = recorded.took_ns;
-    let put = |writer: &mut Writer<Out>, attached: Attached| {
-        writer.attach(&attached).map_err(|error| Failure::from(anyhow::Error::from(error)))
-    };
-    if let Some(lists) = lists {
-        put(&mut writer, lists)?;
-    }
-    let end = attached(END, time, &sample()?)?;
-    put(&mut writer, end)?;
-    if !args.no_shrink {
-        shrink(first);
-        put(&mut writer, attached(SHRUNK, time, &sample()?)?)?;
-    }
-    put(&mut writer, Attached { name: RECORDING.into(), time, bytes: facts })?;
-    writer.finish().map_err(anyhow::Error::from)?;
-    Ok(())
-}
-
-fn facts(
-    args: &RecordArgs,
-    recorded: &Recorded,
+/// A recording: what was asked for, and the kernel's caches before anything was changed.
+struct Recording<'a> {
+    args: &'a RecordArgs,
+    output: &'a Path,
+    screen: Progress,
+    patterns: Vec<Pattern>,
+    first: Snapshot,
     buffer_kib: u64,
-    began: SystemTime,
-    ended: &Ended,
-) -> Vec<u8> {
-    let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    let facts = json!({
-        "recorder": concat!("slabyard ", env!("CARGO_PKG_VERSION")),
-        "of": "kernel",
-        "began_unix_ms": u64::try_from(since.as_millis()).unwrap_or(0),
-        "took_ns": recorded.took_ns,
-        "command": command,
-        "exit": ended.command.and_then(|status| status.code()),
-        "caches": args.caches,
-        "buffer_kib": buffer_kib,
-        "events": recorded.events,
-        "lost": recorded.lost,
-        "left_out": recorded.left_out,
-        "full": recorded.full,
-    });
-    facts.to_string().into_bytes()
 }
 
-fn tell(output: &Path, recorded: &Recorded, args: &RecordArgs) {
+/// A kernel that is ready to be recorded. The guard ends last: it puts the kernel back.
+struct Ready {
+    waiting: Waiting,
+    out: File,
+    reader: Option<lists::Reader>,
+    recorder: Recorder,
+    guard: Guard,
+}
+
+/// The events, which are written, and what comes behind them, which is not.
+struct Events {
+    recorded: Recorded,
+    writer: Writer<Out>,
+    lists: Option<Attached>,
+    began: SystemTime,
+    ended: Ended,
+}
+
+impl<'a> Recording<'a> {
+    fn new(args: &'a RecordArgs, output: &'a Path) -> Result<Recording<'a>, Failure> {
+        let screen = Progress::new();
+        screen.stage("making the kernel ready");
+        let patterns = patterns(&args.caches)?;
+        let first = sample().map_err(of_first_sample)?;
+        let typed = args.buffer.map(|bytes| (bytes >> 10).max(4));
+        let buffer_kib = typed.unwrap_or_else(|| buffer_kib(&first));
+        Ok(Recording { args, output, screen, patterns, first, buffer_kib })
+    }
+
+    fn make_ready(&self) -> Result<Ready, Failure> {
+        let wanted = self.wanted()?;
+        let guard = Guard::start()?;
+        let options =
+            Options { buffer_kib: self.buffer_kib, wanted, most_bytes: self.args.max_size };
+        let recorder = Recorder::new(options).map_err(refused_to_user)?;
+        let reader = (!self.args.no_lists).then(lists::Reader::new).flatten();
+        let out = File::create(self.output).with_context(|| cannot_write(self.output))?;
+        Ok(Ready { waiting: Waiting::new()?, out, reader, recorder, guard })
+    }
+
+    /// Records until the command has ended, or whatever else ends it.
+    fn run(&self, ready: Ready) -> Result<(Events, Waiting), Failure> {
+        let Ready { mut waiting, out, mut reader, recorder, guard } = ready;
+        if !self.args.no_shrink {
+            shrink(&self.first);
+        }
+        let began = SystemTime::now();
+        let start = sample()?;
+        let header = header(&start, self.args);
+        let attached = vec![attached(START, 0, &start)?];
+        let running = recorder.start(BufWriter::new(out), header, attached).map_err(refused)?;
+        let (far, wanted) = (running.progress(), self.wanted()?);
+        let lists = reader.as_mut().and_then(|reader| {
+            let begin = || far.leave_out_this_thread();
+            reader.read(&start, wanted.as_ref(), &|| far.now(), &begin)
+        });
+        let ended = self.wait(&mut waiting, far);
+        let stopped = running.stop();
+        drop(guard);
+        self.screen.clear();
+        let ended = ended?;
+        let (recorded, writer) = stopped.map_err(|error| match error {
+            Error::Trace(error) => written(self.output, error),
+            error => refused(error),
+        })?;
+        Ok((Events { recorded, writer, lists, began, ended }, waiting))
+    }
+
+    /// Starts the command, and waits for the end.
+    fn wait(&self, waiting: &mut Waiting, far: &Far) -> Result<Ended, Failure> {
+        waiting.start(&self.args.command)?;
+        waiting.wait(self.args.duration, || {
+            let lost = far.lost();
+            let lost = if lost == 0 { String::new() } else { format!(", {lost} lost") };
+            let size = bytes(Some(far.bytes()));
+            self.screen.stage(&format!("recording: {} events in {size}{lost}", far.events()));
+            far.is_over()
+        })
+    }
+
+    /// Writes what comes behind the events, and names the caches of a kernel that did not.
+    fn finish(&self, events: Events) -> Result<Recorded, Failure> {
+        let facts = self.facts(&events);
+        let Events { mut recorded, writer, lists, .. } = events;
+        let attached = self.attach(writer, recorded.took_ns, lists, facts);
+        attached.map_err(|failure| in_file(self.output, failure))?;
+        if recorded.unnamed {
+            self.screen.stage("naming the caches");
+            recorded.events = named::name_caches(self.output, &self.first, self.wanted()?)?;
+            self.screen.clear();
+        }
+        Ok(recorded)
+    }
+
+    fn attach(
+        &self,
+        mut writer: Writer<Out>,
+        time: u64,
+        lists: Option<Attached>,
+        facts: Vec<u8>,
+    ) -> Result<(), Failure> {
+        let put = |writer: &mut Writer<Out>, attached: Attached| {
+            writer.attach(&attached).map_err(|error| Failure::from(anyhow::Error::from(error)))
+        };
+        if let Some(lists) = lists {
+            put(&mut writer, lists)?;
+        }
+        let end = attached(END, time, &sample()?)?;
+        put(&mut writer, end)?;
+        if !self.args.no_shrink {
+            shrink(&self.first);
+            put(&mut writer, attached(SHRUNK, time, &sample()?)?)?;
+        }
+        put(&mut writer, Attached { name: RECORDING.into(), time, bytes: facts })?;
+        writer.finish().map_err(anyhow::Error::from)?;
+        Ok(())
+    }
+
+    /// How it was recorded, for who reads the file later.
+    fn facts(&self, events: &Events) -> Vec<u8> {
+        let Events { recorded, began, ended, .. } = events;
+        let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let command: Vec<_> = self.args.command.iter().map(|it| it.to_string_lossy()).collect();
+        let facts = json!({
+            "recorder": concat!("slabyard ", env!("CARGO_PKG_VERSION")),
+            "of": "kernel",
+            "began_unix_ms": u64::try_from(since.as_millis()).unwrap_or(0),
+            "took_ns": recorded.took_ns,
+            "command": command,
+            "exit": ended.command.and_then(|status| status.code()),
+            "caches": self.args.caches,
+            "buffer_kib": self.buffer_kib,
+            "events": recorded.events,
+            "lost": recorded.lost,
+            "left_out": recorded.left_out,
+            "full": recorded.full,
+        });
+        facts.to_string().into_bytes()
+    }
+
+    /// The names by which events may know the caches that were picked.
+    fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+        if self.patterns.is_empty() {
+            return Ok(None);
+        }
+        let mut names = HashSet::new();
+        for cache in &self.first.caches {
+            if cache.names().any(|name| self.patterns.iter().any(|it| it.matches(name))) {
+                names.extend(cache.names().map(str::to_owned));
+            }
+        }
+        look::has_match(!names.is_empty(), &Named::Kernel, &self.patterns)?;
+        // Events tell the size of a `kmalloc`, and not of which family it is.
+        let sizes: Vec<String> = names.iter().filter_map(|name| size_of(name)).collect();
+        names.extend(sizes);
+        Ok(Some(Box::new(move |name| names.contains(name))))
+    }
+}
+
+/// Says how it went.
+fn report(output: &Path, recorded: &Recorded, args: &RecordArgs) {
     let size = std::fs::metadata(output).map(|meta| meta.len()).ok();
     let each = size.unwrap_or(0) as f64 / recorded.events.max(1) as f64;
     let output = output.display();
@@ -227,24 +290,6 @@ fn patterns(caches: &[String]) -> Result<Vec<Pattern>, Failure> {
         text.parse().map_err(|error| Failure::Usage(format!("--caches {text}: {error}")))
     };
     caches.iter().map(parse).collect()
-}
-
-/// The names by which events may know the caches that were picked.
-fn wanted(patterns: &[Pattern], snapshot: &Snapshot) -> Result<Option<Wanted>, Failure> {
-    if patterns.is_empty() {
-        return Ok(None);
-    }
-    let mut names = HashSet::new();
-    for cache in &snapshot.caches {
-        if cache.names().any(|name| patterns.iter().any(|pattern| pattern.matches(name))) {
-            names.extend(cache.names().map(str::to_owned));
-        }
-    }
-    look::has_match(!names.is_empty(), &Named::Kernel, patterns)?;
-    // Events tell the size of a `kmalloc`, and not of which family it is.
-    let sizes: Vec<String> = names.iter().filter_map(|name| size_of(name)).collect();
-    names.extend(sizes);
-    Ok(Some(Box::new(move |name| names.contains(name))))
 }
 
 fn size_of(name: &str) -> Option<String> {

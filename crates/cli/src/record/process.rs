@@ -16,7 +16,7 @@ use serde_json::json;
 use slabyard_abi::recording;
 use slabyard_lab::malloc;
 use slabyard_lab::record::{Error, Far, OfProcess, Rings};
-use slabyard_lab::trace::{Attached, Header, MALLOC, RECORDING};
+use slabyard_lab::trace::{Attached, Header, MALLOC, RECORDING, Writer};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -27,29 +27,16 @@ use std::time::{Instant, SystemTime};
 /// Malloc's slabs are of granules of this size on every machine.
 const PAGE_SIZE: u32 = 4096;
 
+/// Records, and says how it went; the exit code is the program's.
 pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
-    let Some((program, rest)) = args.command.split_first() else {
-        let text = "give what is to be recorded: --kernel, or a program behind `--`";
-        return Err(Failure::Usage(text.into()));
-    };
-    let library = library::find(false)?;
-    let recorder = library::recorder()?;
-    let screen = Progress::new();
+    let mut command = command(args)?;
     let cpus = available_parallelism().map_or(1, usize::from);
     let room = output.parent().filter(|room| !room.as_os_str().is_empty());
     let rings = Rings::new(cpus, || slabyard_abi::ticks!(), room.unwrap_or(Path::new(".")))
         .context("no memory for the rings")?;
+    command.env(recording::ENV, rings.path());
     let out = File::create(output).with_context(|| cannot_write(output))?;
     let mut waiting = Waiting::new()?;
-    let mut command = Command::new(program);
-    // In front of the malloc that it tells of.
-    let mut preloaded = preload(&recorder, None)?;
-    preloaded.push(":");
-    preloaded.push(preload(&library, std::env::var_os(PRELOAD_ENV).as_deref())?);
-    command.args(rest).env(PRELOAD_ENV, preloaded);
-    command.env(recording::ENV, rings.path());
-    let (began, start) = (SystemTime::now(), Instant::now());
-    let pid = waiting.spawn(&mut command)?;
     let header = Header {
         release: String::new(),
         page_size: Some(PAGE_SIZE),
@@ -57,25 +44,14 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
         page_offset: None,
         source: format!("slabyard record -- {}", words(args).join(" ")),
     };
-    let mut looked = Ok(Look::Goes);
-    let most = args.max_size.unwrap_or(u64::MAX);
-    let recorded = rings.record(pid, BufWriter::new(out), &header, most, |far| {
-        screen.stage(&shown(far));
-        if far.writes {
-            return false;
-        }
-        if args.duration.is_some_and(|duration| start.elapsed() >= duration) {
-            return true;
-        }
-        looked = waiting.look();
-        !matches!(looked, Ok(Look::Goes))
-    });
-    screen.clear();
+    let began = SystemTime::now();
+    let out = (BufWriter::new(out), &header);
+    let (events, looked) = run(args, &mut command, rings, out, &mut waiting)?;
     let status = match looked? {
         Look::Ended(status) => Some(status),
         Look::Goes | Look::Stopped => None,
     };
-    let (recorded, mut writer) = recorded.map_err(|error| match error {
+    let (recorded, mut writer) = events.map_err(|error| match error {
         Error::Trace(error) => written(output, error),
         error => anyhow::Error::from(error).into(),
     })?;
@@ -86,12 +62,58 @@ pub fn record(args: &RecordArgs, output: &Path) -> Result<ExitCode, Failure> {
         writer.attach(&attached).with_context(|| cannot_write(output))?;
     }
     writer.finish().with_context(|| cannot_write(output))?;
-    tell(output, &recorded);
+    report(output, &recorded);
     let status = match status {
         Some(status) => Some(status),
         None => waiting.command()?,
     };
     Ok(status.map_or(ExitCode::SUCCESS, wait::code))
+}
+
+/// The program with the library that records in front of the malloc that it records.
+fn command(args: &RecordArgs) -> Result<Command, Failure> {
+    let Some((program, rest)) = args.command.split_first() else {
+        let text = "give what is to be recorded: --kernel, or a program behind `--`";
+        return Err(Failure::Usage(text.into()));
+    };
+    let library = library::find(false)?;
+    let mut preloaded = preload(&library::recorder()?, None)?;
+    preloaded.push(":");
+    preloaded.push(preload(&library, std::env::var_os(PRELOAD_ENV).as_deref())?);
+    let mut command = Command::new(program);
+    command.args(rest).env(PRELOAD_ENV, preloaded);
+    Ok(command)
+}
+
+/// What was recorded, and the writer of its file.
+type Events = Result<(OfProcess, Writer<BufWriter<File>>), Error>;
+
+/// Runs the program and records it until it ends, a signal comes, or the time is over. The second
+/// result is how the program stood then.
+fn run(
+    args: &RecordArgs,
+    command: &mut Command,
+    rings: Rings,
+    (out, header): (BufWriter<File>, &Header),
+    waiting: &mut Waiting,
+) -> Result<(Events, Result<Look, Failure>), Failure> {
+    let screen = Progress::new();
+    let start = Instant::now();
+    let pid = waiting.spawn(command)?;
+    let most = args.max_size.unwrap_or(u64::MAX);
+    let mut looked = Ok(Look::Goes);
+    let events = rings.record(pid, out, header, most, |far| {
+        screen.stage(&shown(far));
+        if far.writes {
+            return false;
+        }
+        if args.duration.is_some_and(|duration| start.elapsed() >= duration) {
+            return true;
+        }
+        looked = waiting.look();
+        !matches!(looked, Ok(Look::Goes))
+    });
+    Ok((events, looked))
 }
 
 fn shown(far: Far) -> String {
@@ -121,7 +143,8 @@ fn facts(args: &RecordArgs, recorded: &OfProcess, began: SystemTime) -> Vec<u8> 
     facts.to_string().into_bytes()
 }
 
-fn tell(output: &Path, recorded: &OfProcess) {
+/// Says how it went.
+fn report(output: &Path, recorded: &OfProcess) {
     let size = std::fs::metadata(output).map(|meta| meta.len()).ok();
     let each = size.unwrap_or(0) as f64 / recorded.events.max(1) as f64;
     let (events, took) = (recorded.events, seconds(recorded.took_ns));

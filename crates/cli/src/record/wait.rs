@@ -1,12 +1,12 @@
 //! Waits for the end of a recording: the command's, a signal, the time, a file that is full.
 
-use super::args::RecordArgs;
 use crate::failure::Failure;
 use anyhow::Context;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -63,9 +63,9 @@ impl Waiting {
         Ok(Waiting { news, to, command: None, stopped: 0 })
     }
 
-    /// Starts the command.
-    pub fn start(&mut self, args: &RecordArgs) -> Result<(), Failure> {
-        let Some((program, rest)) = args.command.split_first() else { return Ok(()) };
+    /// Starts a command, if there is one.
+    pub fn start(&mut self, words: &[OsString]) -> Result<(), Failure> {
+        let Some((program, rest)) = words.split_first() else { return Ok(()) };
         self.spawn(Command::new(program).args(rest))?;
         Ok(())
     }
