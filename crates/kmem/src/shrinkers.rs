@@ -1,6 +1,6 @@
 //! Shrinkers, by C's names: what a program can give back, asked of it by [`slabyard_relieve`].
 //!
-//! Neighbour: `slabyard::shrinker` has the table and the rules.
+//! Neighbour: `slabyard_shrinker` has the table and the rules.
 
 use crate::caches::refuse;
 use crate::start;
@@ -8,7 +8,9 @@ use crate::state::{YARD, ready};
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use slabyard::platform::Platform;
-use slabyard::shrinker::{Around, ENTRIES, Id, Pass, Registered, Removal, Rule, Shrink, Shrinkers};
+use slabyard_shrinker::{
+    ENTRIES, Id, Pass, Registered, Removal, Rule, Shrink, ShrinkScope, Shrinkers,
+};
 
 const ENOMEM: c_int = 12;
 const EINVAL: c_int = 22;
@@ -82,7 +84,7 @@ impl Shrink for Callbacks {
 /// What a pass must know: the clock, and what the yard has committed.
 struct World;
 
-impl Around for World {
+impl ShrinkScope for World {
     fn now_ns(&self) -> u64 {
         YARD.platform().now_ns()
     }
@@ -142,7 +144,7 @@ pub unsafe extern "C" fn slabyard_shrinker_register(
             entry.change(FILLING, USED);
             nth as c_int
         }
-        Err(slabyard::shrinker::Full) => {
+        Err(slabyard_shrinker::Full) => {
             entry.change(FILLING, FREE);
             crate::errno::set_errno(ENOMEM);
             -1

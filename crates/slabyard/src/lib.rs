@@ -24,7 +24,7 @@
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
-//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine; `gate`; [`shrinker`] |
+//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine; `gate` |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
 //! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
@@ -62,7 +62,6 @@ pub mod prefill;
 pub mod process;
 pub mod rcu;
 pub mod reap;
-pub mod shrinker;
 mod sized;
 pub mod slab;
 mod sparse;

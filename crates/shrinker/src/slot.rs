@@ -9,7 +9,7 @@
 //! Invariant: while it is claimed its claimer alone has what is in it; with a user nobody
 //! changes it.
 
-use crate::sync::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 const USERS: u64 = (1 << 30) - 1;
 const STATE: u64 = 3 << 30;

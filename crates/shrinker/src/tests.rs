@@ -14,7 +14,7 @@ struct World {
     now: Std,
 }
 
-impl Around for World {
+impl ShrinkScope for World {
     fn now_ns(&self) -> u64 {
         self.now.fetch_add(1, SeqCst)
     }

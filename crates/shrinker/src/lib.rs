@@ -4,9 +4,11 @@
 //! A program registers each of its caches of objects with a count and a scan ([`Shrink`]).
 //! [`Shrinkers::relieve`] asks all of them by one [`Rule`], that of 2002 or today's, and counts what
 //! it asked, what it was told, what it saw and what it cost ([`Counts`]). The pages go back by the
-//! yard (`Yard::relieve`, `Yard::trim`), which the program calls behind it.
+//! allocator (`Yard::relieve`, `Yard::trim`), which the program calls behind it.
 //!
-//! Neighbours: [`rule`] has the arithmetic, [`slot`] says who uses an entry.
+//! Neighbours: [`rule`] has the arithmetic, [`slot`] says who uses an entry. `slabyard-kmem` has the
+//! functions of C. The crate depends on no allocator: a program's own clock and its own count of bytes
+//! are a [`ShrinkScope`].
 //! Invariants:
 //! * No lock is held during a callback: it may allocate, register and remove.
 //! * One pass is under way at a time. Who comes during it, which is also what a callback's own
@@ -14,13 +16,16 @@
 //! * A callback is not called after its removal is [`Removal::Done`].
 //! * The table has a fixed size and nothing allocates.
 
+#![cfg_attr(not(test), no_std)]
+#![warn(missing_docs)]
+
 pub mod rule;
 mod slot;
 #[cfg(test)]
 mod tests;
 
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub use rule::Rule;
 pub use slot::Removal;
 use slot::Use;
@@ -36,7 +41,7 @@ pub trait Shrink: Sync {
 }
 
 /// What a pass must know of the world.
-pub trait Around {
+pub trait ShrinkScope {
     /// A clock, in nanoseconds.
     fn now_ns(&self) -> u64;
 
@@ -216,7 +221,7 @@ impl<const N: usize> Shrinkers<N> {
     }
 
     /// Asks all shrinkers once.
-    pub fn relieve(&self, rule: Rule, around: &dyn Around) -> Pass {
+    pub fn relieve(&self, rule: Rule, scope: &dyn ShrinkScope) -> Pass {
         // Acquire: what the last pass left. Pairs with the Release below.
         if self.busy.swap(true, Ordering::Acquire) {
             if let Some(it) = self.entries.get(self.at.load(Ordering::Relaxed)) {
@@ -230,7 +235,7 @@ impl<const N: usize> Shrinkers<N> {
         for entry in 0..N {
             if let Some(user) = self.enter(entry) {
                 self.at.store(entry, Ordering::Relaxed);
-                freed = freed.saturating_add(user.ask(rule, around));
+                freed = freed.saturating_add(user.ask(rule, scope));
             }
         }
         Pass::Done(freed)
@@ -272,22 +277,22 @@ impl User<'_> {
     }
 
     /// Asks the shrinker by the rule; returns what it says it freed.
-    fn ask(&self, rule: Rule, around: &dyn Around) -> u64 {
+    fn ask(&self, rule: Rule, scope: &dyn ShrinkScope) -> u64 {
         let (what, counts) = (self.what(), &self.entry.counts);
         let add = |word: &AtomicU64, n: u64| word.fetch_add(n, Ordering::Relaxed);
         add(&counts.passes, 1);
-        let freeable = self.timed(around, |shrink| shrink.count());
+        let freeable = self.timed(scope, |shrink| shrink.count());
         if freeable == 0 {
             return 0;
         }
         let deferred = counts.deferred.load(Ordering::Relaxed);
         let demand = rule.demand(freeable, what.seeks, what.batch, deferred);
-        let before = around.bytes();
+        let before = scope.bytes();
         let (mut scanned, mut freed) = (0u64, 0u64);
         while let objects @ 1.. = demand.next(scanned) {
             add(&counts.calls, 1);
             add(&counts.asked, objects);
-            let Some(n) = self.timed(around, |shrink| shrink.scan(objects)) else {
+            let Some(n) = self.timed(scope, |shrink| shrink.scan(objects)) else {
                 add(&counts.stops, 1);
                 break;
             };
@@ -298,8 +303,8 @@ impl User<'_> {
         if scanned == 0 {
             return freed;
         }
-        let bytes = before.saturating_sub(around.bytes());
-        let fell = freeable.saturating_sub(self.timed(around, |shrink| shrink.count()));
+        let bytes = before.saturating_sub(scope.bytes());
+        let fell = freeable.saturating_sub(self.timed(scope, |shrink| shrink.count()));
         add(&counts.freed, freed);
         add(&counts.unproved, freed.saturating_sub(fell));
         add(&counts.bytes, bytes);
@@ -308,12 +313,17 @@ impl User<'_> {
         freed
     }
 
-    fn timed<R>(&self, around: &dyn Around, f: impl FnOnce(&dyn Shrink) -> R) -> R {
-        let begin = around.now_ns();
+    fn timed<R>(&self, scope: &dyn ShrinkScope, f: impl FnOnce(&dyn Shrink) -> R) -> R {
+        let begin = scope.now_ns();
         let result = f(self.what().shrink);
-        let ns = around.now_ns().saturating_sub(begin);
+        let ns = scope.now_ns().saturating_sub(begin);
         self.entry.counts.ns.fetch_add(ns, Ordering::Relaxed);
         self.entry.counts.longest_ns.fetch_max(ns, Ordering::Relaxed);
         result
     }
 }
+
+/// The example of the README runs as those of the documentation do.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,13 +1,13 @@
 //! Two kinds of objects, and three shrinkers that help nobody, under the same pressure by each
 //! rule: what each was asked, what it said, what came of it, and what it cost.
 //!
-//! `cargo run --release -p slabyard --example shrinkers`
+//! `cargo run --release -p slabyard-shrinker --example shrinkers`
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::platform::Platform;
 use slabyard::platform::linux::Linux;
-use slabyard::shrinker::{Around, Counts, Id, Pass, Registered, Rule, Shrink, Shrinkers, rule};
 use slabyard::yard::{Settings, Yard};
+use slabyard_shrinker::{Counts, Id, Pass, Registered, Rule, Shrink, ShrinkScope, Shrinkers, rule};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,7 +101,7 @@ impl Shrink for Allocates {
 #[derive(Default)]
 struct World(Vec<&'static Lru>);
 
-impl Around for World {
+impl ShrinkScope for World {
     fn now_ns(&self) -> u64 {
         YARD.platform().now_ns()
     }
