@@ -18,6 +18,12 @@ impl Limit {
         row.wanted.or(self.every).unwrap_or(0)
     }
 
+    /// The most that a concept may have.
+    pub fn most(&self, concept: &str) -> Option<usize> {
+        let Some(row) = self.rows.get(concept) else { return self.every };
+        Some(row.allowed.unwrap_or_else(|| self.wanted(*row)))
+    }
+
     /// What the row is to allow at this number, with room to grow by half of the slack; nothing if
     /// the number is within what is wanted.
     fn fitting(&self, row: Row, number: usize) -> Option<usize> {
@@ -36,7 +42,7 @@ pub fn breaches_of_limit(kind: &'static str, rules: &Rules, counts: &Counts) -> 
 fn breaches(kind: &str, limit: &Limit, counts: &Counts) -> Vec<String> {
     let mut breaches = Vec::new();
     for (concept, &number) in counts {
-        let Some(most) = most(limit, concept) else { continue };
+        let Some(most) = limit.most(concept) else { continue };
         if number > most {
             breaches.push(format!("{kind} of {concept}: {number}, at most {most} are allowed"));
         }
@@ -48,11 +54,6 @@ fn breaches(kind: &str, limit: &Limit, counts: &Counts) -> Vec<String> {
         ));
     }
     breaches
-}
-
-fn most(limit: &Limit, concept: &str) -> Option<usize> {
-    let Some(row) = limit.rows.get(concept) else { return limit.every };
-    Some(row.allowed.unwrap_or_else(|| limit.wanted(*row)))
 }
 
 /// The rows that allow more than there is: what each allows, and what it is to allow.

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod floors;
 mod limits;
 mod phrase;
@@ -25,6 +26,7 @@ use tree::Tree;
 const USAGE: &str = "\
 xtask floors              which crate and which module may name which, and how large each may be
 xtask walks               documents and comments against the code, and their words
+xtask walks --echoes      the comments that say no more than the name of what they document
 xtask floors --circles    the modules that name one another in circles
 xtask floors --lower      lowers the limits in ci/rules.toml to what there is";
 
@@ -46,6 +48,10 @@ fn run(arguments: &[&str]) -> Result<ExitCode, String> {
     match arguments {
         ["floors"] => Ok(report("floors", floors::findings(&tree)?)),
         ["walks"] => Ok(report("walks", walks::findings(&tree)?)),
+        ["walks", "--echoes"] => {
+            walks::echoes(&tree)?.iter().for_each(|echo| println!("{echo}"));
+            Ok(ExitCode::SUCCESS)
+        }
         ["floors", "--circles"] => {
             floors::all_circles(&tree)?.iter().for_each(|circle| println!("{circle}"));
             Ok(ExitCode::SUCCESS)
@@ -65,7 +71,7 @@ fn lowered_rules(tree: &Tree) -> Result<String, String> {
     let rules = rules::rules(tree)?;
     let mut text = tree.text(rules::PATH).unwrap_or_default().to_owned();
     let counted = floors::counted(tree, &rules)?;
-    for (kind, counts) in counted.into_iter().chain(walks::counted(tree)) {
+    for (kind, counts) in counted.into_iter().chain(walks::counted(tree)?) {
         if let Some(limit) = rules.limits.get(kind) {
             text = lowered(&text, kind, limit, &counts);
         }

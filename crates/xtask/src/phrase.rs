@@ -4,7 +4,7 @@
 //! word optional, and `...` stands for up to three words. Text is read in small letters, and what
 //! is between words is left out: a phrase `home` is not found in `homecoming`.
 
-/// One phrase.
+/// What text is held against.
 #[derive(Debug)]
 pub struct Phrase {
     parts: Vec<PhrasePart>,

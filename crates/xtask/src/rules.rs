@@ -54,6 +54,7 @@ pub struct Row {
 pub struct Words {
     pub foreign: Vec<String>,
     pub exempt: Vec<String>,
+    pub fillers: Vec<String>,
     pub of_engine: Vec<String>,
     pub retired: BTreeMap<String, String>,
     pub retired_of_engine: BTreeMap<String, String>,

@@ -75,7 +75,7 @@ impl Source {
         self.stream.clone()
     }
 
-    /// The file as its items.
+    /// What the file is to the compiler, before macros are expanded.
     pub fn items(&self) -> Result<syn::File, String> {
         syn::parse2(self.stream.clone())
             .map_err(|error| format!("{}:{}: {error}", self.path, error.span().start().line))

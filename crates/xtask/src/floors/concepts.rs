@@ -1,13 +1,14 @@
 //! How large the concepts of the code are, over all files of a crate: a type whose methods lie in
 //! thirty files is as large as one in one. What is compiled for tests only does not count.
 
+use crate::attributes::{is_for_tests, is_hidden};
 use crate::limits::Counts;
 use crate::source::{Source, Tokens, for_tests};
 use std::collections::HashSet;
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, ImplItem, ImplItemFn, Item, ItemFn, ItemImpl, ItemMod, ItemTrait, Meta, TraitItem,
-    Type, Visibility,
+    Attribute, ImplItem, ImplItemFn, Item, ItemFn, ItemImpl, ItemMod, ItemTrait, TraitItem, Type,
+    Visibility,
 };
 
 /// What is counted; a concept of a crate is `crate::Name`.
@@ -169,29 +170,6 @@ fn attributes(item: &Item) -> &[Attribute] {
         Item::Union(item) => &item.attrs,
         _ => &[],
     }
-}
-
-/// The words in the parentheses of the attributes of this name.
-fn words_of<'a>(attributes: &'a [Attribute], name: &'a str) -> impl Iterator<Item = String> + 'a {
-    let lists = attributes.iter().filter_map(move |attribute| match &attribute.meta {
-        Meta::List(list) if list.path.is_ident(name) => Some(list.tokens.to_string()),
-        _ => None,
-    });
-    lists.flat_map(|list| {
-        list.split(|c: char| c != '_' && !c.is_alphanumeric())
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    })
-}
-
-fn is_hidden(attributes: &[Attribute]) -> bool {
-    words_of(attributes, "doc").any(|word| word == "hidden")
-}
-
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    let words: Vec<String> = words_of(attributes, "cfg").collect();
-    words.iter().any(|word| word == "test")
-        && !words.iter().any(|word| word == "not" || word == "any")
 }
 
 #[cfg(test)]

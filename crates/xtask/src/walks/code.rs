@@ -33,7 +33,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// The lines of all code.
+    /// In all languages, without the comments of Rust.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         let rust = self.rust.iter().flat_map(|(_, prose)| prose.code.iter().map(String::as_str));
         rust.chain(self.others.iter().flat_map(|text| text.lines()))

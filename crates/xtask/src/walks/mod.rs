@@ -4,6 +4,7 @@
 
 mod code;
 mod documents;
+mod echoes;
 mod figures;
 mod names;
 mod references;
@@ -11,7 +12,7 @@ mod words;
 
 use crate::limits::{Counts, Findings, breaches_of_limit};
 use crate::rules::{rules, words};
-use crate::source::sources;
+use crate::source::{for_tests, sources};
 use crate::tree::Tree;
 use code::Code;
 use documents::documents;
@@ -31,13 +32,27 @@ pub fn findings(tree: &Tree) -> Result<Findings, String> {
         ("figures", figures::wrong_figures(tree)),
         ("steps", figures::wrong_steps(tree)),
         breaches_of_limit("length", &rules, &lengths(tree)),
+        breaches_of_limit("echoes", &rules, &nr_echoes(tree)?),
         ("words", words::retired_words(tree, &code, &words)),
     ])
 }
 
+/// The comments that say no more than the name of what they document, one a line.
+pub fn echoes(tree: &Tree) -> Result<Vec<String>, String> {
+    let sources = sources(tree)?;
+    let tests = for_tests(&sources);
+    let own = sources.iter().filter(|source| !tests.contains(source.path.as_str()));
+    echoes::echoes(own, &words(tree)?)
+}
+
 /// What has a limit here, by the name that it has in the table.
-pub fn counted(tree: &Tree) -> Vec<(&'static str, Counts)> {
-    vec![("length", lengths(tree))]
+pub fn counted(tree: &Tree) -> Result<Vec<(&'static str, Counts)>, String> {
+    Ok(vec![("length", lengths(tree)), ("echoes", nr_echoes(tree)?)])
+}
+
+/// In all crates together, so that a module that moves lowers no limit and breaks none.
+fn nr_echoes(tree: &Tree) -> Result<Counts, String> {
+    Ok(Counts::from([("crates".to_owned(), echoes(tree)?.len())]))
 }
 
 /// The words of each document, and of all below `docs`.
