@@ -1,6 +1,7 @@
 //! Figures and tables that stand in two places.
 
 use super::documents::documents;
+use crate::rules::Rules;
 use crate::tree::Tree;
 
 /// The figures in README's part "Measured" are in the document of benchmarks.
@@ -78,6 +79,24 @@ fn steps(script: &str) -> Vec<String> {
     steps
 }
 
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+
+/// The table of crates in the architecture has the crates of the table of edges.
+pub fn wrong_crates(tree: &Tree, rules: &Rules) -> Vec<String> {
+    let text = tree.text(ARCHITECTURE).unwrap_or_default();
+    let table = text.lines().skip_while(|line| !line.starts_with("| crate |"));
+    let rows = table.skip(2).take_while(|line| line.starts_with('|'));
+    let shown: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+    let crates = rules.edges.keys().map(|name| name.strip_prefix("slabyard-").unwrap_or(name));
+    let crates: Vec<&str> = crates.collect();
+    let lacks = crates.iter().filter(|name| !shown.contains(name));
+    let has = shown.iter().filter(|name| !crates.contains(name));
+    lacks
+        .map(|name| format!("{ARCHITECTURE}: no row for the crate {name}"))
+        .chain(has.map(|name| format!("{ARCHITECTURE}: there is no crate {name}")))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,5 +132,20 @@ mod tests {
         assert_eq!(wrong_steps(&tree), [""; 0]);
         tree.plant("ci/test", "build");
         assert_eq!(wrong_steps(&tree), ["no step was found in ci/test"]);
+    }
+
+    #[test]
+    fn finds_crates_that_only_one_table_has() {
+        let edges = ["slabyard", "slabyard-abi"].map(|name| (name.to_owned(), Vec::new())).into();
+        let rules = Rules { edges, ..Rules::default() };
+        let table = |rows: &str| {
+            let text = format!("| `other` |\n\n| crate | is |\n|---|---|\n{rows}\n\n| `else` |\n");
+            Tree::of([(ARCHITECTURE, &*text)])
+        };
+        let tree = table("| `abi` | a |\n| `slabyard` | b |");
+        assert_eq!(wrong_crates(&tree, &rules), [""; 0]);
+        let tree = table("| `abi` | a |\n| `bare` | b |");
+        let wrong = ["no row for the crate slabyard", "there is no crate bare"];
+        assert_eq!(wrong_crates(&tree, &rules), wrong.map(|w| format!("{ARCHITECTURE}: {w}")));
     }
 }

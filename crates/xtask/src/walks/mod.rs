@@ -31,6 +31,7 @@ pub fn findings(tree: &Tree) -> Result<Findings, String> {
         ("unused", names::unused_constants(&code)),
         ("figures", figures::wrong_figures(tree)),
         ("steps", figures::wrong_steps(tree)),
+        ("crates", figures::wrong_crates(tree, &rules)),
         breaches_of_limit("length", &rules, &lengths(tree)),
         breaches_of_limit("echoes", &rules, &nr_echoes(tree)?),
         ("words", words::retired_words(tree, &code, &words)),
