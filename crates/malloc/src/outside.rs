@@ -6,9 +6,9 @@
 //! be a small one, or its red zone in use. What ends the work is rt_sigreturn(2) on a frame that the other
 //! process wrote, as if a signal had come, so that the thread needs nobody to be whole again.
 //!
-//! Tried and refused: a trap at the end, of which the thread dies if the tracer is gone; to let
-//! `epoll_wait` end with EINTR, an error that no signal caused; and to detach at the beginning of
-//! such a call.
+//! Tried and refused: to end by a trap, because the thread dies of it if the tracer is gone; to let
+//! `epoll_wait` end with EINTR, which is an error that no signal caused; and to detach while such a
+//! call begins.
 //!
 //! Neighbours: [`slabyard::yard::Yard::answer_outside`] serves; [`crate::helper`] is the other way.
 //! Invariant: nothing here takes a lock of the C library, and `errno` stays as it was.

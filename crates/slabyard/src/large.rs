@@ -38,9 +38,9 @@ pub const LARGEST_RUN: usize = 1 << 20;
 
 /// The largest run where large blocks come and go.
 /// Blocks of 1 to 64 MiB that replace each other had 492,000 page faults as mappings and have
-/// 56,000 as runs (3e13e7d). Runs from the first block on had a tenth fewer, but a large block that
-/// is never freed would lie among small objects; the best fit in place of the most dirty extent has
-/// a third more.
+/// 56,000 as runs (3e13e7d). If the first such blocks are runs too, a tenth of these goes, but a
+/// large block that is never freed would lie among small objects. The extent that fits best, in
+/// place of the one with most dirty pages, has a third more page faults.
 pub const LARGEST_WARM_RUN: usize = 256 << 20;
 
 /// The largest run where there are [many](crate::pages::mappings::Mappings::are_many) mappings:
@@ -76,9 +76,9 @@ const ALIGN: usize = 16;
 
 /// A zeroed block of up to so many bytes may be faulted in whole, and at most so many in a row.
 /// `calloc` wrote to each page of such blocks, because programs look into a table before they enter
-/// something and each page faulted twice; but 2000 sparse ones of 200 KB were 402 MB resident, and
-/// are 18. So it does so only for as many bytes as runs were freed before: a program whose tables
-/// replace others takes 1.03 of the time.
+/// something, and each page faulted twice; but 2000 sparse blocks of 200 KB were 402 MB resident,
+/// and are 18. So it writes to as many bytes only as were freed in runs before: a program whose
+/// tables replace others takes 1.03 of the time.
 const LARGEST_TOUCHED: usize = 256 << 10;
 const MOST_TOUCHED: usize = 1 << 20;
 

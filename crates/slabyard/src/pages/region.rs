@@ -299,9 +299,9 @@ impl Region {
     /// if one is named, lie below it, and as many behind them as `ahead` says. Returns the old
     /// top, the aligned index, and the new top. The new part belongs to the caller.
     /// `None` if the system refuses or the reserve is used up.
-    /// What lay free behind each run had blocks whose heads touched every page of descriptors:
-    /// 30,000 blocks of 1.1 MB with one page written are resident with 225 MB in place of 550
-    /// (4234533).
+    /// Before, the free memory behind each run was in blocks, whose descriptors lay on every page
+    /// of their table: 30,000 blocks of 1.1 MB with one page written were resident with 550 MB, and
+    /// are with 225 (4234533).
     pub(super) fn grow<P: Platform>(
         &self,
         p: &P,
