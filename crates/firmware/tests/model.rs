@@ -3,11 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use slabyard::engine::array_cache::Limits;
-use slabyard::engine::counted::{Accounting, Freezing, Front, KernelCache, Planted, Rules};
-use slabyard::engine::slob::kernel::Kernel;
 use slabyard_firmware::boot;
 use slabyard_firmware::{MEMORY_BYTES, Machine, PAGES, Tables};
 use slabyard_fixed::{CpuSlab, FixedEngine, Settings, Slab, Slob, Slub, Tiny, orders};
+use slabyard_model::cache::{Accounting, Freezing, Front, KernelCache, Planted, Rules};
+use slabyard_model::slob::Kernel;
 use slabyard_small::boot::Boot;
 use slabyard_small::{CACHES, Moment, Request, SLOTS, What};
 use std::alloc::{Layout, alloc};

@@ -13,14 +13,14 @@
 
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::Counter;
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counted::contention::{Costs, Counts};
 use slabyard::engine::cpu_slabs::{OnCpus, Preset, Rules};
 use slabyard::platform::Platform;
 use slabyard::platform::linux::CountingLinux;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::ticks;
 use slabyard_lab::replay::contend::COSTS;
+use slabyard_model::cache::KernelCache;
+use slabyard_model::cache::contention::{Costs, Counts};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::*};

@@ -8,7 +8,7 @@
 //! where a size is so small that the count of objects limits the order.
 
 use crate::rules::{self, Accounting, Bands, OrderFormula, Settings};
-use slabyard::engine::counted::{Front, Planted, Rules};
+use slabyard_model::cache::{Front, Planted, Rules};
 use thiserror::Error;
 
 /// A slab's objects are counted in 15 bits.

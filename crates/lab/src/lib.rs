@@ -39,4 +39,4 @@ pub mod snapshot;
 pub mod tell;
 pub mod trace;
 
-pub use slabyard::engine::counters;
+pub use slabyard_model::counters;

@@ -1,8 +1,8 @@
 //! Alien arrays: what a CPU frees of another node's objects, by numbers.
 
 use slabyard::engine::array_cache::{Limits, alien};
-use slabyard::engine::counted::{Accounting, Freezing, KernelCache, Rules};
-use slabyard::engine::counters::Counter;
+use slabyard_model::cache::{Accounting, Freezing, KernelCache, Rules};
+use slabyard_model::counters::Counter;
 
 const OBJECTS: u32 = 32;
 

@@ -2,7 +2,7 @@
 //! limits change.
 
 use slabyard::engine::array_cache::Limits;
-use slabyard::engine::counted::{Accounting, Freezing, KernelCache, Rules};
+use slabyard_model::cache::{Accounting, Freezing, KernelCache, Rules};
 
 const WHOLE: Limits = Limits { limit: 120, batchcount: 60, sharedfactor: 0 };
 const OF_ONE: Limits = Limits { limit: 1, batchcount: 1, sharedfactor: 0 };

@@ -3,7 +3,6 @@
 //! `cargo test --release -p slabyard-lab --test lab check:: -- --nocapture` prints the
 //! figures.
 
-use slabyard::engine::counted::{Planted, Rules};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::check::goals::{Context, Goal, Traced, goals};
 use slabyard_lab::check::{Report, Spread, check};
@@ -13,6 +12,7 @@ use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace;
+use slabyard_model::cache::{Planted, Rules};
 use std::path::{Path, PathBuf};
 
 const TRACES: [&str; 3] = ["forkexec", "hackbench", "tr64k_hb_smp4"];

@@ -4,11 +4,11 @@
 //! `cargo test --profile checked -p slabyard-lab --test lab contention:: -- --nocapture` prints the figures.
 
 use super::recorded::recorded;
-use slabyard::engine::counters::Counter;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::contend::{COSTS, Contended, Counts, contend};
 use slabyard_lab::replay::{Plan, Start, replay};
 use slabyard_lab::rules::{Freezing, Release, Settings};
+use slabyard_model::counters::Counter;
 
 fn case(release: &str, cpus: u32, change: impl Fn(&mut Settings)) -> Case {
     let (trace, snapshot) = recorded("hackbench");
@@ -111,7 +111,7 @@ fn where_no_list_is_left_calls_do_what_they_do_one_at_a_time() {
     let alone = replay(&Plan { tasks: 1, ..plan }).expect("sound books");
     for counter in [Counter::AllocSlab, Counter::FreeSlab, Counter::ListLock, Counter::CmpxchgSlab]
     {
-        let sum = |caches: &[slabyard::engine::counted::KernelCache]| {
+        let sum = |caches: &[slabyard_model::cache::KernelCache]| {
             caches.iter().map(|cache| cache.counters().get(counter)).sum::<u64>()
         };
         assert_eq!(overlapped.counters.get(counter), sum(&alone.caches), "{counter:?}");

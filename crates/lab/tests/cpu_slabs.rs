@@ -13,9 +13,9 @@ mod pair;
 mod paths;
 
 use pair::{Chosen, Pair};
-use slabyard::engine::counters::Counter;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Rules};
 use slabyard::platform::machine::Machine;
+use slabyard_model::counters::Counter;
 
 struct Random(u64);
 

@@ -6,8 +6,6 @@
 
 use super::recorded::recorded;
 use slabyard::cache::classes::{self, CLASSES};
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counters::Counter;
 use slabyard::engine::slabs::{Rules, Slabs};
 use slabyard::engine::{Engine, Found, Header, partial};
 use slabyard::pages::Kind;
@@ -18,6 +16,8 @@ use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::prepare::Op;
+use slabyard_model::cache::KernelCache;
+use slabyard_model::counters::Counter;
 
 /// What is done by one call.
 #[derive(Clone, Copy, Debug)]

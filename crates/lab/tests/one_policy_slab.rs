@@ -4,9 +4,6 @@
 
 use slabyard::cache::classes::CLASSES;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim, clock};
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counted::arrays::Ring;
-use slabyard::engine::counters::Counter;
 use slabyard::engine::slabs::Slabs;
 use slabyard::engine::{ArrayCaches, Engine, Found, partial};
 use slabyard::pages::Kind;
@@ -16,6 +13,9 @@ use slabyard::reap::Turn;
 use slabyard::slab::Word;
 use slabyard::sync::{AtomicU32, Ordering};
 use slabyard::yard::{Settings, Yard};
+use slabyard_model::cache::KernelCache;
+use slabyard_model::cache::arrays::Ring;
+use slabyard_model::counters::Counter;
 
 /// What is done by one call.
 #[derive(Clone, Copy, Debug)]

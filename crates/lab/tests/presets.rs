@@ -3,12 +3,12 @@
 //! `cargo test --profile checked -p slabyard-lab --test lab presets:: -- --nocapture` prints the figures.
 
 use super::recorded::recorded;
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counters::Counter::{self, *};
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::prepare::Op;
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::{Release, Settings};
+use slabyard_model::cache::KernelCache;
+use slabyard_model::counters::Counter::{self, *};
 
 /// What a replay by a release's rules did.
 struct Run {

@@ -4,11 +4,11 @@
 //! `cargo test --profile checked -p slabyard-lab --test lab scale:: -- --nocapture` prints the figures.
 
 use super::recorded::recorded;
-use slabyard::engine::counted::KernelCache;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::events::{Event, What};
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
+use slabyard_model::cache::KernelCache;
 
 /// A trace on a machine that is changed.
 fn case_of(name: &str, change: fn(&mut Settings)) -> Case {

@@ -5,7 +5,6 @@
 //! it made was held, and after that was released. `data/README.md` says how they were made.
 
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim};
-use slabyard::engine::counted::Front;
 use slabyard_lab::case::{Case, order_of};
 use slabyard_lab::prepare::truth::{self, Change};
 use slabyard_lab::replay::{Start, replay};
@@ -13,6 +12,7 @@ use slabyard_lab::rules::{Machine, Release, Settings, Slab};
 use slabyard_lab::slab;
 use slabyard_lab::snapshot::KernelSnapshot;
 use slabyard_lab::trace::csv;
+use slabyard_model::cache::Front;
 use std::path::Path;
 
 /// Nanoseconds from the load's begin to where it is held.

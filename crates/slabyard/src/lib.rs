@@ -33,9 +33,6 @@
 // What only the platform and the doors of Linux use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
-#[cfg(any(test, feature = "cpu-slab"))]
-extern crate alloc;
-
 #[cfg(all(feature = "allocator-api2", target_os = "linux"))]
 pub mod allocator;
 pub mod bulk;

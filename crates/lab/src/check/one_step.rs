@@ -15,8 +15,8 @@ use super::cpu_lists::CpuLists;
 use super::pairs::{Asked, Pairs};
 use crate::prepare::{Op, Prepared};
 use crate::replay::{Plan, start};
-use slabyard::engine::counted::calls::Choice;
-use slabyard::engine::counted::{Front, KernelCache, NONE};
+use slabyard_model::cache::calls::Choice;
+use slabyard_model::cache::{Front, KernelCache, NONE};
 
 /// Hits among questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,12 +13,12 @@
 //!   slab alone that came last.
 //!
 //! Neighbours: [`super::one_step`] asks first, and heals by what the kernel chose only after
-//! that; the engine's [`follow`](slabyard::engine::counted::follow) does the moves.
+//! that; the engine's [`follow`](slabyard_model::cache::follow) does the moves.
 //! Invariant: for each slab, free in the model + denied is at most free by the trace, plus what
 //! the kernel proved to be free.
 
 use super::cpu_lists::{Drained, Ended};
-use slabyard::engine::counted::{KernelCache, NONE, Page, State};
+use slabyard_model::cache::{KernelCache, NONE, Page, State};
 use std::collections::HashMap;
 
 /// None of the kernel's slabs.

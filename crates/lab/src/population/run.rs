@@ -7,8 +7,8 @@
 use super::{CacheLoad, PopulationLoad};
 use crate::geometry::{self, SizeError};
 use crate::rules::Settings;
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counted::audit::Places;
+use slabyard_model::cache::KernelCache;
+use slabyard_model::cache::audit::Places;
 use slabyard_small::random::Random;
 
 /// What a population takes.

@@ -5,7 +5,7 @@
 //! task do not act at the same nanosecond here: each is late by a time of its own, up to
 //! [`SPREAD_NS`], and steps of all copies run in the order of the times that follow.
 //!
-//! Neighbours: [`slabyard::engine::counted::contention`] has the clocks, locks and words; [`costs`] is
+//! Neighbours: [`slabyard_model::cache::contention`] has the clocks, locks and words; [`costs`] is
 //! the one table of how long what takes, and where that is from.
 //! Invariant: the same plan and costs give the same counts.
 
@@ -13,9 +13,9 @@ use super::start;
 use super::tasks::Tasks;
 use super::{NONE, Plan};
 use crate::prepare::{self, Op, Step};
-use slabyard::engine::counted::KernelCache;
-pub use slabyard::engine::counted::contention::{Costs, Counts};
-use slabyard::engine::counters::Counters;
+use slabyard_model::cache::KernelCache;
+pub use slabyard_model::cache::contention::{Costs, Counts};
+use slabyard_model::counters::Counters;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

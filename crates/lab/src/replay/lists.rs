@@ -12,7 +12,7 @@ use super::layout::{self, Piece};
 use super::plan::{Parked, Plan};
 use crate::prepare::known::{KnownCache, Place};
 use crate::prepare::{FirstUse, Prepared};
-use slabyard::engine::counted::{Accounting, KernelCache, Rules};
+use slabyard_model::cache::{Accounting, KernelCache, Rules};
 
 /// The initial slabs, and what they have free.
 pub(super) struct Initial {

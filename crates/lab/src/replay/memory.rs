@@ -19,7 +19,7 @@ pub use crate::small::buddy::MOST_ORDER;
 use crate::small::mobility::Type;
 pub use crate::small::pages::{Counts, Free};
 use crate::small::pages::{Pages, Slabs};
-use slabyard::engine::counted::{KernelCache, NONE};
+use slabyard_model::cache::{KernelCache, NONE};
 use std::collections::HashMap;
 
 /// What found no memory.

@@ -29,7 +29,7 @@ use events::What;
 use memory::{Memory, Told};
 use pages::Pages;
 use report::Sample;
-use slabyard::engine::counted::{KernelCache, NONE, Page};
+use slabyard_model::cache::{KernelCache, NONE, Page};
 use tasks::Tasks;
 use timers::Timers;
 

@@ -8,9 +8,9 @@
 //! from the buddy as it ends.
 
 use super::Plan;
-use slabyard::engine::counted::{KernelCache, Page};
-use slabyard::pages::lists::counted::CountedLists;
 use slabyard::pages::lists::{Rules, Warmth};
+use slabyard_model::cache::{KernelCache, Page};
+use slabyard_model::page_lists::CountedLists;
 use std::collections::HashMap;
 
 /// The lists, and the pages of slabs that began since the start.

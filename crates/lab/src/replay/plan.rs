@@ -6,8 +6,8 @@ use super::events::{self, Event};
 use super::others::Others;
 use crate::prepare::Prepared;
 use crate::rules::Slab;
-use slabyard::engine::counted::Rules;
 use slabyard::pages::lists;
+use slabyard_model::cache::Rules;
 
 /// What to run.
 pub struct Plan<'a> {

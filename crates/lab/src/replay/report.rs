@@ -1,7 +1,7 @@
 //! What is where, at one moment of a replay.
 
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counted::audit::Places;
+use slabyard_model::cache::KernelCache;
+use slabyard_model::cache::audit::Places;
 
 /// All caches at one moment.
 #[derive(Clone, Debug)]

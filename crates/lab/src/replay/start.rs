@@ -14,7 +14,7 @@
 use super::layout::Piece;
 use super::lists::{Initial, Lists};
 use super::plan::{Plan, Start};
-use slabyard::engine::counted::{Front, KernelCache, NONE};
+use slabyard_model::cache::{Front, KernelCache, NONE};
 
 /// Of the choices that a snapshot leaves open.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;

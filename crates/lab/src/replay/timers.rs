@@ -8,9 +8,9 @@
 use crate::rules::Slab;
 use slabyard::engine::array_cache::policy::Taken;
 use slabyard::engine::array_cache::{self, clock, reap};
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counted::arrays::Ring;
 use slabyard::sync::AtomicU32;
+use slabyard_model::cache::KernelCache;
+use slabyard_model::cache::arrays::Ring;
 
 const MS: u64 = 1_000_000;
 /// Where caches lie: so far from one another.

@@ -1,6 +1,6 @@
 //! Any kernel's load on SLOB, from nothing.
 //!
-//! The requests of a trace are made of the model ([`slabyard::engine::slob::kernel`]): `kmalloc`'s
+//! The requests of a trace are made of the model ([`slabyard_model::slob`]): `kmalloc`'s
 //! by the bytes that were asked for, a cache's by its objects' size and alignment. What lived
 //! before the trace is not there, and its frees are left out: page numbers are those of the
 //! trace's own objects, whatever the kernel was.
@@ -10,7 +10,7 @@
 use super::TooFew;
 use crate::event::{Event, Kind};
 use crate::trace::Trace;
-pub use slabyard::engine::slob::kernel::Kernel;
+pub use slabyard_model::slob::Kernel;
 use std::collections::HashMap;
 
 /// Pages, and what they are for.

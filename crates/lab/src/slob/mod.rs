@@ -1,5 +1,5 @@
 //! SLOB replayed: the requests of a kernel's trace are made again of the model
-//! ([`slabyard::engine::slob::kernel`]), and its pages are held against the kernel's.
+//! ([`slabyard_model::slob`]), and its pages are held against the kernel's.
 //!
 //! The trace needs every allocation, as one of a kernel with SLOB has: its pages are found by the
 //! objects in them, among all pages that the trace tells of.
@@ -18,7 +18,7 @@ pub mod load;
 
 use crate::event::{Event, Kind};
 use crate::trace::Trace;
-use slabyard::engine::slob::kernel::Kernel;
+use slabyard_model::slob::Kernel;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The machine that was traced.

@@ -9,7 +9,7 @@ use super::load::{Cache, Of};
 use super::pages::Pages;
 use super::slabs::{LEAST_ALIGN, NoSlab, Place, Slabs};
 use super::state::Part;
-use slabyard::engine::slob::kernel::Kernel as Slob;
+use slabyard_model::slob::Kernel as Slob;
 
 /// Behind an object that readers may look at SLOB has a `struct rcu_head` and the object's size.
 const SLOB_FOOTER: u32 = 24;

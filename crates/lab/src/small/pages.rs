@@ -15,7 +15,7 @@ use super::kept::Limits;
 use super::memory::Memory;
 use super::mobility::Type;
 use super::zone::Zone;
-use slabyard::engine::counted::supply::{Order, Supply};
+use slabyard_model::cache::supply::{Order, Supply};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -17,7 +17,7 @@ use super::state::Part;
 use crate::rules::{Machine, Settings};
 use crate::slab;
 use slabyard::engine::array_cache::{Choice, Limits};
-use slabyard::engine::counted::{KernelCache, NONE};
+use slabyard_model::cache::{KernelCache, NONE};
 use thiserror::Error;
 
 /// One CPU, of node 0.

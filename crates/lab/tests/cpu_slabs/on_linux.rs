@@ -6,11 +6,11 @@
 use super::pair::{Chosen, Pair};
 use super::{load, paths};
 use slabyard::engine::Engine;
-use slabyard::engine::counters::Counter;
 use slabyard::engine::cpu_slabs::{Front, Preset, Rules};
 use slabyard::platform::Platform;
 use slabyard::platform::linux::{CountingLinux, Mode};
 use slabyard::yard::Yard;
+use slabyard_model::counters::Counter;
 use std::cell::Cell;
 use std::process::Command;
 

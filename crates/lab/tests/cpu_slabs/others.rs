@@ -4,10 +4,10 @@
 use super::Random;
 use super::pair::{Chosen, Pair as Of};
 use slabyard::cache::Cache;
-use slabyard::engine::counters::Counter;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Mixed, Rules};
 use slabyard::engine::{Engine, Tiny};
 use slabyard::platform::machine::Machine;
+use slabyard_model::counters::Counter;
 
 type Pair<E> = Of<Machine, E>;
 

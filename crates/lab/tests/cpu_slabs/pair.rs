@@ -1,8 +1,6 @@
 //! A cache of a yard and the model of it, which make the same calls.
 
 use slabyard::cache::Cache;
-use slabyard::engine::counted::KernelCache;
-use slabyard::engine::counters::Counter;
 use slabyard::engine::cpu_slabs::{OnCpus, Rules};
 use slabyard::engine::{Engine, partial};
 use slabyard::pages::{Descriptor, Kind};
@@ -10,6 +8,8 @@ use slabyard::platform::Platform;
 use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
+use slabyard_model::cache::KernelCache;
+use slabyard_model::counters::Counter;
 use std::collections::BTreeSet;
 
 /// Counters of the fast path: no yard counts them.

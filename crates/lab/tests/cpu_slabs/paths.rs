@@ -2,9 +2,9 @@
 //! driven alone, on pages and in numbers; the table of `docs/cpu-slabs.md` has the same rows.
 
 use super::pair::{Chosen, Pair};
-use slabyard::engine::counters::Counter;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Rules};
 use slabyard::platform::machine::Machine;
+use slabyard_model::counters::Counter;
 
 /// Few objects in a slab.
 const CLASS: usize = 24;

@@ -252,13 +252,15 @@ impl Header {
     }
 
     /// The first slab of the partial list and the list's length, as published.
-    pub(super) fn listed(&self) -> (u32, u32) {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn listed(&self) -> (u32, u32) {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed) as u32;
         (word(&self.shown.partial_head), word(&self.shown.nr_partial))
     }
 
     /// Objects in the barn's full sheaves, as published.
-    pub(crate) fn barn_objects(&self) -> u64 {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn barn_objects(&self) -> u64 {
         self.shown.barn_objects.load(Ordering::Relaxed)
     }
 
@@ -328,7 +330,7 @@ impl Header {
     }
 
     /// Changes them.
-    #[doc(hidden)] // For `slabyard-fixed`.
+    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub fn set_barn_limits(&self, full: u32, empty: u32) {
         self.shown.barn_full_limit.store(full.into(), Ordering::Relaxed);
         self.shown.barn_empty_limit.store(empty.into(), Ordering::Relaxed);

@@ -28,9 +28,6 @@
 
 pub mod any;
 pub mod array_cache;
-#[cfg(any(test, feature = "cpu-slab"))]
-pub mod counted;
-pub mod counters;
 pub mod cpu_slabs;
 pub mod debug;
 pub mod flags;
@@ -49,7 +46,6 @@ pub mod tiny;
 
 pub use any::Any;
 pub use array_cache::ArrayCaches;
-pub use counters::Counter;
 pub use debug::Debug;
 pub use flags::CacheFlags;
 pub use header::{Header, SPARE, Shape};
@@ -64,6 +60,7 @@ use crate::platform::{Platform, Slot};
 use crate::slab::Geometry;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
+pub use slabyard_abi::stats::Counter;
 
 /// What a reclaim pass has still to do in a cache.
 #[derive(Clone, Copy, Debug)]

@@ -40,7 +40,8 @@ pub struct Partial {
 
 /// An end of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+#[doc(hidden)] // For `slabyard-model`.
+pub enum End {
     Head,
     Tail,
 }
@@ -66,7 +67,8 @@ impl Partial {
     }
 
     /// Lists a slab that is on no list.
-    pub(super) fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
         let (prev, next) = match end {
             End::Head => (NIL, self.head),
             End::Tail => (self.tail, NIL),
@@ -99,7 +101,8 @@ impl Partial {
         on.count(Counter::ListLockSlabs, 1);
     }
 
-    pub(super) fn unlink<S: Slabs>(&mut self, on: S, slab: u32) {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn unlink<S: Slabs>(&mut self, on: S, slab: u32) {
         let links = on.links(slab);
         let (next, prev) = (links.next(), links.prev());
         if prev == NIL {
@@ -123,7 +126,8 @@ impl Partial {
     }
 
     /// Publishes the list's head and length to readers outside. Under its lock.
-    pub(super) fn publish(&self, cache: &Header) {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn publish(&self, cache: &Header) {
         cache.shown.nr_partial.store(self.nr_partial.into(), Ordering::Relaxed);
         cache.shown.partial_head.store(self.head.into(), Ordering::Relaxed);
     }
@@ -189,7 +193,8 @@ pub(super) fn take_objects<S: Slabs>(on: S, most: u32, mut f: impl FnMut(S::Take
 
 /// Takes from the slabs on the partial list, one piece of work; returns how many objects
 /// are still missing, and whether the list may have more.
-pub(super) fn take_partial<S: Slabs>(
+#[doc(hidden)] // For `slabyard-model`.
+pub fn take_partial<S: Slabs>(
     on: S,
     most: u32,
     whole: bool,
@@ -286,7 +291,7 @@ fn take_new<S: Slabs>(on: S, most: u32, whole: bool, f: impl FnMut(S::Taken)) ->
 
 /// Allocates one object from the slabs and bypasses what is parked: for an engine without
 /// stacks, a CPU whose stack is stopped, and a thread that has no row.
-#[doc(hidden)] // For `slabyard-fixed`.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn alloc_direct<S: Slabs>(on: S) -> Option<S::Object> {
     on.count(Counter::AllocSlowpath, 1);
     let mut one = None;
@@ -317,7 +322,7 @@ pub(super) enum Why {
 
 /// Relists a slab that objects were put into, if it was full or is empty now.
 #[inline]
-#[doc(hidden)] // For `slabyard-fixed`.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn freed<S: Slabs>(on: S, shape: &Shape, slab: u32, put: &Put) {
     let free = put.before + put.added;
     if put.added > 0 && (put.before == 0 || free == on.objects_in(shape, slab)) {

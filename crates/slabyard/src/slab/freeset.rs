@@ -56,7 +56,7 @@ impl Version {
     }
 
     /// The version of slabs that nobody may take for another one.
-    #[doc(hidden)] // For `slabyard-fixed`.
+    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub const ONLY: Version = Version(1);
 }
 
@@ -76,7 +76,7 @@ pub struct Put {
 
 /// A word of a slab's bitmap, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word(pub(crate) u32);
+pub struct Word(#[doc(hidden)] pub u32); // For `slabyard-model`.
 
 impl Word {
     /// Objects of a word.

@@ -206,8 +206,8 @@ impl Geometry {
     }
 
     /// Slabs of so many objects that are counted only: no granule holds them.
-    #[cfg(any(test, feature = "cpu-slab"))]
-    pub(crate) const fn counted(objects: u32) -> Self {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub const fn counted(objects: u32) -> Self {
         Geometry { object: 1, size: 1, first: 0, order: 0, objects, reciprocal: u64::MAX }
     }
 

@@ -6,8 +6,8 @@ mod slub;
 
 use crate::random::Random;
 use slabyard::cache::CacheSettings;
+use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Limits, OnNodes, alien};
-use slabyard::engine::counters::Counter;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::{Engine, sheaves};
 use slabyard::pages::nodes::STRIPE;

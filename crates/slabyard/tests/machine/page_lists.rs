@@ -1,11 +1,11 @@
 //! Page lists of every kind in front of a yard's buddy, below each engine.
 //!
 //! * a yard stays whole, alone, with preempted threads, and with refused memory ([`whole`]);
-//! * the page that was freed last is the next, and what a list does is counted ([`calls`]);
-//! * lists of runs make the calls of the lab's lists ([`pair`]), and a planted difference is found.
+//! * the page that was freed last is the next, and what a list does is counted ([`calls`]).
+//!
+//! `crates/model/tests/page_lists.rs` holds them against the lists of modelled kernels.
 
 mod calls;
-mod pair;
 mod whole;
 
 use crate::conformance::books;

@@ -94,7 +94,8 @@ pub fn drain<S: Arrays>(on: S, home: S) -> u32 {
 }
 
 /// Returns what a node has for another one to its slabs.
-pub(in crate::engine) fn flush<S: Arrays>(on: S, home: S) {
+#[doc(hidden)] // For `slabyard-model`.
+pub fn flush<S: Arrays>(on: S, home: S) {
     let taken = on.alien(home).and_then(|alien| alien.lock(on.park()).take(home));
     if let Some(mut array) = taken {
         array::return_all(home, &mut array);
@@ -103,10 +104,7 @@ pub(in crate::engine) fn flush<S: Arrays>(on: S, home: S) {
 }
 
 /// Calls `f` with each object of an alien array.
-pub(in crate::engine) fn each<S: Arrays>(
-    on: S,
-    alien: &Lock<Shared<S::Chain>>,
-    f: impl FnMut(S::Object),
-) {
+#[doc(hidden)] // For `slabyard-model`.
+pub fn each<S: Arrays>(on: S, alien: &Lock<Shared<S::Chain>>, f: impl FnMut(S::Object)) {
     alien.lock(on.park()).each(on, f);
 }

@@ -89,7 +89,8 @@ fn flush_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, batch: u32) {
 }
 
 /// Returns the oldest objects of an array, so many, to their slabs.
-pub(in crate::engine) fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, objects: u32) {
+#[doc(hidden)] // For `slabyard-model`.
+pub fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, objects: u32) {
     let oldest = &on.elements(array)[..objects as usize];
     match on.rules().flush {
         Flush::Piece => _ = flush::return_to_slabs(on, oldest, u32::MAX),
@@ -102,14 +103,14 @@ pub(in crate::engine) fn return_oldest<S: Arrays>(on: S, array: &mut S::Sheaf, o
 }
 
 /// Returns all objects of an array to their slabs.
-#[doc(hidden)] // For `slabyard-fixed`.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn return_all<S: Arrays>(on: S, array: &mut S::Sheaf) {
     return_oldest(on, array, array.len());
 }
 
 /// Allocates one object from the slabs: for a CPU whose stack is stopped, and a thread that has
 /// no row.
-#[doc(hidden)] // For `slabyard-fixed`.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
     on.count(Counter::AllocSlowpath, 1);
     let mut one = None;
@@ -118,7 +119,8 @@ pub fn alloc_direct<S: Arrays>(on: S) -> Option<S::Object> {
 }
 
 /// Checks an array in to this CPU's entry, with room for pushes up to `limit`.
-pub(in crate::engine) fn check_in<S: Arrays>(on: S, array: S::Sheaf, limit: u32) {
+#[doc(hidden)] // For `slabyard-model`.
+pub fn check_in<S: Arrays>(on: S, array: S::Sheaf, limit: u32) {
     let tag = Some(on.tag());
     if let Some(surplus) = on.check_in(on.cache().shape().main(), array, limit, tag)
         && let Some(surplus) = on.near(surplus)

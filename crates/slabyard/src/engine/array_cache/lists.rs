@@ -182,7 +182,7 @@ fn grow<S: Arrays>(on: S, most: u32, f: impl FnMut(S::Taken)) -> u32 {
 }
 
 /// Objects were put into a slab.
-#[doc(hidden)] // For `slabyard-fixed`.
+#[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
 pub fn freed<S: Arrays>(on: S, slab: u32, put: &Put) {
     if put.added > 0 {
         count_free(on, put.added.into());
@@ -222,7 +222,8 @@ fn relist<S: Arrays>(on: S, slab: u32, version: Version) {
 }
 
 /// Ends free slabs from the list's end, as long as the node has too many free objects.
-pub(in crate::engine) fn trim<S: Arrays>(on: S) {
+#[doc(hidden)] // For `slabyard-model`.
+pub fn trim<S: Arrays>(on: S) {
     if on.node().policy().emptied != Emptied::StaysWithinLimit {
         return;
     }
@@ -232,7 +233,8 @@ pub(in crate::engine) fn trim<S: Arrays>(on: S) {
 }
 
 /// Ends up to `most` free slabs from the list's end; returns how many.
-pub(in crate::engine) fn end_free<S: Arrays>(on: S, most: u32) -> u32 {
+#[doc(hidden)] // For `slabyard-model`.
+pub fn end_free<S: Arrays>(on: S, most: u32) -> u32 {
     let mut ended = 0;
     while ended < most {
         match end_while(on, ENDED_AT_ONCE.min(most - ended), || true) {

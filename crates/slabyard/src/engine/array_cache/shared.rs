@@ -26,7 +26,8 @@ impl<C> Shared<C> {
     }
 
     /// One that no word of the cache leads to.
-    pub(in crate::engine) const fn aside(none: C) -> Self {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub const fn aside(none: C) -> Self {
         Shared { array: none, objects: 0, touched: false, has_head: false }
     }
 

@@ -189,7 +189,8 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
     /// # Errors
     /// Gives the sheaf back if the barn or the yard is at its limit, or there is no memory
     /// for an empty sheaf.
-    pub(super) fn barn_put_full<S: Stacks<Chain = C>>(
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn barn_put_full<S: Stacks<Chain = C>>(
         &self,
         on: S,
         full: S::Sheaf,

@@ -141,23 +141,9 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
         larger
     }
 
-    /// Puts a full sheaf into the barn, or flushes it if the barn has enough; returns an empty one.
-    #[cfg(any(test, feature = "cpu-slab"))]
-    pub(in crate::engine) fn put_or_flush<S: Stacks<Chain = C>>(
-        &self,
-        on: S,
-        full: S::Sheaf,
-    ) -> S::Sheaf {
-        self.barn_put_full(on, full).unwrap_or_else(|mut full| {
-            on.count(Counter::BarnPutFail, 1);
-            self.flush(on, &mut full, u32::MAX);
-            full
-        })
-    }
-
     /// Returns the top objects of a sheaf to their slabs, by at most so many slab operations;
     /// says how many objects.
-    #[doc(hidden)] // For `slabyard-fixed`.
+    #[doc(hidden)] // For `slabyard-fixed` and `slabyard-model`.
     pub fn flush<S: Stacks<Chain = C>>(&self, on: S, sheaf: &mut S::Sheaf, most: u32) -> u32 {
         let objects = on.elements(sheaf);
         let flushed = match on.rules().flush {

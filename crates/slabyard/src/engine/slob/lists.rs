@@ -80,7 +80,8 @@ impl Lists {
     }
 
     /// The first page for objects of a size.
-    pub(super) fn first_for(&self, bytes: u32) -> Option<u32> {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn first_for(&self, bytes: u32) -> Option<u32> {
         filled(self.lists[list_of(bytes)].head)
     }
 
@@ -116,8 +117,8 @@ impl Lists {
     }
 
     /// Puts a page that is on no list at the tail of that for objects of a size.
-    #[cfg(any(test, feature = "cpu-slab"))]
-    pub(super) fn append<G: Pages>(&mut self, on: G, page: u32, bytes: u32) {
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn append<G: Pages>(&mut self, on: G, page: u32, bytes: u32) {
         self.add(on, page, bytes);
         let second = self.next(on, page, bytes);
         second.into_iter().for_each(|second| self.rotate(on, second, bytes));

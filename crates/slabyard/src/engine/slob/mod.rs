@@ -3,8 +3,8 @@
 //!
 //! The policy is written once: [`page`] finds and merges the free blocks of a page, [`lists`] has
 //! the three lists of partly free pages, and this module chooses the page. It stands on
-//! [`Pages`]: memory of the lab ([`kernel`]), or slabs of a yard (`on_pages`), of which [`Slob`] is
-//! the engine.
+//! [`Pages`]: memory of a modelled kernel (the crate `slabyard-model`), or slabs of a yard
+//! (`on_pages`), of which [`Slob`] is the engine.
 //!
 //! * A page is cut into units. Free blocks of a page are a list in order of addresses, written
 //!   into the free memory itself.
@@ -29,13 +29,10 @@
 //! some.
 
 mod engine;
-#[cfg(any(test, feature = "cpu-slab"))]
-pub mod kernel;
 mod lists;
 mod on_pages;
-mod page;
-#[cfg(test)]
-mod tests;
+#[doc(hidden)] // For `slabyard-model`.
+pub mod page;
 
 pub use engine::Slob;
 pub use lists::{Lists, list_of};

@@ -2,14 +2,12 @@
 //! yard's own.
 //!
 //! [`table`] has the kinds and their numbers, [`policy`] what a call does, [`on_cpus`] a yard's
-//! lists, [`counted`] those of the lab.
+//! lists; those of modelled kernels are in the crate `slabyard-model`.
 //!
 //! A yard follows a kind only once one was chosen ([`PageHeap::choose_page_lists`]), and has the
 //! code for it only on a platform that [says so](Platform::has_page_lists). Else
 //! [`super::percpu`] serves.
 
-#[cfg(any(test, feature = "cpu-slab"))]
-pub mod counted;
 mod on_cpus;
 pub mod policy;
 pub mod table;

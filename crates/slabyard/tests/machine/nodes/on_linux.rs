@@ -2,7 +2,7 @@
 //! that go from one to the next.
 
 use super::{BYTES, CLASS, Nodes, node_of};
-use slabyard::engine::counters::Counter;
+use slabyard::engine::Counter;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::{array_cache, sheaves};
 use slabyard::platform::Platform;

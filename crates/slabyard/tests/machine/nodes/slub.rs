@@ -5,8 +5,8 @@ use super::{
     CLASS, Nodes, OnTwo, check, counted, each_is_near, free_by_sequence, give, node_of, take, yard,
     yard_of,
 };
+use slabyard::engine::Counter;
 use slabyard::engine::Engine;
-use slabyard::engine::counters::Counter;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::sheaves::nodes::OnNodes;
 use slabyard::platform::machine::Config;

@@ -4,12 +4,9 @@
 use super::supply::{Order, Supply};
 use super::tests::{RULES, Random, each_combination};
 use super::*;
-use crate::engine::counters::Counter as C;
-use ::alloc::boxed::Box;
-use ::alloc::collections::BTreeMap;
-use ::alloc::format;
-use ::alloc::rc::Rc;
-use ::alloc::string::String;
+use crate::counters::Counter as C;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Objects of a slab of the least order; one of the cache's order has four.
 const LEAST: u32 = 1;

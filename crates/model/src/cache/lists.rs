@@ -1,14 +1,14 @@
-//! The lists of partial slabs: one for each node ([`crate::engine::partial`]), one for each CPU
-//! ([`crate::engine::cpu_slabs`]).
+//! The lists of partial slabs: one for each node ([`slabyard::engine::partial`]), one for each CPU
+//! ([`slabyard::engine::cpu_slabs`]).
 //!
 //! A slab is in one list at most; its [`State`] says in which.
 
 use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE, State};
-use crate::engine::array_cache::lists as array_lists;
-use crate::engine::cpu_slabs::lists;
-use crate::engine::partial::End;
-use crate::engine::slabs::Slabs;
+use slabyard::engine::array_cache::lists as array_lists;
+use slabyard::engine::cpu_slabs::lists;
+use slabyard::engine::partial::End;
+use slabyard::engine::slabs::Slabs;
 
 /// A CPU's list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,17 +25,17 @@ impl KernelCache {
     /// Puts a slab that is in no list on its node's.
     pub(crate) fn add_partial(&self, slab: u32, end: End) {
         let on = self.at_node_of(0, slab);
-        let mut list = on.cache().partial.lock(on.park());
+        let mut list = on.list().lock(on.park());
         list.add(on, slab, end);
-        list.publish(on.cache());
+        on.publish(&list);
     }
 
     /// Takes a slab off its node's list.
     pub(crate) fn remove_partial(&self, slab: u32) {
         let on = self.at_node_of(0, slab);
-        let mut list = on.cache().partial.lock(on.park());
+        let mut list = on.list().lock(on.park());
         list.unlink(on, slab);
-        list.publish(on.cache());
+        on.publish(&list);
     }
 
     /// The first slab of a node's list, and its length.
@@ -99,7 +99,7 @@ impl KernelCache {
                 continue;
             }
             let listed = self.each_node_partial(node as u16);
-            let empty: ::alloc::vec::Vec<u32> = listed
+            let empty: Vec<u32> = listed
                 .filter(|(slab, free)| *free == self.objects_of(*slab))
                 .map(|it| it.0)
                 .collect();
@@ -122,7 +122,7 @@ impl KernelCache {
             self.flush_cpu(cpu);
         }
         for node in 0..self.nodes.len() {
-            let mut listed = ::alloc::vec::Vec::new();
+            let mut listed = Vec::new();
             let mut at = self.node_partial(node).0;
             while at != NONE {
                 listed.push(at);
@@ -133,7 +133,7 @@ impl KernelCache {
             }
             // A bucket's slabs come in reverse order: each is moved to its head.
             let key = |slab: &u32| self.slab(*slab).free.get();
-            let (mut few, many): (::alloc::vec::Vec<u32>, _) =
+            let (mut few, many): (Vec<u32>, _) =
                 listed.iter().partition(|slab| key(slab) <= PROMOTED);
             few.reverse();
             few.sort_by_key(key);

@@ -5,7 +5,7 @@
 
 use super::calls::{ANY_NODE, Choice};
 use super::{KernelCache, NONE, State};
-use crate::engine::partial::End;
+use slabyard::engine::partial::End;
 
 impl KernelCache {
     /// Follows what a real kernel did: an object of this slab was allocated on
@@ -79,8 +79,8 @@ impl KernelCache {
     }
 
     /// The slabs that a CPU takes off a node's list behind this one, as far as they are there.
-    pub fn batch_behind(&self, slab: u32) -> ::alloc::vec::Vec<u32> {
-        let mut behind = ::alloc::vec::Vec::new();
+    pub fn batch_behind(&self, slab: u32) -> Vec<u32> {
+        let mut behind = Vec::new();
         if self.slab(slab).state.get() != State::NodePartial {
             return behind;
         }

@@ -1,10 +1,6 @@
 //! Checks a cache's books, and counts what is where.
 
 use super::{KernelCache, NONE, State};
-use ::alloc::format;
-use ::alloc::string::String;
-use ::alloc::vec;
-use ::alloc::vec::Vec;
 
 /// What a cache has, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Each rule of SLOB on the modelled machine, and random calls against an oracle.
 
-use super::kernel::Kernel;
 use super::*;
 use std::collections::BTreeMap;
 

@@ -1,18 +1,20 @@
 //! Page lists of the lab: pages are numbers, and each node has a buddy that is counted.
 //!
-//! The policy is a yard's ([`super::policy`]); here a list is a queue, whose front is its head, and
+//! The policy is a yard's ([`slabyard::pages::lists::policy`]); here a list is a queue, whose front is its head, and
 //! nothing refuses. One call is under way at a time.
 //!
 //! # Equation
 //!
 //! For each node: free in the buddy + on lists + live = pages that it was given.
 
-use super::policy::{self, End, Lists, Tuning};
-use super::table::{List, Rules, Warmth};
-use ::alloc::collections::{BTreeSet, VecDeque};
-use ::alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+#[cfg(test)]
+mod tests;
+
+use slabyard::pages::lists::policy::{self, End, Lists, Tuning};
+use slabyard::pages::lists::{List, Rules, Warmth};
 use slabyard_abi::stats::Counter;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Orders of a kernel's buddy: 0 to 10.
 const ORDERS: usize = 11;

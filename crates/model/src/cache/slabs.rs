@@ -1,21 +1,20 @@
 //! What policy stands on in the lab: [`numbers`](super::numbers) in place of pages.
 //!
-//! Neighbours: [`crate::engine::slabs`] says what each function owes; [`KernelCache`] holds
+//! Neighbours: [`slabyard::engine::slabs`] says what each function owes; [`KernelCache`] holds
 //! what is counted. One call is under way at a time, so locks never wait.
 
 use super::numbers::Slab;
 use super::{Front, KernelCache, NONE, State};
-use crate::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
-use crate::engine::{Counter, Header, Shape, array_cache, flush, partial};
-use crate::pages::NODE_LIMIT;
-use crate::platform::stack::Tag;
-use crate::platform::{Slot, Stopped};
-use crate::slab::{Geometry, Put, Version, Word};
-use crate::sync::AtomicUsize;
-use crate::sync::Nobody;
-use ::alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
-use core::iter::repeat_n;
+use slabyard::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
+use slabyard::engine::{Counter, Header, Shape, array_cache, flush, partial};
+use slabyard::pages::NODE_LIMIT;
+
+use slabyard::platform::stack::Tag;
+use slabyard::platform::{Slot, Stopped};
+use slabyard::slab::{Geometry, Put, Version, Word};
+use slabyard::sync::{AtomicUsize, Nobody};
+use std::cell::{Cell, RefCell};
+use std::iter::repeat_n;
 
 impl KernelCache {
     /// The slabs of a CPU's node.

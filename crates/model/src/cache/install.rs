@@ -5,7 +5,7 @@
 //! lists, waits at its node's: no rule would ever look for it on the CPU.
 
 use super::KernelCache;
-use crate::engine::partial::End;
+use slabyard::engine::partial::End;
 
 impl KernelCache {
     fn install(&self, node: u16, free: u32) -> u32 {
@@ -59,7 +59,7 @@ impl KernelCache {
 
     /// Says that the installed state is where counting begins.
     pub fn begin(&mut self) {
-        self.counters = crate::engine::counters::Counters::default();
+        self.counters = crate::counters::Counters::default();
         self.pages.get_mut().clear();
     }
 

@@ -9,12 +9,10 @@
 
 use super::supply::Order;
 use super::{KernelCache, Page, State};
-use crate::engine::Counter;
-use crate::slab::Word;
-use ::alloc::boxed::Box;
-use ::alloc::vec::Vec;
-use core::cell::{Cell, OnceCell, RefCell};
-use core::iter::repeat_with;
+use slabyard::engine::Counter;
+use slabyard::slab::Word;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::iter::repeat_with;
 
 /// A slab.
 #[derive(Debug, Default)]

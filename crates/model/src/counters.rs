@@ -1,7 +1,7 @@
 //! The counters of one cache of a model. Their names are those of `abi::stats`.
 
-use core::cell::Cell;
 pub use slabyard_abi::stats::Counter;
+use std::cell::Cell;
 
 /// Buckets of [`Counters::drains`]: slabs drained by one free, 1, 2, 3 to 4, 5 to 8 ...
 pub const DRAIN_BUCKETS: usize = 12;

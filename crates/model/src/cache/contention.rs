@@ -15,10 +15,8 @@
 //! at a time; with costs of 0 nothing overlaps and nothing fails.
 
 use super::KernelCache;
-use crate::engine::Counter;
-use ::alloc::vec;
-use ::alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use slabyard::engine::Counter;
+use std::cell::{Cell, RefCell};
 
 /// How long operations take, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,7 +322,7 @@ impl KernelCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::counted::{Accounting, Freezing, Front, Planted, Rules};
+    use crate::cache::{Accounting, Freezing, Front, Planted, Rules};
 
     const COSTS: Costs = Costs {
         fast: 1,

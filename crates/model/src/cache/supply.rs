@@ -10,7 +10,6 @@
 //! hand, of which the supply is told.
 
 use super::KernelCache;
-use ::alloc::boxed::Box;
 
 /// The order that a slab's block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What CPUs have of a cache of numbers: the policy of [`crate::engine::cpu_slabs`] works on it.
+//! What CPUs have of a cache of numbers: the policy of [`slabyard::engine::cpu_slabs`] works on it.
 //!
 //! A CPU's own objects are a number; its partial list is a chain through the slabs' links, so
 //! that a slab can leave it from any place.
@@ -6,11 +6,11 @@
 use super::lists::CpuPartial;
 use super::slabs::CountedSlabs;
 use super::{Accounting, KernelCache, NONE, Rules, State};
-use crate::engine::Shape;
-use crate::engine::cpu_slabs::{CpuSlab, CpuSlabs, Freed};
-use crate::engine::slabs::{Group, Held, Slabs};
-use crate::platform::Stopped;
-use crate::slab::Word;
+use slabyard::engine::Shape;
+use slabyard::engine::cpu_slabs::{CpuSlab, CpuSlabs, Freed};
+use slabyard::engine::slabs::{Group, Held, Slabs};
+use slabyard::platform::Stopped;
+use slabyard::slab::Word;
 
 /// A number of objects.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Sheaves and barns in front of a kernel's slabs: the policy of [`crate::engine::sheaves`],
+//! Sheaves and barns in front of a kernel's slabs: the policy of [`slabyard::engine::sheaves`],
 //! by the kernel's rules.
 //!
 //! An object in a sheaf counts as in use in its slab. In 6.18 a sheaf is refilled
@@ -7,9 +7,9 @@
 
 use super::slabs::{CountedSheaf, CountedSlabs};
 use super::{KernelCache, NONE};
-use crate::engine::array_cache::alien;
-use crate::engine::{Counter, Sheaves};
-use ::alloc::vec::Vec;
+use slabyard::engine::array_cache::alien;
+use slabyard::engine::slabs::Slabs;
+use slabyard::engine::{Counter, Sheaves};
 
 impl KernelCache {
     fn policy(&self, on: CountedSlabs<'_>) -> &Sheaves<Vec<CountedSheaf>> {
@@ -83,8 +83,12 @@ impl KernelCache {
             return;
         }
         let full = self.stacks[cpu].rcu_free.take();
-        let on = self.at(cpu);
-        let empty = self.policy(on).put_or_flush(on, full);
+        let (sheaves, on) = self.policy_at(cpu);
+        let empty = sheaves.barn_put_full(on, full).unwrap_or_else(|mut full| {
+            on.count(Counter::BarnPutFail, 1);
+            sheaves.flush(on, &mut full, u32::MAX);
+            full
+        });
         self.stacks[cpu].rcu_free.replace(empty);
     }
 

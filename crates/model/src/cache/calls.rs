@@ -6,12 +6,11 @@
 
 use super::slabs::CountedSlabs;
 use super::{Front, KernelCache, NONE};
-use crate::engine::cpu_slabs::{alloc, free, lists};
-use crate::engine::partial::{self, End};
-use crate::engine::slabs::{Group, Slabs};
-use crate::engine::{Counter, Header, tiny};
-use crate::slab::Word;
-use ::alloc::vec::Vec;
+use slabyard::engine::cpu_slabs::{alloc, free, lists};
+use slabyard::engine::partial::{self, End};
+use slabyard::engine::slabs::{Group, Slabs};
+use slabyard::engine::{Counter, Header, tiny};
+use slabyard::slab::Word;
 
 /// Where the next object comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,20 +1,21 @@
-//! Array caches in front of a kernel's slabs: the policy of [`crate::engine::array_cache`], by
+//! Array caches in front of a kernel's slabs: the policy of [`slabyard::engine::array_cache`], by
 //! numbers.
 //!
 //! An object in an array counts as in use in its slab. Objects of another node than the CPU's
-//! wait in [alien arrays](crate::engine::array_cache::alien). Time passes only where
+//! wait in [alien arrays](slabyard::engine::array_cache::alien). Time passes only where
 //! [`KernelCache::reap`] says so.
 
 use super::slabs::{CountedSheaf, CountedSlabs};
 use super::{Front, KernelCache, NONE};
-use crate::engine::array_cache::clock::{Chain, Look};
-use crate::engine::array_cache::shared::Shared;
-use crate::engine::array_cache::{ArrayCaches, Arrays, Choice, Limits, alien, array, lists, reap};
-use crate::engine::slabs::{Held, Rules, Slabs, Stacks};
-use crate::engine::{Counter, Shape};
-use crate::platform::Slot;
-use crate::sync::Lock;
-use ::alloc::vec::Vec;
+use slabyard::engine::array_cache::clock::{Chain, Look};
+use slabyard::engine::array_cache::shared::Shared;
+use slabyard::engine::array_cache::{
+    ArrayCaches, Arrays, Choice, Limits, alien, array, lists, reap,
+};
+use slabyard::engine::slabs::{Held, Rules, Slabs, Stacks};
+use slabyard::engine::{Counter, Shape};
+use slabyard::platform::Slot;
+use slabyard::sync::Lock;
 
 impl Arrays for CountedSlabs<'_> {
     fn node(&self) -> &ArrayCaches<Vec<CountedSheaf>> {

@@ -1,15 +1,18 @@
-//! Lists of real runs and those of the lab make the same calls: each call hands out a page of the
+//! A yard's page lists and the model's make the same calls: each call hands out a page of the
 //! same list position, and counts the same.
 
-use super::{BIG_ZONE, SMALL_ZONE, yard_of};
-use crate::random::Random;
 use slabyard::engine::{Counter, Tiny};
-use slabyard::pages::lists::counted::CountedLists;
 use slabyard::pages::lists::{PageLists, Rules, Warmth};
 use slabyard::platform::machine::{Config, Machine};
-use slabyard::yard::Yard;
+use slabyard::yard::{Settings, Yard};
+use slabyard_model::page_lists::CountedLists;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+
+/// A zone of which a batch is few pages, so that small yards reach every bound.
+const SMALL_ZONE: u64 = 64 << 20;
+/// A zone with the largest batch.
+const BIG_ZONE: u64 = 4 << 30;
 
 /// The counters of lists.
 fn counters() -> impl Iterator<Item = (Counter, &'static str)> {
@@ -29,7 +32,10 @@ struct Pair {
 
 impl Pair {
     fn new(kind: PageLists, zone: u64, planted: impl FnOnce(&mut Rules)) -> Self {
-        let yard = yard_of::<Tiny>(Config { cpus: CPUS, ..Config::default() }, kind, zone);
+        let machine = Machine::new(Config { cpus: CPUS, ..Config::default() });
+        let yard: Yard<Machine, Tiny> = Yard::new(machine);
+        assert!(yard.heap.choose_page_lists(kind, zone));
+        assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 20 }));
         let mut rules = *yard.heap.page_lists().expect("chosen");
         planted(&mut rules);
         let model = CountedLists::new(rules, CPUS, 1);
@@ -116,5 +122,30 @@ fn a_planted_difference_is_found() {
             let found = run(kind, SMALL_ZONE, planted);
             assert!(found.is_err(), "{kind:?}: difference {nth} was not found");
         }
+    }
+}
+
+/// Random numbers from a seed (splitmix64, public domain by S. Vigna).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
     }
 }

@@ -1,13 +1,14 @@
 //! A cache whose slabs are counted, not filled: that of a modelled kernel, on a machine of any
 //! shape, or of a yard.
 //!
-//! Its slabs are [`numbers`]. Sheaves and barns ([`super::sheaves`]), CPU slabs and CPU partial
-//! lists ([`super::cpu_slabs`]) and nodes' partial lists ([`super::partial`]) are policy that
-//! yards have, too, by the kernel's rules: 6.18 has sheaves before CPU slabs, 7.x in their place.
-//! SLAB's arrays ([`arrays`]) are such policy, too. [`calls`] allocate and free. One call is under way at a time; what a kernel does under a
-//! lock or by a compare-exchange is counted where it would do it, under the kernel's names
-//! ([`super::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below. [`contention`] gives calls a
-//! length, so that they overlap.
+//! Its slabs are [`numbers`]. Sheaves and barns ([`slabyard::engine::sheaves`]), CPU slabs and CPU
+//! partial lists ([`slabyard::engine::cpu_slabs`]) and nodes' partial lists
+//! ([`slabyard::engine::partial`]) are policy that yards have, too, by the kernel's rules: 6.18 has
+//! sheaves before CPU slabs, 7.x in their place. SLAB's arrays ([`arrays`]) are such policy, too.
+//! [`calls`] allocate and free. One call is under way at a time; what a kernel does under a lock or
+//! by a compare-exchange is counted where it would do it, under the kernel's names
+//! ([`crate::counters`]); [`walk`] shows what is where, [`audit`] checks the equations below.
+//! [`contention`] gives calls a length, so that they overlap.
 //!
 //! # Equations
 //!
@@ -33,20 +34,18 @@ mod tests;
 mod tests_supply;
 pub mod walk;
 
-use super::array_cache::shared::Shared;
-use super::counters::Counters;
-pub use super::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
-use super::slabs::{Refill, Rules as SheafRules};
-use super::{ArrayCaches, Header, Shape, Sheaves};
-use crate::pages::descriptor::NIL;
-use crate::slab::{Geometry, Word};
-use crate::sync::Nobody;
-use crate::sync::{AtomicUsize, Lock, Rank};
-use ::alloc::vec;
-use ::alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use crate::counters::Counters;
 use numbers::Numbers;
 use slabs::{CountedSheaf, CpuStacks};
+use slabyard::engine::array_cache::shared::Shared;
+pub use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
+use slabyard::engine::slabs::{Refill, Rules as SheafRules};
+use slabyard::engine::{ArrayCaches, Header, Shape, Sheaves};
+use slabyard::pages::descriptor::NIL;
+
+use slabyard::slab::{Geometry, Word};
+use slabyard::sync::{AtomicUsize, Lock, Nobody, Rank};
+use std::cell::{Cell, RefCell};
 
 /// No slab.
 pub const NONE: u32 = NIL;
@@ -222,7 +221,7 @@ impl KernelCache {
     }
 
     /// Slabs begun and ended since the last call, in order.
-    pub fn take_pages(&mut self) -> ::alloc::vec::Drain<'_, Page> {
+    pub fn take_pages(&mut self) -> std::vec::Drain<'_, Page> {
         self.pages.get_mut().drain(..)
     }
 

@@ -3,7 +3,7 @@
 
 use super::calls::Choice;
 use super::*;
-use crate::engine::counters::Counter as C;
+use crate::counters::Counter as C;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(super) const RULES: Rules = Rules {

@@ -5,15 +5,18 @@
 //! who frees it says its size. What does not fit into a page with its header, and cache objects
 //! of a page or more, are pages of their own. One call is under way at a time.
 //!
-//! Neighbours: [`super`] has the policy; the lab replays traces of kernels here, and puts pages
+//! Neighbours: [`slabyard::engine::slob`] has the policy; the lab replays traces of kernels here, and puts pages
 //! in place by hand to begin with ([`Kernel::install`]).
 
-use super::{Block, Lists, Overwritten, Pages, Place, Request, alloc, free, kernel_unit, page};
-use crate::engine::slabs::Links;
-use crate::pages::descriptor::NIL;
-use ::alloc::boxed::Box;
-use ::alloc::vec::Vec;
-use core::cell::{Cell, OnceCell};
+#[cfg(test)]
+mod tests;
+
+use slabyard::engine::slabs::Links;
+use slabyard::engine::slob::{
+    Block, Lists, Overwritten, Pages, Place, Request, alloc, free, kernel_unit, page,
+};
+use slabyard::pages::descriptor::NIL;
+use std::cell::{Cell, OnceCell};
 
 /// What a page is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
