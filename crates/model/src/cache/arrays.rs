@@ -5,7 +5,8 @@
 //! wait in [alien arrays](slabyard::engine::array_cache::alien). Time passes only where
 //! [`KernelCache::reap`] says so.
 
-use super::slabs::{CountedSheaf, CountedSlabs};
+use super::containers::CountedSheaf;
+use super::slabs::CountedSlabs;
 use super::{Front, KernelCache, NONE};
 use slabyard::engine::array_cache::clock::{Chain, Look};
 use slabyard::engine::array_cache::shared::Shared;

@@ -3,23 +3,13 @@
 //!
 //! A slab is in one list at most; its [`State`] says in which.
 
+use super::containers::CpuPartial;
 use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE, State};
 use slabyard::engine::array_cache::lists as array_lists;
 use slabyard::engine::cpu_slabs::lists;
 use slabyard::engine::partial::End;
 use slabyard::engine::slabs::Slabs;
-
-/// A CPU's list.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CpuPartial {
-    pub(crate) head: u32,
-    pub(crate) slabs: u32,
-    /// Free objects as [`Rules::accounting`](super::Rules) counts them.
-    pub(crate) objects: u32,
-}
-
-const _: () = assert!(NONE == 0, "what `default` has for no slab");
 
 impl KernelCache {
     /// Puts a slab that is in no list on its node's.

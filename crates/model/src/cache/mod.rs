@@ -18,7 +18,10 @@
 
 pub mod arrays;
 pub mod audit;
+mod begin;
 pub mod calls;
+mod containers;
+mod contend;
 pub mod contention;
 pub mod follow;
 pub mod install;
@@ -35,46 +38,17 @@ mod tests_supply;
 pub mod walk;
 
 use crate::counters::Counters;
+pub use containers::{CountedSheaf, CpuPartial};
+use containers::{Cpu, CpuStacks};
 use numbers::Numbers;
-use slabs::{CountedSheaf, CpuStacks};
+pub use numbers::{NONE, State};
 use slabyard::engine::array_cache::shared::Shared;
 pub use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Planted, Rules};
 use slabyard::engine::slabs::{Refill, Rules as SheafRules};
 use slabyard::engine::{ArrayCaches, Header, Shape, Sheaves};
-use slabyard::pages::descriptor::NIL;
-
 use slabyard::slab::{Geometry, Word};
 use slabyard::sync::{AtomicUsize, Lock, Nobody, Rank};
 use std::cell::{Cell, RefCell};
-
-/// No slab.
-pub const NONE: u32 = NIL;
-
-/// Where a slab is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum State {
-    /// Of nobody: its number is free for the next slab.
-    #[default]
-    Gone,
-    /// In no list: it has no free object.
-    Full,
-    /// On its node's list.
-    NodePartial,
-    /// On a CPU partial list.
-    CpuPartial,
-    /// A CPU's slab.
-    CpuSlab,
-}
-
-/// What a CPU has of a cache, sheaves apart.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Cpu {
-    pub(crate) slab: Cell<u32>,
-    /// Free objects of the slab that only this CPU may take.
-    pub(crate) free: Cell<u32>,
-    pub(crate) partial: Cell<lists::CpuPartial>,
-}
 
 /// What a node has of a cache: its words, partial list and barn.
 pub(crate) struct Node {

@@ -5,14 +5,33 @@
 //! the kernel's rules. To ours it matters in which word of the bitmap it is: then it is the
 //! number of its word, and each word's free objects are counted, too.
 //!
-//! Neighbours: [`super::slabs`] shows them to policy.
+//! Neighbours: [`super::begin`] begins and ends slabs, [`super::slabs`] shows them to policy.
 
-use super::supply::Order;
-use super::{KernelCache, Page, State};
-use slabyard::engine::Counter;
+use slabyard::engine::slabs::Links;
+use slabyard::pages::descriptor::NIL;
 use slabyard::slab::Word;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::iter::repeat_with;
+
+/// No slab.
+pub const NONE: u32 = NIL;
+
+/// Where a slab is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Of nobody: its number is free for the next slab.
+    #[default]
+    Gone,
+    /// In no list: it has no free object.
+    Full,
+    /// On its node's list.
+    NodePartial,
+    /// On a CPU partial list.
+    CpuPartial,
+    /// A CPU's slab.
+    CpuSlab,
+}
 
 /// A slab.
 #[derive(Debug, Default)]
@@ -37,6 +56,48 @@ pub struct Slab {
 
 const _: () = assert!(size_of::<Slab>() == 24);
 
+impl Links for Slab {
+    #[inline]
+    fn next(&self) -> u32 {
+        self.next.get()
+    }
+
+    #[inline]
+    fn set_next(&self, next: u32) {
+        self.next.set(next);
+    }
+
+    #[inline]
+    fn prev(&self) -> u32 {
+        self.prev.get()
+    }
+
+    #[inline]
+    fn set_prev(&self, prev: u32) {
+        self.prev.set(prev);
+    }
+
+    #[inline]
+    fn is_listed(&self) -> bool {
+        self.state.get() == State::NodePartial
+    }
+
+    #[inline]
+    fn set_listed(&self, is_listed: bool) {
+        self.state.set(if is_listed { State::NodePartial } else { State::Full });
+    }
+
+    #[inline]
+    fn is_apart(&self) -> bool {
+        self.counted.get() != 0
+    }
+
+    #[inline]
+    fn set_apart(&self, is_apart: bool) {
+        self.counted.set(is_apart.into());
+    }
+}
+
 /// Slabs of the first chunk; each other one has twice as many as the one before.
 const FIRST: u32 = 32;
 
@@ -54,7 +115,7 @@ impl Table {
         (chunk as usize, (at - (FIRST << chunk)) as usize)
     }
 
-    /// Numbers that slabs may have: up to this one, and not [`NONE`](super::NONE).
+    /// Numbers that slabs may have: up to this one, and not [`NONE`].
     pub(crate) fn len(&self) -> u32 {
         self.len.get()
     }
@@ -104,14 +165,14 @@ impl Numbers {
     }
 
     /// The number that the next slab gets.
-    fn next(&self) -> u32 {
+    pub(super) fn next(&self) -> u32 {
         let given = self.given.borrow().last().copied();
         let number = given.or_else(|| self.gone.borrow().last().copied());
         number.unwrap_or(self.table.len().max(1))
     }
 
     /// Begins a slab that has the next number.
-    fn begin(&self, objects: u32, node: u16) -> u32 {
+    pub(super) fn begin(&self, objects: u32, node: u16) -> u32 {
         let number = self.next();
         if self.given.borrow_mut().pop().is_none() {
             self.gone.borrow_mut().pop();
@@ -140,62 +201,8 @@ impl Numbers {
         number
     }
 
-    fn end(&self, number: u32) {
+    pub(super) fn end(&self, number: u32) {
         self.table.get(number).state.set(State::Gone);
         self.gone.borrow_mut().push(number);
-    }
-}
-
-impl KernelCache {
-    #[inline]
-    pub(crate) fn slab(&self, slab: u32) -> &Slab {
-        self.numbers.table.get(slab)
-    }
-
-    /// Begins a slab whose objects are all free, in no list; `None` without pages.
-    pub(crate) fn begin_slab(&self, node: u16) -> Option<u32> {
-        let slab = self.new_slab(node)?;
-        self.counters.add(Counter::AllocSlab, 1);
-        Some(slab)
-    }
-
-    pub(super) fn new_slab(&self, node: u16) -> Option<u32> {
-        let order = self.ask_for(self.numbers.next(), node)?;
-        let is_small = order == Order::Least;
-        let number = self.make(self.objects_if(is_small), node);
-        self.slab(number).is_small.set(is_small);
-        self.counters.add(Counter::OrderFallback, is_small.into());
-        Some(number)
-    }
-
-    /// Puts a slab in place that was there before: whoever has the pages is told.
-    pub(super) fn adopt_slab(&self, node: u16) -> u32 {
-        self.counters.add(Counter::AllocSlab, 1);
-        self.say_adopted(self.numbers.next(), node);
-        self.make(self.rules.objects, node)
-    }
-
-    fn make(&self, objects: u32, node: u16) -> u32 {
-        let number = self.numbers.begin(objects, node);
-        self.nr_slabs.set(self.nr_slabs.get() + 1);
-        self.pages.borrow_mut().push(Page::New(number));
-        if let Some(contention) = &self.contention {
-            contention.begin_slab(number);
-        }
-        number
-    }
-
-    /// Ends a slab that is empty and in no list.
-    pub(crate) fn discard(&self, slab: u32) {
-        self.counters.add(Counter::FreeSlab, 1);
-        self.end_slab(slab);
-    }
-
-    pub(super) fn end_slab(&self, slab: u32) {
-        debug_assert_eq!(self.slab(slab).free.get(), self.objects_of(slab));
-        self.say_ended(slab);
-        self.numbers.end(slab);
-        self.nr_slabs.set(self.nr_slabs.get() - 1);
-        self.pages.borrow_mut().push(Page::Freed(slab));
     }
 }

@@ -3,7 +3,7 @@
 //! A CPU's own objects are a number; its partial list is a chain through the slabs' links, so
 //! that a slab can leave it from any place.
 
-use super::lists::CpuPartial;
+use super::containers::CpuPartial;
 use super::slabs::CountedSlabs;
 use super::{Accounting, KernelCache, NONE, Rules, State};
 use slabyard::engine::Shape;
@@ -20,13 +20,6 @@ impl Held for Own {
     #[inline]
     fn len(&self) -> u32 {
         self.0
-    }
-}
-
-impl Held for CpuPartial {
-    #[inline]
-    fn len(&self) -> u32 {
-        self.slabs
     }
 }
 

@@ -5,7 +5,8 @@
 //! from, and flushed to, the CPU slab and its lists; in 7.x from the node's list.
 //! Objects of another node than the CPU's pass sheaves by.
 
-use super::slabs::{CountedSheaf, CountedSlabs};
+use super::containers::CountedSheaf;
+use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE};
 use slabyard::engine::array_cache::alien;
 use slabyard::engine::slabs::Slabs;

@@ -3,17 +3,17 @@
 //! Neighbours: [`slabyard::engine::slabs`] says what each function owes; [`KernelCache`] holds
 //! what is counted. One call is under way at a time, so locks never wait.
 
+use super::containers::CountedSheaf;
 use super::numbers::Slab;
-use super::{Front, KernelCache, NONE, State};
-use slabyard::engine::slabs::{Group, Held, Links, Rules, Slabs, Stacks};
+use super::{Front, KernelCache, NONE};
+use slabyard::engine::slabs::{Group, Held, Rules, Slabs, Stacks};
 use slabyard::engine::{Counter, Header, Shape, array_cache, flush, partial};
 use slabyard::pages::NODE_LIMIT;
-
 use slabyard::platform::stack::Tag;
 use slabyard::platform::{Slot, Stopped};
 use slabyard::slab::{Geometry, Put, Version, Word};
 use slabyard::sync::{AtomicUsize, Nobody};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::iter::repeat_n;
 
 impl KernelCache {
@@ -38,48 +38,6 @@ pub struct CountedSlabs<'a> {
     pub(crate) node: u16,
     /// The node that an allocation asks for.
     pub(crate) wanted: Option<u16>,
-}
-
-impl Links for Slab {
-    #[inline]
-    fn next(&self) -> u32 {
-        self.next.get()
-    }
-
-    #[inline]
-    fn set_next(&self, next: u32) {
-        self.next.set(next);
-    }
-
-    #[inline]
-    fn prev(&self) -> u32 {
-        self.prev.get()
-    }
-
-    #[inline]
-    fn set_prev(&self, prev: u32) {
-        self.prev.set(prev);
-    }
-
-    #[inline]
-    fn is_listed(&self) -> bool {
-        self.state.get() == State::NodePartial
-    }
-
-    #[inline]
-    fn set_listed(&self, is_listed: bool) {
-        self.state.set(if is_listed { State::NodePartial } else { State::Full });
-    }
-
-    #[inline]
-    fn is_apart(&self) -> bool {
-        self.counted.get() != 0
-    }
-
-    #[inline]
-    fn set_apart(&self, is_apart: bool) {
-        self.counted.set(is_apart.into());
-    }
 }
 
 impl Slabs for CountedSlabs<'_> {
@@ -284,30 +242,6 @@ impl Slabs for CountedSlabs<'_> {
         }
         self.cache.free_in_bulk(self.cpu, objects.to_vec());
     }
-}
-
-/// A sheaf of numbers.
-#[derive(Debug, Default)]
-pub struct CountedSheaf(pub(crate) Vec<u32>);
-
-impl Held for CountedSheaf {
-    #[inline]
-    fn len(&self) -> u32 {
-        self.0.len() as u32
-    }
-}
-
-/// A CPU's stacks.
-#[derive(Default)]
-pub(crate) struct CpuStacks {
-    pub(crate) main: RefCell<Option<CountedSheaf>>,
-    pub(crate) spare: RefCell<Option<CountedSheaf>>,
-    /// What `kfree_rcu()` freed here.
-    pub(crate) rcu_free: RefCell<CountedSheaf>,
-    /// An array was allocated from since the last reap.
-    pub(crate) touched: Cell<bool>,
-    /// Reaps so far.
-    pub(crate) reaps: Cell<u32>,
 }
 
 impl CountedSlabs<'_> {

@@ -3,8 +3,8 @@
 //!
 //! Neighbours: [`audit`](super::audit) sums over all of them and checks the books.
 
+use super::containers::CpuStacks;
 use super::numbers::Slab;
-use super::slabs::CpuStacks;
 use super::{KernelCache, NONE, State};
 
 impl KernelCache {
