@@ -9,7 +9,7 @@ use super::started::each_started;
 pub use super::started::{lock_starts, unlock_starts};
 use crate::engine::Engine;
 use crate::platform::Platform;
-use crate::platform::linux::OnLinux;
+use crate::platform::linux::{Counting, OnLinux};
 use crate::sync::{AtomicU32, Ordering};
 use crate::yard::Yard;
 
@@ -41,7 +41,7 @@ pub fn at_fork(prepare: Handler, parent: Handler, child: Handler) {
     unsafe { pthread_atfork(prepare, parent, child) };
 }
 
-impl<const COUNTS: bool, E: Engine> Yard<OnLinux<COUNTS>, E> {
+impl<C: Counting, E: Engine> Yard<OnLinux<C>, E> {
     /// In the child of a fork: takes what threads that are not there had in rows of their own.
     /// Their slots are free [afterwards](OnLinux::free_foreign_slots).
     pub fn adopt_foreign_rows(&self) {

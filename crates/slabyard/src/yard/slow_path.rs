@@ -17,6 +17,8 @@ use crate::gate::Inside;
 use crate::jumped::gave_jumped_up;
 use crate::observe::mailbox::answer_mail;
 use crate::platform::Platform;
+#[cfg(target_os = "linux")]
+use crate::platform::linux::{Counting, OnLinux};
 use crate::platform::mark::{self, Mark};
 use crate::surplus::{give_slice, has_surplus};
 use crate::sync::Ordering;
@@ -160,7 +162,7 @@ pub(crate) fn is_inside<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-impl<const COUNTS: bool, E: Engine> Yard<crate::platform::linux::OnLinux<COUNTS>, E> {
+impl<C: Counting, E: Engine> Yard<OnLinux<C>, E> {
     /// Called before the program installs a filter of system calls: when it returns, no slow
     /// path is under way that began before and makes calls which a filter may punish
     /// ([`Linux::restrict`](crate::platform::linux::Linux::restrict)).

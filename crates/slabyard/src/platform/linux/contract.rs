@@ -3,7 +3,7 @@
 //! Neighbour: [`super`] has the state and finds out what there is.
 //! Invariant: once the process is sealed, no system call about memory is made.
 
-use super::{Mode, OnLinux, bytes, calls, handlers, huge, memory, nodes, slots};
+use super::{Counting, Mode, OnLinux, bytes, calls, handlers, huge, memory, nodes, slots};
 use crate::platform::reader::Place;
 use crate::platform::rseq::{self, flags};
 use crate::platform::stack::{Rows, Slot, Stack, Stopped};
@@ -22,13 +22,13 @@ fn clock(which: i32) -> [u64; 2] {
     time.map(i64::cast_unsigned)
 }
 
-impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
+impl<C: Counting> Platform for OnLinux<C> {
     #[inline(always)]
     fn has_page_lists(&self) -> bool {
-        COUNTS
+        C::COUNTS
     }
 
-    const MOST_NODES: usize = if COUNTS { nodes::MOST } else { 1 };
+    const MOST_NODES: usize = if C::COUNTS { nodes::MOST } else { 1 };
 
     fn nodes(&self) -> usize {
         self.nodes.len()
@@ -210,7 +210,9 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
 
     fn fence(&self) -> bool {
         may_call(self);
-        if COUNTS && let Some(fences) = self.counts.fences(self.rows.len()) {
+        if C::COUNTS
+            && let Some(fences) = self.counts.fences(self.rows.len())
+        {
             fences.fetch_add(1, Ordering::Relaxed);
         }
         self.fence.make()
@@ -356,14 +358,14 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
 
     #[inline]
     fn page_refused(&self) {
-        if COUNTS {
+        if C::COUNTS {
             self.counts.refusals().fetch_add(1, Ordering::Relaxed);
         }
     }
 
     #[inline]
     fn drained_all(&self, bytes: usize) {
-        if COUNTS {
+        if C::COUNTS {
             self.counts.drained().fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
@@ -374,7 +376,7 @@ impl<const COUNTS: bool> Platform for OnLinux<COUNTS> {
 
     #[inline]
     fn counts(&self) -> bool {
-        COUNTS && self.counts.base() != 0
+        C::COUNTS && self.counts.base() != 0
     }
 
     #[inline]

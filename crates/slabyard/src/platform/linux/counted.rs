@@ -2,16 +2,16 @@
 //!
 //! Neighbours: [`super::counts`] keeps the counts, [`super::nodes`] finds the nodes.
 
-use super::{Mode, OnLinux};
+use super::{Counting, Mode, OnLinux};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 use slabyard_abi::stats::CACHE_WORDS;
 
-impl<const COUNTS: bool> OnLinux<COUNTS> {
+impl<C: Counting> OnLinux<C> {
     /// From now on slow paths are counted. False if there is no memory for it, or no code.
     /// Call it after [`OnLinux::init`].
     pub fn count_slow_paths(&self) -> bool {
-        COUNTS && self.counts.begin(self.page_bytes(), self.rows.len())
+        C::COUNTS && self.counts.begin(self.page_bytes(), self.rows.len())
     }
 
     /// From now on there are so many memory nodes, a power of two: the machine's own, if it has
@@ -69,7 +69,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
 
     /// Fences of all CPUs until now; `None` where nothing is counted.
     pub fn fences(&self) -> Option<u64> {
-        let fences = self.counts.fences(self.rows.len()).filter(|_| COUNTS)?;
+        let fences = self.counts.fences(self.rows.len()).filter(|_| C::COUNTS)?;
         Some(fences.load(Ordering::Relaxed))
     }
 }

@@ -3,11 +3,11 @@
 //! Neighbour: the malloc library sees the filters that a program installs.
 //! Invariant: what is restricted or sealed stays so.
 
-use super::OnLinux;
+use super::{Counting, OnLinux};
 use crate::platform::{rseq, sys};
 use crate::sync::Ordering;
 
-impl<const COUNTS: bool> OnLinux<COUNTS> {
+impl<C: Counting> OnLinux<C> {
     /// From now on no system call is made but those that any allocator makes: to map, unmap,
     /// resize and protect memory, to advise of it in the oldest ways, to sleep and to wake.
     pub fn restrict(&self) {

@@ -1,7 +1,7 @@
 //! What a call asks that may be one of a signal handler ([`crate::jumped`]): about a word that
 //! may be gone, and that no handler comes.
 
-use super::OnLinux;
+use super::{Counting, OnLinux};
 use crate::platform::sys;
 
 /// True if the C library has made no other thread: glibc says so since 2.32, and others nothing.
@@ -16,7 +16,7 @@ pub(super) fn is_only_thread() -> bool {
     false
 }
 
-impl<const COUNTS: bool> OnLinux<COUNTS> {
+impl<C: Counting> OnLinux<C> {
     /// True if a word is there and differs. The system compares it, so that memory that was
     /// unmapped is no fault (`EFAULT`): a requeue of no waiter from the word to itself, which fails
     /// where it differs (futex(2)). A wait would sleep where it does not.

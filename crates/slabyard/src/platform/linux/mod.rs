@@ -41,6 +41,7 @@ use super::Platform;
 use super::rseq::{self, Thread, flags};
 use super::stack::{Rows, Slot};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::marker::PhantomData;
 use counts::Counts;
 use memory::Memory;
 pub use shared::Left;
@@ -57,13 +58,35 @@ pub enum Mode {
 }
 
 /// The platform of a real process.
-pub type Linux = OnLinux<false>;
+pub type Linux = OnLinux<Uncounted>;
 /// The same, which counts what slow paths do, once it is [asked](OnLinux::count_slow_paths), and
 /// may have [several nodes](OnLinux::set_nodes).
-pub type CountingLinux = OnLinux<true>;
+pub type CountingLinux = OnLinux<Counted>;
 
-/// The platform of a real process: `COUNTS` if it has code that counts, and that tells nodes.
-pub struct OnLinux<const COUNTS: bool> {
+/// Whether a platform has code that counts, and that tells nodes. A type and no number, so that
+/// code which is generic over yards of processes has one parameter for it.
+pub trait Counting: Send + Sync + 'static {
+    /// True if it has.
+    const COUNTS: bool;
+}
+
+/// It has none: slow paths have no branch for it.
+pub enum Uncounted {}
+
+impl Counting for Uncounted {
+    const COUNTS: bool = false;
+}
+
+/// It has both.
+pub enum Counted {}
+
+impl Counting for Counted {
+    const COUNTS: bool = true;
+}
+
+/// The platform of a real process.
+pub struct OnLinux<C: Counting> {
+    counting: PhantomData<C>,
     rows: Rows,
     memory: Memory,
     /// The owner [calls](OnLinux::give_way) when the program registers an area itself.
@@ -91,11 +114,12 @@ struct Setup {
     page_bytes: AtomicUsize,
 }
 
-impl<const COUNTS: bool> OnLinux<COUNTS> {
+impl<C: Counting> OnLinux<C> {
     /// A platform before [`OnLinux::init`].
     #[must_use]
     pub const fn new() -> Self {
         OnLinux {
+            counting: PhantomData,
             rows: Rows::new(),
             memory: Memory::new(),
             gives_way: AtomicBool::new(false),
@@ -208,7 +232,7 @@ impl<const COUNTS: bool> OnLinux<COUNTS> {
     }
 }
 
-impl<const COUNTS: bool> Default for OnLinux<COUNTS> {
+impl<C: Counting> Default for OnLinux<C> {
     fn default() -> Self {
         Self::new()
     }

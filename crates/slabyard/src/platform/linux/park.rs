@@ -1,6 +1,6 @@
 //! How threads wait for locks: futexes of the process.
 
-use super::OnLinux;
+use super::{Counting, OnLinux};
 use crate::platform::birth::CHILD;
 use crate::platform::{Park, Platform, rseq, sys};
 use crate::sync::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use crate::sync::{AtomicU32, Ordering};
 const FUTEX_WAIT_PRIVATE: usize = 128;
 const FUTEX_WAKE_PRIVATE: usize = 129;
 
-impl<const COUNTS: bool> Park for OnLinux<COUNTS> {
+impl<C: Counting> Park for OnLinux<C> {
     fn wait(&self, word: &AtomicU32, value: u32) {
         let address = word.as_ptr() as usize;
         // SAFETY: the word lives while we borrow it.

@@ -5,7 +5,7 @@
 //! A key beyond the first 32 is not used: glibc allocates for such a key's first value, and a
 //! reader may be a signal handler that interrupted the allocator.
 
-use super::OnLinux;
+use super::{Counting, OnLinux};
 use crate::platform::reader::{ENDED, Place};
 use crate::platform::{rseq, sys};
 use crate::sync::{AtomicU32, Ordering};
@@ -70,7 +70,7 @@ impl Readers {
     }
 }
 
-impl<const COUNTS: bool> OnLinux<COUNTS> {
+impl<C: Counting> OnLinux<C> {
     pub(super) fn ends_reader(&self, place: &Place) -> bool {
         let place = core::ptr::from_ref(place).cast::<u8>();
         self.readers.key().is_some_and(|key| {

@@ -9,7 +9,7 @@
 //!
 //! Neighbour: the malloc library defines the functions that make such children.
 
-use super::{Mode, OnLinux};
+use super::{Counting, Mode, OnLinux};
 use crate::platform::rseq::{self, flags as bits};
 use crate::platform::sys;
 use crate::sync::{AtomicU32, Ordering};
@@ -41,7 +41,7 @@ pub enum Left {
     Refused,
 }
 
-impl<const COUNTS: bool> OnLinux<COUNTS> {
+impl<C: Counting> OnLinux<C> {
     /// This thread has no row until it [returns](OnLinux::return_to_row). True if it had none
     /// before.
     pub fn leave_row(&self) -> bool {

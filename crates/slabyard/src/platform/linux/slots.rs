@@ -5,7 +5,7 @@
 //!
 //! Neighbour: [`super`] gives a thread its slot at its first slow path.
 
-use super::{Mode, OnLinux};
+use super::{Counting, Mode, OnLinux};
 use crate::platform::rseq::{self, flags};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
@@ -46,7 +46,7 @@ pub(super) fn given() -> usize {
     SLOTS.given.load(Ordering::Relaxed)
 }
 
-impl<const COUNTS: bool> OnLinux<COUNTS> {
+impl<C: Counting> OnLinux<C> {
     /// Sets the function to call when a thread got a private slot.
     pub fn on_slot(&self, call: fn()) {
         self.on_slot.store(call as usize, Ordering::Relaxed);
