@@ -6,10 +6,11 @@
 use crate::handles::{self, Handle, NAME_BYTES};
 use crate::mutex::Held;
 use crate::names::Name;
-use crate::policy;
-use crate::text::{Line, abort, say};
 use core::fmt::Write as _;
 use slabyard::cache::classes::ROWS;
+use slabyard_process::policy;
+use slabyard_process::say;
+use slabyard_process::text::{Line, abort};
 
 /// Fills the handles of kmalloc's classes, at the first call that may need one.
 pub(crate) fn show_classes(_held: &Held<'_>) {
@@ -44,8 +45,8 @@ pub(crate) fn checked(function: &str, cache: *const Handle) -> Option<&'static H
 /// A bug of the caller of which nothing came: says it.
 macro_rules! refuse {
     ($errno:expr, $($arguments:tt)*) => {{
-        crate::text::say!($($arguments)*);
-        crate::errno::set_errno($errno);
+        slabyard_process::say!($($arguments)*);
+        slabyard_process::errno::set_errno($errno);
     }};
 }
 pub(crate) use refuse;

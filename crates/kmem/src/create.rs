@@ -10,10 +10,7 @@
 use crate::aliases;
 use crate::caches::{self, refuse};
 use crate::handles::{self, Handle, NAME_BYTES};
-use crate::policy;
-use crate::start;
-use crate::state::YARD;
-use crate::text::say;
+use crate::state::{YARD, ensure};
 use crate::tools;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::fmt;
@@ -28,6 +25,8 @@ use slabyard::platform::{GRANULE, Platform};
 use slabyard::slab::{Constructor, Destructor, Geometry};
 use slabyard_abi::debug::{DebugFlags, FLAGS};
 use slabyard_abi::engines::EngineName;
+use slabyard_process::policy;
+use slabyard_process::say;
 
 const EINTR: c_int = 4;
 const ENOMEM: c_int = 12;
@@ -147,7 +146,7 @@ unsafe fn create(
     let Some(mut settings) = (unsafe { settings(text, size, &args) }) else {
         return (None, panics);
     };
-    if !start::ensure() {
+    if !ensure() {
         refuse!(ENOMEM, "slabyard_cache_create(\"{text}\"): no memory");
         return (None, panics);
     }
@@ -225,9 +224,9 @@ unsafe fn settings(name: &str, size: usize, args: &Args) -> Option<CacheSettings
         return None;
     };
     let mut settings = CacheSettings::of(size as u32).align(align as u32).flags(flags);
-    settings.debug = asked.with(crate::debug::flags_for(name.as_bytes()));
+    settings.debug = asked.with(slabyard_process::debug::flags_for(name.as_bytes()));
     if settings.debug.has(DebugFlags::TRACK) {
-        crate::debug::prepare();
+        slabyard_process::debug::prepare();
     }
     // SAFETY: the caller's promise.
     settings.engine = match unsafe { engine(args.engine) } {
@@ -243,8 +242,7 @@ unsafe fn settings(name: &str, size: usize, args: &Args) -> Option<CacheSettings
         args.dtor.map(|dtor| Destructor { destruct: construct, word: word(dtor) });
     settings.sheaf_capacity = Some(args.sheaf_capacity).filter(|objects| *objects != 0);
     settings.min_partial = chosen(args.min_partial);
-    let page_order =
-        if start::ensure() { (YARD.platform().page_bytes() / GRANULE).ilog2() } else { 0 };
+    let page_order = if ensure() { (YARD.platform().page_bytes() / GRANULE).ilog2() } else { 0 };
     let of_pages = |order: u32| order.saturating_add(page_order);
     let most = chosen(args.max_order).map_or(Geometry::LARGEST_ORDER, of_pages);
     settings.orders = (of_pages(chosen(args.min_order).unwrap_or(0)), most);
@@ -425,7 +423,7 @@ pub extern "C" fn slabyard_cache_size(cache: *const Handle) -> usize {
 /// The cache of an object.
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_cache_of(object: *const c_void) -> *const Handle {
-    if !crate::state::ready() {
+    if !slabyard_process::state::ready() {
         return null();
     }
     let Some(id) = YARD.cache_of(object as usize) else { return null_mut() };

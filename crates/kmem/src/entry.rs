@@ -13,11 +13,11 @@
 mod fast {
     use crate::handles::Handle;
     use crate::slow::{alloc_slow, free_slow};
-    use crate::state::{FAST, at};
     use core::arch::naked_asm;
     use core::ffi::c_void;
     use slabyard::platform::stack::COUNTDOWN_AT;
     use slabyard::{rseq_announce, rseq_pop, rseq_push};
+    use slabyard_process::state::{FAST, at};
 
     /// Allocates an object of a cache.
     #[unsafe(no_mangle)]

@@ -14,12 +14,13 @@
 //! else changes while [`LOCK`] is held and the word says that there is no cache.
 
 use crate::mutex::{Held, Mutex};
-use crate::state::{YARD, choose_limit};
+use crate::state::{ObjectCaches, YARD};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use slabyard::cache::CacheId;
 use slabyard::cache::classes::CLASSES;
 use slabyard::cache::slots::{MOST_CACHES, slot_of};
+use slabyard_process::state::choose_limit;
 
 /// Bytes of a name, with the 0 at its end.
 pub(crate) const NAME_BYTES: usize = 32;
@@ -162,7 +163,7 @@ impl Handle {
         self.word.store(THERE | own << OWN_SHIFT, Ordering::Release);
         MADE.fetch_max(number + 1, Ordering::AcqRel);
         // Sets the slot.
-        choose_limit();
+        choose_limit::<ObjectCaches>();
     }
 
     /// There is no cache any more. Returns what the word was, for [`Handle::put_back`].
@@ -173,6 +174,6 @@ impl Handle {
     /// The cache is there again: it was not destroyed.
     pub(crate) fn put_back(&self, word: u64) {
         self.word.store(word, Ordering::Release);
-        choose_limit();
+        choose_limit::<ObjectCaches>();
     }
 }

@@ -6,12 +6,13 @@
 
 use crate::aliases;
 use crate::names::Name;
-use crate::state::{YARD, mode_number, ready};
+use crate::state::YARD;
 use core::ffi::c_int;
 use core::fmt::{self, Display, Write};
 use slabyard::cache::CacheId;
 use slabyard::cache::classes::CLASSES;
 use slabyard::observe::sample::{Sample, Span};
+use slabyard_process::state::{mode_number, ready};
 
 /// Takes a piece of text; anything but 0 stops.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8]) -> c_int;

@@ -3,16 +3,16 @@
 //! As in the kernel a request of 0 bytes gets a pointer that is no block ([`ZERO_SIZE`]), which all
 //! functions take. `kvmalloc` is `kmalloc` here: there is one address space.
 
-use crate::misuse;
 use crate::slow::{free_any, given};
-use crate::start;
-use crate::state::{YARD, ready};
+use crate::state::{ObjectCaches, YARD, ensure};
 use crate::tools;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::classes::{LARGEST, ROWS};
 use slabyard::platform::Platform;
 use slabyard_abi::engines::EngineName;
+use slabyard_process::misuse;
+use slabyard_process::state::ready;
 
 const ALIGN: usize = 16;
 /// `SLABYARD_ZERO_SIZE_PTR`.
@@ -21,7 +21,7 @@ const MOST: usize = isize::MAX as usize;
 
 /// A block; null and ENOMEM without memory.
 pub(crate) fn allocate(bytes: usize, align: usize) -> *mut c_void {
-    let block = if start::ensure() { YARD.alloc_fast(bytes, align.max(ALIGN)) } else { None };
+    let block = if ensure() { YARD.alloc_fast(bytes, align.max(ALIGN)) } else { None };
     tools::block_allocated(block.unwrap_or(0));
     given(block)
 }
@@ -122,9 +122,13 @@ pub extern "C" fn slabyard_kfree_sensitive(block: *mut c_void) {
 fn usable(function: &str, block: *const c_void) -> Option<usize> {
     match block as usize {
         _ if is_none(block) => None,
-        address if ready() => misuse::usable_or_misuse(function, address),
+        address if ready() => misuse::usable_or_misuse::<ObjectCaches>(function, address),
         address => {
-            misuse::found_at_call(function, address, slabyard::yard::Place::Foreign);
+            misuse::found_at_call::<ObjectCaches>(
+                function,
+                address,
+                slabyard::yard::Place::Foreign,
+            );
             None
         }
     }
@@ -139,7 +143,7 @@ pub extern "C" fn slabyard_ksize(block: *const c_void) -> usize {
 /// Bytes that a block of so many would have room for.
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_kmalloc_size_roundup(bytes: usize) -> usize {
-    if bytes == 0 || bytes > MOST || !start::ensure() {
+    if bytes == 0 || bytes > MOST || !ensure() {
         return bytes;
     }
     if YARD.engine() == EngineName::Slob {

@@ -10,13 +10,13 @@
 use crate::caches::refuse;
 use crate::kmalloc::{allocate, release, slabyard_kmalloc};
 use crate::mutex::Mutex;
-use crate::policy;
 use crate::state::YARD;
-use crate::text::say;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, Ordering};
 use slabyard::platform::Park;
+use slabyard_process::policy;
+use slabyard_process::say;
 
 const EINVAL: c_int = 22;
 

@@ -3,15 +3,15 @@
 
 use crate::caches::{checked, refuse};
 use crate::entry::slabyard_cache_alloc;
-use crate::errno::set_errno;
 use crate::handles::Handle;
-use crate::policy;
 use crate::slow::{ENOMEM, free_any, free_one, given, refused};
 use crate::state::YARD;
 use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
+use slabyard_process::errno::set_errno;
+use slabyard_process::policy;
 
 const EAGAIN: c_int = 11;
 const EINVAL: c_int = 22;
@@ -43,7 +43,7 @@ pub extern "C" fn slabyard_cache_zalloc(cache: *const Handle) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_cache_alloc_node(cache: *const Handle, node: c_int) -> *mut c_void {
     match usize::try_from(node) {
-        Ok(node) if crate::state::ready() && YARD.heap.region.nodes() > 1 => {
+        Ok(node) if slabyard_process::state::ready() && YARD.heap.region.nodes() > 1 => {
             let handle = checked("slabyard_cache_alloc_node", cache);
             let Some(id) = handle.and_then(Handle::id) else { return null_mut() };
             let object = YARD.alloc_from_node(id, node);

@@ -3,18 +3,18 @@
 //! Neighbour: `slabyard::waiting` says what a reader may rely on.
 
 use crate::caches::checked;
-use crate::errno::set_errno;
 use crate::handles::Handle;
-use crate::misuse;
 use crate::names::Name;
-use crate::policy;
-use crate::start;
-use crate::state::{YARD, ready};
-use crate::text::say;
+use crate::state::{ObjectCaches, YARD, ensure};
 use crate::tools;
 use core::ffi::{c_int, c_void};
 use slabyard::waiting::{NotTaken, NotWaited};
 use slabyard::yard::Place;
+use slabyard_process::errno::set_errno;
+use slabyard_process::misuse;
+use slabyard_process::policy;
+use slabyard_process::say;
+use slabyard_process::state::ready;
 
 const EDEADLK: c_int = 35;
 const EINTR: c_int = 4;
@@ -22,7 +22,7 @@ const EINTR: c_int = 4;
 /// Opens a section of a reader.
 #[unsafe(no_mangle)]
 pub extern "C" fn slabyard_rcu_read_lock() {
-    if start::ensure() {
+    if ensure() {
         YARD.rcu_read_lock();
     }
 }
@@ -100,7 +100,7 @@ fn given(function: &str, address: usize, taken: Result<(), NotTaken>) -> c_int {
     match taken {
         Ok(()) => 0,
         Err(NotTaken::Place(place)) => {
-            misuse::found_at_call(function, address, place);
+            misuse::found_at_call::<ObjectCaches>(function, address, place);
             -1
         }
         Err(NotTaken::Full | NotTaken::Memory | NotTaken::Interrupted) => {

@@ -8,6 +8,13 @@ use core::ptr::null_mut;
 #[allow(dead_code, reason = "a build of the whole workspace gives the engine the standard library")]
 pub(crate) struct Rust;
 
+#[allow(dead_code, reason = "as above")]
+impl Rust {
+    pub(crate) const fn new() -> Self {
+        Rust
+    }
+}
+
 // SAFETY: what is never allocated is never freed.
 unsafe impl GlobalAlloc for Rust {
     unsafe fn alloc(&self, _: Layout) -> *mut u8 {

@@ -1,17 +1,17 @@
 //! Prefilled sheaves, by C's names: `struct slabyard_sheaf` is a block that holds one.
 
 use crate::caches::checked;
-use crate::errno::set_errno;
 use crate::handles::Handle;
 use crate::kmalloc::{allocate, release};
-use crate::policy;
 use crate::slow::ENOMEM;
 use crate::state::YARD;
-use crate::text::say;
 use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::prefill::Prefilled;
+use slabyard_process::errno::set_errno;
+use slabyard_process::policy;
+use slabyard_process::say;
 
 /// Makes a sheaf with objects of a cache.
 #[unsafe(no_mangle)]

@@ -3,11 +3,11 @@
 //! Neighbour: `slabyard_shrinker` has the table and the rules.
 
 use crate::caches::refuse;
-use crate::start;
-use crate::state::{YARD, ready};
+use crate::state::{YARD, ensure};
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use slabyard::platform::Platform;
+use slabyard_process::state::ready;
 use slabyard_shrinker::{
     ENTRIES, Id, Pass, Registered, Removal, Rule, Shrink, ShrinkScope, Shrinkers,
 };
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn slabyard_shrinker_register(
         // SAFETY: the caller's promise: the name stays as long as the shrinker.
         unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("?")
     };
-    if !start::ensure() {
-        crate::errno::set_errno(ENOMEM);
+    if !ensure() {
+        slabyard_process::errno::set_errno(ENOMEM);
         return -1;
     }
     CALLBACKS.iter().for_each(finish_removal);
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn slabyard_shrinker_register(
         }
         Err(slabyard_shrinker::Full) => {
             entry.change(FILLING, FREE);
-            crate::errno::set_errno(ENOMEM);
+            slabyard_process::errno::set_errno(ENOMEM);
             -1
         }
     }

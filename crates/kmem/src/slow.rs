@@ -2,18 +2,19 @@
 //! is said of a free that is a bug.
 
 use crate::caches::checked;
-use crate::errno::set_errno;
 use crate::handles::Handle;
-use crate::misuse;
 use crate::names::Name;
-use crate::policy;
-use crate::state::{YARD, ready};
-use crate::text::say;
+use crate::state::{ObjectCaches, YARD};
 use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use slabyard::cache::CacheId;
 use slabyard::yard::Place;
+use slabyard_process::errno::set_errno;
+use slabyard_process::misuse;
+use slabyard_process::policy;
+use slabyard_process::say;
+use slabyard_process::state::ready;
 
 pub(crate) const ENOMEM: c_int = 12;
 
@@ -78,7 +79,7 @@ pub(crate) fn refused(function: &str, id: CacheId, object: usize, place: Place) 
             );
             policy::end();
         }
-        place => misuse::found_at_call(function, object, place),
+        place => misuse::found_at_call::<ObjectCaches>(function, object, place),
     }
 }
 
@@ -90,6 +91,6 @@ pub(crate) fn free_any(function: &str, object: usize) {
     tools::any_freed(object);
     let freed = if ready() { YARD.free_fast(object) } else { Err(Place::Foreign) };
     if let Err(place) = freed {
-        misuse::found_at_call(function, object, place);
+        misuse::found_at_call::<ObjectCaches>(function, object, place);
     }
 }

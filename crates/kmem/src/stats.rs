@@ -7,13 +7,14 @@
 use crate::caches::{checked, refuse};
 use crate::handles::Handle;
 use crate::json;
-use crate::state::{YARD, ready};
+use crate::state::YARD;
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 use slabyard::cache::classes::CLASSES;
 use slabyard::observe::sample::{Sample, Span};
+use slabyard_process::state::ready;
 
 const EINVAL: c_int = 22;
 const ENOENT: c_int = 2;
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn slabyard_cache_stats_get(
     }
     let sample = YARD.sample(handle.number());
     let Some(sample) = &sample else {
-        crate::errno::set_errno(ENOENT);
+        slabyard_process::errno::set_errno(ENOENT);
         return -1;
     };
     // As it was asked for, whatever a tool made of it.

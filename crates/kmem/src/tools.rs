@@ -22,7 +22,7 @@
 //! their objects themselves, and are not reported.
 
 use crate::mutex::Held;
-use crate::state::{YARD, hold_open};
+use crate::state::YARD;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use slabyard::cache::classes::CLASSES;
@@ -31,6 +31,7 @@ use slabyard::platform::GRANULE;
 use slabyard::slab::{Constructor, Destructor};
 use slabyard::yard::Place;
 use slabyard_abi::debug::DebugFlags;
+use slabyard_process::state::hold_open;
 
 const NONE: u8 = 0;
 const MEMCHECK: u8 = 1;
@@ -113,7 +114,7 @@ pub(crate) fn prepare(settings: &mut CacheSettings, _held: &Held<'_>) -> Option<
         }
     } else {
         settings.debug = DebugFlags::CHECK.with(DebugFlags::TRACK);
-        crate::debug::prepare();
+        slabyard_process::debug::prepare();
     }
     Some(record)
 }

@@ -7,25 +7,9 @@
 //! `memory.events` changes, and that a trigger is taken or refused. A byte in the bell ends each
 //! wait at once in its place.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "of the library's files some functions alone are tried"
-)]
-
-#[path = "../src/pressure/cgroup.rs"]
-mod cgroup;
-#[path = "../src/errno.rs"]
-mod errno;
-#[path = "../src/pressure/files.rs"]
-mod files;
-#[path = "../src/pressure/sources.rs"]
-mod sources;
-#[path = "../src/text.rs"]
-mod text;
-
 use slabyard_abi::pressure::parse;
-use sources::{Said, Sources};
+use slabyard_process::malloc::pressure::files;
+use slabyard_process::malloc::pressure::sources::{Said, Sources};
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,124 @@
+//! Which engine serves the process.
+//!
+//! Neighbours: `abi::options` has the options; [`crate::any`] calls this before the yard begins.
+
+use crate::state::{AnyEngine, YARD};
+use slabyard_abi::engines::EngineName;
+use slabyard_abi::options::Key;
+use slabyard_process::debug;
+use slabyard_process::options::Options;
+use slabyard_process::say;
+
+/// Chooses the engine, by its options.
+pub(crate) fn choose(options: &Options) {
+    use slabyard::engine::cpu_slabs::{Front, Rules};
+    use slabyard::pages::lists::PageLists;
+    use slabyard_abi::options::EngineKey;
+    if options.of_engines(EngineKey::Count) == 1 && !YARD.platform().count_slow_paths() {
+        say!("SLABYARD_COUNT is not possible here: no memory for the counts");
+    }
+    let lists = PageLists::ALL[options.of_engines(EngineKey::PageLists) as usize];
+    let engine = EngineName::ALL[options.get(Key::Engine) as usize];
+    if debug::is_wanted() {
+        match engine {
+            EngineName::Slob => {
+                say!("SLABYARD_DEBUG is ignored: the engine `slob` has no caches of one size")
+            }
+            _ => debug::choose::<AnyEngine>(),
+        }
+    }
+    let arrays = arrays(options);
+    if options.of_engines(EngineKey::Nodes) > 0 {
+        let has_nodes = match engine {
+            EngineName::Slub => options.of_engines(EngineKey::Front) == 0,
+            EngineName::Slab => true,
+            EngineName::Tiny | EngineName::Slob => false,
+        };
+        if has_nodes {
+            if lists != PageLists::ALL[0] {
+                say!("SLABYARD_PAGE_LISTS is ignored: with several nodes the yard has its own");
+            }
+            if arrays != Default::default() {
+                say!("SLABYARD_RECLAIM and SLABYARD_ARRAYS are ignored with several nodes");
+            }
+            return choose_nodes(engine, options);
+        }
+        match engine {
+            EngineName::Slub => say!("SLABYARD_NODES is ignored: CPU slabs have one node"),
+            _ => say!("SLABYARD_NODES is ignored: the engine `{}` has one node", engine.row().name),
+        }
+    }
+    YARD.heap.choose_page_lists(lists, options.of_engines(EngineKey::Zone));
+    if engine == EngineName::Slab {
+        YARD.choose_arrays(arrays);
+    } else if arrays != Default::default() {
+        let name = engine.row().name;
+        say!(
+            "SLABYARD_RECLAIM and SLABYARD_ARRAYS are ignored: the engine `{}` is not `slab`",
+            name
+        );
+    }
+    match options.of_engines(EngineKey::Front) {
+        0 => YARD.choose(engine),
+        _ if engine != EngineName::Slub => {
+            say!("SLABYARD_FRONT is ignored: the engine `{}` has no front", engine.row().name);
+            YARD.choose(engine);
+        }
+        front => {
+            let rules = cpu_slabs(options);
+            let mixed = Rules { front: Front::SheavesOverCpuSlabs, ..rules };
+            YARD.choose_cpu_slabs(if front == 2 { &mixed } else { &rules });
+        }
+    }
+}
+
+/// Chooses `slub` with sheaves, or `slab`, with several memory nodes.
+fn choose_nodes(engine: EngineName, options: &Options) {
+    use slabyard::engine::nodes::NodeSettings;
+    use slabyard_abi::options::{EngineKey, OF_ENGINE};
+    if !YARD.platform().set_nodes(1 << options.of_engines(EngineKey::Nodes)) {
+        say!("SLABYARD_NODES is not possible here");
+        YARD.choose(engine);
+        return;
+    }
+    let own = if engine == EngineName::Slub { NodeSettings::SLUB } else { NodeSettings::SLAB };
+    let remote_percent = match options.of_engines(EngineKey::RemoteNodeDefragRatio) {
+        OF_ENGINE => own.remote_percent,
+        percent => percent as u32,
+    };
+    let has_aliens = own.has_aliens && options.of_engines(EngineKey::AlienCache) == 1;
+    YARD.caches().choose_on_nodes(engine, NodeSettings { remote_percent, has_aliens });
+}
+
+/// The rules of CPU slabs that the options ask for.
+fn cpu_slabs(options: &Options) -> slabyard::engine::cpu_slabs::Rules {
+    use slabyard::engine::cpu_slabs::{Accounting, Freezing, Planted, Preset, Rules};
+    use slabyard_abi::options::EngineKey;
+    let option = |key| options.of_engines(key) as usize;
+    let preset = Preset::ALL[option(EngineKey::Release)];
+    let freezing = match option(EngineKey::Freezing) {
+        0 => preset.freezing,
+        word => Freezing::WORDS[word - 1].1,
+    };
+    let accounting = match option(EngineKey::Accounting) {
+        1 => Accounting::Objects,
+        2 => Accounting::Slabs,
+        3 => Accounting::Exact,
+        _ => preset.accounting,
+    };
+    let planted = match option(EngineKey::Planted) {
+        1 => Planted::LoseExtraSlabs,
+        _ => Planted::None,
+    };
+    let lists = option(EngineKey::CpuPartialLists) == 1;
+    Rules { planted, ..Rules::of_kind(freezing, accounting, lists) }
+}
+
+/// The policy of SLAB's free slabs that the options ask for.
+fn arrays(options: &Options) -> slabyard::engine::array_cache::Choice {
+    use slabyard::engine::array_cache::{Choice, Reclaim};
+    use slabyard_abi::options::EngineKey;
+    let option = |key| options.of_engines(key) as usize;
+    let reclaim = Reclaim::ALL[option(EngineKey::Reclaim)];
+    Choice { reclaim, has_arrays: option(EngineKey::Arrays) == 1 }
+}

@@ -1,0 +1,11 @@
+//! The yard of the process, and the type that stands for the library.
+
+use slabyard::engine::Any;
+use slabyard::platform::linux::CountingLinux;
+use slabyard::yard::Yard;
+
+/// The process's yard.
+pub(crate) static YARD: Yard<CountingLinux, Any> = Yard::new(CountingLinux::new());
+
+/// The library.
+pub(crate) struct AnyEngine;

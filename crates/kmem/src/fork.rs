@@ -1,1 +1,0 @@
-../../malloc/src/fork.rs

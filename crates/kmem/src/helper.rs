@@ -1,1 +1,0 @@
-../../malloc/src/helper.rs

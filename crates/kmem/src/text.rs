@@ -1,1 +1,0 @@
-../../malloc/src/text.rs

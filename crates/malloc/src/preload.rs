@@ -1,0 +1,51 @@
+//! The preload library: its yard, and what it does that others do not.
+//!
+//! Neighbours: `slabyard-process`, which is generic over it.
+
+use slabyard::engine::Sheaves;
+use slabyard::platform::linux::{Linux, Uncounted};
+use slabyard::yard::Yard;
+use slabyard_abi::engines::EngineName;
+use slabyard_abi::options::Key;
+use slabyard_process::library::{Library, Start};
+use slabyard_process::malloc::{Malloc, report};
+use slabyard_process::options::Options;
+use slabyard_process::say;
+
+/// The process's yard.
+static YARD: Yard<Linux, Sheaves> = Yard::new(Linux::new());
+
+/// The library.
+pub(crate) struct Preload;
+
+impl Library for Preload {
+    type Counting = Uncounted;
+    type Engine = Sheaves;
+
+    const START: Start = Start::InConstructor;
+    const SEES_SYSTEM_CALLS: bool = cfg!(target_arch = "x86_64");
+
+    #[inline(always)]
+    fn yard() -> &'static Yard<Linux, Sheaves> {
+        &YARD
+    }
+
+    /// There is no choice.
+    fn choose(options: &Options) {
+        if EngineName::ALL.get(options.get(Key::Engine) as usize) != Some(&YARD.engine()) {
+            say!("SLABYARD_ENGINE is not possible here: the library has `slub` alone");
+        }
+    }
+
+    fn before_threads() {
+        report::remember();
+    }
+
+    fn at_exit() {
+        report::at_exit::<Preload>();
+    }
+}
+
+impl Malloc for Preload {
+    type Words = ();
+}

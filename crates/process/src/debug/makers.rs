@@ -1,0 +1,85 @@
+//! Who allocated what: memory of `new` that C's `free` gets, memory of `malloc` that `delete` gets,
+//! and arrays of `new[]` that a plain `delete` gets.
+//!
+//! Where F is chosen, the object's state says which of the three functions allocated it
+//! (`slabyard::slab::debug::Maker`). Without it both noting and comparing find nothing. A program
+//! with operators of its own is let be.
+//!
+//! No other allocator minds, and libraries do it that run for years: so each of the wrong pairs is
+//! reported once, and the free is made, unless the option says to abort.
+
+use super::{report, symbols};
+use crate::library::Library;
+use crate::policy::{self, Policy};
+use crate::say;
+use crate::state::ready;
+use crate::text::abort;
+use core::ffi::{CStr, c_char, c_void};
+use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::slab::debug::Maker;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Makers: of each pair of two a wrong free is reported once.
+const MAKERS: u32 = 3;
+/// The pairs that were reported, a bit each: who allocated, and whose function freed.
+static REPORTED: AtomicU32 = AtomicU32::new(0);
+
+/// Notes who allocates; returns the pointer.
+#[inline]
+pub fn made<L: Library>(pointer: *mut c_void, maker: Maker) -> *mut c_void {
+    if super::is_on() && !pointer.is_null() {
+        L::yard().note_maker(pointer as usize, maker);
+    }
+    pointer
+}
+
+/// Reports memory that another function allocated than the one that fits the call.
+#[inline]
+pub fn compare<L: Library>(function: &str, address: usize, fits: Maker) {
+    if super::is_on()
+        && ready()
+        && let Some(made) = L::yard().maker_at(address)
+        && made != fits
+        && all_are_ours()
+    {
+        refuse::<L>(function, address, made, fits);
+    }
+}
+
+/// True if the program has no operators of its own: one with its own `new` above `malloc` may use
+/// our `delete`, and the other way round.
+#[cold]
+fn all_are_ours() -> bool {
+    const OPERATORS: [&CStr; 4] = [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"];
+    let ours = symbols::module_of(all_are_ours as *const () as usize);
+    ours.is_some_and(|(begin, end)| {
+        OPERATORS.iter().all(|name| {
+            // SAFETY: a null handle searches the whole program.
+            let found = unsafe { dlsym(core::ptr::null_mut(), name.as_ptr()) } as usize;
+            (begin..end).contains(&found)
+        })
+    })
+}
+
+#[cold]
+fn refuse<L: Library>(function: &str, address: usize, made: Maker, fits: Maker) {
+    let pair = 1 << (made as u32 * MAKERS + fits as u32);
+    let is_known = REPORTED.fetch_or(pair, Ordering::Relaxed) & pair != 0;
+    let aborts = policy::get() == Policy::Abort;
+    if is_known && !aborts {
+        return;
+    }
+    let by = match made {
+        Maker::Malloc => "malloc",
+        Maker::New => "operator new",
+        Maker::NewArray => "operator new[]",
+    };
+    say!("{function}({address:#x}): wrong function for memory of {by}");
+    report::call_stack::<L>();
+    if aborts {
+        abort();
+    }
+}

@@ -1,0 +1,150 @@
+//! Caches with debugging, in the library of all engines: which malloc's caches have it
+//! (`SLABYARD_DEBUG`), and what the yard calls for them.
+//!
+//! [`report`] prints findings, [`stack`] says who calls, [`symbols`] names functions, [`fail`]
+//! makes allocations fail, `makers` compares who frees with who allocated. Neighbours: `abi::debug` has the rules, `slabyard::engine::debug`
+//! finds.
+//! Invariant: nothing here allocates, but the first capture of a stack, at the start.
+
+pub mod fail;
+pub mod makers;
+pub mod report;
+pub mod stack;
+pub mod symbols;
+
+use crate::library::Library;
+use crate::options::Further;
+use crate::say;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use slabyard::pages::finding::Hooks;
+use slabyard_abi::debug::{self, DebugFlags, LONGEST};
+use slabyard_abi::failslab;
+use slabyard_abi::options::{ENGINE_OPTIONS, EngineKey, Opt, engine_row};
+
+/// The rules: a copy, because programs that set their title write over their environment.
+static RULES: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
+/// Their bytes and 1; 0: none were set.
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+/// A cache of malloc's has debugging.
+static ON: AtomicBool = AtomicBool::new(false);
+
+/// This process is a forked child.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+/// Calls on caches with debugging before the fork.
+static CALLS_BEFORE: AtomicU32 = AtomicU32::new(0);
+
+/// Bytes of slabs that the end of a forked child looks at in any case.
+const LOOK_BYTES: usize = 1 << 20;
+/// And so many more for each call of its own: the look takes about as long as these did.
+const LOOK_BYTES_A_CALL: usize = 4096;
+
+/// The options of a library whose caches may have debugging.
+pub const FURTHER: Further = Further { rows: ENGINE_OPTIONS, take_text };
+
+/// Takes an option that is text.
+fn take_text(row: &'static Opt, value: &[u8]) {
+    if row.env == engine_row(EngineKey::Debug).env {
+        take_rules(value);
+    } else if row.env == engine_row(EngineKey::Failslab).env {
+        take_failslab(value);
+    }
+}
+
+/// Takes the rules of `SLABYARD_DEBUG`.
+fn take_rules(text: &[u8]) {
+    if let Err(wrong) = debug::check(text) {
+        return say!("SLABYARD_DEBUG is ignored: {wrong}");
+    }
+    RULES.iter().zip(text).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
+    LENGTH.store(text.len() + 1, Ordering::Relaxed);
+}
+
+/// Takes the rule of `SLABYARD_FAILSLAB`.
+fn take_failslab(text: &[u8]) {
+    match failslab::parse(text) {
+        Some(rule) => fail::set(&rule),
+        None => {
+            say!("SLABYARD_FAILSLAB is ignored: write probability=P,interval=N,times=N,after=N")
+        }
+    }
+}
+
+/// The flags of a cache by its name.
+pub fn flags_for(name: &[u8]) -> DebugFlags {
+    let Some(length) = LENGTH.load(Ordering::Relaxed).checked_sub(1) else {
+        return DebugFlags::NONE;
+    };
+    let mut rules = [0; LONGEST];
+    rules.iter_mut().zip(&RULES).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+    debug::flags_for(&rules[..length], name)
+}
+
+/// The flags of a class by malloc's name of it.
+fn flags_of_class<L: Library>(name: &[u8]) -> DebugFlags {
+    let mut longer = [0; 32];
+    let (prefix, own) = longer.split_at_mut(L::CLASS_PREFIX.len());
+    prefix.copy_from_slice(L::CLASS_PREFIX.as_bytes());
+    let len = name.len().min(own.len());
+    own[..len].copy_from_slice(&name[..len]);
+    flags_for(&longer[..L::CLASS_PREFIX.len() + len])
+}
+
+/// True if rules were set.
+pub fn is_wanted() -> bool {
+    LENGTH.load(Ordering::Relaxed) != 0
+}
+
+/// Gives malloc's caches their debugging, before the yard begins.
+pub fn choose<L: Library>() {
+    let hooks = Hooks {
+        report: report::found::<L>,
+        track: stack::track::<L>,
+        trace: report::trace::<L>,
+        fails: fail::fails,
+    };
+    L::yard().on_findings(hooks);
+    ON.store(L::yard().choose_debug(flags_of_class::<L>), Ordering::Relaxed);
+}
+
+/// True if a cache of malloc's has debugging.
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Makes the capture of stacks ready, for a cache that is made with debugging: it allocates.
+pub fn prepare() {
+    stack::prepare();
+}
+
+/// In the constructor: makes the capture of stacks ready, which allocates.
+pub fn begin() {
+    if is_wanted() {
+        stack::prepare();
+    }
+}
+
+/// In a forked child: [`at_exit`] counts its calls from now on.
+pub fn after_fork<L: Library>() {
+    if is_on() {
+        IS_CHILD.store(true, Ordering::Relaxed);
+        CALLS_BEFORE.store(L::yard().debugged_calls_and_bytes().0, Ordering::Relaxed);
+    }
+}
+
+/// True if the end of this process is worth a look: of a forked child not, where it made few calls
+/// for what there is to look at. The look's time is in proportion to the heap, and whoever waits
+/// for such a child would wait for that; its parent is looked at as it ends.
+fn is_worth_a_look<L: Library>() -> bool {
+    if !IS_CHILD.load(Ordering::Relaxed) {
+        return true;
+    }
+    let (calls, bytes) = L::yard().debugged_calls_and_bytes();
+    let calls = calls.wrapping_sub(CALLS_BEFORE.load(Ordering::Relaxed)) as usize;
+    bytes <= LOOK_BYTES + calls * LOOK_BYTES_A_CALL
+}
+
+/// At the process's end: looks through all objects. True if something was found.
+pub fn at_exit<L: Library>() -> bool {
+    is_on() && is_worth_a_look::<L>() && L::yard().validate().is_some_and(|wrong| wrong > 0)
+}

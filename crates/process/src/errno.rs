@@ -1,0 +1,28 @@
+//! This thread's `errno`. `malloc` sets it where there is no memory; what the library does
+//! beside must leave it as it was.
+
+use core::ffi::c_int;
+
+unsafe extern "C" {
+    fn __errno_location() -> *mut c_int;
+}
+
+/// Its value.
+pub fn errno() -> c_int {
+    // SAFETY: this thread's own word.
+    unsafe { *__errno_location() }
+}
+
+/// What `f` does leaves `errno` as it was.
+pub fn keeping_errno<R>(f: impl FnOnce() -> R) -> R {
+    let before = errno();
+    let result = f();
+    set_errno(before);
+    result
+}
+
+/// Sets it.
+pub fn set_errno(value: c_int) {
+    // SAFETY: this thread's own word.
+    unsafe { *__errno_location() = value };
+}

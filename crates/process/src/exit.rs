@@ -1,0 +1,33 @@
+//! The process's end: misuse in what is parked, and the check of the whole yard that
+//! `SLABYARD_VERIFY_AT_EXIT` asks for.
+//!
+//! Neighbours: [`crate::misuse`]; a library that reports does so [after](Library::at_exit) these.
+
+use crate::library::Library;
+use crate::misuse;
+use crate::say;
+use crate::state::ready;
+use crate::text::abort;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+static VERIFY: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether the yard is checked.
+pub(crate) fn set_verify(on: bool) {
+    VERIFY.store(on, Ordering::Relaxed);
+}
+
+/// What a library runs as the process ends or the library is unloaded.
+pub extern "C" fn destructor<L: Library>() {
+    if !ready() {
+        return;
+    }
+    misuse::at_exit::<L>();
+    if VERIFY.load(Ordering::Relaxed)
+        && let Some(Err(fault)) = L::yard().verify()
+    {
+        say!("verify at exit: {fault}");
+        abort();
+    }
+    L::at_exit();
+}

@@ -1,0 +1,78 @@
+//! Fork: it waits for no thread that allocates; the child repairs what its parent's threads left
+//! half done (`slabyard::child`).
+
+use crate::library::{Library, Start};
+use crate::state::ready;
+use crate::{helper, observe};
+use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::process::fork::{at_fork, lock_starts, unlock_starts};
+
+/// Registers what is to be done in the child, and what the library does around a fork.
+pub(crate) fn register<L: Library>() {
+    at_fork(prepare::<L>, parent::<L>, child::<L>);
+}
+
+/// Of a library whose yard starts at the first call: whether it had started before the forks that
+/// are under way, a bit each, the innermost one's the lowest. The lock of starts protects it.
+static HAD_STARTED: AtomicU32 = AtomicU32::new(0);
+
+/// A fork begins: true if there is a yard. One that starts at the first call does not until the
+/// fork [ends], but in a handler of this thread.
+fn begins<L: Library>() -> bool {
+    if L::START == Start::InConstructor {
+        return true;
+    }
+    lock_starts();
+    let (had, is) = (HAD_STARTED.load(Ordering::Relaxed), ready());
+    HAD_STARTED.store(had << 1 | u32::from(is), Ordering::Relaxed);
+    is
+}
+
+/// Whether there was a yard when the fork began.
+fn had_started<L: Library>() -> bool {
+    L::START == Start::InConstructor || HAD_STARTED.load(Ordering::Relaxed) & 1 == 1
+}
+
+/// The fork has ended, in either process.
+fn ends<L: Library>() {
+    if L::START == Start::AtFirstCall {
+        HAD_STARTED.store(HAD_STARTED.load(Ordering::Relaxed) >> 1, Ordering::Relaxed);
+        unlock_starts();
+    }
+}
+
+extern "C" fn prepare<L: Library>() {
+    if begins::<L>() {
+        L::yard().begin_fork();
+        L::before_fork();
+    }
+}
+
+extern "C" fn parent<L: Library>() {
+    if had_started::<L>() {
+        L::yard().end_fork();
+        L::after_fork();
+    }
+    ends::<L>();
+}
+
+extern "C" fn child<L: Library>() {
+    if had_started::<L>() {
+        yard_in_child::<L>();
+    }
+    ends::<L>();
+}
+
+fn yard_in_child<L: Library>() {
+    let yard = L::yard();
+    yard.mark_child();
+    L::after_fork();
+    observe::after_fork();
+    #[cfg(target_arch = "x86_64")]
+    crate::outside::after_fork();
+    yard.adopt_foreign_rows();
+    yard.platform().free_foreign_slots();
+    // Last: it allocates.
+    helper::after_fork::<L>();
+    L::in_child();
+}

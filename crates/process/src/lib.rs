@@ -1,0 +1,33 @@
+//! What the libraries that programs load or link have in common: `slabyard-malloc`,
+//! `slabyard-engines` and `slabyard-kmem`. Each of them is a [`library::Library`], with a `static`
+//! yard of its own, and what is here is generic over it.
+//!
+//! [`start`] makes the yard ready at the first call, by the [`options`]; [`state`] says whether it is,
+//! and has the words that the fast paths read; [`fork`] says to the child of a fork that it is one;
+//! [`misuse`] and [`debug`] report misuse, and [`policy`] says what follows; [`helper`], [`outside`]
+//! and [`observe`] serve other processes; [`exit`] is the process's end; [`text`] writes without
+//! allocating. [`malloc`] has the functions of C and C++ that a drop-in malloc is.
+//!
+//! Invariants: no function here has C's name, because a program that exports `malloc` runs on it
+//! itself, tests too; a library exports them ([`library!`], [`malloc_functions!`]). What is not
+//! generic is compiled for size; what is, as the library that has the yard is compiled.
+#![no_std]
+#![warn(missing_docs)]
+
+pub mod debug;
+pub mod errno;
+pub mod exit;
+pub mod fork;
+pub mod helper;
+pub mod library;
+mod loaded;
+pub mod malloc;
+pub mod misuse;
+pub mod observe;
+pub mod options;
+#[cfg(target_arch = "x86_64")]
+pub mod outside;
+pub mod policy;
+pub mod start;
+pub mod state;
+pub mod text;

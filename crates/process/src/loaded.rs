@@ -1,0 +1,38 @@
+//! What a library has once, whatever it is for: the functions that the loader calls, and what Rust
+//! wants of a library without the standard one.
+//!
+//! Neighbours: [`crate::start`] and [`crate::exit`] have the functions. It is a macro, because these
+//! items count only in the crate that becomes the library.
+
+/// What each [`Library`](crate::library::Library) says once: what runs as it is loaded and as the process
+/// ends, and what a library without the standard one must define, with the allocator that Rust would
+/// have.
+#[macro_export]
+macro_rules! library {
+    ($library:ty, $allocator:ty) => {
+        ::slabyard_abi::shared_library!();
+
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static CONSTRUCTOR: extern "C" fn() = $crate::start::constructor::<$library>;
+
+        #[used]
+        #[unsafe(link_section = ".fini_array")]
+        static DESTRUCTOR: extern "C" fn() = $crate::exit::destructor::<$library>;
+
+        #[cfg(panic = "abort")]
+        ::slabyard::without_std! {
+            /// A bug of ours: the process cannot continue.
+            #[panic_handler]
+            fn panic(info: &::core::panic::PanicInfo) -> ! {
+                $crate::say!("{info}");
+                $crate::text::abort()
+            }
+
+            /// Nothing here allocates through Rust, but `alloc` is linked where the engines for
+            /// replays are built in one go with us, and requires this.
+            #[global_allocator]
+            static RUST: $allocator = <$allocator>::new();
+        }
+    };
+}

@@ -1,0 +1,218 @@
+//! The C functions but `malloc` and `free`, which are in [`super::entry`].
+//!
+//! Behaviour as in C23, POSIX and glibc's manual: zero sizes give unique
+//! pointers, `realloc(p, 0)` frees, failures set `errno` to ENOMEM, `free` keeps
+//! `errno`. The names that glibc exports beside the documented ones are in [`super::exports`].
+
+use super::Malloc;
+use super::entry::own_malloc;
+use super::pressure;
+use super::slow::{ALIGN, ENOMEM, allocate_slow, free_slow, given, release_sized};
+use crate::debug::makers::compare;
+use crate::errno::set_errno;
+use crate::misuse;
+use crate::start;
+use crate::state::ready;
+use core::alloc::{GlobalAlloc, Layout};
+use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
+use core::ptr::null_mut;
+use slabyard::cache::classes::LARGEST;
+use slabyard::platform::Platform;
+use slabyard::slab::debug::Maker;
+
+const EINVAL: c_int = 22;
+
+/// Allocates; null and ENOMEM without memory.
+#[inline]
+pub fn allocate<L: Malloc>(bytes: usize, align: usize) -> *mut c_void {
+    match L::request_for_aligned(bytes, align) {
+        Some(request) => own_malloc::<L>(request),
+        None => allocate_slow::<L>(bytes, align),
+    }
+}
+
+/// Frees by the fast path first.
+fn free_now<L: Malloc>(address: usize) {
+    if let Err(place) = L::yard().free_fast(address) {
+        misuse::found_at_call::<L>("free", address, place);
+    }
+}
+
+/// Allocates so many elements, all zeros.
+pub fn calloc<L: Malloc>(n: usize, each: usize) -> *mut c_void {
+    let Some(bytes) = array_bytes(n, each) else { return null_mut() };
+    let pointer = allocate::<L>(bytes, ALIGN);
+    if pointer.is_null() {
+        return pointer;
+    }
+    if bytes <= LARGEST {
+        // SAFETY: the allocation just made.
+        unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
+    } else {
+        // SAFETY: the allocation just made.
+        unsafe { L::yard().zero_fresh(pointer.cast(), bytes) };
+    }
+    pointer
+}
+
+/// Gives a block another size, where it lies if it can.
+pub fn realloc<L: Malloc>(pointer: *mut c_void, bytes: usize) -> *mut c_void {
+    if pointer.is_null() {
+        return allocate::<L>(bytes, ALIGN);
+    }
+    if bytes == 0 {
+        free_slow::<L, { Maker::Malloc as u8 }>(pointer);
+        return null_mut();
+    }
+    resize::<L>("realloc", pointer, bytes)
+}
+
+fn resize<L: Malloc>(function: &str, pointer: *mut c_void, bytes: usize) -> *mut c_void {
+    let address = pointer as usize;
+    if L::NOTES_MAKERS {
+        compare::<L>(function, address, Maker::Malloc);
+    }
+    if ready() && L::yard().stays(address, bytes) {
+        return pointer;
+    }
+    let place = if ready() { misuse::place_or_misuse::<L>(function, address) } else { None };
+    let Some((place, have)) = place else { return null_mut() };
+    if bytes <= isize::MAX as usize
+        && let Some(address) = L::yard().resize_at(place, address, bytes)
+    {
+        return address as *mut c_void;
+    }
+    let new = given(L::yard().alloc_resized(address, have, bytes));
+    if !new.is_null() {
+        // SAFETY: both are live allocations of at least so many bytes.
+        unsafe { new.cast::<u8>().copy_from_nonoverlapping(pointer.cast(), have.min(bytes)) };
+        free_now::<L>(address);
+    }
+    new
+}
+
+/// Bytes of so many elements; ENOMEM if there are not as many.
+pub fn array_bytes(n: usize, each: usize) -> Option<usize> {
+    let bytes = n.checked_mul(each);
+    if bytes.is_none() {
+        set_errno(ENOMEM);
+    }
+    bytes
+}
+
+/// Frees, with the size and the alignment that were asked for.
+pub fn free_aligned_sized<L: Malloc>(pointer: *mut c_void, align: usize, bytes: usize) {
+    if L::NOTES_MAKERS {
+        compare::<L>("free_aligned_sized", pointer as usize, Maker::Malloc);
+    }
+    release_sized::<L>("free_aligned_sized", pointer, bytes, align);
+}
+
+/// Allocates with an alignment; the error's number.
+///
+/// # Safety
+/// `out` is a place for the pointer.
+pub unsafe fn posix_memalign<L: Malloc>(
+    out: *mut *mut c_void,
+    align: usize,
+    bytes: usize,
+) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
+        return EINVAL;
+    }
+    let pointer = allocate::<L>(bytes, align.max(ALIGN));
+    if pointer.is_null() {
+        return ENOMEM;
+    }
+    // SAFETY: the caller gives a place for the result.
+    unsafe { *out = pointer };
+    0
+}
+
+/// An alignment that is no power of two is an error, as in glibc.
+fn aligned<L: Malloc>(align: usize, bytes: usize) -> *mut c_void {
+    if !align.is_power_of_two() {
+        set_errno(EINVAL);
+        return null_mut();
+    }
+    allocate::<L>(bytes, align.max(ALIGN))
+}
+
+/// Allocates with an alignment.
+pub fn aligned_alloc<L: Malloc>(align: usize, bytes: usize) -> *mut c_void {
+    aligned::<L>(align, bytes)
+}
+
+/// Allocates with an alignment, whatever the number.
+pub fn memalign<L: Malloc>(align: usize, bytes: usize) -> *mut c_void {
+    // glibc's memalign rounds a crooked alignment up.
+    match align.checked_next_power_of_two() {
+        Some(align) => aligned::<L>(align, bytes),
+        None => aligned::<L>(0, bytes),
+    }
+}
+
+fn page<L: Malloc>() -> usize {
+    if start::ensure::<L>() { L::yard().platform().page_bytes() } else { 4096 }
+}
+
+/// Allocates from a page's begin on.
+pub fn valloc<L: Malloc>(bytes: usize) -> *mut c_void {
+    aligned::<L>(page::<L>(), bytes)
+}
+
+/// Allocates whole pages.
+pub fn pvalloc<L: Malloc>(bytes: usize) -> *mut c_void {
+    match bytes.max(1).checked_next_multiple_of(page::<L>()) {
+        Some(bytes) => aligned::<L>(page::<L>(), bytes),
+        None => {
+            set_errno(ENOMEM);
+            null_mut()
+        }
+    }
+}
+
+/// Bytes that an allocation has, at least those that were asked for.
+pub fn malloc_usable_size<L: Malloc>(pointer: *mut c_void) -> usize {
+    if pointer.is_null() || !ready() {
+        return 0;
+    }
+    misuse::usable_or_misuse::<L>("malloc_usable_size", pointer as usize).unwrap_or(0)
+}
+
+/// Gives all free memory back to the system; 1 if there was any.
+pub fn malloc_trim<L: Malloc>(_pad: usize) -> c_int {
+    if L::WATCHES_PRESSURE {
+        pressure::trimmed();
+    }
+    c_int::from(ready() && L::yard().trim())
+}
+
+/// The same for Rust's `alloc`, which libraries do not use, and must define where `alloc` is linked.
+pub struct Rust<L>(PhantomData<L>);
+
+impl<L> Rust<L> {
+    /// An allocator of Rust's.
+    #[must_use]
+    pub const fn new() -> Self {
+        Rust(PhantomData)
+    }
+}
+
+impl<L> Default for Rust<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: both are our own functions, which fit together.
+unsafe impl<L: Malloc> GlobalAlloc for Rust<L> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        allocate::<L>(layout.size(), layout.align().max(ALIGN)).cast()
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, _: Layout) {
+        free_slow::<L, { Maker::Malloc as u8 }>(pointer.cast());
+    }
+}

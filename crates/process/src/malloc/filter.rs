@@ -1,0 +1,200 @@
+//! System calls of the program that the library must know of: filters of system calls (seccomp(2))
+//! that it installs after its start, and areas of restartable sequences that it registers.
+//!
+//! A filter may end the process at a call that it does not know, and cannot be queried before.
+//! So the library defines `prctl` and `syscall` too: they make the requested call, and if it
+//! installs a filter, the library makes from then on only the calls that any allocator makes
+//! (`slabyard::platform::linux::Linux::restrict`), and in strict mode none about memory
+//! (`slabyard::platform::linux::Linux::seal`).
+//!
+//! A thread has one area of restartable sequences (rseq(2)). Where the library registered its own,
+//! it takes it back before the program registers another (`Linux::give_way`).
+//!
+//! `syscall` also sees children that share our memory ([`super::vfork`]).
+//!
+//! The library does not see a filter that a program installs by an instruction of its own; if
+//! such a filter refuses a call and does not end the process, the caller handles the error.
+
+#![cfg(target_arch = "x86_64")]
+
+use super::Malloc;
+use super::vfork::{after_clone, before_clone, vfork};
+use crate::errno::set_errno;
+use crate::state::ready;
+use core::arch::naked_asm;
+use core::ffi::{c_int, c_long};
+
+const SYS_CLONE: u32 = 56;
+const SYS_VFORK: u32 = 58;
+const SYS_PRCTL: u32 = 157;
+const SYS_SECCOMP: u32 = 317;
+const SYS_RSEQ: u32 = 334;
+const SYS_CLONE3: u32 = 435;
+const PR_SET_SECCOMP: u32 = 22;
+
+/// A filter is about to be installed, or an area registered: the call's number and its first
+/// arguments.
+extern "C" fn comes<L: Malloc>(number: u32, first: u32, second: usize, third: usize) {
+    const STRICT_BY_PRCTL: usize = 1;
+    const STRICT_BY_SECCOMP: u32 = 0;
+    if !ready() {
+        return;
+    }
+    let strict = match number {
+        // An area, its length, and flags: 0 to register it.
+        SYS_RSEQ if third == 0 => return L::yard().platform().give_way(),
+        SYS_RSEQ => return,
+        SYS_PRCTL => second == STRICT_BY_PRCTL,
+        // With flags or an argument it is refused.
+        _ => first == STRICT_BY_SECCOMP && second == 0 && third == 0,
+    };
+    L::yard().restrict();
+    if strict {
+        L::yard().platform().seal();
+    }
+}
+
+/// A call failed.
+extern "C" fn failed(result: isize) -> c_long {
+    set_errno(-result as c_int);
+    -1
+}
+
+/// As the C library's, which has no stack frame either: the child of a call that it makes may
+/// return from it too.
+#[unsafe(naked)]
+pub extern "C" fn syscall<L: Malloc>() -> c_long {
+    naked_asm!(
+        "cmp edi, {seccomp}",
+        "je 2f",
+        "cmp edi, {rseq}",
+        "je 2f",
+        "cmp edi, {clone}",
+        "je 4f",
+        "cmp edi, {clone3}",
+        "je 5f",
+        "cmp edi, {vfork}",
+        "je {make_vfork}",
+        "cmp edi, {prctl}",
+        "jne 6f",
+        "cmp esi, {set_seccomp}",
+        "je 2f",
+        "6: mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 3f",
+        "ret",
+        "3: mov rdi, rax",
+        "jmp {failed}",
+        // An odd number of words, beside the return address.
+        "2: push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "sub rsp, 8",
+        "call {comes}",
+        "add rsp, 8",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp 6b",
+        // A clone: its child may return from here over our stack, so what the parent needs waits in
+        // registers, as in `vfork`: the return address in r9, of which no clone has an argument,
+        // and what was done before in its upper byte. The flags are the first argument of `clone`,
+        "4: push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "mov rdi, rsi",
+        "call {before_clone}",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "movzx r9d, al",
+        "shl r9, 56",
+        "pop rcx",
+        "or r9, rcx",
+        "mov eax, {clone}",
+        "syscall",
+        "mov rcx, rdi",
+        "jmp 7f",
+        // and the first word of what that of `clone3` points to.
+        "5: test rsi, rsi",
+        "jz 6b",
+        "push rsi",
+        "push rdx",
+        "sub rsp, 8",
+        "mov rdi, [rsi]",
+        "call {before_clone}",
+        "add rsp, 8",
+        "pop rdx",
+        "pop rdi",
+        "mov rsi, rdx",
+        "movzx r9d, al",
+        "shl r9, 56",
+        "pop rcx",
+        "or r9, rcx",
+        "mov eax, {clone3}",
+        "syscall",
+        "mov rcx, [rdi]",
+        "7: mov rsi, r9",
+        "shl rsi, 8",
+        "shr rsi, 8",
+        "push rsi",
+        "test rax, rax",
+        "jz 8f",
+        "mov rdi, rax",
+        "mov rsi, rcx",
+        "mov rdx, r9",
+        "shr rdx, 56",
+        "jmp {after_clone}",
+        "8: ret",
+        clone = const SYS_CLONE,
+        clone3 = const SYS_CLONE3,
+        vfork = const SYS_VFORK,
+        make_vfork = sym vfork::<L>,
+        before_clone = sym before_clone::<L>,
+        after_clone = sym after_clone::<L>,
+        seccomp = const SYS_SECCOMP,
+        rseq = const SYS_RSEQ,
+        prctl = const SYS_PRCTL,
+        set_seccomp = const PR_SET_SECCOMP,
+        comes = sym comes::<L>,
+        failed = sym failed,
+    )
+}
+
+/// As `syscall`, of one number.
+#[unsafe(naked)]
+pub extern "C" fn prctl<L: Malloc>() -> c_int {
+    naked_asm!(
+        "mov r9, r8",
+        "mov r8, rcx",
+        "mov rcx, rdx",
+        "mov rdx, rsi",
+        "movsxd rsi, edi",
+        "mov edi, {prctl}",
+        "jmp {syscall}",
+        prctl = const SYS_PRCTL,
+        syscall = sym syscall::<L>,
+    )
+}

@@ -1,0 +1,60 @@
+//! Libraries that a program loads with RTLD_DEEPBIND.
+//!
+//! Such a library looks for a name in itself and in what it needs before the program's
+//! names, and so finds the C library's `free` for memory that `strdup` took from us: the
+//! process ends. Debian's PHP loads its extensions so. So `dlopen` is ours too, and takes
+//! that flag away: the library finds what all others find. (The sanitizers refuse such
+//! libraries for the same reason.)
+
+#![cfg(target_arch = "x86_64")]
+
+use core::arch::naked_asm;
+use core::ffi::{c_char, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+const RTLD_DEEPBIND: u32 = 8;
+
+/// The next definition after ours; 0: not asked for yet.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks for it. Where there is none, as in a static program, what is called returns null.
+#[cold]
+extern "C" fn find() -> usize {
+    const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
+    // SAFETY: a plain call (dlsym(3)).
+    let next = unsafe { dlsym(RTLD_NEXT, c"dlopen".as_ptr()) } as usize;
+    let next = if next == 0 { none as *const () as usize } else { next };
+    NEXT.store(next, Ordering::Relaxed);
+    next
+}
+
+extern "C" fn none() -> *mut c_void {
+    core::ptr::null_mut()
+}
+
+/// A jump, not a call: where the C library looks for a file depends on who called.
+#[unsafe(naked)]
+pub extern "C" fn dlopen(_path: *const c_char, _flags: i32) -> *mut c_void {
+    naked_asm!(
+        "and esi, {all_but_deepbind}",
+        "mov rax, qword ptr [rip + {next}]",
+        "test rax, rax",
+        "jz 2f",
+        "jmp rax",
+        "2: push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {find}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "jmp rax",
+        all_but_deepbind = const !RTLD_DEEPBIND as i32,
+        next = sym NEXT,
+        find = sym find,
+    )
+}

@@ -1,0 +1,98 @@
+//! The functions of C and C++ that a drop-in malloc has, on any engine: what `slabyard-malloc` and
+//! `slabyard-engines` export.
+//!
+//! `malloc` and `free` themselves are the pop and push sequences ([`entry`]); what they cannot do in
+//! one committing store is in [`slow`]; [`c`] and [`cxx`] have the other functions, and [`throw`]
+//! what throws; [`info`], [`report`] and [`ending`] count and report; [`filter`], [`loader`] and
+//! [`vfork`] are functions of the C library that would do harm unseen; [`pressure`] is a thread of the
+//! library of all engines. A library exports them by [`malloc_functions`](crate::malloc_functions).
+
+pub mod c;
+pub mod cxx;
+pub mod ending;
+pub mod entry;
+mod exports;
+pub mod filter;
+pub mod info;
+pub mod loader;
+pub mod pressure;
+pub mod report;
+pub mod slow;
+pub mod throw;
+pub mod vfork;
+
+use crate::library::Library;
+use slabyard::cache::classes;
+use slabyard::slab::debug::Maker;
+use slabyard_abi::stats::CACHE_WORDS;
+
+/// A library that serves malloc.
+pub trait Malloc: Library {
+    /// What a report has of a cache beside its counters.
+    type Words: Words;
+
+    /// True if debugging notes which function allocated, and compares it with the one that frees.
+    const NOTES_MAKERS: bool = false;
+    /// True if a thread may watch memory pressure.
+    const WATCHES_PRESSURE: bool = false;
+
+    /// A request without alignment that serves an aligned one, if there is one.
+    #[inline(always)]
+    fn request_for_aligned(bytes: usize, align: usize) -> Option<usize> {
+        classes::request_for_aligned(bytes, align)
+    }
+
+    /// True if an object of so many usable bytes is of another size than its owner says, and its
+    /// class does not tell.
+    #[inline(always)]
+    fn is_other_size(_address: usize, _bytes: usize, _have: usize) -> bool {
+        false
+    }
+
+    /// True if a large block of so many usable bytes is of another size than its owner says, although
+    /// it has as many.
+    #[inline(always)]
+    fn is_other_large_size(_bytes: usize, _have: usize) -> bool {
+        false
+    }
+}
+
+/// What a library reports of a cache beside its counters: nothing, or what its slow paths counted.
+///
+/// # Safety
+/// Zeros are a value of it.
+pub unsafe trait Words: 'static {
+    /// What `count` wrote, if it did.
+    fn filled(
+        &mut self,
+        count: impl FnOnce(&mut [u64; CACHE_WORDS]) -> bool,
+    ) -> Option<&[u64; CACHE_WORDS]>;
+}
+
+// SAFETY: it has one value.
+unsafe impl Words for () {
+    #[inline(always)]
+    fn filled(
+        &mut self,
+        _: impl FnOnce(&mut [u64; CACHE_WORDS]) -> bool,
+    ) -> Option<&[u64; CACHE_WORDS]> {
+        None
+    }
+}
+
+// SAFETY: numbers.
+unsafe impl Words for [u64; CACHE_WORDS] {
+    fn filled(
+        &mut self,
+        count: impl FnOnce(&mut [u64; CACHE_WORDS]) -> bool,
+    ) -> Option<&[u64; CACHE_WORDS]> {
+        count(self).then_some(self)
+    }
+}
+
+/// The number of a maker in a function's type: one for all where nobody asks who allocated, so that
+/// there is one such function.
+#[must_use]
+pub const fn number_of<L: Malloc>(maker: Maker) -> u8 {
+    if L::NOTES_MAKERS { maker as u8 } else { Maker::Malloc as u8 }
+}

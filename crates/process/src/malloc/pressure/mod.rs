@@ -1,0 +1,246 @@
+//! Memory pressure: with `SLABYARD_PRESSURE`, a thread of the library waits until the system says
+//! that memory is short, and gives back what is parked and free, though the program makes no
+//! call. The package `slabyard-engines` has it alone: the preload library has no room for it.
+//!
+//! Neighbours: [`sources`] opens what is watched, [`cgroup`] finds where, [`crate::helper`] makes
+//! threads like this one, `slabyard::observe` drains.
+//! Invariants:
+//! * The thread has a table of files of its own, with its own files in it alone. A daemon that
+//!   closes all does not reach it, no fork or exec inherits them, and a pipe that the program
+//!   closes has no second holder here.
+//! * It is made in the constructor and in the child of a fork, with all signals blocked, and never
+//!   from an allocation (as the helper).
+//! * The process ends as if the thread were not there: where the main thread ends alone, this one
+//!   ends first.
+//! * A drain that gave back little is followed by a pause, so that pressure which is not ours
+//!   costs at most ten drains a second.
+
+mod cgroup;
+pub mod files;
+pub mod sources;
+
+use crate::errno::keeping_errno;
+use crate::helper;
+use crate::library::Library;
+use crate::options::{self, Keep, Options};
+use crate::say;
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+use slabyard::observe::Relief;
+use slabyard::platform::{Park, Platform};
+use slabyard_abi::options::EngineKey;
+use slabyard_abi::pressure::{Count, NAMES, parse};
+use sources::{Said, Sources};
+
+/// Bytes of the longest value of the variable.
+const LONGEST: usize = 256;
+
+/// Values of [`WORD`]: the thread is not ready yet, it watches, it cannot, or it must end.
+const BEGINS: u32 = 0;
+const WATCHES: u32 = 1;
+const FAILED: u32 = 2;
+const END: u32 = 3;
+
+/// Milliseconds that the constructor waits for the thread to be ready.
+const START_TIMEOUT_MS: u64 = 1000;
+/// A drain of fewer bytes is followed by a pause of so many milliseconds.
+const SMALL_DRAIN_BYTES: u64 = 64 << 10;
+const PAUSE_MS: u64 = 100;
+
+static ENABLED: AtomicBool = AtomicBool::new(false);
+static EMPTIES: AtomicBool = AtomicBool::new(false);
+/// The value of the variable: a copy, because programs that set their title write over their
+/// environment. A zero ends it.
+static TEXT: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
+static WORD: AtomicU32 = AtomicU32::new(BEGINS);
+/// The thread, as the C library names it (0: none) and as the system does.
+static THREAD: AtomicUsize = AtomicUsize::new(0);
+static TID: AtomicI32 = AtomicI32::new(0);
+/// The end of a pipe in the thread's table of files: what is written there ends it.
+static BELL: AtomicI32 = AtomicI32::new(-1);
+/// Its destructor runs where the main thread ends alone.
+static KEY: AtomicU32 = AtomicU32::new(0);
+static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+
+unsafe extern "C" {
+    fn prctl(what: i32, ...) -> i32;
+    fn pthread_join(thread: usize, result: *mut *mut u8) -> i32;
+    fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
+    fn pthread_setspecific(key: u32, value: *const u8) -> i32;
+}
+
+/// What a drain under pressure gives back.
+pub fn set_drain(options: &Options) {
+    EMPTIES.store(options.of_engines(EngineKey::PressureDrain) == 1, Ordering::Relaxed);
+}
+
+/// The counts, if anything is watched.
+pub(super) fn counts<L: Library>() -> Option<[u64; NAMES.len()]> {
+    let mut counts: [u64; NAMES.len()] = core::array::from_fn(get);
+    counts[Count::pressure_refused as usize] = L::yard().platform().refusals();
+    counts[Count::pressure_returned as usize] = L::yard().platform().drained_bytes();
+    let any = ENABLED.load(Ordering::Relaxed) || counts.iter().any(|n| *n != 0);
+    any.then_some(counts)
+}
+
+/// Shows the counts to readers outside.
+pub fn show<L: Library>() {
+    L::yard().publish_pressure(
+        COUNTS[0].as_ptr() as usize,
+        NAMES.len(),
+        L::yard().platform().drains_at(),
+    );
+}
+
+/// The program gave back what is free.
+pub(super) fn trimmed() {
+    add(Count::pressure_trims, 1);
+}
+
+fn get(nth: usize) -> u64 {
+    COUNTS[nth].load(Ordering::Relaxed)
+}
+
+/// Makes the thread if the variable asks for it, and waits until it watches: the program may
+/// then give up the rights or the root directory that it had. The main thread calls it, before
+/// all others.
+pub fn begin<L: Library>() {
+    options::look_up("SLABYARD_PRESSURE", |value| {
+        let value = value.to_bytes();
+        if value.len() < LONGEST && parse(value).is_some() {
+            TEXT.iter().zip(value).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
+            ENABLED.store(true, Ordering::Relaxed);
+        } else if !value.is_empty() {
+            say!("SLABYARD_PRESSURE does not parse and is ignored");
+        }
+        Keep::Yes
+    });
+    if !ENABLED.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut key = 0;
+    // SAFETY: the destructor has the signature that the C library requires.
+    if unsafe { pthread_key_create(&raw mut key, Some(main_thread_ends::<L>)) } != 0 {
+        ENABLED.store(false, Ordering::Relaxed);
+        return say!("no key is left: memory pressure is not watched");
+    }
+    KEY.store(key, Ordering::Relaxed);
+    make::<L>();
+    let platform = L::yard().platform();
+    let begin = platform.now_ns();
+    while THREAD.load(Ordering::Relaxed) != 0
+        && WORD.load(Ordering::Acquire) == BEGINS
+        && platform.now_ns() - begin < START_TIMEOUT_MS * 1_000_000
+    {
+        platform.wait_at_most(&WORD, BEGINS, START_TIMEOUT_MS);
+    }
+}
+
+/// In the child of a fork, which has its one thread alone.
+pub fn after_fork<L: Library>() {
+    if !ENABLED.load(Ordering::Relaxed) {
+        return;
+    }
+    THREAD.store(0, Ordering::Relaxed);
+    WORD.store(BEGINS, Ordering::Relaxed);
+    COUNTS.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    L::yard().platform().prepare_fence();
+    // fork's caller must not see our error number.
+    keeping_errno(make::<L>);
+}
+
+fn make<L: Library>() {
+    match helper::make_thread(work::<L>) {
+        Some(thread) => {
+            THREAD.store(thread, Ordering::Relaxed);
+            let any = core::ptr::without_provenance(1);
+            // SAFETY: our own key.
+            unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), any) };
+        }
+        None => say!("the thread that watches memory pressure cannot be made"),
+    }
+}
+
+extern "C" fn work<L: Library>(_: *mut u8) -> *mut u8 {
+    const PR_SET_NAME: i32 = 15;
+    // SAFETY: a string that lives for ever.
+    unsafe { prctl(PR_SET_NAME, c"slabyard-watch".as_ptr(), 0usize, 0usize, 0usize) };
+    let mut text = [0u8; LONGEST];
+    text.iter_mut().zip(&TEXT).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+    let length = text.iter().position(|c| *c == 0).unwrap_or(LONGEST);
+    let found = parse(&text[..length]).and_then(|wanted| Sources::open(&wanted, "/proc/self"));
+    let Some(mut sources) = found else {
+        publish::<L>(FAILED);
+        return null::<u8>().cast_mut();
+    };
+    BELL.store(sources.bell(), Ordering::Relaxed);
+    TID.store(files::thread_id(), Ordering::Relaxed);
+    COUNTS[Count::pressure_watches as usize].store(1, Ordering::Relaxed);
+    publish::<L>(WATCHES);
+    while WORD.load(Ordering::Acquire) != END {
+        match sources.wait() {
+            Said::Nothing => {}
+            Said::Refused => L::yard().platform().wait_at_most(&WORD, WATCHES, PAUSE_MS),
+            Said::Short(why) => {
+                add(Count::pressure_events, 1);
+                add(Count::pressure_stalls, why.stalled.into());
+                add(Count::pressure_cgroup, why.cgroup.into());
+                let bytes = relieve::<L>();
+                sources.drained();
+                if bytes < SMALL_DRAIN_BYTES {
+                    L::yard().platform().wait_at_most(&WORD, WATCHES, PAUSE_MS);
+                }
+            }
+            // Nothing is left that could say something.
+            Said::Gone => L::yard().platform().wait(&WORD, WATCHES),
+        }
+    }
+    COUNTS[Count::pressure_watches as usize].store(0, Ordering::Relaxed);
+    null::<u8>().cast_mut()
+}
+
+/// Says how far the thread is, unless it must end.
+fn publish<L: Library>(state: u32) {
+    // Release: who sees it sees the bell. Pairs with the loads of `WORD`.
+    let _ = WORD.compare_exchange(BEGINS, state, Ordering::Release, Ordering::Relaxed);
+    L::yard().platform().wake(&WORD);
+}
+
+/// Drains, and counts it; returns the bytes that went back.
+fn relieve<L: Library>() -> u64 {
+    let platform = L::yard().platform();
+    let begin = platform.now_ns();
+    let what = if EMPTIES.load(Ordering::Relaxed) { Relief::Empties } else { Relief::Full };
+    if let Some(bytes) = L::yard().relieve(what) {
+        let ns = platform.now_ns().saturating_sub(begin);
+        add(Count::pressure_drains, 1);
+        add(Count::pressure_drained, bytes);
+        add(Count::pressure_ns, ns);
+        COUNTS[Count::pressure_longest_ns as usize].fetch_max(ns, Ordering::Relaxed);
+        COUNTS[Count::pressure_last_ns as usize].store(ns, Ordering::Relaxed);
+        return bytes;
+    }
+    0
+}
+
+fn add(count: Count, n: u64) {
+    COUNTS[count as usize].fetch_add(n, Ordering::Relaxed);
+}
+
+/// Destructor of the key: the main thread ends, and others may go on, without a watch.
+unsafe extern "C" fn main_thread_ends<L: Library>(_: *mut u8) {
+    let thread = THREAD.swap(0, Ordering::Relaxed);
+    if thread == 0 {
+        return;
+    }
+    let platform = L::yard().platform();
+    // A thread that is not ready yet finds it when it is.
+    if WORD.swap(END, Ordering::AcqRel) == WATCHES {
+        files::ring(TID.load(Ordering::Relaxed), BELL.load(Ordering::Relaxed));
+    }
+    platform.wake(&WORD);
+    // SAFETY: our own thread, which no other thread joins.
+    unsafe { pthread_join(thread, null_mut()) };
+}

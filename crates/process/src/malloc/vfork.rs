@@ -1,0 +1,168 @@
+//! Children that share their parent's memory and its thread-local data: of `vfork`, and of `clone`
+//! with CLONE_VM and without CLONE_SETTLS, by the C library's functions or by `syscall`.
+//!
+//! Such a child runs with its parent's thread-local data, while that thread waits and other threads
+//! go on. POSIX lets a child of `vfork` do next to nothing; programs allocate all the same. So that
+//! thread gives its restartable sequences up meanwhile
+//! (`slabyard::platform::linux::OnLinux::leave_cpu`).
+//!
+//! Where the system refuses that, the fast path is closed for the process ([`crate::state`]), and
+//! the thread has no row (`slabyard::platform::linux::OnLinux::leave_row`): its slow paths are
+//! served from slabs, under locks, and other threads take their sequences inside of the slow path.
+//!
+//! The library does not see children that a program makes by an instruction of its own.
+
+#![cfg(target_arch = "x86_64")]
+
+use super::Malloc;
+use crate::errno::{keeping_errno, set_errno};
+use crate::start;
+use crate::state;
+use crate::state::{choose, hold_open};
+use core::arch::naked_asm;
+use core::ffi::{c_char, c_int, c_long, c_void};
+use slabyard::platform::linux::Left;
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+
+/// What [`before`] did, for [`after`].
+const NOTHING: u8 = 0;
+const LEFT_CPU: u8 = 1;
+const CLOSED: u8 = 2;
+/// With [`CLOSED`]: the thread is such a child itself.
+const WAS_CHILD: u8 = 4;
+
+/// Before a child that shares our memory begins.
+extern "C" fn before<L: Malloc>() -> u8 {
+    if !start::ensure::<L>() {
+        return NOTHING;
+    }
+    match L::yard().platform().leave_cpu() {
+        Left::Nothing => NOTHING,
+        Left::Registration => LEFT_CPU,
+        Left::Refused => {
+            hold_open(false);
+            choose::<L>();
+            // A thread that is such a child itself has no row already.
+            if L::yard().platform().leave_row() { CLOSED | WAS_CHILD } else { CLOSED }
+        }
+    }
+}
+
+/// In the parent, as its child has ended or become another program; or as it goes on beside the
+/// child of this process id.
+fn after<L: Malloc>(did: u8, beside: Option<u32>) {
+    if did == NOTHING || !state::ready() {
+        return;
+    }
+    if did == LEFT_CPU {
+        return match beside {
+            None => L::yard().platform().return_to_cpu(),
+            Some(child) => L::yard().platform().return_after(child),
+        };
+    }
+    // The fast path stays closed beside a child: nobody says when it ends.
+    if beside.is_none() {
+        if did & WAS_CHILD == 0 {
+            L::yard().platform().return_to_row();
+        }
+        hold_open(true);
+        choose::<L>();
+    }
+}
+
+/// The process beside which a parent goes on after such a call.
+fn beside(flags: u64, result: isize) -> Option<u32> {
+    (flags & CLONE_VFORK == 0 && result > 0).then_some(result as u32)
+}
+
+/// The end of `vfork` in the parent: returns the system's result as the C library does.
+extern "C" fn after_vfork<L: Malloc>(result: isize, did: u8) -> c_int {
+    after::<L>(did, None);
+    returned(result) as c_int
+}
+
+/// Before a clone by `syscall`, of these flags.
+pub(super) extern "C" fn before_clone<L: Malloc>(flags: u64) -> u8 {
+    if is_shared(flags) { before::<L>() } else { NOTHING }
+}
+
+/// The end of a clone by `syscall` in the parent.
+pub(super) extern "C" fn after_clone<L: Malloc>(result: isize, flags: u64, did: u8) -> c_long {
+    after::<L>(did, beside(flags, result));
+    returned(result)
+}
+
+/// True of a clone whose child shares our thread-local data.
+const fn is_shared(flags: u64) -> bool {
+    flags & (CLONE_VM | CLONE_SETTLS) == CLONE_VM
+}
+
+fn returned(result: isize) -> c_long {
+    if (-4095..0).contains(&result) {
+        set_errno(-result as c_int);
+        return -1;
+    }
+    result as c_long
+}
+
+/// Two returns from one call: the child goes on in our caller, over the stack from which the
+/// parent returns later. So the return address waits in a register, which each of the two
+/// has for itself, and nothing else is on the stack. (The C library's does the same.)
+#[unsafe(naked)]
+pub extern "C" fn vfork<L: Malloc>() -> c_int {
+    naked_asm!(
+        "sub rsp, 8",
+        "call {before}",
+        "add rsp, 8",
+        "movzx esi, al",
+        "pop rdi",
+        "mov eax, 58",
+        "syscall",
+        "push rdi",
+        "test eax, eax",
+        "jz 2f",
+        "mov rdi, rax",
+        "sub rsp, 8",
+        "call {after}",
+        "add rsp, 8",
+        "2: ret",
+        before = sym before::<L>,
+        after = sym after_vfork::<L>,
+    )
+}
+
+type Clone = extern "C" fn(usize, usize, c_int, usize, usize, usize, usize) -> c_int;
+
+/// The C library's has a variable number of arguments, all of which are words.
+pub fn clone<L: Malloc>(
+    function: usize,
+    stack: usize,
+    flags: c_int,
+    argument: usize,
+    parent_tid: usize,
+    tls: usize,
+    child_tid: usize,
+) -> c_int {
+    const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
+    const ENOSYS: c_int = 38;
+    // SAFETY: the next definition after ours (dlsym(3)).
+    let next = unsafe { dlsym(RTLD_NEXT, c"clone".as_ptr()) };
+    if next.is_null() {
+        set_errno(ENOSYS);
+        return -1;
+    }
+    // SAFETY: the C library's function, of these arguments.
+    let next = unsafe { core::mem::transmute::<*mut c_void, Clone>(next) };
+    let word = flags.cast_unsigned().into();
+    let did = if is_shared(word) { before::<L>() } else { NOTHING };
+    let result = next(function, stack, flags, argument, parent_tid, tls, child_tid);
+    keeping_errno(|| after::<L>(did, beside(word, result as isize)));
+    result
+}

@@ -1,0 +1,69 @@
+//! What a thread does that another process stopped while it stood still: it serves the mailbox, on
+//! memory of its own, and is again where it was (`abi::region::outside`).
+//!
+//! The other process chooses a thread that waits in a system call, keeps its registers, and has it go
+//! on at [`begin`]; `slabyard_observe::process` does. The stack of the thread is not touched: it may
+//! be a small one, or its red zone in use. What ends the work is rt_sigreturn(2) on a frame that the other
+//! process wrote, as if a signal had come, so that the thread needs nobody to be whole again.
+//!
+//! Tried and refused: to end by a trap, because the thread dies of it if the tracer is gone; to let
+//! `epoll_wait` end with EINTR, which is an error that no signal caused; and to detach while such a
+//! call begins.
+//!
+//! Neighbours: [`slabyard::yard::Yard::answer_outside`] serves; [`crate::helper`] is the other way.
+//! Invariant: nothing here takes a lock of the C library, and `errno` stays as it was.
+
+use crate::errno::keeping_errno;
+use crate::library::Library;
+use core::arch::naked_asm;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering};
+use slabyard_abi::region::outside as shown;
+
+/// Bytes of the memory: the frame has all registers, of which AMX alone has 8 KiB, and a request takes
+/// at most 4 KiB.
+const STACK_BYTES: usize = 32 << 10;
+
+#[repr(C, align(64))]
+struct Stack(UnsafeCell<[u8; STACK_BYTES]>);
+
+// SAFETY: the library itself never reads or writes it; one thread at a time has it as its stack.
+unsafe impl Sync for Stack {}
+
+static STACK: Stack = Stack(UnsafeCell::new([0; STACK_BYTES]));
+static SHOWN: [AtomicU64; shown::WORDS] = [const { AtomicU64::new(0) }; shown::WORDS];
+
+/// Shows them to other processes. The yard is published.
+pub(crate) fn show<L: Library>() {
+    let words = [begin::<L> as *const () as usize, STACK.0.get() as usize, STACK_BYTES];
+    for (to, word) in SHOWN.iter().zip(words) {
+        to.store(word as u64, Ordering::Relaxed);
+    }
+    L::yard().publish_outside(SHOWN.as_ptr() as usize);
+}
+
+/// In the child of a fork, where no thread has the memory.
+pub(crate) fn after_fork() {
+    // The page is written to only where a thread was at it.
+    if SHOWN[shown::THREAD].load(Ordering::Relaxed) != 0 {
+        SHOWN[shown::THREAD].store(0, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn serve<L: Library>() -> u64 {
+    keeping_errno(|| L::yard().answer_outside())
+}
+
+/// The stack pointer is at the frame's context, a multiple of 16.
+#[unsafe(naked)]
+extern "C" fn begin<L: Library>() -> ! {
+    naked_asm!(
+        "call {serve}",
+        "mov rbx, rax",
+        "mov eax, {rt_sigreturn}",
+        "syscall",
+        "ud2",
+        serve = sym serve::<L>,
+        rt_sigreturn = const 15,
+    )
+}

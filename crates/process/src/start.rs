@@ -1,0 +1,192 @@
+//! The start: the first call of any function makes the yard ready. The rest needs a C library that
+//! is ready: where the constructor [starts](Start) the yard it does that too, and else the same first
+//! call, so that a program that is linked with object caches and makes none has no yard. They read
+//! their options in the constructor, because a program may change its environment later.
+//!
+//! Neighbours: the rest of the crate, and what the [`Library`] does beside.
+
+use crate::library::{Library, Start};
+use crate::options::Options;
+use crate::say;
+use crate::state::{
+    COLD, FAILED, FAST, READY, STARTING, STATE, choose_limit, choose_mask, mode_number, ready,
+};
+use crate::{exit, fork, helper, misuse, observe, policy};
+use core::sync::atomic::{AtomicU32, Ordering};
+use slabyard::platform::linux::Mode;
+use slabyard::process::fork::{lock_starts, unlock_starts};
+use slabyard::sync::Once;
+use slabyard::yard::Settings;
+use slabyard_abi::options::Key;
+
+/// The C library's key whose destructor gives a thread's slot back.
+static KEY: AtomicU32 = AtomicU32::new(0);
+/// The options as the constructor read them, where the yard starts later.
+static READ: Once<Options> = Once::new();
+
+unsafe extern "C" {
+    fn pthread_key_create(key: *mut u32, destructor: Option<unsafe extern "C" fn(*mut u8)>) -> i32;
+    fn pthread_setspecific(key: u32, value: *const u8) -> i32;
+    fn sched_yield() -> i32;
+}
+
+/// Makes the yard ready if it is not; false if there is no memory for it.
+#[inline]
+pub fn ensure<L: Library>() -> bool {
+    ready() || start::<L>()
+}
+
+#[cold]
+fn start<L: Library>() -> bool {
+    match L::START {
+        Start::InConstructor => start_first::<L>(),
+        Start::AtFirstCall => start_locked::<L>(),
+    }
+}
+
+fn start_first<L: Library>() -> bool {
+    if STATE.compare_exchange(COLD, STARTING, Ordering::Acquire, Ordering::Acquire).is_err() {
+        while STATE.load(Ordering::Acquire) == STARTING {
+            // SAFETY: no argument, no memory.
+            unsafe { sched_yield() };
+        }
+        return ready();
+    }
+    start_with::<L>(&Options::read(&L::FURTHER))
+}
+
+fn start_locked<L: Library>() -> bool {
+    // No yard is half started in the child of a fork.
+    lock_starts();
+    if STATE.load(Ordering::Relaxed) == COLD {
+        STATE.store(STARTING, Ordering::Relaxed);
+        READ.set(Options::read(&L::FURTHER));
+        if start_with::<L>(READ.get()) {
+            complete::<L>();
+        }
+    }
+    unlock_starts();
+    ready()
+}
+
+fn start_with<L: Library>(options: &Options) -> bool {
+    let done = begin::<L>(options);
+    STATE.store(if done { READY } else { FAILED }, Ordering::Release);
+    if done {
+        FAST.open::<L>();
+    } else {
+        say!("no memory for the allocator's own tables");
+    }
+    done
+}
+
+fn begin<L: Library>(options: &Options) -> bool {
+    let requested = match options.get(Key::Mode) {
+        1 => Some(Mode::Library),
+        2 => Some(Mode::Own),
+        3 => Some(Mode::Slots),
+        _ => None,
+    };
+    let yard = L::yard();
+    let platform = yard.platform();
+    if L::SEES_SYSTEM_CALLS {
+        platform.promise_to_give_way();
+    }
+    if !platform.init(requested) {
+        return false;
+    }
+    if let Some(mode) = requested
+        && mode != platform.mode()
+    {
+        say!("SLABYARD_MODE is not possible here: mode {} is used", mode_number(platform.mode()));
+    }
+    if platform.mode() == Mode::Slots {
+        let mut key = 0;
+        // SAFETY: the destructor has the signature that the C library requires.
+        if unsafe { pthread_key_create(&raw mut key, Some(thread_ends::<L>)) } == 0 {
+            KEY.store(key, Ordering::Relaxed);
+            platform.on_slot(remember_slot);
+        }
+    }
+    let settings = Settings {
+        reserve_bytes: options.get(Key::Reserve) as usize,
+        decay_ms: options.get(Key::DecayMs) as u32,
+    };
+    yard.on_misuse(misuse::found_at_flush::<L>);
+    yard.on_ticking(|begins| {
+        if begins {
+            helper::wake::<L>();
+        }
+    });
+    yard.on_every_call(choose_limit::<L>);
+    yard.heap.region.on_reach(choose_mask::<L>);
+    policy::set(options.get(Key::OnError));
+    yard.check_frees(options.get(Key::CheckFrees) as u32);
+    exit::set_verify(options.get(Key::VerifyAtExit) == 1);
+    if options.get(Key::Observable) == 1 {
+        observe::allow();
+    }
+    let helped = options.get(Key::Helper) == 1;
+    helper::set_enabled(helped);
+    yard.give_surplus(!helped);
+    L::choose(options);
+    if !yard.init(settings) {
+        return false;
+    }
+    L::begun();
+    yard.publish(mode_number(platform.mode()));
+    helper::show::<L>();
+    #[cfg(target_arch = "x86_64")]
+    crate::outside::show::<L>();
+    L::published();
+    true
+}
+
+/// Called when a thread got a private slot: sets the key whose destructor gives it back.
+fn remember_slot() {
+    // SAFETY: our own key.
+    unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), core::ptr::without_provenance(1)) };
+}
+
+/// Destructor of the key. Other keys' destructors may free and allocate after
+/// us, so the slot is given back in the third of the four iterations that POSIX promises.
+unsafe extern "C" fn thread_ends<L: Library>(iteration: *mut u8) {
+    let iteration = iteration as usize;
+    if iteration < 3 {
+        // SAFETY: our own key.
+        unsafe { pthread_setspecific(KEY.load(Ordering::Relaxed), (iteration + 1) as *const u8) };
+        return;
+    }
+    L::yard().drain_thread();
+    L::yard().platform().give_slot_back();
+}
+
+/// What a library runs as it is loaded.
+pub extern "C" fn constructor<L: Library>() {
+    match L::START {
+        Start::InConstructor => {
+            if ensure::<L>() {
+                fork::register::<L>();
+                complete::<L>();
+            }
+        }
+        Start::AtFirstCall => {
+            READ.set(Options::read(&L::FURTHER));
+            // Before the program's handlers, so that ours are the last before a fork.
+            fork::register::<L>();
+            if READ.get().get(Key::Helper) == 1 {
+                // The main thread makes it.
+                ensure::<L>();
+            }
+        }
+    }
+}
+
+/// What needs a C library that is ready.
+fn complete<L: Library>() {
+    // With one thread this is cheap; later it would take milliseconds.
+    L::yard().platform().prepare_fence();
+    L::before_threads();
+    helper::begin::<L>();
+    L::complete();
+}
