@@ -14,8 +14,8 @@ mod paths;
 
 use pair::{Chosen, Pair};
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Rules};
-use slabyard::platform::machine::Machine;
 use slabyard_model::counters::Counter;
+use slabyard_testkit::machine::Machine;
 
 struct Random(u64);
 

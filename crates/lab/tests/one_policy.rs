@@ -9,7 +9,6 @@ use slabyard::cache::classes::{self, CLASSES};
 use slabyard::engine::slabs::{Rules, Slabs};
 use slabyard::engine::{Engine, Found, Header, partial};
 use slabyard::pages::Kind;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Platform, Slot};
 use slabyard::slab::Word;
 use slabyard::sync::Ordering;
@@ -18,6 +17,7 @@ use slabyard_lab::case::{self, Case};
 use slabyard_lab::prepare::Op;
 use slabyard_model::cache::KernelCache;
 use slabyard_model::counters::Counter;
+use slabyard_testkit::machine::{Config, Machine};
 
 /// What is done by one call.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,6 @@ use slabyard::engine::slabs::Slabs;
 use slabyard::engine::{ArrayCaches, Engine, Found, partial};
 use slabyard::pages::Kind;
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::reap::Turn;
 use slabyard::slab::Word;
 use slabyard::sync::{AtomicU32, Ordering};
@@ -16,6 +15,7 @@ use slabyard::yard::{Settings, Yard};
 use slabyard_model::cache::KernelCache;
 use slabyard_model::cache::arrays::Ring;
 use slabyard_model::counters::Counter;
+use slabyard_testkit::machine::{Config, Machine};
 
 /// What is done by one call.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,10 @@
 
 use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::lists::{PageLists, Rules, Warmth};
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
 use slabyard_model::page_lists::CountedLists;
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Config, Machine};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -122,30 +123,5 @@ fn a_planted_difference_is_found() {
             let found = run(kind, SMALL_ZONE, planted);
             assert!(found.is_err(), "{kind:?}: difference {nth} was not found");
         }
-    }
-}
-
-/// Random numbers from a seed (splitmix64, public domain by S. Vigna).
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
     }
 }

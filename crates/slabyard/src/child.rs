@@ -35,10 +35,9 @@ use crate::engine::Engine;
 use crate::observe::quiesce::as_it_is;
 use crate::pages::bank;
 use crate::platform::birth::{CHILD, REPAIRING, WHOLE};
-use crate::platform::{Platform, Slot};
+use crate::platform::{Planted, Platform, Repair, Slot};
 use crate::slab::Object;
 use crate::sync::Ordering;
-use crate::verify::planted::Part;
 use crate::waiting::{each_waiting, forget_readers};
 use crate::yard::reclaim::pass::Pass;
 use crate::yard::stacks::{Stacks, entries};
@@ -99,7 +98,7 @@ fn begin_child<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     // A handler makes and frees mappings outside of slow paths.
     yard.large.guarded.begin_child();
     let others = yard.gate.forget();
-    if (others.inside || others.looked) && !yard.planted.leaves_out(Part::All) {
+    if (others.inside || others.looked) && !p.has_planted(Planted::Unrepaired(Repair::All)) {
         repair(yard, others.looked);
     }
     word.store(WHOLE, Ordering::Release);
@@ -118,7 +117,7 @@ pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
     yard.heap.abandon_locks();
     let mut parked_bytes = 0;
     for number in yard.caches.numbers() {
-        if yard.planted.leaves_out(Part::Caches) {
+        if p.has_planted(Planted::Unrepaired(Repair::Caches)) {
             break;
         }
         let cache = yard.caches.get(number);
@@ -134,10 +133,10 @@ pub(crate) fn repair<P: Platform, E: Engine>(yard: &Yard<P, E>, marked: bool) {
     if marked {
         clear_marks(yard);
     }
-    if !yard.planted.leaves_out(Part::Stopped) {
+    if !p.has_planted(Planted::Unrepaired(Repair::Stopped)) {
         take_stopped(yard);
     }
-    if !yard.planted.leaves_out(Part::Slabs) {
+    if !p.has_planted(Planted::Unrepaired(Repair::Slabs)) {
         adopt_slabs(yard);
     }
     for number in yard.caches.numbers() {

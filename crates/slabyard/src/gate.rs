@@ -22,15 +22,15 @@ struct Stripe(AtomicU32);
 
 /// A thread inside: the stripe that counts it.
 #[derive(Clone, Copy)]
-pub(crate) struct Inside<'a>(&'a AtomicU32);
+pub struct Inside<'a>(&'a AtomicU32);
 
 /// Where the threads were that a child forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Forgotten {
+pub struct Forgotten {
     /// In a slow path.
-    pub(crate) inside: bool,
+    pub inside: bool,
     /// Looking, with the gate closed.
-    pub(crate) looked: bool,
+    pub looked: bool,
 }
 
 // Values of `Gate::closed`.
@@ -38,13 +38,14 @@ const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 
 /// The gate: counts of the threads inside, and whether it is closed.
-pub(crate) struct Gate {
+pub struct Gate {
     closed: AtomicU32,
     stripes: [Stripe; STRIPES],
 }
 
 impl Gate {
-    pub(crate) const fn new() -> Self {
+    #[allow(clippy::new_without_default, reason = "it is for a constant")]
+    pub const fn new() -> Self {
         Gate {
             closed: AtomicU32::new(OPEN),
             stripes: [const { Stripe(AtomicU32::new(0)) }; STRIPES],
@@ -63,7 +64,7 @@ impl Gate {
 
     /// The stripe that counts the caller inside.
     #[inline]
-    pub(crate) fn enter<P: Platform>(&self, p: &P) -> Inside<'_> {
+    pub fn enter<P: Platform>(&self, p: &P) -> Inside<'_> {
         let stripe = self.stripe(p);
         stripe.fetch_add(1, Ordering::SeqCst);
         if self.closed.load(Ordering::SeqCst) != OPEN {
@@ -98,7 +99,7 @@ impl Gate {
         p.wake(&self.closed);
     }
 
-    pub(crate) fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
+    pub fn leave<P: Platform>(&self, p: &P, Inside(stripe): Inside<'_>) {
         stripe.fetch_sub(1, Ordering::SeqCst);
         if self.closed.load(Ordering::SeqCst) != OPEN {
             p.wake(stripe);
@@ -107,7 +108,7 @@ impl Gate {
 
     /// Closes the gate and waits until no thread is inside. The caller is outside, and no signal
     /// handler that interrupts it comes here: its depth word says so.
-    pub(crate) fn close<P: Platform>(&self, p: &P) {
+    pub fn close<P: Platform>(&self, p: &P) {
         let (set, seen) = (Ordering::SeqCst, Ordering::SeqCst);
         while self.closed.compare_exchange(OPEN, CLOSED, set, seen).is_err() {
             self.wait_until_open(p);
@@ -163,14 +164,14 @@ impl Gate {
     }
 
     /// Opens the gate that this thread closed.
-    pub(crate) fn open<P: Platform>(&self, p: &P) {
+    pub fn open<P: Platform>(&self, p: &P) {
         self.closed.store(OPEN, Ordering::SeqCst);
         p.wake(&self.closed);
     }
 
     /// In the child of a fork, whose threads are all outside: forgets the parent's, and says where
     /// those were.
-    pub(crate) fn forget(&self) -> Forgotten {
+    pub fn forget(&self) -> Forgotten {
         let looked = self.closed.swap(OPEN, Ordering::SeqCst) != OPEN;
         let mut inside = false;
         for Stripe(stripe) in &self.stripes {
@@ -194,25 +195,6 @@ fn stripe_of(address: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::machine::{Config, Machine};
-
-    /// The child of a fork has the counts of threads that are not there: none takes them off.
-    #[test]
-    fn a_child_waits_for_no_thread_of_its_parent() {
-        let (machine, gate) = (Machine::new(Config::default()), Gate::new());
-        let nobody = Forgotten { inside: false, looked: false };
-        assert_eq!(gate.forget(), nobody);
-        gate.stripes.iter().for_each(|Stripe(stripe)| stripe.store(1, Ordering::Relaxed));
-        assert_eq!(gate.forget(), Forgotten { inside: true, ..nobody });
-        gate.close(&machine);
-        assert_eq!(gate.forget(), Forgotten { looked: true, ..nobody });
-        // The machine's only thread would sleep for ever, which it reports.
-        gate.close(&machine);
-        gate.open(&machine);
-        let inside = gate.enter(&machine);
-        gate.leave(&machine, inside);
-        assert_eq!(gate.forget(), nobody);
-    }
 
     /// Threads' blocks lie a stack and a page apart, whatever the stacks' size.
     #[test]

@@ -24,11 +24,11 @@
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
-//! | 1 | [`platform`]: per-CPU stacks, Linux, the modelled machine; `gate` |
+//! | 1 | [`platform`]: per-CPU stacks, Linux; `gate` |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
 //! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
-#![cfg_attr(not(any(test, feature = "machine")), no_std)]
+#![cfg_attr(not(test), no_std)]
 #![warn(missing_docs)]
 // What only the platform and the doors of Linux use.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -41,7 +41,8 @@ mod child;
 mod choice;
 pub mod created;
 pub mod engine;
-mod gate;
+#[doc(hidden)] // For tests.
+pub mod gate;
 #[cfg(target_os = "linux")]
 pub mod global;
 mod growth;
@@ -77,17 +78,7 @@ pub use process::ProcessYard;
 #[cfg(target_os = "linux")]
 pub use typed::{Batch, CacheBox, ObjectCache};
 
-/// Expands to its text if this crate is built without the standard library: the final library
-/// then needs items that only one crate may define.
-#[cfg(any(test, feature = "machine"))]
-#[macro_export]
-macro_rules! without_std {
-    ($($text:item)*) => {};
-}
-
-/// Expands to its text if this crate is built without the standard library: the final library
-/// then needs items that only one crate may define.
-#[cfg(not(any(test, feature = "machine")))]
+/// Expands to its text: the final library needs items that only one crate may define.
 #[macro_export]
 macro_rules! without_std {
     ($($text:item)*) => { $($text)* };

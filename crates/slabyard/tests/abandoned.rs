@@ -2,9 +2,9 @@
 //! wherever other threads are preempted, with a fast path that calls take until it is closed.
 
 use slabyard::cache::{CacheId, CacheSettings};
-use slabyard::platform::machine::{Body, Broken, Config, Machine};
 use slabyard::platform::{FastPath, Park, Platform};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Body, Broken, Config, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};

@@ -1,13 +1,10 @@
 //! A program whose allocator is a yard, which typed caches share: this one.
 
 use slabyard::{CacheBox, Global, ObjectCache};
+use slabyard_testkit::Random;
 use std::alloc::{GlobalAlloc, Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
-
-#[path = "machine/random.rs"]
-mod random;
-use random::Random;
 
 #[global_allocator]
 static ALLOC: Global = Global::new();

@@ -10,7 +10,7 @@ mod checks;
 #[path = "platform_contract/storm.rs"]
 mod storm;
 
-use slabyard::platform::machine::{Body, Broken, Config, Machine};
+use slabyard_testkit::machine::{Body, Broken, Config, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use storm::Storm;
 

@@ -19,8 +19,8 @@ mod one;
 #[path = "rcu/typesafe.rs"]
 mod typesafe;
 
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 /// A yard of sheaves on a machine, ready.
 fn yard_on(config: Config) -> Yard<Machine> {

@@ -13,8 +13,6 @@ mod kept;
 mod prefilled;
 #[path = "typed/properties.rs"]
 mod properties;
-#[path = "machine/random.rs"]
-mod random;
 #[path = "typed/stepped.rs"]
 mod stepped;
 #[path = "typed/values.rs"]

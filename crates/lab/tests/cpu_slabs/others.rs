@@ -6,8 +6,8 @@ use super::pair::{Chosen, Pair as Of};
 use slabyard::cache::Cache;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Front, Mixed, Rules};
 use slabyard::engine::{Engine, Tiny};
-use slabyard::platform::machine::Machine;
 use slabyard_model::counters::Counter;
+use slabyard_testkit::machine::Machine;
 
 type Pair<E> = Of<Machine, E>;
 

@@ -5,11 +5,11 @@ use slabyard::engine::cpu_slabs::{OnCpus, Rules};
 use slabyard::engine::{Engine, partial};
 use slabyard::pages::{Descriptor, Kind};
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_model::cache::KernelCache;
 use slabyard_model::counters::Counter;
+use slabyard_testkit::machine::{Config, Machine};
 use std::collections::BTreeSet;
 
 /// Counters of the fast path: no yard counts them.

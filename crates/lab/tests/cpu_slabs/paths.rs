@@ -3,8 +3,8 @@
 
 use super::pair::{Chosen, Pair};
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, Rules};
-use slabyard::platform::machine::Machine;
 use slabyard_model::counters::Counter;
+use slabyard_testkit::machine::Machine;
 
 /// Few objects in a slab.
 const CLASS: usize = 24;

@@ -4,11 +4,11 @@
 mod settings;
 
 use slabyard::engine::Tiny;
-use slabyard::platform::machine;
 use slabyard::yard::{self, Yard};
 use slabyard_lab::geometry::{self, Geometry, Request, of};
 use slabyard_lab::rules::{Machine, RELEASES, Release, Settings};
 use slabyard_lab::snapshot::{Error, KernelSnapshot};
+use slabyard_testkit::machine;
 use std::path::{Path, PathBuf};
 
 fn data(name: &str) -> PathBuf {

@@ -57,7 +57,8 @@ impl Partial {
     }
 
     /// The slab at the head.
-    pub(super) fn first(&self) -> Option<u32> {
+    #[doc(hidden)] // For tests.
+    pub fn first(&self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
     }
 

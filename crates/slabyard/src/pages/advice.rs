@@ -23,12 +23,12 @@ use crate::platform::{GRANULE, Platform};
 use crate::sync::{AtomicBool, AtomicU16, Lock, Ordering, Rank};
 
 /// Most borders between extents with different advice.
-const MOST_BORDERS: usize = 8192;
+pub const MOST_BORDERS: usize = 8192;
 
 /// Not advised, advised against huge pages, and advised for them.
-const NONE: u16 = 0;
-const SMALL: u16 = 1;
-const LARGE: u16 = 2;
+pub const NONE: u16 = 0;
+pub const SMALL: u16 = 1;
+pub const LARGE: u16 = 2;
 
 /// The advice that the system has.
 pub(super) struct Advice {
@@ -37,7 +37,7 @@ pub(super) struct Advice {
     any: AtomicBool,
 }
 
-struct Given {
+pub struct Given {
     /// The advice for each extent; reserved when it is needed.
     extents: Table<AtomicU16>,
     nr_borders: usize,
@@ -45,8 +45,7 @@ struct Given {
 
 impl Advice {
     pub(super) const fn new() -> Self {
-        let given = Given { extents: Table::new(), nr_borders: 0 };
-        Advice { given: Lock::new(Rank::Advice, given), any: AtomicBool::new(false) }
+        Advice { given: Lock::new(Rank::Advice, Given::new()), any: AtomicBool::new(false) }
     }
 
     /// In the child of a fork: nobody gives advice.
@@ -56,8 +55,19 @@ impl Advice {
 }
 
 impl Given {
+    /// No advice.
+    #[allow(clippy::new_without_default, reason = "it is for a constant")]
+    pub const fn new() -> Self {
+        Given { extents: Table::new(), nr_borders: 0 }
+    }
+
+    /// Borders between extents with different advice.
+    pub fn nr_borders(&self) -> usize {
+        self.nr_borders
+    }
+
     /// Makes room for the advice for `nr` extents of `capacity`.
-    fn ensure<P: Platform>(&self, p: &P, nr: usize, capacity: usize) -> bool {
+    pub fn ensure<P: Platform>(&self, p: &P, nr: usize, capacity: usize) -> bool {
         (self.extents.base() != 0 || self.extents.reserve(p, capacity))
             && self.extents.ensure(p, nr)
     }
@@ -68,7 +78,7 @@ impl Given {
 
     /// Records the advice for an extent, for which there is room; false if there would be too
     /// many borders.
-    fn set(&mut self, nth: usize, what: u16) -> bool {
+    pub fn set(&mut self, nth: usize, what: u16) -> bool {
         let sides = [self.get(nth.wrapping_sub(1)), self.get(nth + 1)];
         let borders = |what| sides.iter().filter(|side| **side != what).count();
         let nr_borders = self.nr_borders + borders(what) - borders(self.get(nth));
@@ -121,34 +131,5 @@ impl<P: Platform> PageHeap<P> {
                 p.allow_huge_pages(region.address(start as u32), HUGE * GRANULE);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::platform::machine::{Config, Machine};
-
-    #[test]
-    fn borders_are_counted_and_bounded() {
-        let machine = Machine::new(Config::default());
-        let mut given = Given { extents: Table::new(), nr_borders: 0 };
-        let nr = 4 * MOST_BORDERS;
-        assert!(given.ensure(&machine, nr, nr));
-        let mut set = |nth, what| {
-            let done = given.set(nth, what);
-            (done, given.nr_borders)
-        };
-        assert_eq!(set(10, SMALL), (true, 2));
-        assert_eq!(set(12, SMALL), (true, 4));
-        assert_eq!(set(11, SMALL), (true, 2), "one mapping of three extents");
-        assert_eq!(set(11, LARGE), (true, 4));
-        for nth in [10, 11, 12] {
-            set(nth, NONE);
-        }
-        assert_eq!(set(0, SMALL), (true, 2), "the extent before the first is not the heap's");
-        let last = (2..nr).step_by(2).find(|nth| !set(*nth, SMALL).0);
-        assert_eq!(last, Some(MOST_BORDERS));
-        assert_eq!(set(MOST_BORDERS - 1, SMALL), (true, MOST_BORDERS), "no more than there are");
     }
 }

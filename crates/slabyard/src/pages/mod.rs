@@ -4,9 +4,12 @@
 //!
 //! [`PageHeap`] owns all of it and the platform; engines build on it.
 
-mod advice;
-mod ahead;
-pub(crate) mod bank;
+#[doc(hidden)] // For tests.
+pub mod advice;
+#[doc(hidden)] // For tests.
+pub mod ahead;
+#[doc(hidden)] // For tests.
+pub mod bank;
 pub mod blocks;
 pub mod buddy;
 mod coalesce;

@@ -2,8 +2,8 @@
 //!
 //! Two implementations, one contract (`tests/platform_contract.rs`):
 //! [`linux::Linux`] runs on real CPUs, by restartable sequences or private
-//! slots; `machine::Machine` models N CPUs and any page size, with seeded
-//! preemption between any two steps.
+//! slots; `Machine` of the crate `slabyard-testkit` models N CPUs and any page
+//! size, with seeded preemption between any two steps.
 //!
 //! Both keep the same rows of stacks ([`stack::Rows`]). "I am a malloc(64)
 //! call" passes here at `pop`, "I am a freed object" at `push`.
@@ -12,9 +12,8 @@ pub mod birth;
 pub mod fast;
 #[cfg(target_os = "linux")]
 pub mod linux;
-#[cfg(any(test, feature = "machine"))]
-pub mod machine;
 pub(crate) mod mark;
+mod planted;
 pub mod reader;
 #[cfg(target_os = "linux")]
 pub mod rseq;
@@ -26,6 +25,7 @@ mod weak;
 
 pub use crate::sync::lock::Park;
 pub use fast::FastPath;
+pub use planted::{Planted, Repair};
 pub use stack::{Entry, Rows, Slot, Stack, Stopped};
 
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -83,6 +83,10 @@ pub trait Platform: Park + Sync {
     fn has_page_lists(&self) -> bool {
         false
     }
+
+    /// True where a thread that unwinds does nothing more: the modelled machine unwinds threads that
+    /// are gone, and all when one of them fails.
+    const UNWINDS: bool = false;
 
     /// Memory nodes that it may have: 1 where nobody needs to look at nodes.
     const MOST_NODES: usize = 1;
@@ -299,10 +303,9 @@ pub trait Platform: Park + Sync {
         None
     }
 
-    /// True where a thread does nothing more: the modelled machine unwinds threads that are gone, and
-    /// all when one of them fails.
+    /// True if a test planted this bug, for a check to find: the modelled machine alone has any.
     #[inline(always)]
-    fn is_unwound(&self) -> bool {
+    fn has_planted(&self, _bug: Planted) -> bool {
         false
     }
 

@@ -254,7 +254,8 @@ impl Entry {
     ///
     /// # Errors
     /// [`Stopped`] if it is stopped.
-    pub(crate) fn replace(&self, new: Stack) -> Result<Stack, Stopped> {
+    #[doc(hidden)] // For `slabyard-testkit`.
+    pub fn replace(&self, new: Stack) -> Result<Stack, Stopped> {
         let old = self.load();
         if old.top == STOPPED {
             return Err(Stopped);
@@ -264,12 +265,14 @@ impl Entry {
         Ok(old)
     }
 
-    pub(super) fn load(&self) -> Stack {
+    #[doc(hidden)] // For `slabyard-testkit`.
+    pub fn load(&self) -> Stack {
         Stack { top: self.top(), end: self.end() }
     }
 
     #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
-    pub(super) fn commit(&self, top: u32) {
+    #[doc(hidden)] // For `slabyard-testkit`.
+    pub fn commit(&self, top: u32) {
         self.top.store(top, Ordering::Release);
     }
 }
@@ -366,7 +369,8 @@ impl Rows {
     }
 
     /// So many bytes of each row are usable from now on.
-    pub(super) fn set_row_bytes(&self, bytes: usize) {
+    #[doc(hidden)] // For `slabyard-testkit`.
+    pub fn set_row_bytes(&self, bytes: usize) {
         debug_assert!(bytes <= ROW_STRIDE);
         self.row_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -388,8 +392,8 @@ impl Rows {
     }
 
     /// The element of a number, which is 0 or one of a stack's.
-    #[cfg(any(test, feature = "machine"))]
-    pub(super) fn element(&self, number: u32) -> &AtomicUsize {
+    #[doc(hidden)] // For `slabyard-testkit`.
+    pub fn element(&self, number: u32) -> &AtomicUsize {
         // SAFETY: element 0 is row 0's first entry; stacks lie in the elements that
         // `set` was promised, committed.
         unsafe { &*((self.base() + number as usize * ELEMENT_BYTES) as *const AtomicUsize) }

@@ -7,6 +7,7 @@ mod fetch;
 pub mod lock;
 mod nobody;
 mod once;
+mod unwinding;
 #[cfg(any(test, not(target_has_atomic = "64")))]
 mod wide;
 
@@ -20,5 +21,6 @@ pub use fetch::{fetch_to_read, fetch_to_write};
 pub use lock::{Guard, Lock, Rank};
 pub use nobody::Nobody;
 pub use once::Once;
+pub use unwinding::{ask_whether_unwinding_by, is_unwinding};
 #[cfg(not(target_has_atomic = "64"))]
 pub use wide::AtomicU64;

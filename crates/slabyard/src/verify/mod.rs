@@ -17,7 +17,6 @@
 
 pub(crate) mod close;
 pub(crate) mod debugging;
-pub(crate) mod planted;
 mod unused;
 
 use crate::cache::slots::{number_of, slot_of};

@@ -6,7 +6,8 @@
 //! [`crate::verify`] checks the whole yard.
 
 pub mod bound;
-pub(crate) mod reclaim;
+#[doc(hidden)] // For tests.
+pub mod reclaim;
 pub(crate) mod seen;
 pub(crate) mod slow_path;
 pub(crate) mod stacks;
@@ -32,7 +33,6 @@ use crate::surplus::Surplus;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank, fence};
 use crate::verify::close::{Checks, check_free};
 use crate::verify::debugging::{debug_of, is_to_fail};
-use crate::verify::planted::Planted;
 use crate::waiting::Waiting;
 use crate::waiting::deferred::defer;
 use crate::yard::reclaim::countdown::is_countdown_over;
@@ -88,7 +88,6 @@ pub struct Yard<P, E = Sheaves> {
     idle_passes: AtomicU32,
     /// Passes since the program became slow.
     slow_passes: AtomicU32,
-    pub(crate) planted: Planted,
     on_ticking: Once<fn(bool)>,
     on_every_call: Once<fn()>,
     /// How often a drain was requested of rows that cannot be stopped: their owners drain them.
@@ -130,7 +129,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             asked: AtomicU32::new(0),
             idle_passes: AtomicU32::new(0),
             slow_passes: AtomicU32::new(0),
-            planted: Planted::new(),
             on_ticking: Once::new(),
             on_every_call: Once::new(),
             drain_requests: AtomicU32::new(0),

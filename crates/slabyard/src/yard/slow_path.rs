@@ -21,7 +21,7 @@ use crate::platform::Platform;
 use crate::platform::linux::{Counting, OnLinux};
 use crate::platform::mark::{self, Mark};
 use crate::surplus::{give_slice, has_surplus};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, is_unwinding};
 use crate::waiting::deferred::run_deferred;
 use crate::waiting::look_at_waiting;
 use crate::yard::reclaim::countdown::restart_countdown;
@@ -205,7 +205,7 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
     fn drop(&mut self) {
         let yard = self.yard;
         let p = yard.platform();
-        if p.is_unwound() {
+        if P::UNWINDS && is_unwinding() {
             return;
         }
         if yard.deferred.load(Ordering::Relaxed) != 0 {

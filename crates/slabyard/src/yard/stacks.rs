@@ -8,7 +8,7 @@ use super::Yard;
 use crate::cache::slots::slot_of;
 use crate::engine::{Engine, SPARE};
 use crate::pages::percpu;
-use crate::platform::{Platform, Slot};
+use crate::platform::{Planted, Platform, Slot};
 use crate::sparse::is_of;
 
 /// Stacks of a row.
@@ -70,7 +70,8 @@ impl<P: Platform, E: Engine> Iterator for Entries<'_, P, E> {
         let p = self.yard.platform();
         while self.row < p.rows_used() {
             let (row, stacks) = (self.row, self.stacks);
-            let skipped = matches!(stacks, Stacks::Cache(_)) && self.yard.planted.skips(row);
+            let skipped =
+                matches!(stacks, Stacks::Cache(_)) && p.has_planted(Planted::SkippedRow(row));
             let next = if skipped { None } else { next_stack(self.yard, stacks, self.slot) };
             let Some(slot) = next else {
                 (self.row, self.slot) = (row + 1, 0);

@@ -22,13 +22,13 @@ use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
 use slabyard::pages::finding::{By, Finding, Hooks, Track, What};
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Park, Platform};
 use slabyard::slab::Constructor;
 use slabyard::slab::debug::Maker;
 use slabyard::yard::{Place, Settings, Yard};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
+use slabyard_testkit::machine::{Config, Machine};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -6,10 +6,10 @@ use slabyard::engine::array_cache::Limits;
 use slabyard::engine::partial::each_partial;
 use slabyard::engine::{ArrayCaches, Engine};
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
 use slabyard::verify::Fault;
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 type Slab = Yard<Machine, ArrayCaches>;
 

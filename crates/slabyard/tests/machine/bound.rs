@@ -5,12 +5,13 @@
 //! The tests read a thread's counts of requests to the machine before and after each call. The
 //! machine itself asserts that no system call is made under a list's lock.
 
-use crate::random::Random;
 use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
-use slabyard::platform::machine::{Body, Config, Machine, Tally};
+use slabyard::platform::Planted;
 use slabyard::yard::{LARGEST_RUN, Settings, Yard, bound};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Body, Config, Machine, Tally};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -272,7 +273,7 @@ fn a_sheaf_is_flushed_and_refilled_by_pieces() {
 fn a_call_that_makes_a_whole_pass_is_found() {
     let config = Config { preemption: 0, max_steps: u64::MAX, ..Config::default() };
     let scene = <Scene>::new(config, CLASSES);
-    scene.yard.plant_whole_passes();
+    scene.yard.platform().plant(Planted::WholePasses);
     scene.work(1, 30, 3000);
     assert!(!scene.most.is_within(), "one call did {:?} and no more", scene.most.numbers());
 }

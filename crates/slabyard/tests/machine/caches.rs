@@ -18,11 +18,11 @@ mod ten;
 mod threads;
 
 use slabyard::engine::Engine;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::verify::Sound;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::counters::YARD_FIELDS;
+use slabyard_testkit::machine::{Config, Machine};
 
 /// A yard of sheaves on a machine, ready.
 fn yard_on(config: Config) -> Yard<Machine> {

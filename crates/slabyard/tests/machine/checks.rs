@@ -4,8 +4,8 @@
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
-use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::yard::{Place, Settings, Yard};
+use slabyard_testkit::machine::{Body, Config, Machine};
 use std::cell::RefCell;
 
 const CPUS: usize = 3;

@@ -3,8 +3,8 @@
 
 use slabyard::pages::Kind;
 use slabyard::platform::GRANULE;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 /// Most freed runs that may wait, and those that slow paths leave on the list.
 const MOST: usize = 16;

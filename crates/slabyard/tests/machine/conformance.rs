@@ -24,8 +24,8 @@ mod threads;
 use crate::each_engine;
 use slabyard::engine::Engine;
 use slabyard::engine::{array_cache, sheaves};
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 use std::any::TypeId;
 
 /// Page sizes and numbers of CPUs that everything runs on.

@@ -3,8 +3,8 @@
 
 use slabyard::pages::Descriptor;
 use slabyard::platform::GRANULE;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_WARM_RUN, Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 const MIB: usize = 1 << 20;
 /// Free blocks from 2^7 granules on, 512 KiB, lose their metadata; those of up to 32 MiB in

@@ -5,10 +5,10 @@ use slabyard::cache::classes;
 use slabyard::engine::Engine;
 use slabyard::engine::cpu_slabs::{Accounting, Freezing, OnCpus, Rules};
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::{Mail, Outcome, Request, check};
+use slabyard_testkit::machine::{Config, Machine};
 use std::collections::BTreeSet;
 
 /// Few objects in a slab.

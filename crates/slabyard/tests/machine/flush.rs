@@ -4,10 +4,10 @@
 use slabyard::cache::classes;
 use slabyard::engine::flush::return_to_slabs;
 use slabyard::pages::Cause;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::slab::Object;
 use slabyard::sync::AtomicUsize;
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 use std::cell::RefCell;
 use std::collections::HashSet;
 

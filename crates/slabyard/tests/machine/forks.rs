@@ -3,14 +3,14 @@
 
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny, array_cache, sheaves};
-use slabyard::platform::machine::{Body, Config, Machine};
-use slabyard::platform::{Park, Platform, Slot};
+use slabyard::platform::{Park, Planted, Platform, Repair, Slot};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Body, Config, Machine};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-use crate::random::Random;
+use slabyard_testkit::Random;
 
 /// Live blocks: address and bytes. One that a thread is about to free, or about to get, is not there.
 type Live = Mutex<BTreeMap<usize, usize>>;
@@ -190,11 +190,12 @@ fn a_child_repairs_nodes() {
 /// waits for a thread that does not exist.
 #[test]
 fn what_is_not_repaired_is_found() {
-    for part in 1..=4 {
+    for part in [Repair::All, Repair::Caches, Repair::Stopped, Repair::Slabs] {
+        let planted = Planted::Unrepaired(part);
         let found = (0..400).any(|seed| {
-            let forked = || fork_once::<Sheaves>(seed, true, |yard| yard.plant_unrepaired(part));
+            let forked = || fork_once::<Sheaves>(seed, true, |yard| yard.platform().plant(planted));
             catch_unwind(AssertUnwindSafe(forked)).is_err()
         });
-        assert!(found, "part {part} of the repair is not needed");
+        assert!(found, "the part {part:?} of the repair is not needed");
     }
 }

@@ -1,8 +1,8 @@
 //! Threads that find nothing free at the same time grow the region once: a thread that waited
 //! for another's growth looks at the lists again.
 
-use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Body, Config, Machine};
 
 const THREADS: usize = 6;
 const RUNS: usize = 60;

@@ -2,8 +2,8 @@
 //! its object takes no line from another (Berger, McKinley, Blumofe and Wilson, "Hoard",
 //! ASPLOS 2000).
 
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 use std::collections::HashMap;
 
 const LINE: usize = 64;

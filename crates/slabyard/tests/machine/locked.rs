@@ -2,9 +2,9 @@
 //! count as dirty: `calloc` zeroes them, they do not keep a program busy, and they do not keep
 //! the pages beside them from being purged.
 
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 const DECAY_MS: u32 = 250;
 

@@ -7,7 +7,6 @@ use crate::each_engine;
 use slabyard::cache::{CacheId, CacheSettings, classes};
 use slabyard::engine::{Engine, Header};
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::slab::Destructor;
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::{Settings, Yard};
@@ -16,6 +15,7 @@ use slabyard_abi::region::{
     CacheWord, FORGOTTEN, MAGIC, Mail, Outcome, Request, TUNABLES, VERSION, WHOLE_YARD, Word,
     check, front, outside,
 };
+use slabyard_testkit::machine::{Config, Machine};
 
 const CLASS: usize = 3;
 /// The bit of a thread's depth word that says that it is in a slow path.

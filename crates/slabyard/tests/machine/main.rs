@@ -6,18 +6,22 @@
 
 #[macro_use]
 mod each_engine;
-mod random;
 
+mod advice;
+mod ahead;
 mod array_caches;
+mod bank;
 mod bound;
 mod caches;
 mod checks;
 mod coalescing;
 mod conformance;
+mod cpu_slabs;
 mod descriptors;
 mod empties;
 mod flush;
 mod forks;
+mod gate;
 mod growth;
 mod lines;
 mod locked;

@@ -3,8 +3,8 @@
 
 use slabyard::pages::mappings::LIMITS;
 use slabyard::platform::GRANULE;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_WARM_RUN, Place, Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 use std::collections::HashSet;
 
 /// Slots of a table that a search may look at; at most half of a table is used.

@@ -1,19 +1,21 @@
 //! Memory nodes: what a CPU gets is of its node, and what it frees of another one goes there.
 
+mod aliens;
+mod barns;
 #[cfg(target_os = "linux")]
 mod on_linux;
 mod slub;
 
-use crate::random::Random;
 use slabyard::cache::CacheSettings;
 use slabyard::engine::Counter;
 use slabyard::engine::array_cache::{Limits, OnNodes, alien};
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::{Engine, sheaves};
 use slabyard::pages::nodes::STRIPE;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::yard::{LARGEST_RUN, Settings, Yard};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Config, Machine};
 
 type OnTwo<E = OnNodes> = Yard<Machine, E>;
 

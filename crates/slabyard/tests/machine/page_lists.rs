@@ -11,8 +11,8 @@ mod whole;
 use crate::conformance::books;
 use slabyard::engine::Engine;
 use slabyard::pages::lists::PageLists;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 /// A zone of which a batch is few pages, so that small yards reach every bound.
 const SMALL_ZONE: u64 = 64 << 20;

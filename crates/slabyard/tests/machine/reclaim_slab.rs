@@ -5,9 +5,9 @@ use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::engine::ArrayCaches;
 use slabyard::engine::array_cache::clock::Reaped;
 use slabyard::engine::array_cache::{Choice, Limits, Reclaim};
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::reap::Turn;
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 type Slab = Yard<Machine, ArrayCaches>;
 

@@ -5,9 +5,9 @@ use slabyard::cache::classes::{LARGEST, request_for_aligned};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
 use slabyard::yard::{Place, Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 use std::collections::BTreeMap;
 
 /// The bit of the depth word that says that a thread is in a slow path.

@@ -3,8 +3,8 @@
 
 use slabyard::pages::Sheaf;
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 /// A large sheaf's objects.
 const OBJECTS: u32 = 1000;

@@ -1,15 +1,15 @@
 //! SLOB in a yard: each call is served by its exact size, misuse is found where it happens, and
 //! what a program writes to memory that it freed leads nowhere.
 
-use crate::random::Random;
 use slabyard::cache::CacheSettings;
 use slabyard::engine::Slob;
 use slabyard::pages::Cause;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::slab::units::UNIT;
 use slabyard::sync::Ordering;
 use slabyard::yard::{Place, Settings, Yard};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Config, Machine};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

@@ -4,11 +4,11 @@
 //!
 //! All of it is about sheaves.
 
-use crate::random::Random;
 use slabyard::cache::classes::{self, ROWS};
 use slabyard::platform::GRANULE;
-use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Body, Config, Machine};
 
 const KIB: usize = 1 << 10;
 

@@ -4,9 +4,9 @@
 use crate::each_engine;
 use slabyard::engine::Engine;
 use slabyard::platform::GRANULE;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::sync::Ordering;
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 const MIB: usize = 1 << 20;
 

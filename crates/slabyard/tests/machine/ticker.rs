@@ -6,13 +6,15 @@
 //! every call of the engine `tiny` is a slow path. The others run on each engine.
 
 use crate::each_engine;
-use slabyard::cache::classes;
+use slabyard::cache::{CacheSettings, classes};
 use slabyard::engine::Engine;
-use slabyard::platform::machine::{Body, Config, Machine};
-use slabyard::platform::{GRANULE, Park, Platform};
+use slabyard::platform::{GRANULE, Park, Platform, Slot};
 use slabyard::sync::{AtomicU32, Ordering};
+use slabyard::yard::reclaim::rate::{EVERY_CALL, LONGEST_INTERVAL};
+use slabyard::yard::reclaim::ticker::set_interval;
 use slabyard::yard::{Settings, Yard};
 use slabyard_abi::region::CacheWord;
+use slabyard_testkit::machine::{Body, Config, Machine};
 
 /// Slow paths that a class's cache began: the low half of its version.
 fn slow_paths(yard: &Yard<Machine>, class: usize) -> u32 {
@@ -240,4 +242,27 @@ fn a_slow_path_under_way_when_the_ticker_starts_follows_it() {
             );
         }
     }
+}
+
+#[test]
+fn inlined_pops_are_slow_while_each_call_must_be() {
+    let yard: &'static Yard<Machine> =
+        Box::leak(Box::new(Yard::new(Machine::new(Config::default()))));
+    assert!(yard.init(Settings { reserve_bytes: 64 << 20, decay_ms: 250 }));
+    let create = |name: &str| {
+        let id = yard.create_cache(name, &CacheSettings::of(64)).expect("a cache");
+        (id, yard.fast_path(id, id.slot()))
+    };
+    let (id, words) = create("before");
+    let object = yard.alloc_from(id).expect("memory");
+    yard.free(object).expect("a live object");
+    assert_eq!(words.slot_of_pop(), id.slot());
+    set_interval(yard, EVERY_CALL);
+    let (other, late) = create("meanwhile");
+    assert_eq!([words.slot_of_pop(), late.slot_of_pop()], [Slot(0); 2]);
+    assert_eq!(yard.platform().pop_inlined(&words), None);
+    assert_eq!(words.slot(), id.slot(), "a push looks at the countdown");
+    set_interval(yard, LONGEST_INTERVAL);
+    assert_eq!([words.slot_of_pop(), late.slot_of_pop()], [id.slot(), other.slot()]);
+    assert!(yard.platform().pop_inlined(&words).is_some());
 }

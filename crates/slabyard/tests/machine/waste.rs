@@ -12,8 +12,8 @@ use measure::{Committed, LARGEST_ASKED, breaches};
 use slabyard::cache::classes::{self, CLASSES};
 use slabyard::platform::GRANULE;
 use slabyard::platform::Platform;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 /// A yard on a modelled machine with pages of 4 KiB.
 fn yard() -> Box<Yard<Machine>> {

@@ -6,8 +6,8 @@
 
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::machine::{Config, Machine};
 
 const BYTES: usize = 448;
 /// The program allocates and frees so many sheaves' worth: more than stacks and a new barn

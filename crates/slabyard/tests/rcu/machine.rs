@@ -7,9 +7,9 @@
 
 use super::{check, yard_on};
 use slabyard::cache::{CacheId, CacheSettings};
-use slabyard::platform::machine::{Body, Broken, Config, Machine};
 use slabyard::platform::{Park, Platform};
 use slabyard::yard::Yard;
+use slabyard_testkit::machine::{Body, Broken, Config, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

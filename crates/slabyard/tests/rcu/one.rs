@@ -2,9 +2,9 @@
 
 use super::{check, yard_on};
 use slabyard::cache::CacheSettings;
-use slabyard::platform::machine::Config;
 use slabyard::waiting::{BATCH, MOST_BYTES, NotTaken, NotWaited};
 use slabyard::yard::Place;
+use slabyard_testkit::machine::Config;
 
 #[test]
 fn a_thread_does_not_wait_for_itself() {

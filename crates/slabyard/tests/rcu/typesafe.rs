@@ -9,10 +9,10 @@
 use super::{check, yard_on};
 use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
-use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::platform::{Park, Platform};
 use slabyard::slab::Constructor;
 use slabyard::yard::Yard;
+use slabyard_testkit::machine::{Body, Config, Machine};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

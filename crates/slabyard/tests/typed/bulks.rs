@@ -2,10 +2,10 @@
 //! as it ends, or an object lies in a mapping.
 
 use super::in_modes::in_each_mode;
-use super::random::Random;
 use slabyard::platform::Platform;
 use slabyard::typed::Batch;
 use slabyard::{ObjectCache, ProcessYard};
+use slabyard_testkit::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

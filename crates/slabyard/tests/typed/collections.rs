@@ -2,12 +2,12 @@
 //! the trait itself against what each block holds.
 
 use super::in_modes::{check, in_each_mode, nr_caches};
-use super::random::Random;
 use allocator_api2::alloc::Allocator;
 use hashbrown::HashMap;
 use slabyard::platform::linux::Mode;
 use slabyard::yard::{Settings, Yard};
 use slabyard::{Global, ObjectCache, ProcessYard};
+use slabyard_testkit::Random;
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::hash::RandomState;

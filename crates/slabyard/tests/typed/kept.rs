@@ -2,8 +2,8 @@
 //! panic; and bulk calls of both kinds.
 
 use super::in_modes::{in_each_mode, nr_caches};
-use super::random::Random;
 use slabyard::{CacheBox, ObjectCache};
+use slabyard_testkit::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -4,11 +4,11 @@
 //! it is of, and the whole yard is checked at each life's end.
 
 use super::in_modes::{check, in_each_mode, in_each_mode_of_any, nr_caches};
-use super::random::Random;
 use slabyard::engine::{Any, Engine};
 use slabyard::pages::finding::{Hooks, What};
 use slabyard::typed::{DebugFlags, Fresh, Kept};
 use slabyard::{CacheBox, ObjectCache, ProcessYard};
+use slabyard_testkit::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

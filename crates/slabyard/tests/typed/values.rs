@@ -1,11 +1,11 @@
 //! Caches of values: what boxes promise, across threads, panics, forks and handles that are gone.
 
 use super::in_modes::{check, in_each_mode, nr_caches};
-use super::random::Random;
 use slabyard::platform::linux::Mode;
 use slabyard::typed::CreateError;
 use slabyard::yard::Settings;
 use slabyard::{CacheBox, ObjectCache, ProcessYard};
+use slabyard_testkit::Random;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

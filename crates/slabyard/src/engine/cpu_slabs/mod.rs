@@ -28,8 +28,6 @@ mod mixed;
 mod on_pages;
 pub mod presets;
 pub mod rules;
-#[cfg(test)]
-mod tests;
 
 use super::Shape;
 use super::slabs::{Group, Held, Slabs};

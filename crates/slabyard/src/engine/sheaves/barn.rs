@@ -258,7 +258,8 @@ impl<C, const TAGGED: bool> Sheaves<C, TAGGED> {
 
     /// Puts a surplus sheaf with objects, whatever the limits say: the next reclaim pass
     /// flushes what is too much, not the call that found it.
-    pub(super) fn barn_keep<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
+    #[doc(hidden)] // For tests.
+    pub fn barn_keep<S: Stacks<Chain = C>>(&self, on: S, sheaf: S::Sheaf) {
         let bytes = Self::bytes_of(on.cache(), &sheaf);
         let mut barn = self.barn.lock(on.park());
         barn.put_full(on, sheaf);

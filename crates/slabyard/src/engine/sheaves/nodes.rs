@@ -34,7 +34,8 @@ pub struct AtOne {
 type OnNode<'a, P> = nodes::OnNode<'a, P, AtOne>;
 
 /// The sheaves of a cache at a node.
-fn sheaves<'a, P>(on: OnNode<'a, P>) -> &'a Sheaves<u32, true> {
+#[doc(hidden)] // For tests.
+pub fn sheaves<'a, P>(on: OnNode<'a, P>) -> &'a Sheaves<u32, true> {
     &on.rules.state().sheaves
 }
 
@@ -68,7 +69,7 @@ impl AtNode for AtOne {
 }
 
 /// What a cache has at all nodes.
-pub struct OnNodes(Nodes<AtOne>);
+pub struct OnNodes(#[doc(hidden)] pub Nodes<AtOne>);
 
 impl OnNodes {
     /// From now on it follows these settings. Call it before the first object.
@@ -203,62 +204,5 @@ impl Engine for OnNodes {
             is_near && Nodes::is_barn_published(here, sheaves(here).barn_words(here))
         };
         self.0.each(on).all(is_sound) && self.0.is_summed(on.cache)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::partial::End;
-    use crate::engine::slabs::Stacks;
-    use crate::platform::machine::{Config, Machine};
-    use crate::yard::{Settings, Yard};
-
-    const CLASS: usize = 3;
-
-    /// A yard of two nodes with objects of node 0, after `f` had one of them and their cache.
-    fn after(f: impl Fn(&OnNodes, PageSlabs<'_, Machine>, usize)) -> Result<(), &'static str> {
-        let yard = Yard::<_, OnNodes>::new(Machine::new(Config { nodes: 2, ..Config::default() }));
-        assert!(yard.init(Settings { reserve_bytes: 256 << 20, decay_ms: 250 }));
-        let take = |_| yard.alloc_fast(64, 16).expect("memory");
-        let objects: std::vec::Vec<usize> = (0..100).map(take).collect();
-        let cache = yard.cache(CLASS);
-        f(&cache.engine, cache.on(&yard.heap), objects[50]);
-        yard.verify().expect("outside of a slow path").map(|_| ()).map_err(|fault| fault.what)
-    }
-
-    /// Puts a sheaf with an object into a node's barn.
-    fn park(engine: &OnNodes, on: PageSlabs<'_, Machine>, node: usize, object: usize) {
-        let there = engine.0.at(on, node);
-        let mut sheaf = there.new_sheaf(10).expect("memory");
-        there.push(&mut sheaf, object);
-        sheaves(there).barn_keep(there, sheaf);
-    }
-
-    #[test]
-    fn what_is_parked_where_it_belongs_is_sound() {
-        assert_eq!(after(|engine, on, object| park(engine, on, 0, object)), Ok(()));
-    }
-
-    #[test]
-    fn an_object_in_the_barn_of_another_node_is_found() {
-        let found = after(|engine, on, object| park(engine, on, 1, object));
-        assert_eq!(found, Err("cache published as it is"));
-    }
-
-    #[test]
-    fn a_slab_on_another_node_s_list_is_found() {
-        let found = after(|engine, on, _| {
-            let [here, other] = [0, 1].map(|node| engine.0.at(on, node));
-            let slab = here.list().lock(here.park()).first().expect("a slab with free objects");
-            let mut list = here.list().lock(here.park());
-            list.unlink(here, slab);
-            here.publish(&list);
-            drop(list);
-            let mut list = other.list().lock(other.park());
-            list.add(other, slab, End::Head);
-            other.publish(&list);
-        });
-        assert_eq!(found, Err("cache published as it is"));
     }
 }

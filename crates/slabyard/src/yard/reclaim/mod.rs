@@ -21,5 +21,5 @@
 pub(crate) mod countdown;
 pub(crate) mod drain;
 pub(crate) mod pass;
-pub(crate) mod rate;
-pub(crate) mod ticker;
+pub mod rate;
+pub mod ticker;

@@ -7,9 +7,9 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Frees until the next slow path, at most.
-pub(crate) const LONGEST_INTERVAL: u32 = 256;
+pub const LONGEST_INTERVAL: u32 = 256;
 /// The shortest interval: each free, and each allocation too, takes the slow path.
-pub(crate) const EVERY_CALL: u32 = 1;
+pub const EVERY_CALL: u32 = 1;
 /// A gap between two looks at the clock that is long enough to measure the rate. A coarse
 /// clock's resolution is 4 ms, or 10 ms.
 const GAP_MS: u64 = 12;

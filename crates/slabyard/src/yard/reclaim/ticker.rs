@@ -17,7 +17,7 @@ use super::rate::{EVERY_CALL, LONGEST_INTERVAL};
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
 use crate::large::{WARM_PART, is_large_warm};
-use crate::platform::{GRANULE, Platform};
+use crate::platform::{GRANULE, Planted, Platform};
 use crate::sparse::flush_sparse;
 use crate::surplus::look_at_surplus;
 use crate::sync::Ordering;
@@ -97,7 +97,7 @@ fn start_ticker<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     ask_all(yard);
 }
 
-fn set_interval<P: Platform, E: Engine>(yard: &Yard<P, E>, new: u32) {
+pub fn set_interval<P: Platform, E: Engine>(yard: &Yard<P, E>, new: u32) {
     // SeqCst: a thread that an earlier change notified, and that calls `Yard::is_ticking`
     // again, sees this change.
     let old = yard.interval.swap(new, Ordering::SeqCst);
@@ -182,7 +182,7 @@ pub(crate) fn reclaim<P: Platform, E: Engine>(yard: &Yard<P, E>, due: bool) -> b
         return true;
     }
     let mut ended = run_slice(yard, &mut pass);
-    while ended.is_none() && yard.planted.makes_whole_passes() {
+    while ended.is_none() && yard.platform().has_planted(Planted::WholePasses) {
         ended = run_slice(yard, &mut pass);
     }
     if let Some(reclaimed) = ended {
@@ -308,38 +308,5 @@ pub(crate) fn ask_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
         if number_of(slot).is_some_and(|number| slot_of(number) == slot) {
             rows.entry(row, slot).ask();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cache::CacheSettings;
-    use crate::platform::machine::{Config, Machine};
-    use crate::platform::{Platform, Slot};
-    use crate::yard::{Settings, Yard};
-    use std::boxed::Box;
-
-    #[test]
-    fn inlined_pops_are_slow_while_each_call_must_be() {
-        let yard: &'static Yard<Machine> =
-            Box::leak(Box::new(Yard::new(Machine::new(Config::default()))));
-        assert!(yard.init(Settings { reserve_bytes: 64 << 20, decay_ms: 250 }));
-        let create = |name: &str| {
-            let id = yard.create_cache(name, &CacheSettings::of(64)).expect("a cache");
-            (id, yard.fast_path(id, id.slot()))
-        };
-        let (id, words) = create("before");
-        let object = yard.alloc_from(id).expect("memory");
-        yard.free(object).expect("a live object");
-        assert_eq!(words.slot_of_pop(), id.slot());
-        set_interval(yard, EVERY_CALL);
-        let (other, late) = create("meanwhile");
-        assert_eq!([words.slot_of_pop(), late.slot_of_pop()], [Slot(0); 2]);
-        assert_eq!(yard.platform().pop_inlined(&words), None);
-        assert_eq!(words.slot(), id.slot(), "a push looks at the countdown");
-        set_interval(yard, LONGEST_INTERVAL);
-        assert_eq!([words.slot_of_pop(), late.slot_of_pop()], [id.slot(), other.slot()]);
-        assert!(yard.platform().pop_inlined(&words).is_some());
     }
 }

@@ -5,10 +5,10 @@ use slabyard::cache::{CacheFlags, CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
 use slabyard::live::Walked;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::slab::{Constructor, Destructor};
 use slabyard::yard::{Place, Yard};
 use slabyard_abi::engines::EngineName;
+use slabyard_testkit::machine::{Config, Machine};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 

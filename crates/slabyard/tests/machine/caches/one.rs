@@ -6,12 +6,12 @@ use slabyard::cache::table::MOST_CREATED;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine};
-use slabyard::platform::machine::{Config, Machine};
-use slabyard::platform::{Park, Platform};
+use slabyard::platform::{Park, Planted, Platform};
 use slabyard::slab::Constructor;
 use slabyard::yard::{Place, Yard};
 use slabyard_abi::engines::EngineName;
 use slabyard_abi::region::CacheWord;
+use slabyard_testkit::machine::{Config, Machine};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -303,7 +303,7 @@ fn a_destroyed_cache_that_leaves_a_stack_is_found() {
     }
     yard.platform().set_cpu(0);
     objects.iter().for_each(|object| assert_eq!(yard.free_to(id, *object), Ok(())));
-    yard.plant_skipped_row(1);
+    yard.platform().plant(Planted::SkippedRow(1));
     assert_eq!(destroy(&yard, id), Ok(()));
     let fault = yard.verify().expect("outside of a slow path").expect_err("a stack was left");
     assert_eq!(fault.what, "stack of no cache");
@@ -317,6 +317,6 @@ fn objects_in_a_skipped_row_are_found() {
     yard.platform().set_cpu(1);
     let object = yard.alloc_from(id).expect("memory");
     assert_eq!(yard.free_to(id, object), Ok(()));
-    yard.plant_skipped_row(1);
+    yard.platform().plant(Planted::SkippedRow(1));
     assert!(matches!(destroy(&yard, id), Err(NotDestroyed::Live(1..))));
 }

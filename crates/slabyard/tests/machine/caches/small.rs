@@ -2,16 +2,16 @@
 //! of the free set lies in the slab, in front of the objects.
 
 use super::{begun, sound};
-use crate::random::Random;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::NotDestroyed;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::pages::Cause;
-use slabyard::platform::machine::{Body, Config, Machine};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::slab::{Geometry, Object, Word};
 use slabyard::yard::{Place, Yard};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Body, Config, Machine};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -3,15 +3,15 @@
 //! last object is free, while malloc's classes are in use and one thread verifies and trims.
 
 use super::{begun, sound};
-use crate::random::Random;
 use slabyard::cache::{CacheId, CacheSettings};
 use slabyard::created::{NotCreated, NotDestroyed};
 use slabyard::engine::{Any, Engine, Sheaves};
 use slabyard::pages::finding::{Hooks, What};
-use slabyard::platform::machine::{Body, Broken, Config, Machine};
 use slabyard::platform::{Park, Platform};
 use slabyard::yard::Yard;
 use slabyard_abi::debug::DebugFlags;
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Body, Broken, Config, Machine};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -8,15 +8,15 @@
 
 use super::books;
 use super::oracle::{Held, Kind, Oracle};
-use crate::random::Random;
 use slabyard::cache::classes;
 use slabyard::engine::Engine;
-use slabyard::platform::machine::Machine;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::sync::Ordering;
 use slabyard::yard::{LARGEST_RUN, Place, Yard};
 use slabyard_abi::region::row;
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::Machine;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A request.

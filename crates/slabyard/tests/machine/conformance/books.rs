@@ -4,13 +4,13 @@
 use super::oracle::Sums;
 use slabyard::engine::Engine;
 use slabyard::pages::Kind;
-use slabyard::platform::machine::Machine;
 use slabyard::platform::stack::{FIRST_ROW_BYTES, ROW_STRIDE};
 use slabyard::platform::{GRANULE, Platform};
 use slabyard::verify::Sound;
 use slabyard::yard::Yard;
 use slabyard_abi::counters::{CacheCounters, YARD_FIELDS, YardCounters};
 use slabyard_abi::engines::EngineName;
+use slabyard_testkit::machine::Machine;
 
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:?}, and not {expected:?}")) }

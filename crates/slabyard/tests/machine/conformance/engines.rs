@@ -10,11 +10,11 @@ use slabyard::engine::cpu_slabs::{Front, OnCpus, Rules};
 use slabyard::engine::partial::nr_partial;
 use slabyard::engine::{Any, Changed, Engine, Found, Header, PageSlabs, Tiny};
 use slabyard::pages::Sheaf;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Platform, Slot, Stack};
 use slabyard::slab::{Object, Word};
 use slabyard::yard::Yard;
 use slabyard_abi::engines::EngineName;
+use slabyard_testkit::machine::{Config, Machine};
 use std::cell::RefCell;
 use std::sync::Mutex;
 

@@ -2,11 +2,11 @@
 //! what is kept warm does not raise the peak by more than a third.
 
 use super::{Says, each_machine, yard_on};
-use crate::random::Random;
 use slabyard::pages::huge::HUGE;
 use slabyard::platform::GRANULE;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{LARGEST_RUN, Yard};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Config, Machine};
 
 const DECAY_MS: u32 = 250;
 const HUGE_BYTES: usize = HUGE * GRANULE;

@@ -1,6 +1,6 @@
 //! The oracle: which addresses are handed out, and how far each reaches.
 
-use crate::random::Random;
+use slabyard_testkit::Random;
 use std::collections::BTreeMap;
 
 /// Where an allocation lies.

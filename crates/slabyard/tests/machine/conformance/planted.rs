@@ -9,13 +9,13 @@ use super::yard_on;
 use slabyard::cache::{classes, slots};
 use slabyard::engine::partial::each_partial;
 use slabyard::pages::{Descriptor, Kind, percpu};
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::stack::Stack;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::slab::{Object, Word};
 use slabyard::sync::{AtomicU64, Ordering};
 use slabyard::yard::Yard;
 use slabyard_abi::region::CacheWord;
+use slabyard_testkit::machine::{Config, Machine};
 use std::sync::Mutex;
 
 /// Class of the objects that the bugs are planted on.

@@ -5,10 +5,10 @@ use super::actor::{Actor, Company, Request, Way, any_request, nested};
 use super::oracle::Oracle;
 use super::{PAGES, Says, books, yard_of, yard_on};
 use crate::each_engine::next_kind;
-use crate::random::Random;
 use slabyard::engine::Engine;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::yard::{Settings, Yard};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Config, Machine};
 use std::sync::Mutex;
 
 const STEPS: usize = 120;

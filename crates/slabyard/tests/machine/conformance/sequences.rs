@@ -6,12 +6,12 @@ use super::{Says, books, each_machine, yard_of, yard_on};
 use crate::each_engine::next_kind;
 use slabyard::cache::{classes, slots};
 use slabyard::engine::Engine;
-use slabyard::platform::machine::Config;
 use slabyard::platform::stack::SLOTS;
 use slabyard::platform::stack::Tag;
 use slabyard::platform::{GRANULE, Platform, Slot};
 use slabyard::yard::{LARGEST_RUN, Yard};
 use slabyard_abi::region::row;
+use slabyard_testkit::machine::Config;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,8 +6,8 @@ use super::oracle::Oracle;
 use super::{Says, books, each_machine, yard_of};
 use crate::each_engine::next_kind;
 use slabyard::engine::{Engine, Sheaves};
-use slabyard::platform::machine::{Body, Broken, Config, Machine};
 use slabyard::yard::Yard;
+use slabyard_testkit::machine::{Body, Broken, Config, Machine};
 use std::process::Command;
 use std::sync::Mutex;
 

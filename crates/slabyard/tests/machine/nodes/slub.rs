@@ -9,8 +9,8 @@ use slabyard::engine::Counter;
 use slabyard::engine::Engine;
 use slabyard::engine::nodes::NodeSettings;
 use slabyard::engine::sheaves::nodes::OnNodes;
-use slabyard::platform::machine::Config;
 use slabyard::platform::{Platform, Stack};
+use slabyard_testkit::machine::Config;
 
 /// Objects that wait in barns, by their node.
 fn parked(yard: &OnTwo<OnNodes>) -> [usize; 2] {
@@ -35,7 +35,7 @@ fn a_cpu_gets_objects_of_its_node() {
 fn slub_s_ratio_is_100() {
     assert_eq!(OnNodes::SETTINGS.remote_percent, 100);
     // And it is what an engine has that nobody told.
-    let yard = OnTwo::<OnNodes>::new(slabyard::platform::machine::Machine::new(Config {
+    let yard = OnTwo::<OnNodes>::new(slabyard_testkit::machine::Machine::new(Config {
         nodes: 2,
         ..Config::default()
     }));

@@ -7,9 +7,9 @@ use slabyard::engine::{Counter, Tiny};
 use slabyard::pages::Kind;
 use slabyard::pages::lists::{PageLists, Warmth};
 use slabyard::pages::percpu::FIRST_SLOT;
-use slabyard::platform::machine::{Config, Machine};
 use slabyard::platform::{Platform, Slot};
 use slabyard::yard::Yard;
+use slabyard_testkit::machine::{Config, Machine};
 
 const LISTS: [PageLists; 4] =
     [PageLists::Slabyard, PageLists::HotCold, PageLists::Merged, PageLists::Today];

@@ -3,12 +3,12 @@
 use super::{BIG_ZONE, SMALL_ZONE, Says, books, yard_of};
 use crate::conformance::actor::{Actor, Company, Way, any_request};
 use crate::conformance::oracle::Oracle;
-use crate::random::Random;
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Slob, Tiny};
 use slabyard::pages::lists::PageLists;
 use slabyard::platform::Park;
-use slabyard::platform::machine::{Body, Config};
+use slabyard_testkit::Random;
+use slabyard_testkit::machine::{Body, Config};
 use std::sync::Mutex;
 
 /// Runs a body for each kind and machine.

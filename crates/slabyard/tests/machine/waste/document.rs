@@ -4,8 +4,8 @@
 use super::committed;
 use super::measure::{self, LARGEST_ASKED, Waste, doublings};
 use slabyard::cache::classes::{LARGEST, ROWS};
-use slabyard::platform::machine::Machine;
 use slabyard::yard::{LARGEST_RUN, Yard};
+use slabyard_testkit::machine::Machine;
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 

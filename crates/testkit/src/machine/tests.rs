@@ -1,10 +1,9 @@
 //! The machine itself: same seed, same schedule; what it must report.
 
 use super::*;
-use crate::sync::{Lock, Rank};
+use slabyard::platform::{Park, Stretch, Use};
+use slabyard::sync::{Lock, Rank};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::string::String;
-use std::vec::Vec;
 
 /// Text of the panic that `body` ends with.
 fn panic_of(body: impl FnOnce()) -> String {

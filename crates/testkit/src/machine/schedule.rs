@@ -12,25 +12,17 @@
 //! comes, is unwound without a message, and the first panic goes on in the
 //! caller of [`Machine::run`].
 
-use super::readers::Announced;
-use super::{Config, Machine, Tally};
-use crate::platform::birth::CHILD;
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::any::Any;
-use std::boxed::Box;
+use super::Machine;
+use super::turns::{IMPLICIT, State, Turns};
+use slabyard::platform::birth::CHILD;
+use slabyard::sync::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::string::String;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread_local;
-use std::vec::Vec;
+use std::sync::{MutexGuard, PoisonError};
 
 /// What a virtual thread does.
 pub type Body<'a> = Box<dyn FnOnce(&Machine) + Send + 'a>;
-
-/// The implicit thread.
-const IMPLICIT: usize = 0;
 
 /// What unwinds the other threads after a panic.
 struct RunEnded;
@@ -39,156 +31,6 @@ thread_local! {
     /// The machine (by address) and the number of the virtual thread that this
     /// system thread is.
     static ME: Cell<(usize, usize)> = const { Cell::new((0, IMPLICIT)) };
-}
-
-/// Words of one virtual thread.
-pub(super) struct Words {
-    pub(super) held: AtomicU32,
-    pub(super) depth: AtomicU32,
-    cpu: AtomicUsize,
-    registered: AtomicU32,
-    /// 1 if this thread, or an earlier one of this number, ever had a row.
-    had_row: AtomicU32,
-    pub(super) tally: Mutex<Tally>,
-    pub(super) reader: [AtomicUsize; 2],
-    pub(super) announced: Mutex<Option<Announced>>,
-}
-
-impl Words {
-    pub(super) fn new(late: bool) -> Self {
-        Words {
-            held: AtomicU32::new(0),
-            depth: AtomicU32::new(0),
-            cpu: AtomicUsize::new(0),
-            registered: AtomicU32::new(u32::from(!late)),
-            had_row: AtomicU32::new(u32::from(!late)),
-            tally: Mutex::default(),
-            reader: [const { AtomicUsize::new(0) }; 2],
-            announced: Mutex::new(None),
-        }
-    }
-
-    pub(super) fn cpu(&self) -> usize {
-        self.cpu.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn register(&self) {
-        self.registered.store(1, Ordering::Relaxed);
-        self.had_row.store(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn had_row(&self) -> bool {
-        self.had_row.load(Ordering::Relaxed) == 1
-    }
-
-    pub(super) fn is_registered(&self) -> bool {
-        self.registered.load(Ordering::Relaxed) == 1
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Ready,
-    /// Sleeps on the word at this address.
-    Asleep(usize),
-    /// It does not exist any more for those that go on: the child of a fork.
-    Gone,
-    Done,
-}
-
-struct Turns {
-    random: u64,
-    /// Thread whose turn it is.
-    current: usize,
-    /// State of each virtual thread; empty outside of a run. Thread `i + 1` is
-    /// at `i`.
-    states: Vec<State>,
-    /// Thread that was on each CPU last.
-    on_cpu: Vec<usize>,
-    steps: u64,
-    trace: u64,
-    panic: Option<Box<dyn Any + Send>>,
-}
-
-pub(super) struct Schedule {
-    turns: Mutex<Turns>,
-    /// One for each thread.
-    resumed: Vec<Condvar>,
-    preemption: u32,
-    max_steps: u64,
-    late: bool,
-    /// 1 inside of a run.
-    running: AtomicU32,
-    moves: AtomicU64,
-}
-
-impl Schedule {
-    pub(super) fn new(config: &Config) -> Self {
-        Schedule {
-            turns: Mutex::new(Turns {
-                random: config.seed,
-                current: IMPLICIT,
-                states: Vec::new(),
-                on_cpu: std::vec![IMPLICIT; config.cpus],
-                steps: 0,
-                trace: 0,
-                panic: None,
-            }),
-            resumed: (0..=config.max_threads).map(|_| Condvar::new()).collect(),
-            preemption: config.preemption,
-            max_steps: config.max_steps,
-            late: config.late_rows || !config.can_stop,
-            running: AtomicU32::new(0),
-            moves: AtomicU64::new(0),
-        }
-    }
-
-    fn turns(&self) -> MutexGuard<'_, Turns> {
-        // Only reports of deadlocks panic with it held, and they end the run.
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_running(&self) -> bool {
-        self.running.load(Ordering::Relaxed) == 1
-    }
-}
-
-impl Turns {
-    /// Next number of the generator (splitmix64, public domain by S. Vigna).
-    fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn note(&mut self, what: u64, thread: usize, cpu: usize) {
-        let event = self.steps << 24 ^ what << 16 ^ (thread as u64) << 8 ^ cpu as u64;
-        self.trace = (self.trace ^ event).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(17);
-    }
-
-    fn is_over_for(&self, me: usize) -> bool {
-        self.panic.is_some() || self.states[me - 1] == State::Gone
-    }
-
-    /// A thread that can go on. After a panic sleepers can: they are unwound.
-    fn choose(&mut self) -> Option<usize> {
-        let ended = self.panic.is_some();
-        // Those that are gone are unwound last.
-        let over = self.states.iter().all(|s| matches!(s, State::Gone | State::Done));
-        let can = |s: &State| *s == State::Ready || (ended || over) && *s != State::Done;
-        let nr = self.states.iter().filter(|s| can(s)).count();
-        if nr == 0 {
-            return None;
-        }
-        let nth = self.below(nr);
-        self.states.iter().enumerate().filter(|(_, s)| can(s)).nth(nth).map(|(i, _)| i + 1)
-    }
 }
 
 impl Machine {

@@ -8,10 +8,11 @@
 //! With private rows (`can_stop` false) there is no token: no other thread uses the
 //! row, and nothing is aborted.
 
-use super::super::stack::{Entry, STOPPED, Slot, Stack, Stopped, Tag};
-use super::{Broken, Machine};
-use crate::platform::Park;
-use crate::sync::Ordering;
+use super::Machine;
+use super::config::Broken;
+use slabyard::platform::Park;
+use slabyard::platform::stack::{Entry, STOPPED, Slot, Stack, Stopped, Tag};
+use slabyard::sync::Ordering;
 
 /// A thread's right to commit on a CPU.
 struct Token {
@@ -22,9 +23,9 @@ struct Token {
 /// Which objects a stack is known to take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// Each.
+    /// All of them.
     Each,
-    /// Those of its tag.
+    /// Those of the tag that the stack has.
     Tagged,
 }
 

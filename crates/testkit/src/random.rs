@@ -1,14 +1,17 @@
-//! The seeded generator of the choices of several tests.
+//! The seeded generator of the choices of tests.
 
 /// Random numbers from a seed (splitmix64, public domain by S. Vigna).
 pub struct Random(u64);
 
-#[allow(dead_code, reason = "another program uses a part")]
 impl Random {
+    /// The generator of a seed.
+    #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
+    /// Any number.
+    #[allow(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

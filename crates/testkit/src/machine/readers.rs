@@ -4,18 +4,12 @@
 //! The store reaches the other threads with the thread's next one, at one of its steps by
 //! chance, when another thread comes onto its CPU, at a fence, and when time passes.
 
-use super::schedule::Words;
-use super::{Broken, Machine};
-use crate::platform::reader::{ENDED, Place};
-use crate::sync::{AtomicU64, Ordering};
+use super::Machine;
+use super::config::Broken;
+use super::turns::{Announced, Words};
+use slabyard::platform::reader::{ENDED, Place};
+use slabyard::sync::{AtomicU64, Ordering};
 use std::sync::{MutexGuard, PoisonError};
-
-/// A store on its way.
-pub(super) struct Announced {
-    /// Address of the word.
-    word: usize,
-    value: u64,
-}
 
 fn announced(words: &Words) -> MutexGuard<'_, Option<Announced>> {
     // Its holder cannot panic.
@@ -27,7 +21,7 @@ impl Machine {
         self.take_step();
         let me = self.me();
         self.deliver(me);
-        let word = core::ptr::from_ref(word).expose_provenance();
+        let word = std::ptr::from_ref(word).expose_provenance();
         *announced(&self.threads[me]) = Some(Announced { word, value });
         // By chance it is there before the next load.
         if self.is_hasty() {
@@ -39,7 +33,7 @@ impl Machine {
     pub(super) fn own_announced(&self, word: &AtomicU64) -> u64 {
         let own = announced(self.here());
         match &*own {
-            Some(own) if own.word == core::ptr::from_ref(word).addr() => own.value,
+            Some(own) if own.word == std::ptr::from_ref(word).addr() => own.value,
             _ => word.load(Ordering::Relaxed),
         }
     }
@@ -48,7 +42,7 @@ impl Machine {
     pub(super) fn deliver(&self, thread: usize) {
         if let Some(Announced { word, value }) = announced(&self.threads[thread]).take() {
             // SAFETY: a place's word, in a table that stays until the machine is dropped.
-            unsafe { &*core::ptr::with_exposed_provenance::<AtomicU64>(word) }
+            unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(word) }
                 .store(value, Ordering::Release);
         }
     }
@@ -81,7 +75,7 @@ impl Machine {
         let at = place.swap(ENDED, Ordering::Relaxed);
         if at > ENDED {
             // SAFETY: a place, in a table that stays until the machine is dropped.
-            unsafe { &*core::ptr::with_exposed_provenance::<Place>(at) }.leave();
+            unsafe { &*std::ptr::with_exposed_provenance::<Place>(at) }.leave();
         }
     }
 

@@ -7,15 +7,13 @@
 //! `mapped_bytes` = sum over `mappings`; both together stay within the limit;
 //! an address is used once and never again.
 
-use super::super::Use;
-use super::Config;
-use crate::sync::{AtomicU64, Ordering};
-use core::ops::Deref;
-use core::ptr::NonNull;
+use super::config::Config;
+use slabyard::platform::Use;
+use slabyard::sync::{AtomicU64, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::boxed::Box;
 use std::collections::{BTreeMap, BTreeSet};
-use std::vec::Vec;
+use std::ops::Deref;
+use std::ptr::NonNull;
 
 /// Where addresses without memory begin.
 const ARENAS: usize = 1 << 40;
@@ -203,7 +201,7 @@ impl Memory {
     }
 
     pub fn commit(&mut self, address: usize, bytes: usize) -> bool {
-        self.commit_all(core::iter::once(address), bytes)
+        self.commit_all(std::iter::once(address), bytes)
     }
 
     /// Commits so many bytes at each address, or nothing: one request.

@@ -1,0 +1,21 @@
+//! Whether the calling thread unwinds. `std` knows it and `core` does not, so a test that lets threads
+//! unwind says how to ask: what is in transit may be dropped then, and else never.
+
+use super::{AtomicPtr, Ordering};
+use core::mem::transmute;
+use core::ptr::null_mut;
+
+static ASK: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// From now on [`is_unwinding`] calls this.
+#[doc(hidden)] // For `slabyard-testkit`.
+pub fn ask_whether_unwinding_by(ask: fn() -> bool) {
+    ASK.store(ask as *mut (), Ordering::Relaxed);
+}
+
+/// True if the calling thread unwinds, as far as anybody can tell.
+pub fn is_unwinding() -> bool {
+    let ask = ASK.load(Ordering::Relaxed);
+    // SAFETY: such a function was stored, and nothing else but null.
+    !ask.is_null() && unsafe { transmute::<*mut (), fn() -> bool>(ask) }()
+}
