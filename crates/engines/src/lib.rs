@@ -11,4 +11,4 @@ mod choice;
 mod functions;
 mod state;
 
-slabyard_process::library!(state::AnyEngine, slabyard_process::malloc::c::Rust<state::AnyEngine>);
+slabyard_process::library!(state::AnyEngine);

@@ -24,7 +24,6 @@ mod names;
 mod object_caches;
 mod objects;
 mod rcu;
-mod rust;
 mod sheaf;
 mod shrinkers;
 mod slow;
@@ -32,4 +31,4 @@ mod state;
 mod stats;
 mod tools;
 
-slabyard_process::library!(state::ObjectCaches, rust::Rust);
+slabyard_process::library!(state::ObjectCaches);

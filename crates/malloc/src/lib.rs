@@ -11,4 +11,4 @@
 mod functions;
 mod preload;
 
-slabyard_process::library!(preload::Preload, slabyard_process::malloc::c::Rust<preload::Preload>);
+slabyard_process::library!(preload::Preload);

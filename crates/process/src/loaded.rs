@@ -5,11 +5,10 @@
 //! items count only in the crate that becomes the library.
 
 /// What each [`Library`](crate::library::Library) says once: what runs as it is loaded and as the process
-/// ends, and what a library without the standard one must define, with the allocator that Rust would
-/// have.
+/// ends, and what a library without the standard one must define.
 #[macro_export]
 macro_rules! library {
-    ($library:ty, $allocator:ty) => {
+    ($library:ty) => {
         ::slabyard_abi::shared_library!();
 
         #[used]
@@ -20,19 +19,12 @@ macro_rules! library {
         #[unsafe(link_section = ".fini_array")]
         static DESTRUCTOR: extern "C" fn() = $crate::exit::destructor::<$library>;
 
+        /// A bug of ours: the process cannot continue.
         #[cfg(panic = "abort")]
-        ::slabyard::without_std! {
-            /// A bug of ours: the process cannot continue.
-            #[panic_handler]
-            fn panic(info: &::core::panic::PanicInfo) -> ! {
-                $crate::say!("{info}");
-                $crate::text::abort()
-            }
-
-            /// Nothing here allocates through Rust, but `alloc` is linked where the engines for
-            /// replays are built in one go with us, and requires this.
-            #[global_allocator]
-            static RUST: $allocator = <$allocator>::new();
+        #[panic_handler]
+        fn panic(info: &::core::panic::PanicInfo) -> ! {
+            $crate::say!("{info}");
+            $crate::text::abort()
         }
     };
 }

@@ -78,12 +78,6 @@ pub use process::ProcessYard;
 #[cfg(target_os = "linux")]
 pub use typed::{Batch, CacheBox, ObjectCache};
 
-/// Expands to its text: the final library needs items that only one crate may define.
-#[macro_export]
-macro_rules! without_std {
-    ($($text:item)*) => { $($text)* };
-}
-
 /// The examples of the README run as those of the documentation do.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

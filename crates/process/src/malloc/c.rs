@@ -13,9 +13,7 @@ use crate::errno::set_errno;
 use crate::misuse;
 use crate::start;
 use crate::state::ready;
-use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::{c_int, c_void};
-use core::marker::PhantomData;
 use core::ptr::null_mut;
 use slabyard::cache::classes::LARGEST;
 use slabyard::platform::Platform;
@@ -187,32 +185,4 @@ pub fn malloc_trim<L: Malloc>(_pad: usize) -> c_int {
         pressure::trimmed();
     }
     c_int::from(ready() && L::yard().trim())
-}
-
-/// The same for Rust's `alloc`, which libraries do not use, and must define where `alloc` is linked.
-pub struct Rust<L>(PhantomData<L>);
-
-impl<L> Rust<L> {
-    /// An allocator of Rust's.
-    #[must_use]
-    pub const fn new() -> Self {
-        Rust(PhantomData)
-    }
-}
-
-impl<L> Default for Rust<L> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-// SAFETY: both are our own functions, which fit together.
-unsafe impl<L: Malloc> GlobalAlloc for Rust<L> {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        allocate::<L>(layout.size(), layout.align().max(ALIGN)).cast()
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, _: Layout) {
-        free_slow::<L, { Maker::Malloc as u8 }>(pointer.cast());
-    }
 }
