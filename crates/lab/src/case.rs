@@ -4,7 +4,7 @@
 use crate::accuracy::Change;
 use crate::lists;
 use crate::prepare::{self, CacheFacts, Input, Order, Prepared};
-use crate::replay::events::{self, Event, What};
+use crate::replay::events::{self, Event, MachineEvent};
 use crate::replay::others::Others;
 use crate::replay::{Parked, Plan, Start};
 use crate::rules::{Settings, Slab};
@@ -271,12 +271,12 @@ impl Case {
     /// Lets events happen to the machine, which is the last that is set.
     ///
     /// # Errors
-    /// See [`events::Wrong`].
-    pub fn happens(&mut self, mut all: Vec<Event>) -> Result<(), events::Wrong> {
+    /// See [`events::ImpossibleEvent`].
+    pub fn happens(&mut self, mut all: Vec<Event>) -> Result<(), events::ImpossibleEvent> {
         all.sort_by_key(|event| event.at_ns);
         events::check(&all, self.node_of.len())?;
         let of_cpus = all.iter().any(|event| event.what.is_of_cpus());
-        let shrinks = all.iter().any(|event| event.what == What::Shrink);
+        let shrinks = all.iter().any(|event| event.what == MachineEvent::Shrink);
         self.changes.extend(of_cpus.then_some(Change::Hotplug));
         self.changes.extend(shrinks.then_some(Change::Shrink));
         self.events = all;
@@ -322,7 +322,7 @@ impl Case {
         if self.events.iter().any(|event| event.what.is_of_cpus()) {
             why.push("tasks are placed by a rule once a CPU went or came".into());
         }
-        if self.events.iter().any(|event| event.what == What::Shrink) {
+        if self.events.iter().any(|event| event.what == MachineEvent::Shrink) {
             why.push(
                 "caches are shrunk, without what shrinkers would free, which no trace tells".into(),
             );

@@ -62,13 +62,13 @@ fn the_model_tells_the_truth() {
             let total = &report.total;
             assert!(total.error * 5.0 < total.trivial_error, "{name}: no better than trivial");
             let one_step = &report.one_step.total;
-            println!("  {:?}", one_step.told);
+            println!("  {:?}", one_step.certain);
             if start == Start::LookAhead && case.page_size == 4096 {
                 // What events tell is foretold.
-                assert!((1..one_step.switches).contains(&one_step.told.switches), "{name}");
-                assert!((1..one_step.discards).contains(&one_step.told.discards), "{name}");
-                assert!(one_step.told.hit_rate() >= 0.98, "{name}: {one_step:?}");
-                assert!(one_step.told.discard_rate() >= 0.99, "{name}: {one_step:?}");
+                assert!((1..one_step.switches).contains(&one_step.certain.switches), "{name}");
+                assert!((1..one_step.discards).contains(&one_step.certain.discards), "{name}");
+                assert!(one_step.certain.hit_rate() >= 0.98, "{name}: {one_step:?}");
+                assert!(one_step.certain.discard_rate() >= 0.99, "{name}: {one_step:?}");
             }
         }
         let empty = check(&case.plan(Start::Empty)).expect("sound books");
@@ -100,7 +100,7 @@ fn wrong_rules_are_told_from_the_right_ones() {
             case.rules.iter_mut().for_each(change);
             let report = check(&case.plan(Start::LookAhead)).expect("sound books");
             let missed = missed(&judge(case, &report, Start::LookAhead));
-            let told = report.one_step.total.told.hit_rate();
+            let told = report.one_step.total.certain.hit_rate();
             assert!(told < 0.98 || !rule.starts_with("cpu_partial"), "{name}, {rule}: {told}");
             found.extend(missed.into_iter().map(|goal| format!("{name}: {goal}")));
             case.rules = right;

@@ -6,7 +6,7 @@
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
 use slabyard_lab::counters::Counter;
-use slabyard_lab::replay::memory::{Told, Wanted};
+use slabyard_lab::replay::memory::{MemoryOutcome, Wanted};
 use slabyard_lab::replay::{Limit, Plan, Relief, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use slabyard_lab::slab;
@@ -33,7 +33,7 @@ fn run(case: &Case, bytes: Option<u64>, relief: Relief) -> Replayed {
     replay(&plan).expect("sound books")
 }
 
-fn told(replayed: &Replayed) -> &Told {
+fn told(replayed: &Replayed) -> &MemoryOutcome {
     replayed.memory.as_ref().expect("a machine whose memory has an end")
 }
 

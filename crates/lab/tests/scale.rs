@@ -5,7 +5,7 @@
 
 use super::recorded::recorded;
 use slabyard_lab::case::{self, Case};
-use slabyard_lab::replay::events::{Event, What};
+use slabyard_lab::replay::events::{Event, MachineEvent};
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::Settings;
 use slabyard_model::cache::KernelCache;
@@ -190,15 +190,15 @@ fn a_cpu_that_goes_leaves_nothing_and_one_that_comes_has_nothing() {
     };
     let (_, traced) = with_events(Vec::new(), None);
     // Until it goes, all is as traced.
-    let (_, until) = with_events(vec![event(half, What::Offline(3))], Some(nth));
+    let (_, until) = with_events(vec![event(half, MachineEvent::Offline(3))], Some(nth));
     let (_, as_traced) = with_events(Vec::new(), Some(nth));
     assert!(held(&until, 3) > 0);
     assert_eq!(until.after.caches, as_traced.after.caches);
-    let (_, gone) = with_events(vec![event(half, What::Offline(3))], None);
+    let (_, gone) = with_events(vec![event(half, MachineEvent::Offline(3))], None);
     assert_eq!(held(&gone, 3), 0);
     assert!(live(&gone) == live(&traced), "other objects are live");
     // One that comes late was not there.
-    let late = vec![event(half, What::Online(3))];
+    let late = vec![event(half, MachineEvent::Online(3))];
     let (_, before) = with_events(late.clone(), Some(nth));
     assert_eq!(held(&before, 3), 0);
     let (_, after) = with_events(late, None);
@@ -209,7 +209,7 @@ fn a_cpu_that_goes_leaves_nothing_and_one_that_comes_has_nothing() {
 #[test]
 fn a_shrink_leaves_no_empty_slab_and_sorts_the_lists() {
     let (half, nth) = middle();
-    let shrink = Event { at_ns: half, what: What::Shrink };
+    let shrink = Event { at_ns: half, what: MachineEvent::Shrink };
     let (case, run) = with_events(vec![shrink], Some(nth + 1));
     let (_, without) = with_events(Vec::new(), Some(nth + 1));
     let own = case.prepared.steps.iter().nth(nth).expect("a step").cache as usize;

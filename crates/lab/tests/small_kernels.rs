@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-struct Told {
+struct Figures {
     /// The kernel, the memory, the boot.
     name: String,
     moment: String,
@@ -15,7 +15,7 @@ struct Told {
     blocks: Vec<u32>,
 }
 
-fn told() -> Vec<Told> {
+fn told() -> Vec<Figures> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small_6.12.txt");
     let text = fs::read_to_string(path).expect("a table");
     let of_line = |line: &str| {
@@ -23,7 +23,7 @@ fn told() -> Vec<Told> {
         let number = |word: &&str| word.parse().unwrap_or_else(|_| panic!("{line}"));
         let numbers: Vec<u32> = words[2..].iter().map(number).collect();
         assert_eq!(numbers.len(), 15, "{line}");
-        Told {
+        Figures {
             name: words[0].into(),
             moment: words[1].into(),
             free: numbers[1],
@@ -35,15 +35,15 @@ fn told() -> Vec<Told> {
 }
 
 /// The figure of each boot of a kernel on a memory, in order.
-fn figures(told: &[Told], kernel: &str, moment: &str, figure: fn(&Told) -> u32) -> Vec<u32> {
-    let is_of = |it: &&Told| it.moment == moment && it.name.strip_prefix(kernel).is_some();
+fn figures(told: &[Figures], kernel: &str, moment: &str, figure: fn(&Figures) -> u32) -> Vec<u32> {
+    let is_of = |it: &&Figures| it.moment == moment && it.name.strip_prefix(kernel).is_some();
     let mut all: Vec<u32> = told.iter().filter(is_of).map(figure).collect();
     assert!(!all.is_empty(), "{kernel} {moment}");
     all.sort_unstable();
     all
 }
 
-fn median(told: &[Told], kernel: &str, moment: &str, figure: fn(&Told) -> u32) -> u32 {
+fn median(told: &[Figures], kernel: &str, moment: &str, figure: fn(&Figures) -> u32) -> u32 {
     let all = figures(told, kernel, moment, figure);
     all[all.len() / 2]
 }

@@ -7,7 +7,7 @@
 
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::contender::{Empties, Lists};
-use slabyard_lab::small::state::{self, Part, State, Told};
+use slabyard_lab::small::state::{self, KernelReport, Part, State};
 use slabyard_lab::small::{Contender, Load, Look, Step, run_from, text};
 use slabyard_lab::trace;
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ impl Boot {
     }
 }
 
-fn boot(name: &str) -> (Load, Told) {
+fn boot(name: &str) -> (Load, KernelReport) {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
     let told = state::open(&traces.join(format!("small_{name}.state.zst"))).expect("states");
     let trace = trace::open(&traces.join(format!("small_{name}.slabtrace"))).expect("a trace");
@@ -134,11 +134,11 @@ fn boot(name: &str) -> (Load, Told) {
     (cut.load, told)
 }
 
-fn looks(contender: Contender, load: &Load, told: &Told) -> Vec<Look> {
+fn looks(contender: Contender, load: &Load, told: &KernelReport) -> Vec<Look> {
     looks_of("6.1", contender, load, told)
 }
 
-fn looks_of(release: &str, contender: Contender, load: &Load, told: &Told) -> Vec<Look> {
+fn looks_of(release: &str, contender: Contender, load: &Load, told: &KernelReport) -> Vec<Look> {
     let looks = run_from(&told.states[0], release, contender, load).expect("slabs").looks;
     assert_eq!(looks.len() + 1, told.states.len(), "the begin, and moments");
     looks
@@ -231,7 +231,7 @@ fn wrong_rules_are_found_out() {
 }
 
 /// Pages of slabs that are off at each moment.
-fn pages_off(contender: Contender, load: &Load, told: &Told) -> Vec<u32> {
+fn pages_off(contender: Contender, load: &Load, told: &KernelReport) -> Vec<u32> {
     let looks = looks(contender, load, told);
     let pairs = looks.iter().zip(&told.states[1..]);
     pairs.map(|(look, state)| look.slab_pages().abs_diff(state.slab)).collect()

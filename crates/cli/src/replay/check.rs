@@ -165,7 +165,7 @@ fn told(text: &mut String, total: &Score) {
         (0, all) => format!("0 of {all}"),
         (told, all) => format!("{told} of {all}, {} of them foretold", percent(Some(rate))),
     };
-    let Score { switches, discards, told, .. } = *total;
+    let Score { switches, discards, certain: told, .. } = *total;
     let _ = writeln!(
         text,
         "where events tell what is on CPUs' lists: switches {}; discards {}",
@@ -308,13 +308,21 @@ impl<'a> LineJson<'a> {
             peak: c.peak,
             end: c.end,
         };
-        let Score { switches, hits, allocs, same, discards, discards_made, discards_wrong, told } =
-            *score;
+        let Score {
+            switches,
+            hits,
+            allocs,
+            same,
+            discards,
+            discards_made,
+            discards_wrong,
+            certain,
+        } = *score;
         let told = ToldJson {
-            switches: told.switches,
-            hits: told.hits,
-            discards: told.discards,
-            discards_made: told.discards_made,
+            switches: certain.switches,
+            hits: certain.hits,
+            discards: certain.discards,
+            discards_made: certain.discards_made,
         };
         LineJson {
             name,

@@ -6,25 +6,25 @@
 use super::input::Loaded;
 use crate::failure::Failure;
 use crate::terminal::seconds;
-use slabyard_lab::replay::events::{Event, What};
+use slabyard_lab::replay::events::{Event, MachineEvent};
 
-/// Of `--offline`.
+/// Parses `--offline`: `CPU@SECONDS`.
 pub fn offline(text: &str) -> Result<Event, String> {
-    of_cpu(text, What::Offline)
+    of_cpu(text, MachineEvent::Offline)
 }
 
-/// Of `--online`.
+/// Parses `--online`, likewise.
 pub fn online(text: &str) -> Result<Event, String> {
-    of_cpu(text, What::Online)
+    of_cpu(text, MachineEvent::Online)
 }
 
-/// Of `--shrink`.
+/// Parses `--shrink`: seconds.
 pub fn shrink(text: &str) -> Result<Event, String> {
     let at_ns = time(text).ok_or("expected seconds since the trace began, such as 2.5")?;
-    Ok(Event { at_ns, what: What::Shrink })
+    Ok(Event { at_ns, what: MachineEvent::Shrink })
 }
 
-fn of_cpu(text: &str, what: fn(u16) -> What) -> Result<Event, String> {
+fn of_cpu(text: &str, what: fn(u16) -> MachineEvent) -> Result<Event, String> {
     let event = text
         .split_once('@')
         .and_then(|(cpu, at)| Some(Event { at_ns: time(at)?, what: what(cpu.parse().ok()?) }));

@@ -9,7 +9,7 @@ use super::input::Loaded;
 use crate::failure::Failure;
 use serde::Serialize;
 use slabyard_lab::case::Case;
-use slabyard_lab::replay::memory::{Failed, Free, MOST_ORDER, Told, Wanted};
+use slabyard_lab::replay::memory::{Failed, Free, MOST_ORDER, MemoryOutcome, Wanted};
 use slabyard_lab::replay::{Relief, Replayed};
 use slabyard_lab::small::buddy::Buddy;
 use std::fmt::Write;
@@ -53,7 +53,7 @@ pub fn fits(bytes: u64, page_size: u32) -> Result<(), Failure> {
 }
 
 /// What became of the memory, and free pages as `/proc/buddyinfo` shows them at three moments.
-pub fn moments(told: &Told, case: &Case) -> String {
+pub fn moments(told: &MemoryOutcome, case: &Case) -> String {
     let kb = |pages: u64| pages * u64::from(case.page_size) / 1024;
     let counts = &told.counts;
     let mut text = format!(
@@ -118,7 +118,7 @@ struct FailedJson<'a> {
 }
 
 impl<'a> MemoryJson<'a> {
-    pub fn of(told: &Told, case: &'a Case) -> MemoryJson<'a> {
+    pub fn of(told: &MemoryOutcome, case: &'a Case) -> MemoryJson<'a> {
         let start = *case.prepared.span.start();
         let bytes = |pages: u64| pages * u64::from(case.page_size);
         let free = |free: &Free| FreeJson {
@@ -171,7 +171,12 @@ struct Row {
 }
 
 /// The report; `None` if memory was enough.
-pub fn report(told: &Told, case: &Case, loaded: &Loaded, replayed: &Replayed) -> Option<String> {
+pub fn report(
+    told: &MemoryOutcome,
+    case: &Case,
+    loaded: &Loaded,
+    replayed: &Replayed,
+) -> Option<String> {
     let failed = told.failed?;
     let rows = rows(case, loaded, replayed);
     let mut text = String::new();
@@ -205,7 +210,7 @@ fn rows(case: &Case, loaded: &Loaded, replayed: &Replayed) -> Vec<Row> {
 
 fn write(
     text: &mut String,
-    told: &Told,
+    told: &MemoryOutcome,
     failed: &Failed,
     case: &Case,
     loaded: &Loaded,

@@ -9,7 +9,7 @@ use slabyard_lab::geometry::kmalloc_sizes;
 use slabyard_lab::slob::Machine;
 use slabyard_lab::small::buddy::Buddy;
 use slabyard_lab::small::load::Of;
-use slabyard_lab::small::state::{self, State, Told};
+use slabyard_lab::small::state::{self, KernelReport, State};
 use slabyard_lab::small::{Load, Look, text};
 use slabyard_lab::trace;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use std::path::Path;
 /// A load, and what its kernel told beside its events.
 pub(super) struct Source {
     pub load: Load,
-    pub told: Told,
+    pub told: KernelReport,
 }
 
 pub(super) fn load(
@@ -60,7 +60,7 @@ pub(super) fn load(
             let told = state::open(state).with_context(|| format!("{}", state.display()));
             told.context("cannot read what the kernel told")?
         }
-        None => Told::default(),
+        None => KernelReport::default(),
     };
     let mut load = Load::of_kernel(&trace, &moments, &told, Machine::X86_64).load;
     if let Some(before) = before {
@@ -164,7 +164,7 @@ pub(super) fn beside(log: &Path, all: &[Served]) -> Result<String, Failure> {
 }
 
 /// Beside what the kernel told of itself at each moment but the first, the begin.
-pub(super) fn beside_states(told: &Told, all: &[Served], show_caches: bool) -> String {
+pub(super) fn beside_states(told: &KernelReport, all: &[Served], show_caches: bool) -> String {
     let mut out = String::from(
         "\nbeside the kernel: pages of slabs, theirs and ours; free ones; those kept on the CPU; free blocks by order\n",
     );

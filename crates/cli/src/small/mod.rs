@@ -16,7 +16,7 @@ use crate::stdout;
 use anyhow::Context;
 use clap::ValueHint;
 use served::Served;
-use slabyard_lab::small::state::Told;
+use slabyard_lab::small::state::KernelReport;
 use slabyard_lab::small::{self, Contender, Load, Outcome, Small};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,7 +93,7 @@ pub struct SmallArgs {
 /// Serves each load by each allocator and prints what came of it.
 pub fn run(args: &SmallArgs) -> Result<ExitCode, Failure> {
     let small = args.machine()?;
-    let mut told = Told::default();
+    let mut told = KernelReport::default();
     let loads = match &args.events {
         Some(file) => {
             let (before, state) = (args.before.as_deref(), args.state.as_deref());

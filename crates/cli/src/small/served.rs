@@ -7,6 +7,6 @@ use slabyard_lab::small::{Contender, Outcome};
 pub(super) struct Served {
     /// The allocator, with its settings.
     pub(super) contender: Contender,
-    /// By load.
+    /// One for each load, in their order.
     pub(super) outcomes: Vec<Outcome>,
 }

@@ -12,8 +12,8 @@
 //! caches whose slabs are others than the traced ones.
 
 use super::cpu_lists::CpuLists;
-use super::pairs::{Asked, Pairs};
-use crate::prepare::{Op, Prepared};
+use super::pairs::{ModelChoice, Pairs};
+use crate::prepare::{Op, Prepared, Step};
 use crate::replay::{Plan, start};
 use slabyard_model::cache::calls::Choice;
 use slabyard_model::cache::{Front, KernelCache, NONE};
@@ -36,13 +36,13 @@ pub struct Score {
     /// Slabs that the model gave back and the kernel went on using.
     pub discards_wrong: u64,
     /// Those of them of which events tell all that the rules need.
-    pub told: Told,
+    pub certain: CertainSwitches,
 }
 
 /// Hits where events tell what is on CPUs' lists ([`CpuLists::are_told`]): the others are a bound that
 /// no rule passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct CertainSwitches {
     /// Switches of a CPU to another slab.
     pub switches: u64,
     /// Those that the rules tell.
@@ -53,7 +53,7 @@ pub struct Told {
     pub discards_made: u64,
 }
 
-impl Told {
+impl CertainSwitches {
     /// Share of switches told; 1 if there was none.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
@@ -75,10 +75,10 @@ impl Score {
         self.same += other.same;
         self.discards += other.discards;
         self.discards_made += other.discards_made;
-        self.told.switches += other.told.switches;
-        self.told.hits += other.told.hits;
-        self.told.discards += other.told.discards;
-        self.told.discards_made += other.told.discards_made;
+        self.certain.switches += other.certain.switches;
+        self.certain.hits += other.certain.hits;
+        self.certain.discards += other.certain.discards;
+        self.certain.discards_made += other.certain.discards_made;
         self.discards_wrong += other.discards_wrong;
     }
 
@@ -120,86 +120,17 @@ const UNKNOWN: u32 = u32::MAX;
 /// Runs the test.
 #[must_use]
 pub fn run(plan: &Plan<'_>) -> OneStep {
-    let prepared = plan.prepared;
-    let mut caches: Vec<KernelCache> =
-        plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
-    let placed = start::place(plan, &mut caches);
-    caches.iter_mut().for_each(KernelCache::begin);
-    let mut pairs = Pairs::new(prepared.slabs.len(), caches.len());
-    for (kernel, model) in placed.each() {
-        let slab = &prepared.slabs[kernel as usize];
-        let live = prepared.nr_live_at_start(slab);
-        pairs.begin(slab.cache as usize, kernel, model, live, slab.objects - live);
+    let mut test = Test::new(plan);
+    let closings = closings(plan.prepared);
+    let mut closings = closings.iter().peekable();
+    for step in &plan.prepared.steps {
+        while let Some((_, kernel)) = closings.next_if(|(at_ns, _)| *at_ns <= step.time_ns) {
+            test.ended(*kernel);
+        }
+        test.step(&step);
     }
-    let mut lists = CpuLists::new(plan);
-    // Objects that an event told of, or that are live at the start.
-    let mut seen = prepared.live_at_start.clone();
-    let nr_cpus = plan.node_of.len();
-    // The slab that the kernel last allocated from, per cache and CPU.
-    let mut last = vec![UNKNOWN; caches.len() * nr_cpus];
-    let mut scores = vec![Score::default(); caches.len()];
-    let closings = closings(prepared);
-    let mut closed = 0;
-    for step in &prepared.steps {
-        while closed < closings.len() && closings[closed].0 <= step.time_ns {
-            score_end(plan, &caches, &pairs, &mut lists, closings[closed].1, &mut scores);
-            closed += 1;
-        }
-        let number = step.cache as usize;
-        let cache = &mut caches[number];
-        if cache.rules().front != Front::CpuSlabs || plan.is_other(number) {
-            continue;
-        }
-        let cpu = step.cpu as usize % nr_cpus;
-        for ended in lists.take_ended(number, cpu) {
-            pairs.end(cache, number, &ended);
-        }
-        let kernel = step.slab;
-        if step.op == Op::Alloc {
-            let last = &mut last[number * nr_cpus + cpu];
-            let switched = core::mem::replace(last, kernel) != kernel;
-            let is_first = !core::mem::replace(&mut seen[step.object as usize], true);
-            let score = &mut scores[number];
-            let hits = score.hits;
-            let asked = ask(cache, &pairs, cpu, kernel, switched, score);
-            if switched && lists.are_told(number) {
-                score.told.switches += 1;
-                score.told.hits += score.hits - hits;
-            }
-            let most = cache.rules().cpu_partial_slabs;
-            let behind = switched.then(|| lists.taken(number, cpu, kernel, most)).flatten();
-            let missed = pairs.is_of_node(cache, kernel) && asked.chosen != asked.model;
-            let behind = behind.filter(|_| missed);
-            pairs.heal(cache, number, cpu, &asked, behind.is_some());
-            let of_node = behind.is_none() && pairs.is_of_node(cache, kernel);
-            if switched && (asked.is_new || of_node) {
-                lists.found_empty(number, cpu);
-            }
-            follow(cache, &mut pairs, number, cpu, &asked, &mut scores[number]);
-            if let Some(behind) = behind {
-                pairs.put_back(cache, cpu, &behind);
-            }
-            pairs.allocated(kernel, is_first);
-        } else {
-            let model = pairs.model_of(kernel);
-            lists.freed(plan, number, cpu, kernel, pairs.live(kernel));
-            pairs.freed(kernel);
-            if model != NONE && cache.free_of(model) < cache.rules().objects {
-                cache.free(cpu, model);
-            }
-        }
-        pairs.note_pages(number, cache);
-    }
-    for (_, kernel) in &closings[closed..] {
-        score_end(plan, &caches, &pairs, &mut lists, *kernel, &mut scores);
-    }
-    let mut total = Score::default();
-    for (score, cache) in scores.iter().zip(&prepared.caches) {
-        if cache.left_out.is_none() {
-            total.add(score);
-        }
-    }
-    OneStep { caches: scores, total }
+    closings.for_each(|(_, kernel)| test.ended(*kernel));
+    test.scores()
 }
 
 /// When the kernel gave slabs back, in order of time.
@@ -211,28 +142,150 @@ fn closings(prepared: &Prepared) -> Vec<(u64, u32)> {
     closings
 }
 
-/// Asks the rules for the slab that they would take from, and scores them by the kernel's.
-fn ask(
-    cache: &KernelCache,
-    pairs: &Pairs,
-    cpu: usize,
-    kernel: u32,
-    switched: bool,
-    score: &mut Score,
-) -> Asked {
-    let model = pairs.model_of(kernel);
-    let chosen = match cache.choose(cpu, None) {
-        Choice::Own | Choice::Refill => cache.cpu_slab(cpu).map_or(NONE, |(slab, _)| slab),
-        Choice::CpuPartial(slab) | Choice::NodePartial(slab) => slab,
-        Choice::New => NONE,
-    };
-    let is_new = model == NONE && !pairs.is_gone(kernel);
-    let hit = if is_new { chosen == NONE } else { model != NONE && chosen == model };
-    score.allocs += 1;
-    score.same += u64::from(hit);
-    score.switches += u64::from(switched);
-    score.hits += u64::from(switched && hit);
-    Asked { kernel, model, chosen, is_new, switched }
+/// The test under way.
+struct Test<'p, 'a> {
+    plan: &'p Plan<'a>,
+    caches: Vec<KernelCache>,
+    pairs: Pairs,
+    lists: CpuLists,
+    /// Objects that an event told of, or that are live at the start.
+    seen: Vec<bool>,
+    /// The slab that the kernel last allocated from, per cache and CPU.
+    last: Vec<u32>,
+    scores: Vec<Score>,
+}
+
+impl<'p, 'a> Test<'p, 'a> {
+    fn new(plan: &'p Plan<'a>) -> Test<'p, 'a> {
+        let prepared = plan.prepared;
+        let mut caches: Vec<KernelCache> =
+            plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+        let placed = start::place(plan, &mut caches);
+        caches.iter_mut().for_each(KernelCache::begin);
+        let mut pairs = Pairs::new(prepared.slabs.len(), caches.len());
+        for (kernel, model) in placed.each() {
+            let slab = &prepared.slabs[kernel as usize];
+            let live = prepared.nr_live_at_start(slab);
+            pairs.begin(slab.cache as usize, kernel, model, live, slab.objects - live);
+        }
+        Test {
+            plan,
+            pairs,
+            lists: CpuLists::new(plan),
+            seen: prepared.live_at_start.clone(),
+            last: vec![UNKNOWN; caches.len() * plan.node_of.len()],
+            scores: vec![Score::default(); caches.len()],
+            caches,
+        }
+    }
+
+    /// True for a cache whose switches can be seen, and whose slabs are the traced ones.
+    fn is_tested(&self, number: usize) -> bool {
+        self.caches[number].rules().front == Front::CpuSlabs && !self.plan.is_other(number)
+    }
+
+    /// The kernel made a step.
+    fn step(&mut self, step: &Step) {
+        let number = step.cache as usize;
+        if !self.is_tested(number) {
+            return;
+        }
+        let cpu = step.cpu as usize % self.plan.node_of.len();
+        for ended in self.lists.take_ended(number, cpu) {
+            self.pairs.end(&mut self.caches[number], number, &ended);
+        }
+        match step.op {
+            Op::Alloc => self.alloc(number, cpu, step),
+            Op::Free => self.free(number, cpu, step.slab),
+        }
+        self.pairs.note_pages(number, &mut self.caches[number]);
+    }
+
+    /// The kernel allocated: the model is asked first, then led there.
+    fn alloc(&mut self, number: usize, cpu: usize, step: &Step) {
+        let kernel = step.slab;
+        let last = &mut self.last[number * self.plan.node_of.len() + cpu];
+        let switched = core::mem::replace(last, kernel) != kernel;
+        let is_first = !core::mem::replace(&mut self.seen[step.object as usize], true);
+        let asked = self.ask(number, cpu, kernel, switched);
+        let (cache, pairs, lists) = (&mut self.caches[number], &mut self.pairs, &mut self.lists);
+        let most = cache.rules().cpu_partial_slabs;
+        let behind = switched.then(|| lists.taken(number, cpu, kernel, most)).flatten();
+        let missed = pairs.is_of_node(cache, kernel) && asked.chosen != asked.model;
+        let behind = behind.filter(|_| missed);
+        pairs.heal(cache, number, cpu, &asked, behind.is_some());
+        let of_node = behind.is_none() && pairs.is_of_node(cache, kernel);
+        if switched && (asked.is_new || of_node) {
+            lists.found_empty(number, cpu);
+        }
+        follow(cache, pairs, number, cpu, &asked, &mut self.scores[number]);
+        if let Some(behind) = behind {
+            pairs.put_back(cache, cpu, &behind);
+        }
+        pairs.allocated(kernel, is_first);
+    }
+
+    /// The kernel freed an object of a slab.
+    fn free(&mut self, number: usize, cpu: usize, kernel: u32) {
+        let (cache, pairs) = (&mut self.caches[number], &mut self.pairs);
+        let model = pairs.model_of(kernel);
+        self.lists.freed(self.plan, number, cpu, kernel, pairs.live(kernel));
+        pairs.freed(kernel);
+        if model != NONE && cache.free_of(model) < cache.rules().objects {
+            cache.free(cpu, model);
+        }
+    }
+
+    /// Asks the rules for the slab that they would take from, and scores them by the kernel's.
+    fn ask(&mut self, number: usize, cpu: usize, kernel: u32, switched: bool) -> ModelChoice {
+        let (cache, pairs) = (&self.caches[number], &self.pairs);
+        let model = pairs.model_of(kernel);
+        let chosen = match cache.choose(cpu, None) {
+            Choice::Own | Choice::Refill => cache.cpu_slab(cpu).map_or(NONE, |(slab, _)| slab),
+            Choice::CpuPartial(slab) | Choice::NodePartial(slab) => slab,
+            Choice::New => NONE,
+        };
+        let is_new = model == NONE && !pairs.is_gone(kernel);
+        let hit = if is_new { chosen == NONE } else { model != NONE && chosen == model };
+        let score = &mut self.scores[number];
+        score.allocs += 1;
+        score.same += u64::from(hit);
+        score.switches += u64::from(switched);
+        score.hits += u64::from(switched && hit);
+        if switched && self.lists.are_told(number) {
+            score.certain.switches += 1;
+            score.certain.hits += u64::from(hit);
+        }
+        ModelChoice { kernel, model, chosen, is_new, switched }
+    }
+
+    /// The kernel gave a slab back: had the model? What that proves is kept until the next step of the
+    /// same CPU in this cache, so that the slabs of one drain are all foretold before it heals.
+    fn ended(&mut self, kernel: u32) {
+        let number = self.plan.prepared.slabs[kernel as usize].cache as usize;
+        if !self.is_tested(number) {
+            return;
+        }
+        let score = &mut self.scores[number];
+        let made = u64::from(self.pairs.has_ended(kernel));
+        score.discards += 1;
+        score.discards_made += made;
+        if self.lists.are_told(number) {
+            score.certain.discards += 1;
+            score.certain.discards_made += made;
+        }
+        self.lists.ended(self.plan, number, kernel);
+    }
+
+    fn scores(self) -> OneStep {
+        let mut total = Score::default();
+        for (score, cache) in self.scores.iter().zip(&self.plan.prepared.caches) {
+            if cache.left_out.is_none() {
+                total.add(score);
+            }
+        }
+        OneStep { caches: self.scores, total }
+    }
 }
 
 /// Allocates where the kernel did.
@@ -241,10 +294,10 @@ fn follow(
     pairs: &mut Pairs,
     number: usize,
     cpu: usize,
-    asked: &Asked,
+    asked: &ModelChoice,
     score: &mut Score,
 ) {
-    let Asked { kernel, model, is_new, .. } = *asked;
+    let ModelChoice { kernel, model, is_new, .. } = *asked;
     if model != NONE {
         // False: the model has no free object there; the books stay as they are.
         let _followed = cache.follow(cpu, model);
@@ -261,30 +314,4 @@ fn follow(
     };
     pairs.pair(number, kernel, model);
     let _followed = cache.follow(cpu, model);
-}
-
-/// The kernel gave a slab back: had the model? What that proves is kept until the next step of the
-/// same CPU in this cache, so that the slabs of one drain are all foretold before it heals.
-fn score_end(
-    plan: &Plan<'_>,
-    caches: &[KernelCache],
-    pairs: &Pairs,
-    lists: &mut CpuLists,
-    kernel: u32,
-    scores: &mut [Score],
-) {
-    let number = plan.prepared.slabs[kernel as usize].cache as usize;
-    let cache = &caches[number];
-    if cache.rules().front != Front::CpuSlabs || plan.is_other(number) {
-        return;
-    }
-    let score = &mut scores[number];
-    let made = u64::from(pairs.has_ended(kernel));
-    score.discards += 1;
-    score.discards_made += made;
-    if lists.are_told(number) {
-        score.told.discards += 1;
-        score.told.discards_made += made;
-    }
-    lists.ended(plan, number, kernel);
 }

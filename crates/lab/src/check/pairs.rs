@@ -138,10 +138,10 @@ impl Pairs {
         cache: &KernelCache,
         number: usize,
         cpu: usize,
-        asked: &Asked,
+        asked: &ModelChoice,
         of_own_list: bool,
     ) {
-        let Asked { kernel, model, chosen, is_new, switched } = *asked;
+        let ModelChoice { kernel, model, chosen, is_new, switched } = *asked;
         let hit = if is_new { chosen == NONE } else { chosen == model };
         self.leave_slab(cache, number, cpu, model);
         if model != NONE {
@@ -286,7 +286,7 @@ impl Pairs {
 }
 
 /// A choice of the kernel's, and the model's.
-pub struct Asked {
+pub struct ModelChoice {
     /// The kernel's slab.
     pub kernel: u32,
     /// The model's slab of it, or [`NONE`].

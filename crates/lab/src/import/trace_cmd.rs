@@ -51,7 +51,7 @@ mod option {
 pub fn read(file: File) -> Result<Trace, Error> {
     let bytes = file.metadata()?.len();
     let input = Input { file, bytes };
-    let mut found = Found::read(&input)?;
+    let mut found = FileLayout::read(&input)?;
     let layouts = Layouts::of_texts(|event| found.tracing.formats.get(event).cloned())
         .map_err(|error| foreign(error.to_string()))?;
     if found.tracing.formats.is_empty() {
@@ -211,7 +211,7 @@ impl Data {
 
 /// What is where in the file.
 #[derive(Default)]
-struct Found {
+struct FileLayout {
     tracing: Tracing,
     data: Vec<Data>,
     page_size: usize,
@@ -223,10 +223,10 @@ struct Found {
     ticks: Option<(u32, u32, u64)>,
 }
 
-impl Found {
-    fn read(input: &Input) -> Result<Found, Error> {
+impl FileLayout {
+    fn read(input: &Input) -> Result<FileLayout, Error> {
         let head = input.at(0, input.bytes.min(MOST_HEAD), "the beginning")?;
-        let mut found = Found::default();
+        let mut found = FileLayout::default();
         let mut bytes = Bytes(&head);
         let version = found.tracing.begin(&mut bytes);
         match version.as_deref() {

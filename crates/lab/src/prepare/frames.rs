@@ -66,7 +66,7 @@ impl Slab {
 /// The slabs of a trace, found by a first pass over it, so that a later pass knows of a slab's
 /// pages what becomes of them.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct KnownSlabs {
     /// Initial slabs first, each part in order of opening.
     pub(super) slabs: Arc<Vec<Slab>>,
     /// Which of all pages got, in their order, are of a slab.
@@ -103,7 +103,7 @@ enum Pass {
     /// Finds the slabs.
     Find { found: Vec<(u32, Slab)>, waiting: HashMap<u64, Waiting> },
     /// Places events in slabs that are known.
-    Place { known: Arc<Found>, nr_initial: u32, nr_others: u32 },
+    Place { known: Arc<KnownSlabs>, nr_initial: u32, nr_others: u32 },
 }
 
 /// When the steps of each cache begin: what events tell of it until then is in the [lists that were
@@ -152,7 +152,7 @@ impl Walk {
         caches: &Arc<[CacheFacts]>,
         frames: Frames,
         begins: &Begins,
-        known: &Arc<Found>,
+        known: &Arc<KnownSlabs>,
     ) -> Walk {
         let pass = Pass::Place { known: Arc::clone(known), nr_initial: 0, nr_others: 0 };
         Walk::new(caches, frames, begins, pass)
@@ -428,7 +428,7 @@ impl Walk {
     }
 
     /// The end of the trace: numbers the slabs, in the order in which they opened.
-    pub(super) fn finish(mut self, numbering: Numbering) -> Result<(Found, Oddities), Error> {
+    pub(super) fn finish(mut self, numbering: Numbering) -> Result<(KnownSlabs, Oddities), Error> {
         let mut open = vec![true; self.open.len()];
         self.vacant.iter().for_each(|place| open[*place as usize] = false);
         (0..open.len()).filter(|place| open[*place]).for_each(|place| self.keep(place as u32));
@@ -463,7 +463,7 @@ impl Walk {
         }
         number_objects(&mut slabs, numbering)?;
         let slabs = Arc::new(slabs);
-        Ok((Found { slabs, of_slabs, initial, nr_initial, waited }, self.oddities))
+        Ok((KnownSlabs { slabs, of_slabs, initial, nr_initial, waited }, self.oddities))
     }
 }
 

@@ -10,7 +10,7 @@
 //! the numbers of objects may differ.
 
 use super::error::Error;
-use super::frames::{self, Found, Slab};
+use super::frames::{self, KnownSlabs, Slab};
 use super::input::{CacheFacts, Input};
 use super::known::{self, Known};
 use super::matching::{self, Step};
@@ -134,7 +134,7 @@ pub(super) struct Maker {
     frames: Frames,
     order: Order,
     begins: frames::Begins,
-    found: Arc<Found>,
+    found: Arc<KnownSlabs>,
     /// Objects that are live at the start, as far as no event tells.
     live: Vec<bool>,
     pub(super) known: Known,

@@ -9,12 +9,12 @@
 //! the one table of how long what takes, and where that is from.
 //! Invariant: the same plan and costs give the same counts.
 
-use super::start;
+use super::plan::Plan;
+use super::start::{self, Placed};
 use super::tasks::Tasks;
-use super::{NONE, Plan};
 use crate::prepare::{self, Op, Step};
-use slabyard_model::cache::KernelCache;
 pub use slabyard_model::cache::contention::{Costs, Counts};
+use slabyard_model::cache::{KernelCache, NONE};
 use slabyard_model::counters::Counters;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -104,7 +104,7 @@ pub fn costs() -> &'static [Cost] {
     ]
 }
 
-/// What came of it.
+/// What came of a replay with CPUs that overlap.
 #[derive(Clone, Debug)]
 pub struct Contended {
     /// All caches together.
@@ -121,78 +121,133 @@ pub struct Contended {
     pub slabs: u64,
 }
 
-/// Runs it.
+/// Replays a trace with CPUs that overlap in time.
 #[must_use]
 pub fn contend(plan: &Plan<'_>, costs: Costs) -> Contended {
-    let prepared = plan.prepared;
-    let mut caches: Vec<KernelCache> =
-        plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
-    let mut placed = start::place(plan, &mut caches);
-    let copies = plan.tasks.max(1);
-    let mut slab_of = vec![NONE; prepared.nr_objects() * copies as usize];
-    start::own(plan, &placed, &mut slab_of);
-    for cache in &mut caches {
-        cache.begin();
-        cache.contend(costs);
+    let mut run = Run::new(plan, costs);
+    while let Some((time_ns, copy, step)) = run.next_step() {
+        run.call(time_ns, copy, &step);
     }
-    let nr_cpus = plan.node_of.len();
-    let mut steps = Window::new(plan, copies);
-    let nr_nodes = plan.node_of.iter().max().map_or(1, |node| node + 1);
-    let mut tasks = Tasks::new(plan);
-    let mut free_at = vec![0u64; nr_cpus];
-    let mut latest_ns = 0;
-    let mut next: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
-    let time_of = |step: Option<Step>, nth: u32, copy: u32| {
-        step.map(|step| Reverse((step.time_ns + late_by(copy), copy, nth)))
-    };
-    let first = steps.get(0);
-    next.extend((0..copies).filter_map(|copy| time_of(first, 0, copy)));
-    while let Some(Reverse((time_ns, copy, nth))) = next.pop() {
-        next.extend(time_of(steps.get(nth + 1), nth + 1, copy));
-        let Some(step) = steps.get(nth) else { break };
-        steps.done(nth, copy);
-        let cpu = tasks.cpu_of(&Step { time_ns, ..step }, copy);
-        let at_ns = time_ns.max(free_at[cpu]);
-        latest_ns = latest_ns.max(at_ns - time_ns);
+    run.finish()
+}
+
+/// A step of a copy: its time, the copy, and the number of the step.
+type CopiedStep = Reverse<(u64, u32, u32)>;
+
+/// The machine, and how far it is.
+struct Run<'p, 'a> {
+    plan: &'p Plan<'a>,
+    caches: Vec<KernelCache>,
+    placed: Placed,
+    /// Model's slab of each object that is live, of each copy of its task.
+    slab_of: Vec<u32>,
+    copies: u32,
+    /// How many memory nodes the machine has.
+    nodes: u16,
+    tasks: Tasks,
+    /// When each CPU is done with its last call.
+    free_at: Vec<u64>,
+    steps: Window<'a>,
+    /// The next step of each copy, the earliest first.
+    next: BinaryHeap<CopiedStep>,
+    begun_ns: u64,
+    latest_ns: u64,
+}
+
+impl<'p, 'a> Run<'p, 'a> {
+    fn new(plan: &'p Plan<'a>, costs: Costs) -> Run<'p, 'a> {
+        let mut caches: Vec<KernelCache> =
+            plan.rules.iter().map(|rules| KernelCache::new(*rules, plan.node_of)).collect();
+        let placed = start::place(plan, &mut caches);
+        let copies = plan.tasks.max(1);
+        let mut slab_of = vec![NONE; plan.prepared.nr_objects() * copies as usize];
+        start::own(plan, &placed, &mut slab_of);
+        for cache in &mut caches {
+            cache.begin();
+            cache.contend(costs);
+        }
+        let mut steps = Window::new(plan, copies);
+        let first = steps.get(0);
+        let next = (0..copies).filter_map(|copy| copied(first, 0, copy)).collect();
+        Run {
+            plan,
+            caches,
+            placed,
+            slab_of,
+            copies,
+            nodes: plan.node_of.iter().max().map_or(1, |node| node + 1),
+            tasks: Tasks::new(plan),
+            free_at: vec![0; plan.node_of.len()],
+            steps,
+            next,
+            begun_ns: first.map_or(0, |step| step.time_ns),
+            latest_ns: 0,
+        }
+    }
+
+    /// The earliest step of any copy, its time and the copy.
+    fn next_step(&mut self) -> Option<(u64, u32, Step)> {
+        let Reverse((time_ns, copy, nth)) = self.next.pop()?;
+        self.next.extend(copied(self.steps.get(nth + 1), nth + 1, copy));
+        let step = self.steps.get(nth)?;
+        self.steps.done(nth, copy);
+        Some((time_ns, copy, step))
+    }
+
+    /// Makes a step's call, when its CPU is done with the one before.
+    fn call(&mut self, time_ns: u64, copy: u32, step: &Step) {
+        let cpu = self.tasks.cpu_of(&Step { time_ns, ..*step }, copy);
+        let at_ns = time_ns.max(self.free_at[cpu]);
+        self.latest_ns = self.latest_ns.max(at_ns - time_ns);
         let number = step.cache as usize;
-        let cache = &mut caches[number];
-        let object = &mut slab_of[step.object as usize * copies as usize + copy as usize];
+        let cache = &mut self.caches[number];
+        let object = step.object as usize * self.copies as usize + copy as usize;
+        let object = &mut self.slab_of[object];
         if step.op == Op::Alloc {
-            placed.before_alloc(cache, number, cpu);
-            let node = u16::try_from(step.node).ok().filter(|node| *node < nr_nodes);
-            (*object, free_at[cpu]) =
+            self.placed.before_alloc(cache, number, cpu);
+            let node = u16::try_from(step.node).ok().filter(|node| *node < self.nodes);
+            (*object, self.free_at[cpu]) =
                 cache.call_at(cpu, at_ns, time_ns, |cache| cache.alloc(cpu, node));
         } else {
             let mut slab = core::mem::replace(object, NONE);
             if slab == NONE && copy == 0 {
-                slab = placed.bind(cache, number, step.slab);
+                slab = self.placed.bind(cache, number, step.slab);
             }
             if slab != NONE {
-                let is_rcu = step.missed && prepared.caches[number].left_out.is_some();
-                ((), free_at[cpu]) = cache.call_at(cpu, at_ns, time_ns, |cache| match is_rcu {
-                    true => cache.free_rcu(cpu, slab),
-                    false => cache.free(cpu, slab),
-                });
+                let left_out = self.plan.prepared.caches[number].left_out;
+                let is_rcu = step.missed && left_out.is_some();
+                ((), self.free_at[cpu]) =
+                    cache.call_at(cpu, at_ns, time_ns, |cache| match is_rcu {
+                        true => cache.free_rcu(cpu, slab),
+                        false => cache.free(cpu, slab),
+                    });
             }
         }
         cache.take_pages();
     }
-    let mut counts = Counts::default();
-    let counters = Counters::default();
-    for cache in &caches {
-        counts.merge(&cache.contended());
-        counters.merge(cache.counters());
+
+    fn finish(self) -> Contended {
+        let mut counts = Counts::default();
+        let counters = Counters::default();
+        for cache in &self.caches {
+            counts.merge(&cache.contended());
+            counters.merge(cache.counters());
+        }
+        let ended_ns = self.free_at.iter().copied().max().unwrap_or(self.begun_ns);
+        Contended {
+            counts,
+            caches: self.caches.iter().map(KernelCache::contended).collect(),
+            counters,
+            span_ns: ended_ns.saturating_sub(self.begun_ns),
+            latest_ns: self.latest_ns,
+            slabs: self.caches.iter().map(|cache| u64::from(cache.nr_slabs())).sum(),
+        }
     }
-    let begun = first.map_or(0, |step| step.time_ns);
-    let ended = free_at.iter().copied().max().unwrap_or(begun);
-    Contended {
-        counts,
-        caches: caches.iter().map(KernelCache::contended).collect(),
-        counters,
-        span_ns: ended.saturating_sub(begun),
-        latest_ns,
-        slabs: caches.iter().map(|cache| u64::from(cache.nr_slabs())).sum(),
-    }
+}
+
+/// A copy's step, if there is one.
+fn copied(step: Option<Step>, nth: u32, copy: u32) -> Option<CopiedStep> {
+    step.map(|step| Reverse((step.time_ns + late_by(copy), copy, nth)))
 }
 
 /// The steps from that of the latest copy to that of the first.

@@ -11,9 +11,9 @@
 //! Neighbours: [`super::replay`] lets them happen before the first step of their time or later.
 //! Invariant: they are in order of time, and one CPU at least is always there ([`check`]).
 
-/// What happens.
+/// What can happen to a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum MachineEvent {
     /// A CPU goes.
     Offline(u16),
     /// A CPU comes.
@@ -22,18 +22,18 @@ pub enum What {
     Shrink,
 }
 
-/// Something that happens.
+/// Something that happens to the machine, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When, in nanoseconds since the trace began.
     pub at_ns: u64,
-    /// What.
-    pub what: What,
+    /// What happens.
+    pub what: MachineEvent,
 }
 
-/// Why events cannot be.
+/// Why events cannot happen to a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum ImpossibleEvent {
     /// There is no such CPU.
     #[error(
         "CPU {0} is none of the machine's {1}, which are numbered from 0; --cpus gives it more"
@@ -52,55 +52,58 @@ pub enum Wrong {
 pub fn there_at_start(events: &[Event], nr_cpus: usize) -> Vec<bool> {
     let first = |cpu: usize| {
         events.iter().find_map(|event| match event.what {
-            What::Offline(of) | What::Online(of) if usize::from(of) == cpu => Some(event.what),
+            MachineEvent::Offline(of) | MachineEvent::Online(of) if usize::from(of) == cpu => {
+                Some(event.what)
+            }
             _ => None,
         })
     };
-    (0..nr_cpus).map(|cpu| !matches!(first(cpu), Some(What::Online(_)))).collect()
+    (0..nr_cpus).map(|cpu| !matches!(first(cpu), Some(MachineEvent::Online(_)))).collect()
 }
 
 /// Looks whether these events, in order of time, can happen to a machine.
 ///
 /// # Errors
 /// The first one that cannot.
-pub fn check(events: &[Event], nr_cpus: usize) -> Result<(), Wrong> {
+pub fn check(events: &[Event], nr_cpus: usize) -> Result<(), ImpossibleEvent> {
     let mut there = there_at_start(events, nr_cpus);
-    if let Some(What::Online(cpu)) = events.first().map(|event| event.what)
+    if let Some(MachineEvent::Online(cpu)) = events.first().map(|event| event.what)
         && !there.contains(&true)
     {
-        return Err(Wrong::Last(cpu));
+        return Err(ImpossibleEvent::Last(cpu));
     }
     for event in events {
         let (cpu, comes, already) = match event.what {
-            What::Shrink => continue,
-            What::Offline(cpu) => (cpu, false, "gone"),
-            What::Online(cpu) => (cpu, true, "there"),
+            MachineEvent::Shrink => continue,
+            MachineEvent::Offline(cpu) => (cpu, false, "gone"),
+            MachineEvent::Online(cpu) => (cpu, true, "there"),
         };
-        let is_there = there.get_mut(usize::from(cpu)).ok_or(Wrong::NoCpu(cpu, nr_cpus))?;
+        let is_there =
+            there.get_mut(usize::from(cpu)).ok_or(ImpossibleEvent::NoCpu(cpu, nr_cpus))?;
         if std::mem::replace(is_there, comes) == comes {
-            return Err(Wrong::Already(cpu, already));
+            return Err(ImpossibleEvent::Already(cpu, already));
         }
         if !there.contains(&true) {
-            return Err(Wrong::Last(cpu));
+            return Err(ImpossibleEvent::Last(cpu));
         }
     }
     Ok(())
 }
 
-impl What {
+impl MachineEvent {
     /// True if CPUs are others from then on.
     #[must_use]
     pub fn is_of_cpus(self) -> bool {
-        self != What::Shrink
+        self != MachineEvent::Shrink
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::What::{Offline, Online, Shrink};
+    use super::MachineEvent::{Offline, Online, Shrink};
     use super::*;
 
-    fn events(all: &[What]) -> Vec<Event> {
+    fn events(all: &[MachineEvent]) -> Vec<Event> {
         (0..).zip(all).map(|(at_ns, what)| Event { at_ns, what: *what }).collect()
     }
 
@@ -113,11 +116,12 @@ mod tests {
 
     #[test]
     fn what_cannot_happen_is_told() {
-        let wrong = |all: &[What], cpus| check(&events(all), cpus).expect_err("it cannot happen");
-        assert_eq!(wrong(&[Offline(4)], 4), Wrong::NoCpu(4, 4));
-        assert_eq!(wrong(&[Offline(1), Offline(1)], 4), Wrong::Already(1, "gone"));
-        assert_eq!(wrong(&[Online(1), Online(1)], 4), Wrong::Already(1, "there"));
-        assert_eq!(wrong(&[Offline(0), Offline(1)], 2), Wrong::Last(1));
-        assert_eq!(wrong(&[Online(0)], 1), Wrong::Last(0));
+        let wrong =
+            |all: &[MachineEvent], cpus| check(&events(all), cpus).expect_err("it cannot happen");
+        assert_eq!(wrong(&[Offline(4)], 4), ImpossibleEvent::NoCpu(4, 4));
+        assert_eq!(wrong(&[Offline(1), Offline(1)], 4), ImpossibleEvent::Already(1, "gone"));
+        assert_eq!(wrong(&[Online(1), Online(1)], 4), ImpossibleEvent::Already(1, "there"));
+        assert_eq!(wrong(&[Offline(0), Offline(1)], 2), ImpossibleEvent::Last(1));
+        assert_eq!(wrong(&[Online(0)], 1), ImpossibleEvent::Last(0));
     }
 }

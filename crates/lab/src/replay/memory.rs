@@ -8,10 +8,10 @@
 //! of slabs that are partly used, the object is looked for among those that the relief made free.
 //!
 //! Neighbours: [`super::replay`] runs; [`super::others`] has the other pages; a command shows
-//! [`Told`]. Invariants: those of [`Pages`]; a page that goes back after a grace period is a slab's
+//! [`MemoryOutcome`]. Invariants: those of [`Pages`]; a page that goes back after a grace period is a slab's
 //! until then, and no relief hastens it.
 
-use super::others::{Other, What};
+use super::others::{Other, PageOp};
 use super::plan::{Limit, Plan, Relief};
 use super::start::Placed;
 use crate::small::buddy::Block;
@@ -52,9 +52,9 @@ pub struct Failed {
     pub order: u8,
 }
 
-/// What became of the memory.
+/// What became of the memory of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct MemoryOutcome {
     /// What there was.
     pub limit: Limit,
     /// Its pages.
@@ -81,23 +81,33 @@ pub struct Told {
     pub failed: Option<Failed>,
 }
 
+/// An allocation from a cache.
+pub(super) struct AllocRequest {
+    /// Steps done before it.
+    pub(super) step: usize,
+    pub(super) time_ns: u64,
+    pub(super) cache: usize,
+    pub(super) cpu: usize,
+    pub(super) node: Option<u16>,
+}
+
 /// What is held of a block of the trace.
-struct Held {
+struct HeldBlock {
     /// Its first page, of one that is whole.
     first: u32,
     blocks: Vec<Block>,
 }
 
-/// The memory.
+/// The memory of a machine, in which it has an end.
 pub(super) struct Memory<'a> {
     pages: Pages,
     /// Of each cache.
     slabs: Vec<Slabs>,
     /// The other pages that are held, by number.
-    of_others: HashMap<u32, Held>,
+    of_others: HashMap<u32, HeldBlock>,
     /// Those that are to come, in order of time.
     others: std::iter::Peekable<std::slice::Iter<'a, Other>>,
-    told: Told,
+    outcome: MemoryOutcome,
     /// Something was done since this was asked last.
     relieved: bool,
     /// Slabs that had found no pages when this was asked last.
@@ -119,7 +129,7 @@ impl<'a> Memory<'a> {
             slabs: (0..caches.len()).map(|number| slabs_of(plan, number)).collect(),
             of_others: HashMap::new(),
             others: plan.others.steps.iter().peekable(),
-            told: Told {
+            outcome: MemoryOutcome {
                 limit,
                 pages: nr_pages,
                 start: pages.free(),
@@ -140,7 +150,7 @@ impl<'a> Memory<'a> {
         memory.pages.at(*plan.prepared.span.start(), 0);
         for (number, order) in plan.others.of_start.iter().enumerate() {
             let blocks = memory.pages.take_before(*order, Type::Unmovable);
-            memory.of_others.insert(number as u32, Held { first: 0, blocks });
+            memory.of_others.insert(number as u32, HeldBlock { first: 0, blocks });
         }
         for (number, cache) in caches.iter_mut().enumerate() {
             let slabs = memory.slabs[number];
@@ -150,10 +160,10 @@ impl<'a> Memory<'a> {
             for _ in 0..u64::from(pending) + untouched {
                 memory.pages.set_aside(slabs);
             }
-            memory.told.untouched += untouched << slabs.order;
+            memory.outcome.untouched += untouched << slabs.order;
         }
         memory.pages.begin();
-        (memory.told.start, memory.told.fewest) = (memory.pages.free(), memory.pages.free());
+        (memory.outcome.start, memory.outcome.fewest) = (memory.pages.free(), memory.pages.free());
         let lacking = memory.pages.counts().lacking;
         if lacking > 0 {
             memory.fail(0, *plan.prepared.span.start(), Wanted::Start { lacking }, 0);
@@ -163,11 +173,11 @@ impl<'a> Memory<'a> {
 
     /// Nothing more can be done.
     pub(super) fn has_failed(&self) -> bool {
-        self.told.failed.is_some()
+        self.outcome.failed.is_some()
     }
 
     fn fail(&mut self, step: usize, time_ns: u64, what: Wanted, order: u8) {
-        self.told.failed = Some(Failed { step, time_ns, what, order });
+        self.outcome.failed = Some(Failed { step, time_ns, what, order });
     }
 
     /// True if something was done since it was asked last.
@@ -198,7 +208,7 @@ impl<'a> Memory<'a> {
         while let Some(other) = self.others.next_if(|other| other.time_ns <= time_ns) {
             self.pages.at(other.time_ns, usize::from(other.cpu) % plan.node_of.len());
             match other.what {
-                What::Take(order) => {
+                PageOp::Take(order) => {
                     let mut block = self.pages.take(order, Type::Unmovable);
                     if block.is_none() && self.relieve(caches) > 0 {
                         block = self.pages.take(order, Type::Unmovable);
@@ -207,15 +217,15 @@ impl<'a> Memory<'a> {
                         self.fail(nth, other.time_ns, Wanted::Pages, order);
                         return false;
                     };
-                    let held = Held { first: block.0, blocks: vec![block] };
+                    let held = HeldBlock { first: block.0, blocks: vec![block] };
                     self.of_others.insert(other.number, held);
                 }
-                What::Put => {
+                PageOp::Put => {
                     let held = self.of_others.remove(&other.number);
                     let blocks = held.into_iter().flat_map(|held| held.blocks);
                     blocks.for_each(|block| self.pages.put(block));
                 }
-                What::PutPart(first, order) => {
+                PageOp::PutPart(first, order) => {
                     let held = self.of_others.get_mut(&other.number);
                     if let Some(block) = held.and_then(|held| held.take_part(first, order)) {
                         self.pages.put(block);
@@ -234,15 +244,10 @@ impl<'a> Memory<'a> {
 
     /// Allocates once more, for which there were no pages: the object's slab, or [`NONE`], which ends
     /// the run.
-    pub(super) fn retry(
-        &mut self,
-        nth: usize,
-        time_ns: u64,
-        (cache, cpu, node): (usize, usize, Option<u16>),
-        caches: &mut [KernelCache],
-    ) -> u32 {
+    pub(super) fn retry(&mut self, request: &AllocRequest, caches: &mut [KernelCache]) -> u32 {
+        let AllocRequest { step, time_ns, cache, cpu, node } = *request;
         let slabs = self.slabs[cache];
-        if self.told.limit.relief != Relief::None {
+        if self.outcome.limit.relief != Relief::None {
             self.relieve(caches);
             let has_pages = self.pages.has(slabs);
             // As a kernel does whose page allocation failed: SLAB looks at its slabs again.
@@ -250,12 +255,12 @@ impl<'a> Memory<'a> {
                 let slab = caches[cache].alloc(cpu, node);
                 self.refused = self.pages.counts().refused;
                 if slab != NONE {
-                    self.told.retried += u64::from(!has_pages);
+                    self.outcome.retried += u64::from(!has_pages);
                     return slab;
                 }
             }
         }
-        self.fail(nth + 1, time_ns, Wanted::Slab { cache }, slabs.least);
+        self.fail(step + 1, time_ns, Wanted::Slab { cache }, slabs.least);
         NONE
     }
 
@@ -263,31 +268,32 @@ impl<'a> Memory<'a> {
     pub(super) fn relieve(&mut self, caches: &[KernelCache]) -> u32 {
         let free = || self.pages.free().pages + self.pages.free().kept;
         let before = free();
-        match self.told.limit.relief {
+        match self.outcome.limit.relief {
             Relief::None => return 0,
             Relief::Empties => caches.iter().for_each(KernelCache::end_empties),
             Relief::Full => caches.iter().for_each(KernelCache::shrink),
         }
         let back = free() - before;
         self.relieved = true;
-        self.told.reliefs += 1;
-        self.told.relieved_pages += u64::from(back);
+        self.outcome.reliefs += 1;
+        self.outcome.relieved_pages += u64::from(back);
         back
     }
 
-    pub(super) fn told(mut self, end_ns: u64) -> Told {
+    /// What became of it, at the end of the run.
+    pub(super) fn outcome(mut self, end_ns: u64) -> MemoryOutcome {
         if !self.has_failed() {
             self.pages.at(end_ns, 0);
         }
-        self.told.end = self.pages.free();
-        self.told.fewest = self.pages.fewest();
-        self.told.counts = self.pages.counts();
-        self.told.waiting_pages = self.pages.waiting();
-        self.told
+        self.outcome.end = self.pages.free();
+        self.outcome.fewest = self.pages.fewest();
+        self.outcome.counts = self.pages.counts();
+        self.outcome.waiting_pages = self.pages.waiting();
+        self.outcome
     }
 }
 
-impl Held {
+impl HeldBlock {
     /// Takes a part out, if it is held still: a trace that lacks events may give it back twice.
     fn take_part(&mut self, first: u32, order: u8) -> Option<Block> {
         let at = self.first + first;
@@ -338,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_block_is_given_back_once() {
-        let mut held = Held { first: 16, blocks: vec![(16, 3)] };
+        let mut held = HeldBlock { first: 16, blocks: vec![(16, 3)] };
         assert_eq!(held.take_part(2, 1), Some((18, 1)));
         assert_eq!(held.take_part(2, 1), None, "it is gone");
         assert_eq!(held.take_part(3, 0), None, "with the other part");

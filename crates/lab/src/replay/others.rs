@@ -31,12 +31,12 @@ pub struct Other {
     /// The traced CPU.
     pub cpu: u16,
     /// What.
-    pub what: What,
+    pub what: PageOp,
 }
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum PageOp {
     /// It is got, of an order.
     Take(u8),
     /// It is given back, or what is left of it.
@@ -77,14 +77,14 @@ impl Others {
                         let new = Held { number, order, left: 1 << order };
                         if let Some(old) = held.insert(event.address, new) {
                             // Its end is missing.
-                            others.note(event, old.number, What::Put);
+                            others.note(event, old.number, PageOp::Put);
                         }
-                        others.note(event, number, What::Take(order));
+                        others.note(event, number, PageOp::Take(order));
                     }
                     Kind::PageFree if !closed.contains(&at) => {
                         let what = give_back(&mut held, event).unwrap_or_else(|| {
                             others.of_start.push(event.order);
-                            (u32::MAX - (others.of_start.len() as u32 - 1), What::Put)
+                            (u32::MAX - (others.of_start.len() as u32 - 1), PageOp::Put)
                         });
                         others.note(event, what.0, what.1);
                     }
@@ -101,13 +101,13 @@ impl Others {
         Ok(others)
     }
 
-    fn note(&mut self, event: &Event, number: u32, what: What) {
+    fn note(&mut self, event: &Event, number: u32, what: PageOp) {
         self.steps.push(Other { time_ns: event.time, number, cpu: event.cpu, what });
     }
 }
 
 /// What becomes of the block that pages are of; `None` if none is held.
-fn give_back(held: &mut BTreeMap<u64, Held>, event: &Event) -> Option<(u32, What)> {
+fn give_back(held: &mut BTreeMap<u64, Held>, event: &Event) -> Option<(u32, PageOp)> {
     let (first, block) = held.range_mut(..=event.address).next_back()?;
     let (first, number, order) = (*first, block.number, block.order);
     if event.address >= first + (1 << order) || event.order > order {
@@ -118,8 +118,8 @@ fn give_back(held: &mut BTreeMap<u64, Held>, event: &Event) -> Option<(u32, What
         held.remove(&first);
     }
     Some(match order == event.order {
-        true => (number, What::Put),
-        false => (number, What::PutPart((event.address - first) as u32, event.order)),
+        true => (number, PageOp::Put),
+        false => (number, PageOp::PutPart((event.address - first) as u32, event.order)),
     })
 }
 
@@ -156,15 +156,15 @@ mod tests {
         ];
         let others = Others::of(Events::Held(&events), &[slab]).expect("events in memory");
         assert_eq!(others.of_start, [3]);
-        let steps: Vec<(u64, u32, What)> =
+        let steps: Vec<(u64, u32, PageOp)> =
             others.steps.iter().map(|of| (of.time_ns, of.number, of.what)).collect();
         let expected = [
-            (20, 1, What::Take(2)),
-            (30, 1, What::PutPart(2, 1)),
-            (40, 0, What::Put),
-            (50, 1, What::PutPart(0, 1)),
-            (70, 2, What::Take(0)),
-            (80, 2, What::Put),
+            (20, 1, PageOp::Take(2)),
+            (30, 1, PageOp::PutPart(2, 1)),
+            (40, 0, PageOp::Put),
+            (50, 1, PageOp::PutPart(0, 1)),
+            (70, 2, PageOp::Take(0)),
+            (80, 2, PageOp::Put),
         ];
         assert_eq!(steps, expected);
     }

@@ -234,12 +234,31 @@ impl Settings {
     /// # Errors
     /// [`SettingError::Impossible`] with what to change.
     pub fn validate(&self) -> Result<(), SettingError> {
+        self.validate_machine()?;
+        self.validate_orders()?;
+        self.validate_counts()?;
+        require(!self.tiny || self.version >= (6, 2), || {
+            format!("tiny came with 6.2; take release 6.2 or newer, not {}", self.rules_name())
+        })?;
+        require(
+            self.slab.pressure_ms == 0 || self.slab.choice.reclaim == SlabReclaim::V2_4,
+            || {
+                "pressure_ms turns the clock of reclaim=2.4; leave it out, or set reclaim=2.4"
+                    .into()
+            },
+        )?;
+        self.typed.iter().try_for_each(|key| match self.lacks(key) {
+            None => Ok(()),
+            Some(needs) => Err(SettingError::Impossible(format!(
+                "{key} needs {needs}, which release {} with these settings has not; leave it out, \
+                 or take another release",
+                self.rules_name()
+            ))),
+        })
+    }
+
+    fn validate_machine(&self) -> Result<(), SettingError> {
         let m = &self.machine;
-        let within = |what: &str, number: u32, range: &RangeInclusive<u32>| {
-            let (low, high) = (range.start(), range.end());
-            let text = || format!("{what} is {number}; it must be from {low} to {high}");
-            require(range.contains(&number), text)
-        };
         require(m.page_size.is_power_of_two() && PAGES.contains(&m.page_size), || {
             let page = m.page_size;
             format!(
@@ -255,7 +274,10 @@ impl Settings {
                 "{online} CPUs online of {present} present of {possible} possible: each must hold the one before"
             )
         })?;
-        within("the number of nodes", m.nodes, &NODES)?;
+        within("the number of nodes", m.nodes, &NODES)
+    }
+
+    fn validate_orders(&self) -> Result<(), SettingError> {
         within("min_order", self.min_order.into(), &ORDERS)?;
         within("max_order", self.max_order().into(), &ORDERS)?;
         require(self.min_order <= self.max_order(), || {
@@ -272,6 +294,10 @@ impl Settings {
                 )
             })?;
         }
+        Ok(())
+    }
+
+    fn validate_counts(&self) -> Result<(), SettingError> {
         let rules = [
             ("cpu_partial", &self.cpu_partial),
             ("min_partial", &self.min_partial),
@@ -286,26 +312,7 @@ impl Settings {
                 }
             }
         }
-        require(!self.tiny || self.version >= (6, 2), || {
-            format!("tiny came with 6.2; take release 6.2 or newer, not {}", self.rules_name())
-        })?;
-        require(
-            self.slab.pressure_ms == 0 || self.slab.choice.reclaim == SlabReclaim::V2_4,
-            || {
-                "pressure_ms turns the clock of reclaim=2.4; leave it out, or set reclaim=2.4"
-                    .into()
-            },
-        )?;
-        self.typed.iter().try_for_each(|key| {
-            let needs = self.lacks(key);
-            require(needs.is_none(), || {
-                let (needs, release) = (needs.unwrap_or(""), self.rules_name());
-                format!(
-                    "{key} needs {needs}, which release {release} with these settings has not; \
-                     leave it out, or take another release"
-                )
-            })
-        })
+        Ok(())
     }
 
     /// What a key would need to change anything, if that is not there.
@@ -387,6 +394,13 @@ impl Settings {
 
 pub(super) fn number(text: &str, range: RangeInclusive<u32>) -> Option<u32> {
     text.parse().ok().filter(|n| range.contains(n))
+}
+
+fn within(what: &str, number: u32, range: &RangeInclusive<u32>) -> Result<(), SettingError> {
+    let (low, high) = (range.start(), range.end());
+    require(range.contains(&number), || {
+        format!("{what} is {number}; it must be from {low} to {high}")
+    })
 }
 
 fn require(holds: bool, text: impl FnOnce() -> String) -> Result<(), SettingError> {

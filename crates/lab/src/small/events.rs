@@ -10,7 +10,7 @@
 
 use super::load::{Cache, Load, Of, Step};
 use super::mobility::Type;
-use super::state::{Change, Known, State, Told};
+use super::state::{Change, KernelReport, Known, State};
 use super::text::{MOBILITY, RECLAIMABLE};
 use crate::event::{Event, Kind};
 use crate::slob::Machine;
@@ -67,13 +67,18 @@ impl Load {
     /// The load that a trace shows; marks are times and names of moments, in order.
     #[must_use]
     pub fn of_trace(trace: &Trace, marks: &[(u64, String)], machine: Machine) -> Cut {
-        Load::of_kernel(trace, marks, &Told::default(), machine)
+        Load::of_kernel(trace, marks, &KernelReport::default(), machine)
     }
 
     /// The same, of a kernel that told more than its events: what lived at their begin, and which
     /// pages it had; its caches are as it merged them.
     #[must_use]
-    pub fn of_kernel(trace: &Trace, marks: &[(u64, String)], told: &Told, machine: Machine) -> Cut {
+    pub fn of_kernel(
+        trace: &Trace,
+        marks: &[(u64, String)],
+        told: &KernelReport,
+        machine: Machine,
+    ) -> Cut {
         let (mut caches, mut of_name) = caches(trace);
         let begin = told.states.first();
         for state in &told.states {

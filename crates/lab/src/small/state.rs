@@ -15,7 +15,7 @@ use std::{fs, io};
 
 /// Everything that a boot told beside its events.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct KernelReport {
     /// In order; the first is the begin of the events.
     pub states: Vec<State>,
     /// What changed, and when.
@@ -112,7 +112,7 @@ pub struct Slab {
 ///
 /// # Errors
 /// The file cannot be read, or unpacked.
-pub fn open(path: &Path) -> io::Result<Told> {
+pub fn open(path: &Path) -> io::Result<KernelReport> {
     let bytes = fs::read(path)?;
     let is_packed = path.extension().is_some_and(|extension| extension == "zst");
     let bytes = if is_packed { zstd::decode_all(&*bytes)? } else { bytes };
@@ -121,8 +121,8 @@ pub fn open(path: &Path) -> io::Result<Told> {
 
 /// Reads what a boot told.
 #[must_use]
-pub fn read(text: &str) -> Told {
-    let mut told = Told::default();
+pub fn read(text: &str) -> KernelReport {
+    let mut told = KernelReport::default();
     for line in text.lines() {
         if line.starts_with('[') {
             let change = |line: Line<'_>| Some((line.time, Change::of(&line)?));
