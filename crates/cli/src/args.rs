@@ -41,7 +41,6 @@ pub struct Args {
     pub command: Command,
 }
 
-/// The subcommands.
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a program on the allocator and report what it used

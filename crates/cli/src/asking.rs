@@ -27,7 +27,7 @@ pub struct Wait {
 /// A process that makes calls serves sooner, and so does a helper.
 const STANDS: Duration = Duration::from_millis(60);
 
-/// One who asks.
+/// A command that asks a process: how long it waits, and whether a signal came.
 pub struct Asking {
     deadline: Duration,
     stop_thread: StopThread,

@@ -56,7 +56,7 @@ pub struct DiffArgs {
     json: bool,
 }
 
-/// Prints the differences.
+/// Prints what differs between two looks; exit code 1 if anything does.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, Failure> {
     if args.old == Named::Stdin && args.new == Named::Stdin {
         return Err(Failure::Usage("standard input is one of the two, not both".into()));

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use thiserror::Error;
 
-/// What went wrong.
+/// Why the command failed.
 #[derive(Debug, Error)]
 pub enum Failure {
     /// Arguments that do not go together.

@@ -70,7 +70,7 @@ pub struct ListArgs {
     no_header: bool,
 }
 
-/// Prints the list.
+/// Prints the caches that are picked, in the form that is asked for.
 pub fn run(args: &ListArgs) -> Result<ExitCode, Failure> {
     let snapshot = look::sample(&args.source, args.want())?;
     let options = args.options();

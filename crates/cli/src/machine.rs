@@ -17,7 +17,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// As typed.
+    /// The name, as it is typed.
     pub const fn name(self) -> &'static str {
         match self {
             Engine::Slub => "slub",

@@ -31,10 +31,7 @@ pub enum SettingError {
     NoValue,
     /// No such option.
     #[error("unknown key `{key}`; keys: {}", known_keys())]
-    UnknownKey {
-        /// What was typed.
-        key: String,
-    },
+    UnknownKey { key: String },
     /// The value is of another kind.
     #[error("{0}")]
     Malformed(Takes),
@@ -84,7 +81,7 @@ enum Needs {
     Nodes,
     /// A kernel's lists of free pages.
     PageLists,
-    /// A watch.
+    /// A watch of memory pressure.
     Pressure,
 }
 

@@ -57,7 +57,7 @@ pub struct ShowArgs {
     json: bool,
 }
 
-/// Prints the cache.
+/// Prints one cache, or those of a pattern, in the form that is asked for.
 pub fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     // A kernel would say that it cannot.
     let slabs = args.source != Named::Kernel;

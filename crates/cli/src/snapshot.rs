@@ -32,7 +32,7 @@ pub struct SnapshotArgs {
     slabs: bool,
 }
 
-/// Saves the snapshot.
+/// Samples the source and writes the file, whole or not at all.
 pub fn run(args: &SnapshotArgs) -> Result<ExitCode, Failure> {
     let snapshot = look::sample(&args.source, Want { all: true, slabs: args.slabs })?;
     if args.output == Path::new("-") {

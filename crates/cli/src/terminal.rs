@@ -16,7 +16,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// For standard output.
+    /// Colours if standard output is a terminal that takes them.
     pub fn of_stdout() -> Colour {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         if io::stdout().is_terminal() && !no_color && !is_dumb() { Colour::Yes } else { Colour::No }

@@ -10,17 +10,17 @@ use slabyard_abi::stats::{DRAINS, WordName, drain_words, slabs_of};
 /// The slow frees that drained from `least` to `most` slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Drains {
-    /// Least slabs.
+    /// The fewest slabs that such a free drained.
     pub least: u32,
     /// Most slabs; `None` without a limit.
     pub most: Option<u32>,
-    /// Such frees.
+    /// How many frees drained so many slabs.
     pub frees: u64,
     /// Nanoseconds of all of them.
     pub total_ns: u64,
     /// Of one, on average.
     pub mean_ns: u64,
-    /// Of the longest.
+    /// Nanoseconds of the longest of them.
     pub longest_ns: u64,
 }
 

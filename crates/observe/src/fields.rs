@@ -31,7 +31,7 @@ pub enum Unit {
     Milliseconds,
     /// Pure count.
     Count,
-    /// Words.
+    /// Text, such as the name of an engine.
     Text,
 }
 
@@ -40,7 +40,7 @@ pub enum Unit {
 pub enum FieldKind {
     /// Fixed as long as the cache lives.
     Attribute,
-    /// May be set.
+    /// May be set while the cache is in use.
     Tunable,
     /// Goes up and down.
     Gauge,
@@ -52,7 +52,7 @@ pub enum FieldKind {
 pub struct Field {
     /// Name: of the column, the JSON key, the attribute in sysfs.
     pub name: &'static str,
-    /// Unit.
+    /// Unit of the number.
     pub unit: Unit,
     /// How the number behaves.
     pub kind: FieldKind,
@@ -217,9 +217,9 @@ pub(crate) const COUNTER_RATIOS: [&str; 3] =
 
 /// One total: of a yard, or of a kernel's memory.
 pub struct Total {
-    /// Name.
+    /// Name of the total, as JSON has it.
     pub name: &'static str,
-    /// Unit.
+    /// Unit of the number.
     pub unit: Unit,
     /// True if it is one of the parts of `committed`.
     pub part: bool,

@@ -28,11 +28,11 @@ const BEGIN: &str = "{\"format\":";
 
 /// Why a snapshot was not saved or opened.
 #[derive(Debug, Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {
     /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     Read {
-        /// Which.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
@@ -40,53 +40,29 @@ pub enum Error {
     /// The file cannot be written.
     #[error("cannot write {path}: {error}")]
     Write {
-        /// Which.
         path: PathBuf,
         /// What the system says.
         error: io::Error,
     },
-    /// Something else.
     #[error("{path} is not a snapshot: {what}; `slabyard snapshot SOURCE -o FILE` makes one")]
-    NotASnapshot {
-        /// Which.
-        path: PathBuf,
-        /// What it is.
-        what: String,
-    },
-    /// Its tail is missing.
+    NotASnapshot { path: PathBuf, what: String },
     #[error("{path} is truncated: it ends {at}; take the snapshot again, or copy it again")]
-    Truncated {
-        /// Which.
-        path: PathBuf,
-        /// Where it ends.
-        at: String,
-    },
+    Truncated { path: PathBuf, at: String },
     /// It is not as it was written.
     #[error("{path} is damaged: {what}; take the snapshot again, or copy it again")]
     Damaged {
-        /// Which.
         path: PathBuf,
         /// Where, and what is wrong.
         what: String,
     },
     /// It has no dump of the name that was given behind `#`.
     #[error("{path} holds no such dump: it holds {holds}")]
-    NoDump {
-        /// Which.
-        path: PathBuf,
-        /// What it holds.
-        holds: String,
-    },
+    NoDump { path: PathBuf, holds: String },
     /// A later version wrote it.
     #[error(
         "{path} has format {found}; this slabyard reads up to {FORMAT}: use a newer one to open it"
     )]
-    Newer {
-        /// Which.
-        path: PathBuf,
-        /// Its format.
-        found: u64,
-    },
+    Newer { path: PathBuf, found: u64 },
 }
 
 /// Saves a snapshot.

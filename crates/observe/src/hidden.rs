@@ -31,13 +31,13 @@ const CPU_SHEAVES: u64 = 3;
 /// Most free objects that may be counted as active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hidden {
-    /// Held for CPUs.
+    /// In CPU slabs, on CPU partial lists and in sheaves.
     pub cpu: u64,
     /// In barns.
     pub node: u64,
     /// Both together: at most what is active.
     pub most: u64,
-    /// Why, in words.
+    /// What hides them, in words for people.
     pub reason: String,
 }
 

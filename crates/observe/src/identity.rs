@@ -28,13 +28,13 @@ pub struct Finding {
     pub cache: Option<String>,
     /// The left side in words.
     pub what: String,
-    /// The left side.
+    /// The value on the left side.
     pub found: Value,
     /// How it must stand to the right side.
     pub relation: Relation,
     /// The right side in words.
     pub bound_name: &'static str,
-    /// The right side.
+    /// The value on the right side.
     pub bound: Value,
 }
 

@@ -16,34 +16,24 @@ use thiserror::Error;
 
 /// Why a report was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum ReadError {
     /// The first word is another one.
     #[error("not a report: the first line does not begin with `{MAGIC}`")]
     NotAReport,
     /// A later build wrote it.
     #[error("the report has version {found}, this build reads up to {VERSION}")]
-    Newer {
-        /// Its version.
-        found: u32,
-    },
-    /// The end is missing.
+    Newer { found: u32 },
     #[error("line {line}: the report is truncated")]
-    Truncated {
-        /// The last line.
-        line: usize,
-    },
+    Truncated { line: usize },
     /// A line is not as it was written.
     #[error("line {line}: damaged: {what}")]
-    Damaged {
-        /// The line.
-        line: usize,
-        /// What is wrong.
-        what: Damage,
-    },
+    Damaged { line: usize, what: Damage },
 }
 
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Damage {
     /// Not UTF-8, or with control characters.
     #[error("it is not text")]
@@ -62,16 +52,9 @@ pub enum Damage {
     NoName,
     /// The count of lines does not fit.
     #[error("`end` counts {counted} lines, there are {lines}")]
-    Count {
-        /// What `end` says.
-        counted: usize,
-        /// Lines found.
-        lines: usize,
-    },
-    /// `end` without a number.
+    Count { counted: usize, lines: usize },
     #[error("`end` without a count")]
     End,
-    /// Something follows `end`.
     #[error("there are lines after `end`")]
     AfterEnd,
 }

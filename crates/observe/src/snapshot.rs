@@ -25,7 +25,7 @@ pub struct Snapshot {
     /// How long that took, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_ns: Option<u64>,
-    /// The machine.
+    /// What is known of the machine.
     pub machine: Machine,
     /// The caches, in the order of the source.
     pub caches: Vec<Cache>,
@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub missing: Vec<Missing>,
 }
 
-/// Kinds of sources.
+/// What kind of source a snapshot is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
@@ -72,7 +72,7 @@ impl SourceKind {
 pub struct Source {
     /// What kind of source.
     pub kind: SourceKind,
-    /// The process.
+    /// Id of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// The program's name; of a lab run that of the trace.
@@ -84,7 +84,7 @@ pub struct Source {
     /// Of a lab run the moment in the trace, in nanoseconds from its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_ns: Option<u64>,
-    /// The file.
+    /// Path of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Of a kernel the parameters of its slabs that it was booted with, if any.
@@ -101,7 +101,7 @@ pub struct Machine {
     pub possible_cpus: Option<u32>,
     /// Of these, CPUs that run.
     pub online_cpus: Option<u32>,
-    /// Memory nodes.
+    /// How many memory nodes there are.
     pub nodes: Option<u32>,
 }
 
@@ -139,7 +139,7 @@ pub struct Cache {
     pub fullness: Option<Vec<(u32, u64)>>,
 }
 
-/// One slab.
+/// A slab that is not full, by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slab {
     /// Address of its first page; in a model one that no other slab of the run has.
@@ -180,9 +180,9 @@ impl Default for SlabPlace {
 /// Something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// What.
+    /// Name of a file, a column or a cache.
     pub what: String,
-    /// Why.
+    /// Why it could not be read, in words for people.
     pub why: String,
 }
 
@@ -241,7 +241,7 @@ impl Cache {
         Cache { name: name.into(), ..Cache::default() }
     }
 
-    /// All its names.
+    /// Its name, its id and its aliases.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let id = self.id.as_deref();
         std::iter::once(self.name.as_str()).chain(id).chain(self.aliases.iter().map(String::as_str))

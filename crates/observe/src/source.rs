@@ -62,17 +62,15 @@ impl fmt::Display for Named {
 
 /// Why there is no sample. The command ends with exit code 3 for each of them.
 #[derive(Debug, Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {
-    /// Of the kernel.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
-    /// Of a process.
     #[error(transparent)]
     Process(#[from] process::Error),
     /// Of a file that is a core.
     #[error(transparent)]
     Core(#[from] corefile::Error),
-    /// Of any other file.
     #[error(transparent)]
     File(#[from] file::Error),
 }

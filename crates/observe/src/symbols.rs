@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 4 << 30;
 /// A file in the memory of a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded {
-    /// Where.
+    /// Addresses at which the file is mapped.
     pub(crate) memory: Range<u64>,
     /// The byte of the file at its begin.
     pub(crate) offset: u64,

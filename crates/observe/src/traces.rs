@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The sites of one cache.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Traces {
-    /// The cache.
+    /// Name of the cache.
     pub cache: String,
     /// Its live objects: handed out, and not parked anywhere.
     pub objects: u64,
@@ -21,7 +21,7 @@ pub struct Traces {
     pub free: Vec<Site>,
 }
 
-/// One site.
+/// A call site: one stack of return addresses, and what it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Site {
     /// Live objects of it.
@@ -41,14 +41,14 @@ pub struct Site {
     pub cpus: Option<(u32, u32)>,
     /// Return addresses, the innermost first; none where it is not known who did it.
     pub stack: Vec<u64>,
-    /// The same, named.
+    /// The frames of the stack, with what is known of each.
     pub frames: Vec<Frame>,
 }
 
 /// A return address, named as far as files tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Frame {
-    /// The address.
+    /// The return address.
     pub address: u64,
     /// The function around it.
     pub function: Option<String>,

@@ -11,11 +11,11 @@ use slabyard_abi::engines::EngineName;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Known exactly.
+    /// A number that is known exactly.
     Exact(u64),
     /// Known within bounds, both included.
     Range(u64, u64),
-    /// Words.
+    /// Text, such as a name.
     Text(String),
 }
 
@@ -43,13 +43,13 @@ impl Value {
         }
     }
 
-    /// The low end.
+    /// The low end of a range; of an exact number, itself.
     #[must_use]
     pub fn low(&self) -> Option<u64> {
         self.bounds().map(|(low, _)| low)
     }
 
-    /// The high end.
+    /// The high end of a range; of an exact number, itself.
     #[must_use]
     pub fn high(&self) -> Option<u64> {
         self.bounds().map(|(_, high)| high)
@@ -88,7 +88,7 @@ impl From<u64> for Value {
 /// A value, and its parts where the source tells them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// All together.
+    /// The sum over all nodes and CPUs.
     pub value: Value,
     /// Node and its part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -82,14 +82,14 @@ pub struct Watch {
     page_bytes: u64,
     next: Instant,
     last: Instant,
-    /// What was seen.
+    /// The resident memory at each look.
     pub looks: Looks,
     /// What it holds, where that is looked at, too.
     pub yard: Option<Yard>,
 }
 
 impl Watch {
-    /// From now on.
+    /// Begins to watch.
     pub fn new(interval: Duration, yard: Option<Yard>) -> Watch {
         let now = Instant::now();
         // SAFETY: asks for a number; no memory is involved.
@@ -125,7 +125,7 @@ impl Watch {
 }
 
 impl Child {
-    /// Starts it.
+    /// Starts a program in a process group of its own.
     pub fn start(command: &mut Command, leftovers: Leftovers) -> Result<Child, Failure> {
         let parent = std::process::id();
         let die_with_us = move || {
@@ -154,7 +154,6 @@ impl Child {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> i32 {
         self.pid
     }

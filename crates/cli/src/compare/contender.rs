@@ -21,24 +21,24 @@ pub const SYSTEM: &str = "system";
 /// All contenders that there are.
 const ALL: &str = "all";
 
-/// One contender.
+/// One of those that are compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contender {
     /// As it was typed; of a library its file's name, where that tells it apart.
     pub name: String,
-    /// Who serves.
+    /// The allocator that serves the program.
     pub who: Who,
     settings: Vec<Setting>,
 }
 
-/// Who serves.
+/// An allocator that serves a program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Who {
     /// Nothing is preloaded.
     System,
     /// An engine of ours.
     Engine(EngineName),
-    /// A library.
+    /// A library of somebody else's is preloaded.
     Library(PathBuf),
 }
 
@@ -199,9 +199,9 @@ impl Contender {
 /// Whether slow paths are counted, which costs time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// They are.
+    /// Slow paths are counted.
     Kept,
-    /// They are not.
+    /// Slow paths are not counted, as in a run that is timed.
     Off,
 }
 

@@ -18,13 +18,12 @@ pub enum Unit {
     Count,
 }
 
-/// One measure.
+/// One measure of the table: a row of the report.
 pub struct Measure {
     /// Its key in JSON.
     pub key: &'static str,
-    /// Its heading.
+    /// Heading of its column.
     pub head: &'static str,
-    /// Its unit.
     pub unit: Unit,
     /// One line of help.
     pub help: &'static str,
@@ -42,7 +41,7 @@ macro_rules! measures {
         pub enum MeasureKey { $(#[doc = $help] $what,)* }
 
         impl MeasureKey {
-            /// Each of them.
+            /// All measures, in the order of display.
             pub const ALL: &[MeasureKey] = &[$(MeasureKey::$what,)*];
         }
 
@@ -80,13 +79,13 @@ measures! {
 }
 
 impl MeasureKey {
-    /// Its row.
+    /// The measure's row of [`MEASURES`].
     pub fn row(self) -> &'static Measure {
         &MEASURES[self as usize]
     }
 }
 
-/// A whole comparison.
+/// All contenders on one load.
 pub struct Compared {
     /// The contenders; the first is what the others are held against.
     pub figures: Vec<Figures>,
@@ -120,18 +119,18 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Without a sample.
+    /// Figures of a contender that has not run yet.
     pub fn new(name: &str) -> Figures {
         let samples = vec![Vec::new(); MEASURES.len()];
         Figures { name: name.into(), samples, error: None, unlike: false, counters: None }
     }
 
-    /// Adds a sample.
+    /// Adds what one run gave; `None` if it gave nothing.
     pub fn add(&mut self, what: MeasureKey, sample: Option<f64>) {
         self.samples[what as usize].push(sample);
     }
 
-    /// Adds a number.
+    /// Adds a count, likewise.
     pub fn count(&mut self, what: MeasureKey, sample: Option<u64>) {
         self.add(what, sample.map(|n| n as f64));
     }

@@ -151,7 +151,7 @@ pub struct CompareArgs {
     table: bool,
 }
 
-/// Measures and shows.
+/// Runs the program or the trace by each contender in turns, and prints the table.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let before = machine();
     let (heading, load, sets, compared, doubtful) = match &args.trace {

@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_millis(20);
 /// Lines of a failing program that are told.
 const LAST_LINES: usize = 10;
 
-/// What is run.
+/// The program that is run, and what prepares it and clears up behind it.
 pub struct Load {
     /// The program and its arguments.
     pub program: Vec<OsString>,
@@ -60,7 +60,7 @@ pub struct Load {
 pub enum Output {
     /// Nowhere; of a failing program the last lines on standard error are told.
     Nowhere,
-    /// To ours.
+    /// Goes to our own output.
     Shown,
     /// To files in this directory, two for each run.
     Files(PathBuf),
@@ -86,7 +86,6 @@ pub struct Run {
 
 /// Where files of runs go.
 pub struct Stage<'a> {
-    /// What is run.
     pub load: &'a Load,
     /// Ours, and gone at the end.
     pub directory: &'a TempDir,
@@ -95,7 +94,7 @@ pub struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Runs it once.
+    /// Runs the program once on a contender.
     pub fn run(&self, on: &Contender, counts: Counts, stop: &mut Stop) -> Result<Run, Failure> {
         self.shell("--setup", self.load.setup.as_deref(), on, stop)?;
         let run = self.prepared(on, counts, stop);

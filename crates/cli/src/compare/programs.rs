@@ -20,10 +20,10 @@ use slabyard_observe::Snapshot;
 use slabyard_observe::value::Value;
 use std::collections::BTreeMap;
 
-/// How often.
+/// How often each contender runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// Timed ones.
+    /// Rounds whose figures count.
     pub timed: u32,
     /// Those before, whose time nobody looks at.
     pub warmup: u32,

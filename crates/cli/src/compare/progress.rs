@@ -22,13 +22,13 @@ impl Progress {
         Progress(bar)
     }
 
-    /// A run begins.
+    /// Shows which contender runs in which round.
     pub fn begin(&self, round: &str, contender: &str) {
         self.0.set_prefix(round.to_owned());
         self.0.set_message(contender.to_owned());
     }
 
-    /// It ended.
+    /// Counts a run that ended.
     pub fn end(&self) {
         self.0.inc(1);
     }

@@ -16,7 +16,7 @@ use std::fmt::Write;
 const ALIKE: f64 = 0.02;
 /// A bar has at least so many characters, or there is none.
 const LEAST_BAR: usize = 8;
-/// And at most.
+/// Marks of the longest bar, however wide the terminal is.
 const MOST_BAR: usize = 48;
 
 /// Of what bars are made.
@@ -54,7 +54,7 @@ impl Bars {
     }
 }
 
-/// Appends the table.
+/// Appends the table of a comparison, and what it means.
 pub fn write(text: &mut String, compared: &Compared, style: Style) {
     let columns = columns(compared);
     let mut shown = columns.len();

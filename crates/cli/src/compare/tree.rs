@@ -40,7 +40,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Adds a look.
+    /// Adds the bytes of a look, and the seconds since the one before.
     pub fn add(&mut self, bytes: u64, seconds: f64) {
         self.byte_seconds += bytes as f64 * seconds;
         self.seconds += seconds;

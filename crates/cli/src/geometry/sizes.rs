@@ -27,7 +27,7 @@ struct Row {
     sheaf_capacity: u32,
 }
 
-/// Prints the table.
+/// Prints the slabs of each size.
 pub(super) fn run(args: &GeometryArgs) -> Result<ExitCode, Failure> {
     let version = args.release.clone().or_else(running_kernel);
     let machine = args.machine.on(Machine::here());

@@ -20,7 +20,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Finds it.
+    /// Opens the kernel's memory; where that is refused, says what is lacking.
     pub fn new() -> Option<Reader> {
         let open = || Ok(Reader { layout: Layout::of_kernel()?, memory: Bpf::new()? });
         open().map_err(|lack| tell(&lack)).ok()

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use args::RecordArgs;
 use std::process::ExitCode;
 
-/// Records.
+/// Records, or cleans up behind a recorder that was killed.
 pub fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     match (&args.guard, args.restore, &args.output) {
         (Some(instance), ..) => guard::watch(instance),

@@ -30,11 +30,11 @@ pub struct Waiting {
     stopped: u32,
 }
 
-/// How it stands.
+/// How the recording stands.
 pub enum Look {
     /// The command goes on.
     Goes,
-    /// It has ended.
+    /// The command has ended.
     Ended(ExitStatus),
     /// A signal asked for the recording's end.
     Stopped,

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// One machine.
+/// The counts of a machine with so many CPUs.
 #[derive(Serialize)]
 struct Row {
     cpus: u32,
@@ -75,7 +75,7 @@ impl Row {
 struct Json {
     source: Source,
     settings: SettingsJson,
-    /// Nanoseconds.
+    /// Nanoseconds of each operation.
     costs: BTreeMap<&'static str, u32>,
     rows: Vec<Row>,
 }

@@ -17,13 +17,13 @@ use slabyard_lab::replay::{Replayed, Start};
 use slabyard_lab::snapshot::KernelSnapshot;
 use std::collections::BTreeMap;
 
-/// All figures.
+/// All figures of a replay.
 pub struct Figures {
     /// In the order of the snapshot.
     pub caches: Vec<CacheFigures>,
     /// All caches together.
     pub totals: Totals,
-    /// Of all caches.
+    /// What all caches counted together.
     pub counters: Counters,
     /// Over time, if it was asked for.
     pub series: Vec<Point>,
@@ -180,7 +180,7 @@ impl CacheFigures {
     }
 }
 
-/// Makes the figures.
+/// Works out the figures of a replay.
 pub fn of(
     snapshot: &KernelSnapshot,
     case: &Case,

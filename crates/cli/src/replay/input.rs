@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub struct Loaded {
     pub trace: Source,
     pub snapshot: KernelSnapshot,
-    /// The snapshot's file.
+    /// The file of the snapshot that the trace begins with.
     pub start: PathBuf,
     pub settings: Settings,
     /// The machine that the trace is from, as far as is known.
@@ -316,7 +316,7 @@ pub struct Wanted<'a> {
     pub release: Option<&'a str>,
     pub machine: &'a MachineArgs,
     pub nodes: Option<u32>,
-    /// `KEY=VALUE`.
+    /// `KEY=VALUE` of `--set`, in their order.
     pub set: &'a [String],
 }
 

@@ -30,9 +30,9 @@ use std::process::{Command, ExitCode, ExitStatus};
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself.
+    /// It ended by itself, with this code.
     Exit(u8),
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
 }
 
@@ -64,7 +64,6 @@ impl Ending {
 
 /// The program's end, and what was seen of it.
 pub struct End {
-    /// How it ended.
     pub ending: Ending,
     /// The name that it had then.
     pub name: String,

@@ -26,7 +26,7 @@ use std::thread::{self, JoinHandle};
 #[derive(Clone, Copy)]
 pub struct Page(&'static EndPage);
 
-/// What was seen.
+/// The last look at a program before it ended.
 pub struct LastLook {
     /// The last look; `None`: nobody asked for one.
     pub look: Option<Result<Snapshot, Error>>,

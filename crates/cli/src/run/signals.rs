@@ -40,7 +40,7 @@ const HELD: [Signal; 13] = [
 /// The signals that are held back.
 pub struct Signals {
     queue: SignalFd,
-    /// The mask before.
+    /// The mask that this process was started with.
     given: SigSet,
     /// Disposition of SIGCHLD before.
     given_child: libc::sighandler_t,
@@ -53,7 +53,7 @@ pub enum Origin {
     Child,
     /// The kernel, mostly for the terminal: our whole group has it.
     Kernel,
-    /// Another process.
+    /// Another process sent it.
     Process(i32),
 }
 

@@ -20,9 +20,9 @@ const LOOKS: u32 = 100;
 
 /// A look, and when it was taken.
 pub struct Taken {
-    /// What was seen.
+    /// The snapshot that was taken last.
     pub look: Snapshot,
-    /// When.
+    /// Time of that look.
     pub at: Instant,
 }
 
@@ -60,7 +60,7 @@ impl Watching {
         self.due = Instant::now() + self.pause;
     }
 
-    /// The last look.
+    /// Stops looking; the last look, if there was one.
     pub fn end(self) -> Option<Taken> {
         self.taken
     }

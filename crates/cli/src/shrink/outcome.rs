@@ -37,7 +37,7 @@ pub struct Outcome {
     done: Done,
 }
 
-/// One cache.
+/// A cache before and after.
 struct Row {
     name: String,
     /// Live objects after it; of a kernel with those that wait for a grace period.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const OF_KERNEL: &[&str] = &["slab"];
 const OF_PROCESS: &[&str] = &["committed", "returned", "resident"];
 
-/// One sample.
+/// The totals at one time before or after the shrink.
 pub struct Sample {
     side: Side,
     /// When, from the first one on.
@@ -36,7 +36,7 @@ pub struct Shape<'a> {
     totals: BTreeMap<&'a str, Option<&'a Value>>,
 }
 
-/// Takes the samples.
+/// Samples the totals at intervals.
 pub struct Watch {
     names: &'static [&'static str],
     /// Time between two samples, and how many there are on a side.

@@ -22,7 +22,6 @@ pub enum Target {
 
 /// What is to be shrunk.
 pub struct Picked {
-    /// Names of caches.
     pub caches: Vec<String>,
     /// True if these are all that there are.
     pub all: bool,

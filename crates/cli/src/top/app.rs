@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Shortest time between two looks.
 pub const SHORTEST: Duration = Duration::from_millis(100);
-/// Longest one.
+/// The longest time between two looks.
 pub const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What `+` and `-` choose from, in milliseconds.
@@ -35,11 +35,11 @@ pub struct Start {
 /// What the loop must do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Draw.
+    /// Draw the picture anew.
     Draw,
     /// Look again at once: something else is wanted.
     Look,
-    /// End.
+    /// End the command.
     Quit,
     /// Go to the background.
     Suspend,
@@ -47,17 +47,17 @@ pub enum Next {
 
 /// All that is shown.
 pub struct App {
-    /// The last look.
+    /// The source as it was last looked at.
     pub snapshot: Snapshot,
-    /// The looks before.
+    /// The looks before that one, for rates and charts.
     pub history: History,
     /// Why the last look failed, where it did.
     pub trouble: Option<String>,
-    /// The columns.
+    /// The columns of the table, from the left.
     pub columns: Vec<Column>,
     /// Name of the column that is sorted by.
     pub sort: &'static str,
-    /// Which way.
+    /// Whether the largest come first.
     pub direction: Direction,
     /// Which caches are shown.
     pub filter: Filter,
@@ -156,7 +156,7 @@ impl App {
         self.columns.iter().find(|column| column.name == self.sort)
     }
 
-    /// Takes a key.
+    /// Does what a key means; says what the caller has to do.
     pub fn press(&mut self, key: KeyEvent) -> Next {
         if self.typing && !key.modifiers.contains(KeyModifiers::CONTROL) {
             self.type_filter(key.code);

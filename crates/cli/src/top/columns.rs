@@ -10,7 +10,7 @@ use slabyard_observe::snapshot::SourceKind;
 use slabyard_observe::{Cache, Snapshot, Value};
 use std::cmp::Ordering;
 
-/// One column.
+/// A column of the table: a field, or a rate of one.
 #[derive(Clone, Copy)]
 pub struct Column {
     /// Name: its heading, and what `--sort` takes.
@@ -162,9 +162,9 @@ impl Column {
 pub enum Key {
     /// A number's high end, then its low end.
     Number(u64, u64),
-    /// A rate.
+    /// Change a second.
     Rate(f64),
-    /// Words.
+    /// Text, sorted by letters.
     Words(String),
     /// Nothing is known.
     Unknown,
@@ -185,7 +185,6 @@ impl Direction {
         if column.is_words() { Direction::Up } else { Direction::Down }
     }
 
-    /// The other one.
     pub fn reversed(self) -> Direction {
         match self {
             Direction::Up => Direction::Down,

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What happened.
+/// What wakes the loop of `top`.
 #[derive(Debug)]
 pub enum Event {
     /// A key was pressed.

@@ -20,7 +20,7 @@ impl Filter {
         Filter { text: text.into(), pattern }
     }
 
-    /// What was typed.
+    /// The patterns as they were typed.
     pub fn text(&self) -> &str {
         &self.text
     }

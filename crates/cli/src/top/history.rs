@@ -15,7 +15,7 @@ pub const LOOKS: usize = 120;
 /// What is kept of a cache at one look.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// When.
+    /// Time since the first look.
     pub at: Duration,
     /// Live objects.
     pub live: Option<Value>,

@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// End.
+    /// End the command.
     Quit,
     /// Show or hide the help.
     Help,
@@ -50,7 +50,7 @@ pub struct Row {
     pub keys: &'static str,
     /// In one word, for the line at the foot; empty for what is not shown there.
     pub word: &'static str,
-    /// In full.
+    /// What the help says of it.
     pub help: &'static str,
     codes: &'static [(KeyCode, Action)],
     /// True if Ctrl must be held.

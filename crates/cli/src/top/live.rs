@@ -18,18 +18,18 @@ use std::time::{Duration, Instant};
 
 /// What one look gave.
 pub enum Sample {
-    /// Numbers.
+    /// The source was sampled.
     Taken(Box<Snapshot>),
-    /// None this time.
+    /// It could not be sampled this time, and why.
     Failed(String),
-    /// None any more.
+    /// The process has ended.
     Gone,
 }
 
 /// Why the loop ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// As wanted.
+    /// The user ended it.
     Quit,
     /// There is nothing to look at any more.
     Gone,

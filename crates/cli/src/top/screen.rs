@@ -23,7 +23,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes the terminal: raw mode, and the screen that leaves the shell's as it was.
     pub fn enter() -> io::Result<Screen> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -57,7 +57,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Draws.
+    /// Draws a picture over the last one.
     pub fn draw(&mut self, picture: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(picture).map(|_| ())
     }

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// What went wrong.
 #[derive(Debug, Error)]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {
-    /// Neither slabinfo nor sysfs.
     #[error(
         "this kernel shows no slab memory: /proc/slabinfo: {slabinfo}; /sys/kernel/slab: {sysfs}; \
          run as root, with procfs and sysfs mounted, on a kernel with SLUB"
@@ -21,7 +21,6 @@ pub enum Error {
     /// No cache of this name.
     #[error("the kernel has no cache `{cache}`{}; `slabyard list kernel` names them", hint(.like))]
     UnknownCache {
-        /// The name.
         cache: String,
         /// Names that are like it.
         like: Vec<String>,
@@ -29,29 +28,17 @@ pub enum Error {
     /// No attribute of this name, or one that the kernel does not let anybody set.
     #[error("`{key}` {why}; what can be set in this kernel: {}", .settable.join(", "))]
     NotSettable {
-        /// The name.
         key: String,
-        /// Unknown, or fixed.
         why: &'static str,
         /// Attributes that can be set.
         settable: Vec<String>,
     },
     /// The kernel says no to a value.
     #[error("the kernel refuses {key}={value} for `{cache}`: {why}")]
-    Refused {
-        /// The cache.
-        cache: String,
-        /// The attribute.
-        key: String,
-        /// The value.
-        value: String,
-        /// Why.
-        why: String,
-    },
+    Refused { cache: String, key: String, value: String, why: String },
     /// A file of the system.
     #[error("{path}: {}", why(.error))]
     File {
-        /// Which.
         path: PathBuf,
         /// What the system says.
         error: io::Error,

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A cache, and where it was found.
 pub(super) struct FoundCache {
     pub cache: Cache,
-    /// Its directory.
+    /// Name of its directory in sysfs.
     pub directory: Option<String>,
-    /// Slabinfo lists it.
+    /// True if slabinfo lists it.
     pub listed: bool,
 }
 

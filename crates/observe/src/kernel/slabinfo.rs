@@ -7,7 +7,7 @@
 //!
 //! A merged cache is listed once, under the name of its first creator.
 
-/// One line.
+/// The numbers of one line of slabinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub name: String,

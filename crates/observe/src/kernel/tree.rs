@@ -19,7 +19,7 @@ pub(super) const BELOW: &str = "sys/kernel/slab";
 /// Bytes of the largest page that Linux has on the machines that we know.
 const LONGEST: usize = 64 << 10;
 
-/// The tree, open.
+/// The directory of caches in sysfs, open.
 pub(super) struct Tree {
     path: PathBuf,
     top: OwnedFd,
@@ -28,7 +28,7 @@ pub(super) struct Tree {
 /// What the tree holds.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Directories, in order.
+    /// Names of the directories, sorted.
     pub ids: Vec<String>,
     /// Links and the directory behind each.
     pub links: BTreeMap<String, String>,

@@ -36,7 +36,7 @@ pub enum Ask {
         cache: Option<String>,
         /// Name of the tunable.
         tunable: String,
-        /// Its new value.
+        /// The value that it is to have.
         value: u64,
     },
 }

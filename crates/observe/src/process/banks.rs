@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// The slots of the banks.
 pub(super) const SLOTS: core::ops::Range<usize> = row::FIRST_BANK..row::FIRST_BANK + row::BANKS;
 
-/// Runs in banks.
+/// Page runs that CPUs keep in banks, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Banked {
     pub(crate) runs: u64,

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct CacheNumbers<'a> {
     front: &'a Front,
     look: &'a Look,
-    /// The cache's number.
+    /// Number of the cache in its yard.
     number: usize,
     slot: usize,
     /// Begin and end of the look.

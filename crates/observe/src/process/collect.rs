@@ -110,7 +110,7 @@ pub(crate) const COUNTERS: [Word; 24] = [
     Word::Gate,
 ];
 
-/// A whole yard.
+/// What was read of a yard in one pass.
 pub(crate) struct Collect {
     /// By cache.
     pub(crate) takes: Vec<Take>,
@@ -125,7 +125,7 @@ pub(crate) struct Collect {
     pub(crate) rows_again: usize,
 }
 
-/// Reads everything.
+/// Reads all caches, rows and counters of a yard.
 pub(crate) fn collect(memory: &dyn Memory, front: &Front) -> Result<Collect, Fault> {
     let caches = front.caches(memory)?;
     let row_bytes = front.row_bytes(memory)?;

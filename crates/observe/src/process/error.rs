@@ -2,49 +2,28 @@
 
 use super::outside::StopOutcome;
 
-/// See the module.
+/// One reason for each way in which a process cannot be looked at or asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "each message says what its fields are")]
 pub enum Error {
-    /// There is none.
     #[error("there is no process {pid}")]
-    NoSuchProcess {
-        /// Its id.
-        pid: u32,
-    },
+    NoSuchProcess { pid: u32 },
     /// It ended while it was looked at.
     #[error("process {pid} ({program}) has ended")]
-    Ended {
-        /// Its id.
-        pid: u32,
-        /// Its name.
-        program: String,
-    },
+    Ended { pid: u32, program: String },
     /// It has ended, and its parent has not asked for its exit code yet.
     #[error("process {pid} ({program}) has ended already: it is a zombie without memory")]
-    Zombie {
-        /// Its id.
-        pid: u32,
-        /// Its name.
-        program: String,
-    },
+    Zombie { pid: u32, program: String },
     /// A thread of the kernel.
     #[error(
         "{pid} ({program}) is a thread of the kernel; the kernel's slabs are shown by \
          `slabyard list kernel`"
     )]
-    KernelThread {
-        /// Its id.
-        pid: u32,
-        /// Its name.
-        program: String,
-    },
-    /// The system forbids it.
+    KernelThread { pid: u32, program: String },
     #[error("the memory of process {pid} ({program}) may not be read: {why}")]
     Denied {
-        /// Its id.
         pid: u32,
-        /// Its name.
         program: String,
         /// Which rule, and what to do.
         why: String,
@@ -54,50 +33,28 @@ pub enum Error {
         "process {pid} ({program}) does not run on Slabyard; start it with \
          `slabyard run --observable -- ...`"
     )]
-    NoYard {
-        /// Its id.
-        pid: u32,
-        /// Its name.
-        program: String,
-    },
-    /// Of another version.
+    NoYard { pid: u32, program: String },
     #[error(
         "the yard of process {pid} has layout {found}; this slabyard reads {known}; use the \
          slabyard that came with its library"
     )]
     Layout {
-        /// Its id.
         pid: u32,
         /// The version that was found.
         found: u64,
         /// The version that is known.
         known: u64,
     },
-    /// Numbers that cannot be.
     #[error("the yard of process {pid} is damaged: {what}; what it tells cannot be trusted")]
-    Damaged {
-        /// Its id.
-        pid: u32,
-        /// What was found.
-        what: String,
-    },
-    /// The system failed.
+    Damaged { pid: u32, what: String },
     #[error("the memory of process {pid} cannot be read: {source}")]
-    Io {
-        /// Its id.
-        pid: u32,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { pid: u32, source: std::io::Error },
     /// Not served before the deadline.
     #[error(
         "queued: the request waits in process {pid}, which made no slow path; it is done at its \
          next one"
     )]
-    Queued {
-        /// Its id.
-        pid: u32,
-    },
+    Queued { pid: u32 },
     /// Not served before the deadline, and taken back.
     #[error(
         "process {pid} made no slow path in time{}: nothing was changed and nothing waits. {}",
@@ -109,7 +66,6 @@ pub enum Error {
         advice(*stopped, *helped),
     )]
     NotServed {
-        /// Its id.
         pid: u32,
         /// It has a helper thread.
         helped: bool,
@@ -121,31 +77,19 @@ pub enum Error {
         "a thread of process {pid} was stopped and serves the request for more than 10 seconds: it was let \
          go, and serves to the end by itself; what it is waiting for holds the program up as well"
     )]
-    UnderWay {
-        /// Its id.
-        pid: u32,
-    },
+    UnderWay { pid: u32 },
     /// Somebody else's request was not served before the deadline.
     #[error(
         "another request waits in process {pid}, which made no slow path; this one was not \
          placed: end the command that waits, or ask with a longer --timeout"
     )]
-    Busy {
-        /// Its id.
-        pid: u32,
-    },
+    Busy { pid: u32 },
     /// No cache of that name.
     #[error("process {pid} has no cache {cache}; `slabyard list {pid}` names them")]
-    UnknownCache {
-        /// Its id.
-        pid: u32,
-        /// The name.
-        cache: String,
-    },
+    UnknownCache { pid: u32, cache: String },
     /// No tunable of that name.
     #[error("there is no tunable {tunable} {place}; there are: {known}")]
     UnknownTunable {
-        /// The name.
         tunable: String,
         /// "of a cache" or "of a whole yard".
         place: &'static str,
@@ -163,45 +107,27 @@ pub enum Error {
         },
     )]
     OtherFront {
-        /// Its id.
         pid: u32,
-        /// The tunable.
         tunable: String,
         /// What CPUs have of the cache instead.
         has: &'static str,
-        /// The cache.
         cache: String,
     },
     /// A value beyond its bounds.
     #[error("{tunable} cannot be {value}: it goes from {least} to {most}")]
-    OutOfRange {
-        /// The tunable.
-        tunable: String,
-        /// What was asked.
-        value: u64,
-        /// Least value.
-        least: u64,
-        /// Largest value.
-        most: u64,
-    },
+    OutOfRange { tunable: String, value: u64, least: u64, most: u64 },
     /// The process did not know what was asked.
     #[error(
         "process {pid} refuses this request: its engine does not have the tunable or not with this \
          value, or the cache was destroyed meanwhile"
     )]
-    Refused {
-        /// Its id.
-        pid: u32,
-    },
+    Refused { pid: u32 },
     /// It has nothing to look through.
     #[error(
         "no cache of process {pid} has debugging; `slabyard run --slab-debug -- PROGRAM` starts a \
          program that has it"
     )]
-    NotDebugged {
-        /// Its id.
-        pid: u32,
-    },
+    NotDebugged { pid: u32 },
 }
 
 /// Why no thread served that stands still, and what to do.

@@ -287,13 +287,13 @@ const MOST_SHEAVES: u64 = 1 << 22;
 /// What an entry's top says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Top {
-    /// No stack.
+    /// There is no stack.
     None,
-    /// A stack.
+    /// There is a stack, in a sheaf.
     Stack {
         /// Address of its sheaf.
         begin: u64,
-        /// So many objects.
+        /// How many objects are on it.
         objects: u64,
     },
     /// Stopped: how many is not told.

@@ -33,7 +33,7 @@ use std::ops::Range;
 /// What a cache holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
-    /// As read last.
+    /// The cache's words as they were read last.
     pub(crate) words: Words,
     /// The words were the same each time, and no slow path was under way.
     pub(crate) quiet: bool,

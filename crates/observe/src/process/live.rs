@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 /// Most parts of one call (`IOV_MAX`).
 const MOST_PARTS: usize = 1024;
 
-/// A live process.
+/// The memory of a live process.
 pub(crate) struct Live {
     process: Process,
     pid: Pid,

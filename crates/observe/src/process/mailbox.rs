@@ -21,7 +21,7 @@ const NR_MAIL: usize = Mail::Nanoseconds.index() - MAIL_AT + 1;
 pub(crate) struct Mailbox<'a> {
     pub(crate) memory: &'a dyn Threads,
     pub(crate) front: &'a Front,
-    /// Rows to nudge.
+    /// How many rows of CPUs a nudge sends to the slow path.
     pub(crate) rows: usize,
 }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 pub(crate) struct MemoryPart {
     /// Address in the target.
     pub(crate) address: u64,
-    /// How many.
+    /// How many bytes.
     pub(crate) bytes: usize,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     /// The process has ended.
     #[error("the process has ended")]
     Gone,
-    /// Something else.
+    /// The system failed in another way.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }

@@ -40,7 +40,7 @@ pub(crate) const LIVE: u64 = 357;
 /// What happens before the part of this number is read.
 type Moves = Box<dyn FnMut(&mut Segments, usize) + Send>;
 
-/// Memory in pieces.
+/// The memory of a planted target: bytes by the address where they begin.
 #[derive(Default)]
 pub(crate) struct Segments(BTreeMap<u64, Vec<u8>>);
 
@@ -69,7 +69,7 @@ impl Segments {
 }
 
 impl Planted {
-    /// Memory of zeros.
+    /// Adds zeros at an address.
     pub(crate) fn room(&self, at: u64, bytes: usize) {
         self.segments.lock().unwrap().0.insert(at, vec![0; bytes]);
     }

@@ -8,7 +8,7 @@ use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::pressure::{Count, NAMES};
 use slabyard_abi::region::Word;
 
-/// Names and counts.
+/// Names of totals, and what the process counted.
 pub(crate) type Pressure = Vec<(&'static str, u64)>;
 
 /// Reads the counts; none where the yard has none, or nothing was ever watched or counted.

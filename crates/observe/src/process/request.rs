@@ -30,13 +30,13 @@ pub(crate) struct MailRequest {
 pub(crate) enum RequestEnd {
     /// It was answered: the words of the mailbox.
     Answered(Mails),
-    /// It is placed.
+    /// It was placed and not done: it stays in the mailbox.
     Queued,
     /// It was placed, nobody did it, and it is taken back.
     Withdrawn(StopOutcome),
     /// A thread of the process that we stopped does it, and we waited for long.
     UnderWay,
-    /// Another one is.
+    /// It was not placed: another one's is in the mailbox.
     Busy,
 }
 
@@ -130,7 +130,7 @@ struct Waiting<'a> {
 
 /// What a look at the mailbox found.
 enum Look {
-    /// The answer.
+    /// The request was done: the words of the mailbox.
     Answered(Mails),
     /// The request was placed, or has to be: look at once.
     Again,

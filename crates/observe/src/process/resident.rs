@@ -9,7 +9,7 @@ use super::front::Front;
 use slabyard_abi::region::GRANULE;
 use std::ops::Range;
 
-/// Bytes in memory.
+/// Resident bytes of a process, by what they belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resident {
     /// Of yards: slabs, page runs, tables.

@@ -5,7 +5,7 @@
 
 use crate::value::Value;
 
-/// Both ends, included.
+/// A number that is at least `low` and at most `high`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) low: u64,

@@ -11,7 +11,7 @@ use super::walk::{MOST_SLABS, Walk};
 use crate::snapshot::{Machine, Missing, Snapshot};
 use std::collections::BTreeSet;
 
-/// Fills a snapshot.
+/// Writes down the machine, the caches, the totals, and what could not be read.
 pub(crate) fn fill(front: &Front, look: &Look, want_slabs: bool, snapshot: &mut Snapshot) {
     snapshot.machine = Machine {
         page_bytes: Some(front.page_bytes),

@@ -42,7 +42,7 @@ const METADATA: [Word; 12] = [
 
 /// Bytes that are not in caches; `None` where the yard does not tell.
 pub(super) struct YardMemory {
-    /// Live page runs.
+    /// Page runs that are handed out.
     runs: Option<Span>,
     mapped: Option<Span>,
     /// Free runs, and of these the ones that the system has not got back.

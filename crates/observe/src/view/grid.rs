@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// How a row looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// As text.
+    /// As plain text.
     Row,
     /// As a heading.
     Total,
@@ -39,7 +39,7 @@ impl Grid {
         self
     }
 
-    /// Adds a row.
+    /// Adds a row below the others.
     pub fn push<C: Into<String>>(&mut self, weight: Weight, row: impl IntoIterator<Item = C>) {
         self.rows.push((weight, row.into_iter().map(Into::into).collect()));
     }

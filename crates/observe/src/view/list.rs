@@ -20,7 +20,7 @@ pub enum Columns {
     Plain,
     /// Each that a cache shown has.
     All,
-    /// These.
+    /// These fields, in this order.
     These(Vec<&'static Field>),
 }
 
@@ -30,16 +30,16 @@ pub enum ListContext {
     /// Heading, sum, memory and notes.
     #[default]
     Shown,
-    /// Nothing.
+    /// Lines of caches alone.
     Hidden,
 }
 
-/// What is listed.
+/// Which caches and fields a list has.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// The caches.
+    /// Which caches are listed, and in which order.
     pub pick: Pick,
-    /// The fields.
+    /// Which fields are columns.
     pub columns: Columns,
     /// What is around them.
     pub around: ListContext,
@@ -49,7 +49,7 @@ pub struct Options {
 const GIVE_WAY: &[&str] =
     &["objs_per_slab", "object_size", "partial", "total_objects", "order", "slabs"];
 
-/// Writes the list.
+/// Writes a list as a table.
 ///
 /// # Errors
 /// Those of `out`.

@@ -72,10 +72,10 @@ impl std::fmt::Debug for Key {
 /// Whether caches without slabs are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Empty {
-    /// They are.
+    /// They are shown like the others.
     #[default]
     Shown,
-    /// They are not, unless a pattern picked them.
+    /// They are left out, unless a pattern picked them.
     Hidden,
 }
 
@@ -90,11 +90,11 @@ pub struct Pick {
     pub reverse: bool,
     /// Most caches that are shown.
     pub top: Option<usize>,
-    /// Those without slabs.
+    /// Whether caches without slabs are taken.
     pub empty: Empty,
 }
 
-/// What was picked.
+/// The caches that were picked, and how many were not.
 pub struct Picked<'a> {
     /// The caches to show, in order.
     pub caches: Vec<&'a Cache>,
@@ -112,7 +112,7 @@ impl Pick {
         Pick { key, empty: Empty::Hidden, ..Pick::default() }
     }
 
-    /// Picks and sorts.
+    /// The caches of a snapshot that are picked, sorted.
     #[must_use]
     pub fn caches<'a>(&self, snapshot: &'a Snapshot) -> Picked<'a> {
         let mut caches: Vec<&Cache> = snapshot.caches.iter().filter(|c| self.takes(c)).collect();

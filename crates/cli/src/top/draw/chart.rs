@@ -13,13 +13,12 @@ use slabyard_observe::Value;
 use slabyard_observe::fields::Unit;
 use std::time::Duration;
 
-/// One number's past.
+/// The values of one number over time.
 pub struct Past<'a> {
-    /// Its name.
+    /// Name of the field, as the title has it.
     pub name: &'a str,
-    /// Its unit.
     pub unit: Unit,
-    /// When, and what.
+    /// The value at each time since the first look.
     pub looks: Vec<(Duration, &'a Value)>,
 }
 

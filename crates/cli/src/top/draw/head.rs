@@ -22,7 +22,7 @@ pub fn rows(screen: u16) -> u16 {
     if screen >= TALL { 4 } else { 2.min(screen) }
 }
 
-/// Draws the head.
+/// Draws the source and its totals above the table.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
     let room = usize::from(area.width);
     let [first, second] = totals(&app.snapshot);

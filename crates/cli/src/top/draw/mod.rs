@@ -24,7 +24,7 @@ const PANE: u16 = 11;
 /// Rows of the largest pane.
 const LARGEST_PANE: u16 = 20;
 
-/// Draws everything.
+/// Draws the head, the table, the pane and the help into a frame.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App, look: &Look) {
     let area = frame.area();
     let (head_rows, foot_rows) = (head::rows(area.height), 1.min(area.height));

@@ -22,7 +22,7 @@ const CHART: u16 = 24;
 const PLACES: &[&str] = &["live", "parked_cpu", "parked_node", "in_transit", "free_partial"];
 const SLABS: &[&str] = &["slabs", "full", "partial", "empty"];
 
-/// Draws the pane.
+/// Draws the pane of the chosen cache: its numbers, its places, its past.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: &Look) {
     let shown = app.shown();
     let Some(cache) = shown.get(app.chosen_row(&shown)) else { return };

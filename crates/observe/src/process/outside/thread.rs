@@ -60,7 +60,7 @@ pub(super) enum Worked {
     Done(u64),
     /// Not in time: it was let go, works on by itself, and then goes on.
     Left,
-    /// The process ended.
+    /// The process has ended.
     Gone,
 }
 
