@@ -15,7 +15,7 @@ use anyhow::Context;
 use serde_json::json;
 use slabyard_abi::recording;
 use slabyard_lab::malloc;
-use slabyard_lab::record::{Error, Far, OfProcess, Rings};
+use slabyard_lab::record::{Error, ProcessProgress, ProcessRecorded, Rings};
 use slabyard_lab::trace::{Attached, Header, MALLOC, RECORDING, Writer};
 use std::fs::File;
 use std::io::BufWriter;
@@ -86,7 +86,7 @@ fn command(args: &RecordArgs) -> Result<Command, Failure> {
 }
 
 /// What was recorded, and the writer of its file.
-type Events = Result<(OfProcess, Writer<BufWriter<File>>), Error>;
+type Events = Result<(ProcessRecorded, Writer<BufWriter<File>>), Error>;
 
 /// Runs the program and records it until it ends, a signal comes, or the time is over. The second
 /// result is how the program stood then.
@@ -116,8 +116,8 @@ fn run(
     Ok((events, looked))
 }
 
-fn shown(far: Far) -> String {
-    let Far { calls, written, bytes: size, writes } = far;
+fn shown(far: ProcessProgress) -> String {
+    let ProcessProgress { calls, written, bytes: size, writes } = far;
     match writes {
         true => format!("writing: {written} of {calls} events in {}", bytes(Some(size))),
         false => format!("recording: {calls} events"),
@@ -128,7 +128,7 @@ fn words(args: &RecordArgs) -> Vec<String> {
     args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-fn facts(args: &RecordArgs, recorded: &OfProcess, began: SystemTime) -> Vec<u8> {
+fn facts(args: &RecordArgs, recorded: &ProcessRecorded, began: SystemTime) -> Vec<u8> {
     let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let facts = json!({
         "recorder": concat!("slabyard ", env!("CARGO_PKG_VERSION")),
@@ -144,7 +144,7 @@ fn facts(args: &RecordArgs, recorded: &OfProcess, began: SystemTime) -> Vec<u8> 
 }
 
 /// Says how it went.
-fn report(output: &Path, recorded: &OfProcess) {
+fn report(output: &Path, recorded: &ProcessRecorded) {
     let size = std::fs::metadata(output).map(|meta| meta.len()).ok();
     let each = size.unwrap_or(0) as f64 / recorded.events.max(1) as f64;
     let (events, took) = (recorded.events, seconds(recorded.took_ns));

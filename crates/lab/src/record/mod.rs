@@ -8,11 +8,13 @@
 //!
 //! [`tracefs`] is where the kernel offers its events, and the instance in it that is ours
 //! alone; `ring` takes the pages of its buffers apart, `layout` says where the fields of an
-//! event are, `kmem` makes an [`Event`](crate::event::Event) of it; `merge` puts the CPUs' events in one order and
-//! `sites` names a process's call sites, `spool` keeps its calls until it has ended, and [`Rings`] records them. `sieve` leaves out what no slab has to do with. [`Recorder`] runs them.
+//! event are, `kmem` makes an [`Event`](crate::event::Event) of it; `merge` puts the CPUs' events in one order.
+//! Of a process, [`Rings`] are emptied by `process`, `sites` names call sites, and `spool` keeps the
+//! calls until it has ended. `sieve` leaves out what no slab has to do with. [`Recorder`] runs them.
 //! Invariants: memory is bounded, because every queue is; what the kernel could not keep
 //! is counted as lost where it happened; when a [`Recorder`] goes, so does its instance.
 
+mod clock;
 mod error;
 mod kmem;
 mod layout;
@@ -21,6 +23,7 @@ mod process;
 mod reader;
 mod recorder;
 mod ring;
+mod rings;
 mod sieve;
 mod sites;
 mod spool;
@@ -30,8 +33,9 @@ pub mod tracefs;
 pub use error::Error;
 pub(crate) use kmem::{Decoder, Layouts};
 pub(crate) use layout::Page;
-pub use process::{Far, OfProcess, Rings};
+pub use process::{ProcessProgress, ProcessRecorded};
 pub use recorder::{Options, Progress, Recorded, Recorder, Running, favour};
 pub(crate) use ring::walk;
+pub use rings::Rings;
 pub use sieve::{Sieve, Wanted};
 pub(crate) use symbols::Symbols;
