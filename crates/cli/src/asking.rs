@@ -54,7 +54,7 @@ impl Asking {
         answer.map_err(|error| self.failure(error))
     }
 
-    /// The answer of each yard.
+    /// What became of the request in each yard: several libraries of a process may have one.
     pub fn ask_each(&self, pid: u32, ask: &Ask) -> Result<Vec<YardAnswer>, Error> {
         let stop = || self.signal().is_some();
         ask_each_within(pid, ask, self.patience(&stop))

@@ -27,7 +27,7 @@ pub struct Delta {
 /// In which of the two a cache is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// In both.
+    /// The cache is in the old and in the new snapshot.
     Both,
     /// In the new one alone.
     Came,
@@ -40,7 +40,7 @@ pub enum Presence {
 pub struct CacheDelta {
     /// Its name in the new snapshot, or in the only one that has it.
     pub name: String,
-    /// Where it is.
+    /// Whether it came, went, or stayed.
     pub presence: Presence,
     /// What is different; of a cache that came or went, all its numbers.
     pub changes: Vec<Change>,
@@ -51,13 +51,13 @@ pub struct CacheDelta {
 pub struct Change {
     /// Name of the field or total.
     pub name: &'static str,
-    /// Unit.
+    /// What the number counts.
     pub unit: Unit,
     /// That of the field; a total is a gauge.
     pub kind: FieldKind,
-    /// The old value.
+    /// What the first snapshot has; `None` if it is unknown there.
     pub old: Option<Value>,
-    /// The new value.
+    /// What the second one has, likewise.
     pub new: Option<Value>,
 }
 

@@ -11,7 +11,7 @@ use crate::value::Value;
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes.
+    /// Memory: `1.5 MiB` for people.
     Bytes,
     /// Objects of the cache.
     Objects,
@@ -19,15 +19,15 @@ pub enum Unit {
     Slabs,
     /// A power of two of pages.
     Order,
-    /// Sheaves.
+    /// Arrays of objects, full or empty.
     Sheaves,
     /// Hundredths of a percent: 10000 is all.
     Share,
-    /// Hundredths of one.
+    /// A ratio: 100 is one.
     Hundredths,
     /// 0 or 1.
     Flag,
-    /// Milliseconds.
+    /// A time.
     Milliseconds,
     /// Pure count.
     Count,
@@ -52,7 +52,7 @@ pub enum FieldKind {
 pub struct Field {
     /// Name: of the column, the JSON key, the attribute in sysfs.
     pub name: &'static str,
-    /// Unit of the number.
+    /// What the number counts.
     pub unit: Unit,
     /// How the number behaves.
     pub kind: FieldKind,
@@ -60,7 +60,7 @@ pub struct Field {
     pub column: bool,
     /// One line of help.
     pub help: &'static str,
-    /// Its value in a cache of a snapshot.
+    /// Reads it, or derives it from other numbers.
     pub get: fn(&Snapshot, &Cache) -> Option<Value>,
 }
 

@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub missing: Vec<Missing>,
 }
 
-/// What kind of source a snapshot is from.
+/// Where numbers can come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
@@ -70,7 +70,7 @@ impl SourceKind {
 /// Where a snapshot comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// What kind of source.
+    /// Which of them it is.
     pub kind: SourceKind,
     /// Id of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,9 +95,9 @@ pub struct Source {
 /// The machine, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Bytes of a page.
+    /// The size of a page, 4096 on most machines.
     pub page_bytes: Option<u64>,
-    /// CPUs that may ever be there.
+    /// As the kernel was booted for; an upper bound of all others.
     pub possible_cpus: Option<u32>,
     /// Of these, CPUs that run.
     pub online_cpus: Option<u32>,
@@ -146,11 +146,11 @@ pub struct Slab {
     pub page: u64,
     /// A slab is 2^order pages.
     pub order: u32,
-    /// Objects in it.
+    /// How many it has room for.
     pub objects: u32,
     /// Of these, objects that are not free in it.
     pub inuse: u32,
-    /// Where it is.
+    /// The list that it is on.
     pub place: SlabPlace,
     /// Slabs on the CPU partial list from this one to its end, as the list counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,7 +161,7 @@ pub struct Slab {
     pub partial_objects: Option<u32>,
 }
 
-/// Where a slab is.
+/// The list that a slab is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SlabPlace {

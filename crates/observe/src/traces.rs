@@ -48,7 +48,7 @@ pub struct Site {
 /// A return address, named as far as files tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Frame {
-    /// The return address.
+    /// Where the call returns to in the process.
     pub address: u64,
     /// The function around it.
     pub function: Option<String>,

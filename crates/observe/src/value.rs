@@ -55,7 +55,7 @@ impl Value {
         self.bounds().map(|(_, high)| high)
     }
 
-    /// The value, where it is exact.
+    /// The number; `None` for a range or text.
     #[must_use]
     pub fn exact(&self) -> Option<u64> {
         match self {

@@ -18,7 +18,7 @@ use std::process::Command;
 /// The contender for whom nothing is preloaded.
 pub const SYSTEM: &str = "system";
 
-/// All contenders that there are.
+/// The word that stands for every engine and the system's allocator.
 const ALL: &str = "all";
 
 /// One of those that are compared.

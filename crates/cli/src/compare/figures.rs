@@ -10,11 +10,8 @@ use std::collections::BTreeMap;
 /// In what a measure is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Seconds.
     Seconds,
-    /// Bytes.
     Bytes,
-    /// Pure count.
     Count,
 }
 
@@ -79,7 +76,7 @@ measures! {
 }
 
 impl MeasureKey {
-    /// The measure's row of [`MEASURES`].
+    /// How it is headed, printed and explained.
     pub fn row(self) -> &'static Measure {
         &MEASURES[self as usize]
     }

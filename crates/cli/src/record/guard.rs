@@ -55,7 +55,7 @@ pub fn watch(instance: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `--restore`.
+/// Removes what recorders that were killed have left in the kernel.
 pub fn restore() -> Result<ExitCode, Failure> {
     let tracefs = Tracefs::open().map_err(super::failures::refused)?;
     let removed = tracefs::sweep(&tracefs).map_err(super::failures::refused)?;

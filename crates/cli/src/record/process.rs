@@ -85,7 +85,7 @@ fn command(args: &RecordArgs) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// What was recorded, and the writer of its file.
+/// Of a recording that ended well, the writer to which the attachments still go.
 type Events = Result<(ProcessRecorded, Writer<BufWriter<File>>), Error>;
 
 /// Runs the program and records it until it ends, a signal comes, or the time is over. The second

@@ -22,7 +22,7 @@ enum News {
     Ended(io::Result<ExitStatus>),
 }
 
-/// What is waited for.
+/// The end of a command, and the signals that end a recording before it.
 pub struct Waiting {
     news: Receiver<News>,
     to: Sender<News>,

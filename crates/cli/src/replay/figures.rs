@@ -76,13 +76,13 @@ pub struct State {
     pub slabs: Option<u64>,
     /// Slabs on nodes' lists.
     pub partial: Option<u64>,
-    /// Empty ones of them.
+    /// Of these, slabs without an object in use.
     pub empty: Option<u64>,
     /// CPU slabs and slabs on CPU partial lists.
     pub cpu_slabs: Option<u64>,
     /// Slabs on CPU partial lists.
     pub slabs_cpu_partial: Option<u64>,
-    /// Empty ones of them.
+    /// Of these, slabs without an object in use.
     pub slabs_cpu_partial_empty: Option<u64>,
     pub total_objects: Option<u64>,
     pub live: Option<u64>,

@@ -16,7 +16,7 @@ use std::fmt::Write;
 pub enum WhichRows {
     /// Those that are worth it.
     Some,
-    /// All rows.
+    /// Those without a change, too.
     All,
 }
 

@@ -32,7 +32,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 pub enum Ending {
     /// It ended by itself, with this code.
     Exit(u8),
-    /// This signal ended it.
+    /// It was killed.
     Signal(i32),
 }
 
@@ -65,7 +65,7 @@ impl Ending {
 /// The program's end, and what was seen of it.
 pub struct End {
     pub ending: Ending,
-    /// The name that it had then.
+    /// What the program was called when it ended: it may have begun another one.
     pub name: String,
     /// What it showed before, if a report was wanted.
     pub seen: Option<LastLook>,

@@ -26,7 +26,7 @@ const INTERVALS_MS: &[u64] = &[100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 
 pub struct Start {
     /// Time between two looks.
     pub interval: Duration,
-    /// What to sort by.
+    /// What `--sort` says; without it bytes.
     pub sort: Column,
     /// Which caches to show.
     pub filter: Filter,
@@ -151,7 +151,7 @@ impl App {
         shown.iter().position(|cache| Some(cache.name.as_str()) == chosen).unwrap_or(0)
     }
 
-    /// The column that is sorted by.
+    /// The column whose heading is marked.
     pub fn sort_column(&self) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == self.sort)
     }

@@ -33,9 +33,9 @@ pub enum Changing {
     /// Objects that are not free on node partial lists: of these a kernel tells the
     /// exact number.
     Objects,
-    /// Bytes.
+    /// Memory of the slabs.
     Bytes,
-    /// Slow paths.
+    /// Calls that took the slow path.
     SlowPaths,
 }
 

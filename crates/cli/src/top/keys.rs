@@ -50,7 +50,7 @@ pub struct Row {
     pub keys: &'static str,
     /// In one word, for the line at the foot; empty for what is not shown there.
     pub word: &'static str,
-    /// What the help says of it.
+    /// A line of the page that `?` opens.
     pub help: &'static str,
     codes: &'static [(KeyCode, Action)],
     /// True if Ctrl must be held.

@@ -94,7 +94,7 @@ pub(super) fn absent(name: &str, release: Option<&Release>) -> String {
     format!("{kernel} has no such attribute{join}{needs}")
 }
 
-/// Why there are no counters.
+/// What a kernel would need to count calls.
 pub(super) fn no_counters(release: Option<&Release>) -> String {
     format!("{} counts no calls; it needs CONFIG_SLUB_STATS", this_kernel(release))
 }

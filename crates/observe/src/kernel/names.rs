@@ -10,7 +10,7 @@ use super::tree::Listing;
 use crate::snapshot::Cache;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A cache, and where it was found.
+/// One kernel cache of slabinfo, sysfs or both.
 pub(super) struct FoundCache {
     pub cache: Cache,
     /// Name of its directory in sysfs.
@@ -54,7 +54,7 @@ pub(super) fn name_of<'a>(id: &'a str, aliases: &[&'a str]) -> &'a str {
     aliases.first().filter(|_| id.starts_with(':')).unwrap_or(&id)
 }
 
-/// A cache with its names.
+/// A cache of which only the id, the name and the aliases are known.
 pub(super) fn named(
     name: &str,
     id: Option<&str>,

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 pub enum Ask {
     /// Everything parked is flushed, empty slabs end, free pages return to the system.
     Shrink {
-        /// One cache, or all of them.
+        /// By name; `None` stands for every cache of every yard.
         cache: Option<String>,
     },
     /// Empty slabs leave CPU partial lists and end, free pages go back.
     ShrinkEmpty {
-        /// One cache, or all of them.
+        /// By name; `None` stands for every cache of every yard.
         cache: Option<String>,
     },
     /// Caches with debugging look through all of their objects.
@@ -36,7 +36,7 @@ pub enum Ask {
         cache: Option<String>,
         /// Name of the tunable.
         tunable: String,
-        /// The value that it is to have.
+        /// Within the bounds of the tunable's row in `abi`.
         value: u64,
     },
 }
@@ -125,7 +125,7 @@ fn plus(ask: &Ask, sum: Option<Answer>, more: Answer) -> Answer {
     }
 }
 
-/// One yard that was asked.
+/// What became of a request in one yard of a process.
 #[derive(Debug)]
 pub struct YardAnswer {
     /// How many caches it was asked for.

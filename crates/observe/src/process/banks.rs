@@ -9,7 +9,7 @@ use super::memory::{self, Fault, Memory, MemoryPart};
 use slabyard_abi::region::{GRANULE, Word, descriptor, row, sheaf};
 use std::collections::BTreeSet;
 
-/// The slots of the banks.
+/// Where in a row the stacks of page runs are.
 pub(super) const SLOTS: core::ops::Range<usize> = row::FIRST_BANK..row::FIRST_BANK + row::BANKS;
 
 /// Page runs that CPUs keep in banks, and their bytes.

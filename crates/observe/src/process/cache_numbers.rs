@@ -123,7 +123,7 @@ impl<'a> CacheNumbers<'a> {
         }
     }
 
-    /// Objects, by where they are.
+    /// Live, parked, free and in transit.
     fn set_objects(&self, cache: &mut Cache) {
         let nodes = self.at_nodes();
         let all = |judged: &Judged| {
@@ -138,7 +138,7 @@ impl<'a> CacheNumbers<'a> {
         cache.set("total_objects", self.both(all));
     }
 
-    /// Slabs, by where they are.
+    /// On nodes' lists, full, and their bytes.
     fn set_slabs(&self, cache: &mut Cache) {
         let nodes = self.at_nodes();
         let (slabs, partial) = (CacheWord::NrSlabs, CacheWord::NrPartial);

@@ -33,7 +33,7 @@ const MOST_HELD: u64 = 1 << 20;
 pub(crate) struct CpuHoldings {
     /// Its CPU slab and those on its list.
     pub(crate) slabs: u64,
-    /// Those on its list.
+    /// On the CPU partial list alone.
     pub(crate) listed: u64,
     /// Of these, slabs without an object in use.
     pub(crate) empty: u64,
@@ -123,7 +123,7 @@ struct CpuStack {
     row: u32,
     /// It is a CPU partial list, or else the CPU slab.
     is_list: bool,
-    /// Objects of a CPU slab.
+    /// How many a CPU slab has on its stack; of a list 0.
     objects: u64,
     /// Where its array names slabs.
     array: MemoryPart,
@@ -239,7 +239,7 @@ fn read_descriptors(
     memory::read(memory, &parts)
 }
 
-/// Judges the slabs of one stack.
+/// Checks what a stack names against the descriptors.
 struct StackJudge<'a> {
     front: &'a Front,
     words: &'a Words,

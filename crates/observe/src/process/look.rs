@@ -38,7 +38,7 @@ const MOST_DESCRIPTORS: u64 = 4 << 30;
 
 /// A yard at one moment.
 pub(crate) struct Sight {
-    /// By cache.
+    /// In the order of their numbers.
     pub(crate) caches: Vec<Judged>,
     counters: [Counters; 3],
     parked_pages: [u64; 2],

@@ -110,7 +110,7 @@ pub(crate) fn send(
     }
 }
 
-/// A request that waits.
+/// What is known of our request between two looks at the mailbox.
 struct Waiting<'a> {
     mailbox: &'a Mailbox<'a>,
     words: [u64; 5],

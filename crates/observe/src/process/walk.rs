@@ -28,7 +28,7 @@ pub(crate) struct Shape {
     pub(crate) order: u32,
 }
 
-/// The slabs of one cache.
+/// What the descriptors of a cache show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CacheSlabs {
     pub(crate) slabs: u64,

@@ -4,7 +4,7 @@ use super::Units;
 use crate::fields::Unit;
 use crate::value::Value;
 
-/// What is unknown.
+/// Stands in the place of a number that the source does not tell.
 pub const UNKNOWN: &str = "-";
 
 /// A value by its unit: `-` if it is unknown, `low..high` for a range.
@@ -20,7 +20,7 @@ pub fn value(value: Option<&Value>, unit: Unit, units: Units) -> String {
     }
 }
 
-/// Bytes.
+/// A size, as [`value`] shows it.
 #[must_use]
 pub fn bytes(value_in_bytes: Option<&Value>, units: Units) -> String {
     value(value_in_bytes, Unit::Bytes, units)

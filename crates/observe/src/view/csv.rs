@@ -28,7 +28,7 @@ pub fn write(out: &mut dyn Write, snapshot: &Snapshot, options: &Options) -> io:
     csv.flush()
 }
 
-/// One cell.
+/// A value without units, nothing if it is unknown.
 #[must_use]
 pub fn cell(value: Option<&Value>, unit: Unit) -> String {
     match value {

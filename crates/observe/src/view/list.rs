@@ -15,7 +15,7 @@ use std::io::{self, Write};
 /// Which fields are columns.
 #[derive(Clone, Default)]
 pub enum Columns {
-    /// Those of the plain list.
+    /// The fields whose `column` says so.
     #[default]
     Plain,
     /// Each that a cache shown has.
@@ -41,7 +41,7 @@ pub struct Options {
     pub pick: Pick,
     /// Which fields are columns.
     pub columns: Columns,
-    /// What is around them.
+    /// Whether heading, sum and memory are shown.
     pub around: ListContext,
 }
 

@@ -16,11 +16,11 @@ use std::io::{self, Write};
 pub struct Order {
     /// A slab is 2^order pages; `None` for caches that do not tell.
     pub order: Option<u64>,
-    /// Caches.
+    /// How many caches have it.
     pub caches: u64,
-    /// Their slabs.
+    /// Sum over these caches; `None` if one does not tell.
     pub slabs: Option<Value>,
-    /// Bytes of these.
+    /// Memory of these slabs.
     pub bytes: Option<Value>,
 }
 

@@ -17,7 +17,7 @@ use slabyard_observe::{Cache, Snapshot, Value};
 /// Rows of the screen from which on the head has all its lines.
 const TALL: u16 = 16;
 
-/// Rows of the head.
+/// How tall the head is on a screen of so many rows.
 pub fn rows(screen: u16) -> u16 {
     if screen >= TALL { 4 } else { 2.min(screen) }
 }

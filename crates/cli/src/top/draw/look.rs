@@ -14,9 +14,7 @@ pub struct Look {
 /// Whether there are colours; weight and inversion are there without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// With colours.
     Yes,
-    /// Without.
     No,
 }
 

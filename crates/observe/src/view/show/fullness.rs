@@ -77,7 +77,7 @@ pub struct Line {
     pub partial_pages: Option<u32>,
     /// Free objects in these, likewise.
     pub partial_objects: Option<u32>,
-    /// Objects in it.
+    /// How many it has room for.
     pub objects: u32,
     /// Of these, those in use.
     pub inuse: u32,
@@ -114,7 +114,7 @@ pub fn lines(snapshot: &Snapshot, cache: &Cache) -> Option<Vec<Line>> {
 pub enum SlabLines {
     /// One line says how many lines `--slabs` would write.
     Counted,
-    /// Each slab has a line.
+    /// A line a slab, by place.
     Each,
 }
 
