@@ -32,7 +32,7 @@ mod small;
 mod small_board;
 mod small_kernels;
 mod small_told;
-mod tell;
+mod to_snapshot;
 mod trace;
 
 /// cargo finds no program here by itself: a file that nobody names would never run.

@@ -14,7 +14,7 @@ use crate::terminal::Progress;
 use anyhow::Context;
 use slabyard_lab::case::Case;
 use slabyard_lab::replay::{Plan, Replayed, replay};
-use slabyard_lab::tell;
+use slabyard_lab::to_snapshot::ReplaySnapshot;
 use slabyard_observe::file;
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub fn run(
         }
     };
     let name = args.trace.file.file_name().unwrap_or(args.trace.file.as_os_str()).to_string_lossy();
-    let run = tell::Run {
+    let run = ReplaySnapshot {
         name: &name,
         lost: loaded.trace.lost,
         damaged: &loaded.trace.damaged,

@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 /// cache.
 const CACHE_SHIFT: u32 = 44;
 
-/// A replay, and what it was of.
-pub struct Run<'a> {
+/// A replay, and what it was of: all that a snapshot of its caches is made from.
+pub struct ReplaySnapshot<'a> {
     /// Name of the trace.
     pub name: &'a str,
     /// Events that the trace's recorder lost.
@@ -40,11 +40,11 @@ pub struct Run<'a> {
     pub case: &'a Case,
     /// How the state at the start was found.
     pub start: Start,
-    /// What came of it.
+    /// The caches at the start and at the end, and what they did.
     pub replayed: &'a Replayed,
 }
 
-impl Run<'_> {
+impl ReplaySnapshot<'_> {
     /// The model as it was when the run ended.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -70,53 +70,12 @@ impl Run<'_> {
 
     fn cache(&self, nth: usize) -> Cache {
         let (case, model) = (self.case, &self.replayed.caches[nth]);
-        let moment = &self.replayed.after.caches[nth];
-        let (rules, places) = (model.rules(), &moment.places);
-        let arrays = match rules.front {
-            Front::ArrayCaches(limits) => Some(limits),
-            _ => None,
-        };
-        let has_sheaves =
-            arrays.is_some() || rules.front != Front::CpuSlabs && rules.sheaf_capacity > 0;
-        let slab_bytes = u64::from(case.page_size) << case.orders[nth];
-        let slabs = u64::from(places.slabs);
-        let total = places.objects;
-        let (small, least) = (u64::from(places.small), case.least[nth].0);
-        let small_bytes = u64::from(case.page_size) << least;
-        let bytes = (slabs - small) * slab_bytes + small * small_bytes;
-
         let mut cache = self.named(nth);
-        let object_size = self.kernel.caches[nth].object_size;
-        for (name, number) in [
-            ("object_size", object_size.map(u64::from)),
-            ("slab_size", Some(case.sizes[nth].into())),
-            ("order", Some(case.orders[nth].into())),
-            ("objs_per_slab", Some(rules.objects.into())),
-            ("cpu_partial", arrays.is_none().then(|| rules.cpu_partial.into())),
-            ("min_partial", arrays.is_none().then(|| rules.min_partial.into())),
-            ("sheaf_capacity", arrays.is_none().then(|| rules.sheaf_capacity.into())),
-            ("limit", arrays.map(|arrays| arrays.limit.into())),
-            ("batchcount", arrays.map(|arrays| arrays.batchcount.into())),
-            ("sharedfactor", arrays.map(|arrays| arrays.sharedfactor.into())),
-            ("live", self.live(moment)),
-            // One call at a time.
-            ("in_transit", Some(0)),
-            ("objects", Some(total - places.free_node)),
-            ("total_objects", Some(total)),
-            ("bytes", Some(bytes)),
-        ] {
-            if let Some(number) = number {
-                cache.set(name, number);
-            }
-        }
-        for (counter, name, _) in Counter::of_models() {
-            // Of sheaves a kernel without them tells nothing.
-            let is_there = has_sheaves || !(name.contains("sheaf") || name.starts_with("barn_"));
-            if is_there && field(name).is_some_and(|field| field.kind == FieldKind::Counter) {
-                cache.set(*name, model.counters().get(*counter));
-            }
-        }
-        let orders = [case.orders[nth], least];
+        self.set_rules(&mut cache, nth);
+        self.set_memory(&mut cache, nth);
+        set_counters(&mut cache, model);
+        let slab_bytes = u64::from(case.page_size) << case.orders[nth];
+        let orders = [case.orders[nth], case.least[nth].0];
         let lists = lists(model, (nth as u64 + 1) << CACHE_SHIFT, slab_bytes, orders);
         cpus(&mut cache, model, &lists);
         nodes(&mut cache, model, &lists);
@@ -127,6 +86,45 @@ impl Run<'_> {
         cache.fullness = Some(fullness.into_iter().collect());
         cache.slabs = Some(lists);
         cache
+    }
+
+    /// The geometry of a cache, and the rules that its allocator goes by.
+    fn set_rules(&self, cache: &mut Cache, nth: usize) {
+        let rules = self.replayed.caches[nth].rules();
+        let object_size = self.kernel.caches[nth].object_size;
+        if let Some(object_size) = object_size {
+            cache.set("object_size", u64::from(object_size));
+        }
+        cache.set("slab_size", u64::from(self.case.sizes[nth]));
+        cache.set("order", u64::from(self.case.orders[nth]));
+        cache.set("objs_per_slab", u64::from(rules.objects));
+        if let Front::ArrayCaches(limits) = rules.front {
+            cache.set("limit", u64::from(limits.limit));
+            cache.set("batchcount", u64::from(limits.batchcount));
+            cache.set("sharedfactor", u64::from(limits.sharedfactor));
+        } else {
+            cache.set("cpu_partial", u64::from(rules.cpu_partial));
+            cache.set("min_partial", u64::from(rules.min_partial));
+            cache.set("sheaf_capacity", u64::from(rules.sheaf_capacity));
+        }
+    }
+
+    /// Objects by where they are, and the bytes of the slabs, some of which may be of the least order.
+    fn set_memory(&self, cache: &mut Cache, nth: usize) {
+        let moment = &self.replayed.after.caches[nth];
+        let places = &moment.places;
+        let bytes_of = |order: u8| u64::from(self.case.page_size) << order;
+        let small = u64::from(places.small);
+        let small_bytes = small * bytes_of(self.case.least[nth].0);
+        let large_bytes = (u64::from(places.slabs) - small) * bytes_of(self.case.orders[nth]);
+        if let Some(live) = self.live(moment) {
+            cache.set("live", live);
+        }
+        // One call at a time.
+        cache.set("in_transit", 0);
+        cache.set("objects", places.objects - places.free_node);
+        cache.set("total_objects", places.objects);
+        cache.set("bytes", large_bytes + small_bytes);
     }
 
     /// Named as the sampler of a kernel names it, so that the two can be compared: ids
@@ -193,6 +191,22 @@ impl Run<'_> {
             Some(kernel.slabs.filter(|_| same)?.saturating_sub(placed))
         };
         (0..case.ids.len()).filter_map(of).sum()
+    }
+}
+
+/// What a cache counted; of sheaves a kernel without them tells nothing.
+fn set_counters(cache: &mut Cache, model: &KernelCache) {
+    let rules = model.rules();
+    let has_sheaves = match rules.front {
+        Front::ArrayCaches(_) => true,
+        Front::CpuSlabs => false,
+        _ => rules.sheaf_capacity > 0,
+    };
+    for (counter, name, _) in Counter::of_models() {
+        let is_there = has_sheaves || !(name.contains("sheaf") || name.starts_with("barn_"));
+        if is_there && field(name).is_some_and(|field| field.kind == FieldKind::Counter) {
+            cache.set(*name, model.counters().get(*counter));
+        }
     }
 }
 

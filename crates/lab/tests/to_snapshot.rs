@@ -5,7 +5,7 @@ use slabyard_lab::case::{self, Case};
 use slabyard_lab::replay::{Plan, Replayed, Start, replay};
 use slabyard_lab::rules::{Machine, Settings};
 use slabyard_lab::snapshot::KernelSnapshot;
-use slabyard_lab::tell::Run;
+use slabyard_lab::to_snapshot::ReplaySnapshot;
 use slabyard_lab::trace::{self, Trace};
 use slabyard_observe::identity;
 use slabyard_observe::snapshot::{Slab, SlabPlace, SourceKind};
@@ -45,7 +45,16 @@ fn tell(
     let replayed = replay(plan).expect("sound books");
     let start = plan.start;
     let (lost, damaged) = (trace.lost, &trace.damaged[..]);
-    let run = Run { name: NAME, lost, damaged, kernel, settings, case, start, replayed: &replayed };
+    let run = ReplaySnapshot {
+        name: NAME,
+        lost,
+        damaged,
+        kernel,
+        settings,
+        case,
+        start,
+        replayed: &replayed,
+    };
     let snapshot = run.snapshot();
     (snapshot, replayed)
 }
