@@ -217,7 +217,19 @@ fn write(
     rows: &[Row],
 ) -> std::fmt::Result {
     let page_kb = u64::from(case.page_size) / 1024;
-    let kb = |bytes: u64| format!("{}KB", bytes / 1024);
+    write_cause(text, told, failed, case, page_kb)?;
+    write_pages(text, told, loaded, rows, page_kb)?;
+    write_slabs(text, rows)
+}
+
+/// Which request found no memory.
+fn write_cause(
+    text: &mut String,
+    told: &MemoryOutcome,
+    failed: &Failed,
+    case: &Case,
+    page_kb: u64,
+) -> std::fmt::Result {
     let at = failed.time_ns.saturating_sub(*case.prepared.span.start()) as f64 / 1e9;
     let (order, step) = (failed.order, failed.step);
     match failed.what {
@@ -237,6 +249,17 @@ fn write(
             writeln!(text, "page allocation failure: order:{order}, at {at:.6} s (step {step})")?;
         }
     }
+    Ok(())
+}
+
+/// What became of the pages.
+fn write_pages(
+    text: &mut String,
+    told: &MemoryOutcome,
+    loaded: &Loaded,
+    rows: &[Row],
+    page_kb: u64,
+) -> std::fmt::Result {
     let pages = |reclaimable| -> u64 {
         rows.iter().filter(|row| row.reclaimable == reclaimable).map(|row| row.pages).sum()
     };
@@ -258,7 +281,12 @@ fn write(
     for (order, n) in told.end.blocks.iter().enumerate() {
         write!(text, " {n}*{}kB", page_kb << order)?;
     }
-    writeln!(text, " = {}kB", u64::from(told.end.pages) * page_kb)?;
+    writeln!(text, " = {}kB", u64::from(told.end.pages) * page_kb)
+}
+
+/// The caches that no shrinker of a kernel makes smaller, and how much of them is parked.
+fn write_slabs(text: &mut String, rows: &[Row]) -> std::fmt::Result {
+    let kb = |bytes: u64| format!("{}KB", bytes / 1024);
     writeln!(text, "Unreclaimable slab info:")?;
     writeln!(text, "Name                      Used          Total    of Used parked")?;
     for row in rows.iter().filter(|row| !row.reclaimable && row.total > 0) {

@@ -34,52 +34,63 @@ pub fn write(
     series(text, figures, colour);
 }
 
+/// Headings of the table of caches.
+const HEADS: [&str; 15] = [
+    "cache",
+    "order",
+    "objects",
+    "before",
+    "after",
+    "peak",
+    "allocated",
+    "freed",
+    "live",
+    "cpu_slab",
+    "cpu_part",
+    "sheaves",
+    "barns",
+    "node",
+    "waste",
+];
+
 fn caches(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colour) {
     let mut rows: Vec<&CacheFigures> =
         figures.caches.iter().filter(|c| shown == WhichRows::All || c.moved()).collect();
     rows.sort_by_key(|c| (Reverse(c.peak << c.order), &c.name));
-    let mut grid = Grid::new(&[
-        "cache",
-        "order",
-        "objects",
-        "before",
-        "after",
-        "peak",
-        "allocated",
-        "freed",
-        "live",
-        "cpu_slab",
-        "cpu_part",
-        "sheaves",
-        "barns",
-        "node",
-        "waste",
-    ]);
-    for row in &rows {
-        let after = &row.after;
-        grid.push(vec![
-            name(row),
-            row.order.to_string(),
-            row.objs_per_slab.to_string(),
-            count(row.before.slabs),
-            count(after.slabs),
-            row.peak.to_string(),
-            row.allocated.to_string(),
-            row.freed.to_string(),
-            count(after.live),
-            count(after.parked_cpu_slabs),
-            count(after.parked_cpu_partial),
-            count(after.parked_sheaves),
-            count(after.parked_node),
-            count(after.free_partial),
-            bytes(after.padding),
-        ]);
-    }
+    let mut grid = Grid::new(&HEADS);
+    rows.iter().for_each(|row| grid.push(cells(row)));
+    grid.push(total_cells(figures));
+    grid.write(text, colour);
+    notes(text, figures, &rows);
+}
+
+fn cells(row: &CacheFigures) -> Vec<String> {
+    let after = &row.after;
+    vec![
+        name(row),
+        row.order.to_string(),
+        row.objs_per_slab.to_string(),
+        count(row.before.slabs),
+        count(after.slabs),
+        row.peak.to_string(),
+        row.allocated.to_string(),
+        row.freed.to_string(),
+        count(after.live),
+        count(after.parked_cpu_slabs),
+        count(after.parked_cpu_partial),
+        count(after.parked_sheaves),
+        count(after.parked_node),
+        count(after.free_partial),
+        bytes(after.padding),
+    ]
+}
+
+fn total_cells(figures: &Figures) -> Vec<String> {
     let totals = &figures.totals;
-    let of = |get: fn(&CacheFigures) -> Option<u64>| {
-        count(figures.caches.iter().map(get).sum::<Option<u64>>())
+    let sum = |get: fn(&State) -> Option<u64>| {
+        count(figures.caches.iter().map(|c| get(&c.after)).sum::<Option<u64>>())
     };
-    grid.push(vec![
+    vec![
         "total".into(),
         String::new(),
         String::new(),
@@ -88,15 +99,18 @@ fn caches(text: &mut String, figures: &Figures, shown: WhichRows, colour: Colour
         totals.peak.to_string(),
         totals.allocated.to_string(),
         totals.freed.to_string(),
-        of(|c| c.after.live),
-        of(|c| c.after.parked_cpu_slabs),
-        of(|c| c.after.parked_cpu_partial),
-        of(|c| c.after.parked_sheaves),
-        of(|c| c.after.parked_node),
-        of(|c| c.after.free_partial),
+        sum(|after| after.live),
+        sum(|after| after.parked_cpu_slabs),
+        sum(|after| after.parked_cpu_partial),
+        sum(|after| after.parked_sheaves),
+        sum(|after| after.parked_node),
+        sum(|after| after.free_partial),
         bytes(totals.after.padding),
-    ]);
-    grid.write(text, colour);
+    ]
+}
+
+/// What is not in the rows, and what makes the figures doubtful.
+fn notes(text: &mut String, figures: &Figures, rows: &[&CacheFigures]) {
     let hidden = figures.caches.len() - rows.len();
     if hidden > 0 {
         let _ = writeln!(text, "{hidden} caches whose slabs did not change are not shown: --all");
