@@ -8,7 +8,7 @@ use crate::state::YARD;
 use crate::tools;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use slabyard::prefill::Prefilled;
+use slabyard::calls::prefill::Prefilled;
 use slabyard_process::errno::set_errno;
 use slabyard_process::policy;
 use slabyard_process::say;

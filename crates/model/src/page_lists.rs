@@ -23,7 +23,7 @@ const ORDERS: usize = 11;
 /// blocks of the largest order where it has none, as many as it needs.
 #[derive(Clone, Debug, Default)]
 pub struct Buddy {
-    free: [BTreeSet<u32>; ORDERS],
+    pub(crate) free: [BTreeSet<u32>; ORDERS],
     pages: u32,
 }
 

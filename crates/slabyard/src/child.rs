@@ -13,7 +13,7 @@
 //!   no hand, and cleared before it is in one;
 //! * a descriptor's kind is the truth about pages ([`PageHeap::rebuild`]);
 //! * a list of sheaves changes by one store;
-//! * the top of a stopped stack is kept beside it ([`crate::yard::seen`]) until its objects begin to return
+//! * the top of a stopped stack is kept beside it ([`crate::yard::idle_stacks`]) until its objects begin to return
 //!   to their slabs.
 //!
 //! All else follows: locks are free, lists are made anew, counts are counted. What a thread had in
@@ -32,15 +32,15 @@
 
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
-use crate::observe::quiesce::as_it_is;
 use crate::pages::bank;
 use crate::platform::birth::{CHILD, REPAIRING, WHOLE};
 use crate::platform::{Planted, Platform, Repair, Slot};
+use crate::quiesced::as_it_is;
+use crate::reclaim::walk::{Stacks, entries};
 use crate::slab::Object;
 use crate::sync::Ordering;
 use crate::waiting::{each_waiting, forget_readers};
-use crate::yard::reclaim::pass::Pass;
-use crate::yard::stacks::{Stacks, entries};
+use crate::yard::pass::Pass;
 use crate::yard::{Place, Yard};
 
 /// On a slab's descriptor, in place of whether it is listed: a CPU has it. (A check has a mark of

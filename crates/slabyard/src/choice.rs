@@ -4,11 +4,11 @@
 //! Neighbours: [`crate::engine::Any`] holds an engine; `abi::debug` has the rules of debugging.
 
 use crate::cache::classes;
+use crate::debugging::NameBytes;
 use crate::engine::cpu_slabs::Rules;
 use crate::engine::{Any, Engine};
 use crate::guarded;
 use crate::platform::Platform;
-use crate::verify::debugging::NameBytes;
 use crate::yard::Yard;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;

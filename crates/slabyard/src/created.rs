@@ -9,7 +9,7 @@
 //! To close the gate in place of the fence was not tried: it waits for each slow path under way,
 //! with more threads than CPUs for those that the kernel took off theirs.
 //!
-//! Neighbours: [`crate::cache::table`] has the caches, `yard::reclaim::drain` the drains.
+//! Neighbours: [`crate::cache::table`] has the caches, `reclaim::drain` the drains.
 //! Invariants: making and destroying hold the drain lock, so passes, drains, checks and requests
 //! meet a whole cache or none. What the system refuses leaves everything as it was.
 
@@ -17,19 +17,24 @@ pub mod abandoned;
 
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, CacheSettings, classes};
+use crate::calls::prefetch::fetch_for_alloc;
+use crate::calls::readers::{NotWaited, wait_for_slabs};
+use crate::calls::trim::drain_all;
+use crate::debugging::{debug_of_created, is_to_fail_in, report_remaining};
 use crate::engine::{CacheFlags, Engine, Shape};
 use crate::guarded::map_block;
+use crate::inside::push;
 use crate::platform::{GRANULE, Platform};
-use crate::prefetch::fetch_for_alloc;
+use crate::reclaim::drain::{drain_rows, drain_stacks, take_stack};
+use crate::reclaim::walk::{Stacks, entries};
 use crate::slab::Geometry;
 use crate::slab::debug::Asked;
-use crate::verify::debugging::{debug_of_created, is_to_fail_in, report_remaining};
+use crate::slow_path::enter_slow_path;
+use crate::waiting::batches::has_waiting;
 use crate::waiting::deferred::finish_deferred;
-use crate::waiting::{NotWaited, begin_waiting, has_waiting, holds_slabs, wait_for_slabs};
-use crate::yard::reclaim::drain::{drain_all, drain_rows, drain_stacks, take_stack};
-use crate::yard::slow_path::{LOOK_CALLS, RUN_CALLS, enter_slow_path};
-use crate::yard::stacks::{Stacks, entries};
-use crate::yard::{Place, Yard, push};
+use crate::waiting::{begin_waiting, holds_slabs};
+use crate::yard::depth::{LOOK_CALLS, RUN_CALLS};
+use crate::yard::{Place, Yard};
 use core::fmt;
 use slabyard_abi::debug::DebugFlags;
 

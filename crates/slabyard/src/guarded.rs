@@ -6,82 +6,28 @@
 //! pages fault, and a second free finds it there. The pages of a freed run are zeros, which is looked
 //! at when they are taken again. A block does not grow in place: each `realloc` moves it.
 //!
-//! Neighbours: `large` asks here first; [`looks`] keeps looks and changes apart. Invariant: while these have debugging, every live run and
+//! Neighbours: `large` asks here first; [`crate::yard::looks`] keeps looks and changes apart.
+//! Invariant: while these have debugging, every live run and
 //! mapping of the yard has a seal, those that signal handlers get included.
 
-mod looks;
-
-use crate::cache::Cache;
+use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;
 use crate::pages::Kind;
 use crate::pages::finding::{By, Bytes, Finding, What};
 use crate::platform::{GRANULE, Platform};
 use crate::slab::debug::{Maker, SEAL};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::verify::debugging::debug_of;
+use crate::sync::Ordering;
 use crate::yard::Yard;
-use looks::{Looks, PATIENCE};
+use crate::yard::looks::PATIENCE;
 use slabyard_abi::debug::DebugFlags;
 
 /// The name by which rules know them.
 pub const NAME: &str = "malloc-large";
 /// Mappings with a guard page, at most: each is two mappings of the system's.
 const MOST_GUARDED: usize = 4096;
-/// Freed mappings that stay.
-const QUARANTINE: usize = 64;
+
 /// Slot in findings: that of no cache.
 pub const SLOT: u16 = 0;
-
-/// Debugging of large blocks.
-pub(crate) struct Guarded {
-    flags: AtomicU32,
-    /// Addresses of freed mappings, in a ring.
-    freed: [AtomicUsize; QUARANTINE],
-    next: AtomicUsize,
-    looks: Looks,
-    /// 1: some blocks may be half made, or half freed.
-    half_done: AtomicU32,
-}
-
-impl Guarded {
-    pub(crate) const fn new() -> Self {
-        Guarded {
-            flags: AtomicU32::new(0),
-            freed: [const { AtomicUsize::new(0) }; QUARANTINE],
-            next: AtomicUsize::new(0),
-            looks: Looks::new(),
-            half_done: AtomicU32::new(0),
-        }
-    }
-
-    /// Puts a freed mapping into quarantine, in a change; returns the one that leaves it, or 0.
-    fn park(&self, address: usize) -> usize {
-        loop {
-            let nth = self.next.fetch_add(1, Ordering::Relaxed) % QUARANTINE;
-            let oldest = self.freed[nth].load(Ordering::Acquire);
-            if oldest != 0 && self.looks.is_at(oldest) {
-                continue;
-            }
-            // Release pairs with the Acquire in `is_in_quarantine`.
-            let (set, seen) = (Ordering::AcqRel, Ordering::Relaxed);
-            if self.freed[nth].compare_exchange(oldest, address, set, seen).is_ok() {
-                return oldest;
-            }
-        }
-    }
-
-    /// In the child of a fork. A block that a thread which is gone was about to make or to free has
-    /// pages that fault, or no seal: nobody looks at blocks from now on but their owners' calls.
-    pub(crate) fn begin_child(&self) {
-        if self.looks.forget() {
-            self.half_done.store(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn choose(&self, flags: DebugFlags) {
-        self.flags.store(flags.bits().into(), Ordering::Relaxed);
-    }
-}
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if runs and mappings have debugging.

@@ -15,7 +15,7 @@
 //! holds for all of them. Not seen are jumps from the few instructions at the gate beside other
 //! threads, and from `realloc` in place, a trim or a statistic, which have no mark.
 //!
-//! Neighbours: [`crate::yard::slow_path`] asks; [`crate::gate`] keeps others out.
+//! Neighbours: [`crate::slow_path`] asks; [`crate::gate`] keeps others out.
 //! Invariant: while it repairs, no other thread is in a slow path, and no handler runs in this one.
 
 use crate::child::repair;
@@ -25,7 +25,7 @@ use crate::platform::birth::WHOLE;
 use crate::platform::mark::{MARKED, PASSING, left};
 use crate::sync::Ordering;
 use crate::yard::Yard;
-use crate::yard::slow_path::INSIDE;
+use crate::yard::depth::INSIDE;
 
 /// Bytes of the stack that a look writes to, below its caller.
 const SCRUBBED: usize = 768;

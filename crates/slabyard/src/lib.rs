@@ -19,12 +19,16 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 6 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: that of collections |
-//! | 5 | [`yard`]; [`process`]: a yard that is a `static`; [`cache`], `choice`, [`created`], `child`, [`bulk`], [`prefill`], [`live`], [`guarded`], `large`, `place`, [`reap`], `sized`, `surplus`, [`observe`], [`verify`], [`waiting`] |
+//! | 10 | [`typed`]: object caches; [`global`]: the allocator of a program; `allocator`: that of collections |
+//! | 9 | [`calls`]: what programs call; [`created`]: caches that they create; [`reap`], [`live`], `choice`; [`verify`], [`observe`]; [`process`]: a yard that is a `static` |
+//! | 8 | `slow_path`: a thread enters, serves its call, and leaves |
+//! | 7 | `inside`: what it does there; `reclaim`: memory goes back; `large`, [`guarded`]: runs and mappings; [`waiting`]: frees that wait; `mail`: requests of other processes; `child`, `jumped`: repair; `place`, `sized`, `debugging`, `unused`, `quiesced`; [`bound`] |
+//! | 6 | [`yard`]: what one allocator is |
+//! | 5 | [`cache`]: a header and an engine, size classes, the table of all caches |
 //! | 4 | [`engine`]: policy, without `unsafe` |
 //! | 3 | [`slab`]: descriptors, free sets, geometry |
 //! | 2 | [`pages`]: region, buddy, lists of CPUs, mappings; [`rcu`]: readers, grace periods |
-//! | 1 | [`platform`]: per-CPU stacks, Linux; `gate` |
+//! | 1 | [`platform`]: per-CPU stacks, Linux; `gate`; [`table`]: metadata at fixed addresses |
 //! | 0 | [`sync`]: atomics, ranked locks |
 //!
 //! `docs/design.md` has the walks "I am a malloc(64) call" and "I am a freed object".
@@ -35,38 +39,43 @@
 
 #[cfg(all(feature = "allocator-api2", target_os = "linux"))]
 pub mod allocator;
-pub mod bulk;
+pub mod bound;
 pub mod cache;
+pub mod calls;
 mod child;
 mod choice;
 pub mod created;
+mod debugging;
 pub mod engine;
 #[doc(hidden)] // For tests.
 pub mod gate;
 #[cfg(target_os = "linux")]
 pub mod global;
-mod growth;
 pub mod guarded;
+mod inside;
 mod jumped;
 mod large;
 pub mod live;
+mod mail;
 pub mod observe;
 pub mod pages;
 mod place;
 pub mod platform;
-mod prefetch;
-pub mod prefill;
 #[cfg(target_os = "linux")]
 pub mod process;
+mod quiesced;
 pub mod rcu;
 pub mod reap;
+#[doc(hidden)] // For tests.
+pub mod reclaim;
 mod sized;
 pub mod slab;
-mod sparse;
-mod surplus;
+mod slow_path;
 pub mod sync;
+pub mod table;
 #[cfg(target_os = "linux")]
 pub mod typed;
+mod unused;
 pub mod verify;
 pub mod waiting;
 pub mod yard;

@@ -3,50 +3,16 @@
 //! Neighbours: frees of what is no live object, `realloc` and `malloc_usable_size` ask.
 //! Invariant: no lock is taken; for a live allocation of the caller's the answer is exact.
 
-use crate::cache::Cache;
 use crate::cache::classes::CLASSES;
 use crate::cache::slots::{number_of, slot_of};
+use crate::cache::{Cache, debug_of};
 use crate::engine::Engine;
 use crate::guarded::{guarded_bytes, is_in_quarantine};
-use crate::large::LARGEST_WARM_RUN;
 use crate::pages::Kind;
 use crate::platform::{GRANULE, Platform, Slot};
 use crate::sync::Ordering;
-use crate::verify::debugging::debug_of;
-use crate::yard::Yard;
-
-/// Where an address lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In a slab of the cache of this number, which has so many bytes an object.
-    Object {
-        /// Number of the cache: a class of malloc's, or a created one.
-        class: usize,
-        /// Bytes of an object.
-        bytes: usize,
-        /// True if the address is the begin of an object.
-        begin: bool,
-    },
-    /// The begin of a live run or mapping of so many bytes.
-    Large(usize),
-    /// Inside of a live run or mapping, not its begin.
-    Inside,
-    /// In memory of the yard that is free.
-    Free,
-    /// Not of this yard.
-    Foreign,
-}
-
-impl Place {
-    /// Bytes that the live allocation there may use; `None` if there is none.
-    #[inline]
-    pub fn usable(self) -> Option<usize> {
-        match self {
-            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-}
+use crate::yard::large::LARGEST_WARM_RUN;
+use crate::yard::{Place, Yard};
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Number of the cache whose slab lies at an address: of a class of malloc's, or of a created

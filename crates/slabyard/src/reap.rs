@@ -4,21 +4,20 @@
 //! what memory's want was in the kernel, and reaps once. [`Yard::reap`] is for callers who want
 //! memory at once, and for measuring what one semaphore costs beside each cache's own lock.
 //!
-//! Neighbours: [`crate::engine::array_cache::clock`] is the policy; `yard::reclaim::pass` calls
-//! [`reap_in_pass`].
+//! Neighbours: [`crate::engine::array_cache::clock`] is the policy; `reclaim::pass` calls
+//! [`reap_in_pass`](crate::reclaim::clock::reap_in_pass).
 //! Invariant: the hand is in the first class's engine, and the clock serves all caches of a yard
 //! or none.
 
-use crate::engine::array_cache::clock::{self, Chain, Look, Reaped};
-use crate::engine::array_cache::policy::Taken;
-use crate::engine::array_cache::{ArrayCaches, Choice};
+use crate::engine::array_cache::Choice;
+use crate::engine::array_cache::clock::{self, Reaped};
 use crate::engine::{Any, Engine};
 use crate::platform::Platform;
+use crate::reclaim::clock::{Ring, of_first};
+use crate::slow_path::enter_slow_path;
 use crate::sync::AtomicU32;
 use crate::yard::Yard;
-use crate::yard::reclaim::drain::drain_stacks;
-use crate::yard::slow_path::{LOOK_CALLS, enter_slow_path};
-use crate::yard::stacks::Stacks;
+use crate::yard::depth::LOOK_CALLS;
 
 /// How a caller of [`Yard::reap`] takes its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,74 +70,5 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         };
         let waited_ns = now() - begun;
         Some(Turned { reaped: clock::reap(first.hand(), &ring), waited_ns })
-    }
-}
-
-fn of_first<P: Platform, E: Engine>(yard: &Yard<P, E>) -> Option<&ArrayCaches> {
-    if E::REAPS { yard.caches.classes()[0].engine.arrays() } else { None }
-}
-
-/// True if memory is taken back by the clock.
-#[inline(always)]
-pub(crate) fn has_clock<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    let taken = |arrays: &ArrayCaches| arrays.choice().reclaim.policy().taken;
-    E::REAPS && of_first(yard).is_some_and(|arrays| taken(arrays) == Taken::ByClock)
-}
-
-/// Reaps once in a pass, which holds the drain lock; `reaped` is above 0 if it did. Returns
-/// the slabs that ended, if any did.
-pub(crate) fn reap_in_pass<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    reaped: &mut usize,
-) -> Option<usize> {
-    let first = of_first(yard).filter(|_| *reaped == 0)?;
-    *reaped = 1;
-    let ring = Ring { yard: yard, stops: false };
-    let slabs = clock::reap(first.hand(), &ring).slabs;
-    Some(slabs as usize).filter(|slabs| *slabs > 0)
-}
-
-/// The caches in use.
-struct Ring<'a, P, E> {
-    yard: &'a Yard<P, E>,
-    /// Other CPUs' arrays are drained, too: the drain lock is held.
-    stops: bool,
-}
-
-impl<P: Platform, E: Engine> Ring<'_, P, E> {
-    fn arrays(&self, cache: usize) -> Option<&ArrayCaches> {
-        self.yard.caches.get(cache).engine.arrays()
-    }
-}
-
-impl<P: Platform, E: Engine> Chain for Ring<'_, P, E> {
-    fn next_cache(&self, from: usize) -> Option<usize> {
-        self.yard.caches.used.next_cache(from)
-    }
-
-    fn may_reap(&self, cache: usize) -> bool {
-        self.arrays(cache).is_some_and(ArrayCaches::may_reap)
-    }
-
-    fn drain_own(&self, cache: usize) {
-        if self.stops {
-            return drain_stacks(self.yard, Stacks::Cache(cache));
-        }
-        let cache = self.yard.caches.get(cache);
-        if cache.sheaf_capacity() > 0 {
-            cache.engine.flush_own(cache.on(&self.yard.heap), cache.shape().main());
-        }
-    }
-
-    fn look(&self, cache: usize) -> Look {
-        let shape = self.yard.caches.get(cache).shape();
-        let free_slabs = self.arrays(cache).map_or(0, ArrayCaches::nr_free);
-        let order = shape.geometry.order;
-        Look { free_slabs, order, has_constructor: shape.constructor.is_some() }
-    }
-
-    fn end_free(&self, cache: usize, most: u32) -> u32 {
-        let on = self.yard.caches.get(cache).on(&self.yard.heap);
-        self.arrays(cache).map_or(0, |arrays| arrays.end_free(on, most))
     }
 }

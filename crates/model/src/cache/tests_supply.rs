@@ -60,7 +60,7 @@ impl Book {
     }
 }
 
-const SMALL: Option<Order> = Some(Order::Least);
+pub(crate) const SMALL: Option<Order> = Some(Order::Least);
 const WHOLE: Option<Order> = Some(Order::Cache);
 
 /// What is where, counted by hand: two slabs of one object each and one of four hold six.

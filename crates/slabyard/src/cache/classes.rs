@@ -118,7 +118,7 @@ const fn aligned_table() -> [u8; LARGEST / STEP] {
     table
 }
 
-const fn table() -> [u8; ENTRIES] {
+pub(crate) const fn table() -> [u8; ENTRIES] {
     let mut table = [0; ENTRIES];
     let (mut entry, mut class) = (0, 0);
     while entry < ENTRIES {

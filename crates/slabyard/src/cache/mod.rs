@@ -11,7 +11,7 @@ pub use crate::engine::CacheFlags;
 pub use settings::CacheSettings;
 pub use table::{CacheId, Caches};
 
-use crate::engine::{Engine, Header, PageSlabs, Shape, Sheaves};
+use crate::engine::{Debug, Engine, Header, PageSlabs, Shape, Sheaves};
 use crate::pages::PageHeap;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use core::fmt;
@@ -102,4 +102,10 @@ impl<E> Deref for Cache<E> {
     fn deref(&self) -> &Header {
         &self.header
     }
+}
+
+/// The debugging of a cache, where engines may have it.
+#[inline(always)]
+pub(crate) fn debug_of<E: Engine>(cache: &Cache<E>) -> Option<&Debug> {
+    if E::SIZED { cache.engine.debug() } else { None }
 }

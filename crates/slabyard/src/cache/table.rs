@@ -21,9 +21,9 @@ use super::slots::{MOST_CACHES, slot_of};
 use super::used::Used;
 use crate::engine::nodes::NodeSettings;
 use crate::engine::{Any, Engine};
-use crate::pages::table::{Room, Table};
 use crate::platform::{Platform, Slot};
 use crate::sync::{AtomicU16, AtomicU64, Once, Ordering};
+use crate::table::{Room, Table};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 

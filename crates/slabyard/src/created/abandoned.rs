@@ -29,10 +29,11 @@ use crate::created::NotDestroyed;
 use crate::engine::Engine;
 use crate::observe::Quiesced;
 use crate::platform::{FastPath, Platform, Slot};
+use crate::reclaim::walk::{Stacks, entries};
+use crate::slow_path::enter_slow_path;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::yard::Yard;
-use crate::yard::slow_path::{RUN_CALLS, enter_slow_path, is_inside};
-use crate::yard::stacks::{Stacks, entries};
+use crate::yard::depth::{RUN_CALLS, is_inside};
 
 /// The begin of a block of the yard that a cache's maker keeps as long as it has objects.
 #[repr(C)]
@@ -161,7 +162,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
 /// True while a slow free is deferred, and links the object through its first word.
 pub(crate) fn defers<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
-    is_inside(yard)
+    is_inside(yard.platform())
 }
 
 /// False if all objects that are out of an abandoned cache's slabs are parked. True while

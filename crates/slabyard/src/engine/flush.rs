@@ -18,7 +18,7 @@
 
 use super::slabs::{Group, Slabs};
 use super::{Counter, Shape};
-use crate::slab::freeset::Word;
+use crate::slab::Word;
 use crate::sync::Ordering;
 
 /// Groups at a time; a power of two, and a bit of a `u32` for each.

@@ -2,11 +2,8 @@
 //! everything, the mailbox, the counts of a yard that stands still, and samples of one that runs.
 
 pub mod count;
-mod empties;
-mod header;
-pub(crate) mod mailbox;
 pub(crate) mod quiesce;
 pub mod sample;
 
-pub use mailbox::Relief;
-pub use quiesce::Quiesced;
+pub use crate::calls::help::Relief;
+pub use crate::quiesced::Quiesced;

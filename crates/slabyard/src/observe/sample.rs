@@ -120,7 +120,7 @@ pub struct Sample {
 type Words = [u64; WORDS];
 const WORDS: usize = Name3.index() + 1;
 
-fn word(words: &Words, word: CacheWord) -> u64 {
+pub(crate) fn word(words: &Words, word: CacheWord) -> u64 {
     words[word.index()]
 }
 

@@ -15,12 +15,9 @@
 //! Neighbours: [`super::purge`] says which pages it gave back; [`super::huge`] decides on the
 //! region's begin before the program touches it.
 
-use super::PageHeap;
-use super::blocks::is_free;
-use super::huge::{ALWAYS_SMALL, HUGE, HUGE_ORDER, is_sparse};
-use super::table::Table;
-use crate::platform::{GRANULE, Platform};
+use crate::platform::Platform;
 use crate::sync::{AtomicBool, AtomicU16, Lock, Ordering, Rank};
+use crate::table::Table;
 
 /// Most borders between extents with different advice.
 pub const MOST_BORDERS: usize = 8192;
@@ -31,10 +28,10 @@ pub const SMALL: u16 = 1;
 pub const LARGE: u16 = 2;
 
 /// The advice that the system has.
-pub(super) struct Advice {
-    given: Lock<Given>,
+pub(crate) struct Advice {
+    pub(super) given: Lock<Given>,
     /// Some extent was advised against.
-    any: AtomicBool,
+    pub(crate) any: AtomicBool,
 }
 
 pub struct Given {
@@ -72,7 +69,7 @@ impl Given {
             && self.extents.ensure(p, nr)
     }
 
-    fn get(&self, nth: usize) -> u16 {
+    pub(crate) fn get(&self, nth: usize) -> u16 {
         if nth < self.extents.len() { self.extents.get(nth).load(Ordering::Relaxed) } else { NONE }
     }
 
@@ -88,48 +85,5 @@ impl Given {
             self.nr_borders = nr_borders;
         }
         fits
-    }
-}
-
-impl<P: Platform> PageHeap<P> {
-    /// Advises against huge pages for the extent in which this granule lies, if it is sparse:
-    /// a part of it was given back, and the rest is not free.
-    pub(super) fn keep_sparse(&self, granule: usize) {
-        let (p, region) = (&self.platform, &self.region);
-        let nth = granule / HUGE;
-        // A heap that may have no huge page needs no advice.
-        if region.top() <= ALWAYS_SMALL || region.has_small_pages(nth) || !p.has_huge_pages() {
-            return;
-        }
-        let address = region.address((nth * HUGE) as u32);
-        let mut given = self.advice.given.lock(p);
-        if given.get(nth) != SMALL
-            && is_sparse(p, address)
-            && given.ensure(p, nth + 1, region.granules() / HUGE)
-            && given.set(nth, SMALL)
-        {
-            p.keep_small_pages(address, HUGE * GRANULE);
-            self.advice.any.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Called when what lies between these granules is clean and free: extents that are free
-    /// as a whole may have huge pages again.
-    pub(super) fn allow_whole(&self, first: usize, end: usize) {
-        if !self.advice.any.load(Ordering::Relaxed) {
-            return;
-        }
-        let (p, region) = (&self.platform, &self.region);
-        for start in (first / HUGE * HUGE..end).step_by(HUGE) {
-            let mut given = self.advice.given.lock(p);
-            // Advice alone: it does no harm if another thread takes a part of the extent now.
-            let is_whole = given.get(start / HUGE) == SMALL && {
-                let _lists = self.buddy.lists.lock(p);
-                is_free(region, start, HUGE_ORDER)
-            };
-            if is_whole && given.set(start / HUGE, LARGE) {
-                p.allow_huge_pages(region.address(start as u32), HUGE * GRANULE);
-            }
-        }
     }
 }

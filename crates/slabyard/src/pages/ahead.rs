@@ -14,7 +14,7 @@
 //!
 //! Neighbours: [`super::percpu`] asks, and has what is left.
 
-use super::PageHeap;
+use super::heap::PageHeap;
 use super::huge::HUGE;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;

@@ -16,8 +16,8 @@
 //! a new bank takes half of what is left, so that the sizes that a program uses first have the
 //! most. All banks of a CPU together have 3.1 MiB at most.
 
-use super::PageHeap;
 use super::descriptor::{Descriptor, Kind};
+use super::heap::PageHeap;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
 use crate::sync::Ordering;
 use slabyard_abi::region::row;

@@ -76,7 +76,7 @@ impl Wanted {
 
 /// Runs of up to so many granules, 64 KiB, lie in one block: elsewhere they would break up
 /// the blocks of that size, which slabs need.
-const SMALL: usize = 16;
+pub(crate) const SMALL: usize = 16;
 
 /// Blocks of an order that the search for a position looks at; fewer for a run below a huge
 /// page, which programs ask for more often, and for which a search for the best position

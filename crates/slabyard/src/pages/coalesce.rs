@@ -4,7 +4,7 @@
 //! are not in the CPU's caches, and takes most of the time of a large object's free. So a
 //! freed run first stays whole on a short list: a request for a run of its size takes it as
 //! it is, and if the list grows, later slow paths coalesce its runs, a block each
-//! (`crate::yard::slow_path`). This is the lazy buddy system of Barkley and Lee ("A lazy buddy
+//! (`crate::slow_path`). This is the lazy buddy system of Barkley and Lee ("A lazy buddy
 //! system bounded by two coalescing delays per class", SOSP 1989), with the list's length
 //! for the delay.
 //!
@@ -20,9 +20,9 @@
 
 use super::blocks::{Lists, ORDERS, Wanted};
 use super::descriptor::{Kind, NIL};
+use super::heap::PageHeap;
 use super::region::Region;
-use super::{GRANULE, PageHeap};
-use crate::platform::Platform;
+use crate::platform::{GRANULE, Platform};
 use crate::sync::{Guard, Ordering};
 
 /// Most runs on the list.

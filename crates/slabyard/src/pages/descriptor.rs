@@ -9,8 +9,8 @@
 //! The free set of a slab extends over the descriptors of all its granules: 256 bits
 //! each, enough for objects of 16 bytes; smaller ones have further bits in the slab.
 
-use super::table::Zeroed;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::table::Zeroed;
 
 /// Bits of the free set in one descriptor.
 pub const DESCRIPTOR_BITS: usize = 256;

@@ -18,9 +18,9 @@
 //! Neighbours: [`super::sheaf`] hands the arrays out; other processes read them by
 //! `abi::region::sheaf`.
 
-use super::table::Zeroed;
 use crate::platform::stack::{ELEMENT_BYTES, Tag};
 use crate::sync::{AtomicU32, AtomicUsize};
+use crate::table::Zeroed;
 pub(super) use slabyard_abi::region::sheaf::BYTES;
 
 /// Sizes of sheaves.

@@ -6,9 +6,9 @@
 
 use super::blocks::free_from;
 use super::descriptor::Kind;
+use super::heap::PageHeap;
 use super::region::Ahead;
-use super::{GRANULE, PageHeap};
-use crate::platform::Platform;
+use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 impl<P: Platform> PageHeap<P> {

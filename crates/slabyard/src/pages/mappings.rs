@@ -11,7 +11,6 @@
 //! mappings than the first takes: from then on smaller blocks come from the region, but
 //! sparse ones would be most of it.
 
-use super::PageHeap;
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -24,12 +23,12 @@ const BUSY: usize = 1;
 
 /// A slot of the table: the address of a mapping, 0 if the slot is free, and its bytes.
 #[repr(C)]
-struct Entry {
+pub(crate) struct Entry {
     key: AtomicUsize,
-    bytes: AtomicUsize,
+    pub(crate) bytes: AtomicUsize,
 }
 
-struct Table {
+pub(crate) struct Table {
     /// Address of the first slot; 0 without a table.
     base: AtomicUsize,
     committed_bytes: AtomicUsize,
@@ -42,14 +41,14 @@ struct Table {
 
 /// Where a mapping is recorded.
 #[derive(Clone, Copy)]
-struct Spot<'a> {
+pub(crate) struct Spot<'a> {
     table: &'a Table,
-    entry: &'a Entry,
+    pub(crate) entry: &'a Entry,
 }
 
 /// All mappings of a yard.
 pub struct Mappings {
-    tables: [Table; LIMITS.len()],
+    pub(crate) tables: [Table; LIMITS.len()],
     count: AtomicUsize,
     bytes: AtomicUsize,
 }
@@ -71,7 +70,7 @@ impl Table {
 
     /// Makes the table, if it does not exist; false without memory. If two threads make it at
     /// once, the memory of one stays unused.
-    fn is_there<P: Platform>(&self, p: &P) -> bool {
+    pub(crate) fn is_there<P: Platform>(&self, p: &P) -> bool {
         if self.base.load(Ordering::Acquire) != 0 {
             return true;
         }
@@ -138,7 +137,7 @@ impl Table {
     }
 
     /// Reserves a slot for a mapping that is being made; false if there is none.
-    fn reserve_slot(&self) -> bool {
+    pub(crate) fn reserve_slot(&self) -> bool {
         let taken = self.taken.fetch_add(1, Ordering::Relaxed) < self.limit;
         if !taken {
             self.release_slot();
@@ -146,7 +145,7 @@ impl Table {
         taken
     }
 
-    fn release_slot(&self) {
+    pub(crate) fn release_slot(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -191,7 +190,7 @@ impl Mappings {
         self.tables[0].taken.load(Ordering::Relaxed) >= LIMITS[0]
     }
 
-    fn find(&self, address: usize) -> Option<Spot<'_>> {
+    pub(crate) fn find(&self, address: usize) -> Option<Spot<'_>> {
         if address <= BUSY {
             return None;
         }
@@ -199,7 +198,7 @@ impl Mappings {
         self.tables.iter().find_map(spot)
     }
 
-    fn insert(&self, table: &Table, address: usize, bytes: usize) -> bool {
+    pub(crate) fn insert(&self, table: &Table, address: usize, bytes: usize) -> bool {
         let inserted = table.insert(address, bytes);
         if inserted {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -209,7 +208,7 @@ impl Mappings {
     }
 
     /// Removes a mapping; returns its table, in which a slot stays reserved, and its bytes.
-    fn remove(&self, address: usize) -> Option<(&Table, usize)> {
+    pub(crate) fn remove(&self, address: usize) -> Option<(&Table, usize)> {
         let Spot { table, entry } = self.find(address)?;
         let bytes = entry.bytes.load(Ordering::Relaxed);
         // If two threads free the same mapping, one of them succeeds.
@@ -260,59 +259,5 @@ impl Mappings {
             let bytes = entry.bytes.load(Ordering::Relaxed);
             key > BUSY && (key..key + bytes).contains(&address)
         })
-    }
-}
-
-impl<P: Platform> PageHeap<P> {
-    /// Makes a mapping, zeroed and aligned; returns its address. `None` if the system refuses
-    /// or there are too many.
-    pub fn map_own(&self, bytes: usize, align: usize) -> Option<usize> {
-        self.map_with(bytes, |bytes| self.platform.map(bytes, align))
-    }
-
-    /// As [`PageHeap::map_own`], with `map` to make it, of whole pages.
-    pub(super) fn map_with(
-        &self,
-        bytes: usize,
-        map: impl Fn(usize) -> Option<usize>,
-    ) -> Option<usize> {
-        let (p, mappings) = (&self.platform, &self.mappings);
-        let bytes = bytes.checked_next_multiple_of(p.page_bytes())?;
-        let table = mappings.tables.iter().find(|table| table.reserve_slot())?;
-        if table.is_there(p)
-            && let Some(address) = map(bytes)
-        {
-            if mappings.insert(table, address, bytes) {
-                return Some(address);
-            }
-            p.unmap(address, bytes);
-        }
-        table.release_slot();
-        None
-    }
-
-    /// Bytes of the mapping that begins at `address`, if one does.
-    pub fn own_bytes(&self, address: usize) -> Option<usize> {
-        Some(self.mappings.find(address)?.entry.bytes.load(Ordering::Relaxed))
-    }
-
-    /// Unmaps the mapping that begins at `address`; returns its bytes, or `None` if none does.
-    pub fn unmap_own(&self, address: usize) -> Option<usize> {
-        let (table, bytes) = self.mappings.remove(address)?;
-        self.platform.unmap(address, bytes);
-        table.release_slot();
-        Some(bytes)
-    }
-
-    /// Resizes a mapping, and moves it if it must. On `None` the mapping is unchanged.
-    pub fn remap_own(&self, address: usize, bytes: usize) -> Option<usize> {
-        let bytes = bytes.checked_next_multiple_of(self.platform.page_bytes())?;
-        let (table, old) = self.mappings.remove(address)?;
-        let moved = self.platform.remap(address, old, bytes);
-        let (at, size) = moved.map_or((address, old), |at| (at, bytes));
-        // A slot is free: `remove` left one reserved.
-        let inserted = self.mappings.insert(table, at, size);
-        debug_assert!(inserted);
-        moved
     }
 }

@@ -14,8 +14,8 @@
 //! run among a node's blocks only.
 //! Invariant: no block and no run spans two stripes, where there is more than one node.
 
-use super::PageHeap;
 use super::blocks::Lists;
+use super::heap::PageHeap;
 use super::region::{Region, reserve};
 use crate::platform::stack::Tag;
 use crate::platform::{GRANULE, Platform};

@@ -7,18 +7,15 @@
 //! Neighbours: slabs take and free their runs here; [`super::buddy`] serves what the lists
 //! cannot; a reclaim pass drains the lists of idle CPUs.
 
-use super::PageHeap;
 use super::descriptor::Kind;
+use super::heap::PageHeap;
+use super::lists::table::LIST_BYTES;
+use crate::pages::lists::table::LISTED_ORDERS;
 use crate::platform::{GRANULE, Platform, Slot, Stack};
 use crate::sync::Ordering;
 
-/// Orders (in granules) that have a list.
-pub const LISTED_ORDERS: u32 = slabyard_abi::region::row::RUN_ORDERS as u32;
 /// Slot of order 0's list; further orders follow.
 pub const FIRST_SLOT: u16 = slabyard_abi::region::row::FIRST_RUNS as u16;
-
-/// A list holds at most this many bytes, but at least one run.
-pub(super) const LIST_BYTES: usize = 128 << 10;
 
 fn slot_of(order: u32) -> Slot {
     Slot(FIRST_SLOT + order as u16)

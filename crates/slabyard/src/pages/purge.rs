@@ -14,15 +14,12 @@
 //! Neighbours: a reclaim pass calls it, and slow paths with a purge backlog; it takes blocks
 //! from [`super::buddy`]; [`super::advice`] learns which extents became sparse.
 
-use super::PageHeap;
 use super::blocks::ORDERS;
 use super::descriptor::{Descriptor, Kind};
+use super::heap::PageHeap;
 use super::huge::{HUGE, HUGE_ORDER};
 use crate::platform::{GRANULE, Platform, Stretch};
 use crate::sync::{AtomicU16, Ordering};
-
-/// A coalesced block younger than this goes to the young end of its list.
-pub(super) const YOUNG_MS: u32 = 100;
 
 /// Most bytes of one call of `give_back`.
 pub const MOST_BYTES: usize = 512 << 10;

@@ -13,8 +13,8 @@
 
 use super::blocks::{Lists, ORDERS};
 use super::descriptor::Kind;
-use super::{GRANULE, PageHeap};
-use crate::platform::Platform;
+use super::heap::PageHeap;
+use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 
 /// In place of granules: a parked run that a row's list holds.

@@ -17,9 +17,9 @@
 
 use super::descriptor::Descriptor;
 use super::huge::{ALWAYS_SMALL, DECIDED, HUGE, PageSizes, is_dense};
-use super::table::Table;
 use crate::platform::{GRANULE, Platform, Use};
 use crate::sync::{AtomicU16, AtomicU64, AtomicUsize, Guard, Lock, Once, Ordering, Rank};
+use crate::table::Table;
 
 /// The smallest reservation, in bytes.
 const SMALLEST: usize = 16 << 20;

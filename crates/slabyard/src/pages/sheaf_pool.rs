@@ -6,10 +6,10 @@
 
 use super::elements::{BYTES, Elements, LARGE, ROOM, SIZES, STRIDES, size_for};
 use super::sheaf::{NO_SHEAF, Sheaf};
-use super::table::Table;
 use crate::platform::stack::ELEMENT_BYTES;
 use crate::platform::{Platform, Stretch};
 use crate::sync::{AtomicU32, AtomicUsize, Lock, Ordering, Rank};
+use crate::table::Table;
 
 /// Reclaim passes of a window: the reclaim ticker runs for two windows after the last pass
 /// that found work.

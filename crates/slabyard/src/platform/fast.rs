@@ -27,10 +27,10 @@ pub struct FastPath {
 
 /// Offsets of the words, for the assembly.
 pub(super) mod at {
-    pub(in crate::platform) const ROWS: usize = 0;
-    pub(in crate::platform) const CS_OFFSET: usize = 8;
-    pub(in crate::platform) const SLOT: usize = 16;
-    pub(in crate::platform) const POPS: usize = 24;
+    pub(crate) const ROWS: usize = 0;
+    pub(crate) const CS_OFFSET: usize = 8;
+    pub(crate) const SLOT: usize = 16;
+    pub(crate) const POPS: usize = 24;
 }
 
 #[cfg(target_pointer_width = "64")]

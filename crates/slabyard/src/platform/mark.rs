@@ -2,7 +2,7 @@
 //! address. As long as the frame is alive nobody else writes there, whichever stack a handler or a
 //! coroutine runs on; so a word that is not the mark any more says that the frame is gone.
 //!
-//! Neighbours: `yard::slow_path` sets it; [`crate::jumped`] asks.
+//! Neighbours: `slow_path` sets it; [`crate::jumped`] asks.
 //! Invariant: while the thread's word has a mark without [`PASSING`], the gate counts this thread
 //! once.
 

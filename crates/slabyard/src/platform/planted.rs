@@ -2,7 +2,7 @@
 //! platform: the modelled machine (`slabyard-testkit`) answers what a test planted there. Every other
 //! platform has none, as a constant, so that no library has code for them.
 //!
-//! Neighbours: [`crate::yard::stacks`], [`crate::yard::reclaim::ticker`] and [`crate::child`] ask.
+//! Neighbours: [`crate::reclaim`] and [`crate::child`] ask.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! * A reader that opens its outermost section copies the epoch word into its place, with one
 //!   section; an inner section and the end of one add and subtract one. That is a load and a
 //!   store, with no locked instruction and no fence.
-//! * A [grace] period raises the epoch, fences all threads by one system call, and then looks at
+//! * A [grace](periods) period raises the epoch, fences all threads by one system call, and then looks at
 //!   each place until it has no section, or one of a newer epoch. A reader's store may be on
 //!   its way when the epoch rises: the fence delivers it before the look, or else the reader's
 //!   loads come after the fence, and see what was unlinked before.
@@ -18,7 +18,7 @@
 //!   has seen it. As long as one does not, a grace period waits [`DELIVERY_MS`] between the raise
 //!   and the look: far longer than a CPU holds a store back.
 //! * A thread without a place (no memory, too many threads, no way to find the thread's end)
-//!   counts its sections in the yard's two counters ([slow]), as sleepable RCU does.
+//!   counts its sections in the yard's two counters ([`slow`]), as sleepable RCU does.
 //!
 //! Epochs are Fraser's ("Practical lock-freedom", 2004); that one side of the fence can be a
 //! system call is from Desnoyers, McKenney, Stern, Dagenais and Walpole ("User-level
@@ -27,249 +27,15 @@
 //! place only makes later grace periods wait.
 //!
 //! Neighbours: [`crate::platform`] announces and fences; [`crate::waiting`] frees after readers
-//! and has the functions that programs call; [held] has the slabs that wait.
+//! and has the functions that programs call; `pages::held` has the slabs that wait.
 //! Invariants: the epoch rises under the grace lock only; `completed` <= the epoch; a word is
 //! changed by its thread alone while the place is the thread's.
 
 pub mod grace;
-mod held;
+mod periods;
+pub mod readers;
 mod slow;
+mod word;
 
-use crate::pages::table::{Table, Zeroed};
-use crate::platform::Platform;
-use crate::platform::reader::{ENDED, Place, TAKING};
-use crate::sync::{AtomicU64, AtomicUsize, Lock, Ordering, Rank, compiler_fence};
-use grace::Grace;
 pub use grace::{DELIVERY_MS, Epoch};
-use held::Held;
-pub(crate) use held::Hold;
-
-/// Threads with a place, at most: the others count.
-pub const MOST_PLACES: usize = 1 << 12;
-const PLACES_BYTES: usize = MOST_PLACES * size_of::<Place>();
-
-/// The bits of sections in a place's word: so many nest, less one.
-const NEST: u64 = (1 << 14) - 1;
-/// In the epoch word: readers make fences of their own.
-const FENCED: u64 = 1 << 14;
-/// In both words always, so that the word of a place that is taken is not 0.
-const TAKEN: u64 = 1 << 15;
-const EPOCH_SHIFT: u32 = 16;
-/// The first epoch.
-const FIRST: u64 = 1;
-
-// SAFETY: atomic numbers only.
-unsafe impl Zeroed for Place {}
-
-/// The readers of a yard, its grace periods, and the slabs that wait for them.
-pub struct Rcu {
-    epoch: AtomicU64,
-    /// Grace periods up to this one have ended.
-    completed: AtomicU64,
-    places: Table<Place>,
-    /// Address of the first place, from which on [`PLACES_BYTES`] are places.
-    begin: AtomicUsize,
-    /// Places were refused by the system: no reader tries again before one is free.
-    refused: AtomicU64,
-    /// Sections without a place, by the last bit of their epoch.
-    slow: [AtomicU64; 2],
-    grace: Lock<Grace>,
-    held: Lock<Held>,
-    /// Slabs that wait.
-    nr_held: AtomicUsize,
-}
-
-impl Rcu {
-    pub(crate) const fn new() -> Self {
-        Rcu {
-            epoch: AtomicU64::new(FIRST << EPOCH_SHIFT | TAKEN),
-            completed: AtomicU64::new(0),
-            places: Table::new(),
-            begin: AtomicUsize::new(usize::MAX / 2),
-            refused: AtomicU64::new(0),
-            slow: [const { AtomicU64::new(0) }; 2],
-            grace: Lock::new(Rank::Grace, Grace::new()),
-            held: Lock::new(Rank::Waiting, Held::new()),
-            nr_held: AtomicUsize::new(0),
-        }
-    }
-
-    /// This thread's place, if its word names one of this yard's.
-    #[inline(always)]
-    fn place<P: Platform>(&self, p: &P) -> Option<&Place> {
-        let at = p.reader()[0].load(Ordering::Relaxed);
-        let offset = at.wrapping_sub(self.begin.load(Ordering::Relaxed));
-        // SAFETY: the thread took it: it is one of the table's, which stays.
-        (offset < PLACES_BYTES).then(|| unsafe { &*(at as *const Place) })
-    }
-
-    /// Opens a section. False if this thread has no place at hand: nothing has changed.
-    #[inline(always)]
-    pub(crate) fn enter<P: Platform>(&self, p: &P) -> bool {
-        let Some(place) = self.place(p) else { return false };
-        let word = p.announced(&place.word);
-        if word & NEST != 0 {
-            debug_assert!(word & NEST != NEST, "sections nested too deep");
-            p.announce(&place.word, word + 1);
-            return true;
-        }
-        // Acquire: with this epoch the reader sees what was unlinked before it rose. Pairs with
-        // the SeqCst addition in `grace`.
-        let epoch = self.epoch.load(Ordering::Acquire);
-        p.announce(&place.word, epoch + 1);
-        if epoch & FENCED != 0 {
-            p.fence_reader();
-        }
-        // The loads of the section stay behind the store in the program; the fence of all threads
-        // does the rest.
-        compiler_fence(Ordering::SeqCst);
-        true
-    }
-
-    /// Ends a section. False if this thread has no place at hand: nothing has changed.
-    #[inline(always)]
-    pub(crate) fn leave<P: Platform>(&self, p: &P) -> bool {
-        let Some(place) = self.place(p) else { return false };
-        let word = p.announced(&place.word);
-        if word & NEST == 0 {
-            // It may have been opened without a place.
-            return false;
-        }
-        p.announce(&place.word, word - 1);
-        true
-    }
-
-    /// As [`Rcu::enter`], where the thread's word names no place of this yard. `take` says
-    /// whether a place may be taken for the thread, which is in a slow path then.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn enter_slow<P: Platform>(&self, p: &P, take: bool) {
-        if !self.is_in_slow_section(p) && (self.find_place(p) || take && self.take_place(p)) {
-            let entered = self.enter(p);
-            debug_assert!(entered);
-            return;
-        }
-        self.count_section(p);
-    }
-
-    /// As [`Rcu::leave`], where the thread's word names no place of this yard, or one without a
-    /// section.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn leave_slow<P: Platform>(&self, p: &P) {
-        if !self.is_in_slow_section(p) && self.find_place(p) && self.leave(p) {
-            return;
-        }
-        self.uncount_section(p);
-    }
-
-    /// True in a section of this thread's.
-    pub(crate) fn is_in_section<P: Platform>(&self, p: &P) -> bool {
-        let nests = |place: &Place| p.announced(&place.word) & NEST != 0;
-        self.is_in_slow_section(p)
-            || self.place(p).map_or_else(|| self.own_place(p).is_some_and(nests), nests)
-    }
-
-    /// True if a place may be had: [`Rcu::enter_slow`] is worth a slow path.
-    pub(crate) fn may_take<P: Platform>(&self, p: &P) -> bool {
-        let word = p.reader()[0].load(Ordering::Relaxed);
-        word != TAKING && word != ENDED && self.refused.load(Ordering::Relaxed) == 0
-    }
-
-    fn each_place(&self) -> impl Iterator<Item = &Place> {
-        (0..self.places.len()).map(|nth| self.places.get(nth))
-    }
-
-    /// The place that this thread took before its word named one of another yard's.
-    fn own_place<P: Platform>(&self, p: &P) -> Option<&Place> {
-        let me = p.reader().as_ptr() as usize;
-        self.each_place().find(|place| place.thread.load(Ordering::Relaxed) == me)
-    }
-
-    fn find_place<P: Platform>(&self, p: &P) -> bool {
-        // A thread whose word is 0 has no place: one that seems to be its own was left by a
-        // thread whose end nobody noticed.
-        if matches!(p.reader()[0].load(Ordering::Relaxed), 0 | TAKING) {
-            return false;
-        }
-        let own = self.own_place(p);
-        own.is_some_and(|place| {
-            p.reader()[0].store(core::ptr::from_ref(place) as usize, Ordering::Relaxed);
-            true
-        })
-    }
-
-    /// Takes a place for this thread. False if there is none.
-    fn take_place<P: Platform>(&self, p: &P) -> bool {
-        let [word, _] = p.reader();
-        let before = word.load(Ordering::Relaxed);
-        if before == TAKING || before == ENDED {
-            return false;
-        }
-        // A handler that interrupts us finds this, and does without a place.
-        word.store(TAKING, Ordering::Relaxed);
-        let place = self.vacant_place(p);
-        let taken = place.filter(|place| {
-            let ends = p.on_thread_end(place);
-            if !ends {
-                place.leave();
-            }
-            ends
-        });
-        let now = taken.map_or(before, |place| core::ptr::from_ref(place) as usize);
-        word.store(now, Ordering::Relaxed);
-        if taken.is_none() {
-            self.refused.store(1, Ordering::Relaxed);
-        }
-        taken.is_some()
-    }
-
-    /// A place that is nobody's, or that seems to be this thread's own; it is the thread's then.
-    fn vacant_place<P: Platform>(&self, p: &P) -> Option<&Place> {
-        let me = p.reader().as_ptr() as usize;
-        let _grace = self.grace.lock(p);
-        loop {
-            let vacant = self.each_place().find(|place| {
-                let thread = place.thread.load(Ordering::Acquire);
-                thread == 0 || thread == me
-            });
-            if let Some(place) = vacant {
-                let fenced = self.epoch.load(Ordering::SeqCst) & FENCED;
-                place.word.store(TAKEN | fenced, Ordering::SeqCst);
-                place.thread.store(me, Ordering::SeqCst);
-                return Some(place);
-            }
-            if !(self.places.is_reserved() || self.places.reserve(p, MOST_PLACES))
-                || !self.places.ensure(p, self.places.len() + 1)
-            {
-                return None;
-            }
-            self.begin.store(self.places.base(), Ordering::Relaxed);
-        }
-    }
-
-    /// In the child of a fork: the other threads' places and sections are no more.
-    pub(crate) fn forget_others<P: Platform>(&self, p: &P) {
-        let me = p.reader().as_ptr() as usize;
-        let others = self.each_place().filter(|it| it.thread.load(Ordering::Relaxed) != me);
-        others.for_each(Place::leave);
-        self.forget_others_sections(p);
-        self.refused.store(0, Ordering::Relaxed);
-    }
-
-    /// In the child of a fork: nobody has a lock.
-    pub(crate) fn abandon(&self) {
-        self.grace.abandon();
-        self.held.abandon();
-    }
-
-    /// Address of the number of bytes committed for places.
-    pub(crate) fn metadata_at(&self) -> usize {
-        self.places.committed_at()
-    }
-
-    /// Bytes of the places.
-    pub(crate) fn metadata_bytes(&self) -> usize {
-        self.places.committed_bytes()
-    }
-}
+pub use readers::{MOST_PLACES, Rcu};

@@ -13,7 +13,8 @@
 //! another yard without a place there, counts that in both counters of that yard: such sections
 //! may hold up grace periods that begin later, too.
 
-use super::{EPOCH_SHIFT, Rcu};
+use super::readers::Rcu;
+use super::word::EPOCH_SHIFT;
 use crate::platform::Platform;
 use crate::sync::{AtomicU64, Ordering, compiler_fence};
 

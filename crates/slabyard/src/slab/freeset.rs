@@ -42,6 +42,7 @@ use super::Geometry;
 use crate::pages::descriptor::DESCRIPTOR_BITS;
 use crate::pages::{Kind, PageHeap};
 use crate::platform::Platform;
+use crate::slab::word::Word;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Tells a slab from earlier ones that began at the same granule, and its stays on CPU partial
@@ -72,44 +73,6 @@ pub struct Put {
     pub added: u32,
     /// Bits of the word whose objects were free already.
     pub twice: u64,
-}
-
-/// A word of a slab's bitmap, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word(#[doc(hidden)] pub u32); // For `slabyard-model`.
-
-impl Word {
-    /// Objects of a word.
-    pub const OBJECTS: u32 = u64::BITS;
-    /// The word of object 0.
-    pub const FIRST: Word = Word(0);
-    /// The first word that may lie in a slab: the smallest slabs that have such words are 8
-    /// granules. Malloc's classes have so high numbers on pages of 64 KiB alone.
-    pub(super) const FIRST_IN_SLAB: Word = Word(32);
-
-    /// The word of a number.
-    pub(crate) const fn nth(number: usize) -> Word {
-        Word(number as u32)
-    }
-
-    /// Its number.
-    pub(crate) const fn number(self) -> usize {
-        self.0 as usize
-    }
-
-    /// Word and bit of an object.
-    #[inline]
-    #[must_use]
-    pub fn of(index: u32) -> (Word, u64) {
-        (Word(index / 64), 1 << (index % 64))
-    }
-
-    /// Number of the object of a bit of this word.
-    #[inline]
-    #[must_use]
-    pub const fn index_of(self, bit: u32) -> u32 {
-        self.0 * 64 + bit
-    }
 }
 
 /// Bits of a slab's word below its version.

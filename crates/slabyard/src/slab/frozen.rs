@@ -14,9 +14,10 @@
 //! Invariants: as of the free set: bits are set before they are counted, and cleared after; who
 //! takes holds the slab: it is frozen, or on no list, or the list's lock is held.
 
-use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, Word, parts};
+use super::freeset::{MOST_WORDS, VERSION_SHIFT, Version, parts};
 use crate::pages::PageHeap;
 use crate::platform::Platform;
+use crate::slab::word::Word;
 use crate::sync::Ordering;
 
 pub use slabyard_abi::region::descriptor::word::{FROZEN, PARKED};

@@ -13,7 +13,7 @@
 //! The words of the free set that the slab's descriptors have no room for lie at its begin, in
 //! whole cache lines: of objects of 8 bytes alone.
 
-use super::freeset::Word;
+use super::word::Word;
 use crate::pages::descriptor::DESCRIPTOR_BITS;
 use crate::platform::GRANULE;
 

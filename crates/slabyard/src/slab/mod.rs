@@ -8,10 +8,12 @@ pub mod freeset;
 pub mod frozen;
 pub mod geometry;
 pub mod units;
+mod word;
 
 pub use constructor::{Constructor, Destructor};
-pub use freeset::{Put, Version, Word};
+pub use freeset::{Put, Version};
 pub use geometry::Geometry;
+pub use word::Word;
 
 use crate::pages::{Cause, Kind, PageHeap};
 use crate::platform::{GRANULE, Platform};

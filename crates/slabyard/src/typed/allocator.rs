@@ -5,10 +5,10 @@
 //! Invariant: an object is said to have all its bytes, so whatever layout comes back with it fits
 //! an object, too; and none of a block of the yard does.
 
-use super::block::Record;
-use super::cache::ObjectCache;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::Fresh;
+use super::record::Record;
 use crate::allocator::{Blocks, allocator};
 use core::alloc::Layout;
 

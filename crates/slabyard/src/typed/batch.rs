@@ -11,12 +11,13 @@
 //! Invariant: the batch borrows the handle of its cache, so nobody closes the cache's words while
 //! its objects are freed in bulk.
 
-use super::block::{Lies, Record};
 use super::boxed::CacheBox;
-use super::cache::{ObjectCache, no_memory};
+use super::cache::no_memory;
 use super::errors::AllocError;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::Fresh;
+use super::record::{Lies, Record};
 use crate::process::ProcessYard;
 use core::fmt;
 use core::marker::PhantomData;

@@ -13,37 +13,14 @@
 
 use super::home::{Home, YardOf};
 use super::kind::{Fresh, Kind};
-use crate::bulk::{PIECE, push_run};
+use super::record::{Lies, Record};
 use crate::cache::{CacheId, CacheSettings};
+use crate::calls::bulk::{PIECE, push_run};
 use crate::created::abandoned::Owner;
 use crate::engine::Engine;
-use crate::platform::{FastPath, Platform, Slot};
+use crate::platform::{Platform, Slot};
 use crate::slab::Geometry;
 use core::ptr::NonNull;
-
-/// Where the objects of a record's boxes lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
-    /// In slabs of the cache.
-    Inside,
-    /// In mappings.
-    Outside,
-}
-
-/// What a box points to.
-#[repr(C, align(64))]
-pub(super) struct Record<Y: Home> {
-    pub(super) words: FastPath,
-    pub(super) yard: &'static YardOf<Y>,
-    pub(super) id: CacheId,
-    pub(super) lies: Lies,
-    /// Log2 of the objects' alignment, and their bytes.
-    align_order: u8,
-    bytes: u16,
-    /// The maker's functions, if it has them: `fn() -> T` and `fn(&mut T)`.
-    pub(super) make: Option<fn()>,
-    pub(super) reset: Option<fn()>,
-}
 
 const _: () = assert!(Geometry::LARGEST <= u16::MAX as _, "an object's bytes fit into a record");
 

@@ -1,9 +1,9 @@
 //! A box around an object of a typed cache.
 
-use super::block::Record;
-use super::cache::ObjectCache;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::{Fresh, Kind};
+use super::record::Record;
 use crate::process::ProcessYard;
 use core::borrow::{Borrow, BorrowMut};
 use core::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! The settings of a typed cache that is to be made.
 
-use super::cache::ObjectCache;
 use super::errors::CreateError;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::{Fresh, Kept, KeptObject};
 use crate::cache::CacheSettings;

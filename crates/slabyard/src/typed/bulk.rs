@@ -4,15 +4,16 @@
 //! them would be in memory that a call has seen, and each object would wait for the store of the one
 //! before.
 //!
-//! Neighbour: [`crate::bulk`] has those of caches without a type, which look each address up.
+//! Neighbour: [`crate::calls::bulk`] has those of caches without a type, which look each address up.
 
-use super::block::{Lies, Record};
 use super::boxed::CacheBox;
-use super::cache::{ObjectCache, no_memory};
+use super::cache::no_memory;
 use super::errors::AllocError;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::{Fresh, Kind};
-use crate::bulk::PIECE;
+use super::record::{Lies, Record};
+use crate::calls::bulk::PIECE;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;

@@ -1,6 +1,6 @@
 //! Why a typed cache was not made, or gave no object, or stays.
 
-use super::cache::ObjectCache;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::Kind;
 use crate::cache::CacheSettings;

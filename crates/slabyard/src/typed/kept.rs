@@ -1,11 +1,12 @@
 //! Allocation from caches whose objects are kept.
 
-use super::block::Record;
 use super::boxed::{CacheBox, Memory};
-use super::cache::{ObjectCache, no_memory};
+use super::cache::no_memory;
 use super::errors::AllocError;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::{Kept, KeptObject};
+use super::record::Record;
 use core::mem::forget;
 use core::ptr::NonNull;
 

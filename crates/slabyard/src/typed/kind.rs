@@ -9,8 +9,8 @@
 //! allocate, and panic. The values that are there when a slab ends are dropped inside of the yard:
 //! what they free then is freed later, and a panic aborts the process.
 
-use super::block::{Lies, Record};
 use super::home::Home;
+use super::record::{Lies, Record};
 use crate::created::abandoned::defers;
 use crate::slab::{Constructor, Destructor};
 use core::mem::MaybeUninit;

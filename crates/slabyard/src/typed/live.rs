@@ -5,10 +5,10 @@
 //!
 //! Neighbour: [`crate::live`] walks.
 
-use super::block::Record;
-use super::cache::ObjectCache;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::Kind;
+use super::record::Record;
 use crate::live::Walked;
 
 /// What a walk over the live objects of a cache met.

@@ -1,17 +1,17 @@
 //! Prefilled sheaves of typed caches: objects set apart before a part of the program that must not
 //! meet a lack of memory.
 //!
-//! Neighbours: [`crate::prefill`] has those of caches without a type, and does the work.
+//! Neighbours: [`crate::calls::prefill`] has those of caches without a type, and does the work.
 //! Invariant: what is in the sheaf is memory of the cache, and no value; of kept objects it may be
 //! one that was made before.
 
-use super::block::{Lies, Record};
 use super::boxed::CacheBox;
-use super::cache::ObjectCache;
 use super::errors::AllocError;
+use super::handle::ObjectCache;
 use super::home::Home;
 use super::kind::{Fresh, Kept, Kind};
-use crate::prefill;
+use super::record::{Lies, Record};
+use crate::calls::prefill;
 use crate::process::ProcessYard;
 use core::fmt;
 use core::ptr::NonNull;

@@ -19,7 +19,7 @@
 //! owner got its object after the pop.) Of objects that the caller does not own, as at the end,
 //! a look while other threads move them is a guess, and [`crate::verify`] decides.
 //!
-//! Neighbour: [`crate::yard::reclaim::countdown`] sends frees here, and marks the rows on which frees
+//! Neighbour: [`crate::reclaim::countdown`] sends frees here, and marks the rows on which frees
 //! were made.
 
 use crate::cache::slots::slot_of;
@@ -27,100 +27,18 @@ use crate::engine::{Engine, Shape};
 use crate::pages::Cause;
 use crate::platform::{Platform, Slot};
 use crate::slab::{Object, Word};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::yard::slow_path::{RUN_CALLS, enter_slow_path};
+use crate::slow_path::enter_slow_path;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::yard::checks::Seen;
+use crate::yard::depth::RUN_CALLS;
 use crate::yard::{Place, Yard};
-
-/// Bitmap words that the check at the end keeps of one cache: objects of further words are not
-/// checked. A small process parks some 64 objects of a size, in 2 to 4 words; one that made
-/// 20,000 allocations of mixed sizes some hundred.
-const WORDS: usize = 1024;
-/// Of these so many are used, so that a search for one that is not there ends soon.
-const MOST_WORDS: usize = WORDS / 4 * 3;
 
 /// Objects of a stack that this check looks at, where neighbours count as one: a sheaf of the
 /// smallest.
 const LOOKS: usize = 1022;
 
-/// Objects of all stacks that it looks at, so that the end of a large process is not felt: 20 ns
-/// each.
-const ALL_LOOKS: usize = 32 << 10;
-
 /// Objects on top of a stack with which an address is compared that should be live.
 const RECENT: usize = 8;
-
-/// Rows on which slow paths began, a bit each; rows this far apart share one.
-const ROWS: usize = 256;
-
-/// The state of the close checks.
-pub(crate) struct Checks {
-    /// How many more frees are checked closely.
-    left: AtomicU32,
-    /// 1: [`Checks::left`] was set above 0.
-    began: AtomicU32,
-    rows: [AtomicU64; ROWS / 64],
-    table: Table,
-}
-
-impl Checks {
-    pub(crate) const fn new() -> Self {
-        Checks {
-            left: AtomicU32::new(0),
-            began: AtomicU32::new(0),
-            rows: [const { AtomicU64::new(0) }; ROWS / 64],
-            table: Table::new(),
-        }
-    }
-
-    /// Records that objects may be parked on a row.
-    #[inline]
-    pub(crate) fn mark(&self, row: usize) {
-        let (word, bit) = (&self.rows[row % ROWS / 64], 1 << (row % 64));
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
-    }
-
-    /// True if `f` is true of any of the first `nr` rows on which objects may be parked. (Plain loops:
-    /// iterators took a third of the time of the check at the end.)
-    #[inline]
-    fn any_row(&self, nr: usize, mut f: impl FnMut(usize) -> bool) -> bool {
-        for (i, word) in self.rows.iter().enumerate() {
-            let mut bits = word.load(Ordering::Relaxed);
-            while bits != 0 {
-                let mut row = 64 * i + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                while row < nr {
-                    if f(row) {
-                        return true;
-                    }
-                    row += ROWS;
-                }
-            }
-        }
-        false
-    }
-
-    /// True while frees are checked closely.
-    #[inline]
-    pub(crate) fn are_close(&self) -> bool {
-        self.left.load(Ordering::Relaxed) != 0
-    }
-
-    /// True if frees were checked closely once.
-    pub(crate) fn began(&self) -> bool {
-        self.began.load(Ordering::Relaxed) != 0
-    }
-
-    /// Counts one checked free; `u32::MAX` stands for all.
-    fn take(&self) {
-        let left = self.left.load(Ordering::Relaxed);
-        if left != u32::MAX && left != 0 {
-            // Two threads may count the same one: one check more than asked for.
-            self.left.store(left - 1, Ordering::Relaxed);
-        }
-    }
-}
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// Makes the next so many frees take the slow path and its close checks; `u32::MAX`: all.
@@ -341,94 +259,6 @@ fn run_length(objects: &[AtomicUsize], address: usize, step: usize, most: usize)
         left = others;
     }
     objects.len() - left.len()
-}
-
-/// Words of bitmaps, with a bit for each object that is free or was seen: a hash table (Knuth,
-/// TAOCP 6.4, linear probing) of keys and bits, in zeros that no process touches but here.
-struct Table {
-    /// 1 while it is used.
-    taken: AtomicU32,
-    /// The number of a look at one cache. Keys of earlier looks count as no key.
-    look: AtomicU32,
-    words: [[AtomicU64; 2]; WORDS],
-}
-
-impl Table {
-    const fn new() -> Self {
-        Table {
-            taken: AtomicU32::new(0),
-            look: AtomicU32::new(0),
-            words: [const { [const { AtomicU64::new(0) }; 2] }; WORDS],
-        }
-    }
-}
-
-/// The table, for one who looks.
-struct Seen<'a> {
-    table: &'a Table,
-    /// Of the look that is under way.
-    nr_words: usize,
-    look: u64,
-    /// Objects that may be looked at.
-    left: usize,
-}
-
-impl Drop for Seen<'_> {
-    fn drop(&mut self) {
-        // Pairs with the Acquire in `take`.
-        self.table.taken.store(0, Ordering::Release);
-    }
-}
-
-impl<'a> Seen<'a> {
-    /// Bits of a key: the slab, the word in it, the look.
-    const SLAB: u32 = 32;
-    const WORD: u32 = 12;
-    const LOOKS: u32 = 1 << (u64::BITS - Self::SLAB - Self::WORD);
-
-    /// `None` while another thread looks.
-    fn take(table: &'a Table) -> Option<Self> {
-        let is_free = table.taken.swap(1, Ordering::Acquire) == 0;
-        is_free.then_some(Seen { table, nr_words: 0, look: 0, left: ALL_LOOKS })
-    }
-
-    fn begin_cache(&mut self) {
-        self.nr_words = 0;
-        // From 1 on: a key of zeros is none.
-        let look = self.table.look.load(Ordering::Relaxed) % (Self::LOOKS - 1) + 1;
-        self.table.look.store(look, Ordering::Relaxed);
-        self.look = look.into();
-    }
-
-    /// The bits of a word, at first those that `read` returns; `None` if there is no room for
-    /// another word, or enough objects were looked at.
-    #[inline]
-    fn bits(&mut self, slab: u32, word: Word, read: impl FnOnce() -> u64) -> Option<&'a AtomicU64> {
-        self.left = self.left.checked_sub(1)?;
-        let nth = u64::from(word.index_of(0) / Word::OBJECTS);
-        debug_assert!(nth < 1 << Self::WORD);
-        let table = self.table;
-        let key = (self.look << Self::WORD | nth) << Self::SLAB | u64::from(slab);
-        let hash = (key << 16 ^ key >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mut at = (hash >> (u64::BITS - WORDS.ilog2())) as usize;
-        loop {
-            let [known, bits] = &table.words[at];
-            let found = known.load(Ordering::Relaxed);
-            if found == key {
-                return Some(bits);
-            }
-            if found >> (Self::SLAB + Self::WORD) != self.look {
-                if self.nr_words == MOST_WORDS {
-                    return None;
-                }
-                self.nr_words += 1;
-                bits.store(read(), Ordering::Relaxed);
-                known.store(key, Ordering::Relaxed);
-                return Some(bits);
-            }
-            at = (at + 1) % WORDS;
-        }
-    }
 }
 
 fn holds(objects: &[AtomicUsize], address: usize) -> bool {

@@ -17,8 +17,8 @@
 
 pub(crate) mod close;
 pub(crate) mod debugging;
-mod unused;
 
+use crate::cache::debug_of;
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::{Debug, Engine};
 use crate::observe::Quiesced;
@@ -255,7 +255,7 @@ fn check_pages<P: Platform, E: Engine>(
     // A check before this one may have ended with a fault.
     for number in yard.caches().numbers() {
         yard.cache(number).tally.take();
-        debugging::debug_of(yard.cache(number)).map(Debug::take_waiting);
+        debug_of(yard.cache(number)).map(Debug::take_waiting);
     }
     debugging::expect_waiting(yard);
     let mut free_granules = 0usize;
@@ -343,7 +343,7 @@ fn check_pages<P: Platform, E: Engine>(
         let published = cache.engine.is_list_published(on) && cache.engine.is_published(on);
         expect("cache published as it is", number, u64::from(published), 1)?;
         expect("objects out of cache", number, cache.out(), slabs * objects_a_slab - free)?;
-        let waiting = debugging::debug_of(cache).map_or(0, Debug::take_waiting);
+        let waiting = debug_of(cache).map_or(0, Debug::take_waiting);
         expect("objects that wait for readers", number, waiting.into(), 0)?;
         sound.slabs += slabs;
         objects += slabs * objects_a_slab;
@@ -355,7 +355,7 @@ fn check_pages<P: Platform, E: Engine>(
     let in_banks = if quiesced.stopped || quiesced.is_alone() { in_lists.banked as u64 } else { 0 };
     expect("runs in banks", 0, in_banks.min(banked), in_banks)?;
     expect("slabs that wait for readers", 0, count_held(yard), held)?;
-    expect("slabs that wait for readers, as counted", 0, g.rcu.nr_held() as u64, held)?;
+    expect("slabs that wait for readers, as counted", 0, g.held.nr() as u64, held)?;
     let count = g.free_count();
     expect("free granules", 0, free_granules as u64, count.free as u64)?;
     let mut in_blocks = 0u64;

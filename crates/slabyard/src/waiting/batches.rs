@@ -1,184 +1,26 @@
-//! Batches of freed objects that wait for readers: arrays of addresses, filled by the CPUs that
-//! free, each closed with the epoch that it waits for (the kernel's `kfree_rcu` fills a sheaf, or
-//! a page of pointers, a CPU).
+//! Fills batches of objects that wait for readers, and frees those whose epoch is over onto the CPU's
+//! stack like any others, so that they are handed out again first: full sheaves go to the barn from there.
 //!
-//! ```text
-//! part (by row)   open: BATCH addresses at most     closed: a ring, oldest first
-//!                 +------+                          +----------------+----------------+--
-//!                 | a b c|   full, or OLD_MS old -> | batch, epoch 7 | batch, epoch 9 |
-//!                 +------+                          +----------------+----------------+--
-//! ```
-//!
-//! When a batch's epoch is over, its objects are freed onto the CPU's stack like any others, so
-//! that they are handed out again first: full sheaves go to the barn from there.
-//!
-//! Neighbours: [`super`] decides when; the memory is the sheaves' pool.
-//! Invariants: the epochs in a ring do not fall; `closed` - `freed` = batches in the ring and in
-//! the hands of a slow path; an object is in one batch or none.
+//! Neighbours: [`crate::yard::batches`] keeps them; [`super`] decides when.
 
-use super::NotTaken;
+use crate::cache::slots::number_of;
 use crate::engine::Engine;
+use crate::inside::{free_inside, push};
+use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;
-use crate::pages::{PageHeap, Sheaf};
 use crate::platform::Platform;
-use crate::rcu::Epoch;
-use crate::sync::{AtomicUsize, Guard, Lock, Ordering, Rank};
-use crate::waiting::serve_waiting;
-use crate::yard::{Place, Yard, free_inside, push};
+use crate::sync::Ordering;
+use crate::yard::batches::{BATCH, PARTS, Part, Tickets};
+use crate::yard::{Place, Yard};
 
-/// Objects of a batch.
-pub const BATCH: u32 = 256;
 /// Bytes of objects that may wait.
 pub const MOST_BYTES: usize = 32 << 20;
-/// Rows so far apart share a part.
-const PARTS: usize = 8;
-/// Closed batches of a part.
-const RING: usize = 16;
+
 /// A batch that is not full is closed after so many milliseconds, at the next slow path.
 const OLD_MS: u64 = 20;
 
-/// A part: what some CPUs freed.
-struct Part {
-    /// A list of one sheaf, or of none.
-    open: u32,
-    opened_ms: u64,
-    ring: [(u32, u64); RING],
-    first: usize,
-    nr: usize,
-    /// Batches closed and batches freed so far.
-    closed: u64,
-    freed: u64,
-}
-
-impl Part {
-    const NEW: Part = Part {
-        open: NO_SHEAF,
-        opened_ms: 0,
-        ring: [(NO_SHEAF, 0); RING],
-        first: 0,
-        nr: 0,
-        closed: 0,
-        freed: 0,
-    };
-
-    /// Closes the open batch. False if the ring has no room; true, too, if there is none.
-    fn close<P: Platform>(&mut self, heap: &PageHeap<P>) -> bool {
-        if self.open == NO_SHEAF {
-            return true;
-        }
-        if self.nr == RING {
-            return false;
-        }
-        let last = &mut self.ring[(self.first + self.nr) % RING];
-        *last = (self.open, heap.rcu.wanted().number());
-        self.open = NO_SHEAF;
-        self.nr += 1;
-        self.closed += 1;
-        true
-    }
-
-    fn epoch(&self) -> Option<Epoch> {
-        (self.nr > 0).then(|| Epoch::of(self.ring[self.first].1))
-    }
-
-    fn take_first<P: Platform>(&mut self, heap: &PageHeap<P>) -> Option<Sheaf> {
-        if !heap.rcu.is_over(self.epoch()?) {
-            return None;
-        }
-        let (mut list, _) = self.ring[self.first];
-        self.first = (self.first + 1) % RING;
-        self.nr -= 1;
-        heap.sheaves.unlink(&mut list)
-    }
-}
-
-/// What a barrier waits for: of each part, so many batches closed, and all of them freed.
-pub(super) struct Tickets([u64; PARTS]);
-
-/// All batches of a yard.
-pub(crate) struct Batches {
-    parts: [Lock<Part>; PARTS],
-    /// Objects that wait, and their bytes.
-    objects: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-impl Batches {
-    pub(crate) const fn new() -> Self {
-        Batches {
-            parts: [const { Lock::new(Rank::Waiting, Part::NEW) }; PARTS],
-            objects: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-        }
-    }
-
-    /// In the child of a fork: nobody has a lock. Calls `f` with each object that waits, which are
-    /// counted anew with their bytes.
-    pub(crate) fn begin_child<P: Platform>(
-        &self,
-        heap: &PageHeap<P>,
-        mut bytes_of: impl FnMut(usize) -> usize,
-    ) {
-        self.parts.iter().for_each(|part| _ = part.abandon());
-        let (mut objects, mut bytes) = (0, 0);
-        self.each_object(heap, |address| {
-            objects += 1;
-            bytes += bytes_of(address);
-        });
-        self.objects.store(objects, Ordering::Relaxed);
-        self.bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Objects that wait.
-    #[inline(always)]
-    pub(crate) fn nr_waiting(&self) -> usize {
-        self.objects.load(Ordering::Relaxed)
-    }
-
-    fn own<'a, P: Platform>(&'a self, p: &'a P) -> Guard<'a, Part, P> {
-        self.parts[p.row_hint().unwrap_or(0) % PARTS].lock(p)
-    }
-
-    /// The parts, the caller's first.
-    fn each<'a, P: Platform>(&'a self, p: &'a P) -> impl Iterator<Item = &'a Lock<Part>> + 'a {
-        let own = p.row_hint().unwrap_or(0);
-        (0..PARTS).map(move |nth| &self.parts[(own + nth) % PARTS])
-    }
-
-    /// The least epoch that a closed batch waits for.
-    pub(super) fn first<P: Platform>(&self, p: &P) -> Option<Epoch> {
-        if self.nr_waiting() == 0 {
-            return None;
-        }
-        self.parts.iter().filter_map(|part| part.lock(p).epoch()).min()
-    }
-
-    /// What a barrier waits for that begins now.
-    pub(super) fn tickets<P: Platform>(&self, p: &P) -> Tickets {
-        Tickets(self.parts.each_ref().map(|part| {
-            let part = part.lock(p);
-            part.closed + u64::from(part.open != NO_SHEAF)
-        }))
-    }
-
-    pub(super) fn are_done<P: Platform>(&self, p: &P, tickets: &Tickets) -> bool {
-        self.parts.iter().zip(tickets.0).all(|(part, ticket)| part.lock(p).freed >= ticket)
-    }
-
-    /// Calls `f` with each object that waits. While no slow path is under way.
-    pub(crate) fn each_object<P: Platform>(&self, heap: &PageHeap<P>, mut f: impl FnMut(usize)) {
-        for part in &self.parts {
-            let part = part.lock(&heap.platform);
-            heap.sheaves.each_listed(part.open, &mut f);
-            for nth in 0..part.nr {
-                heap.sheaves.each_listed(part.ring[(part.first + nth) % RING].0, &mut f);
-            }
-        }
-    }
-}
-
 /// Puts an object into the caller's open batch.
-pub(super) fn take_for_readers<P: Platform, E: Engine>(
+pub(crate) fn take_for_readers<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
     bytes: usize,
@@ -274,7 +116,7 @@ pub(super) fn close_old_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 }
 
 /// Closes the open batches that are among a barrier's.
-pub(super) fn close_batches<P: Platform, E: Engine>(yard: &Yard<P, E>, tickets: &Tickets) {
+pub(crate) fn close_batches<P: Platform, E: Engine>(yard: &Yard<P, E>, tickets: &Tickets) {
     for (part, ticket) in yard.waiting.batches.parts.iter().zip(tickets.0) {
         let mut part = part.lock(yard.platform());
         if part.closed < ticket {
@@ -300,4 +142,54 @@ pub(super) fn free_waited_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     batches.objects.fetch_sub(objects, Ordering::Relaxed);
     batches.bytes.fetch_sub(bytes, Ordering::Relaxed);
     part.lock(p).freed += 1;
+}
+
+/// Frees a part of what has waited long enough, and advances the grace period. The caller is in
+/// a slow path and holds no lock.
+pub(crate) fn serve_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if !has_waiting(yard) {
+        return;
+    }
+    let p = yard.platform();
+    close_old_batch(yard);
+    let first = yard.heap.first_held().into_iter().chain(yard.waiting.batches.first(p)).min();
+    if first.is_none_or(|first| !yard.heap.rcu.poll(p, first)) {
+        return;
+    }
+    free_waited_slabs(yard);
+    free_waited_batch(yard);
+}
+
+fn free_waited_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    for _ in 0..MOST_SLABS {
+        let Some(waited) = yard.heap.take_waited() else { return };
+        // The cache is there as long as one of its slabs waits.
+        if let Some(number) = number_of(waited.slot) {
+            let cache = yard.caches.get(number);
+            cache.on(&yard.heap).free_waited(waited.slab);
+        }
+    }
+}
+
+/// Something waits for readers, as of a moment ago.
+#[inline(always)]
+pub(crate) fn has_waiting<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.waiting.batches.nr_waiting() + yard.heap.held.nr() != 0
+}
+
+/// Slabs that one slow path frees after readers.
+const MOST_SLABS: usize = 16;
+
+/// Why an object was not taken to be freed after readers. It is the caller's as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// It is not the begin of a live object, or not of this cache's: where it lies.
+    Place(Place),
+    /// More than [`MOST_BYTES`], or as many batches as there are, wait for readers that stay.
+    /// Try again after sections, or wait by [`Yard::free_after_waiting`].
+    Full,
+    /// The system refuses memory for a batch. As above.
+    Memory,
+    /// The caller is a signal handler that interrupted a slow path.
+    Interrupted,
 }

@@ -2,16 +2,17 @@
 //! thread may hold locks, so the handler only links the object into a list through the freed
 //! objects, and the end of the next slow path frees them.
 //!
-//! Neighbour: [`crate::yard::slow_path`], whose end calls [`run_deferred`].
+//! Neighbour: [`crate::slow_path`], whose end calls [`run_deferred`].
 
 use crate::cache::slots::slot_of;
+use crate::debugging::link_of;
 use crate::engine::Engine;
 use crate::guarded::free_guarded;
+use crate::inside::free_inside;
 use crate::pages::Cause;
 use crate::platform::Platform;
 use crate::sync::Ordering;
-use crate::verify::debugging::link_of;
-use crate::yard::{Place, Yard, free_inside};
+use crate::yard::{Place, Yard};
 
 /// The first word of an object that `run_deferred` has taken off the list: no link.
 const DONE: usize = usize::MAX;

@@ -1,51 +1,49 @@
-//! Floor 5: the yard, one whole allocator as a value: page heap, caches, gate.
+//! Floor 6: the yard, one whole allocator as a value: page heap, caches, gate, and what reclaim, checks
+//! and readers keep of it. Each part is a file of this directory.
 //!
-//! The slow paths of `malloc` and `free` call the functions of this module; the fast paths are
-//! a pop and a push. [`reclaim`] returns idle memory to the system, [`bound`] limits how much
-//! of that one call does, [`crate::observe::count`] reports how many objects and bytes are in each state, and
+//! Neighbours: [`crate::calls`] has what programs call, [`crate::reclaim`] returns idle memory to the
+//! system, [`crate::bound`] limits how much of that one call does, [`crate::observe`] counts, and
 //! [`crate::verify`] checks the whole yard.
+//! Invariant: nothing here works on more than its own part.
 
-pub mod bound;
+pub(crate) mod batches;
+pub(crate) mod checks;
+pub(crate) mod depth;
+pub(crate) mod growth;
+pub(crate) mod guarded;
+pub(crate) mod idle_stacks;
+pub mod large;
+pub(crate) mod looks;
+pub(crate) mod pass;
+mod place;
 #[doc(hidden)] // For tests.
-pub mod reclaim;
-pub(crate) mod seen;
-pub(crate) mod slow_path;
-pub(crate) mod stacks;
+pub mod rate;
+pub(crate) mod sparse;
+pub(crate) mod surplus;
+pub(crate) mod waiting;
 
-pub use crate::large::{LARGEST_RUN, LARGEST_WARM_RUN};
-pub use crate::place::Place;
+pub use large::{LARGEST_RUN, LARGEST_WARM_RUN};
+pub use place::Place;
 
 use crate::cache::slots::slot_of;
 use crate::cache::{Cache, CacheId, Caches, classes};
 use crate::engine::{Engine, Shape, Sheaves};
 use crate::gate::Gate;
-use crate::growth::Growth;
-use crate::guarded::{alloc_nothing, map_block};
-use crate::large::{Large, alloc_large, bank, free_large, take_banked};
 use crate::pages::{Misuse, PageHeap};
-use crate::place::may_begin;
-use crate::platform::mark::Mark;
 use crate::platform::{FastPath, GRANULE, Platform, Slot};
-use crate::prefetch::{fetch_for_alloc, fetch_for_free};
-use crate::sized::is_sized;
-use crate::sparse::look_at_parked;
-use crate::surplus::Surplus;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Lock, Once, Ordering, Rank, fence};
-use crate::verify::close::{Checks, check_free};
-use crate::verify::debugging::{debug_of, is_to_fail};
-use crate::waiting::Waiting;
-use crate::waiting::deferred::defer;
-use crate::yard::reclaim::countdown::is_countdown_over;
-use crate::yard::reclaim::drain::drain_all;
-use crate::yard::slow_path::{enter, slow_path_of_free};
-use reclaim::pass::Pass;
-use reclaim::rate::{EVERY_CALL, Rate};
-use seen::Seen;
+use crate::yard::checks::Checks;
+use crate::yard::growth::Growth;
+use crate::yard::large::Large;
+use crate::yard::surplus::Surplus;
+use crate::yard::waiting::Waiting;
+use idle_stacks::Seen;
+use pass::Pass;
+use rate::{EVERY_CALL, Rate};
 use slabyard_abi::engines::EngineName;
-use slow_path::{Background, RUN_CALLS};
 
 /// Addresses that the system chooses have 48 bits at most.
-const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
+pub(crate) const MOST_BYTES: usize = if usize::BITS == 64 { 1 << 48 } else { isize::MAX as usize };
 
 /// Address space that a yard reserves if nobody says how much: 1 TiB, where addresses reach so far.
 pub(crate) const RESERVE_BYTES: usize = if usize::BITS == 64 { 1 << 40 } else { 1 << 28 };
@@ -82,14 +80,14 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     pub(crate) interval: AtomicU32,
-    /// How often [`reclaim::ticker::ask_all`] ran: a slow path under way at that time asks again.
-    asked: AtomicU32,
+    /// How often [`ask_all`](crate::reclaim::kick::ask_all) ran: a slow path under way at that time asks again.
+    pub(crate) asked: AtomicU32,
     /// Passes in a row that reclaimed nothing.
-    idle_passes: AtomicU32,
+    pub(crate) idle_passes: AtomicU32,
     /// Passes since the program became slow.
-    slow_passes: AtomicU32,
-    on_ticking: Once<fn(bool)>,
-    on_every_call: Once<fn()>,
+    pub(crate) slow_passes: AtomicU32,
+    pub(crate) on_ticking: Once<fn(bool)>,
+    pub(crate) on_every_call: Once<fn()>,
     /// How often a drain was requested of rows that cannot be stopped: their owners drain them.
     pub(crate) drain_requests: AtomicU32,
     pub(crate) large: Large,
@@ -99,16 +97,10 @@ pub struct Yard<P, E = Sheaves> {
     /// Threads that free what was deferred.
     pub(crate) running_deferred: AtomicU32,
     /// What waits for readers.
-    pub(crate) waiting: Waiting<P, E>,
+    pub(crate) waiting: Waiting<Yard<P, E>>,
     /// The purge backlog: free granules that the next slow paths purge, however young they are.
     pub(crate) backlog: AtomicUsize,
     pub(crate) surplus: Surplus,
-}
-
-/// About how many calls about a cache, or about runs, make one slow path.
-#[inline]
-fn calls_of<E: Engine>(cache: Option<&Cache<E>>) -> u32 {
-    cache.map_or(RUN_CALLS, |cache| cache.shape().calls())
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
@@ -232,61 +224,6 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         choose_pops(self);
         self.platform().fast_path(slot, self.caches.pops(id.number()))
     }
-
-    /// Allocates `bytes` aligned to `align` (a power of two). `None` if there is no memory even
-    /// after all that is parked was drained.
-    #[inline]
-    pub fn alloc(&self, bytes: usize, align: usize) -> Option<usize> {
-        // Larger than each class.
-        if bytes > classes::LARGEST
-            && let Some(address) = take_banked(self, bytes, align)
-        {
-            return Some(address);
-        }
-        alloc_in_slow_path(self, bytes, align)
-    }
-
-    /// Allocates by the fast path first.
-    #[inline]
-    pub fn alloc_fast(&self, bytes: usize, align: usize) -> Option<usize> {
-        if !self.wants_every_call()
-            && let Some(class) = classes::class_for_aligned(bytes, align)
-            && let Some(address) = self.platform().pop(slot_of(class))
-        {
-            return Some(address);
-        }
-        self.alloc(bytes, align)
-    }
-
-    /// Frees an allocation in the slow path.
-    ///
-    /// # Errors
-    /// Where the address lies, if it is not the begin of a live allocation; nothing has changed.
-    #[inline]
-    pub fn free(&self, address: usize) -> Result<(), Place> {
-        let class = self.class_at(address);
-        if class.is_none() && bank(self, address) {
-            return Ok(());
-        }
-        free_in_slow_path(self, class, address)
-    }
-
-    /// Frees by the fast path first.
-    ///
-    /// # Errors
-    /// As [`Yard::free`].
-    #[inline]
-    pub fn free_fast(&self, address: usize) -> Result<(), Place> {
-        // The countdown counts the frees of runs, too.
-        let class = self.class_at(address);
-        if self.platform().count_down()
-            && let Some(class) = class
-            && push(self, self.caches.get(class), address)
-        {
-            return Ok(());
-        }
-        self.free(address)
-    }
 }
 
 /// Sets the offsets of which inlined calls pop: when the interval has changed, and for a new
@@ -303,145 +240,4 @@ pub(crate) fn choose_pops<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             return;
         }
     }
-}
-
-#[inline(never)]
-fn alloc_in_slow_path<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    bytes: usize,
-    align: usize,
-) -> Option<usize> {
-    // Larger than the address space: a drain would not help.
-    if bytes > MOST_BYTES || align > MOST_BYTES || is_to_fail(yard, bytes, align) {
-        return None;
-    }
-    let class = yard.class_for(bytes, align);
-    let cache = class.map(|class| &yard.caches.classes()[class]);
-    fetch_for_alloc(yard, cache);
-    let mark = Mark::new();
-    let Some(_slow_path) = enter(yard, calls_of(cache), Background::Any, Some(&mark)) else {
-        return alloc_outside(yard, bytes, align);
-    };
-    alloc_or_drain(yard, cache, bytes, align)
-}
-
-/// The caller is in a slow path.
-pub(crate) fn alloc_or_drain<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    cache: Option<&Cache<E>>,
-    bytes: usize,
-    align: usize,
-) -> Option<usize> {
-    if let Some(address) = alloc_once(yard, cache, bytes, align) {
-        return Some(address);
-    }
-    yard.platform().page_refused();
-    drain_all(yard);
-    alloc_once(yard, cache, bytes, align)
-}
-
-/// Allocates outside of a slow path: in a handler that interrupted one of this thread, which
-/// may hold locks. Makes a mapping, which needs no lock.
-///
-/// A class's object is aligned by its size, and who asks for an alignment may ask for a class
-/// instead ([`classes::request_for_aligned`]): so a mapping in place of one has its size's
-/// alignment, too.
-#[cold]
-pub(crate) fn alloc_outside<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    bytes: usize,
-    align: usize,
-) -> Option<usize> {
-    let by_size = classes::class_for_aligned(bytes, align)
-        .map_or(1, |class| 1 << classes::ROWS[class].0.trailing_zeros());
-    map_block(yard, bytes, align.max(by_size))
-}
-
-fn alloc_once<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    cache: Option<&Cache<E>>,
-    bytes: usize,
-    align: usize,
-) -> Option<usize> {
-    match cache {
-        Some(cache) if E::SIZED && bytes == 0 => alloc_nothing(yard, cache, align),
-        Some(cache) if E::SIZED => cache.engine.alloc_sized(cache.on(&yard.heap), bytes, align),
-        Some(cache) => cache.engine.alloc(cache.on(&yard.heap)),
-        None => alloc_large(yard, bytes, align),
-    }
-}
-
-#[inline(never)]
-fn free_in_slow_path<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    class: Option<usize>,
-    address: usize,
-) -> Result<(), Place> {
-    let spent = is_countdown_over(yard);
-    let cache = class.map(|class| yard.caches.get(class));
-    fetch_for_free(yard, cache, address);
-    let mark = Mark::new();
-    let is_close = yard.checks.are_close();
-    let calls = if is_close { RUN_CALLS } else { calls_of(cache) };
-    let Some(_slow_path) = slow_path_of_free(yard, calls, spent, &mark) else {
-        defer(yard, address);
-        return Ok(());
-    };
-    if is_close {
-        return free_closely(yard, class, address, spent);
-    }
-    // The periodic slow path: the sheaf may have room.
-    if !(spent && cache.is_some_and(|cache| push(yard, cache, address))) {
-        free_inside(yard, cache, address)?;
-    }
-    look_at_parked(yard, cache, spent);
-    Ok(())
-}
-
-/// As [`free_inside`], with the close checks of [`crate::verify::close`].
-#[cold]
-#[inline(never)]
-fn free_closely<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    class: Option<usize>,
-    address: usize,
-    spent: bool,
-) -> Result<(), Place> {
-    let cache = class.map(|class| yard.caches.get(class));
-    if !is_sized(yard)
-        && let Some((class, cache)) = class.zip(cache)
-        && debug_of(cache).is_none()
-        && (!check_free(yard, class, address)? || spent && push(yard, cache, address))
-    {
-        return Ok(());
-    }
-    free_inside(yard, cache, address)
-}
-
-pub(crate) fn free_inside<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    cache: Option<&Cache<E>>,
-    address: usize,
-) -> Result<(), Place> {
-    match cache {
-        Some(cache) if may_begin(yard, cache, address) => {
-            cache.engine.free(cache.on(&yard.heap), address);
-            Ok(())
-        }
-        None if free_large(yard, address) => Ok(()),
-        _ => Err(yard.place_of(address)),
-    }
-}
-
-/// Pushes onto this CPU's stack; false for an interior pointer, a full stack, and one that
-/// takes other objects.
-#[inline]
-pub(crate) fn push<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    cache: &Cache<E>,
-    address: usize,
-) -> bool {
-    let (p, main) = (yard.platform(), cache.shape().main());
-    let push = if E::TAGGED { P::push_if } else { P::push };
-    may_begin(yard, cache, address) && push(p, main, address)
 }

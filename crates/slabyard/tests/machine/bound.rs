@@ -1,15 +1,16 @@
-//! The bound on one call (`slabyard::yard::bound`), checked at each call: on modelled machines,
+//! The bound on one call (`slabbound`), checked at each call: on modelled machines,
 //! threads from 1 to 64 allocate and free in bursts and in trickles, all classes, runs and
 //! mappings, and hand objects to each other, while ticks fall due.
 //!
 //! The tests read a thread's counts of requests to the machine before and after each call. The
 //! machine itself asserts that no system call is made under a list's lock.
 
+use slabyard::bound;
 use slabyard::cache::classes::{CLASSES, ROWS};
 use slabyard::engine::cpu_slabs::OnCpus;
 use slabyard::engine::{ArrayCaches, Engine, Sheaves, Tiny};
 use slabyard::platform::Planted;
-use slabyard::yard::{LARGEST_RUN, Settings, Yard, bound};
+use slabyard::yard::{LARGEST_RUN, Settings, Yard};
 use slabyard_testkit::Random;
 use slabyard_testkit::machine::{Body, Config, Machine, Tally};
 use std::sync::Mutex;

@@ -2,7 +2,8 @@
 
 use super::{check, yard_on};
 use slabyard::cache::CacheSettings;
-use slabyard::waiting::{BATCH, MOST_BYTES, NotTaken, NotWaited};
+use slabyard::calls::readers::NotWaited;
+use slabyard::waiting::{BATCH, MOST_BYTES, NotTaken};
 use slabyard::yard::Place;
 use slabyard_testkit::machine::Config;
 

@@ -8,8 +8,6 @@
 //! the tuned lists of 6.18, whose batch and bounds `/proc/zoneinfo` shows; the least that is kept
 //! free as the kernel's document of its `vm` settings tells it.
 
-use crate::pages::percpu::LIST_BYTES;
-
 /// Memory that lists are in front of: a zone of a kernel, or a yard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
@@ -102,7 +100,7 @@ const ROWS: [Row; 5] = [
     Row {
         kind: PageLists::Slabyard,
         name: "slabyard",
-        orders: super::super::percpu::LISTED_ORDERS,
+        orders: LISTED_ORDERS,
         batch: Batch::One,
         low: 0,
         high: High::Bytes(LIST_BYTES as u64),
@@ -248,7 +246,7 @@ impl Rules {
         }
     }
 
-    pub(super) fn has_cold_lists(&self) -> bool {
+    pub(crate) fn has_cold_lists(&self) -> bool {
         matches!(self.cold, Cold::OwnList(_))
     }
 
@@ -305,3 +303,9 @@ impl List {
         }
     }
 }
+
+/// A list holds at most this many bytes, but at least one run.
+pub(crate) const LIST_BYTES: usize = 128 << 10;
+
+/// Orders (in granules) that have a list.
+pub const LISTED_ORDERS: u32 = slabyard_abi::region::row::RUN_ORDERS as u32;

@@ -3,7 +3,9 @@
 //! Neighbour: [`super`] has the state and finds out what there is.
 //! Invariant: once the process is sealed, no system call about memory is made.
 
-use super::{Counting, Mode, OnLinux, bytes, calls, handlers, huge, memory, nodes, slots};
+use super::mode::Mode;
+use super::on_linux::{Counting, OnLinux};
+use super::{bytes, calls, handlers, huge, memory, nodes, slots};
 use crate::platform::reader::Place;
 use crate::platform::rseq::{self, flags};
 use crate::platform::stack::{Rows, Slot, Stack, Stopped};
@@ -348,12 +350,12 @@ impl<C: Counting> Platform for OnLinux<C> {
     }
 
     fn on_thread_end(&self, place: &Place) -> bool {
-        self.ends_reader(place)
+        self.readers.ends(place)
     }
 
     fn fence_readers(&self) -> bool {
         may_call(self);
-        self.fence_all_readers()
+        self.readers.fence_all()
     }
 
     #[inline]

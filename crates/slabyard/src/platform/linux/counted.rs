@@ -2,7 +2,8 @@
 //!
 //! Neighbours: [`super::counts`] keeps the counts, [`super::nodes`] finds the nodes.
 
-use super::{Counting, Mode, OnLinux};
+use super::mode::Mode;
+use super::on_linux::{Counting, OnLinux};
 use crate::platform::Platform;
 use crate::sync::Ordering;
 use slabyard_abi::stats::CACHE_WORDS;

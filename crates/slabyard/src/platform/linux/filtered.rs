@@ -3,7 +3,7 @@
 //! Neighbour: the malloc library sees the filters that a program installs.
 //! Invariant: what is restricted or sealed stays so.
 
-use super::{Counting, OnLinux};
+use super::on_linux::{Counting, OnLinux};
 use crate::platform::{rseq, sys};
 use crate::sync::Ordering;
 

@@ -1,7 +1,7 @@
 //! What a call asks that may be one of a signal handler ([`crate::jumped`]): about a word that
 //! may be gone, and that no handler comes.
 
-use super::{Counting, OnLinux};
+use super::on_linux::{Counting, OnLinux};
 use crate::platform::sys;
 
 /// True if the C library has made no other thread: glibc says so since 2.32, and others nothing.

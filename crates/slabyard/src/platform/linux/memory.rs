@@ -46,7 +46,7 @@ const WHOLE_ROWS: usize = 4 << 20;
 /// Reservations that are known; there are no more than these in a yard.
 const RESERVATIONS: usize = 8;
 /// Room for small tables, and more for each row: a word for some 250 of its entries.
-const SMALL: usize = 128 << 10;
+pub(crate) const SMALL: usize = 128 << 10;
 const SMALL_PER_ROW: usize = 2 << 10;
 
 /// Since Linux 5.14; before that each page is faulted in as it is written.

@@ -13,7 +13,8 @@
 //! thread whose registration failed has the CPU number -2, which leads to a row
 //! of zeros, but the `mm_cid` 0, which leads to another thread's row.
 //!
-//! [`contract`] is what the engines see of it; [`process`] finds out what this process and machine have; [`park`] waits for locks; [`memory`] maps, in the range of
+//! [`on_linux`] is the value; [`contract`] is what the engines see of it; [`process`] finds out what
+//! this process and machine have; [`park`] waits for locks; [`memory`] maps, in the range of
 //! [`address_range`] where address space is limited.
 
 mod address_range;
@@ -29,7 +30,10 @@ mod filtered;
 mod handlers;
 mod huge;
 mod memory;
+mod mode;
 mod nodes;
+mod on_linux;
+mod own_slot;
 mod park;
 mod process;
 mod promises;
@@ -37,205 +41,6 @@ mod readers;
 mod shared;
 mod slots;
 
-use super::Platform;
-use super::rseq::{self, Thread, flags};
-use super::stack::{Rows, Slot};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use core::marker::PhantomData;
-use counts::Counts;
-use memory::Memory;
+pub use mode::Mode;
+pub use on_linux::{Counted, Counting, CountingLinux, Linux, OnLinux, Uncounted};
 pub use shared::Left;
-
-/// How CPUs are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// 1: the C library's registration.
-    Library,
-    /// 2: our own registration.
-    Own,
-    /// 3: a private slot for each thread.
-    Slots,
-}
-
-/// The platform of a real process.
-pub type Linux = OnLinux<Uncounted>;
-/// The same, which counts what slow paths do, once it is [asked](OnLinux::count_slow_paths), and
-/// may have [several nodes](OnLinux::set_nodes).
-pub type CountingLinux = OnLinux<Counted>;
-
-/// Whether a platform has code that counts, and that tells nodes. A type and no number, so that
-/// code which is generic over yards of processes has one parameter for it. Hidden, because users of
-/// this crate have one of the two types above.
-#[doc(hidden)]
-pub trait Counting: Send + Sync + 'static {
-    /// True if it has.
-    const COUNTS: bool;
-}
-
-/// It has none: slow paths have no branch for it.
-pub enum Uncounted {}
-
-impl Counting for Uncounted {
-    const COUNTS: bool = false;
-}
-
-/// It has both.
-pub enum Counted {}
-
-impl Counting for Counted {
-    const COUNTS: bool = true;
-}
-
-/// The platform of a real process.
-pub struct OnLinux<C: Counting> {
-    counting: PhantomData<C>,
-    rows: Rows,
-    memory: Memory,
-    /// The owner [calls](OnLinux::give_way) when the program registers an area itself.
-    gives_way: AtomicBool,
-    counts: Counts,
-    nodes: nodes::Nodes,
-    huge_pages: huge::Setting,
-    setup: Setup,
-    fence: fence::Fence,
-    readers: readers::Readers,
-    restricted: AtomicBool,
-    /// No system call about memory is possible any more.
-    sealed: AtomicBool,
-    birth: birth::Birth,
-    /// Called when a thread got a private slot (the malloc library sets a key of
-    /// the C library, whose destructor gives the slot back).
-    on_slot: AtomicUsize,
-}
-
-/// What `init` found, and what stays: each slow path reads it several times.
-struct Setup {
-    mode: AtomicU32,
-    /// Offset of `rseq_cs` from the thread pointer.
-    cs_offset: AtomicUsize,
-    page_bytes: AtomicUsize,
-}
-
-impl<C: Counting> OnLinux<C> {
-    /// A platform before [`OnLinux::init`].
-    #[must_use]
-    pub const fn new() -> Self {
-        OnLinux {
-            counting: PhantomData,
-            rows: Rows::new(),
-            memory: Memory::new(),
-            gives_way: AtomicBool::new(false),
-            counts: Counts::new(),
-            nodes: nodes::Nodes::new(),
-            huge_pages: huge::Setting::new(),
-            setup: Setup {
-                mode: AtomicU32::new(0),
-                cs_offset: AtomicUsize::new(0),
-                page_bytes: AtomicUsize::new(0),
-            },
-            fence: fence::Fence::new(),
-            readers: readers::Readers::new(),
-            restricted: AtomicBool::new(false),
-            sealed: AtomicBool::new(false),
-            birth: birth::Birth::new(),
-            on_slot: AtomicUsize::new(0),
-        }
-    }
-
-    /// Says, before [`OnLinux::init`], that the owner calls [`OnLinux::give_way`]. Without it, areas
-    /// are registered on request alone, because the program may have its own.
-    pub fn promise_to_give_way(&self) {
-        self.gives_way.store(true, Ordering::Relaxed);
-    }
-
-    /// The program is about to register an area of restartable sequences for this thread, which
-    /// can have one only: ours is taken back, and the thread has no row from now on.
-    pub fn give_way(&self) {
-        if self.mode() == Mode::Own {
-            process::give_way(rseq::thread());
-        }
-    }
-
-    /// Finds the mode, or takes the requested one if it is possible, and makes the rows. False
-    /// if there is no memory for them. Call it once.
-    pub fn init(&self, requested: Option<Mode>) -> bool {
-        let gives_way = self.gives_way.load(Ordering::Relaxed);
-        let (mode, cs_offset) = process::choose(requested, gives_way);
-        let page_bytes = process::page_bytes();
-        self.setup.mode.store(mode as u32, Ordering::Relaxed);
-        self.setup.cs_offset.store(cs_offset, Ordering::Relaxed);
-        self.setup.page_bytes.store(page_bytes, Ordering::Relaxed);
-        let (nr_rows, most) = match mode {
-            Mode::Library | Mode::Own => cpus::possible(),
-            Mode::Slots => {
-                let slots = slots::nr_rows(process::address_limit(), page_bytes);
-                (slots, slots)
-            }
-        };
-        if !self.memory.init(page_bytes, nr_rows, most, &self.rows) {
-            return false;
-        }
-        self.birth.init(page_bytes);
-        // Written before it is read: a page that was read first is faulted in twice. Slot 0
-        // keeps its zeros.
-        if let Some(row) = self.row_hint() {
-            self.rows.entry(row, Slot(0)).ask();
-        }
-        true
-    }
-
-    /// The mode found by [`OnLinux::init`].
-    #[inline]
-    pub fn mode(&self) -> Mode {
-        match self.setup.mode.load(Ordering::Relaxed) {
-            mode if mode == Mode::Library as u32 => Mode::Library,
-            mode if mode == Mode::Own as u32 => Mode::Own,
-            _ => Mode::Slots,
-        }
-    }
-
-    /// Where `rseq_cs` lies, from the thread pointer.
-    pub fn cs_offset(&self) -> usize {
-        self.setup.cs_offset.load(Ordering::Relaxed)
-    }
-
-    /// Registers the process for [`Platform::fence`]. With one thread this is
-    /// cheap, with several it takes milliseconds: the malloc library calls it
-    /// from its constructor.
-    pub fn prepare_fence(&self) {
-        if self.mode() != Mode::Slots {
-            self.fence.prepare();
-        }
-    }
-
-    /// Assumes that the system makes huge pages everywhere (`always`), whatever its setting.
-    pub fn assume_huge_pages(&self) {
-        self.huge_pages.assume();
-    }
-
-    #[cold]
-    fn enter_first(&self, thread: &Thread) {
-        thread.flags.fetch_or(flags::TRIED, Ordering::Relaxed);
-        match self.mode() {
-            Mode::Library => {}
-            Mode::Own => {
-                process::register(thread);
-            }
-            Mode::Slots => {
-                let Some(slot) = self.take_slot() else { return };
-                thread.cpu_id.store(slot, Ordering::Relaxed);
-                let call = self.on_slot.load(Ordering::Relaxed);
-                if call != 0 {
-                    // SAFETY: only `on_slot` stores here, a `fn()`.
-                    unsafe { core::mem::transmute::<usize, fn()>(call)() };
-                }
-            }
-        }
-    }
-}
-
-impl<C: Counting> Default for OnLinux<C> {
-    fn default() -> Self {
-        Self::new()
-    }
-}

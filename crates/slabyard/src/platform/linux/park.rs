@@ -1,6 +1,6 @@
 //! How threads wait for locks: futexes of the process.
 
-use super::{Counting, OnLinux};
+use super::on_linux::{Counting, OnLinux};
 use crate::platform::birth::CHILD;
 use crate::platform::{Park, Platform, rseq, sys};
 use crate::sync::{AtomicU32, Ordering};

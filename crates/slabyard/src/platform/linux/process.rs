@@ -1,7 +1,7 @@
 //! Properties of this process: the mode that is possible, the page size, and the limit of address
 //! space.
 
-use super::Mode;
+use super::mode::Mode;
 use crate::platform::rseq::{self, Thread, flags};
 use crate::platform::{GRANULE, sys};
 use crate::sync::{AtomicU32, Ordering};

@@ -5,7 +5,6 @@
 //! A key beyond the first 32 is not used: glibc allocates for such a key's first value, and a
 //! reader may be a signal handler that interrupted the allocator.
 
-use super::{Counting, OnLinux};
 use crate::platform::reader::{ENDED, Place};
 use crate::platform::{rseq, sys};
 use crate::sync::{AtomicU32, Ordering};
@@ -68,27 +67,27 @@ impl Readers {
             }
         }
     }
-}
 
-impl<C: Counting> OnLinux<C> {
-    pub(super) fn ends_reader(&self, place: &Place) -> bool {
+    /// True if the end of this thread will free a place.
+    pub(super) fn ends(&self, place: &Place) -> bool {
         let place = core::ptr::from_ref(place).cast::<u8>();
-        self.readers.key().is_some_and(|key| {
+        self.key().is_some_and(|key| {
             // SAFETY: the key was made.
             key < KEYS_IN_BLOCK && unsafe { pthread_setspecific(key, place) } == 0
         })
     }
 
-    pub(super) fn fence_all_readers(&self) -> bool {
-        if self.readers.refused.load(Ordering::Relaxed) != 0 {
+    /// Fences all threads of the process; false if the system refuses.
+    pub(super) fn fence_all(&self) -> bool {
+        if self.refused.load(Ordering::Relaxed) != 0 {
             return false;
         }
         // SAFETY: no memory is passed.
         let call = |command| unsafe { sys::call(sys::MEMBARRIER, [command, 0, 0, 0, 0, 0]) };
         // Who answers 0 to everything does not fence: the command must be named, once.
-        let known = self.readers.named.load(Ordering::Relaxed) != 0
+        let known = self.named.load(Ordering::Relaxed) != 0
             || call(MEMBARRIER_QUERY) & MEMBARRIER_PRIVATE_EXPEDITED as isize > 0;
-        self.readers.named.store(u32::from(known), Ordering::Relaxed);
+        self.named.store(u32::from(known), Ordering::Relaxed);
         // The first of a process, and of the child of a fork, is not registered.
         let done = known
             && (call(MEMBARRIER_PRIVATE_EXPEDITED) == 0
@@ -96,7 +95,7 @@ impl<C: Counting> OnLinux<C> {
                     && call(MEMBARRIER_PRIVATE_EXPEDITED) == 0);
         if !done {
             // A filter, or a kernel without it. It stays.
-            self.readers.refused.store(1, Ordering::Relaxed);
+            self.refused.store(1, Ordering::Relaxed);
         }
         done
     }

@@ -9,7 +9,8 @@
 //!
 //! Neighbour: the malloc library defines the functions that make such children.
 
-use super::{Counting, Mode, OnLinux};
+use super::mode::Mode;
+use super::on_linux::{Counting, OnLinux};
 use crate::platform::rseq::{self, flags as bits};
 use crate::platform::sys;
 use crate::sync::{AtomicU32, Ordering};

@@ -16,10 +16,10 @@
 
 use super::Maker;
 use super::object::check_of;
-use super::track::TRACK_BYTES;
 use crate::pages::PageHeap;
 use crate::pages::finding::{Bytes, Track, What};
 use crate::platform::Platform;
+use crate::slab::debug::layout::TRACK_BYTES;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Bytes of the track and the seal.

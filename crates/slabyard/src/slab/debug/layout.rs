@@ -18,7 +18,6 @@
 //!
 //! Neighbour: [`super::object`] fills and checks the parts.
 
-use super::track::TRACK_BYTES;
 use crate::slab::Geometry;
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::region::debugging;
@@ -109,6 +108,12 @@ impl Layout {
         (begin, (self.stride - self.left) as usize - begin)
     }
 }
+
+/// Words of a track, which readers of the process know: frames, thread and row, time, bytes.
+pub(super) const WORDS: usize = debugging::TRACK_WORDS;
+
+/// Bytes of a track.
+pub(super) const TRACK_BYTES: u32 = (WORDS * size_of::<u64>()) as u32;
 
 #[cfg(test)]
 mod tests {

@@ -4,18 +4,14 @@
 //! them; others read words that may change meanwhile, for reports alone.
 
 use super::Layout;
+use super::layout::WORDS;
 use crate::pages::PageHeap;
 use crate::pages::finding::Track;
 use crate::platform::Platform;
+use crate::slab::debug::layout::TRACK_BYTES;
 use crate::sync::{AtomicU64, Ordering};
 use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::region::debugging as abi;
-
-/// Words of a track, which readers of the process know: frames, thread and row, time, bytes.
-const WORDS: usize = abi::TRACK_WORDS;
-
-/// Bytes of a track.
-pub(super) const TRACK_BYTES: u32 = (WORDS * size_of::<u64>()) as u32;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

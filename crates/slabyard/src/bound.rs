@@ -1,0 +1,42 @@
+//! The bound on one call: the most work that an allocation or a free does, however much
+//! background work there is.
+//!
+//! A call does its own work and, in the slow path, one slice of a reclaim pass
+//! ([`super::reclaim::pass`]). Exempt are whole drains ([`super::reclaim::drain`]): for a trim,
+//! a request of another process, or a refused page; and the frees that a signal handler
+//! deferred to the slow path that it interrupted, each of which is a call of its own. A request
+//! above [`crate::yard::LARGEST_RUN`] costs in proportion to its size: it is mapped and unmapped
+//! whole, and may purge as many bytes as it takes, in whole huge pages; the free of a run
+//! above [`SHEDDING`] may purge [`SHED`] times as many bytes as it has.
+//!
+//! The tests count what calls do, and compare it with these numbers.
+
+use crate::engine::Shape;
+use crate::pages::huge::HUGE;
+use crate::pages::purge;
+use crate::platform::GRANULE;
+
+/// Slab operations of the call's own work: objects of one bitmap word put into a slab, or
+/// objects taken out of one.
+pub const OWN_SLAB_OPERATIONS: u64 = Shape::MOST_PIECE as u64;
+
+/// Slab operations of a call: its own, and in its slice as many as a sheaf has objects, because
+/// a slice may flush one whole stack.
+pub const SLAB_OPERATIONS: u64 = OWN_SLAB_OPERATIONS + Shape::STACK_OBJECTS as u64;
+
+/// Fences of all CPUs in a call.
+pub const FENCES: u64 = 1;
+
+/// System calls that purge pages, in a call.
+pub const GIVE_BACKS: u64 = 1;
+
+/// Bytes that one such system call purges.
+pub const GIVE_BACK_BYTES: u64 = purge::MOST_BYTES as u64;
+
+/// The free of a run above [`SHEDDING`] bytes may purge [`SHED`] times as many.
+pub const SHEDDING: usize = crate::large::SMALLEST_LARGE;
+/// See [`SHEDDING`].
+pub const SHED: u64 = crate::large::SHED as u64;
+
+/// Bytes by which a request above [`crate::yard::LARGEST_RUN`] may purge more than it takes.
+pub const MORE_BYTES: u64 = (2 * HUGE * GRANULE) as u64;

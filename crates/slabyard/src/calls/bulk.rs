@@ -1,0 +1,118 @@
+//! Bulk calls on a created cache: many objects in few sequences.
+//!
+//! A bulk takes a run of objects off this CPU's stack, or puts one on it, by one committing store
+//! ([`Platform::pop_many`]). Where the stack has no more objects, or no room, one object goes
+//! through the slow path, which exchanges or refills the sheaf, and the sequence goes on.
+//!
+//! Neighbours: [`crate::created`] has the calls for one object; [`crate::calls::prefill`] takes its
+//! objects here.
+
+use crate::cache::CacheId;
+use crate::engine::Engine;
+use crate::platform::Platform;
+use crate::slab::Geometry;
+use crate::slab::geometry::Begins;
+use crate::sync::Ordering;
+use crate::yard::{Place, Yard};
+
+/// Objects of one sequence at most: a longer one would be interrupted, and begin again, more often.
+pub(crate) const PIECE: usize = 64;
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Allocates as many objects of a cache as `out` has room for, or none: false if there is no
+    /// memory, or no such cache.
+    pub fn alloc_bulk_from(&self, id: CacheId, out: &mut [usize]) -> bool {
+        let mut done = 0;
+        while done < out.len() {
+            let wanted = (out.len() - done).min(PIECE);
+            let piece = &mut out[done..done + wanted];
+            let popped = if self.wants_every_call() {
+                0
+            } else {
+                self.platform().pop_many(id.slot(), piece)
+            };
+            done += popped;
+            if popped == wanted {
+                continue;
+            }
+            match self.alloc_from_slow(id) {
+                Some(object) => out[done] = object,
+                None => {
+                    let freed = self.free_bulk_to(id, &out[..done]);
+                    debug_assert!(freed.is_ok(), "they were allocated here");
+                    return false;
+                }
+            }
+            done += 1;
+        }
+        true
+    }
+
+    /// Frees objects of a cache.
+    ///
+    /// # Errors
+    /// The number of the first that is no live object of this cache, and where it lies: those
+    /// before it are freed, it and those behind it are not.
+    pub fn free_bulk_to(&self, id: CacheId, objects: &[usize]) -> Result<(), (usize, Place)> {
+        let geometry = self.caches.find(id).map(|cache| cache.shape().geometry);
+        let mut done = 0;
+        while done < objects.len() {
+            let left = &objects[done..objects.len().min(done + PIECE)];
+            let run = geometry.map_or(0, |geometry| run_of(self, id, geometry, left));
+            let pushed = push_run(self, id, &left[..run]);
+            done += pushed;
+            if pushed < left.len() {
+                self.free_to(id, objects[done]).map_err(|place| (done, place))?;
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts objects of a cache on this CPU's stack; returns how many. None if the row's countdown
+/// runs out: the call for one object takes the periodic slow path.
+pub(crate) fn push_run<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    objects: &[usize],
+) -> usize {
+    let p = yard.platform();
+    let has_turn = p.row_hint().is_some_and(|row| {
+        let countdown = p.rows().countdown(row);
+        let left = countdown.load(Ordering::Relaxed).cast_signed();
+        let after = left.wrapping_sub(objects.len() as i32);
+        countdown.store(after.cast_unsigned(), Ordering::Relaxed);
+        after >= 0
+    });
+    match has_turn {
+        true if E::TAGGED => p.push_many_if(id.slot(), objects),
+        true => p.push_many(id.slot(), objects),
+        false => 0,
+    }
+}
+
+/// How many of the first addresses are objects of a cache, none of them the one before: that
+/// is a double free, which the call for one object finds.
+pub(crate) fn run_of<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+    geometry: Geometry,
+    objects: &[usize],
+) -> usize {
+    let (map, value) = (yard.heap.region.map_view(), id.slot().offset() as u16);
+    // Slabs are aligned to their size.
+    let within = geometry.slab_bytes() - 1;
+    let begins = Begins::of(&geometry);
+    let mut last = 0;
+    for (nth, object) in objects.iter().enumerate() {
+        // Most often it lies in the slab of the one before, of which the map was read.
+        let is_near = nth > 0 && (object ^ last) & !within == 0;
+        let is_of = is_near || map.value_at(*object) == value;
+        if !is_of || *object == last || !begins.at((object & within) as u32) {
+            return nth;
+        }
+        last = *object;
+    }
+    objects.len()
+}

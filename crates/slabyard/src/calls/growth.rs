@@ -1,0 +1,203 @@
+//! Blocks that grow step by step: they get room in proportion to their size, so that a buffer
+//! to which a program appends moves a number of times that is logarithmic in its size.
+//!
+//! A block that grows for the first time gets what was asked for. Its new address is recorded in
+//! a small table; if it grows again from there by a small step, it gets a [`PART`]th more than
+//! was asked for. A program that grows its blocks by factors leaves room itself, and gets none.
+//! The room is a part of the block: the program may use it (`malloc_usable_size`). Pages of it
+//! that were never touched are not resident, and a run or mapping that is asked to become smaller
+//! gives back all that is above that size.
+//!
+//! A buffer grown by 1000 bytes at a time to 1 MB moved 256 times and moves 12 times; 2000 lines of
+//! up to 8 KB that grew and stay take 10.8 MiB in place of 10.1. Without the size last asked for,
+//! each growth inside of the room looked like a shrink and gave the room back.
+//!
+//! Neighbours: [`crate::large`] grows and shrinks runs and mappings where they are.
+//! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at
+//! the address of one that grew may get room one growth too early.
+
+use crate::cache::classes::{LARGEST, STEP};
+use crate::cache::slots::number_of;
+use crate::engine::Engine;
+use crate::pages::Kind;
+use crate::platform::{GRANULE, Platform, Slot};
+use crate::sized::is_sized;
+use crate::sync::Ordering;
+use crate::yard::growth::bit;
+use crate::yard::large::LARGEST_RUN;
+use crate::yard::{Place, Yard};
+
+/// A step is small up to this part of the block. The room is the same part of it.
+pub(crate) const PART: usize = 4;
+/// The most room.
+pub(crate) const MOST: usize = 64 << 20;
+/// A known block that becomes smaller by up to this part keeps its pages: it may grow again.
+pub(crate) const KEPT_PART: usize = 8;
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// True if a block of the caller's stays as it is: an object that has room for so many bytes,
+    /// not twice as much, or a run of which as many pages are asked for as before. As
+    /// [`Yard::resize_at`] would say, but sooner; false says nothing.
+    #[inline]
+    pub fn stays(&self, address: usize, bytes: usize) -> bool {
+        if E::SIZED {
+            return false;
+        }
+        let region = &self.heap.region;
+        let Some(granule) = region.granule_of(address) else { return false };
+        let Some(class) = number_of(Slot::at(region.map_value(granule))) else {
+            return bytes > LARGEST && run_stays(self, granule, address, bytes);
+        };
+        let Some(cache) = self.caches.classes().get(class) else { return false };
+        let geometry = &cache.shape().geometry;
+        let have = geometry.object as usize;
+        let stays = bytes <= have
+            && bytes >= have / 2
+            && self.heap.begins_object(geometry, address)
+            && !self.looks_freed(address);
+        if stays {
+            note_roomy(self, class, bytes);
+        }
+        stays
+    }
+
+    /// Resizes a block of the caller's where it is, or by moving its pages: returns its address.
+    /// `None` if it must be copied: to a block of [`Yard::alloc_resized`]. The place is what
+    /// [`Yard::place_of`] says of it.
+    #[inline]
+    pub fn resize_at(&self, place: Place, address: usize, bytes: usize) -> Option<usize> {
+        match place {
+            Place::Object { class, bytes: have, begin: true }
+                if bytes <= have && bytes >= have / 2 =>
+            {
+                // A debugged object moves, so that stale pointers are found.
+                if self.is_debugged(address) {
+                    return None;
+                }
+                note_roomy(self, class, bytes);
+                Some(address)
+            }
+            Place::Large(have) => resize_large(self, address, have, bytes),
+            _ => None,
+        }
+    }
+
+    /// A block to which the caller copies one that [`Yard::resize_at`] could not resize.
+    pub fn alloc_resized(&self, address: usize, have: usize, bytes: usize) -> Option<usize> {
+        if bytes <= have {
+            return self.alloc_fast(bytes, STEP);
+        }
+        let room = roomy_bytes(self, address, have, bytes);
+        let new = self
+            .alloc_growing(room)
+            .or_else(|| (room > bytes).then(|| self.alloc_growing(bytes))?)?;
+        self.growth.note_asked(&self.heap, new, bytes);
+        if room > bytes
+            && let Some(class) = self.class_at(new)
+        {
+            note_roomy(self, class, bytes);
+        }
+        Some(new)
+    }
+
+    /// True if objects of a class may be larger than what was asked for last says, because
+    /// `realloc` left them room.
+    pub fn is_roomy(&self, class: usize) -> bool {
+        self.growth.roomy.load(Ordering::Relaxed) & bit(class) != 0
+    }
+}
+
+/// Bytes for a block of `have` bytes that is asked to grow.
+pub(crate) fn roomy_bytes<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> usize {
+    let is_step = bytes - have <= have / PART;
+    if !is_step
+        || yard.growth.asked(&yard.heap, address).is_none()
+        || yard.is_debugged(address)
+        || yard.is_guarded()
+    {
+        return bytes;
+    }
+    let room = bytes.saturating_add((bytes / PART).min(MOST));
+    // A block stays of its kind; SLOB has other limits.
+    let is_object = |bytes| yard.class_for(bytes, STEP).is_some();
+    if is_sized(yard) && is_object(bytes) != is_object(room) {
+        return bytes;
+    }
+    let limits = [LARGEST, LARGEST_RUN];
+    limits.into_iter().find(|limit| bytes <= *limit).map_or(room, |limit| room.min(limit))
+}
+
+#[inline]
+pub(crate) fn run_stays<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    granule: u32,
+    address: usize,
+    bytes: usize,
+) -> bool {
+    let run = yard.heap.region.descriptor(granule);
+    let have = run.granules.load(Ordering::Relaxed) as usize;
+    address.is_multiple_of(GRANULE)
+        && run.kind() == Kind::Run
+        && bytes <= have * GRANULE
+        && yard.growth.asked(&yard.heap, address).unwrap_or(have) == yard.heap.granules_for(bytes)
+}
+
+pub(crate) fn resize_large<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> Option<usize> {
+    if bytes <= have {
+        return resize_inside(yard, address, have, bytes);
+    }
+    let room = roomy_bytes(yard, address, have, bytes);
+    let resized = yard.resize(address, room).or_else(|| {
+        // There is less room behind it, or less memory.
+        (room > bytes).then(|| yard.resize(address, bytes))?
+    })?;
+    yard.growth.note_asked(&yard.heap, resized, bytes);
+    Some(resized)
+}
+
+/// Resizes a large block to what it has or less.
+pub(crate) fn resize_inside<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+    have: usize,
+    bytes: usize,
+) -> Option<usize> {
+    // SLOB's runs may be small.
+    if yard.class_for(bytes, STEP).is_some() || yard.is_guarded() {
+        return yard.resize(address, bytes);
+    }
+    let granules = yard.heap.granules_for(bytes);
+    if let Some(asked) = yard.growth.asked(&yard.heap, address) {
+        if granules != asked {
+            yard.growth.note_asked(&yard.heap, address, bytes);
+        }
+        // It grows in its room, or may grow again.
+        if granules >= asked || have - bytes <= have / KEPT_PART {
+            return Some(address);
+        }
+    }
+    if granules == yard.heap.granules_for(have) {
+        Some(address)
+    } else {
+        yard.resize(address, bytes)
+    }
+}
+
+/// Records that an object of a class serves so many bytes.
+#[inline]
+pub(crate) fn note_roomy<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, bytes: usize) {
+    let is_sized = E::SIZED && is_sized(yard);
+    if (is_sized || yard.class_for(bytes, STEP) != Some(class)) && !yard.is_roomy(class) {
+        yard.growth.roomy.fetch_or(bit(class), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,211 @@
+//! Sections of readers, waiting for them, and frees after them (the kernel's `rcu_read_lock`,
+//! `synchronize_rcu`, `kfree_rcu`).
+//!
+//! Neighbours: [`crate::rcu`] has readers and grace periods; [`crate::waiting`] keeps what waits.
+//! Invariant: nothing waits for readers under a lock or within the gate: a reader may fork, or wait for a
+//! lock, in its section.
+
+use crate::cache::CacheId;
+use crate::engine::Engine;
+use crate::platform::Platform;
+use crate::rcu::grace::Epoch;
+use crate::slow_path::enter_slow_path;
+use crate::sync::AtomicU32;
+use crate::waiting::batches::{close_batches, serve_waiting, take_for_readers};
+use crate::waiting::{NotTaken, begin_waiting, holds_slabs};
+use crate::yard::depth::{LOOK_CALLS, RUN_CALLS, is_inside};
+use crate::yard::{Place, Yard};
+use core::marker::PhantomData;
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Opens a section: until it ends, no grace period ends that begins from now on. Sections
+    /// nest, up to 4,000 deep; a signal handler may have its own. It takes no lock, and allocates
+    /// nothing but the thread's place, once.
+    ///
+    /// What a reader finds in its section through a pointer that it loads there:
+    /// * an object given to [`Yard::free_rcu`] is not freed before the section ends;
+    /// * an object of a cache with
+    ///   [`TYPESAFE_BY_RCU`](crate::cache::CacheFlags::TYPESAFE_BY_RCU) that was freed by a plain
+    ///   free may be another object of the same cache by now, again and again, but its memory
+    ///   is an object of this cache until the section ends. So the reader may lock it, or
+    ///   raise a count in it by compare-exchange from a value that is not 0, and must then look
+    ///   again whether it is the object that was sought (its key), and whether it is still
+    ///   where it was found; if not, it lets go and looks anew. What it read before that proves
+    ///   nothing. Fields that readers use must be atomic, and a constructor must make them, as an
+    ///   allocation that initialises them would run against readers.
+    #[inline(always)]
+    pub fn rcu_read_lock(&self) {
+        if !self.heap.rcu.enter(self.platform()) {
+            rcu_read_lock_slow(self);
+        }
+    }
+
+    /// Ends the section that this thread opened last. Without one, nothing happens.
+    #[inline(always)]
+    pub fn rcu_read_unlock(&self) {
+        if !self.heap.rcu.leave(self.platform()) {
+            self.heap.rcu.leave_slow(self.platform());
+        }
+    }
+
+    /// Opens a section that ends with a value.
+    #[inline]
+    pub fn rcu_section(&self) -> Section<'_, P, E> {
+        self.rcu_read_lock();
+        Section { yard: self, thread: PhantomData }
+    }
+
+    /// True in a section of this thread's.
+    pub fn is_in_rcu_section(&self) -> bool {
+        self.heap.rcu.is_in_section(self.platform())
+    }
+
+    /// The grace period that ends after all sections that are open now, for
+    /// [`Yard::poll_rcu`].
+    pub fn wanted_rcu(&self) -> Epoch {
+        self.heap.rcu.wanted()
+    }
+
+    /// True if a grace period has ended; advances it otherwise, without waiting.
+    pub fn poll_rcu(&self, epoch: Epoch) -> bool {
+        let rcu = &self.heap.rcu;
+        rcu.is_over(epoch)
+            || enter_slow_path(self, LOOK_CALLS)
+                .is_some_and(|_path| rcu.poll(self.platform(), epoch))
+    }
+
+    /// Waits until all sections have ended that are open now.
+    ///
+    /// # Errors
+    /// See [`NotWaited`].
+    pub fn synchronize_rcu(&self) -> Result<(), NotWaited> {
+        let wanted = self.wanted_rcu();
+        wait_for_readers(self, || self.poll_rcu(wanted))
+    }
+
+    /// Frees an object of a cache after all sections that are open now. It does not wait: the
+    /// object lies in a batch until then, and at most [`MOST_BYTES`](crate::waiting::MOST_BYTES) do.
+    ///
+    /// # Errors
+    /// See [`NotTaken`]: the object is live as before.
+    pub fn free_to_rcu(&self, id: CacheId, address: usize) -> Result<(), NotTaken> {
+        match self.class_at(address) {
+            Some(number) if number != id.number() => Err(NotTaken::Place(self.place_of(address))),
+            _ => self.free_rcu(address),
+        }
+    }
+
+    /// As [`Yard::free_to_rcu`], of an allocation of any kind.
+    ///
+    /// # Errors
+    /// See [`NotTaken`].
+    pub fn free_rcu(&self, address: usize) -> Result<(), NotTaken> {
+        let bytes = match self.place_of(address) {
+            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => bytes,
+            place => return Err(NotTaken::Place(place)),
+        };
+        let Some(_slow_path) = enter_slow_path(self, RUN_CALLS) else {
+            return Err(NotTaken::Interrupted);
+        };
+        begin_waiting(self);
+        take_for_readers(self, address, bytes)
+    }
+
+    /// Waits for readers, and then frees an allocation of any kind: where [`Yard::free_rcu`] cannot
+    /// take it.
+    ///
+    /// # Errors
+    /// See [`NotWaited`]: the object is live as before. One that is no live object is left alone,
+    /// as [`Yard::free`] says.
+    pub fn free_after_waiting(&self, address: usize) -> Result<Result<(), Place>, NotWaited> {
+        self.synchronize_rcu()?;
+        Ok(self.free(address))
+    }
+
+    /// Waits until all objects are freed that were given to [`Yard::free_rcu`] before.
+    ///
+    /// # Errors
+    /// See [`NotWaited`].
+    pub fn rcu_barrier(&self) -> Result<(), NotWaited> {
+        let tickets = self.waiting.batches.tickets(self.platform());
+        wait_for_readers(self, || {
+            if let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) {
+                close_batches(self, &tickets);
+                serve_waiting(self);
+            }
+            self.waiting.batches.are_done(self.platform(), &tickets)
+        })
+    }
+}
+
+/// Looks at the readers before a waiting thread sleeps.
+pub(crate) const SPINS: u32 = 64;
+
+/// Why a thread did not wait for readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotWaited {
+    /// The caller is in a section itself: it would wait for ever. Call it after the section.
+    InSection,
+    /// The caller is a signal handler that interrupted a slow path.
+    Interrupted,
+}
+
+/// A section, as a value: it ends when this is dropped. It stays in its thread.
+#[must_use]
+pub struct Section<'a, P: Platform, E: Engine> {
+    yard: &'a Yard<P, E>,
+    thread: PhantomData<*const ()>,
+}
+
+impl<P: Platform, E: Engine> Drop for Section<'_, P, E> {
+    #[inline]
+    fn drop(&mut self) {
+        self.yard.rcu_read_unlock();
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn rcu_read_lock_slow<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    begin_waiting(yard);
+    let rcu = &yard.heap.rcu;
+    let slow_path =
+        if rcu.may_take(yard.platform()) { enter_slow_path(yard, LOOK_CALLS) } else { None };
+    rcu.enter_slow(yard.platform(), slow_path.is_some());
+}
+
+/// Looks at readers until `is_done`, without a lock, and outside of the gate.
+pub(crate) fn wait_for_readers<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    mut is_done: impl FnMut() -> bool,
+) -> Result<(), NotWaited> {
+    if yard.is_in_rcu_section() {
+        return Err(NotWaited::InSection);
+    }
+    if is_inside(yard.platform()) {
+        return Err(NotWaited::Interrupted);
+    }
+    let (word, mut looks) = (AtomicU32::new(0), 0);
+    while !is_done() {
+        looks += 1;
+        if looks < SPINS {
+            core::hint::spin_loop();
+            yard.platform().step();
+        } else {
+            yard.platform().wait_at_most(&word, 0, 1);
+        }
+    }
+    Ok(())
+}
+
+/// Waits until no slab that a cache had waits for readers.
+pub(crate) fn wait_for_slabs<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    id: CacheId,
+) -> Result<(), NotWaited> {
+    wait_for_readers(yard, || {
+        // Its end looks at what waits.
+        drop(enter_slow_path(yard, LOOK_CALLS));
+        !holds_slabs(yard, id)
+    })
+}

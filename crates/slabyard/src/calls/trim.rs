@@ -1,0 +1,72 @@
+//! Calls that drain: a trim, the end of a thread with a private slot, rows that a fork left behind, and
+//! the drain of everything when the system refused a page.
+//!
+//! Neighbour: [`crate::reclaim::drain`] drains the stacks.
+
+use crate::engine::Engine;
+use crate::platform::{GRANULE, Platform};
+use crate::reclaim::drain::{drain_row, drain_stacks, request_drains, take_stack};
+use crate::reclaim::walk::{Stacks, next_stack};
+use crate::slow_path::enter_slow_path;
+use crate::sync::Ordering;
+use crate::waiting::look_at_waiting;
+use crate::yard::Yard;
+use crate::yard::depth::LOOK_CALLS;
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Drains all stacks and barns, ends empty slabs, and purges free pages. Returns true if
+    /// memory went back to the system.
+    pub fn trim(&self) -> bool {
+        let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) else {
+            return false;
+        };
+        let purged = drain_all(self) > 0;
+        if !self.platform().can_stop() {
+            request_drains(self);
+        }
+        purged
+    }
+
+    /// Returns to the slabs what rows without an owner hold: the private slots of threads that
+    /// do not exist in the child of a fork.
+    pub fn adopt_rows(&self, rows: impl Iterator<Item = usize>) {
+        let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) else { return };
+        let _guard = self.drain.lock(self.platform());
+        for row in rows {
+            let mut next = 0;
+            while let Some(slot) = next_stack(self, Stacks::All, next) {
+                take_stack(self, row, slot);
+                next = slot.0 + 1;
+            }
+        }
+    }
+
+    /// Drains the calling thread's own row: for a thread that ends with a
+    /// private slot.
+    pub fn drain_thread(&self) {
+        let Some(_slow_path) = enter_slow_path(self, LOOK_CALLS) else { return };
+        drain_row(self);
+    }
+}
+
+/// Drains all stacks and barns and purges all free pages, because the system refused a
+/// page. Returns the granules that went back. The caller is inside a slow path.
+pub(crate) fn drain_all<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
+    let _guard = yard.drain.lock(yard.platform());
+    let cleaned = yard.heap.cleaned.load(Ordering::Relaxed);
+    drain_stacks(yard, Stacks::All);
+    for number in yard.caches.used.caches() {
+        let cache = yard.caches.get(number);
+        cache.engine.shrink(cache.on(&yard.heap));
+    }
+    // Ended slabs went to this CPU's lists of runs.
+    drain_stacks(yard, Stacks::All);
+    look_at_waiting(yard);
+    let mut purged = yard.heap.purge(0, usize::MAX);
+    // With debugging, pages went back as their slabs ended.
+    purged += yard.heap.cleaned.load(Ordering::Relaxed).wrapping_sub(cleaned);
+    yard.heap.release_metadata();
+    let sheaves = yard.heap.sheaves.rest(yard.platform());
+    yard.platform().drained_all(purged * GRANULE + sheaves);
+    purged
+}

@@ -1,0 +1,228 @@
+//! Debugging of caches, as the yard does it: which cache has which, and the look through the objects of
+//! all of them.
+//!
+//! Neighbours: [`crate::engine::debug`] looks at each object; `abi::debug` has flags and rules;
+//! [`crate::verify::debugging`] enters the slow path for a program's look.
+//! Invariant: what does not serve by size has no debugging, and none of this code.
+
+use crate::cache::{Cache, debug_of};
+use crate::engine::{Debug, Engine};
+use crate::guarded::{look_at_blocks, maker_of_guarded, note_maker_of_guarded};
+use crate::pages::Kind;
+use crate::pages::finding::Hooks;
+use crate::platform::{GRANULE, Platform};
+use crate::slab::debug::{Maker, State};
+use crate::sync::Ordering;
+use crate::unused::look_at_unused;
+use crate::yard::Yard;
+use core::fmt;
+use core::fmt::Write;
+use slabyard_abi::debug::DebugFlags;
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Sets the functions that caches with debugging call.
+    pub fn on_findings(&self, hooks: Hooks) {
+        self.heap.hooks.set(hooks);
+    }
+
+    /// True if an address lies in a cache with debugging.
+    pub fn is_debugged(&self, address: usize) -> bool {
+        E::SIZED && self.class_at(address).is_some_and(|c| debug_of(self.caches.get(c)).is_some())
+    }
+
+    /// True if an address lies in a cache that knows what was requested of each object.
+    pub fn knows_requests(&self, address: usize) -> bool {
+        E::SIZED
+            && self.class_at(address).is_some_and(|class| {
+                debug_of(self.caches.get(class))
+                    .is_some_and(|debug| debug.flags().has(DebugFlags::RED_ZONE))
+            })
+    }
+
+    /// True if an object of a cache with debugging begins at an address and is free.
+    pub fn is_known_free(&self, address: usize) -> bool {
+        E::SIZED
+            && self.class_at(address).is_some_and(|class| {
+                let cache = self.caches.get(class);
+                debug_of(cache).is_some_and(|debug| debug.is_freed(cache.on(&self.heap), address))
+            })
+    }
+
+    /// Notes which function of a program allocated what begins at an address, and is about to be
+    /// its owner's: where consistency is checked.
+    pub fn note_maker(&self, address: usize, maker: Maker) {
+        match checking_at(self, address) {
+            Some((_, debug)) => {
+                self.heap.note_maker(debug.layout(), address, maker);
+            }
+            None if self.is_guarded() => note_maker_of_guarded(self, address, maker),
+            None => {}
+        }
+    }
+
+    /// Which function allocated what begins at an address and is live, where that is noted.
+    pub fn maker_at(&self, address: usize) -> Option<Maker> {
+        if let Some((cache, debug)) = checking_at(self, address) {
+            let begins = self.heap.begins_object(&cache.shape().geometry, address);
+            let known = begins.then(|| self.heap.known(debug.layout(), address))??;
+            return (known.state == State::Live).then_some(known.maker);
+        }
+        if self.is_guarded() { maker_of_guarded(self, address) } else { None }
+    }
+
+    /// True if a cache has debugging, or large blocks have.
+    pub fn has_debugging(&self) -> bool {
+        self.is_guarded()
+            || E::SIZED
+                && self.caches.numbers().any(|number| debug_of(self.caches.get(number)).is_some())
+    }
+
+    /// What caches with debugging found so far.
+    pub fn findings(&self) -> u64 {
+        self.heap.findings.load(Ordering::Relaxed)
+    }
+
+    /// Calls on caches with debugging, a wrapping count, and the bytes of their slabs: what a
+    /// [look](Yard::validate) compares.
+    pub fn debugged_calls_and_bytes(&self) -> (u32, usize) {
+        let mut sum = (0u32, 0);
+        if E::SIZED {
+            for number in self.caches.numbers() {
+                let cache = self.caches.get(number);
+                if debug_of(cache).is_some() {
+                    let slabs = cache.nr_slabs() as usize;
+                    sum.0 = sum.0.wrapping_add(cache.begun());
+                    sum.1 += slabs * cache.shape().geometry.slab_bytes();
+                }
+            }
+        }
+        sum
+    }
+}
+
+impl NameBytes {
+    pub(crate) fn of(name: impl fmt::Display) -> Self {
+        let mut bytes = NameBytes { bytes: [0; 32], len: 0 };
+        // `write_str` never fails.
+        let _ = write!(bytes, "{name}");
+        bytes
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl fmt::Write for NameBytes {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let n = text.len().min(self.bytes.len() - self.len);
+        self.bytes[self.len..][..n].copy_from_slice(&text.as_bytes()[..n]);
+        self.len += n;
+        Ok(())
+    }
+}
+
+/// A cache's name, for rules: cut off as published names are.
+pub(crate) struct NameBytes {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+/// The debugging of a cache that is created.
+pub(crate) fn debug_of_created<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    name: &impl fmt::Display,
+    asked: DebugFlags,
+) -> DebugFlags {
+    let rules = yard.caches.debug_rules.try_get();
+    asked.with(rules.map_or(DebugFlags::NONE, |rules| rules(NameBytes::of(name).as_bytes())))
+}
+
+/// True if a request is to fail by rule.
+#[inline(always)]
+pub(crate) fn is_to_fail<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    bytes: usize,
+    align: usize,
+) -> bool {
+    E::SIZED
+        && yard
+            .class_for(bytes, align)
+            .is_some_and(|class| is_to_fail_in(yard, &yard.caches.classes()[class]))
+}
+
+/// True if an allocation from a cache is to fail by rule.
+#[inline(always)]
+pub(crate) fn is_to_fail_in<P: Platform, E: Engine>(yard: &Yard<P, E>, cache: &Cache<E>) -> bool {
+    debug_of(cache).is_some_and(|debug| debug.fails(&yard.heap))
+}
+
+/// Where the link of a deferred free lies, of the live object at an address.
+#[inline(always)]
+pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usize {
+    if E::SIZED
+        && let Some(class) = yard.class_at(address)
+        && let Some(debug) = debug_of(yard.caches.get(class))
+    {
+        return debug.link_of(&yard.heap, address);
+    }
+    address
+}
+
+/// The cache at an address, if it has checks of consistency.
+pub(crate) fn checking_at<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    address: usize,
+) -> Option<(&Cache<E>, &Debug)> {
+    if !E::SIZED {
+        return None;
+    }
+    let cache = yard.caches.get(yard.class_at(address)?);
+    let debug = debug_of(cache).filter(|debug| debug.flags().has(DebugFlags::CHECK))?;
+    Some((cache, debug))
+}
+
+/// As [`Yard::validate`], in a slow path.
+pub(crate) fn validate_inside<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u64 {
+    let look =
+        |cache: &Cache<E>, debug: &Debug, slab| debug.look_through(cache.on(&yard.heap), slab);
+    let unused = if yard.has_debugging() { look_at_unused(yard) } else { 0 };
+    each_debugged_slab(yard, look) + look_at_blocks(yard) + unused
+}
+
+/// Reports the live objects of a cache that is to be destroyed, where it has debugging.
+pub(crate) fn report_remaining<P: Platform, E: Engine>(yard: &Yard<P, E>, number: usize) {
+    if E::SIZED && debug_of(yard.caches.get(number)).is_some() {
+        each_debugged_slab(yard, |cache, debug, slab| {
+            let is_it = core::ptr::eq(cache, yard.caches.get(number));
+            if is_it { debug.report_live(cache.on(&yard.heap), slab) } else { 0 }
+        });
+    }
+}
+
+/// Calls `f` with each slab of a cache with debugging, and adds up what it returns.
+pub(crate) fn each_debugged_slab<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    f: impl Fn(&Cache<E>, &Debug, u32) -> u32,
+) -> u64 {
+    if !E::SIZED {
+        return 0;
+    }
+    let region = &yard.heap.region;
+    let mut sum = 0;
+    for slab in (yard.heap.platform.page_bytes() / GRANULE) as u32..region.top() as u32 {
+        if region.descriptor(slab).kind() != Kind::Slab {
+            continue;
+        }
+        let Some(class) = yard.class_at(region.address(slab)) else { continue };
+        if yard.caches.is_there(class) {
+            let cache = yard.caches.get(class);
+            if let Some(debug) = debug_of(cache)
+                && yard.heap.is_slab(slab, cache.shape().slot)
+            {
+                sum += u64::from(f(cache, debug, slab));
+            }
+        }
+    }
+    sum
+}

@@ -1,0 +1,54 @@
+//! What a thread does of a call once it is inside of a slow path: the engine of a cache, or a large block.
+//!
+//! Neighbours: [`crate::calls`] enters the slow path for a program's call; [`crate::waiting`] frees here
+//! what was deferred.
+
+use crate::cache::Cache;
+use crate::engine::Engine;
+use crate::guarded::alloc_nothing;
+use crate::large::{alloc_large, free_large};
+use crate::place::may_begin;
+use crate::platform::Platform;
+use crate::yard::{Place, Yard};
+
+pub(crate) fn alloc_once<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: Option<&Cache<E>>,
+    bytes: usize,
+    align: usize,
+) -> Option<usize> {
+    match cache {
+        Some(cache) if E::SIZED && bytes == 0 => alloc_nothing(yard, cache, align),
+        Some(cache) if E::SIZED => cache.engine.alloc_sized(cache.on(&yard.heap), bytes, align),
+        Some(cache) => cache.engine.alloc(cache.on(&yard.heap)),
+        None => alloc_large(yard, bytes, align),
+    }
+}
+
+pub(crate) fn free_inside<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: Option<&Cache<E>>,
+    address: usize,
+) -> Result<(), Place> {
+    match cache {
+        Some(cache) if may_begin(yard, cache, address) => {
+            cache.engine.free(cache.on(&yard.heap), address);
+            Ok(())
+        }
+        None if free_large(yard, address) => Ok(()),
+        _ => Err(yard.place_of(address)),
+    }
+}
+
+/// Pushes onto this CPU's stack; false for an interior pointer, a full stack, and one that
+/// takes other objects.
+#[inline]
+pub(crate) fn push<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    cache: &Cache<E>,
+    address: usize,
+) -> bool {
+    let (p, main) = (yard.platform(), cache.shape().main());
+    let push = if E::TAGGED { P::push_if } else { P::push };
+    may_begin(yard, cache, address) && push(p, main, address)
+}

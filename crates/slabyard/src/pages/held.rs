@@ -1,0 +1,95 @@
+//! Slabs that ended and wait for readers: those of caches with
+//! [`CacheFlags::TYPESAFE_BY_RCU`](crate::cache::CacheFlags). Their pages are freed after a
+//! grace period that began after their last object was freed.
+//!
+//! Each has the epoch that it waits for. The kernel does the same with a callback a slab.
+//!
+//! Neighbours: the engine's slabs end here; [`crate::waiting`] takes out those whose time has
+//! come.
+
+use super::descriptor::{Kind, NIL};
+use super::heap::PageHeap;
+use crate::platform::{Platform, Slot};
+use crate::rcu::Epoch;
+use crate::sync::Ordering;
+
+/// A slab that waited.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    pub(crate) slab: u32,
+    pub(crate) slot: Slot,
+}
+
+impl<P: Platform> PageHeap<P> {
+    /// Holds a slab that ended until readers have left. Under no lock of a rank above `Waiting`.
+    pub(crate) fn hold(&self, slab: u32, order: u32, slot: u16) {
+        let descriptor = self.region.descriptor(slab);
+        descriptor.next.store(NIL, Ordering::Relaxed);
+        let mut held = self.held.list.lock(&self.platform);
+        // Under the lock, so that they do not fall.
+        descriptor.bits[0].store(self.rcu.wanted().number(), Ordering::Relaxed);
+        descriptor.set(Kind::Held, order, slot);
+        if held.head == NIL {
+            held.head = slab;
+        } else {
+            self.region.descriptor(held.tail).next.store(slab, Ordering::Relaxed);
+        }
+        held.tail = slab;
+        self.held.nr.fetch_add(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_add(1 << order, Ordering::Relaxed);
+    }
+
+    /// In the child of a fork: counts the slabs of the list, the last of which another thread may
+    /// have been about to put there.
+    pub(crate) fn count_held_anew(&self) {
+        let mut held = self.held.list.lock(&self.platform);
+        let (mut at, mut nr) = (held.head, 0);
+        while at != NIL {
+            nr += 1;
+            held.tail = at;
+            at = self.region.descriptor(at).next.load(Ordering::Relaxed);
+        }
+        self.held.nr.store(nr, Ordering::Relaxed);
+    }
+
+    /// The epoch that the first of the slabs waits for.
+    pub(crate) fn first_held(&self) -> Option<Epoch> {
+        if self.held.nr() == 0 {
+            return None;
+        }
+        let held = self.held.list.lock(&self.platform);
+        (held.head != NIL).then(|| self.epoch_of(held.head))
+    }
+
+    fn epoch_of(&self, slab: u32) -> Epoch {
+        Epoch::of(self.region.descriptor(slab).bits[0].load(Ordering::Relaxed))
+    }
+
+    /// Takes the first slab whose time has come off the list; its descriptor is of kind
+    /// [`Kind::None`] then.
+    pub(crate) fn take_waited(&self) -> Option<Waited> {
+        let mut held = self.held.list.lock(&self.platform);
+        let slab = held.head;
+        if slab == NIL || !self.rcu.is_over(self.epoch_of(slab)) {
+            return None;
+        }
+        let descriptor = self.region.descriptor(slab);
+        held.head = descriptor.next.load(Ordering::Relaxed);
+        let (order, slot) = (descriptor.order(), Slot(descriptor.slot()));
+        descriptor.set(Kind::None, 0, 0);
+        self.held.nr.fetch_sub(1, Ordering::Relaxed);
+        self.buddy.run_granules.fetch_sub(1 << order, Ordering::Relaxed);
+        Some(Waited { slab, slot })
+    }
+
+    /// Calls `f` with the slot of each slab that waits.
+    pub(crate) fn each_held(&self, mut f: impl FnMut(Slot)) {
+        let held = self.held.list.lock(&self.platform);
+        let mut at = held.head;
+        while at != NIL {
+            let descriptor = self.region.descriptor(at);
+            f(Slot(descriptor.slot()));
+            at = descriptor.next.load(Ordering::Relaxed);
+        }
+    }
+}

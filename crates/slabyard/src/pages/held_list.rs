@@ -1,0 +1,33 @@
+//! The list of slabs that ended and wait for readers, through their descriptors, in the order in which
+//! they ended.
+//!
+//! Neighbour: [`super::held`] puts them there and takes them.
+//! Invariant: the epochs on the list do not fall from its head on.
+
+use super::descriptor::NIL;
+use crate::sync::{AtomicUsize, Lock, Ordering, Rank};
+
+/// The slabs that wait.
+pub struct HeldSlabs {
+    pub(super) list: Lock<HeldList>,
+    pub(super) nr: AtomicUsize,
+}
+
+/// The ends of their list.
+pub(super) struct HeldList {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+impl HeldSlabs {
+    pub(super) const fn new() -> Self {
+        let list = HeldList { head: NIL, tail: NIL };
+        HeldSlabs { list: Lock::new(Rank::Waiting, list), nr: AtomicUsize::new(0) }
+    }
+
+    /// How many wait.
+    #[inline(always)]
+    pub(crate) fn nr(&self) -> usize {
+        self.nr.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,74 @@
+//! Page lists that were chosen, in front of the buddy of a yard.
+//!
+//! Neighbours: [`super::lists`] has the kinds and what a call does; [`super::on_cpus`] the lists of real
+//! runs; [`super::percpu`] serves where none was chosen.
+
+use super::heap::PageHeap;
+use super::lists::policy;
+use super::lists::table::{PageLists, Rules, Warmth, Zone};
+use super::on_cpus::{COLD_SLOT, MOST_RUNS, OnCpus};
+use crate::platform::{GRANULE, Platform};
+use slabyard_abi::stats::Counter;
+
+impl<P: Platform> PageHeap<P> {
+    /// Chooses the page lists, in front of a yard that is as much memory as a zone of so many
+    /// bytes. Call it once the platform is ready, before the first page is asked for; false if
+    /// they are chosen already, or the platform has no choice.
+    pub fn choose_page_lists(&self, kind: PageLists, zone_bytes: u64) -> bool {
+        let (page, cpus) = (self.platform.page_bytes() as u64, self.platform.rows().len() as u64);
+        let zone = Zone::of(zone_bytes, page, cpus);
+        self.platform.has_page_lists() && self.lists.set(Rules::new(kind, &zone, MOST_RUNS))
+    }
+
+    /// The numbers of the page lists that were chosen.
+    pub fn page_lists(&self) -> Option<&Rules> {
+        if self.platform.has_page_lists() { self.lists.try_get() } else { None }
+    }
+
+    /// The slot of lists of cold pages, if there are any.
+    #[inline(always)]
+    pub(super) fn cold_slot(&self) -> Option<u16> {
+        let has_cold = self.page_lists().is_some_and(Rules::has_cold_lists);
+        has_cold.then_some(COLD_SLOT)
+    }
+
+    /// Orders of a page, in granules.
+    pub(crate) fn page_order(&self) -> u32 {
+        (self.platform.page_bytes() / GRANULE).ilog2()
+    }
+
+    /// As [`PageHeap::take_block`], from the lists that were chosen; `count` keeps what they count.
+    #[inline]
+    pub fn take_listed(
+        &self,
+        order: u32,
+        warmth: Warmth,
+        count: impl Fn(Counter, u32),
+    ) -> Option<u32> {
+        match self.page_lists() {
+            None => self.take_block(order),
+            Some(rules) => {
+                let on = OnCpus { heap: self, rules, count: &count };
+                policy::alloc(on, order - self.page_order(), warmth)
+            }
+        }
+    }
+
+    /// As [`PageHeap::free_block`], to the lists that were chosen.
+    #[inline]
+    pub fn free_listed(
+        &self,
+        index: u32,
+        order: u32,
+        warmth: Warmth,
+        count: impl Fn(Counter, u32),
+    ) {
+        match self.page_lists() {
+            None => self.free_block(index, order),
+            Some(rules) => {
+                let on = OnCpus { heap: self, rules, count: &count };
+                policy::free(on, order - self.page_order(), index, warmth);
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A yard's page lists: this CPU's stacks of runs, in the slots of [`crate::pages::percpu`].
+//!
+//! The list of an order is in that order's slot, counted in granules; cold pages are in the last
+//! one. The head is the stack's top. A pop and a push are the platform's; a refill and a give-back
+//! take the stack out of its entry by an exchange, work on it in private, and put it back by
+//! another. What another thread of this CPU put there meanwhile goes to the buddy; so does all of
+//! it if the stack was stopped. Drains, passes and checks find the lists as they find the yard's
+//! own ones.
+//!
+//! Invariant: a run on a list is of kind [`Kind::Parked`], with its order.
+
+use super::lists::policy::{End, Lists, Tuning};
+use super::lists::table::{List, Rules};
+use crate::pages::descriptor::Kind;
+use crate::pages::lists::table::LISTED_ORDERS;
+use crate::pages::percpu::FIRST_SLOT;
+use crate::pages::{PageHeap, Sheaf};
+use crate::platform::{Platform, Slot, Stack};
+use crate::sync::Ordering;
+use slabyard_abi::stats::Counter;
+
+/// Most runs of a list: what the largest array of elements has room for.
+pub(super) const MOST_RUNS: u32 = 1022;
+
+/// The slot of cold pages: no kind that has them has a list of this order.
+pub(super) const COLD_SLOT: u16 = FIRST_SLOT + LISTED_ORDERS as u16 - 1;
+
+/// The calling thread's lists.
+pub(super) struct OnCpus<'a, P, C> {
+    pub(super) heap: &'a PageHeap<P>,
+    pub(super) rules: &'a Rules,
+    pub(super) count: &'a C,
+}
+
+impl<P, C> Clone for OnCpus<'_, P, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P, C> Copy for OnCpus<'_, P, C> {}
+
+impl<P: Platform, C: Fn(Counter, u32)> OnCpus<'_, P, C> {
+    /// The order of a list's runs, in granules.
+    fn order(self, list: List) -> u32 {
+        list.order() + self.heap.page_order()
+    }
+
+    /// The slot of a list; `None` for pages so large that a row has none.
+    fn slot(self, list: List) -> Option<Slot> {
+        let order = self.order(list);
+        if list == List::Cold {
+            return Some(Slot(COLD_SLOT));
+        }
+        (order < LISTED_ORDERS).then(|| Slot(FIRST_SLOT + order as u16))
+    }
+
+    /// Takes a list out of its entry; an empty one if there is none. `None` if it is stopped, this
+    /// thread has no row, or there is no memory.
+    fn check_out(self, list: List) -> Option<Sheaf> {
+        let (heap, slot) = (self.heap, self.slot(list)?);
+        let stack = heap.platform.exchange(slot, Stack::NONE).ok()?;
+        let most = self.rules.capacity(list);
+        heap.sheaves.adopt(stack).or_else(|| heap.sheaves.take(&heap.platform, most))
+    }
+
+    fn check_in(self, list: List, sheaf: Sheaf) {
+        let heap = self.heap;
+        let new = heap.sheaves.publish(sheaf, self.rules.capacity(list));
+        let other = match self.slot(list).map(|slot| heap.platform.exchange(slot, new)) {
+            Some(Ok(old)) => old,
+            // No other thread has seen it.
+            Some(Err(_)) | None => new,
+        };
+        let Some(mut sheaf) = heap.sheaves.adopt(other) else { return };
+        self.give_oldest(&mut sheaf, u32::MAX);
+        heap.sheaves.give(&heap.platform, sheaf);
+    }
+
+    /// Gives so many of the oldest runs to the buddy; returns how many there were.
+    fn give_oldest(self, sheaf: &mut Sheaf, most: u32) -> u32 {
+        let heap = self.heap;
+        let runs = most.min(sheaf.len());
+        let oldest = &heap.sheaves.objects(sheaf)[..runs as usize];
+        let addresses = oldest.iter().map(|run| run.load(Ordering::Relaxed));
+        heap.free_parked_runs(addresses.filter_map(|address| heap.region.granule_of(address)));
+        heap.sheaves.drop_oldest(sheaf, runs);
+        runs
+    }
+
+    /// Makes a run one of a list's; returns its address.
+    fn park(self, list: List, index: u32) -> usize {
+        self.heap.region.descriptor(index).set(Kind::Parked, self.order(list), 0);
+        self.heap.region.address(index)
+    }
+
+    fn leave(self, address: usize) -> Option<u32> {
+        let index = self.heap.region.granule_of(address)?;
+        self.heap.region.descriptor(index).set(Kind::None, 0, 0);
+        Some(index)
+    }
+}
+
+impl<P: Platform, C: Fn(Counter, u32)> Lists for OnCpus<'_, P, C> {
+    type Run = u32;
+
+    fn rules(&self) -> &Rules {
+        self.rules
+    }
+
+    fn len(self, list: List) -> u32 {
+        let p = &self.heap.platform;
+        let Some((row, slot)) = p.row_hint().zip(self.slot(list)) else { return 0 };
+        self.heap.sheaves.count_of(p.rows().entry(row, slot).top()).unwrap_or(0)
+    }
+
+    fn pop(self, list: List, end: End) -> Option<u32> {
+        if end == End::Head {
+            let address = self.heap.platform.pop(self.slot(list)?)?;
+            return self.leave(address);
+        }
+        let mut sheaf = self.check_out(list)?;
+        let oldest = (!sheaf.is_empty()).then(|| self.heap.sheaves.remove(&mut sheaf, 0));
+        // Off the list before others see the list again.
+        let run = oldest.and_then(|address| self.leave(address));
+        self.check_in(list, sheaf);
+        run
+    }
+
+    fn push(self, list: List, run: u32, end: End) -> bool {
+        let heap = self.heap;
+        let Some(slot) = self.slot(list) else { return false };
+        heap.region.set_dirty(run as usize, 1 << self.order(list), true);
+        let address = self.park(list, run);
+        if end == End::Head && heap.platform.push(slot, address) {
+            return true;
+        }
+        // There is none yet, it is full, or the tail is wanted.
+        let Some(mut sheaf) = self.check_out(list) else {
+            heap.region.descriptor(run).set(Kind::None, 0, 0);
+            return false;
+        };
+        let has_room = sheaf.len() < self.rules.capacity(list).min(heap.sheaves.room(&sheaf));
+        if has_room {
+            heap.sheaves.push(&mut sheaf, address);
+            if end == End::Tail {
+                heap.sheaves.turn_under(&mut sheaf, 1);
+            }
+        } else {
+            heap.region.descriptor(run).set(Kind::None, 0, 0);
+        }
+        self.check_in(list, sheaf);
+        has_room
+    }
+
+    fn refill(self, list: List, most: u32) -> u32 {
+        let heap = self.heap;
+        let Some(mut sheaf) = self.check_out(list) else { return 0 };
+        let room = self.rules.capacity(list).min(heap.sheaves.room(&sheaf));
+        let most = most.min(room.saturating_sub(sheaf.len()));
+        let runs = heap.take_runs(self.order(list), most, |index| {
+            heap.sheaves.push(&mut sheaf, self.park(list, index));
+        });
+        heap.sheaves.turn_under(&mut sheaf, runs);
+        self.check_in(list, sheaf);
+        runs
+    }
+
+    fn give_back(self, list: List, most: u32) -> u32 {
+        let Some(mut sheaf) = self.check_out(list) else { return 0 };
+        let runs = self.give_oldest(&mut sheaf, most);
+        self.check_in(list, sheaf);
+        runs
+    }
+
+    fn take_one(self, order: u32) -> Option<u32> {
+        let granules = 1 << (order + self.heap.page_order());
+        self.heap.take_run(granules, granules)
+    }
+
+    fn give_one(self, order: u32, run: u32) {
+        self.heap.free_run(run, 1 << (order + self.heap.page_order()));
+    }
+
+    fn tuning(self) -> Tuning {
+        let p = &self.heap.platform;
+        let word = p.row_hint().map_or(0, |row| p.rows().note(row).load(Ordering::Relaxed));
+        unpack(word)
+    }
+
+    fn set_tuning(self, tuning: Tuning) {
+        let p = &self.heap.platform;
+        if let Some(row) = p.row_hint() {
+            p.rows().note(row).store(pack(tuning), Ordering::Relaxed);
+        }
+    }
+
+    fn count(self, counter: Counter, n: u32) {
+        if n > 0 {
+            (self.count)(counter, n);
+        }
+    }
+}
+
+/// Bits of each of the first two numbers, in a row's note.
+const BITS: u32 = 12;
+
+const _: () = assert!(MOST_RUNS < 1 << BITS);
+
+fn pack(tuning: Tuning) -> u32 {
+    let [high, free_count] = [tuning.high, tuning.free_count].map(|n| n.min((1 << BITS) - 1));
+    high | free_count << BITS | tuning.doublings << (2 * BITS)
+}
+
+fn unpack(word: u32) -> Tuning {
+    let part = |nth: u32| word >> (nth * BITS) & ((1 << BITS) - 1);
+    Tuning { high: part(0), free_count: part(1), doublings: word >> (2 * BITS) }
+}

@@ -1,0 +1,172 @@
+//! Whole drains, on request: every parked object returns to its slab at once.
+//!
+//! A trim, a request of another process, a page that the system refused, the end of a thread
+//! with a private slot, and the rows that a fork left behind cause one. They are exempt from
+//! the bound on one call ([`crate::bound`]).
+//!
+//! Neighbour: [`super::pass`] drains what is idle, without a request, slice by slice.
+
+use crate::cache::slots::number_of;
+use crate::engine::Engine;
+use crate::pages::{Sheaf, percpu};
+use crate::platform::stack::STOPPED;
+use crate::platform::{Platform, Slot, Stack};
+use crate::reclaim::kick::ask_all;
+use crate::reclaim::walk::{Stacks, entries, next_stack};
+use crate::sync::Ordering;
+use crate::yard::Yard;
+
+/// Stacks stopped at once: one fence for all. They lie on the stack of a slow path.
+pub(crate) const BATCH: usize = 24;
+
+/// Row, slot and top of stacks to stop.
+pub(crate) type Stops = [(usize, Slot, u32); BATCH];
+
+impl<P: Platform, E: Engine> Yard<P, E> {}
+
+/// Drains stacks: of all rows, or of the caller's row where the platform cannot stop other
+/// CPUs. Called with the drain lock held.
+pub(crate) fn drain_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
+    if !(yard.platform().can_stop() && drain_rows(yard, stacks)) {
+        drain_own_stacks(yard, stacks);
+    }
+}
+
+/// False if the system refused to stop them: some stacks may not be drained. Called with the
+/// drain lock held.
+pub(crate) fn drain_rows<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) -> bool {
+    let (rows, mut n) = (yard.platform().rows(), 0);
+    let mut stops: Stops = [(0, Slot(0), 0); BATCH];
+    for (row, slot) in entries(yard, stacks) {
+        if yard.heap.sheaves.count_of(rows.entry(row, slot).top()).is_none() {
+            continue;
+        }
+        stops[n] = (row, slot, 0);
+        n += 1;
+        if n == BATCH {
+            if !drain_stops(yard, &mut stops) {
+                return false;
+            }
+            n = 0;
+        }
+    }
+    drain_stops(yard, &mut stops[..n])
+}
+
+pub(crate) fn drain_own_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
+    let mut next = 0;
+    while let Some(slot) = next_stack(yard, stacks, next) {
+        drain_own(yard, slot);
+        next = slot.0 + 1;
+    }
+}
+
+/// Stops these stacks, returns their objects to the slabs, and takes the stacks out of
+/// their rows. False if the system refuses to stop them.
+fn drain_stops<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    stops: &mut [(usize, Slot, u32)],
+) -> bool {
+    if stops.is_empty() {
+        return true;
+    }
+    if !yard.platform().stop(stops) {
+        return false;
+    }
+    keep_tops(yard, stops);
+    for &(row, slot, top) in &*stops {
+        flush_stopped(yard, row, slot, top);
+    }
+    true
+}
+
+/// Keeps the tops of stacks that were just stopped, for the child of a fork.
+pub(crate) fn keep_tops<P: Platform, E: Engine>(yard: &Yard<P, E>, stops: &[(usize, Slot, u32)]) {
+    for &(row, slot, top) in stops.iter().filter(|(.., top)| *top != STOPPED) {
+        yard.seen.keep_top(row, slot, top);
+    }
+}
+
+/// Returns the objects of a stopped stack to the slabs (its runs to the buddy), and takes
+/// the stack out of its row.
+pub(crate) fn flush_stopped<P: Platform, E: Engine>(
+    yard: &Yard<P, E>,
+    row: usize,
+    slot: Slot,
+    top: u32,
+) {
+    // From now on other threads may take its objects out of their slabs again: the child of a
+    // fork must not return them there.
+    yard.seen.forget_top(row, slot);
+    let stack = Stack { top, end: 0 };
+    let empty = yard.heap.sheaves.adopt(stack).map(|stack| flush_stack(yard, slot, stack));
+    yard.platform().rows().entry(row, slot).start_without();
+    if let Some(empty) = empty {
+        yard.heap.sheaves.give(yard.platform(), empty);
+    }
+}
+
+/// Returns what a stack has that no other thread reaches; returns the array.
+fn flush_stack<P: Platform, E: Engine>(yard: &Yard<P, E>, slot: Slot, mut stack: Sheaf) -> Sheaf {
+    if let Some(number) = number_of(slot) {
+        let cache = yard.caches.get(number);
+        return cache.engine.flush_stopped(cache.on(&yard.heap), slot, stack);
+    }
+    while let Some(run) = yard.heap.sheaves.pop(&mut stack) {
+        yard.heap.free_parked_run(run);
+    }
+    stack
+}
+
+/// Drains a stack of the calling thread's own row.
+pub(crate) fn drain_own<P: Platform, E: Engine>(yard: &Yard<P, E>, slot: Slot) {
+    if let Some(number) = number_of(slot) {
+        let cache = yard.caches.get(number);
+        cache.engine.flush_own(cache.on(&yard.heap), slot);
+    } else if percpu::has_runs(slot) {
+        while let Some(address) = yard.platform().pop(slot) {
+            yard.heap.free_parked_run(address);
+        }
+    }
+}
+
+/// Where the platform cannot stop other CPUs: requests a drain of each row. The next free of
+/// each thread takes the slow path, which sees the request.
+pub(crate) fn request_drains<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    yard.drain_requests.fetch_add(1, Ordering::Relaxed);
+    ask_all(yard);
+}
+
+/// In a slow path: drains the caller's row if a drain was requested since its last.
+pub(crate) fn answer_drain<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let requests = u64::from(yard.drain_requests.load(Ordering::Relaxed));
+    if requests == 0 {
+        return;
+    }
+    // No cache uses slot 0: its word holds the last request that the row answered.
+    let Some(row) = yard.platform().row_hint() else {
+        return;
+    };
+    if yard.seen.get(row, Slot(0)).swap(requests, Ordering::Relaxed) != requests {
+        drain_row(yard);
+    }
+}
+
+/// Takes a stack as it stands out of an entry that no other thread uses, and returns its
+/// objects to the slabs. Called with the drain lock held.
+pub(crate) fn take_stack<P: Platform, E: Engine>(yard: &Yard<P, E>, row: usize, slot: Slot) {
+    let p = yard.platform();
+    let Ok(stack) = p.rows().entry(row, slot).replace(Stack::NONE) else {
+        return;
+    };
+    if let Some(stack) = yard.heap.sheaves.adopt(stack) {
+        yard.heap.sheaves.give(p, flush_stack(yard, slot, stack));
+    }
+}
+
+/// Drains the caller's row. The runs of the slabs that end go to the buddy at last.
+pub(crate) fn drain_row<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    let _guard = yard.drain.lock(yard.platform());
+    drain_own_stacks(yard, Stacks::Caches);
+    drain_own_stacks(yard, Stacks::Runs);
+}

@@ -1,0 +1,32 @@
+//! Reclaim, which gives memory back: idle parked objects return to their slabs, empty slabs
+//! end, and free pages return to the system.
+//!
+//! ```text
+//!              pages wait to be purged               a tick, an eighth of the decay time
+//!  at rest ------------------------------> ticking --------------------------------------+
+//!     ^                                     ^  |                                         |
+//!     |   8 passes found nothing to do      |  | each slow path: one slice               v
+//!     +-------------------------------------+--+------------------------------- pass: stacks,
+//!                                              |                                caches, runs,
+//!                                              +--- purge backlog first         pages, metadata
+//! ```
+//!
+//! [`ticker`] decides when a pass begins and how often a slow path must run; [`rate`](crate::yard::rate) measures
+//! how often the program frees; [`countdown`] makes a CPU's next slow path come after so many
+//! frees; [`pass`] is the work, cut into slices; [`drain`] does all of it at once, on request.
+//!
+//! Neighbours: [`crate::slow_path`] gives each slow path its slice; the engine's `age`
+//! and the page heap's `purge` do what a slice is about.
+
+pub(crate) mod clock;
+pub(crate) mod countdown;
+pub(crate) mod drain;
+pub(crate) mod empties;
+pub(crate) mod kick;
+pub(crate) mod live;
+pub(crate) mod pass;
+pub(crate) mod sparse;
+pub(crate) mod surplus;
+#[doc(hidden)] // For tests.
+pub mod ticker;
+pub(crate) mod walk;

@@ -1,0 +1,144 @@
+//! The surplus: dirty free pages that slow paths give back at once, because the program may make
+//! no call after this one.
+//!
+//! The ticker gives back what has been free for the decay time, and needs calls for it. Nobody
+//! knows which call is the last one before a rest. So a slow path that finds more dirty free pages
+//! than [`LEAST`] and a [`LIVE_PART`]th of what is live gives back a slice of them, and the free of
+//! a block above a slice's size in proportion to it.
+//!
+//! A program that fills and empties its heap in a loop would fault each page in again. So a page
+//! that goes back here takes a token, and one token comes in a millisecond. A heap that
+//! *collapsed*, of which a quarter is left, gets tokens for all its pages, if it was larger by a
+//! quarter than the one before that did: what this costs all such heaps together is in
+//! proportion to the largest. Without tokens pages wait for the decay time. (A leaky bucket,
+//! ITU-T I.371, as in [`crate::large`]; a search by a factor, Bentley and Yao, "An almost optimal
+//! algorithm for unbounded searching", 1976.)
+//!
+//! Tried and refused: to count the pages that were touched again and to stop when they were many,
+//! 73,000 page faults of `large` in place of 49,000; and tokens of time while large blocks come and
+//! go, 60,600.
+//!
+//! Neighbours: [`crate::slow_path`] and [`crate::large`] call it, before a slice of a
+//! pass; the ticker has the bound looked at again.
+//! Invariant: the words are hints, which threads overwrite without a lock: a lost count makes a
+//! wrong guess.
+
+use crate::engine::Engine;
+use crate::platform::{GRANULE, Platform};
+use crate::reclaim::live::{is_large_warm, live_granules};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::yard::Yard;
+use crate::yard::surplus::{HELPER, LEAST, SLICE, SLOW_PATHS};
+
+/// And this part of what is live.
+const LIVE_PART: usize = 8;
+
+fn take(from: &AtomicUsize, granules: usize) {
+    from.store(from.load(Ordering::Relaxed).saturating_sub(granules), Ordering::Relaxed);
+}
+
+impl<P: Platform, E: Engine> Yard<P, E> {
+    /// Sets whether slow paths give the surplus back, or a helper gives back in time.
+    pub fn give_surplus(&self, on: bool) {
+        let now = self.platform().now_ms();
+        self.surplus.filled.store(now, Ordering::Relaxed);
+        self.surplus.sparse.begin(now);
+        let by = if on { SLOW_PATHS } else { HELPER };
+        self.surplus.by.store(by, Ordering::Relaxed);
+        self.surplus.bound.store(if on { LEAST } else { usize::MAX }, Ordering::Relaxed);
+    }
+}
+
+/// True if there may be a surplus, as of the last look. Not while caches are flushed, from which
+/// more of it comes.
+#[inline]
+pub(crate) fn has_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    yard.heap.buddy.waiting_hint() > yard.surplus.bound.load(Ordering::Relaxed)
+        && !yard.surplus.sparse.is_asked()
+}
+
+/// Gives a slice of the surplus back. False if there was none.
+#[cold]
+#[inline(never)]
+pub(crate) fn give_slice<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+    if find_surplus(yard) == 0 {
+        return false;
+    }
+    let went = yard.heap.purge_part(0);
+    take(&yard.surplus.tokens, went.unwrap_or(0));
+    went.is_some()
+}
+
+/// At the free of a large block: gives back so many granules of the surplus, and then of the
+/// metadata, where these are much beside it.
+pub(crate) fn give_surplus_of<P: Platform, E: Engine>(yard: &Yard<P, E>, granules: usize) {
+    let mut left = granules;
+    if has_surplus(yard) {
+        let surplus = find_surplus(yard).min(granules);
+        if surplus > 0 {
+            let went = yard.heap.purge(0, surplus);
+            take(&yard.surplus.tokens, went);
+            left = left.saturating_sub(went);
+        }
+    }
+    while left > 0
+        && yard.surplus.is_bare(yard.heap.region.top())
+        && yard.heap.release_metadata_now()
+    {
+        take(&yard.surplus.metadata, SLICE);
+        left = left.saturating_sub(SLICE);
+    }
+}
+
+/// In a pass: gives back a part of what is so old. The next look at the surplus is due so much
+/// earlier.
+pub(crate) fn purge_old<P: Platform, E: Engine>(yard: &Yard<P, E>, age_ms: u32) -> Option<usize> {
+    let went = yard.heap.purge_part(age_ms)?;
+    let bound = yard.surplus.bound.load(Ordering::Relaxed);
+    if bound != usize::MAX {
+        take(&yard.surplus.bound, went);
+    }
+    Some(went)
+}
+
+/// At a tick, and where much is dirty: has the next slow path look.
+pub(crate) fn look_at_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+    if yard.surplus.is_on() {
+        yard.surplus.bound.store(least(yard), Ordering::Relaxed);
+        yard.surplus.collapsed.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Dirty granules that may stay however little is live: what this CPU's banks may have is among
+/// them.
+fn least<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
+    LEAST.saturating_sub(yard.heap.banked_room() / GRANULE)
+}
+
+/// Finds the surplus for which there are tokens, and sets the bound anew.
+fn find_surplus<P: Platform, E: Engine>(yard: &Yard<P, E>) -> usize {
+    let state = &yard.surplus;
+    let dirty = yard.heap.buddy.waiting_hint();
+    let live = live_granules(yard, yard.heap.free_count().free);
+    let collapsed = state.look_at_heap(live, dirty, yard.heap.region.top());
+    if collapsed {
+        yard.heap.close_banks();
+    }
+    let bound = least(yard) + live / LIVE_PART;
+    let surplus = dirty.saturating_sub(bound);
+    // Where large blocks come and go, a hole has the next one lie elsewhere, on other pages.
+    let tokens = if is_large_warm(yard) {
+        state.tokens.load(Ordering::Relaxed)
+    } else {
+        state.fill(yard.platform().now_ms())
+    };
+    let may_go = if tokens < surplus.min(SLICE) { 0 } else { surplus.min(tokens) };
+    let next = match surplus > may_go {
+        // Until the next tick, or until it may be collapsing.
+        true if may_go == 0 && collapsed => usize::MAX,
+        true if live > dirty => (live + dirty) / 2,
+        _ => bound,
+    };
+    state.bound.store(next, Ordering::Relaxed);
+    may_go
+}

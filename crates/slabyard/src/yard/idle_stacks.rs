@@ -1,0 +1,86 @@
+//! What the yard remembers of each entry of each row: the top that the last pass read, and for
+//! how many passes it has been the same. While a stack is stopped, its top: the child of a fork
+//! finds it there when the thread that stopped it is gone. In place of slot 0, which has no stack:
+//! the last drain that the row answered.
+//!
+//! Neighbours: [`crate::reclaim::pass`] and [`crate::observe`] write it; each under the drain
+//! lock.
+//! Invariant: a slot's words follow those of the slot before it, so that slots without a cache
+//! need no memory. The words of created caches' slots are a table of their own, which most
+//! processes do not reserve.
+
+use crate::cache::classes::CLASSES;
+use crate::cache::slots::slot_of;
+use crate::platform::stack::SLOTS;
+use crate::platform::{Platform, Slot};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::table::Table;
+
+/// Slots of the lists of runs and of malloc's classes, and those in front of them.
+const FIRST_SLOTS: usize = slot_of(CLASSES).0 as usize;
+
+/// In a word: the rest is the top of a stopped stack.
+const KEPT: u64 = 1 << 63;
+
+/// A word for each entry of each row.
+pub(crate) struct Seen {
+    rows: AtomicUsize,
+    first: Table<AtomicU64>,
+    created: Table<AtomicU64>,
+}
+
+impl Seen {
+    pub(crate) const fn new() -> Self {
+        Seen { rows: AtomicUsize::new(0), first: Table::new(), created: Table::new() }
+    }
+
+    /// Makes the words of the first slots. False without memory.
+    pub(crate) fn init<P: Platform>(&self, p: &P) -> bool {
+        let rows = p.rows().len();
+        self.rows.store(rows, Ordering::Relaxed);
+        self.first.reserve(p, FIRST_SLOTS * rows) && self.first.ensure(p, FIRST_SLOTS * rows)
+    }
+
+    /// Makes the words of a created cache's slots, up to its last one. False without memory.
+    /// Called with the drain lock held.
+    pub(crate) fn ensure<P: Platform>(&self, p: &P, last: Slot) -> bool {
+        let rows = self.rows.load(Ordering::Relaxed);
+        (self.created.is_reserved() || self.created.reserve(p, (SLOTS - FIRST_SLOTS) * rows))
+            && self.created.ensure(p, (usize::from(last.0) + 1 - FIRST_SLOTS) * rows)
+    }
+
+    /// The word of an entry.
+    #[inline]
+    pub(crate) fn get(&self, row: usize, slot: Slot) -> &AtomicU64 {
+        let (slot, rows) = (usize::from(slot.0), self.rows.load(Ordering::Relaxed));
+        match slot.checked_sub(FIRST_SLOTS) {
+            None => self.first.get(slot * rows + row),
+            Some(slot) => self.created.get(slot * rows + row),
+        }
+    }
+
+    /// Keeps the top that a stack had as it was stopped.
+    pub(crate) fn keep_top(&self, row: usize, slot: Slot, top: u32) {
+        self.get(row, slot).store(KEPT | u64::from(top), Ordering::Relaxed);
+    }
+
+    /// Nothing is known of an entry's top.
+    pub(crate) fn forget_top(&self, row: usize, slot: Slot) {
+        self.get(row, slot).store(0, Ordering::Relaxed);
+    }
+
+    /// The top that was kept, if one is.
+    pub(crate) fn kept_top(&self, row: usize, slot: Slot) -> Option<u32> {
+        let word = self.get(row, slot).load(Ordering::Relaxed);
+        (word & KEPT != 0).then_some(word as u32)
+    }
+
+    pub(crate) fn committed_bytes(&self) -> usize {
+        self.first.committed_bytes() + self.created.committed_bytes()
+    }
+
+    /// Addresses of the numbers of bytes committed.
+    pub(crate) fn committed_at(&self) -> [usize; 2] {
+        [self.first.committed_at(), self.created.committed_at()]
+    }
+}

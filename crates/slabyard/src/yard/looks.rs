@@ -1,0 +1,134 @@
+//! Looks at live large blocks, beside threads that make and free them.
+//!
+//! A block is known before it has its seal, and when it is freed its pages fault: a look must meet
+//! neither. It names the block, and reads it only if no change is under way, and believes what it
+//! read only if none began meanwhile. Who makes or frees a block counts that it began, and lets a
+//! block that is being looked at keep its pages.
+//!
+//! All is SeqCst: a look stores the block and then reads the counts, a change adds to its count and
+//! then reads the block, so that one of them sees the other (Dekker's argument). Nobody waits
+//! without end: a change may interrupt a look on the same thread, in a signal handler.
+//!
+//! Neighbour: [`super`] makes, frees and looks.
+
+use crate::platform::Platform;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use core::hint::spin_loop;
+
+/// A change waits for a look so many spins at most.
+const CHANGE_SPINS: u32 = 20_000;
+/// A look spins so often for a pause of the changes, and then sleeps a millisecond.
+const LOOK_SPINS: u32 = 1000;
+const SLEEP_MS: u64 = 1;
+/// Sleeps of a look, until changes made it give up.
+pub(crate) const PATIENCE: u32 = 100;
+
+/// Who looks, and who changes.
+pub(crate) struct Looks {
+    /// 1 while a look is under way.
+    held: AtomicU32,
+    /// The block that is looked at, or 0.
+    at: AtomicUsize,
+    /// Changes that began, and that ended.
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+/// A change until it is dropped.
+pub(crate) struct Change<'a>(&'a Looks);
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Looks {
+    pub(crate) const fn new() -> Self {
+        Looks {
+            held: AtomicU32::new(0),
+            at: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+        }
+    }
+
+    /// In the child of a fork: nobody looks, and no change is under way. True if one was.
+    pub(crate) fn forget(&self) -> bool {
+        self.at.store(0, Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Relaxed);
+        let ended = self.ended.swap(begun, Ordering::Relaxed);
+        self.held.store(0, Ordering::Release);
+        ended != begun
+    }
+
+    /// A block is made or freed until the value is dropped.
+    pub(crate) fn change(&self) -> Change<'_> {
+        for _ in 0..CHANGE_SPINS {
+            // Relaxed: it is a courtesy.
+            if self.held.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            spin_loop();
+        }
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        Change(self)
+    }
+
+    /// True if a look may read a block: in a change, whose block it is to be.
+    pub(crate) fn is_at(&self, address: usize) -> bool {
+        self.at.load(Ordering::SeqCst) == address
+    }
+
+    /// Looks at a block while nothing changes: calls `read`, and `restore` with what it found.
+    /// `None` if it found nothing, or if changes did not pause, which halves the patience.
+    pub(crate) fn look<P: Platform, R>(
+        &self,
+        p: &P,
+        address: usize,
+        patience: &mut u32,
+        read: impl Fn() -> Option<R>,
+        restore: impl FnOnce(&R),
+    ) -> Option<R> {
+        let taken = |_| self.held.swap(1, Ordering::Acquire) == 0;
+        if !self.try_often(p, *patience, taken) {
+            *patience /= 2;
+            return None;
+        }
+        self.at.store(address, Ordering::SeqCst);
+        let mut found = None;
+        let looked = self.try_often(p, *patience, |_| {
+            let ended = self.ended.load(Ordering::SeqCst);
+            let quiet = || self.begun.load(Ordering::SeqCst) == ended;
+            if !quiet() {
+                return false;
+            }
+            found = read();
+            quiet()
+        });
+        if !looked {
+            found = None;
+            *patience /= 2;
+        }
+        if let Some(found) = &found {
+            restore(found);
+        }
+        self.at.store(0, Ordering::SeqCst);
+        // Release: the next look's Acquire.
+        self.held.store(0, Ordering::Release);
+        found
+    }
+
+    fn try_often<P: Platform>(&self, p: &P, patience: u32, mut f: impl FnMut(u32) -> bool) -> bool {
+        for nth in 0..=patience {
+            for _ in 0..LOOK_SPINS {
+                if f(nth) {
+                    return true;
+                }
+                spin_loop();
+            }
+            p.wait_at_most(&self.held, 1, SLEEP_MS);
+        }
+        false
+    }
+}

@@ -1,0 +1,36 @@
+//! Where an address lies.
+//!
+//! Neighbour: [`crate::place`] finds it, by the page map and the descriptors.
+
+/// Where an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a slab of the cache of this number, which has so many bytes an object.
+    Object {
+        /// Number of the cache: a class of malloc's, or a created one.
+        class: usize,
+        /// Bytes of an object.
+        bytes: usize,
+        /// True if the address is the begin of an object.
+        begin: bool,
+    },
+    /// The begin of a live run or mapping of so many bytes.
+    Large(usize),
+    /// Inside of a live run or mapping, not its begin.
+    Inside,
+    /// In memory of the yard that is free.
+    Free,
+    /// Not of this yard.
+    Foreign,
+}
+
+impl Place {
+    /// Bytes that the live allocation there may use; `None` if there is none.
+    #[inline]
+    pub fn usable(self) -> Option<usize> {
+        match self {
+            Place::Object { bytes, begin: true, .. } | Place::Large(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
