@@ -7,7 +7,8 @@
 use super::slabs::CountedSlabs;
 use super::{Front, KernelCache, NONE};
 use slabyard::engine::cpu_slabs::{alloc, free, lists};
-use slabyard::engine::partial::{self, End};
+use slabyard::engine::partial;
+use slabyard::engine::partial_list::End;
 use slabyard::engine::slabs::{Group, Slabs};
 use slabyard::engine::{Counter, Header, tiny};
 use slabyard::slab::Word;

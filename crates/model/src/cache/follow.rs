@@ -5,7 +5,7 @@
 
 use super::calls::{ANY_NODE, Choice};
 use super::{KernelCache, NONE, State};
-use slabyard::engine::partial::End;
+use slabyard::engine::partial_list::End;
 
 impl KernelCache {
     /// Follows what a real kernel did: an object of this slab was allocated on

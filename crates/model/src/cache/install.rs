@@ -5,7 +5,7 @@
 //! lists, waits at its node's: no rule would ever look for it on the CPU.
 
 use super::KernelCache;
-use slabyard::engine::partial::End;
+use slabyard::engine::partial_list::End;
 
 impl KernelCache {
     fn install(&self, node: u16, free: u32) -> u32 {

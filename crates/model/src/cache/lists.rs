@@ -8,7 +8,7 @@ use super::slabs::CountedSlabs;
 use super::{KernelCache, NONE, State};
 use slabyard::engine::array_cache::lists as array_lists;
 use slabyard::engine::cpu_slabs::lists;
-use slabyard::engine::partial::End;
+use slabyard::engine::partial_list::End;
 use slabyard::engine::slabs::Slabs;
 
 impl KernelCache {

@@ -73,7 +73,7 @@ impl Slabs for CountedSlabs<'_> {
     }
 
     #[inline]
-    fn publish(&self, list: &partial::Partial) {
+    fn publish(&self, list: &slabyard::engine::partial_list::Partial) {
         list.publish(self.cache());
         if let Some(contention) = &self.cache.contention {
             contention.unlock();

@@ -5,9 +5,9 @@
 //! its own state beside this.
 
 use super::flags::CacheFlags;
-use super::partial::Partial;
 use super::shown::{Moving, Shown};
-use super::slabs::BarnWords;
+use crate::engine::partial_list::Partial;
+use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::Slot;
 use crate::slab::{Constructor, Destructor, Geometry};
 use crate::sync::{AtomicU32, AtomicU64, Lock, Once, Ordering, Rank};
@@ -386,4 +386,22 @@ impl Default for Header {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// What a barn has, as it is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarnWords {
+    /// Objects in its full sheaves.
+    pub objects: u64,
+    /// Full sheaves.
+    pub full: u64,
+    /// Empty ones.
+    pub empty: u64,
+    /// The first full one, as readers outside find it.
+    pub head: u32,
+}
+
+impl BarnWords {
+    /// A barn without sheaves.
+    pub const NONE: Self = BarnWords { objects: 0, full: 0, empty: 0, head: NO_SHEAF };
 }

@@ -18,9 +18,10 @@
 //! holds as long as threads do not move during slow paths.
 
 use super::page_slabs::Ruled;
-use super::partial::Partial;
-use super::slabs::{BarnWords, Rules, Slabs, Stacks};
+use super::slabs::{Rules, Slabs, Stacks};
 use super::{Counter, Found, Header, PageSlabs, Shape, partial};
+use crate::engine::header::BarnWords;
+use crate::engine::partial_list::Partial;
 use crate::pages::Sheaf;
 use crate::platform::Platform;
 use crate::platform::stack::Tag;

@@ -10,9 +10,10 @@
 //! list does the same for it ([`super::Engine::begin_child`], [`super::Engine::adopt`]).
 //! Invariant: no other thread is in a slow path.
 
-use super::partial::{self, End, Partial};
+use super::partial::{self};
 use super::slabs::{Links, Slabs};
 use super::{Header, PageSlabs};
+use crate::engine::partial_list::{End, Partial};
 use crate::pages::descriptor::NIL;
 use crate::platform::Platform;
 use crate::sync::Ordering;

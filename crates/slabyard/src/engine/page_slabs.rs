@@ -4,9 +4,10 @@
 //! bits, [`crate::pages`] the descriptors and the pool of sheaves, [`crate::platform`] the
 //! stacks.
 
-use super::partial::Partial;
-use super::slabs::{BarnWords, Group, Held, Rules, Slabs, Stacks};
+use super::slabs::{Group, Held, Rules, Slabs, Stacks};
 use super::{CacheFlags, Counter, Header, Shape, flush, partial};
+use crate::engine::header::BarnWords;
+use crate::engine::partial_list::Partial;
 use crate::pages::lists::Warmth;
 use crate::pages::{Cause, Descriptor, PageHeap, Sheaf};
 use crate::platform::stack::Tag;

@@ -27,112 +27,10 @@
 
 use super::slabs::{Counted, Links, Refill, Slabs};
 use super::{Counter, Header, Shape};
+use crate::engine::partial_list::{End, Partial};
 use crate::pages::descriptor::NIL;
 use crate::slab::{Put, Version, Word};
 use crate::sync::{Guard, Lock, Ordering};
-
-/// The list.
-pub struct Partial {
-    head: u32,
-    tail: u32,
-    nr_partial: u32,
-}
-
-/// An end of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(hidden)] // For `slabyard-model`.
-pub enum End {
-    Head,
-    Tail,
-}
-
-impl Partial {
-    pub(super) const fn new() -> Self {
-        Partial { head: NIL, tail: NIL, nr_partial: 0 }
-    }
-
-    /// Slabs on it.
-    pub(super) fn len(&self) -> u32 {
-        self.nr_partial
-    }
-
-    /// The slab at the head.
-    #[doc(hidden)] // For tests.
-    pub fn first(&self) -> Option<u32> {
-        (self.head != NIL).then_some(self.head)
-    }
-
-    /// The slab at the tail.
-    pub(super) fn last(&self) -> Option<u32> {
-        (self.tail != NIL).then_some(self.tail)
-    }
-
-    /// Lists a slab that is on no list.
-    #[doc(hidden)] // For `slabyard-model`.
-    pub fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
-        let (prev, next) = match end {
-            End::Head => (NIL, self.head),
-            End::Tail => (self.tail, NIL),
-        };
-        self.link(on, slab, prev, next);
-    }
-
-    /// As [`Partial::add`], in front of a slab that is on the list.
-    pub(super) fn add_before<S: Slabs>(&mut self, on: S, slab: u32, next: u32) {
-        self.link(on, slab, on.links(next).prev(), next);
-    }
-
-    #[inline(always)]
-    fn link<S: Slabs>(&mut self, on: S, slab: u32, prev: u32, next: u32) {
-        let links = on.links(slab);
-        links.set_listed(true);
-        links.set_next(next);
-        links.set_prev(prev);
-        if prev == NIL {
-            self.head = slab;
-        } else {
-            on.links(prev).set_next(slab);
-        }
-        if next == NIL {
-            self.tail = slab;
-        } else {
-            on.links(next).set_prev(slab);
-        }
-        self.nr_partial += 1;
-        on.count(Counter::ListLockSlabs, 1);
-    }
-
-    #[doc(hidden)] // For `slabyard-model`.
-    pub fn unlink<S: Slabs>(&mut self, on: S, slab: u32) {
-        let links = on.links(slab);
-        let (next, prev) = (links.next(), links.prev());
-        if prev == NIL {
-            self.head = next;
-        } else {
-            on.links(prev).set_next(next);
-        }
-        if next == NIL {
-            self.tail = prev;
-        } else {
-            on.links(next).set_prev(prev);
-        }
-        links.set_listed(false);
-        self.nr_partial -= 1;
-        on.count(Counter::ListLockSlabs, 1);
-    }
-
-    /// Says what the list is: an engine whose lists are parts of it keeps them itself.
-    pub(super) fn set(&mut self, (head, tail): (u32, u32), nr_partial: u32) {
-        *self = Partial { head, tail, nr_partial };
-    }
-
-    /// Publishes the list's head and length to readers outside. Under its lock.
-    #[doc(hidden)] // For `slabyard-model`.
-    pub fn publish(&self, cache: &Header) {
-        cache.shown.nr_partial.store(self.nr_partial.into(), Ordering::Relaxed);
-        cache.shown.partial_head.store(self.head.into(), Ordering::Relaxed);
-    }
-}
 
 /// Most empty slabs that end under one hold of the lock.
 const ENDED_AT_ONCE: u32 = 16;
@@ -467,4 +365,92 @@ pub fn each_partial<S: Slabs>(on: S, mut f: impl FnMut(u32, u32)) {
 /// Slabs on the partial list, as counted.
 pub fn nr_partial<S: Slabs>(on: S) -> u32 {
     on.list().lock(on.park()).nr_partial
+}
+
+impl Partial {
+    pub(super) const fn new() -> Self {
+        Partial { head: NIL, tail: NIL, nr_partial: 0 }
+    }
+
+    /// Slabs on it.
+    pub(super) fn len(&self) -> u32 {
+        self.nr_partial
+    }
+
+    /// The slab at the head.
+    #[doc(hidden)] // For tests.
+    pub fn first(&self) -> Option<u32> {
+        (self.head != NIL).then_some(self.head)
+    }
+
+    /// The slab at the tail.
+    pub(super) fn last(&self) -> Option<u32> {
+        (self.tail != NIL).then_some(self.tail)
+    }
+
+    /// Lists a slab that is on no list.
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn add<S: Slabs>(&mut self, on: S, slab: u32, end: End) {
+        let (prev, next) = match end {
+            End::Head => (NIL, self.head),
+            End::Tail => (self.tail, NIL),
+        };
+        self.link(on, slab, prev, next);
+    }
+
+    /// As [`Partial::add`], in front of a slab that is on the list.
+    pub(super) fn add_before<S: Slabs>(&mut self, on: S, slab: u32, next: u32) {
+        self.link(on, slab, on.links(next).prev(), next);
+    }
+
+    #[inline(always)]
+    pub(super) fn link<S: Slabs>(&mut self, on: S, slab: u32, prev: u32, next: u32) {
+        let links = on.links(slab);
+        links.set_listed(true);
+        links.set_next(next);
+        links.set_prev(prev);
+        if prev == NIL {
+            self.head = slab;
+        } else {
+            on.links(prev).set_next(slab);
+        }
+        if next == NIL {
+            self.tail = slab;
+        } else {
+            on.links(next).set_prev(slab);
+        }
+        self.nr_partial += 1;
+        on.count(Counter::ListLockSlabs, 1);
+    }
+
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn unlink<S: Slabs>(&mut self, on: S, slab: u32) {
+        let links = on.links(slab);
+        let (next, prev) = (links.next(), links.prev());
+        if prev == NIL {
+            self.head = next;
+        } else {
+            on.links(prev).set_next(next);
+        }
+        if next == NIL {
+            self.tail = prev;
+        } else {
+            on.links(next).set_prev(prev);
+        }
+        links.set_listed(false);
+        self.nr_partial -= 1;
+        on.count(Counter::ListLockSlabs, 1);
+    }
+
+    /// Says what the list is: an engine whose lists are parts of it keeps them itself.
+    pub(super) fn set(&mut self, (head, tail): (u32, u32), nr_partial: u32) {
+        *self = Partial { head, tail, nr_partial };
+    }
+
+    /// Publishes the list's head and length to readers outside. Under its lock.
+    #[doc(hidden)] // For `slabyard-model`.
+    pub fn publish(&self, cache: &Header) {
+        cache.shown.nr_partial.store(self.nr_partial.into(), Ordering::Relaxed);
+        cache.shown.partial_head.store(self.head.into(), Ordering::Relaxed);
+    }
 }

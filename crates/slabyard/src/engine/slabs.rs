@@ -9,10 +9,10 @@
 //! Invariant: on an unpreempted machine both count the same, for the same calls
 //! (`crates/lab/tests/one_policy.rs`).
 
-use super::partial::Partial;
 use super::{Counter, Header, Shape};
+use crate::engine::header::BarnWords;
+use crate::engine::partial_list::Partial;
 use crate::pages::Descriptor;
-use crate::pages::sheaf::NO_SHEAF;
 use crate::platform::stack::Tag;
 use crate::platform::{Park, Slot, Stopped};
 use crate::slab::{Geometry, Put, Version, Word};
@@ -297,24 +297,6 @@ pub trait Held {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// What a barn has, as it is published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BarnWords {
-    /// Objects in its full sheaves.
-    pub objects: u64,
-    /// Full sheaves.
-    pub full: u64,
-    /// Empty ones.
-    pub empty: u64,
-    /// The first full one, as readers outside find it.
-    pub head: u32,
-}
-
-impl BarnWords {
-    /// A barn without sheaves.
-    pub const NONE: Self = BarnWords { objects: 0, full: 0, empty: 0, head: NO_SHEAF };
 }
 
 /// Slabs, and the stacks of a CPU in front of them.

@@ -17,9 +17,10 @@
 //! For each slab: free + live = objects, because nothing is parked.
 
 use super::page_slabs::Ruled;
-use super::partial::{self, End};
+use super::partial::{self};
 use super::slabs::{Group, Links, Rules, Slabs};
 use super::{Changed, Counter, Engine, Header, PageSlabs, Shape};
+use crate::engine::partial_list::End;
 use crate::platform::{Platform, Slot};
 use crate::slab::{Object, Word};
 use crate::sync::Ordering;

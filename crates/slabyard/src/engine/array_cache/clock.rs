@@ -19,7 +19,7 @@ pub const PERFECT: u32 = 10;
 /// What the clock sees of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Free slabs.
+    /// Slabs without a live or parked object.
     pub free_slabs: u32,
     /// A slab has 2^order pages.
     pub order: u32,
@@ -70,7 +70,7 @@ pub struct Reaped {
     pub scanned: u32,
     /// Slabs that ended.
     pub slabs: u32,
-    /// Their pages.
+    /// Pages of the slabs that ended.
     pub pages: u32,
 }
 

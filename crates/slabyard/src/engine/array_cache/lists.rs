@@ -11,7 +11,9 @@
 
 use super::policy::{Emptied, Placed};
 use super::{Arrays, Limits};
-use crate::engine::partial::{self, End, Partial};
+use crate::engine::array_cache::empties::Empties;
+use crate::engine::partial::{self};
+use crate::engine::partial_list::{End, Partial};
 use crate::engine::slabs::Links;
 use crate::engine::{Counter, Shape, orphans};
 use crate::pages::descriptor::NIL;
@@ -20,78 +22,6 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Most slabs that end under one hold of the lock.
 const ENDED_AT_ONCE: u32 = 16;
-
-/// The free slabs at the end of a node's list. Under the list's lock.
-pub(super) struct Empties {
-    /// The first of them; [`NIL`] without one.
-    first: AtomicU32,
-    nr: AtomicU32,
-    /// Free objects in all slabs of the node: may be less than none where slabs were there from the
-    /// begin (of a replay).
-    objects: AtomicU64,
-    /// 1: one was used since the last reap.
-    touched: AtomicU32,
-}
-
-impl Empties {
-    pub(super) const fn new() -> Self {
-        Empties {
-            first: AtomicU32::new(NIL),
-            nr: AtomicU32::new(0),
-            objects: AtomicU64::new(0),
-            touched: AtomicU32::new(0),
-        }
-    }
-
-    fn first(&self) -> u32 {
-        self.first.load(Ordering::Relaxed)
-    }
-
-    /// Free slabs; without the lock as of a moment ago.
-    pub(super) fn len(&self) -> u32 {
-        self.nr.load(Ordering::Relaxed)
-    }
-
-    /// Clears the mark that says that one was used; returns it.
-    pub(super) fn clear_touched(&self) -> bool {
-        self.touched.swap(0, Ordering::Relaxed) != 0
-    }
-
-    fn set(&self, first: u32, nr: u32) {
-        self.first.store(first, Ordering::Relaxed);
-        self.nr.store(nr, Ordering::Relaxed);
-    }
-
-    /// A listed slab is no longer one of them.
-    fn leaves<S: Arrays>(&self, on: S, slab: u32) {
-        let links = on.links(slab);
-        links.set_apart(false);
-        let first = if self.first() == slab { links.next() } else { self.first() };
-        self.set(first, self.len() - 1);
-    }
-
-    /// Lists a slab, which is on no list: as a partial one, or as the first free one.
-    fn list<S: Arrays>(&self, on: S, list: &mut Partial, slab: u32, is_free: bool) {
-        match self.first() {
-            _ if !is_free && on.node().policy().placed == Placed::First => {
-                list.add(on, slab, End::Head);
-            }
-            NIL => list.add(on, slab, End::Tail),
-            first => list.add_before(on, slab, first),
-        }
-        on.links(slab).set_apart(is_free);
-        if is_free {
-            self.set(slab, self.len() + 1);
-        }
-    }
-
-    fn unlist<S: Arrays>(&self, on: S, list: &mut Partial, slab: u32) {
-        if on.links(slab).is_apart() {
-            self.leaves(on, slab);
-        }
-        list.unlink(on, slab);
-    }
-}
 
 /// Free objects in slabs that a node may have before free slabs end.
 pub fn free_limit<S: Arrays>(on: S) -> u32 {
@@ -329,4 +259,64 @@ pub(super) fn are_apart<S: Arrays>(on: S, is_of_node: impl Fn(u32) -> bool) -> b
     });
     let keeps_one = on.node().policy().emptied == Emptied::EndsBesideOthers;
     is_sound && (first, nr) == (empties.first(), empties.len()) && !(keeps_one && nr > 1)
+}
+
+impl Empties {
+    pub(super) const fn new() -> Self {
+        Empties {
+            first: AtomicU32::new(NIL),
+            nr: AtomicU32::new(0),
+            objects: AtomicU64::new(0),
+            touched: AtomicU32::new(0),
+        }
+    }
+
+    pub(super) fn first(&self) -> u32 {
+        self.first.load(Ordering::Relaxed)
+    }
+
+    /// Free slabs; without the lock as of a moment ago.
+    pub(super) fn len(&self) -> u32 {
+        self.nr.load(Ordering::Relaxed)
+    }
+
+    /// Clears the mark that says that one was used; returns it.
+    pub(super) fn clear_touched(&self) -> bool {
+        self.touched.swap(0, Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn set(&self, first: u32, nr: u32) {
+        self.first.store(first, Ordering::Relaxed);
+        self.nr.store(nr, Ordering::Relaxed);
+    }
+
+    /// A listed slab is no longer one of them.
+    pub(super) fn leaves<S: Arrays>(&self, on: S, slab: u32) {
+        let links = on.links(slab);
+        links.set_apart(false);
+        let first = if self.first() == slab { links.next() } else { self.first() };
+        self.set(first, self.len() - 1);
+    }
+
+    /// Lists a slab, which is on no list: as a partial one, or as the first free one.
+    pub(super) fn list<S: Arrays>(&self, on: S, list: &mut Partial, slab: u32, is_free: bool) {
+        match self.first() {
+            _ if !is_free && on.node().policy().placed == Placed::First => {
+                list.add(on, slab, End::Head);
+            }
+            NIL => list.add(on, slab, End::Tail),
+            first => list.add_before(on, slab, first),
+        }
+        on.links(slab).set_apart(is_free);
+        if is_free {
+            self.set(slab, self.len() + 1);
+        }
+    }
+
+    pub(super) fn unlist<S: Arrays>(&self, on: S, list: &mut Partial, slab: u32) {
+        if on.links(slab).is_apart() {
+            self.leaves(on, slab);
+        }
+        list.unlink(on, slab);
+    }
 }

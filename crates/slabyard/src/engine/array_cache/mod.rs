@@ -39,6 +39,7 @@
 pub mod alien;
 pub mod array;
 pub mod clock;
+mod empties;
 mod engine;
 pub mod limits;
 pub mod lists;
@@ -46,12 +47,13 @@ pub mod nodes;
 mod on_pages;
 pub mod policy;
 pub mod reap;
+mod share;
 pub mod shared;
 
 use super::slabs::Stacks;
 use crate::sync::{AtomicU32, Lock, Ordering, Rank};
+use empties::Empties;
 pub use limits::Limits;
-use lists::Empties;
 pub use nodes::OnNodes;
 pub use policy::{Choice, Reclaim};
 use policy::{Chosen, Policy};

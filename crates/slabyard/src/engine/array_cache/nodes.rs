@@ -10,10 +10,11 @@
 use super::on_pages::OfArrays;
 use super::shared::Shared;
 use super::{ArrayCaches, Choice, alien, array, lists};
+use crate::engine::header::BarnWords;
 use crate::engine::nodes::{
     self, AtNode, MOST_NODES, NodeSettings, Nodes, OfNode, at, node_of, node_of_sheaf, others,
 };
-use crate::engine::slabs::{BarnWords, Stacks};
+use crate::engine::slabs::Stacks;
 use crate::engine::{Changed, Engine, Found, Header, PageSlabs, Shape};
 use crate::pages::Sheaf;
 use crate::pages::sheaf::NO_SHEAF;

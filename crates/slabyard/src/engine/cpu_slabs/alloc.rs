@@ -1,6 +1,7 @@
 //! The slow path of an allocation: the CPU's slab has no free object of its own.
 
 use super::{CpuSlab, CpuSlabs, lists};
+use crate::engine::partial_list::End;
 use crate::engine::slabs::Held;
 use crate::engine::{Counter, partial};
 
@@ -136,7 +137,7 @@ fn take_from_node<S: CpuSlabs>(
         if rules.cpu_partial_lists
             && !parked.as_mut().is_some_and(|parked| on.park(parked, next, free))
         {
-            list.add(on, next, partial::End::Head);
+            list.add(on, next, End::Head);
             break;
         }
         available += free;
@@ -201,9 +202,9 @@ pub fn deactivate<S: CpuSlabs>(on: S, cpu_slab: CpuSlab<S::Own>) -> S::Own {
         return own;
     }
     let (end, counter) = if before > 0 {
-        (partial::End::Tail, Counter::DeactivateToTail)
+        (End::Tail, Counter::DeactivateToTail)
     } else {
-        (partial::End::Head, Counter::DeactivateToHead)
+        (End::Head, Counter::DeactivateToHead)
     };
     list.add(on, slab, end);
     on.publish(&list);

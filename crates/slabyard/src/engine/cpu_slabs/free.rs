@@ -2,6 +2,7 @@
 
 use super::{CpuSlabs, lists};
 use crate::engine::partial::{self, Why, relist};
+use crate::engine::partial_list::End;
 use crate::engine::slabs::Group;
 use crate::engine::{Counter, Shape};
 
@@ -45,7 +46,7 @@ fn leave_list<S: CpuSlabs>(on: S, shape: &Shape, slab: u32) {
         drop(list);
         return partial::ended(on, shape, slab);
     }
-    list.add(on, slab, partial::End::Tail);
+    list.add(on, slab, End::Tail);
     on.publish(&list);
     on.count(Counter::FreeAddPartial, 1);
 }

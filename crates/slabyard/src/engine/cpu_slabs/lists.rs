@@ -4,7 +4,8 @@
 //! unlucky free.
 
 use super::{CpuSlabs, Planted};
-use crate::engine::partial::{self, End};
+use crate::engine::partial::{self};
+use crate::engine::partial_list::{End, Partial};
 use crate::engine::slabs::Held;
 use crate::engine::{Counter, Shape};
 
@@ -109,7 +110,7 @@ fn drain_each<S: CpuSlabs>(on: S, mut unpark: impl FnMut() -> Option<u32>) -> u3
 /// Puts a slab from a CPU's list on its node's, which is locked; true if it ended instead: the
 /// caller [gives its pages back](partial::ended) without the lock.
 #[must_use]
-fn put_back<S: CpuSlabs>(on: S, shape: &Shape, slab: u32, list: &mut partial::Partial) -> bool {
+fn put_back<S: CpuSlabs>(on: S, shape: &Shape, slab: u32, list: &mut Partial) -> bool {
     if on.cpu_rules().freezing.freezes_parked() {
         on.count(Counter::CmpxchgSlab, 1);
         on.count(Counter::CmpxchgUnderLock, 1);

@@ -24,6 +24,7 @@
 
 pub mod findings;
 mod quarantine;
+mod waiting;
 
 use super::page_slabs::Ruled;
 use super::slabs::{Group, Links, Rules, Slabs};

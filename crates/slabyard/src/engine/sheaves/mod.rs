@@ -9,9 +9,11 @@
 //!
 //! For each slab: free + parked + in transit + live = objects.
 
+mod adapt;
 pub mod alloc;
 pub mod barn;
 pub mod check_out;
+mod exchange;
 pub mod free;
 pub mod nodes;
 pub mod reclaim;

@@ -12,6 +12,7 @@
 use super::on_pages::{Units, block_units};
 use super::{Lists, Overwritten, Pages, Place, Request, alloc, drop_page, free_locked, page};
 use crate::engine::slabs::Slabs;
+use crate::engine::slob::on_pages::Slob;
 use crate::engine::{Changed, Counter, Engine, Found, Header, PageSlabs, Tiny, orphans};
 use crate::pages::Cause;
 use crate::platform::{Platform, Slot};
@@ -19,13 +20,6 @@ use crate::slab::units::UNIT;
 use crate::slab::{Geometry, Object};
 use crate::sync::{AtomicU32, Ordering};
 use slabyard_abi::engines::EngineName;
-
-/// SLOB: the three lists, under the lock of the cache's header.
-pub struct Slob {
-    words: [AtomicU32; 7],
-    /// 1: it serves malloc, not a created cache.
-    of_malloc: AtomicU32,
-}
 
 /// The blocks of `begin..end` of a page are wrong, or the address is none of an object.
 enum Refused {

@@ -9,7 +9,8 @@
 //!
 //! Invariant: a page's links are those of the chain, and it is marked as listed while it is there.
 
-use super::Pages;
+use super::blocks::Pages;
+use super::blocks::{List, Lists};
 use crate::engine::slabs::Links;
 use crate::pages::descriptor::NIL;
 
@@ -17,20 +18,6 @@ use crate::pages::descriptor::NIL;
 pub const SMALL: u32 = 256;
 /// Objects below this size are medium, if they are not small.
 pub const MEDIUM: u32 = 1024;
-
-/// One list: a part of the chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct List {
-    head: u32,
-    tail: u32,
-}
-
-/// The three lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lists {
-    lists: [List; 3],
-    len: u32,
-}
 
 /// The list of the pages for objects of a size.
 #[must_use]

@@ -28,76 +28,20 @@
 //! units of the free blocks are those that the page counts; a page is listed just when it has
 //! some.
 
+mod blocks;
 mod engine;
 mod lists;
 mod on_pages;
 #[doc(hidden)] // For `slabyard-model`.
 pub mod page;
 
-pub use engine::Slob;
-pub use lists::{Lists, list_of};
+pub use blocks::{Lists, Pages, Place, Request};
+pub use lists::list_of;
+pub use on_pages::Slob;
 pub use page::{Block, Overwritten};
 
 use super::slabs::Links;
 use page::{give, take};
-
-/// What the policy stands on: pages of units, and what is known of each page.
-pub trait Pages: Copy {
-    /// The links of a page.
-    type Links: Links;
-
-    /// Units of a page.
-    fn page_units(self) -> u32;
-    /// Bytes of a unit: a power of two.
-    fn unit_bytes(self) -> u32;
-    /// The value of a unit of free memory.
-    fn get(self, page: u32, unit: u32) -> i32;
-    /// Changes it.
-    fn set(self, page: u32, unit: u32, value: i32);
-    /// Free units of a page, and the first free block.
-    fn free(self, page: u32) -> (u32, u32);
-    /// Changes these.
-    fn set_free(self, page: u32, units: u32, first: u32);
-    /// The links of a page.
-    fn links(&self, page: u32) -> &Self::Links;
-    /// True if no live object begins in these units, as far as the pages say.
-    fn is_clear(self, _page: u32, _unit: u32, _units: u32) -> bool {
-        true
-    }
-    /// A block was handed out. The lock is held.
-    fn taken(self, _page: u32, _unit: u32, _request: &Request) {}
-    /// A page's free memory cannot be relied on: nothing is handed out of it any more. It is off
-    /// its list; the lock is held.
-    fn set_aside(self, page: u32);
-    /// A new page, not 0, that counts no free unit yet; `None` without memory. The lock is not
-    /// held.
-    fn begin_page(self) -> Option<u32>;
-    /// Gives a page back: all of it is free, or no object was ever handed out of it. The lock is
-    /// not held.
-    fn end_page(self, page: u32);
-    /// Calls `f` under the one lock.
-    fn with_lists<R>(self, f: impl FnOnce(&mut Lists) -> R) -> R;
-}
-
-/// A request for a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Bytes of the block, those in front of the object included.
-    pub bytes: u32,
-    /// Bytes in front of the object, a multiple of a unit.
-    pub header: u32,
-    /// Alignment of the object: a power of two, a unit at least.
-    pub align: u32,
-}
-
-/// A block of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The page.
-    pub page: u32,
-    /// Its first unit.
-    pub unit: u32,
-}
 
 /// Bytes of a unit in the kernel: so many that an offset in a page, negated, fits.
 #[must_use]

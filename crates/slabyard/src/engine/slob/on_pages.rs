@@ -11,13 +11,12 @@
 //! free of anything else is found, and since blocks tile the page it also says how far each
 //! object reaches: a header that a program overwrote is found, too.
 
-use super::{Lists, Overwritten, Pages, Request, Slob, page};
-use crate::engine::PageSlabs;
-use crate::engine::partial;
+use super::{Lists, Overwritten, Pages, Request, page};
+use crate::engine::{PageSlabs, partial};
 use crate::pages::Descriptor;
 use crate::platform::Platform;
 use crate::slab::units::UNIT;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 
 /// The pages of a yard.
 pub(super) struct Units<'a, P> {
@@ -207,4 +206,11 @@ impl<P: Platform> Units<'_, P> {
 pub(super) fn block_units(header: i32) -> Option<u32> {
     let bytes = u32::try_from(header).ok().filter(|bytes| *bytes > 0)?;
     Some(1 + bytes.div_ceil(UNIT))
+}
+
+/// SLOB: the three lists, under the lock of the cache's header.
+pub struct Slob {
+    pub(crate) words: [AtomicU32; 7],
+    /// 1: it serves malloc, not a created cache.
+    pub(crate) of_malloc: AtomicU32,
 }

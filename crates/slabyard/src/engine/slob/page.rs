@@ -11,7 +11,7 @@
 //! The blocks lie in memory that programs have had, so each is checked as it is read: a program
 //! that writes to what it freed is found, and the walk never leaves the page.
 
-use super::{Pages, Request};
+use super::blocks::{Pages, Request};
 
 /// A free block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

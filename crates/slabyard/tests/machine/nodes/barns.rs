@@ -1,7 +1,7 @@
 //! What lies in the barn or on the list of another node than its own is found.
 
 use slabyard::engine::PageSlabs;
-use slabyard::engine::partial::End;
+use slabyard::engine::partial_list::End;
 use slabyard::engine::sheaves::nodes::{OnNodes, sheaves};
 use slabyard::engine::slabs::{Slabs, Stacks};
 use slabyard::yard::{Settings, Yard};

@@ -1,0 +1,19 @@
+//! A node's list of partial slabs, doubly linked through what a slab has beside it.
+//!
+//! Neighbour: [`super::partial`] takes objects out of its slabs, and relists and ends them.
+//! Invariant: the list lock protects it.
+
+/// The list.
+pub struct Partial {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+    pub(super) nr_partial: u32,
+}
+
+/// An end of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)] // For `slabyard-model`.
+pub enum End {
+    Head,
+    Tail,
+}
