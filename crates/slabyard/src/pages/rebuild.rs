@@ -28,6 +28,7 @@ impl<P: Platform> PageHeap<P> {
         self.advice.abandon();
         self.buddy.lists.abandon();
         self.rcu.abandon();
+        self.held.list.abandon();
     }
 
     /// Marks a run that a row's list holds: the others of kind [`Kind::Parked`] are in the hands of
