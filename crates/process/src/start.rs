@@ -80,6 +80,8 @@ fn start_with<L: Library>(options: &Options) -> bool {
     done
 }
 
+/// Apart from its callers, whose frames lie below the message about an option that does not parse.
+#[inline(never)]
 fn begin<L: Library>(options: &Options) -> bool {
     let requested = match options.get(Key::Mode) {
         1 => Some(Mode::Library),
