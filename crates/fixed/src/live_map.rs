@@ -38,6 +38,7 @@ pub struct LiveMap {
 
 impl LiveMap {
     /// Of no memory.
+    #[allow(clippy::new_without_default, reason = "it is for a constant")]
     pub const fn new() -> Self {
         LiveMap {
             words: Cell::new(core::ptr::null()),

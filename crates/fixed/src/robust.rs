@@ -78,6 +78,7 @@ unsafe impl<const PAGE_BYTES: usize, const CPUS: usize> Sync for Robust<PAGE_BYT
 
 impl<const PAGE_BYTES: usize, const CPUS: usize> Robust<PAGE_BYTES, CPUS> {
     /// A board that is to [begin](Robust::begin) where it stays.
+    #[allow(clippy::new_without_default, reason = "it is for a static")]
     pub const fn new() -> Self {
         Robust { mutex: UnsafeCell::new(Room([0; Room::BYTES])), live: LiveMap::new() }
     }

@@ -1,6 +1,6 @@
 //! What a yard offers to a thread that is stopped to serve it.
 //!
-//! Neighbours: `abi::region::outside` numbers the words; [`super::serve`] uses them.
+//! Neighbours: `abi::region::outside` numbers the words; [`super::serve()`] uses them.
 
 use crate::process::front::Front;
 use crate::process::memory::{self, Fault, Memory, MemoryPart};

@@ -6,7 +6,6 @@
 use crate::engine::slabs::Links;
 
 /// What the policy stands on: pages of units, and what is known of each page.
-
 pub trait Pages: Copy {
     /// The links of a page.
     type Links: Links;
