@@ -1,6 +1,6 @@
 //! Virtual threads: system threads that take turns, one at a time.
 //!
-//! The baton is `Turns::current`. A thread gives it away in [`Machine::step`]
+//! The baton is `Turns::current`. A thread gives it away in `Machine::step`
 //! (preemption), in a wait, and at its end; who gets it, and on which CPU, is
 //! chosen by a seeded generator.
 //!
