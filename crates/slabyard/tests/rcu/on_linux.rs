@@ -307,6 +307,9 @@ fn fork_and_wait() {
     // SAFETY: the child does nothing but waits for readers and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // A child that waits for ever for a lock of its parent's fails the test.
+        // SAFETY: the default action of the signal ends the child.
+        unsafe { libc::alarm(120) };
         YARD.mark_child();
         let waited = YARD.synchronize_rcu().is_ok();
         // SAFETY: as above.
