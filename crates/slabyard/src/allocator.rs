@@ -1,4 +1,4 @@
-//! Floor 6: yards as the allocators of collections, by the trait of the crate `allocator-api2`,
+//! Floor 10: yards as the allocators of collections, by the trait of the crate `allocator-api2`,
 //! which `hashbrown` and others take.
 //!
 //! Neighbours: [`crate::global`] is the allocator of a whole program; [`crate::typed`] gives

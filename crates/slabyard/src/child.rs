@@ -3,11 +3,12 @@
 //!
 //! A fork waits for no thread: between its handlers and the fork itself the C library waits for
 //! locks (of streams, of the loader, of handlers that programs register) whose holders may wait for
-//! memory. So the child repairs, at its first slow path, if a thread was inside. A stack of a row is always whole, because
-//! one store commits it, so the fast path needs no repair. The others' slow paths keep an order that
-//! makes repair possible, whatever their last store was (x86-64 shows stores in their order, and a
-//! fork takes a consistent cut of them: a thread that runs on while the kernel copies page tables
-//! writes to pages that the child shares, until its next store faults and waits for the fork):
+//! memory. So the child repairs, at its first slow path, if a thread was inside. A stack of a row
+//! is always whole, because one store commits it, so the fast path needs no repair. The others'
+//! slow paths keep an order that makes repair possible, whatever their last store was (x86-64 shows
+//! stores in their order, and a fork takes a consistent cut of them: a thread that runs on while
+//! the kernel copies page tables writes to pages that the child shares, until its next store faults
+//! and waits for the fork):
 //!
 //! * the bitmap of a slab is its truth: an object's bit is set when it is in no stack, no barn and
 //!   no hand, and cleared before it is in one;
@@ -176,14 +177,14 @@ fn take_stopped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             continue;
         }
         if bank::is_bank(slot)
-            && let Some(top) = yard.seen.kept_top(row, slot)
+            && let Some(top) = yard.idle_stacks.kept_top(row, slot)
         {
             for run in yard.heap.sheaves.objects_of(top) {
                 yard.heap.forget_banked(run.load(Ordering::Relaxed));
             }
         }
         if let Some(number) = number_of(slot)
-            && let Some(top) = yard.seen.kept_top(row, slot)
+            && let Some(top) = yard.idle_stacks.kept_top(row, slot)
         {
             let cache = yard.caches.get(number);
             let shape = cache.shape();
@@ -199,7 +200,7 @@ fn take_stopped<P: Platform, E: Engine>(yard: &Yard<P, E>) {
             }
         }
         entry.start_without();
-        yard.seen.forget_top(row, slot);
+        yard.idle_stacks.forget_top(row, slot);
     }
 }
 

@@ -14,7 +14,8 @@ use slabyard_abi::debug::DebugFlags;
 use slabyard_abi::engines::EngineName;
 
 impl<P: Platform> Yard<P, Any> {
-    /// Chooses the engine of all caches, of those that will be created, too. Call it before [`Yard::init`].
+    /// Chooses the engine of all caches, of those that will be created, too. Call it before
+    /// [`Yard::init`].
     pub fn choose(&self, engine: EngineName) {
         self.caches.classes().iter().for_each(|cache| _ = cache.engine.choose(engine));
     }

@@ -305,7 +305,7 @@ fn create_once<P: Platform, E: Engine>(
     let number = yard.caches.vacant(fence).ok_or(NotCreated::TooMany)?;
     let shape = settings.shape(geometry, slot_of(number).0);
     let has_room = yard.caches.ensure(p, number)
-        && yard.seen.ensure(p, shape.spare())
+        && yard.idle_stacks.ensure(p, shape.spare())
         && yard.heap.commit_slot(shape.spare());
     if !has_room {
         return Err(NotCreated::Memory);

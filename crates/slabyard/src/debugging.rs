@@ -1,5 +1,5 @@
-//! Debugging of caches, as the yard does it: which cache has which, and the look through the objects of
-//! all of them.
+//! Debugging of caches, as the yard does it: which cache has which, and the look through the
+//! objects of all of them.
 //!
 //! Neighbours: [`crate::engine::debug`] looks at each object; `abi::debug` has flags and rules;
 //! [`crate::verify::debugging`] enters the slow path for a program's look.
@@ -170,7 +170,7 @@ pub(crate) fn link_of<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize)
 }
 
 /// The cache at an address, if it has checks of consistency.
-pub(crate) fn checking_at<P: Platform, E: Engine>(
+fn checking_at<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
 ) -> Option<(&Cache<E>, &Debug)> {
@@ -201,7 +201,7 @@ pub(crate) fn report_remaining<P: Platform, E: Engine>(yard: &Yard<P, E>, number
 }
 
 /// Calls `f` with each slab of a cache with debugging, and adds up what it returns.
-pub(crate) fn each_debugged_slab<P: Platform, E: Engine>(
+fn each_debugged_slab<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     f: impl Fn(&Cache<E>, &Debug, u32) -> u32,
 ) -> u64 {

@@ -1,4 +1,4 @@
-//! Floor 6: the allocator of a whole program.
+//! Floor 10: the allocator of a whole program.
 //!
 //! Neighbours: [`crate::process`] starts its yard, at the first allocation, before `main`; typed
 //! caches may live in the same one. [`crate::yard`] serves the calls, by the fast path first.

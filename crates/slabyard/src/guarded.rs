@@ -206,7 +206,7 @@ pub(crate) fn free_guarded<P: Platform, E: Engine>(yard: &Yard<P, E>, address: u
 }
 
 /// Gives the address space of freed mappings back.
-pub(crate) fn end_guarded_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+fn end_guarded_quarantine<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let guarded = &yard.large.guarded;
     let _change = guarded.looks.change();
     for freed in &guarded.freed {

@@ -1,7 +1,8 @@
-//! What a thread does of a call once it is inside of a slow path: the engine of a cache, or a large block.
+//! What a thread does of a call once it is inside of a slow path: the engine of a cache, or a large
+//! block.
 //!
-//! Neighbours: [`crate::calls`] enters the slow path for a program's call; [`crate::waiting`] frees here
-//! what was deferred.
+//! Neighbours: [`crate::calls`] enters the slow path for a program's call; [`crate::waiting`] frees
+//! here what was deferred.
 
 use crate::cache::Cache;
 use crate::engine::Engine;

@@ -52,8 +52,8 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         let yard = self.yard;
         let rows = yard.platform().rows();
         let mark = |row: usize, slot: Slot| {
-            yard.seen.forget_top(row, slot);
-            yard.seen.keep_top(row, slot, rows.entry(row, slot).mark_stopped());
+            yard.idle_stacks.forget_top(row, slot);
+            yard.idle_stacks.keep_top(row, slot, rows.entry(row, slot).mark_stopped());
         };
         self.entries().for_each(|(row, slot)| mark(row, slot));
         // As in `Platform::stop`: it marks again where a committing store overwrote the mark.
@@ -81,13 +81,13 @@ impl<'a, P: Platform, E: Engine> Quiesced<'a, P, E> {
         for (row, slot) in self.entries() {
             let entry = self.yard.platform().rows().entry(row, slot);
             entry.start(self.top_of(row, slot));
-            self.yard.seen.forget_top(row, slot);
+            self.yard.idle_stacks.forget_top(row, slot);
         }
     }
 
     /// The top that a stack had when it was marked as stopped.
     fn marked_top(&self, row: usize, slot: Slot) -> u32 {
-        self.yard.seen.kept_top(row, slot).unwrap_or(0)
+        self.yard.idle_stacks.kept_top(row, slot).unwrap_or(0)
     }
 
     fn top_of(&self, row: usize, slot: Slot) -> u32 {

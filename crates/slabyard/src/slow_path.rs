@@ -2,8 +2,8 @@
 //! does a bounded piece of the background work that is due.
 //!
 //! Neighbours: on entry, a requested drain ([`super::reclaim::drain`]) and another process's
-//! request ([`crate::observe`]); on leaving, deferred frees ([`crate::waiting::deferred`]), a slice of a
-//! reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
+//! request ([`crate::observe`]); on leaving, deferred frees ([`crate::waiting::deferred`]), a slice
+//! of a reclaim pass ([`super::reclaim::ticker`]), a block of a freed run to coalesce
 //! (`pages::coalesce`).
 //! Invariants: a thread is in one slow path at a time; a signal handler that interrupts it
 //! finds [`INSIDE`] and enters none. A fork waits for none: its child first repairs what others
@@ -20,7 +20,7 @@ use crate::platform::linux::{Counting, OnLinux};
 use crate::platform::mark::{self, Mark};
 use crate::reclaim::countdown::restart_countdown;
 use crate::reclaim::drain::answer_drain;
-use crate::reclaim::kick::{ask_rows, asks};
+use crate::reclaim::kick::{kick_rows, kicks};
 use crate::reclaim::surplus::{give_slice, has_surplus};
 use crate::reclaim::ticker::{has_work, look_at_clock, reclaim, start_ticker_if_due};
 use crate::sync::{Ordering, is_unwinding};
@@ -82,13 +82,13 @@ pub(crate) fn enter<'a, P: Platform, E: Engine>(
     }
     depth.store(before | INSIDE, Ordering::Relaxed);
     look_at_birth(yard);
-    let asks = asks(yard);
+    let kicks_before = kicks(yard);
     p.enter();
     let inside = yard.gate.enter(p);
     if let Some(mark) = mark {
         mark.is_counted(p);
     }
-    let slow_path = SlowPath { yard, inside, before, calls, background, asks };
+    let slow_path = SlowPath { yard, inside, before, calls, background, kicks: kicks_before };
     answer_drain(yard);
     answer_mail(yard);
     Some(slow_path)
@@ -184,8 +184,8 @@ pub(crate) struct SlowPath<'a, P: Platform, E: Engine> {
     before: u32,
     calls: u32,
     background: Background,
-    /// [`crate::reclaim::kick::asks`] when it began.
-    asks: u32,
+    /// [`crate::reclaim::kick::kicks`] when it began.
+    kicks: u32,
 }
 
 impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
@@ -206,11 +206,11 @@ impl<P: Platform, E: Engine> Drop for SlowPath<'_, P, E> {
         }
         mark::about_to_leave(p);
         yard.gate.leave(p, self.inside);
-        // If `ask_all` ran meanwhile, this slow path may have overwritten what it stored: the
+        // If `kick_all_rows` ran meanwhile, this slow path may have overwritten what it stored: the
         // row's countdown, or an entry's stack. Our stores come before this load: the gate's
         // exchange, which is SeqCst, lies between.
-        if asks(yard) != self.asks {
-            ask_rows(yard);
+        if kicks(yard) != self.kicks {
+            kick_rows(yard);
         }
         p.depth().store(after, Ordering::Relaxed);
         mark::left(p);

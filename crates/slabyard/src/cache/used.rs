@@ -8,9 +8,9 @@
 //!
 //! Neighbours: [`super::table`] has the caches; drains, passes and checks of [`crate::yard`]
 //! walk.
-//! Invariants: the pairs of the lists and banks of runs and of malloc's classes are in use for ever; pair
-//! 0 never is. A created cache's pair is in use from its first slow allocation until it is
-//! destroyed; no other pair has stacks (`verify` checks it). A word of the summary may be set
+//! Invariants: the pairs of the lists and banks of runs and of malloc's classes are in use for
+//! ever; pair 0 never is. A created cache's pair is in use from its first slow allocation until it
+//! is destroyed; no other pair has stacks (`verify` checks it). A word of the summary may be set
 //! although no pair of its word is in use, and never the other way round.
 
 use super::classes::CLASSES;

@@ -11,6 +11,9 @@ use crate::sync::Ordering;
 use crate::yard::Yard;
 use crate::yard::depth::is_inside;
 
+/// The largest block that a bank may have.
+const LARGEST_BANKED: usize = 512 << 10;
+
 /// Takes a run out of this CPU's bank, outside of a slow path. Not in a handler that interrupted
 /// one.
 #[inline(never)]
@@ -52,21 +55,18 @@ pub(crate) fn bank<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) ->
 /// deferred frees; and inside of one, where a handler that interrupted it changes nothing that
 /// it may be about.
 #[inline(always)]
-pub(crate) fn must_pass_banks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
+fn must_pass_banks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     yard.is_guarded()
         || yard.wants_every_call()
         || yard.deferred.load(Ordering::Relaxed) != 0
         || is_inside(yard.platform())
 }
 
-/// True if [`crate::large`] may make it a mapping that faults after its free: by the last tick instead of the clock, which is no
-/// later.
+/// True if [`crate::large`] may make it a mapping that faults after its free: by the last tick
+/// instead of the clock, which is no later.
 #[inline(always)]
-pub(crate) fn may_be_to_fault<P: Platform, E: Engine>(yard: &Yard<P, E>, need: usize) -> bool {
+fn may_be_to_fault<P: Platform, E: Engine>(yard: &Yard<P, E>, need: usize) -> bool {
     need >= SMALLEST_FAULTING
         && yard.checks.began()
         && yard.large.has_paid(yard.last_tick.load(Ordering::Relaxed), need)
 }
-
-/// The largest block that a bank may have.
-pub(crate) const LARGEST_BANKED: usize = 512 << 10;

@@ -94,7 +94,7 @@ pub(crate) fn push_run<P: Platform, E: Engine>(
 
 /// How many of the first addresses are objects of a cache, none of them the one before: that
 /// is a double free, which the call for one object finds.
-pub(crate) fn run_of<P: Platform, E: Engine>(
+fn run_of<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     id: CacheId,
     geometry: Geometry,

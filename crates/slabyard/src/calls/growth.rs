@@ -32,7 +32,7 @@ pub(crate) const PART: usize = 4;
 /// The most room.
 pub(crate) const MOST: usize = 64 << 20;
 /// A known block that becomes smaller by up to this part keeps its pages: it may grow again.
-pub(crate) const KEPT_PART: usize = 8;
+const KEPT_PART: usize = 8;
 
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// True if a block of the caller's stays as it is: an object that has room for so many bytes,
@@ -108,7 +108,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 }
 
 /// Bytes for a block of `have` bytes that is asked to grow.
-pub(crate) fn roomy_bytes<P: Platform, E: Engine>(
+fn roomy_bytes<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
     have: usize,
@@ -133,7 +133,7 @@ pub(crate) fn roomy_bytes<P: Platform, E: Engine>(
 }
 
 #[inline]
-pub(crate) fn run_stays<P: Platform, E: Engine>(
+fn run_stays<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     granule: u32,
     address: usize,
@@ -147,7 +147,7 @@ pub(crate) fn run_stays<P: Platform, E: Engine>(
         && yard.growth.asked(&yard.heap, address).unwrap_or(have) == yard.heap.granules_for(bytes)
 }
 
-pub(crate) fn resize_large<P: Platform, E: Engine>(
+fn resize_large<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
     have: usize,
@@ -166,7 +166,7 @@ pub(crate) fn resize_large<P: Platform, E: Engine>(
 }
 
 /// Resizes a large block to what it has or less.
-pub(crate) fn resize_inside<P: Platform, E: Engine>(
+fn resize_inside<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
     have: usize,
@@ -195,7 +195,7 @@ pub(crate) fn resize_inside<P: Platform, E: Engine>(
 
 /// Records that an object of a class serves so many bytes.
 #[inline]
-pub(crate) fn note_roomy<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, bytes: usize) {
+fn note_roomy<P: Platform, E: Engine>(yard: &Yard<P, E>, class: usize, bytes: usize) {
     let is_sized = E::SIZED && is_sized(yard);
     if (is_sized || yard.class_for(bytes, STEP) != Some(class)) && !yard.is_roomy(class) {
         yard.growth.roomy.fetch_or(bit(class), Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Calls of helper threads, and of a thread that another process stopped: slices of reclaim, answers to
-//! requests, relief when memory is short.
+//! Calls of helper threads, and of a thread that another process stopped: slices of reclaim,
+//! answers to requests, relief when memory is short.
 //!
 //! Neighbours: [`crate::reclaim::ticker`] makes slices; [`crate::mail`] answers requests.
 
@@ -32,12 +32,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         drop(enter(self, 0, Background::None, None));
     }
 
-    /// Serves a request, if there is one, for a thread that another process stopped anywhere outside of
-    /// our code and let go on here (`abi::region::outside`, whose outcomes are the result).
+    /// Serves a request, if there is one, for a thread that another process stopped anywhere
+    /// outside of our code and let go on here (`abi::region::outside`, whose outcomes are the
+    /// result).
     ///
-    /// The thread may hold any lock of the program's and of the C library's, which may wait for it. So
-    /// it takes ours alone, whose holders go on and wait for nothing else, and calls nothing of the
-    /// program's.
+    /// The thread may hold any lock of the program's and of the C library's, which may wait for it.
+    /// So it takes ours alone, whose holders go on and wait for nothing else, and calls nothing of
+    /// the program's.
     pub fn answer_outside(&self) -> u64 {
         if is_inside(self.platform()) || self.gate.is_closed() {
             return outside::BUSY;

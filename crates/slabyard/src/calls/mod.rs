@@ -1,5 +1,5 @@
-//! Floor 6: what programs call. The fast paths are a pop and a push; a call that they do not serve takes
-//! the slow path here.
+//! Floor 9: what programs call. The fast paths are a pop and a push; a call that they do not serve
+//! takes the slow path here.
 //!
 //! ```text
 //! alloc: class_for -> pop, or
@@ -9,9 +9,9 @@
 //!        free_in_slow_path -> slow_path::enter -> inside::free_inside -> engine: spare, barn, slabs
 //! ```
 //!
-//! [`banked`] serves runs without a slow path; [`resize`] and [`growth`] are `realloc`'s; [`bulk`] and
-//! [`prefill`] move many objects; [`trim`] and [`help`] give memory back on request; [`readers`] are
-//! sections and frees after them.
+//! [`banked`] serves runs without a slow path; [`resize`] and [`growth`] are `realloc`'s; [`bulk`]
+//! and [`prefill`] move many objects; [`trim`] and [`help`] give memory back on request;
+//! [`readers`] are sections and frees after them.
 //!
 //! Neighbours: [`crate::slow_path`] and [`crate::inside`], below; [`crate::created`] has the calls of
 //! created caches.
@@ -105,12 +105,12 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
 /// About how many calls about a cache, or about runs, make one slow path.
 #[inline]
-pub(crate) fn calls_of<E: Engine>(cache: Option<&Cache<E>>) -> u32 {
+fn calls_of<E: Engine>(cache: Option<&Cache<E>>) -> u32 {
     cache.map_or(RUN_CALLS, |cache| cache.shape().calls())
 }
 
 #[inline(never)]
-pub(crate) fn alloc_in_slow_path<P: Platform, E: Engine>(
+fn alloc_in_slow_path<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     bytes: usize,
     align: usize,
@@ -130,7 +130,7 @@ pub(crate) fn alloc_in_slow_path<P: Platform, E: Engine>(
 }
 
 /// The caller is in a slow path.
-pub(crate) fn alloc_or_drain<P: Platform, E: Engine>(
+fn alloc_or_drain<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     cache: Option<&Cache<E>>,
     bytes: usize,
@@ -151,7 +151,7 @@ pub(crate) fn alloc_or_drain<P: Platform, E: Engine>(
 /// instead ([`classes::request_for_aligned`]): so a mapping in place of one has its size's
 /// alignment, too.
 #[cold]
-pub(crate) fn alloc_outside<P: Platform, E: Engine>(
+fn alloc_outside<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     bytes: usize,
     align: usize,
@@ -162,7 +162,7 @@ pub(crate) fn alloc_outside<P: Platform, E: Engine>(
 }
 
 #[inline(never)]
-pub(crate) fn free_in_slow_path<P: Platform, E: Engine>(
+fn free_in_slow_path<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     class: Option<usize>,
     address: usize,
@@ -191,7 +191,7 @@ pub(crate) fn free_in_slow_path<P: Platform, E: Engine>(
 /// As [`free_inside`], with the close checks of [`crate::verify::close`].
 #[cold]
 #[inline(never)]
-pub(crate) fn free_closely<P: Platform, E: Engine>(
+fn free_closely<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     class: Option<usize>,
     address: usize,

@@ -140,7 +140,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
 
 /// Makes room for further objects, of which so many are to come; says for how many. 0 without
 /// memory.
-pub(crate) fn room_for<P: Platform, E: Engine>(
+fn room_for<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     prefilled: &mut Prefilled,
     objects: usize,
@@ -164,10 +164,7 @@ pub(crate) fn room_for<P: Platform, E: Engine>(
 }
 
 #[cold]
-pub(crate) fn next_sheaf<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    prefilled: &mut Prefilled,
-) -> Option<()> {
+fn next_sheaf<P: Platform, E: Engine>(yard: &Yard<P, E>, prefilled: &mut Prefilled) -> Option<()> {
     let full = yard.heap.sheaves.unlink(&mut prefilled.full)?;
     if let Some(empty) = prefilled.sheaf.replace(full) {
         yard.heap.sheaves.link(&mut prefilled.empty, empty);

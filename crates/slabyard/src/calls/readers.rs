@@ -2,8 +2,8 @@
 //! `synchronize_rcu`, `kfree_rcu`).
 //!
 //! Neighbours: [`crate::rcu`] has readers and grace periods; [`crate::waiting`] keeps what waits.
-//! Invariant: nothing waits for readers under a lock or within the gate: a reader may fork, or wait for a
-//! lock, in its section.
+//! Invariant: nothing waits for readers under a lock or within the gate: a reader may fork, or wait
+//! for a lock, in its section.
 
 use crate::cache::CacheId;
 use crate::engine::Engine;
@@ -166,7 +166,7 @@ impl<P: Platform, E: Engine> Drop for Section<'_, P, E> {
 
 #[cold]
 #[inline(never)]
-pub(crate) fn rcu_read_lock_slow<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+fn rcu_read_lock_slow<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     begin_waiting(yard);
     let rcu = &yard.heap.rcu;
     let slow_path =
@@ -175,7 +175,7 @@ pub(crate) fn rcu_read_lock_slow<P: Platform, E: Engine>(yard: &Yard<P, E>) {
 }
 
 /// Looks at readers until `is_done`, without a lock, and outside of the gate.
-pub(crate) fn wait_for_readers<P: Platform, E: Engine>(
+fn wait_for_readers<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     mut is_done: impl FnMut() -> bool,
 ) -> Result<(), NotWaited> {

@@ -14,6 +14,16 @@ use crate::yard::depth::RUN_CALLS;
 use crate::yard::large::{LARGEST_RUN, LARGEST_WARM_RUN};
 use crate::yard::{Place, Yard};
 
+/// The alignment of blocks that `realloc` makes.
+const ALIGN: usize = 16;
+
+/// A zeroed block of up to so many bytes may be faulted in whole.
+/// `calloc` wrote to each page of such blocks, because programs look into a table before they enter
+/// something and each page faulted twice; but 2000 sparse ones of 200 KB were 402 MB resident, and
+/// are 18. So it does so only for as many bytes as runs were freed before: a program whose tables
+/// replace others takes 1.03 of the time.
+const LARGEST_TOUCHED: usize = 256 << 10;
+
 impl<P: Platform, E: Engine> Yard<P, E> {
     /// As [`Yard::alloc_fast`], for a block that has grown and may grow again: a large one is a
     /// mapping, which grows without copying, or where such blocks come and go a run with as much
@@ -109,20 +119,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
     }
 }
 
-/// The alignment of blocks that `realloc` makes.
-pub(crate) const ALIGN: usize = 16;
-
-/// A zeroed block of up to so many bytes may be faulted in whole.
-/// `calloc` wrote to each page of such blocks, because programs look into a table before they enter
-/// something and each page faulted twice; but 2000 sparse ones of 200 KB were 402 MB resident, and
-/// are 18. So it does so only for as many bytes as runs were freed before: a program whose tables
-/// replace others takes 1.03 of the time.
-pub(crate) const LARGEST_TOUCHED: usize = 256 << 10;
-
-pub(crate) fn alloc_large_growing<P: Platform, E: Engine>(
-    yard: &Yard<P, E>,
-    bytes: usize,
-) -> Option<usize> {
+fn alloc_large_growing<P: Platform, E: Engine>(yard: &Yard<P, E>, bytes: usize) -> Option<usize> {
     let room = yard.large.freed_bytes.load(Ordering::Relaxed).min(LARGEST_WARM_RUN);
     if bytes <= LARGEST_WARM_RUN
         && is_large_warm(yard)
@@ -135,7 +132,7 @@ pub(crate) fn alloc_large_growing<P: Platform, E: Engine>(
 
 /// Grows a run: in place, or a large one by moving its pages out to a mapping. `None` for a
 /// smaller run that has no room, which the caller copies to dirty pages.
-pub(crate) fn grow_live_run<P: Platform, E: Engine>(
+fn grow_live_run<P: Platform, E: Engine>(
     yard: &Yard<P, E>,
     address: usize,
     have: usize,

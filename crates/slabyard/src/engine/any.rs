@@ -94,8 +94,8 @@ impl Any {
         self.chosen.set(Chosen::CpuSlabs(engine))
     }
 
-    /// Chooses SLUB with sheaves, or SLAB, for a machine with several memory nodes; false if an engine
-    /// is chosen already, and for other engines.
+    /// Chooses SLUB with sheaves, or SLAB, for a machine with several memory nodes; false if an
+    /// engine is chosen already, and for other engines.
     pub fn choose_on_nodes(&self, name: EngineName, settings: NodeSettings) -> bool {
         match name {
             EngineName::Slub => {

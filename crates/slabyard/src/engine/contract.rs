@@ -1,7 +1,7 @@
 //! The slow paths of one cache, as all engines have them.
 //!
-//! Neighbours: [`crate::calls`] and [`crate::reclaim`] call them; each engine is a directory or a file
-//! beside this one.
+//! Neighbours: [`crate::calls`] and [`crate::reclaim`] call them; each engine is a directory or a
+//! file beside this one.
 
 use super::debug::Debug;
 use super::orphans;

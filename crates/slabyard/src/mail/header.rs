@@ -49,7 +49,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         publish_word(self, Word::CreatedAt, created as u64);
         publish_word(self, Word::NrCreatedAt, nr_created as u64);
         publish_word(self, Word::MetadataAt9, bytes as u64);
-        let [first, created] = self.seen.committed_at();
+        let [first, created] = self.idle_stacks.committed_at();
         publish_word(self, Word::MetadataAt6, first as u64);
         publish_word(self, Word::MetadataAt10, created as u64);
         publish_word(self, Word::DecayMsAt, self.decay_ms.as_ptr() as u64);
@@ -64,9 +64,9 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
     }
 
-    /// Shows what is counted of memory pressure (`abi::pressure`), which lives as long as the process:
-    /// so many counts from an address on, and where refused pages are counted, and bytes of drains
-    /// for them.
+    /// Shows what is counted of memory pressure (`abi::pressure`), which lives as long as the
+    /// process: so many counts from an address on, and where refused pages are counted, and bytes
+    /// of drains for them.
     pub fn publish_pressure(&self, counts: usize, nr: usize, [refused, returned]: [usize; 2]) {
         publish_word(self, Word::Pressure, counts as u64);
         publish_word(self, Word::NrPressure, nr as u64);
@@ -81,7 +81,8 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         publish_word(self, Word::Aliases, records as u64);
     }
 
-    /// Shows the helper's words (`abi::region::helper`), which live as long as the process, at an address.
+    /// Shows the helper's words (`abi::region::helper`), which live as long as the process, at an
+    /// address.
     pub fn publish_helper(&self, words: usize) {
         publish_word(self, Word::Helper, words as u64);
     }

@@ -44,9 +44,9 @@ pub(crate) enum Scope {
 }
 
 impl<P: Platform, E: Engine> Yard<P, E> {
-    /// Forgets a request without an answer: the child of a fork has a copy of its parent's
-    /// mailbox. Who asked the child itself before its first slow path reads that there was no outcome,
-    /// and asks again.
+    /// Forgets a request without an answer: the child of a fork has a copy of its parent's mailbox.
+    /// Who asked the child itself before its first slow path reads that there was no outcome, and
+    /// asks again.
     pub fn forget_mail(&self) {
         let asked = mail(self, Mail::Asked);
         header_word(self, Mail::Result.index()).store(FORGOTTEN, Ordering::Relaxed);

@@ -82,7 +82,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         sum.parked_pages = granules(parked.granules + parked.banked_granules);
         sum.free_runs = granules(free.dirty);
         sum.returned = granules(free.free - free.dirty);
-        let of_caches = yard.caches.metadata_bytes() + yard.seen.committed_bytes();
+        let of_caches = yard.caches.metadata_bytes() + yard.idle_stacks.committed_bytes();
         sum.metadata = (g.metadata_bytes() + of_caches) as u64;
         // Measured by itself, not as the sum of the parts: the committed part of
         // the region without its first, unused page and without what went back; mappings; tables.

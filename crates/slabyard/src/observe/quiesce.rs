@@ -1,5 +1,5 @@
-//! Quiescence: closes the gate, so that no slow path is under way, and, if the platform can, stops every
-//! CPU's stacks. Checks and counts read the yard meanwhile.
+//! Quiescence: closes the gate, so that no slow path is under way, and, if the platform can, stops
+//! every CPU's stacks. Checks and counts read the yard meanwhile.
 //!
 //! Neighbour: [`crate::quiesced`] walks.
 

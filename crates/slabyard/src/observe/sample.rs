@@ -6,8 +6,8 @@
 //! ```
 //! Words that are equal each time, with as many slow paths ended as begun: objects came and went by
 //! the fast path alone, which changes tops. Tops that are equal both times stood still, and then
-//! live = out - parked exactly. A top that moved was somewhere near; each slow path under way may hold
-//! objects of two stacks, or have carried them past the reader.
+//! live = out - parked exactly. A top that moved was somewhere near; each slow path under way may
+//! hold objects of two stacks, or have carried them past the reader.
 //!
 //! Neighbours: [`crate::engine::Header`] has the words, whose version rule this follows; readers of
 //! other processes sample the same words by the same rule (`abi::region`).

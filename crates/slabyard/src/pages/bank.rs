@@ -116,7 +116,8 @@ impl<P: Platform> PageHeap<P> {
         Some(self.region.descriptor(index)).filter(|descriptor| descriptor.is_banked())
     }
 
-    /// Takes a run for so many bytes, [`LARGEST`] at most, out of this CPU's bank, outside of a slow path.
+    /// Takes a run for so many bytes, [`LARGEST`] at most, out of this CPU's bank, outside of a
+    /// slow path.
     #[inline(always)]
     pub(crate) fn take_banked(&self, bytes: usize, align: usize) -> Banked {
         let granules = self.granules_for(bytes) as u32;
@@ -195,8 +196,8 @@ impl<P: Platform> PageHeap<P> {
         None
     }
 
-    /// In a slow path: puts a live run into this CPU's bank, which it may make if there is none, or in
-    /// the place of the newest one of another size: so a bank follows what a program does now.
+    /// In a slow path: puts a live run into this CPU's bank, which it may make if there is none, or
+    /// in the place of the newest one of another size: so a bank follows what a program does now.
     pub(crate) fn bank_in_slow_path(&self, address: usize, may_make: bool) -> Option<usize> {
         let p = &self.platform;
         let (index, descriptor, slot) = self.bankable(address)?;

@@ -181,4 +181,4 @@ impl Lists {
 }
 
 /// A coalesced block younger than this goes to the young end of its list.
-pub(super) const YOUNG_MS: u32 = 100;
+const YOUNG_MS: u32 = 100;

@@ -1,5 +1,5 @@
-//! The list of slabs that ended and wait for readers, through their descriptors, in the order in which
-//! they ended.
+//! The list of slabs that ended and wait for readers, through their descriptors, in the order in
+//! which they ended.
 //!
 //! Neighbour: [`super::held`] puts them there and takes them.
 //! Invariant: the epochs on the list do not fall from its head on.

@@ -1,5 +1,5 @@
-//! What the pool of sheaves does with a handle: elements are pushed and popped, a stack is published and
-//! adopted, lists are linked.
+//! What the pool of sheaves does with a handle: elements are pushed and popped, a stack is
+//! published and adopted, lists are linked.
 //!
 //! Neighbours: [`super::sheaf`] is the handle; [`super::sheaf_pool`] makes and keeps the arrays.
 

@@ -1,6 +1,6 @@
-//! Fork: it waits for no thread. Between the handlers and the fork itself the C library takes locks of
-//! its own, which other threads may hold while they allocate; the child repairs what those left half
-//! done ([`crate::child`]).
+//! Fork: it waits for no thread. Between the handlers and the fork itself the C library takes locks
+//! of its own, which other threads may hold while they allocate; the child repairs what those left
+//! half done ([`crate::child`]).
 //!
 //! Neighbours: the malloc library has handlers of its own around the same calls; [`super`]
 //! registers those below for all yards of the process.

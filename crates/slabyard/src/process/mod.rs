@@ -1,4 +1,4 @@
-//! Floor 5: yards of a program that links this crate: a `static` that starts at its first use,
+//! Floor 9: yards of a program that links this crate: a `static` that starts at its first use,
 //! from any thread, and that forks and ends of threads leave whole.
 //!
 //! Neighbours: typed caches and the global allocator stand on a [`ProcessYard`]; the malloc

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::pages::{Sheaf, percpu};
 use crate::platform::stack::STOPPED;
 use crate::platform::{Platform, Slot, Stack};
-use crate::reclaim::kick::ask_all;
+use crate::reclaim::kick::kick_all_rows;
 use crate::reclaim::walk::{Stacks, entries, next_stack};
 use crate::sync::Ordering;
 use crate::yard::Yard;
@@ -21,8 +21,6 @@ pub(crate) const BATCH: usize = 24;
 
 /// Row, slot and top of stacks to stop.
 pub(crate) type Stops = [(usize, Slot, u32); BATCH];
-
-impl<P: Platform, E: Engine> Yard<P, E> {}
 
 /// Drains stacks: of all rows, or of the caller's row where the platform cannot stop other
 /// CPUs. Called with the drain lock held.
@@ -53,7 +51,7 @@ pub(crate) fn drain_rows<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stac
     drain_stops(yard, &mut stops[..n])
 }
 
-pub(crate) fn drain_own_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
+fn drain_own_stacks<P: Platform, E: Engine>(yard: &Yard<P, E>, stacks: Stacks) {
     let mut next = 0;
     while let Some(slot) = next_stack(yard, stacks, next) {
         drain_own(yard, slot);
@@ -83,7 +81,7 @@ fn drain_stops<P: Platform, E: Engine>(
 /// Keeps the tops of stacks that were just stopped, for the child of a fork.
 pub(crate) fn keep_tops<P: Platform, E: Engine>(yard: &Yard<P, E>, stops: &[(usize, Slot, u32)]) {
     for &(row, slot, top) in stops.iter().filter(|(.., top)| *top != STOPPED) {
-        yard.seen.keep_top(row, slot, top);
+        yard.idle_stacks.keep_top(row, slot, top);
     }
 }
 
@@ -97,7 +95,7 @@ pub(crate) fn flush_stopped<P: Platform, E: Engine>(
 ) {
     // From now on other threads may take its objects out of their slabs again: the child of a
     // fork must not return them there.
-    yard.seen.forget_top(row, slot);
+    yard.idle_stacks.forget_top(row, slot);
     let stack = Stack { top, end: 0 };
     let empty = yard.heap.sheaves.adopt(stack).map(|stack| flush_stack(yard, slot, stack));
     yard.platform().rows().entry(row, slot).start_without();
@@ -134,7 +132,7 @@ pub(crate) fn drain_own<P: Platform, E: Engine>(yard: &Yard<P, E>, slot: Slot) {
 /// each thread takes the slow path, which sees the request.
 pub(crate) fn request_drains<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     yard.drain_requests.fetch_add(1, Ordering::Relaxed);
-    ask_all(yard);
+    kick_all_rows(yard);
 }
 
 /// In a slow path: drains the caller's row if a drain was requested since its last.
@@ -147,7 +145,7 @@ pub(crate) fn answer_drain<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let Some(row) = yard.platform().row_hint() else {
         return;
     };
-    if yard.seen.get(row, Slot(0)).swap(requests, Ordering::Relaxed) != requests {
+    if yard.idle_stacks.get(row, Slot(0)).swap(requests, Ordering::Relaxed) != requests {
         drain_row(yard);
     }
 }

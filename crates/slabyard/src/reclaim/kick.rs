@@ -1,8 +1,8 @@
-//! Kicks: they make the next free of each cache on each row take the slow path, by ending the countdowns
-//! and by a mark on the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
+//! Kicks: they make the next free of each cache on each row take the slow path, by ending the
+//! countdowns and by a mark on the stacks ([`Entry::ask`](crate::platform::Entry::ask)).
 //!
-//! Neighbours: [`super::ticker`] and [`super::drain`] kick; [`crate::slow_path`] kicks again at its end
-//! if it was under way.
+//! Neighbours: [`super::ticker`] and [`super::drain`] kick; [`crate::slow_path`] kicks again at its
+//! end if it was under way.
 
 use crate::cache::slots::{number_of, slot_of};
 use crate::engine::Engine;
@@ -12,30 +12,30 @@ use crate::sync::Ordering;
 use crate::yard::Yard;
 
 /// Makes the next free of each cache on each row take the slow path: ends the countdowns,
-/// and asks the stacks ([`Entry::ask`](crate::platform::Entry::ask)). Either alone may be
+/// and kicks the stacks ([`Entry::ask`](crate::platform::Entry::ask)). Either alone may be
 /// lost: the first to the owner's concurrent count, the second to a slow path that puts
 /// another stack into the entry.
 ///
 /// A slow path under way may have read the interval before it changed, and then restart its
-/// row's countdown at the old one. So a slow path asks again at its end if `asked` changed
+/// row's countdown at the old one. So a slow path kicks again at its end if the count changed
 /// meanwhile ([`crate::slow_path`]).
-pub(crate) fn ask_all<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+pub(crate) fn kick_all_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     // SeqCst: either our stores below come after those of a slow path under way, or that
     // slow path sees this count: it leaves the gate between its stores and its load
-    // ([`asks`]). On x86-64 each of the two exchanges is a fence.
-    yard.asked.fetch_add(1, Ordering::SeqCst);
-    ask_rows(yard);
+    // ([`kicks`]). On x86-64 each of the two exchanges is a fence.
+    yard.kicks.fetch_add(1, Ordering::SeqCst);
+    kick_rows(yard);
 }
 
-/// How often [`ask_all`] asked all rows so far.
-pub(crate) fn asks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u32 {
-    yard.asked.load(Ordering::SeqCst)
+/// How often [`kick_all_rows`] kicked all rows so far.
+pub(crate) fn kicks<P: Platform, E: Engine>(yard: &Yard<P, E>) -> u32 {
+    yard.kicks.load(Ordering::SeqCst)
 }
 
-/// As [`ask_all`], for a slow path that was under way then.
+/// As [`kick_all_rows`], for a slow path that was under way then.
 #[cold]
 #[inline(never)]
-pub(crate) fn ask_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+pub(crate) fn kick_rows<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let rows = yard.platform().rows();
     (0..yard.platform().rows_used()).for_each(|row| {
         rows.countdown(row).store(0, Ordering::Relaxed);

@@ -1,10 +1,13 @@
-//! What reclaim asks of the whole yard: how much is live, whether the program is slow, and whether large
-//! blocks come and go.
+//! What reclaim asks of the whole yard: how much is live, whether the program is slow, and whether
+//! large blocks come and go.
 
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Platform};
 use crate::sync::Ordering;
 use crate::yard::Yard;
+
+/// Dirty free pages beyond this part of what is live are too many.
+pub(crate) const WARM_PART: usize = 4;
 
 /// Live granules: those of the region less so many that are `free`, and those of mappings.
 pub(crate) fn live_granules<P: Platform, E: Engine>(yard: &Yard<P, E>, free: usize) -> usize {
@@ -16,9 +19,6 @@ pub(crate) fn live_granules<P: Platform, E: Engine>(yard: &Yard<P, E>, free: usi
 pub(crate) fn is_slow<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     yard.is_ticking() && yard.rate.is_slow()
 }
-
-/// Dirty free pages beyond this part of what is live are too many.
-pub(crate) const WARM_PART: usize = 4;
 
 /// True if a large block was freed within the decay time.
 pub(crate) fn is_large_warm<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {

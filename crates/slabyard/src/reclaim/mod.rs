@@ -11,9 +11,10 @@
 //!                                              +--- purge backlog first         pages, metadata
 //! ```
 //!
-//! [`ticker`] decides when a pass begins and how often a slow path must run; [`rate`](crate::yard::rate) measures
-//! how often the program frees; [`countdown`] makes a CPU's next slow path come after so many
-//! frees; [`pass`] is the work, cut into slices; [`drain`] does all of it at once, on request.
+//! [`ticker`] decides when a pass begins and how often a slow path must run;
+//! [`rate`](crate::yard::rate) measures how often the program frees; [`countdown`] makes a CPU's
+//! next slow path come after so many frees; [`pass`] is the work, cut into slices; [`drain`] does
+//! all of it at once, on request.
 //!
 //! Neighbours: [`crate::slow_path`] gives each slow path its slice; the engine's `age`
 //! and the page heap's `purge` do what a slice is about.

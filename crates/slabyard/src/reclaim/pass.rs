@@ -133,7 +133,7 @@ pub(crate) fn drain_idle<P: Platform, E: Engine>(
             flushed += count;
         } else {
             p.rows().entry(row, slot).start(top);
-            yard.seen.forget_top(row, slot);
+            yard.idle_stacks.forget_top(row, slot);
         }
     }
     Slice::Reclaimed
@@ -179,7 +179,7 @@ fn idle<P: Platform, E: Engine>(
     if passes == 0 {
         return Some(count);
     }
-    let seen = yard.seen.get(row, slot);
+    let seen = yard.idle_stacks.get(row, slot);
     let old = seen.load(Ordering::Relaxed);
     let age = if old as u32 == top { (old >> 32) as u32 + 1 } else { 0 };
     seen.store(u64::from(age) << 32 | u64::from(top), Ordering::Relaxed);

@@ -14,7 +14,7 @@
 //!
 //! A program that fills and empties its heap in a loop would refill from slabs what was flushed.
 //! So an object that is flushed here takes a token, as a page does of the surplus, and tokens come
-//! with time: four for each page of the heap at most, and one at the begin.
+//! with time: at most four for each page of the heap, of which a process has one at its begin.
 //!
 //! Tried and refused: four tokens a page at the begin, 1.04 of the time of short loads; none at the
 //! begin, 43 MiB at rest in place of 11; tokens without end, 1.3 times the time of eight queues; a

@@ -30,7 +30,7 @@ use crate::sync::{AtomicUsize, Ordering};
 use crate::yard::Yard;
 use crate::yard::surplus::{HELPER, LEAST, SLICE, SLOW_PATHS};
 
-/// And this part of what is live.
+/// Beside [`LEAST`], this part of what is live may stay dirty.
 const LIVE_PART: usize = 8;
 
 fn take(from: &AtomicUsize, granules: usize) {

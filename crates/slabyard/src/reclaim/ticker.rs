@@ -15,7 +15,7 @@
 
 use crate::engine::Engine;
 use crate::platform::{GRANULE, Planted, Platform};
-use crate::reclaim::kick::ask_all;
+use crate::reclaim::kick::kick_all_rows;
 use crate::reclaim::live::{WARM_PART, is_large_warm, is_slow, live_granules};
 use crate::reclaim::pass::run_slice;
 use crate::reclaim::sparse::flush_sparse;
@@ -37,8 +37,8 @@ const BACKLOG_INTERVAL: u32 = 8;
 const GRANULES_A_SLICE: usize = 64;
 /// Slices that an open pass needs beside those for pages, as a guess.
 const SLICES_A_PASS: u64 = 64;
-/// The ticker ends after so many passes in a row reclaimed nothing, and found no run in a bank: a stack counts as idle
-/// after two or three, and so do then the runs of the slabs that end with it.
+/// The ticker ends after so many passes in a row reclaimed nothing, and found no run in a bank: a
+/// stack counts as idle after two or three, and so do then the runs of the slabs that end with it.
 const MOST_IDLE_PASSES: u32 = 8;
 /// In a slow program the first pass and then every fourth compacts.
 const COMPACT_EVERY: u32 = 4;
@@ -80,7 +80,7 @@ fn start_ticker<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     set_interval(yard, LONGEST_INTERVAL);
     // A main sheaf may have room for a second of a slow program's frees: the first of them
     // must take the slow path, and start the row's countdown.
-    ask_all(yard);
+    kick_all_rows(yard);
 }
 
 pub fn set_interval<P: Platform, E: Engine>(yard: &Yard<P, E>, new: u32) {
@@ -129,7 +129,7 @@ fn change_interval<P: Platform, E: Engine>(yard: &Yard<P, E>, old: u32, new: u32
         notify_every_call(yard, old, new);
         if new < old / 2 {
             // Each row's countdown still has the rest of the longer interval.
-            ask_all(yard);
+            kick_all_rows(yard);
         }
     }
 }
@@ -178,8 +178,8 @@ pub(crate) fn reclaim<P: Platform, E: Engine>(yard: &Yard<P, E>, due: bool) -> b
     true
 }
 
-/// True while a pass is open, there is a purge backlog, or a cache is to be flushed. Takes no lock, so the answer may
-/// be out of date.
+/// True while a pass is open, there is a purge backlog, or a cache is to be flushed. Takes no lock,
+/// so the answer may be out of date.
 #[inline]
 pub(crate) fn has_work<P: Platform, E: Engine>(yard: &Yard<P, E>) -> bool {
     yard.open.load(Ordering::Relaxed) != 0

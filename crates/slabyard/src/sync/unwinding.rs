@@ -1,5 +1,5 @@
-//! Whether the calling thread unwinds. `std` knows it and `core` does not, so a test that lets threads
-//! unwind says how to ask: what is in transit may be dropped then, and else never.
+//! Whether the calling thread unwinds. `std` knows it and `core` does not, so a test that lets
+//! threads unwind says how to ask: what is in transit may be dropped then, and else never.
 
 use super::{AtomicPtr, Ordering};
 use core::mem::transmute;

@@ -11,8 +11,9 @@ use core::ptr::NonNull;
 
 /// A cache of objects of one type, with a name by which `slabyard list` and `top` show it.
 ///
-/// [`Fresh`] objects are made of a value each, and dropped when their box is; [`Kept`] ones are made
-/// by the cache's constructor ([`Builder::constructor`](super::Builder::constructor)) and keep their state.
+/// [`Fresh`] objects are made of a value each, and dropped when their box is; [`Kept`] ones are
+/// made by the cache's constructor ([`Builder::constructor`](super::Builder::constructor)) and keep
+/// their state.
 ///
 /// The handle may be shared and sent between threads, whatever its objects are. If it is dropped
 /// while there are boxes, these stay valid, and the cache goes with the last of them.

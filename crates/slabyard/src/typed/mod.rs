@@ -1,4 +1,4 @@
-//! Floor 6: typed object caches: the allocator of one type, with a name.
+//! Floor 10: typed object caches: the allocator of one type, with a name.
 //!
 //! An [`ObjectCache`] hands out [`CacheBox`]es. An allocation is a pop from this CPU's stack, a
 //! free a push, and both lie in the caller's code: no call, no locked instruction, no look at the

@@ -1,7 +1,7 @@
 //! What a box of a typed cache points to: the words that the fast path reads, and what its end needs.
 //!
-//! Neighbours: [`super::block`] makes two of them for a cache; [`super::kind`] ends an object's use by
-//! them.
+//! Neighbours: [`super::block`] makes two of them for a cache; [`super::kind`] ends an object's use
+//! by them.
 
 use super::home::{Home, YardOf};
 use crate::cache::CacheId;

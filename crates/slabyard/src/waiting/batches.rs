@@ -1,5 +1,6 @@
-//! Fills batches of objects that wait for readers, and frees those whose epoch is over onto the CPU's
-//! stack like any others, so that they are handed out again first: full sheaves go to the barn from there.
+//! Fills batches of objects that wait for readers, and frees those whose epoch is over onto the
+//! CPU's stack like any others, so that they are handed out again first: full sheaves go to the
+//! barn from there.
 //!
 //! Neighbours: [`crate::yard::batches`] keeps them; [`super`] decides when.
 
@@ -104,7 +105,7 @@ fn free_waited<P: Platform, E: Engine>(yard: &Yard<P, E>, address: usize) -> usi
 }
 
 /// Closes the caller's open batch, if it is old.
-pub(super) fn close_old_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+fn close_old_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let p = yard.platform();
     if yard.waiting.batches.nr_waiting() == 0 {
         return;
@@ -126,7 +127,7 @@ pub(crate) fn close_batches<P: Platform, E: Engine>(yard: &Yard<P, E>, tickets: 
 }
 
 /// Frees the objects of a batch whose epoch is over.
-pub(super) fn free_waited_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
+fn free_waited_batch<P: Platform, E: Engine>(yard: &Yard<P, E>) {
     let (p, batches) = (yard.platform(), &yard.waiting.batches);
     let found = batches.each(p).find_map(|part| {
         let batch = part.lock(p).take_first(&yard.heap)?;

@@ -1,14 +1,12 @@
-//! Floor 5: what programs call about readers ([`crate::rcu`]): sections, waiting for readers,
-//! and frees after them (the kernel's `rcu_read_lock`, `synchronize_rcu`, `kfree_rcu`).
+//! Floor 7: what waits for readers ([`crate::rcu`]): frees after them, and slabs that ended.
 //!
 //! Nothing here needs a thread of its own: what waits is looked at by the end of each slow path
-//! ([`serve_waiting`]), which advances the grace period and frees one batch of objects and
+//! ([`batches::serve_waiting`]), which advances the grace period and frees one batch of objects and
 //! some slabs; [`Yard::rcu_barrier`] does all of it.
 //!
-//! Neighbours: [`batches`] keeps the objects; [`deferred`] has the frees that wait for the end of a
-//! slow path; [`crate::created`] waits before a cache goes.
-//! Invariant: nothing waits for readers under a lock or within the gate: a reader may fork, or
-//! wait for a lock, in its section.
+//! Neighbours: [`crate::calls::readers`] has what programs call; [`batches`] frees the objects;
+//! [`deferred`] has the frees that wait for the end of a slow path.
+//! Invariant: a yard without readers has no code of this but a look at one word.
 
 pub(crate) mod batches;
 pub(crate) mod deferred;
@@ -23,8 +21,6 @@ use crate::yard::Yard;
 pub use crate::yard::batches::BATCH;
 use crate::yard::waiting::{Calls, OnObject};
 pub use batches::{MOST_BYTES, NotTaken};
-
-impl<P: Platform, E: Engine> Yard<P, E> {}
 
 /// True if a slab that a cache had waits for readers.
 pub(crate) fn holds_slabs<P: Platform, E: Engine>(yard: &Yard<P, E>, id: CacheId) -> bool {

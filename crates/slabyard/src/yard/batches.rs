@@ -29,7 +29,7 @@ pub const BATCH: u32 = 256;
 pub(crate) const PARTS: usize = 8;
 
 /// Closed batches of a part.
-pub(crate) const RING: usize = 16;
+const RING: usize = 16;
 
 /// A part: what some CPUs freed.
 pub(crate) struct Part {

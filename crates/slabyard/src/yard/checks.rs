@@ -1,5 +1,5 @@
-//! The state of the close checks for misuse: how many frees are still to be checked, the rows on which
-//! objects may be parked, and the table of bitmap words of the look at the process's end.
+//! The state of the close checks for misuse: how many frees are still to be checked, the rows on
+//! which objects may be parked, and the table of bitmap words of the look at the process's end.
 //!
 //! Neighbour: [`crate::verify::close`] checks.
 
@@ -16,7 +16,7 @@ pub(crate) const MOST_WORDS: usize = WORDS / 4 * 3;
 
 /// Objects of all stacks that it looks at, so that the end of a large process is not felt: 20 ns
 /// each.
-pub(crate) const ALL_LOOKS: usize = 32 << 10;
+const ALL_LOOKS: usize = 32 << 10;
 
 /// Rows on which slow paths began, a bit each; rows this far apart share one.
 pub(crate) const ROWS: usize = 256;
@@ -50,8 +50,8 @@ impl Checks {
         }
     }
 
-    /// True if `f` is true of any of the first `nr` rows on which objects may be parked. (Plain loops:
-    /// iterators took a third of the time of the check at the end.)
+    /// True if `f` is true of any of the first `nr` rows on which objects may be parked. (Plain
+    /// loops: iterators took a third of the time of the check at the end.)
     #[inline]
     pub(crate) fn any_row(&self, nr: usize, mut f: impl FnMut(usize) -> bool) -> bool {
         for (i, word) in self.rows.iter().enumerate() {

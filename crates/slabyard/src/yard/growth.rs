@@ -1,8 +1,9 @@
 //! The table of blocks that grew: for an address, how much was asked for last.
 //!
-//! Neighbours: [`crate::calls::growth`] gives such blocks room; [`crate::large`] forgets one that is freed.
-//! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at the address
-//! of one that grew may get room one growth too early.
+//! Neighbours: [`crate::calls::growth`] gives such blocks room; [`crate::large`] forgets one that
+//! is freed.
+//! Invariant: the table is a hint. Threads overwrite each other's entries, and a new block at the
+//! address of one that grew may get room one growth too early.
 
 use crate::cache::classes::{LARGEST, STEP};
 use crate::pages::PageHeap;
@@ -10,10 +11,10 @@ use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Entries of the table: so many blocks that grow in turns are known.
-pub(crate) const KNOWN: usize = 512;
+const KNOWN: usize = 512;
 
 /// In place of the granules of an object, which keeps its size where it becomes smaller.
-pub(crate) const OBJECT: u32 = u32::MAX;
+const OBJECT: u32 = u32::MAX;
 
 /// What a yard remembers of blocks that grew.
 pub(crate) struct Growth {

@@ -1,15 +1,15 @@
-//! What a yard keeps of large blocks with debugging: their flags, and the quarantine of freed mappings,
-//! a ring of addresses.
+//! What a yard keeps of large blocks with debugging: their flags, and the quarantine of freed
+//! mappings, a ring of addresses.
 //!
-//! Neighbours: [`crate::guarded`] makes and frees such blocks; [`super::looks`] keeps looks and changes
-//! apart.
+//! Neighbours: [`crate::guarded`] makes and frees such blocks; [`super::looks`] keeps looks and
+//! changes apart.
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::yard::looks::Looks;
 use slabyard_abi::debug::DebugFlags;
 
 /// Freed mappings that stay.
-pub(crate) const QUARANTINE: usize = 64;
+const QUARANTINE: usize = 64;
 
 /// Debugging of large blocks.
 pub(crate) struct Guarded {

@@ -23,15 +23,15 @@ const FIRST_SLOTS: usize = slot_of(CLASSES).0 as usize;
 const KEPT: u64 = 1 << 63;
 
 /// A word for each entry of each row.
-pub(crate) struct Seen {
+pub(crate) struct IdleStacks {
     rows: AtomicUsize,
     first: Table<AtomicU64>,
     created: Table<AtomicU64>,
 }
 
-impl Seen {
+impl IdleStacks {
     pub(crate) const fn new() -> Self {
-        Seen { rows: AtomicUsize::new(0), first: Table::new(), created: Table::new() }
+        IdleStacks { rows: AtomicUsize::new(0), first: Table::new(), created: Table::new() }
     }
 
     /// Makes the words of the first slots. False without memory.

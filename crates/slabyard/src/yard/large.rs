@@ -19,13 +19,13 @@ pub const LARGEST_WARM_RUN: usize = 256 << 20;
 
 /// Bytes of such mappings in a millisecond, in the mean. A page that is faulted in anew costs 0.5
 /// to 6 us, the most in a virtual machine: 0.6 % of the time at most.
-pub(crate) const FAULTING_PER_MS: usize = 4 << 10;
+const FAULTING_PER_MS: usize = 4 << 10;
 
 /// And at once: so many milliseconds' worth, 2 MiB.
-pub(crate) const FAULTING_MS: u64 = 512;
+const FAULTING_MS: u64 = 512;
 
 /// What a mapping of so many bytes that faults after its free costs: the milliseconds that pay it.
-pub(crate) fn cost_ms(bytes: usize) -> u64 {
+fn cost_ms(bytes: usize) -> u64 {
     bytes.div_ceil(FAULTING_PER_MS) as u64
 }
 

@@ -9,7 +9,7 @@
 //! then reads the block, so that one of them sees the other (Dekker's argument). Nobody waits
 //! without end: a change may interrupt a look on the same thread, in a signal handler.
 //!
-//! Neighbour: [`super`] makes, frees and looks.
+//! Neighbour: [`crate::guarded`] makes, frees and looks.
 
 use crate::platform::Platform;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

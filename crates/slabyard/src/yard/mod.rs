@@ -1,10 +1,10 @@
-//! Floor 6: the yard, one whole allocator as a value: page heap, caches, gate, and what reclaim, checks
-//! and readers keep of it. Each part is a file of this directory.
+//! Floor 6: the yard, one whole allocator as a value: page heap, caches, gate, and what reclaim,
+//! checks and readers keep of it. Each part is a file of this directory.
 //!
 //! Neighbours: [`crate::calls`] has what programs call, [`crate::reclaim`] returns idle memory to the
 //! system, [`crate::bound`] limits how much of that one call does, [`crate::observe`] counts, and
 //! [`crate::verify`] checks the whole yard.
-//! Invariant: nothing here works on more than its own part.
+//! Invariant: no part names another's functions.
 
 pub(crate) mod batches;
 pub(crate) mod checks;
@@ -37,7 +37,7 @@ use crate::yard::growth::Growth;
 use crate::yard::large::Large;
 use crate::yard::surplus::Surplus;
 use crate::yard::waiting::Waiting;
-use idle_stacks::Seen;
+use idle_stacks::IdleStacks;
 use pass::Pass;
 use rate::{EVERY_CALL, Rate};
 use slabyard_abi::engines::EngineName;
@@ -72,7 +72,7 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) checks: Checks,
     /// Free pages go back after this time, in milliseconds.
     pub(crate) decay_ms: AtomicU64,
-    pub(crate) seen: Seen,
+    pub(crate) idle_stacks: IdleStacks,
     pub(crate) drain: Lock<Pass>,
     pub(crate) last_tick: AtomicU64,
     /// 1 while a pass is open: a copy of what the drain lock protects, read without it.
@@ -80,8 +80,9 @@ pub struct Yard<P, E = Sheaves> {
     pub(crate) rate: Rate,
     /// The reclaim ticker's interval, in frees of a row; 0 while it does not run.
     pub(crate) interval: AtomicU32,
-    /// How often [`ask_all`](crate::reclaim::kick::ask_all) ran: a slow path under way at that time asks again.
-    pub(crate) asked: AtomicU32,
+    /// How often [`kick_all_rows`](crate::reclaim::kick::kick_all_rows) ran: a slow path under way
+    /// at that time asks again.
+    pub(crate) kicks: AtomicU32,
     /// Passes in a row that reclaimed nothing.
     pub(crate) idle_passes: AtomicU32,
     /// Passes since the program became slow.
@@ -112,13 +113,13 @@ impl<P: Platform, E: Engine> Yard<P, E> {
             gate: Gate::new(),
             checks: Checks::new(),
             decay_ms: AtomicU64::new(0),
-            seen: Seen::new(),
+            idle_stacks: IdleStacks::new(),
             drain: Lock::new(Rank::Drain, Pass::new()),
             last_tick: AtomicU64::new(0),
             open: AtomicU32::new(0),
             rate: Rate::new(),
             interval: AtomicU32::new(0),
-            asked: AtomicU32::new(0),
+            kicks: AtomicU32::new(0),
             idle_passes: AtomicU32::new(0),
             slow_passes: AtomicU32::new(0),
             on_ticking: Once::new(),
@@ -143,7 +144,7 @@ impl<P: Platform, E: Engine> Yard<P, E> {
         }
         let p = &self.heap.platform;
         self.set_decay_ms(settings.decay_ms);
-        if !(self.heap.init(settings.reserve_bytes) && self.seen.init(p)) {
+        if !(self.heap.init(settings.reserve_bytes) && self.idle_stacks.init(p)) {
             return false;
         }
         let page_order = (p.page_bytes() / GRANULE).ilog2();

@@ -13,28 +13,29 @@ pub(crate) const A_MS: u64 = 100;
 
 /// The most that there are at a time, for each granule of the region: 0.4 us, which is what it takes
 /// to fault it in.
-pub(crate) const TOKENS_A_PAGE: u64 = 4;
+const TOKENS_A_PAGE: u64 = 4;
 
 /// Of these a process has so many at its begin.
-pub(crate) const FIRST_TOKENS: u64 = 1;
+const FIRST_TOKENS: u64 = 1;
 
 /// So many slow frees after caches were found, all are looked at again; and at last after so many.
-pub(crate) const FIRST_WATCH: u32 = 32;
+const FIRST_WATCH: u32 = 32;
 
-pub(crate) const LAST_WATCH: u32 = 64 * FIRST_WATCH;
+const LAST_WATCH: u32 = 64 * FIRST_WATCH;
 
 /// What a look at all caches costs, and each of these slow frees, which a short countdown makes.
-pub(crate) const TOKENS_A_LOOK: u64 = 32;
+const TOKENS_A_LOOK: u64 = 32;
 
-pub(crate) const TOKENS_A_FREE: u64 = 2;
+const TOKENS_A_FREE: u64 = 2;
 
-/// Frees until the next slow path while caches are flushed, and while others are looked for; less one.
-pub(crate) const SOON: i32 = 3;
+/// Frees until the next slow path while caches are flushed, and while others are looked for; less
+/// one.
+const SOON: i32 = 3;
 
-pub(crate) const WATCHING: i32 = 15;
+const WATCHING: i32 = 15;
 
 /// So many slow frees do not look after there were no tokens.
-pub(crate) const MUTE: u32 = 256;
+const MUTE: u32 = 256;
 
 /// What a yard knows of its sparse caches.
 pub(crate) struct Sparse {
@@ -43,7 +44,8 @@ pub(crate) struct Sparse {
     /// Tokens that came with time, and those that were taken.
     pub(crate) come: AtomicU64,
     pub(crate) spent: AtomicU64,
-    /// After so many slow frees all caches are looked at again, and how many of them are left; 0: not.
+    /// After so many slow frees all caches are looked at again, and how many of them are left; 0:
+    /// not.
     pub(crate) watch: AtomicU32,
     pub(crate) left: AtomicU32,
     /// Slow frees until the next look, after there were no tokens.

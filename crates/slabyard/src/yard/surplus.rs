@@ -1,5 +1,5 @@
-//! What a yard knows of its surplus, the dirty free pages that slow paths give back at once: the bound
-//! above which there is one, and the tokens that pay for the pages that go back.
+//! What a yard knows of its surplus, the dirty free pages that slow paths give back at once: the
+//! bound above which there is one, and the tokens that pay for the pages that go back.
 //!
 //! Neighbour: [`crate::reclaim::surplus`] finds and gives it.
 //! Invariant: the words are hints, which threads overwrite without a lock: a lost count makes a wrong
@@ -14,9 +14,9 @@ use crate::yard::sparse::Sparse;
 pub(crate) const LEAST: usize = (2 << 20) / GRANULE;
 
 /// A heap collapsed if so small a part of it is left, after so many looks that found less each.
-pub(crate) const COLLAPSED_PART: usize = 4;
+const COLLAPSED_PART: usize = 4;
 
-pub(crate) const FALLS: usize = 4;
+const FALLS: usize = 4;
 
 /// It was a quarter larger than 12 MiB.
 pub(crate) const SMALLEST: usize = (12 << 20) / GRANULE;
@@ -25,10 +25,10 @@ pub(crate) const SMALLEST: usize = (12 << 20) / GRANULE;
 pub(crate) const SLICE: usize = MOST_BYTES / GRANULE;
 
 /// Metadata are this part of the region: 66 bytes for each granule.
-pub(crate) const METADATA_PART: usize = GRANULE / 66;
+const METADATA_PART: usize = GRANULE / 66;
 
 /// Metadata of so many granules wait for a pass: 1 MiB.
-pub(crate) const LEAST_METADATA: usize = (1 << 20) / GRANULE;
+const LEAST_METADATA: usize = (1 << 20) / GRANULE;
 
 /// Tokens that a millisecond adds: a page that goes back and is faulted in again takes 0.5 us, 6 in
 /// a virtual machine, which is 0.6 % of the time at most.

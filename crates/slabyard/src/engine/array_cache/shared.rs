@@ -1,8 +1,8 @@
 //! The shared array: objects that one CPU's array had too many of, for the node's other CPUs.
 //!
 //! A CPU that allocates what another one frees would refill from slabs and flush to them; so both
-//! exchange batches here. It holds [`Limits::shared_capacity`](super::Limits::shared_capacity) objects, and no more than one
-//! array has room for.
+//! exchange batches here. It holds [`Limits::shared_capacity`](super::Limits::shared_capacity)
+//! objects, and no more than one array has room for.
 
 /// An array that CPUs share: a node's own, or an [alien](super::alien) one.
 pub struct Shared<C> {

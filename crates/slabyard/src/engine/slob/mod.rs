@@ -77,8 +77,8 @@ pub fn free<G: Pages>(on: G, place: Place, bytes: u32) -> Result<(), Overwritten
     Ok(())
 }
 
-/// Makes a page's free blocks anew, of ranges of units in order of addresses, and lists it as the list
-/// `nth` had it: for a yard that is repaired. The page is on no list.
+/// Makes a page's free blocks anew, of ranges of units in order of addresses, and lists it as the
+/// list `nth` had it: for a yard that is repaired. The page is on no list.
 pub fn adopt<G: Pages>(
     on: G,
     page: u32,

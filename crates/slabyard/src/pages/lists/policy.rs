@@ -6,7 +6,8 @@
 //! the page that was freed last is the next to be handed out: its lines may still be in the CPU's
 //! caches.
 //!
-//! Neighbours: [`crate::pages::on_cpus`] are lists of real runs; those of modelled kernels are in the crate
+//! Neighbours: [`crate::pages::on_cpus`] are lists of real runs; those of modelled kernels are in
+//! the crate
 //! `slabyard-model`.
 //!
 //! Sources: as [`super::table`]'s. Of 6.18's lists: a refill doubles while nothing is freed, and is

@@ -1,8 +1,8 @@
-//! A thread's private slot: given back at its end, and by the child of a fork for threads that are not
-//! there.
+//! A thread's private slot: given back at its end, and by the child of a fork for threads that are
+//! not there.
 //!
-//! Neighbours: [`super::slots`] keeps them; [`super::on_linux`] gives a thread its slot at its first slow
-//! path.
+//! Neighbours: [`super::slots`] keeps them; [`super::on_linux`] gives a thread its slot at its
+//! first slow path.
 
 use super::mode::Mode;
 use super::on_linux::{Counting, OnLinux};

@@ -1,9 +1,10 @@
 //! Readers ([`crate::rcu`]) on Linux: the fence of all threads by `membarrier`, and the end of
 //! threads that have a place.
 //!
-//! The fence is the private expedited one, which needs no restartable sequences (membarrier(2)). The end of a thread is found by a key of the C library, with a destructor.
-//! A key beyond the first 32 is not used: glibc allocates for such a key's first value, and a
-//! reader may be a signal handler that interrupted the allocator.
+//! The fence is the private expedited one, which needs no restartable sequences (membarrier(2)).
+//! The end of a thread is found by a key of the C library, with a destructor. A key beyond the
+//! first 32 is not used: glibc allocates for such a key's first value, and a reader may be a signal
+//! handler that interrupted the allocator.
 
 use crate::platform::reader::{ENDED, Place};
 use crate::platform::{rseq, sys};

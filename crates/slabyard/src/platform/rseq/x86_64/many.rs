@@ -72,7 +72,8 @@ pub(super) unsafe extern "sysv64" fn pop_many_raw(
 
 /// The text of a sequence that pushes as many of `r8` objects from `rdi` on as there is room for:
 /// no room, or the first object is on top already: slow. It stores them above the top, an odd one
-/// first and then two by two, and commits the last one's element. `tag` is what it asks of the entry whose end is `eax`.
+/// first and then two by two, and commits the last one's element. `tag` is what it asks of the
+/// entry whose end is `eax`.
 macro_rules! push_many {
     ($kind:literal, $tag:literal) => {
         naked_asm!(
