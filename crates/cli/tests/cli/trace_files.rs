@@ -3,6 +3,7 @@
 use crate::stage::{SLABYARD, text};
 use crate::traces::{Files, OBJECTS, csv_of, ends, load, parsed, snapshot, tiny};
 use serde_json::Value;
+use slabyard_lab::event::Kind;
 use slabyard_lab::trace::{self, Attached, END, RECORDING, START, Trace};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -130,6 +131,38 @@ fn a_copy_that_names_nothing_replays_alike() {
     }
     let addresses = copy.events.iter().map(|event| event.address);
     assert!(addresses.max().unwrap() < 1 << 40, "no address of the machine is left");
+}
+
+/// A recording in which the kernel made no slab, or next to none, does not tell where its memory
+/// was mapped.
+#[test]
+fn a_trace_without_pages_is_copied_and_merged_as_it_replays() {
+    for slabs_made in [0, 1] {
+        let mut trace = held(7);
+        trace.header.page_offset = None;
+        let mut nth = 0;
+        trace.events.retain(|event| match event.kind {
+            Kind::PageAlloc | Kind::PageFree => {
+                nth += 1;
+                nth <= slabs_made
+            }
+            _ => true,
+        });
+        let files = files(&trace);
+        let (copy, both) = (files.path("public.slabtrace"), files.path("both.slabtrace"));
+        ends(&of(&["anonymise", &files.trace(), "-o", &copy]), 0, "");
+        ends(&of(&["merge", &files.trace(), &copy, "-o", &both]), 0, "");
+        let (was, is) = (replayed(&files.trace()), replayed(&copy));
+        assert_eq!((&was["totals"], &was["counters"]), (&is["totals"], &is["counters"]));
+        assert_eq!(parsed(&of(&["info", &both, "--json"]), 0)["events"], 2 * trace.events.len());
+    }
+    // Nothing tells how large a page is.
+    let mut trace = held(7);
+    trace.events.retain(|event| !matches!(event.kind, Kind::PageAlloc | Kind::PageFree));
+    (trace.header.page_offset, trace.header.page_size) = (None, None);
+    let files = files(&trace);
+    let copy = files.path("public.slabtrace");
+    ends(&of(&["anonymise", &files.trace(), "-o", &copy]), 3, "does not tell its page size");
 }
 
 /// Text of `perf script` and a file of heaptrack are traces like any other.

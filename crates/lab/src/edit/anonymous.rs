@@ -28,23 +28,22 @@ pub struct Names<'a> {
 }
 
 /// The header of what [`anonymise`] writes: release and machine stay.
-#[must_use]
-pub fn header(header: &Header) -> Header {
-    let page_offset = header.frames().map(|_| 0);
-    Header { page_offset, source: "anonymised".into(), ..header.clone() }
+fn header(header: &Header, frames: Frames) -> Header {
+    let page_size = Some(1 << frames.page_shift);
+    Header { page_offset: Some(0), page_size, source: "anonymised".into(), ..header.clone() }
 }
 
 /// Writes it. The writer takes what is to be attached, in which addresses are to be moved likewise.
 ///
 /// # Errors
-/// A trace that cannot be read or written, or does not tell what its addresses mean.
+/// A trace that cannot be read or written, or does not tell its page size.
 pub fn anonymise<W: Write>(
     mut stream: Stream,
     names: &Names<'_>,
     out: W,
 ) -> Result<(Done, Writer<W>, Moved), Error> {
-    let frames = stream.header().frames().ok_or(Error::Unmapped)?;
-    let mut writer = Writer::new(out, &header(stream.header()))?;
+    let frames = super::frames(&mut stream)?;
+    let mut writer = Writer::new(out, &header(stream.header(), frames))?;
     let mut moved = Moved { frames, blocks: HashMap::new() };
     let mut pids: HashMap<u32, u32> = HashMap::from([(0, 0)]);
     let (mut caches, mut sites) = (Renamed::default(), Renamed::default());

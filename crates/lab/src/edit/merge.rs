@@ -31,7 +31,7 @@ struct Machine {
 ///
 /// # Errors
 /// Traces that do not go together.
-pub fn header(streams: &[Stream]) -> Result<Header, MergeError> {
+fn header(streams: &[Stream]) -> Result<Header, MergeError> {
     if streams.len() > MOST {
         return Err(MergeError::TooMany(MOST));
     }
@@ -40,7 +40,6 @@ pub fn header(streams: &[Stream]) -> Result<Header, MergeError> {
     for (stream, nth) in streams.iter().zip(1..) {
         let header = stream.header();
         let size = header.page_size.ok_or(MergeError::Addresses { nth })?;
-        header.frames().ok_or(MergeError::Addresses { nth })?;
         let of_first = first.page_size.unwrap_or(size);
         if size != of_first {
             return Err(MergeError::Pages { nth, found: size, first: of_first });
@@ -61,8 +60,8 @@ pub fn merge<W: Write>(streams: Vec<Stream>, out: W) -> Result<(Done, Writer<W>)
     let mut machines = Vec::new();
     let mut next = BinaryHeap::new();
     let mut first_cpu = 0;
-    for stream in streams {
-        let frames = stream.header().frames().ok_or(MergeError::Addresses { nth: 0 })?;
+    for mut stream in streams {
+        let frames = super::frames(&mut stream)?;
         let cpus = stream.header().cpus.unwrap_or(1) as u16;
         let events = Vec::new().into_iter();
         let mut machine =

@@ -2,7 +2,7 @@
 //! [names nothing](anonymous), or [all caches](named).
 //!
 //! Each passes through its input (the last one twice) and holds a chunk of it; a file may be larger than the
-//! memory. What is attached to a trace is the caller's to write: what is in it is not known here.
+//! memory, unless its header does not tell where the machine's memory was mapped. What is attached to a trace is the caller's to write: what is in it is not known here.
 
 pub mod anonymous;
 pub mod cut;
@@ -10,7 +10,9 @@ pub mod merge;
 pub mod named;
 mod renamed;
 
-use crate::trace::{Damage, Error, Stream};
+use crate::event::Event;
+use crate::lists;
+use crate::trace::{Damage, Error, Frames, LISTS, Stream};
 use thiserror::Error as ThisError;
 
 /// What became of it.
@@ -33,7 +35,7 @@ pub enum MergeError {
     #[error(transparent)]
     Trace(#[from] Error),
     /// What addresses mean is not known.
-    #[error("trace {nth} does not tell its page size or where its memory is mapped")]
+    #[error("trace {nth} does not tell its page size")]
     Addresses {
         /// From 1.
         nth: usize,
@@ -51,6 +53,22 @@ pub enum MergeError {
     /// More than there is room for.
     #[error("no more than {0} traces can be put together")]
     TooMany(usize),
+}
+
+/// Where the memory of a trace's machine was mapped. Where its header does not tell, as that of a
+/// machine that made next to no slab while it was recorded, all events are read for it, and a
+/// replay of the trace finds the same.
+fn frames(stream: &mut Stream) -> Result<Frames, Error> {
+    if let Some(frames) = stream.header().frames() {
+        return Ok(frames);
+    }
+    let lists = stream.attached().iter().find(|attached| attached.name == LISTS);
+    let lists = lists.and_then(|attached| lists::json::read(&attached.bytes));
+    let page_shift = stream.header().page_shift();
+    let events: &[Event] = stream.held()?;
+    let slabs = lists.iter().flat_map(|lists| &lists.caches).flat_map(|cache| cache.each());
+    let guessed = || Some(Frames::guess(events, slabs.map(|slab| slab.base), page_shift?));
+    Frames::detect(events).or_else(guessed).ok_or(Error::Unmapped)
 }
 
 /// Events that damaged chunks took count as lost in what is made of them.

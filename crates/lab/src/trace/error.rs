@@ -46,8 +46,8 @@ pub enum Error {
     /// The header is not what was written.
     #[error("the file's header is damaged ({0}): without it nothing can be read")]
     Header(&'static str),
-    /// No page event tells where memory is.
-    #[error("the trace does not tell its page size or where the kernel has its memory mapped")]
+    /// Neither its header nor its page events tell how large a page is.
+    #[error("the trace does not tell its page size")]
     Unmapped,
     /// A file of another recorder.
     #[error("the file of {recorder} cannot be read: {what}")]

@@ -90,6 +90,23 @@ impl Stream {
         }
     }
 
+    /// All events of a trace of which none was read yet. They are in memory from now on.
+    ///
+    /// # Errors
+    /// The file cannot be read on.
+    pub fn held(&mut self) -> Result<&[Event], Error> {
+        let none = Kind::Whole { trace: Box::default(), read: true };
+        let trace = match std::mem::replace(&mut self.0, none) {
+            Kind::Ours { reader, attached } => Trace { attached, ..reader.read_all()? },
+            Kind::Whole { trace, .. } => *trace,
+        };
+        *self = Stream::of(trace);
+        match &self.0 {
+            Kind::Whole { trace, .. } => Ok(&trace.events),
+            Kind::Ours { .. } => unreachable!("it was made whole"),
+        }
+    }
+
     /// Puts the next events in place of those in `events`; tells how many were lost before or
     /// among them, or `None` at the end.
     ///
