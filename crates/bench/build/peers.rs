@@ -20,7 +20,6 @@ use serde_json::Value;
 
 use crate::{Language, compiler, compiler_version};
 
-/// One peer.
 struct Recipe {
     name: &'static str,
     /// The crate that holds its sources.

@@ -26,7 +26,6 @@ const JSON_ROUNDS: &[u8] = include_bytes!("../loads/json_rounds.py");
 
 /// Places in every table of results: the order of [`Bench::allocators`].
 pub const OURS: usize = 0;
-/// The name of ours.
 pub const OURS_NAME: &str = "ours";
 /// The fastest peer.
 pub const MIMALLOC_AT: usize = 1;
@@ -42,7 +41,6 @@ pub const EARLIER: &str = "earlier";
 /// A variable and its value.
 pub type Setting = (&'static str, String);
 
-/// One allocator.
 #[derive(Clone, Serialize)]
 pub struct Allocator {
     /// Name in tables and JSON.

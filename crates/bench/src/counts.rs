@@ -34,11 +34,9 @@ pub struct Words([u64; CACHE_WORDS]);
 pub struct Drained {
     /// The fewest slabs of a drain; the row reaches to the next row's.
     pub slabs: u32,
-    /// Frees.
     pub frees: u64,
     /// Their nanoseconds together.
     pub ns: u64,
-    /// The longest of them.
     pub longest_ns: u64,
 }
 

@@ -7,11 +7,9 @@ use serde::{Deserialize, Serialize};
 pub enum Verdict {
     /// No goal was missed, or nobody asked.
     Met,
-    /// A goal was missed.
     Missed,
 }
 
-/// One goal.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Goal {
     /// What it is about.

@@ -3,11 +3,8 @@
 //! Neighbours: `worker` keeps one at hand; `speed`, `look` and a part of `memory` measure
 //! them. Those of `compare` run to their end, and are another program's.
 
-/// One load of `loads/`.
 pub struct Load {
-    /// Its name.
     pub name: &'static str,
-    /// Its threads.
     pub threads: usize,
 }
 

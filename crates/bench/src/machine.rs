@@ -31,7 +31,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads it.
     pub fn read() -> Result<Self> {
         Ok(Self {
             cpu: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),

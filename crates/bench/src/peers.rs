@@ -35,7 +35,6 @@ const TCMALLOC_PLACES: [&str; 4] = [
 /// A peer that is not measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Absent {
-    /// Its name.
     pub name: &'static str,
     /// Why it is left out.
     pub why: String,

@@ -45,7 +45,6 @@ impl Written {
         Self { format: FORMAT, suites }
     }
 
-    /// Reads it.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let written: Self =

@@ -75,7 +75,6 @@ pub fn left_out(absent: &[Absent]) -> String {
     absent.iter().map(|absent| format!("left out: {}: {}\n", absent.name, absent.why)).collect()
 }
 
-/// The goals.
 pub fn goals(goals: &[Goal]) -> Table {
     let rows = goals.iter().map(|goal| {
         let word = goal.word().to_owned();

@@ -20,7 +20,6 @@ const LOOKS: &str = "997";
 pub struct Share {
     /// In the allocator's library.
     pub allocator: f64,
-    /// In the kernel.
     pub kernel: f64,
 }
 

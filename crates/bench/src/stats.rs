@@ -33,9 +33,7 @@ pub struct Estimate {
 /// together.
 #[derive(Clone, Copy)]
 pub struct Paired<'a> {
-    /// Ours.
     pub ours: &'a [f64],
-    /// The peer's.
     pub peer: &'a [f64],
 }
 

@@ -75,7 +75,6 @@ enum Needs {
     Slab,
     /// The engine slub.
     Slub,
-    /// It, with CPU slabs.
     CpuSlabs,
     /// An engine that can have several memory nodes.
     Nodes,

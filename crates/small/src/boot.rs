@@ -25,7 +25,6 @@ const CACHED: usize = 2048;
 /// Open files and pipes: objects.
 const OPEN: usize = 512;
 
-/// What a process has.
 #[derive(Clone, Copy)]
 struct Process {
     slots: [u16; OF_PROCESS],

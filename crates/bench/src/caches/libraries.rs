@@ -138,7 +138,6 @@ impl Objects for CLibrary {
     }
 }
 
-/// mimalloc's shared library.
 pub struct SharedMimalloc {
     malloc: extern "C" fn(usize) -> *mut c_void,
     free: extern "C" fn(*mut c_void),

@@ -34,7 +34,6 @@ const NOT_SHOWN: &str = "no difference is shown: the interval holds 1";
 pub struct Loss {
     /// Its name.
     pub load: String,
-    /// In what.
     pub measure: &'static str,
     /// Who is ahead of all.
     pub best: &'static str,
@@ -77,7 +76,6 @@ pub fn is_open(runs: &OfLoad) -> bool {
     })
 }
 
-/// All goals.
 pub fn goals(results: &Results) -> Vec<Goal> {
     let mut goals = vec![complete(results)];
     if !is_ours(results) {

@@ -46,23 +46,17 @@ pub const MEASURES: [Measure; NR_MEASURES] = [
     measure("mappings at most", "mappings", "number", 1.0),
 ];
 
-/// One load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Load {
-    /// Its name.
     pub name: String,
-    /// Its threads.
     pub threads: u32,
-    /// What it does.
     pub words: String,
 }
 
 /// A run that did not come to its end.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
-    /// Of which load.
     pub load: String,
-    /// On which allocator.
     pub allocator: &'static str,
     /// In which round, from 1.
     pub round: u32,

@@ -16,7 +16,6 @@ pub type Samples = [Vec<f64>; NR_MEASURES];
 pub struct Results {
     /// Names, ours first.
     pub allocators: Vec<&'static str>,
-    /// The loads.
     pub loads: Vec<Load>,
     /// What was done, by load; none if it never ran.
     pub work: Vec<Option<u64>>,

@@ -99,7 +99,6 @@ pub fn all_medians(results: &Results) -> impl Iterator<Item = (String, Table)> +
     SHOWN.into_iter().map(|m| titled(results, m))
 }
 
-/// The losses.
 pub fn losses(losses: &[Loss]) -> Table {
     let row = |loss: &Loss| {
         let second = loss.second.zip(loss.to_second);

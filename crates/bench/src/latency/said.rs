@@ -34,7 +34,6 @@ impl Call {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Times {
     pub count: u64,
-    /// Of [`SHARES`].
     pub percentiles: [f64; SHARES.len()],
     pub max: f64,
 }

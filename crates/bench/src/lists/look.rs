@@ -19,9 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A CPU's partial list of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct List {
-    /// The CPU.
     pub cpu: u32,
-    /// Slabs on it.
     pub slabs: u64,
     /// Free objects that the list's count has; none where it counts slabs.
     pub claimed: Option<u64>,
@@ -31,11 +29,9 @@ pub struct List {
     pub empty: u64,
 }
 
-/// One cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OfCache {
     pub name: String,
-    /// Bytes of a slab.
     pub slab_bytes: u64,
     /// Bytes of all its slabs.
     pub bytes: u64,

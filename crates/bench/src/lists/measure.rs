@@ -56,7 +56,6 @@ pub struct Held {
 pub struct Measured {
     /// By load, then round.
     pub runs: [Vec<Run>; LOADS.len()],
-    /// By load.
     pub counted: [Words; LOADS.len()],
     pub held: Vec<Held>,
 }

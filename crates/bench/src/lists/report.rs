@@ -32,7 +32,6 @@ pub const PUBLISHED: [Published; 2] = [
     },
 ];
 
-/// All of it.
 #[derive(Serialize)]
 pub struct Report<'a> {
     format: u32,
@@ -54,7 +53,6 @@ pub struct OfFront<'a> {
     pub held: Vec<OfHeld<'a>>,
 }
 
-/// One load.
 #[derive(Serialize)]
 pub struct OfLoad<'a> {
     pub load: &'static str,

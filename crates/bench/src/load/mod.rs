@@ -27,7 +27,6 @@ use crate::{fronts, interrupt, screen};
 use report::{Report, in_words};
 use said::{Run, run_of};
 
-/// Runs the load.
 pub fn run(options: &LoadOptions) -> Result<Verdict> {
     let bench = Bench::open(ours_of(options))?;
     let machine = Machine::read()?;

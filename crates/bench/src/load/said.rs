@@ -7,7 +7,6 @@ use crate::compare::measures::{CPU, FAULTS, NR_MEASURES, PEAK};
 /// The percentiles of `drain`, in the order in which it tells them.
 pub const SHARES: [&str; 3] = ["p50", "p99", "p99.9"];
 
-/// One run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Run {
     /// Messages, packets, tasks or frees.
@@ -32,9 +31,7 @@ pub struct Frees {
     pub clock: String,
     /// What two readings of it with nothing between take: the median.
     pub cost_ns: f64,
-    /// Frees.
     pub count: u64,
-    /// Of [`SHARES`].
     pub percentiles: [f64; SHARES.len()],
     pub max: f64,
     /// The least time of a row, and the frees that took so long or up to twice as long.

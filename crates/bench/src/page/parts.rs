@@ -106,7 +106,6 @@ pub fn loads(report: &str) -> Result<String> {
     Ok(text + "\n" + &losses(&settings))
 }
 
-/// Of `programs`.
 pub fn programs(report: &str) -> Result<String> {
     let Programs { allocators, rounds, setting } = serde_json::from_str(report)?;
     let settings = [setting];
@@ -355,7 +354,6 @@ struct Instructions {
     instructions_per_pair: Vec<f64>,
 }
 
-/// Of `instructions`.
 pub fn instructions(report: &str) -> Result<String> {
     let Instructions { allocators, absent, valgrind, instructions_per_pair } =
         serde_json::from_str(report)?;

@@ -51,7 +51,6 @@ struct Report<'a> {
     results: compare::Raw<'a>,
 }
 
-/// Tells which programs are here.
 pub fn tell(options: &ProgramsOptions) -> Result<Verdict> {
     let bench = Bench::open(options.common.ours.as_deref())?;
     let (_, places) = prepared(&bench, &options.only)?;

@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 
 /// Of Python: all kinds of work in Python itself.
 pub const PURE: &[u8] = include_bytes!("../../loads/programs/pure.py");
-/// Of Lua.
 pub const LUA: &[u8] = include_bytes!("../../loads/programs/objects.lua");
 /// Of node.
 pub const JAVASCRIPT: &[u8] = include_bytes!("../../loads/programs/objects.js");

@@ -14,13 +14,11 @@ use super::prepared::{Prepared, installed};
 use super::{inputs, postgres, redis};
 use crate::allocators::{Bench, without_settings};
 
-/// One program.
 pub struct Program {
     /// Its name in tables.
     pub name: &'static str,
     /// The Debian package that it comes with.
     pub package: &'static str,
-    /// What it does here.
     pub words: &'static str,
     /// Writes its input, and says how it is run.
     pub prepare: fn(&Bench) -> Result<Prepared>,
@@ -35,7 +33,6 @@ const fn program(
     Program { name, package, words, prepare }
 }
 
-/// All of them.
 pub const PROGRAMS: [Program; 11] = [
     program("python-json", "python3", "builds, writes and reads JSON", python_json),
     program("python-pure", "python3", "messages, text, graphs, search, pickles", python_pure),

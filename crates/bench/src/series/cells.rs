@@ -16,11 +16,9 @@ const THREADS: [u64; 3] = [2, 8, 64];
 /// What the series' author measured: 128 CPUs, 2 nodes, three runs, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// The command.
     pub command: &'static str,
     /// Before the series.
     pub before: [f64; 3],
-    /// After it.
     pub after: [f64; 3],
 }
 

@@ -15,7 +15,6 @@ use crate::questions::SeriesOptions;
 use crate::share::Share;
 use crate::stats::{Estimate, Paired, ratio};
 
-/// All of it.
 #[derive(Serialize)]
 pub struct Report<'a> {
     format: u32,
@@ -41,7 +40,6 @@ pub struct OfCell<'a> {
     pub fronts: Vec<OfFront<'a>>,
 }
 
-/// That on one front.
 #[derive(Serialize)]
 pub struct OfFront<'a> {
     pub name: &'static str,

@@ -19,14 +19,11 @@ const UNKNOWN: u32 = u32::MAX;
 pub struct Ended {
     /// The kernel's numbers.
     pub slabs: Vec<u32>,
-    /// It did so as it drained a list.
     pub drained: Option<Drained>,
 }
 
-/// A drained list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Whose.
     pub cpu: usize,
     /// The slab that came last: there was no room for it, so the others left.
     pub last: u32,

@@ -44,7 +44,6 @@ pub struct Pairs {
 
 #[derive(Clone, Copy, Default)]
 struct Pair {
-    /// The model's.
     model: u32,
     /// Live objects by the trace.
     live: u32,

@@ -40,7 +40,6 @@ struct File {
     time: u64,
 }
 
-/// Reads it.
 pub fn read(input: impl BufRead) -> Result<Trace, Error> {
     let mut file = File::default();
     for (line, number) in input.split(b'\n').zip(1u64..) {

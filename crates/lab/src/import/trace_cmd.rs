@@ -25,7 +25,6 @@ const MOST_HEAD: u64 = 256 << 20;
 const MOST_CHUNK: usize = 64 << 20;
 /// Bytes of a page of a ring buffer.
 const PAGES: std::ops::RangeInclusive<u32> = 1 << 10..=1 << 20;
-/// Most CPUs.
 const MOST_CPUS: u32 = 1 << 14;
 
 /// Numbers of sections and of the options that name their places.

@@ -27,7 +27,6 @@ const MOST_OBJECTS: u64 = 1 << 32;
 struct Slabs {
     objects: u64,
     full: u64,
-    /// One for each CPU that has one.
     cpu: u64,
     cpu_list: u64,
     node_list: u64,

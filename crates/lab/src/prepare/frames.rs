@@ -100,10 +100,16 @@ struct Open {
 
 /// What a walk does.
 enum Pass {
-    /// Finds the slabs.
-    Find { found: Vec<(u32, Slab)>, waiting: HashMap<u64, Waiting> },
+    Find {
+        found: Vec<(u32, Slab)>,
+        waiting: HashMap<u64, Waiting>,
+    },
     /// Places events in slabs that are known.
-    Place { known: Arc<KnownSlabs>, nr_initial: u32, nr_others: u32 },
+    Place {
+        known: Arc<KnownSlabs>,
+        nr_initial: u32,
+        nr_others: u32,
+    },
 }
 
 /// When the steps of each cache begin: what events tell of it until then is in the [lists that were

@@ -82,7 +82,6 @@ impl Namer {
     }
 }
 
-/// Caches by every name that they have.
 pub(super) struct Caches<'a>(HashMap<&'a str, CacheNumber>);
 
 impl<'a> Caches<'a> {

@@ -61,7 +61,6 @@ pub(super) struct Clocks {
 struct Clock {
     /// Time of the last event, as traced, if there was one.
     traced: Option<u64>,
-    /// When it ran.
     ran: u64,
     /// The event now looked at is the first after a pause.
     paused: bool,

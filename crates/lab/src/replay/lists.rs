@@ -77,7 +77,6 @@ fn batch(rules: &Rules) -> usize {
 /// Where a cache's slabs are when the trace begins.
 #[derive(Default)]
 pub(super) struct Lists {
-    /// One of a CPU.
     cpu_slabs: Vec<(usize, Place)>,
     /// Those of a CPU's list, the next to be used last.
     cpu_partial: Vec<(usize, Vec<Place>)>,

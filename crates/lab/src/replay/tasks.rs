@@ -31,7 +31,6 @@ use std::collections::HashMap;
 /// A task that was silent for so long slept.
 const WAKE_NS: u64 = 1_000_000;
 
-/// Nobody's.
 const NOBODY: u32 = u32::MAX;
 
 /// The scheduler.

@@ -177,7 +177,6 @@ pub struct TooFew;
 struct Truth {
     /// Pages that no object was seen in, by their first frame; their order.
     got: HashMap<u64, u8>,
-    /// Those with objects.
     of_objects: HashSet<u64>,
     pages: i64,
 }

@@ -20,7 +20,6 @@ struct Head {
     stamp: u32,
 }
 
-/// The lists.
 pub(super) struct FreeLists {
     /// Head first; entries of blocks that left meanwhile stay until they are met.
     lists: [[VecDeque<(u32, u32)>; TYPES]; ORDERS],
@@ -49,7 +48,6 @@ impl FreeLists {
         }
     }
 
-    /// Free pages.
     pub(super) fn pages(&self) -> u32 {
         self.pages
     }

@@ -11,7 +11,6 @@ use super::zone::Zone;
 pub(super) enum Memory {
     /// From nothing.
     Plain(Box<Buddy>),
-    /// As a kernel has them.
     Kernel(Box<Zone>),
 }
 

@@ -13,7 +13,6 @@ use super::free_lists::FreeLists;
 use super::mobility::{Mobility, TakesOver, Type};
 use std::ops::Range;
 
-/// The pageblocks.
 pub(super) struct Pageblocks {
     takes_over: TakesOver,
     mobility: Mobility,

@@ -207,7 +207,6 @@ impl Pages {
         Some(got)
     }
 
-    /// It ends.
     pub(super) fn end_slab(&self, slabs: Slabs, slab: u32) {
         let state = &mut *self.0.borrow_mut();
         let blocks = state.of_slabs.remove(&(slabs.cache, slab)).unwrap_or_default();

@@ -36,7 +36,6 @@ const ARRAYS_OF_ONE: Limits = Limits { limit: 1, batchcount: 1, sharedfactor: 0 
 pub struct NoSlab {
     /// The cache.
     pub name: String,
-    /// Why.
     pub why: String,
 }
 

@@ -23,7 +23,6 @@ pub struct ChunkHeader {
     pub body: u32,
     /// Bytes of the body unfolded.
     pub unfolded: u32,
-    /// Events in it.
     pub events: u32,
     /// Checksum of the compressed body.
     pub checksum: u32,
